@@ -1,0 +1,99 @@
+# dlock's build: one core library and one library per store, for each Lua.
+# Goals: all demo test lint asan tsan bench install install-zookeeper clean
+# deps env. Anything longer than a few lines is in .ci/.
+
+LUA ?= lua5.4
+LUAS := lua5.1 lua5.3 lua5.4 luajit
+BUILD ?= build
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+WERROR ?=
+CLANG ?= clang
+DESTDIR ?=
+PREFIX ?= /usr/local
+LUA_NAME := $(notdir $(LUA))
+LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
+LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
+LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
+BINDIR ?= $(PREFIX)/bin
+# The stores to build: those that have a luaopen_ file, unless told otherwise.
+STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
+
+pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
+ifneq ($(filter-out env deps demo test lint asan tsan bench clean,$(or \
+  $(MAKECMDGOALS),all)),)
+LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
+UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
+UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
+HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
+HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
+OPENSSL_LIBS := $(or $(OPENSSL_LIBS),$(call pkg,--libs openssl),-lssl -lcrypto)
+endif
+ZOOKEEPER_CFLAGS ?=
+ZOOKEEPER_LIBS ?= -lzookeeper_mt
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+  -Wconversion $(WERROR)
+BASE := -std=c11 -D_GNU_SOURCE -DTHREADED -fvisibility=hidden -fPIC -pthread \
+  -Icsrc -I$(BUILD)/gen
+# Others' headers as system headers: our warnings are not for them.
+INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include, \
+  $(LUA_CFLAGS) $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS)))
+COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
+LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
+  -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
+LIBS_redis = $(HIREDIS_LIBS) $(OPENSSL_LIBS)
+LIBS_zookeeper = $(ZOOKEEPER_LIBS)
+
+# What includes lua.h is compiled for each Lua; the rest once for all.
+OUT := $(BUILD)/$(LUA_NAME)
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out csrc/lua/%,$(1))) \
+  $(patsubst %.c,$(OUT)/obj/%.o,$(filter csrc/lua/%,$(1)))
+room = $(wildcard csrc/$(1)/*.c)
+CORE_OBJ := $(call objects,$(call room,core) $(call room,engine) \
+  $(filter-out csrc/lua/store_%,$(call room,lua)))
+SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
+  csrc/store/redis/scripts/include/*.lua)
+LIBRARIES := $(OUT)/dlock/core.so $(STORES:%=$(OUT)/dlock/store/%.so)
+
+all lib: $(LIBRARIES)
+$(OUT)/dlock/core.so: $(CORE_OBJ)
+define store
+$(OUT)/dlock/store/$(1).so: $(call objects,$(call room,core) \
+  $(call room,store/$(1)) csrc/lua/store_$(1).c)
+endef
+$(foreach s,$(STORES),$(eval $(call store,$(s))))
+$(OUT)/dlock/%.so:
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
+define compile
+@mkdir -p $(@D)
+$(COMPILE) -c -o $@ $<
+endef
+$(BUILD)/obj/%.o: %.c Makefile
+	$(compile)
+$(OUT)/obj/%.o: %.c Makefile
+	$(compile)
+$(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
+  room,store/redis))): $(BUILD)/gen/redis_scripts.h
+$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS)
+	@mkdir -p $(@D)
+	$(LUA) $< csrc/store/redis/scripts $@
+-include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
+
+env:
+	@.ci/env '$(abspath $(OUT))'
+deps:
+	@.ci/deps
+install: all
+	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
+	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(STORES)
+install-zookeeper: $(OUT)/dlock/store/zookeeper.so
+	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/dlock/store/zookeeper.so'
+demo test lint asan tsan bench: deps
+	+@MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
+	  $(if $(findstring command,$(origin LUA)),$(LUA))
+clean:
+	rm -rf '$(BUILD)'
+.PHONY: all lib env deps install install-zookeeper demo test lint asan tsan \
+  bench clean

@@ -1,0 +1,28 @@
+/* The clock, and the one place where the drift margin of a lease is taken
+ * off. CLOCK_MONOTONIC would stand still while the machine sleeps and a lease
+ * would seem to live on; CLOCK_BOOTTIME does not. */
+#include "core/clock.h"
+
+#include <time.h>
+
+int64_t dlk_clock_now(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_BOOTTIME, &ts);
+  return (int64_t)ts.tv_sec * DLK_SEC + ts.tv_nsec;
+}
+
+int64_t dlk_time_add(int64_t a, int64_t b) {
+  return a > DLK_FOREVER - b ? DLK_FOREVER : a + b;
+}
+
+int64_t dlk_lease_deadline(int64_t sent, int64_t ttl) {
+  if (ttl == DLK_FOREVER)
+    return DLK_FOREVER;
+  int64_t margin = ttl / 100 + 10 * DLK_MS;
+  return ttl > margin ? dlk_time_add(sent, ttl - margin) : sent;
+}
+
+int64_t dlk_to_ms(int64_t ns) {
+  int64_t ms = ns / DLK_MS + (ns % DLK_MS > 0);
+  return ms < 1 ? 1 : ms;
+}

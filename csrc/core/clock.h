@@ -1,0 +1,25 @@
+/* Time. All times inside dlock are int64_t nanoseconds on CLOCK_BOOTTIME,
+ * which goes on while the machine sleeps. DLK_FOREVER is later than any. */
+#ifndef DLK_CORE_CLOCK_H
+#define DLK_CORE_CLOCK_H
+
+#include <stdint.h>
+
+#define DLK_US INT64_C(1000)
+#define DLK_MS INT64_C(1000000)
+#define DLK_SEC INT64_C(1000000000)
+#define DLK_FOREVER INT64_MAX
+
+int64_t dlk_clock_now(void);
+
+/* a + b, saturating at DLK_FOREVER (b >= 0). */
+int64_t dlk_time_add(int64_t a, int64_t b);
+
+/* When a hold of ttl that was asked for at `sent` must count as ended by our
+ * own clock: ttl less the drift margin of 1 % + 10 ms. */
+int64_t dlk_lease_deadline(int64_t sent, int64_t ttl);
+
+/* Whole milliseconds, rounded up, at least 1, for servers that count so. */
+int64_t dlk_to_ms(int64_t ns);
+
+#endif

@@ -1,0 +1,55 @@
+/* The code names and the forming of error texts. Texts are cut to their
+ * buffer: an error about an error helps nobody. */
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[DLK_CODES] = {
+    "ok",     "busy",    "timeout", "cancelled", "lost",        "unavailable",
+    "denied", "invalid", "closed",  "forked",    "unsupported",
+};
+
+const char *dlk_code_name(enum dlk_code code) {
+  return (unsigned)code < DLK_CODES ? names[code] : "unavailable";
+}
+
+enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
+                            const char *fmt, ...) {
+  if (!err)
+    return code;
+  err->code = code;
+  int n = snprintf(err->text, sizeof err->text, "%s: ", dlk_code_name(code));
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(err->text + n, sizeof err->text - (size_t)n, fmt, ap);
+  va_end(ap);
+  return code;
+}
+
+const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {
+  static const char hex[] = "0123456789abcdef";
+  char *p = out;
+  char *end = out + DLK_QUOTED_MAX - 9; /* \xNN...'\0 */
+  *p++ = '\'';
+  size_t i = 0;
+  for (; i < len && p < end; i++) {
+    unsigned char c = (unsigned char)s[i];
+    if (c >= 0x20 && c < 0x7f && c != '\'' && c != '\\') {
+      *p++ = (char)c;
+      continue;
+    }
+    *p++ = '\\';
+    *p++ = 'x';
+    *p++ = hex[c >> 4];
+    *p++ = hex[c & 15];
+  }
+  if (i < len) {
+    memcpy(p, "...", 3);
+    p += 3;
+  }
+  *p++ = '\'';
+  *p = '\0';
+  return out;
+}

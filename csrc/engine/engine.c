@@ -1,0 +1,321 @@
+/* An engine's birth, first use and end.
+ *
+ * Opening does no I/O and starts no thread, so that it is safe in a master
+ * process; the first request initialises the loop, names us and starts the
+ * keeper. A stamp taken then, compared with one that every fork changes in
+ * the child, tells a forked child from the process the threads live in. */
+#include "engine/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_uint stamp = 1;
+static pthread_once_t stamp_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) {
+  atomic_fetch_add(&stamp, 1);
+}
+
+static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned dlk_fork_stamp(void) {
+  pthread_once(&stamp_once, watch_forks);
+  return atomic_load(&stamp);
+}
+
+bool dlk_engine_forked(const struct dlk_engine *e) {
+  unsigned mine = atomic_load(&e->fork_stamp);
+  return mine != 0 && mine != atomic_load(&stamp);
+}
+
+/* ---- the copy of conf ---- */
+
+static size_t size_of(const char *s) {
+  return s ? strlen(s) + 1 : 0;
+}
+
+static const char *put(char **at, const char *s) {
+  if (!s)
+    return NULL;
+  size_t n = strlen(s) + 1;
+  char *to = *at;
+  memcpy(to, s, n);
+  *at += n;
+  return to;
+}
+
+/* One block for everything, so that the secret in it is wiped in one go. */
+static void *copy_conf(const struct dlk_conf *from, const char *name,
+                       struct dlk_conf *to, const char **name_out,
+                       size_t *size_out) {
+  size_t size = from->host_count * sizeof *from->hosts;
+  size += size_of(from->shown) + size_of(from->scheme) + size_of(from->path);
+  size += size_of(from->username) + size_of(from->password);
+  size += size_of(from->prefix) + size_of(name);
+  for (size_t i = 0; i < from->host_count; i++)
+    size += size_of(from->hosts[i].host);
+  char *memory = malloc(size ? size : 1);
+  if (!memory)
+    return NULL;
+  struct dlk_addr *hosts = (struct dlk_addr *)(void *)memory;
+  char *at = memory + from->host_count * sizeof *hosts;
+  *to = *from;
+  to->hosts = hosts;
+  for (size_t i = 0; i < from->host_count; i++) {
+    hosts[i] = from->hosts[i];
+    hosts[i].host = put(&at, from->hosts[i].host);
+  }
+  to->shown = put(&at, from->shown);
+  to->scheme = put(&at, from->scheme);
+  to->path = put(&at, from->path);
+  to->username = put(&at, from->username);
+  to->password = put(&at, from->password);
+  to->prefix = put(&at, from->prefix);
+  *name_out = put(&at, name);
+  *size_out = size;
+  return memory;
+}
+
+/* ---- birth ---- */
+
+static bool init_sync(struct dlk_engine *e) {
+  pthread_condattr_t attr;
+  if (pthread_mutex_init(&e->lock, NULL) != 0)
+    return false;
+  if (pthread_mutex_init(&e->line_lock, NULL) != 0) {
+    pthread_mutex_destroy(&e->lock);
+    return false;
+  }
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  int rc = pthread_cond_init(&e->freed, &attr);
+  pthread_condattr_destroy(&attr);
+  if (rc != 0) {
+    pthread_mutex_destroy(&e->line_lock);
+    pthread_mutex_destroy(&e->lock);
+  }
+  return rc == 0;
+}
+
+static void init_fields(struct dlk_engine *e) {
+  dlk_host_init(&e->host);
+  atomic_init(&e->refs, 1);
+  atomic_init(&e->horizon, DLK_FOREVER);
+  dlk_list_init(&e->inbox);
+  dlk_list_init(&e->ops);
+  dlk_list_init(&e->holds);
+  e->due = e->tick_at = e->slice_end = DLK_FOREVER;
+  e->watch_fd = e->keeper_fd = -1;
+  dlk_notify_init(e);
+  dlk_local_init(e);
+  dlk_close_init(e);
+  e->next_id = 1;
+}
+
+struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
+                                  const struct dlk_conf *conf, const char *name,
+                                  struct dlk_error *err) {
+  struct dlk_engine *e = calloc(1, sizeof *e);
+  struct dlk_conf copy;
+  size_t size = 0;
+  if (!e || !init_sync(e)) {
+    free(e);
+    dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+    return NULL;
+  }
+  init_fields(e);
+  e->type = type;
+  e->conf_memory = copy_conf(conf, name, &copy, &e->given_name, &size);
+  if (!e->conf_memory) {
+    dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+  } else {
+    e->shown = copy.shown;
+    e->io_timeout = copy.io_timeout;
+    if (type->create(&e->host, &copy, &e->store, err) == DLK_OK)
+      return e;
+    explicit_bzero(e->conf_memory, size);
+    e->store = NULL;
+  }
+  dlk_engine_unref(e);
+  return NULL;
+}
+
+void dlk_engine_ref(struct dlk_engine *e) {
+  atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+}
+
+/* The last reference goes after the join (or before any use), so no thread
+ * is left. A store that could not be stopped is left alone with its loop. */
+void dlk_engine_unref(struct dlk_engine *e) {
+  if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
+    return;
+  bool used = atomic_load(&e->fork_stamp) != 0;
+  if (used && !(e->joined && (e->store_stopped || !e->store_used)))
+    return;
+  if (e->store)
+    e->type->destroy(e->store);
+  for (struct dlk_news *n = e->news_first; n;) {
+    struct dlk_news *next = n->next;
+    free(n);
+    n = next;
+  }
+  free(e->conf_memory);
+  dlk_notify_close_bell(e);
+  dlk_line_hang_up(e);
+  dlk_local_clear(e);
+  pthread_cond_destroy(&e->freed);
+  pthread_mutex_destroy(&e->line_lock);
+  pthread_mutex_destroy(&e->lock);
+  free(e);
+}
+
+const char *dlk_engine_shown(const struct dlk_engine *e) {
+  return e->shown;
+}
+
+bool dlk_engine_used(const struct dlk_engine *e) {
+  return atomic_load(&e->fork_stamp) != 0;
+}
+
+bool dlk_engine_joined(const struct dlk_engine *e) {
+  return atomic_load(&e->closed);
+}
+
+/* ---- first use ---- */
+
+static void name_ourselves(struct dlk_engine *e) {
+  if (e->given_name) {
+    snprintf(e->name, sizeof e->name, "%s", e->given_name);
+    return;
+  }
+  char host[80];
+  if (gethostname(host, sizeof host) != 0)
+    memcpy(host, "localhost", 10);
+  host[sizeof host - 1] = '\0';
+  snprintf(e->name, sizeof e->name, "%s/%ld", host, (long)getpid());
+}
+
+/* Nothing to do: it ends the sleep, and whoever wakes looks around. */
+static void on_kick(uv_async_t *kick) {
+  (void)kick;
+}
+
+static bool init_loop(struct dlk_engine *e) {
+  if (uv_loop_init(&e->loop) != 0)
+    return false;
+  e->loop.data = e;
+  if (uv_async_init(&e->loop, &e->kick, on_kick) != 0) {
+    uv_loop_close(&e->loop);
+    return false;
+  }
+  uv_timer_init(&e->loop, &e->tick);
+  return true;
+}
+
+static void undo_loop(struct dlk_engine *e) {
+  uv_close((uv_handle_t *)&e->kick, NULL);
+  uv_close((uv_handle_t *)&e->tick, NULL);
+  uv_run(&e->loop, UV_RUN_DEFAULT);
+  uv_loop_close(&e->loop);
+}
+
+static bool first_use(struct dlk_engine *e, struct dlk_error *err) {
+  if (atomic_load(&e->fork_stamp) != 0)
+    return true;
+  /* What is left was drawn before a fork, perhaps: the other children have it
+   * too, and two workers of nginx would do things under one token. */
+  e->entropy_left = 0;
+  name_ourselves(e);
+  if (!init_loop(e)) {
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "no event loop for '%s': raise the limit of open files",
+                  e->shown);
+    return false;
+  }
+  if (!dlk_keeper_start(e, err)) {
+    undo_loop(e);
+    return false;
+  }
+  atomic_store(&e->fork_stamp, dlk_fork_stamp());
+  return true;
+}
+
+/* ---- requests ---- */
+
+static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
+                    struct dlk_error *err) {
+  if (dlk_engine_forked(e)) {
+    dlk_error_set(err, DLK_FORKED,
+                  "'%s' was used before a fork; open it again in the child",
+                  e->shown);
+    return false;
+  }
+  if (atomic_load(&e->closing) && r->task != DLK_TASK_CLOSE) {
+    dlk_error_set(err, DLK_CLOSED, "the store '%s' was closed", e->shown);
+    return false;
+  }
+  return true;
+}
+
+struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
+                                     const struct dlk_request *r, bool wake,
+                                     struct dlk_error *err) {
+  if (!accepts(e, r, err) || !first_use(e, err))
+    return NULL;
+  struct dlk_ticket *t = dlk_ticket_new(e, r);
+  if (!t) {
+    dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+    return NULL;
+  }
+  if (!wake && dlk_driver_start(t))
+    return t;
+  pthread_mutex_lock(&e->lock);
+  bool full = e->inbox_tickets >= DLK_INBOX_MAX;
+  if (!full)
+    e->inbox_tickets++;
+  pthread_mutex_unlock(&e->lock);
+  if (full) {
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
+                  e->shown);
+    dlk_ticket_drop_ref(t);
+    dlk_ticket_drop_ref(t);
+    return NULL;
+  }
+  dlk_driver_post(e, &t->start, wake);
+  return t;
+}
+
+/* ---- end ---- */
+
+static void close_own_handles(struct dlk_engine *e) {
+  uv_close((uv_handle_t *)&e->kick, NULL);
+  uv_close((uv_handle_t *)&e->tick, NULL);
+  for (int i = 0; i < 100 && uv_loop_alive(&e->loop); i++)
+    if (uv_run(&e->loop, UV_RUN_NOWAIT) == 0)
+      break;
+}
+
+void dlk_engine_join(struct dlk_engine *e) {
+  if (e->joined || dlk_engine_forked(e))
+    return;
+  pthread_mutex_lock(&e->lock);
+  e->joined = true;
+  pthread_mutex_unlock(&e->lock);
+  atomic_store(&e->closing, true);
+  atomic_store(&e->closed, true);
+  if (atomic_load(&e->fork_stamp) == 0)
+    return;
+  dlk_keeper_join(e);
+  dlk_driver_drain(e);
+  dlk_line_hang_up(e);
+  dlk_notify_close_bell(e);
+  if (!e->store_stopped && e->store_used)
+    return;
+  close_own_handles(e);
+  uv_loop_close(&e->loop);
+}

@@ -1,0 +1,201 @@
+/* The engine as the Lua binding sees it: one per open store. It owns the
+ * loop, the operations under way (tickets), the leases held (holds) and the
+ * keeper thread, and knows the store only by store/store.h.
+ *
+ * Every function here may be called from any thread that owns a reference,
+ * unless it says otherwise; none calls Lua. Only dlk_engine_drive and
+ * dlk_engine_join wait, both bounded. After a fork the child must call nothing
+ * but dlk_engine_forked and leaks what it inherited: threads do not survive a
+ * fork. */
+#ifndef DLK_ENGINE_ENGINE_H
+#define DLK_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "store/store.h"
+
+struct dlk_engine;
+struct dlk_ticket;
+struct dlk_hold;
+
+/* ---- engine ---- */
+
+/* Checks conf with the store and copies it; no I/O, no thread. name NULL:
+ * host/pid, found at first use. NULL and err on failure. */
+struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
+                                  const struct dlk_conf *conf, const char *name,
+                                  struct dlk_error *err);
+void dlk_engine_ref(struct dlk_engine *e);
+void dlk_engine_unref(struct dlk_engine *e);
+/* It was used before a fork() and this is the child. */
+bool dlk_engine_forked(const struct dlk_engine *e);
+bool dlk_engine_used(const struct dlk_engine *e);
+bool dlk_engine_joined(const struct dlk_engine *e);
+const char *dlk_engine_shown(const struct dlk_engine *e);
+
+/* Runs the loop of the ticket's engine on this thread until the ticket is
+ * done or `slice` ns have passed. True when it is done. */
+bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice);
+
+/* After a close ticket is done: joins the keeper and frees the loop. What a
+ * store could not end in time (a look-up in the resolver) is left to the
+ * process on purpose. Idempotent. */
+void dlk_engine_join(struct dlk_engine *e);
+
+/* ---- requests and tickets ---- */
+
+enum dlk_task {
+  DLK_TASK_OP,       /* what `kind` says */
+  DLK_TASK_REATTACH, /* `hold`, found by dlk_detached_find */
+  DLK_TASK_CLOSE,    /* cancel waits, release holds, stop the store */
+  DLK_TASK_WAIT_LOST /* done when `hold` is lost, or at timeout */
+};
+
+struct dlk_request {
+  enum dlk_task task;
+  enum dlk_op_kind kind;
+  const char *key;
+  size_t key_len;
+  struct dlk_want want;
+  bool wait, renew;
+  int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
+  const char *owner;                        /* NULL: the engine's name */
+  const char *value;
+  size_t value_len;
+  const char *text;
+  size_t text_len, limit;
+  int64_t fence;
+  struct dlk_hold *hold;
+  size_t argc;
+  const char *const *argv;
+  const size_t *argv_len;
+};
+
+/* Queues a request (everything is copied) and returns its ticket with one
+ * reference for the caller; NULL and err on failure. wake: nobody is going to
+ * drive for it, so the keeper must. */
+struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
+                                     const struct dlk_request *r, bool wake,
+                                     struct dlk_error *err);
+
+bool dlk_ticket_done(const struct dlk_ticket *t);
+/* Asks for an early end with this code (cancelled). */
+void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code);
+/* Once done: the error, or NULL when all went well. */
+const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
+const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);
+/* Once done: the store's result, or NULL. Owned by the ticket. */
+const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t);
+/* Once an acquire or attach is done: the hold, with a reference that is the
+ * caller's from now on; NULL if it was taken before. */
+struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t);
+/* Nobody will take it: an acquire is cancelled, or given back if it was
+ * granted. unref does the same and drops the caller's reference. */
+void dlk_ticket_abandon(struct dlk_ticket *t);
+void dlk_ticket_unref(struct dlk_ticket *t);
+void dlk_ticket_ref(struct dlk_ticket *t);
+struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t);
+
+/* ---- event loops ---- */
+
+/* From now on the keeper drives all the time: for callers that must not. A
+ * drive then only waits until the ticket is done. Before or after first use. */
+void dlk_engine_resident(struct dlk_engine *e);
+/* Has dlk_engine_completed tell when the ticket is done. Its number there, the
+ * same at every call; 0 if it is done already. */
+uint64_t dlk_ticket_watch(struct dlk_ticket *t);
+/* The numbers of watched tickets that got done since, at most max; fewer than
+ * max means that there are no more. Never waits. */
+size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max);
+/* A descriptor that is readable when there may be some; -1 when there is none
+ * to be had. The engine's; closed by join. Not thread-safe, as the rest. */
+int dlk_engine_bell(struct dlk_engine *e);
+/* The same by a stream socket, on which bytes arrive when there may be some,
+ * and at least twice a second: connect to the path that serve gives, then
+ * accept, from the same process. NULL and err, or false, on failure. hang_up
+ * ends it, whatever its state. One thread calls these. */
+const char *dlk_line_serve(struct dlk_engine *e, struct dlk_error *err);
+bool dlk_line_accept(struct dlk_engine *e);
+void dlk_line_hang_up(struct dlk_engine *e);
+/* Drops what completed would have told: nobody will ask. */
+void dlk_engine_deafen(struct dlk_engine *e);
+
+/* What ends with something outside: see scope.c. One thread only. */
+struct dlk_scope;
+struct dlk_scope *dlk_scope_new(void); /* NULL: out of memory */
+void dlk_scope_ref(struct dlk_scope *s);
+void dlk_scope_unref(struct dlk_scope *s);
+/* The ticket, and the lease it gives, end with s. False when s has ended: the
+ * ticket is then cancelled. */
+bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
+void dlk_scope_end(struct dlk_scope *s);
+bool dlk_scope_ended(const struct dlk_scope *s);
+
+/* ---- holds ---- */
+
+void dlk_hold_ref(struct dlk_hold *h);
+void dlk_hold_unref(struct dlk_hold *h);
+const struct dlk_lease *dlk_hold_lease(const struct dlk_hold *h);
+struct dlk_engine *dlk_hold_engine(const struct dlk_hold *h);
+uint64_t dlk_hold_id(const struct dlk_hold *h);
+/* ns until our own deadline, 0 once lost or given up. Once 0 always 0. */
+int64_t dlk_hold_remaining(struct dlk_hold *h);
+int64_t dlk_hold_ttl(const struct dlk_hold *h);
+struct dlk_want dlk_hold_want(const struct dlk_hold *h);
+bool dlk_hold_revoked(const struct dlk_hold *h);
+/* Why it ended, for people; NULL while held. */
+const char *dlk_hold_ended(struct dlk_hold *h);
+/* Handles on one hold: a reentrant acquire adds one; drop says whether it
+ * was the last. */
+void dlk_hold_share(struct dlk_hold *h);
+bool dlk_hold_drop_handle(struct dlk_hold *h);
+int dlk_hold_handles(const struct dlk_hold *h);
+bool dlk_hold_renews(const struct dlk_hold *h);
+/* Its handle was given up by a detach: scopes let go of it. */
+void dlk_hold_count_detach(struct dlk_hold *h);
+/* Releases in the background; never waits, never fails. */
+void dlk_hold_release_later(struct dlk_hold *h);
+
+/* The hold that a detach on a store without portable leases gave this text
+ * for, with a reference; NULL if there is none in this process, or it is of
+ * another store. A text can be found once. Give it to a REATTACH request on
+ * the hold's own engine. */
+struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
+                                   size_t len);
+bool dlk_engine_portable(const struct dlk_engine *e);
+
+/* ---- counters ---- */
+
+#define DLK_STATS_BUCKETS 18
+
+struct dlk_histogram {
+  _Atomic uint64_t buckets[DLK_STATS_BUCKETS], sum_us;
+};
+
+/* They only grow; begun less ended is what is held now. Atomics are not
+ * constant, so a reader loads them one by one. */
+struct dlk_stats {
+  _Atomic uint64_t acquires[DLK_CODES]; /* that came to this end */
+  _Atomic uint64_t begun, ended, lost, renewed, renew_failed;
+  struct dlk_histogram wait, hold; /* of acquires that were granted; of holds */
+};
+
+const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e);
+/* The upper bound of a bucket in seconds; negative: none. */
+double dlk_stats_bound(int bucket);
+
+/* ---- news: what Lua's thread must hear of ---- */
+
+struct dlk_news {
+  struct dlk_news *next;
+  uint64_t hold; /* 0: none */
+  char kind[16];
+  char text[256];
+};
+
+/* The news since the last call, oldest first, to be freed one by one with
+ * free(); NULL (and cheap) when there is none. */
+struct dlk_news *dlk_engine_news(struct dlk_engine *e);
+bool dlk_engine_has_news(const struct dlk_engine *e);
+
+#endif

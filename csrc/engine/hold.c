@@ -1,0 +1,296 @@
+/* A hold: one lease that we have, or had.
+ *
+ * States go one way: candidate, held, then released, lost or detached. Our
+ * own deadline counts from before the request that got (or renewed) it was
+ * sent, so it is never later than the server's. `expired` latches the first
+ * sight of a passed deadline, from whichever thread: a renewal that succeeds
+ * after that changes nothing, so held() never becomes true again.
+ *
+ * References: one for each Lua handle and ticket, one while HELD (the list of
+ * holds), one while the store renews it, one while its release is owed. */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t aligned(size_t n) {
+  size_t a = _Alignof(max_align_t);
+  return (n + a - 1) / a * a;
+}
+
+static const char *put(char **at, const char *s, size_t n) {
+  char *to = *at;
+  if (n)
+    memcpy(to, s, n);
+  to[n] = '\0';
+  *at += n + 1;
+  return to;
+}
+
+static void drop_posted(struct dlk_post *post) {
+  struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
+  if (atomic_load(&h->state) == DLK_HOLD_HELD) {
+    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+    dlk_hold_give_back(h);
+  }
+  dlk_hold_unref(h);
+}
+
+static void init(struct dlk_hold *h, struct dlk_engine *e,
+                 const struct dlk_request *r) {
+  h->engine = e;
+  dlk_engine_ref(e);
+  atomic_init(&h->refs, 1);
+  atomic_init(&h->handles, 1);
+  dlk_list_init(&h->link);
+  dlk_list_init(&h->waiters);
+  dlk_list_init(&h->drop.link);
+  h->drop.run = drop_posted;
+  h->max_hold = r->max_hold;
+  h->renew = h->renews = r->renew;
+  h->lease.ttl = r->ttl;
+  h->lease.min_hold = r->min_hold;
+  dlk_hold_set_want(h, r->want);
+}
+
+struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
+                              const struct dlk_request *r) {
+  const char *owner = r->owner ? r->owner : e->name;
+  size_t data = aligned(sizeof(struct dlk_hold));
+  size_t text = data + aligned(e->type->lease_size);
+  size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
+  struct dlk_hold *h = calloc(1, size);
+  if (!h)
+    return NULL;
+  init(h, e, r);
+  h->lease.data = (char *)h + data;
+  char *at = (char *)h + text;
+  h->lease.key = put(&at, r->key, r->key_len);
+  h->lease.key_len = r->key_len;
+  h->lease.owner = put(&at, owner, strlen(owner));
+  if (r->value) {
+    h->lease.value = put(&at, r->value, r->value_len);
+    h->lease.value_len = r->value_len;
+  }
+  return h;
+}
+
+void dlk_hold_ref(struct dlk_hold *h) {
+  atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+}
+
+void dlk_hold_unref(struct dlk_hold *h) {
+  if (atomic_fetch_sub(&h->refs, 1) != 1)
+    return;
+  dlk_engine_unref(h->engine);
+  free(h);
+}
+
+/* ---- what any thread may ask ---- */
+
+const struct dlk_lease *dlk_hold_lease(const struct dlk_hold *h) {
+  return &h->lease;
+}
+
+struct dlk_engine *dlk_hold_engine(const struct dlk_hold *h) {
+  return h->engine;
+}
+
+uint64_t dlk_hold_id(const struct dlk_hold *h) {
+  return h->id;
+}
+
+static int64_t end_of(struct dlk_hold *h) {
+  int64_t own = atomic_load_explicit(&h->deadline, memory_order_acquire);
+  int64_t all = atomic_load(&h->engine->horizon);
+  return own < all ? own : all;
+}
+
+int64_t dlk_hold_remaining(struct dlk_hold *h) {
+  if (atomic_load(&h->state) != DLK_HOLD_HELD || atomic_load(&h->dropping) ||
+      atomic_load(&h->expired))
+    return 0;
+  int64_t left = end_of(h) - dlk_clock_now();
+  if (left > 0)
+    return left;
+  atomic_store(&h->expired, true);
+  return 0;
+}
+
+int64_t dlk_hold_ttl(const struct dlk_hold *h) {
+  return atomic_load(&h->ttl);
+}
+
+struct dlk_want dlk_hold_want(const struct dlk_hold *h) {
+  uint64_t w = atomic_load(&h->want);
+  return (struct dlk_want){(uint32_t)(w >> 32), (uint32_t)w};
+}
+
+bool dlk_hold_revoked(const struct dlk_hold *h) {
+  return atomic_load(&h->revoked);
+}
+
+const char *dlk_hold_ended(struct dlk_hold *h) {
+  if (dlk_hold_remaining(h) > 0)
+    return NULL;
+  const char *why = atomic_load(&h->ended);
+  return why ? why : "its time is over";
+}
+
+void dlk_hold_share(struct dlk_hold *h) {
+  dlk_hold_ref(h);
+  atomic_fetch_add(&h->handles, 1);
+}
+
+bool dlk_hold_drop_handle(struct dlk_hold *h) {
+  return atomic_fetch_sub(&h->handles, 1) == 1;
+}
+
+int dlk_hold_handles(const struct dlk_hold *h) {
+  return atomic_load(&h->handles);
+}
+
+bool dlk_hold_renews(const struct dlk_hold *h) {
+  return h->renews;
+}
+
+void dlk_hold_count_detach(struct dlk_hold *h) {
+  atomic_fetch_add(&h->detachings, 1);
+}
+
+void dlk_hold_release_later(struct dlk_hold *h) {
+  if (atomic_load(&h->state) != DLK_HOLD_HELD ||
+      atomic_exchange(&h->dropping, true))
+    return;
+  dlk_hold_ref(h);
+  if (!dlk_driver_post(h->engine, &h->drop, true))
+    dlk_hold_unref(h);
+}
+
+/* ---- in the role ---- */
+
+void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want) {
+  h->lease.want = want;
+  atomic_store(&h->want, (uint64_t)want.units << 32 | want.cap);
+}
+
+static void set_deadline(struct dlk_hold *h) {
+  int64_t at = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
+  if (h->lease.claim && h->lease.claim < at)
+    at = h->lease.claim;
+  if (h->max_end < at)
+    at = h->max_end;
+  atomic_store(&h->ttl, h->lease.ttl);
+  atomic_store_explicit(&h->deadline, at, memory_order_release);
+}
+
+/* When the engine must look at it next: to renew it or to end it. */
+void dlk_hold_schedule(struct dlk_hold *h) {
+  int64_t end = atomic_load(&h->deadline);
+  int64_t at = end;
+  if (h->renew && !h->renewing && end < h->max_end) {
+    int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
+    if (renew_at < at)
+      at = renew_at;
+  }
+  dlk_heap_put(&h->engine->due_holds, &h->due, at);
+}
+
+/* Whether enough of the ttl is left; of a claim the store has judged itself,
+ * and the horizon moves on, so these only have to be ahead. */
+static bool of_use(struct dlk_hold *h, int64_t now) {
+  int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
+  if (atomic_load(&h->engine->horizon) <= now)
+    return false;
+  return h->lease.claim ? h->lease.claim > now
+                        : given - now >= h->lease.ttl / 10;
+}
+
+bool dlk_hold_granted(struct dlk_hold *h, int64_t now) {
+  struct dlk_engine *e = h->engine;
+  h->max_end = dlk_time_add(now, h->max_hold);
+  set_deadline(h);
+  if (!of_use(h, now))
+    return false;
+  h->id = e->next_id++;
+  dlk_hold_set_want(h, h->lease.want);
+  atomic_store(&h->state, DLK_HOLD_HELD);
+  dlk_stats_held(h, now);
+  dlk_hold_ref(h);
+  dlk_list_append(&e->holds, &h->link);
+  dlk_hold_schedule(h);
+  if (h->lease.claim)
+    dlk_hold_confirm(h);
+  return true;
+}
+
+void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
+  h->lease.ttl = ttl;
+  set_deadline(h);
+  dlk_hold_schedule(h);
+}
+
+static void tell_waiters(struct dlk_hold *h, bool lost) {
+  while (!dlk_list_empty(&h->waiters)) {
+    struct dlk_ticket *t =
+        DLK_CONTAINER(h->waiters.next, struct dlk_ticket, link);
+    if (lost)
+      dlk_ticket_finish(t, NULL);
+    else
+      dlk_ticket_finish_code(t, DLK_CANCELLED);
+  }
+}
+
+static void tell_lost(const struct dlk_hold *h, const char *why) {
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
+                dlk_quote(key, h->lease.key, h->lease.key_len), why);
+  dlk_news_add(h->engine, "lost", h->id, err.text);
+}
+
+void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
+                    const char *why) {
+  struct dlk_engine *e = h->engine;
+  atomic_store(&h->ended, why);
+  atomic_store(&h->state, (int)state);
+  dlk_heap_remove(&e->due_holds, &h->due);
+  dlk_list_remove(&h->link);
+  tell_waiters(h, state == DLK_HOLD_LOST);
+  dlk_stats_ended(h, state == DLK_HOLD_LOST);
+  if (h->detached)
+    dlk_detached_forget(h);
+  if (state == DLK_HOLD_LOST)
+    tell_lost(h, why);
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_give_back(struct dlk_hold *h) {
+  struct dlk_engine *e = h->engine;
+  dlk_hold_ref(h);
+  if (atomic_load(&h->state) == DLK_HOLD_HELD)
+    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was given back");
+  if (!dlk_ticket_release_background(h)) {
+    dlk_hold_ref(h);
+    h->owed = true;
+    dlk_heap_put(&e->due_holds, &h->due, dlk_clock_now() + DLK_SEC);
+  }
+  dlk_hold_unref(h);
+}
+
+bool dlk_hold_check(struct dlk_hold *h, int64_t now) {
+  if (atomic_load(&h->state) != DLK_HOLD_HELD)
+    return false;
+  int64_t end = atomic_load(&h->deadline);
+  if (!atomic_load(&h->expired) && now < end_of(h))
+    return true;
+  atomic_store(&h->expired, true);
+  dlk_hold_ref(h);
+  dlk_hold_leave(h, DLK_HOLD_LOST,
+                 end >= h->max_end ? "max_hold has passed"
+                 : now < end       ? "the session's deadline has passed"
+                                   : "its ttl has passed");
+  dlk_hold_give_back(h);
+  dlk_hold_unref(h);
+  return false;
+}

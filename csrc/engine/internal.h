@@ -1,0 +1,257 @@
+/* What the engine's files share. Two kinds of state: fields marked [lock] are
+ * touched under e->lock; everything else, unless atomic or constant, only by
+ * whoever holds the driver role. */
+#ifndef DLK_ENGINE_INTERNAL_H
+#define DLK_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/list.h"
+#include "core/map.h"
+#include "engine/engine.h"
+
+enum dlk_role { DLK_ROLE_FREE, DLK_ROLE_CALLER, DLK_ROLE_KEEPER };
+
+enum dlk_hold_state {
+  DLK_HOLD_CANDIDATE, /* asked for */
+  DLK_HOLD_HELD,
+  DLK_HOLD_RELEASING, /* a release is under way */
+  DLK_HOLD_RELEASED,
+  DLK_HOLD_LOST,
+  DLK_HOLD_DETACHED /* given up to whoever has the string */
+};
+
+struct dlk_hold {
+  struct dlk_lease lease; /* first: the store hands back &lease */
+  struct dlk_engine *engine;
+  atomic_int refs, state, handles;
+  atomic_int detachings; /* how often its handle was given up by detach */
+  atomic_bool revoked;
+  atomic_bool expired;  /* somebody saw the deadline pass: never held again */
+  atomic_bool dropping; /* release_later was called */
+  bool owed;            /* its release could not be allocated: try again */
+  bool detached;        /* in the registry of detached.c */
+  _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
+  _Atomic uint64_t want;         /* units << 32 | cap, likewise */
+  const char *_Atomic ended;
+  int64_t max_hold, max_end;
+  bool renew, renewing;
+  bool renews; /* as asked for; constant */
+  int64_t granted_at;
+  struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
+  struct dlk_list link;     /* in e->holds while HELD */
+  struct dlk_list waiters;  /* wait_lost tickets */
+  struct dlk_post drop;     /* release_later */
+  uint64_t id;
+};
+
+struct dlk_ticket {
+  struct dlk_op op; /* first: the store hands back &op */
+  struct dlk_engine *engine;
+  atomic_int refs;
+  atomic_bool done, taken;
+  bool submitted; /* the store has the op */
+  bool settled;   /* told and ended: the engine let go */
+  bool internal;  /* nobody waits for it */
+  atomic_bool abandoned;
+  atomic_int wanted; /* code of a requested cancel */
+  struct dlk_request request;
+  struct dlk_hold *hold;
+  struct dlk_post start, cancel;
+  struct dlk_timer timer;
+  struct dlk_list link;  /* in e->ops, or in a hold's waiters */
+  struct dlk_list ready; /* [lock] in e->ready */
+  uint64_t watch_id;     /* [lock] 0: nobody watches */
+  struct dlk_gate *gate; /* local.c: it waits there, or is the head */
+  struct dlk_error error;
+};
+
+struct dlk_engine {
+  struct dlk_host host; /* first: what the store is handed */
+  const struct dlk_store_type *type;
+  void *store;
+  void *conf_memory;
+  const char *shown, *given_name;
+  int64_t io_timeout;
+  char name[128];
+  atomic_int refs;
+  atomic_uint fork_stamp; /* 0: never used */
+  atomic_bool closing, closed;
+  _Atomic int64_t horizon;
+  atomic_bool has_news;
+
+  pthread_mutex_t lock;
+  pthread_cond_t freed;  /* the role was left, or a ticket got done */
+  enum dlk_role role;    /* [lock] */
+  int callers_waiting;   /* [lock] */
+  struct dlk_list inbox; /* [lock] posts to run */
+  size_t inbox_tickets;  /* [lock] */
+  int64_t due;           /* [lock] when the loop next needs running */
+  int64_t keeper_wake;   /* [lock] when the keeper wakes by itself */
+  bool keeper_stop;      /* [lock] */
+  bool keeper_running;   /* [lock] */
+  int watch_fd;          /* [lock] */
+  bool holds_any;        /* [lock] copy of !empty(holds), at leave */
+  struct dlk_news *news_first, *news_last; /* [lock] */
+  size_t news_count;                       /* [lock] */
+  atomic_bool resident;  /* set under lock: the keeper drives all the time */
+  struct dlk_list ready; /* [lock] watched tickets that are done */
+  uint64_t last_watch;   /* [lock] */
+  pthread_t keeper;
+  int keeper_fd;
+  bool joined;
+
+  uv_loop_t loop;
+  uv_async_t kick;
+  uv_timer_t tick;
+  int64_t tick_at, slice_end;
+  struct dlk_heap timers, due_holds;
+  struct dlk_timer horizon_timer;
+  struct dlk_list ops, holds;
+  size_t op_count, renewing, busy;
+  bool store_used, store_stopping, store_stopped;
+  struct dlk_ticket *close_ticket;
+  struct dlk_post stop_post;
+  uint64_t next_id;
+  struct dlk_stats stats;
+  struct dlk_list gates; /* local.c */
+  struct dlk_map gate_map;
+  /* notify.c and line.c */
+  bool ring; /* something is ready, and nobody was told */
+  atomic_int bell_fd;
+  pthread_mutex_t line_lock;
+  int line_fd; /* under line_lock */
+  atomic_bool line_open;
+  int listen_fd; /* Lua's thread, and so is the path */
+  char line_path[108];
+  struct dlk_timer beat;
+  struct dlk_post line_post;
+  unsigned char entropy[256];
+  size_t entropy_left;
+};
+
+#define DLK_INBOX_MAX 65536
+#define DLK_NEWS_MAX 1024
+
+/* engine.c */
+unsigned dlk_fork_stamp(void);
+
+/* host.c */
+void dlk_host_init(struct dlk_host *host);
+bool dlk_timers_run(struct dlk_engine *e, int64_t now); /* any? */
+int64_t dlk_timers_next(const struct dlk_engine *e);
+
+/* driver.c */
+/* Queues a post; wake: have the keeper run it if nobody drives. False if it
+ * was queued already. */
+bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake);
+/* Runs a ticket's start at once if nobody is inside and nothing is queued
+ * before it; for a caller that is going to drive. False: it was not run. */
+bool dlk_driver_start(struct dlk_ticket *t);
+void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode);
+void dlk_driver_drain(struct dlk_engine *e); /* runs the posts */
+void dlk_driver_leave(struct dlk_engine *e); /* [lock] held */
+bool dlk_driver_work_left(const struct dlk_engine *e);
+void dlk_driver_told(struct dlk_ticket *t); /* it got done */
+
+/* keeper.c */
+bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err);
+void dlk_keeper_signal(struct dlk_engine *e);
+void dlk_keeper_join(struct dlk_engine *e);
+
+/* stats.c */
+void dlk_stats_finished(struct dlk_ticket *t);
+void dlk_stats_held(struct dlk_hold *h, int64_t now);
+void dlk_stats_ended(struct dlk_hold *h, bool lost);
+void dlk_stats_renewed(struct dlk_engine *e, bool ok);
+
+/* local.c: the local queue */
+void dlk_local_init(struct dlk_engine *e);
+void dlk_local_clear(struct dlk_engine *e);
+/* True: it was parked, and will be submitted when its turn comes. */
+bool dlk_local_park(struct dlk_ticket *t);
+/* The store is done with it: the next one's turn. */
+void dlk_local_done(struct dlk_ticket *t);
+void dlk_local_end_all(struct dlk_engine *e);
+
+/* notify.c, line.c */
+void dlk_notify_init(struct dlk_engine *e);
+void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t); /* [lock] */
+void dlk_notify_ring(struct dlk_engine *e);
+void dlk_notify_close_bell(struct dlk_engine *e);
+void dlk_line_init(struct dlk_engine *e);
+void dlk_line_ring(struct dlk_engine *e);
+
+/* ticket.c: memory and the caller's side */
+struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
+                                  const struct dlk_request *r);
+bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
+void dlk_ticket_drop_ref(struct dlk_ticket *t);
+/* A new candidate in place of the ticket's hold; false: out of memory. */
+bool dlk_ticket_new_candidate(struct dlk_ticket *t);
+
+/* operation.c: the engine's side */
+void dlk_ticket_start(struct dlk_post *post);
+void dlk_ticket_run_cancel(struct dlk_post *post);
+/* Hands it to the store. */
+void dlk_ticket_submit(struct dlk_ticket *t);
+void dlk_ticket_timed_out(struct dlk_timer *timer, int64_t now);
+/* Ends it early; the op is cancelled if the store has it. */
+void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code);
+void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err);
+void dlk_ticket_finish_code(struct dlk_ticket *t, enum dlk_code code);
+/* The store was stopped and will not end this op any more. */
+void dlk_ticket_forget(struct dlk_ticket *t);
+void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
+                        const struct dlk_error *err);
+/* Starts a release nobody waits for; false when out of memory. */
+bool dlk_ticket_release_background(struct dlk_hold *h);
+
+/* hold.c */
+struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
+                              const struct dlk_request *r);
+/* The store granted it: HELD from now on. False when too little of the ttl
+ * is left to be of use. */
+bool dlk_hold_granted(struct dlk_hold *h, int64_t now);
+void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
+/* Ends a HELD one; why: a constant. */
+void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
+                    const char *why);
+/* Gives it back to the store in the background, whatever it was. */
+void dlk_hold_give_back(struct dlk_hold *h);
+/* Looks at the clock: true while our own deadline has not passed; ends it
+ * otherwise. */
+bool dlk_hold_check(struct dlk_hold *h, int64_t now);
+void dlk_hold_schedule(struct dlk_hold *h);
+void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want);
+
+/* renewal.c */
+/* Renews a hold at once: it was granted on a claim. */
+void dlk_hold_confirm(struct dlk_hold *h);
+void dlk_holds_run(struct dlk_engine *e, int64_t now);
+void dlk_horizon_passed(struct dlk_timer *timer, int64_t now);
+void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
+                      int64_t sent);
+void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease);
+void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
+                   const char *why);
+void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease);
+
+/* detached.c: detached holds of this process, for stores whose leases cannot
+ * leave it */
+struct dlk_value *dlk_detached_put(struct dlk_hold *h); /* the text */
+void dlk_detached_forget(struct dlk_hold *h);
+
+/* close.c */
+void dlk_close_init(struct dlk_engine *e);
+void dlk_close_start(struct dlk_ticket *t);
+void dlk_close_timed_out(struct dlk_ticket *t);
+void dlk_close_progress(struct dlk_engine *e);
+
+/* news.c */
+void dlk_news_add(struct dlk_engine *e, const char *kind, uint64_t hold,
+                  const char *text);
+
+#endif

@@ -1,0 +1,319 @@
+/* The engine's side of a ticket: start, deadline, cancel, result. All of it
+ * runs in the driver role.
+ *
+ * Deadlines: a waiting acquire ends with `timeout`, everything else with
+ * `unavailable`. The store is asked to take back what it put on the server
+ * (cancel); if that too gets no answer within io_timeout, the caller is told
+ * `unavailable` (or `cancelled`, if that was asked for) and the op goes on in
+ * the background until the store calls done. */
+#include "engine/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct dlk_ticket *of_op(struct dlk_op *op) {
+  return (struct dlk_ticket *)(void *)op;
+}
+
+/* ---- the end ---- */
+
+/* The engine's reference goes when the caller was told and the store let
+ * go. */
+static void settle(struct dlk_ticket *t) {
+  if (t->settled || t->submitted || !dlk_ticket_done(t))
+    return;
+  t->settled = true;
+  dlk_heap_remove(&t->engine->timers, &t->timer.node);
+  dlk_ticket_drop_ref(t);
+}
+
+static void waited_text(const struct dlk_ticket *t, char out[32]) {
+  int64_t ms = (dlk_clock_now() - t->op.started) / DLK_MS;
+  snprintf(out, 32, "%lld.%03lld s", (long long)(ms / 1000),
+           (long long)(ms % 1000));
+}
+
+/* The engine's own sentence where the store gave only a code. */
+static void standard_text(struct dlk_ticket *t, enum dlk_code code) {
+  char key[DLK_QUOTED_MAX];
+  char waited[32];
+  if (t->op.key_len > 0)
+    dlk_quote(key, t->op.key, t->op.key_len);
+  else
+    snprintf(key, sizeof key, "the request");
+  waited_text(t, waited);
+  const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
+  struct dlk_error *err = &t->error;
+  if (t->request.task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
+    dlk_error_set(err, code, "%s was not lost within %s", key, waited);
+  else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
+    dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
+  else if (code == DLK_TIMEOUT)
+    dlk_error_set(err, code, "%s: nothing happened within %s", key, waited);
+  else if (code == DLK_BUSY)
+    dlk_error_set(err, code, "%s is held by %s", key, who);
+  else if (code == DLK_CANCELLED)
+    dlk_error_set(err, code, "the wait for %s was cancelled after %s", key,
+                  waited);
+  else if (code == DLK_CLOSED)
+    dlk_error_set(err, code, "the store '%s' was closed", t->engine->shown);
+  else if (code == DLK_LOST)
+    dlk_error_set(err, code, "%s is not held by this lease any more: %s", key,
+                  t->hold && t->hold->ended ? t->hold->ended
+                                            : "it expired or was broken");
+  else
+    dlk_error_set(err, code, "%s: no answer from '%s' within %s", key,
+                  t->engine->shown, waited);
+}
+
+void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
+  if (!dlk_ticket_done(t)) {
+    if (err && err->text[0])
+      t->error = *err;
+    else if (err && err->code != DLK_OK)
+      standard_text(t, err->code);
+    if (!t->submitted)
+      dlk_list_remove(&t->link);
+    dlk_stats_finished(t);
+    atomic_store_explicit(&t->done, true, memory_order_release);
+    dlk_driver_told(t);
+  }
+  settle(t);
+}
+
+void dlk_ticket_finish_code(struct dlk_ticket *t, enum dlk_code code) {
+  struct dlk_error err = {.code = code, .text = ""};
+  dlk_ticket_finish(t, &err);
+}
+
+void dlk_ticket_forget(struct dlk_ticket *t) {
+  t->submitted = false;
+  dlk_list_remove(&t->link);
+  dlk_local_done(t);
+  dlk_ticket_finish_code(t, DLK_CLOSED);
+}
+
+/* ---- early ends ---- */
+
+void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code) {
+  struct dlk_engine *e = t->engine;
+  if (!t->submitted) {
+    dlk_ticket_finish_code(t, code);
+    return;
+  }
+  if (t->op.ending != DLK_OK)
+    return;
+  t->op.ending = code;
+  dlk_heap_put(&e->timers, &t->timer.node,
+               dlk_time_add(dlk_clock_now(), e->io_timeout));
+  e->type->cancel(e->store, &t->op);
+}
+
+static enum dlk_code late_code(const struct dlk_ticket *t) {
+  bool waits = t->request.task == DLK_TASK_WAIT_LOST ||
+               t->op.kind == DLK_OP_CHANGE ||
+               (t->op.kind == DLK_OP_ACQUIRE && t->op.wait);
+  return waits ? DLK_TIMEOUT : DLK_UNAVAILABLE;
+}
+
+void dlk_ticket_timed_out(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  (void)now;
+  if (t->request.task == DLK_TASK_CLOSE)
+    dlk_close_timed_out(t);
+  else if (!t->submitted || t->op.ending == DLK_OK)
+    dlk_ticket_end(t, late_code(t));
+  else
+    dlk_ticket_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
+                                                          : t->op.ending);
+}
+
+void dlk_ticket_run_cancel(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, cancel);
+  bool over = dlk_ticket_done(t);
+  bool abandoned = atomic_load(&t->abandoned);
+  if (!over)
+    dlk_ticket_end(t, abandoned ? DLK_CANCELLED
+                                : (enum dlk_code)atomic_load(&t->wanted));
+  else if (abandoned && !dlk_ticket_error(t) &&
+           !atomic_exchange(&t->taken, true))
+    dlk_hold_give_back(t->hold);
+  dlk_ticket_drop_ref(t);
+}
+
+/* ---- start ---- */
+
+void dlk_ticket_submit(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  dlk_list_append(&e->ops, &t->link);
+  e->op_count++;
+  e->store_used = true;
+  t->submitted = true;
+  if (t->op.deadline != DLK_FOREVER)
+    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+  e->type->submit(e->store, &t->op);
+}
+
+/* Requests that need a hold that is still ours. A background release is for
+ * holds that ended here and may live on the server. */
+static void start_on_hold(struct dlk_ticket *t) {
+  struct dlk_hold *h = t->hold;
+  bool ours = dlk_hold_check(h, dlk_clock_now());
+  if (!ours && !t->internal) {
+    bool released = atomic_load(&h->state) == DLK_HOLD_RELEASED;
+    bool release = t->op.kind == DLK_OP_RELEASE;
+    dlk_ticket_finish_code(t, released && release ? DLK_OK : DLK_LOST);
+    return;
+  }
+  if (ours && t->op.kind == DLK_OP_RELEASE)
+    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+  bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
+  if (!local) {
+    dlk_ticket_submit(t);
+    return;
+  }
+  t->op.result = dlk_detached_put(h);
+  dlk_ticket_finish_code(t, t->op.result ? DLK_OK : DLK_UNAVAILABLE);
+}
+
+static void start_wait_lost(struct dlk_ticket *t) {
+  struct dlk_hold *h = t->hold;
+  if (dlk_hold_check(h, dlk_clock_now())) {
+    dlk_list_append(&h->waiters, &t->link);
+    if (t->op.deadline != DLK_FOREVER)
+      dlk_heap_put(&t->engine->timers, &t->timer.node, t->op.deadline);
+  } else if (atomic_load(&h->state) == DLK_HOLD_LOST) {
+    dlk_ticket_finish(t, NULL);
+  } else {
+    dlk_ticket_finish_code(t, DLK_CANCELLED);
+  }
+}
+
+static void start_reattach(struct dlk_ticket *t) {
+  struct dlk_hold *h = t->hold;
+  h->detached = false;
+  if (!dlk_hold_check(h, dlk_clock_now())) {
+    dlk_ticket_finish_code(t, DLK_LOST);
+    return;
+  }
+  h->renew = t->request.renew;
+  dlk_hold_schedule(h);
+  dlk_ticket_finish(t, NULL);
+}
+
+static void start(struct dlk_ticket *t) {
+  bool closing = atomic_load(&t->engine->closing);
+  if (t->request.task == DLK_TASK_CLOSE)
+    dlk_close_start(t);
+  else if (closing && !t->internal)
+    dlk_ticket_finish_code(t, DLK_CLOSED);
+  else if (atomic_load(&t->abandoned))
+    dlk_ticket_finish_code(t, DLK_CANCELLED);
+  else if (t->request.task == DLK_TASK_WAIT_LOST)
+    start_wait_lost(t);
+  else if (t->request.task == DLK_TASK_REATTACH)
+    start_reattach(t);
+  else if (t->hold && !dlk_ticket_makes_hold(t))
+    start_on_hold(t);
+  else if (!dlk_local_park(t))
+    dlk_ticket_submit(t);
+}
+
+void dlk_ticket_start(struct dlk_post *post) {
+  start(DLK_CONTAINER(post, struct dlk_ticket, start));
+}
+
+bool dlk_ticket_release_background(struct dlk_hold *h) {
+  struct dlk_request r = {
+      .task = DLK_TASK_OP, .kind = DLK_OP_RELEASE, .hold = h, .timeout = -1};
+  struct dlk_ticket *t = dlk_ticket_new(h->engine, &r);
+  if (!t)
+    return false;
+  t->internal = true;
+  dlk_ticket_drop_ref(t); /* nobody else has it */
+  start(t);
+  return true;
+}
+
+/* ---- the store is done ---- */
+
+static bool unwanted(const struct dlk_ticket *t) {
+  return dlk_ticket_done(t) || atomic_load(&t->abandoned) ||
+         t->op.ending == DLK_CANCELLED || t->op.ending == DLK_CLOSED ||
+         atomic_load(&t->engine->closing);
+}
+
+static void acquired(struct dlk_ticket *t) {
+  int64_t now = dlk_clock_now();
+  if (unwanted(t)) {
+    atomic_store(&t->taken, true);
+    dlk_hold_give_back(t->hold);
+    dlk_ticket_finish_code(t, DLK_CANCELLED);
+    return;
+  }
+  if (dlk_hold_granted(t->hold, now)) {
+    dlk_ticket_finish(t, NULL);
+    return;
+  }
+  /* The grant came when most of its time was over: not worth having. */
+  dlk_hold_give_back(t->hold);
+  bool again = t->op.kind == DLK_OP_ACQUIRE && t->op.wait &&
+               t->op.ending == DLK_OK && now < t->op.deadline;
+  if (again && dlk_ticket_new_candidate(t)) {
+    dlk_ticket_submit(t);
+    return;
+  }
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_UNAVAILABLE,
+                "%s: '%s' answered too late for its ttl of %lld ms; use a "
+                "longer ttl",
+                dlk_quote(key, t->op.key, t->op.key_len), t->engine->shown,
+                (long long)(t->hold->lease.ttl / DLK_MS));
+  dlk_ticket_finish(t, &err);
+}
+
+static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
+  struct dlk_hold *h = t->hold;
+  enum dlk_code code = err ? err->code : DLK_OK;
+  bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
+  if (t->op.kind == DLK_OP_RELEASE) {
+    if (atomic_load(&h->state) == DLK_HOLD_RELEASING)
+      atomic_store(&h->state,
+                   code == DLK_LOST ? DLK_HOLD_LOST : DLK_HOLD_RELEASED);
+    if (code == DLK_LOST)
+      h->ended = "it had expired or was broken";
+  } else if (held && code == DLK_LOST) {
+    dlk_hold_leave(h, DLK_HOLD_LOST, "it expired or was broken");
+  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_EXTEND) {
+    h->lease.claim = 0;
+    dlk_hold_extended(h, t->op.ttl);
+  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DETACH) {
+    dlk_hold_leave(h, DLK_HOLD_DETACHED, "it was detached");
+  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {
+    dlk_hold_set_want(h, (struct dlk_want){1, 0});
+  }
+}
+
+void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
+                        const struct dlk_error *err) {
+  struct dlk_ticket *t = of_op(op);
+  struct dlk_engine *e = (struct dlk_engine *)(void *)host;
+  if (err && err->code == DLK_OK)
+    err = NULL;
+  t->submitted = false;
+  e->op_count--;
+  dlk_list_remove(&t->link);
+  dlk_ticket_ref(t);
+  if (dlk_ticket_makes_hold(t) && !err) {
+    acquired(t);
+  } else {
+    if (t->hold && !dlk_ticket_makes_hold(t))
+      after_hold_op(t, err);
+    dlk_ticket_finish(t, err);
+  }
+  if (!t->submitted) /* it may have been asked for again */
+    dlk_local_done(t);
+  dlk_ticket_drop_ref(t);
+  dlk_close_progress(e);
+}

@@ -1,0 +1,154 @@
+/* Renewal: at a third of the ttl, with everything due within a tenth of that
+ * in one batch, for as long as the hold is held and max_hold has not passed.
+ * A renewal that fails is tried again until the deadline; then the hold is
+ * lost, for ever. The store's renew never creates a hold, so whatever
+ * crosses a renewal (release, expiry, break) wins. */
+#include "engine/internal.h"
+
+#define BATCH 256
+
+static struct dlk_hold *of_lease(struct dlk_lease *lease) {
+  return (struct dlk_hold *)(void *)lease;
+}
+
+static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
+  struct dlk_heap_node *n = dlk_heap_first(&e->due_holds);
+  if (!n || n->at > until)
+    return NULL;
+  return DLK_CONTAINER(n, struct dlk_hold, due);
+}
+
+/* It only waits for its end: not to be touched before that. */
+static bool only_ends(const struct dlk_hold *h) {
+  bool wants = h->renew || h->lease.claim;
+  return h->owed || !wants || h->renewing ||
+         atomic_load(&h->deadline) >= h->max_end;
+}
+
+static void pay_owed(struct dlk_hold *h) {
+  dlk_heap_remove(&h->engine->due_holds, &h->due);
+  h->owed = false;
+  dlk_hold_give_back(h);
+  dlk_hold_unref(h);
+}
+
+static void begin(struct dlk_hold *h) {
+  h->renewing = true;
+  h->engine->renewing++;
+  dlk_hold_ref(h);
+  dlk_hold_schedule(h);
+}
+
+void dlk_hold_confirm(struct dlk_hold *h) {
+  struct dlk_lease *lease = &h->lease;
+  struct dlk_engine *e = h->engine;
+  begin(h);
+  e->type->renew(e->store, &lease, 1);
+}
+
+static size_t collect(struct dlk_engine *e, int64_t now,
+                      struct dlk_lease **out) {
+  size_t n = 0;
+  int64_t window = 0;
+  struct dlk_hold *h;
+  while (n < BATCH && (h = first_due(e, now + window))) {
+    if (h->due.at > now && only_ends(h))
+      break;
+    if (h->owed) {
+      pay_owed(h);
+    } else if (dlk_hold_check(h, now)) {
+      if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
+        dlk_heap_put(&e->due_holds, &h->due, atomic_load(&h->deadline));
+        break;
+      }
+      if (n == 0)
+        window = h->lease.ttl / 30;
+      begin(h);
+      out[n++] = &h->lease;
+    }
+  }
+  return n;
+}
+
+void dlk_holds_run(struct dlk_engine *e, int64_t now) {
+  struct dlk_lease *batch[BATCH];
+  size_t n;
+  do {
+    n = first_due(e, now) ? collect(e, now, batch) : 0;
+    if (n > 0)
+      e->type->renew(e->store, batch, n);
+  } while (n == BATCH);
+}
+
+/* The renewal's answer is here. True when the hold is still held. */
+static bool answered(struct dlk_hold *h) {
+  if (h->renewing) {
+    h->renewing = false;
+    h->engine->renewing--;
+    return true;
+  }
+  return false;
+}
+
+void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
+                      int64_t sent) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  if (!answered(h))
+    return;
+  dlk_stats_renewed(h->engine, true);
+  if (dlk_hold_check(h, dlk_clock_now())) {
+    h->lease.sent = sent;
+    h->lease.claim = 0;
+    dlk_hold_extended(h, h->lease.ttl);
+  }
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  if (!answered(h))
+    return;
+  dlk_stats_renewed(h->engine, false);
+  int64_t now = dlk_clock_now();
+  if (dlk_hold_check(h, now)) {
+    int64_t end = atomic_load(&h->deadline);
+    int64_t pause = (end - now) / 8;
+    if (pause > DLK_SEC)
+      pause = DLK_SEC;
+    if (pause < DLK_MS)
+      pause = DLK_MS;
+    int64_t at = now + pause;
+    dlk_heap_put(&h->engine->due_holds, &h->due, at < end ? at : end);
+  }
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
+                   const char *why) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  bool was_renewing = answered(h);
+  if (atomic_load(&h->state) == DLK_HOLD_HELD)
+    dlk_hold_leave(h, DLK_HOLD_LOST, why);
+  if (was_renewing)
+    dlk_hold_unref(h);
+}
+
+void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  if (atomic_load(&h->state) != DLK_HOLD_HELD ||
+      atomic_exchange(&h->revoked, true))
+    return;
+  dlk_news_add(h->engine, "revoked", h->id, "somebody asked for the lock");
+}
+
+void dlk_horizon_passed(struct dlk_timer *timer, int64_t now) {
+  struct dlk_engine *e = DLK_CONTAINER(timer, struct dlk_engine, horizon_timer);
+  while (
+      !dlk_list_empty(&e->holds) &&
+      !dlk_hold_check(DLK_CONTAINER(e->holds.next, struct dlk_hold, link), now))
+    continue;
+}

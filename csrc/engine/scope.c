@@ -1,0 +1,133 @@
+/* A scope: what ends with something that the engine knows nothing about (a
+ * request of nginx), even if no Lua code runs any more.
+ *
+ * It holds a reference on each ticket that would leave something behind: a
+ * wait, or a lease that came of one. Its end cancels the waits, has grants
+ * that cross it given back, and releases the leases, all by posts to the
+ * driver: it may be called from where nothing must block or call Lua.
+ *
+ * A scope belongs to one thread. Tickets whose lease is over are dropped when
+ * their number has doubled, so a request that takes a million locks one after
+ * the other keeps a few. A lease that was detached is nobody's: each detach
+ * is counted in the hold, and an entry counts only if none came after it. */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+
+#define FIRST_SWEEP 16
+
+struct entry {
+  struct dlk_ticket *ticket;
+  int detached; /* the hold's count when it was added */
+};
+
+struct dlk_scope {
+  int refs;
+  bool ended;
+  size_t count, limit;
+  struct entry *entries;
+};
+
+struct dlk_scope *dlk_scope_new(void) {
+  struct dlk_scope *s = calloc(1, sizeof *s);
+  if (s)
+    s->refs = 1;
+  return s;
+}
+
+void dlk_scope_ref(struct dlk_scope *s) {
+  s->refs++;
+}
+
+bool dlk_scope_ended(const struct dlk_scope *s) {
+  return s->ended;
+}
+
+static bool gives(const struct dlk_ticket *t) {
+  return dlk_ticket_makes_hold(t) || t->request.task == DLK_TASK_REATTACH;
+}
+
+/* Nothing of it is left that the scope would have to end. */
+static bool over(const struct entry *en) {
+  struct dlk_ticket *t = en->ticket;
+  if (!dlk_ticket_done(t))
+    return false;
+  if (!gives(t) || dlk_ticket_error(t) || !t->hold)
+    return true;
+  return atomic_load(&t->hold->state) != DLK_HOLD_HELD ||
+         atomic_load(&t->hold->detachings) != en->detached;
+}
+
+static void end_one(const struct entry *en) {
+  struct dlk_ticket *t = en->ticket;
+  dlk_ticket_abandon(t);
+  if (!over(en) && dlk_ticket_done(t) && atomic_load(&t->taken))
+    dlk_hold_release_later(t->hold);
+}
+
+/* In a forked child everything that was inherited is left alone. */
+static void drop(const struct entry *en) {
+  if (!dlk_engine_forked(en->ticket->engine))
+    dlk_ticket_drop_ref(en->ticket);
+}
+
+static void sweep(struct dlk_scope *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    if (over(&s->entries[i]))
+      drop(&s->entries[i]);
+    else
+      s->entries[kept++] = s->entries[i];
+  }
+  s->count = kept;
+}
+
+static bool make_room(struct dlk_scope *s) {
+  if (s->count < s->limit)
+    return true;
+  sweep(s);
+  size_t limit = 2 * s->count < FIRST_SWEEP ? FIRST_SWEEP : 2 * s->count;
+  struct entry *more = realloc(s->entries, limit * sizeof *more);
+  if (more) {
+    s->entries = more;
+    s->limit = limit;
+  }
+  return s->count < s->limit;
+}
+
+bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
+  bool waits =
+      t->request.task == DLK_TASK_WAIT_LOST ||
+      (t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_CHANGE);
+  if (!gives(t) && !waits)
+    return true;
+  if (s->ended || !make_room(s)) {
+    dlk_ticket_abandon(t);
+    return false;
+  }
+  struct entry *en = &s->entries[s->count++];
+  dlk_ticket_ref(t);
+  en->ticket = t;
+  bool again = t->request.task == DLK_TASK_REATTACH;
+  en->detached = again ? atomic_load(&t->hold->detachings) : 0;
+  return true;
+}
+
+void dlk_scope_end(struct dlk_scope *s) {
+  s->ended = true;
+  for (size_t i = 0; i < s->count; i++) {
+    if (!dlk_engine_forked(s->entries[i].ticket->engine))
+      end_one(&s->entries[i]);
+    drop(&s->entries[i]);
+  }
+  s->count = s->limit = 0;
+  free(s->entries);
+  s->entries = NULL;
+}
+
+void dlk_scope_unref(struct dlk_scope *s) {
+  if (!s || --s->refs > 0)
+    return;
+  dlk_scope_end(s);
+  free(s);
+}

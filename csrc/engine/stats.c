@@ -1,0 +1,57 @@
+/* Counters and histograms of one engine. Written in the driver role only and
+ * read from any thread, so a plain load and store of an atomic is enough: no
+ * locked instruction in the way of an uncontended lock. */
+#include "engine/internal.h"
+
+/* Upper bounds of the buckets, in us; the last bucket has none. */
+static const int64_t bounds[DLK_STATS_BUCKETS - 1] = {
+    100,    250,    500,    1000,    2500,    5000,    10000,    25000,   50000,
+    100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 30000000};
+
+static void add(_Atomic uint64_t *n, uint64_t by) {
+  uint64_t was = atomic_load_explicit(n, memory_order_relaxed);
+  atomic_store_explicit(n, was + by, memory_order_relaxed);
+}
+
+static void put(struct dlk_histogram *h, int64_t ns) {
+  int i = 0;
+  int64_t us = ns < 0 ? 0 : ns / DLK_US;
+  while (i < DLK_STATS_BUCKETS - 1 && us > bounds[i])
+    i++;
+  add(&h->buckets[i], 1);
+  add(&h->sum_us, (uint64_t)us);
+}
+
+void dlk_stats_finished(struct dlk_ticket *t) {
+  struct dlk_stats *s = &t->engine->stats;
+  if (t->request.task != DLK_TASK_OP || t->op.kind != DLK_OP_ACQUIRE)
+    return;
+  add(&s->acquires[t->error.code], 1);
+  if (t->error.code == DLK_OK)
+    put(&s->wait, dlk_clock_now() - t->op.started);
+}
+
+void dlk_stats_held(struct dlk_hold *h, int64_t now) {
+  h->granted_at = now;
+  add(&h->engine->stats.begun, 1);
+}
+
+void dlk_stats_ended(struct dlk_hold *h, bool lost) {
+  struct dlk_stats *s = &h->engine->stats;
+  add(&s->ended, 1);
+  if (lost)
+    add(&s->lost, 1);
+  put(&s->hold, dlk_clock_now() - h->granted_at);
+}
+
+void dlk_stats_renewed(struct dlk_engine *e, bool ok) {
+  add(ok ? &e->stats.renewed : &e->stats.renew_failed, 1);
+}
+
+const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e) {
+  return &e->stats;
+}
+
+double dlk_stats_bound(int bucket) {
+  return bucket < DLK_STATS_BUCKETS - 1 ? (double)bounds[bucket] / 1e6 : -1;
+}

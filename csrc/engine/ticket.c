@@ -1,0 +1,222 @@
+/* A ticket: one request from submission to result.
+ *
+ * It completes exactly once, in dlk_ticket_finish. The store's part of it
+ * (the op) ends exactly once too, in dlk_ticket_op_done, and may do so later:
+ * when the store does not end an op within io_timeout after cancel, the
+ * caller is told and the op goes on without it. References: the caller's (the
+ * Lua object), the engine's (from submission to the end of both), one for a
+ * queued cancel, one while it waits to be told of, and each scope's. Memory
+ * goes with the last, so a ticket outlives the Lua object that asked.
+ *
+ * What can cross: a grant and a cancel. A grant that arrives for a ticket
+ * that was told otherwise, or that nobody wants any more, is given back. */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t aligned(size_t n) {
+  size_t a = _Alignof(max_align_t);
+  return (n + a - 1) / a * a;
+}
+
+/* ---- memory: the ticket, the store's bytes, copies of the arguments ---- */
+
+static size_t arguments_size(const struct dlk_request *r) {
+  size_t n = r->argc * (sizeof *r->argv + sizeof *r->argv_len);
+  for (size_t i = 0; i < r->argc; i++)
+    n += r->argv_len[i];
+  return n + r->key_len + r->text_len + 1;
+}
+
+static void copy_arguments(struct dlk_ticket *t, const struct dlk_request *r,
+                           char *at) {
+  const char **argv = (const char **)(void *)at;
+  at += r->argc * sizeof *argv;
+  size_t *lens = (size_t *)(void *)at;
+  at += r->argc * sizeof *lens;
+  for (size_t i = 0; i < r->argc; i++) {
+    argv[i] = at;
+    lens[i] = r->argv_len[i];
+    memcpy(at, r->argv[i], lens[i]);
+    at += lens[i];
+  }
+  t->op.argc = r->argc;
+  t->op.argv = argv;
+  t->op.argv_len = lens;
+  if (r->key_len)
+    memcpy(at, r->key, r->key_len);
+  t->op.key = at;
+  t->op.key_len = r->key_len;
+  at += r->key_len;
+  if (r->text) {
+    memcpy(at, r->text, r->text_len);
+    t->op.text = at;
+    t->op.text_len = r->text_len;
+  }
+}
+
+static bool makes_hold(const struct dlk_request *r) {
+  return r->task == DLK_TASK_OP &&
+         (r->kind == DLK_OP_ACQUIRE || r->kind == DLK_OP_ATTACH);
+}
+
+bool dlk_ticket_makes_hold(const struct dlk_ticket *t) {
+  return makes_hold(&t->request);
+}
+
+static int64_t deadline_of(const struct dlk_engine *e,
+                           const struct dlk_request *r, int64_t now) {
+  return dlk_time_add(now, r->timeout < 0 ? e->io_timeout : r->timeout);
+}
+
+static void init(struct dlk_ticket *t, struct dlk_engine *e,
+                 const struct dlk_request *r) {
+  t->engine = e;
+  dlk_engine_ref(e);
+  atomic_init(&t->refs, 2);
+  atomic_init(&t->wanted, DLK_OK);
+  t->request = *r;
+  t->start.run = dlk_ticket_start;
+  t->cancel.run = dlk_ticket_run_cancel;
+  t->timer.fire = dlk_ticket_timed_out;
+  dlk_list_init(&t->start.link);
+  dlk_list_init(&t->cancel.link);
+  dlk_list_init(&t->link);
+  dlk_list_init(&t->ready);
+  t->op.kind = r->kind;
+  t->op.wait = r->wait;
+  t->op.ttl = r->ttl;
+  t->op.fence = r->fence;
+  t->op.limit = r->limit;
+  t->op.started = dlk_clock_now();
+  t->op.deadline = deadline_of(e, r, t->op.started);
+}
+
+/* Binds the op to its hold, whose copies of the strings serve from now on. */
+static void use_hold(struct dlk_ticket *t, struct dlk_hold *h) {
+  t->hold = h;
+  t->op.lease = &h->lease;
+  t->op.key = t->request.key = h->lease.key;
+  t->op.key_len = t->request.key_len = h->lease.key_len;
+  t->request.owner = h->lease.owner;
+  t->request.value = h->lease.value;
+}
+
+bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
+  struct dlk_hold *old = t->hold;
+  struct dlk_hold *h = dlk_hold_new(t->engine, &t->request);
+  if (!h)
+    return false;
+  use_hold(t, h);
+  dlk_hold_unref(old);
+  memset(t->op.data, 0, t->engine->type->op_size);
+  t->op.ending = DLK_OK;
+  t->op.holder[0] = '\0';
+  return true;
+}
+
+struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
+                                  const struct dlk_request *r) {
+  size_t data = aligned(sizeof(struct dlk_ticket));
+  size_t args = data + aligned(e->type->op_size);
+  struct dlk_ticket *t = calloc(1, args + arguments_size(r));
+  if (!t)
+    return NULL;
+  init(t, e, r);
+  t->op.data = (char *)t + data;
+  copy_arguments(t, r, (char *)t + args);
+  t->request.key = t->op.key;
+  t->request.text = t->op.text;
+  if (makes_hold(r)) {
+    struct dlk_hold *h = dlk_hold_new(e, r);
+    if (!h) {
+      dlk_engine_unref(e);
+      free(t);
+      return NULL;
+    }
+    use_hold(t, h);
+  } else if (r->hold) {
+    dlk_hold_ref(r->hold);
+    use_hold(t, r->hold);
+  }
+  return t;
+}
+
+void dlk_ticket_ref(struct dlk_ticket *t) {
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+}
+
+void dlk_ticket_drop_ref(struct dlk_ticket *t) {
+  if (atomic_fetch_sub(&t->refs, 1) != 1)
+    return;
+  dlk_value_free(t->op.result);
+  if (t->hold)
+    dlk_hold_unref(t->hold);
+  dlk_engine_unref(t->engine);
+  free(t);
+}
+
+/* ---- the caller's side ---- */
+
+bool dlk_ticket_done(const struct dlk_ticket *t) {
+  return atomic_load_explicit(&t->done, memory_order_acquire);
+}
+
+const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t) {
+  return t->error.code == DLK_OK ? NULL : &t->error;
+}
+
+const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t) {
+  return &t->request;
+}
+
+const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t) {
+  return t->op.result;
+}
+
+struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t) {
+  return t->engine;
+}
+
+struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
+  bool gives = dlk_ticket_makes_hold(t) || t->request.task == DLK_TASK_REATTACH;
+  if (!gives || dlk_ticket_error(t) || atomic_exchange(&t->taken, true))
+    return NULL;
+  dlk_hold_ref(t->hold);
+  return t->hold;
+}
+
+static void post_cancel(struct dlk_ticket *t) {
+  dlk_ticket_ref(t);
+  if (!dlk_driver_post(t->engine, &t->cancel, true))
+    dlk_ticket_drop_ref(t);
+}
+
+void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code) {
+  int none = DLK_OK;
+  if (dlk_ticket_done(t))
+    return;
+  if (atomic_compare_exchange_strong(&t->wanted, &none, (int)code))
+    post_cancel(t);
+}
+
+/* Something that goes on, or stays behind, if nobody ends it. */
+static bool leaves_something(struct dlk_ticket *t) {
+  const struct dlk_request *r = &t->request;
+  bool gives = makes_hold(r) || r->task == DLK_TASK_REATTACH;
+  if (dlk_ticket_done(t))
+    return gives && !dlk_ticket_error(t) && !atomic_load(&t->taken);
+  return gives || r->task == DLK_TASK_WAIT_LOST ||
+         (r->task == DLK_TASK_OP && r->kind == DLK_OP_CHANGE);
+}
+
+void dlk_ticket_abandon(struct dlk_ticket *t) {
+  if (leaves_something(t) && !atomic_exchange(&t->abandoned, true))
+    post_cancel(t);
+}
+
+void dlk_ticket_unref(struct dlk_ticket *t) {
+  dlk_ticket_abandon(t);
+  dlk_ticket_drop_ref(t);
+}

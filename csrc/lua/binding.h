@@ -1,0 +1,74 @@
+/* What the files of the binding share: the three userdata and the ways to
+ * push results. A userdata is made empty and gets its metatable before its
+ * resource, so that any throw in between is safe to collect. */
+#ifndef DLK_LUA_BINDING_H
+#define DLK_LUA_BINDING_H
+
+#include "engine/engine.h"
+#include "lua/compat.h"
+
+#define DLK_ENGINE_TYPE "dlock.engine"
+#define DLK_TICKET_TYPE "dlock.ticket"
+#define DLK_LEASE_TYPE "dlock.lease"
+#define DLK_STORE_TYPE "dlock.store_type"
+#define DLK_SCOPE_TYPE "dlock.scope"
+
+struct engine_box {
+  struct dlk_engine *engine;
+};
+
+/* ticket NULL: done, and the result is true. */
+struct ticket_box {
+  struct dlk_ticket *ticket;
+};
+
+struct lease_box {
+  struct dlk_hold *hold;
+  struct dlk_ticket *release; /* of the last handle, once asked for */
+  bool released, detached;
+};
+
+/* What a store's module returns. */
+struct store_box {
+  const struct dlk_store_type *type;
+};
+
+/* engine.c, ticket.c, lease.c, then events.c: metatables, and functions into
+ * the module table on top of the stack. */
+void dlk_lua_open_engine(lua_State *L);
+void dlk_lua_open_ticket(lua_State *L);
+void dlk_lua_open_lease(lua_State *L);
+void dlk_lua_open_child(lua_State *L); /* child.c */
+void dlk_lua_open_events(lua_State *L);
+
+/* Returns nil, message, code. */
+int dlk_lua_failure(lua_State *L, const struct dlk_error *err);
+/* Pushes v and returns how many values that made (a tuple: several). */
+int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
+/* Seconds at index as ns: nil or none is -1 (the default), infinity is
+ * DLK_FOREVER; NaN and negatives raise. */
+int64_t dlk_lua_ns(lua_State *L, int index);
+/* Queues r on e and pushes its ticket, whose uservalue is the table at
+ * `anchor`; or returns a failure. */
+int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
+                   const struct dlk_request *r, int anchor);
+/* A ticket that is done already. */
+int dlk_lua_push_done(lua_State *L);
+/* Another userdata for the same ticket; takes over a reference. */
+int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t);
+/* Wraps the ticket's hold; the ticket is at index. */
+int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index);
+struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
+
+/* Puts a store type into a fresh userdata: the whole of a store's
+ * luaopen_. */
+static inline int dlk_lua_push_store(lua_State *L,
+                                     const struct dlk_store_type *type) {
+  struct store_box *box = lua_newuserdata(L, sizeof *box);
+  box->type = type;
+  luaL_newmetatable(L, DLK_STORE_TYPE);
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* One Lua API for 5.1, LuaJIT, 5.2, 5.3 and 5.4: ours have names of their own
+ * and the usual names are defined to them, so that no other file asks which
+ * Lua this is. */
+#ifndef DLK_LUA_COMPAT_H
+#define DLK_LUA_COMPAT_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdint.h>
+
+#if LUA_VERSION_NUM < 502
+void dlk_compat_setfuncs(lua_State *L, const luaL_Reg *l, int upvalues);
+void *dlk_compat_testudata(lua_State *L, int index, const char *name);
+#define luaL_setfuncs dlk_compat_setfuncs
+#define luaL_testudata dlk_compat_testudata
+#define lua_rawlen lua_objlen
+/* A table belongs to each userdata: its uservalue, on 5.1 its environment. */
+#define lua_getuservalue(L, i) lua_getfenv((L), (i))
+#define lua_setuservalue(L, i) ((void)lua_setfenv((L), (i)))
+#endif
+
+/* An integer below 2^53, in the type that prints without a decimal point. */
+void dlk_compat_pushint(lua_State *L, int64_t n);
+
+#endif

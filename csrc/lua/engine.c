@@ -1,0 +1,326 @@
+/* core.engine and its methods: each queues one request and gives its ticket.
+ *
+ * An engine has an anchor, the table in its uservalue: {engine}. Tickets and
+ * leases refer to it, so an engine is not collected before its leases. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/binding.h"
+
+#define CLOSE_ON_GC (200 * DLK_MS)
+
+static struct engine_box *box_of(lua_State *L) {
+  return luaL_checkudata(L, 1, DLK_ENGINE_TYPE);
+}
+
+static struct dlk_engine *engine_of(lua_State *L) {
+  struct engine_box *box = box_of(L);
+  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
+  return box->engine;
+}
+
+/* ---- conf ---- */
+
+static const char *field(lua_State *L, int t, const char *name) {
+  lua_getfield(L, t, name);
+  const char *s = lua_isnil(L, -1) ? NULL : luaL_checkstring(L, -1);
+  lua_pop(L, 1); /* stays alive in the table */
+  return s;
+}
+
+static int64_t seconds(lua_State *L, int t, const char *name,
+                       int64_t otherwise) {
+  lua_getfield(L, t, name);
+  int64_t ns = dlk_lua_ns(L, lua_gettop(L));
+  lua_pop(L, 1);
+  return ns < 0 ? otherwise : ns;
+}
+
+/* The host list, in a userdata that is left on the stack. */
+static const struct dlk_addr *hosts(lua_State *L, int t, size_t *count) {
+  lua_getfield(L, t, "hosts");
+  size_t n = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
+  struct dlk_addr *list = lua_newuserdata(L, (n + 1) * sizeof *list);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, -2, (int)i + 1);
+    lua_getfield(L, -1, "port");
+    list[i].port = (uint16_t)lua_tonumber(L, -1);
+    list[i].host = field(L, lua_gettop(L) - 1, "host");
+    lua_pop(L, 2);
+  }
+  *count = n;
+  return list;
+}
+
+static const char *or_empty(const char *s) {
+  return s ? s : "";
+}
+
+/* core.engine(store_type, conf): an engine, or nil, message, code. */
+static int core_engine(lua_State *L) {
+  struct store_box *store = luaL_checkudata(L, 1, DLK_STORE_TYPE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_argcheck(L, store->type->abi == DLK_STORE_ABI, 1,
+                "the store was built for another version of dlock");
+  struct dlk_conf conf = {.shown = or_empty(field(L, 2, "shown")),
+                          .scheme = or_empty(field(L, 2, "scheme")),
+                          .path = or_empty(field(L, 2, "path")),
+                          .username = field(L, 2, "username"),
+                          .password = field(L, 2, "password"),
+                          .prefix = field(L, 2, "prefix")};
+  conf.session_timeout = seconds(L, 2, "session_timeout", 10 * DLK_SEC);
+  conf.connect_timeout = seconds(L, 2, "connect_timeout", 3 * DLK_SEC);
+  conf.io_timeout = seconds(L, 2, "io_timeout", 2 * DLK_SEC);
+  const char *name = field(L, 2, "name");
+  conf.hosts = hosts(L, 2, &conf.host_count);
+  struct engine_box *box = lua_newuserdata(L, sizeof *box);
+  box->engine = NULL;
+  luaL_getmetatable(L, DLK_ENGINE_TYPE);
+  lua_setmetatable(L, -2);
+  lua_createtable(L, 1, 1);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, 1);
+  lua_setuservalue(L, -2);
+  struct dlk_error err;
+  box->engine = dlk_engine_new(store->type, &conf, name, &err);
+  return box->engine ? 1 : dlk_lua_failure(L, &err);
+}
+
+/* ---- requests ---- */
+
+static int submit(lua_State *L, struct dlk_request *r) {
+  struct dlk_engine *e = engine_of(L);
+  lua_getuservalue(L, 1);
+  return dlk_lua_submit(L, e, r, lua_gettop(L));
+}
+
+static uint32_t count_arg(lua_State *L, int index) {
+  double n = luaL_optnumber(L, index, 0);
+  luaL_argcheck(L, n >= 0 && n <= 4294967295.0, index, "not a count");
+  return (uint32_t)n;
+}
+
+static int64_t ns_or(lua_State *L, int index, int64_t otherwise) {
+  int64_t ns = dlk_lua_ns(L, index);
+  return ns < 0 ? otherwise : ns;
+}
+
+/* engine:acquire(key, units, cap, wait, timeout, ttl, renew, max_hold,
+ * min_hold, owner, value) */
+static int engine_acquire(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_ACQUIRE};
+  r.key = luaL_checklstring(L, 2, &r.key_len);
+  r.want.units = count_arg(L, 3);
+  r.want.cap = count_arg(L, 4);
+  r.wait = lua_toboolean(L, 5);
+  r.timeout = r.wait ? ns_or(L, 6, -1) : -1;
+  r.ttl = ns_or(L, 7, 30 * DLK_SEC);
+  r.renew = lua_toboolean(L, 8);
+  r.max_hold = ns_or(L, 9, DLK_FOREVER);
+  r.min_hold = ns_or(L, 10, 0);
+  r.owner = luaL_optstring(L, 11, NULL);
+  r.value = luaL_optlstring(L, 12, NULL, &r.value_len);
+  return submit(L, &r);
+}
+
+static int key_request(lua_State *L, enum dlk_op_kind kind) {
+  struct dlk_request r = {.kind = kind, .timeout = -1};
+  r.key = luaL_checklstring(L, 2, &r.key_len);
+  return submit(L, &r);
+}
+
+static int engine_locked(lua_State *L) {
+  return key_request(L, DLK_OP_LOCKED);
+}
+
+static int engine_inspect(lua_State *L) {
+  return key_request(L, DLK_OP_INSPECT);
+}
+
+static int engine_break_lock(lua_State *L) {
+  return key_request(L, DLK_OP_BREAK);
+}
+
+static int engine_revoke(lua_State *L) {
+  return key_request(L, DLK_OP_REVOKE);
+}
+
+/* engine:list(prefix, cursor, limit) */
+static int engine_list(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_LIST, .timeout = -1};
+  r.key = luaL_optlstring(L, 2, "", &r.key_len);
+  r.text = luaL_optlstring(L, 3, NULL, &r.text_len);
+  r.limit = count_arg(L, 4);
+  return submit(L, &r);
+}
+
+/* engine:change(key, fence, timeout) */
+static int engine_change(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_CHANGE};
+  r.key = luaL_checklstring(L, 2, &r.key_len);
+  r.fence = (int64_t)luaL_optnumber(L, 3, 0);
+  r.timeout = ns_or(L, 4, DLK_FOREVER);
+  return submit(L, &r);
+}
+
+static int engine_ping(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_PING, .timeout = dlk_lua_ns(L, 2)};
+  return submit(L, &r);
+}
+
+/* A detached lease says in its first letter whether it is to be renewed. */
+static int engine_attach(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  struct dlk_request r = {.kind = DLK_OP_ATTACH,
+                          .timeout = -1,
+                          .ttl = DLK_SEC,
+                          .max_hold = DLK_FOREVER};
+  r.text = luaL_checklstring(L, 2, &r.text_len);
+  r.renew = r.text[0] == 'r';
+  if (r.text_len > 0) {
+    r.text++;
+    r.text_len--;
+  }
+  r.key = r.text; /* a portable store finds the key in the hold's copy */
+  r.key_len = r.text_len;
+  if (dlk_engine_portable(e) || dlk_engine_forked(e) || dlk_engine_joined(e))
+    return submit(L, &r);
+  struct dlk_hold *h = dlk_detached_find(e, r.text, r.text_len);
+  if (!h) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNSUPPORTED,
+                  "'%s' can only attach leases that were detached in this "
+                  "process and are not attached or ended yet; use Redis to "
+                  "hand one to another process",
+                  dlk_engine_shown(e));
+    return dlk_lua_failure(L, &err);
+  }
+  r.task = DLK_TASK_REATTACH;
+  r.hold = h;
+  lua_getuservalue(L, 1);
+  int n = dlk_lua_submit(L, dlk_hold_engine(h), &r, lua_gettop(L));
+  dlk_hold_unref(h);
+  return n;
+}
+
+static int engine_close(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = dlk_lua_ns(L, 2)};
+  if (dlk_engine_joined(e))
+    return dlk_lua_push_done(L);
+  return submit(L, &r);
+}
+
+/* engine:drive(ticket, seconds): is the ticket done, and is there news? */
+static int engine_drive(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  struct ticket_box *box = luaL_checkudata(L, 2, DLK_TICKET_TYPE);
+  int64_t slice = ns_or(L, 3, 0);
+  lua_pushboolean(L, !box->ticket || dlk_engine_drive(box->ticket, slice));
+  lua_pushboolean(L, !dlk_engine_forked(e) && dlk_engine_has_news(e));
+  return 2;
+}
+
+static void push_news(lua_State *L, const struct dlk_news *n) {
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, n->kind);
+  lua_setfield(L, -2, "kind");
+  lua_pushstring(L, n->text);
+  lua_setfield(L, -2, "message");
+  if (n->hold) {
+    dlk_compat_pushint(L, (int64_t)n->hold);
+    lua_setfield(L, -2, "lease");
+  }
+}
+
+/* A list of news in the hands of the collector while it is pushed. */
+static int free_news(lua_State *L) {
+  struct dlk_news **list = lua_touserdata(L, 1);
+  while (*list) {
+    struct dlk_news *next = (*list)->next;
+    free(*list);
+    *list = next;
+  }
+  return 0;
+}
+
+/* engine:news(): nil, or an array of {kind=, message=, lease=}. */
+static int engine_news(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  if (dlk_engine_forked(e) || !dlk_engine_has_news(e))
+    return 0;
+  struct dlk_news **list = lua_newuserdata(L, sizeof *list);
+  *list = NULL;
+  if (luaL_newmetatable(L, "dlock.news")) {
+    lua_pushcfunction(L, free_news);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  lua_newtable(L);
+  *list = dlk_engine_news(e);
+  int i = 0;
+  while (*list) {
+    struct dlk_news *n = *list;
+    push_news(L, n);
+    lua_rawseti(L, -2, ++i);
+    *list = n->next;
+    free(n);
+  }
+  return 1;
+}
+
+/* engine:anchor(): the table that the engine's leases refer to. */
+static int engine_anchor(lua_State *L) {
+  box_of(L);
+  lua_getuservalue(L, 1);
+  return 1;
+}
+
+/* ---- the end ---- */
+
+static void close_bounded(struct dlk_engine *e) {
+  struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = CLOSE_ON_GC};
+  struct dlk_ticket *t = dlk_engine_submit(e, &r, false, NULL);
+  if (!t)
+    return;
+  dlk_engine_drive(t, 2 * CLOSE_ON_GC);
+  dlk_ticket_unref(t);
+  dlk_engine_join(e);
+}
+
+/* Leases are finalised before: they were made later. In a forked child all
+ * is left as it is. */
+static int engine_gc(lua_State *L) {
+  struct engine_box *box = box_of(L);
+  struct dlk_engine *e = box->engine;
+  box->engine = NULL;
+  if (!e || dlk_engine_forked(e))
+    return 0;
+  if (dlk_engine_used(e) && !dlk_engine_joined(e))
+    close_bounded(e);
+  dlk_engine_deafen(e);
+  dlk_engine_unref(e);
+  return 0;
+}
+
+static const luaL_Reg methods[] = {
+    {"acquire", engine_acquire}, {"locked", engine_locked},
+    {"inspect", engine_inspect}, {"break_lock", engine_break_lock},
+    {"revoke", engine_revoke},   {"list", engine_list},
+    {"change", engine_change},   {"ping", engine_ping},
+    {"attach", engine_attach},   {"close", engine_close},
+    {"drive", engine_drive},     {"news", engine_news},
+    {"anchor", engine_anchor},   {NULL, NULL},
+};
+
+void dlk_lua_open_engine(lua_State *L) {
+  luaL_newmetatable(L, DLK_ENGINE_TYPE);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, engine_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, core_engine);
+  lua_setfield(L, -2, "engine");
+}

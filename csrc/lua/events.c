@@ -1,0 +1,260 @@
+/* What the hosts of event loops use: more methods of engines and tickets, and
+ * scopes. None of it waits. */
+#include <math.h>
+
+#include "lua/binding.h"
+
+#define AT_ONCE 256
+
+static struct dlk_engine *engine_of(lua_State *L) {
+  struct engine_box *box = luaL_checkudata(L, 1, DLK_ENGINE_TYPE);
+  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
+  return box->engine;
+}
+
+/* engine:resident(): the native thread drives from now on. */
+static int engine_resident(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  if (!dlk_engine_forked(e))
+    dlk_engine_resident(e);
+  return 0;
+}
+
+/* engine:bell(): a descriptor that is readable when tickets got done. */
+static int engine_bell(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  int fd = dlk_engine_forked(e) ? -1 : dlk_engine_bell(e);
+  if (fd < 0)
+    return 0;
+  lua_pushinteger(L, fd);
+  return 1;
+}
+
+/* engine:closed(): no request will be taken, no descriptor given. */
+static int engine_closed(lua_State *L) {
+  lua_pushboolean(L, dlk_engine_joined(engine_of(L)));
+  return 1;
+}
+
+/* engine:has_news(): engine:news() would give some. */
+static int engine_has_news(lua_State *L) {
+  lua_pushboolean(L, dlk_engine_has_news(engine_of(L)));
+  return 1;
+}
+
+static void set_count(lua_State *L, const char *name,
+                      const _Atomic uint64_t *n) {
+  lua_pushnumber(L, (lua_Number)atomic_load(n));
+  lua_setfield(L, -2, name);
+}
+
+/* {count=, sum=, buckets={{le=, count=}, ...}}, counts up to each bound. */
+static void set_histogram(lua_State *L, const char *name,
+                          const struct dlk_histogram *h) {
+  uint64_t total = 0;
+  lua_newtable(L);
+  lua_createtable(L, DLK_STATS_BUCKETS, 0);
+  for (int i = 0; i < DLK_STATS_BUCKETS; i++) {
+    double bound = dlk_stats_bound(i);
+    total += atomic_load(&h->buckets[i]);
+    lua_createtable(L, 0, 2);
+    lua_pushnumber(L, bound < 0 ? HUGE_VAL : bound);
+    lua_setfield(L, -2, "le");
+    lua_pushnumber(L, (lua_Number)total);
+    lua_setfield(L, -2, "count");
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "buckets");
+  lua_pushnumber(L, (lua_Number)total);
+  lua_setfield(L, -2, "count");
+  lua_pushnumber(L, (lua_Number)atomic_load(&h->sum_us) / 1e6);
+  lua_setfield(L, -2, "sum");
+  lua_setfield(L, -2, name);
+}
+
+/* engine:stats(): a table of counters. */
+static int engine_stats(lua_State *L) {
+  const struct dlk_stats *s = dlk_engine_stats(engine_of(L));
+  lua_newtable(L);
+  lua_newtable(L);
+  set_count(L, "granted", &s->acquires[DLK_OK]);
+  for (int i = 1; i < DLK_CODES; i++)
+    set_count(L, dlk_code_name((enum dlk_code)i), &s->acquires[i]);
+  lua_setfield(L, -2, "acquires");
+  uint64_t ended = atomic_load(&s->ended), begun = atomic_load(&s->begun);
+  lua_pushnumber(L, begun > ended ? (lua_Number)(begun - ended) : 0);
+  lua_setfield(L, -2, "held");
+  set_count(L, "lost", &s->lost);
+  set_count(L, "renewed", &s->renewed);
+  set_count(L, "renew_failed", &s->renew_failed);
+  set_histogram(L, "wait", &s->wait);
+  set_histogram(L, "hold", &s->hold);
+  return 1;
+}
+
+/* engine:completed(t): puts the numbers of watched tickets that got done into
+ * the array t; how many, and whether there are more. */
+static int engine_completed(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  uint64_t ids[AT_ONCE];
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = dlk_engine_forked(e) ? 0 : dlk_engine_completed(e, ids, AT_ONCE);
+  for (size_t i = 0; i < n; i++) {
+    dlk_compat_pushint(L, (int64_t)ids[i]);
+    lua_rawseti(L, 2, (int)i + 1);
+  }
+  lua_pushinteger(L, (lua_Integer)n);
+  lua_pushboolean(L, n == AT_ONCE);
+  return 2;
+}
+
+/* engine:serve(): the path of a Unix socket to connect to. */
+static int engine_serve(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  struct dlk_error err;
+  const char *path = dlk_line_serve(e, &err);
+  if (!path)
+    return dlk_lua_failure(L, &err);
+  lua_pushstring(L, path);
+  return 1;
+}
+
+/* engine:accept(): true when it was us who connected. */
+static int engine_accept(lua_State *L) {
+  lua_pushboolean(L, dlk_line_accept(engine_of(L)));
+  return 1;
+}
+
+static int engine_hang_up(lua_State *L) {
+  struct dlk_engine *e = engine_of(L);
+  if (!dlk_engine_forked(e))
+    dlk_line_hang_up(e);
+  return 0;
+}
+
+static struct ticket_box *ticket_of(lua_State *L) {
+  return luaL_checkudata(L, 1, DLK_TICKET_TYPE);
+}
+
+struct scope_box {
+  struct dlk_scope *scope;
+};
+
+static struct dlk_scope *scope_at(lua_State *L, int index) {
+  struct scope_box *box = luaL_checkudata(L, index, DLK_SCOPE_TYPE);
+  luaL_argcheck(L, box->scope != NULL, index, "the scope was collected");
+  return box->scope;
+}
+
+/* ticket:watch([scope]): the number that engine:completed will give, or nil
+ * when it is done. What it gives ends with the scope. */
+static int ticket_watch(lua_State *L) {
+  struct ticket_box *box = ticket_of(L);
+  struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
+  if (!box->ticket || dlk_engine_forked(dlk_ticket_engine(box->ticket)))
+    return 0;
+  if (scope)
+    dlk_scope_add(scope, box->ticket);
+  uint64_t id = dlk_ticket_watch(box->ticket);
+  if (id == 0)
+    return 0;
+  dlk_compat_pushint(L, (int64_t)id);
+  return 1;
+}
+
+/* ticket:closes(): taking it will join the engine. */
+static int ticket_closes(lua_State *L) {
+  struct ticket_box *box = ticket_of(L);
+  lua_pushboolean(L, box->ticket && dlk_ticket_request(box->ticket)->task ==
+                                        DLK_TASK_CLOSE);
+  return 1;
+}
+
+/* ---- scopes ---- */
+
+/* core.scope() */
+static int core_scope(lua_State *L) {
+  struct scope_box *box = lua_newuserdata(L, sizeof *box);
+  box->scope = NULL;
+  luaL_getmetatable(L, DLK_SCOPE_TYPE);
+  lua_setmetatable(L, -2);
+  box->scope = dlk_scope_new();
+  return box->scope ? 1 : luaL_error(L, "out of memory");
+}
+
+static int scope_ended(lua_State *L) {
+  lua_pushboolean(L, dlk_scope_ended(scope_at(L, 1)));
+  return 1;
+}
+
+static int scope_finish(lua_State *L) {
+  dlk_scope_end(scope_at(L, 1));
+  return 0;
+}
+
+/* Called by whoever borrowed the scope, outside of Lua. */
+static void given_back(void *data) {
+  dlk_scope_end(data);
+  dlk_scope_unref(data);
+}
+
+/* scope:lend(): two addresses, as numbers: a function for C to call exactly
+ * once, and its argument. */
+static int scope_lend(lua_State *L) {
+  struct dlk_scope *s = scope_at(L, 1);
+  void (*fn)(void *) = given_back;
+  dlk_scope_ref(s);
+  lua_pushnumber(L, (lua_Number)(uintptr_t)fn);
+  lua_pushnumber(L, (lua_Number)(uintptr_t)s);
+  return 2;
+}
+
+/* A scope that nobody borrowed has nobody who would end it. */
+static int scope_gc(lua_State *L) {
+  struct scope_box *box = luaL_checkudata(L, 1, DLK_SCOPE_TYPE);
+  dlk_scope_unref(box->scope);
+  box->scope = NULL;
+  return 0;
+}
+
+static const luaL_Reg of_engine[] = {
+    {"stats", engine_stats},       {"resident", engine_resident},
+    {"bell", engine_bell},         {"closed", engine_closed},
+    {"has_news", engine_has_news}, {"completed", engine_completed},
+    {"serve", engine_serve},       {"accept", engine_accept},
+    {"hang_up", engine_hang_up},   {NULL, NULL},
+};
+
+static const luaL_Reg of_ticket[] = {
+    {"watch", ticket_watch},
+    {"closes", ticket_closes},
+    {NULL, NULL},
+};
+
+static const luaL_Reg of_scope[] = {
+    {"ended", scope_ended},
+    {"finish", scope_finish},
+    {"lend", scope_lend},
+    {NULL, NULL},
+};
+
+static void add_methods(lua_State *L, const char *type, const luaL_Reg *l) {
+  luaL_getmetatable(L, type);
+  lua_getfield(L, -1, "__index");
+  luaL_setfuncs(L, l, 0);
+  lua_pop(L, 2);
+}
+
+void dlk_lua_open_events(lua_State *L) {
+  add_methods(L, DLK_ENGINE_TYPE, of_engine);
+  add_methods(L, DLK_TICKET_TYPE, of_ticket);
+  luaL_newmetatable(L, DLK_SCOPE_TYPE);
+  lua_newtable(L);
+  luaL_setfuncs(L, of_scope, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, scope_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, core_scope);
+  lua_setfield(L, -2, "scope");
+}

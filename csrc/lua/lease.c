@@ -1,0 +1,362 @@
+/* Leases as Lua sees them. A lease userdata is one handle on a hold; a
+ * reentrant acquire makes another, and the hold ends with the last. The
+ * methods that wait are Lua functions in core.lease_methods; here are those
+ * that do not, and the requests that they wait for.
+ *
+ * The uservalue of a lease is its engine's anchor until somebody asks for a
+ * slot: then a table of its own, {[2] = anchor}, for callbacks. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lua/binding.h"
+
+/* A finalised handle can still be met, in a table with weak keys. */
+struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
+  struct lease_box *box = luaL_checkudata(L, index, DLK_LEASE_TYPE);
+  luaL_argcheck(L, box->hold != NULL, index, "the lease was collected");
+  return box;
+}
+
+static struct lease_box *new_box(lua_State *L) {
+  struct lease_box *box = lua_newuserdata(L, sizeof *box);
+  memset(box, 0, sizeof *box);
+  luaL_getmetatable(L, DLK_LEASE_TYPE);
+  lua_setmetatable(L, -2);
+  return box;
+}
+
+int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
+  struct lease_box *box = new_box(L);
+  lua_getuservalue(L, index);
+  lua_setuservalue(L, -2);
+  box->hold = dlk_ticket_take(t);
+  if (!box->hold)
+    return luaL_error(L, "the lease was taken before");
+  return 1;
+}
+
+static bool over(const struct lease_box *box) {
+  return box->released || box->detached || !box->hold ||
+         dlk_engine_forked(dlk_hold_engine(box->hold));
+}
+
+/* ---- without waiting ---- */
+
+static int core_held(lua_State *L) {
+  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  lua_pushboolean(L, !over(box) && dlk_hold_remaining(box->hold) > 0);
+  return 1;
+}
+
+static int core_remaining(lua_State *L) {
+  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
+  lua_pushnumber(L, left == DLK_FOREVER ? HUGE_VAL : (double)left / 1e9);
+  return 1;
+}
+
+/* core.given_up(lease): this handle was released, detached or collected. */
+static int core_given_up(lua_State *L) {
+  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  lua_pushboolean(L, box->released || box->detached || !box->hold);
+  return 1;
+}
+
+static int core_revoked(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  lua_pushboolean(L, dlk_hold_revoked(box->hold));
+  return 1;
+}
+
+/* An integer that names the hold in engine:news(). */
+static int core_id(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  dlk_compat_pushint(L, (int64_t)dlk_hold_id(box->hold));
+  return 1;
+}
+
+static void push_anchor(lua_State *L, int index) {
+  lua_getuservalue(L, index);
+  lua_rawgeti(L, -1, 2);
+  if (lua_isnil(L, -1))
+    lua_pop(L, 1);
+  else
+    lua_remove(L, -2);
+}
+
+static int core_share(lua_State *L) {
+  struct lease_box *from = dlk_lua_check_lease(L, 1);
+  luaL_argcheck(L, !over(from), 1, "the lease is not held");
+  struct lease_box *box = new_box(L);
+  push_anchor(L, 1); /* not its slot: each handle has its own */
+  lua_setuservalue(L, -2);
+  dlk_hold_share(from->hold);
+  box->hold = from->hold;
+  return 1;
+}
+
+/* Ends the handle without waiting. */
+static void let_go(struct lease_box *box) {
+  if (over(box))
+    return;
+  box->released = true;
+  if (dlk_hold_drop_handle(box->hold))
+    dlk_hold_release_later(box->hold);
+}
+
+static int core_release_later(lua_State *L) {
+  let_go(luaL_checkudata(L, 1, DLK_LEASE_TYPE));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int core_slot(lua_State *L) {
+  dlk_lua_check_lease(L, 1);
+  lua_getuservalue(L, 1);
+  lua_rawgeti(L, -1, 2);
+  if (!lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return 1;
+  }
+  lua_pop(L, 1);
+  lua_createtable(L, 2, 2);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, 2);
+  lua_pushvalue(L, -1);
+  lua_setuservalue(L, 1);
+  return 1;
+}
+
+/* core.anchor(lease): the engine's anchor. */
+static int core_anchor(lua_State *L) {
+  dlk_lua_check_lease(L, 1);
+  push_anchor(L, 1);
+  return 1;
+}
+
+/* ---- requests ---- */
+
+static int given_up(lua_State *L, const struct lease_box *box) {
+  struct dlk_error err;
+  char key[DLK_QUOTED_MAX];
+  const struct dlk_lease *l = dlk_hold_lease(box->hold);
+  dlk_error_set(&err, DLK_LOST, "%s was %s", dlk_quote(key, l->key, l->key_len),
+                box->detached ? "detached from this lease" : "released");
+  return dlk_lua_failure(L, &err);
+}
+
+static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
+  r->hold = box->hold;
+  lua_getuservalue(L, 1);
+  return dlk_lua_submit(L, dlk_hold_engine(box->hold), r, lua_gettop(L));
+}
+
+/* core.release(lease, timeout): the ticket of this handle's release; the
+ * same one, or one that is done, at every later call. */
+static int core_release(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = dlk_lua_ns(L, 2)};
+  bool forked = dlk_engine_forked(dlk_hold_engine(box->hold));
+  if (box->detached && !forked)
+    return given_up(L, box);
+  if (!forked && box->release)
+    return dlk_lua_push_ticket(L, box->release);
+  if (!forked && box->released)
+    return dlk_lua_push_done(L);
+  if (!forked && dlk_hold_handles(box->hold) > 1) {
+    let_go(box);
+    return dlk_lua_push_done(L);
+  }
+  int n = submit(L, box, &r);
+  if (n == 1) {
+    struct ticket_box *ticket = lua_touserdata(L, -1);
+    dlk_ticket_ref(ticket->ticket);
+    box->release = ticket->ticket;
+    box->released = true;
+    dlk_hold_drop_handle(box->hold);
+  }
+  return n;
+}
+
+static int on_held(lua_State *L, struct dlk_request *r) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  bool forked = dlk_engine_forked(dlk_hold_engine(box->hold));
+  if ((box->released || box->detached) && !forked)
+    return given_up(L, box);
+  return submit(L, box, r);
+}
+
+static int core_extend(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  int64_t ttl = dlk_lua_ns(L, 2);
+  struct dlk_request r = {.kind = DLK_OP_EXTEND, .timeout = -1};
+  r.ttl = ttl < 0 ? dlk_hold_ttl(box->hold) : ttl;
+  return on_held(L, &r);
+}
+
+static int core_downgrade(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_DOWNGRADE, .timeout = -1};
+  return on_held(L, &r);
+}
+
+static int core_wait_lost(lua_State *L) {
+  struct dlk_request r = {.task = DLK_TASK_WAIT_LOST};
+  int64_t timeout = dlk_lua_ns(L, 2);
+  r.timeout = timeout < 0 ? DLK_FOREVER : timeout;
+  return on_held(L, &r);
+}
+
+/* core.guard(lease, ...): strings and numbers. */
+static int core_guard(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_GUARD, .timeout = -1};
+  int n = lua_gettop(L) - 1;
+  luaL_argcheck(L, n > 0, 2, "a command is expected");
+  const char **argv = lua_newuserdata(L, (size_t)n * sizeof *argv);
+  size_t *lens = lua_newuserdata(L, (size_t)n * sizeof *lens);
+  for (int i = 0; i < n; i++)
+    argv[i] = luaL_checklstring(L, i + 2, &lens[i]);
+  r.argc = (size_t)n;
+  r.argv = argv;
+  r.argv_len = lens;
+  return on_held(L, &r);
+}
+
+/* The handle gives the hold up at once; if the request fails, the ticket's
+ * take gives it back. */
+static int core_detach(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  struct dlk_request r = {.kind = DLK_OP_DETACH, .timeout = -1};
+  if (!over(box) && dlk_hold_handles(box->hold) > 1) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNSUPPORTED,
+                  "the lease is held more than once by its owner; release "
+                  "the inner ones first");
+    return dlk_lua_failure(L, &err);
+  }
+  int n = on_held(L, &r);
+  if (n == 1) {
+    box->detached = true;
+    dlk_hold_count_detach(box->hold);
+  }
+  return n;
+}
+
+/* ---- metamethods ---- */
+
+static const char *mode_of(struct dlk_want w) {
+  if (w.units == 0)
+    return "exclusive";
+  return w.cap == 0 ? "shared" : "semaphore";
+}
+
+static int push_field(lua_State *L, const struct lease_box *box,
+                      const char *name) {
+  const struct dlk_lease *l = dlk_hold_lease(box->hold);
+  struct dlk_want want = dlk_hold_want(box->hold);
+  if (strcmp(name, "fence") == 0)
+    dlk_compat_pushint(L, l->fence);
+  else if (strcmp(name, "key") == 0)
+    lua_pushlstring(L, l->key, l->key_len);
+  else if (strcmp(name, "owner") == 0)
+    lua_pushstring(L, l->owner);
+  else if (strcmp(name, "mode") == 0)
+    lua_pushstring(L, mode_of(want));
+  else if (strcmp(name, "permits") == 0 && want.cap != 0)
+    dlk_compat_pushint(L, want.units);
+  else if (strcmp(name, "ttl") == 0)
+    lua_pushnumber(L, (double)dlk_hold_ttl(box->hold) / 1e9);
+  else
+    return 0;
+  return 1;
+}
+
+/* Upvalue 1: core.lease_methods. */
+static int lease_index(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(1));
+  if (!lua_isnil(L, -1))
+    return 1;
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  return push_field(L, box, name);
+}
+
+static int lease_newindex(lua_State *L) {
+  return luaL_error(L, "a lease is read-only");
+}
+
+static int lease_tostring(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  const struct dlk_lease *l = dlk_hold_lease(box->hold);
+  int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
+  char state[64];
+  if (left > 0)
+    snprintf(state, sizeof state, "held %.1fs", (double)left / 1e9);
+  else
+    snprintf(state, sizeof state, "%s",
+             box->detached   ? "detached"
+             : box->released ? "released"
+                             : "lost");
+  lua_pushliteral(L, "dlock.lease: ");
+  char key[DLK_QUOTED_MAX]; /* for people, but without the quotes */
+  size_t len = strlen(dlk_quote(key, l->key, l->key_len));
+  lua_pushlstring(L, key + 1, len - 2);
+  lua_pushliteral(L, " fence=");
+  dlk_compat_pushint(L, l->fence);
+  lua_pushfstring(L, " %s", state);
+  lua_concat(L, 5);
+  return 1;
+}
+
+static int lease_gc(lua_State *L) {
+  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  struct dlk_hold *h = box->hold;
+  if (!h || dlk_engine_forked(dlk_hold_engine(h)))
+    return 0;
+  let_go(box);
+  if (box->release)
+    dlk_ticket_unref(box->release);
+  box->release = NULL;
+  box->hold = NULL;
+  dlk_hold_unref(h);
+  return 0;
+}
+
+static const luaL_Reg metamethods[] = {
+    {"__newindex", lease_newindex},
+    {"__tostring", lease_tostring},
+    {"__gc", lease_gc},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"held", core_held},
+    {"remaining", core_remaining},
+    {"given_up", core_given_up},
+    {"revoked", core_revoked},
+    {"id", core_id},
+    {"share", core_share},
+    {"release_later", core_release_later},
+    {"slot", core_slot},
+    {"anchor", core_anchor},
+    {"release", core_release},
+    {"extend", core_extend},
+    {"downgrade", core_downgrade},
+    {"wait_lost", core_wait_lost},
+    {"guard", core_guard},
+    {"detach", core_detach},
+    {NULL, NULL},
+};
+
+void dlk_lua_open_lease(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  lua_newtable(L); /* methods */
+  luaL_newmetatable(L, DLK_LEASE_TYPE);
+  luaL_setfuncs(L, metamethods, 0);
+  lua_pushvalue(L, -2);
+  lua_pushcclosure(L, lease_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setfield(L, -3, "lease_meta");
+  lua_setfield(L, -2, "lease_methods");
+}

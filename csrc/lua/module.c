@@ -1,0 +1,114 @@
+/* The module dlock.core: what C gives to Lua. Nothing in it blocks but
+ * engine:drive, which is bounded; all waiting is Lua code. */
+#include <unistd.h>
+
+#include "lua/binding.h"
+
+__attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
+
+int dlk_lua_failure(lua_State *L, const struct dlk_error *err) {
+  lua_pushnil(L);
+  lua_pushstring(L, err->text);
+  lua_pushstring(L, dlk_code_name(err->code));
+  return 3;
+}
+
+static void push_children(lua_State *L, const struct dlk_value *v) {
+  int n = 0;
+  lua_newtable(L);
+  for (v = v->u.children.first; v; v = v->next) {
+    dlk_lua_push_value(L, v);
+    if (v->name)
+      lua_setfield(L, -2, v->name);
+    else
+      lua_rawseti(L, -2, ++n);
+  }
+}
+
+static int push_tuple(lua_State *L, const struct dlk_value *v) {
+  int n = 0;
+  for (v = v->u.children.first; v; v = v->next) {
+    luaL_checkstack(L, 4, "too many results");
+    n += dlk_lua_push_value(L, v);
+  }
+  return n;
+}
+
+int dlk_lua_push_value(lua_State *L, const struct dlk_value *v) {
+  luaL_checkstack(L, 4, "results nested too deeply");
+  switch (v->kind) {
+  case DLK_VALUE_TUPLE:
+    return push_tuple(L, v);
+  case DLK_VALUE_LIST:
+  case DLK_VALUE_MAP:
+    push_children(L, v);
+    break;
+  case DLK_VALUE_BOOL:
+    lua_pushboolean(L, v->u.boolean);
+    break;
+  case DLK_VALUE_INT:
+    dlk_compat_pushint(L, v->u.integer);
+    break;
+  case DLK_VALUE_NUMBER:
+    lua_pushnumber(L, v->u.number);
+    break;
+  case DLK_VALUE_STRING:
+    lua_pushlstring(L, v->u.string.data, v->u.string.len);
+    break;
+  case DLK_VALUE_NIL:
+    lua_pushnil(L);
+    break;
+  }
+  return 1;
+}
+
+int64_t dlk_lua_ns(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index))
+    return -1;
+  double s = luaL_checknumber(L, index);
+  luaL_argcheck(L, s >= 0, index, "seconds must not be negative or NaN");
+  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+}
+
+static int core_now(lua_State *L) {
+  lua_pushnumber(L, (double)dlk_clock_now() / 1e9);
+  return 1;
+}
+
+static int core_euid(lua_State *L) {
+  dlk_compat_pushint(L, (int64_t)geteuid());
+  return 1;
+}
+
+static int core_pid(lua_State *L) {
+  dlk_compat_pushint(L, (int64_t)getpid());
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"pid", core_pid},
+    {"now", core_now},
+    {"euid", core_euid},
+    {NULL, NULL},
+};
+
+static void push_codes(lua_State *L) {
+  lua_createtable(L, DLK_CODES - 1, 0);
+  for (int i = 1; i < DLK_CODES; i++) {
+    lua_pushstring(L, dlk_code_name((enum dlk_code)i));
+    lua_rawseti(L, -2, i);
+  }
+}
+
+int luaopen_dlock_core(lua_State *L) {
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  push_codes(L);
+  lua_setfield(L, -2, "codes");
+  dlk_lua_open_engine(L);
+  dlk_lua_open_ticket(L);
+  dlk_lua_open_lease(L);
+  dlk_lua_open_child(L);
+  dlk_lua_open_events(L);
+  return 1;
+}

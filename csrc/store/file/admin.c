@@ -1,0 +1,293 @@
+/* Looking and mending: inspect, list, break, revoke, downgrade.
+ *
+ * Break takes the holds out of the table and tells their stores, whose
+ * holders learn of it at once when their process is driven, else at the next
+ * renewal; the next waiter does not wait for that (docs/guarantees.md names
+ * it). Holders look without the mutex, so here the commit comes before the
+ * wake-up; one that gets lost in between costs a broken holder the time to its
+ * next renewal. list reads the directory in its own order, which is stable for
+ * files that stay; a page is bounded by the names looked at, not only by the
+ * keys found, so it may be short before the end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/file/internal.h"
+
+#define SHOWN_MAX 1000 /* holders, and waiters, in one inspect */
+#define NAMES_MAX 1000 /* names looked at in one list */
+
+static double seconds(int64_t ns) {
+  return (double)ns / (double)DLK_SEC;
+}
+
+static struct dlk_value *owner_of(const struct dlk_file_slot *slot) {
+  return dlk_value_string(slot->owner,
+                          strnlen(slot->owner, sizeof slot->owner));
+}
+
+static struct dlk_value *show_holder(struct dlk_file_table *t, uint32_t index,
+                                     const struct dlk_file_slot *h,
+                                     int64_t now) {
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "owner", owner_of(h));
+  v = dlk_value_set(v, "fence", dlk_value_int(h->fence));
+  v = dlk_value_set(v, "ttl", dlk_value_number(seconds(h->ttl)));
+  v = dlk_value_set(v, "since", dlk_value_number(seconds(now - h->since)));
+  if (h->units > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(h->units));
+  if (h->value_len > 0) {
+    char value[DLK_FILE_VALUE];
+    long n = dlk_file_table_get_value(t->fd, index, h->value_len, value);
+    v = dlk_value_set(v, "value",
+                      dlk_value_string(value, n < 0 ? 0 : (size_t)n));
+  }
+  return v;
+}
+
+static struct dlk_value *show_waiter(const struct dlk_file_slot *w,
+                                     int64_t now) {
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "owner", owner_of(w));
+  v = dlk_value_set(v, "mode",
+                    dlk_value_string(w->units == 0 ? "exclusive" : "shared",
+                                     w->units == 0 ? 9 : 6));
+  if (w->units > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(w->units));
+  return dlk_value_set(v, "waited", dlk_value_number(seconds(now - w->since)));
+}
+
+static struct dlk_value *show_list(struct dlk_file_store *s,
+                                   enum dlk_file_list list, int64_t now) {
+  struct dlk_file_table *t = &s->table;
+  struct dlk_value *v = dlk_value_list();
+  uint32_t index = t->head.first[list];
+  for (int i = 0; i < SHOWN_MAX && index != 0; i++) {
+    struct dlk_file_slot slot = *dlk_file_table_at(t, index);
+    if (list == DLK_FILE_HELD)
+      v = dlk_value_add(v, show_holder(t, index, &slot, now));
+    else if (dlk_file_peer_alive(s, slot.instance))
+      v = dlk_value_add(v, show_waiter(&slot, now));
+    index = slot.next;
+  }
+  return v;
+}
+
+static struct dlk_value *show(struct dlk_file_op *f, uint32_t cap) {
+  struct dlk_file_store *s = f->store;
+  int64_t now = s->host->now(s->host);
+  const char *mode = s->table.head.exclusive > 0 ? "exclusive" : "shared";
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "key", dlk_value_string(f->op->key, f->op->key_len));
+  if (s->table.head.count[DLK_FILE_HELD] > 0)
+    v = dlk_value_set(v, "mode", dlk_value_string(mode, strlen(mode)));
+  if (cap > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(cap));
+  v = dlk_value_set(v, "holders", show_list(s, DLK_FILE_HELD, now));
+  return dlk_value_set(v, "waiters", show_list(s, DLK_FILE_WAIT, now));
+}
+
+/* Ends the visit, with a result or, out of memory, without. */
+static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
+                     struct dlk_value *result) {
+  int error = k == NULL ? 0 : dlk_file_key_leave(f->store, k);
+  if (error == 0 && result == NULL)
+    error = ENOMEM;
+  if (error == 0) {
+    f->op->result = result;
+    dlk_file_end(f, NULL);
+  } else {
+    dlk_value_free(result);
+    dlk_file_fail(f, error);
+  }
+}
+
+void dlk_file_inspect(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_key *k = NULL;
+  struct dlk_value *v = NULL;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  if (error == 0) {
+    dlk_file_settle(s);
+    uint32_t first = t->head.first[DLK_FILE_HELD];
+    if (first == 0)
+      first = t->head.first[DLK_FILE_WAIT];
+    if (first != 0)
+      v = show(f, dlk_file_table_at(t, first)->cap);
+    else
+      v = dlk_value_nil();
+  } else {
+    k = NULL;
+    v = dlk_value_nil();
+  }
+  conclude(f, k, v);
+}
+
+void dlk_file_break(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_key *k = NULL;
+  bool any = false;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  if (error != 0)
+    k = NULL;
+  while (k != NULL && t->error == 0 && t->head.first[DLK_FILE_HELD] != 0) {
+    uint32_t index = t->head.first[DLK_FILE_HELD];
+    struct dlk_file_slot h = *dlk_file_table_at(t, index);
+    dlk_file_table_drop(t, index);
+    s->holders_changed = any = true;
+    if (dlk_file_table_commit(t) != 0)
+      break;
+    dlk_file_peer_wake(s, h.instance, h.token);
+  }
+  if (k != NULL)
+    dlk_file_grant(s);
+  conclude(f, k, dlk_value_bool(any));
+}
+
+void dlk_file_revoke(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_key *k = NULL;
+  bool any = false;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  if (error != 0)
+    k = NULL;
+  if (k != NULL)
+    dlk_file_settle(s);
+  uint32_t index = k == NULL ? 0 : t->head.first[DLK_FILE_HELD];
+  for (uint32_t i = 0; i < t->head.slots && index != 0; i++) {
+    dlk_file_table_edit(t, index)->asked = 1;
+    any = true;
+    if (dlk_file_table_commit(t) != 0)
+      break;
+    struct dlk_file_slot h = *dlk_file_table_at(t, index);
+    dlk_file_peer_wake(s, h.instance, h.token);
+    index = h.next;
+  }
+  conclude(f, k, dlk_value_bool(any));
+}
+
+/* The slot leaves the list of holders and comes back within one commit, so
+ * there is no gap; then the readers at the head of the queue get in. */
+void dlk_file_downgrade(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_entry *e = f->op->lease->data;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_key *k;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  bool ours = error == 0 && dlk_file_stands(s, e);
+  if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
+    dlk_file_table_unlink(t, e->slot);
+    struct dlk_file_slot *slot = dlk_file_table_edit(t, e->slot);
+    slot->units = 1;
+    slot->cap = 0;
+    dlk_file_table_append(t, e->slot, DLK_FILE_HELD);
+    s->holders_changed = true;
+    dlk_file_grant(s);
+  }
+  if (error == 0)
+    error = dlk_file_key_leave(s, k);
+  if (error == 0 && ours) {
+    dlk_file_end(f, NULL);
+  } else if (error == 0 || error == ENOENT) {
+    dlk_file_forget(s, e);
+    dlk_file_end_code(f, DLK_LOST);
+  } else {
+    dlk_file_fail(f, error);
+  }
+}
+
+/* The key of a file that is held or waited for, without its prefix; -1 if
+ * there is none, or not of ours. */
+static long used_key(struct dlk_file_store *s, const char *name,
+                     const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
+  struct dlk_file_table *t = &s->table;
+  size_t skip = s->prefix_len;
+  int fd = dlk_file_fd_open(s->dir, name, O_RDWR | O_NONBLOCK);
+  if (fd < 0)
+    return -1;
+  int error = dlk_file_table_load(t, fd);
+  for (int i = 0; i < 3 && error == EUCLEAN; i++)
+    error = dlk_file_table_load(t, fd);
+  long n = error == 0 ? dlk_file_table_get_key(fd, key) : -1;
+  bool match =
+      n >= (long)(skip + op->key_len) && memcmp(key, s->prefix, skip) == 0 &&
+      (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
+  static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT};
+  bool used = false;
+  for (int i = 0; match && !used && i < 2; i++) {
+    uint32_t index = t->head.first[lists[i]];
+    for (int j = 0; j < DLK_FILE_SCAN && index != 0 && !used; j++) {
+      struct dlk_file_slot slot = *dlk_file_table_at(t, index);
+      used = slot.until > s->host->now(s->host) ||
+             dlk_file_peer_alive(s, slot.instance);
+      index = slot.next;
+    }
+  }
+  dlk_file_fd_close(fd);
+  if (!used || memcmp(t->head.boot, s->boot, sizeof s->boot) != 0)
+    return -1;
+  memmove(key, key + skip, (size_t)n - skip);
+  return n - (long)skip;
+}
+
+static DIR *open_list(struct dlk_file_store *s, const struct dlk_op *op) {
+  int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+  if (dir == NULL && fd >= 0)
+    close(fd);
+  if (dir != NULL && op->text != NULL && op->text[0] != '\0')
+    seekdir(dir, strtol(op->text, NULL, 10));
+  return dir;
+}
+
+void dlk_file_list(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  if (dlk_file_ready(f) != 0)
+    return;
+  DIR *dir = open_list(s, f->op);
+  if (dir == NULL) {
+    dlk_file_fail(f, errno);
+    return;
+  }
+  struct dlk_value *keys = dlk_value_list();
+  size_t found = 0, limit = f->op->limit == 0 ? NAMES_MAX : f->op->limit;
+  const struct dirent *d = NULL;
+  for (int i = 0; i < NAMES_MAX && found < limit; i++) {
+    char key[DLK_FILE_NAMED];
+    d = readdir(dir);
+    if (d == NULL)
+      break;
+    if (d->d_name[0] == '.')
+      continue;
+    if (d->d_name[0] == '~' && d->d_name[1] != 'h')
+      continue;
+    long n = used_key(s, d->d_name, f->op, key);
+    if (n < 0)
+      continue;
+    keys = dlk_value_add(keys, dlk_value_string(key, (size_t)n));
+    found++;
+  }
+  char cursor[32];
+  snprintf(cursor, sizeof cursor, "%ld", telldir(dir));
+  struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
+  v = dlk_value_add(v, d == NULL ? dlk_value_nil()
+                                 : dlk_value_string(cursor, strlen(cursor)));
+  closedir(dir);
+  conclude(f, NULL, v);
+}

@@ -1,0 +1,285 @@
+/* The lock directory: made, checked, and its own file "~store".
+ *
+ * Whoever can write into the directory can break every promise, so it must be
+ * the caller's own and writable by nobody else; the checks are made on the
+ * open descriptor and everything later goes through that descriptor. Network
+ * file systems are refused: their locks and pipes do not see the processes of
+ * other hosts, or not their deaths.
+ *
+ * "~store" holds the fence floor: files of idle keys are deleted, and before
+ * one is, its last fence is kept here, so a later file of that key starts
+ * above it. If "~store" is gone too, the floor is the clock: milliseconds
+ * since 1970 x 32. The floor at any time is at most as far ahead of that as
+ * 32 grants a millisecond, on average since it was last set from the clock,
+ * bring it; fences stay below 10^14 until 2069. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/file/internal.h"
+
+#define META_MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
+#define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
+#define SPINS 40
+
+struct meta {
+  uint64_t magic;
+  int64_t floor, swept, cursor;
+  uint64_t check;
+};
+
+static const struct {
+  unsigned long magic;
+  const char *name;
+} network[] = {
+    {0x6969, "NFS"},        {0x517b, "SMB"},      {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB"},    {0x65735546, "FUSE"}, {0x01021997, "9p"},
+    {0x5346414f, "AFS"},    {0x6b414653, "AFS"},  {0x73757245, "Coda"},
+    {0x00c36400, "Ceph"},   {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"},
+    {0x0bd00bd0, "Lustre"}, {0x564c, "NCP"},      {0x786f4256, "vboxsf"},
+    {0x19830326, "BeeGFS"}, {0x47504653, "GPFS"}, {0xaad7aaea, "PanFS"},
+};
+
+static enum dlk_code check_kind(struct dlk_file_store *s, int fd,
+                                struct dlk_error *err) {
+  struct statfs fs;
+  if (fstatfs(fd, &fs) != 0)
+    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", s->path,
+                         strerror(errno));
+  for (size_t i = 0; i < sizeof network / sizeof network[0]; i++)
+    if (((unsigned long)fs.f_type & 0xffffffffu) == network[i].magic)
+      return dlk_error_set(
+          err, DLK_UNSUPPORTED,
+          "%s is on a network file system (%s), where locks do not see other "
+          "hosts; use a local directory, or redis:// or zookeeper:// to lock "
+          "across hosts",
+          s->path, network[i].name);
+  return DLK_OK;
+}
+
+static enum dlk_code check_owner(struct dlk_file_store *s, int fd,
+                                 struct dlk_error *err) {
+  struct stat st;
+  if (fstat(fd, &st) != 0)
+    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", s->path,
+                         strerror(errno));
+  if (st.st_uid != geteuid())
+    return dlk_error_set(err, DLK_DENIED,
+                         "%s belongs to user %ld, we are %ld; use a directory "
+                         "of your own, mode 0700",
+                         s->path, (long)st.st_uid, (long)geteuid());
+  if ((st.st_mode & 022) != 0)
+    return dlk_error_set(err, DLK_DENIED,
+                         "%s has mode %04o, others can write to it; run "
+                         "chmod 0700 on it or use another directory",
+                         s->path, (unsigned)(st.st_mode & 07777));
+  return DLK_OK;
+}
+
+/* mkdir -p with mode 0700. Errors show when the directory is opened. */
+static void make(const char *path) {
+  char part[4096];
+  size_t len = strlen(path);
+  if (len >= sizeof part)
+    return;
+  for (size_t i = 1; i <= len; i++) {
+    if (path[i] != '/' && path[i] != '\0')
+      continue;
+    memcpy(part, path, i);
+    part[i] = '\0';
+    mkdir(part, 0700);
+  }
+}
+
+static enum dlk_code open_error(struct dlk_file_store *s, int error,
+                                struct dlk_error *err) {
+  switch (error) {
+  case ELOOP:
+  case ENOTDIR:
+    return dlk_error_set(err, DLK_DENIED,
+                         "%s is a symbolic link or not a directory; name the "
+                         "directory itself",
+                         s->path);
+  case EACCES:
+  case EPERM:
+    return dlk_error_set(err, DLK_DENIED,
+                         "no permission for %s; use a directory of your own, "
+                         "mode 0700",
+                         s->path);
+  case ENAMETOOLONG:
+    return dlk_error_set(err, DLK_INVALID, "path too long: %s", s->path);
+  default:
+    return dlk_error_set(err, DLK_UNAVAILABLE,
+                         "cannot make or open the lock directory %s: %s",
+                         s->path, strerror(error));
+  }
+}
+
+static void read_boot(uint8_t boot[16]) {
+  char text[64] = {0};
+  memset(boot, 0, 16);
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  size_t digits = 0;
+  for (ssize_t i = 0; i < n && digits < 32; i++) {
+    unsigned char c = (unsigned char)text[i];
+    int value = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                       : -1;
+    if (value < 0)
+      continue;
+    boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | value);
+    digits++;
+  }
+}
+
+enum dlk_code dlk_file_dir_open(struct dlk_file_store *s,
+                                struct dlk_error *err) {
+  int flags = O_RDONLY | O_DIRECTORY;
+  int fd = dlk_file_fd_open(AT_FDCWD, s->path, flags);
+  if (fd == -ENOENT) {
+    make(s->path);
+    fd = dlk_file_fd_open(AT_FDCWD, s->path, flags);
+  }
+  if (fd < 0)
+    return open_error(s, -fd, err);
+  enum dlk_code code = check_owner(s, fd, err);
+  if (code == DLK_OK)
+    code = check_kind(s, fd, err);
+  if (code != DLK_OK) {
+    dlk_file_fd_close(fd);
+    return code;
+  }
+  read_boot(s->boot);
+  s->dir = fd;
+  return DLK_OK;
+}
+
+static int set_lock(int fd, short type) {
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
+  while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+    if (errno == EACCES)
+      return EAGAIN;
+    if (errno != EINTR)
+      return errno;
+  }
+  return 0;
+}
+
+int dlk_file_try_lock(int fd) {
+  return set_lock(fd, F_WRLCK);
+}
+
+/* It is held for some microseconds, so a few more tries are cheaper than a
+ * timer; where its holder was preempted, sched_yield lets it go on. */
+int dlk_file_lock(int fd) {
+  int error = EAGAIN;
+  for (int i = 0; i < SPINS && error == EAGAIN; i++) {
+    if (i > 3)
+      sched_yield();
+    error = set_lock(fd, F_WRLCK);
+  }
+  return error;
+}
+
+void dlk_file_unlock(int fd) {
+  set_lock(fd, F_UNLCK);
+}
+
+int dlk_file_meta_open(struct dlk_file_store *s) {
+  struct stat st;
+  if (s->meta >= 0 && fstat(s->meta, &st) == 0 && st.st_nlink > 0)
+    return 0;
+  dlk_file_fd_close(s->meta);
+  s->meta = -1;
+  int fd = dlk_file_fd_open(s->dir, "~store", O_RDWR | O_CREAT | O_NONBLOCK);
+  if (fd < 0)
+    return -fd;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    dlk_file_fd_close(fd);
+    return EPROTO;
+  }
+  s->meta = fd;
+  return 0;
+}
+
+static uint64_t meta_sum(const struct meta *m) {
+  uint64_t sum = META_MAGIC ^ (uint64_t)m->floor;
+  sum *= UINT64_C(0x9e3779b97f4a7c15);
+  sum = (sum ^ sum >> 31 ^ (uint64_t)m->swept) * UINT64_C(0xbf58476d1ce4e5b9);
+  return (sum ^ sum >> 27 ^ (uint64_t)m->cursor) * UINT64_C(0x94d049bb133111eb);
+}
+
+/* A reader without the mutex may see half of a write: it reads again. */
+static void meta_read(struct dlk_file_store *s, struct meta *m) {
+  for (int i = 0; i < 3; i++) {
+    if (pread(s->meta, m, sizeof *m, 0) == (ssize_t)sizeof *m &&
+        m->magic == META_MAGIC && m->check == meta_sum(m))
+      return;
+  }
+  *m = (struct meta){.magic = META_MAGIC, .floor = dlk_file_fence_seed()};
+}
+
+static int meta_write(struct dlk_file_store *s, struct meta *m) {
+  m->check = meta_sum(m);
+  ssize_t n = pwrite(s->meta, m, sizeof *m, 0);
+  return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
+}
+
+int64_t dlk_file_fence_seed(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
+}
+
+int64_t dlk_file_fence_floor(struct dlk_file_store *s) {
+  struct meta m;
+  int64_t seed = dlk_file_fence_seed();
+  if (dlk_file_meta_open(s) != 0)
+    return seed;
+  meta_read(s, &m);
+  return m.floor > seed ? m.floor : seed;
+}
+
+int dlk_file_fence_keep(struct dlk_file_store *s, int64_t fence) {
+  struct meta m;
+  meta_read(s, &m);
+  if (m.floor >= fence)
+    return 0;
+  m.floor = fence;
+  return meta_write(s, &m);
+}
+
+static int64_t wall_seconds(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return ts.tv_sec;
+}
+
+bool dlk_file_sweep_due(struct dlk_file_store *s, int64_t *from) {
+  struct meta m;
+  int64_t now = wall_seconds();
+  meta_read(s, &m);
+  if (m.swept <= now && now - m.swept < SWEEP_EVERY)
+    return false;
+  *from = m.cursor;
+  m.swept = now;
+  return meta_write(s, &m) == 0;
+}
+
+void dlk_file_sweep_keep(struct dlk_file_store *s, int64_t at) {
+  struct meta m;
+  meta_read(s, &m);
+  m.cursor = at;
+  m.swept = at == 0 ? wall_seconds() : 0;
+  meta_write(s, &m);
+}

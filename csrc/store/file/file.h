@@ -1,0 +1,9 @@
+/* The embedded store: one host, a local directory, no server. */
+#ifndef DLK_STORE_FILE_FILE_H
+#define DLK_STORE_FILE_FILE_H
+
+#include "store/store.h"
+
+extern const struct dlk_store_type dlk_file_store;
+
+#endif

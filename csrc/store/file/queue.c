@@ -1,0 +1,211 @@
+/* The admission rule and the queue, under the key's mutex.
+ *
+ * Rule: an exclusive request fits when nobody holds; a request for u units
+ * fits when no exclusive holder is in and, if it has a cap, the units in use
+ * and u are within it. Strict FIFO: who does not fit stops all behind, so
+ * writers are not starved; a newcomer is admitted past nobody who waits and
+ * lives.
+ *
+ * Liveness. Whoever makes room (release, cancel, removal of a dead holder)
+ * also grants to those at the head that now fit, and wakes exactly them. Dead
+ * stores do nothing of that, so every waiter watches the one that stands in
+ * its way: the first waiter all live holders' stores, every other the store
+ * of the waiter before it (wait.c). A watched store's death makes the watcher
+ * look, drop what is dead, and grant. What a waiter watches changes only (a)
+ * when the one before it leaves by itself: that one wakes it (withdraw); (b)
+ * when it becomes the first by a grant: with one holder that is the one it
+ * watched; with more it is woken (grant).
+ *
+ * Wake first, then commit, then unlock the mutex. Killed before the commit,
+ * we are in the table as before, dead, and our watcher does the work again;
+ * those woken in vain look under the mutex and sleep on. Killed after the
+ * commit, everyone concerned has been woken. So there is no moment at which a
+ * death loses a wake-up; wake-ups can get lost only where a pipe is full or
+ * cannot be opened, and for that each waiter has a timer.
+ *
+ * A hold with `until` in the future (min_hold) stays whoever dies. After a
+ * release it belongs to nobody (instance 0) and ends by the clock; who waits
+ * for it is woken once to set a timer.
+ *
+ * The batch is bounded: after DLK_FILE_BATCH grants the next waiter is woken
+ * and goes on itself. */
+#include <errno.h>
+#include <string.h>
+
+#include "store/file/internal.h"
+
+bool dlk_file_fits(const struct dlk_file_table *t, struct dlk_want want) {
+  const struct dlk_file_head *h = &t->head;
+  if (want.units == 0)
+    return h->count[DLK_FILE_HELD] == 0;
+  if (h->exclusive > 0)
+    return false;
+  return want.cap == 0 || h->used + want.units <= want.cap;
+}
+
+bool dlk_file_ours(const struct dlk_file_entry *e,
+                   const struct dlk_file_slot *slot) {
+  return slot->list != DLK_FILE_FREE && slot->token == e->token &&
+         slot->instance == e->instance && e->instance != 0;
+}
+
+bool dlk_file_stands(struct dlk_file_store *s, const struct dlk_file_entry *e) {
+  if (e->slot == 0 || e->slot > s->table.head.slots)
+    return false;
+  return dlk_file_ours(e, dlk_file_table_at(&s->table, e->slot));
+}
+
+bool dlk_file_vacant(struct dlk_file_store *s, const struct dlk_file_slot *h,
+                     int64_t now) {
+  if (h->until > now)
+    return false;
+  return !dlk_file_peer_alive(s, h->instance);
+}
+
+static void hold(struct dlk_file_store *s, uint32_t index) {
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
+  int64_t now = s->host->now(s->host), min_hold = slot->until;
+  slot->fence = ++t->head.fence;
+  slot->since = now;
+  slot->until = min_hold > 0 ? dlk_time_add(now, min_hold) : 0;
+  dlk_file_table_append(t, index, DLK_FILE_HELD);
+  s->holders_changed = true;
+}
+
+int dlk_file_join(struct dlk_file_store *s, struct dlk_file_entry *e,
+                  const struct dlk_lease *lease, enum dlk_file_list list) {
+  struct dlk_file_table *t = &s->table;
+  int error = dlk_file_table_room(t);
+  uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
+  if (index != 0 && lease != NULL && lease->value_len > 0)
+    t->error =
+        dlk_file_table_set_value(t->fd, index, lease->value, lease->value_len);
+  if (t->error != 0)
+    return t->error;
+  struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
+  slot->instance = s->instance;
+  slot->token = e->token;
+  slot->since = s->host->now(s->host);
+  if (lease != NULL) {
+    slot->units = lease->want.units;
+    slot->cap = lease->want.cap;
+    slot->until = lease->min_hold;
+    slot->ttl = lease->ttl;
+    slot->value_len = (uint16_t)lease->value_len;
+    size_t n = lease->owner == NULL ? 0 : strlen(lease->owner);
+    if (n >= sizeof slot->owner)
+      n = sizeof slot->owner - 1;
+    memcpy(slot->owner, lease->owner == NULL ? "" : lease->owner, n);
+  }
+  e->slot = index;
+  e->instance = s->instance;
+  if (list == DLK_FILE_HELD)
+    hold(s, index);
+  else
+    dlk_file_table_append(t, index, list);
+  return t->error;
+}
+
+static void wake_first(struct dlk_file_store *s) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index = t->head.first[DLK_FILE_WAIT];
+  if (index == 0)
+    return;
+  struct dlk_file_slot w = *dlk_file_table_at(t, index);
+  dlk_file_peer_wake(s, w.instance, w.token);
+}
+
+void dlk_file_grant(struct dlk_file_store *s) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index;
+  int n = 0;
+  for (; n < DLK_FILE_BATCH; n++) {
+    index = t->head.first[DLK_FILE_WAIT];
+    if (index == 0 || dlk_file_table_room(t) != 0)
+      return;
+    struct dlk_file_slot w = *dlk_file_table_at(t, index);
+    struct dlk_want want = {w.units, w.cap};
+    bool alive = dlk_file_peer_alive(s, w.instance);
+    if (alive && !dlk_file_fits(t, want))
+      break;
+    if (!alive || !dlk_file_peer_wake(s, w.instance, w.token)) {
+      dlk_file_table_drop(t, index);
+      continue;
+    }
+    dlk_file_table_unlink(t, index);
+    hold(s, index);
+    if (t->error != 0)
+      return;
+  }
+  bool all_of_batch = n == DLK_FILE_BATCH;
+  if (all_of_batch || (n > 0 && t->head.count[DLK_FILE_HELD] > 1))
+    wake_first(s);
+}
+
+void dlk_file_settle(struct dlk_file_store *s) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index = t->head.first[DLK_FILE_HELD];
+  uint64_t alive = 0;
+  int64_t now = s->host->now(s->host);
+  for (int i = 0; i < DLK_FILE_SCAN && index != 0; i++) {
+    if (dlk_file_table_room(t) != 0)
+      return;
+    struct dlk_file_slot h = *dlk_file_table_at(t, index);
+    bool known = h.instance != 0 && h.instance == alive;
+    if (!known && dlk_file_vacant(s, &h, now)) {
+      dlk_file_table_drop(t, index);
+      s->holders_changed = true;
+    } else if (h.until <= now) {
+      alive = h.instance;
+    }
+    index = h.next;
+  }
+  dlk_file_grant(s);
+}
+
+void dlk_file_let_go(struct dlk_file_store *s, uint32_t index) {
+  struct dlk_file_table *t = &s->table;
+  if (dlk_file_table_room(t) != 0)
+    return;
+  if (dlk_file_table_at(t, index)->until > s->host->now(s->host)) {
+    dlk_file_table_edit(t, index)->instance = 0;
+    wake_first(s);
+    s->holders_changed = true;
+    return;
+  }
+  dlk_file_table_drop(t, index);
+  s->holders_changed = true;
+  dlk_file_grant(s);
+}
+
+void dlk_file_withdraw(struct dlk_file_store *s, uint32_t index) {
+  struct dlk_file_table *t = &s->table;
+  if (dlk_file_table_room(t) != 0)
+    return;
+  struct dlk_file_slot w = *dlk_file_table_at(t, index);
+  bool waits = w.list == DLK_FILE_WAIT;
+  if (waits && w.next != 0) {
+    struct dlk_file_slot behind = *dlk_file_table_at(t, w.next);
+    dlk_file_peer_wake(s, behind.instance, behind.token);
+  }
+  dlk_file_table_drop(t, index);
+  if (waits && w.prev == 0 && t->error == 0)
+    dlk_file_grant(s);
+}
+
+void dlk_file_tell(struct dlk_file_store *s) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index = t->head.first[DLK_FILE_WATCH];
+  if (!s->holders_changed || t->error != 0)
+    return;
+  s->holders_changed = false;
+  for (uint32_t i = 0; i < t->head.slots && index != 0; i++) {
+    struct dlk_file_slot w = *dlk_file_table_at(t, index);
+    if (dlk_file_table_room(t) != 0)
+      return;
+    if (!dlk_file_peer_wake(s, w.instance, w.token))
+      dlk_file_table_drop(t, index);
+    index = w.next;
+  }
+}

@@ -1,0 +1,336 @@
+/* What a waiter does: join the queue, look when woken, leave.
+ *
+ * It is told to look by a message, by the death of a store it watches, by the
+ * end of a min_hold, or by its own timer; what it then does is the same, and
+ * depends on the table alone. So a message may come late, twice, or for
+ * nothing. First it reads its slot without the mutex: if that says HELD, it is
+ * so (only we ourselves or break_lock take it away). Otherwise it takes the
+ * mutex: whoever woke us has it until the commit is done.
+ *
+ * An entry that is gone from the table (the directory was emptied, the file
+ * damaged) has lost its place: it joins anew under a new token. */
+#include <errno.h>
+
+#include "store/file/internal.h"
+
+#define NET_FIRST (DLK_SEC / 2)
+#define NET_BEHIND (4 * DLK_SEC)
+#define NET_BLIND (DLK_SEC / 20) /* we could not watch: look often */
+
+static void sleep_until(struct dlk_file_op *f, int64_t at) {
+  struct dlk_host *h = f->store->host;
+  h->timer_set(h, &f->timer, at);
+}
+
+/* Half to the whole of `most` from now. */
+static int64_t jitter(struct dlk_file_op *f, int64_t most) {
+  struct dlk_host *h = f->store->host;
+  uint16_t r;
+  h->random(h, &r, sizeof r);
+  return h->now(h) + most / 2 + most / 2 * r / 65536;
+}
+
+static struct dlk_file_entry *entry_of(struct dlk_file_op *f) {
+  return f->op->lease != NULL ? f->op->lease->data : &f->watcher;
+}
+
+/* A new token each time: news for an old one finds nobody. */
+static bool enlist(struct dlk_file_op *f, struct dlk_file_entry *e) {
+  struct dlk_file_store *s = f->store;
+  if (e->node.queued)
+    dlk_map_remove(&s->entries, &e->node);
+  e->token = ++s->token;
+  e->lease = f->op->lease;
+  e->op = f->op;
+  e->told = false;
+  return dlk_map_put(&s->entries, &e->node, (const char *)&e->token,
+                     sizeof e->token);
+}
+
+static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
+  struct dlk_lease *lease = f->op->lease;
+  struct dlk_file_entry *e = lease->data;
+  e->op = NULL;
+  lease->fence = fence;
+  lease->sent = now;
+  dlk_file_end(f, NULL);
+}
+
+static void name_holder(struct dlk_file_op *f) {
+  struct dlk_file_table *t = &f->store->table;
+  uint32_t index = t->head.first[DLK_FILE_HELD];
+  if (index == 0)
+    index = t->head.first[DLK_FILE_WAIT];
+  if (index == 0)
+    return;
+  const struct dlk_file_slot *slot = dlk_file_table_at(t, index);
+  if (dlk_file_ours(entry_of(f), slot))
+    return;
+  size_t n = 0;
+  for (; n + 1 < DLK_HOLDER_MAX && n < sizeof slot->owner &&
+         slot->owner[n] != '\0';
+       n++)
+    f->op->holder[n] = slot->owner[n];
+  f->op->holder[n] = '\0';
+}
+
+/* Watches the stores of all holders. ESRCH: one has just died. */
+static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
+  struct dlk_file_table *t = &f->store->table;
+  uint32_t index = t->head.first[DLK_FILE_HELD];
+  int64_t now = f->store->host->now(f->store->host);
+  int blind = 0;
+  for (int i = 0; i < DLK_FILE_SCAN && index != 0; i++) {
+    struct dlk_file_slot h = *dlk_file_table_at(t, index);
+    if (h.until > now && h.until < *wake)
+      *wake = h.until;
+    int error = h.instance == 0 ? 0 : dlk_file_peer_watch(f, h.instance);
+    if (error == ESRCH && h.until <= now)
+      return ESRCH;
+    if (error != 0 && error != ESRCH)
+      blind = error;
+    index = h.next;
+  }
+  return index != 0 ? EMFILE : blind;
+}
+
+/* In the queue and not at its head: watches the one before, or drops it.
+ * True: look again. */
+static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
+  struct dlk_file_store *s = f->store;
+  uint64_t instance = dlk_file_table_at(&s->table, before)->instance;
+  *error = dlk_file_peer_watch(f, instance);
+  if (*error != ESRCH || dlk_file_table_room(&s->table) != 0)
+    return false;
+  dlk_file_table_drop(&s->table, before);
+  return s->table.error == 0;
+}
+
+/* Stands in the queue, under the mutex: does what can be done for those ahead
+ * and watches what cannot. Afterwards the entry is HELD, or watches. */
+static void arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
+  struct dlk_file_table *t = &f->store->table;
+  int64_t wake = DLK_FOREVER;
+  int error = 0;
+  bool again = true, first = false;
+  dlk_file_peer_unwatch(f);
+  for (int i = 0; again && i < DLK_FILE_SCAN; i++) {
+    struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
+    if (t->error != 0 || slot.list != DLK_FILE_WAIT)
+      return;
+    first = slot.prev == 0;
+    if (!first) {
+      again = watch_before(f, slot.prev, &error);
+      continue;
+    }
+    dlk_file_settle(f->store);
+    if (dlk_file_table_at(t, e->slot)->list != DLK_FILE_WAIT)
+      return;
+    error = watch_holders(f, &wake);
+    again = error == ESRCH;
+  }
+  int64_t net = jitter(f, error != 0 ? NET_BLIND
+                          : first    ? NET_FIRST
+                                     : NET_BEHIND);
+  sleep_until(f, wake < net ? wake : net);
+}
+
+/* Ends the visit to the key. When something went wrong the table in memory
+ * says more than the one on disk, so nothing may be concluded from it. */
+static bool finish(struct dlk_file_op *f, struct dlk_file_key *k) {
+  int error = dlk_file_key_leave(f->store, k);
+  if (error == 0)
+    return true;
+  dlk_file_fail(f, error);
+  return false;
+}
+
+/* Whether the last of those who are there, if it is alive, shares under
+ * another limit. Nobody joins behind such a one, so all between two exclusive
+ * ones have one limit, and the last stands for them. */
+static bool other_limit(struct dlk_file_store *s, struct dlk_want want,
+                        int64_t now) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index = t->head.last[DLK_FILE_WAIT];
+  if (index == 0)
+    index = t->head.last[DLK_FILE_HELD];
+  if (index == 0 || want.units == 0)
+    return false;
+  struct dlk_file_slot last = *dlk_file_table_at(t, index);
+  return last.units > 0 && last.cap != want.cap &&
+         !dlk_file_vacant(s, &last, now);
+}
+
+static void refuse_limit(struct dlk_file_op *f) {
+  struct dlk_error err;
+  char key[DLK_QUOTED_MAX];
+  dlk_error_set(&err, DLK_INVALID,
+                "%s: others use this key with another limit; use one limit "
+                "per key",
+                dlk_quote(key, f->op->key, f->op->key_len));
+  dlk_file_end(f, &err);
+}
+
+/* Joins, or answers `busy`. */
+static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_lease *lease = f->op->lease;
+  struct dlk_file_key *k;
+  if (dlk_file_visit(f, true, &k) != 0)
+    return;
+  int64_t now = s->host->now(s->host);
+  bool queue = t->head.count[DLK_FILE_WAIT] > 0;
+  if (t->head.count[DLK_FILE_HELD] > 0 || (queue && !f->op->wait)) {
+    if (!queue || !f->op->wait)
+      dlk_file_settle(s);
+    queue = t->head.count[DLK_FILE_WAIT] > 0;
+  } else if (queue) {
+    dlk_file_grant(s);
+    queue = t->head.count[DLK_FILE_WAIT] > 0;
+  }
+  if (other_limit(s, lease->want, now)) {
+    if (finish(f, k))
+      refuse_limit(f);
+    return;
+  }
+  bool fits = !queue && dlk_file_fits(t, lease->want);
+  if (!fits && !f->op->wait) {
+    name_holder(f);
+    if (finish(f, k))
+      dlk_file_end_code(f, DLK_BUSY);
+    return;
+  }
+  if (!enlist(f, e))
+    t->error = ENOMEM;
+  else
+    dlk_file_join(s, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
+  if (!fits)
+    arrange(f, e);
+  struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
+  if (!finish(f, k))
+    return;
+  if (slot.list == DLK_FILE_HELD) {
+    got(f, slot.fence, now);
+  } else {
+    name_holder(f);
+    f->phase = DLK_FILE_QUEUED;
+    f->tries = 0;
+  }
+}
+
+static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_lease *lease = f->op->lease;
+  struct dlk_file_slot slot;
+  struct dlk_file_key *k = NULL;
+  int64_t now = s->host->now(s->host);
+  int error = dlk_file_key_peek(s, lease->key, lease->key_len, e, &slot);
+  if (error == 0 && slot.list == DLK_FILE_HELD) {
+    got(f, slot.fence, now);
+    return;
+  }
+  if (error == 0 || error == EAGAIN)
+    error = dlk_file_key_enter(s, lease->key, lease->key_len, false, &k);
+  if (error == 0) {
+    bool ours = dlk_file_stands(s, e);
+    if (ours) {
+      arrange(f, e);
+      slot = *dlk_file_table_at(&s->table, e->slot);
+    }
+    if (!finish(f, k))
+      return;
+    if (ours && slot.list == DLK_FILE_HELD)
+      got(f, slot.fence, now);
+    if (ours)
+      return;
+    error = ENOENT;
+  }
+  if (error == ENOENT) {
+    dlk_file_peer_unwatch(f);
+    f->phase = DLK_FILE_START;
+    join(f, e);
+  } else {
+    dlk_file_retry(f);
+  }
+}
+
+void dlk_file_acquire(struct dlk_file_op *f) {
+  struct dlk_file_entry *e = entry_of(f);
+  if (f->phase == DLK_FILE_START)
+    join(f, e);
+  else
+    look(f, e);
+}
+
+static int64_t holder_fence(struct dlk_file_table *t) {
+  uint32_t index = t->head.first[DLK_FILE_HELD];
+  return index == 0 ? 0 : dlk_file_table_at(t, index)->fence;
+}
+
+/* A watcher of the holder: has an entry in a list of its own, which is told
+ * of each change (dlk_file_tell), and watches the holders' stores. */
+void dlk_file_change(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_table *t = &s->table;
+  struct dlk_file_entry *e = entry_of(f);
+  struct dlk_file_key *k;
+  int64_t wake = DLK_FOREVER;
+  int error = dlk_file_visit(f, true, &k);
+  if (error != 0)
+    return;
+  bool in = dlk_file_stands(s, e);
+  dlk_file_settle(s);
+  bool changed = holder_fence(t) != f->op->fence;
+  if (changed && in)
+    dlk_file_withdraw(s, e->slot);
+  if (!changed) {
+    if (!in && !enlist(f, e))
+      t->error = ENOMEM;
+    else if (!in)
+      dlk_file_join(s, e, NULL, DLK_FILE_WATCH);
+    dlk_file_peer_unwatch(f);
+    error = watch_holders(f, &wake);
+  }
+  if (!finish(f, k))
+    return;
+  f->phase = DLK_FILE_QUEUED;
+  f->tries = 0;
+  if (changed) {
+    dlk_file_end(f, NULL);
+    return;
+  }
+  int64_t net = jitter(f, error != 0 ? NET_BLIND : NET_FIRST);
+  sleep_until(f, wake < net ? wake : net);
+}
+
+/* Takes the entry out of the table; a grant that crossed it is passed on to
+ * the engine. While the mutex cannot be had this goes on: an entry left
+ * behind would be granted and block everyone. */
+void dlk_file_leave(struct dlk_file_op *f) {
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_entry *e = entry_of(f);
+  struct dlk_file_key *k;
+  int64_t now = s->host->now(s->host);
+  int error = e->instance == s->instance
+                  ? dlk_file_key_enter(s, f->op->key, f->op->key_len, false, &k)
+                  : ENOENT;
+  struct dlk_file_slot slot = {0};
+  if (error == 0) {
+    if (dlk_file_stands(s, e))
+      slot = *dlk_file_table_at(&s->table, e->slot);
+    if (slot.list == DLK_FILE_WAIT || slot.list == DLK_FILE_WATCH) {
+      name_holder(f);
+      dlk_file_withdraw(s, e->slot);
+    }
+    error = dlk_file_key_leave(s, k);
+  }
+  if (error == 0 && slot.list == DLK_FILE_HELD) {
+    got(f, slot.fence, now);
+  } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
+    /* When the store closes, its pipe goes, and with it the entry. */
+    dlk_file_end_code(f, f->op->ending);
+  } else {
+    dlk_file_retry(f);
+  }
+}

@@ -1,0 +1,295 @@
+/* The uncontended acquire of an exclusive lock: MULTI, SET NX PX, INCR F, EXEC
+ * in one write. The fence is valid only if its own EXEC's SET said OK:
+ * between two plain commands a break, an eviction or a FLUSHALL can let a
+ * second holder in, and the older one then gets the larger fence.
+ *
+ * A fence below 10^12 says that the counter was missing; a script that checks
+ * our token then seeds it from the server's clock.
+ *
+ * Lost replies: when the connection is lost with the request under way, the
+ * token may or may not hold the key. The next connection first has the server
+ * drop the old one (net.c), then the token is taken back in the background
+ * (orphan.c), and the attempt begins anew with a new token: a token whose
+ * outcome is unknown is never asked for again.
+ *
+ * A cancel that crosses the grant: the op then ends well, and the engine gives
+ * the lock to the caller or releases it. */
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+
+#include "store/redis/machine.h"
+
+static void try_once(struct dlk_redis_try *t);
+static void seed(struct dlk_redis_try *t);
+
+static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
+  return dlk_redis_hold_of(t->op->lease);
+}
+
+void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
+                       int64_t claim) {
+  struct dlk_lease *lease = t->op->lease;
+  struct dlk_redis_hold *h = hold_of(t);
+  lease->fence = fence;
+  lease->sent = sent;
+  lease->claim = claim;
+  h->waiting = NULL;
+  h->granted = dlk_redis_now(t->store);
+  h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
+  dlk_redis_done(t, NULL);
+}
+
+void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
+  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis *s = t->store;
+  if (take_back) {
+    int64_t span = t->op->lease->ttl;
+    if (t->joined && span < 60 * DLK_SEC)
+      span = 60 * DLK_SEC;
+    dlk_redis_orphan(s, t->op->key, t->op->key_len, h->token, h->token_len,
+                     dlk_time_add(dlk_redis_now(s), span));
+  }
+  t->joined = false;
+  dlk_redis_token_new(s, h);
+}
+
+void dlk_redis_give_up(struct dlk_redis_try *t) {
+  enum dlk_code code = t->op->ending;
+  if (t->op->kind == DLK_OP_ACQUIRE)
+    dlk_redis_token_drop(t->store, hold_of(t));
+  if (code != DLK_TIMEOUT && code != DLK_UNAVAILABLE)
+    dlk_redis_done_code(t, code);
+  else if (t->trouble.code != DLK_OK)
+    dlk_redis_done(t, &t->trouble);
+  else
+    dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
+}
+
+/* The op cannot succeed. */
+static void fail(struct dlk_redis_try *t, const struct dlk_error *err) {
+  dlk_redis_token_drop(t->store, hold_of(t));
+  dlk_redis_done(t, err);
+}
+
+/* After anything but an answer. `again` repeats what was not executed. */
+static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
+                      void (*again)(struct dlk_redis_try *)) {
+  bool unsure = r->verdict == DLK_REDIS_UNSURE;
+  bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;
+  t->trouble = *r->err;
+  if (unsure) {
+    dlk_redis_new_token(t, true);
+    again = try_once;
+  }
+  if (!over && t->op->ending != DLK_OK)
+    dlk_redis_give_up(t);
+  else if (!over && (unsure || dlk_redis_patient(t)))
+    again(t);
+  else
+    fail(t, r->err);
+}
+
+/* ---- seeding the fence ---- */
+
+static void seed_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+}
+
+static void seeded(struct dlk_redis_call *call,
+                   const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict == DLK_REDIS_BAD)
+    dlk_redis_new_token(t, true);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r, seed);
+    return;
+  }
+  int64_t fence =
+      r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -1;
+  if (fence >= DLK_REDIS_FENCE_SEEDED) {
+    dlk_redis_granted(t, fence, t->op->lease->sent, 0);
+  } else if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+  } else { /* broken or expired before it was ours to use */
+    dlk_redis_new_token(t, false);
+    try_once(t);
+  }
+}
+
+static void ask_seed(struct dlk_redis_try *t,
+                     void (*answer)(struct dlk_redis_call *,
+                                    const struct dlk_redis_result *)) {
+  t->step = DLK_REDIS_SEEDING;
+  t->call.args = seed_args;
+  t->call.answer = answer;
+  t->call.req.each = NULL;
+  dlk_redis_call_script(&t->call, DLK_REDIS_SEED);
+}
+
+static void seed(struct dlk_redis_try *t) {
+  ask_seed(t, seeded);
+}
+
+/* ---- the first attempt ---- */
+
+static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_name name;
+  (void)dlk_redis_name(t->store, &name, call->key, call->key_len);
+  dlk_buf_add(out, "*1\r\n$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n", 28);
+  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
+  dlk_redis_put(out, h->token, h->token_len);
+  dlk_buf_add(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
+  dlk_redis_put_int(out, dlk_to_ms(t->op->lease->ttl));
+  dlk_buf_add(out, "*2\r\n$4\r\nINCR\r\n", 14);
+  dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
+  dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+}
+
+/* Somebody else holds it. */
+static void occupied(struct dlk_redis_try *t) {
+  if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+  } else if (!t->op->wait) {
+    dlk_redis_token_drop(t->store, hold_of(t));
+    dlk_redis_done_code(t, DLK_BUSY);
+  } else {
+    dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
+    dlk_redis_queue(t);
+  }
+}
+
+/* Our INCR made the counter of a key that somebody else holds: it is given
+ * its time to live, or it would stay for ever. */
+static void aged(struct dlk_redis_call *call,
+                 const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict != DLK_REDIS_GOOD)
+    no_answer(t, r, try_once);
+  else
+    occupied(t);
+}
+
+static void tried(struct dlk_redis_call *call,
+                  const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r, try_once);
+    return;
+  }
+  t->answered = true;
+  t->trouble.code = DLK_OK;
+  const redisReply *exec = r->reply;
+  bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
+  if (pair && exec->element[0]->type == REDIS_REPLY_NIL) {
+    bool fresh = exec->element[1]->type == REDIS_REPLY_INTEGER &&
+                 exec->element[1]->integer < DLK_REDIS_FENCE_SEEDED;
+    if (fresh)
+      ask_seed(t, aged);
+    else
+      occupied(t);
+    return;
+  }
+  if (!pair || exec->element[0]->type != REDIS_REPLY_STATUS ||
+      exec->element[1]->type != REDIS_REPLY_INTEGER) {
+    struct dlk_error err;
+    const redisReply *second = pair ? exec->element[1] : NULL;
+    dlk_redis_new_token(t, true);
+    if (second && second->type == REDIS_REPLY_ERROR)
+      dlk_redis_fault_error(&err, second->str, t->store->conf.shown);
+    else
+      dlk_redis_odd(t->store, &err);
+    fail(t, &err);
+    return;
+  }
+  int64_t fence = exec->element[1]->integer;
+  if (fence >= DLK_REDIS_FENCE_SEEDED) {
+    dlk_redis_granted(t, fence, call->req.sent, 0);
+  } else {
+    t->op->lease->sent = call->req.sent;
+    seed(t);
+  }
+}
+
+/* A try of what only the script can give: readers, permits. */
+static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  const struct dlk_lease *lease = t->op->lease;
+  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+  dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
+  dlk_redis_put_int(out, lease->want.units);
+  dlk_redis_put_int(out, lease->want.cap);
+  dlk_redis_put_text(out, "try");
+  dlk_redis_put_int(out, 0);
+  dlk_redis_put_int(out, 0);
+  dlk_redis_put_text(out, "");
+}
+
+static void script_tried(struct dlk_redis_call *call,
+                         const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r, try_once);
+    return;
+  }
+  t->answered = true;
+  t->trouble.code = DLK_OK;
+  int64_t fence = dlk_redis_int(r->reply, 1, -1);
+  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 2 &&
+      fence > 0) {
+    dlk_redis_granted(t, fence, call->req.sent, 0);
+    return;
+  }
+  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements >= 6 &&
+      r->reply->element[5]->type == REDIS_REPLY_STRING)
+    dlk_redis_holder_text(t->op->holder, r->reply->element[5]->str,
+                          r->reply->element[5]->len);
+  occupied(t);
+}
+
+static void try_once(struct dlk_redis_try *t) {
+  const struct dlk_op *op = t->op;
+  /* What is to be published is stored with the hold, by the script. */
+  bool exclusive = op->lease->want.units == 0 && !op->lease->value;
+  if (op->wait && (!exclusive || t->order[0] ||
+                   dlk_redis_is_crowded(t->store, op->key, op->key_len))) {
+    dlk_redis_queue(t);
+    return;
+  }
+  t->step = DLK_REDIS_TRYING;
+  t->call.req.each = NULL;
+  t->call.args = exclusive ? try_args : script_args;
+  t->call.answer = exclusive ? tried : script_tried;
+  if (!exclusive) {
+    dlk_redis_call_script(&t->call, DLK_REDIS_ACQUIRE);
+    return;
+  }
+  t->call.script = -1;
+  t->call.req.replies = 4;
+  dlk_redis_call_send(&t->call);
+}
+
+void dlk_redis_acquire(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = hold_of(t);
+  h->lease = t->op->lease;
+  h->waiting = t->op;
+  h->call.store = t->store;
+  h->call.key = t->op->lease->key;
+  h->call.key_len = t->op->lease->key_len;
+  dlk_redis_token_new(t->store, h);
+  try_once(t);
+}
+
+void dlk_redis_acquire_cancel(struct dlk_redis_try *t) {
+  if (t->step != DLK_REDIS_TRYING && t->step != DLK_REDIS_SEEDING) {
+    dlk_redis_queue_cancel(t);
+    return;
+  }
+  if (!dlk_redis_call_withdraw(&t->call))
+    return; /* its answer ends the op */
+  if (t->step == DLK_REDIS_SEEDING)
+    dlk_redis_new_token(t, true);
+  dlk_redis_give_up(t);
+}

@@ -1,0 +1,156 @@
+/* Between the machines and the link: scripts by name and shape, and what the
+ * server's refusals mean. NOSCRIPT is settled here by sending the text; a
+ * server that cannot serve now makes the link retreat, and the request counts
+ * as not executed. */
+#include <hiredis/hiredis.h>
+
+#include "store/redis/machine.h"
+
+static const struct {
+  char parts[9]; /* of KEYS; '-' is the lock itself */
+  uint8_t args;
+} shapes[DLK_REDIS_SCRIPTS] = {
+    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 8},
+    [DLK_REDIS_LEAVE] = {"-fqwhpin", 2},
+    [DLK_REDIS_RELEASE] = {"-q", 1},
+    [DLK_REDIS_RENEW] = {"-fhpi", 4},
+    [DLK_REDIS_SEED] = {"-f", 1},
+    [DLK_REDIS_PROBE] = {"-fqwhp", 1},
+    [DLK_REDIS_LOOK] = {"-fqwhpi", 0},
+    [DLK_REDIS_LIST] = {"", 4},
+    [DLK_REDIS_BREAK] = {"-fqwhpin", 0},
+    [DLK_REDIS_REVOKE] = {"-fqwhpin", 0},
+    [DLK_REDIS_GUARD] = {"-hpi", 1},
+    [DLK_REDIS_CHANGE] = {"-fphin", 3},
+    [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3},
+};
+
+bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
+                    const char *key, size_t len) {
+  if (len > 0 && len == s->last_len && memcmp(key, s->last_key, len) == 0) {
+    name->prefix = s->prefix;
+    name->prefix_len = strlen(s->prefix);
+    name->key = key;
+    name->key_len = len;
+    memcpy(name->tag, s->last_tag, sizeof name->tag);
+    return true;
+  }
+  if (!dlk_redis_name_make(name, s->prefix, key, len))
+    return false;
+  if (len <= sizeof s->last_key) {
+    s->last_len = len;
+    memcpy(s->last_key, key, len);
+    memcpy(s->last_tag, name->tag, sizeof s->last_tag);
+  }
+  return true;
+}
+
+static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
+  struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  if (c->script < 0) {
+    c->args(c, out);
+    return;
+  }
+  const char *parts = shapes[c->script].parts;
+  size_t keys = strlen(parts);
+  const char *sha = c->store->link->sha[c->script];
+  bool tail = c->script == DLK_REDIS_ACQUIRE && c->tail;
+  dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + c->more + tail);
+  if (sha[0] && !c->by_text) {
+    dlk_redis_put(out, "EVALSHA", 7);
+    dlk_redis_put(out, sha, DLK_REDIS_SHA - 1);
+  } else {
+    size_t len;
+    const char *text =
+        dlk_redis_script_text((enum dlk_redis_script)c->script, &len);
+    dlk_redis_put(out, "EVAL", 4);
+    dlk_redis_put(out, text, len);
+  }
+  dlk_redis_put_int(out, (int64_t)keys);
+  struct dlk_redis_name name;
+  if (keys > 0)
+    (void)dlk_redis_name(c->store, &name, c->key, c->key_len);
+  for (; *parts; parts++)
+    dlk_redis_put_name(out, &name,
+                       *parts == '-' ? DLK_REDIS_LOCK
+                                     : (enum dlk_redis_part) * parts);
+  if (c->args)
+    c->args(c, out);
+  if (tail)
+    dlk_redis_put(out, c->tail, c->tail_len);
+}
+
+static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
+                  struct dlk_redis_result *r, struct dlk_error *err) {
+  r->reply = a->reply;
+  r->err = a->err;
+  if (a->outcome == DLK_REDIS_UNKNOWN) {
+    r->verdict = DLK_REDIS_UNSURE;
+  } else if (a->outcome == DLK_REDIS_UNSENT) {
+    /* A refusal that was found while connecting stays a refusal. */
+    r->verdict =
+        a->err->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE : DLK_REDIS_BAD;
+  } else if (a->refusal) {
+    const struct dlk_redis_fault *f = dlk_redis_fault_find(a->refusal);
+    dlk_redis_fault_error(err, a->refusal, c->store->conf.shown);
+    r->err = err;
+    r->verdict = DLK_REDIS_BAD;
+    if (f->action == DLK_REDIS_RETRY || f->action == DLK_REDIS_RECONNECT) {
+      r->verdict = DLK_REDIS_NOT_DONE;
+      c->store->link->retreat(c->store->link, err);
+    }
+  } else {
+    r->verdict = DLK_REDIS_GOOD;
+  }
+}
+
+static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
+  struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  if (a->refusal && !c->by_text && c->script >= 0 &&
+      dlk_redis_fault_find(a->refusal)->action == DLK_REDIS_SEND_TEXT) {
+    c->by_text = true;
+    c->store->link->submit(c->store->link, req);
+    return;
+  }
+  struct dlk_error err;
+  struct dlk_redis_result r;
+  judge(c, a, &r, &err);
+  c->busy = false;
+  c->answer(c, &r);
+}
+
+void dlk_redis_call_send(struct dlk_redis_call *call) {
+  call->req.encode = encode;
+  call->req.done = done;
+  call->by_text = false;
+  call->busy = true;
+  call->store->link->submit(call->store->link, &call->req);
+}
+
+void dlk_redis_call_script(struct dlk_redis_call *call,
+                           enum dlk_redis_script script) {
+  call->script = (int8_t)script;
+  call->req.replies = 1;
+  dlk_redis_call_send(call);
+}
+
+bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {
+  if (!call->store->link->withdraw(call->store->link, &call->req))
+    return false;
+  call->busy = false;
+  return true;
+}
+
+int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
+  if (!reply || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
+      reply->element[i]->type != REDIS_REPLY_INTEGER)
+    return none;
+  return reply->element[i]->integer;
+}
+
+enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err) {
+  return dlk_error_set(err, DLK_UNAVAILABLE,
+                       "%s gives an answer that Redis would not; is there a "
+                       "proxy in between?",
+                       s->conf.shown);
+}

@@ -1,0 +1,151 @@
+/* Waiting for another holder (elections). The script compares the holder's
+ * fence and, if it is still the one, leaves our channel's name beside the
+ * lock; whoever then changes the holder by a script publishes `c lock` there
+ * and removes the names. On the message we ask again.
+ *
+ * - Nothing is missed between asking and being told: comparing and leaving the
+ *   name is one script.
+ * - Messages may be lost, a holder may expire or be deleted by a foreign
+ *   client, and an uncontended acquire is no script and tells nobody: so we
+ *   also ask once a beat, when the holder's time is over, and after each
+ *   (re)subscription.
+ * - A wait that ends takes the name back (another wait of this client on the
+ *   same key leaves it again with its next beat); what cannot be taken back
+ *   expires after three beats. */
+#include <hiredis/hiredis.h>
+
+#include "store/redis/machine.h"
+
+#define BEAT DLK_SEC
+
+static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
+  return DLK_CONTAINER(call, struct dlk_redis_try, call);
+}
+
+static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  bool leaving = t->step == DLK_REDIS_LEAVING;
+  dlk_redis_put_int(out, t->op->fence);
+  dlk_redis_put_text(out, t->store->channel);
+  dlk_redis_put_int(out, leaving ? 0 : dlk_to_ms(3 * BEAT));
+}
+
+static void answered(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r);
+
+static void ask(struct dlk_redis_try *t) {
+  t->step = DLK_REDIS_JOINING;
+  t->news = false;
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  t->call.args = args;
+  t->call.answer = answered;
+  dlk_redis_call_script(&t->call, DLK_REDIS_CHANGE);
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t now) {
+  struct dlk_redis_try *t = DLK_CONTAINER(timer, struct dlk_redis_try, timer);
+  (void)now;
+  if (t->step == DLK_REDIS_WAITING)
+    ask(t);
+}
+
+static void wait_until(struct dlk_redis_try *t, int64_t at) {
+  t->step = DLK_REDIS_WAITING;
+  t->timer.fire = on_timer;
+  t->store->host->timer_set(t->store->host, &t->timer, at);
+}
+
+/* ---- leaving ---- */
+
+static void left(struct dlk_redis_call *call,
+                 const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  if (r->verdict != DLK_REDIS_GOOD)
+    t->trouble = *r->err;
+  dlk_redis_give_up(t);
+}
+
+static void leave(struct dlk_redis_try *t) {
+  if (!t->joined) {
+    dlk_redis_give_up(t);
+    return;
+  }
+  t->step = DLK_REDIS_LEAVING;
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  t->call.args = args;
+  t->call.answer = left;
+  dlk_redis_call_script(&t->call, DLK_REDIS_CHANGE);
+}
+
+void dlk_redis_change_cancel(struct dlk_redis_try *t) {
+  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
+    return; /* the answer goes on from there */
+  leave(t);
+}
+
+/* ---- answers ---- */
+
+static void no_answer(struct dlk_redis_try *t,
+                      const struct dlk_redis_result *r) {
+  t->trouble = *r->err;
+  bool hopeless = t->store->stopping || r->verdict == DLK_REDIS_BAD;
+  bool again = r->verdict == DLK_REDIS_UNSURE || dlk_redis_patient(t);
+  if (!hopeless && t->op->ending != DLK_OK)
+    dlk_redis_give_up(t);
+  else if (!hopeless && again)
+    wait_until(t, dlk_redis_now(t->store) + BEAT / 10);
+  else
+    dlk_redis_done(t, r->err);
+}
+
+static void answered(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis *s = t->store;
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r);
+    return;
+  }
+  int64_t left_ms =
+      r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -3;
+  t->answered = true;
+  t->trouble.code = DLK_OK;
+  t->joined = left_ms != -3;
+  if (!t->joined) {
+    dlk_redis_finish(t, dlk_value_bool(true));
+  } else if (t->op->ending != DLK_OK) {
+    leave(t);
+  } else if (t->news) {
+    ask(t);
+  } else {
+    uint16_t jitter;
+    s->host->random(s->host, &jitter, sizeof jitter);
+    int64_t now = dlk_redis_now(s);
+    int64_t at = now + BEAT - BEAT / 4 * jitter / UINT16_MAX;
+    if (left_ms >= 0 && now + (left_ms + 1) * DLK_MS < at)
+      at = now + (left_ms + 1) * DLK_MS;
+    wait_until(t, at);
+  }
+}
+
+/* ---- the way in ---- */
+
+void dlk_redis_change(struct dlk_redis_try *t) {
+  struct dlk_redis *s = t->store;
+  dlk_list_append(&s->watches, &t->entry);
+  s->link->listen(s->link);
+  ask(t);
+}
+
+void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len) {
+  size_t before = strlen(s->prefix);
+  for (struct dlk_list *l = s->watches.next; l != &s->watches; l = l->next) {
+    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
+    if (lock && (len != before + t->op->key_len ||
+                 memcmp(lock + before, t->op->key, t->op->key_len) != 0))
+      continue;
+    t->news = true;
+    if (t->step == DLK_REDIS_WAITING) /* from the loop: no re-entry here */
+      s->host->timer_set(s->host, &t->timer, dlk_redis_now(s));
+  }
+}

@@ -1,0 +1,177 @@
+/* hiredis' reader turns bytes into replies, but it trusts the server: 0.14
+ * allocates what a header asks for (an array of 2^31 elements) and 1.x knows
+ * types that we never ask for. So each byte passes a small check of our own
+ * first. Formatting is ours because it goes straight into the connection's
+ * buffer, without a copy or an allocation for each command. */
+#include "store/redis/codec.h"
+
+#include <string.h>
+
+/* Decimal digits of n at the end of the space; returns where they begin. */
+static char *digits(char *end, uint64_t n) {
+  do {
+    *--end = (char)('0' + n % 10);
+    n /= 10;
+  } while (n);
+  return end;
+}
+
+static void header(struct dlk_buf *out, char type, size_t n) {
+  char text[32], *end = text + sizeof text;
+  end -= 2;
+  memcpy(end, "\r\n", 2);
+  char *begin = digits(end, n);
+  *--begin = type;
+  dlk_buf_add(out, begin, (size_t)(text + sizeof text - begin));
+}
+
+void dlk_redis_put_array(struct dlk_buf *out, size_t count) {
+  header(out, '*', count);
+}
+
+void dlk_redis_put(struct dlk_buf *out, const char *p, size_t len) {
+  header(out, '$', len);
+  dlk_buf_add(out, p, len);
+  dlk_buf_add(out, "\r\n", 2);
+}
+
+void dlk_redis_put_text(struct dlk_buf *out, const char *text) {
+  dlk_redis_put(out, text, strlen(text));
+}
+
+void dlk_redis_put_int(struct dlk_buf *out, int64_t n) {
+  char text[24], *end = text + sizeof text;
+  uint64_t u = n < 0 ? (uint64_t)0 - (uint64_t)n : (uint64_t)n;
+  char *begin = digits(end, u);
+  if (n < 0)
+    *--begin = '-';
+  dlk_redis_put(out, begin, (size_t)(end - begin));
+}
+
+void dlk_redis_put_name(struct dlk_buf *out, const struct dlk_redis_name *name,
+                        enum dlk_redis_part part) {
+  size_t len = dlk_redis_name_len(name, part);
+  header(out, '$', len);
+  char *room = dlk_buf_reserve(out, len + 2);
+  if (!room)
+    return;
+  dlk_redis_name_write(name, part, room);
+  memcpy(room + len, "\r\n", 2);
+  out->len += len + 2;
+}
+
+/* One element is complete: close every array that it completes. */
+static void complete(struct dlk_redis_scan *s) {
+  s->type = 0;
+  while (s->depth && --s->left[s->depth - 1] == 0)
+    s->depth--;
+  if (!s->depth)
+    s->bytes = s->elements = 0;
+}
+
+static bool open_array(struct dlk_redis_scan *s) {
+  if (s->negative || s->number == 0) {
+    complete(s);
+    return true;
+  }
+  if (s->number > DLK_REDIS_ELEMENTS_MAX - s->elements)
+    return false;
+  if (s->depth == DLK_REDIS_DEPTH)
+    return false;
+  s->elements += (uint32_t)s->number;
+  s->left[s->depth++] = (uint32_t)s->number;
+  s->type = 0;
+  return true;
+}
+
+/* How much of a status or error line, whose text is free, begins at p. */
+static size_t free_text(const char *p, size_t n) {
+  const char *end = memchr(p, '\r', n);
+  if (end)
+    n = (size_t)(end - p);
+  return memchr(p, '\n', n) ? 0 : n;
+}
+
+/* The line's end was read. */
+static bool line_done(struct dlk_redis_scan *s) {
+  s->ending = false;
+  if (s->type == '+' || s->type == '-') {
+    complete(s);
+    return true;
+  }
+  if (!s->digits)
+    return false;
+  if (s->type != ':' && s->negative && s->number != 1)
+    return false;
+  if (s->type == '*')
+    return open_array(s);
+  if (s->type == '$' && !s->negative) {
+    if (s->number > DLK_REDIS_REPLY_MAX)
+      return false;
+    s->skip = (size_t)s->number + 2;
+    return true;
+  }
+  complete(s);
+  return true;
+}
+
+static bool line_byte(struct dlk_redis_scan *s, char c) {
+  if (s->ending)
+    return c == '\n' && line_done(s);
+  if (c == '\r') {
+    s->ending = true;
+    return true;
+  }
+  if (c == '\n')
+    return false;
+  if (s->type == '+' || s->type == '-')
+    return false; /* see free_text */
+  if (c == '-' && !s->digits && !s->negative) {
+    s->negative = true;
+    return true;
+  }
+  if (c < '0' || c > '9' || s->number > UINT64_MAX / 10 - 1)
+    return false;
+  s->digits = true;
+  s->number = s->number * 10 + (uint64_t)(c - '0');
+  return true;
+}
+
+static bool begin(struct dlk_redis_scan *s, char c) {
+  if (!memchr("+-:$*", c, 5))
+    return false;
+  s->type = c;
+  s->negative = s->digits = false;
+  s->number = 0;
+  return true;
+}
+
+bool dlk_redis_scan(struct dlk_redis_scan *s, const char *p, size_t n) {
+  const char *end = p + n;
+  while (p < end) {
+    if (s->skip) {
+      size_t step = (size_t)(end - p) < s->skip ? (size_t)(end - p) : s->skip;
+      p += step;
+      s->skip -= step;
+      s->bytes += step;
+      if (s->bytes > DLK_REDIS_REPLY_MAX)
+        return false;
+      if (!s->skip)
+        complete(s);
+      continue;
+    }
+    if ((s->type == '+' || s->type == '-') && !s->ending) {
+      size_t step = free_text(p, (size_t)(end - p));
+      p += step;
+      s->bytes += step;
+      if (p == end)
+        break;
+    }
+    if (++s->bytes > DLK_REDIS_REPLY_MAX)
+      return false;
+    if (!(s->type ? line_byte(s, *p) : begin(s, *p)))
+      return false;
+    p++;
+  }
+  return true;
+}

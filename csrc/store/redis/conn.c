@@ -1,0 +1,478 @@
+/* Invariants:
+ * - `flying` is in the order of the bytes in and behind `out`; each reply
+ *   belongs to its first request that has not got all of its replies.
+ * - Any time-out, protocol error or write error discards the connection:
+ *   after a time-out the next reply would belong to the last command. What
+ *   flew ends as UNKNOWN, and `broken` is told so before, so that the next
+ *   greeting has the server drop the old connection first.
+ * - A greeting is the only request that flies while GREETING. When an attempt
+ *   fails, everything that waits ends as UNSENT: whoever still wants an answer
+ *   submits again and so waits for the next attempt, which comes after a
+ *   pause that grows to a second.
+ * - `sent` is read from the clock before the bytes are even made, so that a
+ *   lease counted from it is never too long.
+ *
+ * Costs: requests submitted between two turns of the loop leave in one
+ * write; the poll handle stays started for reading, so no command costs an
+ * epoll_ctl; a short read is not followed by another; and the timer is not
+ * moved for each command but looks, when it fires, at what is oldest. */
+#include "store/redis/conn.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+/* After such a pause the server may have closed the connection. */
+#define QUIET (5 * DLK_MS)
+#define IDLE_CLOSE (60 * DLK_SEC)
+#define PAUSE_FIRST (20 * DLK_MS)
+#define PAUSE_LAST DLK_SEC
+
+static const struct dlk_redis_sock_events sock_events;
+
+static int64_t now(struct dlk_redis_conn *c) {
+  return c->host->now(c->host);
+}
+
+static struct dlk_redis_req *first(struct dlk_list *l) {
+  return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
+}
+
+static void take_all(struct dlk_list *from, struct dlk_list *to) {
+  dlk_list_init(to);
+  while (!dlk_list_empty(from)) {
+    struct dlk_list *l = from->next;
+    dlk_list_remove(l);
+    dlk_list_append(to, l);
+  }
+}
+
+static void end_all(struct dlk_list *l, enum dlk_redis_outcome outcome,
+                    const struct dlk_error *why) {
+  struct dlk_redis_answer a = {.outcome = outcome, .err = why};
+  while (!dlk_list_empty(l)) {
+    struct dlk_redis_req *r = first(l);
+    dlk_list_remove(&r->entry);
+    r->under_way = false;
+    r->done(r, &a);
+  }
+}
+
+/* The one timer: an attempt's end, the pause's end, the oldest request's
+ * time-out, or the time to close for idleness. Never moved to later. */
+static void arm(struct dlk_redis_conn *c, int64_t at) {
+  if (c->timer.node.queued && c->armed <= at)
+    return;
+  c->armed = at;
+  c->host->timer_set(c->host, &c->timer, at);
+}
+
+static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
+  c->state = state;
+  c->state_since = now(c);
+}
+
+static void close_sock(struct dlk_redis_conn *c) {
+  dlk_redis_sock_close(c->sock);
+  c->sock = NULL;
+  if (c->reader)
+    redisReaderFree(c->reader);
+  c->reader = NULL;
+  dlk_buf_clear(&c->out);
+  c->out_at = 0;
+  c->blocked = false;
+}
+
+static int64_t pause_of(struct dlk_redis_conn *c) {
+  int64_t span = PAUSE_FIRST;
+  for (unsigned i = 1; i < c->failures && span < PAUSE_LAST; i++)
+    span *= 2;
+  if (span > PAUSE_LAST)
+    span = PAUSE_LAST;
+  uint16_t jitter;
+  c->host->random(c->host, &jitter, sizeof jitter);
+  return span / 2 + span / 2 * jitter / UINT16_MAX;
+}
+
+static void start_pause(struct dlk_redis_conn *c) {
+  c->failures++;
+  enter(c, DLK_REDIS_PAUSE);
+  c->host->timer_clear(c->host, &c->timer);
+  arm(c, now(c) + pause_of(c));
+}
+
+/* An attempt failed. */
+static void attempt_failed(struct dlk_redis_conn *c,
+                           const struct dlk_error *given) {
+  struct dlk_error why = *given;
+  struct dlk_list flying, waiting;
+  take_all(&c->flying, &flying);
+  take_all(&c->waiting, &waiting);
+  close_sock(c);
+  c->why = why;
+  start_pause(c);
+  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
+  end_all(&waiting, DLK_REDIS_UNSENT, &why);
+  c->events->failed(c, &why);
+}
+
+/* A connection that was ready is gone. */
+static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
+  struct dlk_error why = *given;
+  if (c->state < DLK_REDIS_READY) {
+    attempt_failed(c, &why);
+    return;
+  }
+  struct dlk_list flying;
+  bool drained = c->state == DLK_REDIS_DRAINING;
+  bool asked = !dlk_list_empty(&c->flying);
+  take_all(&c->flying, &flying);
+  close_sock(c);
+  c->why = why;
+  if (drained) {
+    start_pause(c);
+  } else {
+    enter(c, DLK_REDIS_OFF);
+    c->host->timer_clear(c->host, &c->timer);
+  }
+  c->events->broken(c, asked, &why);
+  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
+  dlk_redis_conn_wake(c);
+}
+
+static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
+                         const char *text) {
+  struct dlk_error why;
+  dlk_error_set(&why, code, "%s: %s", c->conf->shown, text);
+  discard(c, &why);
+}
+
+static void lost_touch(struct dlk_redis_conn *c, const char *text) {
+  discard_text(c, DLK_UNAVAILABLE, text);
+}
+
+static void connect_now(struct dlk_redis_conn *c) {
+  const char *text = NULL;
+  enter(c, DLK_REDIS_OPENING);
+  c->host->timer_clear(c->host, &c->timer);
+  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
+  c->sock = dlk_redis_sock_open(c->host->loop(c->host), c->conf, &sock_events,
+                                c->events->gone, c->alive, c, &text);
+  if (c->sock)
+    return;
+  struct dlk_error why;
+  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
+                c->conf->shown, text);
+  attempt_failed(c, &why);
+}
+
+void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
+  if (c->state == DLK_REDIS_OFF && (c->wanted || !dlk_list_empty(&c->waiting)))
+    connect_now(c);
+}
+
+void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
+  r->got = 0;
+  r->under_way = true;
+  dlk_list_append(&c->waiting, &r->entry);
+  /* Connecting is left to flush: an attempt that fails at once would end r
+   * inside submit. */
+}
+
+bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c,
+                             struct dlk_redis_req *r) {
+  for (struct dlk_list *l = c->waiting.next; l != &c->waiting; l = l->next) {
+    if (l != &r->entry)
+      continue;
+    dlk_list_remove(l);
+    r->under_way = false;
+    return true;
+  }
+  return false;
+}
+
+static void send_out(struct dlk_redis_conn *c) {
+  while (c->out_at < c->out.len) {
+    ssize_t n = dlk_redis_sock_send(c->sock, c->out.data + c->out_at,
+                                    c->out.len - c->out_at);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!c->blocked)
+        dlk_redis_sock_want_write(c->sock, true);
+      c->blocked = true;
+      return;
+    }
+    if (n < 0) {
+      lost_touch(c, strerror(errno));
+      return;
+    }
+    c->out_at += (size_t)n;
+  }
+  dlk_buf_clear(&c->out);
+  c->out_at = 0;
+  if (c->blocked)
+    dlk_redis_sock_want_write(c->sock, false);
+  c->blocked = false;
+}
+
+static void write_one(struct dlk_redis_conn *c, struct dlk_redis_req *r,
+                      int64_t at) {
+  dlk_list_remove(&r->entry);
+  dlk_list_append(&c->flying, &r->entry);
+  r->sent = at;
+  r->encode(r, &c->out);
+}
+
+/* True: the connection was closed while we were away. */
+static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
+  if (at - c->used < QUIET || !dlk_list_empty(&c->flying))
+    return false;
+  char byte;
+  ssize_t n = dlk_redis_sock_recv(c->sock, &byte, 1);
+  /* A byte that nobody asked for is no better than an end. */
+  return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
+  if (c->state == DLK_REDIS_OFF)
+    dlk_redis_conn_wake(c);
+  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->waiting))
+    return;
+  int64_t at = now(c);
+  if (!c->events->push && closed_meanwhile(c, at)) {
+    lost_touch(c, "the server closed the connection");
+    return;
+  }
+  while (!dlk_list_empty(&c->waiting))
+    write_one(c, first(&c->waiting), at);
+  c->used = at;
+  arm(c, dlk_time_add(at, c->conf->io_timeout));
+  if (c->out.failed)
+    lost_touch(c, "out of memory");
+  else if (!c->blocked)
+    send_out(c);
+}
+
+void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
+  enter(c, DLK_REDIS_READY);
+  c->used = c->state_since;
+  c->failures = 0;
+  c->host->timer_clear(c->host, &c->timer);
+  arm(c, dlk_time_add(c->used, IDLE_CLOSE));
+}
+
+void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
+                           const struct dlk_error *why) {
+  attempt_failed(c, why);
+}
+
+void dlk_redis_conn_off(struct dlk_redis_conn *c) {
+  if (c->state == DLK_REDIS_STOPPED)
+    return;
+  close_sock(c);
+  c->host->timer_clear(c->host, &c->timer);
+  enter(c, DLK_REDIS_OFF);
+}
+
+void dlk_redis_conn_retreat(struct dlk_redis_conn *c,
+                            const struct dlk_error *why) {
+  if (c->state != DLK_REDIS_READY)
+    return;
+  c->why = *why;
+  c->state = DLK_REDIS_DRAINING;
+}
+
+/* Called after each batch of replies, when nobody depends on the state. */
+static void drained(struct dlk_redis_conn *c) {
+  if (c->state == DLK_REDIS_DRAINING && dlk_list_empty(&c->flying))
+    discard(c, &c->why);
+}
+
+static void give(struct dlk_redis_conn *c, redisReply *reply) {
+  if (dlk_list_empty(&c->flying)) {
+    c->events->push(c, reply);
+    return;
+  }
+  struct dlk_redis_req *r = first(&c->flying);
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  if (r->each)
+    r->each(r, r->got, reply);
+  if (error && !c->refused[0])
+    snprintf(c->refused, sizeof c->refused, "%s", reply->str);
+  if (++r->got < r->replies)
+    return;
+  dlk_list_remove(&r->entry);
+  r->under_way = false;
+  char refusal[sizeof c->refused];
+  memcpy(refusal, c->refused, sizeof refusal);
+  c->refused[0] = '\0';
+  struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED,
+                               .reply = error ? NULL : reply,
+                               .refusal = refusal[0] ? refusal : NULL};
+  r->done(r, &a);
+}
+
+static void broken_protocol(struct dlk_redis_conn *c) {
+  if (c->state < DLK_REDIS_READY)
+    discard_text(c, DLK_INVALID,
+                 "what answers there is not a Redis server (or wants TLS: "
+                 "rediss://); check host and port");
+  else
+    lost_touch(c, "the server's answer broke the protocol");
+}
+
+/* Gives what the bytes complete. False: the connection is another one now. */
+static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
+  struct dlk_redis_sock *sock = c->sock;
+  if (!dlk_redis_scan(&c->scan, p, n) ||
+      redisReaderFeed(c->reader, p, n) != REDIS_OK) {
+    broken_protocol(c);
+    return false;
+  }
+  for (;;) {
+    void *reply = NULL;
+    if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+      broken_protocol(c);
+      return false;
+    }
+    if (!reply)
+      return true;
+    if (dlk_list_empty(&c->flying) && !c->events->push) {
+      freeReplyObject(reply);
+      broken_protocol(c);
+      return false;
+    }
+    give(c, reply);
+    freeReplyObject(reply);
+    if (c->sock != sock)
+      return false;
+  }
+}
+
+static void on_readable(void *arg) {
+  struct dlk_redis_conn *c = arg;
+  char bytes[16384];
+  for (;;) {
+    ssize_t n = dlk_redis_sock_recv(c->sock, bytes, sizeof bytes);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      break;
+    if (n <= 0) {
+      lost_touch(c,
+                 n < 0 ? strerror(errno) : "the server closed the connection");
+      return;
+    }
+    if (!feed(c, bytes, (size_t)n))
+      return;
+    if ((size_t)n < sizeof bytes)
+      break;
+  }
+  drained(c);
+}
+
+static void on_writable(void *arg) {
+  struct dlk_redis_conn *c = arg;
+  send_out(c);
+}
+
+void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
+  r->got = 0;
+  r->under_way = true;
+  dlk_list_init(&r->entry);
+  write_one(c, r, now(c));
+  if (c->out.failed)
+    lost_touch(c, "out of memory");
+  else
+    send_out(c);
+}
+
+static void on_open(void *arg) {
+  struct dlk_redis_conn *c = arg;
+  c->reader = redisReaderCreate();
+  memset(&c->scan, 0, sizeof c->scan);
+  c->refused[0] = '\0';
+  enter(c, DLK_REDIS_GREETING);
+  if (c->reader)
+    dlk_redis_conn_say(c, c->events->greet(c));
+  else
+    lost_touch(c, "out of memory");
+}
+
+static void on_failed(void *arg, const char *text) {
+  struct dlk_redis_conn *c = arg;
+  struct dlk_error why;
+  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
+                c->conf->shown, text);
+  attempt_failed(c, &why);
+}
+
+static const struct dlk_redis_sock_events sock_events = {
+    on_open, on_failed, on_readable, on_writable};
+
+static void check_time(struct dlk_redis_conn *c, int64_t at) {
+  int64_t due;
+  if (!dlk_list_empty(&c->flying)) {
+    due = dlk_time_add(first(&c->flying)->sent, c->conf->io_timeout);
+    if (at >= due) {
+      lost_touch(c, "the server did not answer in time");
+      return;
+    }
+  } else {
+    due = dlk_time_add(c->used, IDLE_CLOSE);
+    if (at >= due && !c->wanted) {
+      dlk_redis_conn_off(c);
+      return;
+    }
+    if (at >= due)
+      due = dlk_time_add(at, IDLE_CLOSE);
+  }
+  arm(c, due);
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t at) {
+  struct dlk_redis_conn *c = DLK_CONTAINER(timer, struct dlk_redis_conn, timer);
+  switch (c->state) {
+  case DLK_REDIS_PAUSE:
+    enter(c, DLK_REDIS_OFF);
+    dlk_redis_conn_wake(c);
+    break;
+  case DLK_REDIS_OPENING:
+    lost_touch(c, "could not connect in time; check the host and firewalls");
+    break;
+  case DLK_REDIS_GREETING:
+    lost_touch(c, "accepts connections but does not answer; is it Redis?");
+    break;
+  case DLK_REDIS_READY:
+  case DLK_REDIS_DRAINING:
+    check_time(c, at);
+    break;
+  case DLK_REDIS_OFF:
+  case DLK_REDIS_STOPPED:
+    break;
+  }
+}
+
+void dlk_redis_conn_init(struct dlk_redis_conn *c) {
+  dlk_list_init(&c->waiting);
+  dlk_list_init(&c->flying);
+  c->timer.fire = on_timer;
+  c->state = DLK_REDIS_OFF;
+}
+
+void dlk_redis_conn_free(struct dlk_redis_conn *c) {
+  dlk_buf_free(&c->out);
+}
+
+void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
+  struct dlk_error why;
+  struct dlk_list flying, waiting;
+  if (c->state == DLK_REDIS_STOPPED)
+    return;
+  take_all(&c->flying, &flying);
+  take_all(&c->waiting, &waiting);
+  close_sock(c);
+  c->host->timer_clear(c->host, &c->timer);
+  enter(c, DLK_REDIS_STOPPED);
+  dlk_error_set(&why, DLK_CLOSED, "the store was closed");
+  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
+  end_all(&waiting, DLK_REDIS_UNSENT, &why);
+}

@@ -1,0 +1,112 @@
+/* The table of server errors. A reply that is not in it means that something
+ * is wrong that we do not know: it is reported as it is and never retried.
+ *
+ * Every reply in here says that the command was not executed: the server
+ * refuses before it runs (a script's first write at the latest, and each of
+ * our scripts that can be refused half-way is repeatable). That is why RETRY
+ * and RECONNECT may send the same request again. */
+#include "store/redis/errors.h"
+
+#include <string.h>
+
+static const struct dlk_redis_fault table[] = {
+    {"LOADING", DLK_REDIS_RETRY, DLK_UNAVAILABLE,
+     "it is loading its data; wait"},
+    {"BUSY", DLK_REDIS_RETRY, DLK_UNAVAILABLE,
+     "a script blocks it; wait, or SCRIPT KILL"},
+    {"TRYAGAIN", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "a slot is moving; wait"},
+    {"CLUSTERDOWN", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "see CLUSTER INFO"},
+    {"MASTERDOWN", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
+     "it is a replica without its primary; use the primary"},
+    {"READONLY", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
+     "it is a read-only replica; use the primary"},
+    {"UNBLOCKED", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
+     "it became a replica; use the primary"},
+    {"MOVED", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
+     "it is a cluster node; use redis+cluster://"},
+    {"ASK", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
+     "it is a cluster node; use redis+cluster://"},
+    {"CROSSSLOT", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
+     "the keys of one call must be in one slot"},
+    {"NOSCRIPT", DLK_REDIS_SEND_TEXT, DLK_UNAVAILABLE,
+     "its script cache was emptied"},
+    {"NOAUTH", DLK_REDIS_FAIL, DLK_DENIED, "give a password"},
+    {"WRONGPASS", DLK_REDIS_FAIL, DLK_DENIED,
+     "check the user name and the password"},
+    {"NOPERM", DLK_REDIS_FAIL, DLK_DENIED,
+     "change the user's ACL, see docs/redis.md"},
+    {"DENIED", DLK_REDIS_FAIL, DLK_DENIED,
+     "the server runs in protected mode; set a password"},
+    {"OOM", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+     "it is out of memory; raise maxmemory"},
+    {"MISCONF", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+     "it cannot save its data; see its log"},
+    {"NOREPLICAS", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+     "too few replicas; see min-replicas-to-write"},
+    {"WRONGTYPE", DLK_REDIS_FAIL, DLK_INVALID,
+     "the key holds something that is not a lock; use another name"},
+    {"NOPROTO", DLK_REDIS_FAIL, DLK_UNSUPPORTED, "it speaks RESP2 no more"},
+};
+
+static const struct dlk_redis_fault other = {
+    "", DLK_REDIS_FAIL, DLK_UNAVAILABLE, "see the server's log"};
+static const struct dlk_redis_fault no_password = {
+    "", DLK_REDIS_FAIL, DLK_DENIED,
+    "the server has no password set; open it without one"};
+static const struct dlk_redis_fault no_right = {
+    "", DLK_REDIS_FAIL, DLK_DENIED, "change the user's ACL, see docs/redis.md"};
+static const struct dlk_redis_fault too_many = {
+    "", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "raise its maxclients"};
+
+/* Whether text begins with word and the word ends there. */
+static int begins(const char *text, const char *word) {
+  size_t n = strlen(word);
+  return strncmp(text, word, n) == 0 && (text[n] == ' ' || text[n] == '\0');
+}
+
+static const struct dlk_redis_fault *by_word(const char *text) {
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    if (begins(text, table[i].word))
+      return &table[i];
+  return NULL;
+}
+
+int dlk_redis_fault_is_denial(const char *text) {
+  return begins(text, "NOPERM") || strstr(text, "ACL failure") != NULL ||
+         strstr(text, "executing the script can't") != NULL;
+}
+
+const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
+  const struct dlk_redis_fault *found = by_word(text);
+  if (found)
+    return found;
+  if (!begins(text, "ERR"))
+    return &other;
+  /* "ERR Error running script (call to f_..): @user_script:1: -READONLY .." */
+  for (const char *at = strstr(text, ": -"); at; at = strstr(at + 1, ": -")) {
+    found = by_word(at + 3);
+    if (found)
+      return found;
+  }
+  if (strstr(text, "no password is set") ||
+      strstr(text, "without any password configured"))
+    return &no_password;
+  if (strstr(text, "max number of clients"))
+    return &too_many;
+  if (dlk_redis_fault_is_denial(text))
+    return &no_right;
+  return &other;
+}
+
+enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
+                                    const char *shown) {
+  const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
+  /* Replies are plain text, but a hostile server may say anything. */
+  char clean[160];
+  size_t n = 0;
+  for (; text[n] && n < sizeof clean - 1; n++)
+    clean[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
+  clean[n] = '\0';
+  return dlk_error_set(err, f->code, "%s answers \"%s\"; %s", shown, clean,
+                       f->advice);
+}

@@ -1,0 +1,32 @@
+/* What the server's error replies mean for us: one table. */
+#ifndef DLK_STORE_REDIS_ERRORS_H
+#define DLK_STORE_REDIS_ERRORS_H
+
+#include "core/status.h"
+
+enum dlk_redis_action {
+  DLK_REDIS_FAIL,      /* give up with `code` */
+  DLK_REDIS_RETRY,     /* this server, a little later */
+  DLK_REDIS_RECONNECT, /* another server may have taken over: look again */
+  DLK_REDIS_SEND_TEXT  /* the script is not there: send it whole */
+};
+
+struct dlk_redis_fault {
+  const char *word; /* how the reply begins; "" matches anything */
+  enum dlk_redis_action action;
+  enum dlk_code code;
+  const char *advice; /* what the user should do */
+};
+
+/* Never NULL. Finds the word at the reply's beginning, and in the middle of
+ * the text that servers before 7.0 wrap around a script's error. */
+const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
+
+/* True when the reply says that the user's rights do not suffice. */
+int dlk_redis_fault_is_denial(const char *text);
+
+/* "<code>: <shown>: <what the server said>; <advice>" */
+enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
+                                    const char *shown);
+
+#endif

@@ -1,0 +1,219 @@
+/* Everything that can be found wrong with a server is found here, once for a
+ * connection, and named: a wrong password, an old version, rights that the
+ * scripts would miss later (a lock that can be taken but not released is the
+ * worst of all), a replica, a server that loads its data.
+ *
+ * Each command becomes a numbered step, and its reply is judged by that; the
+ * first thing that is fatal wins. Commands that we can do without (CLIENT,
+ * INFO, CONFIG, SCRIPT LOAD) may be refused. */
+#include "store/redis/greet.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/redis/errors.h"
+
+enum step {
+  AUTH,
+  SELECT,
+  ID,
+  SETNAME,
+  INFO,
+  POLICY,
+  MULTI,
+  EXEC,
+  PROBE,
+  SUBSCRIBE,
+  LOAD /* and the script's number */
+};
+
+static void command(struct dlk_redis_greeting *g, struct dlk_buf *out,
+                    unsigned step, size_t argc) {
+  g->steps[g->req.replies++] = (uint8_t)step;
+  dlk_redis_put_array(out, argc);
+}
+
+static void auth(struct dlk_redis_greeting *g, struct dlk_buf *out) {
+  if (!g->conf->password)
+    return;
+  command(g, out, AUTH, g->conf->username ? 3 : 2);
+  dlk_redis_put_text(out, "AUTH");
+  if (g->conf->username)
+    dlk_redis_put_text(out, g->conf->username);
+  dlk_redis_put_text(out, g->conf->password);
+}
+
+static void words(struct dlk_redis_greeting *g, struct dlk_buf *out,
+                  unsigned step, const char *a, const char *b, const char *c) {
+  command(g, out, step, c ? 3 : b ? 2 : 1);
+  dlk_redis_put_text(out, a);
+  if (b)
+    dlk_redis_put_text(out, b);
+  if (c)
+    dlk_redis_put_text(out, c);
+}
+
+static void scripts(struct dlk_redis_greeting *g, struct dlk_buf *out) {
+  static const char nobody[] = "dlock probe";
+  size_t len;
+  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
+    const char *text = dlk_redis_script_text((enum dlk_redis_script)i, &len);
+    command(g, out, (unsigned)(LOAD + i), 3);
+    dlk_redis_put_text(out, "SCRIPT");
+    dlk_redis_put_text(out, "LOAD");
+    dlk_redis_put(out, text, len);
+  }
+  struct dlk_redis_name name;
+  (void)dlk_redis_name_make(&name, g->prefix, nobody, sizeof nobody - 1);
+  const char *text = dlk_redis_script_text(DLK_REDIS_PROBE, &len);
+  command(g, out, PROBE, 10);
+  dlk_redis_put_text(out, "EVAL");
+  dlk_redis_put(out, text, len);
+  dlk_redis_put_int(out, 6);
+  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
+  dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
+  dlk_redis_put_name(out, &name, DLK_REDIS_QUEUE);
+  dlk_redis_put_name(out, &name, DLK_REDIS_WAITERS);
+  dlk_redis_put_name(out, &name, DLK_REDIS_HOLDERS);
+  dlk_redis_put_name(out, &name, DLK_REDIS_PERMITS);
+  dlk_redis_put_text(out, g->channel);
+}
+
+static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
+  struct dlk_redis_greeting *g =
+      DLK_CONTAINER(req, struct dlk_redis_greeting, req);
+  req->replies = 0;
+  auth(g, out);
+  if (g->subscriber) {
+    words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock-messages");
+    words(g, out, SUBSCRIBE, "SUBSCRIBE", g->channel, NULL);
+    return;
+  }
+  words(g, out, INFO, "INFO", "server", NULL);
+  if (g->db) {
+    char db[16];
+    snprintf(db, sizeof db, "%u", g->db);
+    words(g, out, SELECT, "SELECT", db, NULL);
+  }
+  words(g, out, ID, "CLIENT", "ID", NULL);
+  words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock");
+  words(g, out, POLICY, "CONFIG", "GET", "maxmemory-policy");
+  words(g, out, MULTI, "MULTI", NULL, NULL);
+  words(g, out, EXEC, "EXEC", NULL, NULL);
+  scripts(g, out);
+}
+
+/* The line `name:value` of INFO's answer, or "". */
+static void info(const char *text, const char *name, char *out, size_t room) {
+  const char *at = strstr(text, name);
+  size_t n = 0;
+  if (at)
+    for (at += strlen(name); n < room - 1 && *at > ' ' && *at < 127; at++)
+      out[n++] = *at;
+  out[n] = '\0';
+}
+
+static void judge_info(struct dlk_redis_greeting *g, const redisReply *reply) {
+  char version[24];
+  const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+  info(text, "redis_version:", version, sizeof version);
+  info(text, "run_id:", g->run_id, sizeof g->run_id);
+  int major = 0, minor = 0;
+  if (sscanf(version, "%d.%d", &major, &minor) != 2) {
+    dlk_error_set(&g->err, DLK_INVALID,
+                  "%s: what answers there is not Redis; check host and port",
+                  g->conf->shown);
+  } else if (major < 6 || (major == 6 && minor < 2)) {
+    dlk_error_set(&g->err, DLK_UNSUPPORTED,
+                  "%s: the server is Redis %s; 6.2 or newer is needed",
+                  g->conf->shown, version);
+  }
+}
+
+static void judge_probe(struct dlk_redis_greeting *g, const redisReply *reply) {
+  bool text =
+      reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+  if (!text || strcmp(reply->str, "OK") == 0)
+    return;
+  dlk_error_set(&g->err, DLK_DENIED,
+                "%s refuses %.150s; change the user's ACL, see docs/redis.md",
+                g->conf->shown, reply->str);
+}
+
+static const char *step_name(unsigned step) {
+  static const char *const names[] = {
+      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",
+      "CONFIG", "MULTI",  "EXEC",      "EVAL",           "SUBSCRIBE"};
+  return step < LOAD ? names[step] : "SCRIPT LOAD";
+}
+
+static void refused(struct dlk_redis_greeting *g, unsigned step,
+                    const char *text) {
+  const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
+  bool denial = dlk_redis_fault_is_denial(text);
+  if (step == ID)
+    g->link->may_linger = true;
+  if (denial && (step >= LOAD || step == ID || step == SETNAME ||
+                 step == INFO || step == POLICY))
+    return;
+  if (step == SETNAME || step == POLICY || step == ID)
+    return;
+  if (step == SELECT && f->action == DLK_REDIS_FAIL && !denial &&
+      f->code == DLK_UNAVAILABLE) {
+    dlk_error_set(&g->err, DLK_INVALID, "%s: there is no database %u",
+                  g->conf->shown, g->db);
+    return;
+  }
+  /* What refuses some writes (OOM, MISCONF) may still release. */
+  if ((step == PROBE || step == EXEC) && f->action == DLK_REDIS_FAIL &&
+      f->code == DLK_UNAVAILABLE)
+    return;
+  if (step == INFO && f->action == DLK_REDIS_FAIL &&
+      f->code == DLK_UNAVAILABLE) {
+    dlk_error_set(&g->err, DLK_INVALID,
+                  "%s: what answers there is not Redis; check host and port",
+                  g->conf->shown);
+    return;
+  }
+  if (denial)
+    dlk_error_set(&g->err, DLK_DENIED,
+                  "%s refuses %s; change the user's ACL, see docs/redis.md",
+                  g->conf->shown, step_name(step));
+  else
+    dlk_redis_fault_error(&g->err, text, g->conf->shown);
+}
+
+static void each(struct dlk_redis_req *req, unsigned index,
+                 const redisReply *reply) {
+  struct dlk_redis_greeting *g =
+      DLK_CONTAINER(req, struct dlk_redis_greeting, req);
+  unsigned step = g->steps[index];
+  if (g->err.code != DLK_OK)
+    return;
+  if (reply->type == REDIS_REPLY_ERROR) {
+    refused(g, step, reply->str);
+  } else if (step >= LOAD) {
+    if (reply->type == REDIS_REPLY_STRING && reply->len == DLK_REDIS_SHA - 1)
+      memcpy(g->link->sha[step - LOAD], reply->str, DLK_REDIS_SHA);
+  } else if (step == INFO) {
+    judge_info(g, reply);
+  } else if (step == PROBE) {
+    judge_probe(g, reply);
+  } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {
+    g->id = reply->integer;
+  } else if (step == POLICY && reply->type == REDIS_REPLY_ARRAY &&
+             reply->elements == 2 &&
+             reply->element[1]->type == REDIS_REPLY_STRING) {
+    snprintf(g->policy, sizeof g->policy, "%s", reply->element[1]->str);
+  }
+}
+
+void dlk_redis_greeting_start(struct dlk_redis_greeting *g) {
+  g->req.encode = encode;
+  g->req.each = each;
+  g->err.code = DLK_OK;
+  g->id = -1;
+  g->run_id[0] = g->policy[0] = '\0';
+}

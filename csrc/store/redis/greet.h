@@ -1,0 +1,29 @@
+/* What is said first on a fresh connection, in one write, and what the
+ * answers mean. */
+#ifndef DLK_STORE_REDIS_GREET_H
+#define DLK_STORE_REDIS_GREET_H
+
+#include "store/redis/conn.h"
+
+#define DLK_REDIS_RUN_ID 41
+#define DLK_REDIS_KILLS 8
+
+struct dlk_redis_greeting {
+  struct dlk_redis_req req;    /* encode and each are ours, done the owner's */
+  struct dlk_redis_link *link; /* gets sha and may_linger */
+  const struct dlk_conf *conf;
+  const char *prefix, *channel;
+  unsigned db;
+  bool subscriber;
+  /* Found out: */
+  uint8_t steps[32];
+  struct dlk_error err; /* code DLK_OK: all is well */
+  int64_t id;           /* the connection's, or -1 */
+  char run_id[DLK_REDIS_RUN_ID];
+  char policy[32]; /* maxmemory-policy, "" if it may not be read */
+};
+
+/* Readies g->req for a new connection. */
+void dlk_redis_greeting_start(struct dlk_redis_greeting *g);
+
+#endif

@@ -1,0 +1,403 @@
+/* What one does with a lease: renew, extend, release, hand on.
+ *
+ * - A renewal never makes a hold: the script extends what carries our token
+ *   and otherwise says so. Renewals of one batch leave in one write.
+ * - A release is repeatable: it only ever touches its own token. If its reply
+ *   was lost it is sent again; a token that is then not there any more was
+ *   released by the first one, provided that our own deadline had not passed
+ *   when we first asked. Otherwise it counts as lost.
+ * - An uncontended release is one small script; only when it says that the
+ *   token is not there, or that somebody queues, the full script follows. On
+ *   a key that others queued for lately the full script goes first.
+ * - While a renewal is under way its lease is not reported as lost by a
+ *   message: the renewal itself will say so a moment later, and the engine
+ *   must hear one answer to it. */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/redis/machine.h"
+
+static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
+  return dlk_redis_hold_of(t->op->lease);
+}
+
+static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
+  return DLK_CONTAINER(call, struct dlk_redis_try, call);
+}
+
+/* The number, also when it is the first of several. */
+static int64_t number(const redisReply *reply, int64_t none) {
+  if (reply->type == REDIS_REPLY_ARRAY)
+    return dlk_redis_int(reply, 0, none);
+  return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
+}
+
+/* Ends the op in trouble, or repeats what was not executed. */
+static void retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
+                  void (*again)(struct dlk_redis_try *)) {
+  t->trouble = *r->err;
+  if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
+    again(t);
+  else
+    dlk_redis_done(t, r->err);
+}
+
+/* ---- release ---- */
+
+void dlk_redis_leave_args(struct dlk_buf *out, const char *token, size_t len,
+                          int64_t rest) {
+  dlk_redis_put(out, token, len);
+  dlk_redis_put_int(out, rest > 0 ? dlk_to_ms(rest) : 0);
+}
+
+static void leave(struct dlk_redis_try *t);
+
+static int64_t rest_of(struct dlk_redis_try *t) {
+  const struct dlk_redis_hold *h = hold_of(t);
+  int64_t min = t->op->lease->min_hold;
+  return min <= 0 ? 0 : h->granted + min - dlk_redis_now(t->store);
+}
+
+static void args_leave(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len,
+                       t->ours ? 0 : rest_of(t));
+}
+
+static void args_token(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+}
+
+/* Sent or not, the server will be told as long as it may keep the token. */
+static void release_later(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = hold_of(t);
+  if (rest_of(t) > 0)
+    return;
+  dlk_redis_orphan(t->store, t->op->key, t->op->key_len, h->token, h->token_len,
+                   dlk_time_add(dlk_redis_now(t->store), t->op->lease->ttl));
+}
+
+static void release_failed(struct dlk_redis_try *t,
+                           const struct dlk_redis_result *r) {
+  if (r->verdict == DLK_REDIS_UNSURE)
+    t->unsure = true;
+  bool over = r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t);
+  if (over && !t->store->stopping)
+    release_later(t);
+  retry(t, r, leave);
+}
+
+static void left(struct dlk_redis_call *call,
+                 const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    release_failed(t, r);
+    return;
+  }
+  if (dlk_redis_int(r->reply, 0, 0) == 1)
+    t->ours = true;
+  if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
+    leave(t);
+    return;
+  }
+  bool first_did_it = t->unsure && t->op->started < hold_of(t)->until;
+  if (t->ours || first_did_it)
+    dlk_redis_done(t, NULL);
+  else
+    dlk_redis_done_code(t, DLK_LOST);
+}
+
+static void leave(struct dlk_redis_try *t) {
+  t->step = DLK_REDIS_LEAVING;
+  t->call.args = args_leave;
+  t->call.answer = left;
+  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
+}
+
+static void released(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    release_failed(t, r);
+  } else if (number(r->reply, 0) == 1) {
+    dlk_redis_done(t, NULL);
+  } else {
+    if (number(r->reply, 0) == -2)
+      dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
+    leave(t);
+  }
+}
+
+void dlk_redis_release(struct dlk_redis_try *t) {
+  struct dlk_redis *s = t->store;
+  struct dlk_redis_hold *h = hold_of(t);
+  dlk_redis_token_drop(s, h);
+  bool crowded = h->crowded || h->noted || t->op->lease->value ||
+                 dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
+  if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0) {
+    leave(t);
+    return;
+  }
+  t->call.args = args_token;
+  t->call.answer = released;
+  dlk_redis_call_script(&t->call, DLK_REDIS_RELEASE);
+}
+
+void dlk_redis_release_cancel(struct dlk_redis_try *t) {
+  if (!dlk_redis_call_withdraw(&t->call))
+    return; /* its answer ends the op */
+  release_later(t);
+  dlk_redis_give_up(t);
+}
+
+/* ---- renewal ---- */
+
+/* The server's clock against ours: what was left of the hold there should be
+ * what we think was left. Said once a minute at most. */
+static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
+                           int64_t ttl, int64_t left) {
+  int64_t now = dlk_redis_now(s);
+  int64_t at_least = h->until - now;
+  int64_t at_most = ttl + DLK_SEC;
+  if ((left >= at_least - DLK_SEC && left <= at_most) ||
+      (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
+    return;
+  s->clock_warned = now;
+  char text[200];
+  snprintf(text, sizeof text,
+           "%s: the server's clock stepped: a lock had %lld ms left there, "
+           "at least %lld ms by ours; locks may end early or late",
+           s->conf.shown, (long long)(left / DLK_MS),
+           (long long)(at_least / DLK_MS));
+  s->host->event(s->host, "clock", text);
+}
+
+int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {
+  return h->granted ? (dlk_redis_now(s) - h->granted) / DLK_MS : 0;
+}
+
+static void renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
+                       int64_t ttl, struct dlk_buf *out) {
+  dlk_redis_put(out, h->token, h->token_len);
+  dlk_redis_put_int(out, dlk_to_ms(ttl));
+  dlk_redis_put_int(out, h->lease->fence);
+  dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
+}
+
+/* True: the hold is ours until `until` at least. */
+static bool extended(struct dlk_redis *s, struct dlk_redis_hold *h,
+                     int64_t left, int64_t ttl, int64_t sent) {
+  if (left < 0) {
+    dlk_redis_token_drop(s, h);
+    return false;
+  }
+  if (h->until)
+    compare_clocks(s, h, h->lease->ttl, left * DLK_MS);
+  h->until = dlk_lease_deadline(sent, ttl);
+  h->noted = true;
+  return true;
+}
+
+static void renewal_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
+  renew_args(call->store, h, h->lease->ttl, out);
+}
+
+static void renewed(struct dlk_redis_call *call,
+                    const struct dlk_redis_result *r) {
+  struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
+  struct dlk_redis *s = call->store;
+  struct dlk_lease *lease = h->lease;
+  if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1)
+    s->host->revoked(s->host, lease);
+  if (r->verdict != DLK_REDIS_GOOD)
+    s->host->renew_failed(s->host, lease);
+  else if (extended(s, h, number(r->reply, -1), lease->ttl, call->req.sent))
+    s->host->renewed(s->host, lease, call->req.sent);
+  else
+    s->host->lost(s->host, lease, "it expired or was broken");
+}
+
+void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
+                     size_t count) {
+  struct dlk_redis *s = store;
+  for (size_t i = 0; i < count; i++) {
+    struct dlk_redis_hold *h = dlk_redis_hold_of(leases[i]);
+    h->call.args = renewal_args;
+    h->call.answer = renewed;
+    dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);
+  }
+  s->link->listen(s->link);
+}
+
+void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
+  if (h->call.busy)
+    return;
+  dlk_redis_token_drop(s, h);
+  s->host->lost(s->host, h->lease, "it was broken by an administrator");
+}
+
+/* ---- extend ---- */
+
+static void extend_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  renew_args(t->store, hold_of(t), t->op->ttl, out);
+}
+
+static void extend_done(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    retry(t, r, dlk_redis_extend);
+  } else if (extended(t->store, hold_of(t), number(r->reply, -1), t->op->ttl,
+                      call->req.sent)) {
+    t->op->lease->sent = call->req.sent;
+    dlk_redis_done(t, NULL);
+  } else {
+    dlk_redis_done_code(t, DLK_LOST);
+  }
+}
+
+void dlk_redis_extend(struct dlk_redis_try *t) {
+  t->call.args = extend_args;
+  t->call.answer = extend_done;
+  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+}
+
+/* ---- detach and attach ----
+ *
+ * The string: "1 ttl fence units cap key-length token-length " key token.
+ * Detaching renews once, so that the string is good for a whole ttl. */
+
+static void detach_done(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_hold *h = hold_of(t);
+  const struct dlk_lease *lease = t->op->lease;
+  if (r->verdict != DLK_REDIS_GOOD) {
+    retry(t, r, dlk_redis_detach);
+    return;
+  }
+  if (!extended(t->store, h, number(r->reply, -1), lease->ttl,
+                call->req.sent)) {
+    dlk_redis_done_code(t, DLK_LOST);
+    return;
+  }
+  struct dlk_buf b = {0};
+  dlk_buf_addf(&b, "1 %lld %lld %u %u %zu %u ",
+               (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
+               lease->want.units, lease->want.cap, lease->key_len,
+               (unsigned)h->token_len);
+  dlk_buf_add(&b, lease->key, lease->key_len);
+  dlk_buf_add(&b, h->token, h->token_len);
+  t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
+  dlk_buf_free(&b);
+  struct dlk_error err;
+  if (t->op->result) {
+    dlk_redis_token_drop(t->store, h);
+    dlk_redis_done(t, NULL);
+  } else {
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    dlk_redis_done(t, &err);
+  }
+}
+
+static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  renew_args(t->store, hold_of(t), t->op->lease->ttl, out);
+}
+
+void dlk_redis_detach(struct dlk_redis_try *t) {
+  t->call.args = detach_args;
+  t->call.answer = detach_done;
+  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+}
+
+/* One number and the blank behind it; -1 when there is none. */
+static int64_t next_number(const char **at, const char *end) {
+  int64_t n = 0;
+  const char *p = *at;
+  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 18; p++)
+    n = n * 10 + (*p - '0');
+  if (p == *at || p == end || *p != ' ')
+    return -1;
+  *at = p + 1;
+  return n;
+}
+
+/* The engine made the lease's key a copy of the whole string, so that the key
+ * proper, inside it, lives as long as the lease. */
+static bool parse(struct dlk_redis_try *t) {
+  struct dlk_lease *lease = t->op->lease;
+  struct dlk_redis_hold *h = hold_of(t);
+  const char *at = lease->key, *end = at + lease->key_len;
+  int64_t n[7];
+  for (int i = 0; i < 7; i++)
+    if ((n[i] = next_number(&at, end)) < 0)
+      return false;
+  int64_t key_len = n[5], token_len = n[6];
+  if (n[0] != 1 || n[1] < 1 || n[1] > INT64_MAX / DLK_MS / 4 ||
+      n[3] > UINT32_MAX || n[4] > UINT32_MAX || key_len < 1 ||
+      key_len > DLK_KEY_MAX || token_len < DLK_REDIS_OWNER_AT ||
+      token_len > DLK_REDIS_TOKEN_MAX || end - at != key_len + token_len)
+    return false;
+  lease->key = at;
+  lease->key_len = (size_t)key_len;
+  memcpy(h->token, at + key_len, (size_t)token_len);
+  h->token[token_len] = '\0';
+  h->token_len = (uint8_t)token_len;
+  lease->ttl = n[1] * DLK_MS;
+  lease->fence = n[2];
+  lease->want.units = (uint32_t)n[3];
+  lease->want.cap = (uint32_t)n[4];
+  lease->owner = h->token + DLK_REDIS_OWNER_AT;
+  return true;
+}
+
+static void attach_send(struct dlk_redis_try *t);
+
+static void attach_done(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_hold *h = hold_of(t);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    retry(t, r, attach_send);
+  } else if (extended(t->store, h, number(r->reply, -1), t->op->lease->ttl,
+                      call->req.sent)) {
+    t->op->lease->sent = call->req.sent;
+    h->granted = dlk_redis_now(t->store);
+    dlk_redis_token_put(t->store, h);
+    dlk_redis_done(t, NULL);
+  } else {
+    struct dlk_error err;
+    char key[DLK_QUOTED_MAX];
+    dlk_error_set(&err, DLK_LOST,
+                  "%s: the detached lease expired, was released or broken",
+                  dlk_quote(key, call->key, call->key_len));
+    dlk_redis_done(t, &err);
+  }
+}
+
+static void attach_send(struct dlk_redis_try *t) {
+  t->call.args = detach_args;
+  t->call.answer = attach_done;
+  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+}
+
+void dlk_redis_attach(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = hold_of(t);
+  h->lease = t->op->lease;
+  h->call.store = t->store;
+  if (!parse(t)) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_INVALID,
+                  "this is not a string that lease:detach() gave on Redis");
+    dlk_redis_done(t, &err);
+    return;
+  }
+  h->call.key = t->call.key = h->lease->key;
+  h->call.key_len = t->call.key_len = h->lease->key_len;
+  attach_send(t);
+}

@@ -1,0 +1,89 @@
+/* What the state machines know of the network: requests go in, answers and
+ * messages come out. conn.c and net.c implement it over sockets; a simulation
+ * may implement it over anything. Everything runs inside the driver role.
+ *
+ * Rules of the link:
+ * - Requests are written in the order in which they were submitted, on one
+ *   connection, and each is ended exactly once by `done`.
+ * - ANSWERED: all replies came. UNSENT: nothing of it was ever written.
+ *   UNKNOWN: it was written and the connection was lost: the server may or
+ *   may not have executed it. Before anything else is written on the next
+ *   connection, the server has dropped the old one (CLIENT KILL ID), so a
+ *   request that follows an UNKNOWN one is executed after it or instead of
+ *   it, never before (unless `may_linger`).
+ * - `done` may submit (also the same request), withdraw, or end the wait for
+ *   which the request was made; the request is out of the link's hands. */
+#ifndef DLK_STORE_REDIS_LINK_H
+#define DLK_STORE_REDIS_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/list.h"
+#include "core/status.h"
+#include "store/redis/scripts.h"
+
+struct redisReply;
+
+enum dlk_redis_outcome {
+  DLK_REDIS_ANSWERED,
+  DLK_REDIS_UNSENT,
+  DLK_REDIS_UNKNOWN
+};
+
+struct dlk_redis_answer {
+  enum dlk_redis_outcome outcome;
+  const struct redisReply *reply; /* ANSWERED: the last one, not an error */
+  const char *refusal;            /* ANSWERED: the first error reply's text */
+  const struct dlk_error *err;    /* not ANSWERED: why */
+};
+
+struct dlk_redis_req {
+  /* Set by who submits: */
+  void (*encode)(struct dlk_redis_req *req, struct dlk_buf *out);
+  void (*done)(struct dlk_redis_req *req, const struct dlk_redis_answer *a);
+  /* Each reply as it comes, errors too; may be NULL. */
+  void (*each)(struct dlk_redis_req *req, unsigned index,
+               const struct redisReply *reply);
+  unsigned replies; /* that `encode` asks for */
+  /* Set by the link: */
+  int64_t sent; /* just before it was written */
+  struct dlk_list entry;
+  unsigned got;
+  bool under_way;
+};
+
+struct dlk_redis_link {
+  void (*submit)(struct dlk_redis_link *link, struct dlk_redis_req *req);
+  /* True: it was not written and will not be; `done` is not called. */
+  bool (*withdraw)(struct dlk_redis_link *link, struct dlk_redis_req *req);
+  /* Wants messages on the client's channel from now on. `heard` is called
+   * after each acknowledgement. Idempotent. */
+  void (*listen)(struct dlk_redis_link *link);
+  /* Nobody waits or holds any longer: may end the subscription. */
+  void (*unlisten)(struct dlk_redis_link *link);
+  /* The server said that it cannot serve now: leave it alone for a moment,
+   * then connect anew. */
+  void (*retreat)(struct dlk_redis_link *link, const struct dlk_error *why);
+  /* Writes what was submitted now, not when the loop next sleeps; NULL where
+   * submit writes at once. */
+  void (*flush)(struct dlk_redis_link *link);
+  void (*stop)(struct dlk_redis_link *link);
+  void (*destroy)(struct dlk_redis_link *link);
+  bool listening;  /* the subscription stands */
+  bool may_linger; /* CLIENT KILL was refused: see above */
+  bool served;     /* a connection was usable at least once */
+  /* The names of the scripts, as the server gave them; "" if it did not. */
+  char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
+};
+
+/* What the link tells the machines. */
+struct dlk_redis_ears {
+  void (*heard)(void *arg); /* a subscription was acknowledged */
+  void (*deaf)(void *arg, const struct dlk_error *why); /* could not be had */
+  void (*message)(void *arg, const char *p, size_t len);
+  void (*stopped)(void *arg);
+};
+
+#endif

@@ -1,0 +1,237 @@
+/* What the state machines of the Redis store share. They know the network
+ * only by link.h and the engine only by store.h, so a simulation can run
+ * them as they are. */
+#ifndef DLK_STORE_REDIS_MACHINE_H
+#define DLK_STORE_REDIS_MACHINE_H
+
+#include <string.h>
+
+#include "core/map.h"
+#include "store/redis/codec.h"
+#include "store/redis/errors.h"
+#include "store/redis/link.h"
+#include "store/store.h"
+
+/* A token: 32 random digits, ':', 16 digits of the client, ':', the owner. */
+#define DLK_REDIS_OWNER_AT 50
+#define DLK_REDIS_OWNER_MAX 64
+#define DLK_REDIS_TOKEN_MAX (DLK_REDIS_OWNER_AT + DLK_REDIS_OWNER_MAX)
+/* A hand-off is good for so long unless it is confirmed. */
+#define DLK_REDIS_CLAIM DLK_SEC
+/* Fences below were counted without a seed. */
+#define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
+#define DLK_REDIS_CROWDED 256
+#define DLK_REDIS_ORPHANS 4096
+
+struct dlk_redis;
+struct dlk_redis_call;
+struct dlk_redis_hold;
+
+enum dlk_redis_verdict {
+  DLK_REDIS_GOOD,     /* reply */
+  DLK_REDIS_NOT_DONE, /* certainly not executed; may be sent again */
+  DLK_REDIS_UNSURE,   /* the connection was lost: executed, or not */
+  DLK_REDIS_BAD       /* not executed, and sending it again is no use */
+};
+
+struct dlk_redis_result {
+  enum dlk_redis_verdict verdict;
+  const struct redisReply *reply; /* GOOD */
+  const struct dlk_error *err;    /* not GOOD */
+};
+
+/* One request of a machine: a script on the names of one key, or whatever
+ * `encode` writes. Embedded in whoever waits for it, which must not go away
+ * while busy is true. */
+struct dlk_redis_call {
+  struct dlk_redis_req req;
+  struct dlk_redis *store;
+  void (*answer)(struct dlk_redis_call *call, const struct dlk_redis_result *r);
+  /* Writes the ARGV of a script, or all of another command. */
+  void (*args)(struct dlk_redis_call *call, struct dlk_buf *out);
+  const char *key;
+  size_t key_len;
+  const char *tail; /* ACQUIRE: one more argument, or NULL */
+  size_t tail_len;
+  size_t more;   /* arguments beyond the script's own */
+  int8_t script; /* enum dlk_redis_script, or -1 */
+  bool by_text, busy;
+};
+
+/* lease->data */
+struct dlk_redis_hold {
+  struct dlk_lease *lease;
+  struct dlk_op *waiting;     /* the acquire that still waits, or NULL: held */
+  struct dlk_redis_call call; /* renewals */
+  struct dlk_map_node node;   /* in store->tokens, by token */
+  int64_t until;              /* the server keeps it so long at least */
+  int64_t granted;            /* for min_hold */
+  bool crowded;               /* others queued for it */
+  bool noted;                 /* the server keeps notes of it (info) */
+  uint8_t token_len;
+  char token[DLK_REDIS_TOKEN_MAX + 1];
+};
+
+enum dlk_redis_step {
+  DLK_REDIS_IDLE,
+  DLK_REDIS_TRYING,
+  DLK_REDIS_SEEDING,
+  DLK_REDIS_DEAF_STEP, /* waits for the subscription */
+  DLK_REDIS_JOINING,   /* join or refresh is under way */
+  DLK_REDIS_WAITING,
+  DLK_REDIS_LEAVING
+};
+
+/* op->data */
+struct dlk_redis_try {
+  struct dlk_redis *store;
+  struct dlk_op *op;
+  struct dlk_redis_call call;
+  struct dlk_timer timer;
+  struct dlk_list entry; /* in store->waits, or watches */
+  enum dlk_redis_step step;
+  bool joined; /* this token has a place in the queue */
+  bool news;   /* a message came while a request was under way */
+  bool unsure; /* a release of unknown outcome went before */
+  bool ours;   /* a release found our token */
+  bool answered;
+  uint32_t rank;
+  int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
+  char order[24];
+  struct dlk_error trouble; /* why there is no answer, if there is none */
+};
+
+struct dlk_redis {
+  struct dlk_host *host;
+  struct dlk_conf conf;
+  struct dlk_redis_link *link;
+  const char *prefix;
+  char client[17], channel[32];
+  struct dlk_map tokens; /* of waits and holds */
+  struct dlk_list waits, watches;
+  struct dlk_list orphans;
+  size_t orphan_count;
+  struct dlk_timer quiet, beat;
+  struct {
+    uint32_t hash;
+    int64_t until;
+  } crowded[DLK_REDIS_CROWDED];
+  int64_t clock_warned;
+  bool stopping;
+  /* The last key whose tag was computed: a release follows its acquire. */
+  size_t last_len;
+  char last_key[DLK_KEY_MAX], last_tag[DLK_REDIS_TAG];
+};
+
+static inline struct dlk_redis_hold *dlk_redis_hold_of(struct dlk_lease *l) {
+  return l->data;
+}
+
+static inline struct dlk_redis_try *dlk_redis_try_of(struct dlk_op *op) {
+  return op->data;
+}
+
+static inline int64_t dlk_redis_now(struct dlk_redis *s) {
+  return s->host->now(s->host);
+}
+
+/* call.c: as dlk_redis_name_make, with the store's prefix. */
+bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
+                    const char *key, size_t len);
+/* Sends call's script (or what args writes, with script -1 and
+ * `replies`). */
+void dlk_redis_call_send(struct dlk_redis_call *call);
+void dlk_redis_call_script(struct dlk_redis_call *call,
+                           enum dlk_redis_script script);
+/* True: it was not sent and will not be. */
+bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
+/* The i-th integer of an array reply, or `none`. */
+int64_t dlk_redis_int(const struct redisReply *reply, size_t i, int64_t none);
+/* A reply that no server of ours would give. */
+enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err);
+
+/* redis.c */
+void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err);
+void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
+/* Whether a request that was not executed is worth sending again. */
+bool dlk_redis_patient(struct dlk_redis_try *t);
+bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len);
+void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len);
+
+/* token.c */
+void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h);
+void dlk_redis_token_drop(struct dlk_redis *s, struct dlk_redis_hold *h);
+struct dlk_redis_hold *dlk_redis_token_find(struct dlk_redis *s,
+                                            const char *token, size_t len);
+void dlk_redis_token_put(struct dlk_redis *s, struct dlk_redis_hold *h);
+/* Whom a value of the lock's key names, for people. */
+void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
+                           size_t len);
+
+/* acquire.c */
+void dlk_redis_acquire(struct dlk_redis_try *t);
+void dlk_redis_acquire_cancel(struct dlk_redis_try *t);
+/* claim: 0, or when it must be confirmed by. */
+void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
+                       int64_t claim);
+/* The outcome of the current token is unknown, or the server forgot it: have
+ * it taken back, go on with a new one. */
+void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back);
+/* Ends the op early, in the way that its `ending` asks for. */
+void dlk_redis_give_up(struct dlk_redis_try *t);
+
+/* wait.c */
+void dlk_redis_queue(struct dlk_redis_try *t);
+void dlk_redis_queue_refresh(struct dlk_redis_try *t);
+/* A message said that the lock was handed to its token, with this fence. */
+void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence);
+void dlk_redis_queue_cancel(struct dlk_redis_try *t);
+
+/* hold.c */
+void dlk_redis_release(struct dlk_redis_try *t);
+void dlk_redis_release_cancel(struct dlk_redis_try *t);
+void dlk_redis_extend(struct dlk_redis_try *t);
+void dlk_redis_detach(struct dlk_redis_try *t);
+void dlk_redis_attach(struct dlk_redis_try *t);
+void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
+                     size_t count);
+void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h);
+void dlk_redis_leave_args(struct dlk_buf *out, const char *token, size_t len,
+                          int64_t rest);
+
+/* For how long we have held it, as far as we know. */
+int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h);
+
+/* look.c */
+void dlk_redis_inspect(struct dlk_redis_try *t);
+void dlk_redis_list(struct dlk_redis_try *t);
+/* Ends the op with v; NULL: out of memory. */
+void dlk_redis_finish(struct dlk_redis_try *t, struct dlk_value *v);
+/* False: there is an answer. Else a request that may be repeated was sent once
+ * more, or the op has ended. */
+bool dlk_redis_failed(struct dlk_redis_try *t,
+                      const struct dlk_redis_result *r);
+
+/* admin.c */
+void dlk_redis_break(struct dlk_redis_try *t);
+void dlk_redis_revoke(struct dlk_redis_try *t);
+void dlk_redis_downgrade(struct dlk_redis_try *t);
+void dlk_redis_guard(struct dlk_redis_try *t);
+
+/* change.c */
+void dlk_redis_change(struct dlk_redis_try *t);
+void dlk_redis_change_cancel(struct dlk_redis_try *t);
+/* The holder of this lock is another one (lock NULL: of any, perhaps). */
+void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len);
+
+/* small.c */
+void dlk_redis_ping(struct dlk_redis_try *t);
+void dlk_redis_locked(struct dlk_redis_try *t);
+
+/* orphan.c: has the server forget a token in the background, until `until`
+ * (when it has forgotten it by itself). */
+void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
+                      const char *token, size_t token_len, int64_t until);
+void dlk_redis_orphans_end(struct dlk_redis *s);
+
+#endif

@@ -1,0 +1,55 @@
+/* What the parts of a lock are called on the server.
+ *
+ * The lock itself is the user's name as it is (prefix and key), so that other
+ * clients meet us there. Everything beside it is `~dlock:{T}:x:` and that
+ * name, where T is a tag whose hash slot is the slot of the lock's own name:
+ * one script may then touch all of them, in Redis Cluster too. */
+#ifndef DLK_STORE_REDIS_NAMES_H
+#define DLK_STORE_REDIS_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLK_REDIS_RESERVED "~dlock:"
+#define DLK_REDIS_TAG 6
+#define DLK_REDIS_SLOTS 16384u
+
+enum dlk_redis_part {
+  DLK_REDIS_LOCK = 0,
+  DLK_REDIS_FENCE = 'f',
+  DLK_REDIS_QUEUE = 'q',
+  DLK_REDIS_WAITERS = 'w',
+  DLK_REDIS_HOLDERS = 'h',
+  DLK_REDIS_PERMITS = 'p',
+  DLK_REDIS_INFO = 'i',
+  DLK_REDIS_NEWS = 'n'
+};
+
+/* A lock's name in its two pieces, which belong to somebody else. */
+struct dlk_redis_name {
+  const char *prefix, *key;
+  size_t prefix_len, key_len;
+  char tag[DLK_REDIS_TAG];
+};
+
+/* CRC16 (XMODEM) of n bytes, going on from crc. */
+uint16_t dlk_redis_crc16(uint16_t crc, const char *p, size_t n);
+
+/* The hash slot of a whole key, by Redis Cluster's rule for hash tags. */
+unsigned dlk_redis_slot(const char *key, size_t len);
+
+/* Writes the six digits whose slot is `slot`. */
+void dlk_redis_tag(char out[DLK_REDIS_TAG], unsigned slot);
+
+/* False: the name begins as our own names do, and cannot be used. */
+bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
+                         const char *key, size_t key_len);
+
+/* The length of a part's name, and the name itself (that many bytes). */
+size_t dlk_redis_name_len(const struct dlk_redis_name *name,
+                          enum dlk_redis_part part);
+void dlk_redis_name_write(const struct dlk_redis_name *name,
+                          enum dlk_redis_part part, char *out);
+
+#endif

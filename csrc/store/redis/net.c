@@ -1,0 +1,350 @@
+/* A connection that was lost with requests under way may still have bytes on
+ * the road: a delayed SET NX can land after its clean-up. So the next
+ * greeting is followed, before any request, by CLIENT KILL ID of the old
+ * connection. Ids mean something only to the server process that gave them,
+ * so they are dropped when the run id differs, and where the run id or KILL
+ * may not be had, `may_linger` says that the guarantee is off.
+ *
+ * Requests are flushed before the loop sleeps (prepare) and after it woke
+ * (check): what was submitted in between leaves in one write. */
+#include "store/redis/net.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "store/redis/conn.h"
+#include "store/redis/greet.h"
+
+struct net {
+  struct dlk_redis_link link; /* first: handed out */
+  struct dlk_host *host;
+  const struct dlk_redis_ears *ears;
+  void *arg;
+  struct dlk_redis_conn cmd, sub;
+  struct dlk_redis_greeting hello, hello_sub;
+  struct dlk_redis_req kill_req;
+  int64_t id, kills[DLK_REDIS_KILLS];
+  char run_id[DLK_REDIS_RUN_ID];
+  unsigned kill_count, alive;
+  bool started, stopping, told_stopped, warned;
+  uv_prepare_t prepare;
+  uv_check_t check;
+};
+
+static struct net *net_of(struct dlk_redis_link *link) {
+  return (struct net *)(void *)link;
+}
+
+static void gone(void *arg) {
+  struct dlk_redis_conn *c = arg;
+  struct net *n = c->arg;
+  if (n->alive || !n->stopping || n->told_stopped)
+    return;
+  n->told_stopped = true;
+  n->ears->stopped(n->arg);
+}
+
+/* ---- the command connection ---- */
+
+static struct dlk_redis_req *greet(struct dlk_redis_conn *c) {
+  struct net *n = c->arg;
+  dlk_redis_greeting_start(&n->hello);
+  return &n->hello.req;
+}
+
+static void usable(struct net *n) {
+  n->link.served = true;
+  dlk_redis_conn_ready(&n->cmd);
+}
+
+static void encode_kill(struct dlk_redis_req *req, struct dlk_buf *out) {
+  struct net *n = DLK_CONTAINER(req, struct net, kill_req);
+  req->replies = n->kill_count;
+  for (unsigned i = 0; i < n->kill_count; i++) {
+    dlk_redis_put_array(out, 4);
+    dlk_redis_put_text(out, "CLIENT");
+    dlk_redis_put_text(out, "KILL");
+    dlk_redis_put_text(out, "ID");
+    dlk_redis_put_int(out, n->kills[i]);
+  }
+}
+
+static void killed(struct dlk_redis_req *req,
+                   const struct dlk_redis_answer *a) {
+  struct net *n = DLK_CONTAINER(req, struct net, kill_req);
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return; /* the next greeting's task */
+  if (a->refusal)
+    n->link.may_linger = true;
+  n->kill_count = 0;
+  usable(n);
+}
+
+static void warn(struct net *n) {
+  const char *policy = n->hello.policy;
+  char text[200];
+  if (n->warned || !policy[0] || strcmp(policy, "noeviction") == 0)
+    return;
+  n->warned = true;
+  snprintf(text, sizeof text,
+           "%s: maxmemory-policy is %s: locks can be evicted and held twice; "
+           "use noeviction",
+           n->cmd.conf->shown, policy);
+  n->host->event(n->host, "eviction", text);
+}
+
+static void greeted(struct dlk_redis_req *req,
+                    const struct dlk_redis_answer *a) {
+  struct net *n = DLK_CONTAINER(req, struct net, hello.req);
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return;
+  if (n->hello.err.code != DLK_OK) {
+    struct dlk_error why = n->hello.err;
+    dlk_redis_conn_refuse(&n->cmd, &why);
+    return;
+  }
+  n->id = n->hello.id;
+  if (!n->hello.run_id[0])
+    n->link.may_linger = true;
+  if (!n->hello.run_id[0] || strcmp(n->run_id, n->hello.run_id) != 0)
+    n->kill_count = 0;
+  memcpy(n->run_id, n->hello.run_id, sizeof n->run_id);
+  warn(n);
+  if (n->kill_count == 0) {
+    usable(n);
+    return;
+  }
+  n->kill_req.encode = encode_kill;
+  n->kill_req.done = killed;
+  dlk_redis_conn_say(&n->cmd, &n->kill_req);
+}
+
+static void broken(struct dlk_redis_conn *c, bool asked,
+                   const struct dlk_error *why) {
+  struct net *n = c->arg;
+  (void)why;
+  if (!asked || n->id < 0)
+    return;
+  if (n->kill_count == DLK_REDIS_KILLS) {
+    memmove(n->kills, n->kills + 1, sizeof n->kills - sizeof n->kills[0]);
+    n->kill_count--;
+    n->link.may_linger = true;
+  }
+  n->kills[n->kill_count++] = n->id;
+}
+
+static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
+  (void)c;
+  (void)why;
+}
+
+static const struct dlk_redis_conn_events cmd_events = {
+    .greet = greet, .broken = broken, .failed = failed, .gone = gone};
+
+/* ---- the connection for messages ---- */
+
+static struct dlk_redis_req *greet_sub(struct dlk_redis_conn *c) {
+  struct net *n = c->arg;
+  dlk_redis_greeting_start(&n->hello_sub);
+  return &n->hello_sub.req;
+}
+
+static void greeted_sub(struct dlk_redis_req *req,
+                        const struct dlk_redis_answer *a) {
+  struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return;
+  if (n->hello_sub.err.code != DLK_OK) {
+    struct dlk_error why = n->hello_sub.err;
+    dlk_redis_conn_refuse(&n->sub, &why);
+    return;
+  }
+  dlk_redis_conn_ready(&n->sub);
+  n->link.listening = true;
+  n->host->watch(n->host, dlk_redis_sock_fd(n->sub.sock));
+  n->ears->heard(n->arg);
+}
+
+static void deaf(struct net *n) {
+  if (!n->link.listening)
+    return;
+  n->link.listening = false;
+  n->host->watch(n->host, -1);
+}
+
+static void broken_sub(struct dlk_redis_conn *c, bool asked,
+                       const struct dlk_error *why) {
+  struct net *n = c->arg;
+  (void)asked;
+  (void)why;
+  deaf(n);
+}
+
+static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
+  struct net *n = c->arg;
+  deaf(n);
+  n->ears->deaf(n->arg, why);
+}
+
+/* ["message", channel, text]; anything else is of no interest. */
+static void push(struct dlk_redis_conn *c, const redisReply *reply) {
+  struct net *n = c->arg;
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+    return;
+  for (size_t i = 0; i < 3; i += 2)
+    if (reply->element[i]->type != REDIS_REPLY_STRING)
+      return;
+  if (strcmp(reply->element[0]->str, "message") != 0)
+    return;
+  n->ears->message(n->arg, reply->element[2]->str, reply->element[2]->len);
+}
+
+static const struct dlk_redis_conn_events sub_events = {.greet = greet_sub,
+                                                        .broken = broken_sub,
+                                                        .failed = failed_sub,
+                                                        .push = push,
+                                                        .gone = gone};
+
+/* ---- the loop ---- */
+
+static void flush(struct net *n) {
+  if (n->stopping)
+    return;
+  dlk_redis_conn_flush(&n->cmd);
+  dlk_redis_conn_wake(&n->sub);
+}
+
+static void link_flush(struct dlk_redis_link *link) {
+  flush((struct net *)(void *)link);
+}
+
+static void on_prepare(uv_prepare_t *h) {
+  flush(h->data);
+}
+
+static void on_check(uv_check_t *h) {
+  flush(h->data);
+}
+
+static void hook_closed(uv_handle_t *h) {
+  struct net *n = h->data;
+  n->alive--;
+  gone(&n->cmd);
+}
+
+static void start(struct net *n) {
+  if (n->started)
+    return;
+  n->started = true;
+  uv_loop_t *loop = n->host->loop(n->host);
+  (void)uv_prepare_init(loop, &n->prepare);
+  (void)uv_check_init(loop, &n->check);
+  n->prepare.data = n->check.data = n;
+  n->alive += 2;
+  (void)uv_prepare_start(&n->prepare, on_prepare);
+  (void)uv_check_start(&n->check, on_check);
+}
+
+/* ---- the link ---- */
+
+static void link_submit(struct dlk_redis_link *link,
+                        struct dlk_redis_req *req) {
+  struct net *n = net_of(link);
+  start(n);
+  dlk_redis_conn_submit(&n->cmd, req);
+}
+
+static bool link_withdraw(struct dlk_redis_link *link,
+                          struct dlk_redis_req *req) {
+  return dlk_redis_conn_withdraw(&net_of(link)->cmd, req);
+}
+
+static void link_listen(struct dlk_redis_link *link) {
+  struct net *n = net_of(link);
+  start(n);
+  n->sub.wanted = true;
+}
+
+static void link_unlisten(struct dlk_redis_link *link) {
+  struct net *n = net_of(link);
+  if (!n->sub.wanted)
+    return;
+  n->sub.wanted = false;
+  deaf(n);
+  dlk_redis_conn_off(&n->sub);
+}
+
+static void link_retreat(struct dlk_redis_link *link,
+                         const struct dlk_error *why) {
+  dlk_redis_conn_retreat(&net_of(link)->cmd, why);
+}
+
+static void link_stop(struct dlk_redis_link *link) {
+  struct net *n = net_of(link);
+  if (n->stopping)
+    return;
+  n->stopping = true;
+  n->alive++; /* until all is under way */
+  deaf(n);
+  dlk_redis_conn_stop(&n->cmd);
+  dlk_redis_conn_stop(&n->sub);
+  if (n->started) {
+    uv_close((uv_handle_t *)&n->prepare, hook_closed);
+    uv_close((uv_handle_t *)&n->check, hook_closed);
+  }
+  n->alive--;
+  gone(&n->cmd);
+}
+
+static void link_destroy(struct dlk_redis_link *link) {
+  struct net *n = net_of(link);
+  dlk_redis_conn_free(&n->cmd);
+  dlk_redis_conn_free(&n->sub);
+  free(n);
+}
+
+static void set_up(struct net *n, struct dlk_redis_conn *c,
+                   const struct dlk_conf *conf,
+                   const struct dlk_redis_conn_events *events) {
+  dlk_redis_conn_init(c);
+  c->host = n->host;
+  c->conf = conf;
+  c->events = events;
+  c->arg = n;
+  c->alive = &n->alive;
+}
+
+struct dlk_redis_link *
+dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
+                  unsigned db, const char *prefix, const char *channel,
+                  const struct dlk_redis_ears *ears, void *arg) {
+  struct net *n = calloc(1, sizeof *n);
+  if (!n)
+    return NULL;
+  n->link.submit = link_submit;
+  n->link.withdraw = link_withdraw;
+  n->link.listen = link_listen;
+  n->link.unlisten = link_unlisten;
+  n->link.retreat = link_retreat;
+  n->link.flush = link_flush;
+  n->link.stop = link_stop;
+  n->link.destroy = link_destroy;
+  n->host = host;
+  n->ears = ears;
+  n->arg = arg;
+  n->id = -1;
+  set_up(n, &n->cmd, conf, &cmd_events);
+  set_up(n, &n->sub, conf, &sub_events);
+  n->hello.link = n->hello_sub.link = &n->link;
+  n->hello.conf = n->hello_sub.conf = conf;
+  n->hello.prefix = n->hello_sub.prefix = prefix;
+  n->hello.channel = n->hello_sub.channel = channel;
+  n->hello.db = db;
+  n->hello_sub.subscriber = true;
+  n->hello.req.done = greeted;
+  n->hello_sub.req.done = greeted_sub;
+  return &n->link;
+}

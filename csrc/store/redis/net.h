@@ -1,0 +1,16 @@
+/* The link over sockets: a command connection, and one for messages that is
+ * opened when it is first wanted. */
+#ifndef DLK_STORE_REDIS_NET_H
+#define DLK_STORE_REDIS_NET_H
+
+#include "store/redis/link.h"
+#include "store/store.h"
+
+/* prefix and channel stay the caller's and must live as long as the link.
+ * NULL: out of memory. */
+struct dlk_redis_link *
+dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
+                  unsigned db, const char *prefix, const char *channel,
+                  const struct dlk_redis_ears *ears, void *arg);
+
+#endif

@@ -1,0 +1,100 @@
+/* Tokens that are in nobody's hands but may be on the server: an attempt whose
+ * reply was lost, a hand-off to a wait that is over, a release that could not
+ * be delivered. Each is taken back in the background by the leave script,
+ * which touches nothing but its token, until the server must have forgotten
+ * it by itself. Where the server refuses CLIENT KILL a delayed command may
+ * still put the token there after it was taken back, so it is taken back
+ * again at every beat until its time is over.
+ *
+ * Bounded: beyond DLK_REDIS_ORPHANS, or without memory, a token is left to
+ * its own expiry. */
+#include <stdlib.h>
+
+#include "store/redis/machine.h"
+
+#define BEAT (DLK_SEC / 2)
+
+struct orphan {
+  struct dlk_redis_call call;
+  struct dlk_timer timer;
+  struct dlk_list entry;
+  int64_t until;
+  size_t token_len;
+  char token[DLK_REDIS_TOKEN_MAX + 1];
+  char key[];
+};
+
+static void drop(struct orphan *o) {
+  struct dlk_redis *s = o->call.store;
+  s->host->timer_clear(s->host, &o->timer);
+  dlk_list_remove(&o->entry);
+  s->orphan_count--;
+  free(o);
+}
+
+static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
+  dlk_redis_leave_args(out, o->token, o->token_len, 0);
+}
+
+static void send(struct orphan *o) {
+  o->call.store->host->busy(o->call.store->host, 1);
+  dlk_redis_call_script(&o->call, DLK_REDIS_LEAVE);
+}
+
+static void answered(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r) {
+  struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
+  struct dlk_redis *s = call->store;
+  bool good = r->verdict == DLK_REDIS_GOOD;
+  int64_t now = dlk_redis_now(s);
+  s->host->busy(s->host, -1);
+  if (s->stopping || r->verdict == DLK_REDIS_BAD || now >= o->until ||
+      (good && !s->link->may_linger && dlk_redis_int(r->reply, 1, 0) != 1))
+    drop(o);
+  else if (good && dlk_redis_int(r->reply, 1, 0) != 1)
+    s->host->timer_set(s->host, &o->timer, now + BEAT);
+  else
+    send(o);
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t now) {
+  (void)now;
+  send(DLK_CONTAINER(timer, struct orphan, timer));
+}
+
+void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
+                      const char *token, size_t token_len, int64_t until) {
+  if (s->stopping || s->orphan_count >= DLK_REDIS_ORPHANS)
+    return;
+  struct orphan *o = calloc(1, sizeof *o + key_len);
+  if (!o)
+    return;
+  memcpy(o->key, key, key_len);
+  memcpy(o->token, token, token_len);
+  o->token_len = token_len;
+  o->until = until;
+  o->timer.fire = on_timer;
+  o->call.store = s;
+  o->call.key = o->key;
+  o->call.key_len = key_len;
+  o->call.args = args;
+  o->call.answer = answered;
+  dlk_list_append(&s->orphans, &o->entry);
+  s->orphan_count++;
+  send(o);
+}
+
+void dlk_redis_orphans_end(struct dlk_redis *s) {
+  struct dlk_list *l = s->orphans.next;
+  while (l && l != &s->orphans) {
+    struct orphan *o = DLK_CONTAINER(l, struct orphan, entry);
+    l = l->next;
+    /* One that is under way ends with its request. */
+    if (o->call.busy && !dlk_redis_call_withdraw(&o->call))
+      continue;
+    if (!o->timer.node.queued)
+      s->host->busy(s->host, -1);
+    drop(o);
+  }
+}

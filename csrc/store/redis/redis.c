@@ -1,0 +1,435 @@
+/* The store's face to the engine: what was asked goes to the machine that
+ * does it; what the link hears goes to whom it concerns.
+ *
+ * The recipe, and why it excludes: an exclusive lock is one string key set
+ * with NX and PX to a token that nobody else knows; every later write to it
+ * (renew, release, hand-off) runs in a script that compares the token first.
+ * So at any moment of the server's life the key names one holder. The
+ * holder's own belief ends before the key does, because it counts from before
+ * the request was written. What one server cannot promise (a fail-over, an
+ * eviction, a clock that steps) the fence makes visible. After the well known
+ * single-instance recipe of the Redis documentation, with the fences that
+ * Kleppmann asked for, and a queue with hand-off by claim of our own. */
+#include "store/redis/redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/redis/machine.h"
+#include "store/redis/net.h"
+
+#define DEFAULT_PREFIX "dlock:"
+#define PREFIX_MAX 512
+#define CROWDED_FOR DLK_SEC
+#define QUIET_AFTER (60 * DLK_SEC)
+
+/* ---- ending ops ---- */
+
+static void quiet_down(struct dlk_redis *s) {
+  if (!s->link->listening || s->quiet.node.queued)
+    return;
+  if (s->tokens.count > 0 || !dlk_list_empty(&s->waits) ||
+      !dlk_list_empty(&s->watches))
+    return;
+  s->host->timer_set(s->host, &s->quiet, dlk_redis_now(s) + QUIET_AFTER);
+}
+
+static void on_quiet(struct dlk_timer *timer, int64_t now) {
+  struct dlk_redis *s = DLK_CONTAINER(timer, struct dlk_redis, quiet);
+  (void)now;
+  if (s->tokens.count == 0 && dlk_list_empty(&s->waits) &&
+      dlk_list_empty(&s->watches))
+    s->link->unlisten(s->link);
+}
+
+void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
+  struct dlk_redis *s = t->store;
+  struct dlk_error copy; /* err may be a part of what done frees */
+  if (err)
+    copy = *err;
+  t->step = DLK_REDIS_IDLE;
+  dlk_list_remove(&t->entry);
+  s->host->timer_clear(s->host, &t->timer);
+  quiet_down(s);
+  s->host->done(s->host, t->op, err ? &copy : NULL);
+}
+
+void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code) {
+  struct dlk_error err = {.code = code};
+  dlk_redis_done(t, &err);
+}
+
+bool dlk_redis_patient(struct dlk_redis_try *t) {
+  struct dlk_redis *s = t->store;
+  const struct dlk_op *op = t->op;
+  if (op->ending != DLK_OK || s->stopping)
+    return false;
+  switch (op->kind) {
+  case DLK_OP_RELEASE:
+  case DLK_OP_EXTEND:
+  case DLK_OP_ATTACH:
+  case DLK_OP_DETACH:
+  case DLK_OP_DOWNGRADE:
+    return true;
+  default:
+    break;
+  }
+  bool waits = op->wait || op->kind == DLK_OP_CHANGE;
+  return waits && (s->link->served ||
+                   dlk_redis_now(s) < op->started + s->conf.connect_timeout);
+}
+
+/* ---- keys that others queued for lately ---- */
+
+static uint32_t hash_of(const char *key, size_t len) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < len; i++)
+    h = (h ^ (unsigned char)key[i]) * 16777619u;
+  return h;
+}
+
+bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len) {
+  uint32_t h = hash_of(key, len);
+  size_t i = h % DLK_REDIS_CROWDED;
+  return s->crowded[i].hash == h && s->crowded[i].until > 0 &&
+         dlk_redis_now(s) < s->crowded[i].until;
+}
+
+void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len) {
+  uint32_t h = hash_of(key, len);
+  size_t i = h % DLK_REDIS_CROWDED;
+  s->crowded[i].hash = h;
+  s->crowded[i].until = dlk_redis_now(s) + CROWDED_FOR;
+}
+
+/* ---- what the link hears ---- */
+
+static void heard(void *arg) {
+  struct dlk_redis *s = arg;
+  dlk_redis_changed(s, NULL, 0);
+  struct dlk_list *l = s->waits.next;
+  while (l != &s->waits) {
+    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
+    l = l->next;
+    dlk_redis_queue_refresh(t);
+  }
+}
+
+static void deaf(void *arg, const struct dlk_error *why) {
+  struct dlk_redis *s = arg;
+  struct dlk_list *l = s->waits.next;
+  while (l != &s->waits) {
+    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
+    l = l->next;
+    t->trouble = *why;
+    bool hopeless = why->code != DLK_UNAVAILABLE || !dlk_redis_patient(t);
+    if (t->step != DLK_REDIS_DEAF_STEP || !hopeless)
+      continue;
+    dlk_redis_done(t, why);
+    l = s->waits.next; /* others may have ended with it */
+  }
+}
+
+/* `g fence token lock`: the lock was handed to the token, for a claim. */
+static void handed(struct dlk_redis *s, const char *p, size_t len) {
+  const char *token = memchr(p, ' ', len);
+  if (!token)
+    return;
+  token++;
+  const char *key = memchr(token, ' ', len - (size_t)(token - p));
+  if (!key)
+    return;
+  size_t token_len = (size_t)(key - token);
+  key++;
+  struct dlk_redis_hold *h = dlk_redis_token_find(s, token, token_len);
+  if (h) {
+    if (h->waiting)
+      dlk_redis_queue_handed(dlk_redis_try_of(h->waiting),
+                             strtoll(p, NULL, 10));
+    return;
+  }
+  size_t key_len = len - (size_t)(key - p), before = strlen(s->prefix);
+  if (token_len > DLK_REDIS_TOKEN_MAX || key_len <= before ||
+      memcmp(key, s->prefix, before) != 0)
+    return;
+  dlk_redis_orphan(s, key + before, key_len - before, token, token_len,
+                   dlk_redis_now(s) + DLK_REDIS_CLAIM);
+}
+
+static void message(void *arg, const char *p, size_t len) {
+  struct dlk_redis *s = arg;
+  if (len < 3 || p[1] != ' ' || s->stopping)
+    return;
+  if (p[0] == 'g') {
+    handed(s, p + 2, len - 2);
+    return;
+  }
+  if (p[0] == 'c') {
+    dlk_redis_changed(s, p + 2, len - 2);
+    return;
+  }
+  struct dlk_redis_hold *h = dlk_redis_token_find(s, p + 2, len - 2);
+  if (!h || h->waiting)
+    return;
+  if (p[0] == 'b')
+    dlk_redis_broken(s, h);
+  if (p[0] != 'r')
+    return;
+  h->noted = true; /* the server wrote down that it was asked */
+  s->host->revoked(s->host, h->lease);
+}
+
+static void link_stopped(void *arg) {
+  struct dlk_redis *s = arg;
+  s->host->stopped(s->host);
+}
+
+static const struct dlk_redis_ears ears = {heard, deaf, message, link_stopped};
+
+/* ---- life ---- */
+
+static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
+                              struct dlk_error *err) {
+  const char *path = conf->path ? conf->path : "";
+  *db = 0;
+  if (conf->host_count == 0 || path[0] == '\0' || strcmp(path, "/") == 0)
+    return DLK_OK;
+  char *end;
+  unsigned long n = strtoul(path + 1, &end, 10);
+  if (path[1] < '0' || path[1] > '9' || *end || n > 1000000)
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: the database must be a number, as in "
+                         "redis://host:6379/0",
+                         conf->shown);
+  *db = (unsigned)n;
+  return DLK_OK;
+}
+
+static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
+                           unsigned *db, struct dlk_error *err) {
+  if (strcmp(conf->scheme, "rediss") == 0)
+    return dlk_error_set(err, DLK_UNSUPPORTED,
+                         "%s: TLS is not built in yet; use redis:// through "
+                         "a tunnel, or redis+unix://",
+                         conf->shown);
+  if (strcmp(conf->scheme, "redis") != 0 &&
+      strcmp(conf->scheme, "redis+unix") != 0)
+    return dlk_error_set(err, DLK_UNSUPPORTED,
+                         "%s: not built in; use redis://host:port/db",
+                         conf->shown);
+  if (conf->host_count > 1)
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: redis:// takes one host; use redis+sentinel:// "
+                         "or redlock:// for several",
+                         conf->shown);
+  if (conf->host_count == 0 && (!conf->path || conf->path[0] != '/'))
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: give a host, or a path as redis+unix:///path",
+                         conf->shown);
+  if (strncmp(prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) == 0 ||
+      strlen(prefix) > PREFIX_MAX)
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: a prefix has at most %d bytes and does not "
+                         "begin with " DLK_REDIS_RESERVED,
+                         conf->shown, PREFIX_MAX);
+  return database(conf, db, err);
+}
+
+static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
+                            void **out, struct dlk_error *err) {
+  const char *prefix = conf->prefix ? conf->prefix : DEFAULT_PREFIX;
+  unsigned db = 0;
+  enum dlk_code code = check(conf, prefix, &db, err);
+  if (code != DLK_OK)
+    return code;
+  struct dlk_redis *s = calloc(1, sizeof *s);
+  if (s) {
+    s->host = host;
+    s->conf = *conf;
+    s->prefix = prefix;
+    s->link =
+        dlk_redis_net_new(host, &s->conf, db, prefix, s->channel, &ears, s);
+  }
+  if (!s || !s->link) {
+    free(s);
+    return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+  }
+  s->quiet.fire = on_quiet;
+  dlk_list_init(&s->waits);
+  dlk_list_init(&s->watches);
+  dlk_list_init(&s->orphans);
+  *out = s;
+  return DLK_OK;
+}
+
+/* The client's name is drawn at first use, which comes after any fork. */
+static void introduce(struct dlk_redis *s) {
+  if (s->client[0])
+    return;
+  unsigned char bits[12];
+  s->host->random(s->host, bits, sizeof bits);
+  for (int i = 0; i < 8; i++)
+    snprintf(s->client + 2 * i, 3, "%02x", (unsigned)bits[i]);
+  snprintf(s->channel, sizeof s->channel, DLK_REDIS_RESERVED "c:%s", s->client);
+  uint32_t seed;
+  memcpy(&seed, bits + 8, sizeof seed);
+  dlk_map_init(&s->tokens, seed);
+}
+
+static bool bad_name(struct dlk_redis_try *t) {
+  struct dlk_redis_name name;
+  const struct dlk_op *op = t->op;
+  if (op->kind == DLK_OP_PING || op->kind == DLK_OP_ATTACH ||
+      op->kind == DLK_OP_LIST ||
+      dlk_redis_name(t->store, &name, op->key, op->key_len))
+    return false;
+  struct dlk_error err;
+  char key[DLK_QUOTED_MAX];
+  dlk_error_set(&err, DLK_INVALID,
+                "%s: names beginning with " DLK_REDIS_RESERVED
+                " are dlock's own; use another key or a prefix",
+                dlk_quote(key, op->key, op->key_len));
+  dlk_redis_done(t, &err);
+  return true;
+}
+
+static void administer(struct dlk_redis_try *t) {
+  switch (t->op->kind) {
+  case DLK_OP_INSPECT:
+    dlk_redis_inspect(t);
+    break;
+  case DLK_OP_LIST:
+    dlk_redis_list(t);
+    break;
+  case DLK_OP_BREAK:
+    dlk_redis_break(t);
+    break;
+  case DLK_OP_REVOKE:
+    dlk_redis_revoke(t);
+    break;
+  case DLK_OP_GUARD:
+    dlk_redis_guard(t);
+    break;
+  case DLK_OP_DOWNGRADE:
+    dlk_redis_downgrade(t);
+    break;
+  case DLK_OP_CHANGE:
+    dlk_redis_change(t);
+    break;
+  default:
+    dlk_redis_done_code(t, DLK_UNSUPPORTED);
+    break;
+  }
+}
+
+static void submit(void *store, struct dlk_op *op) {
+  struct dlk_redis *s = store;
+  struct dlk_redis_try *t = dlk_redis_try_of(op);
+  introduce(s);
+  t->store = t->call.store = s;
+  t->op = op;
+  t->call.key = op->key;
+  t->call.key_len = op->key_len;
+  dlk_list_init(&t->entry);
+  if (s->stopping) {
+    dlk_redis_done_code(t, DLK_CLOSED);
+    return;
+  }
+  if (bad_name(t))
+    return;
+  switch (op->kind) {
+  case DLK_OP_ACQUIRE:
+    t->call.tail = op->lease->value;
+    t->call.tail_len = op->lease->value_len;
+    dlk_redis_acquire(t);
+    break;
+  case DLK_OP_RELEASE:
+    dlk_redis_release(t);
+    break;
+  case DLK_OP_EXTEND:
+    dlk_redis_extend(t);
+    break;
+  case DLK_OP_DETACH:
+    dlk_redis_detach(t);
+    break;
+  case DLK_OP_ATTACH:
+    dlk_redis_attach(t);
+    break;
+  case DLK_OP_PING:
+    dlk_redis_ping(t);
+    break;
+  case DLK_OP_LOCKED:
+    dlk_redis_locked(t);
+    break;
+  default:
+    administer(t);
+    break;
+  }
+}
+
+static void flush(void *store) {
+  struct dlk_redis *s = store;
+  if (s->link->flush)
+    s->link->flush(s->link);
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  struct dlk_redis_try *t = dlk_redis_try_of(op);
+  (void)store;
+  if (op->kind == DLK_OP_ACQUIRE)
+    dlk_redis_acquire_cancel(t);
+  else if (op->kind == DLK_OP_RELEASE)
+    dlk_redis_release_cancel(t);
+  else if (op->kind == DLK_OP_CHANGE)
+    dlk_redis_change_cancel(t);
+  else if (dlk_redis_call_withdraw(&t->call))
+    dlk_redis_give_up(t);
+  /* else: the answer, or its time-out, ends it soon. */
+}
+
+static void stop_all(struct dlk_redis *s, struct dlk_list *list) {
+  while (!dlk_list_empty(list)) {
+    struct dlk_redis_try *t =
+        DLK_CONTAINER(list->next, struct dlk_redis_try, entry);
+    dlk_list_remove(&t->entry);
+    s->host->timer_clear(s->host, &t->timer);
+    if (!t->call.busy)
+      dlk_redis_done_code(t, DLK_CLOSED);
+    /* else: the link ends the request, and that ends the op. */
+  }
+}
+
+static void stop(void *store) {
+  struct dlk_redis *s = store;
+  s->stopping = true;
+  s->host->timer_clear(s->host, &s->quiet);
+  stop_all(s, &s->waits);
+  stop_all(s, &s->watches);
+  dlk_redis_orphans_end(s);
+  s->link->stop(s->link);
+}
+
+static void destroy(void *store) {
+  struct dlk_redis *s = store;
+  if (!s)
+    return;
+  dlk_redis_orphans_end(s);
+  s->link->destroy(s->link);
+  dlk_map_clear(&s->tokens);
+  free(s);
+}
+
+const struct dlk_store_type dlk_redis_store = {
+    .abi = DLK_STORE_ABI,
+    .name = "redis",
+    .op_size = sizeof(struct dlk_redis_try),
+    .lease_size = sizeof(struct dlk_redis_hold),
+    .portable = true,
+    .create = create,
+    .submit = submit,
+    .flush = flush,
+    .cancel = cancel,
+    .renew = dlk_redis_renew,
+    .stop = stop,
+    .destroy = destroy,
+};

@@ -1,0 +1,9 @@
+/* The Redis store: one Redis (6.2 or newer) or Valkey server. */
+#ifndef DLK_STORE_REDIS_REDIS_H
+#define DLK_STORE_REDIS_REDIS_H
+
+#include "store/store.h"
+
+extern const struct dlk_store_type dlk_redis_store;
+
+#endif

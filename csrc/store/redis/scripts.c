@@ -1,0 +1,32 @@
+/* The texts are made into a header by embed.lua; this is the only file that
+ * includes it, so that they are in the library once. */
+#include "store/redis/scripts.h"
+
+#include "redis_scripts.h"
+
+#define SCRIPT(name)                                                           \
+  { dlk_script_##name, sizeof dlk_script_##name - 1 }
+
+static const struct {
+  const char *text;
+  size_t len;
+} scripts[DLK_REDIS_SCRIPTS] = {
+    [DLK_REDIS_ACQUIRE] = SCRIPT(acquire),
+    [DLK_REDIS_LEAVE] = SCRIPT(leave),
+    [DLK_REDIS_RELEASE] = SCRIPT(release),
+    [DLK_REDIS_RENEW] = SCRIPT(renew),
+    [DLK_REDIS_SEED] = SCRIPT(seed),
+    [DLK_REDIS_PROBE] = SCRIPT(probe),
+    [DLK_REDIS_LOOK] = SCRIPT(inspect),
+    [DLK_REDIS_LIST] = SCRIPT(list),
+    [DLK_REDIS_BREAK] = SCRIPT(break),
+    [DLK_REDIS_REVOKE] = SCRIPT(revoke),
+    [DLK_REDIS_GUARD] = SCRIPT(guard),
+    [DLK_REDIS_CHANGE] = SCRIPT(change),
+    [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade),
+};
+
+const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len) {
+  *len = scripts[script].len;
+  return scripts[script].text;
+}

@@ -1,0 +1,28 @@
+/* The server scripts by number; their texts come from scripts/NAME.lua. */
+#ifndef DLK_STORE_REDIS_SCRIPTS_H
+#define DLK_STORE_REDIS_SCRIPTS_H
+
+#include <stddef.h>
+
+enum dlk_redis_script {
+  DLK_REDIS_ACQUIRE,
+  DLK_REDIS_LEAVE,
+  DLK_REDIS_RELEASE,
+  DLK_REDIS_RENEW,
+  DLK_REDIS_SEED,
+  DLK_REDIS_PROBE,
+  DLK_REDIS_LOOK,
+  DLK_REDIS_LIST,
+  DLK_REDIS_BREAK,
+  DLK_REDIS_REVOKE,
+  DLK_REDIS_DOWNGRADE,
+  DLK_REDIS_GUARD,
+  DLK_REDIS_CHANGE,
+  DLK_REDIS_SCRIPTS
+};
+
+#define DLK_REDIS_SHA 41
+
+const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len);
+
+#endif

@@ -1,0 +1,67 @@
+-- Acquire, or queue up, or refresh a place in the queue.
+-- KEYS: lock, fence, queue, waiters, holders, permits, info, news
+-- ARGV: token, ttl, units, cap, how (try | join | refresh), claim,
+--       for how long to believe that we live, order ('' or our old place),
+--       what an election publishes ('' or missing: nothing)
+--       times in ms
+-- Returns {'got', fence}
+--       | {'busy', PTTL of L, 0, 0, 0, what L holds}
+--       | {'wait', PTTL of L, F, our order, our rank, what L holds, more}
+--       | {'gone'}: refresh of a token that has no place any more
+--         more: 1 = call again at once
+local L, F, Q, W, H, P, I, N =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local token, ttl = ARGV[1], tonumber(ARGV[2])
+local units, cap, how = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+--@include clock
+--@include fence
+--@include state
+--@include grant
+
+local s = state()
+if holds(s, token) then
+  if s.mode == 'x' then
+    call('PEXPIRE', L, ttl)
+  else
+    call('ZADD', H, now + ttl, token)
+    keep(ttl)
+  end
+  local f = fence()
+  note(token, f, ARGV[9])
+  if s.mode == 'x' then call('PEXPIRE', I, ttl + 1000) end
+  return { 'got', f }
+end
+
+local place = call('ZSCORE', Q, token)
+if how == 'refresh' and not place then return { 'gone' } end
+
+local function queue_up()
+  if not place then
+    local last = call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
+    place = ARGV[8]
+    if place == '' then
+      place = digits(math.max((last or 0) + 1, time[1] * 1000000 + time[2]))
+    end
+    call('ZADD', Q, place, token)
+  end
+  call('HSET', W, token, string.format('%.0f %d %d %s',
+    now + ARGV[7], units, cap, ARGV[6]) .. ' ' .. (ARGV[9] or ''))
+  call('PEXPIRE', Q, 60000)
+  call('PEXPIRE', W, 60000)
+end
+
+-- A free lock and no queue needs no place in it.
+if not place and call('EXISTS', Q) == 0 and fits(s, units, cap) then
+  return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
+end
+if how ~= 'try' then queue_up() end
+local f, more = grant(s, token, ttl)
+if f then return { 'got', f } end
+if how == 'try' then
+  if call('EXISTS', Q) == 0 and fits(s, units, cap) then
+    return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
+  end
+  return { 'busy', call('PTTL', L), 0, 0, 0, s.value or '' }
+end
+return { 'wait', call('PTTL', L), tonumber(call('GET', F) or 0),
+  digits(place), call('ZRANK', Q, token) or 0, s.value or '', more }

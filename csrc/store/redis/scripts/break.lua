@@ -1,0 +1,24 @@
+-- Ends every hold, tells the holders (at most 1,000; the others find out at
+-- their next renewal), and lets the next ones in.
+-- KEYS: lock, fence, queue, waiters, holders, permits, info, news
+-- Returns 1 if somebody held it, else 0
+local L, F, Q, W, H, P, I, N =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+--@include clock
+--@include fence
+--@include state
+--@include grant
+--@include holders
+local s = state()
+local held = s.mode ~= nil
+if held then
+  local tokens = holders(s)
+  call('DEL', L, H, P, I)
+  s.mode, s.value, s.used, s.cap = nil, false, 0, 0
+  for _, token in ipairs(tokens) do
+    call('PUBLISH', channel(token), 'b ' .. token)
+  end
+  tell()
+end
+grant(s)
+return held and 1 or 0

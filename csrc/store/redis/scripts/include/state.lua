@@ -1,0 +1,57 @@
+-- Needs: clock, L, H, P, I. What stands on the key now:
+--   s.mode  nil (free), 'x' (exclusive, ours or a foreign client's), 's'
+--   s.value what L holds; s.used, s.cap: units in use and their limit (0: none)
+-- L is the truth: a marker that is not P's voids H and P. Shared holders
+-- whose time is over are forgotten, at most 1,000 in one call.
+local function keep(ttl)
+  if call('PTTL', L) < ttl then call('PEXPIRE', L, ttl) end
+  local rest = call('PTTL', L) + 1000
+  call('PEXPIRE', H, rest)
+  call('PEXPIRE', P, rest)
+  call('PEXPIRE', I, rest)
+end
+
+local function forget(s, token)
+  s.used = s.used - (tonumber(call('HGET', P, token)) or 0)
+  call('HDEL', P, token)
+  call('HDEL', I, token, '!' .. token)
+  call('ZREM', H, token)
+end
+
+-- After holders were forgotten: nobody left, or the latest one's time.
+local function settle(s)
+  local last = call('ZRANGE', H, -1, -1, 'WITHSCORES')
+  if not last[1] then
+    call('DEL', L, H, P, I)
+    s.mode = nil
+    s.value = false
+    return
+  end
+  call('HSET', P, 'u', s.used)
+  call('PEXPIRE', L, math.max(last[2] - now, 1))
+  keep(1)
+end
+
+local function state()
+  local s = { value = call('GET', L), used = 0, cap = 0 }
+  local p = call('HMGET', P, 'g', 'u', 'cap')
+  if p[1] and s.value ~= '~s' .. p[1] then
+    call('DEL', H, P)
+    p[1] = false
+  end
+  if not p[1] then
+    s.mode = s.value and 'x' or nil
+    return s
+  end
+  s.mode, s.used, s.cap = 's', tonumber(p[2]), tonumber(p[3])
+  local dead = call('ZRANGEBYSCORE', H, '-inf', now, 'LIMIT', 0, 1000)
+  for _, token in ipairs(dead) do forget(s, token) end
+  if #dead > 0 then settle(s) end
+  return s
+end
+
+-- Whether token is one that holds; a shared one counts while its time lasts.
+local function holds(s, token)
+  if s.mode == 'x' then return s.value == token end
+  return s.mode == 's' and call('ZSCORE', H, token) ~= false
+end

@@ -1,0 +1,53 @@
+-- Who holds and who waits; writes nothing.
+-- KEYS: lock, fence, queue, waiters, holders, permits, info
+-- Returns nil: nobody
+--       | {mode ('x' | 's'), limit or 0,
+--          {token, units, ms left (-1: no end), fence ('': a foreign
+--           client's), ms held (-1: unknown),
+--           what it publishes, ... for each holder},
+--          {token, units, limit, ms waited, ... for each waiter}}
+-- at most 1,000 of each. A hold that came without a script is written down at
+-- its first renewal; until then its fence is the counter.
+local L, F, Q, W, H, P, I =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+--@include clock
+local value = call('GET', L)
+local p = call('HMGET', P, 'g', 'cap')
+local shared = value and p[1] and value == '~s' .. p[1]
+local holders, waiters = {}, {}
+
+local function add(list, ...)
+  for i = 1, select('#', ...) do list[#list + 1] = (select(i, ...)) end
+end
+
+local function holder(token, units, left)
+  local note = call('HGET', I, token) or ''
+  local fence, since, at = note:match('^(%d+) (%d+) ()')
+  add(holders, token, units, left,
+    fence or token:find('^%x+:%x+:') and call('GET', F) or '',
+    since and math.max(now - since, 0) or -1,
+    at and string.sub(note, at) or '')
+end
+
+if shared then
+  local list = call('ZRANGEBYSCORE', H, digits(now + 1), '+inf', 'WITHSCORES',
+    'LIMIT', 0, 1000)
+  for i = 1, #list, 2 do
+    holder(list[i], tonumber(call('HGET', P, list[i]) or 0), list[i + 1] - now)
+  end
+elseif value then
+  holder(value, 0, call('PTTL', L))
+end
+
+local queue = call('ZRANGE', Q, 0, 999, 'WITHSCORES')
+for i = 1, #queue, 2 do
+  local seen, units, cap =
+    (call('HGET', W, queue[i]) or ''):match('^(%d+) (%d+) (%d+)')
+  if seen and tonumber(seen) > now then
+    add(waiters, queue[i], tonumber(units), tonumber(cap),
+      math.max(now - math.floor(queue[i + 1] / 1000), 0))
+  end
+end
+if #holders == 0 and #waiters == 0 then return false end
+return { shared and 's' or 'x', shared and tonumber(p[2]) or 0, holders,
+  waiters }

@@ -1,0 +1,35 @@
+-- Release with hand-off; also cancels a wait: leave the queue, leave the
+-- hold if it is ours, and let the next ones in.
+-- KEYS: lock, fence, queue, waiters, holders, permits, info, news
+-- ARGV: token, ms for which the hold must still last (0: ends now)
+-- Returns {1 if we held it, 1 to be called again at once}
+local L, F, Q, W, H, P, I, N =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local token, rest = ARGV[1], tonumber(ARGV[2])
+--@include clock
+--@include fence
+--@include state
+--@include grant
+
+local s = state()
+leave_queue(token)
+local held = holds(s, token)
+if held and rest > 0 then
+  if s.mode == 'x' then
+    call('PEXPIRE', L, rest)
+  else
+    call('ZADD', H, now + rest, token)
+    settle(s)
+  end
+elseif held then
+  if s.mode == 'x' then
+    call('DEL', L, I)
+    s.mode, s.value = nil, false
+  else
+    forget(s, token)
+    settle(s)
+  end
+  tell()
+end
+local _, more = grant(s)
+return { held and 1 or 0, more }

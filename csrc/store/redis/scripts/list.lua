@@ -1,0 +1,25 @@
+-- One step through the names of the database.
+-- ARGV: what to look for ('locks' | 'queues'), cursor, a pattern, how many
+--       names to look at
+-- Returns {next cursor ('0': the last), {the locks' full names}}
+-- A lock is what holds a token of ours, or the marker of shared holders: a
+-- prefix of '' must not show a database full of other things.
+local call = redis.call
+local queues = ARGV[1] == 'queues'
+local page = call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4], 'TYPE',
+  queues and 'zset' or 'string')
+local found = {}
+for _, name in ipairs(page[2]) do
+  if queues then
+    local lock = name:match('^~dlock:{%d+}:q:(.*)$')
+    if lock and call('EXISTS', lock) == 0 then found[#found + 1] = lock end
+  elseif string.sub(name, 1, 7) ~= '~dlock:' then
+    local value = call('GETRANGE', name, 0, 49)
+    if value:find('^~s%d+$')
+        or value:find('^' .. ('%x'):rep(32) .. ':' .. ('%x'):rep(16) .. ':$')
+    then
+      found[#found + 1] = name
+    end
+  end
+end
+return { page[1], found }

@@ -1,0 +1,37 @@
+-- Finds at connect time what the user's ACL would refuse later. Calls each
+-- command that the scripts use, on names that nobody has, and leaves nothing.
+-- KEYS: lock, fence, queue, waiters, holders, permits
+-- ARGV: our channel
+-- Returns 'OK' | the refusal
+local L, F, Q, W, H, P =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local calls = {
+  { 'DEL', L, F, Q, W, H, P }, { 'TIME' }, { 'GET', L }, { 'PTTL', L },
+  { 'EXISTS', Q },
+  { 'SET', L, 'probe', 'PX', 1000 }, { 'PEXPIRE', L, 1000 },
+  { 'INCR', F }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
+  { 'PUBLISH', ARGV[1], '' },
+  { 'ZADD', Q, 1, 'probe' }, { 'ZRANGE', Q, 0, 0 }, { 'ZRANK', Q, 'probe' },
+  { 'ZSCORE', Q, 'probe' }, { 'ZREM', Q, 'probe' },
+  { 'ZRANGEBYSCORE', H, 1, 2 }, { 'HSET', W, 'probe', 1 },
+  { 'HGET', W, 'probe' }, { 'HDEL', W, 'probe' }, { 'HMGET', P, 'g', 'u' },
+  { 'GETRANGE', L, 0, 1 },
+  { 'SCAN', '0', 'MATCH', L, 'COUNT', 1, 'TYPE', 'string' },
+}
+local function probe()
+  for _, c in ipairs(calls) do
+    local r = redis.pcall(unpack(c))
+    local text = type(r) == 'table' and r.err
+    if text and (text:find('NOPERM') or text:find('ACL failure')
+        or text:find("the script can't", 1, true)) then
+      return c[1] .. ': ' .. text
+    elseif text and (text:find('READONLY') or text:find('MASTERDOWN')
+        or text:find('LOADING') or text:find('CLUSTERDOWN')) then
+      return r
+    end
+  end
+  return 'OK'
+end
+local answer = probe()
+redis.pcall('DEL', L, F, Q, W, H, P)
+return answer

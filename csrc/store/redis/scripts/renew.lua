@@ -1,0 +1,36 @@
+-- Extends a hold that is still ours; never makes one.
+-- KEYS: lock, fence, holders, permits, info
+-- ARGV: token, ttl in ms, its fence, for how many ms we hold it
+-- Returns the ms that were left | {the same, 1}: somebody wants it
+--       | -1 it is not ours
+local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, ttl = ARGV[1], tonumber(ARGV[2])
+local call = redis.call
+local value = call('GET', L)
+local function answer(left)
+  if call('HGET', I, '!' .. token) then return { math.max(left, 0), 1 } end
+  return math.max(left, 0)
+end
+if value == token then
+  local left = call('PTTL', L)
+  call('PEXPIRE', L, ttl)
+  call('PEXPIRE', F, 86400000)
+  -- A hold that came without a script is written down here, for inspect.
+  if ARGV[3] and not call('HGET', I, token) then
+    local time = call('TIME')
+    call('HSET', I, token, string.format('%s %.0f ', ARGV[3],
+      time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[4]))
+  end
+  call('PEXPIRE', I, ttl + 1000)
+  return answer(left)
+end
+if not value or string.sub(value, 1, 2) ~= '~s' then return -1 end
+--@include clock
+--@include state
+local s = state()
+local ends = s.mode == 's' and call('ZSCORE', H, token)
+if not ends then return -1 end
+call('ZADD', H, now + ttl, token)
+settle(s)
+call('PEXPIRE', F, 86400000)
+return answer(ends - now)

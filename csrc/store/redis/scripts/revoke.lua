@@ -1,0 +1,20 @@
+-- Asks every holder (at most 1,000) to let go: by a message, and by a mark
+-- that its next renewal finds.
+-- KEYS: lock, fence, queue, waiters, holders, permits, info, news
+-- Returns how many were asked
+local L, F, Q, W, H, P, I, N =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+--@include clock
+--@include fence
+--@include state
+--@include grant
+--@include holders
+local tokens = holders(state())
+for _, token in ipairs(tokens) do
+  call('HSET', I, '!' .. token, 1)
+  call('PUBLISH', channel(token), 'r ' .. token)
+end
+if #tokens > 0 then
+  call('PEXPIRE', I, math.max(call('PTTL', L), 0) + 1000)
+end
+return #tokens

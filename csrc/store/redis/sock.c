@@ -1,0 +1,295 @@
+/* hiredis' own I/O raises SIGPIPE in the host, forgets its time-outs on
+ * reconnect (0.14) and blocks, so the socket is ours.
+ *
+ * Invariants: `fd` and `watch` live and die together; a watch is freed in its
+ * close callback, a look-up in its own callback, and the socket when `refs`
+ * (the owner, the watches, the look-up) is 0. After close the owner hears
+ * nothing more. Each address of a name is tried in turn; the bound in time is
+ * the owner's. */
+#include "store/redis/sock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define DEFAULT_PORT 6379
+
+struct watch {
+  uv_poll_t poll;
+  struct dlk_redis_sock *sock;
+};
+
+struct dlk_redis_sock {
+  uv_loop_t *loop;
+  const struct dlk_conf *conf;
+  const struct dlk_redis_sock_events *events;
+  void (*gone)(void *arg);
+  unsigned *alive;
+  void *arg;
+  int fd, refs;
+  bool connected, closed;
+  struct watch *watch;
+  struct addrinfo *found, *next;
+  uv_getaddrinfo_t lookup;
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void unref(struct dlk_redis_sock *s) {
+  if (--s->refs > 0)
+    return;
+  if (s->found)
+    uv_freeaddrinfo(s->found);
+  unsigned *alive = s->alive;
+  void (*gone)(void *) = s->gone;
+  void *arg = s->arg;
+  free(s);
+  --*alive;
+  gone(arg);
+}
+
+static void watch_closed(uv_handle_t *h) {
+  struct watch *w = h->data;
+  struct dlk_redis_sock *s = w->sock;
+  free(w);
+  unref(s);
+}
+
+static void drop_fd(struct dlk_redis_sock *s) {
+  if (s->watch)
+    uv_close((uv_handle_t *)&s->watch->poll, watch_closed);
+  s->watch = NULL;
+  if (s->fd >= 0)
+    close(s->fd);
+  s->fd = -1;
+}
+
+static void option(int fd, int level, int name, int value) {
+  (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+static void tune(struct dlk_redis_sock *s, int family) {
+  if (family == AF_UNIX)
+    return;
+  option(s->fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  int ms = (int)(s->conf->io_timeout / DLK_MS);
+  option(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms > 0 ? ms : 1);
+  option(s->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  option(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  option(s->fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  option(s->fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+/* 0, or an errno. */
+static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
+                      socklen_t len) {
+  int family = addr->sa_family;
+  s->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (s->fd < 0)
+    return errno;
+  tune(s, family);
+  if (connect(s->fd, addr, len) != 0 && errno != EINPROGRESS) {
+    int e = errno;
+    drop_fd(s);
+    return e;
+  }
+  s->watch = calloc(1, sizeof *s->watch);
+  if (!s->watch || uv_poll_init(s->loop, &s->watch->poll, s->fd) != 0) {
+    free(s->watch);
+    s->watch = NULL;
+    drop_fd(s);
+    return ENOMEM;
+  }
+  s->watch->sock = s;
+  s->watch->poll.data = s->watch;
+  s->refs++;
+  int rc = uv_poll_start(&s->watch->poll, UV_WRITABLE, on_poll);
+  if (rc != 0)
+    drop_fd(s);
+  return rc < 0 ? -rc : 0;
+}
+
+static int connect_next(struct dlk_redis_sock *s) {
+  int e = ECONNREFUSED;
+  while (s->next) {
+    struct addrinfo *a = s->next;
+    s->next = a->ai_next;
+    e = connect_to(s, a->ai_addr, a->ai_addrlen);
+    if (e == 0)
+      break;
+  }
+  return e;
+}
+
+static void fail(struct dlk_redis_sock *s, int e) {
+  s->events->failed(s->arg, strerror(e));
+}
+
+static void on_connected(struct dlk_redis_sock *s) {
+  int e = 0;
+  socklen_t len = sizeof e;
+  if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
+    e = errno;
+  if (e != 0) {
+    drop_fd(s);
+    if (s->next)
+      e = connect_next(s);
+    if (e != 0)
+      fail(s, e);
+    return;
+  }
+  s->connected = true;
+  int rc = uv_poll_start(&s->watch->poll, UV_READABLE, on_poll);
+  if (rc != 0)
+    fail(s, -rc);
+  else
+    s->events->open(s->arg);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events) {
+  struct watch *w = poll->data;
+  struct dlk_redis_sock *s = w->sock;
+  if (s->closed || s->watch != w)
+    return;
+  if (!s->connected) {
+    on_connected(s);
+    return;
+  }
+  s->refs++; /* the owner may close it meanwhile */
+  if (status < 0 || events & UV_READABLE)
+    s->events->readable(s->arg);
+  if (!s->closed && events & UV_WRITABLE)
+    s->events->writable(s->arg);
+  unref(s);
+}
+
+static void on_lookup(uv_getaddrinfo_t *req, int status,
+                      struct addrinfo *found) {
+  struct dlk_redis_sock *s = req->data;
+  s->lookup.data = NULL;
+  s->found = s->next = found;
+  if (!s->closed) {
+    if (status != 0) {
+      s->events->failed(s->arg, uv_strerror(status));
+    } else {
+      int e = connect_next(s);
+      if (e != 0)
+        fail(s, e);
+    }
+  }
+  unref(s);
+}
+
+/* libuv's pool threads are born here and must not take the host's signals. */
+static int look_up(struct dlk_redis_sock *s, const char *host,
+                   const char *port) {
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                           .ai_flags = AI_ADDRCONFIG};
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  s->lookup.data = s;
+  int rc = uv_getaddrinfo(s->loop, &s->lookup, on_lookup, host, port, &hints);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (rc == 0)
+    s->refs++;
+  return -rc;
+}
+
+static int start_tcp(struct dlk_redis_sock *s) {
+  const struct dlk_addr *a = &s->conf->hosts[0];
+  int port = a->port ? a->port : DEFAULT_PORT;
+  struct sockaddr_in v4;
+  struct sockaddr_in6 v6;
+  if (uv_ip4_addr(a->host, port, &v4) == 0)
+    return connect_to(s, (struct sockaddr *)&v4, sizeof v4);
+  if (uv_ip6_addr(a->host, port, &v6) == 0)
+    return connect_to(s, (struct sockaddr *)&v6, sizeof v6);
+  char text[8];
+  snprintf(text, sizeof text, "%d", port);
+  return look_up(s, a->host, text);
+}
+
+static int start_unix(struct dlk_redis_sock *s) {
+  struct sockaddr_un un = {.sun_family = AF_UNIX};
+  size_t len = strlen(s->conf->path);
+  if (len >= sizeof un.sun_path)
+    return ENAMETOOLONG;
+  memcpy(un.sun_path, s->conf->path, len + 1);
+  return connect_to(s, (struct sockaddr *)&un, sizeof un);
+}
+
+struct dlk_redis_sock *
+dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
+                    const struct dlk_redis_sock_events *events,
+                    void (*gone)(void *arg), unsigned *alive, void *arg,
+                    const char **why) {
+  struct dlk_redis_sock *s = calloc(1, sizeof *s);
+  if (!s) {
+    *why = "out of memory";
+    return NULL;
+  }
+  s->loop = loop;
+  s->conf = conf;
+  s->events = events;
+  s->gone = gone;
+  s->alive = alive;
+  s->arg = arg;
+  s->fd = -1;
+  s->refs = 2; /* the caller's, and ours until we know */
+  ++*alive;
+  int e = conf->host_count ? start_tcp(s) : start_unix(s);
+  if (e != 0) {
+    *why = strerror(e);
+    dlk_redis_sock_close(s);
+    unref(s);
+    return NULL;
+  }
+  unref(s);
+  return s;
+}
+
+ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
+  ssize_t rc;
+  do {
+    rc = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (rc < 0 && errno == EINTR);
+  return rc;
+}
+
+ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
+  ssize_t rc;
+  do {
+    rc = recv(s->fd, p, n, MSG_DONTWAIT);
+  } while (rc < 0 && errno == EINTR);
+  return rc;
+}
+
+void dlk_redis_sock_want_write(struct dlk_redis_sock *s, bool want) {
+  int events = want ? UV_READABLE | UV_WRITABLE : UV_READABLE;
+  if (s->watch)
+    (void)uv_poll_start(&s->watch->poll, events, on_poll);
+}
+
+int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {
+  return s->fd;
+}
+
+void dlk_redis_sock_close(struct dlk_redis_sock *s) {
+  if (!s || s->closed)
+    return;
+  s->closed = true;
+  drop_fd(s);
+  if (s->lookup.data)
+    (void)uv_cancel((uv_req_t *)&s->lookup);
+  unref(s);
+}

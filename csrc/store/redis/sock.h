@@ -1,0 +1,38 @@
+/* One stream socket from look-up to close, on the host's loop: non-blocking,
+ * CLOEXEC, no SIGPIPE. TLS will be another way to send and receive in here. */
+#ifndef DLK_STORE_REDIS_SOCK_H
+#define DLK_STORE_REDIS_SOCK_H
+
+#include <sys/types.h>
+
+#include "store/store.h"
+
+struct dlk_redis_sock;
+
+/* None of these is called from inside a function below, nor after close. */
+struct dlk_redis_sock_events {
+  void (*open)(void *arg);
+  /* why: a sentence's rest, as "connection refused" */
+  void (*failed)(void *arg, const char *why);
+  void (*readable)(void *arg);
+  void (*writable)(void *arg);
+};
+
+/* Starts to connect to conf's first host (or conf's path, when it has none).
+ * *alive is counted up now and down when nothing is left in the loop; then
+ * gone(arg) is called. NULL and *why on failure. */
+struct dlk_redis_sock *
+dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
+                    const struct dlk_redis_sock_events *events,
+                    void (*gone)(void *arg), unsigned *alive, void *arg,
+                    const char **why);
+
+/* As send and recv: -1 and errno EAGAIN when it would block. */
+ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);
+ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n);
+void dlk_redis_sock_want_write(struct dlk_redis_sock *s, bool want);
+int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
+/* Frees it, at once or when the loop has let go of it. NULL is fine. */
+void dlk_redis_sock_close(struct dlk_redis_sock *s);
+
+#endif

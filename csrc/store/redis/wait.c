@@ -1,0 +1,254 @@
+/* Waiting: first come, first served, with direct hand-off.
+ *
+ * The script that we send (join, then refresh) gives the lock if it is ours
+ * to have, and otherwise keeps our place. Whoever releases hands the lock to
+ * the first of the queue that lives, for one claim (a second), and publishes
+ * that to the waiter's channel. We start on that message, without another
+ * round trip, when it cannot be an old one:
+ * - its token is one that we wait for (each joining has its own),
+ * - its fence is above the counter that our last `wait` was answered with, so
+ *   the grant came after that answer, and
+ * - more than half of a claim is left, counted from the sending of the request
+ *   that was answered `wait`: the server cannot have granted before it read
+ *   that, so the claim ends there later than here.
+ * The hold then counts only until the claim ends by our count, and the engine
+ * renews it for its ttl at once: the renewal never makes a hold, so a claim
+ * that was broken or taken away meanwhile ends as `lost`. A message that fails
+ * a condition, or that crosses a request, only makes us refresh, and the
+ * script tells what is so.
+ *
+ * Why each crossing is safe:
+ * - Message lost, subscription lost: each refresh finds the grant ("got"), and
+ *   each acknowledged subscription refreshes all waits. No wait without a
+ *   subscription: it comes first.
+ * - Message before the answer to an older refresh: `news` is set, and that
+ *   answer, if it still says wait, is followed by another refresh.
+ * - Claim over before we refresh: the answer is "gone"; we join anew with a
+ *   new token and our old order, so a message for the old token, however
+ *   late, matches nothing that waits.
+ * - Reply lost: the token's fate is unknown; it is taken back, and we join
+ *   anew likewise.
+ * - Cancel crossing a grant: "got" ends the op well; after our own leave
+ *   the server has handed the lock on.
+ *
+ * Refreshes are for surviving the dead (holders without release, waiters, the
+ * server itself), not for progress: a third of a claim for the first ranks,
+ * slower behind, and for the head also when the holder's time is over. */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+
+#include "store/redis/machine.h"
+
+#define FRONT 8u
+#define BEAT (DLK_REDIS_CLAIM / 3)
+#define BEAT_MAX (2 * DLK_SEC)
+
+static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
+  return dlk_redis_hold_of(t->op->lease);
+}
+
+static int64_t beat_of(const struct dlk_redis_try *t) {
+  if (t->rank < FRONT)
+    return BEAT;
+  int64_t beat = BEAT + BEAT * (int64_t)(t->rank - FRONT) / FRONT;
+  return beat < BEAT_MAX ? beat : BEAT_MAX;
+}
+
+static int64_t claim_of(const struct dlk_redis_try *t) {
+  int64_t ttl = t->op->lease->ttl;
+  return ttl < DLK_REDIS_CLAIM ? ttl : DLK_REDIS_CLAIM;
+}
+
+static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  const struct dlk_lease *lease = t->op->lease;
+  int64_t ttl = dlk_to_ms(lease->ttl);
+  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+  dlk_redis_put_int(out, ttl);
+  dlk_redis_put_int(out, lease->want.units);
+  dlk_redis_put_int(out, lease->want.cap);
+  dlk_redis_put_text(out, t->joined ? "refresh" : "join");
+  dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
+  dlk_redis_put_int(out, dlk_to_ms(3 * beat_of(t)));
+  dlk_redis_put_text(out, t->order);
+}
+
+static void answered(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r);
+
+static void ask(struct dlk_redis_try *t) {
+  t->step = DLK_REDIS_JOINING;
+  t->news = false;
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  t->call.req.each = NULL;
+  t->call.args = args;
+  t->call.answer = answered;
+  dlk_redis_call_script(&t->call, DLK_REDIS_ACQUIRE);
+}
+
+/* ---- leaving ---- */
+
+static void leave_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len, 0);
+}
+
+static void left(struct dlk_redis_call *call,
+                 const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    t->trouble = *r->err;
+    dlk_redis_new_token(t, true);
+  } else if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
+    dlk_redis_call_script(call, DLK_REDIS_LEAVE);
+    return;
+  } else {
+    t->trouble.code = DLK_OK;
+  }
+  dlk_redis_give_up(t);
+}
+
+static void leave(struct dlk_redis_try *t) {
+  if (!t->joined) {
+    dlk_redis_give_up(t);
+    return;
+  }
+  t->step = DLK_REDIS_LEAVING;
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  t->call.args = leave_args;
+  t->call.answer = left;
+  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
+}
+
+void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
+  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
+    return; /* the answer goes on from there */
+  leave(t);
+}
+
+/* ---- answers ---- */
+
+static void on_timer(struct dlk_timer *timer, int64_t now) {
+  struct dlk_redis_try *t = DLK_CONTAINER(timer, struct dlk_redis_try, timer);
+  (void)now;
+  dlk_redis_queue_refresh(t);
+}
+
+static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
+  struct dlk_redis *s = t->store;
+  int64_t pttl = dlk_redis_int(reply, 1, -1);
+  const redisReply *order = reply->element[3], *value = reply->element[5];
+  t->joined = true;
+  t->rank = (uint32_t)dlk_redis_int(reply, 4, 0);
+  t->waited_at = t->call.req.sent;
+  t->waited_fence = dlk_redis_int(reply, 2, INT64_MAX);
+  if (order->type == REDIS_REPLY_STRING && order->len < sizeof t->order)
+    memcpy(t->order, order->str, order->len + 1);
+  if (value->type == REDIS_REPLY_STRING)
+    dlk_redis_holder_text(t->op->holder, value->str, value->len);
+  dlk_redis_mark_crowded(s, t->op->key, t->op->key_len);
+  if (t->op->ending != DLK_OK) {
+    leave(t);
+    return;
+  }
+  if (t->news || dlk_redis_int(reply, 6, 0) == 1) {
+    ask(t);
+    return;
+  }
+  t->step = DLK_REDIS_WAITING;
+  uint16_t jitter;
+  s->host->random(s->host, &jitter, sizeof jitter);
+  int64_t beat = beat_of(t), now = dlk_redis_now(s);
+  int64_t at = now + beat - beat / 4 * jitter / UINT16_MAX;
+  if (t->rank == 0 && pttl >= 0 && now + (pttl + 1) * DLK_MS < at)
+    at = now + (pttl + 1) * DLK_MS;
+  t->timer.fire = on_timer;
+  s->host->timer_set(s->host, &t->timer, at);
+}
+
+static void no_answer(struct dlk_redis_try *t,
+                      const struct dlk_redis_result *r) {
+  t->trouble = *r->err;
+  bool unsure = r->verdict == DLK_REDIS_UNSURE;
+  bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping ||
+              t->op->ending != DLK_OK || (!unsure && !dlk_redis_patient(t));
+  if (unsure || over)
+    dlk_redis_new_token(t, unsure || t->joined);
+  if (!over) {
+    dlk_redis_queue(t);
+  } else if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+  } else {
+    dlk_redis_token_drop(t->store, hold_of(t));
+    dlk_redis_done(t, r->err);
+  }
+}
+
+static void answered(struct dlk_redis_call *call,
+                     const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r);
+    return;
+  }
+  t->answered = true;
+  t->trouble.code = DLK_OK;
+  const redisReply *reply = r->reply;
+  bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+              reply->element[0]->type == REDIS_REPLY_STRING;
+  const char *word = list ? reply->element[0]->str : "";
+  int64_t fence = dlk_redis_int(reply, 1, -1);
+  if (strcmp(word, "got") == 0 && fence > 0) {
+    hold_of(t)->crowded = true;
+    dlk_redis_granted(t, fence, call->req.sent, 0);
+  } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
+    wait_on(t, reply);
+  } else if (strcmp(word, "gone") == 0) {
+    dlk_redis_new_token(t, false);
+    if (t->op->ending != DLK_OK)
+      dlk_redis_give_up(t);
+    else
+      ask(t);
+  } else {
+    struct dlk_error err;
+    dlk_redis_odd(t->store, &err);
+    dlk_redis_new_token(t, true);
+    dlk_redis_token_drop(t->store, hold_of(t));
+    dlk_redis_done(t, &err);
+  }
+}
+
+/* ---- the way in ---- */
+
+void dlk_redis_queue(struct dlk_redis_try *t) {
+  struct dlk_redis *s = t->store;
+  if (dlk_list_empty(&t->entry))
+    dlk_list_append(&s->waits, &t->entry);
+  s->link->listen(s->link);
+  if (s->link->listening)
+    ask(t);
+  else
+    t->step = DLK_REDIS_DEAF_STEP; /* `heard` goes on from here */
+}
+
+void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
+  int64_t claim = claim_of(t);
+  int64_t end = dlk_lease_deadline(t->waited_at, claim);
+  int64_t now = dlk_redis_now(t->store);
+  if (t->step != DLK_REDIS_WAITING || t->call.busy ||
+      fence <= t->waited_fence || end - now <= claim / 2) {
+    dlk_redis_queue_refresh(t);
+    return;
+  }
+  hold_of(t)->crowded = true;
+  dlk_redis_granted(t, fence, now, end);
+}
+
+void dlk_redis_queue_refresh(struct dlk_redis_try *t) {
+  if (t->step == DLK_REDIS_LEAVING)
+    return;
+  if (t->call.busy)
+    t->news = true;
+  else
+    ask(t);
+}

@@ -1,0 +1,296 @@
+/* Operations that only look, or act once: ping, locked, and what admin.c,
+ * list.c and guard.c add. They run on any connected session. A look whose
+ * answer was lost is asked again from the start until the engine's deadline
+ * cancels it.
+ *
+ * ping measures one read answered by the connected server: it says that the
+ * server can be reached and our session is accepted. */
+#include "store/zookeeper/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY (100 * DLK_MS)
+
+/* ---- life ---- */
+
+static void start(struct dlk_zk_ask *a);
+
+static bool acts(const struct dlk_op *op) {
+  return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
+}
+
+static void free_work(struct dlk_zk_ask *a) {
+  for (size_t i = 0; a->shown && i < a->queue.count; i++)
+    free(a->shown[i].data);
+  free(a->shown);
+  a->shown = NULL;
+  dlk_zk_queue_free(&a->queue);
+  free(a->names);
+  a->names = NULL;
+  a->count = a->pending = 0;
+  a->any = false;
+  dlk_zk_watch_drop_ask(a);
+}
+
+static void free_ask(struct dlk_zk_ask *a) {
+  free_work(a);
+  dlk_buf_free(&a->path);
+  free(a);
+}
+
+static void leave(struct dlk_zk_ask *a) {
+  a->store->host->timer_clear(a->store->host, &a->timer);
+  if (a->flying > 0)
+    return;
+  dlk_list_remove(&a->link);
+  dlk_zk_session_tidy(a->session);
+  free_ask(a);
+}
+
+void dlk_zk_ask_detach(struct dlk_zk_ask *a) {
+  a->op = NULL;
+  dlk_zk_watch_drop_ask(a);
+  leave(a);
+}
+
+void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
+                    struct dlk_value *result) {
+  struct dlk_zk_store *st = a->store;
+  struct dlk_op *op = a->op;
+  op->result = result;
+  dlk_zk_ask_detach(a);
+  dlk_zk_done(st, op, code);
+}
+
+void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
+                       struct dlk_zk_ask *a) {
+  (void)st;
+  bool told = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED ||
+              op->kind == DLK_OP_CHANGE;
+  dlk_zk_ask_end(a, told ? op->ending : DLK_UNAVAILABLE, NULL);
+}
+
+bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
+                     dlk_zk_answer *answer) {
+  if (!dlk_zk_send(a->session, r, answer, a, a->tag))
+    return false;
+  a->flying++;
+  return true;
+}
+
+static void retry(struct dlk_zk_ask *a) {
+  struct dlk_host *host = a->store->host;
+  a->tag++;
+  free_work(a);
+  if (a->session->state == DLK_ZK_CONNECTED)
+    host->timer_set(host, &a->timer, dlk_zk_now(a->store) + RETRY);
+}
+
+static void timer_fired(struct dlk_timer *timer, int64_t now) {
+  (void)now;
+  start(DLK_CONTAINER(timer, struct dlk_zk_ask, timer));
+}
+
+bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
+                         const struct dlk_zk_reply *r) {
+  a->flying--;
+  if (!a->op) {
+    leave(a);
+    return false;
+  }
+  if (tag != a->tag)
+    return false;
+  if (r->rc != DLK_ZK_CUT && r->rc != DLK_ZK_MEMORY)
+    return true;
+  if (acts(a->op))
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  else
+    retry(a);
+  return false;
+}
+
+const char *dlk_zk_ask_sibling(struct dlk_zk_ask *a, const char *name) {
+  a->path.len = a->path_len;
+  dlk_buf_addf(&a->path, "/%s", name);
+  dlk_buf_add(&a->path, "", 1);
+  return a->path.failed ? NULL : a->path.data;
+}
+
+/* ---- ping, locked ---- */
+
+static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
+    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    return;
+  }
+  double seconds = (double)(dlk_zk_now(a->store) - r->sent) / 1e9;
+  dlk_zk_ask_end(a, DLK_OK, dlk_value_number(seconds));
+}
+
+static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  bool locked = false;
+  struct dlk_zk_entry e;
+  for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
+    locked = dlk_zk_name_parse(r->names[i], &e);
+  if (r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE)
+    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(locked));
+  else
+    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+}
+
+static void start(struct dlk_zk_ask *a) {
+  struct dlk_zk_request r = {.path = "/"};
+  bool ok = true;
+  a->store->host->timer_clear(a->store->host, &a->timer);
+  a->tag++;
+  free_work(a);
+  switch (a->op->kind) {
+  case DLK_OP_PING:
+    r.verb = DLK_ZK_EXISTS_VERB;
+    ok = dlk_zk_ask_send(a, &r, on_ping);
+    break;
+  case DLK_OP_LOCKED:
+    r.verb = DLK_ZK_CHILDREN;
+    r.path = a->path.data;
+    ok = dlk_zk_ask_send(a, &r, on_locked);
+    break;
+  case DLK_OP_INSPECT:
+  case DLK_OP_BREAK:
+  case DLK_OP_REVOKE:
+    ok = dlk_zk_admin_start(a);
+    break;
+  case DLK_OP_LIST:
+    ok = dlk_zk_list_start(a);
+    break;
+  case DLK_OP_GUARD:
+  case DLK_OP_DOWNGRADE:
+    ok = dlk_zk_guard_start(a);
+    break;
+  case DLK_OP_CHANGE:
+    ok = dlk_zk_change_start(a);
+    break;
+  default:
+    dlk_zk_ask_end(a, DLK_UNSUPPORTED, NULL);
+    return;
+  }
+  if (!ok)
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+}
+
+void dlk_zk_ask_again(struct dlk_zk_ask *a) {
+  if (a->op && a->session->state == DLK_ZK_CONNECTED)
+    start(a);
+}
+
+bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
+  size_t size = r->count * sizeof(char *);
+  for (size_t i = 0; i < r->count; i++)
+    size += strlen(r->names[i]) + 1;
+  char *block = malloc(size ? size : 1);
+  if (!block)
+    return false;
+  a->names = (char **)(void *)block;
+  a->count = r->count;
+  char *at = block + r->count * sizeof(char *);
+  for (size_t i = 0; i < r->count; i++) {
+    size_t n = strlen(r->names[i]) + 1;
+    a->names[i] = memcpy(at, r->names[i], n);
+    at += n;
+  }
+  return true;
+}
+
+/* ---- with the session ---- */
+
+/* What acts for a lease does so in the session of its node. */
+static struct dlk_zk_session *session_for(struct dlk_zk_ask *a) {
+  if (!acts(a->op))
+    return dlk_zk_session_any(a->store);
+  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  return n ? n->session : NULL;
+}
+
+static void join(struct dlk_zk_ask *a) {
+  struct dlk_zk_session *s = session_for(a);
+  if (!s) {
+    struct dlk_op *op = a->op;
+    struct dlk_zk_store *st = a->store;
+    free_ask(a);
+    dlk_zk_done(st, op, acts(op) ? DLK_LOST : DLK_UNAVAILABLE);
+    return;
+  }
+  a->session = s;
+  dlk_list_append(&s->asks, &a->link);
+  if (s->state == DLK_ZK_CONNECTED)
+    start(a);
+}
+
+void dlk_zk_asks_resume(struct dlk_zk_session *s) {
+  struct dlk_list todo;
+  dlk_list_init(&todo);
+  while (!dlk_list_empty(&s->asks)) {
+    struct dlk_list *l = s->asks.next;
+    dlk_list_remove(l);
+    dlk_list_append(&todo, l);
+  }
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_list *l = todo.next;
+    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
+    dlk_list_remove(l);
+    dlk_list_append(&s->asks, l);
+    if (a->op)
+      start(a);
+  }
+}
+
+/* The session is over: a look goes on in the next one; an act whose answer
+ * is open is not repeated. */
+void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code) {
+  while (!dlk_list_empty(asks)) {
+    struct dlk_list *l = asks->next;
+    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
+    dlk_list_remove(l);
+    a->store->host->timer_clear(a->store->host, &a->timer);
+    bool open = a->flying > 0 && a->op && acts(a->op);
+    a->flying = 0;
+    a->tag++;
+    free_work(a);
+    if (a->op && code == DLK_OK && !open && !a->store->stopping) {
+      join(a);
+      continue;
+    }
+    struct dlk_op *op = a->op;
+    struct dlk_zk_store *st = a->store;
+    free_ask(a);
+    if (op)
+      dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
+  }
+}
+
+void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op) {
+  struct dlk_zk_ask *a = calloc(1, sizeof *a);
+  if (a) {
+    dlk_zk_lock_path(st, &a->path, op->key, op->key_len);
+    a->path_len = a->path.len;
+    dlk_buf_add(&a->path, "", 1);
+  }
+  if (!a || a->path.failed) {
+    if (a)
+      free_ask(a);
+    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+    return;
+  }
+  a->store = st;
+  a->op = op;
+  a->timer.fire = timer_fired;
+  dlk_list_init(&a->link);
+  ((struct dlk_zk_op_data *)op->data)->ask = a;
+  join(a);
+}

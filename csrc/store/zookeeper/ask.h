@@ -1,0 +1,56 @@
+/* An operation that looks, or acts once, without a place in the queue. */
+#ifndef DLK_STORE_ZOOKEEPER_ASK_H
+#define DLK_STORE_ZOOKEEPER_ASK_H
+
+#include "store/zookeeper/internal.h"
+
+struct dlk_zk_ask {
+  struct dlk_list link; /* in session->asks */
+  struct dlk_zk_store *store;
+  struct dlk_zk_session *session;
+  struct dlk_op *op; /* NULL once it was answered */
+  struct dlk_timer timer;
+  int flying;
+  uint32_t tag;        /* answers of an earlier try are ignored */
+  struct dlk_buf path; /* the lock's node; siblings are built behind it */
+  size_t path_len;
+  struct dlk_zk_watch_ref *watching; /* CHANGE */
+  /* What the steps keep between answers. */
+  char **names;               /* one block: pointers, then strings */
+  struct dlk_zk_queue queue;  /* points into names */
+  struct dlk_zk_shown *shown; /* what the nodes of the queue say */
+  size_t count, pending;
+  bool any;
+};
+
+/* One node of a queue, as it was read. */
+struct dlk_zk_shown {
+  char *data;
+  size_t len;
+  struct dlk_zk_stat stat;
+  bool gone;
+};
+
+/* Sends; the answer comes with the ask as `who`. */
+bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
+                     dlk_zk_answer *answer);
+/* For each answer first: false when it is not wanted any more (its ask may
+ * be gone). A cut is dealt with: the ask starts again by itself. */
+bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
+                         const struct dlk_zk_reply *r);
+/* Answers the op and frees the ask. The result goes to the op. */
+void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
+                    struct dlk_value *result);
+/* Lets go of the op without answering it, and frees the ask. */
+void dlk_zk_ask_detach(struct dlk_zk_ask *a);
+/* Copies a list of names into a->names, count. */
+bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r);
+/* The first step of each kind; false when it could not be sent. */
+bool dlk_zk_admin_start(struct dlk_zk_ask *a);  /* INSPECT BREAK REVOKE */
+bool dlk_zk_list_start(struct dlk_zk_ask *a);   /* LIST */
+bool dlk_zk_guard_start(struct dlk_zk_ask *a);  /* GUARD DOWNGRADE */
+bool dlk_zk_change_start(struct dlk_zk_ask *a); /* CHANGE */
+/* The path of a contender of the lock, valid until the next call. */
+const char *dlk_zk_ask_sibling(struct dlk_zk_ask *a, const char *name);
+
+#endif

@@ -1,0 +1,332 @@
+/* The way back from the library's threads to the role.
+ *
+ * A callback copies its data into the request's own context, which was there
+ * before the request was sent, and moves it to the ready list; so handing an
+ * answer over cannot fail for want of memory. An answer's data and an event
+ * need memory of their own: without it the answer says DLK_ZK_MEMORY, and an
+ * event that cannot be kept ends the link, because the recipe may not miss
+ * one. The list keeps the library's order; one post at a time has the role
+ * drain it. */
+#include "store/zookeeper/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- any thread ---- */
+
+void dlk_zk_link_kick(struct dlk_zk_link *link) {
+  if (link->posted || !link->host)
+    return;
+  link->posted = true;
+  link->host->post(link->host, &link->post);
+}
+
+static struct dlk_zk_flight *new_flight(struct dlk_zk_link *link, size_t room) {
+  struct dlk_zk_flight *f = calloc(1, sizeof *f + room);
+  if (!f)
+    return NULL;
+  dlk_list_init(&f->link);
+  f->owner = link;
+  f->room = room;
+  return f;
+}
+
+/* The name a create answers with is the path and a number of 11 at most. */
+struct dlk_zk_flight *dlk_zk_flight_new(struct dlk_zk_link *link,
+                                        const char *path) {
+  struct dlk_zk_flight *f = new_flight(link, strlen(path ? path : "") + 16);
+  if (!f)
+    return NULL;
+  pthread_mutex_lock(&link->lock);
+  dlk_list_append(&link->flying, &f->link);
+  pthread_mutex_unlock(&link->lock);
+  return f;
+}
+
+static void free_flight(struct dlk_zk_flight *f) {
+  free(f->data);
+  free(f);
+}
+
+static void queue(struct dlk_zk_link *link, struct dlk_zk_flight *f) {
+  pthread_mutex_lock(&link->lock);
+  dlk_list_remove(&f->link);
+  dlk_list_append(&link->ready, &f->link);
+  dlk_zk_link_kick(link);
+  pthread_mutex_unlock(&link->lock);
+}
+
+void dlk_zk_flight_ready(struct dlk_zk_flight *f, int rc) {
+  f->rc = rc;
+  queue(f->owner, f);
+}
+
+static void free_list(struct dlk_list *list) {
+  while (!dlk_list_empty(list)) {
+    struct dlk_list *at = list->next;
+    dlk_list_remove(at);
+    free_flight(DLK_CONTAINER(at, struct dlk_zk_flight, link));
+  }
+}
+
+void dlk_zk_flights_free(struct dlk_zk_link *link) {
+  pthread_mutex_lock(&link->lock);
+  free_list(&link->flying);
+  free_list(&link->ready);
+  pthread_mutex_unlock(&link->lock);
+}
+
+/* ---- the library's callbacks ---- */
+
+static struct dlk_zk_flight *flight_of(const void *data) {
+  return (struct dlk_zk_flight *)(uintptr_t)data;
+}
+
+static void copy_stat(struct dlk_zk_flight *f, const struct Stat *stat) {
+  if (!stat)
+    return;
+  f->stat.czxid = stat->czxid;
+  f->stat.ctime_ms = stat->ctime;
+  f->stat.owner = stat->ephemeralOwner;
+  f->stat.version = stat->version;
+  f->stat.children = stat->numChildren;
+}
+
+static void copy_text(struct dlk_zk_flight *f, const char *text) {
+  if (text && f->room > 0)
+    snprintf(f->text, f->room, "%s", text);
+}
+
+void dlk_zk_on_void(int rc, const void *data) {
+  dlk_zk_flight_ready(flight_of(data), rc);
+}
+
+void dlk_zk_on_stat(int rc, const struct Stat *stat, const void *data) {
+  copy_stat(flight_of(data), stat);
+  dlk_zk_flight_ready(flight_of(data), rc);
+}
+
+void dlk_zk_on_string(int rc, const char *value, const void *data) {
+  (void)value;
+  dlk_zk_flight_ready(flight_of(data), rc);
+}
+
+void dlk_zk_on_created(int rc, const char *value, const struct Stat *stat,
+                       const void *data) {
+  copy_stat(flight_of(data), stat);
+  copy_text(flight_of(data), value);
+  dlk_zk_flight_ready(flight_of(data), rc);
+}
+
+void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
+                    const void *data) {
+  struct dlk_zk_flight *f = flight_of(data);
+  copy_stat(f, stat);
+  if (rc == ZOK && value && len > 0) {
+    f->data = malloc((size_t)len);
+    if (f->data) {
+      memcpy(f->data, value, (size_t)len);
+      f->len = (size_t)len;
+    } else {
+      rc = ZSYSTEMERROR;
+    }
+  }
+  dlk_zk_flight_ready(f, rc);
+}
+
+/* One block: the pointers, then the strings. */
+static bool copy_names(struct dlk_zk_flight *f,
+                       const struct String_vector *names) {
+  size_t count = (size_t)names->count;
+  size_t size = count * sizeof(char *);
+  for (size_t i = 0; i < count; i++)
+    size += strlen(names->data[i]) + 1;
+  char *block = malloc(size ? size : 1);
+  if (!block)
+    return false;
+  char **to = (char **)(void *)block;
+  char *at = block + count * sizeof(char *);
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(names->data[i]) + 1;
+    to[i] = memcpy(at, names->data[i], n);
+    at += n;
+  }
+  f->data = block;
+  f->count = count;
+  return true;
+}
+
+void dlk_zk_on_names(int rc, const struct String_vector *names,
+                     const void *data) {
+  struct dlk_zk_flight *f = flight_of(data);
+  if (rc == ZOK && names && !copy_names(f, names))
+    rc = ZSYSTEMERROR;
+  dlk_zk_flight_ready(f, rc);
+}
+
+/* zoo_client_id and zoo_recv_timeout only read what the handshake set. */
+void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
+                     void *context) {
+  struct dlk_zk_link *link = context;
+  bool session = type == ZOO_SESSION_EVENT;
+  size_t room = session || !path ? 1 : strlen(path) + 1;
+  struct dlk_zk_flight *f = new_flight(link, room);
+  if (!f) {
+    pthread_mutex_lock(&link->lock);
+    link->memory_failed = true;
+    dlk_zk_link_kick(link);
+    pthread_mutex_unlock(&link->lock);
+    return;
+  }
+  f->item = session ? DLK_ZK_ITEM_STATE : DLK_ZK_ITEM_EVENT;
+  f->kind = session ? state : type;
+  if (session && state == ZOO_CONNECTED_STATE) {
+    f->session = zoo_client_id(zh)->client_id;
+    f->timeout = (int64_t)zoo_recv_timeout(zh) * DLK_MS;
+  }
+  copy_text(f, session ? NULL : path);
+  queue(link, f);
+}
+
+/* ---- in the role ---- */
+
+static enum dlk_zk_rc rc_of(int rc) {
+  switch (rc) {
+  case ZOK:
+    return DLK_ZK_OK;
+  case ZNONODE:
+    return DLK_ZK_NONODE;
+  case ZNODEEXISTS:
+    return DLK_ZK_EXISTS;
+  case ZNOTEMPTY:
+    return DLK_ZK_NOTEMPTY;
+  case ZBADVERSION:
+    return DLK_ZK_VERSION;
+  case ZNOAUTH:
+  case ZAUTHFAILED:
+  case ZSESSIONCLOSEDREQUIRESASLAUTH:
+    return DLK_ZK_NOAUTH;
+  case ZSYSTEMERROR:
+    return DLK_ZK_MEMORY;
+  case ZCONNECTIONLOSS:
+  case ZOPERATIONTIMEOUT:
+  case ZINVALIDSTATE:
+  case ZSESSIONEXPIRED:
+  case ZSESSIONMOVED:
+  case ZCLOSING:
+  case ZTHROTTLEDOP:
+    return DLK_ZK_CUT;
+  default:
+    return DLK_ZK_FAILED;
+  }
+}
+
+static void answer(struct dlk_zk_flight *f) {
+  struct dlk_zk_reply r = {.rc = rc_of(f->rc), .sent = f->sent};
+  r.text = f->rc == ZOK ? "" : zerror(f->rc);
+  r.path = f->text;
+  r.stat = f->stat;
+  if (f->count > 0) {
+    r.names = (char *const *)(void *)f->data;
+    r.count = f->count;
+  } else {
+    r.data = f->data;
+    r.len = f->len;
+  }
+  for (size_t i = 0; i < f->part_count; i++) {
+    r.part_rc[i] = rc_of(f->part[i].err);
+    r.part_version[i] = f->part_stat[i].version;
+  }
+  f->answer(f->who, f->tag, &r);
+}
+
+static void state_changed(struct dlk_zk_link *link,
+                          const struct dlk_zk_flight *f) {
+  const struct dlk_zk_events *e = link->events;
+  if (f->kind == ZOO_CONNECTED_STATE)
+    e->connected(link->user, f->session, f->timeout);
+  else if (f->kind == ZOO_EXPIRED_SESSION_STATE)
+    e->ended(link->user, DLK_ZK_END_EXPIRED, "the session expired");
+  else if (f->kind == ZOO_AUTH_FAILED_STATE)
+    e->ended(link->user, DLK_ZK_END_DENIED, "authentication failed");
+  else if (f->kind == ZOO_CONNECTING_STATE)
+    e->away(link->user);
+}
+
+static void event_came(struct dlk_zk_link *link,
+                       const struct dlk_zk_flight *f) {
+  enum dlk_zk_event event = DLK_ZK_CHANGED;
+  if (f->kind == ZOO_DELETED_EVENT)
+    event = DLK_ZK_DELETED;
+  else if (f->kind == ZOO_CHILD_EVENT)
+    event = DLK_ZK_CHILD;
+  link->events->event(link->user, event, f->text);
+}
+
+/* The library may tell that it is connected before zookeeper_init2 returned
+ * to the caretaker; until then there is no handle to send on. */
+static struct dlk_zk_flight *next(struct dlk_zk_link *link) {
+  struct dlk_zk_flight *f = NULL;
+  pthread_mutex_lock(&link->lock);
+  if (link->zh && !link->muted && !dlk_list_empty(&link->ready)) {
+    f = DLK_CONTAINER(link->ready.next, struct dlk_zk_flight, link);
+    dlk_list_remove(&f->link);
+  }
+  pthread_mutex_unlock(&link->lock);
+  return f;
+}
+
+static void drain(struct dlk_zk_link *link) {
+  struct dlk_zk_flight *f;
+  while (!link->muted && (f = next(link))) {
+    if (f->item == DLK_ZK_ITEM_ANSWER)
+      answer(f);
+    else if (f->item == DLK_ZK_ITEM_STATE)
+      state_changed(link, f);
+    else
+      event_came(link, f);
+    free_flight(f);
+  }
+}
+
+static void troubles(struct dlk_zk_link *link) {
+  pthread_mutex_lock(&link->lock);
+  int problem = link->open_error;
+  bool memory = link->memory_failed;
+  link->open_error = 0;
+  link->memory_failed = false;
+  pthread_mutex_unlock(&link->lock);
+  char text[160];
+  if (problem)
+    snprintf(text, sizeof text, "its name cannot be looked up (%s)",
+             strerror(problem));
+  else if (memory)
+    snprintf(text, sizeof text, "out of memory");
+  else
+    return;
+  link->events->ended(link->user, DLK_ZK_END_FAILED, text);
+}
+
+void dlk_zk_link_run(struct dlk_post *post) {
+  struct dlk_zk_link *link = DLK_CONTAINER(post, struct dlk_zk_link, post);
+  pthread_mutex_lock(&link->lock);
+  link->posted = false;
+  pthread_mutex_unlock(&link->lock);
+  if (!link->muted)
+    drain(link);
+  if (!link->muted)
+    troubles(link);
+  pthread_mutex_lock(&link->lock);
+  bool gone =
+      !link->posted && !link->told_gone && (link->through || !link->host);
+  if (gone) {
+    link->told_gone = true;
+    link->host = NULL;
+  }
+  pthread_mutex_unlock(&link->lock);
+  if (gone) {
+    link->events->gone(link->owner, link);
+    dlk_zk_link_unref(link);
+  }
+}

@@ -1,0 +1,278 @@
+/* guard, downgrade and change.
+ *
+ * guard is one multi: a check that our own node is there, and the write. Our
+ * node was first in line when the lease was granted and stays so while it
+ * exists, so a committed multi was a write by the holder, at that place in the
+ * order of all writes; after a loss the check fails and nothing is written,
+ * however late the request arrives.
+ *
+ * downgrade rewrites our node's data to say `shared`. The node keeps its place,
+ * so there is no gap, and no writer passes it: a writer waits for every node
+ * ahead to go. The readers behind it watch it (it is the nearest exclusive
+ * node ahead of the first of them, or of a writer that keeps them out anyway);
+ * the change wakes them, they read the data, and count the node as a reader
+ * from then on (node.c, judge). They are let in only after the holder asked
+ * for it to be written, so nobody shares what is still exclusive.
+ *
+ * change (an election's wait_change): the head of the queue is read; if it is
+ * the one of `fence` it is watched, and if there is none the list is. */
+#include "store/zookeeper/ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void end_text(struct dlk_zk_ask *a, enum dlk_code code,
+                     const char *text) {
+  struct dlk_zk_store *st = a->store;
+  struct dlk_op *op = a->op;
+  dlk_zk_ask_detach(a);
+  dlk_zk_done_text(st, op, code, text);
+}
+
+static void node_is_gone(struct dlk_zk_ask *a) {
+  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  if (n)
+    dlk_zk_node_vanished(n);
+  dlk_zk_ask_end(a, DLK_LOST, NULL);
+}
+
+/* ---- guard ---- */
+
+static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  if (r->rc == DLK_ZK_OK) {
+    bool set = a->op->argv_len[0] == 3;
+    struct dlk_value *v =
+        set ? dlk_value_int(r->part_version[1]) : dlk_value_bool(true);
+    dlk_zk_ask_end(a, DLK_OK, dlk_value_add(dlk_value_tuple(), v));
+  } else if (r->part_rc[0] == DLK_ZK_NONODE) {
+    node_is_gone(a);
+  } else if (r->rc == DLK_ZK_NOAUTH) {
+    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+  } else {
+    char text[160];
+    snprintf(text, sizeof text, "the guarded write was refused: %s", r->text);
+    end_text(a, DLK_INVALID, text);
+  }
+}
+
+static bool arg_is(const struct dlk_op *op, size_t i, const char *word) {
+  return op->argc > i && op->argv_len[i] == strlen(word) &&
+         memcmp(op->argv[i], word, op->argv_len[i]) == 0;
+}
+
+/* A version, if it is there. */
+static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
+  char text[16], *end;
+  *out = -1;
+  if (op->argc <= i)
+    return true;
+  if (op->argc > i + 1 || op->argv_len[i] == 0 ||
+      op->argv_len[i] >= sizeof text)
+    return false;
+  memcpy(text, op->argv[i], op->argv_len[i]);
+  text[op->argv_len[i]] = '\0';
+  long n = strtol(text, &end, 10);
+  if (*end != '\0' || n < -1 || n > INT32_MAX)
+    return false;
+  *out = (int32_t)n;
+  return true;
+}
+
+static bool read_write(struct dlk_zk_ask *a, struct dlk_zk_request *w) {
+  const struct dlk_op *op = a->op;
+  bool ok = op->argc >= 2 && !memchr(op->argv[1], '\0', op->argv_len[1]);
+  if (!ok)
+    return false;
+  if (arg_is(op, 0, "SET")) {
+    w->verb = DLK_ZK_SET;
+    ok = op->argc >= 3 && version_arg(op, 3, &w->version);
+  } else if (arg_is(op, 0, "CREATE")) {
+    w->verb = DLK_ZK_CREATE;
+    w->mode = DLK_ZK_PERSISTENT;
+    ok = op->argc == 3;
+  } else if (arg_is(op, 0, "DELETE")) {
+    w->verb = DLK_ZK_DELETE;
+    ok = version_arg(op, 2, &w->version);
+  } else {
+    return false;
+  }
+  if (ok && w->verb != DLK_ZK_DELETE) {
+    w->data = op->argv[2];
+    w->len = op->argv_len[2];
+  }
+  dlk_buf_clear(&a->path);
+  dlk_buf_add(&a->path, a->store->base, a->store->chroot);
+  dlk_buf_add(&a->path, op->argv[1], op->argv_len[1]);
+  dlk_buf_add(&a->path, "", 1);
+  w->path = a->path.data;
+  return ok && !a->path.failed && op->argv_len[1] > 1 &&
+         dlk_zk_path_ok(a->path.data);
+}
+
+static bool start_guard(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+  struct dlk_zk_request parts[2] = {
+      {.verb = DLK_ZK_CHECK, .path = n->path, .version = -1}};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = parts, .part_count = 2};
+  if (!read_write(a, &parts[1])) {
+    end_text(a, DLK_INVALID,
+             "guard takes \"SET\", path, data [, version], or \"CREATE\", "
+             "path, data, or \"DELETE\", path [, version]");
+    return true;
+  }
+  return dlk_zk_ask_send(a, &r, on_guarded);
+}
+
+/* ---- downgrade ---- */
+
+static void on_downgraded(void *who, uint32_t tag,
+                          const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  if (r->rc == DLK_ZK_OK) {
+    if (n)
+      n->downgraded = true;
+    dlk_zk_ask_end(a, DLK_OK, NULL);
+  } else if (r->rc == DLK_ZK_NONODE) {
+    node_is_gone(a);
+  } else {
+    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+  }
+}
+
+static bool start_downgrade(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+  if (n->want.units != 0 || n->downgraded) {
+    dlk_zk_ask_end(a, DLK_OK, NULL);
+    return true;
+  }
+  struct dlk_buf data = {0};
+  dlk_zk_data_format(&data, n->lease, true);
+  if (n->revoked)
+    dlk_buf_addf(&data, "revoked=1\n");
+  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
+                             .path = n->path,
+                             .data = data.data,
+                             .len = data.len,
+                             .version = -1};
+  bool ok = !data.failed && dlk_zk_ask_send(a, &r, on_downgraded);
+  dlk_buf_free(&data);
+  return ok;
+}
+
+bool dlk_zk_guard_start(struct dlk_zk_ask *a) {
+  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  if (!n || dlk_zk_now(a->store) >= n->session->confirm.horizon) {
+    dlk_zk_ask_end(a, DLK_LOST, NULL);
+    return true;
+  }
+  return a->op->kind == DLK_OP_GUARD ? start_guard(a, n)
+                                     : start_downgrade(a, n);
+}
+
+/* ---- change ---- */
+
+static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  if (r->rc == DLK_ZK_NOAUTH)
+    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+  else if (r->rc == DLK_ZK_OK && r->stat.czxid == a->op->fence) {
+    const char *path = dlk_zk_ask_sibling(a, a->queue.at[0].name);
+    if (!path || !dlk_zk_watch_add_ask(a, path, false))
+      dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  } else if (r->rc == DLK_ZK_NONODE && a->op->fence == 0)
+    dlk_zk_ask_again(a);
+  else
+    dlk_zk_ask_end(a, DLK_OK, NULL);
+}
+
+static const char *own_path(struct dlk_zk_ask *a) {
+  a->path.len = a->path_len;
+  dlk_buf_add(&a->path, "", 1);
+  return a->path.failed ? NULL : a->path.data;
+}
+
+static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  if (r->rc == DLK_ZK_NOAUTH)
+    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+  else if (--a->pending == 0)
+    dlk_zk_ask_again(a);
+}
+
+/* Nobody ever came: there must be a node to watch the list of. */
+static bool make_node(struct dlk_zk_ask *a) {
+  char *path = (char *)(uintptr_t)own_path(a);
+  size_t chroot = a->store->chroot;
+  if (!path)
+    return false;
+  for (size_t i = 1; i <= a->path_len; i++) {
+    if (path[i] != '/' && path[i] != '\0')
+      continue;
+    char kept = path[i];
+    path[i] = '\0';
+    struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                               .path = path,
+                               .data = "",
+                               .mode = i <= chroot ? DLK_ZK_PERSISTENT
+                                                   : DLK_ZK_CONTAINER};
+    bool ok = dlk_zk_ask_send(a, &r, on_made);
+    path[i] = kept;
+    if (!ok)
+      return false;
+    a->pending++;
+  }
+  return true;
+}
+
+static void nobody_holds(struct dlk_zk_ask *a) {
+  const char *path = own_path(a);
+  if (a->op->fence != 0)
+    dlk_zk_ask_end(a, DLK_OK, NULL);
+  else if (!path || !dlk_zk_watch_add_ask(a, path, true))
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+}
+
+static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  if (r->rc == DLK_ZK_NONODE && a->op->fence == 0) {
+    if (!make_node(a))
+      dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+    return;
+  }
+  bool there = r->rc == DLK_ZK_OK;
+  if (!there && r->rc != DLK_ZK_NONODE) {
+    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    return;
+  }
+  if (there && (!dlk_zk_ask_keep(a, r) ||
+                !dlk_zk_queue_read(&a->queue, a->names, a->count))) {
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+    return;
+  }
+  if (a->queue.count == 0) {
+    nobody_holds(a);
+    return;
+  }
+  struct dlk_zk_request get = {.verb = DLK_ZK_GET};
+  get.path = dlk_zk_ask_sibling(a, a->queue.at[0].name);
+  if (!get.path || !dlk_zk_ask_send(a, &get, on_head))
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+}
+
+bool dlk_zk_change_start(struct dlk_zk_ask *a) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = own_path(a)};
+  return r.path && dlk_zk_ask_send(a, &r, on_queue);
+}

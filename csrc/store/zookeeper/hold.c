@@ -1,0 +1,266 @@
+/* A contender that holds.
+ *
+ * A hold lasts as long as its node, and its node as long as the session: so
+ * renewing is local, it asks only whether the horizon is still ahead and the
+ * node not known to be gone. A hold that lives for more than a moment watches
+ * its own node, so an admin's break or a request to give it up is heard at
+ * once; one released before that costs no read at all. A renewal that comes
+ * before the watch waits for it: so a break is seen at the latest at the next
+ * renewal.
+ *
+ * min_hold: a release before its time is answered at once and the node stays
+ * until then, without a lease. It ends with the session: closing the store,
+ * or the death of the process, frees it at once. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define FRESH_FOR (200 * DLK_MS)
+
+static void forget_lease(struct dlk_zk_node *n) {
+  if (n->lease)
+    *dlk_zk_node_of(n->lease) = NULL;
+  n->lease = NULL;
+}
+
+/* ---- grant ---- */
+
+static void rest(struct dlk_zk_node *n, int64_t now) {
+  struct dlk_host *host = n->store->host;
+  struct dlk_zk_session *s = n->session;
+  n->rest_until = dlk_time_add(now, n->lease->min_hold);
+  dlk_list_append(&s->fresh, &n->fresh);
+  if (!s->fresh_timer.node.queued)
+    host->timer_set(host, &s->fresh_timer, now + FRESH_FOR);
+}
+
+void dlk_zk_grant(struct dlk_zk_node *n) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_zk_session *s = n->session;
+  int64_t now = dlk_zk_now(st);
+  if (n->czxid >= DLK_ZK_FENCE_MAX) {
+    dlk_zk_leave(n, DLK_UNSUPPORTED);
+    return;
+  }
+  if (now >= s->confirm.horizon) {
+    dlk_zk_node_step(n, DLK_ZK_READY);
+    dlk_zk_session_tick(s);
+    return;
+  }
+  struct dlk_op *op = n->op;
+  free(n->head);
+  n->head = NULL;
+  n->op = NULL;
+  n->lease->fence = n->czxid;
+  n->lease->sent = n->sent;
+  *dlk_zk_node_of(n->lease) = n;
+  dlk_zk_node_step(n, DLK_ZK_HELD);
+  rest(n, now);
+  dlk_zk_session_holds(s);
+  st->host->done(st->host, op, NULL);
+}
+
+/* ---- its own watch ---- */
+
+static void watch_own(struct dlk_zk_node *n) {
+  if (!dlk_list_empty(&n->refs))
+    return;
+  if (!dlk_zk_watch_add(n, n->path, true, false))
+    dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+}
+
+/* Holds stand in the order of their grants. */
+void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_session *s =
+      DLK_CONTAINER(timer, struct dlk_zk_session, fresh_timer);
+  struct dlk_host *host = s->store->host;
+  if (s->state != DLK_ZK_CONNECTED || dlk_list_empty(&s->fresh))
+    return;
+  struct dlk_list todo;
+  dlk_list_init(&todo);
+  while (!dlk_list_empty(&s->fresh)) {
+    struct dlk_list *l = s->fresh.next;
+    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+    if (n->sent + FRESH_FOR > now)
+      break;
+    dlk_list_remove(l);
+    dlk_list_append(&todo, l);
+  }
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_list *l = todo.next;
+    dlk_list_remove(l);
+    watch_own(DLK_CONTAINER(l, struct dlk_zk_node, fresh));
+  }
+  if (!dlk_list_empty(&s->fresh))
+    host->timer_set(host, timer, now + FRESH_FOR);
+}
+
+static void answer_renewal(struct dlk_zk_node *n, bool ok) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_op *op = n->extending;
+  bool renewing = n->renewing;
+  n->extending = NULL;
+  n->renewing = false;
+  int64_t now = dlk_zk_now(st);
+  if (renewing && ok)
+    st->host->renewed(st->host, n->lease, now);
+  else if (renewing)
+    st->host->renew_failed(st->host, n->lease);
+  if (op && ok)
+    op->lease->sent = now;
+  if (op)
+    dlk_zk_done(st, op, ok ? DLK_OK : DLK_UNAVAILABLE);
+}
+
+void dlk_zk_own_armed(struct dlk_zk_node *n, const char *data, size_t len) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_zk_data d;
+  n->watched = true;
+  if (n->step != DLK_ZK_HELD)
+    return;
+  dlk_zk_data_parse(data, len, &d);
+  bool tell = d.revoked && !n->revoked;
+  n->revoked |= d.revoked;
+  struct dlk_lease *lease = n->lease;
+  answer_renewal(n, true);
+  if (tell)
+    st->host->revoked(st->host, lease);
+}
+
+void dlk_zk_own_failed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+  struct dlk_host *host = n->store->host;
+  struct dlk_zk_session *s = n->session;
+  if (n->step != DLK_ZK_HELD)
+    return;
+  if (rc == DLK_ZK_NONODE) {
+    dlk_zk_lose(n, "its node was deleted", true);
+    return;
+  }
+  dlk_list_remove(&n->fresh);
+  dlk_list_append(&s->fresh, &n->fresh);
+  if (!s->fresh_timer.node.queued)
+    host->timer_set(host, &s->fresh_timer, dlk_zk_now(n->store) + FRESH_FOR);
+  struct dlk_op *waits = rc == DLK_ZK_CUT ? n->extending : NULL;
+  if (waits)
+    n->extending = NULL;
+  answer_renewal(n, false);
+  n->extending = waits;
+}
+
+void dlk_zk_own_fired(struct dlk_zk_node *n, enum dlk_zk_event event) {
+  n->watched = false;
+  if (n->step != DLK_ZK_HELD)
+    return;
+  if (event == DLK_ZK_DELETED)
+    dlk_zk_lose(n, "its node was deleted", true);
+  else
+    watch_own(n);
+}
+
+/* ---- loss ---- */
+
+/* is_gone: the node is known not to exist; else it is deleted behind. */
+void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_lease *lease = n->lease;
+  struct dlk_op *op = n->extending;
+  bool renewing = n->renewing;
+  n->extending = NULL;
+  n->renewing = false;
+  forget_lease(n);
+  if (is_gone)
+    dlk_zk_finish(n, DLK_OK);
+  else
+    dlk_zk_leave(n, DLK_LOST);
+  (void)renewing; /* `lost` is the answer to a renewal as well */
+  if (op)
+    dlk_zk_done(st, op, DLK_LOST);
+  if (lease)
+    st->host->lost(st->host, lease, why);
+}
+
+/* True when the hold stands; a hold whose time is over is lost here. */
+static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
+  struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+  if (!n)
+    return false;
+  if (dlk_zk_now(st) < n->session->confirm.horizon)
+    return true;
+  dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+  return false;
+}
+
+/* ---- renew, extend, release ---- */
+
+/* An extend that came while there was no connection waits for it. */
+void dlk_zk_hold_resume(struct dlk_zk_node *n) {
+  if (!n->extending || n->session->state != DLK_ZK_CONNECTED)
+    return;
+  dlk_list_remove(&n->fresh);
+  watch_own(n);
+}
+
+void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
+  struct dlk_zk_store *st = store;
+  for (size_t i = 0; i < count; i++) {
+    struct dlk_lease *lease = leases[i];
+    struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+    if (!n) {
+      st->host->lost(st->host, lease, "its node is gone");
+    } else if (stands(st, lease)) {
+      if (n->watched) {
+        st->host->renewed(st->host, lease, dlk_zk_now(st));
+      } else if (n->session->state != DLK_ZK_CONNECTED) {
+        st->host->renew_failed(st->host, lease);
+      } else {
+        n->renewing = true;
+        dlk_list_remove(&n->fresh);
+        watch_own(n);
+      }
+    }
+  }
+}
+
+void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
+  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  if (!stands(st, op->lease)) {
+    dlk_zk_done(st, op, DLK_LOST);
+  } else if (n->watched) {
+    op->lease->sent = dlk_zk_now(st);
+    dlk_zk_done(st, op, DLK_OK);
+  } else if (n->extending) {
+    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+  } else {
+    n->extending = op;
+    ((struct dlk_zk_op_data *)op->data)->node = n;
+    dlk_zk_hold_resume(n);
+  }
+}
+
+static void start_rest(struct dlk_zk_node *n) {
+  struct dlk_host *host = n->store->host;
+  dlk_zk_watch_drop(n);
+  dlk_list_remove(&n->fresh);
+  dlk_zk_node_step(n, DLK_ZK_RESTING);
+  dlk_zk_count_busy(n);
+  host->timer_set(host, &n->timer, n->rest_until);
+}
+
+void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
+  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  if (!stands(st, op->lease)) {
+    dlk_zk_done(st, op, DLK_LOST);
+    return;
+  }
+  if (n->renewing || n->extending)
+    answer_renewal(n, false);
+  forget_lease(n);
+  if (dlk_zk_now(st) < n->rest_until) {
+    start_rest(n);
+    dlk_zk_done(st, op, DLK_OK);
+    return;
+  }
+  n->op = op;
+  ((struct dlk_zk_op_data *)op->data)->node = n;
+  dlk_zk_leave(n, DLK_OK);
+}

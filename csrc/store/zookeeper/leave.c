@@ -1,0 +1,195 @@
+/* A contender on its way out: released, timed out, cancelled, or only tried.
+ *
+ * Its node is deleted until the server says that it is gone (deleted, or
+ * NONODE), or its session is over, which takes the node along. The op that
+ * asked for it is answered then, and not before, because until then the node
+ * may still bar others; when the server does not answer in time the op is
+ * told `unavailable` and the deleting goes on behind it, counted by
+ * host->busy. A create that is still under way is waited for first: its node
+ * can be deleted only once its name is known.
+ *
+ * NONODE to a release means that the lease was not ours any more, unless an
+ * earlier delete of ours went unanswered: then it was that one that did it,
+ * for while the session lives nobody else deletes our node but an admin. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void dlk_zk_count_busy(struct dlk_zk_node *n) {
+  struct dlk_host *host = n->store->host;
+  bool busy = !n->op && !n->lease && n->step != DLK_ZK_GONE;
+  if (busy == n->busy)
+    return;
+  n->busy = busy;
+  host->busy(host, busy ? 1 : -1);
+}
+
+void dlk_zk_dispose(struct dlk_zk_node *n) {
+  struct dlk_zk_session *s = n->session;
+  struct dlk_zk_store *st = n->store;
+  dlk_zk_node_forget_name(n);
+  dlk_zk_node_step(n, DLK_ZK_GONE);
+  dlk_zk_count_busy(n);
+  st->host->timer_clear(st->host, &n->timer);
+  free(n->head);
+  n->head = NULL;
+  dlk_list_remove(&n->fresh);
+  dlk_list_remove(&n->link);
+  if (s) {
+    if (s->confirm_node == n)
+      s->confirm_node = NULL;
+    s->node_count--;
+    dlk_zk_session_tidy(s);
+  }
+  if (s && n->flying > 0)
+    dlk_list_append(&s->zombies, &n->link);
+  else
+    free(n);
+}
+
+void dlk_zk_node_end_op(struct dlk_zk_node *n, enum dlk_code code) {
+  struct dlk_op *op = n->op;
+  if (!op)
+    return;
+  n->op = NULL;
+  if (op->kind == DLK_OP_ACQUIRE)
+    n->lease = NULL;
+  dlk_zk_count_busy(n);
+  dlk_zk_done(n->store, op, code);
+}
+
+void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_op *op = n->op;
+  enum dlk_code code = n->outcome;
+  if (op && op->kind == DLK_OP_RELEASE)
+    code = n->cut ? DLK_OK : release_code;
+  n->op = NULL;
+  n->lease = NULL;
+  dlk_zk_dispose(n);
+  if (op)
+    dlk_zk_done(st, op, code);
+}
+
+static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  dlk_zk_session_confirmed(n->session, n->confirm, r->rc == DLK_ZK_OK);
+  if (!dlk_zk_node_answered(n) || tag != n->tag)
+    return;
+  if (r->rc == DLK_ZK_OK) {
+    dlk_zk_finish(n, DLK_OK);
+  } else if (r->rc == DLK_ZK_NONODE) {
+    dlk_zk_finish(n, DLK_LOST);
+  } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_MEMORY) {
+    n->cut = true;
+    if (n->op && n->op->ending != DLK_OK)
+      dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+    dlk_zk_node_stall(n);
+  } else {
+    /* It cannot be deleted: only the session's end takes it away. */
+    n->cut = false;
+    n->outcome = dlk_zk_code(r->rc);
+    dlk_zk_session_retire(n->session);
+    dlk_zk_finish(n, n->outcome);
+  }
+}
+
+void dlk_zk_delete(struct dlk_zk_node *n) {
+  struct dlk_zk_session *s = n->session;
+  dlk_zk_node_step(n, DLK_ZK_LEAVING);
+  if (s->state != DLK_ZK_CONNECTED)
+    return;
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
+  int64_t now = dlk_zk_now(n->store);
+  if (dlk_zk_node_send(n, &r, on_deleted))
+    n->confirm = dlk_zk_confirm_sent(&s->confirm, now);
+  else
+    dlk_zk_node_stall(n);
+}
+
+/* ---- who stood in the way ---- */
+
+static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  struct dlk_zk_data data;
+  (void)tag;
+  if (!dlk_zk_node_answered(n) || !n->op || r->rc != DLK_ZK_OK)
+    return;
+  dlk_zk_data_parse(r->data, r->len, &data);
+  size_t len = strnlen(data.owner, DLK_HOLDER_MAX - 1);
+  memcpy(n->op->holder, data.owner, len);
+  n->op->holder[len] = '\0';
+}
+
+/* Leaves right before our delete, so it costs no wait. */
+static void ask_head(struct dlk_zk_node *n) {
+  struct dlk_buf *b = &n->store->scratch;
+  if (!n->op || !n->head || n->session->state != DLK_ZK_CONNECTED)
+    return;
+  dlk_buf_clear(b);
+  dlk_buf_add(b, n->path, n->lock_len);
+  dlk_buf_addf(b, "/%s", n->head);
+  dlk_buf_add(b, "", 1);
+  struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = b->data};
+  if (!b->failed)
+    dlk_zk_node_send(n, &r, on_head);
+}
+
+void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
+  n->outcome = outcome;
+  switch (n->step) {
+  case DLK_ZK_PARKED:
+    dlk_zk_finish(n, DLK_OK);
+    return;
+  case DLK_ZK_CREATING:
+  case DLK_ZK_UNSETTLED:
+  case DLK_ZK_SETTLING:
+    n->leaving = true;
+    break;
+  case DLK_ZK_LISTING:
+  case DLK_ZK_WAITING:
+  case DLK_ZK_READY:
+  case DLK_ZK_HELD:
+    n->store->host->timer_clear(n->store->host, &n->timer);
+    dlk_zk_watch_drop(n);
+    dlk_list_remove(&n->fresh);
+    if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)
+      ask_head(n);
+    dlk_zk_delete(n);
+    break;
+  case DLK_ZK_RESTING:
+  case DLK_ZK_LEAVING:
+  case DLK_ZK_GONE:
+    break;
+  }
+  dlk_zk_count_busy(n);
+}
+
+/* ---- cancel ---- */
+
+void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
+                        struct dlk_zk_node *n) {
+  if (n->extending == op) {
+    n->extending = NULL;
+    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+    return;
+  }
+  if (n->op != op)
+    return;
+  bool away = n->session->state != DLK_ZK_CONNECTED;
+  if (op->kind == DLK_OP_RELEASE) {
+    dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+    return;
+  }
+  if (n->step == DLK_ZK_PARKED) {
+    bool told = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED;
+    dlk_zk_leave(n, told ? op->ending : DLK_UNAVAILABLE);
+    return;
+  }
+  if (!n->leaving && n->step != DLK_ZK_LEAVING)
+    dlk_zk_leave(n, op->ending);
+  if (away)
+    dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+}

@@ -1,0 +1,158 @@
+/* A contender's place in line: the list of all of them, the verdict on it, and
+ * what follows: grant, give up, or watches. node.c has the argument.
+ *
+ * Ghosts are dealt with here as well: any listed node with our client id that
+ * no contender claims is deleted. A contender claims its guid from before its
+ * create is sent until its node is known to be gone. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+
+bool dlk_zk_line_list(struct dlk_zk_node *n) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN};
+  return dlk_zk_node_send_lock(n, &r, on_listed);
+}
+
+void dlk_zk_node_relist(struct dlk_zk_node *n) {
+  dlk_zk_watch_drop(n);
+  dlk_zk_node_step(n, DLK_ZK_LISTING);
+  n->first_list = false;
+  n->sent = dlk_zk_now(n->store);
+  if (n->session->state != DLK_ZK_CONNECTED || !dlk_zk_line_list(n))
+    dlk_zk_node_stall(n);
+}
+
+static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)who;
+  (void)tag;
+  (void)r;
+}
+
+/* The path of another node of the same lock, in the store's scratch. */
+static const char *sibling(struct dlk_zk_node *n, const char *name) {
+  struct dlk_buf *b = &n->store->scratch;
+  dlk_buf_clear(b);
+  dlk_buf_add(b, n->path, n->lock_len);
+  dlk_buf_addf(b, "/%s", name);
+  dlk_buf_add(b, "", 1);
+  return b->failed ? NULL : b->data;
+}
+
+static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
+  struct dlk_zk_store *st = n->store;
+  for (size_t i = 0; i < q->count; i++) {
+    const struct dlk_zk_entry *e = &q->at[i];
+    if (memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
+        dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
+      continue;
+    struct dlk_zk_request r = {
+        .verb = DLK_ZK_DELETE, .path = sibling(n, e->name), .version = -1};
+    if (r.path)
+      dlk_zk_send(n->session, &r, ignore, NULL, 0);
+  }
+}
+
+/* A reader, kept out by an exclusive node. */
+static bool behind_exclusive(const struct dlk_zk_node *n,
+                             const struct dlk_zk_queue *q,
+                             const struct dlk_zk_judgement *j) {
+  return j->verdict == DLK_ZK_WATCH_NODES && n->want.units != 0 &&
+         n->want.cap == 0 && q->at[j->watch[0]].units == 0;
+}
+
+/* Readers look past exclusive holds that became readers. */
+static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
+                  struct dlk_zk_judgement *j) {
+  for (;;) {
+    dlk_zk_queue_judge(q, place, j);
+    if (!behind_exclusive(n, q, j))
+      return;
+    const char *path = sibling(n, q->at[j->watch[0]].name);
+    if (!path || dlk_zk_watch_knows(n->session, path) != 2)
+      return;
+    dlk_zk_queue_downgrade(q, j->watch[0]);
+  }
+}
+
+/* A try answers at once, but for a reader behind an exclusive node of which
+ * it must be known first whether that was downgraded. */
+static bool gives_up(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+                     const struct dlk_zk_judgement *j) {
+  if (n->wait)
+    return false;
+  if (!behind_exclusive(n, q, j))
+    return true;
+  const char *path = sibling(n, q->at[j->watch[0]].name);
+  return !path || dlk_zk_watch_knows(n->session, path) == 1;
+}
+
+static void set_watches(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+                        const struct dlk_zk_judgement *j) {
+  bool ok = true;
+  dlk_zk_node_step(n, DLK_ZK_WAITING);
+  if (j->verdict == DLK_ZK_WATCH_LIST) {
+    char kept = n->path[n->lock_len];
+    n->path[n->lock_len] = '\0';
+    ok = dlk_zk_watch_add(n, n->path, false, true);
+    n->path[n->lock_len] = kept;
+  }
+  for (size_t i = 0; ok && i < j->watch_count; i++) {
+    const char *path = sibling(n, q->at[j->watch[i]].name);
+    ok = path && dlk_zk_watch_add(n, path, false, false);
+  }
+  if (!ok)
+    dlk_zk_node_stall(n);
+}
+
+static void keep_head(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
+  free(n->head);
+  n->head = strdup(q->at[0].name);
+}
+
+static void act(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+                const struct dlk_zk_judgement *j) {
+  switch (j->verdict) {
+  case DLK_ZK_ABSENT:
+    dlk_zk_node_vanished(n);
+    break;
+  case DLK_ZK_HOLDS:
+    dlk_zk_grant(n);
+    break;
+  case DLK_ZK_OTHER_LIMIT:
+    dlk_zk_leave(n, DLK_INVALID);
+    break;
+  case DLK_ZK_WATCH_NODES:
+  case DLK_ZK_WATCH_LIST:
+    keep_head(n, q);
+    if (gives_up(n, q, j))
+      dlk_zk_leave(n, DLK_BUSY);
+    else
+      set_watches(n, q, j);
+    break;
+  }
+}
+
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  if (!dlk_zk_node_answered(n))
+    return;
+  if (n->step != DLK_ZK_LISTING || tag != n->tag)
+    return;
+  if (r->rc == DLK_ZK_NONODE) {
+    dlk_zk_node_vanished(n);
+    return;
+  }
+  struct dlk_zk_queue q;
+  if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
+    dlk_zk_node_stall(n);
+    return;
+  }
+  struct dlk_zk_judgement j;
+  judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
+  delete_ghosts(n, &q);
+  act(n, &q, &j);
+  dlk_zk_queue_free(&q);
+}

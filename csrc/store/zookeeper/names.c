@@ -1,0 +1,146 @@
+/* Names of nodes.
+ *
+ * A lock's node is the key with every byte but [A-Za-z0-9_-] and '.' written
+ * as %XX, so that any byte string is one legal path component and no two keys
+ * share one; "." and ".." alone, which ZooKeeper refuses, are escaped too.
+ *
+ * A contender's is <kind>-<guid>-<client>-<sequence>: "x" asks for all, "sP"
+ * for P units without a limit (a reader is s1), "pP.C" for P of C. The guid
+ * is new for each attempt to create, so an attempt whose answer was lost can
+ * be found again; the client is the store's, so a store knows its own nodes
+ * that nobody waits for any more. The server appends its counter as "%010d",
+ * which is negative after 2^31 - 1. */
+#include "names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool plain(unsigned char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+static bool dots_only(const char *key, size_t len) {
+  return (len == 1 || len == 2) && memcmp(key, "..", len) == 0;
+}
+
+void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len) {
+  bool dots = dots_only(key, len);
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)key[i];
+    if (plain(c) && !dots)
+      dlk_buf_add(out, key + i, 1);
+    else
+      dlk_buf_addf(out, "%%%02X", c);
+  }
+}
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool dlk_zk_unescape(struct dlk_buf *out, const char *name) {
+  for (const char *p = name; *p; p++) {
+    char c = *p;
+    if (c == '%') {
+      int high = hex_digit(p[1]);
+      int low = high < 0 ? -1 : hex_digit(p[2]);
+      if (low < 0)
+        return false;
+      c = (char)(high * 16 + low);
+      p += 2;
+    } else if (!plain((unsigned char)c)) {
+      return false;
+    }
+    dlk_buf_add(out, &c, 1);
+  }
+  return *name != '\0';
+}
+
+void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = 0; i < n; i++) {
+    out[2 * i] = digits[bytes[i] >> 4];
+    out[2 * i + 1] = digits[bytes[i] & 15];
+  }
+  out[2 * n] = '\0';
+}
+
+void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
+                        const char *guid, const char *client) {
+  char kind[32];
+  if (units == 0)
+    snprintf(kind, sizeof kind, "x");
+  else if (cap == 0)
+    snprintf(kind, sizeof kind, "s%lu", (unsigned long)units);
+  else
+    snprintf(kind, sizeof kind, "p%lu.%lu", (unsigned long)units,
+             (unsigned long)cap);
+  snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
+}
+
+static bool number(const char **at, uint32_t *out) {
+  if (**at < '1' || **at > '9')
+    return false;
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(*at, &end, 10);
+  if (errno || n > UINT32_MAX)
+    return false;
+  *at = end;
+  *out = (uint32_t)n;
+  return true;
+}
+
+static bool parse_kind(const char **at, struct dlk_zk_entry *out) {
+  char kind = *(*at)++;
+  out->units = out->cap = 0;
+  if (kind == 'x')
+    return true;
+  if (kind == 's')
+    return number(at, &out->units);
+  if (kind != 'p' || !number(at, &out->units) || *(*at)++ != '.')
+    return false;
+  return number(at, &out->cap);
+}
+
+static bool parse_hex(const char **at, size_t n, const char **out) {
+  if (*(*at)++ != '-')
+    return false;
+  *out = *at;
+  if (strspn(*at, "0123456789abcdef") != n)
+    return false;
+  *at += n;
+  return true;
+}
+
+static bool parse_seq(const char *at, int32_t *out) {
+  if (*at++ != '-')
+    return false;
+  size_t digits = strspn(*at == '-' ? at + 1 : at, "0123456789");
+  if (digits < 9 || digits > 10)
+    return false;
+  char *end;
+  long long n = strtoll(at, &end, 10);
+  if (*end != '\0' || n < INT32_MIN || n > INT32_MAX)
+    return false;
+  *out = (int32_t)n;
+  return true;
+}
+
+bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out) {
+  const char *at = name;
+  out->name = name;
+  return *at && parse_kind(&at, out) &&
+         parse_hex(&at, DLK_ZK_GUID, &out->guid) &&
+         parse_hex(&at, DLK_ZK_CLIENT, &out->client) &&
+         parse_seq(at, &out->seq);
+}
+
+bool dlk_zk_seq_before(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
+}

@@ -1,0 +1,41 @@
+/* Node names: of locks (escaped keys) and of contenders. */
+#ifndef DLK_STORE_ZOOKEEPER_NAMES_H
+#define DLK_STORE_ZOOKEEPER_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+
+#define DLK_ZK_GUID 32
+#define DLK_ZK_CLIENT 16
+/* Longest name of a contender, with its NUL: "p<10>.<10>-", guid, "-",
+ * client, "-", sequence. */
+#define DLK_ZK_NAME_MAX 100
+
+/* A contender as its name tells it; the pointers point into the name. */
+struct dlk_zk_entry {
+  const char *name, *guid, *client;
+  int32_t seq;
+  uint32_t units, cap; /* as struct dlk_want */
+};
+
+/* Appends the key as one legal node name that only this key has. */
+void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len);
+/* Appends the key that a node name stands for; false if it stands for none. */
+bool dlk_zk_unescape(struct dlk_buf *out, const char *name);
+
+/* Writes n random bytes as 2 n hex digits and a NUL. */
+void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n);
+
+/* The name to create, without the sequence number. */
+void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
+                        const char *guid, const char *client);
+/* False when the name is no contender's. */
+bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out);
+
+/* a was created before b. The counter is signed and wraps. */
+bool dlk_zk_seq_before(int32_t a, int32_t b);
+
+#endif

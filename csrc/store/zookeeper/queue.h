@@ -1,0 +1,46 @@
+/* The admission rule: who of a lock's contenders holds it, and what the
+ * others have to watch. Pure; knows names only. */
+#ifndef DLK_STORE_ZOOKEEPER_QUEUE_H
+#define DLK_STORE_ZOOKEEPER_QUEUE_H
+
+#include "store/zookeeper/names.h"
+
+#define DLK_ZK_WATCH_MAX 16
+
+enum dlk_zk_verdict {
+  DLK_ZK_ABSENT,      /* the node is not in the list */
+  DLK_ZK_HOLDS,       /* it fits, with everything ahead of it */
+  DLK_ZK_WATCH_NODES, /* wait for a change of one of the watched */
+  DLK_ZK_WATCH_LIST,  /* too many to watch one by one: watch the children */
+  DLK_ZK_OTHER_LIMIT  /* one ahead of it uses another limit */
+};
+
+struct dlk_zk_queue {
+  struct dlk_zk_entry *at; /* in order, first come first */
+  size_t count;
+};
+
+struct dlk_zk_judgement {
+  enum dlk_zk_verdict verdict;
+  size_t me;                      /* its place */
+  size_t watch[DLK_ZK_WATCH_MAX]; /* places of the nodes to watch */
+  size_t watch_count;
+};
+
+/* Parses a list of children; names of nobody are left out. The names must
+ * outlive the queue. False: out of memory. */
+bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
+                       size_t count);
+void dlk_zk_queue_free(struct dlk_zk_queue *q);
+
+/* An exclusive hold that was downgraded counts as one reader from then on,
+ * though its name says otherwise: its node's data says so. */
+void dlk_zk_queue_downgrade(struct dlk_zk_queue *q, size_t place);
+
+/* The place of the contender with this guid, or count. */
+size_t dlk_zk_queue_find(const struct dlk_zk_queue *q, const char *guid);
+
+void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
+                        struct dlk_zk_judgement *out);
+
+#endif

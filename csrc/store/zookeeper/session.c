@@ -1,0 +1,285 @@
+/* The shell around the ZooKeeper C library (libzookeeper_mt).
+ *
+ * Threads. Each link has one thread of ours, the caretaker: it runs
+ * zookeeper_init2 (which looks names up and may block), sleeps, and runs
+ * zookeeper_close (which may block for seconds) when told to. It exists from
+ * the start, so that closing needs no new thread and cannot fail. The library
+ * has two threads of its own per handle; all of them are born with every
+ * signal blocked. On those threads a completion or a watcher only copies what
+ * it was given and queues it (deliver.c); everything else happens in the
+ * driver role.
+ *
+ * Life. A link is one handle and one session: never reused, so an answer of
+ * an old session cannot be taken for one of a new. References: the role's
+ * (from open to close), the caretaker's, and that of a post under way. After
+ * close nothing is called back but `gone`, once the caretaker is through or
+ * `abandon` was called, and never while a post of ours is in the host's
+ * queue. The caretaker may go on after that; it touches the link only.
+ *
+ * Contexts of requests are freed when their answer was delivered. What the
+ * library never answered (it drops answers when a handle is closed) is freed
+ * by the caretaker after zookeeper_close.
+ *
+ * The library's log is switched off unless its level was lowered by somebody
+ * else (DEBUG has memory bugs, and all levels write into a buffer that handles
+ * share without a lock); what is left goes into a callback that drops it, so
+ * nothing reaches stderr. Names are looked
+ * up once per link (resolution delay -1: not on its heartbeat thread); a
+ * session that stays away is replaced, and that looks them up again. */
+#include "store/zookeeper/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_SIZE ((size_t)512 * 1024)
+
+/* The library's level; its own header for it does not find its includes. */
+extern ZOOAPI ZooLogLevel logLevel;
+
+static void drop_log(const char *message) {
+  (void)message;
+}
+
+/* Once a process: somebody else in it may use the library and choose. */
+static void quiet_library(void) {
+  if (logLevel >= ZOO_LOG_LEVEL_INFO)
+    zoo_set_debug_level((ZooLogLevel)0);
+}
+
+/* ---- references ---- */
+
+void dlk_zk_link_unref(struct dlk_zk_link *link) {
+  if (atomic_fetch_sub(&link->refs, 1) != 1)
+    return;
+  pthread_cond_destroy(&link->wake);
+  pthread_mutex_destroy(&link->lock);
+  free(link->auth);
+  free(link->hosts);
+  free(link);
+}
+
+/* ---- the caretaker ---- */
+
+static void no_completion(int rc, const void *data) {
+  (void)rc;
+  (void)data;
+}
+
+static zhandle_t *open_handle(struct dlk_zk_link *link) {
+  static pthread_once_t quiet = PTHREAD_ONCE_INIT;
+  pthread_once(&quiet, quiet_library);
+  zhandle_t *zh =
+      zookeeper_init2(link->hosts, dlk_zk_on_watch, (int)link->timeout_ms, NULL,
+                      link, ZOO_NO_LOG_CLIENTENV, drop_log);
+  int problem = errno;
+  if (zh) {
+    zoo_set_servers_resolution_delay(zh, -1);
+    if (link->auth)
+      zoo_add_auth(zh, "digest", link->auth, (int)strlen(link->auth),
+                   no_completion, NULL);
+  }
+  pthread_mutex_lock(&link->lock);
+  link->zh = zh;
+  if (link->auth)
+    explicit_bzero(link->auth, strlen(link->auth));
+  if (!zh)
+    link->open_error = problem ? problem : EINVAL;
+  dlk_zk_link_kick(link);
+  pthread_mutex_unlock(&link->lock);
+  return zh;
+}
+
+static void *caretaker(void *arg) {
+  struct dlk_zk_link *link = arg;
+  zhandle_t *zh = open_handle(link);
+  pthread_mutex_lock(&link->lock);
+  while (!link->closing)
+    pthread_cond_wait(&link->wake, &link->lock);
+  pthread_mutex_unlock(&link->lock);
+  if (zh)
+    zookeeper_close(zh);
+  dlk_zk_flights_free(link);
+  pthread_mutex_lock(&link->lock);
+  link->through = true;
+  dlk_zk_link_kick(link);
+  pthread_mutex_unlock(&link->lock);
+  dlk_zk_link_unref(link);
+  return NULL;
+}
+
+static bool start_caretaker(struct dlk_zk_link *link) {
+  pthread_t thread;
+  pthread_attr_t attr;
+  sigset_t all, old;
+  if (pthread_attr_init(&attr) != 0)
+    return false;
+  pthread_attr_setstacksize(&attr, STACK_SIZE);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int rc = pthread_create(&thread, &attr, caretaker, link);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
+  return rc == 0;
+}
+
+/* ---- open and close ---- */
+
+static struct dlk_zk_link *new_link(const struct dlk_zk_conf *conf) {
+  struct dlk_zk_link *link = calloc(1, sizeof *link);
+  if (!link)
+    return NULL;
+  link->hosts = strdup(conf->hosts);
+  link->auth = conf->auth ? strdup(conf->auth) : NULL;
+  if (!link->hosts || (conf->auth && !link->auth) ||
+      pthread_mutex_init(&link->lock, NULL) != 0) {
+    free(link->hosts);
+    free(link->auth);
+    free(link);
+    return NULL;
+  }
+  pthread_cond_init(&link->wake, NULL);
+  atomic_init(&link->refs, 2);
+  dlk_list_init(&link->post.link);
+  dlk_list_init(&link->flying);
+  dlk_list_init(&link->ready);
+  link->post.run = dlk_zk_link_run;
+  link->timeout_ms = dlk_to_ms(conf->timeout);
+  return link;
+}
+
+static struct dlk_zk_link *open_link(struct dlk_host *host,
+                                     const struct dlk_zk_conf *conf,
+                                     const struct dlk_zk_events *events,
+                                     void *user, void *owner) {
+  struct dlk_zk_link *link = new_link(conf);
+  if (!link)
+    return NULL;
+  link->host = host;
+  link->events = events;
+  link->user = user;
+  link->owner = owner;
+  if (start_caretaker(link))
+    return link;
+  dlk_zk_link_unref(link);
+  dlk_zk_link_unref(link);
+  return NULL;
+}
+
+static void close_link(struct dlk_zk_link *link) {
+  pthread_mutex_lock(&link->lock);
+  link->muted = true;
+  link->closing = true;
+  pthread_cond_signal(&link->wake);
+  pthread_mutex_unlock(&link->lock);
+}
+
+static void abandon_link(struct dlk_zk_link *link) {
+  pthread_mutex_lock(&link->lock);
+  link->host = NULL;
+  bool now = !link->posted && !link->told_gone;
+  if (now)
+    link->told_gone = true;
+  pthread_mutex_unlock(&link->lock);
+  if (now) {
+    link->events->gone(link->owner, link);
+    dlk_zk_link_unref(link);
+  }
+}
+
+/* ---- requests ---- */
+
+static const struct ACL_vector *acl_of(const struct dlk_zk_link *link) {
+  return link->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+static int mode_of(enum dlk_zk_mode mode) {
+  switch (mode) {
+  case DLK_ZK_CONTAINER:
+    return ZOO_CONTAINER;
+  case DLK_ZK_EPHEMERAL_SEQUENTIAL:
+    return ZOO_EPHEMERAL_SEQUENTIAL;
+  case DLK_ZK_PERSISTENT:
+    break;
+  }
+  return ZOO_PERSISTENT;
+}
+
+static int send_multi(struct dlk_zk_link *link, struct dlk_zk_flight *f,
+                      const struct dlk_zk_request *r) {
+  zoo_op_t ops[DLK_ZK_PARTS_MAX];
+  if (r->part_count > DLK_ZK_PARTS_MAX)
+    return ZBADARGUMENTS;
+  for (size_t i = 0; i < r->part_count; i++) {
+    const struct dlk_zk_request *p = &r->parts[i];
+    if (p->verb == DLK_ZK_CREATE)
+      zoo_create_op_init(&ops[i], p->path, p->data, (int)p->len, acl_of(link),
+                         mode_of(p->mode), NULL, 0);
+    else if (p->verb == DLK_ZK_SET)
+      zoo_set_op_init(&ops[i], p->path, p->data, (int)p->len, p->version,
+                      &f->part_stat[i]);
+    else if (p->verb == DLK_ZK_DELETE)
+      zoo_delete_op_init(&ops[i], p->path, p->version);
+    else
+      zoo_check_op_init(&ops[i], p->path, p->version);
+  }
+  f->part_count = r->part_count;
+  return zoo_amulti(link->zh, (int)r->part_count, ops, f->part, dlk_zk_on_void,
+                    f);
+}
+
+static int send_now(struct dlk_zk_link *link, struct dlk_zk_flight *f,
+                    const struct dlk_zk_request *r) {
+  zhandle_t *zh = link->zh;
+  switch (r->verb) {
+  case DLK_ZK_CREATE:
+    return zoo_acreate2(zh, r->path, r->data, (int)r->len, acl_of(link),
+                        mode_of(r->mode), dlk_zk_on_created, f);
+  case DLK_ZK_DELETE:
+    return zoo_adelete(zh, r->path, r->version, dlk_zk_on_void, f);
+  case DLK_ZK_SET:
+    return zoo_aset(zh, r->path, r->data, (int)r->len, r->version,
+                    dlk_zk_on_stat, f);
+  case DLK_ZK_GET:
+    return zoo_aget(zh, r->path, r->watch, dlk_zk_on_data, f);
+  case DLK_ZK_EXISTS_VERB:
+    return zoo_aexists(zh, r->path, 0, dlk_zk_on_stat, f);
+  case DLK_ZK_CHILDREN:
+    return zoo_aget_children(zh, r->path, r->watch, dlk_zk_on_names, f);
+  case DLK_ZK_SYNC:
+    return zoo_async(zh, r->path, dlk_zk_on_string, f);
+  case DLK_ZK_MULTI:
+    return send_multi(link, f, r);
+  case DLK_ZK_CHECK:
+    break;
+  }
+  return ZBADARGUMENTS;
+}
+
+/* What the library refuses at once is answered like everything else, through
+ * the queue, so that no answer comes from inside this call. */
+static bool send_request(struct dlk_zk_link *link,
+                         const struct dlk_zk_request *request,
+                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+  struct dlk_zk_flight *f = dlk_zk_flight_new(link, request->path);
+  if (!f)
+    return false;
+  f->answer = answer;
+  f->who = who;
+  f->tag = tag;
+  f->sent = link->host->now(link->host);
+  int rc = link->zh ? send_now(link, f, request) : ZCONNECTIONLOSS;
+  if (rc != ZOK)
+    dlk_zk_flight_ready(f, rc);
+  return true;
+}
+
+const struct dlk_zk_driver dlk_zk_session_driver = {
+    .open = open_link,
+    .send = send_request,
+    .close = close_link,
+    .abandon = abandon_link,
+};

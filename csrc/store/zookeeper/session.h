@@ -1,0 +1,83 @@
+/* What the two halves of a link on libzookeeper share: session.c (requests,
+ * threads, life) and deliver.c (answers and events). */
+#ifndef DLK_STORE_ZOOKEEPER_SESSION_H
+#define DLK_STORE_ZOOKEEPER_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zookeeper/zookeeper.h>
+
+#include "store/zookeeper/link.h"
+
+struct dlk_zk_link {
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  atomic_int refs;
+  /* Constant after open. */
+  const struct dlk_zk_events *events;
+  void *user, *owner;
+  char *hosts, *auth; /* auth: wiped once it was handed over */
+  int64_t timeout_ms;
+  zhandle_t *zh; /* [lock] until `opened` was seen in the role */
+  /* [lock] */
+  struct dlk_host *host; /* NULL once abandoned */
+  struct dlk_list flying, ready;
+  bool posted, closing, through, memory_failed;
+  int open_error;
+  /* Role only. */
+  struct dlk_post post;
+  bool muted, told_gone;
+};
+
+enum dlk_zk_item { DLK_ZK_ITEM_ANSWER, DLK_ZK_ITEM_STATE, DLK_ZK_ITEM_EVENT };
+
+/* One request under way, or one thing that happened. */
+struct dlk_zk_flight {
+  struct dlk_list link; /* in flying, then in ready */
+  struct dlk_zk_link *owner;
+  enum dlk_zk_item item;
+  dlk_zk_answer *answer;
+  void *who;
+  uint32_t tag;
+  int64_t sent;
+  int rc;
+  struct dlk_zk_stat stat;
+  char *data; /* GET; or the block of names */
+  size_t len;
+  size_t count;
+  size_t part_count;
+  zoo_op_result_t part[DLK_ZK_PARTS_MAX];
+  struct Stat part_stat[DLK_ZK_PARTS_MAX];
+  int kind; /* of a state or an event */
+  int64_t session, timeout;
+  size_t room;
+  char text[]; /* CREATE's name, an event's path */
+};
+
+/* [lock] Has the role look at the queue. */
+void dlk_zk_link_kick(struct dlk_zk_link *link);
+void dlk_zk_link_run(struct dlk_post *post);
+void dlk_zk_link_unref(struct dlk_zk_link *link);
+
+/* A request's context, listed as flying; NULL when out of memory. */
+struct dlk_zk_flight *dlk_zk_flight_new(struct dlk_zk_link *link,
+                                        const char *path);
+/* Its answer is there. Any thread. */
+void dlk_zk_flight_ready(struct dlk_zk_flight *f, int rc);
+/* Frees what was never answered or delivered. */
+void dlk_zk_flights_free(struct dlk_zk_link *link);
+
+/* The library's callbacks. */
+void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
+                     void *context);
+void dlk_zk_on_void(int rc, const void *data);
+void dlk_zk_on_stat(int rc, const struct Stat *stat, const void *data);
+void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
+                    const void *data);
+void dlk_zk_on_names(int rc, const struct String_vector *names,
+                     const void *data);
+void dlk_zk_on_string(int rc, const char *value, const void *data);
+void dlk_zk_on_created(int rc, const char *value, const struct Stat *stat,
+                       const void *data);
+
+#endif

@@ -1,0 +1,241 @@
+/* Who watches which node.
+ *
+ * One watch per path and session, however many contenders share it; it stays
+ * armed until it fires or the session ends, even when nobody cares any more,
+ * because the server keeps it as well. It is set by reading the node (a watch
+ * set by exists on a node that is gone would stay for ever), and goes with
+ * the node: no path is watched that nobody made. A contender that asks for a
+ * path that is watched already need not read it again: the watch has not
+ * fired, so nothing that the list it just read can show has changed since
+ * without an event still to come. */
+#include "store/zookeeper/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dlk_zk_watch {
+  struct dlk_map_node node;
+  struct dlk_zk_session *session;
+  struct dlk_list refs;
+  bool armed, downgraded, list;
+  char path[];
+};
+
+/* One who wants to hear of it: a contender, or a CHANGE. */
+struct dlk_zk_watch_ref {
+  struct dlk_list by_watch, by_node;
+  struct dlk_zk_node *node;
+  struct dlk_zk_ask *ask;
+  bool own;
+};
+
+static void free_ref(struct dlk_zk_watch_ref *r) {
+  dlk_list_remove(&r->by_watch);
+  dlk_list_remove(&r->by_node);
+  if (r->ask)
+    r->ask->watching = NULL;
+  free(r);
+}
+
+static struct dlk_zk_watch_ref *first_of(struct dlk_list *refs) {
+  return DLK_CONTAINER(refs->next, struct dlk_zk_watch_ref, by_watch);
+}
+
+static void move_all(struct dlk_list *from, struct dlk_list *to) {
+  dlk_list_init(to);
+  while (!dlk_list_empty(from)) {
+    struct dlk_list *l = from->next;
+    dlk_list_remove(l);
+    dlk_list_append(to, l);
+  }
+}
+
+static void free_watch(struct dlk_zk_watch *w) {
+  struct dlk_zk_session *s = w->session;
+  while (!dlk_list_empty(&w->refs))
+    free_ref(first_of(&w->refs));
+  s->watch_bytes -= w->node.len;
+  dlk_map_remove(&s->watches, &w->node);
+  free(w);
+}
+
+/* Tells everyone, each once: what they do may watch again or not. */
+static void wake(struct dlk_zk_watch *w, enum dlk_zk_event event) {
+  struct dlk_list todo;
+  move_all(&w->refs, &todo);
+  free_watch(w);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_watch_ref *r = first_of(&todo);
+    struct dlk_zk_node *n = r->node;
+    struct dlk_zk_ask *a = r->ask;
+    bool own = r->own;
+    free_ref(r);
+    if (a)
+      dlk_zk_ask_again(a);
+    else if (own)
+      dlk_zk_own_fired(n, event);
+    else if (n->step == DLK_ZK_WAITING)
+      dlk_zk_node_relist(n);
+  }
+}
+
+static void armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
+  struct dlk_zk_data data;
+  dlk_zk_data_parse(r->data, r->len, &data);
+  w->armed = true;
+  w->downgraded = data.shared;
+  struct dlk_list todo;
+  move_all(&w->refs, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_watch_ref *ref = first_of(&todo);
+    dlk_list_remove(&ref->by_watch);
+    dlk_list_append(&w->refs, &ref->by_watch);
+    if (ref->ask) {
+      if (w->list)
+        dlk_zk_ask_again(ref->ask);
+    } else if (ref->own)
+      dlk_zk_own_armed(ref->node, r->data, r->len);
+    else if (ref->node->step == DLK_ZK_WAITING &&
+             (w->downgraded || w->list || !ref->node->wait))
+      dlk_zk_node_relist(ref->node);
+  }
+}
+
+/* The read failed: nobody watches. Own watches hear why, others list again
+ * (a node that is gone) or wait for the connection. */
+static void failed(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
+  struct dlk_list todo;
+  move_all(&w->refs, &todo);
+  free_watch(w);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_watch_ref *r = first_of(&todo);
+    struct dlk_zk_node *n = r->node;
+    struct dlk_zk_ask *a = r->ask;
+    bool own = r->own;
+    free_ref(r);
+    if (a)
+      dlk_zk_ask_again(a);
+    else if (own)
+      dlk_zk_own_failed(n, rc);
+    else if (n->step != DLK_ZK_WAITING)
+      continue;
+    else if (rc == DLK_ZK_NONODE)
+      dlk_zk_node_relist(n);
+    else
+      dlk_zk_node_stall(n);
+  }
+}
+
+static struct dlk_zk_watch *find(struct dlk_zk_session *s, const char *path) {
+  struct dlk_map_node *m = dlk_map_get(&s->watches, path, strlen(path));
+  return m ? DLK_CONTAINER(m, struct dlk_zk_watch, node) : NULL;
+}
+
+static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_watch *w = who;
+  (void)tag;
+  if (r->rc == DLK_ZK_OK)
+    armed(w, r);
+  else
+    failed(w, r->rc);
+}
+
+static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
+                                      const char *path, bool list) {
+  size_t len = strlen(path);
+  struct dlk_zk_watch *w = calloc(1, sizeof *w + len + 1);
+  if (!w)
+    return NULL;
+  memcpy(w->path, path, len + 1);
+  w->session = s;
+  w->list = list;
+  dlk_list_init(&w->refs);
+  struct dlk_zk_request r = {.verb = list ? DLK_ZK_CHILDREN : DLK_ZK_GET,
+                             .path = w->path,
+                             .watch = true};
+  if (!dlk_map_put(&s->watches, &w->node, w->path, len) ||
+      !dlk_zk_send(s, &r, on_read, w, 0)) {
+    dlk_map_remove(&s->watches, &w->node);
+    free(w);
+    return NULL;
+  }
+  s->watch_bytes += len;
+  return w;
+}
+
+static struct dlk_zk_watch_ref *
+add_ref(struct dlk_zk_session *s, const char *path, bool list, bool *known) {
+  struct dlk_zk_watch_ref *ref = calloc(1, sizeof *ref);
+  if (!ref)
+    return NULL;
+  struct dlk_zk_watch *w = find(s, path);
+  *known = w && w->armed;
+  if (!w)
+    w = new_watch(s, path, list);
+  if (!w) {
+    free(ref);
+    return NULL;
+  }
+  dlk_list_init(&ref->by_watch);
+  dlk_list_init(&ref->by_node);
+  dlk_list_append(&w->refs, &ref->by_watch);
+  return ref;
+}
+
+/* The answer to a child watch's list is not used: the contender lists again
+ * when it is armed, so that nothing between its list and the watch is lost. */
+bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
+                      bool list) {
+  bool known;
+  struct dlk_zk_watch_ref *ref = add_ref(n->session, path, list, &known);
+  if (!ref)
+    return false;
+  ref->node = n;
+  ref->own = own;
+  dlk_list_append(&n->refs, &ref->by_node);
+  if (own && known)
+    n->watched = true;
+  return true;
+}
+
+bool dlk_zk_watch_add_ask(struct dlk_zk_ask *a, const char *path, bool list) {
+  bool known;
+  struct dlk_zk_watch_ref *ref = add_ref(a->session, path, list, &known);
+  if (!ref)
+    return false;
+  ref->ask = a;
+  a->watching = ref;
+  return true;
+}
+
+void dlk_zk_watch_drop_ask(struct dlk_zk_ask *a) {
+  if (a->watching)
+    free_ref(a->watching);
+}
+
+void dlk_zk_watch_drop(struct dlk_zk_node *n) {
+  while (!dlk_list_empty(&n->refs))
+    free_ref(DLK_CONTAINER(n->refs.next, struct dlk_zk_watch_ref, by_node));
+  n->watched = false;
+}
+
+int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
+  struct dlk_zk_watch *w = find(s, path);
+  if (!w || !w->armed)
+    return 0;
+  return w->downgraded ? 2 : 1;
+}
+
+void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
+                        const char *path) {
+  struct dlk_zk_watch *w = find(s, path);
+  if (w && w->armed)
+    wake(w, event);
+}
+
+void dlk_zk_watch_free_all(struct dlk_zk_session *s) {
+  for (size_t i = 0; i < s->watches.size; i++)
+    while (s->watches.buckets[i])
+      free_watch(
+          DLK_CONTAINER(s->watches.buckets[i], struct dlk_zk_watch, node));
+}

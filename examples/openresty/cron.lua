@@ -1,0 +1,37 @@
+-- A cron job on one worker of a fleet: every worker has the timer, whoever is
+-- first does the job. min_hold keeps the others out for most of the interval,
+-- even when the job is done in no time and their clocks differ a little.
+local store = require "locks"
+
+local cron = {}
+
+local INTERVAL = 1 -- seconds; an hour in earnest
+
+local function job()
+  ngx.shared.cache:incr("jobs", 1, 0)
+end
+
+local function tick(exiting)
+  if exiting then
+    return
+  end
+  local lease, message, code = store:try_lock("cron:report", {
+    min_hold = 0.8 * INTERVAL,
+  })
+  if lease then
+    job()
+    lease:release()
+  elseif code ~= "busy" then
+    ngx.log(ngx.ERR, message)
+  end
+end
+
+function cron.start()
+  assert(ngx.timer.every(INTERVAL, tick))
+end
+
+function cron.show()
+  ngx.say(ngx.shared.cache:get("jobs") or 0)
+end
+
+return cron

@@ -1,0 +1,60 @@
+-- Looking and mending: what store:inspect, list, break_lock and revoke do, and
+-- the one shape that every store's answer is brought into.
+local lockable = require "dlock.lockable"
+
+local admin = {}
+
+-- A store says how many units somebody has and, on top, the limit; users read
+-- permits where there is a limit, and readers have none.
+local function tidy(list, limit)
+  for _, one in ipairs(list) do
+    if one.mode == "shared" and limit then
+      one.mode = "semaphore"
+    end
+    if not limit and one.mode ~= "semaphore" then
+      one.permits = nil
+    end
+  end
+end
+
+--- Who holds a key and who waits for it, or nil (and no code) if nobody.
+---@param state table client and key
+---@return table|nil
+---@return string? message
+---@return string? code
+function admin.inspect(state)
+  local found, message, code = lockable.ask(state, "inspect", state.key)
+  if not found then
+    return nil, message, code
+  end
+  local limit = found.permits
+  if found.mode == "shared" and limit then
+    found.mode = "semaphore"
+  end
+  tidy(found.holders, limit)
+  tidy(found.waiters, limit)
+  if #found.holders == 0 and #found.waiters == 0 then
+    return nil
+  end
+  return found
+end
+
+--- break_lock, revoke: true also when nobody held it.
+---@param state table client and key
+---@param call string
+function admin.order(state, call)
+  local done, message, code = lockable.ask(state, call, state.key)
+  if done == nil then
+    return nil, message, code
+  end
+  return true
+end
+
+--- Keys that are held or waited for: an array, and a cursor while there may
+--- be more.
+function admin.list(state, prefix, cursor, limit)
+  local keys, more, code = lockable.ask(state, "list", prefix, cursor, limit)
+  return keys, more, code
+end
+
+return admin

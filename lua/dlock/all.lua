@@ -1,0 +1,208 @@
+-- Several locks at once: all of them or none.
+--
+-- They are taken one after another in one order that everybody shares, so two
+-- of these never wait for each other in a circle: by key, then by store (its
+-- `id`, then its prefix). The kind does not count: all kinds on one key are
+-- one lock, which nobody can have twice, so one list may not name it twice.
+--
+-- Whatever ends the attempt (a timeout, a cancel, an error of a debug hook)
+-- releases what was taken, in reverse. A lease that was lost while the others
+-- were waited for is noticed before the whole is handed out.
+local core = require "dlock.core"
+local host = require "dlock.host"
+local leases = require "dlock.leases"
+local lockable = require "dlock.lockable"
+local protect = require "dlock.protect"
+local text = require "dlock.text"
+
+local all = {}
+
+local methods = {}
+
+-- Releases taken[n] ... taken[1]; where nothing can wait the native thread
+-- does it.
+local function undo(taken, client)
+  local waits = host.ready(client)
+  for i = #taken, 1, -1 do
+    if waits then
+      taken[i].lease:release()
+    else
+      taken[i].lease:release_later()
+    end
+    taken[i] = nil
+  end
+end
+
+local function timed_out(state, member, timeout)
+  return nil, ("timeout: %s of %s still held after %s s"):format(member.shown,
+    state.shown, text.number(timeout)), "timeout"
+end
+
+-- Takes one more. Returns nil, message, code when there is to be no more.
+local function take_one(state, place, opts, plan)
+  local member = place.state
+  local left = math.max(plan.deadline - core.now(), 0)
+  opts.timeout = plan.wait and left or nil
+  local lease, message, code = member.take(member, opts,
+    plan.wait and left > 0)
+  if not lease and code == "busy" and plan.wait then
+    return timed_out(state, member, plan.timeout)
+  elseif not lease then
+    return nil, message, code
+  end
+  plan.taken[#plan.taken + 1] = { lease = lease, index = place.index }
+  if state.cancels ~= plan.cancels then
+    return nil, ("cancelled: the wait for %s was cancelled")
+      :format(state.shown), "cancelled"
+  end
+  return true
+end
+
+local function take_each(state, opts, plan)
+  for _, place in ipairs(state.places) do
+    local ok, message, code = take_one(state, place, opts, plan)
+    if not ok then
+      return nil, message, code
+    end
+  end
+  for _, one in ipairs(plan.taken) do
+    if not one.lease:held() then
+      return nil, ("timeout: %s was lost again while the rest of %s was"
+        .. " waited for"):format(text.quote(one.lease.key), state.shown),
+        "timeout", true
+    end
+  end
+  return true
+end
+
+-- One attempt. The last result: whether another one makes sense.
+local function attempt(state, opts, plan)
+  local fine, ok, message, code, again = protect.call(take_each, state, opts,
+    plan)
+  if fine and ok then
+    return leases.new(plan.taken, state.shown)
+  elseif fine then
+    undo(plan.taken, state.client)
+    return nil, message, code, again
+  end
+  for i = #plan.taken, 1, -1 do
+    plan.taken[i].lease:release_later()
+  end
+  error(ok, 0)
+end
+
+local function take(state, opts, wait)
+  local timeout = opts and rawget(opts, "timeout") or state.timeout
+  local own = {}
+  for name, value in next, opts or {} do own[name] = value end
+  local plan = { wait = wait and timeout > 0, timeout = timeout,
+    deadline = core.now() + timeout, cancels = state.cancels }
+  local lease, message, code, again
+  repeat
+    plan.taken = {}
+    lease, message, code, again = attempt(state, own, plan)
+  until lease or not again or core.now() >= plan.deadline
+  if lease then
+    return lease
+  elseif not wait and code == "timeout" then
+    code, message = "busy", message:gsub("^timeout", "busy")
+  end
+  return nil, message, code
+end
+
+--- Whether somebody holds one of them; a round trip each.
+---@return boolean|nil
+---@return string? message
+---@return string? code
+function methods:locked()
+  local state = lockable.state_of(self, "locked")
+  for _, place in ipairs(state.places) do
+    local member = place.state
+    local held, message, code = lockable.ask(member, "locked", member.key)
+    if held ~= false then
+      return held, message, code
+    end
+  end
+  return false
+end
+
+--- Ends every wait of this object with "cancelled".
+---@return true
+function methods:cancel()
+  local state = lockable.state_of(self, "cancel")
+  state.cancels = state.cancels + 1
+  for ticket in next, state.waits do
+    ticket:cancel()
+  end
+  return true
+end
+
+local CLASS = lockable.class("all", methods)
+
+local function before(a, b)
+  if a.state.key ~= b.state.key then
+    return a.state.key < b.state.key
+  elseif a.state.client.id ~= b.state.client.id then
+    return a.state.client.id < b.state.client.id
+  end
+  return a.state.client.prefix < b.state.client.prefix
+end
+
+local function same(a, b)
+  return not before(a, b) and not before(b, a)
+end
+
+-- The members' states in order, each with its place in the list as given and
+-- with waits that are noted in one set.
+local function read_list(list, waits)
+  local places = {}
+  for index, member in ipairs(list) do
+    local state = lockable.state(member)
+    if not state or not state.key then
+      error(("number %d of dlock.all's list is no lock on a key: it takes what"
+        .. " store:mutex, rw:read(), rw:write(), store:semaphore and"
+        .. " store:election give"):format(index), 4)
+    end
+    local own = setmetatable({ waits = waits }, { __index = state })
+    places[index] = { state = own, index = index }
+  end
+  for name in next, list do
+    if not places[name] then
+      error(("the list of dlock.all has a field %s; it is an array")
+        :format(tostring(name)), 4)
+    end
+  end
+  if #places == 0 then
+    error("the list of dlock.all is empty", 4)
+  end
+  table.sort(places, before)
+  for i = 2, #places do
+    if same(places[i - 1], places[i]) then
+      error(("the list of dlock.all names the lock %s twice"):format(
+        places[i].state.shown), 4)
+    end
+  end
+  return places
+end
+
+--- A lockable over others, of any stores.
+---@param list dlock.lockable[]
+function all.new(list)
+  if type(list) ~= "table" or lockable.state(list) then
+    error(("dlock.all takes an array of lockables, not a %s")
+      :format(lockable.state(list) and "lockable" or type(list)), 3)
+  end
+  local state = { take = take, cancels = 0, timeout = 0 }
+  local self = lockable.object(CLASS, state)
+  state.places = read_list(list, state.waits)
+  local names = {}
+  for i, place in ipairs(state.places) do
+    names[i] = place.state.shown
+    state.timeout = math.max(state.timeout, place.state.base.timeout)
+  end
+  state.client = state.places[1].state.client
+  state.shown = "{ " .. table.concat(names, ", ") .. " }"
+  return self
+end
+
+return all

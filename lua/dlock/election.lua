@@ -1,0 +1,130 @@
+-- Elections: the leader is who holds the lock, and what it published stands
+-- beside its name. A candidate is a waiter like any other, so the order of
+-- succession is the queue's.
+--
+-- wait_change compares fences: each leadership has its own, larger than those
+-- before, and no leader at all is 0. What was seen last is remembered here, so
+-- a change between two calls is not missed, however short it was.
+local admin = require "dlock.admin"
+local core = require "dlock.core"
+local lockable = require "dlock.lockable"
+local options = require "dlock.options"
+local text = require "dlock.text"
+
+local election = {}
+
+-- The empty value says that there is one: a store then notes it, and with it
+-- the fence, where anybody can read them.
+local KIND = { name = "election", mode = "exclusive", units = 0, cap = 0,
+  value = "" }
+local UNKNOWN = -1 -- the fence of a holder that is no candidate
+
+local methods = {}
+
+-- Who leads now; notes its fence as seen. Returns the fence and the leader.
+local function look(state)
+  local found, message, code = admin.inspect(state)
+  if code then
+    return nil, message, code
+  end
+  local first = found and found.holders[1]
+  if not first then
+    state.seen = 0
+    return 0
+  end
+  state.seen = first.fence or UNKNOWN
+  return state.seen, {
+    owner = first.owner,
+    value = first.value ~= "" and first.value or nil,
+    fence = first.fence,
+  }
+end
+
+--- Stands for election and waits until it leads: for ever, unless a timeout
+--- is given here or to store:election. `value` is published with it.
+---@param opts? dlock.acquire_options
+---@return dlock.lease|nil # ends with lease:resign(), or release
+---@return string? message
+---@return string? code
+function methods:campaign(opts)
+  local state = lockable.state_of(self, "campaign")
+  local bad = opts ~= nil and options.check(opts, "election:campaign", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return state.take(state, opts, true)
+end
+
+--- The leader, nil when there is none.
+---@return dlock.leader|nil
+---@return string? message
+---@return string? code
+function methods:leader()
+  local state = lockable.state_of(self, "leader")
+  local fence, leader, code = look(state)
+  if not fence then
+    return nil, leader, code
+  end
+  return leader
+end
+
+-- Waits until the leadership is not the one seen last; spurious wake-ups are
+-- answered by looking again.
+local function wait_change(state, timeout)
+  local before, deadline = state.seen, core.now() + timeout
+  while true do
+    local left = math.max(deadline - core.now(), 0)
+    if left > 0 then
+      local ok, message, code = lockable.ask(state, "change", state.key, before,
+        left)
+      if not ok then
+        return nil, message, code
+      end
+    end
+    local fence, message, code = look(state)
+    if not fence then
+      return nil, message, code
+    elseif fence ~= before then
+      return true
+    elseif left == 0 then
+      return nil, ("timeout: the leader of %s did not change within %s s")
+        :format(text.quote(state.key), text.number(timeout)), "timeout"
+    end
+  end
+end
+
+--- Waits until the leader is another one (or none) than the one that this
+--- object saw last, by leader() or here; the first call of either sees.
+---@param timeout? number seconds (for ever)
+---@return true|nil
+---@return string? message
+---@return string? code timeout, cancelled, unavailable, closed
+function methods:wait_change(timeout)
+  local state = lockable.state_of(self, "wait_change")
+  if timeout == nil then
+    timeout = math.huge
+  else
+    local bad = options.check_number(timeout, "timeout",
+      "election:wait_change", 2)
+    if bad then return nil, bad, "invalid" end
+  end
+  if not state.seen then
+    local fence, message, code = look(state)
+    if not fence then
+      return nil, message, code
+    end
+  end
+  return wait_change(state, timeout)
+end
+
+local CLASS = lockable.class("election", methods)
+
+--- An election; key and opts have been checked.
+function election.new(client, key, opts)
+  local self = lockable.new(CLASS, KIND, client, key, opts or {})
+  local base = lockable.state(self).base -- a table of its own
+  base.timeout = opts and rawget(opts, "timeout") or math.huge
+  return self
+end
+
+return election

@@ -1,0 +1,52 @@
+-- The host of plain Lua: whoever waits runs the loop on its own thread.
+--
+-- A wait is cut into slices, because the interpreter's answer to Ctrl-C is a
+-- debug hook that raises an error as soon as Lua code runs again. That error
+-- ends the wait: the place in the queue is withdrawn, a grant that crossed it
+-- is given back, and the error goes on unchanged. Between slices callbacks get
+-- their turn too, so that one of them can end the wait.
+local core = require "dlock.core"
+local news = require "dlock.news"
+
+local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
+
+local blocking = { tells = true }
+
+local function drive(client, ticket)
+  local engine = client.engine
+  local done, fresh = engine:drive(ticket, SLICE)
+  while not done do
+    news.deliver(client)
+    done, fresh = engine:drive(ticket, SLICE)
+  end
+  return fresh
+end
+
+local jit = rawget(_G, "jit")
+if jit then
+  jit.off(drive) -- compiled code never looks at the hook
+end
+
+local function withdraw(engine, ticket)
+  ticket:cancel()
+  if engine:drive(ticket, WITHDRAW) then
+    local granted = ticket:take()
+    if type(granted) == "userdata" then
+      core.release_later(granted)
+    end
+  end
+end
+
+--- Returns when the ticket is done. An error of a debug hook passes through.
+function blocking.wait(client, ticket)
+  local ok, fresh = pcall(drive, client, ticket)
+  if not ok then
+    pcall(withdraw, client.engine, ticket)
+    error(fresh, 0)
+  end
+  if fresh or client.watched.late then
+    news.deliver(client)
+  end
+end
+
+return blocking

@@ -1,0 +1,79 @@
+-- The host of cqueues. There is no coroutine of ours: it would keep cq:loop()
+-- from ending. Each waiter polls the engine's bell and a condition of its own;
+-- whoever hears the bell signals all the others, in whichever controller they
+-- are, so that nested loops work too.
+--
+-- The descriptor is taken out of all controllers when nobody waits any more:
+-- the engine may close it, and a controller that still knew its number would
+-- be deaf on whatever gets that number next.
+local events = require "dlock.host.events"
+local news = require "dlock.news"
+
+local adapter = {}
+
+local WHERE = "call it from a coroutine of a cqueues controller"
+  .. " (cq:wrap(function() ... end)), or open the store with host = 'blocking'"
+
+-- Loaded at first use: a program without cqueues never gets here.
+local function modules()
+  local cqueues = require "cqueues"
+  return cqueues, require "cqueues.condition"
+end
+
+--- Whether cqueues runs us now.
+function adapter.runs_us()
+  local cqueues = package.loaded.cqueues
+  return type(cqueues) == "table" and cqueues.running() ~= nil
+end
+
+--- Before each request: can its end be waited for here?
+---@return true|nil
+---@return string? message
+---@return string? code
+function adapter.ready(client)
+  if not adapter.runs_us() or not events.can_yield() then
+    return nil, "unsupported: nothing can wait here: " .. WHERE, "unsupported"
+  end
+  events.waiting(client)
+  if not client.engine:bell() and not client.engine:closed() then
+    return nil, "unavailable: no descriptor left: raise the limit of open"
+      .. " files", "unavailable"
+  end
+  return true
+end
+
+local function signal(condition)
+  condition:signal()
+end
+
+--- Returns when the ticket is done.
+function adapter.wait(client, ticket)
+  local number = ticket:watch()
+  if not number then
+    return
+  end
+  local cqueues, conditions = modules()
+  local mine = conditions.new()
+  local waiting = client.waiting
+  waiting[number] = mine
+  local descriptor = client.engine:bell()
+  local bell = { pollfd = descriptor, events = "r" }
+  repeat
+    cqueues.poll(bell, mine)
+    events.drain(client, signal)
+    news.deliver(client)
+  until ticket:poll()
+  if next(waiting) == nil then
+    cqueues.cancel(descriptor)
+  end
+end
+
+--- Before the engine closes its descriptors.
+function adapter.forget(client)
+  local descriptor = client.engine:bell()
+  if descriptor then
+    modules().cancel(descriptor)
+  end
+end
+
+return adapter

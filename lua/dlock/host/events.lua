@@ -1,0 +1,52 @@
+-- What the hosts of event loops share: who waits for which ticket. The engine
+-- tells by number which tickets got done; the number finds the waiter here.
+--
+-- client.waiting[number] is whatever the host wakes. Whoever hears the bell
+-- takes all numbers out and wakes all waiters, its own or not.
+local events = {}
+
+--- client.waiting; the first call puts the engine into resident mode.
+---@return table
+function events.waiting(client)
+  local waiting = client.waiting
+  if not waiting then
+    waiting = {}
+    client.waiting, client.told = waiting, {}
+    client.engine:resident()
+  end
+  return waiting
+end
+
+--- Calls wake(waiter) for each waiter whose ticket got done.
+---@param client table
+---@param wake fun(waiter: any)
+function events.drain(client, wake)
+  local waiting, told, engine = client.waiting, client.told, client.engine
+  local more
+  repeat
+    local count
+    count, more = engine:completed(told)
+    for i = 1, count do
+      local number = told[i]
+      local waiter = waiting[number]
+      if waiter then
+        waiting[number] = nil
+        wake(waiter)
+      end
+    end
+  until not more
+end
+
+local yieldable = coroutine.isyieldable -- Lua 5.3 and later
+
+--- False where a yield would be an error: in the main thread, and below a C
+--- function that cannot be yielded across (as in coroutine.close).
+function events.can_yield()
+  if yieldable then
+    return yieldable()
+  end
+  local co, is_main = coroutine.running()
+  return co ~= nil and not is_main
+end
+
+return events

@@ -1,0 +1,99 @@
+-- Who waits, and how. A host is a table with
+--   wait(client, ticket)   -- returns when ticket:poll() is true
+-- and, on event loops,
+--   ready(client)          -- true, or nil, message, code: cannot wait here
+--   forget(client)         -- the engine is about to close its descriptors
+--   tells = true           -- it delivers news by itself
+-- and everything else in dlock waits by calling ready and wait here. Which host
+-- it is is asked at every call unless the store's option names one: the same
+-- store may be used inside and outside of an event loop.
+local blocking = require "dlock.host.blocking"
+local cqueues = require "dlock.host.cqueues"
+local luv = require "dlock.host.luv"
+local news = require "dlock.news"
+local protect = require "dlock.protect"
+local resty = require "dlock.host.resty"
+
+local host = {}
+
+local HOSTS = {
+  blocking = blocking, cqueues = cqueues, luv = luv, resty = resty,
+}
+
+--- The adapter that the option `host` names.
+---@return table|false|nil # false: ask at every call
+---@return string? message
+---@return string? code
+function host.find(name)
+  if name == "auto" then
+    return false
+  elseif name == "resty" and not resty.is_here() then
+    return nil, "unsupported: host = 'resty' works inside of nginx only; use"
+      .. " 'auto'", "unsupported"
+  elseif name == "cqueues" or name == "luv" then
+    local ok, problem = pcall(require, name)
+    if not ok then
+      return nil, ("unsupported: host = '%s' needs that module: %s")
+        :format(name, tostring(problem)), "unsupported"
+    end
+  end
+  return HOSTS[name]
+end
+
+local loaded, in_nginx = package.loaded, resty.is_here()
+
+-- The host that is running us now. Asked several times in every call, so what
+-- cannot change is not asked, and cqueues only where it was ever loaded.
+local function detect()
+  if in_nginx then
+    return resty
+  elseif loaded.cqueues and cqueues.runs_us() then
+    return cqueues
+  end
+  return blocking
+end
+
+--- Whether a request can be waited for here; asked before it is made.
+---@return true|nil
+---@return string? message
+---@return string? code
+function host.ready(client)
+  local adapter = client.host or detect()
+  local ready = adapter.ready
+  if ready then
+    return ready(client)
+  end
+  return true
+end
+
+--- Who is asking, as far as reentrancy goes.
+---@return any
+function host.owner(client)
+  local adapter = client.host or detect()
+  local owner = adapter.owner
+  return owner and owner(client) or protect.owner()
+end
+
+--- Somebody wants to hear of this client's news although nobody waits.
+function host.listen(client)
+  local adapter = client.host or detect()
+  if adapter.listen then
+    adapter.listen(client)
+  end
+end
+
+--- Waits until the ticket is done, runs the callbacks that are due, and
+--- returns the ticket's results.
+function host.wait(client, ticket)
+  local adapter = client.host or detect()
+  adapter.wait(client, ticket)
+  if not adapter.tells then
+    news.deliver(client)
+  end
+  if adapter.forget and ticket:closes() then
+    adapter.forget(client)
+  end
+  return ticket:take()
+end
+
+return host

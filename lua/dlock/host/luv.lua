@@ -1,0 +1,94 @@
+-- The host of luv. A waiter yields; the engine's bell is a poll handle that is
+-- started by the first waiter and stopped with the last, so that nothing of
+-- ours keeps the loop alive. Whoever resumes a waiting coroutine in between
+-- does no harm: it yields again.
+local events = require "dlock.host.events"
+local news = require "dlock.news"
+local protect = require "dlock.protect"
+
+local adapter = {}
+
+--- Before each request: can its end be waited for here?
+---@return true|nil
+---@return string? message
+---@return string? code
+function adapter.ready(client)
+  if not events.can_yield() then
+    return nil, "unsupported: nothing can wait outside of a coroutine on luv:"
+      .. " use coroutine.wrap(function() ... end)(), or open the store with"
+      .. " host = 'blocking'", "unsupported"
+  end
+  events.waiting(client)
+  if not client.engine:bell() and not client.engine:closed() then
+    return nil, "unavailable: no descriptor left: raise the limit of open"
+      .. " files", "unavailable"
+  end
+  return true
+end
+
+-- All of them, whatever one of them does; then the first error, to luv.
+local function resume_all(list)
+  local problem
+  for _, co in ipairs(list) do
+    if coroutine.status(co) == "suspended" then
+      local ok, why = coroutine.resume(co)
+      if not ok and not problem then
+        problem = debug.traceback(co, tostring(why))
+      end
+    end
+  end
+  if problem then
+    error(problem, 0)
+  end
+end
+
+local function ring(client)
+  local list = {}
+  events.drain(client, function(co) list[#list + 1] = co end)
+  if next(client.waiting) == nil then
+    client.poll:stop()
+    client.polling = false
+  end
+  -- Callbacks may wait too, so they get a coroutine.
+  coroutine.wrap(news.deliver)(client)
+  resume_all(list)
+end
+
+local function start(client)
+  if client.polling then
+    return
+  end
+  if not client.poll then
+    client.poll = require("luv").new_poll(client.engine:bell())
+  end
+  client.poll:start("r", function()
+    ring(client)
+  end)
+  client.polling = true
+end
+
+--- Returns when the ticket is done.
+function adapter.wait(client, ticket)
+  local number = ticket:watch()
+  if not number then
+    return
+  end
+  -- On 5.1 we may be in a coroutine that protect made: its yields come out of
+  -- the one that its owner is, and that one must be resumed.
+  client.waiting[number] = protect.owner()
+  start(client)
+  repeat
+    coroutine.yield()
+  until ticket:poll()
+end
+
+--- Before the engine closes its descriptors.
+function adapter.forget(client)
+  if client.poll then
+    client.poll:stop()
+    client.poll:close()
+    client.poll, client.polling = nil, false
+  end
+end
+
+return adapter

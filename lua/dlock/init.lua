@@ -1,0 +1,86 @@
+-- dlock: distributed locks for Lua. Start with dlock.open; README.md has the
+-- reference, docs/guarantees.md what each store promises.
+local all = require "dlock.all"
+local canceller = require "dlock.canceller"
+local core = require "dlock.core"
+local options = require "dlock.options"
+local store = require "dlock.store"
+local text = require "dlock.text"
+local url = require "dlock.url"
+local version = require "dlock.version"
+
+local dlock = { VERSION = version }
+
+-- The embedded store of whoever runs this, for programs that name no store.
+local function default_url()
+  local from_environment = os.getenv("DLOCK_URL")
+  if from_environment and from_environment ~= "" then
+    return from_environment
+  end
+  local runtime = os.getenv("XDG_RUNTIME_DIR")
+  local dir = runtime and runtime:sub(1, 1) == "/" and runtime .. "/dlock"
+    or ("/tmp/dlock-%d"):format(core.euid())
+  return "file://" .. dir:gsub("[^%w/._-]", function(byte)
+    return ("%%%02X"):format(byte:byte())
+  end)
+end
+
+-- The file's first line; a secret, so it is never part of a message.
+local function read_password(path)
+  local file, problem = io.open(path, "rb")
+  local password = file and file:read("*l")
+  if file then
+    file:close()
+  end
+  if password then
+    return (password:gsub("\r$", ""))
+  end
+  return nil, ("invalid: password_file %s cannot be read (%s)")
+    :format(text.quote(path), tostring(problem or "it is empty"))
+end
+
+--- Opens a store; connects at the first use, so there is no I/O here.
+---@param where? string|dlock.open_options the URL ($DLOCK_URL, else the
+--- embedded store of this user), or a table of options with `url` in it
+---@return dlock.store|nil
+---@return string? message
+---@return string? code invalid, unsupported
+function dlock.open(where)
+  local opts = {}
+  if type(where) == "string" then
+    opts.url = where
+  elseif where ~= nil then
+    local bad = options.check(where, "dlock.open", 2)
+    if bad then
+      return nil, bad, "invalid"
+    end
+    for name, value in next, where do opts[name] = value end
+  end
+  local parsed, message, code = url.parse(opts.url or default_url())
+  if not parsed then
+    return nil, message, code
+  end
+  if opts.password_file and not opts.password then
+    opts.password, message = read_password(opts.password_file)
+    if not opts.password then
+      return nil, message, "invalid"
+    end
+  end
+  return store.open(parsed, opts)
+end
+
+--- Something to end waits with: acquire{ cancel = c }, then c:cancel().
+---@return dlock.canceller
+function dlock.canceller()
+  return canceller.new()
+end
+
+--- Several locks of any stores as one: all of them or none.
+---@param list dlock.lockable[]
+---@return dlock.all
+function dlock.all(list)
+  local one = all.new(list)
+  return one
+end
+
+return dlock

@@ -1,0 +1,241 @@
+-- What dlock.all gives: the leases that belong together, as one. It has no
+-- fence: each of its leases has its own.
+local core = require "dlock.core"
+local host = require "dlock.host"
+local options = require "dlock.options"
+
+local leases = {}
+
+local STATE = {} -- the key of what nobody else may touch
+
+-- No one ticket stands for the loss of several leases of several stores.
+-- Waiting for one, the others are looked at (no I/O) so often.
+local LOOK = 0.1 -- seconds
+
+local methods = {}
+
+local function list_of(self, call)
+  local state = type(self) == "table" and rawget(self, STATE)
+  if not state then
+    error(("call it with a colon, as in lease:%s(...)"):format(call), 3)
+  end
+  return state.list, state
+end
+
+local function check_seconds(value, name, call)
+  local bad = value ~= nil and options.check_number(value, name, call, 3)
+  return bad
+end
+
+--- Releases all, in reverse; the first failure is the result, also of every
+--- later call.
+---@param timeout? number seconds for each
+---@return true|nil
+---@return string? message
+---@return string? code
+function methods:release(timeout)
+  local _, state = list_of(self, "release")
+  local bad = check_seconds(timeout, "timeout", "lease:release")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  if state.result then
+    return state.result[1], state.result[2], state.result[3]
+  end
+  local result = { true }
+  for i = #state.taken, 1, -1 do
+    local ok, message, code = state.taken[i].lease:release(timeout)
+    if not ok and result[1] then
+      result = { nil, message, code }
+    end
+  end
+  state.result = result
+  return result[1], result[2], result[3]
+end
+
+--- Lets the native thread release them and returns at once.
+---@return true
+function methods:release_later()
+  local list, state = list_of(self, "release_later")
+  for i = #list, 1, -1 do
+    state.taken[i].lease:release_later()
+  end
+  state.result = state.result or { true }
+  return true
+end
+
+--- All of them now end ttl seconds from now, or each by its own ttl.
+---@param ttl? number seconds
+---@return number|nil remaining the least
+---@return string? message
+---@return string? code
+function methods:extend(ttl)
+  local list = list_of(self, "extend")
+  local bad = check_seconds(ttl, "ttl", "lease:extend")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  for _, lease in ipairs(list) do
+    local left, message, code = lease:extend(ttl)
+    if not left then
+      return nil, message, code
+    end
+  end
+  return self:remaining()
+end
+
+--- Whether all of them are held. No I/O.
+---@return boolean
+function methods:held()
+  for _, lease in ipairs((list_of(self, "held"))) do
+    if not lease:held() then
+      return false
+    end
+  end
+  return true
+end
+
+--- Seconds until the first of them ends by our own count. No I/O.
+---@return number
+function methods:remaining()
+  local least = math.huge
+  for _, lease in ipairs((list_of(self, "remaining"))) do
+    least = math.min(least, lease:remaining())
+  end
+  return least
+end
+
+-- Runs fn once, with the whole, at the first news of any of them.
+local function on_first(self, list, subscribe, fn)
+  local told = false
+  for _, lease in ipairs(list) do
+    lease[subscribe](lease, function(_, reason)
+      if not told then
+        told = true
+        fn(self, reason)
+      end
+    end)
+  end
+  return true
+end
+
+local function check_callback(fn, call)
+  if type(fn) ~= "function" then
+    error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
+  end
+end
+
+--- Runs fn(lease, reason) once, when the first of them is seen to be lost.
+---@param fn fun(lease: dlock.leases, reason: string)
+---@return true
+function methods:on_lost(fn)
+  local list = list_of(self, "on_lost")
+  check_callback(fn, "lease:on_lost")
+  return on_first(self, list, "on_lost", fn)
+end
+
+--- Runs fn(lease, reason) once, when somebody asks for one of them.
+---@param fn fun(lease: dlock.leases, reason: string)
+---@return true
+function methods:on_revoke(fn)
+  local list = list_of(self, "on_revoke")
+  check_callback(fn, "lease:on_revoke")
+  return on_first(self, list, "on_revoke", fn)
+end
+
+--- Whether somebody asked for one of them.
+---@return boolean
+function methods:revoked()
+  for _, lease in ipairs((list_of(self, "revoked"))) do
+    if lease:revoked() then
+      return true
+    end
+  end
+  return false
+end
+
+local function lost_one(list)
+  for _, lease in ipairs(list) do
+    if not lease:held() then
+      return lease
+    end
+  end
+end
+
+--- Waits until one of them is lost.
+---@param timeout? number seconds (for ever)
+---@return true|nil
+---@return string? message
+---@return string? code timeout, cancelled, closed
+function methods:wait_lost(timeout)
+  local list = list_of(self, "wait_lost")
+  local bad = check_seconds(timeout, "timeout", "lease:wait_lost")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  local deadline = core.now() + (timeout or math.huge)
+  while true do
+    local left = math.max(deadline - core.now(), 0)
+    local one = lost_one(list)
+    local ok, message, code = (one or list[1]):wait_lost(
+      one and 0 or math.min(left, #list == 1 and left or LOOK))
+    if ok or code ~= "timeout" or left == 0 then
+      return ok, message, code
+    end
+  end
+end
+
+-- What works on one lease only.
+for _, call in ipairs { "detach", "guard", "downgrade" } do
+  methods[call] = function(self)
+    list_of(self, call)
+    return nil, ("unsupported: a lease of dlock.all has no %s; use that of one"
+      .. " of its leases, lease.leases[i]:%s(...)"):format(call, call),
+      "unsupported"
+  end
+end
+
+local META = {
+  __metatable = "dlock.leases",
+  __name = "dlock.leases",
+  __newindex = function()
+    error("a lease is read-only", 2)
+  end,
+  __index = function(self, name)
+    if name == "leases" then
+      return rawget(self, STATE).shown_list
+    end
+    return methods[name]
+  end,
+  __tostring = function(self)
+    local state = rawget(self, STATE)
+    return ("dlock.leases: %s %s"):format(state.shown, state.result
+      and "released" or self:held() and ("held %.1fs"):format(
+        self:remaining()) or "lost")
+  end,
+  -- Lua 5.4: with a bounded wait, as a lease's.
+  __close = function(self)
+    local state = rawget(self, STATE)
+    if state.result then
+      return
+    elseif host.ready(core.anchor(state.list[1]).client) then
+      methods.release(self)
+    else
+      methods.release_later(self)
+    end
+  end,
+}
+
+--- taken: { lease =, index = } in the order in which they were taken.
+---@param taken table[]
+---@param shown string their names
+function leases.new(taken, shown)
+  local list, shown_list = {}, {}
+  for _, one in ipairs(taken) do
+    list[one.index], shown_list[one.index] = one.lease, one.lease
+  end
+  return setmetatable({ [STATE] = { taken = taken, list = list,
+    shown_list = shown_list, shown = shown } }, META)
+end
+
+return leases

@@ -1,0 +1,348 @@
+-- Things that can be acquired. Each kind of lock asks the same queue for units
+-- under a cap: 0 units is exclusive, a reader takes 1 without a cap, p permits
+-- of a semaphore of n are p units under the cap n. Here is the one acquire that
+-- all of them and the store's own short forms go through, and the one class
+-- that they are of.
+local canceller = require "dlock.canceller"
+local core = require "dlock.core"
+local host = require "dlock.host"
+local options = require "dlock.options"
+local reentrant = require "dlock.reentrant"
+local text = require "dlock.text"
+local with = require "dlock.with"
+
+local lockable = {}
+
+local STATE = {} -- the key of what nobody else may touch
+local WEAK = { __mode = "k" }
+
+-- units, cap: what is asked of the queue (a semaphore's units: see read).
+-- mode: what an owner who enters again is looked up by.
+local MUTEX = { name = "mutex", mode = "exclusive", units = 0, cap = 0 }
+
+lockable.MUTEX = MUTEX
+lockable.READER = { name = "reader", mode = "shared", units = 1, cap = 0 }
+lockable.WRITER = { name = "writer", mode = "exclusive", units = 0, cap = 0 }
+
+--- Waits for a ticket, which is noted, weakly, where cancel() will look.
+---@param client table
+---@param ticket userdata
+---@param waits table|nil
+---@param cancel table|nil the state of a canceller
+function lockable.wait_noted(client, ticket, waits, cancel)
+  if waits then
+    waits[ticket] = true
+  end
+  if cancel then
+    cancel.waits[ticket] = true
+    if cancel.cancelled then -- since we looked, in a debug hook
+      ticket:cancel()
+    end
+  end
+  local lease, message, code = host.wait(client, ticket)
+  if waits then
+    waits[ticket] = nil
+  end
+  if cancel then
+    cancel.waits[ticket] = nil
+  end
+  return lease, message, code
+end
+
+local wait_noted = lockable.wait_noted
+
+-- What needs more than a look: the inner table of the option cancel, or nil,
+-- and the units to ask for; then what is wrong, and its code.
+local function read(opts, kind, key)
+  local cancel, units = rawget(opts, "cancel"), kind.units
+  cancel = cancel and canceller.state(cancel)
+  if cancel and cancel.cancelled then
+    return nil, nil, ("cancelled: the canceller given for %s was used before")
+      :format(text.quote(key)), "cancelled"
+  end
+  if kind.mode == "semaphore" then
+    units = rawget(opts, "permits") or 1
+    if units > kind.cap then
+      return nil, nil, ("invalid: permits is %s, but the semaphore %s has %s")
+        :format(text.number(units), text.quote(key), text.number(kind.cap)),
+        "invalid"
+    end
+  end
+  return cancel, units
+end
+
+local function request(client, kind, key, base, opts, wait, owner, waits)
+  local ttl, timeout, renew = base.ttl, base.timeout, base.renew
+  local max_hold, min_hold = base.max_hold, base.min_hold
+  local value, cancel, bad, code = kind.value, nil, nil, nil
+  local units = kind.units
+  if opts then
+    ttl = rawget(opts, "ttl") or ttl
+    timeout = rawget(opts, "timeout") or timeout
+    max_hold = rawget(opts, "max_hold") or max_hold
+    min_hold = rawget(opts, "min_hold") or min_hold
+    value = rawget(opts, "value") or value
+    cancel, units, bad, code = read(opts, kind, key)
+    if rawget(opts, "renew") ~= nil then
+      renew = rawget(opts, "renew")
+    end
+  end
+  if bad then
+    return nil, bad, code
+  end
+  wait = wait and timeout > 0
+  local ready, message
+  ready, message, code = host.ready(client)
+  if not ready then
+    return nil, message, code
+  end
+  local ticket
+  ticket, message, code = client.engine:acquire(key, units,
+    kind.cap, wait, wait and timeout or 0, ttl, renew, max_hold, min_hold,
+    owner, value)
+  if not ticket then
+    return nil, message, code
+  end
+  return wait_noted(client, ticket, waits, cancel)
+end
+
+-- A live hold that this owner may enter again: of the same mode, or, for a
+-- reader, its own write lock. A writer who reads would wait for itself.
+local function find_outer(client, kind, key, who)
+  local mode = kind.mode
+  local outer = reentrant.find(client.holds, mode .. "\0" .. key, who)
+  if outer then
+    return outer, mode
+  end
+  local other = mode == "shared" and "exclusive" or "shared"
+  outer = reentrant.find(client.holds, other .. "\0" .. key, who)
+  if outer and mode == "exclusive" then
+    return nil, nil, ("unsupported: %s is held for reading by the same owner,"
+      .. " which would wait for itself: release that first, or begin with"
+      .. " write() and lease:downgrade()"):format(text.quote(key))
+  end
+  return outer, other
+end
+
+local function request_reentrant(client, kind, key, base, opts, wait, owner,
+    waits)
+  local who = owner or host.owner(client)
+  local outer, mode, bad = find_outer(client, kind, key, who)
+  if bad then
+    return nil, bad, "unsupported"
+  end
+  local inner = outer and core.share(outer)
+  if not inner then
+    local message, code
+    mode = kind.mode
+    inner, message, code = request(client, kind, key, base, opts, wait, owner,
+      waits)
+    if not inner then
+      return nil, message, code
+    end
+  end
+  reentrant.add(client.holds, mode .. "\0" .. key, who, inner)
+  return inner
+end
+
+--- Acquires. Everything has been checked.
+---@param client table
+---@param kind table
+---@param key string
+---@param base table what opts fall back on
+---@param opts table|nil of this call
+---@param wait boolean false: try once
+---@param nested boolean reentrant
+---@param owner string|nil
+---@param waits table|nil where to note the wait
+function lockable.acquire(client, kind, key, base, opts, wait, nested, owner,
+    waits)
+  if nested then
+    return request_reentrant(client, kind, key, base, opts, wait, owner, waits)
+  end
+  return request(client, kind, key, base, opts, wait, owner, waits)
+end
+
+local acquire = lockable.acquire
+
+--- The rest of a with: runs fn under the lease that was (or was not) acquired.
+function lockable.run(lease, message, code, fn, ...)
+  if not lease then
+    return nil, message, code
+  end
+  return with.run(lease, fn, ...)
+end
+
+--- Raises unless fn can be called; level 1 is the caller of this.
+function lockable.check_function(fn, call, level)
+  local meta = type(fn) ~= "function" and debug.getmetatable(fn)
+  if type(fn) ~= "function" and not (type(meta) == "table" and meta.__call)
+  then
+    error(("%s needs a function to run, not a %s"):format(call, type(fn)),
+      level + 1)
+  end
+end
+
+--- The inner table of a lockable, nil if it is none:
+---   client, kind, key, base, owner, waits
+--- and what its kind adds.
+function lockable.state(self)
+  return type(self) == "table" and rawget(self, STATE) or nil
+end
+
+--- The same for a method's object; raises at the method's caller.
+function lockable.state_of(self, call)
+  local state = lockable.state(self)
+  if not state then
+    error(("call it with a colon, as in mutex:%s(...)"):format(call), 3)
+  end
+  return state
+end
+
+local state_of = lockable.state_of
+
+--- How most kinds are taken; another one's kind.take replaces it.
+function lockable.take(state, opts, wait)
+  return acquire(state.client, state.kind, state.key, state.base, opts, wait,
+    state.base.reentrant, state.owner, state.waits)
+end
+
+--- Makes a request of a state's engine and waits for its end, where cancel()
+--- can end it.
+function lockable.ask(state, name, ...)
+  local client = state.client
+  local ready, message, code = host.ready(client)
+  if not ready then
+    return nil, message, code
+  end
+  local ticket
+  ticket, message, code = client.engine[name](client.engine, ...)
+  if not ticket then
+    return nil, message, code
+  end
+  return wait_noted(client, ticket, state.waits)
+end
+
+local methods = {}
+
+--- Waits in the queue for at most `timeout` seconds.
+---@param opts? dlock.acquire_options
+---@return dlock.lease|nil
+---@return string? message
+---@return string? code
+function methods:acquire(opts)
+  local state = self and self[STATE] or state_of(self, "acquire")
+  local bad = opts ~= nil and options.check(opts, state.calls.acquire, 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return state.take(state, opts, true)
+end
+
+--- Tries once; "busy" when somebody else holds it or waits for it.
+---@param opts? dlock.acquire_options without timeout
+---@return dlock.lease|nil
+---@return string? message
+---@return string? code
+function methods:try_acquire(opts)
+  local state = state_of(self, "try_acquire")
+  local bad = opts ~= nil and options.check(opts, state.calls.try_acquire, 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return state.take(state, opts, false)
+end
+
+local function run_with(state, opts, fn, ...)
+  local lease, message, code = state.take(state, opts, true)
+  return lockable.run(lease, message, code, fn, ...)
+end
+
+--- Acquires, calls fn(lease, ...), releases. with([opts,] fn, ...)
+---@param opts dlock.acquire_options|function
+---@return true|nil # then fn's results; or nil, message, code
+function methods:with(opts, ...)
+  local state = state_of(self, "with")
+  if type(opts) == "function" then
+    return run_with(state, nil, opts, ...)
+  end
+  lockable.check_function((...), state.calls.with, 2)
+  local bad = opts ~= nil and options.check(opts, state.calls.with, 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return run_with(state, opts, ...)
+end
+
+--- Whether somebody holds it now; one round trip.
+---@return boolean|nil
+---@return string? message
+---@return string? code
+function methods:locked()
+  local state = state_of(self, "locked")
+  return lockable.ask(state, "locked", state.key)
+end
+
+--- Ends every wait of this object with "cancelled".
+---@return true
+function methods:cancel()
+  for ticket in next, state_of(self, "cancel").waits do
+    ticket:cancel()
+  end
+  return true
+end
+
+--- A class of lockables: what every one can do, and `extra` methods, which
+--- replace.
+---@param name string
+---@param extra? table
+---@return table meta
+function lockable.class(name, extra)
+  local index = {}
+  for call, fn in pairs(methods) do index[call] = fn end
+  for call, fn in pairs(extra or {}) do index[call] = fn end
+  local meta = {
+    __index = index,
+    __metatable = "dlock." .. name,
+    __name = "dlock." .. name,
+    __newindex = function()
+      error(("a %s has no fields to set; options go into the call that made it")
+        :format(name), 2)
+    end,
+    __tostring = function(self)
+      return ("dlock.%s: %s"):format(name, rawget(self, STATE).shown)
+    end,
+  }
+  local calls = {}
+  for call in pairs(index) do calls[call] = name .. ":" .. call end
+  return { meta = meta, calls = calls }
+end
+
+--- An object of a class. The state needs what take uses, and `shown`.
+function lockable.object(class, state)
+  state.calls = class.calls
+  state.take = state.take or lockable.take
+  state.waits = setmetatable({}, WEAK)
+  return setmetatable({ [STATE] = state }, class.meta)
+end
+
+--- An object that is a lock on one key; key and opts have been checked.
+function lockable.new(class, kind, client, key, opts)
+  return lockable.object(class, {
+    client = client,
+    kind = kind,
+    key = key,
+    shown = text.quote(key),
+    base = opts and options.defaults(opts, client.base) or client.base,
+    owner = opts and rawget(opts, "owner"),
+  })
+end
+
+local CLASS = lockable.class "mutex"
+
+--- A mutex; key and opts have been checked.
+function lockable.mutex(client, key, opts)
+  return lockable.new(CLASS, MUTEX, client, key, opts)
+end
+
+return lockable

@@ -1,0 +1,384 @@
+---@meta dlock
+-- luacheck: ignore 212 241
+-- Types for editors with the Lua language server; no code, and nothing loads
+-- this file. Calls return nil, message, code when they fail.
+
+---@alias dlock.code
+---| "busy"        # a try: somebody else holds it now
+---| "timeout"     # waited, did not get it, left nothing behind
+---| "cancelled"   # the wait was cancelled, or its store closed
+---| "lost"        # the lease is not ours any more
+---| "unavailable" # the store cannot be reached or cannot serve
+---| "denied"      # authentication, an ACL or permissions refused us
+---| "invalid"     # a URL, key or value that cannot be used
+---| "closed"      # the store was closed
+---| "forked"      # made and used before a fork, used after it
+---| "unsupported" # this store or host cannot do that
+
+---@class dlock
+---@field VERSION string
+local dlock = {}
+
+---@param where? string|dlock.open_options $DLOCK_URL, else this user's files
+---@return dlock.store|nil store
+---@return string? message
+---@return dlock.code? code
+function dlock.open(where) end
+
+---@return dlock.canceller
+function dlock.canceller() end
+
+---@param list dlock.lockable[] of any stores, no lock twice
+---@return dlock.lockable # its lease is a dlock.leases
+function dlock.all(list) end
+
+---@class dlock.hold_options
+---@field ttl? number seconds, 0.1 to 31536000 (30)
+---@field renew? boolean keep it while the lease object lives (true)
+---@field max_hold? number seconds after which renewal ends (math.huge)
+---@field min_hold? number seconds the key stays held even if released (0)
+
+---@class dlock.try_options: dlock.hold_options
+---@field value? string to be shown beside the holder
+---@field cancel? dlock.canceller
+
+---@class dlock.acquire_options: dlock.try_options
+---@field timeout? number seconds to wait (5); 0 tries once
+
+---@class dlock.permit_options: dlock.acquire_options
+---@field permits? integer how many of a semaphore (1)
+
+---@class dlock.lockable_options: dlock.hold_options
+---@field timeout? number seconds to wait (5; an election: for ever)
+---@field owner? string who enters (the current coroutine)
+---@field fair? boolean first come, first served (true)
+
+---@class dlock.mutex_options: dlock.lockable_options
+---@field reentrant? boolean the owner may enter again (false)
+
+---@class dlock.list_options
+---@field cursor? string where the last page ended
+---@field limit? integer about how many keys (1000)
+
+---@class dlock.lock_options: dlock.mutex_options, dlock.acquire_options
+
+---@class dlock.open_options: dlock.hold_options
+---@field url? string
+---@field timeout? number seconds to wait (5)
+---@field username? string
+---@field password? string
+---@field password_file? string its first line is the password
+---@field prefix? string before each key on the server
+---@field name? string who we are, for others to see (host/pid)
+---@field id? string names the store among others (the URL)
+---@field connect_timeout? number seconds (3)
+---@field io_timeout? number seconds (2)
+---@field session_timeout? number seconds, ZooKeeper (10)
+---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv"
+---@field scope? "request"|"worker"
+---@field on_event? fun(event: dlock.event)
+
+---@class dlock.event
+---@field kind string
+---@field message string
+---@field key? string
+
+---@class dlock.store
+local store = {}
+
+---@param timeout? number
+---@return number|nil seconds
+---@return string? message
+---@return dlock.code? code
+function store:ping(timeout) end
+
+---@param timeout? number
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function store:close(timeout) end
+
+---@param key string
+---@param opts? dlock.mutex_options
+---@return dlock.mutex|nil mutex
+---@return string? message
+---@return dlock.code? code
+function store:mutex(key, opts) end
+
+---@param key string
+---@param opts? dlock.mutex_options
+---@return dlock.rwlock|nil rwlock
+---@return string? message
+---@return dlock.code? code
+function store:rwlock(key, opts) end
+
+---@param key string
+---@param permits integer 1 to 2147483647
+---@param opts? dlock.lockable_options
+---@return dlock.semaphore|nil semaphore
+---@return string? message
+---@return dlock.code? code
+function store:semaphore(key, permits, opts) end
+
+---@param key string
+---@param opts? dlock.lockable_options
+---@return dlock.election|nil election
+---@return string? message
+---@return dlock.code? code
+function store:election(key, opts) end
+
+---@class dlock.holder
+---@field owner string
+---@field fence? integer
+---@field ttl? number seconds
+---@field since? number for how many seconds
+---@field permits? integer of a semaphore
+---@field value? string
+
+---@class dlock.waiter
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field waited number for how many seconds
+---@field permits? integer of a semaphore
+
+---@class dlock.inspected
+---@field key string
+---@field mode? "exclusive"|"shared"|"semaphore"
+---@field permits? integer how many a semaphore has
+---@field holders dlock.holder[]
+---@field waiters dlock.waiter[] in the order of the queue
+
+---@param key string
+---@return dlock.inspected|nil found nil and no message: nobody
+---@return string? message
+---@return dlock.code? code
+function store:inspect(key) end
+
+---@param prefix? string
+---@param opts? dlock.list_options
+---@return string[]|nil keys
+---@return string? cursor nil at the end; or the message
+---@return dlock.code? code
+function store:list(prefix, opts) end
+
+---@param key string
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function store:break_lock(key) end
+
+---@param key string
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function store:revoke(key) end
+
+---@param key string
+---@param opts? dlock.lock_options
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function store:lock(key, opts) end
+
+---@param key string
+---@param opts? dlock.lock_options
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function store:try_lock(key, opts) end
+
+---@param key string
+---@param opts dlock.lock_options
+---@param fn fun(lease: dlock.lease, ...): ...
+---@param ... any
+---@return true|nil ok
+---@return any ... # fn's results, or message and code
+---@overload fun(self, key: string, fn: fun(lease: dlock.lease, ...), ...)
+function store:with(key, opts, fn, ...) end
+
+---@class dlock.histogram
+---@field count integer
+---@field sum number seconds
+---@field buckets {le: number, count: integer}[] counts up to each bound
+
+---@class dlock.stats
+---@field acquires table<string, integer> by code, and "granted"
+---@field held integer
+---@field lost integer
+---@field renewed integer
+---@field renew_failed integer
+---@field wait dlock.histogram
+---@field hold dlock.histogram
+
+---@param format? "prometheus"
+---@return dlock.stats|string
+function store:stats(format) end
+
+---@param key string
+---@param fn fun(lease: dlock.lease): string|nil, string?, string?
+---@param opts? dlock.acquire_options
+---@return string|nil result
+---@return string? message
+---@return dlock.code? code
+function store:once(key, fn, opts) end
+
+---@param detached string
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function store:attach(detached) end
+
+---What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
+---election, and what dlock.all gives.
+---@class dlock.lockable
+local mutex = {}
+
+---@class dlock.mutex: dlock.lockable
+
+---@class dlock.semaphore: dlock.lockable
+---@field acquire fun(self, opts?: dlock.permit_options): dlock.lease|nil
+---@field try_acquire fun(self, opts?: dlock.permit_options): dlock.lease|nil
+
+---@class dlock.rwlock
+local rwlock = {}
+
+---@return dlock.lockable
+function rwlock:read() end
+
+---@return dlock.lockable
+function rwlock:write() end
+
+---@class dlock.leader
+---@field owner string
+---@field value? string
+---@field fence? integer
+
+---@class dlock.election: dlock.lockable
+local election = {}
+
+---@param opts? dlock.acquire_options
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function election:campaign(opts) end
+
+---@return dlock.leader|nil leader nil and no message: nobody
+---@return string? message
+---@return dlock.code? code
+function election:leader() end
+
+---@param timeout? number
+---@return true|nil changed
+---@return string? message
+---@return dlock.code? code
+function election:wait_change(timeout) end
+
+---@param opts? dlock.acquire_options
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function mutex:acquire(opts) end
+
+---@param opts? dlock.try_options
+---@return dlock.lease|nil lease
+---@return string? message
+---@return dlock.code? code
+function mutex:try_acquire(opts) end
+
+---@param opts dlock.acquire_options
+---@param fn fun(lease: dlock.lease, ...): ...
+---@param ... any
+---@return true|nil ok
+---@return any ... # fn's results, or message and code
+---@overload fun(self, fn: fun(lease: dlock.lease, ...), ...)
+function mutex:with(opts, fn, ...) end
+
+---@return boolean|nil held
+---@return string? message
+---@return dlock.code? code
+function mutex:locked() end
+
+---@return true
+function mutex:cancel() end
+
+---@class dlock.lease
+---@field key string
+---@field fence integer
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field permits? integer of a semaphore
+---@field ttl number seconds
+local lease = {}
+
+---@param timeout? number
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function lease:release(timeout) end
+
+---@return true
+function lease:release_later() end
+
+---@param ttl? number
+---@return number|nil remaining
+---@return string? message
+---@return dlock.code? code
+function lease:extend(ttl) end
+
+---@return boolean
+function lease:held() end
+
+---@return number seconds
+function lease:remaining() end
+
+---@param fn fun(lease: dlock.lease, reason: string)
+---@return true
+function lease:on_lost(fn) end
+
+---@param timeout? number
+---@return true|nil lost
+---@return string? message
+---@return dlock.code? code
+function lease:wait_lost(timeout) end
+
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function lease:downgrade() end
+
+---@param timeout? number
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code
+function lease:resign(timeout) end
+
+---@return boolean
+function lease:revoked() end
+
+---@param fn fun(lease: dlock.lease, reason: string)
+---@return true
+function lease:on_revoke(fn) end
+
+---@param ... string|number the store's own command
+---@return any
+function lease:guard(...) end
+
+---@return string|nil detached
+---@return string? message
+---@return dlock.code? code
+function lease:detach() end
+
+---What dlock.all's acquire gives: a lease that stands for several.
+---@class dlock.leases: dlock.lease
+---@field leases dlock.lease[] in the order of the list
+
+---@class dlock.canceller
+local canceller = {}
+
+---@return true
+function canceller:cancel() end
+
+---@return boolean
+function canceller:cancelled() end
+
+return dlock

@@ -1,0 +1,102 @@
+-- Single flight: of those who want the same thing at the same time, one makes
+-- it, and the others get what it made.
+--
+-- Whoever comes first gets the lock and runs the function; whoever comes while
+-- it runs waits for the lock like anybody. When the result is there, and while
+-- the lock is still held, those waits are ended, and each takes the result
+-- instead. So nothing but locks is waited for, and the loss of the one who runs
+-- the function (an error, a killed request, a dead process) is what it always
+-- is: the next in the queue has the lock, and runs the function in its place.
+--
+-- A flight is shared by the callers of one store object. In another process
+-- the function runs when that process' turn comes, one at a time; a function
+-- that looks into the cache first finds there what the first one made.
+local lockable = require "dlock.lockable"
+local options = require "dlock.options"
+local text = require "dlock.text"
+
+local once = {}
+
+local MUTEX = lockable.MUTEX
+local WEAK = { __mode = "k" }
+
+-- Held by its callers alone: a flight whose callers were all killed goes.
+local WEAK_VALUES = { __mode = "v" }
+
+local function flight_of(client, key)
+  local flights = client.flights
+  if not flights then
+    flights = setmetatable({}, WEAK_VALUES)
+    client.flights = flights
+  end
+  local flight = flights[key]
+  if not flight then
+    flight = { waits = setmetatable({}, WEAK) }
+    flights[key] = flight
+  end
+  return flight
+end
+
+-- It landed: who comes from now on begins another.
+local function land(client, key, flight, result)
+  flight.result = result
+  if client.flights[key] == flight then
+    client.flights[key] = nil
+  end
+  for ticket in next, flight.waits do
+    ticket:cancel()
+  end
+end
+
+local function check_result(key, result)
+  if result ~= nil and type(result) ~= "string" then
+    error(("the function given to store:once for %s must return a string,"
+      .. " or nil and why there is none; it returned a %s")
+      :format(text.quote(key), type(result)), 0)
+  end
+end
+
+-- What run returned: true and the function's results, or why not.
+local function answer(done, ...)
+  if done then
+    return ...
+  end
+  local message, code = ...
+  return nil, message, code
+end
+
+--- Everything has been checked.
+---@return string|nil
+---@return string? message
+---@return string? code
+function once.run(client, key, fn, opts)
+  local flight = flight_of(client, key)
+  local lease, message, code = lockable.acquire(client, MUTEX, key,
+    client.base, opts, true, false, nil, flight.waits)
+  if flight.result then
+    if lease then
+      lease:release_later()
+    end
+    return flight.result
+  elseif not lease then
+    return nil, message, code
+  end
+  local function make(held)
+    local result, why, kind = fn(held)
+    check_result(key, result)
+    if result and held:held() then
+      land(client, key, flight, result)
+    end
+    return result, why, kind
+  end
+  return answer(lockable.run(lease, nil, nil, make))
+end
+
+--- store:once's own check of its arguments.
+function once.check(key, fn, opts, level)
+  lockable.check_function(fn, "store:once", level + 1)
+  return options.check_key(key, "store:once", level + 1)
+    or opts ~= nil and options.check(opts, "store:once", level + 1)
+end
+
+return once

@@ -1,0 +1,248 @@
+-- Every option that any call takes, in one table: its type, its range, its
+-- default and where it may stand. An option of the wrong type or one that
+-- nobody knows is a bug in the program and raises an error at the caller's
+-- line; a value that cannot be used may come from outside and is a result,
+-- "invalid".
+local canceller = require "dlock.canceller"
+local text = require "dlock.text"
+
+local options = {}
+
+local YEAR = 31536000
+local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
+
+-- where: open (a store), mutex (any lockable), nested (one that can be
+-- reentrant), acquire, try (an acquire that never waits), wait (whatever may
+-- wait), permits (of a semaphore), list. infinite: math.huge is allowed too.
+local TABLE = {
+  url = { where = "open", type = "string" },
+  username = { where = "open", type = "string", max_length = 512 },
+  password = { where = "open", type = "string", max_length = 4096 },
+  password_file = { where = "open", type = "string", max_length = 4096 },
+  prefix = { where = "open", type = "string", max_length = 256 },
+  session_timeout =
+    { where = "open", type = "number", min = 0.1, max = 86400, default = 10 },
+  connect_timeout =
+    { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
+  io_timeout =
+    { where = "open", type = "number", min = 0.01, max = 3600, default = 2 },
+  name = { where = "open", type = "string", min_length = 1, max_length = 64 },
+  host = { where = "open", type = "string", default = "auto",
+    one_of = { "auto", "blocking", "resty", "cqueues", "luv" } },
+  scope = { where = "open", type = "string", default = "request",
+    one_of = { "request", "worker" } },
+  id = { where = "open", type = "string", min_length = 1, max_length = 4096 },
+  on_event = { where = "open", type = "function" },
+
+  ttl = { where = "open mutex acquire try", type = "number", min = 0.1,
+    max = YEAR, default = 30,
+    hint = "; to hold for longer, or for ever, leave renew = true" },
+  renew = { where = "open mutex acquire try", type = "boolean",
+    default = true },
+  max_hold = { where = "open mutex acquire try", type = "number", min = 0,
+    max = FAR, infinite = true, default = math.huge },
+  min_hold = { where = "open mutex acquire try", type = "number", min = 0,
+    max = YEAR, default = 0 },
+  timeout = { where = "open wait", type = "number", min = 0,
+    max = FAR, infinite = true, default = 5 },
+
+  reentrant = { where = "nested", type = "boolean", default = false },
+  owner = { where = "mutex", type = "string", min_length = 1,
+    max_length = 95 },
+  fair = { where = "mutex", type = "boolean", default = true },
+
+  value = { where = "acquire try", type = "string", max_length = 1024,
+    binary = true },
+  cancel = { where = "acquire try", canceller = true },
+  permits = { where = "permits", type = "number", min = 1, max = 2147483647,
+    integer = true },
+
+  cursor = { where = "list", type = "string", max_length = 4096,
+    binary = true },
+  limit = { where = "list", type = "number", min = 1, max = 1000,
+    integer = true },
+}
+
+-- Which rules each call goes by, and its name in messages. A store's own
+-- lock, try_lock and with take a lockable's options and an acquire's.
+local CALLS = {
+  ["dlock.open"] = "open",
+  ["store:mutex"] = "mutex nested wait",
+  ["store:rwlock"] = "mutex nested wait",
+  ["store:semaphore"] = "mutex wait",
+  ["store:election"] = "mutex wait",
+  ["store:lock"] = "mutex nested acquire wait",
+  ["store:try_lock"] = "mutex nested try",
+  ["store:with"] = "mutex nested acquire wait",
+  ["store:list"] = "list",
+  ["store:once"] = "acquire wait",
+  ["election:campaign"] = "acquire wait",
+}
+
+-- The calls that every lockable has.
+for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
+    "all" } do
+  local permits = name == "semaphore" and " permits" or ""
+  CALLS[name .. ":acquire"] = "acquire wait" .. permits
+  CALLS[name .. ":try_acquire"] = "try" .. permits
+  CALLS[name .. ":with"] = "acquire wait" .. permits
+end
+
+local function rules_for(places)
+  local rules = {}
+  for name, rule in pairs(TABLE) do
+    for place in places:gmatch("%S+") do
+      if (" " .. rule.where .. " "):find(" " .. place .. " ", 1, true) then
+        rules[name] = rule
+      end
+    end
+  end
+  return rules
+end
+
+local RULES = {}
+for call, places in pairs(CALLS) do
+  RULES[call] = rules_for(places)
+end
+
+local function raise_unknown(name, call, level)
+  local known = {}
+  for other in pairs(RULES[call]) do known[#known + 1] = other end
+  table.sort(known)
+  local shown = type(name) == "string" and text.quote(name)
+    or "[" .. tostring(name) .. "]"
+  local why = type(name) == "string" and TABLE[name]
+    and "option %s does not belong to %s (it takes %s)"
+    or "unknown option %s for %s (it takes %s)"
+  error(why:format(shown, call, table.concat(known, ", ")), level + 1)
+end
+
+local function raise_type(name, call, expected, value, level)
+  error(("option '%s' of %s must be a %s, not a %s")
+    :format(name, call, expected, type(value)), level + 1)
+end
+
+local function range(rule)
+  local to = rule.infinite and "math.huge" or text.number(rule.max)
+  return ("%s from %s to %s"):format(rule.integer and "an integer"
+    or "a number of seconds", text.number(rule.min), to)
+end
+
+local function bad_number(value, rule)
+  if value >= rule.min and value <= rule.max -- false for NaN
+      and not (rule.integer and value % 1 ~= 0)
+      or rule.infinite and value == math.huge then
+    return nil
+  end
+  return ("is %s, but must be %s%s"):format(text.number(value), range(rule),
+    rule.hint or "")
+end
+
+-- Never shows the value: it may be a secret.
+local function bad_string(value, rule)
+  local min, max = rule.min_length or 0, rule.max_length or math.huge
+  if #value < min or #value > max then
+    return ("has %d bytes, but must have %d to %d"):format(#value, min, max)
+  elseif not rule.binary and value:find("%c") then
+    return "holds control bytes"
+  elseif not rule.one_of then
+    return nil
+  end
+  for _, allowed in ipairs(rule.one_of) do
+    if value == allowed then return nil end
+  end
+  return ("is %s, but must be one of %s"):format(text.quote(value),
+    table.concat(rule.one_of, ", "))
+end
+
+--- Checks a table of options. Raises an error (at `level`, 1 being whoever
+--- calls this) for an unknown option or a wrong type.
+---@param opts table
+---@param call string one of CALLS
+---@param level integer
+---@return string? problem "invalid: ..." when a value cannot be used
+function options.check(opts, call, level)
+  if type(opts) ~= "table" then
+    error(("the options of %s must be a table, not a %s")
+      :format(call, type(opts)), level + 1)
+  end
+  local rules, problem = RULES[call], nil
+  for name, value in next, opts do
+    local rule = rules[name]
+    if not rule then
+      raise_unknown(name, call, level + 1)
+    elseif rule.canceller then
+      if not canceller.is(value) then
+        raise_type(name, call, "canceller", value, level + 1)
+      end
+    elseif type(value) ~= rule.type then
+      raise_type(name, call, rule.type, value, level + 1)
+    elseif rule.type == "number" or rule.type == "string" then
+      local bad = (rule.type == "number" and bad_number or bad_string)(
+        value, rule)
+      if bad then
+        problem = ("invalid: %s %s"):format(name, bad)
+      end
+    end
+  end
+  return problem
+end
+
+--- Checks one number that is an argument and not in a table, by the rule of
+--- the option of that name; nil is left to the caller. Raises for another
+--- type.
+---@param value any
+---@param name string an option
+---@param call string for the message, "lease:extend"
+---@param level integer
+---@return string? problem
+function options.check_number(value, name, call, level)
+  if type(value) ~= "number" then
+    error(("the %s of %s must be a number%s, not a %s"):format(name, call,
+      TABLE[name].integer and "" or " of seconds", type(value)), level + 1)
+  end
+  local bad = bad_number(value, TABLE[name])
+  return bad and ("invalid: %s %s"):format(name, bad)
+end
+
+--- Checks a key. Raises when it is no string.
+---@param key any
+---@param call string
+---@param level integer
+---@return string? problem
+function options.check_key(key, call, level)
+  if type(key) ~= "string" then
+    error(("the key given to %s must be a string, not a %s")
+      :format(call, type(key)), level + 1)
+  elseif #key == 0 or #key > 512 then
+    return ("invalid: the key %s has %d bytes, but must have 1 to 512")
+      :format(text.quote(key), #key)
+  end
+end
+
+--- What an acquire falls back on: opts where it says something, else base,
+--- else the defaults. opts have been checked.
+---@param opts? table
+---@param base? table
+---@return table
+function options.defaults(opts, base)
+  local out = {}
+  for name, rule in pairs(TABLE) do
+    if rule.default ~= nil and RULES["store:mutex"][name] then
+      local value = opts and rawget(opts, name)
+      if value == nil and base then value = base[name] end
+      if value == nil then value = rule.default end
+      out[name] = value
+    end
+  end
+  return out
+end
+
+--- The default of one option.
+---@param name string
+---@return any
+function options.default(name)
+  return TABLE[name].default
+end
+
+return options

@@ -1,0 +1,61 @@
+-- A pcall that can be yielded across on every Lua, and the question "who is
+-- asking?" that hangs on it.
+--
+-- PUC 5.1 cannot yield across pcall. There, and only inside a coroutine, the
+-- function runs in a coroutine of its own whose yields are passed on. It is
+-- still the same owner as far as reentrancy goes, so that coroutine is noted
+-- as an heir of the one that made it. The note is per process, because locks
+-- of two stores may be nested in one another; it is weak, and goes when the
+-- call ends.
+local protect = {}
+
+local create, resume = coroutine.create, coroutine.resume
+local running, status = coroutine.running, coroutine.status
+local yield = coroutine.yield
+
+local heirs = setmetatable({}, { __mode = "kv" })
+local main = {} -- the main thread of a Lua that has no object for it
+
+-- LuaJIT does; to try it there would be an error in a handler of OpenResty,
+-- where coroutine.resume itself yields, to nginx, and we are being required.
+local function yields_across_pcall()
+  if rawget(_G, "jit") then
+    return true
+  end
+  local co = create(function() pcall(yield) end)
+  resume(co)
+  return status(co) == "suspended"
+end
+
+--- Who is running: the coroutine, or what stands for the main thread.
+---@return any
+function protect.owner()
+  local co = running()
+  if co == nil then
+    return main
+  end
+  return heirs[co] or co
+end
+
+local function pass_on(co, ok, ...)
+  if ok and status(co) == "suspended" then
+    return pass_on(co, resume(co, yield(...)))
+  end
+  heirs[co] = nil
+  return ok, ...
+end
+
+local function call_in_coroutine(fn, ...)
+  if running() == nil then
+    return pcall(fn, ...) -- nobody to yield to
+  end
+  local co = create(function(...) return fn(...) end)
+  heirs[co] = protect.owner()
+  return pass_on(co, resume(co, ...))
+end
+
+--- pcall, across which fn may yield.
+---@type fun(fn: function, ...): boolean, ...
+protect.call = yields_across_pcall() and pcall or call_in_coroutine
+
+return protect

@@ -1,0 +1,399 @@
+-- A store as the user sees it. The object is a shell around the client table,
+-- which is what leases and lockables keep alive and share:
+--   engine, host (an adapter, or false: ask), base (option defaults), shown,
+--   holds (reentrancy), watched (callbacks), on_event, and id and prefix, by
+--   which dlock.all puts locks in order
+local admin = require "dlock.admin"
+local core = require "dlock.core"
+local election = require "dlock.election"
+local host = require "dlock.host"
+local kinds = require "dlock.kinds"
+local lockable = require "dlock.lockable"
+local news = require "dlock.news"
+local once = require "dlock.once"
+local options = require "dlock.options"
+local reentrant = require "dlock.reentrant"
+local stats = require "dlock.stats"
+
+local store = {}
+
+local STATE = {} -- the key of what nobody else may touch
+local MUTEX = lockable.MUTEX
+
+local methods = {}
+
+local function client_of(self, call)
+  local client = type(self) == "table" and rawget(self, STATE)
+  if not client then
+    error(("call it with a colon, as in store:%s(...)"):format(call), 3)
+  end
+  return client
+end
+
+-- Makes the request engine[name](engine, argument) and waits for its end.
+local function ask(client, name, argument)
+  local ready, message, code = host.ready(client)
+  if not ready then
+    return nil, message, code
+  end
+  local ticket
+  ticket, message, code = client.engine[name](client.engine, argument)
+  if not ticket then
+    return nil, message, code
+  end
+  return host.wait(client, ticket)
+end
+
+-- (No tail call: it would shift the level at which errors are raised.)
+local function check_timeout(timeout, call)
+  local bad = timeout ~= nil
+    and options.check_number(timeout, "timeout", call, 3)
+  return bad
+end
+
+-- Checks the key and the options; level 3 is the caller of a method.
+local function check(key, opts, call)
+  return options.check_key(key, call, 3)
+    or opts ~= nil and options.check(opts, call, 3)
+end
+
+--- Connects if need be, and asks the server for a sign of life.
+---@param timeout? number seconds (io_timeout, plus connect_timeout)
+---@return number|nil round_trip seconds
+---@return string? message
+---@return string? code unavailable, denied, closed, forked
+function methods:ping(timeout)
+  local client = client_of(self, "ping")
+  local bad = check_timeout(timeout, "store:ping")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return ask(client, "ping", timeout)
+end
+
+--- Cancels waits, releases leases, closes connections, joins threads.
+--- Idempotent.
+---@param timeout? number seconds at most
+---@return true|nil
+---@return string? message
+---@return string? code
+function methods:close(timeout)
+  local client = client_of(self, "close")
+  local bad = check_timeout(timeout, "store:close")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return ask(client, "close", timeout)
+end
+
+--- A mutex on key.
+---@param key string 1 to 512 bytes
+---@param opts? dlock.mutex_options
+---@return dlock.mutex|nil
+---@return string? message
+---@return string? code invalid
+function methods:mutex(key, opts)
+  local client = client_of(self, "mutex")
+  local bad = check(key, opts, "store:mutex")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return lockable.mutex(client, key, opts)
+end
+
+--- A read-write lock on key: read() and write() of it can be acquired.
+---@param key string
+---@param opts? dlock.mutex_options
+---@return dlock.rwlock|nil
+---@return string? message
+---@return string? code invalid
+function methods:rwlock(key, opts)
+  local client = client_of(self, "rwlock")
+  local bad = check(key, opts, "store:rwlock")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return kinds.rwlock(client, key, opts)
+end
+
+--- A semaphore on key: so many permits can be held together.
+---@param key string
+---@param permits integer from 1 to 2147483647
+---@param opts? dlock.lockable_options
+---@return dlock.lockable|nil
+---@return string? message
+---@return string? code invalid
+function methods:semaphore(key, permits, opts)
+  local client = client_of(self, "semaphore")
+  local bad = check(key, opts, "store:semaphore")
+    or options.check_number(permits, "permits", "store:semaphore", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return kinds.semaphore(client, key, permits, opts)
+end
+
+--- An election on key.
+---@param key string
+---@param opts? dlock.lockable_options
+---@return dlock.election|nil
+---@return string? message
+---@return string? code invalid
+function methods:election(key, opts)
+  local client = client_of(self, "election")
+  local bad = check(key, opts, "store:election")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return election.new(client, key, opts)
+end
+
+--- Who holds key and who waits for it; nil when nobody does.
+---@param key string
+---@return dlock.inspected|nil
+---@return string? message
+---@return string? code
+function methods:inspect(key)
+  local client = client_of(self, "inspect")
+  local bad = options.check_key(key, "store:inspect", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return admin.inspect { client = client, key = key }
+end
+
+--- Keys that are held or waited for, in no order. Call again with the cursor
+--- until there is none.
+---@param prefix? string
+---@param opts? dlock.list_options
+---@return string[]|nil keys
+---@return string|nil cursor nil at the end; else what went wrong
+---@return string? code
+function methods:list(prefix, opts)
+  local client = client_of(self, "list")
+  if prefix ~= nil and type(prefix) ~= "string" then
+    error(("the prefix given to store:list must be a string, not a %s")
+      :format(type(prefix)), 2)
+  end
+  local bad = opts ~= nil and options.check(opts, "store:list", 2)
+    or prefix and #prefix > 512 and "invalid: the prefix has more than 512"
+      .. " bytes, so no key begins with it"
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return admin.list({ client = client, key = "" }, prefix or "",
+    opts and rawget(opts, "cursor"), opts and rawget(opts, "limit"))
+end
+
+--- For admins: ends every hold of key. Holders learn of it, at the latest at
+--- their next renewal; fences keep rising.
+---@param key string
+---@return true|nil
+---@return string? message
+---@return string? code
+function methods:break_lock(key)
+  local client = client_of(self, "break_lock")
+  local bad = options.check_key(key, "store:break_lock", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return admin.order({ client = client, key = key }, "break_lock")
+end
+
+--- Asks the holders of key to release it (lease:on_revoke, lease:revoked).
+---@param key string
+---@return true|nil
+---@return string? message
+---@return string? code
+function methods:revoke(key)
+  local client = client_of(self, "revoke")
+  local bad = options.check_key(key, "store:revoke", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return admin.order({ client = client, key = key }, "revoke")
+end
+
+local function acquire(client, key, opts, wait_for_it)
+  local base = client.base
+  return lockable.acquire(client, MUTEX, key, base, opts, wait_for_it,
+    opts and rawget(opts, "reentrant"), opts and rawget(opts, "owner"))
+end
+
+--- Short for store:mutex(key, opts):acquire(opts).
+---@param key string
+---@param opts? dlock.lock_options
+---@return dlock.lease|nil
+---@return string? message
+---@return string? code
+function methods:lock(key, opts)
+  local client = client_of(self, "lock")
+  local bad = check(key, opts, "store:lock")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return acquire(client, key, opts, true)
+end
+
+--- Short for store:mutex(key, opts):try_acquire(opts).
+---@param key string
+---@param opts? dlock.lock_options without timeout
+---@return dlock.lease|nil
+---@return string? message
+---@return string? code
+function methods:try_lock(key, opts)
+  local client = client_of(self, "try_lock")
+  local bad = check(key, opts, "store:try_lock")
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return acquire(client, key, opts, false)
+end
+
+local function run_with(client, key, opts, fn, ...)
+  local lease, message, code = acquire(client, key, opts, true)
+  return lockable.run(lease, message, code, fn, ...)
+end
+
+--- Short for store:mutex(key, opts):with(opts, fn, ...).
+---@param key string
+---@param opts dlock.lock_options|function
+---@return true|nil # then fn's results; or nil, message, code
+function methods:with(key, opts, ...)
+  local client = client_of(self, "with")
+  local plain = type(opts) == "function"
+  if not plain then
+    lockable.check_function((...), "store:with", 2)
+  end
+  local bad = check(key, not plain and opts or nil, "store:with")
+  if bad then
+    return nil, bad, "invalid"
+  elseif plain then
+    return run_with(client, key, nil, opts, ...)
+  end
+  return run_with(client, key, opts, ...)
+end
+
+--- What this store object has done in this process: counters and histograms;
+--- with "prometheus", as text for a /metrics page. No I/O.
+---@param format? "prometheus"
+---@return table|string
+function methods:stats(format)
+  local client = client_of(self, "stats")
+  if format ~= nil and format ~= "prometheus" then
+    error('store:stats takes "prometheus" or nothing', 2)
+  end
+  local found = client.engine:stats()
+  if format then
+    return stats.prometheus(found, client.shown)
+  end
+  return found
+end
+
+--- Single flight: of those who call this for the same key at the same time,
+--- one runs fn under the lock; the others get the string that it returned.
+---@param key string
+---@param fn fun(lease: dlock.lease): string|nil, string?, string?
+---@param opts? dlock.acquire_options
+---@return string|nil
+---@return string? message
+---@return string? code
+function methods:once(key, fn, opts)
+  local client = client_of(self, "once")
+  local bad = once.check(key, fn, opts, 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return once.run(client, key, fn, opts)
+end
+
+--- A lease again, from the string that lease:detach() gave.
+---@param detached string
+---@return dlock.lease|nil
+---@return string? message
+---@return string? code lost, invalid, unsupported, unavailable
+function methods:attach(detached)
+  local client = client_of(self, "attach")
+  if type(detached) ~= "string" then
+    error(("store:attach takes the string that lease:detach() gave, not a %s")
+      :format(type(detached)), 2)
+  end
+  return ask(client, "attach", detached)
+end
+
+local META = {
+  __index = methods,
+  __metatable = "dlock.store",
+  __name = "dlock.store",
+  __newindex = function()
+    error("a store has no fields to set; options go into dlock.open", 2)
+  end,
+  __tostring = function(self)
+    return "dlock.store: " .. rawget(self, STATE).shown
+  end,
+  __close = function(self)
+    methods.close(self)
+  end,
+}
+
+-- Returns the table that the store's own library hands out, or nil and why.
+local function find_type(module, scheme)
+  local ok, found = pcall(require, "dlock.store." .. module)
+  if ok then
+    return found
+  end
+  local missing = tostring(found):find("not found", 1, true)
+  return nil, ("unsupported: the store for %s:// cannot be loaded: %s")
+    :format(scheme, missing and ("install the rock dlock-%s"):format(module)
+      or tostring(found)), "unsupported"
+end
+
+--- Makes a store from a parsed URL and checked options; no I/O.
+---@param where table as url.parse returns it
+---@param opts table
+function store.open(where, opts)
+  local kind, message, code = find_type(where.module, where.scheme)
+  if not kind then
+    return nil, message, code
+  end
+  local adapter
+  adapter, message, code = host.find(opts.host or options.default("host"))
+  if adapter == nil then
+    return nil, message, code
+  end
+  local engine
+  engine, message, code = core.engine(kind, {
+    shown = where.shown,
+    scheme = where.scheme,
+    hosts = where.hosts,
+    path = where.path,
+    username = opts.username or where.username,
+    password = opts.password or where.password,
+    prefix = opts.prefix,
+    name = opts.name,
+    session_timeout =
+      opts.session_timeout or options.default("session_timeout"),
+    connect_timeout =
+      opts.connect_timeout or options.default("connect_timeout"),
+    io_timeout = opts.io_timeout or options.default("io_timeout"),
+  })
+  if not engine then
+    return nil, message, code
+  end
+  local client = {
+    engine = engine,
+    host = adapter,
+    shown = where.shown,
+    base = options.defaults(opts),
+    holds = reentrant.new(),
+    watched = news.new(),
+    on_event = opts.on_event,
+    scope = opts.scope or options.default("scope"),
+    id = opts.id or where.shown,
+    prefix = opts.prefix or "",
+  }
+  engine:anchor().client = client -- where leases find it
+  return setmetatable({ [STATE] = client }, META)
+end
+
+return store

@@ -1,0 +1,29 @@
+-- Text for people: keys can be any bytes and URLs can hold passwords, so
+-- whatever goes into a message passes through here first.
+local text = {}
+
+local LONGEST = 64
+
+local function escape(byte)
+  return ("\\x%02x"):format(byte:byte())
+end
+
+--- A key in quotes, bytes outside printable ASCII as \xNN, cut when long.
+---@param key string
+---@return string
+function text.quote(key)
+  local shown, rest = key, ""
+  if #key > LONGEST then
+    shown, rest = key:sub(1, LONGEST - 3), "..."
+  end
+  return "'" .. shown:gsub("[^\32-\126]", escape) .. rest .. "'"
+end
+
+--- A number as a person would write it (30, not 30.0).
+---@param n number
+---@return string
+function text.number(n)
+  return n ~= n and "NaN" or ("%.14g"):format(n)
+end
+
+return text

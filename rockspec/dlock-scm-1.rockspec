@@ -1,0 +1,38 @@
+rockspec_format = "3.0"
+package = "dlock"
+version = "scm-1"
+-- Made from a checkout: luarocks make rockspec/NAME-scm-1.rockspec
+source = { url = "git+file://." }
+description = {
+  summary = "Distributed locks: Redis, ZooKeeper, files",
+  detailed = [[
+    Locks with fencing, first-come waiting and automatic renewal, on Redis and
+    on the files of one host. ZooKeeper is a rock of its own: dlock-zookeeper.
+  ]],
+  license = "MIT",
+}
+supported_platforms = { "linux" }
+dependencies = { "lua >= 5.1, < 5.5" }
+external_dependencies = {
+  UV = { header = "uv.h", library = "uv" },
+  HIREDIS = { header = "hiredis/hiredis.h", library = "hiredis" },
+  OPENSSL = { header = "openssl/ssl.h", library = "ssl" },
+}
+-- The install target builds what it installs.
+build = {
+  type = "make",
+  build_pass = false,
+  install_target = "install",
+  install_variables = {
+    LUA = "$(LUA)",
+    LUA_CFLAGS = "-I$(LUA_INCDIR)",
+    CC = "$(CC)",
+    CFLAGS = "$(CFLAGS)",
+    BUILD = "build$(LUA_INCDIR)",
+    STORES = "redis file",
+    DESTDIR = "",
+    LUA_SHAREDIR = "$(LUADIR)",
+    LUA_LIBDIR = "$(LIBDIR)",
+    BINDIR = "$(BINDIR)",
+  },
+}

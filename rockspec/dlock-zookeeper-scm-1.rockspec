@@ -1,0 +1,36 @@
+rockspec_format = "3.0"
+package = "dlock-zookeeper"
+version = "scm-1"
+-- Made from a checkout: luarocks make rockspec/NAME-scm-1.rockspec
+source = { url = "git+file://." }
+description = {
+  summary = "The ZooKeeper store of dlock",
+  detailed = [[
+    Adds zookeeper:// to dlock, with the C client library of ZooKeeper. It is a
+    rock of its own so that nobody installs a client library without need.
+  ]],
+  license = "MIT",
+}
+supported_platforms = { "linux" }
+dependencies = { "lua >= 5.1, < 5.5", "dlock" }
+external_dependencies = {
+  UV = { header = "uv.h", library = "uv" },
+  ZOOKEEPER = { header = "zookeeper/zookeeper.h", library = "zookeeper_mt" },
+}
+-- The install target builds what it installs.
+build = {
+  type = "make",
+  build_pass = false,
+  install_target = "install-zookeeper",
+  install_variables = {
+    LUA = "$(LUA)",
+    LUA_CFLAGS = "-I$(LUA_INCDIR)",
+    CC = "$(CC)",
+    CFLAGS = "$(CFLAGS)",
+    BUILD = "build$(LUA_INCDIR)",
+    ZOOKEEPER_CFLAGS = "-I$(ZOOKEEPER_INCDIR)",
+    ZOOKEEPER_LIBS = "-L$(ZOOKEEPER_LIBDIR) -lzookeeper_mt",
+    DESTDIR = "",
+    LUA_LIBDIR = "$(LIBDIR)",
+  },
+}

@@ -1,0 +1,54 @@
+-- dlock.all, from outside: half of the processes name two locks in one order,
+-- half in the other, and all of them get through. With DLOCK_LONG=1 they go on
+-- for 60 s.
+
+local context = require "spec.contract.context"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local subjects = require "spec.contract.subjects"
+
+local PROCESSES, TURNS = 8, 15
+local SECONDS = os.getenv("DLOCK_LONG") == "1" and 60 or 0
+
+local function run(first, second)
+  local dir = server.new_dir()
+  local path = dir .. "/number"
+  server.write_file(path, ("%012d"):format(0))
+  local a, b = context.new(first):key(), context.new(second):key() .. "b"
+  local workers, sum = {}, 0
+  for i = 1, PROCESSES do
+    local args = i % 2 == 0 and { first.url(), a, second.url(), b }
+      or { second.url(), b, first.url(), a }
+    for _, more in ipairs { path, TURNS, SECONDS } do args[#args + 1] = more end
+    workers[i] =
+      process.spawn { file = "spec/contract/philosopher.lua", args = args }
+  end
+  for _, worker in ipairs(workers) do worker:write("go\n") end
+  for _, worker in ipairs(workers) do
+    local line = assert(worker:read_line(60 + SECONDS))
+    sum = sum + assert(tonumber(line:match("^done (%d+)$")), line)
+    assert.are.equal(0, (worker:wait()))
+  end
+  local last = tonumber(server.read_file(path))
+  server.remove_dir(dir)
+  return sum, last
+end
+
+describe("dlock.all in 8 processes, in opposite order", function()
+  after_each(process.close_all)
+
+  for i, subject in ipairs(subjects) do
+    local other = subjects[i % #subjects + 1]
+    it("on " .. subject.name, function()
+      local sum, last = run(subject, subject)
+      assert.is_true(sum >= PROCESSES * TURNS)
+      assert.are.equal(sum, last)
+    end)
+
+    it("on " .. subject.name .. " and " .. other.name, function()
+      local sum, last = run(subject, other)
+      assert.is_true(sum >= PROCESSES * TURNS)
+      assert.are.equal(sum, last)
+    end)
+  end
+end)

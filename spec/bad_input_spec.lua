@@ -1,0 +1,249 @@
+-- What people get wrong, and servers that are not what the URL says: a code and
+-- a message that says what to do, in bounded time.
+
+local dlock = require "dlock"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+-- A server in a process of its own: says `greeting` to whoever sends something
+-- ("" for nothing) and keeps the connection.
+local LISTEN = [[
+  local uv = require "luv"
+  local tcp, greeting = uv.new_tcp(), arg[1]
+  tcp:bind("127.0.0.1", 0)
+  tcp:listen(16, function()
+    local client = uv.new_tcp()
+    tcp:accept(client)
+    client:read_start(function(_, data)
+      if data and greeting ~= "" then client:write(greeting) end
+    end)
+  end)
+  print(tcp:getsockname().port)
+  uv.run()
+]]
+
+local function listen(greeting)
+  local p = process.spawn { script = LISTEN, args = { greeting } }
+  return assert(p:read_line())
+end
+
+-- Every call on the store gives this code within `bound` seconds, and says
+-- something that matches each pattern.
+local function gives(opts, code, bound, ...)
+  opts.connect_timeout = opts.connect_timeout or 0.5
+  opts.io_timeout = opts.io_timeout or 0.5
+  local store = assert(dlock.open(opts))
+  for _, call in ipairs {
+    function() return store:ping() end,
+    function() return store:try_lock("bad input") end,
+    function() return store:lock("bad input", { timeout = 0.5 }) end,
+  } do
+    local start = uv.hrtime()
+    local got, message, found = call()
+    local took = (uv.hrtime() - start) / 1e9
+    assert.is_nil(got)
+    assert.are.equal(code, found, message)
+    assert.is_truthy(message:find("^" .. code .. ": "), message)
+    for _, pattern in ipairs { ... } do
+      assert.is_truthy(message:find(pattern), message)
+    end
+    assert.is_true(took < bound, took)
+  end
+  store:close()
+end
+
+describe("bad input:", function()
+  after_each(process.close_all)
+
+  describe("open", function()
+    it("says what is wrong with a URL", function()
+      for _, url in ipairs { "", "localhost", "http://h", "redis://h:x",
+        "zookeeper://", "file://dir", "redis://a,b" } do
+        for _, arg in ipairs { url, { url = url } } do
+          local store, message, code = dlock.open(arg)
+          assert.is_nil(store)
+          assert.are.equal("invalid", code)
+          assert.is_truthy(message:find("^invalid: "))
+        end
+      end
+    end)
+
+    it("raises for what is no URL and no option", function()
+      for _, arg in ipairs { 5, true, print, { ulr = "x" }, { url = 5 },
+        { ttl = "x" }, { "redis://h" } } do
+        assert.has_error(function() dlock.open(arg) end)
+      end
+    end)
+
+    it("says that a store is not there yet", function()
+      for _, url in ipairs { "mysql://h/d", "etcd://h", "rediss://h",
+        "redis+cluster://a,b", "redis+sentinel://a,b/m", "redlock://a,b,c",
+        "zookeepers://h" } do
+        assert.are.equal("unsupported", select(3, dlock.open(url)), url)
+      end
+      local store, message, code = dlock.open {
+        url = "redis://h", host = "resty", -- we are not in nginx
+      }
+      assert.is_nil(store)
+      assert.are.equal("unsupported", code)
+      assert.is_truthy(message:find("'auto'", 1, true), message)
+    end)
+
+    it("checks values, and shows no secret", function()
+      local store, message, code = dlock.open {
+        url = "redis://:hush@h", ttl = -1,
+      }
+      assert.is_nil(store)
+      assert.are.equal("invalid", code)
+      assert.is_nil(message:find("hush", 1, true))
+      store = assert(dlock.open("redis://me:hush@127.0.0.1:1/0"))
+      assert.are.equal("dlock.store: redis://127.0.0.1:1/0", tostring(store))
+      local _, other = store:ping()
+      assert.is_nil(other:find("hush", 1, true))
+    end)
+
+    it("reads password_file, and says when it cannot", function()
+      local store, message, code = dlock.open {
+        url = "redis://h", password_file = "/nonexistent/secret",
+      }
+      assert.is_nil(store)
+      assert.are.equal("invalid", code)
+      assert.is_truthy(message:find("/nonexistent/secret", 1, true))
+    end)
+  end)
+
+  describe("ttl", function()
+    it("out of range is invalid, and acquires nothing", function()
+      local store = assert(dlock.open("redis://127.0.0.1:1"))
+      for _, ttl in ipairs { 0, -1, 0 / 0, 1e300, math.huge, 0.05 } do
+        local got, message, code = store:lock("k", { ttl = ttl })
+        assert.is_nil(got)
+        assert.are.equal("invalid", code)
+        assert.is_truthy(message:find("ttl", 1, true))
+      end
+    end)
+  end)
+
+  describe("a port where nobody listens", function()
+    it("is unavailable", function()
+      local port = server.free_port()
+      gives({ url = "redis://127.0.0.1:" .. port }, "unavailable", 3,
+        tostring(port))
+      gives({ url = "zookeeper://127.0.0.1:" .. port }, "unavailable", 3,
+        tostring(port))
+    end)
+
+    it("is unavailable by name too", function()
+      gives({ url = "redis://no-such-host.invalid:6379" }, "unavailable", 6,
+        "no%-such%-host")
+    end)
+  end)
+
+  describe("a server that accepts and never answers", function()
+    it("is unavailable", function()
+      local port = listen("")
+      gives({ url = "redis://127.0.0.1:" .. port }, "unavailable", 3, port)
+      gives({ url = "zookeeper://127.0.0.1:" .. port }, "unavailable", 3,
+        port)
+    end)
+  end)
+
+  describe("a server of another kind", function()
+    it("is not taken for the store", function()
+      local port = listen("HTTP/1.1 400 Bad Request\r\n\r\n")
+      gives({ url = "redis://127.0.0.1:" .. port }, "invalid", 3, port,
+        "not a Redis server")
+      gives({ url = "zookeeper://127.0.0.1:" .. port }, "unavailable", 3,
+        port)
+    end)
+  end)
+
+  describe("Redis", function()
+    it("with a password that is wrong or missing denies", function()
+      local one = redis.start { requirepass = "hush-right" }
+      for _, url in ipairs { one.url,
+        (one.url:gsub("://", "://:hush-wrong@")),
+        (one.url:gsub("://", "://nobody:hush-right@")) } do
+        gives({ url = url }, "denied", 3, tostring(one.port))
+        local store = assert(dlock.open(url))
+        local _, message = store:ping()
+        assert.is_nil(message:find("hush", 1, true), message)
+        store:close()
+      end
+      for _, opts in ipairs {
+        { url = one.url:gsub("://", "://:hush%%2dright@") .. "" },
+        { url = one.url, password = "hush-right" },
+        { url = one.url, username = "default", password = "hush-right" },
+      } do
+        local store = assert(dlock.open(opts))
+        assert(assert(store:lock("k")):release())
+        store:close()
+      end
+      local path = one.dir .. "/secret"
+      server.write_file(path, "hush-right\n")
+      local store = assert(dlock.open { url = one.url, password_file = path })
+      assert(store:ping())
+      store:close()
+      one:stop()
+    end)
+  end)
+
+  describe("the file store", function()
+    it("refuses a directory of somebody else", function()
+      local dir = server.new_dir()
+      assert(uv.fs_mkdir(dir .. "/locks", 448))
+      if uv.getuid() == 0 then
+        assert(uv.fs_chown(dir .. "/locks", 65534, 65534))
+        gives({ url = "file://" .. dir .. "/locks" }, "denied", 2, "/locks")
+        assert(uv.fs_chown(dir .. "/locks", 0, 0))
+      end
+      assert(uv.fs_chmod(dir .. "/locks", 511)) -- 0777
+      gives({ url = "file://" .. dir .. "/locks" }, "denied", 2, "/locks")
+      server.remove_dir(dir)
+    end)
+
+    it("says when the directory cannot be made", function()
+      local dir = server.new_dir()
+      server.write_file(dir .. "/file", "")
+      local store = assert(dlock.open("file://" .. dir .. "/file/locks"))
+      local got, message, code = store:try_lock("k")
+      assert.is_nil(got)
+      assert.is_true(code == "unavailable" or code == "denied"
+        or code == "invalid", code)
+      assert.is_truthy(message:find(dir, 1, true), message)
+      store:close()
+      server.remove_dir(dir)
+    end)
+  end)
+
+  describe("the default store", function()
+    local SCRIPT = [[
+      local dlock = require "dlock"
+      local store = assert(dlock.open())
+      print(store)
+      print(assert(store:lock("k")):release())
+      store:close()
+    ]]
+
+    local function default(env)
+      local status, out, err = process.run { script = SCRIPT, env = env }
+      assert.are.equal("", err)
+      assert.are.equal(0, status)
+      return out
+    end
+
+    it("is $DLOCK_URL, else this user's files", function()
+      local dir = server.new_dir()
+      assert.are.equal(
+        "dlock.store: file://" .. dir .. "/dlock\ntrue\n",
+        default { DLOCK_URL = false, XDG_RUNTIME_DIR = dir })
+      assert.are.equal(
+        "dlock.store: file://" .. dir .. "/other\ntrue\n",
+        default { DLOCK_URL = "file://" .. dir .. "/other",
+          XDG_RUNTIME_DIR = dir })
+      server.remove_dir(dir)
+    end)
+  end)
+end)

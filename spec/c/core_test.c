@@ -1,0 +1,290 @@
+/* Unit tests of csrc/core: each container against a plain model, each text
+ * against what it must say. */
+#include <string.h>
+
+#include "check.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/heap.h"
+#include "core/list.h"
+#include "core/map.h"
+#include "core/status.h"
+#include "core/value.h"
+
+static bool same(const char *a, const char *b) {
+  return strcmp(a, b) == 0;
+}
+
+static bool starts(const char *s, const char *with) {
+  return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* ---- status ---- */
+
+static void code_names(void) {
+  const char *const names[] = {
+      "ok",     "busy",    "timeout", "cancelled", "lost",        "unavailable",
+      "denied", "invalid", "closed",  "forked",    "unsupported",
+  };
+  CHECK(DLK_CODES == sizeof names / sizeof names[0]);
+  for (unsigned i = 0; i < DLK_CODES; i++)
+    CHECK(same(dlk_code_name((enum dlk_code)i), names[i]));
+  CHECK(dlk_code_name((enum dlk_code)99) != NULL);
+}
+
+static void error_texts(void) {
+  struct dlk_error err = {.code = DLK_OK};
+  CHECK(dlk_error_set(&err, DLK_BUSY, "%s is held", "'k'") == DLK_BUSY);
+  CHECK(err.code == DLK_BUSY);
+  CHECK(same(err.text, "busy: 'k' is held"));
+  CHECK(dlk_error_set(NULL, DLK_LOST, "%s", "x") == DLK_LOST);
+  char text[1000];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  dlk_error_set(&err, DLK_INVALID, "%s", text);
+  CHECK(strlen(err.text) == sizeof err.text - 1);
+  CHECK(starts(err.text, "invalid: xxx"));
+}
+
+static void quoting(void) {
+  char out[DLK_QUOTED_MAX];
+  CHECK(same(dlk_quote(out, "orders:42", 9), "'orders:42'"));
+  CHECK(same(dlk_quote(out, "", 0), "''"));
+  CHECK(
+      same(dlk_quote(out, "a\0\n\xff'\\", 6), "'a\\x00\\x0a\\xff\\x27\\x5c'"));
+  char all[512];
+  for (int i = 0; i < 512; i++)
+    all[i] = (char)i;
+  for (size_t n = 0; n <= 512; n++) {
+    for (int from = 0; from < 2; from++) {
+      dlk_quote(out, all + (from ? 512 - n : 0), n);
+      size_t len = strlen(out);
+      CHECK(len < DLK_QUOTED_MAX && out[0] == '\'');
+      CHECK(out[len - 1] == '\'');
+    }
+  }
+  char plain[512];
+  memset(plain, 'p', sizeof plain);
+  dlk_quote(out, plain, sizeof plain);
+  CHECK(same(out + strlen(out) - 5, "p...'"));
+}
+
+/* ---- clock ---- */
+
+static void times(void) {
+  int64_t a = dlk_clock_now(), b = dlk_clock_now();
+  CHECK(a > 0 && b >= a);
+  CHECK(dlk_time_add(1, 2) == 3);
+  CHECK(dlk_time_add(DLK_FOREVER, 0) == DLK_FOREVER);
+  CHECK(dlk_time_add(DLK_FOREVER, 5) == DLK_FOREVER);
+  CHECK(dlk_time_add(5, DLK_FOREVER) == DLK_FOREVER);
+  CHECK(dlk_time_add(DLK_FOREVER - 1, 1) == DLK_FOREVER);
+  CHECK(dlk_time_add(-5, 3) == -2);
+  CHECK(dlk_to_ms(0) == 1);
+  CHECK(dlk_to_ms(1) == 1);
+  CHECK(dlk_to_ms(DLK_MS) == 1);
+  CHECK(dlk_to_ms(DLK_MS + 1) == 2);
+  CHECK(dlk_to_ms(30 * DLK_SEC) == 30000);
+}
+
+static void deadlines(void) {
+  int64_t sent = 100 * DLK_SEC;
+  CHECK(dlk_lease_deadline(sent, 10 * DLK_SEC) ==
+        sent + 10 * DLK_SEC - 100 * DLK_MS - 10 * DLK_MS);
+  CHECK(dlk_lease_deadline(sent, DLK_FOREVER) == DLK_FOREVER);
+  for (int64_t ttl = 0; ttl < DLK_SEC; ttl += 7 * DLK_MS) {
+    int64_t at = dlk_lease_deadline(sent, ttl);
+    CHECK(at <= sent + ttl);
+    CHECK(at <= dlk_lease_deadline(sent, ttl + 7 * DLK_MS));
+  }
+}
+
+/* ---- list ---- */
+
+struct member {
+  int pad;
+  struct dlk_list link;
+};
+
+static void lists(void) {
+  struct dlk_list l;
+  struct member m[3];
+  dlk_list_init(&l);
+  CHECK(dlk_list_empty(&l));
+  for (int i = 0; i < 3; i++)
+    dlk_list_append(&l, &m[i].link);
+  CHECK(DLK_CONTAINER(l.next, struct member, link) == &m[0]);
+  CHECK(DLK_CONTAINER(l.prev, struct member, link) == &m[2]);
+  dlk_list_remove(&m[1].link);
+  dlk_list_remove(&m[1].link);
+  CHECK(m[0].link.next == &m[2].link && m[2].link.prev == &m[0].link);
+  CHECK(dlk_list_empty(&m[1].link));
+  dlk_list_remove(&m[0].link);
+  dlk_list_remove(&m[2].link);
+  CHECK(dlk_list_empty(&l));
+}
+
+/* ---- heap ---- */
+
+#define NODES 300
+
+static void heap_against_model(void) {
+  static struct dlk_heap_node node[NODES];
+  struct dlk_heap h = {NULL};
+  memset(node, 0, sizeof node);
+  for (int round = 0; round < 60000; round++) {
+    struct dlk_heap_node *n = &node[check_random(NODES)];
+    if (check_random(3) > 0)
+      dlk_heap_put(&h, n, check_random(1000));
+    else
+      dlk_heap_remove(&h, n);
+    if (round % 7 == 0 && dlk_heap_first(&h) != NULL)
+      dlk_heap_remove(&h, dlk_heap_first(&h));
+    const struct dlk_heap_node *least = NULL;
+    for (int i = 0; i < NODES; i++)
+      if (node[i].queued && (least == NULL || node[i].at < least->at))
+        least = &node[i];
+    const struct dlk_heap_node *first = dlk_heap_first(&h);
+    CHECK((first == NULL) == (least == NULL));
+    CHECK(first == NULL || (first->queued && first->at == least->at));
+  }
+}
+
+static void heap_sorts(void) {
+  enum { N = 100000 };
+  struct dlk_heap_node *node = calloc(N, sizeof *node);
+  struct dlk_heap h = {NULL};
+  CHECK(node != NULL);
+  /* Falling and rising times: the worst shapes for the depth of links. */
+  for (int i = 0; i < N; i++)
+    dlk_heap_put(&h, &node[i], i % 2 ? i : N - i);
+  int64_t last = -1;
+  int count = 0;
+  while (dlk_heap_first(&h) != NULL) {
+    struct dlk_heap_node *n = dlk_heap_first(&h);
+    CHECK(n->at >= last);
+    last = n->at;
+    dlk_heap_remove(&h, n);
+    dlk_heap_remove(&h, n);
+    count++;
+  }
+  free(node);
+  CHECK(count == N);
+}
+
+/* ---- map ---- */
+
+static void map_against_model(void) {
+  static struct dlk_map_node node[NODES];
+  static char key[NODES][8];
+  struct dlk_map m;
+  bool in[NODES] = {false};
+  size_t count = 0;
+  memset(node, 0, sizeof node);
+  dlk_map_init(&m, 12345);
+  CHECK(dlk_map_get(&m, "x", 1) == NULL);
+  for (uint32_t i = 0; i < NODES; i++)
+    memcpy(key[i], &i, sizeof i);
+  for (int round = 0; round < 60000; round++) {
+    uint32_t i = check_random(NODES);
+    size_t len = 4 + i % 5; /* keys with NULs, one another's beginnings */
+    if (in[i]) {
+      dlk_map_remove(&m, &node[i]);
+      dlk_map_remove(&m, &node[i]);
+      count--;
+    } else {
+      CHECK(dlk_map_put(&m, &node[i], key[i], len));
+      count++;
+    }
+    in[i] = !in[i];
+    uint32_t j = check_random(NODES);
+    const struct dlk_map_node *found = dlk_map_get(&m, key[j], 4 + j % 5);
+    CHECK(found == (in[j] ? &node[j] : NULL));
+    CHECK(m.count == count);
+  }
+  dlk_map_clear(&m);
+  CHECK(m.count == 0 && dlk_map_get(&m, key[0], 4) == NULL);
+}
+
+/* ---- buf ---- */
+
+static void buffers(void) {
+  struct dlk_buf b = {0};
+  dlk_buf_add(&b, NULL, 0);
+  CHECK(b.len == 0);
+  for (int i = 0; i < 1000; i++)
+    dlk_buf_addf(&b, "%d,", i);
+  CHECK(!b.failed && b.len == 2890 + 1000);
+  CHECK(memcmp(b.data, "0,1,2,", 6) == 0);
+  dlk_buf_shift(&b, 4);
+  CHECK(memcmp(b.data, "2,3,", 4) == 0 && b.len == 3886);
+  dlk_buf_shift(&b, b.len);
+  CHECK(b.len == 0);
+  char big[5000];
+  memset(big, 'b', sizeof big - 1);
+  big[sizeof big - 1] = '\0';
+  dlk_buf_addf(&b, "<%s>", big);
+  CHECK(b.len == sizeof big + 1 && b.data[0] == '<');
+  CHECK(b.data[b.len - 1] == '>');
+  dlk_buf_clear(&b);
+  CHECK(b.len == 0 && !b.failed);
+  CHECK(dlk_buf_reserve(&b, SIZE_MAX) == NULL);
+  CHECK(b.failed);
+  dlk_buf_add(&b, "x", 1);
+  CHECK(b.len == 0);
+  dlk_buf_clear(&b);
+  dlk_buf_add(&b, "x", 1);
+  CHECK(b.len == 1 && b.data[0] == 'x');
+  dlk_buf_free(&b);
+  CHECK(b.data == NULL && b.len == 0);
+  dlk_buf_free(&b);
+}
+
+/* ---- value ---- */
+
+static void values(void) {
+  struct dlk_value *v = dlk_value_map();
+  struct dlk_value *l = dlk_value_list();
+  for (int i = 0; i < 3; i++)
+    l = dlk_value_add(l, dlk_value_int(i));
+  v = dlk_value_set(v, "list", l);
+  v = dlk_value_set(v, "text", dlk_value_string("a\0b", 3));
+  v = dlk_value_set(v, "empty", dlk_value_string("", 0));
+  v = dlk_value_set(v, "yes", dlk_value_bool(true));
+  v = dlk_value_set(v, "half", dlk_value_number(0.5));
+  v = dlk_value_set(v, "none", dlk_value_nil());
+  CHECK(v != NULL && v->kind == DLK_VALUE_MAP);
+  const struct dlk_value *c = v->u.children.first;
+  CHECK(same(c->name, "list") && c->kind == DLK_VALUE_LIST);
+  CHECK(c->u.children.last->u.integer == 2);
+  c = c->next;
+  CHECK(same(c->name, "text") && c->u.string.len == 3);
+  CHECK(memcmp(c->u.string.data, "a\0b", 4) == 0);
+  c = c->next;
+  CHECK(c->u.string.len == 0 && c->u.string.data[0] == '\0');
+  CHECK(c->next->u.boolean && c->next->next->u.number == 0.5);
+  CHECK(v->u.children.last->kind == DLK_VALUE_NIL);
+  dlk_value_free(v);
+  dlk_value_free(NULL);
+  /* A part that could not be made takes the whole with it, and no more. */
+  CHECK(dlk_value_add(NULL, dlk_value_int(1)) == NULL);
+  CHECK(dlk_value_set(dlk_value_map(), "x", NULL) == NULL);
+  CHECK(dlk_value_add(dlk_value_tuple(), NULL) == NULL);
+}
+
+int main(void) {
+  static const struct check tests[] = {
+      {"code names", code_names},
+      {"error texts", error_texts},
+      {"quoting of keys", quoting},
+      {"times", times},
+      {"deadlines", deadlines},
+      {"lists", lists},
+      {"the heap against a model", heap_against_model},
+      {"the heap sorts", heap_sorts},
+      {"the map against a model", map_against_model},
+      {"buffers", buffers},
+      {"values", values},
+  };
+  return check_all(tests, sizeof tests / sizeof tests[0]);
+}

@@ -1,0 +1,236 @@
+/* A store in memory, for the engine's own specs: a plain queue per key inside
+ * the loop, and keys whose names make it misbehave, so that each path of the
+ * engine can be walked without a server.
+ *   slow:…     an acquire is granted 100 ms late, with `sent` of the start
+ *   late:…     the first grant comes when its ttl is nearly over
+ *   never:…    nothing is ever answered, not even a cancel
+ *   mute:…     an acquire is not answered, a cancel is
+ *   flaky:…    every other renewal fails
+ *   gone:…     the first renewal says lost
+ *   deaf:…     a release is not answered, but its cancel is
+ *   claim:…    granted on a claim of 200 ms, which a renewal confirms
+ *   claim-gone:…  the same, and the renewal says lost
+ * ping's result is the number of requests seen so far. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/list.h"
+#include "lua/binding.h"
+#include "store/store.h"
+
+struct item {
+  struct dlk_list link;
+  struct dlk_op *op;
+  struct dlk_timer timer;
+  struct store *store;
+};
+
+struct store {
+  struct dlk_host *host;
+  struct dlk_list held;    /* lease_data links */
+  struct dlk_list waiting; /* items */
+  int64_t fence;
+  unsigned requests, renewals;
+};
+
+struct lease_data {
+  struct dlk_list link;
+  struct dlk_lease *lease;
+  int64_t ends;
+};
+
+static bool is(const struct dlk_op *op, const char *kind) {
+  size_t n = strlen(kind);
+  return op->key_len >= n && memcmp(op->key, kind, n) == 0;
+}
+
+static bool same_key(const struct dlk_lease *l, const struct dlk_op *op) {
+  return l->key_len == op->key_len && memcmp(l->key, op->key, l->key_len) == 0;
+}
+
+static void finish(struct store *s, struct dlk_op *op, enum dlk_code code) {
+  struct dlk_error err = {.code = code, .text = ""};
+  s->host->done(s->host, op, code == DLK_OK ? NULL : &err);
+}
+
+static struct lease_data *holder(struct store *s, const struct dlk_op *op) {
+  int64_t now = s->host->now(s->host);
+  for (struct dlk_list *l = s->held.next; l != &s->held; l = l->next) {
+    struct lease_data *d = DLK_CONTAINER(l, struct lease_data, link);
+    if (same_key(d->lease, op) && d->ends > now)
+      return d;
+  }
+  return NULL;
+}
+
+static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
+  struct lease_data *d = op->lease->data;
+  d->lease = op->lease;
+  dlk_list_init(&d->link);
+  dlk_list_append(&s->held, &d->link);
+  op->lease->fence = ++s->fence;
+  op->lease->sent = sent;
+  if (is(op, "claim"))
+    op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;
+  d->ends = sent + op->lease->ttl;
+  finish(s, op, DLK_OK);
+}
+
+static void late(struct dlk_timer *timer, int64_t now) {
+  struct item *it = DLK_CONTAINER(timer, struct item, timer);
+  (void)now;
+  struct store *s = it->store;
+  struct dlk_op *op = it->op;
+  int64_t sent = op->started;
+  if (is(op, "late:"))
+    sent = s->host->now(s->host) - op->lease->ttl + 12 * DLK_MS;
+  dlk_list_remove(&it->link);
+  grant(s, op, sent);
+}
+
+static void acquire(struct store *s, struct dlk_op *op) {
+  struct item *it = op->data;
+  it->op = op;
+  it->store = s;
+  it->timer.fire = late;
+  dlk_list_init(&it->link);
+  bool first_late = is(op, "late:") && s->fence == 0;
+  if (is(op, "slow:") || first_late) {
+    s->host->timer_set(s->host, &it->timer,
+                       s->host->now(s->host) + 100 * DLK_MS);
+    dlk_list_append(&s->waiting, &it->link);
+  } else if (is(op, "mute:")) {
+    dlk_list_append(&s->waiting, &it->link);
+  } else if (!holder(s, op)) {
+    grant(s, op, s->host->now(s->host));
+  } else if (op->wait) {
+    memcpy(op->holder, "memory/1", 9);
+    dlk_list_append(&s->waiting, &it->link);
+  } else {
+    finish(s, op, DLK_BUSY);
+  }
+}
+
+static void next(struct store *s, const struct dlk_op *freed) {
+  for (struct dlk_list *l = s->waiting.next; l != &s->waiting; l = l->next) {
+    struct item *it = DLK_CONTAINER(l, struct item, link);
+    if (same_key(freed->lease, it->op)) {
+      dlk_list_remove(&it->link);
+      grant(s, it->op, s->host->now(s->host));
+      return;
+    }
+  }
+}
+
+static void release(struct store *s, struct dlk_op *op) {
+  struct lease_data *d = op->lease->data;
+  bool held = d->lease && d->link.next != &d->link;
+  bool ours = held && d->ends > s->host->now(s->host);
+  if (held)
+    dlk_list_remove(&d->link);
+  if (ours)
+    next(s, op);
+  finish(s, op, ours ? DLK_OK : DLK_LOST);
+}
+
+static void extend(struct store *s, struct dlk_op *op) {
+  struct lease_data *d = op->lease->data;
+  op->lease->sent = s->host->now(s->host);
+  d->ends = op->lease->sent + op->ttl;
+  finish(s, op, DLK_OK);
+}
+
+static void submit(void *store, struct dlk_op *op) {
+  struct store *s = store;
+  s->requests++;
+  if (is(op, "never:"))
+    return;
+  if (op->kind == DLK_OP_ACQUIRE) {
+    acquire(s, op);
+  } else if (op->kind == DLK_OP_RELEASE) {
+    if (!is(op, "deaf:"))
+      release(s, op);
+  } else if (op->kind == DLK_OP_EXTEND) {
+    extend(s, op);
+  } else if (op->kind == DLK_OP_PING) {
+    op->result = dlk_value_number(s->requests);
+    finish(s, op, DLK_OK);
+  } else if (op->kind == DLK_OP_LOCKED) {
+    op->result = dlk_value_bool(holder(s, op) != NULL);
+    finish(s, op, DLK_OK);
+  } else {
+    finish(s, op, DLK_UNSUPPORTED);
+  }
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  struct store *s = store;
+  s->requests++;
+  if (is(op, "never:"))
+    return;
+  if (op->kind == DLK_OP_ACQUIRE) {
+    struct item *it = op->data;
+    s->host->timer_clear(s->host, &it->timer);
+    dlk_list_remove(&it->link);
+  }
+  finish(s, op, op->ending);
+}
+
+static void renew(void *store, struct dlk_lease *const *leases, size_t n) {
+  struct store *s = store;
+  s->requests++;
+  for (size_t i = 0; i < n; i++) {
+    struct dlk_lease *l = leases[i];
+    struct lease_data *d = l->data;
+    int64_t now = s->host->now(s->host);
+    bool flaky = strncmp(l->key, "flaky:", 6) == 0;
+    bool gone = strncmp(l->key, "gone:", 5) == 0 ||
+                strncmp(l->key, "claim-gone:", 11) == 0;
+    if (gone) {
+      dlk_list_remove(&d->link);
+      s->host->lost(s->host, l, "the test took it away");
+    } else if (flaky && s->renewals++ % 2 == 0) {
+      s->host->renew_failed(s->host, l);
+    } else {
+      d->ends = now + l->ttl;
+      s->host->renewed(s->host, l, now);
+    }
+  }
+}
+
+static void stop(void *store) {
+  struct store *s = store;
+  s->host->stopped(s->host);
+}
+
+static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
+                            void **out, struct dlk_error *err) {
+  struct store *s = calloc(1, sizeof *s);
+  (void)conf;
+  if (!s)
+    return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+  s->host = host;
+  dlk_list_init(&s->held);
+  dlk_list_init(&s->waiting);
+  *out = s;
+  return DLK_OK;
+}
+
+static const struct dlk_store_type memory = {
+    .abi = DLK_STORE_ABI,
+    .name = "memory",
+    .op_size = sizeof(struct item),
+    .lease_size = sizeof(struct lease_data),
+    .create = create,
+    .submit = submit,
+    .cancel = cancel,
+    .renew = renew,
+    .stop = stop,
+    .destroy = free,
+};
+
+__attribute__((visibility("default"))) int luaopen_memory_store(lua_State *L);
+
+int luaopen_memory_store(lua_State *L) {
+  return dlk_lua_push_store(L, &memory);
+}

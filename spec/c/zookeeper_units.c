@@ -1,0 +1,351 @@
+/* Unit tests of the ZooKeeper store's pure parts: names, the admission and
+ * watch rule, the chain of confirms. Prints "ok NAME" or "not ok NAME: why"
+ * for each; spec/zookeeper_units_spec.lua compiles and runs it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/zookeeper/confirm.h"
+#include "store/zookeeper/queue.h"
+
+static const char *why;
+
+#define CHECK(x)                                                               \
+  do {                                                                         \
+    if (!(x)) {                                                                \
+      static char text[300];                                                   \
+      snprintf(text, sizeof text, "line %d: %s", __LINE__, #x);                \
+      why = text;                                                              \
+      return;                                                                  \
+    }                                                                          \
+  } while (0)
+
+static uint32_t seed = 12345;
+
+static uint32_t roll(uint32_t n) {
+  seed = seed * 1664525u + 1013904223u;
+  return (seed >> 8) % n;
+}
+
+/* ---- names ---- */
+
+static void names_of_keys(void) {
+  struct dlk_buf out = {0}, back = {0};
+  static const char *const fixed[][2] = {{".", "%2E"},
+                                         {"..", "%2E%2E"},
+                                         {"...", "..."},
+                                         {"a.b", "a.b"},
+                                         {"orders:42", "orders%3A42"},
+                                         {"/", "%2F"},
+                                         {"%", "%25"},
+                                         {"\xc3\xa9", "%C3%A9"}};
+  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+    dlk_buf_clear(&out);
+    dlk_zk_escape(&out, fixed[i][0], strlen(fixed[i][0]));
+    CHECK(out.len == strlen(fixed[i][1]));
+    CHECK(memcmp(out.data, fixed[i][1], out.len) == 0);
+  }
+  for (int i = 0; i < 20000; i++) {
+    char key[64];
+    size_t len = 1 + roll(sizeof key);
+    for (size_t k = 0; k < len; k++)
+      key[k] = (char)(roll(4) ? roll(256) : (uint32_t) "./%\0"[roll(4)]);
+    dlk_buf_clear(&out);
+    dlk_buf_clear(&back);
+    dlk_zk_escape(&out, key, len);
+    dlk_buf_add(&out, "", 1);
+    CHECK(!strchr(out.data, '/') && strlen(out.data) == out.len - 1);
+    CHECK(strcmp(out.data, ".") != 0 && strcmp(out.data, "..") != 0);
+    CHECK(dlk_zk_unescape(&back, out.data));
+    CHECK(back.len == len && memcmp(back.data, key, len) == 0);
+  }
+  dlk_buf_free(&out);
+  dlk_buf_free(&back);
+}
+
+static void name_of(char *out, size_t size, uint32_t units, uint32_t cap,
+                    unsigned id, long seq) {
+  char guid[DLK_ZK_GUID + 1], base[DLK_ZK_NAME_MAX];
+  snprintf(guid, sizeof guid, "%032x", id);
+  dlk_zk_name_format(base, units, cap, guid, "0123456789abcdef");
+  snprintf(out, size, "%s%010ld", base, seq);
+}
+
+static void names_of_contenders(void) {
+  char name[DLK_ZK_NAME_MAX + 16];
+  struct dlk_zk_entry e;
+  name_of(name, sizeof name, 0, 0, 7, 12);
+  CHECK(dlk_zk_name_parse(name, &e) && e.seq == 12 && e.units == 0);
+  name_of(name, sizeof name, 3, 10, 7, -2147483648L);
+  CHECK(dlk_zk_name_parse(name, &e) && e.seq == INT32_MIN);
+  CHECK(e.units == 3 && e.cap == 10);
+  name_of(name, sizeof name, UINT32_MAX, UINT32_MAX, 7, 2147483647L);
+  CHECK(strlen(name) < DLK_ZK_NAME_MAX);
+  CHECK(dlk_zk_name_parse(name, &e) && e.units == UINT32_MAX);
+  static const char *const bad[] = {
+      "",
+      "x",
+      "lock-0000000001",
+      "_c_1b7f3e-lock-0000000001",
+      "x-00000000000000000000000000000007-0123456789abcdef-",
+      "x-00000000000000000000000000000007-0123456789abcdef-12",
+      "p3-00000000000000000000000000000007-0123456789abcdef-0000000001",
+      "p0.3-00000000000000000000000000000007-0123456789abcdef-0000000001",
+      "s99999999999-00000000000000000000000000000007-0123456789abcdef-"
+      "0000000001",
+      "x-00000000000000000000000000000007-0123456789abcdef-9999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    CHECK(!dlk_zk_name_parse(bad[i], &e));
+}
+
+/* ---- the queue ---- */
+
+struct list {
+  char text[64][DLK_ZK_NAME_MAX + 16];
+  char *names[64];
+  size_t count;
+};
+
+static void add(struct list *l, uint32_t units, uint32_t cap, unsigned id,
+                long seq) {
+  char *to = l->text[l->count];
+  name_of(to, sizeof l->text[0], units, cap, id, seq);
+  l->names[l->count++] = to;
+}
+
+static enum dlk_zk_verdict verdict(const struct list *l, unsigned id,
+                                   struct dlk_zk_judgement *j,
+                                   char watched[16][DLK_ZK_NAME_MAX + 16]) {
+  struct dlk_zk_queue q;
+  char guid[DLK_ZK_GUID + 1];
+  snprintf(guid, sizeof guid, "%032x", id);
+  if (!dlk_zk_queue_read(&q, l->names, l->count))
+    abort();
+  dlk_zk_queue_judge(&q, dlk_zk_queue_find(&q, guid), j);
+  for (size_t i = 0; watched && i < j->watch_count; i++)
+    strcpy(watched[i], q.at[j->watch[i]].name);
+  dlk_zk_queue_free(&q);
+  return j->verdict;
+}
+
+static void four_in_order(const long *seqs) {
+  struct list l = {.count = 0};
+  struct dlk_zk_judgement j;
+  char watched[16][DLK_ZK_NAME_MAX + 16];
+  for (unsigned i = 0; i < 4; i++)
+    add(&l, 0, 0, (i + 2) % 4 + 1, seqs[(i + 2) % 4]);
+  CHECK(verdict(&l, 1, &j, NULL) == DLK_ZK_HOLDS);
+  for (unsigned id = 2; id <= 4; id++) {
+    struct dlk_zk_entry e;
+    CHECK(verdict(&l, id, &j, watched) == DLK_ZK_WATCH_NODES);
+    CHECK(j.watch_count == 1 && dlk_zk_name_parse(watched[0], &e));
+    char guid[DLK_ZK_GUID + 1];
+    snprintf(guid, sizeof guid, "%032x", id - 1);
+    CHECK(memcmp(e.guid, guid, DLK_ZK_GUID) == 0);
+  }
+  CHECK(verdict(&l, 9, &j, NULL) == DLK_ZK_ABSENT);
+}
+
+/* FAULTS 36: the counter wraps to -2147483648, and in time to 0 again. */
+static void order_across_the_wrap(void) {
+  static const long seqs[][4] = {
+      {7, 8, 9, 10},
+      {2147483646, 2147483647, -2147483647L - 1, -2147483647},
+      {-2, -1, 0, 1}};
+  for (size_t i = 0; i < 3 && !why; i++)
+    four_in_order(seqs[i]);
+}
+
+/* FAULTS 42b. */
+static void semaphore_watches(void) {
+  struct list l = {.count = 0};
+  struct dlk_zk_judgement j;
+  add(&l, 1, 2, 1, 1);
+  add(&l, 1, 2, 2, 2);
+  add(&l, 1, 2, 3, 3);
+  CHECK(verdict(&l, 2, &j, NULL) == DLK_ZK_HOLDS);
+  CHECK(verdict(&l, 3, &j, NULL) == DLK_ZK_WATCH_NODES);
+  CHECK(j.watch_count == 2);
+  l.count = 0;
+  for (unsigned i = 1; i <= 20; i++)
+    add(&l, 1, 19, i, (long)i);
+  CHECK(verdict(&l, 20, &j, NULL) == DLK_ZK_WATCH_LIST);
+  l.count = 0;
+  add(&l, 1, 2, 1, 1);
+  add(&l, 1, 3, 2, 2);
+  CHECK(verdict(&l, 2, &j, NULL) == DLK_ZK_OTHER_LIMIT);
+}
+
+/* The rule itself, in its plainest form. */
+static bool fits(const struct list *l, size_t me) {
+  struct dlk_zk_entry mine, other;
+  uint64_t sum = 0;
+  dlk_zk_name_parse(l->names[me], &mine);
+  for (size_t i = 0; i < l->count; i++) {
+    dlk_zk_name_parse(l->names[i], &other);
+    if (i == me || !dlk_zk_seq_before(other.seq, mine.seq))
+      continue;
+    if (mine.units == 0 || other.units == 0)
+      return false;
+    sum += other.units;
+  }
+  return mine.cap == 0 || sum + mine.units <= mine.cap;
+}
+
+static struct list without(const struct list *l, uint64_t gone) {
+  struct list out = {.count = 0};
+  for (size_t i = 0; i < l->count; i++)
+    if (!(gone >> i & 1)) {
+      strcpy(out.text[out.count], l->text[i]);
+      out.names[out.count] = NULL;
+      out.count++;
+    }
+  return out;
+}
+
+static void point(struct list *l) {
+  for (size_t i = 0; i < l->count; i++)
+    l->names[i] = l->text[i];
+}
+
+/* Who holds is who fits; and as long as everything that a waiter watches is
+ * there, it does not fit, whatever else goes. */
+static void rule_and_watches_by_chance(void) {
+  static struct list l, less;
+  struct dlk_zk_judgement j;
+  char watched[16][DLK_ZK_NAME_MAX + 16];
+  for (int round = 0; round < 20000; round++) {
+    uint32_t cap = roll(2) ? 1 + roll(8) : 0;
+    unsigned n = 1 + roll(12);
+    long base = (long)(int32_t)(roll(2) ? 2147483640u : roll(1000));
+    l.count = 0;
+    for (unsigned i = 0; i < n; i++)
+      add(&l, roll(4) ? 1 + roll(cap ? cap : 3) : 0, cap, i + 1,
+          (long)(int32_t)((uint32_t)base + i));
+    for (unsigned i = 0; i < n; i++) {
+      struct dlk_zk_entry e;
+      dlk_zk_name_parse(l.names[i], &e);
+      if (e.units == 0)
+        name_of(l.text[i], sizeof l.text[0], 0, 0, i + 1, e.seq);
+    }
+    size_t me = roll(n);
+    enum dlk_zk_verdict v = verdict(&l, (unsigned)me + 1, &j, watched);
+    CHECK((v == DLK_ZK_HOLDS) == fits(&l, me));
+    if (v != DLK_ZK_WATCH_NODES)
+      continue;
+    CHECK(j.watch_count > 0);
+    uint64_t gone = roll(1u << n);
+    for (size_t i = 0; i < n; i++)
+      for (size_t w = 0; w < j.watch_count; w++)
+        if (i == me || strcmp(l.names[i], watched[w]) == 0)
+          gone &= ~(UINT64_C(1) << i);
+    char own[DLK_ZK_NAME_MAX + 16];
+    strcpy(own, l.names[me]);
+    less = without(&l, gone);
+    point(&less);
+    size_t at = 0;
+    while (strcmp(less.names[at], own) != 0)
+      at++;
+    CHECK(!fits(&less, at));
+  }
+}
+
+/* ---- confirms ---- */
+
+static void chain_of_confirms(void) {
+  struct dlk_zk_confirm c = {0};
+  int64_t s = DLK_SEC, t = 100 * s, timeout = 8 * s;
+  int64_t margin = timeout - dlk_lease_deadline(0, timeout);
+  dlk_zk_confirm_start(&c, t, timeout);
+  CHECK(c.horizon == t + timeout - margin);
+  int64_t sent[8];
+  for (int k = 0; k < 8; k++) {
+    sent[k] = t + (k + 1) * 2 * s;
+    uint32_t token = dlk_zk_confirm_sent(&c, sent[k]);
+    CHECK(token != 0);
+    CHECK(dlk_zk_confirm_sent(&c, sent[k] + s) == 0);
+    CHECK(!dlk_zk_confirm_answered(&c, token + 1, true));
+    bool moved = dlk_zk_confirm_answered(&c, token, true);
+    CHECK(moved == (k >= 2));
+    CHECK(dlk_zk_confirm_sent(&c, sent[k] + 2 * s - 1) == 0);
+    int64_t expected = k < 2 ? t : sent[k - 2];
+    CHECK(c.horizon == expected + timeout - margin);
+  }
+  int64_t kept = c.horizon;
+  dlk_zk_confirm_restart(&c);
+  CHECK(c.horizon == kept);
+  int64_t now = sent[7] + 60 * s;
+  for (int k = 0; k < 3; k++) {
+    uint32_t token = dlk_zk_confirm_sent(&c, now + k * 2 * s);
+    CHECK(token != 0);
+    CHECK(dlk_zk_confirm_answered(&c, token, true) == (k == 2));
+  }
+  CHECK(c.horizon == now + timeout - margin);
+}
+
+static void answers_that_do_not_count(void) {
+  struct dlk_zk_confirm c = {0};
+  int64_t s = DLK_SEC;
+  dlk_zk_confirm_start(&c, 0, 8 * s);
+  int64_t first = c.horizon;
+  uint32_t old = dlk_zk_confirm_sent(&c, s);
+  dlk_zk_confirm_restart(&c);
+  uint32_t fresh = dlk_zk_confirm_sent(&c, s);
+  CHECK(old != fresh);
+  CHECK(!dlk_zk_confirm_answered(&c, old, true));
+  CHECK(!dlk_zk_confirm_answered(&c, fresh, false));
+  CHECK(c.count == 0 && c.horizon == first);
+  CHECK(!dlk_zk_confirm_answered(&c, 0, true));
+}
+
+/* A session that is said to sustain a hold does so until the chain arrives,
+ * however the confirms before it were spaced. */
+static void sustains_until_the_chain_arrives(void) {
+  int64_t s = DLK_SEC, timeout = 8 * s, rtt = s / 10;
+  for (int round = 0; round < 20000; round++) {
+    struct dlk_zk_confirm c = {0};
+    int64_t now = s;
+    dlk_zk_confirm_start(&c, now, timeout);
+    for (uint32_t k = roll(4); k > 0; k--) {
+      now += 2 * s + (int64_t)roll(3000) * DLK_MS;
+      uint32_t token = dlk_zk_confirm_sent(&c, now);
+      dlk_zk_confirm_answered(&c, token, true);
+    }
+    now += 2 * s + (int64_t)roll(6000) * DLK_MS;
+    if (!dlk_zk_confirm_sustains(&c, now))
+      continue;
+    for (int k = 0; k < 6; k++) {
+      uint32_t token = dlk_zk_confirm_sent(&c, now);
+      CHECK(token != 0);
+      CHECK(now + rtt < c.horizon);
+      dlk_zk_confirm_answered(&c, token, true);
+      now += timeout / 4;
+    }
+  }
+}
+
+int main(void) {
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } tests[] = {
+      {"names_of_keys", names_of_keys},
+      {"names_of_contenders", names_of_contenders},
+      {"order_across_the_wrap", order_across_the_wrap},
+      {"semaphore_watches", semaphore_watches},
+      {"rule_and_watches_by_chance", rule_and_watches_by_chance},
+      {"chain_of_confirms", chain_of_confirms},
+      {"answers_that_do_not_count", answers_that_do_not_count},
+      {"sustains_until_the_chain_arrives", sustains_until_the_chain_arrives}};
+  int failed = 0;
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+    why = NULL;
+    tests[i].run();
+    if (why)
+      printf("not ok %s: %s\n", tests[i].name, why);
+    else
+      printf("ok %s\n", tests[i].name);
+    failed += why != NULL;
+  }
+  return failed > 0;
+}

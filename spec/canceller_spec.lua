@@ -1,0 +1,29 @@
+local dlock = require "dlock"
+
+describe("a canceller", function()
+  it("is ready, then cancelled for good", function()
+    local canceller = dlock.canceller()
+    assert.is_false(canceller:cancelled())
+    assert.are.equal("dlock.canceller: ready", tostring(canceller))
+    assert.is_true(canceller:cancel())
+    assert.is_true(canceller:cancel())
+    assert.is_true(canceller:cancelled())
+    assert.are.equal("dlock.canceller: cancelled", tostring(canceller))
+  end)
+
+  it("says how to call it", function()
+    local canceller = dlock.canceller()
+    for _, wrong in ipairs { 5, {}, "x" } do
+      local ok, problem = pcall(canceller.cancel, wrong)
+      assert.is_false(ok)
+      assert.is_truthy(problem:find("canceller:cancel()", 1, true))
+    end
+    assert.has_error(function() canceller.field = 1 end)
+  end)
+
+  it("cannot be made by hand", function()
+    local fake = setmetatable({}, { __index = dlock.canceller() })
+    local store = assert(dlock.open("file:///unused"))
+    assert.has_error(function() store:lock("k", { cancel = fake }) end)
+  end)
+end)

@@ -1,0 +1,104 @@
+-- The end of a store.
+
+local assert = require "luassert"
+local leaks = require "spec.support.leaks"
+
+return function(t, it)
+  it("is idempotent", function()
+    local store = t:open()
+    assert(store:ping())
+    assert.is_true(store:close())
+    assert.is_true(store:close())
+    assert.is_true(t:open():close()) -- never used
+  end)
+
+  if _VERSION == "Lua 5.4" then
+    it("comes with the end of a to-be-closed variable", function()
+      local a, b, key = t:open(), t:open(), t:key()
+      assert(load([[
+        local store, key = ...
+        local closing <close> = store
+        assert(closing:lock(key))
+      ]]))(a, key)
+      assert(b:try_lock(key)):release()
+      assert.are.equal("closed", select(3, a:ping()))
+    end)
+  end
+
+  it("releases leases", function()
+    local a, b, one, two = t:open(), t:open(), t:key(), t:key()
+    local leases = { assert(a:lock(one)), assert(a:lock(two)) }
+    assert.is_true(a:close())
+    for _, lease in ipairs(leases) do
+      assert.is_false(lease:held())
+      lease:release() -- whatever it says, it must not fail
+    end
+    assert(b:try_lock(one)):release()
+    assert(b:try_lock(two)):release()
+    t:expect_nothing_left()
+  end)
+
+  it("leaves no thread and no descriptor", function()
+    local function use()
+      local store = t:open()
+      assert(store:lock(t:key()))
+      assert(assert(store:lock(t:key())):release())
+      assert.is_true(store:close())
+    end
+    use() -- what is made once for a process is there now
+    local before = leaks.snapshot()
+    for _ = 1, 3 do use() end
+    assert.are.same({}, leaks.since(before, 3))
+  end)
+
+  it("makes every call say closed", function()
+    local store, key = t:open(), t:key()
+    local mutex = assert(store:mutex(key))
+    assert(mutex:acquire()):release()
+    store:close()
+    for _, call in ipairs {
+      function() return store:lock(key) end,
+      function() return store:try_lock(key) end,
+      function() return store:with(key, function() error("ran") end) end,
+      function() return store:ping() end,
+      function() return mutex:acquire() end,
+      function() return mutex:locked() end,
+      function() return store:attach("x") end,
+    } do
+      local got, message, code = call()
+      assert.is_nil(got)
+      assert.are.equal("closed", code)
+      assert.is_truthy(message:find("^closed: "))
+    end
+    assert.is_true(mutex:cancel())
+  end)
+
+  it("wakes those who wait", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key))
+    local at = t:now() + 0.1
+    debug.sethook(function()
+      if t:now() >= at then
+        debug.sethook()
+        b:close()
+      end
+    end, "", 1)
+    local start = t:now()
+    local got, _, code = b:lock(key, { timeout = 20 })
+    debug.sethook()
+    assert.is_nil(got)
+    assert.is_true(code == "cancelled" or code == "closed", code)
+    assert.is_true(t:now() - start < 3)
+    assert.is_true(lease:release())
+    t:expect_nothing_left()
+  end)
+
+  it("comes by itself when the program ends", function()
+    local store, key, peer = t:open(), t:key(), t:peer()
+    peer:run("l = assert(store:lock('%s', { ttl = 60 }))", key)
+    peer.process:close_stdin()
+    assert.are.equal(0, (peer.process:wait()))
+    assert(store:try_lock(key)):release()
+    t:expect_nothing_left()
+  end)
+end

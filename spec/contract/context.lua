@@ -1,0 +1,129 @@
+-- What every case of the contract is handed: stores and other processes that
+-- are closed behind it, keys nobody else uses, and waiting for things to happen
+-- outside of dlock.
+
+local dlock = require "dlock"
+local process = require "spec.support.process"
+local uv = require "luv"
+
+local context = {}
+context.__index = context
+
+local RUN = ("ct%d"):format(uv.os_getpid())
+
+function context.new(subject)
+  local self = { subject = subject, count = 0, stores = {}, peers = {} }
+  self.prefix = RUN .. subject.name
+  return setmetatable(self, context)
+end
+
+--- A store of this subject, closed after the case.
+function context:open(opts)
+  local all = { url = self.subject.url(), session_timeout = 2 }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  local store = assert(dlock.open(all))
+  self.stores[#self.stores + 1] = store
+  return store
+end
+
+--- A key that nobody used before.
+function context:key()
+  self.count = self.count + 1
+  return ("%sn%d"):format(self.prefix, self.count)
+end
+
+function context:sleep(seconds)
+  uv.sleep(math.ceil(seconds * 1000))
+end
+
+function context:now()
+  return uv.hrtime() / 1e9
+end
+
+--- Asks until fn() says yes; fails after `timeout` seconds (10).
+function context:eventually(what, fn, timeout)
+  local deadline = self:now() + (timeout or 10)
+  repeat
+    local result = fn()
+    if result then
+      return result
+    end
+    uv.sleep(10)
+  until self:now() > deadline
+  error("never came true: " .. what, 2)
+end
+
+--- Returns when n processes wait in the queue of key.
+function context:queued(key, n)
+  self:eventually(n .. " waiters", function()
+    return self.subject.waiters(key) >= n
+  end)
+end
+
+local peer = {}
+peer.__index = peer
+
+--- Another process with a store of its own.
+function context:peer()
+  local child = process.spawn {
+    file = "spec/contract/peer.lua",
+    args = { self.subject.url() },
+  }
+  local self_ = setmetatable({ process = child, pid = child.pid }, peer)
+  self.peers[#self.peers + 1] = self_
+  return self_
+end
+
+--- Sends a line of Lua (with string.format's arguments) and does not wait.
+function peer:start(code, ...)
+  if select("#", ...) > 0 then
+    code = code:format(...)
+  end
+  self.process:write(code .. "\n")
+end
+
+--- The results of the line sent last, as strings.
+function peer:finish(timeout)
+  local line = assert(self.process:read_line(timeout or 20))
+  local results = {}
+  for part in (line .. "\t"):gmatch("([^\t]*)\t") do
+    results[#results + 1] = part
+  end
+  if results[1] ~= "ok" then
+    error("in the peer: " .. tostring(results[2]), 2)
+  end
+  return (table.unpack or unpack)(results, 2)
+end
+
+function peer:run(code, ...)
+  self:start(code, ...)
+  return self:finish()
+end
+
+function peer:kill()
+  self.process:kill("sigkill")
+  self.process:wait()
+end
+
+--- Ends the case: nothing may be left on the server once all are closed.
+function context:clean_up()
+  for _, one in ipairs(self.peers) do one.process:close() end
+  for _, store in ipairs(self.stores) do store:close(2) end
+  self.stores, self.peers = {}, {}
+  collectgarbage()
+  collectgarbage()
+end
+
+--- After a killed holder things stay until they expire: says so, and waits.
+function context:expect_nothing_left(timeout)
+  local left
+  local ok = pcall(self.eventually, self, "nothing left", function()
+    left = self.subject.leftovers(self.prefix .. "n" .. self.count)
+    return #left == 0
+  end, timeout or 2)
+  if not ok then
+    error("left on the server: " .. table.concat(left, ", "), 2)
+  end
+end
+
+return context

@@ -1,0 +1,193 @@
+-- What a lease can do while it is ours.
+
+local assert = require "luassert"
+
+return function(t, it)
+  it("renewal beyond the ttl, while Lua does something else", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key, { ttl = 0.6 }))
+    local until_ = t:now() + 2
+    while t:now() < until_ do
+      assert.is_true(lease:held())
+      assert.are.equal("busy", select(3, b:try_lock(key)))
+      t:sleep(0.1)
+    end
+    assert.is_true(lease:remaining() > 0)
+    assert.is_true(lease:release())
+  end)
+
+  it("remaining, which falls, and extend, which lifts it", function()
+    -- On ZooKeeper no lease claims more than its session is good for.
+    local store, key = t:open { session_timeout = 10 }, t:key()
+    local lease = assert(store:lock(key, { ttl = 3, renew = false }))
+    local first = lease:remaining()
+    t:sleep(0.15)
+    local second = lease:remaining()
+    assert.is_true(second <= first - 0.14, second)
+    local left = assert(lease:extend())
+    assert.is_true(left > second and left <= 3, left)
+    assert.is_true(lease:remaining() > second)
+    left = assert(lease:extend(5))
+    assert.is_true(left > 4 and left <= 5, left)
+    assert.are.equal(5, lease.ttl)
+    left = assert(lease:extend(1))
+    assert.is_true(left <= 1 and left > 0, left)
+    assert.is_true(lease:release())
+  end)
+
+  it("an extend that outlasts the first ttl on the server too", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key, { ttl = 0.5, renew = false }))
+    assert(lease:extend(10))
+    t:sleep(0.8)
+    assert.is_true(lease:held())
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+    assert.is_true(lease:release())
+  end)
+
+  it("min_hold, which keeps the key after a release", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local start = t:now()
+    local lease = assert(a:lock(key, { min_hold = 0.5 }))
+    assert.is_true(lease:release())
+    assert.is_false(lease:held())
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+    local next_one = assert(b:lock(key, { timeout = 5 }))
+    assert.is_true(t:now() - start >= 0.49)
+    assert.is_true(next_one:release())
+  end)
+
+  it("release_later", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key))
+    assert.is_true(lease:release_later())
+    assert.is_false(lease:held())
+    assert(b:lock(key, { timeout = 5 })):release()
+    t:expect_nothing_left()
+  end)
+
+  it("a lease that is collected, which is given back", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local function forget() assert(a:lock(key, { ttl = 60 })) end
+    forget()
+    collectgarbage()
+    collectgarbage()
+    assert(b:lock(key, { timeout = 5 })):release()
+    t:expect_nothing_left()
+  end)
+
+  it("a lease that is kept alive, and with it the store", function()
+    local b, key = t:open(), t:key()
+    local lease
+    do
+      local dlock = require "dlock"
+      lease = assert(assert(dlock.open(t.subject.url())):lock(key,
+        { ttl = 0.6 }))
+    end
+    for _ = 1, 3 do
+      collectgarbage()
+      t:sleep(0.4)
+      assert.are.equal("busy", select(3, b:try_lock(key)))
+    end
+    assert.is_true(lease:release())
+    assert(b:try_lock(key)):release()
+  end)
+
+  if _VERSION == "Lua 5.4" then
+    local load_closing = function(body)
+      return assert(load("local store, key, arg = ...\n" .. body))
+    end
+
+    it("a to-be-closed variable", function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local fence = load_closing [[
+        local lease <close> = assert(store:lock(key))
+        return lease.fence
+      ]](a, key)
+      local lease = assert(b:try_lock(key))
+      assert.is_true(lease.fence > fence)
+      lease:release()
+      local value = {}
+      local ok, problem = pcall(load_closing [[
+        local lease <close> = assert(store:lock(key))
+        error(arg)
+      ]], a, key, value)
+      assert.is_false(ok)
+      assert.are.equal(value, problem)
+      assert(b:try_lock(key)):release()
+    end)
+
+    it("a to-be-closed variable in a coroutine that is closed", function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local co = coroutine.create(load_closing [[
+        local lease <close> = assert(store:lock(key))
+        coroutine.yield()
+      ]])
+      assert(coroutine.resume(co, a, key))
+      assert.are.equal("busy", select(3, b:try_lock(key)))
+      assert.is_true(coroutine.close(co))
+      assert(b:lock(key, { timeout = 5 })):release()
+    end)
+
+    it("a to-be-closed variable whose lease was lost: no error", function()
+      local a, key = t:open(), t:key()
+      load_closing [[
+        local lease <close> = assert(store:lock(key,
+          { ttl = 0.1, renew = false }))
+        arg:sleep(0.2)
+      ]](a, key, t)
+    end)
+  end
+
+  it("detach and attach", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key, { ttl = 20 }))
+    local fence = lease.fence
+    local text = assert(lease:detach())
+    assert.are.equal("string", type(text))
+    assert.is_false(lease:held())
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+    lease = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+    local again = assert(a:attach(text))
+    assert.are.equal(key, again.key)
+    assert.are.equal(fence, again.fence)
+    assert.is_true(again:held())
+    assert.is_true(again:release())
+    assert(b:try_lock(key)):release()
+    t:expect_nothing_left()
+  end)
+
+  it("attach in another process, or a word why not", function()
+    local store, key, peer = t:open(), t:key(), t:peer()
+    local lease = assert(store:lock(key, { ttl = 20 }))
+    local text = assert(lease:detach())
+    if t.subject.portable then
+      peer:run("l = assert(store:attach(%q))", text)
+      assert.are.equal("busy", select(3, store:try_lock(key)))
+      assert.are.equal("true", peer:run("return l:release()"))
+      assert(store:try_lock(key)):release()
+    else
+      local got, message, code = peer:run("return store:attach(%q)", text)
+      assert.are.equal("nil", got)
+      assert.are.equal("unsupported", code)
+      assert.is_truthy(message:find("^unsupported: "))
+      assert.is_true(assert(store:attach(text)):release())
+    end
+    t:expect_nothing_left()
+  end)
+
+  it("attach of something else", function()
+    local store = t:open()
+    for _, text in ipairs { "", "x", ("\0"):rep(99), ("y"):rep(5000) } do
+      local got, message, code = store:attach(text)
+      assert.is_nil(got)
+      assert.is_true(code == "invalid" or code == "unsupported"
+        or code == "lost", code)
+      assert.is_truthy(message:find("^" .. code .. ": "))
+    end
+    assert.has_error(function() store:attach(5) end)
+  end)
+end

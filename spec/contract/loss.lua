@@ -1,0 +1,185 @@
+-- Leases that are not ours any more, and how one hears of it.
+
+local assert = require "luassert"
+
+return function(t, it)
+  local function short(store, key)
+    return assert(store:lock(key, { ttl = 0.3, renew = false }))
+  end
+
+  it("renew = false: the lease ends at its ttl, on every store", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = short(a, key)
+    assert.is_true(lease:held())
+    local next_one = assert(b:lock(key, { timeout = 5 }))
+    assert.is_false(lease:held())
+    assert.are.equal(0, lease:remaining())
+    assert.is_true(next_one.fence > lease.fence)
+    local released, message, code = lease:release()
+    assert.is_nil(released)
+    assert.are.equal("lost", code)
+    assert.is_truthy(message:find("^lost: .*" .. key), message)
+    assert.are.equal("lost", select(3, lease:release()))
+    assert.are.equal("lost", select(3, lease:extend()))
+    assert.is_true(next_one:held())
+    assert.are.equal("busy", select(3, a:try_lock(key)))
+    assert.is_true(next_one:release())
+    t:expect_nothing_left()
+  end)
+
+  it("max_hold: renewal ends", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key, { ttl = 0.3, max_hold = 0.7 }))
+    t:sleep(0.5)
+    assert.is_true(lease:held())
+    local next_one = assert(b:lock(key, { timeout = 5 }))
+    assert.is_false(lease:held())
+    assert.are.equal("lost", select(3, lease:release()))
+    assert.is_true(next_one:release())
+  end)
+
+  it("on_lost, at the next call that may wait, once", function()
+    local store, key, heard = t:open(), t:key(), {}
+    local lease = short(store, key)
+    lease:on_lost(function(...) heard[#heard + 1] = { ... } end)
+    t:sleep(0.5)
+    assert.is_false(lease:held())
+    assert.are.equal(0, #heard) -- never from held()
+    store:ping()
+    assert.are.equal(1, #heard)
+    assert.are.equal(lease, heard[1][1])
+    assert.is_truthy(heard[1][2]:find("^lost: .*" .. key), heard[1][2])
+    store:ping()
+    assert.are.equal(1, #heard)
+  end)
+
+  it("on_lost of a lease that was lost before", function()
+    local store, key, heard = t:open(), t:key(), 0
+    local lease = short(store, key)
+    t:sleep(0.5)
+    store:ping() -- the news of it is gone
+    lease:on_lost(function() heard = heard + 1 end)
+    assert.are.equal(0, heard)
+    store:ping()
+    store:ping()
+    assert.are.equal(1, heard)
+  end)
+
+  it("on_lost, but not after a release", function()
+    local store, key, heard = t:open(), t:key(), 0
+    local lease = short(store, key)
+    lease:on_lost(function() heard = heard + 1 end)
+    lease:release()
+    lease:on_lost(function() heard = heard + 1 end)
+    t:sleep(0.5)
+    store:ping()
+    assert.are.equal(0, heard)
+  end)
+
+  it("on_lost of each handle of a hold that is not released", function()
+    local store, key, heard = t:open(), t:key(), {}
+    local opts = { ttl = 0.3, renew = false, reentrant = true }
+    local leases = {}
+    for i = 1, 3 do
+      leases[i] = assert(store:lock(key, opts))
+      leases[i]:on_lost(function(lease)
+        assert.are.equal(leases[i], lease)
+        heard[#heard + 1] = i
+      end)
+    end
+    leases[2]:release()
+    t:sleep(0.5)
+    store:ping()
+    table.sort(heard)
+    assert.are.same({ 1, 3 }, heard)
+  end)
+
+  it("on_lost of more leases than news are kept", function()
+    local store, key, heard = t:open { session_timeout = 10 }, t:key(), 0
+    local leases = {}
+    for i = 1, 1100 do
+      leases[i] = assert(store:lock(key .. "-" .. i,
+        { ttl = 60, renew = false }))
+      leases[i]:on_lost(function() heard = heard + 1 end)
+    end
+    for i = 1, #leases do assert(leases[i]:extend(0.1)) end
+    t:eventually("all lost", function()
+      store:ping()
+      return heard == 1100
+    end)
+    leases = nil -- luacheck: ignore
+  end)
+
+  it("errors in on_lost, which go to on_event", function()
+    local events, ran = {}, 0
+    local store, key = t:open { on_event = function(event)
+      events[#events + 1] = event
+    end }, t:key()
+    local lease = short(store, key)
+    lease:on_lost(function() error("oops") end)
+    lease:on_lost(function() ran = ran + 1 end)
+    t:sleep(0.5)
+    store:ping()
+    assert.are.equal(1, ran)
+    local found
+    for _, event in ipairs(events) do
+      assert.are.equal("string", type(event.kind))
+      found = found or event.message:find("oops", 1, true)
+    end
+    assert.is_truthy(found)
+  end)
+
+  it("wait_lost", function()
+    local store, key = t:open(), t:key()
+    local lease = assert(store:lock(key, { ttl = 0.8, renew = false }))
+    local got, message, code = lease:wait_lost(0.1)
+    assert.is_nil(got)
+    assert.are.equal("timeout", code)
+    assert.is_truthy(message:find("^timeout: "))
+    assert.is_true(lease:held())
+    local start = t:now()
+    assert.is_truthy(lease:wait_lost(10))
+    assert.is_true(t:now() - start < 3)
+    assert.is_false(lease:held())
+    assert.is_truthy(lease:wait_lost())
+  end)
+
+  it("a holder that is killed, whose lock is free again", function()
+    local store, key, peer = t:open(), t:key(), t:peer()
+    peer:run("l = assert(store:lock('%s', { ttl = 1 }))", key)
+    assert.are.equal("busy", select(3, store:try_lock(key)))
+    peer:kill()
+    assert(store:lock(key, { timeout = 20 })):release()
+    t:expect_nothing_left(10)
+  end)
+
+  if t.subject.delete then
+    it("a key that an admin deleted: the next renewal sees it", function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local lease = assert(a:lock(key, { ttl = 0.9 }))
+      t.subject.delete(key)
+      assert.is_truthy(lease:wait_lost(10))
+      assert.is_false(lease:held())
+      local next_one = assert(b:lock(key))
+      assert.is_true(next_one.fence > lease.fence)
+      assert.are.equal("lost", select(3, lease:release()))
+      assert.are.equal("lost", select(3, lease:extend()))
+      assert.is_true(next_one:held())
+      assert.are.equal("busy", select(3, a:try_lock(key)))
+      next_one:release()
+    end)
+
+    it("a deleted key: release and extend say lost", function()
+      local store = t:open()
+      for _, call in ipairs { "release", "extend" } do
+        local key = t:key()
+        local lease = assert(store:lock(key))
+        t.subject.delete(key)
+        local got, message, code = lease[call](lease)
+        assert.is_nil(got)
+        assert.are.equal("lost", code, message)
+        assert.is_false(lease:held())
+      end
+    end)
+  end
+end

@@ -1,0 +1,147 @@
+-- The stores that the contract is run on: where they are, and what an admin or
+-- another program can do there, around dlock. A missing server is a failure.
+
+local core = require "dlock.core"
+local redis = require "spec.support.redis"
+local url = require "dlock.url"
+local zk = require "spec.support.zk"
+
+local function required(name)
+  local value = os.getenv(name)
+  if not value or value == "" then
+    error(name .. " is not set: run `make test`", 0)
+  end
+  return value
+end
+
+-- own_limit: a semaphore's number of permits may be changed at any time.
+local on_redis = { name = "redis", portable = true, own_limit = true }
+
+function on_redis.url()
+  return required("DLOCK_TEST_REDIS")
+end
+
+local function call(...)
+  local client = assert(redis.connect(on_redis.url()))
+  local reply = client:call(...)
+  client:close()
+  return reply
+end
+
+local function names(client, pattern)
+  local found, cursor = {}, "0"
+  repeat
+    local page = client:call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+    cursor = page[1]
+    for _, name in ipairs(page[2]) do found[#found + 1] = name end
+  until cursor == "0"
+  return found
+end
+
+--- The lock is deleted by somebody else.
+function on_redis.delete(key)
+  call("DEL", "dlock:" .. key)
+end
+
+--- Whether another program, with a lock library of its own, gets the lock; for
+--- 300 ms.
+function on_redis.foreign(key)
+  return call("SET", "dlock:" .. key, "foreign", "NX", "PX", 300) == "OK"
+end
+
+--- How many wait in the queue of key.
+function on_redis.waiters(key)
+  local client, count = assert(redis.connect(on_redis.url())), 0
+  for _, name in ipairs(names(client, "~dlock:*:q:*" .. key)) do
+    count = count + client:call("ZCARD", name)
+  end
+  client:close()
+  return count
+end
+
+--- What is there of all keys that begin with prefix, but for the fences, which
+--- stay for a day.
+function on_redis.leftovers(prefix)
+  local client = assert(redis.connect(on_redis.url()))
+  local left = {}
+  for _, name in ipairs(names(client, "*" .. prefix .. "*")) do
+    if not name:find("^~dlock:[^:]*:f:") then
+      left[#left + 1] = name
+    end
+  end
+  client:close()
+  return left
+end
+
+--- Guarded writes: begin, finish around them; write returns how many there
+--- were.
+on_redis.guarded = {
+  begin = function() end,
+  write = function(lease, key)
+    return lease:guard("INCR", "dlock:" .. key .. "-data")
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DEL", "dlock:" .. key .. "-data"))
+  end,
+}
+
+local on_zookeeper = { name = "zookeeper" }
+
+function on_zookeeper.url()
+  return required("DLOCK_TEST_ZOOKEEPER")
+end
+
+local function ephemerals(part)
+  local found = {}
+  for _, paths in pairs(zk.ephemerals(on_zookeeper.url())) do
+    for _, path in ipairs(paths) do
+      if path:find(part, 1, true) then found[#found + 1] = path end
+    end
+  end
+  return found
+end
+
+function on_zookeeper.waiters(key)
+  return math.max(#ephemerals(key .. "/") - 1, 0)
+end
+
+on_zookeeper.leftovers = ephemerals
+
+on_zookeeper.guarded = {
+  begin = function(lease, key)
+    assert(lease:guard("CREATE", "/data-" .. key, ""))
+  end,
+  write = function(lease, key)
+    return lease:guard("SET", "/data-" .. key, "x")
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DELETE", "/data-" .. key))
+  end,
+}
+
+local on_file = { name = "file" }
+
+function on_file.url()
+  return "file://" .. required("DLOCK_TEST_DIR") .. "/locks"
+end
+
+local function finish(engine, ticket)
+  while not engine:drive(ticket, 0.2) do end
+  return ticket:take()
+end
+
+function on_file.waiters(key)
+  local where = assert(url.parse(on_file.url()))
+  local engine = assert(core.engine(require "dlock.store.file",
+    { shown = where.shown, scheme = "file", path = where.path }))
+  local found = assert(finish(engine, engine:inspect(key)))
+  finish(engine, engine:close(1))
+  return #found.waiters
+end
+
+--- Files stay; that the locks in them are free is what the cases ask.
+function on_file.leftovers()
+  return {}
+end
+
+return { on_redis, on_zookeeper, on_file }

@@ -1,0 +1,31 @@
+-- The C unit tests: programs that test csrc/core, and the file store's table,
+-- without Lua. Each line they print is a test.
+
+local process = require "spec.support.process"
+local tool = require "spec.support.file_tool"
+
+local function run(name)
+  local status, out, err = process.run {
+    command = { tool.programs() .. "/" .. name },
+    env = { LD_PRELOAD = false },
+    timeout = 120,
+  }
+  assert.are.equal("", (out:gsub("ok [^\n]*\n", "")))
+  assert.are.equal("", err)
+  assert.are.equal(0, status)
+  return select(2, out:gsub("ok ", ""))
+end
+
+describe("C unit tests", function()
+  it("of the core pass", function()
+    assert.are.equal(11, run "core_test")
+  end)
+
+  it("of the file store's table pass, killed at any byte", function()
+    assert.are.equal(6, run "table_test")
+  end)
+
+  it("of the file store's queue agree with a plain model", function()
+    assert.are.equal(1, run "queue_test")
+  end)
+end)

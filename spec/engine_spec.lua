@@ -1,0 +1,356 @@
+-- The engine alone, over a store in memory that misbehaves on demand: its
+-- tickets, its leases and their renewal, the keeper thread, and its end.
+local core = require "dlock.core"
+local leaks = require "spec.support.leaks"
+local memory = require("spec.support.memory").load()
+
+local huge = math.huge
+
+local function open(conf)
+  conf = conf or {}
+  conf.shown = "memory:"
+  conf.io_timeout = conf.io_timeout or 0.2
+  return assert(core.engine(memory, conf))
+end
+
+local function finish(e, ticket)
+  for _ = 1, 500 do
+    if ticket:poll() then return ticket:take() end
+    e:drive(ticket, 0.2)
+  end
+  error("the ticket was never done")
+end
+
+local function ask(e, key, o)
+  o = o or {}
+  return e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5, o.ttl or 30,
+    o.renew ~= false, o.max_hold or huge, 0, o.owner)
+end
+
+local function acquire(e, key, o)
+  return finish(e, assert(ask(e, key, o)))
+end
+
+-- Time passes while Lua computes and calls nothing.
+local function compute(seconds)
+  local till = core.now() + seconds
+  while core.now() < till do end
+end
+
+local function tasks()
+  local n = 0
+  for _ in pairs(leaks.threads()) do n = n + 1 end
+  return n
+end
+
+local function pid()
+  return assert(io.open("/proc/self/stat")):read("*n")
+end
+
+describe("engine", function()
+  local e
+
+  before_each(function() e = open() end)
+
+  after_each(function()
+    finish(e, e:close(1))
+    e = nil
+    collectgarbage()
+  end)
+
+  it("takes and releases, and a second release tells the same", function()
+    local lease = assert(acquire(e, "a"))
+    assert.is_true(core.held(lease))
+    assert.equal("a", lease.key)
+    assert.equal("exclusive", lease.mode)
+    assert.is_true(finish(e, core.release(lease)))
+    assert.is_false(core.held(lease))
+    assert.is_true(finish(e, core.release(lease)))
+  end)
+
+  it("names us host/pid, or as it was told", function()
+    assert.matches("/" .. ("%d"):format(pid()) .. "$", acquire(e, "a").owner)
+    assert.equal("me", acquire(e, "b", { owner = "me" }).owner)
+  end)
+
+  it("says busy to a try and timeout to a wait, and when", function()
+    local lease = acquire(e, "a")
+    local got, message, code = acquire(e, "a", { wait = false })
+    assert.is_nil(got)
+    assert.equal("busy", code)
+    assert.matches("^busy: 'a'", message)
+    local before = core.now()
+    got, message, code = acquire(e, "a", { timeout = 0.1 })
+    assert.is_nil(got)
+    assert.equal("timeout", code)
+    assert.matches("memory/1", message)
+    assert.is_true(core.now() - before >= 0.1)
+    assert.is_true(core.held(lease))
+  end)
+
+  it("renews while Lua computes", function()
+    local lease = acquire(e, "a", { ttl = 0.3 })
+    compute(0.9)
+    assert.is_true(core.held(lease))
+    assert.equal("busy", (select(3, acquire(e, "a", { wait = false }))))
+  end)
+
+  it("goes on renewing when a renewal fails", function()
+    local lease = acquire(e, "flaky:a", { ttl = 0.4 })
+    compute(1)
+    assert.is_true(core.held(lease))
+  end)
+
+  it("ends a lease without renewal at its ttl, and gives it back", function()
+    local lease = acquire(e, "a", { ttl = 0.2, renew = false })
+    assert.is_true(finish(e, core.wait_lost(lease)))
+    assert.is_false(core.held(lease))
+    assert.equal(0, core.remaining(lease))
+    assert.equal("lost", (select(3, finish(e, core.release(lease)))))
+    assert.is_truthy(acquire(e, "a", { timeout = 1 }))
+  end)
+
+  it("ends a lease at max_hold although it is renewed", function()
+    local lease = acquire(e, "a", { ttl = 0.3, max_hold = 0.5 })
+    local before = core.now()
+    assert.is_true(finish(e, core.wait_lost(lease, 5)))
+    assert.is_true(core.now() - before < 3)
+    assert.is_truthy(acquire(e, "a", { timeout = 1 }))
+  end)
+
+  it("says lost when the store says so, once and for ever", function()
+    local lease = acquire(e, "gone:a", { ttl = 0.3 })
+    assert.is_true(finish(e, core.wait_lost(lease, 5)))
+    local news = e:news()
+    assert.equal("lost", news[1].kind)
+    assert.equal(core.id(lease), news[1].lease)
+    assert.is_nil(e:news())
+    local _, message, code = finish(e, core.extend(lease, 1))
+    assert.equal("lost", code)
+    assert.matches("the test took it away", message)
+    assert.is_false(core.held(lease))
+  end)
+
+  it("asks again when a grant came too late to be of use", function()
+    local lease = assert(acquire(e, "late:a", { ttl = 0.3 }))
+    assert.equal(2, lease.fence)
+    assert.is_true(core.held(lease))
+  end)
+
+  it("has a grant on a claim renewed at once, also without renewal", function()
+    local lease = acquire(e, "claim:a", { ttl = 30, renew = false })
+    assert.is_true(core.remaining(lease) > 20)
+    compute(0.3)
+    assert.is_true(core.held(lease))
+  end)
+
+  it("loses a grant on a claim that cannot be renewed", function()
+    local lease = acquire(e, "claim-gone:a", { ttl = 30 })
+    assert.is_false(core.held(lease))
+    assert.equal("lost", (select(3, finish(e, core.release(lease)))))
+  end)
+
+  it("refuses a try whose grant came too late", function()
+    local got, _, code = acquire(e, "late:a", { ttl = 0.3, wait = false })
+    assert.is_nil(got)
+    assert.equal("unavailable", code)
+  end)
+
+  it("answers in bounded time when the store never does", function()
+    local before = core.now()
+    local _, message, code = acquire(e, "never:a", { timeout = 0.1 })
+    assert.equal("unavailable", code)
+    assert.matches("'never:a'", message)
+    assert.is_true(core.now() - before < 3)
+  end)
+
+  it("extends from now on and renews with the new ttl", function()
+    local lease = acquire(e, "a", { ttl = 1 })
+    local left = finish(e, core.extend(lease, 60))
+    assert.is_true(left > 50 and left <= 60)
+    assert.equal(60, lease.ttl)
+  end)
+
+  it("cancels a wait", function()
+    acquire(e, "a")
+    local ticket = ask(e, "a")
+    assert.is_false(e:drive(ticket, 0.01))
+    ticket:cancel()
+    local _, _, code = finish(e, ticket)
+    assert.equal("cancelled", code)
+  end)
+
+  it("gives back a grant that nobody takes", function()
+    local ticket = ask(e, "slow:a")
+    e:drive(ticket, 0.01)
+    ticket = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    for _ = 1, 100 do
+      compute(0.05)
+      if not finish(e, e:locked("slow:a")) then break end
+    end
+    assert.is_false(finish(e, e:locked("slow:a")))
+  end)
+
+  it("releases a lease that is collected", function()
+    local lease = acquire(e, "a") -- luacheck: ignore
+    lease = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.is_truthy(acquire(e, "a"))
+  end)
+
+  it("release_later needs nobody to drive", function()
+    local lease = acquire(e, "a")
+    core.release_later(lease)
+    assert.is_false(core.held(lease))
+    assert.is_truthy(acquire(e, "a"))
+    assert.is_true(finish(e, core.release(lease)))
+  end)
+
+  it("ends a shared hold with its last handle", function()
+    local outer = acquire(e, "a")
+    local inner = core.share(outer)
+    assert.equal(outer.fence, inner.fence)
+    assert.is_true(finish(e, core.release(inner)))
+    assert.is_true(core.held(outer))
+    assert.is_false(core.held(inner))
+    assert.is_true(finish(e, core.release(outer)))
+    assert.is_false(finish(e, e:locked("a")))
+  end)
+
+  it("detaches and attaches once", function()
+    local lease = acquire(e, "a")
+    local text = finish(e, core.detach(lease))
+    assert.is_false(core.held(lease))
+    assert.equal("lost", (select(3, core.release(lease))))
+    local again = finish(e, e:attach(text))
+    assert.is_true(core.held(again))
+    assert.equal(lease.fence, again.fence)
+    assert.equal("unsupported", (select(3, e:attach(text))))
+    assert.is_true(finish(e, core.release(again)))
+  end)
+
+  it("ends a detached lease at its ttl if nobody attaches it", function()
+    local lease = acquire(e, "a", { ttl = 0.2 })
+    finish(e, core.detach(lease))
+    assert.is_truthy(acquire(e, "a", { timeout = 5 }))
+  end)
+
+  -- FAULTS 10: whatever crosses, nothing is renewed afterwards.
+  it("leaves nothing after 20,000 crossings of cancel and release", function()
+    local first = acquire(e, "a")
+    for i = 1, 20000 do
+      local ticket = ask(e, "a", { ttl = 0.3 })
+      if i % 3 == 0 then ticket:cancel() end
+      if first then core.release_later(first) end
+      if i % 2 == 0 then ticket:cancel() end
+      first = finish(e, ticket)
+    end
+    if first then finish(e, core.release(first)) end
+    first = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.is_false(finish(e, e:locked("a")))
+    local before = finish(e, e:ping())
+    compute(0.4)
+    assert.equal(before + 1, finish(e, e:ping()))
+  end)
+
+  it("renews a thousand leases in few batches", function()
+    local leases = {}
+    for i = 1, 1000 do
+      leases[i] = acquire(e, "k" .. i, { ttl = 3 })
+    end
+    local before = finish(e, e:ping())
+    compute(1.5)
+    local batches = finish(e, e:ping()) - before - 1
+    assert.is_true(batches >= 1 and batches <= 40, batches .. " batches")
+    for i = 1, 1000 do assert.is_true(core.held(leases[i])) end
+  end)
+end)
+
+describe("engine's end", function()
+  it("does nothing on open but check", function()
+    local before = tasks()
+    local e = open()
+    assert.equal(before, tasks())
+    assert.is_truthy(e)
+  end)
+
+  it("leaves no thread and no descriptor", function()
+    local e = open()
+    finish(e, e:close(1))
+    local before = leaks.snapshot()
+    for _ = 1, 20 do
+      e = open()
+      acquire(e, "a")
+      assert.is_true(finish(e, e:close(1)))
+    end
+    assert.same({}, leaks.since(before))
+  end)
+
+  it("cancels waits, releases leases, and says closed from then on", function()
+    local e = open()
+    local lease = acquire(e, "a")
+    local ticket = ask(e, "a")
+    e:drive(ticket, 0.01)
+    assert.is_true(finish(e, e:close(1)))
+    assert.equal("cancelled", (select(3, ticket:take())))
+    assert.is_false(core.held(lease))
+    assert.equal("closed", (select(3, ask(e, "b"))))
+    assert.is_true(finish(e, e:close(1)))
+  end)
+
+  it("closes in bounded time although the store is mute", function()
+    local e = open()
+    local ticket = ask(e, "never:a")
+    e:drive(ticket, 0.01)
+    local before = core.now()
+    assert.is_true(finish(e, e:close(0.2)))
+    assert.is_true(core.now() - before < 2)
+    assert.is_true(ticket:poll())
+  end)
+
+  it("does not wait when there is nothing to wait for", function()
+    local e = open()
+    acquire(e, "a")
+    local before = core.now()
+    assert.is_true(finish(e, e:close(5)))
+    assert.is_true(core.now() - before < 4)
+  end)
+
+  it("is ended by the collector", function()
+    local before = tasks()
+    local e = open()
+    local lease = acquire(e, "a") -- luacheck: ignore
+    assert.equal(before + 1, tasks())
+    e, lease = nil, nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, tasks())
+  end)
+
+  it("has every signal of the host blocked in its thread", function()
+    local e = open()
+    acquire(e, "a")
+    local status
+    for id, name in pairs(leaks.threads()) do
+      if name == "dlock-keeper" then
+        status = assert(io.open("/proc/self/task/" .. id .. "/status"))
+      end
+    end
+    local blocked = assert(status):read("*a"):match("SigBlk:%s*(%x+)")
+    status:close()
+    -- HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD WINCH, bit n - 1 each
+    for _, n in ipairs { 1, 2, 3, 10, 12, 13, 14, 15, 17, 28 } do
+      local digit = tonumber(blocked:sub(-(math.floor((n - 1) / 4) + 1),
+        -(math.floor((n - 1) / 4) + 1)), 16)
+      local bit = math.floor(digit / 2 ^ ((n - 1) % 4)) % 2
+      assert.equal(1, bit, "signal " .. n)
+    end
+    finish(e, e:close(1))
+  end)
+end)

@@ -1,0 +1,485 @@
+-- The file store from outside, by processes that can be killed at any moment.
+-- The contract is in contract_spec; here is what only this store promises.
+
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
+local uv = require "luv"
+
+local READ = { units = 1, cap = 0, timeout = 20 }
+local WRITE = { timeout = 20 }
+
+-- Names in a directory, sorted.
+local function names(dir)
+  local list, scan = {}, uv.fs_scandir(dir)
+  while scan do
+    local name = uv.fs_scandir_next(scan)
+    if not name then
+      break
+    end
+    list[#list + 1] = name
+  end
+  table.sort(list)
+  return list
+end
+
+local function keys_in(dir)
+  local n = 0
+  for _, name in ipairs(names(dir)) do
+    if not name:find("^~[sw]") then
+      n = n + 1
+    end
+  end
+  return n
+end
+
+local function seconds_since(start)
+  return (uv.hrtime() - start) / 1e9
+end
+
+describe("file store", function()
+  local dir, base
+
+  before_each(function()
+    base = server.new_dir()
+    dir = base .. "/locks"
+  end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(base)
+  end)
+
+  local function start(n)
+    local list = {}
+    for i = 1, n or 1 do
+      list[i] = tool.start(dir)
+    end
+    return (table.unpack or unpack)(list)
+  end
+
+  describe("a death by kill -9", function()
+    it("of the holder lets the next waiter in at once", function()
+      local a, b = start(2)
+      local fence = a:hold("a", "key")
+      b:acquire("b", "key", WRITE)
+      a:wait_queue("key", 1)
+      local began = uv.hrtime()
+      a:kill()
+      local _, later = b:expect("^b held (%d+)$")
+      -- Its own timer would look after a quarter of a second at the earliest.
+      assert.is_true(seconds_since(began) < 0.24)
+      assert.is_true(tonumber(later) > fence)
+    end)
+
+    it("of the holder is seen by a try", function()
+      local a, b = start(2)
+      a:hold("a", "key")
+      b:acquire("b", "key")
+      b:expect("^b busy %(a/%d+%)$")
+      a:kill()
+      b:hold("b", "key")
+    end)
+
+    it("of waiters in the middle blocks nobody", function()
+      local all = { start(9) }
+      all[1]:hold("w1", "key")
+      for i = 2, 9 do
+        all[i]:acquire("w" .. i, "key", WRITE)
+        all[1]:wait_queue("key", i - 1)
+      end
+      for _, i in ipairs { 2, 4, 5, 8 } do
+        all[i]:kill()
+      end
+      all[1]:send("release", "w1")
+      local last = 0
+      for _, i in ipairs { 3, 6, 7, 9 } do
+        local _, fence = all[i]:expect("^w" .. i .. " held (%d+)$", 5)
+        assert.is_true(tonumber(fence) > last)
+        last = tonumber(fence)
+        all[i]:send("release", "w" .. i)
+      end
+    end)
+
+    it("of holder and all waiters but the last", function()
+      local all = { start(6) }
+      all[1]:hold("w1", "key")
+      for i = 2, 6 do
+        all[i]:acquire("w" .. i, "key", WRITE)
+        all[i]:wait_queue("key", i - 1)
+      end
+      local began = uv.hrtime()
+      for i = 1, 5 do
+        all[i].process:kill()
+      end
+      all[6]:expect("^w6 held", 5)
+      assert.is_true(seconds_since(began) < 1.5)
+    end)
+
+    it("of one of two holders of permits lets a waiter in", function()
+      local a, b, c = start(3)
+      local two = { units = 1, cap = 2, timeout = 20 }
+      a:hold("a", "sem", two)
+      b:hold("b", "sem", two)
+      c:acquire("c", "sem", two)
+      a:wait_queue("sem", 1)
+      local began = uv.hrtime()
+      b:kill()
+      c:expect("^c held")
+      assert.is_true(seconds_since(began) < 0.24)
+    end)
+
+    it("leaves nothing of it in the directory", function()
+      local a, b = start(2)
+      a:hold("a", "key")
+      a:kill()
+      b:hold("b", "key")
+      assert.are.equal("b released", b:ask("release", "b"))
+      assert.are.equal("- closed", b:ask("close"))
+      assert.are.same({ "~store" }, names(dir))
+    end)
+  end)
+
+  describe("a forked child", function()
+    it("does not keep its killed parent's lock", function()
+      local a, b = start(2)
+      a:hold("a", "key")
+      local child = tonumber(a:ask("fork"):match("forked (%d+)"))
+      b:acquire("b", "key", WRITE)
+      a:wait_queue("key", 1)
+      a:kill()
+      b:expect("^b held", 5)
+      -- It was really there all the time.
+      assert.are.equal(0, uv.kill(child, "sigkill"))
+    end)
+
+    it("takes nothing from its parent by ending", function()
+      local a, b = start(2)
+      a:hold("a", "key")
+      uv.kill(tonumber(a:ask("fork"):match("forked (%d+)")), "sigkill")
+      b:acquire("b", "key")
+      b:expect("^b busy")
+      assert.are.equal("a renewed", a:ask("renew", "a"))
+    end)
+  end)
+
+  describe("queue", function()
+    it("is first come, first served", function()
+      local all = { start(5) }
+      all[1]:hold("h", "key")
+      for i = 1, 20 do
+        local p = all[i % 5 + 1]
+        p:acquire("w" .. i, "key", WRITE)
+        p:wait_queue("key", i)
+      end
+      all[1]:send("release", "h")
+      all[1]:expect("^h released$")
+      for i = 1, 20 do
+        local p = all[i % 5 + 1]
+        p:expect("^w" .. i .. " held")
+        p:send("release", "w" .. i)
+      end
+    end)
+
+    it("lets readers in together, and no reader past a writer", function()
+      local a, b, c = start(3)
+      a:hold("r1", "key", READ)
+      b:hold("r2", "key", READ)
+      c:acquire("w", "key", WRITE)
+      c:wait_queue("key", 1)
+      a:acquire("r3", "key", READ)
+      b:acquire("r4", "key", READ)
+      b:wait_queue("key", 3)
+      b:acquire("r5", "key", { units = 1 })
+      b:expect("^r5 busy")
+      a:send("release", "r1")
+      b:send("release", "r2")
+      c:expect("^w held")
+      c:send("release", "w")
+      a:expect("^r3 held")
+      b:expect("^r4 held")
+    end)
+
+    it("grants a hundred readers behind one writer", function()
+      local a, b = start(2)
+      a:hold("w", "key")
+      for i = 1, 100 do
+        b:acquire("r" .. i, "key", READ)
+      end
+      a:wait_queue("key", 100)
+      a:send("release", "w")
+      local seen = {}
+      for _ = 1, 100 do
+        local _, id = b:expect("^r(%d+) held", 5)
+        seen[tonumber(id)] = true
+      end
+      assert.are.equal(100, #seen)
+    end)
+
+    it("counts permits", function()
+      local a, b = start(2)
+      a:hold("a", "sem", { units = 2, cap = 5 })
+      b:hold("b", "sem", { units = 3, cap = 5 })
+      b:acquire("c", "sem", { units = 1, cap = 5 })
+      b:expect("^c busy")
+      a:send("release", "a")
+      a:expect("^a released$")
+      b:hold("c", "sem", { units = 2, cap = 5 })
+      b:acquire("d", "sem", { units = 6, cap = 5 })
+      b:expect("^d invalid: ")
+    end)
+
+    it("is left by a timeout and by cancel, and those behind move up",
+      function()
+        local a, b, c, d = start(4)
+        a:hold("a", "key", READ)
+        b:acquire("b", "key", { timeout = 0.2 }) -- a writer, in the way
+        b:wait_queue("key", 1)
+        c:acquire("c", "key", READ)
+        d:acquire("d", "key", READ)
+        b:expect("^b timeout %(a/%d+%)$")
+        c:expect("^c held")
+        d:expect("^d held")
+        b:acquire("b", "key", WRITE)
+        b:wait_queue("key", 1)
+        b:send("cancel", "b")
+        b:expect("^b cancelled")
+        b:wait_queue("key", 0)
+      end)
+
+    it("is watched on by who stood behind one that left", function()
+      local a, b, c = start(3)
+      a:hold("a", "key")
+      b:acquire("b", "key", WRITE)
+      b:wait_queue("key", 1)
+      c:acquire("c", "key", WRITE)
+      c:wait_queue("key", 2)
+      b:send("cancel", "b")
+      b:expect("^b cancelled")
+      local began = uv.hrtime()
+      a:kill()
+      c:expect("^c held")
+      assert.is_true(seconds_since(began) < 0.24)
+    end)
+  end)
+
+  it("keeps a key for min_hold, even when its process ends", function()
+    local a, b = start(2)
+    a:hold("a", "job", { min_hold = 0.6 })
+    local began = uv.hrtime()
+    b:acquire("b", "job", WRITE)
+    b:wait_queue("job", 1)
+    assert.are.equal("a released", a:ask("release", "a"))
+    assert.are.equal("- closed", a:ask("close"))
+    b:expect("^b held")
+    local took = seconds_since(began)
+    assert.is_true(took > 0.4 and took < 2, tostring(took))
+  end)
+
+  it("excludes between two stores of one process", function()
+    local a = start(1)
+    a:send("open", "other", dir)
+    a:hold("a", "key")
+    a:send("use", "other")
+    a:acquire("b", "key")
+    a:expect("^b busy")
+    a:acquire("b", "key", WRITE)
+    a:wait_queue("key", 1)
+    a:send("release", "a")
+    a:expect("^b held")
+  end)
+
+  it("answers in time when a process was stopped inside the mutex", function()
+    local a, b = start(2)
+    b:hold("b", "key")
+    a:send("jam", tool.hex("key"))
+    a:expect("jammed")
+    b:acquire("w", "key", { timeout = 0.3 })
+    b:expect("^w timeout", 2)
+    b:acquire("t", "key")
+    b:expect("^t unavailable: .*stopped", 5)
+    b:send("release", "b")
+    b.process:write("ping\n")
+    b:expect("^ping ok", 2)
+    uv.kill(a.pid, "sigcont")
+    b:expect("^b released$")
+    assert.is_false(b:locked("key"))
+  end)
+
+  describe("directory", function()
+    it("is made with mode 0700, its files with 0600", function()
+      local a = tool.start(base .. "/deep/er/locks")
+      a:hold("a", "key")
+      local mode = assert(uv.fs_stat(base .. "/deep/er/locks")).mode
+      assert.are.equal(448, mode % 4096)
+      mode = assert(uv.fs_stat(base .. "/deep/er/locks/key")).mode
+      assert.are.equal(384, mode % 4096)
+    end)
+
+    it("is refused when others can write to it", function()
+      assert(uv.fs_mkdir(dir, 511))
+      assert(uv.fs_chmod(dir, 511))
+      assert.matches("^ping denied: .*chmod 0700", start():ask("ping"))
+    end)
+
+    it("is refused when it is a symbolic link", function()
+      assert(uv.fs_mkdir(base .. "/real", 448))
+      assert(uv.fs_symlink(base .. "/real", dir))
+      local text = "^ping denied: .*symbolic link"
+      assert.matches(text, start():ask("ping"))
+      dir = dir .. "/"
+      assert.matches(text, start():ask("ping"))
+    end)
+
+    it("is refused when it is somebody else's", function()
+      assert(uv.fs_mkdir(dir, 448))
+      if uv.getuid() ~= 0 then
+        dir = "/" -- root's
+        assert.matches("^ping denied: ", start():ask("ping"))
+        return
+      end
+      assert(uv.fs_chown(dir, 1, 1))
+      assert.matches("^ping denied: .*belongs to user 1", start():ask("ping"))
+    end)
+
+    it("can be deleted under us: holds are lost, new ones rise", function()
+      local a, b = start(2)
+      local fence = a:hold("a", "key")
+      b:acquire("w", "key", WRITE)
+      b:wait_queue("key", 1)
+      os.execute("rm -rf '" .. dir .. "'")
+      assert.matches("^a lost", a:ask("renew", "a"))
+      local _, later = b:expect("^w held (%d+)$", 10)
+      assert.is_true(tonumber(later) > fence)
+      a:acquire("c", "key")
+      a:expect("^c busy")
+    end)
+
+    it("has a file for no other key than its own", function()
+      local a = start()
+      local long = ("x"):rep(511)
+      local tried = { "a", "A", "%41", "a/b", "a%2Fb", "..", ".", "~store",
+        "~w0", "\0", "\0\0", "ä", "a\nb", "{}", " ", long .. "1",
+        long .. "2", ("/"):rep(512), ("\255"):rep(512),
+        "~h" .. ("A"):rep(64) }
+      for i, key in ipairs(tried) do
+        a:hold("k" .. i, key)
+      end
+      assert.are.equal(#tried, keys_in(dir))
+      for i in ipairs(tried) do
+        a:send("release", "k" .. i)
+        a:expect("^k" .. i .. " released$")
+      end
+      a:ask("close")
+      assert.are.same({ "~store" }, names(dir))
+    end)
+
+    it("stays small: files of idle keys go", function()
+      local a = start()
+      for i = 1, 500 do
+        a:hold("k", "key" .. i)
+        a:send("release", "k")
+        a:expect("^k released$")
+      end
+      assert.is_true(keys_in(dir) <= 64)
+      a:kill()
+      assert.is_true(keys_in(dir) > 0)
+      -- The next store to connect cleans up when the last sweep is a minute
+      -- old; without its notes it does not know of any.
+      assert(uv.fs_unlink(dir .. "/~store"))
+      local b = start()
+      b:ask("ping")
+      b:ask("close")
+      assert.are.same({ "~store" }, names(dir))
+    end)
+
+    it("can be emptied, and fences rise all the same", function()
+      local a = start()
+      local last = 0
+      for _ = 1, 5 do
+        local fence = a:hold("k", "key")
+        assert.is_true(fence > last)
+        assert.is_true(fence < 1e14)
+        last = fence
+        a:send("release", "k")
+        a:expect("^k released$")
+        for _, name in ipairs(names(dir)) do
+          uv.fs_unlink(dir .. "/" .. name)
+        end
+      end
+    end)
+
+    it("may hold foreign and damaged files", function()
+      local a = start()
+      a:hold("other", "other")
+      server.write_file(dir .. "/foreign", ("text "):rep(2000))
+      a:acquire("f", "foreign")
+      a:expect("^f unavailable: .*no lock file", 5)
+      a:hold("d", "damaged")
+      server.write_file(dir .. "/damaged", "ldfile01" .. ("x"):rep(9000))
+      assert.matches("^d lost", a:ask("renew", "d"))
+      local fence = a:hold("d2", "damaged")
+      assert.is_true(fence > 0)
+    end)
+  end)
+
+  describe("looking and mending", function()
+    it("breaks a hold: the holder hears, the waiter gets it", function()
+      local a, b, c = start(3)
+      local fence = a:hold("a", "key")
+      b:acquire("b", "key", WRITE)
+      b:wait_queue("key", 1)
+      assert.are.equal("break ok true", c:ask("break", tool.hex("key")))
+      a:expect("^a lost")
+      local _, later = b:expect("^b held (%d+)$")
+      assert.is_true(tonumber(later) > fence)
+      assert.are.equal("a lost", (a:ask("release", "a"):sub(1, 6)))
+      assert.is_true(c:locked("key"))
+    end)
+
+    it("asks a holder for its lock", function()
+      local a, b = start(2)
+      a:hold("a", "key")
+      assert.are.equal("revoke ok true", b:ask("revoke", tool.hex("key")))
+      a:expect("^a revoked$")
+    end)
+
+    it("downgrades without a gap, and lets readers in", function()
+      local a, b, c = start(3)
+      a:hold("a", "key")
+      b:acquire("r", "key", READ)
+      b:wait_queue("key", 1)
+      c:acquire("w", "key", WRITE)
+      c:wait_queue("key", 2)
+      assert.matches("^a ok", a:ask("downgrade", "a"))
+      b:expect("^r held")
+      a:send("release", "a")
+      b:send("release", "r")
+      c:expect("^w held")
+    end)
+
+    it("tells who watches of every change", function()
+      local a, b, c = start(3)
+      local fence = a:hold("a", "leader")
+      c:send("change", "c", tool.hex("leader"), fence)
+      b:acquire("b", "leader", WRITE)
+      b:wait_queue("leader", 1)
+      a:kill()
+      c:expect("^c ok")
+      b:expect("^b held (%d+)$")
+    end)
+
+    it("lists keys in use, page by page", function()
+      local a = start()
+      for i = 1, 5 do
+        a:hold("k" .. i, "shop/" .. i)
+      end
+      a:hold("x", "else")
+      local line = a:ask("list", tool.hex("shop/"))
+      for i = 1, 5 do
+        assert.is_truthy(line:find("shop/" .. i, 1, true))
+      end
+      assert.is_nil(line:find("else", 1, true))
+    end)
+  end)
+end)

@@ -1,0 +1,136 @@
+-- A process that forks, as prefork servers do. Lua cannot fork, so a library of
+-- a few lines does, compiled here; it needs no lua.h, because a child can tell
+-- that it is one by its environment.
+
+local context = require "spec.contract.context"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local subjects = require "spec.contract.subjects"
+
+local SOURCE = [[
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int do_fork(void *lua) {
+  (void)lua;
+  if (fork() == 0)
+    setenv("FORKED", "1", 1);
+  return 0;
+}
+int do_wait(void *lua) {
+  (void)lua;
+  while (wait(NULL) > 0)
+    ;
+  return 0;
+}
+]]
+
+local PRELUDE = [[
+  local url, key, library = arg[1], arg[2], arg[3]
+  local dlock = require "dlock"
+  local fork = assert(package.loadlib(library, "do_fork"))
+  local wait = assert(package.loadlib(library, "do_wait"))
+  local function in_child() return os.getenv("FORKED") end
+  local store = assert(dlock.open { url = url, session_timeout = 2 })
+  local function say(...)
+    print(in_child() and "child" or "parent", ...)
+  end
+]]
+
+local dir, library
+
+local function run(url, key, script)
+  local status, out, err = process.run {
+    script = PRELUDE .. script, args = { url, key, library }, timeout = 30,
+  }
+  assert.are.equal("", err)
+  assert.are.equal(0, status)
+  return out
+end
+
+local function expect(out, ...)
+  for _, line in ipairs { ... } do
+    assert.is_truthy(("\n" .. out):find("\n" .. line:gsub(" ", "\t") .. "\n",
+      1, true), "no line '" .. line .. "' in:\n" .. out)
+  end
+end
+
+describe("after a fork", function()
+  setup(function()
+    dir = server.new_dir()
+    library = dir .. "/fork.so"
+    server.write_file(dir .. "/fork.c", SOURCE)
+    assert(process.run { command = { "cc", "-shared", "-fPIC", "-o", library,
+      dir .. "/fork.c" } } == 0)
+  end)
+
+  teardown(function()
+    server.remove_dir(dir)
+  end)
+
+  after_each(process.close_all)
+
+  for _, subject in ipairs(subjects) do
+    local function key()
+      return context.new(subject):key() .. "fork"
+    end
+
+    it("a store that was not used yet connects in the child, "
+      .. subject.name, function()
+      expect(run(subject.url(), key(), [[
+        fork()
+        if not in_child() then wait() end
+        local lease = assert(store:lock(key))
+        say(lease:held(), lease:release())
+        store:close()
+      ]]), "child true true", "parent true true")
+    end)
+
+    it("a used one says forked, and the parent keeps its lease, "
+      .. subject.name, function()
+      expect(run(subject.url(), key(), [[
+        local lease = assert(store:lock(key, { ttl = 3 }))
+        local mutex = assert(store:mutex(key))
+        fork()
+        if in_child() then
+          say("lock", (select(3, store:lock(key))))
+          say("mutex", (select(3, mutex:try_acquire())))
+          say("release", (select(3, lease:release())))
+          say("held", lease:held())
+          say("ping", (select(3, store:ping())))
+          lease, mutex = nil, nil
+          collectgarbage()
+          collectgarbage()
+          local again = assert(dlock.open { url = url })
+          say("busy", (select(3, again:try_lock(key))))
+          again:close()
+          store:close()
+        else
+          wait()
+          say("held", lease:held())
+          local other = assert(dlock.open(url))
+          say("busy", (select(3, other:try_lock(key))))
+          say("release", lease:release())
+          assert(other:lock(key)):release()
+          other:close()
+          store:close()
+        end
+      ]]), "child lock forked", "child mutex forked", "child release forked",
+        "child held false", "child ping forked", "child busy busy",
+        "parent held true", "parent busy busy", "parent release true")
+    end)
+
+    it("a child that ends takes nothing with it, " .. subject.name,
+      function()
+        expect(run(subject.url(), key(), [[
+          local lease = assert(store:lock(key, { ttl = 2 }))
+          fork()
+          if in_child() then os.exit(0, true) end
+          wait()
+          local until_ = require("dlock.core").now() + 2.5
+          repeat until require("dlock.core").now() > until_
+          say(lease:held(), lease:release())
+        ]]), "parent true true")
+      end)
+  end
+end)

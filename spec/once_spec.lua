@@ -1,0 +1,144 @@
+-- store:once: one runs the function, the others get its result.
+local cqueues = require "cqueues"
+local dlock = require "dlock"
+local uv = require "luv"
+
+local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
+
+describe("store:once", function()
+  local store, other, queue, key
+  local count = 0
+
+  before_each(function()
+    store = assert(dlock.open(URL))
+    other = assert(dlock.open(URL))
+    queue = cqueues.new()
+    count = count + 1
+    key = ("once%d:%d"):format(uv.os_getpid(), count)
+  end)
+
+  after_each(function()
+    queue:wrap(function() store:close(1) end)
+    assert(queue:loop(10))
+    other:close(1)
+  end)
+
+  local function run()
+    assert(queue:loop(20))
+    assert(queue:empty())
+  end
+
+  it("runs the function once for a hundred who want it at a time", function()
+    local runs, results = 0, {}
+    for i = 1, 100 do
+      queue:wrap(function()
+        results[i] = store:once(key, function()
+          runs = runs + 1
+          cqueues.sleep(0.05)
+          return "made " .. runs
+        end)
+      end)
+    end
+    run()
+    assert.equal(1, runs)
+    for i = 1, 100 do assert.equal("made 1", results[i]) end
+    assert(other:try_lock(key)):release()
+  end)
+
+  it("runs it again for who comes later", function()
+    local runs = 0
+    local function make()
+      runs = runs + 1
+      return tostring(runs)
+    end
+    queue:wrap(function()
+      assert.equal("1", store:once(key, make))
+      assert.equal("2", store:once(key, make))
+    end)
+    run()
+    assert.equal("3", store:once(key, make)) -- blocking, too
+  end)
+
+  it("lets the next one run it when the first has no result", function()
+    local runs, results, codes = 0, {}, {}
+    for i = 1, 5 do
+      queue:wrap(function()
+        local _
+        results[i], _, codes[i] = store:once(key, function()
+          runs = runs + 1
+          cqueues.sleep(0.02)
+          if runs < 3 then return nil, "unavailable: not now", "unavailable" end
+          return "third"
+        end)
+      end)
+    end
+    run()
+    assert.equal(3, runs)
+    local failed = 0
+    for i = 1, 5 do
+      if not results[i] then
+        failed = failed + 1
+        assert.equal("unavailable", codes[i])
+      else
+        assert.equal("third", results[i])
+      end
+    end
+    assert.equal(2, failed)
+  end)
+
+  it("passes an error on to who ran it, and to nobody else", function()
+    local begun, problem, result
+    queue:wrap(function()
+      local ok
+      ok, problem = require("dlock.protect").call(store.once, store, key,
+        function()
+          begun = true
+          cqueues.sleep(0.05)
+          error("boom", 0)
+        end)
+      assert.is_false(ok)
+    end)
+    queue:wrap(function()
+      while not begun do cqueues.sleep(0.001) end
+      result = store:once(key, function() return "fine" end)
+    end)
+    run()
+    assert.matches("boom", problem)
+    assert.equal("fine", result)
+  end)
+
+  it("runs in one process at a time", function()
+    local held = assert(other:lock(key))
+    local got, _, code = store:once(key, function() return "x" end,
+      { timeout = 0.1 })
+    assert.is_nil(got)
+    assert.equal("timeout", code)
+    assert(held:release())
+    assert.equal("x", store:once(key, function() return "x" end))
+  end)
+
+  it("ends a wait by its own canceller, without a result", function()
+    local held, code = assert(other:lock(key)), nil
+    local canceller = dlock.canceller()
+    queue:wrap(function()
+      code = select(3, store:once(key, function() return "x" end,
+        { cancel = canceller }))
+    end)
+    queue:wrap(function()
+      cqueues.sleep(0.05)
+      canceller:cancel()
+    end)
+    run()
+    assert.equal("cancelled", code)
+    held:release()
+  end)
+
+  it("refuses what is no function and what is no string", function()
+    assert.has_error(function() store:once(key, "x") end)
+    assert.has_error(function() store:once(key, print, { fair = 1 }) end)
+    assert.has_error(function()
+      store:once(key, function() return 5 end)
+    end)
+    assert.equal("invalid", (select(3, store:once("", function() end))))
+  end)
+end)

@@ -1,0 +1,129 @@
+local canceller = require "dlock.canceller"
+local options = require "dlock.options"
+
+-- As a method of dlock would call it: level 2 is whoever called the method.
+local function method(opts, call)
+  local problem = options.check(opts, call or "store:lock", 2)
+  return problem
+end
+
+local function raises(pattern, opts, call)
+  local line = debug.getinfo(1, "l").currentline + 1
+  local ok, problem = pcall(function() method(opts, call) end)
+  assert.is_false(ok)
+  assert.is_truthy(problem:find(pattern), problem)
+  assert.is_truthy(problem:find("options_spec.lua:" .. line .. ":", 1, true),
+    "points elsewhere: " .. problem)
+end
+
+describe("options", function()
+  it("that nobody knows raise, at the caller's line", function()
+    raises("unknown option 'ttl_ms' for store:lock", { ttl_ms = 5 })
+    raises("unknown option '1'", { ["1"] = 1 })
+    raises("unknown option %[1%]", { "x" })
+    raises("it takes .*timeout", { Timeout = 1 })
+  end)
+
+  it("raise where they do not belong", function()
+    raises("'url' does not belong to store:lock", { url = "x" })
+    raises("'timeout' does not belong to store:try_lock", { timeout = 1 },
+      "store:try_lock")
+    raises("'reentrant' does not belong to mutex:acquire",
+      { reentrant = true }, "mutex:acquire")
+    raises("'cancel' does not belong to store:mutex",
+      { cancel = canceller.new() }, "store:mutex")
+  end)
+
+  it("of the wrong type raise", function()
+    raises("'ttl' of store:lock must be a number, not a string",
+      { ttl = "5" })
+    raises("must be a boolean, not a number", { renew = 1 })
+    raises("must be a string, not a table", { owner = {} })
+    raises("must be a canceller, not a table", { cancel = {} })
+    raises("must be a function, not a string", { on_event = "x" },
+      "dlock.open")
+    raises("must be a table, not a number", 5)
+  end)
+
+  it("whose value cannot be used are a result", function()
+    local nan, huge = 0 / 0, math.huge
+    for _, opts in ipairs {
+      { ttl = 0 }, { ttl = -1 }, { ttl = nan }, { ttl = 1e300 },
+      { ttl = huge }, { ttl = 0.099 }, { ttl = 31536001 },
+      { timeout = -0.1 }, { timeout = nan }, { timeout = 1e300 },
+      { timeout = -huge }, { max_hold = -1 }, { max_hold = nan },
+      { min_hold = huge }, { min_hold = -1 }, { min_hold = nan },
+      { owner = "" }, { owner = ("x"):rep(96) }, { owner = "a\nb" },
+      { value = ("x"):rep(1025) },
+    } do
+      local problem = method(opts)
+      local name = next(opts)
+      assert.is_truthy(problem, name)
+      assert.are.equal(1, problem:find("invalid: " .. name, 1, true))
+    end
+  end)
+
+  it("within their ranges are fine", function()
+    for _, opts in ipairs {
+      {}, { ttl = 0.1 }, { ttl = 31536000 }, { timeout = 0 },
+      { timeout = math.huge }, { max_hold = math.huge }, { min_hold = 60 },
+      { value = "a\0b" }, { renew = false, reentrant = true, fair = true },
+      { cancel = canceller.new() }, { owner = "job 7" },
+    } do
+      assert.is_falsy(method(opts))
+    end
+  end)
+
+  it("of open are checked too", function()
+    for _, opts in ipairs {
+      { host = "ngx" }, { scope = "all" }, { name = "" }, { name = "a\tb" },
+      { prefix = ("x"):rep(257) }, { session_timeout = 0 },
+      { io_timeout = math.huge }, { connect_timeout = -1 }, { id = "" },
+    } do
+      local problem = method(opts, "dlock.open")
+      assert.are.equal(1,
+        problem:find("invalid: " .. next(opts), 1, true), problem)
+    end
+    assert.is_falsy(method({ prefix = "", host = "blocking", name = "w-1",
+      scope = "worker", on_event = print, id = "x" }, "dlock.open"))
+  end)
+
+  it("never show a secret", function()
+    local problem = method({ password = ("hush"):rep(2000) }, "dlock.open")
+    assert.is_nil(problem:find("hush", 1, true))
+  end)
+
+  it("tell how to hold for longer than the longest ttl", function()
+    assert.is_truthy(method({ ttl = 1e9 }):find("renew = true", 1, true))
+  end)
+
+  it("fall back: the call's, the store's, the defaults", function()
+    local base = options.defaults({ ttl = 7, url = "x" })
+    assert.are.equal(7, base.ttl)
+    assert.are.equal(5, base.timeout)
+    assert.is_true(base.renew)
+    assert.is_nil(base.url)
+    local own = options.defaults({ renew = false, timeout = 0 }, base)
+    assert.are.equal(7, own.ttl)
+    assert.are.equal(0, own.timeout)
+    assert.is_false(own.renew)
+  end)
+end)
+
+describe("a key", function()
+  it("has 1 to 512 bytes, any bytes", function()
+    assert.is_nil((options.check_key("\0", "store:lock", 1)))
+    assert.is_nil((options.check_key(("x"):rep(512), "store:lock", 1)))
+    for _, key in ipairs { "", ("x"):rep(513) } do
+      assert.are.equal(1,
+        options.check_key(key, "store:lock", 1):find("invalid: ", 1, true))
+    end
+  end)
+
+  it("that is no string raises", function()
+    for _, key in ipairs { 5, true, {} } do
+      assert.is_false((pcall(options.check_key, key, "store:lock", 1)))
+    end
+    assert.is_false((pcall(options.check_key, nil, "store:lock", 1)))
+  end)
+end)

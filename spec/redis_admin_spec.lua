@@ -1,0 +1,373 @@
+-- Looking and mending on Redis: what the contract cannot know, on a real server
+-- and behind a proxy. Names of keys stand in docs/redis.md.
+
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+local uv = require "luv"
+
+local private, admin
+
+-- Runs a line of Lua for each line that it is given, and answers it.
+local WORKER = [[
+  dlock = require "dlock"
+  store = assert(dlock.open { url = arg[1], io_timeout = 1 })
+  print("ready")
+  for line in io.lines() do
+    local ok, result = pcall(assert((loadstring or load)(line)))
+    print((ok and "done " or "failed ") .. tostring(result))
+    io.stdout:flush()
+  end
+]]
+
+local function worker(url)
+  local p = process.spawn { script = WORKER, args = { url } }
+  p:expect("^ready$")
+  return p
+end
+
+local function tell(p, line, ...)
+  p:write(line:format(...) .. "\n")
+end
+
+local function run(p, ...)
+  tell(p, ...)
+  p:expect("^done ", 10)
+end
+
+local function eventually(what, seconds, check)
+  local timer = uv.new_timer()
+  timer:start(5, 5, function() end)
+  local ok = loop.wait(seconds, check)
+  loop.close(timer)
+  assert.is_truthy(ok, what)
+end
+
+local function parts(key)
+  return admin:call("KEYS", "~dlock:{*}:[qwhpin]:dlock:" .. key)
+end
+
+local function part(letter, key)
+  return admin:call("KEYS", "~dlock:{*}:" .. letter .. ":dlock:" .. key)[1]
+end
+
+local function gone(key)
+  return admin:call("EXISTS", "dlock:" .. key) == 0 and #parts(key) == 0
+end
+
+local function fails(code, got, message, its)
+  assert.is_nil(got)
+  assert.are.equal(code, its, message)
+  assert.are.equal(code .. ": ", message:sub(1, #code + 2))
+  return message
+end
+
+local function listed(store, prefix, limit)
+  local found, cursor, pages = {}, nil, 0
+  repeat
+    local keys, more, code =
+      store:list(prefix, { cursor = cursor, limit = limit })
+    assert(keys, code and more)
+    for _, key in ipairs(keys) do found[key] = (found[key] or 0) + 1 end
+    cursor, pages = more, pages + 1
+  until not cursor
+  return found, pages
+end
+
+describe("redis administration:", function()
+  setup(function()
+    private = redis.start()
+    admin = private:connect()
+  end)
+
+  teardown(function()
+    admin:close()
+    private:stop()
+  end)
+
+  local p, store, other
+
+  before_each(function()
+    p = proxy.start(private.url)
+    store = assert(dlock.open { url = p.url, io_timeout = 0.5, name = "me" })
+    other = assert(dlock.open { url = private.url, io_timeout = 2 })
+    assert(store:ping() and other:ping())
+  end)
+
+  after_each(function()
+    store:close(1)
+    other:close(1)
+    p:stop()
+    process.close_all()
+  end)
+
+  -- Has messages reach `store`: it has waited once.
+  local function subscribe()
+    local lease = assert(other:lock("subscribe"))
+    fails("timeout", store:lock("subscribe", { timeout = 0.2 }))
+    assert(lease:release())
+  end
+
+  it("inspect writes nothing and takes one round trip", function()
+    local lease = assert(other:lock("one", { value = "v" }))
+    admin:call("CONFIG", "RESETSTAT")
+    local before = admin:command_counts().evalsha or 0
+    local found = assert(other:inspect("one"))
+    assert.are.equal(before + 1, admin:command_counts().evalsha)
+    for _, command in ipairs { "set", "del", "hset", "pexpire", "zadd" } do
+      assert.is_nil(admin:command_counts()[command], command)
+    end
+    assert.are.equal("v", found.holders[1].value)
+    lease:release()
+    assert.is_true(gone("one"))
+  end)
+
+  it("a hold without a script: its fence is exact once it was renewed",
+    function()
+      local lease = assert(store:lock("plain", { ttl = 0.9 }))
+      for _ = 1, 3 do fails("busy", other:try_lock("plain")) end
+      local holder = assert(other:inspect("plain")).holders[1]
+      assert.is_true(holder.fence >= lease.fence)
+      assert.are.equal("me", holder.owner)
+      eventually("noted", 5, function()
+        store:ping()
+        return part("i", "plain")
+      end)
+      holder = assert(other:inspect("plain")).holders[1]
+      assert.are.equal(lease.fence, holder.fence)
+      assert.is_true(holder.since >= 0.2 and holder.since < 10, holder.since)
+      lease:release()
+      assert.is_true(gone("plain"))
+    end)
+
+  it("inspect of a foreign client's lock, and of no lock", function()
+    admin:call("SET", "dlock:foreign", "some\nbody", "PX", 20000)
+    local found = assert(other:inspect("foreign"))
+    assert.are.equal("exclusive", found.mode)
+    assert.are.equal("some?body", found.holders[1].owner)
+    assert.is_true(found.holders[1].ttl > 10)
+    admin:call("DEL", "dlock:foreign")
+    admin:call("RPUSH", "dlock:foreign", "x")
+    fails("invalid", other:inspect("foreign"))
+    fails("invalid", other:break_lock("foreign"))
+    admin:call("DEL", "dlock:foreign")
+  end)
+
+  it("notes of a hold that is gone go with the next one", function()
+    assert(other:lock("twice", { value = "old" }))
+    admin:call("DEL", "dlock:twice")
+    local lease = assert(other:lock("twice", { value = "new" }))
+    assert.are.equal(1, admin:call("HLEN", part("i", "twice")))
+    lease:release()
+    lease = assert(other:lock("twice"))
+    local holder = assert(other:inspect("twice")).holders[1]
+    assert.is_nil(holder.value)
+    assert.are.equal(lease.fence, holder.fence)
+    lease:release()
+    local one = assert(other:semaphore("twice", 3):acquire { value = "a" })
+    local two = assert(other:semaphore("twice", 3):acquire { value = "b" })
+    assert.are.equal(2, admin:call("HLEN", part("i", "twice")))
+    one:release()
+    holder = assert(other:inspect("twice")).holders
+    assert.are.equal(1, #holder)
+    assert.are.equal("b", holder[1].value)
+    two:release()
+    assert.is_true(gone("twice"))
+  end)
+
+  it("list shows no foreign things, even with the prefix ''", function()
+    local bare = assert(dlock.open { url = private.url, prefix = "" })
+    for i = 1, 500 do admin:call("SET", "thing" .. i, ("x"):rep(i)) end
+    admin:call("RPUSH", "thinglist", "x")
+    local lease = assert(bare:lock("thing"))
+    local reader = assert(bare:rwlock("thing*[1]"):read():acquire())
+    assert.are.same({ ["thing"] = 1, ["thing*[1]"] = 1 },
+      listed(bare, "thing"))
+    assert.are.same({ ["thing*[1]"] = 1 }, listed(bare, "thing*["))
+    assert.are.same({}, listed(bare, "thing?"))
+    local _, pages = listed(bare, "thing", 1)
+    assert.is_true(pages < 20, pages)
+    lease:release()
+    reader:release()
+    bare:close()
+    admin:call("FLUSHALL")
+  end)
+
+  it("list shows what is only waited for", function()
+    local w = worker(private.url)
+    admin:call("SET", "dlock:queued", "foreign", "PX", 60000)
+    tell(w, "return store:lock('queued', { timeout = 20 })")
+    eventually("it waits", 5, function() return part("q", "queued") end)
+    assert.are.same({}, listed(other, "queued"))
+    w:pause()
+    admin:call("DEL", "dlock:queued")
+    local found = listed(other, "queued")
+    w:resume()
+    assert.are.same({ queued = 1 }, found)
+    w:expect("^done dlock.lease")
+  end)
+
+  it("list refuses a cursor that it did not give", function()
+    for _, bad in ipairs { "", "0", "k", "x1", "k1x", "k" .. ("1"):rep(21) } do
+      if bad ~= "" then
+        fails("invalid", other:list("a", { cursor = bad }))
+      end
+    end
+  end)
+
+  it("break: the holder hears of it long before its renewal", function()
+    subscribe()
+    local lease = assert(store:lock("rude", { ttl = 60 }))
+    assert.is_true(other:break_lock("rude"))
+    assert.is_true(lease:wait_lost(5))
+    assert.is_true(gone("rude"))
+  end)
+
+  it("break, whose reply is lost, is not repeated", function()
+    local w = worker(private.url)
+    local lease = assert(other:lock("once", { ttl = 60 }))
+    tell(w, "l = assert(store:lock('once', { timeout = 20 }))")
+    eventually("it waits", 5, function() return part("q", "once") end)
+    p:cut_after("EVALSHA")
+    local message = fails("unavailable", store:break_lock("once"))
+    assert.is_truthy(message:find("may have been done", 1, true), message)
+    w:expect("^done")
+    assert(store:ping())
+    run(w, "assert(l:extend())")
+    fails("lost", lease:release())
+    run(w, "assert(l:release())")
+    assert.is_true(gone("once"))
+  end)
+
+  it("revoke reaches one that listens at once", function()
+    subscribe()
+    local lease = assert(store:lock("polite", { ttl = 60 }))
+    assert.is_true(other:revoke("polite"))
+    eventually("asked", 5, function()
+      store:ping()
+      return lease:revoked()
+    end)
+    assert.is_true(lease:held())
+    lease:release()
+    assert.is_true(gone("polite"))
+  end)
+
+  it("revoke reaches one that does not listen yet, at its renewal", function()
+    local one = assert(store:lock("later", { ttl = 1 }))
+    assert.are.equal(0, admin:call("PUBSUB", "NUMPAT"))
+    assert.are.same({}, admin:call("PUBSUB", "CHANNELS", "~dlock:c:*"))
+    assert.is_true(other:revoke("later"))
+    eventually("asked", 5, function()
+      store:ping()
+      return one:revoked()
+    end)
+    assert.is_true(one:held())
+    one:release()
+    assert.is_true(gone("later"))
+  end)
+
+  it("guard: all kinds of results", function()
+    local lease = assert(other:lock("g"))
+    assert.are.equal("OK", lease:guard("SET", "gdata", "v\0w"))
+    assert.are.equal("v\0w", lease:guard("GET", "gdata"))
+    assert.is_nil((lease:guard("GET", "gnone")))
+    assert.are.equal(2, lease:guard("RPUSH", "glist", "a", 7))
+    assert.are.same({ "a", "7" }, lease:guard("LRANGE", "glist", 0, -1))
+    local message = fails("invalid", lease:guard("INCR", "glist"))
+    assert.is_truthy(message:find("WRONGTYPE", 1, true), message)
+    fails("invalid", lease:guard("NOSUCH"))
+    fails("invalid", lease:guard("SUBSCRIBE", "x"))
+    fails("invalid", lease:guard("DEL", (table.unpack or unpack)(
+      (function()
+        local many = {}
+        for i = 1, 1500 do many[i] = i end
+        return many
+      end)())))
+    assert.is_true(lease:held())
+    assert.are.equal(2, lease:guard("DEL", "gdata", "glist"))
+    lease:release()
+  end)
+
+  it("guard, whose reply is lost, is not repeated", function()
+    local lease = assert(store:lock("g"))
+    p:cut_after("INCR")
+    local message = fails("unavailable", lease:guard("INCR", "gcount"))
+    assert.is_truthy(message:find("may have been done", 1, true), message)
+    assert.are.equal("1", admin:call("GET", "gcount"))
+    assert.are.equal(2, lease:guard("INCR", "gcount"))
+    assert.are.equal(1, lease:guard("DEL", "gcount"))
+    lease:release()
+  end)
+
+  it("downgrade: no gap, same fence and time, queued readers come in",
+    function()
+      local w = worker(private.url)
+      local lease = assert(store:rwlock("down"):write():acquire { ttl = 50 })
+      tell(w, "l = assert(store:rwlock('down'):read():acquire{ timeout = 20 })")
+      eventually("it waits", 5, function() return part("q", "down") end)
+      w:pause() -- so that it does not ask by itself
+      p:cut_after("EVALSHA") -- asked again
+      assert.is_true(lease:downgrade())
+      local found = assert(other:inspect("down"))
+      w:resume()
+      w:expect("^done")
+      assert.are.equal("shared", found.mode)
+      assert.are.equal(2, #found.holders)
+      local mine = found.holders[1].owner == "me" and 1 or 2
+      assert.are.equal(lease.fence, found.holders[mine].fence)
+      assert.is_true(found.holders[mine].ttl > 30)
+      assert.is_nil(admin:call("SET", "dlock:down", "foreign", "NX"))
+      assert(lease:extend())
+      lease:release()
+      assert.is_true(admin:call("EXISTS", "dlock:down") == 1)
+      run(w, "assert(l:release())")
+      assert.is_true(gone("down"))
+    end)
+
+  it("wait_change is woken, and does not poll", function()
+    local w = worker(private.url)
+    run(w, "e = store:election('chief') e:leader()")
+    for i = 1, 4 do
+      local lease
+      tell(w, "return e:wait_change(20)")
+      eventually("it watches", 5, function() return part("n", "chief") end)
+      local start = uv.hrtime()
+      lease = assert(other:election("chief"):campaign())
+      w:expect("^done true")
+      tell(w, "return e:wait_change(20)")
+      eventually("it watches", 5, function() return part("n", "chief") end)
+      lease:resign()
+      w:expect("^done true")
+      local took = (uv.hrtime() - start) / 1e9
+      assert.is_true(took < 0.7, i .. ": " .. took)
+    end
+    assert.is_true(gone("chief"))
+  end)
+
+  it("wait_change hears of what nobody tells, and takes its name back",
+    function()
+      local w = worker(private.url)
+      run(w, "e = store:election('quiet') e:leader()")
+      tell(w, "return e:wait_change(20)")
+      eventually("it watches", 5, function() return part("n", "quiet") end)
+      admin:call("SET", "dlock:quiet", "foreign", "PX", 30000)
+      w:expect("^done true", 5)
+      tell(w, "return e:wait_change(20)")
+      eventually("it watches", 5, function() return part("n", "quiet") end)
+      admin:call("DEL", "dlock:quiet")
+      w:expect("^done true", 5)
+      eventually("over", 5, function() return gone("quiet") end)
+    end)
+
+  it("wait_change that ends in time leaves nothing", function()
+    local lease = assert(other:election("calm"):campaign())
+    local election = store:election("calm")
+    assert(election:leader())
+    fails("timeout", election:wait_change(0.2))
+    assert.is_nil(part("n", "calm"))
+    lease:resign()
+    assert.is_true(gone("calm"))
+  end)
+end)

@@ -1,0 +1,229 @@
+-- Servers that refuse, are too old, or are no Redis at all: each is found when
+-- connecting, in bounded time, with its code and a text that says what to do.
+-- FAULTS 13, 15, 18, 19, 30.
+
+local dlock = require "dlock"
+local fake_server = require "spec.support.fake_server"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+local uv = require "luv"
+
+local private, admin
+
+local function opts(url, more)
+  local all = { url = url, connect_timeout = 1, io_timeout = 1 }
+  for name, value in pairs(more or {}) do all[name] = value end
+  return all
+end
+
+local function fails(url, code, pattern, more)
+  local store = assert(dlock.open(opts(url, more)))
+  local start = uv.hrtime()
+  for _, call in ipairs {
+    function() return store:ping() end,
+    function() return store:try_lock("k") end,
+    function() return store:lock("k", { timeout = 1 }) end,
+  } do
+    local got, message, found = call()
+    assert.is_nil(got)
+    assert.are.equal(code, found, message)
+    assert.is_truthy(message:find(pattern), message)
+  end
+  assert.is_true((uv.hrtime() - start) / 1e9 < 7)
+  store:close()
+end
+
+describe("connecting to redis:", function()
+  setup(function()
+    private = redis.start()
+    admin = private:connect()
+  end)
+
+  teardown(function()
+    admin:close()
+    private:stop()
+  end)
+
+  after_each(process.close_all)
+
+  local function user(...)
+    admin:call("ACL", "DELUSER", "u")
+    admin:call("ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", ...)
+    return (private.url:gsub("//", "//u:pw@"))
+  end
+
+  it("a wrong password is denied", function()
+    user("+@all")
+    local url = private.url:gsub("//", "//u:nope@")
+    fails(url, "denied", "password")
+  end)
+
+  it("a missing password is denied", function()
+    local other = redis.start { requirepass = "pw" }
+    fails(other.url, "denied", "password")
+    local store = assert(dlock.open(opts(other.url, { password = "pw" })))
+    assert(store:ping())
+    store:close()
+    other:stop()
+  end)
+
+  it("a password for a server without one is denied", function()
+    fails((private.url:gsub("//", "//:pw@")), "denied", "without one")
+  end)
+
+  it("each command that the scripts need is asked for (ACL)", function()
+    for _, command in ipairs {
+      "multi", "eval", "get", "set", "incr", "del", "pexpire", "pttl", "exists",
+      "publish", "pubsub|numsub", "time", "zadd", "zrem", "zrange", "zrank",
+      "zscore", "zrangebyscore", "hset", "hget", "hdel", "hmget",
+    } do
+      local name = command:match("^%a+"):upper()
+      local store = assert(dlock.open(opts(user("+@all", "-" .. command))))
+      local got, message, code = store:try_lock("acl")
+      assert.is_nil(got)
+      assert.are.equal("denied", code, command)
+      assert.is_truthy(message:upper():find(name, 1, true), message)
+      store:close()
+    end
+    assert.are.same({}, admin:call("KEYS", "*probe*"))
+  end)
+
+  it("a user without channels is denied", function()
+    fails(user("+@all", "resetchannels"), "denied", "PUBLISH")
+  end)
+
+  it("a user without rights on keys is denied", function()
+    fails(user("+@all", "resetkeys", "~other:*"), "denied", "EVAL")
+  end)
+
+  it("subscribe is asked for when waiting", function()
+    local url = user("+@all", "-subscribe")
+    local holder = assert(dlock.open(private.url))
+    local lease = assert(holder:lock("sub"))
+    local store = assert(dlock.open(opts(url)))
+    local got, message, code = store:lock("sub", { timeout = 2 })
+    assert.is_nil(got)
+    assert.are.equal("denied", code)
+    assert.is_truthy(message:find("SUBSCRIBE", 1, true), message)
+    store:close()
+    assert(lease:release())
+    holder:close()
+  end)
+
+  it("does without client, info, config, script", function()
+    local url = user("+@all", "-client", "-info", "-config", "-script")
+    local store = assert(dlock.open(opts(url)))
+    local lease = assert(store:try_lock("few"))
+    assert(lease:extend())
+    assert(lease:release())
+    store:close()
+  end)
+
+  it("the rights that docs/redis.md names are enough", function()
+    local rule = io.open("docs/redis.md"):read("*a")
+      :match("ACL SETUSER app on >secret (.-)```"):gsub("\\\n", " ")
+    local words = { "ACL", "SETUSER", "app", "on", ">secret" }
+    for word in rule:gmatch("%S+") do words[#words + 1] = word end
+    admin:call((table.unpack or unpack)(words))
+    local url = private.url:gsub("//", "//app:secret@")
+    local one = assert(dlock.open(opts(url)))
+    local two = assert(dlock.open(opts(url)))
+    local lease = assert(one:lock("docs", { ttl = 1 }))
+    assert.are.equal("timeout",
+      select(3, two:lock("docs", { timeout = 0.4 })))
+    assert(lease:extend())
+    assert.is_true(one:mutex("docs"):locked())
+    assert(lease:release())
+    assert(assert(two:lock("docs")):release())
+    one:close()
+    two:close()
+    local log = admin:call("ACL", "LOG")
+    for i = 1, #log do
+      for j = 1, #log[i], 2 do
+        if log[i][j] == "username" then
+          assert.are_not.equal("app", log[i][j + 1])
+        end
+      end
+    end
+  end)
+
+  it("evictions are warned of", function()
+    admin:call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    local seen = {}
+    local store = assert(dlock.open(opts(private.url, {
+      on_event = function(event) seen[#seen + 1] = event end,
+    })))
+    assert(store:ping())
+    assert(assert(store:try_lock("evict")):release())
+    admin:call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    store:close()
+    assert.are.equal("eviction", seen[1] and seen[1].kind)
+  end)
+
+  it("a database that is not there is invalid", function()
+    fails(private.url .. "/99", "invalid", "database 99")
+    assert.are.equal("invalid",
+      select(3, dlock.open(private.url .. "/x")))
+  end)
+
+  it("databases are apart, a unix socket is the same server", function()
+    local one = assert(dlock.open(private.url .. "/1"))
+    local two = assert(dlock.open(private.url .. "/0"))
+    local unix = assert(dlock.open(private.socket_url))
+    local a = assert(one:try_lock("db"))
+    local b = assert(two:try_lock("db"))
+    assert.are.equal("busy", select(3, unix:try_lock("db")))
+    assert(a:release())
+    assert(b:release())
+    for _, store in ipairs { one, two, unix } do store:close() end
+  end)
+
+  it("an old version is unsupported", function()
+    local f = fake_server.start({}, { version = "5.0.14" })
+    fails(f.url, "unsupported", "5%.0%.14; 6%.2")
+    f:stop()
+  end)
+
+  it("what is not redis is invalid", function()
+    local f = fake_server.start({ ["*"] = "HTTP/1.1 400 Bad\r\n\r\n" })
+    fails(f.url, "invalid", "not a Redis")
+    f:stop()
+    f = fake_server.start({ INFO = "$5\r\nhello\r\n" })
+    fails(f.url, "invalid", "not Redis")
+    f:stop()
+  end)
+
+  it("one that never answers is unavailable", function()
+    local f = fake_server.start({}, { on_accept = "silent" })
+    fails(f.url, "unavailable", "")
+    f:stop()
+  end)
+
+  it("one that hangs up is unavailable", function()
+    local f = fake_server.start({}, { on_accept = "close" })
+    fails(f.url, "unavailable", "")
+    f:stop()
+  end)
+
+  it("a port nobody listens on is unavailable", function()
+    fails("redis://127.0.0.1:1", "unavailable", "refused")
+    fails("redis+unix:///nonexistent/s", "unavailable", "No such file")
+    fails("redis://no-such-host.invalid", "unavailable", "")
+  end)
+
+  it("a replica is unavailable", function()
+    local other = redis.start()
+    local r = other:connect()
+    r:call("REPLICAOF", "127.0.0.1", tostring(private.port))
+    fails(other.url, "unavailable", "replica")
+    r:close()
+    other:stop()
+  end)
+
+  it("schemes that are not built in say so", function()
+    local got, message, code = dlock.open("rediss://h")
+    assert.is_nil(got)
+    assert.are.equal("unsupported", code)
+    assert.is_truthy(message:find("TLS"))
+  end)
+end)

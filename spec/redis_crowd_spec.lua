@@ -1,0 +1,53 @@
+-- Queues of the dead on Redis: a process with 500 waits is killed, and the next
+-- live waiter holds soon after the release.
+
+local context = require "spec.contract.context"
+local core = require "dlock.core"
+local process = require "spec.support.process"
+local subjects = require "spec.contract.subjects"
+
+-- A line for the peer: n waits of one client, none of them ever looked at.
+local QUEUE_UP = "core = require 'dlock.core' e = assert(core.engine("
+  .. "require 'dlock.store.redis', { shown = 'x', scheme = 'redis',"
+  .. " hosts = { { host = '%s', port = %d } }, path = '' }))"
+  .. " tickets = {} for i = 1, %d do tickets[i] = e:acquire('%s', %d, 0, true,"
+  .. " 60, 30, true) end e:drive(tickets[1], 0.2)"
+
+describe("a crowd on Redis", function()
+  local t
+
+  before_each(function() t = context.new(subjects[1]) end)
+  after_each(function()
+    t:clean_up()
+    process.close_all()
+  end)
+
+  local function crowd(peer, n, key, units)
+    local host, port = subjects[1].url():match("//([%d.]+):(%d+)")
+    peer:run(QUEUE_UP, host, port, n, key, units)
+    t:eventually("all wait", function()
+      peer:run("e:drive(tickets[1], 0.05)")
+      return subjects[1].waiters(key) == n
+    end)
+  end
+
+  for units, kind in pairs { [0] = "writers", [1] = "readers" } do
+    it("500 dead " .. kind .. " cost the next one less than 1.5 s", function()
+      local store, key = t:open(), t:key()
+      local dead, live = t:peer(), t:peer()
+      local lease = assert(store:lock(key))
+      crowd(dead, 500, key, units)
+      live:run("core = require 'dlock.core'")
+      live:start("l = assert(store:lock('%s', { timeout = 30 }))"
+        .. " return core.now()", key)
+      t:queued(key, 501)
+      dead:kill()
+      local released = core.now()
+      assert(lease:release())
+      local took = tonumber((live:finish())) - released
+      assert.is_true(took < 1.5, took)
+      live:run("l:release()")
+      t:expect_nothing_left()
+    end)
+  end
+end)

@@ -1,0 +1,180 @@
+-- What a server says in a crisis, one by one, through a server that says what
+-- it is told to. FAULTS 18, 30: one table, and no broken reply does harm.
+
+local dlock = require "dlock"
+local fake_server = require "spec.support.fake_server"
+local process = require "spec.support.process"
+local uv = require "luv"
+
+local SCRIPT = "ERR Error running script (call to f_0123): @user_script:1: "
+  .. "@user_script: 1: "
+
+local function open(f, more)
+  local opts = { url = f.url, connect_timeout = 1, io_timeout = 1 }
+  for name, value in pairs(more or {}) do opts[name] = value end
+  return assert(dlock.open(opts))
+end
+
+-- For EXEC: the greeting's is answered well, then this once, then well again.
+-- (A rule that is an answer is asked for twice.)
+local function once(reply)
+  return { fake_server.DEFAULT, reply, reply, fake_server.DEFAULT }
+end
+
+local function try(f)
+  local store = open(f)
+  local lease, message, code = store:try_lock("k")
+  local text = lease and "ok" or message
+  store:close(0.2)
+  return lease and "ok" or code, text
+end
+
+describe("redis errors:", function()
+  after_each(process.close_all)
+
+  it("what will not pass is reported at once", function()
+    for word, code in pairs {
+      ["OOM command not allowed when used memory > 'maxmemory'."] =
+        "unavailable",
+      ["MISCONF Redis is configured to save RDB snapshots"] = "unavailable",
+      ["NOREPLICAS Not enough good replicas to write."] = "unavailable",
+      ["NOPERM this user has no permissions to run 'set'"] = "denied",
+      ["NOAUTH Authentication required."] = "denied",
+      ["MOVED 3999 127.0.0.1:6381"] = "unsupported",
+      ["ASK 3999 127.0.0.1:6381"] = "unsupported",
+      ["WRONGTYPE Operation against a key"] = "invalid",
+      ["ERR something nobody knows"] = "unavailable",
+      ["SURPRISE!"] = "unavailable",
+    } do
+      local f = fake_server.start {
+        ["QUEUED SET"] = "-" .. word .. "\r\n",
+        EXEC = { fake_server.DEFAULT,
+          "-EXECABORT Transaction discarded.\r\n" },
+      }
+      local got, text = try(f)
+      assert.are.equal(code, got, text)
+      assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
+      f:stop()
+    end
+  end)
+
+  it("what passes is tried again until it did", function()
+    for _, word in ipairs {
+      "LOADING Redis is loading the dataset in memory",
+      "BUSY Redis is busy running a script",
+      "READONLY You can't write against a read only replica.",
+      "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys",
+      "MASTERDOWN Link with MASTER is down",
+    } do
+      for _, text in ipairs { word, SCRIPT .. "-" .. word } do
+        local f = fake_server.start("local n = 0\n"
+          .. ("local text = %q\n"):format("-" .. text .. "\r\n") .. [[
+          return function(name)
+            if name == "QUEUED SET" and n < 2 then
+              n = n + 1
+              return text
+            end
+            return true
+          end]])
+        local store = open(f)
+        local lease, message = store:lock("k", { timeout = 5 })
+        assert.is_truthy(lease, message)
+        store:close(0.2)
+        f:stop()
+      end
+    end
+  end)
+
+  it("a server that stays so is unavailable, with its own words", function()
+    local f = fake_server.start {
+      ["SCRIPT LOAD"] = "-LOADING Redis is loading\r\n",
+    }
+    local store = open(f)
+    local got, message, code = store:lock("k", { timeout = 0.5 })
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert.is_truthy(message:find("LOADING", 1, true), message)
+    store:close()
+    f:stop()
+  end)
+
+  it("NOSCRIPT: the text is sent", function()
+    local f = fake_server.start {
+      EVALSHA = "-NOSCRIPT No matching script.\r\n",
+    }
+    local store = open(f)
+    local lease = assert(store:try_lock("k"))
+    assert(lease:release())
+    assert.are.equal(1, f:count("EVALSHA"))
+    assert.are.equal(2, f:count("EVAL")) -- the probe, the release
+    store:close()
+    f:stop()
+  end)
+
+  it("replies that are broken end the connection, not the program", function()
+    for _, reply in ipairs {
+      "*2147483647\r\n",
+      "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n",
+      "$999999999999\r\n", "$-5\r\n", ":12a\r\n", ":\r\n", "%1\r\n+a\r\n+b\r\n",
+      "#t\r\n", "+no\nend\r\n", "*-7\r\n", ":99999999999999999999999\r\n",
+      "hello\r\n", "\0\0\0\0", "*1000000\r\n" .. ("*1000000\r\n"):rep(3),
+    } do
+      local f = fake_server.start {
+        EXEC = once(reply),
+      }
+      local got, text = try(f)
+      assert.are.equal("ok", got, text)
+      f:stop()
+    end
+  end)
+
+  it("replies of another shape than asked for are no lock", function()
+    for _, reply in ipairs {
+      "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
+      "*1\r\n+OK\r\n", "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
+      "*2\r\n+OK\r\n-ERR value is not an integer\r\n", "*2\r\n+OK\r\n$-1\r\n",
+      "*3\r\n+OK\r\n:35184372088833\r\n:3\r\n",
+    } do
+      local f = fake_server.start {
+        EXEC = { fake_server.DEFAULT, reply }, -- the first is the greeting's
+      }
+      local got, text = try(f)
+      assert.are.equal("unavailable", got, text)
+      f:stop()
+    end
+  end)
+
+  it("a reply that trickles in is a reply", function()
+    local raw = "*2\r\n+OK\r\n:35184372088833\r\n"
+    local proxy = require "spec.support.proxy"
+    local f = fake_server.start { EXEC = { fake_server.DEFAULT } }
+    local p = proxy.start(f.url)
+    p:trickle("down", 1)
+    local store = open({ url = p.url }, { connect_timeout = 5,
+      io_timeout = 5 })
+    assert(assert(store:try_lock("k")):release())
+    store:close()
+    p:stop()
+    -- and one that nobody asked for
+    f:rules { EXEC = once(raw .. ":7\r\n") }
+    store = open(f)
+    local lease = store:try_lock("k")
+    if lease then lease:release() end
+    assert(store:ping())
+    store:close()
+    f:stop()
+  end)
+
+  it("silence is unavailable within its time, and taken back", function()
+    local f = fake_server.start { EXEC = {
+      fake_server.DEFAULT, fake_server.SILENT } }
+    local store = open(f, { io_timeout = 0.3 })
+    local start = uv.hrtime()
+    local got, _, code = store:try_lock("k")
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert.is_true((uv.hrtime() - start) / 1e9 < 2)
+    store:close(0.2)
+    f:stop()
+  end)
+end)

@@ -1,0 +1,406 @@
+-- Faults of the network, of the server and of others, on a real server behind a
+-- proxy. The numbers are the rows of FAULTS: what peers got wrong.
+
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+local uv = require "luv"
+
+local private, admin
+
+-- Acquires in a process of its own and says so; releases when told.
+local WORKER = [[
+  local dlock = require "dlock"
+  local store = assert(dlock.open { url = arg[1], io_timeout = 1 })
+  print("ready")
+  for line in io.lines() do
+    if line == "lock" then
+      local lease, message = store:lock(arg[2],
+        { ttl = tonumber(arg[3] or 10), timeout = 20 })
+      if lease then current = lease end
+      print(lease and ("got %.0f"):format(lease.fence) or message)
+    elseif line == "release" then
+      print(current:release() and "released" or "not released")
+    end
+  end
+]]
+
+local function worker(url, key, ttl)
+  local p = process.spawn { script = WORKER, args = { url, key, ttl } }
+  p:expect("^ready$")
+  return p
+end
+
+local function eventually(what, seconds, check)
+  local timer = uv.new_timer()
+  timer:start(5, 5, function() end)
+  local ok = loop.wait(seconds, check)
+  loop.close(timer)
+  assert.is_truthy(ok, what)
+end
+
+local function parts(key)
+  return admin:call("KEYS", "~dlock:{*}:[qwhp]:dlock:" .. key)
+end
+
+local function queued(key)
+  local names = admin:call("KEYS", "~dlock:{*}:q:dlock:" .. key)
+  return names[1] and admin:call("ZCARD", names[1]) or 0
+end
+
+local function gone(key)
+  return admin:call("EXISTS", "dlock:" .. key) == 0 and #parts(key) == 0
+end
+
+describe("redis faults:", function()
+  setup(function()
+    private = redis.start()
+    admin = private:connect()
+  end)
+
+  teardown(function()
+    admin:close()
+    private:stop()
+  end)
+
+  local p, store
+
+  before_each(function()
+    p = proxy.start(private.url)
+    store = assert(dlock.open { url = p.url, io_timeout = 0.5 })
+    assert(store:ping())
+  end)
+
+  after_each(function()
+    store:close(1)
+    p:stop()
+    process.close_all()
+  end)
+
+  it("7: the reply to a try is lost: it tries again, one key, no orphan",
+    function()
+      p:cut_after("EXEC")
+      local lease = assert(store:try_lock("lost"))
+      assert.is_true(lease:held())
+      assert(p:wait_for("KILL"))
+      assert(lease:release())
+      eventually("nothing is left", 2, function() return gone("lost") end)
+    end)
+
+  it("7: lost, and the server out of reach: taken back later", function()
+    p:cut_after("EXEC")
+    p:refuse(true)
+    local got, _, code = store:try_lock("orphan", { ttl = 60 })
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert.are.equal(1, admin:call("EXISTS", "dlock:orphan"))
+    p:refuse(false)
+    eventually("the orphan is taken back", 10, function()
+      return gone("orphan")
+    end)
+  end)
+
+  it("7: the reply to a release is lost: it was released", function()
+    local lease = assert(store:try_lock("rel"))
+    p:cut_after("EVALSHA")
+    assert(lease:release())
+    assert.is_true(gone("rel"))
+  end)
+
+  it("8: released late, somebody else has it: lost, and untouched", function()
+    local lease = assert(store:try_lock("late"))
+    admin:call("DEL", "dlock:late")
+    local w = worker(private.url, "late")
+    w:write("lock\n")
+    w:expect("^got")
+    local ok, _, code = lease:release()
+    assert.is_nil(ok)
+    assert.are.equal("lost", code)
+    assert.are.equal(1, admin:call("EXISTS", "dlock:late"))
+    w:write("release\n")
+    w:expect("^released$")
+  end)
+
+  it("23a: a delayed SET never lands after its clean-up", function()
+    p:hold("up", { sent = "\r\nNX\r\n" })
+    local got, _, code = store:try_lock("delayed", { ttl = 60 })
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert(p:wait_for("KILL"))
+    assert.is_true(gone("delayed"))
+    p:release("up")
+    -- The bytes have reached the server once it hung up on them.
+    eventually("the old connection is gone", 5, function()
+      return not admin:call("CLIENT", "LIST"):find("cmd=exec") and
+        p:stats().open <= 1
+    end)
+    assert.is_true(gone("delayed"))
+  end)
+
+  it("23c: an idle connection closed by the server is no news", function()
+    admin:call("CONFIG", "SET", "timeout", "1")
+    eventually("the server closes it", 5, function()
+      return not admin:call("CLIENT", "LIST"):find("name=dlock ")
+    end)
+    admin:call("CONFIG", "SET", "timeout", "0")
+    local lease = assert(store:try_lock("idle"))
+    assert(lease:release())
+    assert.are.equal(0, p:count("KILL"))
+  end)
+
+  it("17: the script cache is emptied all the time", function()
+    for i = 1, 50 do
+      if i % 2 == 0 then admin:call("SCRIPT", "FLUSH") end
+      local lease = assert(store:try_lock("flush"))
+      admin:call("SCRIPT", "FLUSH")
+      assert(lease:extend())
+      admin:call("SCRIPT", "FLUSH")
+      assert(lease:release())
+    end
+  end)
+
+  it("16: fences rise over FLUSHALL, DEL and restart", function()
+    local other = redis.start()
+    local r = other:connect()
+    local s = assert(dlock.open(other.url))
+    local last = 0
+    for i = 1, 30 do
+      local lease = assert(s:lock("fence", { timeout = 5 }))
+      assert.is_true(lease.fence > last, i)
+      assert.is_true(lease.fence < 1e14)
+      last = lease.fence
+      lease:release()
+      if i % 3 == 0 then
+        r:call("FLUSHALL")
+      elseif i == 20 then
+        r:close()
+        other:kill()
+        other:start_again()
+        r = other:connect()
+      end
+    end
+    s:close()
+    r:close()
+    other:stop()
+  end)
+
+  it("23b: a hold whose key is deleted has the smaller fence", function()
+    local one = assert(store:try_lock("del"))
+    admin:call("DEL", "dlock:del")
+    local two = assert(store:try_lock("del"))
+    assert.is_true(two.fence > one.fence)
+    assert.are.equal("lost", select(3, one:release()))
+    assert(two:release())
+  end)
+
+  it("20: the hand-off message is lost: the next refresh finds it", function()
+    local lease = assert(store:try_lock("missed"))
+    local w = worker(p.url, "missed")
+    w:write("lock\n")
+    eventually("it queues", 5, function() return queued("missed") == 1 end)
+    p:drop_messages("down", 1, "message", { sent = "SUBSCRIBE" })
+    local start = uv.hrtime()
+    assert(lease:release())
+    w:expect("^got")
+    assert.is_true((uv.hrtime() - start) / 1e9 < 1.5)
+    w:write("release\n")
+    w:expect("^released$")
+    eventually("nothing is left", 2, function() return gone("missed") end)
+  end)
+
+  it("20: a foreign client deletes a key that never expires", function()
+    admin:call("SET", "dlock:foreign", "x")
+    local w = worker(p.url, "foreign")
+    w:write("lock\n")
+    eventually("it queues", 5, function() return queued("foreign") == 1 end)
+    admin:call("DEL", "dlock:foreign")
+    w:expect("^got", 1.5)
+  end)
+
+  it("23: a hand-off message that is late by a claim and a re-join", function()
+    local first = assert(store:try_lock("stale"))
+    local w = worker(p.url, "stale")
+    w:write("lock\n")
+    eventually("it queues", 5, function() return queued("stale") == 1 end)
+    p:hold("down", { sent = "SUBSCRIBE" })
+    assert(first:release())
+    w:expect("^got") -- by its refresh
+    w:write("release\n")
+    w:expect("^released$")
+    local direct = assert(dlock.open(private.url))
+    local second = assert(direct:try_lock("stale"))
+    local value = admin:call("GET", "dlock:stale")
+    w:write("lock\n")
+    eventually("it queues", 5, function() return queued("stale") == 1 end)
+    p:release("down")
+    -- The late message is for a token of long ago: whoever has it keeps it.
+    assert.is_nil(w:read_line(0.5))
+    assert.are.equal(value, admin:call("GET", "dlock:stale"))
+    assert.is_true(second:held())
+    assert(second:release())
+    w:expect("^got")
+    direct:close()
+  end)
+
+  it("a waiter keeps its place when its reply is lost", function()
+    local lease = assert(store:try_lock("place"))
+    local one, two = worker(p.url, "place"), worker(private.url, "place")
+    one:write("lock\n")
+    eventually("one queues", 5, function() return queued("place") == 1 end)
+    two:write("lock\n")
+    eventually("two queues", 5, function() return queued("place") == 2 end)
+    p:cut_after("refresh")
+    assert(p:wait_for("\r\njoin\r\n", { count = 2 }))
+    eventually("the old token is gone", 3, function()
+      return queued("place") == 2
+    end)
+    assert(lease:release())
+    local _, fence = one:expect("^got (%d+)")
+    one:write("release\n")
+    local _, later = two:expect("^got (%d+)")
+    assert.is_true(tonumber(later) > tonumber(fence))
+    two:write("release\n")
+    two:expect("^released$")
+    eventually("nothing is left", 3, function() return gone("place") end)
+  end)
+
+  it("9: renewal goes on after the connection was cut", function()
+    local lease = assert(store:try_lock("renewed", { ttl = 1 }))
+    for _ = 1, 3 do
+      p:reset()
+      local renewals = p:count("EVALSHA")
+      assert(p:wait_for("EVALSHA", { count = renewals + 1 }))
+    end
+    assert.is_true(lease:held())
+    assert(lease:release())
+  end)
+
+  it("9: a hold that is gone is lost, and never made again", function()
+    local lease = assert(store:try_lock("killed", { ttl = 1 }))
+    admin:call("DEL", "dlock:killed")
+    assert(lease:wait_lost(3))
+    assert.is_false(lease:held())
+    assert.are.equal(0, admin:call("EXISTS", "dlock:killed"))
+  end)
+
+  it("5: a server clock that stepped is reported", function()
+    local seen = {}
+    local direct = assert(dlock.open { url = private.url,
+      on_event = function(event) seen[#seen + 1] = event end })
+    local lease = assert(direct:try_lock("clock", { ttl = 1 }))
+    admin:call("PEXPIRE", "dlock:clock", 3600000)
+    eventually("it is renewed", 3, function()
+      return admin:call("PTTL", "dlock:clock") < 2000
+    end)
+    eventually("the event comes", 3, function()
+      direct:ping()
+      return seen[1]
+    end)
+    assert.are.equal("clock", seen[1].kind)
+    assert(lease:release())
+    direct:close()
+  end)
+
+  it("the message `broken` ends a lease at once", function()
+    local lease = assert(store:try_lock("broken", { ttl = 6 }))
+    local token = admin:call("GET", "dlock:broken")
+    local channel = "~dlock:c:" .. token:sub(34, 49)
+    -- Subscribed at the first renewal.
+    eventually("it listens", 5, function()
+      return admin:call("PUBSUB", "NUMSUB", channel)[2] == 1
+    end)
+    admin:call("DEL", "dlock:broken")
+    local start = uv.hrtime()
+    admin:call("PUBLISH", channel, "b " .. token)
+    assert(lease:wait_lost(3))
+    assert.is_true((uv.hrtime() - start) / 1e9 < 1)
+  end)
+
+  it("min_hold keeps the key after the release", function()
+    local lease = assert(store:try_lock("min", { ttl = 5, min_hold = 0.6 }))
+    assert(lease:release())
+    local direct = assert(dlock.open(private.url))
+    assert.are.equal("busy", select(3, direct:try_lock("min")))
+    local left = admin:call("PTTL", "dlock:min")
+    assert.is_true(left > 0 and left <= 600, left)
+    local next_one = assert(direct:lock("min", { timeout = 3 }))
+    assert(next_one:release())
+    direct:close()
+  end)
+
+  it("a busy try on a foreign lock leaves no counter for ever", function()
+    admin:call("SET", "dlock:foreign", "somebody else's")
+    assert.are.equal("busy", select(3, store:try_lock("foreign")))
+    local names = admin:call("KEYS", "~dlock:{*}:f:dlock:foreign")
+    assert.are.equal(1, #names)
+    assert.is_true(admin:call("PTTL", names[1]) > 0)
+    admin:call("DEL", "dlock:foreign")
+  end)
+
+  it("a wait that times out or is cancelled leaves nothing", function()
+    local lease = assert(store:try_lock("left"))
+    local direct = assert(dlock.open(private.url))
+    for _ = 1, 3 do
+      assert.are.equal("timeout",
+        select(3, direct:lock("left", { timeout = 0.05 })))
+      assert.are.same({}, parts("left"))
+    end
+    assert(lease:release())
+    direct:close()
+    assert.is_true(gone("left"))
+  end)
+
+  it("21: 500 waiters die in the middle of the queue", function()
+    local lease = assert(store:try_lock("crowd", { ttl = 30 }))
+    local front = worker(private.url, "crowd")
+    front:write("lock\n")
+    eventually("it queues", 5, function() return queued("crowd") == 1 end)
+    local dying = {}
+    for i = 1, 10 do
+      dying[i] = process.spawn { args = { private.url }, script = [[
+        -- 50 waits at once in one process: below the blocking API.
+        local _, client = next(assert(require "dlock".open(arg[1])))
+        local tickets = {}
+        for i = 1, 50 do
+          tickets[i] = client.engine:acquire("crowd", 0, 0, true, 60, 30,
+            true, math.huge, 0)
+        end
+        client.engine:drive(tickets[1], 100)
+      ]] }
+    end
+    eventually("they queue", 30, function() return queued("crowd") == 501 end)
+    local back = worker(private.url, "crowd")
+    back:write("lock\n")
+    eventually("one more queues", 5, function()
+      return queued("crowd") == 502
+    end)
+    for _, d in ipairs(dying) do d:kill() end
+    for _, d in ipairs(dying) do d:wait() end
+    assert(lease:release())
+    front:expect("^got")
+    local start = uv.hrtime()
+    front:write("release\n")
+    back:expect("^got")
+    assert.is_true((uv.hrtime() - start) / 1e9 < 1.5)
+    back:write("release\n")
+    back:expect("^released$")
+    eventually("nothing is left", 3, function() return gone("crowd") end)
+  end)
+
+  it("21: the next in line dies right after the hand-off", function()
+    local lease = assert(store:try_lock("heir"))
+    local one, two = worker(private.url, "heir"), worker(private.url, "heir")
+    one:write("lock\n")
+    eventually("one queues", 5, function() return queued("heir") == 1 end)
+    two:write("lock\n")
+    eventually("two queues", 5, function() return queued("heir") == 2 end)
+    one:pause() -- alive to the server, dead to the lock
+    local start = uv.hrtime()
+    assert(lease:release())
+    two:expect("^got")
+    assert.is_true((uv.hrtime() - start) / 1e9 < 2)
+    one:resume()
+  end)
+end)

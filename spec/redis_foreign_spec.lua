@@ -1,0 +1,120 @@
+-- An exclusive lock is a plain SET NX PX key released by compare-and-delete:
+-- redis-py's Lock (Debian: python3-redis) and dlock exclude each other, both
+-- ways, and wait for each other.
+
+local dlock = require "dlock"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+
+local PYTHON = [[
+import sys, redis
+url, name = sys.argv[1], sys.argv[2]
+server = redis.Redis.from_url(url)
+lock = redis.lock.Lock(server, name, timeout=20, sleep=0.01)
+print("ready", flush=True)
+for line in sys.stdin:
+    word = line.strip()
+    if word == "try":
+        print("got" if lock.acquire(blocking=False) else "busy", flush=True)
+    elif word == "lock":
+        print("got" if lock.acquire(blocking_timeout=15) else "timeout",
+              flush=True)
+    elif word == "owned":
+        print(lock.owned(), flush=True)
+    elif word == "release":
+        try:
+            lock.release()
+            print("released", flush=True)
+        except redis.exceptions.LockError as e:
+            print("lost", flush=True)
+]]
+
+-- The python that has the module.
+local function python()
+  for _, path in ipairs { "/usr/bin/python3", "python3" } do
+    local status = process.run { command = { path, "-c", "import redis" },
+      env = { LD_PRELOAD = false } }
+    if status == 0 then return path end
+  end
+  error("python3-redis is missing: run `make deps`")
+end
+
+describe("foreign clients on redis:", function()
+  local url = os.getenv("DLOCK_TEST_REDIS")
+  local key = ("foreign%d"):format(math.random(1, 1e9))
+  local store, py
+
+  before_each(function()
+    store = assert(dlock.open { url = url, prefix = "" })
+    py = process.spawn { command = { python(), "-c", PYTHON, url, key },
+      env = { LD_PRELOAD = false } }
+    py:expect("^ready$")
+  end)
+
+  after_each(function()
+    store:close()
+    process.close_all()
+    local r = redis.connect(url)
+    r:call("DEL", key)
+    r:close()
+  end)
+
+  local function says(word, answer)
+    py:write(word .. "\n")
+    assert.are.equal(answer, py:read_line())
+  end
+
+  it("redis-py does not get what dlock holds, and then does", function()
+    local lease = assert(store:lock(key))
+    says("try", "busy")
+    py:write("lock\n")
+    assert(lease:extend(20))
+    assert(lease:release())
+    assert.are.equal("got", py:read_line())
+    says("release", "released")
+  end)
+
+  it("dlock does not get what redis-py holds, and then does", function()
+    says("try", "got")
+    local got, message, code = store:try_lock(key)
+    assert.is_nil(got)
+    assert.are.equal("busy", code, message)
+    got, message, code = store:lock(key, { timeout = 0.3 })
+    assert.is_nil(got)
+    assert.are.equal("timeout", code)
+    assert.is_truthy(message:find("another client", 1, true), message)
+    says("owned", "True")
+    py:write("release\n")
+    local lease = assert(store:lock(key, { timeout = 3 }))
+    assert.are.equal("released", py:read_line())
+    assert.is_true(lease:held())
+    says("try", "busy")
+    assert(lease:release())
+  end)
+
+  it("neither releases the other's", function()
+    says("try", "got")
+    local r = redis.connect(url)
+    r:call("DEL", key)
+    local lease = assert(store:try_lock(key))
+    says("release", "lost")
+    assert.is_true(lease:held())
+    r:call("DEL", key)
+    says("try", "got")
+    assert.are.equal("lost", select(3, lease:release()))
+    says("owned", "True")
+    says("release", "released")
+    r:close()
+  end)
+
+  it("a key of another type is invalid, and left alone", function()
+    local r = redis.connect(url)
+    r:call("HSET", key, "a", "b")
+    assert.are.equal("busy", select(3, store:try_lock(key)))
+    local got, message, code = store:lock(key, { timeout = 1 })
+    assert.is_nil(got)
+    assert.are.equal("invalid", code, message)
+    assert.are.equal("b", r:call("HGET", key, "a"))
+    r:close()
+  end)
+end)

@@ -1,0 +1,340 @@
+-- The engine in resident mode, which event loops use: its native thread drives,
+-- nobody else; what is done is told by number, and a bell rings. Scopes: what
+-- ends with something outside.
+local core = require "dlock.core"
+local leaks = require "spec.support.leaks"
+local memory = require("spec.support.memory").load()
+local uv = require "luv"
+
+local huge = math.huge
+
+local function open()
+  local e = assert(core.engine(memory, { shown = "memory:", io_timeout = 0.2 }))
+  e:resident()
+  return e
+end
+
+local function ask(e, key, o)
+  o = o or {}
+  return assert(e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5,
+    o.ttl or 30, true, huge, 0, nil))
+end
+
+-- Waits for the ticket as an event loop does: only the bell is waited for.
+local function finish(e, ticket, scope)
+  local id = ticket:watch(scope)
+  if not id then return ticket:take() end
+  local done, poll = false, uv.new_poll(e:bell())
+  local late = uv.new_timer()
+  late:start(10000, 0, function() done = true end)
+  poll:start("r", function()
+    local ids = {}
+    local n = e:completed(ids)
+    for i = 1, n do done = done or ids[i] == id end
+  end)
+  while not done do uv.run("once") end
+  poll:close()
+  late:close()
+  uv.run("nowait")
+  assert(ticket:poll(), "the bell did not ring")
+  return ticket:take()
+end
+
+local function close(e)
+  local ticket = e:close(1)
+  repeat until e:drive(ticket, 0.2)
+  return ticket:take()
+end
+
+local function free_soon(e, key)
+  local deadline = core.now() + 5
+  repeat
+    if not finish(e, e:locked(key)) then return true end
+  until core.now() > deadline
+  return false
+end
+
+describe("resident engine", function()
+  local e
+
+  before_each(function() e = open() end)
+
+  after_each(function()
+    assert.is_true(close(e))
+    e = nil
+    collectgarbage()
+  end)
+
+  it("does what it is asked although nobody drives, and tells", function()
+    local lease = assert(finish(e, ask(e, "slow:a")))
+    assert.is_true(core.held(lease))
+    assert.is_true(finish(e, core.release(lease)))
+    assert.is_false(finish(e, e:locked("slow:a")))
+  end)
+
+  it("tells of each watched ticket once, and of no other", function()
+    local ids, tickets, told = {}, {}, {}
+    for i = 1, 1000 do
+      tickets[i] = ask(e, "slow:" .. i)
+      ids[i] = i % 2 == 0 and tickets[i]:watch()
+    end
+    local left, got = 500, {}
+    while left > 0 do
+      local n, more = e:completed(got)
+      for i = 1, n do
+        assert.is_nil(told[got[i]])
+        told[got[i]] = true
+      end
+      left = left - n
+      assert.is_true(more == (n == 256))
+    end
+    for i = 2, 1000, 2 do
+      assert.is_true(told[ids[i]])
+      assert.is_true(tickets[i]:poll())
+    end
+  end)
+
+  it("gives no number for a ticket that is done", function()
+    local ticket = ask(e, "a")
+    repeat until ticket:poll()
+    assert.is_nil(ticket:watch())
+    assert.is_truthy(ticket:take())
+  end)
+
+  it("rings for what was not asked for: a lost lease", function()
+    local lease = finish(e, ask(e, "gone:a", { ttl = 0.3 }))
+    local poll, rung = uv.new_poll(e:bell()), false
+    poll:start("r", function() rung = true end)
+    while not rung do uv.run("once") end
+    poll:close()
+    uv.run("nowait")
+    assert.equal("lost", e:news()[1].kind)
+    assert.is_false(core.held(lease))
+  end)
+
+  it("lets a caller drive, who then only waits", function()
+    local before = core.now()
+    local ticket = ask(e, "slow:a")
+    assert.is_false(e:drive(ticket, 0.01))
+    repeat until e:drive(ticket, 0.2)
+    assert.is_truthy(ticket:take())
+    assert.is_true(core.now() - before < 2)
+  end)
+
+  it("goes over to it in the middle of a wait", function()
+    local other = assert(core.engine(memory, { shown = "memory:" }))
+    local ticket = ask(other, "slow:a")
+    other:drive(ticket, 0.01)
+    other:resident()
+    assert.is_truthy(finish(other, ticket))
+    close(other)
+  end)
+
+  it("sends bytes down its line when something is done, and beats", function()
+    assert(finish(e, ask(e, "b")))
+    local path = assert(e:serve())
+    local stat = assert(uv.fs_stat(path:match("^(.*)/")))
+    assert.equal(448, stat.mode % 512) -- 0700
+    local pipe, bytes, connected = uv.new_pipe(false), 0, nil
+    pipe:connect(path, function(err) connected = err or true end)
+    while not connected do uv.run("once") end
+    assert.is_true(e:accept())
+    assert.is_nil(uv.fs_stat(path))
+    assert.is_nil(uv.fs_stat(path:match("^(.*)/")))
+    pipe:read_start(function(err, data)
+      bytes = not err and data and bytes + #data or -1
+    end)
+    while bytes == 0 do uv.run("once") end
+    local before = core.now()
+    local seen = bytes
+    while bytes == seen do uv.run("once") end -- a beat
+    assert.is_true(core.now() - before < 2)
+    seen = bytes
+    local ticket = ask(e, "slow:a")
+    local id = ticket:watch()
+    local got = {}
+    while e:completed(got) == 0 do uv.run("once") end
+    assert.equal(id, got[1])
+    assert.is_true(bytes > seen)
+    e:hang_up()
+    while bytes ~= -1 do uv.run("once") end
+    pipe:close()
+    uv.run("nowait")
+  end)
+
+  it("accepts nobody who did not connect, and can serve again", function()
+    assert.is_false(e:accept())
+    local first = assert(e:serve())
+    local second = assert(e:serve())
+    assert.is_nil(uv.fs_stat(first))
+    assert.is_truthy(uv.fs_stat(second))
+    assert.is_false(e:accept())
+    assert.is_nil(uv.fs_stat(second))
+  end)
+
+  it("ends a scope's waits and leases when the scope ends", function()
+    local scope = core.scope()
+    local held = finish(e, ask(e, "a"), scope)
+    local kept = finish(e, ask(e, "b"))
+    local waiting, crossing = ask(e, "b"), ask(e, "slow:c")
+    waiting:watch(scope)
+    crossing:watch(scope)
+    assert.is_false(scope:ended())
+    scope:finish()
+    assert.is_true(scope:ended())
+    assert.is_false(core.held(held))
+    assert.equal("cancelled", (select(3, finish(e, waiting))))
+    assert.is_true(free_soon(e, "a"))
+    assert.is_true(free_soon(e, "slow:c"))
+    assert.is_true(core.held(kept))
+    local late = ask(e, "b")
+    assert.equal("cancelled", (select(3, finish(e, late, scope))))
+  end)
+
+  it("gives back what a scope's end finds granted but not taken", function()
+    local scope = core.scope()
+    local ticket = ask(e, "a")
+    ticket:watch(scope)
+    repeat until ticket:poll()
+    scope:finish()
+    assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("lets a detached lease outlive its scope", function()
+    local scope = core.scope()
+    local lease = finish(e, ask(e, "a"), scope)
+    local text = finish(e, core.detach(lease))
+    scope:finish()
+    local other = core.scope()
+    local again = assert(finish(e, e:attach(text), other))
+    assert.is_true(core.held(again))
+    other:finish()
+    assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("does not grow with the leases of a long scope", function()
+    local scope = core.scope()
+    collectgarbage()
+    collectgarbage()
+    local before = collectgarbage("count")
+    for _ = 1, 5000 do
+      local lease = finish(e, ask(e, "a"), scope)
+      assert.is_true(finish(e, core.release(lease)))
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(collectgarbage("count") - before < 500)
+    scope:finish()
+  end)
+
+  it("puts only the first of its waiters into the store's queue", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local before = finish(e, e:ping())
+    local tickets = {}
+    for i = 1, 50 do tickets[i] = ask(e, "a", { timeout = 60 }) end
+    assert.equal(before + 2, finish(e, e:ping())) -- one acquire, this ping
+    core.release_later(held)
+    local last = held.fence
+    for i = 1, 50 do -- in order
+      local lease = assert(finish(e, tickets[i]))
+      assert.is_true(lease.fence > last)
+      last = lease.fence
+      assert.is_true(finish(e, core.release(lease)))
+    end
+    assert.is_false(finish(e, e:locked("a")))
+  end)
+
+  it("ends a parked wait by time-out, cancel and collection", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local head = ask(e, "a", { timeout = 60 })
+    local late, cancelled = ask(e, "a", { timeout = 0.05 }), ask(e, "a")
+    local dropped = ask(e, "a") -- luacheck: ignore
+    local last = ask(e, "a", { timeout = 60 })
+    assert.equal("timeout", (select(3, finish(e, late))))
+    cancelled:cancel()
+    assert.equal("cancelled", (select(3, finish(e, cancelled))))
+    dropped = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    core.release_later(held)
+    core.release_later(assert(finish(e, head)))
+    core.release_later(assert(finish(e, last)))
+    assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("goes on with the next when the head gives up or fails", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local head = ask(e, "a", { timeout = 60 })
+    local next_one = ask(e, "a", { timeout = 60 })
+    head:cancel()
+    assert.equal("cancelled", (select(3, finish(e, head))))
+    core.release_later(held)
+    core.release_later(assert(finish(e, next_one)))
+    for _ = 1, 300 do ask(e, "never:a", { timeout = 0.05 }) end
+    assert.equal("timeout",
+      (select(3, finish(e, ask(e, "never:a", { timeout = 0.1 })))))
+  end)
+
+  -- The interleavings of a watch and a finish, and of a grant and an end.
+  it("loses no ticket and no lease in 20,000 crossings", function()
+    for i = 1, 20000 do
+      local scope = core.scope()
+      local ticket = ask(e, "a", { ttl = 0.5 })
+      if i % 4 == 0 then
+        ticket:watch(scope)
+        scope:finish()
+      else
+        local lease = assert(finish(e, ticket, scope))
+        if i % 2 == 0 then
+          core.release_later(lease)
+        else
+          scope:finish()
+        end
+      end
+    end
+    assert.is_true(free_soon(e, "a"))
+  end)
+end)
+
+describe("resident engine's end", function()
+  it("leaves no thread, no descriptor and no directory", function()
+    local e = open()
+    finish(e, ask(e, "a"))
+    close(e)
+    local before = leaks.snapshot()
+    for _ = 1, 20 do
+      e = open()
+      finish(e, ask(e, "a"))
+      local path = e:serve()
+      close(e)
+      assert.is_nil(uv.fs_stat(path))
+    end
+    assert.same({}, leaks.since(before))
+  end)
+
+  it("comes although told tickets were never fetched", function()
+    local before = leaks.snapshot()
+    local e = open()
+    local ticket = ask(e, "slow:a")
+    ticket:watch()
+    repeat until ticket:poll()
+    e, ticket = nil, nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    collectgarbage()
+    assert.same({}, leaks.since(before))
+  end)
+
+  it("tells those who wait that it came", function()
+    local e = open()
+    finish(e, ask(e, "a"))
+    local ticket = ask(e, "a", { timeout = 60 })
+    local parked = ask(e, "a", { timeout = 60 })
+    ticket:watch()
+    parked:watch()
+    close(e)
+    assert.equal(2, (e:completed({})))
+    assert.equal("cancelled", (select(3, ticket:take())))
+    assert.equal("cancelled", (select(3, parked:take())))
+  end)
+end)

@@ -1,0 +1,89 @@
+-- examples/openresty: started by its one command, each example does what its
+-- README says. Runs on LuaJIT only: that is the Lua which nginx has.
+if not rawget(_G, "jit") then
+  return
+end
+
+local nginx = require "spec.support.nginx"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+describe("examples/openresty", function()
+  local run, n, dir
+
+  setup(function()
+    dir = server.new_dir()
+    n = nginx.client(server.free_port())
+    run = process.spawn {
+      command = { "examples/openresty/run", tostring(n.port) },
+      env = { DLOCK_URL = "file://" .. dir .. "/locks" },
+    }
+    run:expect("serving")
+    assert(nginx.wait_for(20, function()
+      return n:get("/cron", 1) == 200
+    end))
+  end)
+
+  teardown(function()
+    run:kill("sigterm")
+    assert.equal(0, (run:wait(10)))
+    run:close()
+    server.remove_dir(dir)
+  end)
+
+  local function together(count, path, options)
+    local requests, answers = {}, {}
+    for i = 1, count do requests[i] = n:begin(path, options) end
+    for i = 1, count do
+      local status
+      status, answers[i] = requests[i]:finish()
+      assert.equal(200, status)
+    end
+    return answers
+  end
+
+  it("lets no more than three into the slow upstream", function()
+    local most = 0
+    for _, body in ipairs(together(15, "/limited")) do
+      most = math.max(most, tonumber(body:match("with (%d+) inside")))
+    end
+    assert.is_true(most <= 3, most .. " were inside")
+  end)
+
+  it("makes a page once for all who want it", function()
+    for _, body in ipairs(together(40, "/page")) do
+      assert.equal("page number 1\n", body)
+    end
+  end)
+
+  it("places an order once, however often it is sent", function()
+    local function post(key)
+      return { method = "POST", headers = "Idempotency-Key: " .. key }
+    end
+    for _, body in ipairs(together(10, "/orders", post("a"))) do
+      assert.equal("order 1\n", body)
+    end
+    assert.equal("order 2\n", (select(2, n:get("/orders", 20, post("b")))))
+    assert.equal("order 1\n", (select(2, n:get("/orders", 20, post("a")))))
+    assert.equal(400, (n:get("/orders")))
+  end)
+
+  it("has a page for Prometheus", function()
+    local status, body = n:get("/metrics")
+    assert.equal(200, status)
+    assert.matches("# TYPE dlock_acquires_total counter\n", body)
+    assert.matches('dlock_wait_seconds_count{store="file://', body)
+  end)
+
+  it("runs the job on one worker at a time", function()
+    local function jobs()
+      return tonumber((select(2, n:get("/cron"))))
+    end
+    assert(nginx.wait_for(10, function() return jobs() >= 1 end))
+    local before, began = jobs(), uv.hrtime()
+    assert(nginx.wait_for(10, function() return jobs() >= before + 2 end))
+    local seconds = (uv.hrtime() - began) / 1e9
+    assert.is_true(seconds > 0.9, "two runs in " .. seconds .. " s")
+  end)
+end)

@@ -1,0 +1,111 @@
+-- The host of OpenResty, in a real nginx: what works in which phase, and how
+-- requests wait. Runs on LuaJIT only: that is the Lua which nginx has.
+if not rawget(_G, "jit") then
+  return
+end
+
+local nginx = require "spec.support.nginx"
+local redis = require "spec.support.redis"
+local uv = require "luv"
+
+local RUN = ("resty%d:"):format(uv.os_getpid())
+
+local HTTP = [[
+  init_by_lua_block {
+    dlock = require "dlock"
+    store = assert(dlock.open{ url = os.getenv("DLOCK_TEST_REDIS"),
+      prefix = "]] .. RUN .. [[" })
+  }
+]]
+
+local SERVER = [[
+  location = /pair { content_by_lua_block {
+    local lease = assert(store:lock("pair", { timeout = 20 }))
+    assert(lease:release())
+    ngx.print(lease.fence)
+  } }
+  location = /hold { content_by_lua_block {
+    local lease = assert(store:lock(ngx.var.arg_key, { timeout = 20 }))
+    local seconds = tonumber(ngx.var.arg_for)
+    if seconds > 0 then ngx.sleep(seconds) end
+    ngx.print(tostring((lease:release())))
+  } }
+  location = /token { content_by_lua_block {
+    local key = "token" .. ngx.worker.pid()
+    local lease = store:try_lock(key)
+    if not lease then ngx.print("busy") return end
+    ngx.sleep(1)
+    ngx.print(key)
+  } }
+  location = /nothing { content_by_lua_block { ngx.print("nothing") } }
+  location = /try { content_by_lua_block {
+    local lease, message, code = store:try_lock(ngx.var.arg_key)
+    if lease then lease:release() end
+    ngx.print(code or "free")
+  } }
+]]
+
+describe("host resty", function()
+  local n, r
+
+  setup(function()
+    r = assert(redis.connect())
+    n = nginx.start { http = HTTP, server = SERVER }
+  end)
+
+  teardown(function()
+    n:stop()
+    r:close()
+  end)
+
+  it("locks and releases in a store opened by init_by_lua", function()
+    local status, fence = n:get("/pair")
+    assert.equal(200, status, n:log())
+    local _, second = n:get("/pair")
+    assert.is_true(tonumber(second) > tonumber(fence))
+  end)
+
+  it("serves other requests while a hundred wait", function()
+    local waiting = { n:begin("/hold?key=a&for=0.3") }
+    for i = 2, 100 do waiting[i] = n:begin("/hold?key=a&for=0") end
+    local before = uv.hrtime()
+    for _ = 1, 20 do assert.equal("nothing", select(2, n:get("/nothing"))) end
+    assert.is_true(uv.hrtime() - before < 0.25e9)
+    for i = 1, 100 do
+      local status, body = waiting[i]:finish()
+      assert.equal(200, status)
+      assert.equal("true", body)
+    end
+    assert.equal("free", select(2, n:get("/try?key=a")))
+  end)
+
+  -- What was drawn at random before the fork must not serve twice.
+  it("gives the leases of two workers different tokens", function()
+    local two = nginx.start { workers = 2, http = HTTP, server = SERVER }
+    local requests, tokens, clients = {}, {}, {}
+    for i = 1, 40 do requests[i] = two:begin("/token") end
+    assert(nginx.wait_for(5, function()
+      return #r:call("KEYS", RUN .. "token*") == 2
+    end), "one worker got all requests")
+    for _, name in ipairs(r:call("KEYS", RUN .. "token*")) do
+      local random, client = r:call("GET", name):match("^(%x+):(%x+):")
+      tokens[random], clients[client] = true, true
+    end
+    for i = 1, 40 do requests[i]:abort() end
+    two:stop()
+    local function size(set)
+      local count = 0
+      for _ in pairs(set) do count = count + 1 end
+      return count
+    end
+    assert.equal(2, size(tokens))
+    assert.equal(2, size(clients))
+  end)
+
+  it("leaves nothing on the server and in the log", function()
+    assert.same({}, n:complaints())
+    for _, name in ipairs(r:call("KEYS", "*" .. RUN .. "*")) do
+      assert.matches(":f:", name)
+    end
+  end)
+end)

@@ -1,0 +1,154 @@
+-- Under load, in a real nginx: what does not wait is not slowed down by what
+-- does, nothing grows, and nothing is written into the error log. Runs on
+-- LuaJIT only: that is the Lua which nginx has.
+if not rawget(_G, "jit") then
+  return
+end
+
+local nginx = require "spec.support.nginx"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local RUN = ("load%d:"):format(uv.os_getpid())
+
+local HTTP = [[
+  init_by_lua_block {
+    local dlock = require "dlock"
+    store = assert(dlock.open{ url = os.getenv("DLOCK_TEST_REDIS"),
+      prefix = "]] .. RUN .. [[" })
+    counter = { n = 0 }
+  }
+]]
+
+local SERVER = [[
+  location = /pair { content_by_lua_block {
+    counter.n = counter.n + 1
+    local lease, message = store:lock("k" .. counter.n % 100,
+      { timeout = 20 })
+    if not lease then ngx.log(ngx.ERR, message) ngx.exit(500) end
+    assert(lease:release())
+    ngx.print("x")
+  } }
+  location = /abandon { content_by_lua_block {
+    counter.n = counter.n + 1
+    assert(store:lock("k" .. counter.n % 100, { timeout = 20 }))
+    ngx.print("x")
+  } }
+  location = /wait { lua_check_client_abort on; content_by_lua_block {
+    local lease = store:lock("one", { timeout = 60 })
+    if lease then ngx.sleep(60) end
+  } }
+  location = /nothing { content_by_lua_block { ngx.print("x") } }
+]]
+
+local WITHOUT_CACHE = [[
+  lua_code_cache off;
+  location = /pair { content_by_lua_block {
+    local store = assert(require("dlock").open{
+      url = os.getenv("DLOCK_TEST_REDIS"), prefix = "]] .. RUN .. [[" })
+    assert(assert(store:lock("k", { timeout = 20 })):release())
+    ngx.print("x")
+  } }
+]]
+
+local function status_of(pid, field)
+  local text = server.read_file("/proc/" .. pid .. "/status")
+  return tonumber(text:match(field .. ":%s*(%d+)"))
+end
+
+local function descriptors(pid)
+  local count, scan = 0, uv.fs_scandir("/proc/" .. pid .. "/fd")
+  while scan and uv.fs_scandir_next(scan) do count = count + 1 end
+  return count
+end
+
+local function usage(pid)
+  return {
+    kib = status_of(pid, "VmRSS"), threads = status_of(pid, "Threads"),
+    descriptors = descriptors(pid),
+  }
+end
+
+-- Once the clients' connections are closed.
+local function usage_at_rest(pid)
+  local last
+  nginx.wait_for(5, function()
+    local now = descriptors(pid)
+    local same = now == last
+    last = now
+    if not same then uv.sleep(100) end
+    return same
+  end)
+  return usage(pid)
+end
+
+local function settled(pid, threads)
+  return nginx.wait_for(10, function()
+    return status_of(pid, "Threads") <= threads
+  end)
+end
+
+local function cpu_seconds(pid)
+  local text = server.read_file("/proc/" .. pid .. "/stat")
+  local user, system = text:match("%) " .. ("%S+ "):rep(11) .. "(%d+) (%d+)")
+  return (tonumber(user) + tonumber(system)) / 100
+end
+
+describe("under load, OpenResty", function()
+  local n
+
+  after_each(function()
+    n:stop()
+  end)
+
+  it("grows in nothing, and logs nothing", function()
+    n = nginx.start { http = HTTP, server = SERVER }
+    local pid = n:workers()[1]
+    for _, path in ipairs { "/pair", "/abandon" } do
+      n:wrk(path, { seconds = 2 })
+      local before = usage_at_rest(pid)
+      n:wrk(path, { seconds = 3 })
+      local after = usage_at_rest(pid)
+      assert.equal(before.threads, after.threads)
+      assert.is_true(after.descriptors <= before.descriptors + 3,
+        before.descriptors .. " to " .. after.descriptors)
+      assert.is_true(after.kib < before.kib + 4096,
+        before.kib .. " to " .. after.kib .. " KiB")
+    end
+    assert.same({}, n:complaints())
+  end)
+
+  -- How fast is a matter for `make bench`.
+  it("has nothing to do for 500 handlers that wait", function()
+    n = nginx.start { http = HTTP, server = SERVER }
+    local pid = n:workers()[1]
+    assert.equal(200, (n:get("/pair")))
+    local waiting = {}
+    for i = 1, 500 do waiting[i] = n:begin("/wait") end
+    for _ = 1, 100 do assert.equal("x", select(2, n:get("/nothing"))) end
+    local before = cpu_seconds(pid)
+    uv.sleep(2000)
+    assert.is_true(cpu_seconds(pid) - before < 0.2)
+    for i = 1, 500 do waiting[i]:abort() end
+    assert.equal("x", select(2, n:get("/pair")))
+    assert.same({}, n:complaints())
+  end)
+
+  it("is bounded with lua_code_cache off", function()
+    n = nginx.start { http = "", server = WITHOUT_CACHE }
+    local pid = n:workers()[1]
+    local before = usage(pid)
+    for _ = 1, 100 do assert.equal(200, (n:get("/pair"))) end
+    assert(settled(pid, before.threads), "threads stay")
+    local between = usage(pid)
+    for _ = 1, 200 do assert.equal(200, (n:get("/pair"))) end
+    assert(settled(pid, before.threads), "threads stay")
+    local after = usage(pid)
+    assert.is_true(after.descriptors <= before.descriptors + 3)
+    assert.is_true(after.kib < between.kib + 20000,
+      between.kib .. " to " .. after.kib .. " KiB")
+    for _, line in ipairs(n:complaints()) do
+      assert.matches("lua_code_cache is off", line)
+    end
+  end)
+end)

@@ -1,0 +1,70 @@
+-- Compiles the simulations in C, as shipped or with a fault put back into one
+-- of the shipped files.
+
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local program = {}
+
+local FLAGS = "-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Wshadow "
+  .. "-Wstrict-prototypes -Wmissing-prototypes -Wconversion -pthread "
+  .. "-Icsrc -Icsrc/store/zookeeper -Ispec/sim "
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+-- A copy of the fault's file with its text replaced. However the file is
+-- laid out: blanks stand for blanks.
+local function faulty(dir, fault)
+  local text = read(fault.file)
+  local pattern = fault.find:gsub("%p", "%%%0"):gsub("%s+", "%%s+")
+  local from, to = text:find(pattern)
+  assert(from, fault.file .. " does not have: " .. fault.find)
+  assert(not text:find(pattern, to + 1),
+    fault.file .. " has it twice: " .. fault.find)
+  local path = dir .. "/" .. fault.file:gsub("/", "_")
+  server.write_file(path, text:sub(1, from - 1) .. fault.put
+    .. text:sub(to + 1))
+  return path
+end
+
+local function quietly(command)
+  local status, text, err = process.run { command = { "sh", "-ec", command },
+    env = { LD_PRELOAD = false }, timeout = 120 }
+  assert(status == 0, tostring(text) .. tostring(err))
+end
+
+-- sources: a list of files; flags: more of the compiler's, libs: the
+-- linker's, or nil. What has no fault is compiled once. Returns the program's
+-- path in dir.
+function program.build(dir, name, sources, fault, flags, libs)
+  local cc = os.getenv("CC") or "cc"
+  local lines, objects = {}, {}
+  for i, file in ipairs(sources) do
+    local bad = fault and fault.file == file
+    local object = dir .. "/" .. (bad and name .. "_" or "")
+      .. file:gsub("/", "_") .. ".o"
+    lines[i] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
+      FLAGS, flags or "", bad and "-w" or "", object,
+      bad and faulty(dir, fault) or file)
+    objects[i] = object
+  end
+  local out = dir .. "/" .. name
+  lines[#lines + 1] = ("%s -o %s %s %s"):format(cc, out,
+    table.concat(objects, " "), libs or "")
+  quietly(table.concat(lines, "\n"))
+  return out
+end
+
+-- What it printed, and whether it ended well.
+function program.run(path, count, seed, ...)
+  local command = { path, tostring(count), tostring(seed or 1), ... }
+  local status, text, err = process.run { command = command, timeout = 600 }
+  return status == 0, (text or "") .. (err or "")
+end
+
+return program

@@ -1,0 +1,205 @@
+-- The admission queue as one would explain it on paper: who holds, who waits,
+-- in order, and one rule. No keys, no expiry tricks, no counters: only lists
+-- that are walked from the front each time. The shipped scripts are compared
+-- with it, step by step.
+--
+-- The rule. A request fits when nobody holds; or when all who hold share, it
+-- is no exclusive one, and either both are without a limit or both have one
+-- and the sum is within the newcomer's. Who does not fit stops all behind.
+-- A waiter that nobody can wake, or that was silent for too long, is passed
+-- over and loses its place.
+
+local model = {}
+model.__index = model
+
+local QUEUE_KEPT = 60000
+
+-- listening(token): whether a message to that token would be read.
+function model.new(listening)
+  return setmetatable({ now = 0, holders = {}, queue = {}, queue_ends = 0,
+    listening = listening }, model)
+end
+
+-- The time is now (ms): what is over is forgotten. An exclusive hold stands
+-- to the very end of its last millisecond, a shared one to its beginning: the
+-- server's expiry and our own comparison differ in that.
+function model:at(now)
+  self.now = now
+  for i = #self.holders, 1, -1 do
+    local h = self.holders[i]
+    if h.units == 0 and now > h.ends or h.units > 0 and now >= h.ends then
+      table.remove(self.holders, i)
+    end
+  end
+  if now > self.queue_ends then
+    self.queue = {}
+  end
+end
+
+local function find(list, token)
+  for i, item in ipairs(list) do
+    if item.token == token then
+      return item, i
+    end
+  end
+end
+
+function model:holder(token)
+  return (find(self.holders, token))
+end
+
+function model:waiter(token)
+  return find(self.queue, token)
+end
+
+function model:exclusive()
+  return self.holders[1] and self.holders[1].units == 0 and self.holders[1]
+end
+
+function model:fits(units, cap)
+  local used = 0
+  for _, h in ipairs(self.holders) do
+    if h.units == 0 or units == 0 or (h.cap == 0) ~= (cap == 0) then
+      return false
+    end
+    used = used + h.units
+  end
+  return not self.holders[1] or cap == 0 or used + units <= cap
+end
+
+function model:alive(w)
+  return w.believed > self.now and self.listening(w.token)
+end
+
+local function hold(self, token, units, cap, ttl)
+  self.holders[#self.holders + 1] = { token = token, units = units, cap = cap,
+    ends = self.now + ttl }
+end
+
+-- Lets in who may come in; the tokens, in order. `mine` is there in person.
+-- While an exclusive one holds nobody is looked at.
+function model:admit(mine, ttl)
+  local granted = {}
+  while self.queue[1] and not self:exclusive() do
+    local w = self.queue[1]
+    if w.token ~= mine and not self:alive(w) then
+      table.remove(self.queue, 1)
+    elseif not self:fits(w.units, w.cap) then
+      break
+    else
+      table.remove(self.queue, 1)
+      hold(self, w.token, w.units, w.cap, w.token == mine and ttl or w.claim)
+      granted[#granted + 1] = w.token
+    end
+  end
+  return granted
+end
+
+local function enter(self, w)
+  local place = #self.queue + 1
+  while place > 1 do
+    local other = self.queue[place - 1]
+    if other.order < w.order
+        or other.order == w.order and other.token < w.token then
+      break
+    end
+    place = place - 1
+  end
+  table.insert(self.queue, place, w)
+end
+
+local function queue_up(self, r, us)
+  local w = self:waiter(r.token)
+  if not w then
+    local last = self.queue[#self.queue]
+    w = { token = r.token, units = r.units, cap = r.cap, order = r.order
+      or math.max(last and last.order + 1 or 0, us) }
+    enter(self, w)
+  end
+  w.claim, w.believed = r.claim, self.now + r.believe
+  self.queue_ends = self.now + QUEUE_KEPT
+end
+
+-- r: token, units, cap, ttl, how, claim, believe, order. Returns got, busy,
+-- wait or gone, and the tokens from the queue that were let in.
+function model:acquire(r, us)
+  local held = self:holder(r.token)
+  if held then
+    held.ends = self.now + r.ttl
+    return "got", {}
+  elseif r.how == "refresh" and not self:waiter(r.token) then
+    return "gone", {}
+  elseif not self.queue[1] and self:fits(r.units, r.cap) then
+    hold(self, r.token, r.units, r.cap, r.ttl)
+    return "got", {}
+  end
+  if r.how ~= "try" then
+    queue_up(self, r, us)
+  end
+  local granted = self:admit(r.token, r.ttl)
+  if self:holder(r.token) then
+    return "got", granted
+  elseif r.how ~= "try" then
+    return "wait", granted
+  elseif not self.queue[1] and self:fits(r.units, r.cap) then
+    hold(self, r.token, r.units, r.cap, r.ttl)
+    return "got", granted
+  end
+  return "busy", granted
+end
+
+-- What any client can do with SET NX PX, whoever waits.
+function model:set_if_free(token, ttl)
+  if self.holders[1] then
+    return false
+  end
+  hold(self, token, 0, 0, ttl)
+  return true
+end
+
+-- Returns whether it held, and whom that let in. rest: ms for which the hold
+-- must still last.
+function model:leave(token, rest)
+  local _, place = self:waiter(token)
+  if place then
+    table.remove(self.queue, place)
+  end
+  local held, at = find(self.holders, token)
+  if held and rest > 0 then
+    held.ends = self.now + rest
+  elseif held then
+    table.remove(self.holders, at)
+  end
+  return held ~= nil, self:admit()
+end
+
+-- An exclusive hold becomes a reader's until the same time.
+function model:downgrade(token)
+  local held = self:holder(token)
+  if not held then
+    return false, {}
+  end
+  held.units, held.cap = 1, 0
+  held.ends = math.max(held.ends, self.now + 1)
+  return true, self:admit()
+end
+
+function model:renew(token, ttl)
+  local held = self:holder(token)
+  local left = held and held.ends - self.now
+  if held then
+    held.ends = self.now + ttl
+  end
+  return left or -1
+end
+
+-- A foreign DEL, a break, a FLUSHALL.
+function model:void_holders()
+  self.holders = {}
+end
+
+function model:void_queue()
+  self.queue = {}
+end
+
+return model

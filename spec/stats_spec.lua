@@ -1,0 +1,87 @@
+-- store:stats: what was counted, and the text for Prometheus.
+local dlock = require "dlock"
+local server = require "spec.support.server"
+
+describe("store:stats", function()
+  local dir, store, other
+
+  before_each(function()
+    dir = server.new_dir()
+    store = assert(dlock.open("file://" .. dir .. "/locks"))
+    other = assert(dlock.open("file://" .. dir .. "/locks"))
+  end)
+
+  after_each(function()
+    store:close(1)
+    other:close(1)
+    server.remove_dir(dir)
+  end)
+
+  it("counts from the start, without I/O", function()
+    local found = store:stats()
+    assert.equal(0, found.acquires.granted)
+    assert.equal(0, found.held)
+    assert.equal(0, found.wait.count)
+  end)
+
+  it("counts how acquires end, holds, and losses", function()
+    local lease = assert(store:lock("a"))
+    assert.equal("busy", (select(3, store:try_lock("a"))))
+    assert.equal("timeout", (select(3, store:lock("a", { timeout = 0.05 }))))
+    local found = store:stats()
+    assert.equal(1, found.acquires.granted)
+    assert.equal(1, found.acquires.busy)
+    assert.equal(1, found.acquires.timeout)
+    assert.equal(1, found.held)
+    assert.equal(0, found.hold.count)
+    assert(lease:release())
+    local lost = assert(store:lock("b", { ttl = 0.2, renew = false }))
+    assert(lost:wait_lost(5))
+    found = store:stats()
+    assert.equal(0, found.held)
+    assert.equal(1, found.lost)
+    assert.equal(2, found.hold.count)
+    assert.is_true(found.hold.sum > 0.1 and found.hold.sum < 10)
+    assert.equal(2, found.wait.count)
+    assert.equal(0, other:stats().acquires.granted)
+  end)
+
+  it("counts renewals", function()
+    local lease = assert(store:lock("a", { ttl = 0.3 }))
+    lease:wait_lost(0.5)
+    assert.is_true(store:stats().renewed >= 2)
+    assert(lease:release())
+  end)
+
+  it("is text that Prometheus can read", function()
+    assert(store:lock("a")):release()
+    local text = store:stats("prometheus")
+    local types, names = {}, {}
+    for line in text:gmatch("[^\n]+") do
+      local name, kind = line:match("^# TYPE (%S+) (%S+)$")
+      if name then
+        types[name] = kind
+      elseif not line:find("^# HELP %S+ .") then
+        local series, labels, value =
+          line:match('^([%w_]+){(.*)} ([%d.e+-]+)$')
+        assert.is_truthy(series, line)
+        assert.is_truthy(tonumber(value), line)
+        assert.matches('^store="file://[^"]+",pid="%d+"', labels)
+        local base = series:gsub("_bucket$", ""):gsub("_sum$", "")
+          :gsub("_count$", "")
+        assert.is_truthy(types[series] or types[base] == "histogram", line)
+        names[series] = true
+      end
+    end
+    assert.is_true(names.dlock_acquires_total)
+    assert.is_true(names.dlock_wait_seconds_bucket)
+    assert.matches('result="granted"} 1\n', text)
+    assert.matches('dlock_hold_seconds_bucket{[^}]*le="%+Inf"} 1\n', text)
+  end)
+
+  it("shows no secret, and refuses another format", function()
+    local one = assert(dlock.open("redis://me:geheim@127.0.0.1:1"))
+    assert.is_nil(one:stats("prometheus"):find("geheim", 1, true))
+    assert.has_error(function() store:stats("json") end)
+  end)
+end)

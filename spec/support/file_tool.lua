@@ -1,0 +1,123 @@
+-- Processes with the file store in them (spec/c/file_tool.c), for specs that
+-- need what Lua does not offer: shared holders and permits by their numbers,
+-- several processes in one queue, a stopped process inside the store's mutex.
+--
+--   local tool = require "spec.support.file_tool"
+--   local p = tool.start(dir)
+--   p:acquire("a", "some key", { timeout = 5 }); p:expect("^a held (%d+)$")
+
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local tool = {}
+
+local built
+
+local function flags()
+  local sanitizer = os.getenv("DLOCK_TEST_SANITIZER")
+  if sanitizer == "asan" then
+    return "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined"
+  elseif sanitizer == "tsan" then
+    return "-O1 -g -fsanitize=thread"
+  end
+end
+
+--- The directory with the C test programs, built if need be.
+function tool.programs()
+  if not built then
+    local dir = (os.getenv("DLOCK_TEST_DIR") or server.new_dir()) .. "/c"
+    local status, out, err = process.run {
+      command = { "spec/c/build.sh", dir },
+      env = { CFLAGS = flags() or false, LD_PRELOAD = false },
+      timeout = 120,
+    }
+    assert(status == 0, (out or "") .. (err or ""))
+    built = dir
+  end
+  return built
+end
+
+--- Bytes in hex, as the tool takes keys.
+function tool.hex(s)
+  return (s:gsub(".", function(c)
+    return ("%02x"):format(c:byte())
+  end))
+end
+
+local methods = {}
+
+--- opts: units, cap (0, 0: exclusive), timeout (0: try), min_hold; seconds.
+function methods:acquire(id, key, opts)
+  opts = opts or {}
+  self:send("acquire", id, tool.hex(key), opts.units or 0, opts.cap or 0,
+    math.floor((opts.timeout or 0) * 1000),
+    math.floor((opts.min_hold or 0) * 1000))
+end
+
+--- Acquires at once, and returns the fence.
+function methods:hold(id, key, opts)
+  self:acquire(id, key, opts)
+  local line = self.process:read_line()
+  local fence = line and line:match("^" .. id .. " held (%d+)$")
+  assert(fence, tostring(line))
+  return tonumber(fence)
+end
+
+function methods:send(...)
+  local words = {}
+  for i = 1, select("#", ...) do
+    words[i] = tostring((select(i, ...)))
+  end
+  self.process:write(table.concat(words, " ") .. "\n")
+end
+
+--- Sends, and returns the next line.
+function methods:ask(...)
+  self:send(...)
+  return assert(self.process:read_line())
+end
+
+function methods:locked(key)
+  return self:ask("locked", tool.hex(key)) == "locked ok true"
+end
+
+--- Waits until the queue of the key is that long, as this process sees it.
+function methods:wait_queue(key, length)
+  for _ = 1, 2000 do
+    local line = self:ask("inspect", tool.hex(key))
+    local waiters = line:match("waiters={(.*)}}$") or ""
+    local n = select(2, waiters:gsub("owner=", ""))
+    if n == length then
+      return
+    end
+  end
+  error("the queue of " .. key .. " did not get " .. length .. " long")
+end
+
+function methods:read_line(timeout)
+  return self.process:read_line(timeout)
+end
+
+function methods:expect(pattern, timeout)
+  return self.process:expect(pattern, timeout)
+end
+
+function methods:kill()
+  self.process:kill()
+  self.process:wait()
+end
+
+methods.__index = methods
+
+--- Starts one on a directory. It has said "- ready".
+function tool.start(dir, env)
+  local p = process.spawn {
+    command = { tool.programs() .. "/file_tool", dir },
+    env = env or {},
+  }
+  local self = setmetatable({ process = p, pid = p.pid }, methods)
+  assert(p:read_line(60) == "- ready")
+  return self
+end
+
+return tool

@@ -1,0 +1,237 @@
+-- Starts private server programs (redis-server, java) for tests: on a free
+-- loopback port, in a directory of their own, with their output in a log, and
+-- ready when this returns. Whatever started them can be gone before they are,
+-- so a server is a pid and a directory, not a handle.
+
+local uv = require "luv"
+local loop = require "spec.support.loop"
+
+local server = {}
+server.__index = server
+
+-- Below the range that the kernel hands to outgoing connections: otherwise a
+-- server that is stopped could find its port taken when it starts again.
+local FIRST_PORT, LAST_PORT = 10000, 32000
+
+local function random()
+  local a, b = uv.random(2):byte(1, 2)
+  return a * 256 + b
+end
+
+local function is_free(port)
+  local tcp = uv.new_tcp()
+  local ok = tcp:bind("127.0.0.1", port) and tcp:listen(1, function() end)
+  loop.close(tcp)
+  return ok
+end
+
+--- A port of 127.0.0.1 that nobody listens on now.
+function server.free_port()
+  for _ = 1, 1000 do
+    local port = FIRST_PORT + random() % (LAST_PORT - FIRST_PORT)
+    if is_free(port) then
+      return port
+    end
+  end
+  error("no free port found on 127.0.0.1")
+end
+
+--- A new directory that only we can read; inside the test run's own directory
+--- when there is one (and not `apart`), so that it goes with that.
+function server.new_dir(apart)
+  local run = not apart and os.getenv("DLOCK_TEST_DIR")
+  local base = run and uv.fs_stat(run) and run or os.getenv("TMPDIR") or "/tmp"
+  -- A Unix socket's path may have 107 bytes.
+  if #base > 60 then
+    base = "/tmp"
+  end
+  return assert(uv.fs_mkdtemp(base .. "/dlock-test-XXXXXX"))
+end
+
+--- Removes a directory and all in it.
+function server.remove_dir(dir)
+  assert(dir:match("^/.*dlock%-test%-"), "not a directory of ours: " .. dir)
+  local scan = uv.fs_scandir(dir)
+  while scan do
+    local name, kind = uv.fs_scandir_next(scan)
+    if not name then
+      break
+    end
+    local path = dir .. "/" .. name
+    if kind == "directory" then
+      server.remove_dir(path)
+    else
+      uv.fs_unlink(path)
+    end
+  end
+  uv.fs_rmdir(dir)
+end
+
+function server.read_file(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read("*a") or ""
+  if file then
+    file:close()
+  end
+  return text
+end
+
+function server.write_file(path, text)
+  local file = assert(io.open(path, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+-- The states ("R", "S", "T", …) of a process' threads.
+local function thread_states(pid)
+  local dir, states = "/proc/" .. pid .. "/task", {}
+  local scan = uv.fs_scandir(dir)
+  while scan do
+    local id = uv.fs_scandir_next(scan)
+    if not id then
+      break
+    end
+    local stat = server.read_file(dir .. "/" .. id .. "/stat")
+    states[#states + 1] = stat:match("^%d+ %b() (%a)")
+  end
+  return states
+end
+
+--- True while process `pid` runs. A zombie does not, unless it has threads
+--- left: those keep its sockets open.
+function server.alive(pid)
+  local stat = server.read_file("/proc/" .. pid .. "/stat")
+  local state = stat:match("^%d+ %b() (%a)")
+  if state == "Z" then
+    return #thread_states(pid) > 1
+  end
+  return state ~= nil and state ~= "X"
+end
+
+-- /proc has no events: looks every 2 ms.
+local function look(timeout, done)
+  local again = uv.new_timer()
+  again:start(2, 2, function() end)
+  local result = loop.wait(timeout, done)
+  loop.close(again)
+  return result
+end
+
+--- SIGSTOP to any process of ours, and waits until each thread has stopped.
+function server.pause_pid(pid)
+  uv.kill(pid, "sigstop")
+  return look(5, function()
+    return not table.concat(thread_states(pid)):find("[^TtZ]")
+  end)
+end
+
+--- Puts pid on the list of what the end of the test run has to stop, should a
+--- spec not.
+function server.remember(pid)
+  local dir = os.getenv("DLOCK_TEST_DIR")
+  local file = dir and io.open(dir .. "/pids", "a")
+  if file then
+    file:write(pid, "\n")
+    file:close()
+  end
+end
+
+-- A log file changes when the server says something: that is the event.
+local function watch(path)
+  local event = uv.new_fs_event()
+  event:start(path, {}, function() end)
+  return event
+end
+
+--- Starts cmd (array: program, arguments) with its output in `log`.
+--- ready(log text) says whether it serves; it is asked whenever the log grows.
+--- Returns { pid =, log = } or nil, log text when it exited or was too slow.
+function server.spawn(cmd, log, ready, timeout)
+  local fd = assert(uv.fs_open(log, "w", 384)) -- 0600
+  local exited = false
+  local child, pid = uv.spawn(cmd[1], {
+    args = { (table.unpack or unpack)(cmd, 2) },
+    stdio = { nil, fd, fd },
+    detached = true,
+    -- A sanitizer's runtime is meant for us, not for the servers.
+    env = loop.environment { LD_PRELOAD = false },
+  }, function()
+    exited = true
+  end)
+  uv.fs_close(fd)
+  if not child then
+    error("cannot run " .. cmd[1] .. ": " .. tostring(pid))
+  end
+  server.remember(pid)
+  local event = watch(log)
+  -- Some become ready after their last line; then there is no event to see.
+  local again = uv.new_timer()
+  again:start(50, 50, function() end)
+  local serves = loop.wait(timeout or 30, function()
+    return exited or ready(server.read_file(log))
+  end)
+  loop.close(event)
+  loop.close(again)
+  local self = setmetatable({ pid = pid, log = log, child = child }, server)
+  if exited or not serves then
+    self:kill()
+    return nil, server.read_file(log)
+  end
+  return self
+end
+
+--- Calls start(), which takes a free port and returns a server, or nil and a
+--- log text; again, up to five times, when the port was taken in between.
+function server.retry(start)
+  local text
+  for _ = 1, 5 do
+    local self
+    self, text = start()
+    if self then
+      return self
+    end
+    if not text:lower():match("address already in use") then
+      break
+    end
+  end
+  error("server did not start:\n" .. tostring(text), 2)
+end
+
+function server:signal(name)
+  return uv.kill(self.pid, name)
+end
+
+local function wait_end(self, timeout)
+  local gone = look(timeout, function()
+    return not server.alive(self.pid)
+  end)
+  if gone then
+    loop.close(self.child)
+    self.child = nil
+  end
+  return gone
+end
+
+--- SIGKILL, and waits until it is gone.
+function server:kill()
+  self:signal("sigkill")
+  return wait_end(self, 10)
+end
+
+--- SIGTERM, then SIGKILL after 5 s; waits until it is gone.
+function server:terminate()
+  self:signal("sigcont")
+  self:signal("sigterm")
+  return wait_end(self, 5) or self:kill()
+end
+
+--- SIGSTOP and SIGCONT: a server that hangs.
+function server:pause()
+  return server.pause_pid(self.pid)
+end
+
+function server:resume()
+  return self:signal("sigcont")
+end
+
+return server

@@ -1,0 +1,68 @@
+-- with, when the store does not answer in the end: what fn did was done under
+-- the lock if its deadline had not passed.
+
+local dlock = require "dlock"
+local redis = require "spec.support.redis"
+
+describe("with, on a server that stops answering,", function()
+  local one, store
+
+  before_each(function()
+    one = redis.start()
+    store = assert(dlock.open { url = one.url, io_timeout = 0.2,
+      connect_timeout = 0.2 })
+  end)
+
+  after_each(function()
+    one:resume()
+    store:close(1)
+    one:stop()
+  end)
+
+  it("gives the results when the lease was still held", function()
+    local release
+    assert.are.same({ true, "result" }, { store:with("k", { ttl = 20 },
+      function(lease)
+        release = lease
+        one:pause()
+        return "result"
+      end) })
+    assert.is_false(release:held())
+    assert.are.equal("unavailable", select(3, release:release()))
+  end)
+
+  it("says lost when the deadline had passed", function()
+    local got, message, code, result = store:with("k",
+      { ttl = 0.4, renew = false }, function(lease)
+        one:pause()
+        lease:wait_lost(5)
+        return "result"
+      end)
+    assert.is_nil(got)
+    assert.are.equal("lost", code)
+    assert.is_truthy(message:find("^lost: "), message)
+    assert.are.equal("result", result)
+  end)
+
+  it("passes an error on, within a bounded time", function()
+    local value = {}
+    local ok, problem = pcall(store.with, store, "k", function()
+      one:pause()
+      error(value)
+    end)
+    assert.is_false(ok)
+    assert.are.equal(value, problem)
+  end)
+
+  it("does not run fn when it cannot acquire", function()
+    assert(store:ping())
+    one:pause()
+    local ran = false
+    local got, message, code = store:with("k", { timeout = 0.3 }, function()
+      ran = true
+    end)
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code, message)
+    assert.is_false(ran)
+  end)
+end)

@@ -1,0 +1,123 @@
+-- What the ZooKeeper specs share: stores that are closed behind a case, keys
+-- nobody else uses, the server's own view of the nodes, and every operation of
+-- the engine, also those that have no method in Lua.
+
+local core = require "dlock.core"
+local dlock = require "dlock"
+local host = require "dlock.host"
+local process = require "spec.support.process"
+local uv = require "luv"
+local zk = require "spec.support.zk"
+
+local common = { url = os.getenv("DLOCK_TEST_ZOOKEEPER") }
+
+local count, stores = 0, {}
+
+function common.key()
+  count = count + 1
+  return ("zk%d-%d"):format(uv.os_getpid(), count)
+end
+
+function common.open(opts)
+  local all = { url = common.url, session_timeout = 4 }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  local store = assert(dlock.open(all))
+  stores[#stores + 1] = store
+  return store
+end
+
+function common.clean_up()
+  for _, store in ipairs(stores) do store:close() end
+  stores = {}
+  process.close_all()
+end
+
+--- Paths of ephemeral nodes with `part` in them.
+function common.nodes(part, url)
+  local found = {}
+  for _, paths in pairs(zk.ephemerals(url or common.url)) do
+    for _, path in ipairs(paths) do
+      if path:find(part, 1, true) then found[#found + 1] = path end
+    end
+  end
+  return found
+end
+
+function common.now()
+  return uv.hrtime() / 1e9
+end
+
+function common.eventually(what, fn, timeout)
+  local deadline = common.now() + (timeout or 10)
+  repeat
+    local result = fn()
+    if result then return result end
+    uv.sleep(5)
+  until common.now() > deadline
+  error("never came true: " .. what, 2)
+end
+
+function common.queued(key, n, url)
+  common.eventually(n .. " nodes", function()
+    return #common.nodes(key .. "/", url) >= n
+  end)
+end
+
+--- Another process; `store` and `key` are there for the script.
+function common.peer(script, key, opts)
+  opts = opts or {}
+  return process.spawn {
+    script = ([[
+      local dlock = require "dlock"
+      local store = assert(dlock.open { url = arg[1], session_timeout = %g })
+      local key = arg[2]
+    ]]):format(opts.session_timeout or 4) .. script,
+    args = { opts.url or common.url, key },
+  }
+end
+
+local function client_of(lease)
+  return core.anchor(lease).client
+end
+
+local function wait(client, ticket, message, code)
+  if not ticket then return nil, message, code end
+  return host.wait(client, ticket)
+end
+
+--- The engine of a store, with every operation as a waiting method.
+function common.engine(store, key)
+  local lease = assert(store:lock((key or common.key()) .. "-engine"))
+  local client = client_of(lease)
+  lease:release()
+  local self = {}
+  function self.acquire(k, want, opts)
+    opts = opts or {}
+    return wait(client, client.engine:acquire(k, want[1], want[2],
+      opts.timeout ~= 0, opts.timeout or 5, opts.ttl or 30,
+      opts.renew ~= false, nil, opts.min_hold, opts.owner, opts.value))
+  end
+  function self.start(k, want, timeout)
+    return assert(client.engine:acquire(k, want[1], want[2], true,
+      timeout or 10, 30, true))
+  end
+  function self.finish(ticket)
+    return wait(client, ticket)
+  end
+  return setmetatable(self, { __index = function(_, name)
+    return function(...)
+      return wait(client, client.engine[name](client.engine, ...))
+    end
+  end })
+end
+
+--- guard and downgrade of a lease.
+function common.guard(lease, ...)
+  return wait(client_of(lease), core.guard(lease, ...))
+end
+
+function common.downgrade(lease)
+  return wait(client_of(lease), core.downgrade(lease))
+end
+
+return common

@@ -1,0 +1,329 @@
+-- The ZooKeeper store when the network, the server or the session fail. Each
+-- case names the row of the fault list that it is for.
+
+local common = require "spec.zookeeper_common"
+local proxy = require "spec.support.proxy"
+local uv = require "luv"
+local zk = require "spec.support.zk"
+
+local key, open = common.key, common.open
+local between
+
+local function through(opts)
+  between = between or proxy.start(common.url)
+  local all = { url = between.url }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  return open(all)
+end
+
+-- The engine works while somebody waits: this waits, and looks.
+local function until_true(store, what, fn, timeout)
+  local deadline = common.now() + (timeout or 15)
+  repeat
+    store:mutex("nobody"):locked()
+    if fn() then return common.now() end
+  until common.now() > deadline
+  error("never came true: " .. what, 2)
+end
+
+describe("with ZooKeeper in trouble,", function()
+  after_each(function()
+    common.clean_up()
+    between = nil
+  end)
+
+  it("a create whose answer is lost leaves one node, and it is ours, "
+    .. "FAULTS 33, 42a", function()
+    local store, k = through(), key()
+    assert(store:lock(k)):release() -- the lock's node is there
+    between:cut_after("/dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k .. "/"))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    assert.are.equal(0, #common.nodes(k .. "/"))
+  end)
+
+  it("a create that never arrives is made again", function()
+    local store, k = through(), key()
+    assert(store:lock(k)):release()
+    between:cut_before("/dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k .. "/"))
+    assert(lease:release())
+  end)
+
+  it("a create whose answer is lost, and a wait that ends before that is "
+    .. "settled, leave nothing, FAULTS 39", function()
+    local store, k = through { io_timeout = 0.5 }, key()
+    assert(store:lock(k)):release() -- the lock's node is there
+    between:refuse(true)
+    between:cut_after("/dlock/" .. k .. "/x-")
+    local _, _, code = store:lock(k, { timeout = 0.3 })
+    assert.are.equal("unavailable", code)
+    assert.are.equal(1, #common.nodes(k .. "/"))
+    between:refuse(false)
+    until_true(store, "no node is left", function()
+      return #common.nodes(k .. "/") == 0
+    end)
+  end)
+
+  it("a release whose answer is lost is settled", function()
+    local store, k = through { io_timeout = 5 }, key()
+    local lease = assert(store:lock(k))
+    between:cut_after("/dlock/" .. k .. "/x-")
+    assert.is_true(lease:release())
+    assert.are.equal(0, #common.nodes(k .. "/"))
+  end)
+
+  it("a release that cannot be sent says unavailable, and is done later",
+    function()
+      local store, k = through { io_timeout = 0.5 }, key()
+      local lease = assert(store:lock(k))
+      between:refuse(true)
+      between:close()
+      local start = common.now()
+      assert.are.equal("unavailable", select(3, lease:release()))
+      assert.is_true(common.now() - start < 1.5)
+      between:refuse(false)
+      common.eventually("the node is gone", function()
+        return #common.nodes(k .. "/") == 0
+      end, 15)
+    end)
+
+  it("a list whose answer is lost is asked for again", function()
+    local store, k = through(), key()
+    local holder = assert(open():lock(k))
+    between:cut_after("/dlock/" .. k .. "/x-", { skip = 1 }) -- watches
+    local e = common.engine(store)
+    local ticket = e.start(k, { 0, 0 })
+    common.queued(k, 2)
+    uv.sleep(200)
+    holder:release()
+    local lease = assert(e.finish(ticket))
+    assert.are.equal(1, #common.nodes(k .. "/"))
+    lease:release()
+  end)
+
+  it("a cut-off holder stops believing before the server gives its lock away, "
+    .. "FAULTS 1, 40", function()
+    local store, k = through { session_timeout = 3 }, key()
+    local lease = assert(store:lock(k, { ttl = 30 }))
+    local other = common.peer([[
+      print("waiting")
+      local lease = assert(store:lock(key, { timeout = 20 }))
+      print("got")
+      io.read()
+    ]], k)
+    other:expect("waiting")
+    common.queued(k, 2)
+    between:hold("both")
+    local start = common.now()
+    while lease:held() do uv.sleep(2) end
+    local believed = common.now() - start
+    other:expect("got", 15)
+    local given = common.now() - start
+    assert.is_true(believed < 3, believed)
+    assert.is_true(believed < given, believed .. " " .. given)
+    assert.are.equal("lost", select(3, lease:release()))
+    between:discard()
+  end)
+
+  it("a late answer does not revive a hold, FAULTS 2", function()
+    local store, k = through { session_timeout = 3 }, key()
+    local lease = assert(store:lock(k))
+    between:hold("down")
+    while lease:held() do uv.sleep(2) end
+    between:release("down")
+    local deadline = common.now() + 1
+    repeat
+      store:mutex("nobody"):locked()
+      assert.is_false(lease:held())
+    until common.now() > deadline
+    until_true(store, "the node is gone", function()
+      return #common.nodes(k .. "/") == 0
+    end)
+    assert(store:lock(k, { timeout = 10 })):release()
+  end)
+
+  it("a waiter whose session expired joins anew, FAULTS 41", function()
+    local store, k = through { session_timeout = 2 }, key()
+    local holder = assert(open():lock(k))
+    local e = common.engine(store)
+    local ticket = e.start(k, { 0, 0 }, 30)
+    common.queued(k, 2)
+    local old = {}
+    for _, path in ipairs(common.nodes(k .. "/")) do old[path] = true end
+    between:hold("both")
+    between:refuse(true)
+    common.eventually("the session expired", function()
+      return #common.nodes(k .. "/") == 1
+    end)
+    between:discard()
+    between:close()
+    between:refuse(false)
+    common.queued(k, 2)
+    holder:release()
+    local lease = assert(e.finish(ticket))
+    local now = common.nodes(k .. "/")
+    assert.are.equal(1, #now)
+    assert.is_nil(old[now[1]])
+    lease:release()
+  end)
+
+  it("a waiter whose node an admin deletes joins anew, FAULTS 41", function()
+    local store, k = open(), key()
+    local holder = assert(store:lock(k))
+    local e = common.engine(open())
+    local ticket = e.start(k, { 0, 0 }, 30)
+    common.queued(k, 2)
+    local mine
+    for _, path in ipairs(common.nodes(k .. "/")) do
+      local seq = tonumber(path:match("%d+$"))
+      if not mine or seq > tonumber(mine:match("%d+$")) then mine = path end
+    end
+    assert(common.guard(holder, "DELETE", mine))
+    common.eventually("a new node", function()
+      local nodes = common.nodes(k .. "/")
+      return #nodes == 2 and nodes[1] ~= mine and nodes[2] ~= mine
+    end)
+    holder:release()
+    assert(e.finish(ticket)):release()
+  end)
+
+  it("a server nobody listens on, or that never answers, is unavailable in "
+    .. "bounded time", function()
+    local dead = open { url = "zookeeper://127.0.0.1:9", timeout = 1,
+      io_timeout = 1 }
+    local start = common.now()
+    assert.are.equal("unavailable", select(3, dead:lock("k")))
+    assert.are.equal("unavailable", select(3, dead:try_lock("k")))
+    assert.are.equal("unavailable", select(3, dead:mutex("k"):locked()))
+    assert.is_true(common.now() - start < 5, common.now() - start)
+    local mute = through { timeout = 1, io_timeout = 1 }
+    between:hold("both")
+    start = common.now()
+    local _, message, code = mute:lock("k")
+    assert.are.equal("unavailable", code)
+    assert.is_truthy(message:find("ZooKeeper", 1, true), message)
+    assert.is_true(common.now() - start < 3)
+    start = common.now()
+    assert(mute:close())
+    assert.is_true(common.now() - start < 2)
+  end)
+
+  it("a name that cannot be looked up is unavailable", function()
+    local store = open { url = "zookeeper://no-such-host.invalid", timeout = 1 }
+    local start = common.now()
+    local _, message, code = store:lock("k")
+    assert.are.equal("unavailable", code, message)
+    assert.is_true(common.now() - start < 4)
+  end)
+
+  it("a lock waits for a server that comes back", function()
+    local k = key()
+    through()
+    between:refuse(true)
+    local child = common.peer([[
+      local lease = assert(store:lock(key, { timeout = 20 }))
+      print("got", lease:held())
+      lease:release()
+      store:close()
+    ]], k, { url = between.url })
+    uv.sleep(500)
+    between:refuse(false)
+    child:expect("got\ttrue")
+  end)
+
+  it("a server that restarts keeps holders and waiters in their order",
+    function()
+      local s = zk.start { tick = 3000 }
+      local k = key()
+      local holder = open { url = s.url, session_timeout = 60 }
+      local lease = assert(holder:lock(k))
+      local e = common.engine(open { url = s.url, session_timeout = 60 })
+      local ticket = e.start(k, { 0, 0 }, 60)
+      common.queued(k, 2, s.url)
+      s:kill()
+      s:start_again()
+      common.eventually("extended", function() return lease:extend() end, 25)
+      assert.is_true(lease:held())
+      assert.are.equal(2, #common.nodes(k .. "/", s.url))
+      assert(lease:release(10))
+      local after = assert(e.finish(ticket))
+      assert.is_true(after.fence > lease.fence)
+      assert(after:release(10))
+      common.clean_up()
+      s:stop()
+    end)
+
+  it("watches do not pile up, FAULTS 43", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local other = open()
+    local function watches() return zk.stats()["zk_watch_count"] end
+    other:lock(k, { timeout = 0.05 })
+    local before = watches()
+    for _ = 1, 200 do
+      assert.is_nil((other:try_lock(k)))
+    end
+    for _ = 1, 20 do
+      assert.is_nil((other:lock(k, { timeout = 0.01 })))
+    end
+    assert.is_true(watches() <= before + 1, watches() .. " " .. before)
+    lease:release()
+    assert.is_true(watches() <= before, watches() .. " " .. before)
+  end)
+
+  it("what is held for long is confirmed by writes, and only then", function()
+    local s, k = zk.start(), key() -- alone, so that each write is ours
+    local store = open { url = s.url, session_timeout = 2 }
+    local function writes()
+      local text = zk.four("srvr", s.url)
+      return tonumber(text:match("Zxid: 0x(%x+)"), 16)
+    end
+    local lease = assert(store:lock(k))
+    local before = writes()
+    local deadline = common.now() + 3
+    while common.now() < deadline do
+      assert.is_true(lease:held())
+      uv.sleep(20)
+    end
+    local during = writes() - before
+    assert.is_true(during >= 4 and during <= 7, during)
+    lease:release()
+    before = writes()
+    uv.sleep(1500)
+    assert.are.equal(before, writes())
+    common.clean_up()
+    s:stop()
+  end)
+
+  it("a leader without its majority confirms nothing, whatever it still "
+    .. "answers, FAULTS 42", function()
+    local ensemble = zk.start_ensemble(3, { sync_limit = 40 })
+    local leader, k = ensemble:leader(), key()
+    local store = open { url = ensemble[leader].url, session_timeout = 4 }
+    local reader = open { url = ensemble[leader].url, session_timeout = 4 }
+    local lease = assert(store:lock(k))
+    assert(reader:ping())
+    uv.sleep(2500) -- the chain carries it by now
+    assert.is_true(lease:held())
+    for id = 1, 3 do
+      if id ~= leader then ensemble[id]:pause() end
+    end
+    local start, answered = common.now(), 0
+    while lease:held() do
+      if reader:ping(0.2) then answered = common.now() - start end
+      assert.is_true(common.now() - start < 4)
+    end
+    local believed = common.now() - start
+    -- Reads were answered to the end: they prove nothing.
+    assert.is_true(answered > believed - 0.5, answered .. " " .. believed)
+    for id = 1, 3 do
+      if id ~= leader then ensemble[id]:resume() end
+    end
+    common.clean_up()
+    ensemble:stop()
+  end)
+end)

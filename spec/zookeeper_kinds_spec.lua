@@ -1,0 +1,270 @@
+-- What the ZooKeeper store can do beside exclusive locks: shared holds,
+-- semaphores, downgrade, guarded writes, looking and mending. Through the
+-- engine's own calls.
+
+local common = require "spec.zookeeper_common"
+local core = require "dlock.core"
+local uv = require "luv"
+local zk = require "spec.support.zk"
+
+local EXCLUSIVE, SHARED = { 0, 0 }, { 1, 0 }
+local key, open = common.key, common.open
+
+local function busy(engine, k, want)
+  local lease, _, code = engine.acquire(k, want, { timeout = 0 })
+  if lease then lease:release() end
+  return code == "busy"
+end
+
+describe("on ZooKeeper", function()
+  after_each(common.clean_up)
+
+  it("readers share, writers wait for all of them, and newcomers behind a "
+    .. "writer wait too", function()
+    local a, b, k = common.engine(open()), common.engine(open()), key()
+    local r1 = assert(a.acquire(k, SHARED))
+    local r2 = assert(b.acquire(k, SHARED))
+    assert.is_true(busy(b, k, EXCLUSIVE))
+    local writer = b.start(k, EXCLUSIVE)
+    common.queued(k, 3)
+    assert.is_true(busy(a, k, SHARED))
+    local r3 = a.start(k, SHARED)
+    common.queued(k, 4)
+    assert(r1:release())
+    assert(r2:release())
+    local w = assert(b.finish(writer))
+    assert.is_true(busy(a, k, SHARED))
+    assert(w:release())
+    local r = assert(a.finish(r3))
+    assert.is_true(r.fence > w.fence)
+    r:release()
+  end)
+
+  it("a semaphore lets in what fits, in order, FAULTS 42b", function()
+    local e, k = common.engine(open()), key()
+    local one = assert(e.acquire(k, { 1, 2 }))
+    local two = assert(e.acquire(k, { 1, 2 }))
+    local third = e.start(k, { 1, 2 })
+    common.queued(k, 3)
+    assert(one:release()) -- the one that is not next to it
+    local three = assert(e.finish(third))
+    assert.is_true(busy(e, k, { 1, 2 }))
+    two:release()
+    three:release()
+    local all = assert(e.acquire(k, { 2, 2 }))
+    assert.is_true(busy(e, k, { 1, 2 }))
+    all:release()
+  end)
+
+  it("500 waiters are woken once each, in order, FAULTS 45", function()
+    local k, n = key(), 500
+    local holder = common.engine(open { session_timeout = 10 })
+    local waiters = common.engine(open { session_timeout = 10 })
+    local lease, tickets = assert(holder.acquire(k, EXCLUSIVE)), {}
+    for i = 1, n do tickets[i] = waiters.start(k, EXCLUSIVE, 60) end
+    waiters.locked(k) -- answered after all that was sent before
+    common.queued(k, n + 1)
+    local function reads()
+      return zk.stats()["zk_cnt_dlock_read_per_namespace"] or 0
+    end
+    common.eventually("all watch", function()
+      waiters.locked(k)
+      return zk.stats()["zk_watch_count"] >= n
+    end)
+    local before, last = reads(), lease.fence
+    assert(lease:release())
+    for i = 1, n do
+      local l = assert(waiters.finish(tickets[i]))
+      assert.is_true(l.fence > last, "out of order at " .. i)
+      last = l.fence
+      assert(l:release())
+    end
+    -- A list for each; some are read once more because they are held.
+    local used = reads() - before
+    assert.is_true(used >= n and used <= n + 50, used)
+  end)
+
+  it("a semaphore of many waits on the list of children", function()
+    local e, k, held = common.engine(open()), key(), {}
+    for i = 1, 20 do held[i] = assert(e.acquire(k, { 1, 20 })) end
+    local ticket = e.start(k, { 20, 20 })
+    common.queued(k, 21)
+    for i = 1, 20 do assert(held[i]:release()) end
+    assert(assert(e.finish(ticket)):release())
+  end)
+
+  it("another limit is invalid while the first is in use", function()
+    local e, k = common.engine(open()), key()
+    local one = assert(e.acquire(k, { 1, 2 }))
+    assert.are.equal("invalid", select(3, e.acquire(k, { 1, 3 })))
+    assert.are.equal("invalid",
+      select(3, e.acquire(k, { 1, 3 }, { timeout = 0 })))
+    one:release()
+    assert(e.acquire(k, { 1, 3 })):release()
+    assert.are.equal("invalid", select(3, e.acquire(k, { 4, 3 })))
+  end)
+
+  it("downgrade lets readers in and no writer, without a gap", function()
+    local a, b, k = common.engine(open()), common.engine(open()), key()
+    local lease = assert(a.acquire(k, EXCLUSIVE))
+    local reader = b.start(k, SHARED)
+    common.queued(k, 2)
+    local writer = a.start(k, EXCLUSIVE)
+    common.queued(k, 3)
+    assert(common.downgrade(lease))
+    assert.are.equal("shared", lease.mode)
+    local r = assert(b.finish(reader))
+    assert.is_true(lease:held())
+    assert.is_true(busy(b, k, EXCLUSIVE))
+    r:release()
+    assert(lease:release())
+    assert(assert(a.finish(writer)):release())
+  end)
+
+  it("a reader that tries sees a downgraded hold", function()
+    local a, b, k = common.engine(open()), common.engine(open()), key()
+    local lease = assert(a.acquire(k, EXCLUSIVE))
+    assert.is_true(busy(b, k, SHARED))
+    assert(common.downgrade(lease))
+    local r = assert(b.acquire(k, SHARED, { timeout = 0 }))
+    local late = assert(common.engine(open()).acquire(k, SHARED,
+      { timeout = 0 }))
+    late:release()
+    r:release()
+    lease:release()
+  end)
+
+  it("a guarded write happens only while the lease is ours", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local path = "/" .. k .. "-data"
+    assert(common.guard(lease, "CREATE", path, "one"))
+    assert.are.equal(1, assert(common.guard(lease, "SET", path, "two")))
+    assert.are.equal("invalid",
+      select(3, common.guard(lease, "SET", path, "x", "0")))
+    assert.are.equal("invalid", select(3, common.guard(lease, "SET", path)))
+    assert.are.equal("invalid",
+      select(3, common.guard(lease, "SET", "no-path", "x")))
+    assert.are.equal("invalid", select(3, common.guard(lease, "DROP", path)))
+    -- Broken behind its back, before any notice of it can be read.
+    local other = common.engine(open())
+    assert.is_true(other.break_lock(k))
+    assert.are.equal("lost", select(3, common.guard(lease, "SET", path, "3")))
+    assert.is_false(lease:held())
+    local again = assert(store:lock(k))
+    assert.are.equal(2, assert(common.guard(again, "SET", path, "four")))
+    assert(common.guard(again, "DELETE", path))
+    again:release()
+  end)
+
+  it("break_lock ends the holds and leaves the waiters", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local e = common.engine(open())
+    local ticket = e.start(k, EXCLUSIVE)
+    common.queued(k, 2)
+    assert.is_true(e.break_lock(k))
+    local next_one = assert(e.finish(ticket))
+    assert.is_true(next_one.fence > lease.fence)
+    assert(lease:wait_lost(5))
+    assert.is_false(lease:held())
+    assert.are.equal("lost", select(3, lease:release()))
+    assert.is_true(next_one:held())
+    next_one:release()
+    assert.is_false(e.break_lock(k))
+    assert.is_false(e.break_lock(key()))
+  end)
+
+  it("a broken lease is lost at its next renewal at the latest", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    assert.is_true(common.engine(open()).break_lock(k))
+    assert.are.equal("lost", select(3, lease:extend()))
+    assert.is_false(lease:held())
+  end)
+
+  it("revoke asks the holder", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local e = common.engine(open())
+    assert.is_false(core.revoked(lease))
+    assert.is_true(e.revoke(k))
+    common.eventually("revoked", function()
+      store:ping()
+      return core.revoked(lease)
+    end, 3)
+    assert.is_true(lease:held())
+    assert(lease:release())
+    assert.is_false(e.revoke(k))
+  end)
+
+  it("inspect shows holders and waiters in order", function()
+    local k = key()
+    local e = common.engine(open { name = "looker" })
+    assert.is_nil((e.inspect(k)))
+    local lease = assert(common.engine(open()).acquire(k, EXCLUSIVE,
+      { owner = "web-3/4121", value = "v\0\nalue" }))
+    local ticket = e.start(k, SHARED)
+    common.queued(k, 2)
+    uv.sleep(20)
+    local seen = assert(e.inspect(k))
+    assert.are.equal(k, seen.key)
+    assert.are.equal("exclusive", seen.mode)
+    assert.are.equal(1, #seen.holders)
+    assert.are.equal("web-3/4121", seen.holders[1].owner)
+    assert.are.equal("v\0\nalue", seen.holders[1].value)
+    assert.are.equal(lease.fence, seen.holders[1].fence)
+    assert.are.equal(30, seen.holders[1].ttl)
+    assert.is_true(seen.holders[1].since >= 0.02)
+    assert.are.equal(1, #seen.waiters)
+    assert.are.equal("looker", seen.waiters[1].owner)
+    assert.are.equal("shared", seen.waiters[1].mode)
+    lease:release()
+    e.finish(ticket):release()
+    assert.is_nil((e.inspect(k)))
+  end)
+
+  it("list gives the keys in use, page by page", function()
+    local prefix, e, held = key() .. "/", common.engine(open()), {}
+    for i = 1, 5 do
+      held[i] = assert(e.acquire(prefix .. i, EXCLUSIVE))
+    end
+    held[3]:release()
+    local found, cursor, pages = {}, nil, 0
+    repeat
+      local page, after = e.list(prefix, cursor, 2)
+      for _, k in ipairs(page) do found[#found + 1] = k end
+      cursor, pages = after, pages + 1
+    until not cursor
+    assert.same({ prefix .. 1, prefix .. 2, prefix .. 4, prefix .. 5 }, found)
+    assert.is_true(pages >= 2)
+    for _, lease in ipairs(held) do lease:release() end
+  end)
+
+  it("min_hold keeps the key after the release", function()
+    local e, k = common.engine(open()), key()
+    local lease = assert(e.acquire(k, EXCLUSIVE, { min_hold = 0.6 }))
+    local start = common.now()
+    assert.is_true(lease:release())
+    assert.is_true(common.now() - start < 0.4)
+    assert.is_true(busy(common.engine(open()), k, EXCLUSIVE))
+    local again = assert(e.acquire(k, EXCLUSIVE))
+    assert.is_true(common.now() - start > 0.5)
+    again:release()
+  end)
+
+  it("change tells of the next holder", function()
+    local e, other, k = common.engine(open()), common.engine(open()), key()
+    local first = assert(other.acquire(k, EXCLUSIVE))
+    assert(e.change(k, 0, 5))
+    assert.are.equal("timeout", select(3, e.change(k, first.fence, 0.1)))
+    local second = other.start(k, EXCLUSIVE)
+    common.queued(k, 2)
+    first:release()
+    assert(e.change(k, first.fence, 5))
+    local lease = assert(other.finish(second))
+    lease:release()
+    assert(e.change(k, lease.fence, 5))
+    assert.are.equal("timeout", select(3, e.change(key(), 0, 0.1)))
+  end)
+end)

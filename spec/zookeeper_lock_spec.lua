@@ -1,0 +1,205 @@
+-- The ZooKeeper queue on a real server: what it costs, what it leaves, how it
+-- shares, and what a path or a password does. Faults: zookeeper_faults_spec.
+
+local common = require "spec.zookeeper_common"
+local dlock = require "dlock"
+local leaks = require "spec.support.leaks"
+local process = require "spec.support.process"
+local zk = require "spec.support.zk"
+
+local URL = common.url
+local key, open = common.key, common.open
+local nodes, peer = common.nodes, common.peer
+
+describe("a ZooKeeper lock", function()
+  after_each(common.clean_up)
+
+  it("costs two writes and one read a pair", function()
+    local mutex = open():mutex(key())
+    assert(mutex:acquire()):release()
+    local before = zk.stats()
+    for _ = 1, 50 do
+      assert(assert(mutex:acquire()):release())
+    end
+    local after = zk.stats()
+    local function used(name)
+      return (after[name] or 0) - (before[name] or 0)
+    end
+    assert.are.equal(100, used("zk_cnt_dlock_write_per_namespace"))
+    assert.are.equal(50, used("zk_cnt_dlock_read_per_namespace"))
+  end)
+
+  it("keeps its fences rising when its parent is deleted between holds, "
+    .. "FAULTS 37", function()
+    local store, k = open(), key()
+    local guard = assert(open { prefix = "/admin" }:lock(k))
+    local last = 0
+    for _ = 1, 3 do
+      local lease = assert(store:lock(k))
+      assert.is_true(lease.fence > last)
+      last = lease.fence
+      assert(lease:release())
+      assert(common.guard(guard, "DELETE", "/dlock/" .. k))
+    end
+  end)
+
+  it("wakes one of many waiters at each release, FAULTS 45", function()
+    local k, n = key(), 8
+    local holder = assert(open():lock(k))
+    local waiters = {}
+    for i = 1, n do
+      waiters[i] = peer([[
+        local lease = assert(store:lock(key, { timeout = 20 }))
+        print("got", lease.fence)
+        io.read()
+        assert(lease:release())
+        print("done")
+        io.read()
+      ]], k)
+      common.queued(k, i + 1)
+    end
+    local function reads()
+      return zk.stats()["zk_cnt_dlock_read_per_namespace"] or 0
+    end
+    local before = reads()
+    holder:release()
+    local last = holder.fence
+    for i = 1, n do
+      local _, fence = waiters[i]:expect("^got\t(%d+)")
+      assert.is_true(tonumber(fence) > last, "out of order at " .. i)
+      last = tonumber(fence)
+      waiters[i]:write("\n")
+      waiters[i]:expect("^done")
+    end
+    -- One list for each hand-off; a held node may be read once more.
+    assert.is_true(reads() - before <= 2 * n, reads() - before)
+  end)
+
+  it("leaves nothing behind when a wait ends, FAULTS 39", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local other = open()
+    local _, _, code = other:lock(k, { timeout = 0.1 })
+    assert.are.equal("timeout", code)
+    assert.are.equal("busy", select(3, other:try_lock(k)))
+    assert.are.equal(1, #nodes(k))
+    lease:release()
+    assert.are.equal(0, #nodes(k))
+  end)
+
+  it("says who holds it", function()
+    local k = key()
+    local lease = assert(open { name = "the holder" }:lock(k))
+    local _, message = open():try_lock(k)
+    assert.is_truthy(message:find("the holder", 1, true), message)
+    _, message = open():lock(k, { timeout = 0.1 })
+    assert.is_truthy(message:find("the holder", 1, true), message)
+    lease:release()
+  end)
+
+  it("frees a killed holder's lock after the session timeout", function()
+    local k = key()
+    local holder = peer([[
+      assert(store:lock(key))
+      print("held")
+      io.read()
+    ]], k)
+    holder:expect("^held")
+    holder:kill()
+    local start = common.now()
+    local lease = assert(open():lock(k, { timeout = 12 }))
+    local took = common.now() - start
+    assert.is_true(took > 1 and took < 8, took)
+    lease:release()
+  end)
+
+  it("makes a path that is missing, all of it", function()
+    local chroot = "/" .. key()
+    local store = open { url = URL .. chroot .. "/deeper" }
+    local lease = assert(store:lock("a/b"))
+    assert.are.equal(1, #nodes(chroot .. "/deeper/dlock/a%2Fb/"))
+    assert(lease:release())
+  end)
+
+  it("keeps chroots and prefixes apart", function()
+    local k = key()
+    local one = assert(open():lock(k))
+    local two = assert(open { prefix = "/other" }:try_lock(k))
+    two:release()
+    one:release()
+  end)
+
+  it("is denied on a path of somebody else", function()
+    local path = "/" .. key()
+    local owner = open { url = URL .. path, username = "ann",
+      password = "secret-of-ann" }
+    local lease = assert(owner:lock("k"))
+    for _, opts in ipairs {
+      { url = URL .. path },
+      { url = URL .. path, username = "ann", password = "wrong-secret" },
+    } do
+      local start = common.now()
+      local _, message, code = open(opts):lock("other", { timeout = 3 })
+      assert.are.equal("denied", code)
+      assert.is_truthy(message:find("password", 1, true), message)
+      assert.is_nil(message:find("secret", 1, true), message)
+      assert.is_true(common.now() - start < 2)
+      assert.are.equal("denied", select(3, open(opts):lock("k")))
+    end
+    assert(lease:release())
+    assert(owner:lock("k")):release()
+  end)
+
+  it("refuses what it cannot use, at open", function()
+    local function code(url, opts)
+      local all = { url = url }
+      for name, value in pairs(opts or {}) do all[name] = value end
+      local store, message, c = dlock.open(all)
+      assert.is_nil(store, url)
+      return c, message
+    end
+    assert.are.equal("invalid", code(URL .. "/a/../b"))
+    assert.are.equal("invalid", code(URL, { prefix = "dlock" }))
+    assert.are.equal("invalid", code(URL, { username = "ann" }))
+    assert.are.equal("unsupported",
+      code((URL:gsub("^zookeeper", "zookeepers"))))
+  end)
+
+  it("survives keys of every kind", function()
+    local store = open()
+    for _, k in ipairs { ".", "..", "/", "a/b", "\0", "%", "\n", "{}",
+      ("x"):rep(512), ("\255"):rep(512), "zookeeper", "é" } do
+      assert(assert(store:lock(k)):release())
+    end
+  end)
+
+  it("ends its threads and descriptors with the store, leases held or not",
+    function()
+      local k = key()
+      assert(dlock.open(URL)):close()
+      local before = leaks.snapshot()
+      for _ = 1, 5 do
+        local store = assert(dlock.open(URL))
+        local lease = assert(store:lock(k))
+        assert(store:close())
+        assert.is_false(lease:held())
+        assert.are.equal(0, #nodes(k))
+      end
+      assert.same({}, leaks.since(before, 5))
+    end)
+
+  it("says nothing on standard error", function()
+    local status, out, err = process.run {
+      script = [[
+        local dlock = require "dlock"
+        local store = dlock.open { url = arg[1], timeout = 1 }
+        print((select(3, store:lock("k"))))
+        store:close()
+      ]],
+      args = { "zookeeper://127.0.0.1:9" },
+    }
+    assert.are.equal(0, status)
+    assert.are.equal("unavailable\n", out)
+    assert.are.equal("", err)
+  end)
+end)

@@ -138,8 +138,10 @@ static void run_posts(uv_async_t *kick) {
   }
 }
 
+/* uv_run looks at timers before it sleeps too: one that is due just then must
+ * not leave it asleep with no timer at all. */
 static void on_tick(uv_timer_t *tick) {
-  (void)tick;
+  uv_stop(tick->loop);
 }
 
 static void fire_timers(struct host *h) {

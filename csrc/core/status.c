@@ -53,3 +53,12 @@ const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {
   *p = '\0';
   return out;
 }
+
+enum dlk_code dlk_error_other_limit(struct dlk_error *err, const char *key,
+                                    size_t len) {
+  char quoted[DLK_QUOTED_MAX];
+  return dlk_error_set(err, DLK_INVALID,
+                       "%s: others use this key with another limit; use one "
+                       "limit per key",
+                       dlk_quote(quoted, key, len));
+}

@@ -45,4 +45,9 @@ enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
  * cut with "..." when longer than fits. Returns out. */
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
 
+/* A shared request under another limit than those who are there: `invalid`,
+ * the same on every store. */
+enum dlk_code dlk_error_other_limit(struct dlk_error *err, const char *key,
+                                    size_t len);
+
 #endif

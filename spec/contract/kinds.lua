@@ -324,27 +324,7 @@ return function(t, it)
     t:expect_nothing_left(10)
   end)
 
-  if t.subject.own_limit then
-    it("another number of permits, which counts for who asks with it",
-      function()
-        local store, key = t:open(), t:key()
-        local three, five = assert(store:semaphore(key, 3)),
-          assert(store:semaphore(key, 5))
-        local old = assert(three:acquire { permits = 3 })
-        local new = assert(five:try_acquire { permits = 2 })
-        assert.are.equal("busy", code_of(five:try_acquire()))
-        old:release()
-        assert.are.equal("busy", code_of(three:try_acquire { permits = 2 }))
-        assert(three:try_acquire()):release()
-        assert.are.equal("busy", code_of(read(store, key, { timeout = 0 })))
-        new:release()
-        t:expect_nothing_left()
-      end)
-  end
-
-  local it_one_limit = t.subject.own_limit and function() end or it
-  it_one_limit(
-    "another number of permits, which is invalid while others are there",
+  it("another number of permits, which is invalid while others are there",
     function()
       local store, key = t:open(), t:key()
       local three, five = assert(store:semaphore(key, 3)),
@@ -355,6 +335,7 @@ return function(t, it)
         assert.is_nil(got)
         assert.are.equal("invalid", code, message)
         assert.is_truthy(message:find("limit", 1, true), message)
+        assert.is_truthy(message:find("'" .. key .. "'", 1, true), message)
       end
       assert.are.equal("invalid", code_of(read(store, key)))
       assert(three:acquire()):release()
@@ -363,6 +344,58 @@ return function(t, it)
       lease:release()
       t:expect_nothing_left()
     end)
+
+  it("another number of permits, which is invalid while others wait",
+    function()
+      local store, key, peer = t:open(), t:key(), t:peer()
+      local lease = assert(store:lock(key))
+      peer:start("l = assert(store:semaphore('%s', 3):acquire"
+        .. "{ timeout = 20 })", key)
+      t:queued(key, 1)
+      assert.are.equal("invalid", code_of(assert(store:semaphore(key, 5))
+        :acquire { timeout = 20 }))
+      assert.are.equal("invalid", try_read(store, key))
+      assert.are.equal("busy",
+        code_of(assert(store:semaphore(key, 3)):try_acquire()))
+      lease:release()
+      peer:finish()
+      peer:run("l:release()")
+      t:expect_nothing_left()
+    end)
+
+  it("another number of permits, which is invalid once no writer is between",
+    function()
+      local store, key = t:open(), t:key()
+      local writer, five, same = t:peer(), t:peer(), t:peer()
+      local lease = assert(assert(store:semaphore(key, 3)):acquire())
+      writer:start("return select(3, store:rwlock('%s'):write():acquire"
+        .. "{ timeout = 3 })", key)
+      t:queued(key, 1)
+      for i, peer in ipairs { five, same } do
+        peer:start("return select(3, store:semaphore('%s', 5):acquire"
+          .. "{ timeout = 20 })", key)
+        t:queued(key, 1 + i)
+      end
+      assert.are.equal("timeout", writer:finish())
+      assert.are.equal("invalid", five:finish())
+      assert.are.equal("invalid", same:finish())
+      lease:release()
+      t:expect_nothing_left()
+    end)
+
+  it("permits asked of a lock that becomes a reader's", function()
+    local store, key, peer = t:open(), t:key(), t:peer()
+    local lease = assert(write(store, key))
+    peer:start("return select(3, store:semaphore('%s', 3):acquire"
+      .. "{ timeout = 20 })", key)
+    t:queued(key, 1)
+    assert.is_true(lease:downgrade())
+    assert.are.equal("invalid", peer:finish())
+    assert.are.equal("invalid",
+      code_of(assert(store:semaphore(key, 3)):try_acquire()))
+    lease:release()
+    t:expect_nothing_left()
+  end)
 
   it("a canceller of a wait for permits", function()
     local a, b, key = t:open(), t:open(), t:key()

@@ -14,8 +14,7 @@ local function required(name)
   return value
 end
 
--- own_limit: a semaphore's number of permits may be changed at any time.
-local on_redis = { name = "redis", portable = true, own_limit = true }
+local on_redis = { name = "redis", portable = true }
 
 function on_redis.url()
   return required("DLOCK_TEST_REDIS")

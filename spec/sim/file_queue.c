@@ -8,6 +8,7 @@
  *   as soon as those who were woken, or whose neighbour died, have looked;
  * - whoever was let in by another was woken; fences rise;
  * - a change that was cut short by a kill is not there;
+ * - whoever waits behind another limit is refused, by itself, when woken;
  * - the counts in the header agree with the lists. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,10 @@ static struct dlk_want want(void) {
     w.cap = 2 + (uint32_t)(kind % 5);
     w.units = 1 + sim_roll(w.cap);
   }
+  if (kind % 8 == 6) /* two limits and writers in between */
+    w = sim_roll(3) ? (struct dlk_want){1, 3 + sim_roll(2)}
+                    : (struct dlk_want){0, 0};
+
   return w;
 }
 
@@ -250,6 +255,14 @@ static unsigned join(void) {
   begin(instance);
   struct dlk_file_table *t = &store.table;
   dlk_file_settle(&store);
+  bool refused =
+      dlk_file_other_limit(&store, o->want, t->head.last[DLK_FILE_WAIT]);
+  if (refused != plain_refuses(&plain, i, o->want.units, o->want.cap))
+    sim_wrong("#%u joins: refused %d", i, refused);
+  if (refused) {
+    end();
+    return 0;
+  }
   bool queue = t->head.count[DLK_FILE_WAIT] > 0;
   bool fits = !queue && dlk_file_fits(t, o->want);
   if (dlk_file_join(&store, &o->entry, &lease,
@@ -271,8 +284,37 @@ static unsigned join(void) {
   return i;
 }
 
+/* As wait.c does when woken: who stands behind another limit leaves. That
+ * wakes the next. */
+static void refuse(bool all_look) {
+  for (size_t k = 0; k < plain.waiting; k++) {
+    unsigned i = plain.queue[k].id;
+    struct one *o = &ones[i];
+    if (!o->woken && !all_look)
+      continue;
+    begin((unsigned)o->instance);
+    if (slot_of(i)->list != DLK_FILE_WAIT)
+      sim_wrong("#%u does not wait any more", i);
+    if (!dlk_file_other_limit(&store, o->want, slot_of(i)->prev))
+      continue;
+    sim_say("#%u is refused", i);
+    dlk_file_withdraw(&store, o->entry.slot);
+    end();
+    o->there = false;
+    plain_leave(&plain, i);
+    k = (size_t)-1;
+  }
+  for (size_t k = 0; k < plain.waiting; k++) {
+    const struct plain_one *w = &plain.queue[k];
+    if (plain_refuses(&plain, w->id, w->units, w->cap))
+      sim_wrong("#%u waits behind another limit", w->id);
+  }
+}
+
 static void leave(void) {
-  unsigned i = 1 + sim_roll(ONES);
+  unsigned i = 1 + sim_roll(ONES), tries = 1;
+  while ((!ones[i].there || ones[i].ghost) && tries++ < 10)
+    i = 1 + sim_roll(ONES);
   struct one *o = &ones[i];
   if (!o->there || o->ghost)
     return;
@@ -341,9 +383,11 @@ static void history(uint64_t seed) {
     else
       pass();
     store.instance = a_store();
-    if (somebody_looks || sim_roll(10) == 0)
+    bool all_look = somebody_looks || sim_roll(10) == 0;
+    if (all_look)
       look_around();
     somebody_looks = false;
+    refuse(all_look);
     check(self);
     learn();
   }

@@ -11,11 +11,30 @@ static bool telling;
 bool plain_fits(const struct plain *p, uint32_t units, uint32_t cap) {
   uint64_t used = units;
   for (size_t i = 0; i < p->held; i++) {
-    if (units == 0 || p->holders[i].units == 0)
+    if (units == 0 || p->holders[i].units == 0 || p->holders[i].cap != cap)
       return false;
     used += p->holders[i].units;
   }
   return p->held == 0 || cap == 0 || used <= cap;
+}
+
+bool plain_refuses(const struct plain *p, unsigned id, uint32_t units,
+                   uint32_t cap) {
+  size_t place = 0;
+  if (units == 0 || plain_holds(p, id))
+    return false;
+  while (place < p->waiting && p->queue[place].id != id)
+    place++;
+  for (size_t i = place; i-- > 0;) {
+    if (p->queue[i].units == 0)
+      return false;
+    if (p->queue[i].cap != cap)
+      return true;
+  }
+  for (size_t i = 0; i < p->held; i++)
+    if (p->holders[i].units != 0 && p->holders[i].cap != cap)
+      return true;
+  return false;
 }
 
 void plain_admit(struct plain *p) {

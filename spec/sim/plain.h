@@ -23,6 +23,10 @@ struct plain {
 bool plain_fits(const struct plain *p, uint32_t units, uint32_t cap);
 /* Holds at once, or queues up. */
 bool plain_join(struct plain *p, unsigned id, uint32_t units, uint32_t cap);
+/* Whether one that waits, or a newcomer, shares behind another that shares
+ * under another limit, with no exclusive one between. */
+bool plain_refuses(const struct plain *p, unsigned id, uint32_t units,
+                   uint32_t cap);
 /* Leaves, wherever it stands, and lets in who then fits. */
 void plain_leave(struct plain *p, unsigned id);
 /* Leaves and lets nobody in. */

@@ -4,8 +4,9 @@
 -- with it, step by step.
 --
 -- The rule. A request fits when nobody holds; or when all who hold share, it
--- is no exclusive one, and either both are without a limit or both have one
--- and the sum is within the newcomer's. Who does not fit stops all behind.
+-- is no exclusive one, and either nobody has a limit or all have the same and
+-- the sum is within it. Who does not fit stops all behind. Who shares right
+-- behind one that shares under another limit, holding or waiting, is refused.
 -- A waiter that nobody can wake, or that was silent for too long, is passed
 -- over and loses its place.
 
@@ -59,7 +60,7 @@ end
 function model:fits(units, cap)
   local used = 0
   for _, h in ipairs(self.holders) do
-    if h.units == 0 or units == 0 or (h.cap == 0) ~= (cap == 0) then
+    if h.units == 0 or units == 0 or h.cap ~= cap then
       return false
     end
     used = used + h.units
@@ -120,8 +121,20 @@ local function queue_up(self, r, us)
   self.queue_ends = self.now + QUEUE_KEPT
 end
 
+-- Whether the one before the request at that place of the queue shares under
+-- another limit, as far as one can tell: the dead say nothing.
+function model:other_limit(r, place)
+  local before = self.queue[place - 1]
+  if before then
+    before = self:alive(before) and before
+  else
+    before = self.holders[1]
+  end
+  return r.units > 0 and before and before.units > 0 and before.cap ~= r.cap
+end
+
 -- r: token, units, cap, ttl, how, claim, believe, order. Returns got, busy,
--- wait or gone, and the tokens from the queue that were let in.
+-- wait, gone or limit, and the tokens from the queue that were let in.
 function model:acquire(r, us)
   local held = self:holder(r.token)
   if held then
@@ -137,8 +150,17 @@ function model:acquire(r, us)
     queue_up(self, r, us)
   end
   local granted = self:admit(r.token, r.ttl)
+  local _, place = self:waiter(r.token)
   if self:holder(r.token) then
     return "got", granted
+  elseif self:other_limit(r, place or #self.queue + 1) then
+    if place then
+      table.remove(self.queue, place)
+      for _, token in ipairs(self:admit()) do
+        granted[#granted + 1] = token
+      end
+    end
+    return "limit", granted
   elseif r.how ~= "try" then
     return "wait", granted
   elseif not self.queue[1] and self:fits(r.units, r.cap) then

@@ -251,14 +251,14 @@ function world:acquire(t, how, a)
       self:let_in(t, t.order or math.huge)
     end
   end
-  if due == "wait" or due == "busy" then
+  if due == "wait" or due == "busy" or due == "limit" then
     self.freed = false
   end
   if due == "got" then
     t.state = "held"
   elseif due == "wait" then
     self:compare_wait(t, reply)
-  elseif due == "gone" then
+  elseif due == "gone" or due == "limit" then
     t.waits = false
     t.state = "over"
   else

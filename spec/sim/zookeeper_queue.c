@@ -7,7 +7,9 @@
  * - nobody holds whom the plain queue does not let in, at any moment;
  * - when every woken one has listed again, whoever the plain queue lets in
  *   holds: nobody sleeps on a free lock;
- * - of exclusive contenders at most one is woken by one leaving. */
+ * - of exclusive contenders at most one is woken by one leaving;
+ * - those are refused, and only those, ahead of whom others share under another
+ *   limit with no exclusive one between. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,10 @@ static void want(uint32_t *units, uint32_t *cap) {
     *cap = kind % 3 ? 2 + (uint32_t)(kind % 7) : 20;
     *units =
         1 + (kind % 3 ? sim_roll(sim_roll(2) ? 2 : *cap) : sim_roll(12) == 0);
+  }
+  if (kind % 8 == 6) { /* two limits and writers in between */
+    *units = sim_roll(3) != 0;
+    *cap = *units ? 3 + sim_roll(2) : 0;
   }
 }
 
@@ -95,15 +101,17 @@ static int fire(size_t which, bool list_too, bool node_too) {
 
 /* ---- contenders ---- */
 
+static void go(size_t i);
+
 static void judge(struct node *me, struct dlk_zk_queue *q,
                   struct dlk_zk_judgement *j) {
   char guid[DLK_ZK_GUID + 1];
   guid_of(guid, me->id);
   size_t place = dlk_zk_queue_find(q, guid);
-  for (;;) { /* as node.c: readers look past downgraded holds */
+  for (;;) { /* as line.c: who shares looks past downgraded holds */
     dlk_zk_queue_judge(q, place, j);
-    if (j->verdict != DLK_ZK_WATCH_NODES || me->units == 0 || me->cap != 0 ||
-        q->at[j->watch[0]].units != 0)
+    if (j->verdict != DLK_ZK_WATCH_NODES || me->units == 0 ||
+        j->watch_count == 0 || q->at[j->watch[0]].units != 0)
       return;
     if (!by_name(q->at[j->watch[0]].name)->downgraded)
       return;
@@ -120,7 +128,13 @@ static void list(struct node *me) {
     abort();
   judge(me, &q, &j);
   me->stale = false;
-  if (j.verdict == DLK_ZK_HOLDS) {
+  bool refused = plain_refuses(&plain, me->id, me->units, me->cap);
+  if (refused != (j.verdict == DLK_ZK_OTHER_LIMIT)) {
+    sim_wrong("#%u: verdict %d, due to be refused: %d", me->id, (int)j.verdict,
+              refused);
+  } else if (j.verdict == DLK_ZK_OTHER_LIMIT) {
+    go((size_t)(me - nodes));
+  } else if (j.verdict == DLK_ZK_HOLDS) {
     if (!plain_holds(&plain, me->id))
       sim_wrong("#%u believes to hold, out of turn", me->id);
     me->holds = true;

@@ -171,7 +171,11 @@ void dlk_file_peer_bury(struct dlk_file_store *s, const char *name);
 void dlk_file_wake_name(char out[32], uint64_t instance);
 
 /* queue.c: all with the key's mutex, on s->table. */
-bool dlk_file_fits(const struct dlk_file_table *t, struct dlk_want want);
+bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want);
+/* Whether the waiter `before` it (0: the last holder), if it is alive, shares
+ * under another limit. */
+bool dlk_file_other_limit(struct dlk_file_store *s, struct dlk_want want,
+                          uint32_t before);
 bool dlk_file_ours(const struct dlk_file_entry *e,
                    const struct dlk_file_slot *slot);
 /* The same, looked up in the table. */

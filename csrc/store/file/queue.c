@@ -1,10 +1,12 @@
 /* The admission rule and the queue, under the key's mutex.
  *
  * Rule: an exclusive request fits when nobody holds; a request for u units
- * fits when no exclusive holder is in and, if it has a cap, the units in use
- * and u are within it. Strict FIFO: who does not fit stops all behind, so
- * writers are not starved; a newcomer is admitted past nobody who waits and
- * lives.
+ * fits when no exclusive holder is in, all holders have its cap and, if that is
+ * one, the units in use and u are within it. Strict FIFO: who does not fit
+ * stops all behind, so writers are not starved; a newcomer is admitted past
+ * nobody who waits and lives. Who shares right behind one that shares under
+ * another cap is refused, when it joins or when that comes to be so (the
+ * exclusive one between them left, or was downgraded).
  *
  * Liveness. Whoever makes room (release, cancel, removal of a dead holder)
  * also grants to those at the head that now fit, and wakes exactly them. Dead
@@ -34,11 +36,14 @@
 
 #include "store/file/internal.h"
 
-bool dlk_file_fits(const struct dlk_file_table *t, struct dlk_want want) {
+bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want) {
   const struct dlk_file_head *h = &t->head;
   if (want.units == 0)
     return h->count[DLK_FILE_HELD] == 0;
   if (h->exclusive > 0)
+    return false;
+  uint32_t holder = h->last[DLK_FILE_HELD];
+  if (holder != 0 && dlk_file_table_at(t, holder)->cap != want.cap)
     return false;
   return want.cap == 0 || h->used + want.units <= want.cap;
 }
@@ -60,6 +65,20 @@ bool dlk_file_vacant(struct dlk_file_store *s, const struct dlk_file_slot *h,
   if (h->until > now)
     return false;
   return !dlk_file_peer_alive(s, h->instance);
+}
+
+bool dlk_file_other_limit(struct dlk_file_store *s, struct dlk_want want,
+                          uint32_t before) {
+  struct dlk_file_table *t = &s->table;
+  uint32_t index = before != 0 ? before : t->head.last[DLK_FILE_HELD];
+  if (index == 0 || want.units == 0)
+    return false;
+  struct dlk_file_slot ahead = *dlk_file_table_at(t, index);
+  if (ahead.units == 0 || ahead.cap == want.cap)
+    return false;
+  if (ahead.list == DLK_FILE_WAIT)
+    return dlk_file_peer_alive(s, ahead.instance);
+  return !dlk_file_vacant(s, &ahead, s->host->now(s->host));
 }
 
 static void hold(struct dlk_file_store *s, uint32_t index) {
@@ -127,8 +146,11 @@ void dlk_file_grant(struct dlk_file_store *s) {
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
     struct dlk_want want = {w.units, w.cap};
     bool alive = dlk_file_peer_alive(s, w.instance);
-    if (alive && !dlk_file_fits(t, want))
+    if (alive && !dlk_file_fits(t, want)) {
+      if (dlk_file_other_limit(s, want, 0))
+        wake_first(s); /* it refuses itself */
       break;
+    }
     if (!alive || !dlk_file_peer_wake(s, w.instance, w.token)) {
       dlk_file_table_drop(t, index);
       continue;

@@ -107,32 +107,40 @@ static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
 }
 
 /* Stands in the queue, under the mutex: does what can be done for those ahead
- * and watches what cannot. Afterwards the entry is HELD, or watches. */
-static void arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
+ * and watches what cannot. Afterwards the entry is HELD, or watches. False: it
+ * was refused, because of another limit ahead of it, and is gone. */
+static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
   struct dlk_file_table *t = &f->store->table;
   int64_t wake = DLK_FOREVER;
   int error = 0;
-  bool again = true, first = false;
+  bool again = true;
+  uint32_t before = 0;
   dlk_file_peer_unwatch(f);
   for (int i = 0; again && i < DLK_FILE_SCAN; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
     if (t->error != 0 || slot.list != DLK_FILE_WAIT)
-      return;
-    first = slot.prev == 0;
-    if (!first) {
-      again = watch_before(f, slot.prev, &error);
+      return true;
+    before = slot.prev;
+    if (before != 0) {
+      again = watch_before(f, before, &error);
       continue;
     }
     dlk_file_settle(f->store);
     if (dlk_file_table_at(t, e->slot)->list != DLK_FILE_WAIT)
-      return;
+      return true;
     error = watch_holders(f, &wake);
     again = error == ESRCH;
   }
-  int64_t net = jitter(f, error != 0 ? NET_BLIND
-                          : first    ? NET_FIRST
-                                     : NET_BEHIND);
+  if (dlk_file_other_limit(f->store, f->op->lease->want, before)) {
+    dlk_file_peer_unwatch(f);
+    dlk_file_withdraw(f->store, e->slot);
+    return false;
+  }
+  int64_t net = jitter(f, error != 0    ? NET_BLIND
+                          : before == 0 ? NET_FIRST
+                                        : NET_BEHIND);
   sleep_until(f, wake < net ? wake : net);
+  return true;
 }
 
 /* Ends the visit to the key. When something went wrong the table in memory
@@ -145,29 +153,9 @@ static bool finish(struct dlk_file_op *f, struct dlk_file_key *k) {
   return false;
 }
 
-/* Whether the last of those who are there, if it is alive, shares under
- * another limit. Nobody joins behind such a one, so all between two exclusive
- * ones have one limit, and the last stands for them. */
-static bool other_limit(struct dlk_file_store *s, struct dlk_want want,
-                        int64_t now) {
-  struct dlk_file_table *t = &s->table;
-  uint32_t index = t->head.last[DLK_FILE_WAIT];
-  if (index == 0)
-    index = t->head.last[DLK_FILE_HELD];
-  if (index == 0 || want.units == 0)
-    return false;
-  struct dlk_file_slot last = *dlk_file_table_at(t, index);
-  return last.units > 0 && last.cap != want.cap &&
-         !dlk_file_vacant(s, &last, now);
-}
-
 static void refuse_limit(struct dlk_file_op *f) {
   struct dlk_error err;
-  char key[DLK_QUOTED_MAX];
-  dlk_error_set(&err, DLK_INVALID,
-                "%s: others use this key with another limit; use one limit "
-                "per key",
-                dlk_quote(key, f->op->key, f->op->key_len));
+  dlk_error_other_limit(&err, f->op->key, f->op->key_len);
   dlk_file_end(f, &err);
 }
 
@@ -189,7 +177,7 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     dlk_file_grant(s);
     queue = t->head.count[DLK_FILE_WAIT] > 0;
   }
-  if (other_limit(s, lease->want, now)) {
+  if (dlk_file_other_limit(s, lease->want, t->head.last[DLK_FILE_WAIT])) {
     if (finish(f, k))
       refuse_limit(f);
     return;
@@ -205,12 +193,13 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     t->error = ENOMEM;
   else
     dlk_file_join(s, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
-  if (!fits)
-    arrange(f, e);
+  bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
   if (!finish(f, k))
     return;
-  if (slot.list == DLK_FILE_HELD) {
+  if (refused) {
+    refuse_limit(f);
+  } else if (slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
   } else {
     name_holder(f);
@@ -234,13 +223,14 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
     error = dlk_file_key_enter(s, lease->key, lease->key_len, false, &k);
   if (error == 0) {
     bool ours = dlk_file_stands(s, e);
-    if (ours) {
-      arrange(f, e);
+    bool refused = ours && !arrange(f, e);
+    if (ours)
       slot = *dlk_file_table_at(&s->table, e->slot);
-    }
     if (!finish(f, k))
       return;
-    if (ours && slot.list == DLK_FILE_HELD)
+    if (refused)
+      refuse_limit(f);
+    else if (ours && slot.list == DLK_FILE_HELD)
       got(f, slot.fence, now);
     if (ours)
       return;

@@ -148,6 +148,16 @@ static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
 }
 
+void dlk_redis_other_limit(struct dlk_redis_try *t) {
+  struct dlk_error err;
+  if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+    return;
+  }
+  dlk_error_other_limit(&err, t->op->key, t->op->key_len);
+  fail(t, &err);
+}
+
 /* Somebody else holds it. */
 static void occupied(struct dlk_redis_try *t) {
   if (t->op->ending != DLK_OK) {
@@ -240,6 +250,10 @@ static void script_tried(struct dlk_redis_call *call,
   if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 2 &&
       fence > 0) {
     dlk_redis_granted(t, fence, call->req.sent, 0);
+    return;
+  }
+  if (strcmp(dlk_redis_word(r->reply), "limit") == 0) {
+    dlk_redis_other_limit(t);
     return;
   }
   if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements >= 6 &&

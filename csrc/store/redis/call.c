@@ -148,6 +148,12 @@ int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
   return reply->element[i]->integer;
 }
 
+const char *dlk_redis_word(const redisReply *reply) {
+  bool word = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+              reply->element[0]->type == REDIS_REPLY_STRING;
+  return word ? reply->element[0]->str : "";
+}
+
 enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err) {
   return dlk_error_set(err, DLK_UNAVAILABLE,
                        "%s gives an answer that Redis would not; is there a "

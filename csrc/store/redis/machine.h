@@ -147,6 +147,8 @@ void dlk_redis_call_script(struct dlk_redis_call *call,
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 /* The i-th integer of an array reply, or `none`. */
 int64_t dlk_redis_int(const struct redisReply *reply, size_t i, int64_t none);
+/* How an array reply begins: its first string, or "". */
+const char *dlk_redis_word(const struct redisReply *reply);
 /* A reply that no server of ours would give. */
 enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err);
 
@@ -177,6 +179,8 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
 /* The outcome of the current token is unknown, or the server forgot it: have
  * it taken back, go on with a new one. */
 void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back);
+/* The server said that others share under another limit. */
+void dlk_redis_other_limit(struct dlk_redis_try *t);
 /* Ends the op early, in the way that its `ending` asks for. */
 void dlk_redis_give_up(struct dlk_redis_try *t);
 

@@ -194,9 +194,7 @@ static void answered(struct dlk_redis_call *call,
   t->answered = true;
   t->trouble.code = DLK_OK;
   const redisReply *reply = r->reply;
-  bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-              reply->element[0]->type == REDIS_REPLY_STRING;
-  const char *word = list ? reply->element[0]->str : "";
+  const char *word = dlk_redis_word(reply);
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
     hold_of(t)->crowded = true;
@@ -209,6 +207,8 @@ static void answered(struct dlk_redis_call *call,
       dlk_redis_give_up(t);
     else
       ask(t);
+  } else if (strcmp(word, "limit") == 0) {
+    dlk_redis_other_limit(t);
   } else {
     struct dlk_error err;
     dlk_redis_odd(t->store, &err);

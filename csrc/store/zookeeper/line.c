@@ -55,15 +55,15 @@ static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
   }
 }
 
-/* A reader, kept out by an exclusive node. */
+/* One that shares, kept out by an exclusive node. */
 static bool behind_exclusive(const struct dlk_zk_node *n,
                              const struct dlk_zk_queue *q,
                              const struct dlk_zk_judgement *j) {
   return j->verdict == DLK_ZK_WATCH_NODES && n->want.units != 0 &&
-         n->want.cap == 0 && q->at[j->watch[0]].units == 0;
+         q->at[j->watch[0]].units == 0;
 }
 
-/* Readers look past exclusive holds that became readers. */
+/* Those who share look past exclusive holds that became readers. */
 static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
                   struct dlk_zk_judgement *j) {
   for (;;) {
@@ -77,8 +77,8 @@ static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
   }
 }
 
-/* A try answers at once, but for a reader behind an exclusive node of which
- * it must be known first whether that was downgraded. */
+/* A try answers at once, but for one that shares behind an exclusive node: it
+ * must be known first whether that was downgraded. */
 static bool gives_up(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
                      const struct dlk_zk_judgement *j) {
   if (n->wait)

@@ -36,10 +36,7 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                   "and password, and the ACL of that node",
                   key, st->conf.shown, st->base);
   else if (code == DLK_INVALID)
-    dlk_error_set(err, code,
-                  "%s: others use this key with another limit; use one limit "
-                  "per key",
-                  key);
+    dlk_error_other_limit(err, op->key, op->key_len);
   else if (code == DLK_UNSUPPORTED)
     dlk_error_set(err, code,
                   "%s: not with the ZooKeeper store, or not with this "

@@ -8,6 +8,7 @@
 --       | {'busy', PTTL of L, 0, 0, 0, what L holds}
 --       | {'wait', PTTL of L, F, our order, our rank, what L holds, more}
 --       | {'gone'}: refresh of a token that has no place any more
+--       | {'limit'}: who is ahead shares under another limit; no place is kept
 --         more: 1 = call again at once
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -50,6 +51,18 @@ local function queue_up()
   call('PEXPIRE', W, 60000)
 end
 
+-- Whether the one ahead of our place (nil: of who comes now) shares under
+-- another limit. A dead one says nothing: once it is dropped, the next does.
+local function other_limit(rank)
+  if units == 0 then return false end
+  local at = rank and rank - 1 or -1
+  local ahead = rank ~= 0 and call('ZRANGE', Q, at, at)[1]
+  if not ahead then return s.mode == 's' and s.cap ~= cap end
+  local believed, its_units, its_cap = waiter(ahead)
+  return believed and alive(ahead, believed) and its_units > 0
+    and its_cap ~= cap
+end
+
 -- A free lock and no queue needs no place in it.
 if not place and call('EXISTS', Q) == 0 and fits(s, units, cap) then
   return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
@@ -57,6 +70,14 @@ end
 if how ~= 'try' then queue_up() end
 local f, more = grant(s, token, ttl)
 if f then return { 'got', f } end
+local rank = place and call('ZRANK', Q, token)
+if other_limit(rank) then
+  if rank then
+    leave_queue(token)
+    grant(s)
+  end
+  return { 'limit' }
+end
 if how == 'try' then
   if call('EXISTS', Q) == 0 and fits(s, units, cap) then
     return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
@@ -64,4 +85,4 @@ if how == 'try' then
   return { 'busy', call('PTTL', L), 0, 0, 0, s.value or '' }
 end
 return { 'wait', call('PTTL', L), tonumber(call('GET', F) or 0),
-  digits(place), call('ZRANK', Q, token) or 0, s.value or '', more }
+  digits(place), rank or 0, s.value or '', more }

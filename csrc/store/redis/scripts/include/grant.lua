@@ -2,9 +2,8 @@
 -- hand-off: written once for every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
-  if s.mode == 'x' or units == 0 then return false end
-  if cap == 0 then return s.cap == 0 end
-  return s.cap > 0 and s.used + units <= cap
+  if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
+  return cap == 0 or s.used + units <= cap
 end
 
 -- A token is 32 random digits, ':', its client's 16 digits, ':', an owner.
@@ -61,6 +60,17 @@ local function alive(token, believed)
     and call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
 end
 
+-- How a waiter stands there: believed, units, cap, claim, what it publishes;
+-- nothing when nobody knows it.
+local function waiter(token)
+  local w = call('HGET', W, token)
+  if not w then return end
+  local believed, units, cap, claim, at =
+    w:match('^(%d+) (%d+) (%d+) (%d+)()')
+  return believed, tonumber(units), tonumber(cap), tonumber(claim),
+    string.sub(w, at + 1)
+end
+
 -- Gives to the heads of the queue while they fit; strictly in order, so that
 -- writers do not starve. A dead head is dropped: the living come back with
 -- their place. The token `mine` is given `my_ttl` and told by the return
@@ -72,15 +82,8 @@ local function grant(s, mine, my_ttl)
     if s.mode == 'x' then return my_fence, 0 end
     local token = call('ZRANGE', Q, 0, 0)[1]
     if not token then return my_fence, 0 end
-    local w = call('HGET', W, token)
-    local believed, units, cap, claim, value
-    if w then
-      local at
-      believed, units, cap, claim, at = w:match('^(%d+) (%d+) (%d+) (%d+)()')
-      value = string.sub(w, at + 1)
-      units, cap = tonumber(units), tonumber(cap)
-    end
-    if not w or token ~= mine and not alive(token, believed) then
+    local believed, units, cap, claim, value = waiter(token)
+    if not believed or token ~= mine and not alive(token, believed) then
       leave_queue(token)
     elseif not fits(s, units, cap) then
       return my_fence, 0
@@ -89,7 +92,7 @@ local function grant(s, mine, my_ttl)
       my_fence = give(s, token, units, cap, my_ttl, value)
     else
       leave_queue(token)
-      local f = give(s, token, units, cap, tonumber(claim), value)
+      local f = give(s, token, units, cap, claim, value)
       call('PUBLISH', channel(token),
         'g ' .. digits(f) .. ' ' .. token .. ' ' .. L)
     end

@@ -182,6 +182,16 @@ static void wait_freed(struct dlk_engine *e, int64_t ns) {
   e->callers_waiting--;
 }
 
+/* A lease that was attached in another thread is driven there. */
+void dlk_driver_await_free(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->lock);
+  while (e->role != DLK_ROLE_FREE) {
+    uv_async_send(&e->kick);
+    wait_freed(e, ORPHAN_DELAY);
+  }
+  pthread_mutex_unlock(&e->lock);
+}
+
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
   struct dlk_engine *e = t->engine;
   int64_t until = dlk_time_add(dlk_clock_now(), slice);

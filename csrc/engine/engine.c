@@ -246,6 +246,11 @@ static bool first_use(struct dlk_engine *e, struct dlk_error *err) {
 
 /* ---- requests ---- */
 
+static bool say_closed(const struct dlk_engine *e, struct dlk_error *err) {
+  dlk_error_set(err, DLK_CLOSED, "the store '%s' was closed", e->shown);
+  return false;
+}
+
 static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
                     struct dlk_error *err) {
   if (dlk_engine_forked(e)) {
@@ -254,11 +259,26 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
                   e->shown);
     return false;
   }
-  if (atomic_load(&e->closing) && r->task != DLK_TASK_CLOSE) {
-    dlk_error_set(err, DLK_CLOSED, "the store '%s' was closed", e->shown);
+  if (atomic_load(&e->closing) && r->task != DLK_TASK_CLOSE)
+    return say_closed(e, err);
+  return true;
+}
+
+static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
+                    struct dlk_error *err) {
+  pthread_mutex_lock(&e->lock);
+  bool full = e->inbox_tickets >= DLK_INBOX_MAX;
+  if (!full)
+    e->inbox_tickets++;
+  pthread_mutex_unlock(&e->lock);
+  if (full) {
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
+                  e->shown);
     return false;
   }
-  return true;
+  /* Refused: another thread closed the store since we looked. */
+  return dlk_driver_post(e, &t->start, wake) || say_closed(e, err);
 }
 
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
@@ -273,21 +293,11 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
   }
   if (!wake && dlk_driver_start(t))
     return t;
-  pthread_mutex_lock(&e->lock);
-  bool full = e->inbox_tickets >= DLK_INBOX_MAX;
-  if (!full)
-    e->inbox_tickets++;
-  pthread_mutex_unlock(&e->lock);
-  if (full) {
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
-                  e->shown);
-    dlk_ticket_drop_ref(t);
-    dlk_ticket_drop_ref(t);
-    return NULL;
-  }
-  dlk_driver_post(e, &t->start, wake);
-  return t;
+  if (enqueue(e, t, wake, err))
+    return t;
+  dlk_ticket_drop_ref(t);
+  dlk_ticket_drop_ref(t);
+  return NULL;
 }
 
 /* ---- end ---- */
@@ -311,6 +321,7 @@ void dlk_engine_join(struct dlk_engine *e) {
   if (atomic_load(&e->fork_stamp) == 0)
     return;
   dlk_keeper_join(e);
+  dlk_driver_await_free(e);
   dlk_driver_drain(e);
   dlk_line_hang_up(e);
   dlk_notify_close_bell(e);

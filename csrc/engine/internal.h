@@ -153,6 +153,8 @@ bool dlk_driver_start(struct dlk_ticket *t);
 void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode);
 void dlk_driver_drain(struct dlk_engine *e); /* runs the posts */
 void dlk_driver_leave(struct dlk_engine *e); /* [lock] held */
+/* Once joined is set: returns when no thread is inside, and none will be. */
+void dlk_driver_await_free(struct dlk_engine *e);
 bool dlk_driver_work_left(const struct dlk_engine *e);
 void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 

@@ -11,7 +11,7 @@ local QUEUE_UP = "core = require 'dlock.core' e = assert(core.engine("
   .. "require 'dlock.store.redis', { shown = 'x', scheme = 'redis',"
   .. " hosts = { { host = '%s', port = %d } }, path = '' }))"
   .. " tickets = {} for i = 1, %d do tickets[i] = e:acquire('%s', %d, 0, true,"
-  .. " 60, 30, true) end e:drive(tickets[1], 0.2)"
+  .. " 60, 30, true) end core.drive(tickets[1], 0.2)"
 
 describe("a crowd on Redis", function()
   local t
@@ -26,7 +26,7 @@ describe("a crowd on Redis", function()
     local host, port = subjects[1].url():match("//([%d.]+):(%d+)")
     peer:run(QUEUE_UP, host, port, n, key, units)
     t:eventually("all wait", function()
-      peer:run("e:drive(tickets[1], 0.05)")
+      peer:run("core.drive(tickets[1], 0.05)")
       return subjects[1].waiters(key) == n
     end)
   end

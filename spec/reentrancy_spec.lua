@@ -23,7 +23,7 @@ describe("the books of a store", function()
     dir = server.new_dir()
     store = assert(dlock.open("file://" .. dir .. "/locks"))
     local lease = assert(store:lock("k"))
-    client = core.anchor(lease).client
+    client = core.client(lease)
     lease:release()
   end)
 

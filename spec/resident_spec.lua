@@ -42,7 +42,7 @@ end
 
 local function close(e)
   local ticket = e:close(1)
-  repeat until e:drive(ticket, 0.2)
+  repeat until core.drive(ticket, 0.2)
   return ticket:take()
 end
 
@@ -103,20 +103,23 @@ describe("resident engine", function()
 
   it("rings for what was not asked for: a lost lease", function()
     local lease = finish(e, ask(e, "gone:a", { ttl = 0.3 }))
-    local poll, rung = uv.new_poll(e:bell()), false
-    poll:start("r", function() rung = true end)
-    while not rung do uv.run("once") end
+    local poll, news = uv.new_poll(e:bell()), nil
+    poll:start("r", function()
+      e:completed({}) -- clears the bell; it may have rung for the acquire
+      news = news or e:news()
+    end)
+    while not news do uv.run("once") end
     poll:close()
     uv.run("nowait")
-    assert.equal("lost", e:news()[1].kind)
+    assert.equal("lost", news[1].kind)
     assert.is_false(core.held(lease))
   end)
 
   it("lets a caller drive, who then only waits", function()
     local before = core.now()
     local ticket = ask(e, "slow:a")
-    assert.is_false(e:drive(ticket, 0.01))
-    repeat until e:drive(ticket, 0.2)
+    assert.is_false(core.drive(ticket, 0.01))
+    repeat until core.drive(ticket, 0.2)
     assert.is_truthy(ticket:take())
     assert.is_true(core.now() - before < 2)
   end)
@@ -124,7 +127,7 @@ describe("resident engine", function()
   it("goes over to it in the middle of a wait", function()
     local other = assert(core.engine(memory, { shown = "memory:" }))
     local ticket = ask(other, "slow:a")
-    other:drive(ticket, 0.01)
+    core.drive(ticket, 0.01)
     other:resident()
     assert.is_truthy(finish(other, ticket))
     close(other)

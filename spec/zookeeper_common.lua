@@ -77,7 +77,7 @@ function common.peer(script, key, opts)
 end
 
 local function client_of(lease)
-  return core.anchor(lease).client
+  return core.client(lease)
 end
 
 local function wait(client, ticket, message, code)

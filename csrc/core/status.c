@@ -3,7 +3,9 @@
 #include "core/status.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[DLK_CODES] = {
@@ -26,6 +28,37 @@ enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
   vsnprintf(err->text + n, sizeof err->text - (size_t)n, fmt, ap);
   va_end(ap);
   return code;
+}
+
+#define BARE(code, name) [code] = {code, name ": (out of memory for more)"}
+static const struct dlk_error bare[DLK_CODES] = {
+    BARE(DLK_BUSY, "busy"),
+    BARE(DLK_TIMEOUT, "timeout"),
+    BARE(DLK_CANCELLED, "cancelled"),
+    BARE(DLK_LOST, "lost"),
+    BARE(DLK_UNAVAILABLE, "unavailable"),
+    BARE(DLK_DENIED, "denied"),
+    BARE(DLK_INVALID, "invalid"),
+    BARE(DLK_CLOSED, "closed"),
+    BARE(DLK_FORKED, "forked"),
+    BARE(DLK_UNSUPPORTED, "unsupported"),
+};
+
+const struct dlk_error *dlk_error_keep(const struct dlk_error *err) {
+  if (!err)
+    return NULL;
+  struct dlk_error *copy = malloc(sizeof *copy);
+  if (!copy)
+    return &bare[(unsigned)err->code < DLK_CODES ? err->code : DLK_UNAVAILABLE];
+  *copy = *err;
+  return copy;
+}
+
+void dlk_error_drop(const struct dlk_error **kept) {
+  const struct dlk_error *err = *kept;
+  *kept = NULL;
+  if (err && err != &bare[err->code])
+    free((void *)(uintptr_t)err);
 }
 
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {

@@ -2,7 +2,7 @@
  *
  * Every failure that can reach a user is one of these codes; the text starts
  * with the code's name, names the key or the server, and says what to do.
- * Secrets never go into a text. Nothing here allocates. */
+ * Secrets never go into a text. Only dlk_error_keep allocates. */
 #ifndef DLK_CORE_STATUS_H
 #define DLK_CORE_STATUS_H
 
@@ -37,6 +37,12 @@ const char *dlk_code_name(enum dlk_code code);
 enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
                             const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A copy of err on the heap: most of what could fail does not, and carries no
+ * text around. NULL stays NULL. Without memory a constant with the same code. */
+const struct dlk_error *dlk_error_keep(const struct dlk_error *err);
+/* Frees such a copy and forgets it. */
+void dlk_error_drop(const struct dlk_error **kept);
 
 /* Space that dlk_quote needs at most. */
 #define DLK_QUOTED_MAX 96

@@ -65,7 +65,7 @@ struct dlk_ticket {
   struct dlk_list ready; /* [lock] in e->ready */
   uint64_t watch_id;     /* [lock] 0: nobody watches */
   struct dlk_gate *gate; /* local.c: it waits there, or is the head */
-  struct dlk_error error;
+  const struct dlk_error *error; /* kept; NULL: none */
 };
 
 struct dlk_engine {

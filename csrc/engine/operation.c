@@ -34,7 +34,8 @@ static void waited_text(const struct dlk_ticket *t, char out[32]) {
 }
 
 /* The engine's own sentence where the store gave only a code. */
-static void standard_text(struct dlk_ticket *t, enum dlk_code code) {
+static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
+                          struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
   char waited[32];
   if (t->op.key_len > 0)
@@ -43,7 +44,6 @@ static void standard_text(struct dlk_ticket *t, enum dlk_code code) {
     snprintf(key, sizeof key, "the request");
   waited_text(t, waited);
   const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
-  struct dlk_error *err = &t->error;
   if (t->request.task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
@@ -66,12 +66,19 @@ static void standard_text(struct dlk_ticket *t, enum dlk_code code) {
                   t->engine->shown, waited);
 }
 
+static void keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
+  struct dlk_error own;
+  if (!err->text[0]) {
+    standard_text(t, err->code, &own);
+    err = &own;
+  }
+  t->error = dlk_error_keep(err);
+}
+
 void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
   if (!dlk_ticket_done(t)) {
-    if (err && err->text[0])
-      t->error = *err;
-    else if (err && err->code != DLK_OK)
-      standard_text(t, err->code);
+    if (err && err->code != DLK_OK)
+      keep_error(t, err);
     if (!t->submitted)
       dlk_list_remove(&t->link);
     dlk_stats_finished(t);

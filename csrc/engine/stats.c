@@ -26,8 +26,8 @@ void dlk_stats_finished(struct dlk_ticket *t) {
   struct dlk_stats *s = &t->engine->stats;
   if (t->request.task != DLK_TASK_OP || t->op.kind != DLK_OP_ACQUIRE)
     return;
-  add(&s->acquires[t->error.code], 1);
-  if (t->error.code == DLK_OK)
+  add(&s->acquires[t->error ? t->error->code : DLK_OK], 1);
+  if (!t->error)
     put(&s->wait, dlk_clock_now() - t->op.started);
 }
 

@@ -151,6 +151,7 @@ void dlk_ticket_drop_ref(struct dlk_ticket *t) {
   if (atomic_fetch_sub(&t->refs, 1) != 1)
     return;
   dlk_value_free(t->op.result);
+  dlk_error_drop(&t->error);
   if (t->hold)
     dlk_hold_unref(t->hold);
   dlk_engine_unref(t->engine);
@@ -164,7 +165,7 @@ bool dlk_ticket_done(const struct dlk_ticket *t) {
 }
 
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t) {
-  return t->error.code == DLK_OK ? NULL : &t->error;
+  return t->error;
 }
 
 const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t) {

@@ -33,8 +33,20 @@ struct store_box {
   const struct dlk_store_type *type;
 };
 
-/* engine.c, ticket.c, lease.c, then events.c: metatables, and functions into
- * the module table on top of the stack. */
+/* The metatables of the three are upvalues of every function here, so that a
+ * userdata is known by one comparison instead of a look into the registry. */
+enum dlk_lua_type { DLK_LUA_ENGINE = 1, DLK_LUA_TICKET, DLK_LUA_LEASE };
+extern const char *const dlk_lua_type_names[];
+
+/* The userdata at index; raises when it is of another type. */
+void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type);
+/* An empty one, on the stack. */
+void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size);
+/* luaL_setfuncs with these upvalues, into the table on top of the stack. */
+void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
+
+/* engine.c, ticket.c, lease.c, then events.c: functions into the module table
+ * on top of the stack, and into the metatables. */
 void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
@@ -49,16 +61,24 @@ int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
  * DLK_FOREVER; NaN and negatives raise. */
 int64_t dlk_lua_ns(lua_State *L, int index);
 /* Queues r on e and pushes its ticket, whose uservalue is the table at
- * `anchor`; or returns a failure. */
+ * `anchor` (an absolute index); or returns a failure. */
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor);
 /* A ticket that is done already. */
 int dlk_lua_push_done(lua_State *L);
-/* Another userdata for the same ticket; takes over a reference. */
-int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t);
+/* Another userdata for the same ticket. */
+int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor);
 /* Wraps the ticket's hold; the ticket is at index. */
 int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index);
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
+struct dlk_engine *dlk_lua_check_engine(lua_State *L); /* at 1 */
+/* What an engine's anchor has in its array. */
+enum {
+  DLK_ANCHOR_ENGINE = 1,
+  DLK_ANCHOR_OF_SLOT, /* in a lease's slot: the anchor; in an anchor: nil */
+  DLK_ANCHOR_SPARE,   /* a ticket userdata without a ticket */
+  DLK_ANCHOR_CLIENT   /* Lua's */
+};
 
 /* Puts a store type into a fresh userdata: the whole of a store's
  * luaopen_. */

@@ -10,10 +10,10 @@
 #define CLOSE_ON_GC (200 * DLK_MS)
 
 static struct engine_box *box_of(lua_State *L) {
-  return luaL_checkudata(L, 1, DLK_ENGINE_TYPE);
+  return dlk_lua_box(L, 1, DLK_LUA_ENGINE);
 }
 
-static struct dlk_engine *engine_of(lua_State *L) {
+struct dlk_engine *dlk_lua_check_engine(lua_State *L) {
   struct engine_box *box = box_of(L);
   luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
   return box->engine;
@@ -73,13 +73,10 @@ static int core_engine(lua_State *L) {
   conf.io_timeout = seconds(L, 2, "io_timeout", 2 * DLK_SEC);
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
-  struct engine_box *box = lua_newuserdata(L, sizeof *box);
-  box->engine = NULL;
-  luaL_getmetatable(L, DLK_ENGINE_TYPE);
-  lua_setmetatable(L, -2);
-  lua_createtable(L, 1, 1);
+  struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE, sizeof *box);
+  lua_createtable(L, DLK_ANCHOR_CLIENT, 0);
   lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, 1);
+  lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
   lua_setuservalue(L, -2);
   struct dlk_error err;
   box->engine = dlk_engine_new(store->type, &conf, name, &err);
@@ -89,7 +86,7 @@ static int core_engine(lua_State *L) {
 /* ---- requests ---- */
 
 static int submit(lua_State *L, struct dlk_request *r) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   lua_getuservalue(L, 1);
   return dlk_lua_submit(L, e, r, lua_gettop(L));
 }
@@ -105,9 +102,9 @@ static int64_t ns_or(lua_State *L, int index, int64_t otherwise) {
   return ns < 0 ? otherwise : ns;
 }
 
-/* engine:acquire(key, units, cap, wait, timeout, ttl, renew, max_hold,
- * min_hold, owner, value) */
-static int engine_acquire(lua_State *L) {
+/* The arguments from 2 on: key, units, cap, wait, timeout, ttl, renew,
+ * max_hold, min_hold, owner, value. */
+static struct dlk_request acquire_args(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_ACQUIRE};
   r.key = luaL_checklstring(L, 2, &r.key_len);
   r.want.units = count_arg(L, 3);
@@ -120,7 +117,42 @@ static int engine_acquire(lua_State *L) {
   r.min_hold = ns_or(L, 10, 0);
   r.owner = luaL_optstring(L, 11, NULL);
   r.value = luaL_optlstring(L, 12, NULL, &r.value_len);
+  return r;
+}
+
+static int engine_acquire(lua_State *L) {
+  struct dlk_request r = acquire_args(L);
   return submit(L, &r);
+}
+
+/* Upvalues behind those of all functions: the engine, its anchor, the request
+ * in a userdata, key, owner, value (which the request points to). */
+enum { REQUEST_ENGINE = DLK_LUA_LEASE + 1, REQUEST_ANCHOR, REQUEST };
+
+static int submit_prepared(lua_State *L) {
+  const struct engine_box *box =
+      lua_touserdata(L, lua_upvalueindex(REQUEST_ENGINE));
+  const struct dlk_request *r = lua_touserdata(L, lua_upvalueindex(REQUEST));
+  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
+  return dlk_lua_submit(L, box->engine, r, lua_upvalueindex(REQUEST_ANCHOR));
+}
+
+/* engine:prepare(the same): a function that makes this acquire each time that
+ * it is called, without reading its arguments again. */
+static int engine_prepare(lua_State *L) {
+  struct dlk_request r = acquire_args(L);
+  dlk_lua_check_engine(L);
+  lua_settop(L, 12);
+  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+    lua_pushvalue(L, lua_upvalueindex(type));
+  lua_pushvalue(L, 1);
+  lua_getuservalue(L, 1);
+  *(struct dlk_request *)lua_newuserdata(L, sizeof r) = r;
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 11);
+  lua_pushvalue(L, 12);
+  lua_pushcclosure(L, submit_prepared, REQUEST + 3);
+  return 1;
 }
 
 static int key_request(lua_State *L, enum dlk_op_kind kind) {
@@ -170,7 +202,7 @@ static int engine_ping(lua_State *L) {
 
 /* A detached lease says in its first letter whether it is to be renewed. */
 static int engine_attach(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   struct dlk_request r = {.kind = DLK_OP_ATTACH,
                           .timeout = -1,
                           .ttl = DLK_SEC,
@@ -204,21 +236,11 @@ static int engine_attach(lua_State *L) {
 }
 
 static int engine_close(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = dlk_lua_ns(L, 2)};
   if (dlk_engine_joined(e))
     return dlk_lua_push_done(L);
   return submit(L, &r);
-}
-
-/* engine:drive(ticket, seconds): is the ticket done, and is there news? */
-static int engine_drive(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
-  struct ticket_box *box = luaL_checkudata(L, 2, DLK_TICKET_TYPE);
-  int64_t slice = ns_or(L, 3, 0);
-  lua_pushboolean(L, !box->ticket || dlk_engine_drive(box->ticket, slice));
-  lua_pushboolean(L, !dlk_engine_forked(e) && dlk_engine_has_news(e));
-  return 2;
 }
 
 static void push_news(lua_State *L, const struct dlk_news *n) {
@@ -246,7 +268,7 @@ static int free_news(lua_State *L) {
 
 /* engine:news(): nil, or an array of {kind=, message=, lease=}. */
 static int engine_news(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   if (dlk_engine_forked(e) || !dlk_engine_has_news(e))
     return 0;
   struct dlk_news **list = lua_newuserdata(L, sizeof *list);
@@ -269,11 +291,14 @@ static int engine_news(lua_State *L) {
   return 1;
 }
 
-/* engine:anchor(): the table that the engine's leases refer to. */
-static int engine_anchor(lua_State *L) {
+/* engine:set_client(client): what core.client gives for the engine's leases,
+ * which keep it alive. */
+static int engine_set_client(lua_State *L) {
   box_of(L);
   lua_getuservalue(L, 1);
-  return 1;
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, DLK_ANCHOR_CLIENT);
+  return 0;
 }
 
 /* ---- the end ---- */
@@ -309,18 +334,19 @@ static const luaL_Reg methods[] = {
     {"revoke", engine_revoke},   {"list", engine_list},
     {"change", engine_change},   {"ping", engine_ping},
     {"attach", engine_attach},   {"close", engine_close},
-    {"drive", engine_drive},     {"news", engine_news},
-    {"anchor", engine_anchor},   {NULL, NULL},
+    {"prepare", engine_prepare}, {"set_client", engine_set_client},
+    {"news", engine_news},       {NULL, NULL},
 };
 
+static const luaL_Reg functions[] = {{"engine", core_engine}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {{"__gc", engine_gc}, {NULL, NULL}};
+
 void dlk_lua_open_engine(lua_State *L) {
-  luaL_newmetatable(L, DLK_ENGINE_TYPE);
+  dlk_lua_setfuncs(L, functions);
+  luaL_getmetatable(L, DLK_ENGINE_TYPE);
+  dlk_lua_setfuncs(L, metamethods);
   lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
+  dlk_lua_setfuncs(L, methods);
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, engine_gc);
-  lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
-  lua_pushcfunction(L, core_engine);
-  lua_setfield(L, -2, "engine");
 }

@@ -6,15 +6,9 @@
 
 #define AT_ONCE 256
 
-static struct dlk_engine *engine_of(lua_State *L) {
-  struct engine_box *box = luaL_checkudata(L, 1, DLK_ENGINE_TYPE);
-  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
-  return box->engine;
-}
-
 /* engine:resident(): the native thread drives from now on. */
 static int engine_resident(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
     dlk_engine_resident(e);
   return 0;
@@ -22,7 +16,7 @@ static int engine_resident(lua_State *L) {
 
 /* engine:bell(): a descriptor that is readable when tickets got done. */
 static int engine_bell(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   int fd = dlk_engine_forked(e) ? -1 : dlk_engine_bell(e);
   if (fd < 0)
     return 0;
@@ -32,13 +26,13 @@ static int engine_bell(lua_State *L) {
 
 /* engine:closed(): no request will be taken, no descriptor given. */
 static int engine_closed(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_joined(engine_of(L)));
+  lua_pushboolean(L, dlk_engine_joined(dlk_lua_check_engine(L)));
   return 1;
 }
 
 /* engine:has_news(): engine:news() would give some. */
 static int engine_has_news(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_has_news(engine_of(L)));
+  lua_pushboolean(L, dlk_engine_has_news(dlk_lua_check_engine(L)));
   return 1;
 }
 
@@ -74,7 +68,7 @@ static void set_histogram(lua_State *L, const char *name,
 
 /* engine:stats(): a table of counters. */
 static int engine_stats(lua_State *L) {
-  const struct dlk_stats *s = dlk_engine_stats(engine_of(L));
+  const struct dlk_stats *s = dlk_engine_stats(dlk_lua_check_engine(L));
   lua_newtable(L);
   lua_newtable(L);
   set_count(L, "granted", &s->acquires[DLK_OK]);
@@ -95,7 +89,7 @@ static int engine_stats(lua_State *L) {
 /* engine:completed(t): puts the numbers of watched tickets that got done into
  * the array t; how many, and whether there are more. */
 static int engine_completed(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   uint64_t ids[AT_ONCE];
   luaL_checktype(L, 2, LUA_TTABLE);
   size_t n = dlk_engine_forked(e) ? 0 : dlk_engine_completed(e, ids, AT_ONCE);
@@ -110,7 +104,7 @@ static int engine_completed(lua_State *L) {
 
 /* engine:serve(): the path of a Unix socket to connect to. */
 static int engine_serve(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   struct dlk_error err;
   const char *path = dlk_line_serve(e, &err);
   if (!path)
@@ -121,19 +115,19 @@ static int engine_serve(lua_State *L) {
 
 /* engine:accept(): true when it was us who connected. */
 static int engine_accept(lua_State *L) {
-  lua_pushboolean(L, dlk_line_accept(engine_of(L)));
+  lua_pushboolean(L, dlk_line_accept(dlk_lua_check_engine(L)));
   return 1;
 }
 
 static int engine_hang_up(lua_State *L) {
-  struct dlk_engine *e = engine_of(L);
+  struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
     dlk_line_hang_up(e);
   return 0;
 }
 
 static struct ticket_box *ticket_of(lua_State *L) {
-  return luaL_checkudata(L, 1, DLK_TICKET_TYPE);
+  return dlk_lua_box(L, 1, DLK_LUA_TICKET);
 }
 
 struct scope_box {
@@ -241,7 +235,7 @@ static const luaL_Reg of_scope[] = {
 static void add_methods(lua_State *L, const char *type, const luaL_Reg *l) {
   luaL_getmetatable(L, type);
   lua_getfield(L, -1, "__index");
-  luaL_setfuncs(L, l, 0);
+  dlk_lua_setfuncs(L, l);
   lua_pop(L, 2);
 }
 

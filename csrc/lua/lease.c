@@ -4,7 +4,8 @@
  * that do not, and the requests that they wait for.
  *
  * The uservalue of a lease is its engine's anchor until somebody asks for a
- * slot: then a table of its own, {[2] = anchor}, for callbacks. */
+ * slot: then a table of its own, {[DLK_ANCHOR_OF_SLOT] = anchor}, for
+ * callbacks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,17 +14,13 @@
 
 /* A finalised handle can still be met, in a table with weak keys. */
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
-  struct lease_box *box = luaL_checkudata(L, index, DLK_LEASE_TYPE);
+  struct lease_box *box = dlk_lua_box(L, index, DLK_LUA_LEASE);
   luaL_argcheck(L, box->hold != NULL, index, "the lease was collected");
   return box;
 }
 
 static struct lease_box *new_box(lua_State *L) {
-  struct lease_box *box = lua_newuserdata(L, sizeof *box);
-  memset(box, 0, sizeof *box);
-  luaL_getmetatable(L, DLK_LEASE_TYPE);
-  lua_setmetatable(L, -2);
-  return box;
+  return dlk_lua_new_box(L, DLK_LUA_LEASE, sizeof(struct lease_box));
 }
 
 int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
@@ -36,21 +33,24 @@ int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
   return 1;
 }
 
+static bool in_child(const struct lease_box *box) {
+  return dlk_engine_forked(dlk_hold_engine(box->hold));
+}
+
 static bool over(const struct lease_box *box) {
-  return box->released || box->detached || !box->hold ||
-         dlk_engine_forked(dlk_hold_engine(box->hold));
+  return box->released || box->detached || !box->hold || in_child(box);
 }
 
 /* ---- without waiting ---- */
 
 static int core_held(lua_State *L) {
-  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   lua_pushboolean(L, !over(box) && dlk_hold_remaining(box->hold) > 0);
   return 1;
 }
 
 static int core_remaining(lua_State *L) {
-  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
   lua_pushnumber(L, left == DLK_FOREVER ? HUGE_VAL : (double)left / 1e9);
   return 1;
@@ -58,7 +58,7 @@ static int core_remaining(lua_State *L) {
 
 /* core.given_up(lease): this handle was released, detached or collected. */
 static int core_given_up(lua_State *L) {
-  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   lua_pushboolean(L, box->released || box->detached || !box->hold);
   return 1;
 }
@@ -78,7 +78,7 @@ static int core_id(lua_State *L) {
 
 static void push_anchor(lua_State *L, int index) {
   lua_getuservalue(L, index);
-  lua_rawgeti(L, -1, 2);
+  lua_rawgeti(L, -1, DLK_ANCHOR_OF_SLOT);
   if (lua_isnil(L, -1))
     lua_pop(L, 1);
   else
@@ -106,7 +106,7 @@ static void let_go(struct lease_box *box) {
 }
 
 static int core_release_later(lua_State *L) {
-  let_go(luaL_checkudata(L, 1, DLK_LEASE_TYPE));
+  let_go(dlk_lua_box(L, 1, DLK_LUA_LEASE));
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -114,7 +114,7 @@ static int core_release_later(lua_State *L) {
 static int core_slot(lua_State *L) {
   dlk_lua_check_lease(L, 1);
   lua_getuservalue(L, 1);
-  lua_rawgeti(L, -1, 2);
+  lua_rawgeti(L, -1, DLK_ANCHOR_OF_SLOT);
   if (!lua_isnil(L, -1)) {
     lua_pop(L, 1);
     return 1;
@@ -122,16 +122,17 @@ static int core_slot(lua_State *L) {
   lua_pop(L, 1);
   lua_createtable(L, 2, 2);
   lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, 2);
+  lua_rawseti(L, -2, DLK_ANCHOR_OF_SLOT);
   lua_pushvalue(L, -1);
   lua_setuservalue(L, 1);
   return 1;
 }
 
-/* core.anchor(lease): the engine's anchor. */
-static int core_anchor(lua_State *L) {
+/* core.client(lease): what Lua noted in the engine's anchor. */
+static int core_client(lua_State *L) {
   dlk_lua_check_lease(L, 1);
   push_anchor(L, 1);
+  lua_rawgeti(L, -1, DLK_ANCHOR_CLIENT);
   return 1;
 }
 
@@ -148,7 +149,7 @@ static int given_up(lua_State *L, const struct lease_box *box) {
 
 static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
   r->hold = box->hold;
-  lua_getuservalue(L, 1);
+  push_anchor(L, 1);
   return dlk_lua_submit(L, dlk_hold_engine(box->hold), r, lua_gettop(L));
 }
 
@@ -157,11 +158,13 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = dlk_lua_ns(L, 2)};
-  bool forked = dlk_engine_forked(dlk_hold_engine(box->hold));
+  bool forked = in_child(box);
   if (box->detached && !forked)
     return given_up(L, box);
-  if (!forked && box->release)
-    return dlk_lua_push_ticket(L, box->release);
+  if (!forked && box->release) {
+    push_anchor(L, 1);
+    return dlk_lua_push_ticket(L, box->release, lua_gettop(L));
+  }
   if (!forked && box->released)
     return dlk_lua_push_done(L);
   if (!forked && dlk_hold_handles(box->hold) > 1) {
@@ -181,7 +184,7 @@ static int core_release(lua_State *L) {
 
 static int on_held(lua_State *L, struct dlk_request *r) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
-  bool forked = dlk_engine_forked(dlk_hold_engine(box->hold));
+  bool forked = in_child(box);
   if ((box->released || box->detached) && !forked)
     return given_up(L, box);
   return submit(L, box, r);
@@ -242,7 +245,22 @@ static int core_detach(lua_State *L) {
   return n;
 }
 
+/* core.released(lease): its release went well, which is all that a later one
+ * has to know. */
+static int core_released(lua_State *L) {
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  struct dlk_ticket *t = box->release;
+  if (t && dlk_ticket_done(t) && !dlk_ticket_error(t) && !in_child(box)) {
+    box->release = NULL;
+    dlk_ticket_unref(t);
+  }
+  return 0;
+}
+
 /* ---- metamethods ---- */
+
+/* The upvalue behind those of all functions: core.lease_methods. */
+#define METHODS (DLK_LUA_LEASE + 1)
 
 static const char *mode_of(struct dlk_want w) {
   if (w.units == 0)
@@ -271,13 +289,14 @@ static int push_field(lua_State *L, const struct lease_box *box,
   return 1;
 }
 
-/* Upvalue 1: core.lease_methods. */
+/* A method needs no look at the lease. */
 static int lease_index(lua_State *L) {
-  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  lua_settop(L, 2);
   lua_pushvalue(L, 2);
-  lua_rawget(L, lua_upvalueindex(1));
+  lua_rawget(L, lua_upvalueindex(METHODS));
   if (!lua_isnil(L, -1))
     return 1;
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   return push_field(L, box, name);
 }
@@ -310,7 +329,7 @@ static int lease_tostring(lua_State *L) {
 }
 
 static int lease_gc(lua_State *L) {
-  struct lease_box *box = luaL_checkudata(L, 1, DLK_LEASE_TYPE);
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   struct dlk_hold *h = box->hold;
   if (!h || dlk_engine_forked(dlk_hold_engine(h)))
     return 0;
@@ -339,23 +358,26 @@ static const luaL_Reg functions[] = {
     {"share", core_share},
     {"release_later", core_release_later},
     {"slot", core_slot},
-    {"anchor", core_anchor},
+    {"client", core_client},
     {"release", core_release},
     {"extend", core_extend},
     {"downgrade", core_downgrade},
     {"wait_lost", core_wait_lost},
     {"guard", core_guard},
     {"detach", core_detach},
+    {"released", core_released},
     {NULL, NULL},
 };
 
 void dlk_lua_open_lease(lua_State *L) {
-  luaL_setfuncs(L, functions, 0);
+  dlk_lua_setfuncs(L, functions);
   lua_newtable(L); /* methods */
-  luaL_newmetatable(L, DLK_LEASE_TYPE);
-  luaL_setfuncs(L, metamethods, 0);
-  lua_pushvalue(L, -2);
-  lua_pushcclosure(L, lease_index, 1);
+  luaL_getmetatable(L, DLK_LEASE_TYPE);
+  dlk_lua_setfuncs(L, metamethods);
+  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+    luaL_getmetatable(L, dlk_lua_type_names[type]);
+  lua_pushvalue(L, -5);
+  lua_pushcclosure(L, lease_index, METHODS);
   lua_setfield(L, -2, "__index");
   lua_setfield(L, -3, "lease_meta");
   lua_setfield(L, -2, "lease_methods");

@@ -1,5 +1,6 @@
 /* The module dlock.core: what C gives to Lua. Nothing in it blocks but
  * engine:drive, which is bounded; all waiting is Lua code. */
+#include <string.h>
 #include <unistd.h>
 
 #include "lua/binding.h"
@@ -70,6 +71,37 @@ int64_t dlk_lua_ns(lua_State *L, int index) {
   return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
 }
 
+const char *const dlk_lua_type_names[] = {
+    [DLK_LUA_ENGINE] = DLK_ENGINE_TYPE,
+    [DLK_LUA_TICKET] = DLK_TICKET_TYPE,
+    [DLK_LUA_LEASE] = DLK_LEASE_TYPE,
+};
+
+void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type) {
+  void *box = lua_touserdata(L, index);
+  if (box && lua_getmetatable(L, index)) {
+    int same = lua_rawequal(L, -1, lua_upvalueindex((int)type));
+    lua_pop(L, 1);
+    if (same)
+      return box;
+  }
+  return luaL_checkudata(L, index, dlk_lua_type_names[type]);
+}
+
+void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size) {
+  void *box = lua_newuserdata(L, size);
+  memset(box, 0, size);
+  lua_pushvalue(L, lua_upvalueindex((int)type));
+  lua_setmetatable(L, -2);
+  return box;
+}
+
+void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list) {
+  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+    luaL_getmetatable(L, dlk_lua_type_names[type]);
+  luaL_setfuncs(L, list, DLK_LUA_LEASE);
+}
+
 static int core_now(lua_State *L) {
   lua_pushnumber(L, (double)dlk_clock_now() / 1e9);
   return 1;
@@ -101,6 +133,9 @@ static void push_codes(lua_State *L) {
 }
 
 int luaopen_dlock_core(lua_State *L) {
+  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+    luaL_newmetatable(L, dlk_lua_type_names[type]);
+  lua_settop(L, 0);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   push_codes(L);

@@ -1,12 +1,13 @@
-/* Tickets as Lua sees them: poll, take, cancel. */
+/* Tickets as Lua sees them: poll, take, cancel, drive.
+ *
+ * Most tickets live for one call only, so an anchor keeps a spare userdata:
+ * core.finish, which takes a ticket's results and is its last use, leaves it
+ * there, and the next request fills it again. That spares the collector a
+ * finaliser with each request. */
 #include "lua/binding.h"
 
 static struct ticket_box *new_box(lua_State *L) {
-  struct ticket_box *box = lua_newuserdata(L, sizeof *box);
-  box->ticket = NULL;
-  luaL_getmetatable(L, DLK_TICKET_TYPE);
-  lua_setmetatable(L, -2);
-  return box;
+  return dlk_lua_new_box(L, DLK_LUA_TICKET, sizeof(struct ticket_box));
 }
 
 int dlk_lua_push_done(lua_State *L) {
@@ -14,25 +15,40 @@ int dlk_lua_push_done(lua_State *L) {
   return 1;
 }
 
-int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t) {
+int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
   struct ticket_box *box = new_box(L);
+  lua_pushvalue(L, anchor);
+  lua_setuservalue(L, -2);
   dlk_ticket_ref(t);
   box->ticket = t;
   return 1;
 }
 
-int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
-                   const struct dlk_request *r, int anchor) {
-  struct ticket_box *box = new_box(L);
+static struct ticket_box *spare_or_new_box(lua_State *L, int anchor) {
+  lua_rawgeti(L, anchor, DLK_ANCHOR_SPARE);
+  struct ticket_box *box = lua_touserdata(L, -1);
+  if (box) {
+    lua_pushnil(L);
+    lua_rawseti(L, anchor, DLK_ANCHOR_SPARE);
+    return box;
+  }
+  lua_pop(L, 1);
+  box = new_box(L);
   lua_pushvalue(L, anchor);
   lua_setuservalue(L, -2);
+  return box;
+}
+
+int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
+                   const struct dlk_request *r, int anchor) {
+  struct ticket_box *box = spare_or_new_box(L, anchor);
   struct dlk_error err;
   box->ticket = dlk_engine_submit(e, r, false, &err);
   return box->ticket ? 1 : dlk_lua_failure(L, &err);
 }
 
 static struct ticket_box *box_of(lua_State *L) {
-  return luaL_checkudata(L, 1, DLK_TICKET_TYPE);
+  return dlk_lua_box(L, 1, DLK_LUA_TICKET);
 }
 
 /* ticket:poll(): is it done? */
@@ -40,6 +56,18 @@ static int ticket_poll(lua_State *L) {
   struct ticket_box *box = box_of(L);
   lua_pushboolean(L, !box->ticket || dlk_ticket_done(box->ticket));
   return 1;
+}
+
+/* core.drive(ticket, seconds): is it done, and has its engine news? Waits, by
+ * running the loop on this thread. */
+static int core_drive(lua_State *L) {
+  struct ticket_box *box = box_of(L);
+  struct dlk_ticket *t = box->ticket;
+  int64_t slice = dlk_lua_ns(L, 2);
+  lua_pushboolean(L, !t || dlk_engine_drive(t, slice < 0 ? 0 : slice));
+  struct dlk_engine *e = t ? dlk_ticket_engine(t) : NULL;
+  lua_pushboolean(L, e && !dlk_engine_forked(e) && dlk_engine_has_news(e));
+  return 2;
 }
 
 /* ticket:cancel() */
@@ -84,9 +112,7 @@ static int push_result(lua_State *L, struct dlk_ticket *t) {
   return 1;
 }
 
-/* ticket:take(): the results, as the user gets them. */
-static int ticket_take(lua_State *L) {
-  struct ticket_box *box = box_of(L);
+static int push_results(lua_State *L, struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   if (!t) {
     lua_pushboolean(L, 1);
@@ -103,12 +129,34 @@ static int ticket_take(lua_State *L) {
   return dlk_lua_failure(L, err);
 }
 
-static int ticket_gc(lua_State *L) {
-  struct ticket_box *box = box_of(L);
+/* ticket:take(): the results, as the user gets them. */
+static int ticket_take(lua_State *L) {
+  return push_results(L, box_of(L));
+}
+
+static void drop(struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   box->ticket = NULL;
   if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
     dlk_ticket_unref(t);
+}
+
+/* core.finish(ticket): the same, by the only one who has the ticket. */
+static int core_finish(lua_State *L) {
+  struct ticket_box *box = box_of(L);
+  int n = push_results(L, box);
+  if (!box->ticket)
+    return n; /* it has no anchor */
+  drop(box);
+  lua_getuservalue(L, 1);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, DLK_ANCHOR_SPARE);
+  lua_pop(L, 1);
+  return n;
+}
+
+static int ticket_gc(lua_State *L) {
+  drop(box_of(L));
   return 0;
 }
 
@@ -119,12 +167,19 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
+static const luaL_Reg functions[] = {
+    {"drive", core_drive},
+    {"finish", core_finish},
+    {NULL, NULL},
+};
+
 void dlk_lua_open_ticket(lua_State *L) {
-  luaL_newmetatable(L, DLK_TICKET_TYPE);
+  static const luaL_Reg meta[] = {{"__gc", ticket_gc}, {NULL, NULL}};
+  dlk_lua_setfuncs(L, functions);
+  luaL_getmetatable(L, DLK_TICKET_TYPE);
+  dlk_lua_setfuncs(L, meta);
   lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
+  dlk_lua_setfuncs(L, methods);
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, ticket_gc);
-  lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
 }

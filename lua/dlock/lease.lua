@@ -1,8 +1,7 @@
 -- What a lease can do in Lua. A lease is a userdata of the C side, which gives
 -- it its fields, tostring and __gc; here are the methods, those that wait
--- above all. A handle finds its client in its engine's anchor; one that has
--- callbacks or is reentrant has a table of its own as well, the slot, that dies
--- with it.
+-- above all. A handle finds its client by its engine; one that has callbacks
+-- or is reentrant has a table of its own, the slot, that dies with it.
 local core = require "dlock.core"
 local host = require "dlock.host"
 local news = require "dlock.news"
@@ -14,7 +13,8 @@ local lease = {}
 
 local methods = core.lease_methods
 
-local anchor = core.anchor
+local client_of, release_ticket = core.client, core.release
+local released, ready, wait = core.released, host.ready, host.wait
 
 -- This handle is given up: nothing in Lua counts on it any longer.
 local function forget(client, self)
@@ -25,35 +25,32 @@ end
 
 --- Releases without checking arguments.
 function lease.release(self, timeout)
-  local client = anchor(self).client
-  local ready, message, code = host.ready(client)
-  if not ready then
+  local client = client_of(self)
+  local adapter, message, code = ready(client)
+  if not adapter then
     return nil, message .. "; lease:release_later() works everywhere", code
   end
-  forget(client, self)
+  if client.holds.count > 0 then
+    forget(client, self)
+  end
   local ticket
-  ticket, message, code = core.release(self, timeout)
+  ticket, message, code = release_ticket(self, timeout)
   if not ticket then
     return nil, message, code
   end
-  return host.wait(client, ticket)
+  local ok
+  ok, message, code = wait(client, ticket, adapter)
+  if ok then
+    released(self)
+  end
+  return ok, message, code
 end
 
 local release = lease.release
 
 -- Makes the request fn(self, ...) where its end can be waited for.
 local function ask(self, fn, ...)
-  local client = anchor(self).client
-  local ready, message, code = host.ready(client)
-  if not ready then
-    return nil, message, code
-  end
-  local ticket
-  ticket, message, code = fn(self, ...)
-  if not ticket then
-    return nil, message, code
-  end
-  return host.wait(client, ticket)
+  return host.ask(client_of(self), fn, self, ...)
 end
 
 --- Ends the hold.
@@ -73,7 +70,7 @@ end
 --- waiting is not.
 ---@return true
 function methods:release_later()
-  forget(anchor(self).client, self)
+  forget(client_of(self), self)
   return core.release_later(self)
 end
 
@@ -114,7 +111,7 @@ function methods:detach()
   local detached, message, code = ask(self, core.detach)
   if detached then
     core.slot(self).detached = true
-    forget(anchor(self).client, self)
+    forget(client_of(self), self)
   end
   return detached, message, code
 end
@@ -128,7 +125,7 @@ methods.resign = methods.release
 ---@return string? message
 ---@return string? code lost, unsupported, unavailable, closed, forked
 function methods:downgrade()
-  local holds = anchor(self).client.holds
+  local holds = client_of(self).holds
   if self.mode ~= "exclusive" and not core.given_up(self) then
     return nil, ("unsupported: the lease on %s is %s already; only one that is"
       .. " exclusive, as rw:write() gives it, can become shared")
@@ -176,8 +173,8 @@ end
 function methods:on_lost(fn)
   check_callback(fn, "lease:on_lost")
   if not core.given_up(self) then
-    news.subscribe(anchor(self).client, self, "lost", fn)
-    host.listen(anchor(self).client)
+    news.subscribe(client_of(self), self, "lost", fn)
+    host.listen(client_of(self))
   end
   return true
 end
@@ -189,8 +186,8 @@ end
 function methods:on_revoke(fn)
   check_callback(fn, "lease:on_revoke")
   if not core.given_up(self) then
-    news.subscribe(anchor(self).client, self, "revoked", fn)
-    host.listen(anchor(self).client)
+    news.subscribe(client_of(self), self, "revoked", fn)
+    host.listen(client_of(self))
   end
   return true
 end
@@ -213,7 +210,7 @@ methods.remaining = core.remaining
 core.lease_meta.__close = function(self)
   if core.given_up(self) then
     return
-  elseif host.ready(anchor(self).client) then
+  elseif ready(client_of(self)) then
     release(self)
   else -- in coroutine.close, say, where nothing can yield
     methods.release_later(self)

@@ -218,7 +218,7 @@ local META = {
     local state = rawget(self, STATE)
     if state.result then
       return
-    elseif host.ready(core.anchor(state.list[1]).client) then
+    elseif host.ready(core.client(state.list[1])) then
       methods.release(self)
     else
       methods.release_later(self)

@@ -13,6 +13,8 @@ local with = require "dlock.with"
 
 local lockable = {}
 
+local ready, wait_for = host.ready, host.wait
+
 local STATE = {} -- the key of what nobody else may touch
 local WEAK = { __mode = "k" }
 
@@ -27,9 +29,10 @@ lockable.WRITER = { name = "writer", mode = "exclusive", units = 0, cap = 0 }
 --- Waits for a ticket, which is noted, weakly, where cancel() will look.
 ---@param client table
 ---@param ticket userdata
+---@param adapter table what host.ready gave
 ---@param waits table|nil
 ---@param cancel table|nil the state of a canceller
-function lockable.wait_noted(client, ticket, waits, cancel)
+function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   if waits then
     waits[ticket] = true
   end
@@ -39,7 +42,7 @@ function lockable.wait_noted(client, ticket, waits, cancel)
       ticket:cancel()
     end
   end
-  local lease, message, code = host.wait(client, ticket)
+  local lease, message, code = host.wait(client, ticket, adapter)
   if waits then
     waits[ticket] = nil
   end
@@ -91,9 +94,9 @@ local function request(client, kind, key, base, opts, wait, owner, waits)
     return nil, bad, code
   end
   wait = wait and timeout > 0
-  local ready, message
-  ready, message, code = host.ready(client)
-  if not ready then
+  local adapter, message
+  adapter, message, code = host.ready(client)
+  if not adapter then
     return nil, message, code
   end
   local ticket
@@ -103,7 +106,7 @@ local function request(client, kind, key, base, opts, wait, owner, waits)
   if not ticket then
     return nil, message, code
   end
-  return wait_noted(client, ticket, waits, cancel)
+  return wait_noted(client, ticket, adapter, waits, cancel)
 end
 
 -- A live hold that this owner may enter again: of the same mode, or, for a
@@ -201,8 +204,40 @@ end
 
 local state_of = lockable.state_of
 
+-- A wait without options of its own asks for the same each time, so the
+-- request is prepared once. (A semaphore's units come with the options.)
+local function prepare(state)
+  local base, kind = state.base, state.kind
+  local engine = state.client.engine
+  state.prepared = engine:prepare(state.key, kind.units, kind.cap,
+    base.timeout > 0, base.timeout, base.ttl, base.renew, base.max_hold,
+    base.min_hold, state.owner, kind.value)
+  return state.prepared
+end
+
+local function take_prepared(state)
+  local client = state.client
+  local adapter, message, code = ready(client)
+  if not adapter then
+    return nil, message, code
+  end
+  local submit, waits, ticket = state.prepared or prepare(state), state.waits
+  ticket, message, code = submit()
+  if not ticket then
+    return nil, message, code
+  end
+  waits[ticket] = true
+  local lease
+  lease, message, code = wait_for(client, ticket, adapter)
+  waits[ticket] = nil
+  return lease, message, code
+end
+
 --- How most kinds are taken; another one's kind.take replaces it.
 function lockable.take(state, opts, wait)
+  if wait and opts == nil and not state.base.reentrant then
+    return take_prepared(state)
+  end
   return acquire(state.client, state.kind, state.key, state.base, opts, wait,
     state.base.reentrant, state.owner, state.waits)
 end
@@ -211,8 +246,8 @@ end
 --- can end it.
 function lockable.ask(state, name, ...)
   local client = state.client
-  local ready, message, code = host.ready(client)
-  if not ready then
+  local adapter, message, code = host.ready(client)
+  if not adapter then
     return nil, message, code
   end
   local ticket
@@ -220,7 +255,7 @@ function lockable.ask(state, name, ...)
   if not ticket then
     return nil, message, code
   end
-  return wait_noted(client, ticket, state.waits)
+  return wait_noted(client, ticket, adapter, state.waits)
 end
 
 local methods = {}

@@ -32,16 +32,7 @@ end
 
 -- Makes the request engine[name](engine, argument) and waits for its end.
 local function ask(client, name, argument)
-  local ready, message, code = host.ready(client)
-  if not ready then
-    return nil, message, code
-  end
-  local ticket
-  ticket, message, code = client.engine[name](client.engine, argument)
-  if not ticket then
-    return nil, message, code
-  end
-  return host.wait(client, ticket)
+  return host.ask(client, client.engine[name], client.engine, argument)
 end
 
 -- (No tail call: it would shift the level at which errors are raised.)
@@ -392,7 +383,7 @@ function store.open(where, opts)
     id = opts.id or where.shown,
     prefix = opts.prefix or "",
   }
-  engine:anchor().client = client -- where leases find it
+  engine:set_client(client) -- where leases find it
   return setmetatable({ [STATE] = client }, META)
 end
 

@@ -125,7 +125,7 @@ function on_file.url()
 end
 
 local function finish(engine, ticket)
-  while not engine:drive(ticket, 0.2) do end
+  while not core.drive(ticket, 0.2) do end
   return ticket:take()
 end
 

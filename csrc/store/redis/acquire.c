@@ -59,8 +59,8 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
     dlk_redis_token_drop(t->store, hold_of(t));
   if (code != DLK_TIMEOUT && code != DLK_UNAVAILABLE)
     dlk_redis_done_code(t, code);
-  else if (t->trouble.code != DLK_OK)
-    dlk_redis_done(t, &t->trouble);
+  else if (t->trouble)
+    dlk_redis_done(t, t->trouble);
   else
     dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
 }
@@ -76,7 +76,7 @@ static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                       void (*again)(struct dlk_redis_try *)) {
   bool unsure = r->verdict == DLK_REDIS_UNSURE;
   bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;
-  t->trouble = *r->err;
+  dlk_redis_trouble(t, r->err);
   if (unsure) {
     dlk_redis_new_token(t, true);
     again = try_once;
@@ -190,7 +190,7 @@ static void tried(struct dlk_redis_call *call,
     return;
   }
   t->answered = true;
-  t->trouble.code = DLK_OK;
+  dlk_error_drop(&t->trouble);
   const redisReply *exec = r->reply;
   bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
   if (pair && exec->element[0]->type == REDIS_REPLY_NIL) {
@@ -245,7 +245,7 @@ static void script_tried(struct dlk_redis_call *call,
     return;
   }
   t->answered = true;
-  t->trouble.code = DLK_OK;
+  dlk_error_drop(&t->trouble);
   int64_t fence = dlk_redis_int(r->reply, 1, -1);
   if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 2 &&
       fence > 0) {

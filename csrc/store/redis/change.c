@@ -61,7 +61,7 @@ static void left(struct dlk_redis_call *call,
                  const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = try_of(call);
   if (r->verdict != DLK_REDIS_GOOD)
-    t->trouble = *r->err;
+    dlk_redis_trouble(t, r->err);
   dlk_redis_give_up(t);
 }
 
@@ -87,7 +87,7 @@ void dlk_redis_change_cancel(struct dlk_redis_try *t) {
 
 static void no_answer(struct dlk_redis_try *t,
                       const struct dlk_redis_result *r) {
-  t->trouble = *r->err;
+  dlk_redis_trouble(t, r->err);
   bool hopeless = t->store->stopping || r->verdict == DLK_REDIS_BAD;
   bool again = r->verdict == DLK_REDIS_UNSURE || dlk_redis_patient(t);
   if (!hopeless && t->op->ending != DLK_OK)
@@ -109,7 +109,7 @@ static void answered(struct dlk_redis_call *call,
   int64_t left_ms =
       r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -3;
   t->answered = true;
-  t->trouble.code = DLK_OK;
+  dlk_error_drop(&t->trouble);
   t->joined = left_ms != -3;
   if (!t->joined) {
     dlk_redis_finish(t, dlk_value_bool(true));

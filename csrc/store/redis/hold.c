@@ -36,7 +36,7 @@ static int64_t number(const redisReply *reply, int64_t none) {
 /* Ends the op in trouble, or repeats what was not executed. */
 static void retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                   void (*again)(struct dlk_redis_try *)) {
-  t->trouble = *r->err;
+  dlk_redis_trouble(t, r->err);
   if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
     again(t);
   else

@@ -36,7 +36,7 @@ bool dlk_redis_failed(struct dlk_redis_try *t,
     t->answered = true;
     return false;
   }
-  t->trouble = *r->err;
+  dlk_redis_trouble(t, r->err);
   bool again = r->verdict == DLK_REDIS_UNSURE && !t->unsure &&
                t->op->ending == DLK_OK && !t->store->stopping;
   t->unsure = true;

@@ -98,7 +98,7 @@ struct dlk_redis_try {
   uint32_t rank;
   int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
   char order[24];
-  struct dlk_error trouble; /* why there is no answer, if there is none */
+  const struct dlk_error *trouble; /* kept: why there is no answer */
 };
 
 struct dlk_redis {
@@ -154,6 +154,8 @@ enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err);
 
 /* redis.c */
 void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err);
+/* Notes why there is no answer. */
+void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why);
 void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
 /* Whether a request that was not executed is worth sending again. */
 bool dlk_redis_patient(struct dlk_redis_try *t);

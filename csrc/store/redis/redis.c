@@ -44,14 +44,19 @@ static void on_quiet(struct dlk_timer *timer, int64_t now) {
 
 void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   struct dlk_redis *s = t->store;
-  struct dlk_error copy; /* err may be a part of what done frees */
-  if (err)
-    copy = *err;
+  const struct dlk_error *trouble = t->trouble; /* err may be that */
+  t->trouble = NULL;
   t->step = DLK_REDIS_IDLE;
   dlk_list_remove(&t->entry);
   s->host->timer_clear(s->host, &t->timer);
   quiet_down(s);
-  s->host->done(s->host, t->op, err ? &copy : NULL);
+  s->host->done(s->host, t->op, err);
+  dlk_error_drop(&trouble);
+}
+
+void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
+  dlk_error_drop(&t->trouble);
+  t->trouble = dlk_error_keep(why);
 }
 
 void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code) {
@@ -121,7 +126,7 @@ static void deaf(void *arg, const struct dlk_error *why) {
   while (l != &s->waits) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
     l = l->next;
-    t->trouble = *why;
+    dlk_redis_trouble(t, why);
     bool hopeless = why->code != DLK_UNAVAILABLE || !dlk_redis_patient(t);
     if (t->step != DLK_REDIS_DEAF_STEP || !hopeless)
       continue;

@@ -97,13 +97,13 @@ static void left(struct dlk_redis_call *call,
                  const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
   if (r->verdict != DLK_REDIS_GOOD) {
-    t->trouble = *r->err;
+    dlk_redis_trouble(t, r->err);
     dlk_redis_new_token(t, true);
   } else if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
     dlk_redis_call_script(call, DLK_REDIS_LEAVE);
     return;
   } else {
-    t->trouble.code = DLK_OK;
+    dlk_error_drop(&t->trouble);
   }
   dlk_redis_give_up(t);
 }
@@ -168,7 +168,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
 
 static void no_answer(struct dlk_redis_try *t,
                       const struct dlk_redis_result *r) {
-  t->trouble = *r->err;
+  dlk_redis_trouble(t, r->err);
   bool unsure = r->verdict == DLK_REDIS_UNSURE;
   bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping ||
               t->op->ending != DLK_OK || (!unsure && !dlk_redis_patient(t));
@@ -192,7 +192,7 @@ static void answered(struct dlk_redis_call *call,
     return;
   }
   t->answered = true;
-  t->trouble.code = DLK_OK;
+  dlk_error_drop(&t->trouble);
   const redisReply *reply = r->reply;
   const char *word = dlk_redis_word(reply);
   int64_t fence = dlk_redis_int(reply, 1, -1);

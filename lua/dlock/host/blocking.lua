@@ -12,12 +12,13 @@ local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
 
 local blocking = { tells = true }
 
+local core_drive = core.drive
+
 local function drive(client, ticket)
-  local engine = client.engine
-  local done, fresh = engine:drive(ticket, SLICE)
+  local done, fresh = core_drive(ticket, SLICE)
   while not done do
     news.deliver(client)
-    done, fresh = engine:drive(ticket, SLICE)
+    done, fresh = core_drive(ticket, SLICE)
   end
   return fresh
 end
@@ -27,9 +28,9 @@ if jit then
   jit.off(drive) -- compiled code never looks at the hook
 end
 
-local function withdraw(engine, ticket)
+local function withdraw(ticket)
   ticket:cancel()
-  if engine:drive(ticket, WITHDRAW) then
+  if core_drive(ticket, WITHDRAW) then
     local granted = ticket:take()
     if type(granted) == "userdata" then
       core.release_later(granted)
@@ -41,7 +42,7 @@ end
 function blocking.wait(client, ticket)
   local ok, fresh = pcall(drive, client, ticket)
   if not ok then
-    pcall(withdraw, client.engine, ticket)
+    pcall(withdraw, ticket)
     error(fresh, 0)
   end
   if fresh or client.watched.late then

@@ -8,6 +8,7 @@
 -- it is is asked at every call unless the store's option names one: the same
 -- store may be used inside and outside of an event loop.
 local blocking = require "dlock.host.blocking"
+local core = require "dlock.core"
 local cqueues = require "dlock.host.cqueues"
 local luv = require "dlock.host.luv"
 local news = require "dlock.news"
@@ -15,6 +16,8 @@ local protect = require "dlock.protect"
 local resty = require "dlock.host.resty"
 
 local host = {}
+
+local finish = core.finish
 
 local HOSTS = {
   blocking = blocking, cqueues = cqueues, luv = luv, resty = resty,
@@ -53,17 +56,18 @@ local function detect()
   return blocking
 end
 
---- Whether a request can be waited for here; asked before it is made.
----@return true|nil
+--- The adapter to wait with, if a request can be waited for here; asked before
+--- it is made.
+---@return table|nil
 ---@return string? message
 ---@return string? code
 function host.ready(client)
   local adapter = client.host or detect()
-  local ready = adapter.ready
-  if ready then
-    return ready(client)
+  if adapter ~= blocking and adapter.ready then
+    local ok, message, code = adapter.ready(client)
+    return ok and adapter, message, code
   end
-  return true
+  return adapter
 end
 
 --- Who is asking, as far as reentrancy goes.
@@ -83,10 +87,15 @@ function host.listen(client)
 end
 
 --- Waits until the ticket is done, runs the callbacks that are due, and
---- returns the ticket's results.
-function host.wait(client, ticket)
-  local adapter = client.host or detect()
+--- returns the ticket's results. It is the last use of the ticket.
+---@param client table
+---@param ticket userdata
+---@param adapter table what ready() gave
+function host.wait(client, ticket, adapter)
   adapter.wait(client, ticket)
+  if adapter == blocking then
+    return finish(ticket)
+  end
   if not adapter.tells then
     news.deliver(client)
   end
@@ -94,6 +103,21 @@ function host.wait(client, ticket)
     adapter.forget(client)
   end
   return ticket:take()
+end
+
+--- Makes the request make(...), a ticket or nil, message, code, where it can be
+--- waited for, and waits for its end.
+function host.ask(client, make, ...)
+  local adapter, message, code = host.ready(client)
+  if not adapter then
+    return nil, message, code
+  end
+  local ticket
+  ticket, message, code = make(...)
+  if not ticket then
+    return nil, message, code
+  end
+  return host.wait(client, ticket, adapter)
 end
 
 return host

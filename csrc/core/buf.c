@@ -18,11 +18,9 @@ void dlk_buf_clear(struct dlk_buf *b) {
   b->failed = false;
 }
 
-char *dlk_buf_reserve(struct dlk_buf *b, size_t n) {
+char *dlk_buf_grow(struct dlk_buf *b, size_t n) {
   if (b->failed)
     return NULL;
-  if (b->data && b->cap - b->len >= n)
-    return b->data + b->len;
   if (n > SIZE_MAX / 2 - b->len) {
     b->failed = true;
     return NULL;
@@ -38,16 +36,6 @@ char *dlk_buf_reserve(struct dlk_buf *b, size_t n) {
   b->data = data;
   b->cap = cap;
   return data + b->len;
-}
-
-void dlk_buf_add(struct dlk_buf *b, const void *p, size_t n) {
-  if (n == 0)
-    return;
-  char *to = dlk_buf_reserve(b, n);
-  if (!to)
-    return;
-  memcpy(to, p, n);
-  b->len += n;
 }
 
 void dlk_buf_addf(struct dlk_buf *b, const char *fmt, ...) {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct dlk_buf {
   char *data;
@@ -15,9 +16,23 @@ struct dlk_buf {
 /* A zeroed struct is an empty buffer. */
 void dlk_buf_free(struct dlk_buf *b);
 void dlk_buf_clear(struct dlk_buf *b); /* len = 0, failed = false */
+char *dlk_buf_grow(struct dlk_buf *b, size_t n);
+
 /* Room for n more bytes at data + len; NULL when out of memory. */
-char *dlk_buf_reserve(struct dlk_buf *b, size_t n);
-void dlk_buf_add(struct dlk_buf *b, const void *p, size_t n);
+static inline char *dlk_buf_reserve(struct dlk_buf *b, size_t n) {
+  if (b->data && b->cap - b->len >= n && !b->failed)
+    return b->data + b->len;
+  return dlk_buf_grow(b, n);
+}
+
+static inline void dlk_buf_add(struct dlk_buf *b, const void *p, size_t n) {
+  char *to = n == 0 ? NULL : dlk_buf_reserve(b, n);
+  if (!to)
+    return;
+  memcpy(to, p, n);
+  b->len += n;
+}
+
 void dlk_buf_addf(struct dlk_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Drops the first n bytes. */

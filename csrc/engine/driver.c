@@ -16,7 +16,8 @@
  * Work from other threads arrives as posts in the inbox. Whoever drives looks
  * into the inbox before it sleeps, and a post that finds somebody inside
  * kicks the loop, so none is overlooked: either the post was queued before
- * the look, or the kick comes after it and ends the sleep. */
+ * the look, or the kick comes after it and ends the sleep. The look is at
+ * `posted`, without the lock, so that an empty inbox costs nothing. */
 #include "engine/internal.h"
 
 #include <time.h>
@@ -29,14 +30,13 @@ bool dlk_driver_work_left(const struct dlk_engine *e) {
 }
 
 static bool inbox_empty(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  bool empty = dlk_list_empty(&e->inbox);
-  pthread_mutex_unlock(&e->lock);
-  return empty;
+  return !atomic_load_explicit(&e->posted, memory_order_acquire);
 }
 
 void dlk_driver_drain(struct dlk_engine *e) {
   struct dlk_list todo;
+  if (inbox_empty(e))
+    return;
   dlk_list_init(&todo);
   pthread_mutex_lock(&e->lock);
   while (!dlk_list_empty(&e->inbox)) {
@@ -45,6 +45,7 @@ void dlk_driver_drain(struct dlk_engine *e) {
     dlk_list_append(&todo, l);
   }
   e->inbox_tickets = 0;
+  atomic_store_explicit(&e->posted, false, memory_order_release);
   pthread_mutex_unlock(&e->lock);
   while (!dlk_list_empty(&todo)) {
     struct dlk_post *p = DLK_CONTAINER(todo.next, struct dlk_post, link);
@@ -59,8 +60,10 @@ void dlk_driver_drain(struct dlk_engine *e) {
 bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
   pthread_mutex_lock(&e->lock);
   bool fresh = dlk_list_empty(&post->link) && !e->joined;
-  if (fresh)
+  if (fresh) {
     dlk_list_append(&e->inbox, &post->link);
+    atomic_store_explicit(&e->posted, true, memory_order_release);
+  }
   bool inside = e->role != DLK_ROLE_FREE;
   if (inside) {
     uv_async_send(&e->kick);

@@ -8,6 +8,7 @@
  *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
+#include "core/memory.h"
 #include "engine/internal.h"
 
 #include <stdlib.h>
@@ -59,7 +60,7 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
   size_t data = aligned(sizeof(struct dlk_hold));
   size_t text = data + aligned(e->type->lease_size);
   size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
-  struct dlk_hold *h = calloc(1, size);
+  struct dlk_hold *h = dlk_zalloc(size);
   if (!h)
     return NULL;
   init(h, e, r);

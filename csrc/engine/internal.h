@@ -88,6 +88,7 @@ struct dlk_engine {
   int callers_waiting;   /* [lock] */
   struct dlk_list inbox; /* [lock] posts to run */
   size_t inbox_tickets;  /* [lock] */
+  atomic_bool posted;    /* the inbox is not empty; set under lock */
   int64_t due;           /* [lock] when the loop next needs running */
   int64_t keeper_wake;   /* [lock] when the keeper wakes by itself */
   bool keeper_stop;      /* [lock] */

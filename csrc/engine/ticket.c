@@ -10,10 +10,8 @@
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
  * that was told otherwise, or that nobody wants any more, is given back. */
+#include "core/memory.h"
 #include "engine/internal.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static size_t aligned(size_t n) {
   size_t a = _Alignof(max_align_t);
@@ -120,7 +118,7 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r) {
   size_t data = aligned(sizeof(struct dlk_ticket));
   size_t args = data + aligned(e->type->op_size);
-  struct dlk_ticket *t = calloc(1, args + arguments_size(r));
+  struct dlk_ticket *t = dlk_zalloc(args + arguments_size(r));
   if (!t)
     return NULL;
   init(t, e, r);

@@ -42,8 +42,9 @@ function lease.release(self, timeout)
   ok, message, code = wait(client, ticket, adapter)
   if ok then
     released(self)
+    return true
   end
-  return ok, message, code
+  return nil, message, code
 end
 
 local release = lease.release

@@ -144,10 +144,14 @@ return function(t, it)
     local lease = assert(a:lock(key))
     peer:start("l = assert(store:lock('%s', { timeout = math.huge }))", key)
     t:queued(key, 1)
-    for _ = 1, 10 do
-      assert.are.equal("timeout",
-        select(3, b:lock(key, { timeout = 0.02 })))
-    end
+    assert(b:ping())
+    local timeouts = 0
+    repeat
+      local code = select(3, b:lock(key, { timeout = 0.02 }))
+      -- A server that is slow just now may not have answered at all by then.
+      assert.is_true(code == "timeout" or code == "unavailable", code)
+      timeouts = timeouts + (code == "timeout" and 1 or 0)
+    until timeouts == 10
     lease:release()
     peer:finish()
     peer:run("l:release()")

@@ -92,10 +92,26 @@ static size_t free_text(const char *p, size_t n) {
   return memchr(p, '\n', n) ? 0 : n;
 }
 
+static bool is_text(const struct dlk_redis_scan *s) {
+  return s->type == '+' || s->type == '-';
+}
+
+/* How many digits begin at p; they go into the number. */
+static size_t number_text(struct dlk_redis_scan *s, const char *p, size_t n) {
+  size_t i = 0;
+  for (; i < n && p[i] >= '0' && p[i] <= '9'; i++) {
+    if (s->number > UINT64_MAX / 10 - 1)
+      break;
+    s->number = s->number * 10 + (uint64_t)(p[i] - '0');
+  }
+  s->digits = s->digits || i > 0;
+  return i;
+}
+
 /* The line's end was read. */
 static bool line_done(struct dlk_redis_scan *s) {
   s->ending = false;
-  if (s->type == '+' || s->type == '-') {
+  if (is_text(s)) {
     complete(s);
     return true;
   }
@@ -124,17 +140,10 @@ static bool line_byte(struct dlk_redis_scan *s, char c) {
   }
   if (c == '\n')
     return false;
-  if (s->type == '+' || s->type == '-')
-    return false; /* see free_text */
-  if (c == '-' && !s->digits && !s->negative) {
-    s->negative = true;
-    return true;
-  }
-  if (c < '0' || c > '9' || s->number > UINT64_MAX / 10 - 1)
-    return false;
-  s->digits = true;
-  s->number = s->number * 10 + (uint64_t)(c - '0');
-  return true;
+  /* Anything else was for free_text or number_text. */
+  bool minus = c == '-' && !s->digits && !s->negative && !is_text(s);
+  s->negative = s->negative || minus;
+  return minus;
 }
 
 static bool begin(struct dlk_redis_scan *s, char c) {
@@ -160,8 +169,9 @@ bool dlk_redis_scan(struct dlk_redis_scan *s, const char *p, size_t n) {
         complete(s);
       continue;
     }
-    if ((s->type == '+' || s->type == '-') && !s->ending) {
-      size_t step = free_text(p, (size_t)(end - p));
+    if (s->type && !s->ending) {
+      size_t left = (size_t)(end - p);
+      size_t step = is_text(s) ? free_text(p, left) : number_text(s, p, left);
       p += step;
       s->bytes += step;
       if (p == end)

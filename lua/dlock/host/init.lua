@@ -62,8 +62,14 @@ end
 ---@return string? message
 ---@return string? code
 function host.ready(client)
-  local adapter = client.host or detect()
-  if adapter ~= blocking and adapter.ready then
+  local adapter = client.host
+  if not adapter then
+    if not (in_nginx or loaded.cqueues) then
+      return blocking
+    end
+    adapter = detect()
+  end
+  if adapter.ready then
     local ok, message, code = adapter.ready(client)
     return ok and adapter, message, code
   end

@@ -82,7 +82,7 @@ end
 
 local function wait(client, ticket, message, code)
   if not ticket then return nil, message, code end
-  return host.wait(client, ticket)
+  return host.wait(client, ticket, (host.ready(client)))
 end
 
 --- The engine of a store, with every operation as a waiting method.

@@ -39,7 +39,8 @@ enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
     __attribute__((format(printf, 3, 4)));
 
 /* A copy of err on the heap: most of what could fail does not, and carries no
- * text around. NULL stays NULL. Without memory a constant with the same code. */
+ * text around. NULL stays NULL. Without memory a constant with the same code.
+ */
 const struct dlk_error *dlk_error_keep(const struct dlk_error *err);
 /* Frees such a copy and forgets it. */
 void dlk_error_drop(const struct dlk_error **kept);

@@ -61,10 +61,10 @@ struct dlk_ticket {
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
   struct dlk_timer timer;
-  struct dlk_list link;  /* in e->ops, or in a hold's waiters */
-  struct dlk_list ready; /* [lock] in e->ready */
-  uint64_t watch_id;     /* [lock] 0: nobody watches */
-  struct dlk_gate *gate; /* local.c: it waits there, or is the head */
+  struct dlk_list link;          /* in e->ops, or in a hold's waiters */
+  struct dlk_list ready;         /* [lock] in e->ready */
+  uint64_t watch_id;             /* [lock] 0: nobody watches */
+  struct dlk_gate *gate;         /* local.c: it waits there, or is the head */
   const struct dlk_error *error; /* kept; NULL: none */
 };
 

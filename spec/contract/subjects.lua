@@ -124,7 +124,7 @@ function on_file.url()
   return "file://" .. required("DLOCK_TEST_DIR") .. "/locks"
 end
 
-local function finish(engine, ticket)
+local function finish(ticket)
   while not core.drive(ticket, 0.2) do end
   return ticket:take()
 end
@@ -133,8 +133,8 @@ function on_file.waiters(key)
   local where = assert(url.parse(on_file.url()))
   local engine = assert(core.engine(require "dlock.store.file",
     { shown = where.shown, scheme = "file", path = where.path }))
-  local found = assert(finish(engine, engine:inspect(key)))
-  finish(engine, engine:close(1))
+  local found = assert(finish(engine:inspect(key)))
+  finish(engine:close(1))
   return #found.waiters
 end
 

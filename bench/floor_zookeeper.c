@@ -23,8 +23,8 @@ static void finished(int rc) {
   pthread_mutex_lock(&lock);
   if (rc != ZOK)
     problem = rc;
-  waiting--;
-  pthread_cond_signal(&changed);
+  if (--waiting <= 0 || problem != ZOK) /* one wake-up for both answers */
+    pthread_cond_signal(&changed);
   pthread_mutex_unlock(&lock);
 }
 

@@ -1,7 +1,7 @@
 -- The part of bench/run that is not shell. Rounds of the floor and of each Lua
 -- are interleaved, so that what disturbs the machine disturbs all of them; the
--- best and the median of the rounds are printed, and the ratio of each to the
--- floor's.
+-- best and the median of the rounds are printed with their ratios to the
+-- floor's, and the median of the ratios within each round.
 -- usage: bench/run [redis] [zookeeper]      (default: both)
 
 local process = require "spec.support.process"
@@ -57,13 +57,19 @@ local function rounds(title, contenders)
     end
   end
   say("%s, pairs a second, %d rounds:", title, ROUNDS)
+  local ratios = {}
+  for i = 1, #contenders do
+    ratios[i] = {}
+    for r = 1, ROUNDS do ratios[i][r] = results[i][r] / results[1][r] end
+  end
   local floor_median, floor_best
   for i, c in ipairs(contenders) do
     local mid = median(results[i])
     local best = results[i][#results[i]]
     floor_median, floor_best = floor_median or mid, floor_best or best
-    say("  %-16s best %7.0f (%.2f of the floor)  median %7.0f (%.2f)", c[1],
-      best, best / floor_best, mid, mid / floor_median)
+    say("  %-16s best %7.0f (%.2f of the floor)  median %7.0f (%.2f)"
+      .. "  round by round %.2f", c[1], best, best / floor_best, mid,
+      mid / floor_median, median(ratios[i]))
   end
 end
 

@@ -142,6 +142,8 @@ local function bench_redis()
   local admin = private:connect()
   local contenders = { { "floor (C)", { BUILD .. "/bench/floor_redis",
     tostring(private.port), tostring(SECONDS) } } }
+  contenders[2] = { "with a fence (C)", { BUILD .. "/bench/floor_redis",
+    tostring(private.port), tostring(SECONDS), "fence" } }
   for _, lua in ipairs(LUAS) do
     contenders[#contenders + 1] = { "dlock " .. lua,
       lua_command(lua, "bench/redis.lua", "pairs", private.url, SECONDS) }

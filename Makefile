@@ -1,6 +1,9 @@
 # dlock's build: one core library and one library per store, for each Lua.
-# Goals: all demo test lint asan tsan bench install install-zookeeper clean
-# deps env. Anything longer than a few lines is in .ci/.
+#   make [all]    build for one Lua: LUA=lua5.4, lua5.1, lua5.3, luajit
+#   make demo, test, lint, asan, tsan, bench    what .ci/ has under that name
+#   make install, install-zookeeper    all of it, that store; PREFIX, DESTDIR
+#   make env      shell lines to use the build as it lies here
+#   make deps, clean    get what all this needs; remove what was built
 
 LUA ?= lua5.4
 LUAS := lua5.1 lua5.3 lua5.4 luajit
@@ -9,7 +12,6 @@ PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
 WERROR ?=
 CLANG ?= clang
-DESTDIR ?=
 PREFIX ?= /usr/local
 LUA_NAME := $(notdir $(LUA))
 LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
@@ -29,7 +31,6 @@ HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
 HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
 OPENSSL_LIBS := $(or $(OPENSSL_LIBS),$(call pkg,--libs openssl),-lssl -lcrypto)
 endif
-ZOOKEEPER_CFLAGS ?=
 ZOOKEEPER_LIBS ?= -lzookeeper_mt
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
@@ -54,9 +55,12 @@ CORE_OBJ := $(call objects,$(call room,core) $(call room,engine) \
   $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
   csrc/store/redis/scripts/include/*.lua)
-LIBRARIES := $(OUT)/dlock/core.so $(STORES:%=$(OUT)/dlock/store/%.so)
 
-all lib: $(LIBRARIES)
+all: $(OUT)/dlock/core.so $(STORES:%=$(OUT)/dlock/store/%.so) $(OUT)/bin/dlock
+# The command, for the Lua that these libraries are for and no other.
+$(OUT)/bin/dlock: bin/dlock
+	sed '1s|.*|#!$(or $(filter /%,$(LUA)),/usr/bin/env $(LUA))|' $< | \
+	  install -Dm755 /dev/stdin $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define store
 $(OUT)/dlock/store/$(1).so: $(call objects,$(call room,core) \
@@ -81,10 +85,8 @@ $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS)
 	$(LUA) $< csrc/store/redis/scripts $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
 
-env:
-	@.ci/env '$(abspath $(OUT))'
-deps:
-	@.ci/deps
+env: ; @.ci/env '$(abspath $(OUT))'
+deps: ; @.ci/deps
 install: all
 	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(STORES)
@@ -93,7 +95,6 @@ install-zookeeper: $(OUT)/dlock/store/zookeeper.so
 demo test lint asan tsan bench: deps
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
-clean:
-	rm -rf '$(BUILD)'
-.PHONY: all lib env deps install install-zookeeper demo test lint asan tsan \
+clean: ; rm -rf '$(BUILD)'
+.PHONY: all env deps install install-zookeeper demo test lint asan tsan \
   bench clean

@@ -57,13 +57,16 @@ each_store(function(url, key)
   it("run tells its command to end when the lock is lost, and says 70",
     function()
       local store = assert(dlock.open(url))
-      local p = spawn(url, "run", "--ttl", "0.6", key(), "--", "sh", "-c",
-        "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.05; "
-        .. "done")
+      local how = options(url, "run", "--ttl", "0.6", key(), "--", "sh",
+        "-c", "trap 'echo told; exit 0' TERM; echo begun; "
+        .. "while :; do sleep 0.05; done")
+      how.stderr = "pipe"
+      local p = process.spawn(how)
       p:expect("^begun$")
       assert(store:break_lock(key()))
       p:expect("^told$")
       assert.equal(70, (p:wait(10)))
+      assert.matches("^dlock: lost: the lease on 'cli:", p.err)
       p:close()
       assert(store:close())
     end)
@@ -129,6 +132,13 @@ each_store(function(url, key)
 end)
 
 describe("the command", function()
+  it("of a build runs on the Lua that it was built for", function()
+    local status, out = process.run {
+      command = { "dlock", "--url", URLS[3][2], "ping" } }
+    assert.equal(0, status)
+    assert.matches("^[%d.]+ ms\n$", out)
+  end)
+
   it("says 69 when the store is not there", function()
     local status, _, err = run("redis://127.0.0.1:1", "ping")
     assert.equal(69, status)

@@ -6,6 +6,7 @@
 -- child: it decides, and the lock is released when it is gone.
 local core = require "dlock.core"
 local dlock = require "dlock"
+local text = require "dlock.text"
 
 local USAGE = [[
 usage: dlock [--url URL] run [--ttl S] [--timeout S] [--shared]
@@ -95,8 +96,8 @@ local function attend(pid, lease)
     if ask_until then
       if core.now() > ask_until then core.kill(pid, SIGKILL) end
     elseif not lease:held() then
-      complain(("%s was lost; the command is told to end"):format(
-        tostring(lease)))
+      complain(("lost: the lease on %s ended; the command is told to end")
+        :format(text.quote(lease.key)))
       ask_until = core.now() + GRACE
       core.kill(pid, SIGTERM)
     end

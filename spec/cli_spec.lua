@@ -1,18 +1,14 @@
 -- The command: what it prints, how it ends, and what it does to its child.
 local dlock = require "dlock"
 local process = require "spec.support.process"
+local subjects = require "spec.contract.subjects"
 
-local URLS = {
-  { "redis", os.getenv("DLOCK_TEST_REDIS") },
-  { "zookeeper", os.getenv("DLOCK_TEST_ZOOKEEPER") },
-  { "file", "file://" .. tostring(os.getenv("DLOCK_TEST_DIR")) .. "/cli" },
-}
 local counter = 0
 
 local function each_store(body)
-  for _, entry in ipairs(URLS) do
-    describe("on " .. entry[1], function()
-      local url, key = assert(entry[2], "start the servers first")
+  for _, subject in ipairs(subjects) do
+    describe("on " .. subject.name, function()
+      local url, key = subject.url(), nil
       before_each(function()
         counter = counter + 1
         key = ("cli:%d:%d"):format(os.time(), counter)
@@ -132,9 +128,11 @@ each_store(function(url, key)
 end)
 
 describe("the command", function()
+  local on_files = "file://" .. tostring(os.getenv("DLOCK_TEST_DIR")) .. "/cli"
+
   it("of a build runs on the Lua that it was built for", function()
     local status, out = process.run {
-      command = { "dlock", "--url", URLS[3][2], "ping" } }
+      command = { "dlock", "--url", on_files, "ping" } }
     assert.equal(0, status)
     assert.matches("^[%d.]+ ms\n$", out)
   end)
@@ -146,7 +144,7 @@ describe("the command", function()
   end)
 
   it("says 127 when the command cannot be started", function()
-    local status, _, err = run(URLS[3][2], "run", "k", "--", "/no/such/file")
+    local status, _, err = run(on_files, "run", "k", "--", "/no/such/file")
     assert.equal(127, status)
     assert.matches("No such file", err)
   end)
@@ -156,7 +154,7 @@ describe("the command", function()
         { "run", "--ttl", "soon", "k", "--", "true" },
         { "run", "--permits", "x", "k", "--", "true" } } do
       local unpack = rawget(_G, "unpack") or table.unpack
-      local status, _, err = run(URLS[3][2], unpack(args))
+      local status, _, err = run(on_files, unpack(args))
       assert.equal(64, status)
       assert.matches("^dlock: ", err)
     end

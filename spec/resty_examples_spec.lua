@@ -43,6 +43,22 @@ describe("examples/openresty", function()
     return answers
   end
 
+  it("answers every command of its README", function()
+    local commands = 0
+    for line in io.lines("examples/openresty/README.md") do
+      local command = line:match("^| `(.-)`")
+      if command then
+        commands = commands + 1
+        command = command:gsub("\\|", "|"):gsub("8080", tostring(n.port))
+          :gsub("curl", "curl -f")
+        local status, out = process.run { command = { "sh", "-c", command } }
+        assert.equal(0, status, command)
+        assert.is_true(#out > 0, command)
+      end
+    end
+    assert.equal(5, commands)
+  end)
+
   it("lets no more than three into the slow upstream", function()
     local most = 0
     for _, body in ipairs(together(15, "/limited")) do

@@ -1,5 +1,5 @@
--- dlock: distributed locks for Lua. Start with dlock.open; README.md has the
--- reference, docs/guarantees.md what each store promises.
+-- dlock: distributed locks for Lua. Start with dlock.open; docs/reference.md
+-- has every call, docs/guarantees.md what each store promises.
 local all = require "dlock.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"

@@ -1,11 +1,15 @@
 -- What bench/run measures of dlock on Redis, each in a process of its own:
 --   redis.lua pairs URL SECONDS        uncontended pairs a second
---   redis.lua worker URL KEY TURNS     waits for a line, then takes turns;
---                                      prints when each acquire and release
---                                      returned (ns), "done" at the end
+--   redis.lua worker URL KEY TURNS N   N waiters, all in the queue when it
+--                                      says "ready"; then they take turns and
+--                                      queue up again; prints when each acquire
+--                                      returned (ns; its release is called at
+--                                      once), "done" at the end
 --   redis.lua renew URL LEASES SECONDS CPU share of keeping that many leases
 
+local core = require "dlock.core"
 local dlock = require "dlock"
+local host = require "dlock.host"
 local uv = require "luv"
 
 local verbs = {}
@@ -26,22 +30,29 @@ function verbs.pairs(url, seconds)
   store:close()
 end
 
-function verbs.worker(url, key, turns)
+-- One process can wait for many things only by the engine's own tickets.
+function verbs.worker(url, key, turns, waiters)
   local store = assert(dlock.open(url))
-  local mutex = store:mutex(key)
-  assert(store:ping())
-  local came, went = {}, {}
+  local first = assert(store:lock(key .. "-other"))
+  local client = core.anchor(first).client
+  first:release()
+  local tickets, came = {}, {}
+  local function queue_up(i)
+    tickets[i] = assert(client.engine:acquire(key, 0, 0, true, 60, 30, true))
+  end
+  for i = 1, waiters do queue_up(i) end
+  assert(store:ping()) -- answered after all that was sent before
   print("ready")
   io.stdout:flush()
-  io.read()
   for i = 1, turns do
-    local lease = assert(mutex:acquire { timeout = 60 })
+    local lease = assert(host.wait(client, tickets[i]))
     came[i] = uv.hrtime()
     assert(lease:release())
-    went[i] = uv.hrtime()
+    tickets[i] = nil
+    if i + waiters <= turns then queue_up(i + waiters) end
   end
   for i = 1, turns do
-    print(("%.0f %.0f"):format(came[i], went[i]))
+    print(("%.0f"):format(came[i]))
   end
   print("done")
   store:close()
@@ -70,4 +81,5 @@ function verbs.renew(url, leases, seconds)
   store:close()
 end
 
-verbs[arg[1]](arg[2], tonumber(arg[3]) or arg[3], tonumber(arg[4]))
+verbs[arg[1]](arg[2], tonumber(arg[3]) or arg[3], tonumber(arg[4]),
+  tonumber(arg[5]))

@@ -71,7 +71,10 @@ describe("on ZooKeeper", function()
       waiters.locked(k)
       return zk.stats()["zk_watch_count"] >= n
     end)
-    local before, last = reads(), lease.fence
+    local function events()
+      return zk.stats()["zk_sum_node_deleted_watch_count"]
+    end
+    local before, last, fired = reads(), lease.fence, events()
     assert(lease:release())
     for i = 1, n do
       local l = assert(waiters.finish(tickets[i]))
@@ -82,6 +85,10 @@ describe("on ZooKeeper", function()
     -- A list for each; some are read once more because they are held.
     local used = reads() - before
     assert.is_true(used >= n and used <= n + 50, used)
+    -- Each release fires one watch; the first and the last holder may watch
+    -- their own nodes besides.
+    fired = events() - fired
+    assert.is_true(fired >= n and fired <= n + 2, fired)
   end)
 
   it("a semaphore of many waits on the list of children", function()
@@ -181,6 +188,30 @@ describe("on ZooKeeper", function()
     assert.is_true(common.engine(open()).break_lock(k))
     assert.are.equal("lost", select(3, lease:extend()))
     assert.is_false(lease:held())
+  end)
+
+  it("leases beyond the first hundreds have no watch and hear of it at their "
+    .. "renewals", function()
+    local store, k, n, held = open(), key(), 400, {}
+    for i = 1, n do held[i] = assert(store:lock(k .. "-" .. i, { ttl = 3 })) end
+    local other = common.engine(open())
+    local own = ("/%s-"):format(k)
+    common.eventually("the first are watched", function()
+      return select(2, zk.four("wchp"):gsub(own, "")) == 250
+    end)
+    assert.is_true(other.revoke(k .. "-" .. n - 1))
+    assert.is_true(other.break_lock(k .. "-" .. n))
+    assert(held[n]:wait_lost(5))
+    common.eventually("revoked", function()
+      store:ping()
+      return held[n - 1]:revoked()
+    end, 5)
+    assert(held[n - 2]:extend())
+    assert.are.equal(250, (select(2, zk.four("wchp"):gsub(own, ""))))
+    for i = 1, n - 1 do
+      assert.is_true(held[i]:held())
+      assert(held[i]:release())
+    end
   end)
 
   it("revoke asks the holder", function()

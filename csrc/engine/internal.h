@@ -33,12 +33,12 @@ struct dlk_hold {
   atomic_bool dropping; /* release_later was called */
   bool owed;            /* its release could not be allocated: try again */
   bool detached;        /* in the registry of detached.c */
+  bool renew, renewing;
+  bool renews;                   /* as asked for; constant */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
   int64_t max_hold, max_end;
-  bool renew, renewing;
-  bool renews; /* as asked for; constant */
   int64_t granted_at;
   struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
   struct dlk_list link;     /* in e->holds while HELD */

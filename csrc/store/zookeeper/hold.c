@@ -6,7 +6,9 @@
  * its own node, so an admin's break or a request to give it up is heard at
  * once; one released before that costs no read at all. A renewal that comes
  * before the watch waits for it: so a break is seen at the latest at the next
- * renewal.
+ * renewal. A watch costs more memory than the hold itself (its path is kept
+ * three times), so only the first hundreds of a session have one; the node of
+ * each other is read at its renewals, a few at a time.
  *
  * min_hold: a release before its time is answered at once and the node stays
  * until then, without a lease. It ends with the session: closing the store,
@@ -16,6 +18,8 @@
 #include <stdlib.h>
 
 #define FRESH_FOR (200 * DLK_MS)
+#define OWN_WATCHES 250
+#define LOOKS_AT_ONCE 64
 
 static void forget_lease(struct dlk_zk_node *n) {
   if (n->lease)
@@ -60,13 +64,89 @@ void dlk_zk_grant(struct dlk_zk_node *n) {
   st->host->done(st->host, op, NULL);
 }
 
-/* ---- its own watch ---- */
+static void answer_renewal(struct dlk_zk_node *n, bool ok) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_op *op = n->extending;
+  bool renewing = n->renewing;
+  n->extending = NULL;
+  n->renewing = false;
+  int64_t now = dlk_zk_now(st);
+  if (renewing && ok)
+    st->host->renewed(st->host, n->lease, now);
+  else if (renewing)
+    st->host->renew_failed(st->host, n->lease);
+  if (op && ok)
+    op->lease->sent = now;
+  if (op)
+    dlk_zk_done(st, op, ok ? DLK_OK : DLK_UNAVAILABLE);
+}
+
+/* What its node says. */
+static void own_read(struct dlk_zk_node *n, const char *data, size_t len) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_zk_data d;
+  if (n->step != DLK_ZK_HELD)
+    return;
+  dlk_zk_data_parse(data, len, &d);
+  bool tell = d.revoked && !n->revoked;
+  n->revoked |= d.revoked;
+  struct dlk_lease *lease = n->lease;
+  answer_renewal(n, true);
+  if (tell)
+    st->host->revoked(st->host, lease);
+}
+
+void dlk_zk_own_armed(struct dlk_zk_node *n, const char *data, size_t len) {
+  n->watched = true;
+  own_read(n, data, len);
+}
+
+/* ---- its own node: watched, or read when asked for ---- */
+
+static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+
+static void look_on(struct dlk_zk_session *s) {
+  while (!dlk_list_empty(&s->looks) && s->looking < LOOKS_AT_ONCE) {
+    struct dlk_list *l = s->looks.next;
+    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+    struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
+    dlk_list_remove(l);
+    if (s->state != DLK_ZK_CONNECTED)
+      dlk_zk_own_failed(n, DLK_ZK_CUT);
+    else if (dlk_zk_node_send(n, &r, on_looked))
+      s->looking++;
+    else
+      dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+  }
+}
+
+/* One that holds belongs to its session for good. */
+static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  struct dlk_zk_session *s = n->session;
+  (void)tag;
+  s->looking--;
+  if (dlk_zk_node_answered(n)) {
+    if (r->rc == DLK_ZK_OK)
+      own_read(n, r->data, r->len);
+    else
+      dlk_zk_own_failed(n, r->rc);
+  }
+  look_on(s);
+}
 
 static void watch_own(struct dlk_zk_node *n) {
+  struct dlk_zk_session *s = n->session;
   if (!dlk_list_empty(&n->refs))
     return;
-  if (!dlk_zk_watch_add(n, n->path, true, false))
-    dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+  if (s->own_watches < OWN_WATCHES) {
+    if (!dlk_zk_watch_add(n, n->path, true, false))
+      dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+  } else if (n->renewing || n->extending) {
+    dlk_list_remove(&n->fresh);
+    dlk_list_append(&s->looks, &n->fresh);
+    look_on(s);
+  }
 }
 
 /* Holds stand in the order of their grants. */
@@ -93,38 +173,6 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
   }
   if (!dlk_list_empty(&s->fresh))
     host->timer_set(host, timer, now + FRESH_FOR);
-}
-
-static void answer_renewal(struct dlk_zk_node *n, bool ok) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_op *op = n->extending;
-  bool renewing = n->renewing;
-  n->extending = NULL;
-  n->renewing = false;
-  int64_t now = dlk_zk_now(st);
-  if (renewing && ok)
-    st->host->renewed(st->host, n->lease, now);
-  else if (renewing)
-    st->host->renew_failed(st->host, n->lease);
-  if (op && ok)
-    op->lease->sent = now;
-  if (op)
-    dlk_zk_done(st, op, ok ? DLK_OK : DLK_UNAVAILABLE);
-}
-
-void dlk_zk_own_armed(struct dlk_zk_node *n, const char *data, size_t len) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_zk_data d;
-  n->watched = true;
-  if (n->step != DLK_ZK_HELD)
-    return;
-  dlk_zk_data_parse(data, len, &d);
-  bool tell = d.revoked && !n->revoked;
-  n->revoked |= d.revoked;
-  struct dlk_lease *lease = n->lease;
-  answer_renewal(n, true);
-  if (tell)
-    st->host->revoked(st->host, lease);
 }
 
 void dlk_zk_own_failed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {

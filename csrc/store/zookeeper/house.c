@@ -68,6 +68,7 @@ static struct dlk_zk_session *session_new(struct dlk_zk_store *st) {
   dlk_list_init(&s->asks);
   dlk_list_init(&s->zombies);
   dlk_list_init(&s->fresh);
+  dlk_list_init(&s->looks);
   dlk_map_init(&s->watches, seed);
   s->timer.fire = link_late;
   s->tidy_timer.fire = tidy_fired;

@@ -64,8 +64,10 @@ struct dlk_zk_session {
   struct dlk_list zombies; /* nodes that only wait for answers */
   size_t node_count, parked, live, held, ready; /* live: asks for or has */
   struct dlk_list fresh; /* holds whose own node is not watched yet */
+  struct dlk_list looks; /* holds whose own node is to be read */
+  size_t looking;        /* such reads under way */
   struct dlk_map watches;
-  size_t watch_bytes;
+  size_t watch_bytes, own_watches;
   struct dlk_timer timer;         /* opening or away for too long */
   struct dlk_timer tidy_timer;    /* close if retired and empty */
   struct dlk_timer confirm_timer; /* the next confirm */
@@ -91,7 +93,7 @@ enum dlk_zk_step {
  * gone. Owned by the store; the engine's lease and op only point here. */
 struct dlk_zk_node {
   struct dlk_list link;  /* in session->nodes */
-  struct dlk_list fresh; /* in session->fresh */
+  struct dlk_list fresh; /* in session->fresh or looks */
   struct dlk_list refs;  /* its watches */
   struct dlk_map_node by_guid;
   struct dlk_zk_store *store;

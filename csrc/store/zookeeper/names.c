@@ -83,6 +83,11 @@ void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
   snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
 }
 
+size_t dlk_zk_name_room(uint32_t units) {
+  size_t exclusive = sizeof "x---" + DLK_ZK_GUID + DLK_ZK_CLIENT + 11;
+  return units == 0 ? exclusive : DLK_ZK_NAME_MAX;
+}
+
 static bool number(const char **at, uint32_t *out) {
   if (**at < '1' || **at > '9')
     return false;

@@ -32,6 +32,9 @@ void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n);
 /* The name to create, without the sequence number. */
 void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
                         const char *guid, const char *client);
+/* What the name of one that asks for `units` takes at most, with its NUL: most
+ * are exclusive, and ten thousand of them are held. */
+size_t dlk_zk_name_room(uint32_t units);
 /* False when the name is no contender's. */
 bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out);
 

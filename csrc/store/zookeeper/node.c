@@ -210,7 +210,8 @@ static bool is_own_name(const struct dlk_zk_node *n, const char *path,
                         struct dlk_zk_entry *e) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
-  return strlen(name) < DLK_ZK_NAME_MAX && dlk_zk_name_parse(name, e) &&
+  return strlen(name) < dlk_zk_name_room(n->want.units) &&
+         dlk_zk_name_parse(name, e) &&
          memcmp(e->guid, n->guid, DLK_ZK_GUID) == 0;
 }
 
@@ -424,8 +425,10 @@ void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
     return;
   }
   dlk_zk_lock_path(st, &path, op->key, op->key_len);
-  struct dlk_zk_node *n =
-      path.failed ? NULL : calloc(1, sizeof *n + path.len + DLK_ZK_NAME_MAX);
+  /* The lock's path, '/', the name. */
+  size_t size =
+      sizeof(struct dlk_zk_node) + path.len + 1 + dlk_zk_name_room(want.units);
+  struct dlk_zk_node *n = path.failed ? NULL : calloc(1, size);
   if (!n) {
     dlk_buf_free(&path);
     dlk_zk_done(st, op, DLK_UNAVAILABLE);

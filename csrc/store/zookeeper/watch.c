@@ -17,7 +17,7 @@ struct dlk_zk_watch {
   struct dlk_map_node node;
   struct dlk_zk_session *session;
   struct dlk_list refs;
-  bool armed, downgraded, list;
+  bool armed, downgraded, list, own;
   char path[];
 };
 
@@ -55,6 +55,7 @@ static void free_watch(struct dlk_zk_watch *w) {
   while (!dlk_list_empty(&w->refs))
     free_ref(first_of(&w->refs));
   s->watch_bytes -= w->node.len;
+  s->own_watches -= w->own;
   dlk_map_remove(&s->watches, &w->node);
   free(w);
 }
@@ -192,6 +193,11 @@ bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
     return false;
   ref->node = n;
   ref->own = own;
+  if (own && !known) {
+    struct dlk_zk_watch *w = find(n->session, path);
+    n->session->own_watches += !w->own;
+    w->own = true;
+  }
   dlk_list_append(&n->refs, &ref->by_node);
   if (own && known)
     n->watched = true;

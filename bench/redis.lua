@@ -9,7 +9,6 @@
 
 local core = require "dlock.core"
 local dlock = require "dlock"
-local host = require "dlock.host"
 local uv = require "luv"
 
 local verbs = {}
@@ -34,7 +33,7 @@ end
 function verbs.worker(url, key, turns, waiters)
   local store = assert(dlock.open(url))
   local first = assert(store:lock(key .. "-other"))
-  local client = core.anchor(first).client
+  local client = core.client(first)
   first:release()
   local tickets, came = {}, {}
   local function queue_up(i)
@@ -45,7 +44,8 @@ function verbs.worker(url, key, turns, waiters)
   print("ready")
   io.stdout:flush()
   for i = 1, turns do
-    local lease = assert(host.wait(client, tickets[i]))
+    while not core.drive(tickets[i], 60) do end
+    local lease = assert(core.finish(tickets[i]))
     came[i] = uv.hrtime()
     assert(lease:release())
     tickets[i] = nil

@@ -154,7 +154,8 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
 }
 
 /* core.release(lease, timeout): the ticket of this handle's release; the
- * same one, or one that is done, at every later call. */
+ * same one, or one that is done, at every later call. A hold that was lost
+ * was lost for each of its handles. */
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = dlk_lua_ns(L, 2)};
@@ -167,7 +168,8 @@ static int core_release(lua_State *L) {
   }
   if (!forked && box->released)
     return dlk_lua_push_done(L);
-  if (!forked && dlk_hold_handles(box->hold) > 1) {
+  bool shared = !forked && dlk_hold_handles(box->hold) > 1;
+  if (shared && dlk_hold_remaining(box->hold) > 0) {
     let_go(box);
     return dlk_lua_push_done(L);
   }

@@ -98,6 +98,35 @@ return function(t, it)
     assert.is_true(again:release())
   end)
 
+  it("a hold that was lost: every handle's release says so", function()
+    local store, key = t:open(), t:key()
+    local opts = { reentrant = true, ttl = 0.2, renew = false }
+    local outer = assert(store:lock(key, opts))
+    local inner = assert(store:lock(key, opts))
+    t:sleep(0.4)
+    for _, lease in ipairs { inner, outer, inner } do
+      local ok, message, code = lease:release()
+      assert.is_nil(ok)
+      assert.are.equal("lost", code)
+      assert.is_truthy(message:find("^lost: .*" .. key), message)
+    end
+    local got, _, code, result
+    got, _, code, result = store:with(key, opts, function()
+      got, _, code, result = store:with(key, opts, function()
+        t:sleep(0.4)
+        return "inner"
+      end)
+      assert.is_nil(got)
+      assert.are.equal("lost", code)
+      assert.are.equal("inner", result)
+      return "outer"
+    end)
+    assert.is_nil(got)
+    assert.are.equal("lost", code)
+    assert.are.equal("outer", result)
+    t:expect_nothing_left()
+  end)
+
   it("handles that are collected", function()
     local a, b, key = t:open(), t:open(), t:key()
     local outer = assert(a:lock(key, { reentrant = true }))

@@ -42,14 +42,7 @@ function lockable.wait_noted(client, ticket, adapter, waits, cancel)
       ticket:cancel()
     end
   end
-  local lease, message, code = host.wait(client, ticket, adapter)
-  if waits then
-    waits[ticket] = nil
-  end
-  if cancel then
-    cancel.waits[ticket] = nil
-  end
-  return lease, message, code
+  return wait_for(client, ticket, adapter, waits, cancel and cancel.waits)
 end
 
 local wait_noted = lockable.wait_noted
@@ -227,10 +220,7 @@ local function take_prepared(state)
     return nil, message, code
   end
   waits[ticket] = true
-  local lease
-  lease, message, code = wait_for(client, ticket, adapter)
-  waits[ticket] = nil
-  return lease, message, code
+  return wait_for(client, ticket, adapter, waits)
 end
 
 --- How most kinds are taken; another one's kind.take replaces it.

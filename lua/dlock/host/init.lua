@@ -93,12 +93,21 @@ function host.listen(client)
 end
 
 --- Waits until the ticket is done, runs the callbacks that are due, and
---- returns the ticket's results. It is the last use of the ticket.
+--- returns the ticket's results. It is the last use of the ticket, which may be
+--- another request's after it: so it leaves the sets first.
 ---@param client table
 ---@param ticket userdata
 ---@param adapter table what ready() gave
-function host.wait(client, ticket, adapter)
+---@param waits? table a set in which the ticket is noted
+---@param others? table another one
+function host.wait(client, ticket, adapter, waits, others)
   adapter.wait(client, ticket)
+  if waits then
+    waits[ticket] = nil
+  end
+  if others then
+    others[ticket] = nil
+  end
   if adapter == blocking then
     return finish(ticket)
   end

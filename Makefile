@@ -29,7 +29,6 @@ UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
 UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
 HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
 HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
-OPENSSL_LIBS := $(or $(OPENSSL_LIBS),$(call pkg,--libs openssl),-lssl -lcrypto)
 endif
 ZOOKEEPER_LIBS ?= -lzookeeper_mt
 
@@ -43,7 +42,7 @@ INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include, \
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
   -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
-LIBS_redis = $(HIREDIS_LIBS) $(OPENSSL_LIBS)
+LIBS_redis = $(HIREDIS_LIBS)
 LIBS_zookeeper = $(ZOOKEEPER_LIBS)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.

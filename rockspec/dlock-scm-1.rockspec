@@ -16,7 +16,6 @@ dependencies = { "lua >= 5.1, < 5.5" }
 external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   HIREDIS = { header = "hiredis/hiredis.h", library = "hiredis" },
-  OPENSSL = { header = "openssl/ssl.h", library = "ssl" },
 }
 -- The install target builds what it installs.
 build = {

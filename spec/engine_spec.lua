@@ -333,6 +333,14 @@ describe("engine's end", function()
     assert.equal(before, tasks())
   end)
 
+  it("says so when its store cannot do what is asked", function()
+    local e = open()
+    local found, message, code = finish(e:inspect("k"))
+    assert.same({ nil, "unsupported: 'k': the store 'memory:' cannot do that",
+      "unsupported" }, { found, message, code })
+    finish(e:close(1))
+  end)
+
   it("has every signal of the host blocked in its thread", function()
     local e = open()
     acquire(e, "a")

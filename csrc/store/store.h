@@ -39,7 +39,7 @@ enum dlk_op_kind {
   DLK_OP_LOCKED,    /* key. result: bool */
   DLK_OP_DETACH,    /* lease (portable stores only). result: string */
   DLK_OP_ATTACH,    /* text: such a string; lease: empty, to be filled */
-  DLK_OP_INSPECT,   /* key. result: as API.md, or nil */
+  DLK_OP_INSPECT,   /* key. result: as docs/reference.md, or nil */
   DLK_OP_LIST,      /* key: prefix; text: cursor; limit */
   DLK_OP_BREAK,     /* key */
   DLK_OP_REVOKE,    /* key */

@@ -105,6 +105,14 @@ describe("connecting to redis:", function()
     assert.is_nil(got)
     assert.are.equal("denied", code)
     assert.is_truthy(message:find("SUBSCRIBE", 1, true), message)
+    -- Nothing of waits that ended so may be looked at by later ones.
+    for _ = 1, 3 do
+      assert.are.equal("denied",
+        select(3, store:lock("sub", { timeout = 2 })))
+    end
+    local leases = {}
+    for i = 1, 40 do leases[i] = assert(store:try_lock("other" .. i)) end
+    for i = 1, 40 do assert(leases[i]:release()) end
     store:close()
     assert(lease:release())
     holder:close()

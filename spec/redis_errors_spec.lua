@@ -98,6 +98,19 @@ describe("redis errors:", function()
     f:stop()
   end)
 
+  it("a lock whose fence could not be seeded is given back", function()
+    local f = fake_server.start {
+      INCR = ":1\r\n",
+      EVALSHA = { "-BUSY Redis is busy running a script\r\n",
+        fake_server.DEFAULT },
+    }
+    local store = open(f)
+    assert.are.equal("unavailable", select(3, store:try_lock("k")))
+    assert(f:wait_for("EVALSHA", 2)) -- the seed, and then the taking back
+    store:close(0.2)
+    f:stop()
+  end)
+
   it("NOSCRIPT: the text is sent", function()
     local f = fake_server.start {
       EVALSHA = "-NOSCRIPT No matching script.\r\n",
@@ -133,7 +146,7 @@ describe("redis errors:", function()
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
       "*1\r\n+OK\r\n", "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
       "*2\r\n+OK\r\n-ERR value is not an integer\r\n", "*2\r\n+OK\r\n$-1\r\n",
-      "*3\r\n+OK\r\n:35184372088833\r\n:3\r\n",
+      "*3\r\n+OK\r\n:35184372088833\r\n:3\r\n", "-\r\n",
     } do
       local f = fake_server.start {
         EXEC = { fake_server.DEFAULT, reply }, -- the first is the greeting's

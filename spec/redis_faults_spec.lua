@@ -330,6 +330,22 @@ describe("redis faults:", function()
     direct:close()
   end)
 
+  it("min_hold counts, however many dead ones wait", function()
+    local lease = assert(store:semaphore("min2", 2):acquire { ttl = 30,
+      min_hold = 20 })
+    local queue = admin:call("KEYS", "~dlock:{*}:p:dlock:min2")[1]
+      :gsub(":p:", ":q:", 1)
+    local dead = {}
+    for i = 1, 1500 do
+      dead[2 * i - 1], dead[2 * i] = i, "dead" .. i
+    end
+    admin:call("ZADD", queue, (table.unpack or unpack)(dead))
+    assert(lease:release())
+    assert.are.equal(0, admin:call("EXISTS", queue))
+    assert.are.equal(1, #assert(store:inspect("min2")).holders)
+    assert(store:break_lock("min2"))
+  end)
+
   it("a busy try on a foreign lock leaves no counter for ever", function()
     admin:call("SET", "dlock:foreign", "somebody else's")
     assert.are.equal("busy", select(3, store:try_lock("foreign")))

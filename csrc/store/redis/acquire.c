@@ -55,8 +55,6 @@ void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
 
 void dlk_redis_give_up(struct dlk_redis_try *t) {
   enum dlk_code code = t->op->ending;
-  if (t->op->kind == DLK_OP_ACQUIRE)
-    dlk_redis_token_drop(t->store, hold_of(t));
   if (code != DLK_TIMEOUT && code != DLK_UNAVAILABLE)
     dlk_redis_done_code(t, code);
   else if (t->trouble)
@@ -65,28 +63,25 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
     dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
 }
 
-/* The op cannot succeed. */
-static void fail(struct dlk_redis_try *t, const struct dlk_error *err) {
-  dlk_redis_token_drop(t->store, hold_of(t));
-  dlk_redis_done(t, err);
-}
-
 /* After anything but an answer. `again` repeats what was not executed. */
 static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                       void (*again)(struct dlk_redis_try *)) {
   bool unsure = r->verdict == DLK_REDIS_UNSURE;
   bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;
+  bool ending = t->op->ending != DLK_OK;
+  bool repeat = !over && !ending && (unsure || dlk_redis_patient(t));
   dlk_redis_trouble(t, r->err);
-  if (unsure) {
+  /* While its fence is seeded the token holds the lock. */
+  if (unsure || (!repeat && t->step == DLK_REDIS_SEEDING)) {
     dlk_redis_new_token(t, true);
     again = try_once;
   }
-  if (!over && t->op->ending != DLK_OK)
-    dlk_redis_give_up(t);
-  else if (!over && (unsure || dlk_redis_patient(t)))
+  if (repeat)
     again(t);
+  else if (!over && ending)
+    dlk_redis_give_up(t);
   else
-    fail(t, r->err);
+    dlk_redis_done(t, r->err);
 }
 
 /* ---- seeding the fence ---- */
@@ -99,8 +94,6 @@ static void seed_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 static void seeded(struct dlk_redis_call *call,
                    const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  if (r->verdict == DLK_REDIS_BAD)
-    dlk_redis_new_token(t, true);
   if (r->verdict != DLK_REDIS_GOOD) {
     no_answer(t, r, seed);
     return;
@@ -155,7 +148,7 @@ void dlk_redis_other_limit(struct dlk_redis_try *t) {
     return;
   }
   dlk_error_other_limit(&err, t->op->key, t->op->key_len);
-  fail(t, &err);
+  dlk_redis_done(t, &err);
 }
 
 /* Somebody else holds it. */
@@ -163,7 +156,6 @@ static void occupied(struct dlk_redis_try *t) {
   if (t->op->ending != DLK_OK) {
     dlk_redis_give_up(t);
   } else if (!t->op->wait) {
-    dlk_redis_token_drop(t->store, hold_of(t));
     dlk_redis_done_code(t, DLK_BUSY);
   } else {
     dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
@@ -211,7 +203,7 @@ static void tried(struct dlk_redis_call *call,
       dlk_redis_fault_error(&err, second->str, t->store->conf.shown);
     else
       dlk_redis_odd(t->store, &err);
-    fail(t, &err);
+    dlk_redis_done(t, &err);
     return;
   }
   int64_t fence = exec->element[1]->integer;

@@ -269,6 +269,11 @@ void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
 void dlk_redis_conn_off(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_STOPPED)
     return;
+  while (!dlk_list_empty(&c->flying)) { /* a greeting, perhaps */
+    struct dlk_redis_req *r = first(&c->flying);
+    dlk_list_remove(&r->entry);
+    r->under_way = false;
+  }
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
   enter(c, DLK_REDIS_OFF);
@@ -297,8 +302,9 @@ static void give(struct dlk_redis_conn *c, redisReply *reply) {
   bool error = reply->type == REDIS_REPLY_ERROR;
   if (r->each)
     r->each(r, r->got, reply);
-  if (error && !c->refused[0])
-    snprintf(c->refused, sizeof c->refused, "%s", reply->str);
+  if (error && !c->refused[0]) /* an error without a text is one, too */
+    snprintf(c->refused, sizeof c->refused, "%s",
+             reply->str[0] ? reply->str : "ERR");
   if (++r->got < r->replies)
     return;
   dlk_list_remove(&r->entry);

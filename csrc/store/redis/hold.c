@@ -62,7 +62,7 @@ static int64_t rest_of(struct dlk_redis_try *t) {
 static void args_leave(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_try *t = try_of(call);
   dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len,
-                       t->ours ? 0 : rest_of(t));
+                       rest_of(t));
 }
 
 static void args_token(struct dlk_redis_call *call, struct dlk_buf *out) {

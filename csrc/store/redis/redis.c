@@ -49,6 +49,8 @@ void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   t->step = DLK_REDIS_IDLE;
   dlk_list_remove(&t->entry);
   s->host->timer_clear(s->host, &t->timer);
+  if (err && t->op->kind == DLK_OP_ACQUIRE)
+    dlk_redis_token_drop(s, dlk_redis_hold_of(t->op->lease));
   quiet_down(s);
   s->host->done(s->host, t->op, err);
   dlk_error_drop(&trouble);
@@ -118,6 +120,7 @@ static void heard(void *arg) {
     l = l->next;
     dlk_redis_queue_refresh(t);
   }
+  quiet_down(s); /* all may have ended before it could be had */
 }
 
 static void deaf(void *arg, const struct dlk_error *why) {
@@ -130,6 +133,8 @@ static void deaf(void *arg, const struct dlk_error *why) {
     bool hopeless = why->code != DLK_UNAVAILABLE || !dlk_redis_patient(t);
     if (t->step != DLK_REDIS_DEAF_STEP || !hopeless)
       continue;
+    if (t->joined)
+      dlk_redis_new_token(t, true);
     dlk_redis_done(t, why);
     l = s->waits.next; /* others may have ended with it */
   }

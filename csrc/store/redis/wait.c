@@ -179,7 +179,6 @@ static void no_answer(struct dlk_redis_try *t,
   } else if (t->op->ending != DLK_OK) {
     dlk_redis_give_up(t);
   } else {
-    dlk_redis_token_drop(t->store, hold_of(t));
     dlk_redis_done(t, r->err);
   }
 }
@@ -213,7 +212,6 @@ static void answered(struct dlk_redis_call *call,
     struct dlk_error err;
     dlk_redis_odd(t->store, &err);
     dlk_redis_new_token(t, true);
-    dlk_redis_token_drop(t->store, hold_of(t));
     dlk_redis_done(t, &err);
   }
 }

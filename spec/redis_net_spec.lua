@@ -1,0 +1,29 @@
+-- The Redis store's link in C, against a server that says nothing; no Lua, no
+-- Redis. Each line that the program prints is a test.
+
+local process = require "spec.support.process"
+local program = require "spec.sim.program"
+local redis_model = require "spec.sim.redis_model"
+local server = require "spec.support.server"
+
+local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
+for _, name in ipairs { "net", "conn", "sock", "greet", "codec", "errors",
+  "names", "scripts" } do
+  SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
+end
+for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do
+  SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
+end
+
+describe("the link to redis", function()
+  it("may be given up and wanted again at any time", function()
+    local dir = server.new_dir()
+    redis_model.texts(dir .. "/redis_scripts.h")
+    local path = program.build(dir, "net_test", SOURCES, nil,
+      "-Ispec/c -I" .. dir, "-pthread -luv -lhiredis")
+    local _, out = process.run { command = { path }, timeout = 90,
+      env = { LD_PRELOAD = false } }
+    server.remove_dir(dir)
+    assert.are.equal("ok unlisten_in_greeting\n", out)
+  end)
+end)

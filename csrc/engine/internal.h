@@ -56,7 +56,8 @@ struct dlk_ticket {
   bool settled;   /* told and ended: the engine let go */
   bool internal;  /* nobody waits for it */
   atomic_bool abandoned;
-  atomic_int wanted; /* code of a requested cancel */
+  atomic_int wanted;               /* code of a requested cancel */
+  struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */
   struct dlk_request request;
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
@@ -192,6 +193,8 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
+/* t is done: so is the one that ends with it. */
+void dlk_ticket_end_linked(struct dlk_ticket *t);
 /* A new candidate in place of the ticket's hold; false: out of memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 

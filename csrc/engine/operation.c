@@ -85,8 +85,9 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
     if (!t->submitted)
       dlk_list_remove(&t->link);
     dlk_stats_finished(t);
-    atomic_store_explicit(&t->done, true, memory_order_release);
+    atomic_store(&t->done, true); /* before `ends` is looked at */
     dlk_driver_told(t);
+    dlk_ticket_end_linked(t);
   }
   settle(t);
 }

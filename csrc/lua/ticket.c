@@ -78,6 +78,15 @@ static int ticket_cancel(lua_State *L) {
   return 0;
 }
 
+/* core.end_with(ticket, other): ticket is cancelled once other is done. */
+static int core_end_with(lua_State *L) {
+  struct ticket_box *box = box_of(L);
+  struct ticket_box *other = dlk_lua_box(L, 2, DLK_LUA_TICKET);
+  if (box->ticket && other->ticket)
+    dlk_ticket_end_with(box->ticket, other->ticket);
+  return 0;
+}
+
 static int push_text(lua_State *L, struct dlk_ticket *t) {
   struct dlk_hold *h = dlk_ticket_request(t)->hold;
   lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
@@ -170,6 +179,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg functions[] = {
     {"drive", core_drive},
     {"finish", core_finish},
+    {"end_with", core_end_with},
     {NULL, NULL},
 };
 

@@ -34,7 +34,10 @@ struct dlk_hold {
   bool owed;            /* its release could not be allocated: try again */
   bool detached;        /* in the registry of detached.c */
   bool renew, renewing;
-  bool renews;                   /* as asked for; constant */
+  int extending;  /* EXTENDs that the store has; it is not renewed then */
+  int64_t cut_to; /* held no longer than that: one of them may have been
+                     for less than is left */
+  bool renews;    /* as asked for; constant */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
@@ -222,6 +225,10 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
  * is left to be of use. */
 bool dlk_hold_granted(struct dlk_hold *h, int64_t now);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
+/* Around an EXTEND: before the store has it, and when it is over (of a HELD
+ * one; done: it took effect). */
+void dlk_hold_extending(struct dlk_hold *h, int64_t ttl);
+void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done);
 /* Ends a HELD one; why: a constant. */
 void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
                     const char *why);

@@ -154,6 +154,8 @@ void dlk_hold_share(struct dlk_hold *h);
 bool dlk_hold_drop_handle(struct dlk_hold *h);
 int dlk_hold_handles(const struct dlk_hold *h);
 bool dlk_hold_renews(const struct dlk_hold *h);
+/* ns until max_hold has passed, at least 0; DLK_FOREVER: it has no limit. */
+int64_t dlk_hold_max_left(const struct dlk_hold *h);
 /* Its handle was given up by a detach: scopes let go of it. */
 void dlk_hold_count_detach(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */

@@ -156,6 +156,13 @@ bool dlk_hold_renews(const struct dlk_hold *h) {
   return h->renews;
 }
 
+int64_t dlk_hold_max_left(const struct dlk_hold *h) {
+  if (h->max_end == DLK_FOREVER)
+    return DLK_FOREVER;
+  int64_t left = h->max_end - dlk_clock_now();
+  return left > 0 ? left : 0;
+}
+
 void dlk_hold_count_detach(struct dlk_hold *h) {
   atomic_fetch_add(&h->detachings, 1);
 }

@@ -41,7 +41,7 @@ struct dlk_hold {
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
-  int64_t max_hold, max_end;
+  int64_t max_hold, max_end; /* max_end: constant once granted */
   int64_t granted_at;
   struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
   struct dlk_list link;     /* in e->holds while HELD */

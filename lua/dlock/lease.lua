@@ -13,8 +13,12 @@ local lease = {}
 
 local methods = core.lease_methods
 
-local client_of, release_ticket = core.client, core.release
+local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
+
+local function client_of(self)
+  return find_client(self) or error("the lease was collected", 3)
+end
 
 -- This handle is given up: nothing in Lua counts on it any longer.
 local function forget(client, self)
@@ -25,7 +29,10 @@ end
 
 --- Releases without checking arguments.
 function lease.release(self, timeout)
-  local client = client_of(self)
+  local client = find_client(self)
+  if not client then
+    return true -- its finaliser released it
+  end
   local adapter, message, code = ready(client)
   if not adapter then
     return nil, message .. "; lease:release_later() works everywhere", code
@@ -71,7 +78,10 @@ end
 --- waiting is not.
 ---@return true
 function methods:release_later()
-  forget(client_of(self), self)
+  local client = find_client(self)
+  if client then
+    forget(client, self)
+  end
   return core.release_later(self)
 end
 

@@ -1,8 +1,10 @@
--- The contract: the same cases on every store. A case file returns a function
--- that is given a context and adds its cases to it; a new kind of lock is a new
--- file in CASES, a new host will be a second loop around the stores.
+-- The contract: the same cases on every store, and in every host. A case file
+-- returns a function that is given a context and adds its cases to it; a new
+-- kind of lock is a new file in CASES, a new host or store a new entry in its
+-- list.
 
 local context = require "spec.contract.context"
+local hosts = require "spec.contract.hosts"
 local subjects = require "spec.contract.subjects"
 
 local CASES = {
@@ -10,22 +12,49 @@ local CASES = {
   "closing", "kinds", "admin", "election", "all",
 }
 
-local only = os.getenv("DLOCK_TEST_STORE")
+-- Every run tries all stores in plain Lua. All of it again in each event loop
+-- would take minutes, so each loop has its turn on one Lua and one store; all
+-- of it with DLOCK_TEST_HOST=all, or one host and store by their names.
+local ALSO = jit and { luv = "redis" }
+  or _VERSION == "Lua 5.1" and { cqueues = "file" } or {}
 
-for _, subject in ipairs(subjects) do
-  if not only or only == subject.name then
-    describe("on " .. subject.name .. ", the contract of", function()
-      local t = context.new(subject)
+local only_store = os.getenv("DLOCK_TEST_STORE")
+local only_host = os.getenv("DLOCK_TEST_HOST")
 
-      after_each(function()
-        t:clean_up()
-      end)
+local function wanted(host, subject)
+  if only_store and only_store ~= subject.name then
+    return false
+  elseif only_host then
+    return only_host == host.name or only_host == "all"
+  end
+  return host.blocks or ALSO[host.name] == subject.name
+end
 
-      for _, name in ipairs(CASES) do
-        describe(name, function()
-          require("spec.contract." .. name)(t, it)
-        end)
-      end
+local function cases_on(subject, host)
+  local t = context.new(subject, host)
+
+  local function it_in_host(name, fn)
+    it(name, function() host.run(fn) end)
+  end
+
+  after_each(function()
+    host.run(function() t:clean_up() end)
+  end)
+
+  for _, name in ipairs(CASES) do
+    describe(name, function()
+      require("spec.contract." .. name)(t, it_in_host)
     end)
+  end
+end
+
+for _, host in ipairs(hosts) do
+  for _, subject in ipairs(subjects) do
+    if wanted(host, subject) then
+      describe(("on %s in %s, the contract of"):format(subject.name, host.name),
+      function()
+        cases_on(subject, host)
+      end)
+    end
   end
 end

@@ -26,6 +26,7 @@ local function finish(e, ticket, scope)
   if not id then return ticket:take() end
   local done, poll = false, uv.new_poll(e:bell())
   local late = uv.new_timer()
+  uv.update_time() -- the loop may not have run for long
   late:start(10000, 0, function() done = true end)
   poll:start("r", function()
     local ids = {}

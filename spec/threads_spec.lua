@@ -72,9 +72,11 @@ for _, subject in ipairs(subjects) do
     end)
 
     if not subject.portable then
-      it("hand leases over by detach and attach", function()
-        play({ "giver", "taker" }, 5 * TURNS)
-      end)
+      for _, taker in ipairs { "taker", "loop_taker" } do
+        it("hand leases over by detach and attach, to a " .. taker, function()
+          play({ "giver", taker }, 5 * TURNS)
+        end)
+      end
     end
   end)
 end

@@ -82,6 +82,7 @@ void dlk_close_start(struct dlk_ticket *t) {
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
   end_waits(e);
   give_back_all(e);
+  dlk_detached_release_adopted(e);
   e->close_ticket = t;
   dlk_close_progress(e);
 }

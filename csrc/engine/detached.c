@@ -38,6 +38,7 @@ struct dlk_value *dlk_detached_put(struct dlk_hold *h) {
     free(en);
     return NULL;
   }
+  dlk_detached_disown(h);
   h->renew = false;
   h->detached = true;
   h->lease.sent = dlk_clock_now();
@@ -65,6 +66,54 @@ void dlk_detached_forget(struct dlk_hold *h) {
     return;
   free(en);
   dlk_hold_unref(h);
+}
+
+/* ---- attached by another store ----
+ *
+ * The hold stays with the engine that got it, which renews it and does what is
+ * asked of it; the other store hears of it (tickets and news), and closing
+ * either ends it. */
+
+void dlk_detached_disown(struct dlk_hold *h) {
+  struct dlk_engine *l = h->listener;
+  if (!l)
+    return;
+  pthread_mutex_lock(&l->lock);
+  dlk_list_remove(&h->adopted);
+  pthread_mutex_unlock(&l->lock);
+}
+
+void dlk_detached_adopt(struct dlk_hold *h, struct dlk_engine *by) {
+  dlk_detached_disown(h);
+  dlk_engine_unref(h->listener);
+  h->listener = NULL;
+  if (by == h->engine)
+    return;
+  dlk_engine_ref(by);
+  h->listener = by;
+  pthread_mutex_lock(&by->lock);
+  dlk_list_append(&by->adopted, &h->adopted);
+  pthread_mutex_unlock(&by->lock);
+}
+
+/* What is in the list is held, so its engine has a reference. */
+static struct dlk_hold *take_adopted(struct dlk_engine *e) {
+  struct dlk_hold *h = NULL;
+  pthread_mutex_lock(&e->lock);
+  if (!dlk_list_empty(&e->adopted)) {
+    h = DLK_CONTAINER(e->adopted.next, struct dlk_hold, adopted);
+    dlk_list_remove(&h->adopted);
+    dlk_hold_ref(h);
+  }
+  pthread_mutex_unlock(&e->lock);
+  return h;
+}
+
+void dlk_detached_release_adopted(struct dlk_engine *e) {
+  for (struct dlk_hold *h; (h = take_adopted(e)) != NULL;) {
+    dlk_hold_release_later(h);
+    dlk_hold_unref(h);
+  }
 }
 
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,

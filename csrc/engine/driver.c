@@ -167,11 +167,15 @@ void dlk_driver_leave(struct dlk_engine *e) {
 
 void dlk_driver_told(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
+  bool abroad = t->listener != e;
   pthread_mutex_lock(&e->lock);
-  dlk_notify_done(e, t);
+  if (!abroad)
+    dlk_notify_done(e, t);
   if (e->callers_waiting > 0)
     pthread_cond_broadcast(&e->freed);
   pthread_mutex_unlock(&e->lock);
+  if (abroad)
+    dlk_notify_done_abroad(t);
 }
 
 static void wait_freed(struct dlk_engine *e, int64_t ns) {

@@ -108,12 +108,12 @@ static void init_fields(struct dlk_engine *e) {
   dlk_list_init(&e->inbox);
   dlk_list_init(&e->ops);
   dlk_list_init(&e->holds);
+  dlk_list_init(&e->adopted);
   e->due = e->tick_at = e->slice_end = DLK_FOREVER;
   e->watch_fd = e->keeper_fd = -1;
   dlk_notify_init(e);
   dlk_local_init(e);
   dlk_close_init(e);
-  e->next_id = 1;
 }
 
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static _Atomic uint64_t last_id; /* of any store: news are told by it */
+
 static size_t aligned(size_t n) {
   size_t a = _Alignof(max_align_t);
   return (n + a - 1) / a * a;
@@ -45,10 +47,10 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   atomic_init(&h->handles, 1);
   dlk_list_init(&h->link);
   dlk_list_init(&h->waiters);
+  dlk_list_init(&h->adopted);
   dlk_list_init(&h->drop.link);
   h->drop.run = drop_posted;
   h->max_hold = r->max_hold;
-  h->cut_to = DLK_FOREVER;
   h->renew = h->renews = r->renew;
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
@@ -84,6 +86,7 @@ void dlk_hold_ref(struct dlk_hold *h) {
 void dlk_hold_unref(struct dlk_hold *h) {
   if (atomic_fetch_sub(&h->refs, 1) != 1)
     return;
+  dlk_engine_unref(h->listener);
   dlk_engine_unref(h->engine);
   free(h);
 }
@@ -156,13 +159,6 @@ bool dlk_hold_renews(const struct dlk_hold *h) {
   return h->renews;
 }
 
-int64_t dlk_hold_max_left(const struct dlk_hold *h) {
-  if (h->max_end == DLK_FOREVER)
-    return DLK_FOREVER;
-  int64_t left = h->max_end - dlk_clock_now();
-  return left > 0 ? left : 0;
-}
-
 void dlk_hold_count_detach(struct dlk_hold *h) {
   atomic_fetch_add(&h->detachings, 1);
 }
@@ -189,8 +185,6 @@ static void set_deadline(struct dlk_hold *h) {
     at = h->lease.claim;
   if (h->max_end < at)
     at = h->max_end;
-  if (h->cut_to < at)
-    at = h->cut_to;
   atomic_store(&h->ttl, h->lease.ttl);
   atomic_store_explicit(&h->deadline, at, memory_order_release);
 }
@@ -199,7 +193,7 @@ static void set_deadline(struct dlk_hold *h) {
 void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t end = atomic_load(&h->deadline);
   int64_t at = end;
-  if (h->renew && !h->renewing && !h->extending && end < h->max_end) {
+  if (h->renew && !h->renewing && end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
     if (renew_at < at)
       at = renew_at;
@@ -223,7 +217,7 @@ bool dlk_hold_granted(struct dlk_hold *h, int64_t now) {
   set_deadline(h);
   if (!of_use(h, now))
     return false;
-  h->id = e->next_id++;
+  h->id = atomic_fetch_add(&last_id, 1) + 1;
   dlk_hold_set_want(h, h->lease.want);
   atomic_store(&h->state, DLK_HOLD_HELD);
   dlk_stats_held(h, now);
@@ -239,32 +233,6 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   h->lease.ttl = ttl;
   set_deadline(h);
   dlk_hold_schedule(h);
-}
-
-/* An extension may be for less than is left, and nobody knows when it takes
- * effect, or, if its answer is lost, whether: from now on the shorter time
- * counts. And it must not be overtaken by a renewal for the old ttl, which
- * could undo it at the store. */
-void dlk_hold_extending(struct dlk_hold *h, int64_t ttl) {
-  int64_t at = dlk_lease_deadline(dlk_clock_now(), ttl);
-  h->extending++;
-  if (at < h->cut_to)
-    h->cut_to = at;
-  set_deadline(h);
-  dlk_hold_schedule(h);
-}
-
-void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
-  h->extending--;
-  if (done && !h->extending)
-    h->cut_to = DLK_FOREVER;
-  if (done) {
-    h->lease.claim = 0;
-    dlk_hold_extended(h, ttl);
-  } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
-    /* What it left behind is made good by a renewal. */
-    dlk_heap_put(&h->engine->due_holds, &h->due, dlk_clock_now());
-  }
 }
 
 static void tell_waiters(struct dlk_hold *h, bool lost) {
@@ -283,7 +251,7 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
   struct dlk_error err;
   dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
                 dlk_quote(key, h->lease.key, h->lease.key_len), why);
-  dlk_news_add(h->engine, "lost", h->id, err.text);
+  dlk_news_of_hold(h, "lost", err.text);
 }
 
 void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
@@ -297,6 +265,7 @@ void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
   dlk_stats_ended(h, state == DLK_HOLD_LOST);
   if (h->detached)
     dlk_detached_forget(h);
+  dlk_detached_disown(h);
   if (state == DLK_HOLD_LOST)
     tell_lost(h, why);
   dlk_hold_unref(h);

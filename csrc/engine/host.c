@@ -56,7 +56,7 @@ static void horizon(struct dlk_host *host, int64_t until) {
 }
 
 static void event(struct dlk_host *host, const char *kind, const char *text) {
-  dlk_news_add(engine_of(host), kind, 0, text);
+  dlk_news_add(engine_of(host), kind, text);
 }
 
 static void busy(struct dlk_host *host, int delta) {

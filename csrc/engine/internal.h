@@ -34,40 +34,41 @@ struct dlk_hold {
   bool owed;            /* its release could not be allocated: try again */
   bool detached;        /* in the registry of detached.c */
   bool renew, renewing;
-  int extending;  /* EXTENDs that the store has; it is not renewed then */
-  int64_t cut_to; /* held no longer than that: one of them may have been
-                     for less than is left */
-  bool renews;    /* as asked for; constant */
+  bool renews;                   /* as asked for; constant */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
-  int64_t max_hold, max_end; /* max_end: constant once granted */
+  int64_t max_hold, max_end;
   int64_t granted_at;
   struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
   struct dlk_list link;     /* in e->holds while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
   struct dlk_post drop;     /* release_later */
-  uint64_t id;
+  uint64_t id;              /* unique in the process */
+  /* Another store of this process that attached it and now hears of it, with
+   * a reference; NULL: its own engine does. */
+  struct dlk_engine *listener;
+  struct dlk_list adopted; /* [lock of the listener] */
 };
 
 struct dlk_ticket {
   struct dlk_op op; /* first: the store hands back &op */
   struct dlk_engine *engine;
+  struct dlk_engine *listener; /* is told that it is done; often the same */
   atomic_int refs;
   atomic_bool done, taken;
   bool submitted; /* the store has the op */
   bool settled;   /* told and ended: the engine let go */
   bool internal;  /* nobody waits for it */
   atomic_bool abandoned;
-  atomic_int wanted;               /* code of a requested cancel */
-  struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */
+  atomic_int wanted; /* code of a requested cancel */
   struct dlk_request request;
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
   struct dlk_timer timer;
   struct dlk_list link;          /* in e->ops, or in a hold's waiters */
-  struct dlk_list ready;         /* [lock] in e->ready */
-  uint64_t watch_id;             /* [lock] 0: nobody watches */
+  struct dlk_list ready;         /* [lock of the listener] in its `ready` */
+  uint64_t watch_id;             /* [lock of the listener] 0: nobody watches */
   struct dlk_gate *gate;         /* local.c: it waits there, or is the head */
   const struct dlk_error *error; /* kept; NULL: none */
 };
@@ -101,9 +102,10 @@ struct dlk_engine {
   bool holds_any;        /* [lock] copy of !empty(holds), at leave */
   struct dlk_news *news_first, *news_last; /* [lock] */
   size_t news_count;                       /* [lock] */
-  atomic_bool resident;  /* set under lock: the keeper drives all the time */
-  struct dlk_list ready; /* [lock] watched tickets that are done */
-  uint64_t last_watch;   /* [lock] */
+  atomic_bool resident;    /* set under lock: the keeper drives all the time */
+  struct dlk_list ready;   /* [lock] watched tickets that are done */
+  struct dlk_list adopted; /* [lock] held leases of others that we attached */
+  uint64_t last_watch;     /* [lock] */
   pthread_t keeper;
   int keeper_fd;
   bool joined;
@@ -119,7 +121,6 @@ struct dlk_engine {
   bool store_used, store_stopping, store_stopped;
   struct dlk_ticket *close_ticket;
   struct dlk_post stop_post;
-  uint64_t next_id;
   struct dlk_stats stats;
   struct dlk_list gates; /* local.c */
   struct dlk_map gate_map;
@@ -166,6 +167,8 @@ void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 /* keeper.c */
 bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err);
 void dlk_keeper_signal(struct dlk_engine *e);
+/* Nobody is going to drive for what was just started. */
+void dlk_keeper_look(struct dlk_engine *e);
 void dlk_keeper_join(struct dlk_engine *e);
 
 /* stats.c */
@@ -187,6 +190,9 @@ void dlk_local_end_all(struct dlk_engine *e);
 void dlk_notify_init(struct dlk_engine *e);
 void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t); /* [lock] */
 void dlk_notify_ring(struct dlk_engine *e);
+/* For another engine than the one whose role we are in. */
+void dlk_notify_done_abroad(struct dlk_ticket *t);
+void dlk_notify_ring_abroad(struct dlk_engine *l);
 void dlk_notify_close_bell(struct dlk_engine *e);
 void dlk_line_init(struct dlk_engine *e);
 void dlk_line_ring(struct dlk_engine *e);
@@ -196,8 +202,6 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
-/* t is done: so is the one that ends with it. */
-void dlk_ticket_end_linked(struct dlk_ticket *t);
 /* A new candidate in place of the ticket's hold; false: out of memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 
@@ -225,10 +229,6 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
  * is left to be of use. */
 bool dlk_hold_granted(struct dlk_hold *h, int64_t now);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
-/* Around an EXTEND: before the store has it, and when it is over (of a HELD
- * one; done: it took effect). */
-void dlk_hold_extending(struct dlk_hold *h, int64_t ttl);
-void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done);
 /* Ends a HELD one; why: a constant. */
 void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
                     const char *why);
@@ -256,6 +256,12 @@ void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease);
  * leave it */
 struct dlk_value *dlk_detached_put(struct dlk_hold *h); /* the text */
 void dlk_detached_forget(struct dlk_hold *h);
+/* The hold is that store's lease from now on. */
+void dlk_detached_adopt(struct dlk_hold *h, struct dlk_engine *by);
+/* It ended. */
+void dlk_detached_disown(struct dlk_hold *h);
+/* Those that e adopted are released in the background. */
+void dlk_detached_release_adopted(struct dlk_engine *e);
 
 /* close.c */
 void dlk_close_init(struct dlk_engine *e);
@@ -264,7 +270,8 @@ void dlk_close_timed_out(struct dlk_ticket *t);
 void dlk_close_progress(struct dlk_engine *e);
 
 /* news.c */
-void dlk_news_add(struct dlk_engine *e, const char *kind, uint64_t hold,
-                  const char *text);
+void dlk_news_add(struct dlk_engine *e, const char *kind, const char *text);
+void dlk_news_of_hold(const struct dlk_hold *h, const char *kind,
+                      const char *text);
 
 #endif

@@ -30,6 +30,14 @@ void dlk_keeper_signal(struct dlk_engine *e) {
   e->keeper_wake = 0;
 }
 
+void dlk_keeper_look(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->lock);
+  e->due = 0;
+  if (e->role == DLK_ROLE_FREE && e->keeper_wake > 0)
+    dlk_keeper_signal(e);
+  pthread_mutex_unlock(&e->lock);
+}
+
 /* [lock] held. When to wake without a signal. */
 static int64_t plan(const struct dlk_engine *e, int64_t now) {
   if (e->role == DLK_ROLE_FREE)

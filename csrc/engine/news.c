@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void dlk_news_add(struct dlk_engine *e, const char *kind, uint64_t hold,
-                  const char *text) {
+/* abroad: e is not the engine whose role we are in, and rings no bell at the
+ * end of our turn. */
+static void add(struct dlk_engine *e, bool abroad, const char *kind,
+                uint64_t hold, const char *text) {
   struct dlk_news *n = malloc(sizeof *n);
   struct dlk_news *old = NULL;
   if (!n)
@@ -28,9 +30,24 @@ void dlk_news_add(struct dlk_engine *e, const char *kind, uint64_t hold,
     e->news_count--;
   }
   atomic_store(&e->has_news, true);
-  e->ring = true;
+  if (!abroad)
+    e->ring = true;
   pthread_mutex_unlock(&e->lock);
+  if (abroad)
+    dlk_notify_ring_abroad(e);
   free(old);
+}
+
+void dlk_news_add(struct dlk_engine *e, const char *kind, const char *text) {
+  add(e, false, kind, 0, text);
+}
+
+void dlk_news_of_hold(const struct dlk_hold *h, const char *kind,
+                      const char *text) {
+  if (h->listener)
+    add(h->listener, true, kind, h->id, text);
+  else
+    add(h->engine, false, kind, h->id, text);
 }
 
 bool dlk_engine_has_news(const struct dlk_engine *e) {

@@ -12,6 +12,10 @@
  * thread that then has to wait for the lock. A listener clears the bell before
  * it empties the list, so a ring is never lost; one for nothing may happen.
  *
+ * `ready` and the bells are those of the ticket's listener, which is another
+ * engine than the ticket's only for leases that another store attached. Then
+ * the locks of both are never held together, and the bell is rung at once.
+ *
  * There are two bells: an eventfd for loops that can poll a descriptor, and
  * the line of line.c for nginx, which can only read sockets. */
 #include "engine/internal.h"
@@ -37,17 +41,42 @@ void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t) {
   dlk_list_append(&e->ready, &t->ready);
 }
 
-void dlk_notify_ring(struct dlk_engine *e) {
-  if (!e->ring)
-    return;
-  e->ring = false;
+static void ring(struct dlk_engine *e) {
   int fd = atomic_load(&e->bell_fd);
   if (fd >= 0) {
     uint64_t one = 1;
     ssize_t n = write(fd, &one, sizeof one);
     (void)n; /* full means rung already */
   }
+}
+
+void dlk_notify_ring(struct dlk_engine *e) {
+  if (!e->ring)
+    return;
+  e->ring = false;
+  ring(e);
   dlk_line_ring(e);
+}
+
+/* Its bell may be closed meanwhile. */
+void dlk_notify_ring_abroad(struct dlk_engine *l) {
+  pthread_mutex_lock(&l->line_lock);
+  ring(l);
+  pthread_mutex_unlock(&l->line_lock);
+  dlk_line_ring(l);
+}
+
+void dlk_notify_done_abroad(struct dlk_ticket *t) {
+  struct dlk_engine *l = t->listener;
+  pthread_mutex_lock(&l->lock);
+  bool told = t->watch_id != 0 && !l->joined;
+  if (told) {
+    dlk_ticket_ref(t);
+    dlk_list_append(&l->ready, &t->ready);
+  }
+  pthread_mutex_unlock(&l->lock);
+  if (told)
+    dlk_notify_ring_abroad(l);
 }
 
 /* ---- the listener's side ---- */
@@ -64,8 +93,10 @@ void dlk_engine_resident(struct dlk_engine *e) {
 }
 
 uint64_t dlk_ticket_watch(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
+  struct dlk_engine *e = t->listener;
   uint64_t id = 0;
+  if (e != t->engine)
+    dlk_keeper_look(t->engine);
   pthread_mutex_lock(&e->lock);
   if (!dlk_ticket_done(t)) {
     if (t->watch_id == 0)
@@ -114,9 +145,11 @@ size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
 }
 
 void dlk_notify_close_bell(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->line_lock);
   int fd = atomic_exchange(&e->bell_fd, -1);
   if (fd >= 0)
     close(fd);
+  pthread_mutex_unlock(&e->line_lock);
 }
 
 void dlk_engine_deafen(struct dlk_engine *e) {

@@ -5,8 +5,7 @@
  * when the store does not end an op within io_timeout after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a
- * queued cancel, one while it waits to be told of, each scope's, and that of a
- * ticket that it ends with. Memory
+ * queued cancel, one while it waits to be told of, and each scope's. Memory
  * goes with the last, so a ticket outlives the Lua object that asked.
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
@@ -71,8 +70,15 @@ static int64_t deadline_of(const struct dlk_engine *e,
 
 static void init(struct dlk_ticket *t, struct dlk_engine *e,
                  const struct dlk_request *r) {
-  t->engine = e;
+  t->engine = t->listener = e;
   dlk_engine_ref(e);
+  struct dlk_engine *other = r->hold ? r->hold->listener : NULL;
+  if (r->listener)
+    other = r->listener;
+  if (other && other != e) {
+    dlk_engine_ref(other);
+    t->listener = other;
+  }
   atomic_init(&t->refs, 2);
   atomic_init(&t->wanted, DLK_OK);
   t->request = *r;
@@ -115,6 +121,13 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
   return true;
 }
 
+static void free_memory(struct dlk_ticket *t) {
+  if (t->listener != t->engine)
+    dlk_engine_unref(t->listener);
+  dlk_engine_unref(t->engine);
+  free(t);
+}
+
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r) {
   size_t data = aligned(sizeof(struct dlk_ticket));
@@ -130,8 +143,7 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
   if (makes_hold(r)) {
     struct dlk_hold *h = dlk_hold_new(e, r);
     if (!h) {
-      dlk_engine_unref(e);
-      free(t);
+      free_memory(t);
       return NULL;
     }
     use_hold(t, h);
@@ -153,8 +165,7 @@ void dlk_ticket_drop_ref(struct dlk_ticket *t) {
   dlk_error_drop(&t->error);
   if (t->hold)
     dlk_hold_unref(t->hold);
-  dlk_engine_unref(t->engine);
-  free(t);
+  free_memory(t);
 }
 
 /* ---- the caller's side ---- */
@@ -199,24 +210,6 @@ void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code) {
     return;
   if (atomic_compare_exchange_strong(&t->wanted, &none, (int)code))
     post_cancel(t);
-}
-
-void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other) {
-  dlk_ticket_ref(t);
-  atomic_store(&other->ends, t);
-  if (atomic_load(&other->done))
-    dlk_ticket_end_linked(other);
-}
-
-/* In the role of `other`'s engine, or of nobody: whoever comes first. */
-void dlk_ticket_end_linked(struct dlk_ticket *other) {
-  if (!atomic_load(&other->ends))
-    return;
-  struct dlk_ticket *t = atomic_exchange(&other->ends, NULL);
-  if (!t)
-    return;
-  dlk_ticket_cancel(t, DLK_CANCELLED);
-  dlk_ticket_drop_ref(t);
 }
 
 /* Something that goes on, or stays behind, if nobody ends it. */

@@ -24,11 +24,9 @@ static int engine_bell(lua_State *L) {
   return 1;
 }
 
-/* engine:closed(): no request will be taken, no descriptor given; so it is in
- * a forked child too. */
+/* engine:closed(): no request will be taken, no descriptor given. */
 static int engine_closed(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  lua_pushboolean(L, dlk_engine_forked(e) || dlk_engine_joined(e));
+  lua_pushboolean(L, dlk_engine_joined(dlk_lua_check_engine(L)));
   return 1;
 }
 

@@ -124,8 +124,8 @@ return function(t, it)
   it("a lease that another coroutine releases", function()
     local store, key = t:open(), t:key()
     local lease
-    coroutine.wrap(function() lease = assert(store:lock(key)) end)()
-    assert.is_true(coroutine.wrap(function() return lease:release() end)())
+    t:wrap(function() lease = assert(store:lock(key)) end)()
+    assert.is_true(t:wrap(function() return lease:release() end)())
     assert(store:try_lock(key)):release()
   end)
 

@@ -3,7 +3,9 @@
 -- outside of dlock.
 
 local dlock = require "dlock"
+local hosts = require "spec.contract.hosts"
 local process = require "spec.support.process"
+local protect = require "dlock.protect"
 local uv = require "luv"
 
 local context = {}
@@ -11,15 +13,19 @@ context.__index = context
 
 local RUN = ("ct%d"):format(uv.os_getpid())
 
-function context.new(subject)
-  local self = { subject = subject, count = 0, stores = {}, peers = {} }
-  self.prefix = RUN .. subject.name
+--- host: where it is run, by default in plain Lua.
+function context.new(subject, host)
+  host = host or hosts[1]
+  local self = { subject = subject, host = host, count = 0, stores = {},
+    peers = {} }
+  self.prefix = RUN .. subject.name .. host.name
   return setmetatable(self, context)
 end
 
 --- A store of this subject, closed after the case.
 function context:open(opts)
-  local all = { url = self.subject.url(), session_timeout = 2 }
+  local all = { url = self.subject.url(), session_timeout = 2,
+    host = self.host.option }
   for name, value in pairs(opts or {}) do all[name] = value end
   local store = assert(dlock.open(all))
   self.stores[#self.stores + 1] = store
@@ -33,7 +39,21 @@ function context:key()
 end
 
 function context:sleep(seconds)
-  uv.sleep(math.ceil(seconds * 1000))
+  self.host.sleep(seconds)
+end
+
+--- As the host does it: see hosts.lua.
+function context:later(seconds, fn)
+  return self.host.later(seconds, fn)
+end
+
+function context:wrap(fn)
+  return self.host.wrap(fn)
+end
+
+--- For functions that wait: on 5.1 no coroutine can wait inside of a pcall.
+function context:pcall(...)
+  return protect.call(...)
 end
 
 function context:now()
@@ -48,7 +68,7 @@ function context:eventually(what, fn, timeout)
     if result then
       return result
     end
-    uv.sleep(10)
+    self:sleep(0.01)
   until self:now() > deadline
   error("never came true: " .. what, 2)
 end
@@ -117,7 +137,7 @@ end
 --- After a killed holder things stay until they expire: says so, and waits.
 function context:expect_nothing_left(timeout)
   local left
-  local ok = pcall(self.eventually, self, "nothing left", function()
+  local ok = self:pcall(self.eventually, self, "nothing left", function()
     left = self.subject.leftovers(self.prefix .. "n" .. self.count)
     return #left == 0
   end, timeout or 2)

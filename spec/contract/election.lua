@@ -1,7 +1,6 @@
 -- Elections.
 
 local assert = require "luassert"
-local later = require "spec.contract.later"
 
 local function code_of(_, _, code)
   return code
@@ -41,10 +40,10 @@ return function(t, it)
     assert.are.equal("timeout", code_of(election:campaign { timeout = 0.1 }))
     assert.are.equal("timeout",
       code_of(assert(b:election(key, { timeout = 0.1 })):campaign()))
-    later(t, 0.4, function() election:cancel() end)
+    local stop = t:later(0.4, function() election:cancel() end)
     local start = t:now()
     assert.are.equal("cancelled", code_of(election:campaign()))
-    debug.sethook()
+    stop()
     assert.is_true(t:now() - start >= 0.4)
     lease:release()
     t:expect_nothing_left()
@@ -122,9 +121,9 @@ return function(t, it)
   it("cancel of wait_change", function()
     local store, key = t:open(), t:key()
     local election = assert(store:election(key))
-    later(t, 0.1, function() election:cancel() end)
+    local stop = t:later(0.1, function() election:cancel() end)
     assert.are.equal("cancelled", code_of(election:wait_change()))
-    debug.sethook()
+    stop()
     assert(election:campaign()):resign()
     t:expect_nothing_left()
   end)

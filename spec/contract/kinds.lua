@@ -2,7 +2,6 @@
 
 local assert = require "luassert"
 local dlock = require "dlock"
-local later = require "spec.contract.later"
 
 local function code_of(_, _, code)
   return code
@@ -125,13 +124,13 @@ return function(t, it)
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(read(a, key))
     local rw = assert(b:rwlock(key))
-    later(t, 0.1, function()
+    local stop = t:later(0.1, function()
       rw:read():cancel() -- is another object
       rw:write():cancel()
     end)
     assert.are.equal("cancelled",
       code_of(rw:write():acquire { timeout = 20 }))
-    debug.sethook()
+    stop()
     assert(read(b, key, { timeout = 0 })):release()
     lease:release()
     t:expect_nothing_left()
@@ -401,11 +400,11 @@ return function(t, it)
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(assert(a:semaphore(key, 2)):acquire { permits = 2 })
     local canceller = dlock.canceller()
-    later(t, 0.1, function() canceller:cancel() end)
+    local stop = t:later(0.1, function() canceller:cancel() end)
     assert.are.equal("cancelled", code_of(assert(b:semaphore(key, 2)):acquire {
       timeout = 20, cancel = canceller,
     }))
-    debug.sethook()
+    stop()
     assert.are.equal(0, t.subject.waiters(key))
     lease:release()
     t:expect_nothing_left()

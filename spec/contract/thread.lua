@@ -150,6 +150,14 @@ function parts.taker(url, key, path, turns)
   assert(store:close(5))
 end
 
+--- The same, in an event loop.
+function parts.loop_taker(...)
+  local queue, args, unpack = require("cqueues").new(), { ... },
+    table.unpack or unpack
+  queue:wrap(function() parts.taker(unpack(args)) end)
+  assert(queue:loop())
+end
+
 local function main(path, cpath, text)
   package.path, package.cpath = path, cpath
   local name, out, url, key, file, turns, number =

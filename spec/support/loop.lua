@@ -17,7 +17,11 @@ pipe_signal:unref()
 -- noticed too late. So whoever is about to block looks whether one ran.
 local due, guard
 
-local function run_once()
+local function run_once(mode)
+  if mode == "nowait" then
+    uv.run("nowait")
+    return
+  end
   if not guard then
     guard = uv.new_prepare()
     guard:start(function()
@@ -34,6 +38,13 @@ local function run_once()
   due = nil
 end
 
+--- Lets the loop go on for one turn ("once": blocking, or "nowait").
+--- Exchanged while the one who waits is itself run by the loop, which must not
+--- be run inside of itself.
+loop.turn = run_once
+
+loop.run_once = run_once
+
 --- Runs the default loop until done() is truthy or `timeout` seconds passed.
 --- Returns what done() returned.
 function loop.wait(timeout, done)
@@ -44,7 +55,7 @@ function loop.wait(timeout, done)
   end)
   local ok, result = pcall(done)
   while ok and not result and not late do
-    run_once()
+    loop.turn("once")
     ok, result = pcall(done)
   end
   loop.close(timer)
@@ -60,7 +71,7 @@ end
 function loop.close(handle)
   if handle and not handle:is_closing() then
     handle:close()
-    uv.run("nowait")
+    loop.turn("nowait")
   end
 end
 

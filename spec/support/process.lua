@@ -126,7 +126,7 @@ end
 --- Writes text to its standard input.
 function process:write(text)
   self.stdin:write(text)
-  uv.run("nowait")
+  loop.turn("nowait")
 end
 
 --- Closes its standard input.

@@ -144,9 +144,11 @@ describe("redis errors:", function()
   it("replies of another shape than asked for are no lock", function()
     for _, reply in ipairs {
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
-      "*1\r\n+OK\r\n", "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
-      "*2\r\n+OK\r\n-ERR value is not an integer\r\n", "*2\r\n+OK\r\n$-1\r\n",
-      "*3\r\n+OK\r\n:35184372088833\r\n:3\r\n", "-\r\n",
+      "*1\r\n+OK\r\n", "*2\r\n+OK\r\n:35184372088833\r\n",
+      "*3\r\n:1\r\n:2\r\n:1\r\n", "*3\r\n+OK\r\n+OK\r\n:1\r\n",
+      "*3\r\n+OK\r\n-ERR value is not an integer\r\n:1\r\n",
+      "*3\r\n+OK\r\n$-1\r\n:1\r\n",
+      "*4\r\n+OK\r\n:35184372088833\r\n:1\r\n:3\r\n", "-\r\n",
     } do
       local f = fake_server.start {
         EXEC = { fake_server.DEFAULT, reply }, -- the first is the greeting's
@@ -158,7 +160,7 @@ describe("redis errors:", function()
   end)
 
   it("a reply that trickles in is a reply", function()
-    local raw = "*2\r\n+OK\r\n:35184372088833\r\n"
+    local raw = "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n"
     local proxy = require "spec.support.proxy"
     local f = fake_server.start { EXEC = { fake_server.DEFAULT } }
     local p = proxy.start(f.url)

@@ -346,6 +346,17 @@ describe("redis faults:", function()
     assert(store:break_lock("min2"))
   end)
 
+  it("who dies before the first fence is known leaves no counter for ever",
+    function()
+      p:hold("down")
+      assert.are.equal("unavailable", select(3, store:try_lock("early")))
+      local names = admin:call("KEYS", "~dlock:{*}:f:dlock:early")
+      assert.are.equal("1", admin:call("GET", names[1]))
+      assert.is_true(admin:call("PTTL", names[1]) > 0)
+      p:release()
+      eventually("it is taken back", 5, function() return gone("early") end)
+    end)
+
   it("a busy try on a foreign lock leaves no counter for ever", function()
     admin:call("SET", "dlock:foreign", "somebody else's")
     assert.are.equal("busy", select(3, store:try_lock("foreign")))

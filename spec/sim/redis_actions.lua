@@ -7,6 +7,10 @@ local actions = { list = {}, total = 0 }
 local KEYS = { L = "lock", F = "f", Q = "q", H = "h", P = "p" }
 local DAY = 86400000
 
+local function digits(n)
+  return string.format("%.0f", n)
+end
+
 local function action(weight, name, run)
   actions.list[#actions.list + 1] = { weight = weight, name = name, run = run }
   actions.total = actions.total + weight
@@ -28,13 +32,22 @@ local function seed(w, a)
   end
 end
 
--- MULTI, SET NX PX, INCR, EXEC; the fence is seeded if need be, unless the
--- client dies before.
+-- A client that did not use the key for hours gives the counter its time.
+local function age(w, client)
+  if (w.aged[client] or 0) <= w.db:now() then
+    w.db:call("PEXPIRE", KEYS.F, digits(DAY))
+    w.aged[client] = w.db:now() + DAY / 2
+  end
+end
+
+-- MULTI, SET NX PX, INCR, PEXPIRE perhaps, EXEC; the fence is seeded if need
+-- be, unless the client dies before.
 action(8, "try", function(w, a, b)
   local t = w:token(a, 0, 0)
   w:pass_edge()
   local ok = w.db:call("SET", KEYS.L, t.name, "NX", "PX", t.ttl)
   local f = w.db:call("INCR", KEYS.F)
+  age(w, t.client)
   local due = w.plain:set_if_free(t.name, t.ttl)
   w:say("#%d tries, ttl %d: %s", t.n, t.ttl, due and "got" or "busy")
   if (ok ~= false) ~= due then
@@ -239,6 +252,7 @@ end)
 
 action(0.5, "flush", function(w)
   w:say("all data is lost")
+  w.lost = true
   w.db.keys = {}
   w.plain:void_holders()
   w.plain:void_queue()

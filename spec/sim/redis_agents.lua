@@ -210,7 +210,7 @@ return function(network, faulty, healthy)
     self:set_server_time()
     local left = self.db:names()
     for _, name in ipairs(left) do
-      if not name:find(":f:", 1, true) then
+      if not name:find(":f:", 1, true) or not self.db:find(name).ends then
         wrong("%s is left on the server", name)
       end
     end

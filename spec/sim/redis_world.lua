@@ -24,8 +24,6 @@ local KEYS = { L = "lock", F = "f", Q = "q", W = "w", H = "h", P = "p" }
 local CLIENTS = 4
 local START = 1.7e15
 local DAY = 86400000
--- A counter that a plain INCR made and nobody seeded has no expiry.
-local UNSEEDED_MAY_STAY = true
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -48,7 +46,8 @@ world.channel = channel
 function world.new(db, keys, kind, telling)
   db:reset(START)
   local w = setmetatable({ db = db, script_keys = keys, telling = telling,
-    log = {}, tokens = {}, clients = {}, fence = 0, drawn = 0, kind = kind,
+    log = {}, tokens = {}, clients = {},
+    aged = {}, fence = 0, drawn = 0, kind = kind,
     cap = 2 + kind % 3 }, world)
   w.plain = queue_model.new(function(token)
     return (db.listeners[channel(token:sub(34, 49))] or 0) > 0
@@ -294,12 +293,18 @@ function world:renew(t)
   end
 end
 
+-- A counter that a plain INCR made, after the data was lost, of a client that
+-- knew the old one and died before it seeded this.
+function world:may_stay(counter)
+  return self.lost and not counter.ends and tonumber(counter.value) < 1e12
+end
+
 function world:check()
   checks.holders(self)
   checks.queue(self)
   checks.head(self)
   local f = self.db:find(KEYS.F)
-  if f and tonumber(f.value) >= 1e12
+  if f and not self:may_stay(f)
       and (not f.ends or f.ends > self.db:now() + DAY) then
     wrong("the fence counter stays for ever")
   end
@@ -321,7 +326,7 @@ function world:drain()
   end
   self:pass(DAY)
   local f = self.db:find(KEYS.F)
-  if f and not (UNSEEDED_MAY_STAY and tonumber(f.value) < 1e12) then
+  if f and not self:may_stay(f) then
     wrong("the fence counter is left behind: %s",
       self.db:call("GET", KEYS.F))
   end

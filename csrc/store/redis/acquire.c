@@ -4,7 +4,10 @@
  * second holder in, and the older one then gets the larger fence.
  *
  * A fence below 10^12 says that the counter was missing; a script that checks
- * our token then seeds it from the server's clock.
+ * our token then seeds it from the server's clock. Should we die before that,
+ * the counter must not stay for ever: a key that this client did not use within
+ * hours gets a PEXPIRE of the counter as well, in the same EXEC. The others are
+ * spared that command: their counter is known to have its time.
  *
  * Lost replies: when the connection is lost with the request under way, the
  * token may or may not hold the key. The next connection first has the server
@@ -138,6 +141,11 @@ static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, dlk_to_ms(t->op->lease->ttl));
   dlk_buf_add(out, "*2\r\n$4\r\nINCR\r\n", 14);
   dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
+  if (t->ages) {
+    dlk_buf_add(out, "*3\r\n$7\r\nPEXPIRE\r\n", 17);
+    dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
+    dlk_redis_put_int(out, DLK_REDIS_FENCE_TTL / DLK_MS);
+  }
   dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
 }
 
@@ -163,8 +171,8 @@ static void occupied(struct dlk_redis_try *t) {
   }
 }
 
-/* Our INCR made the counter of a key that somebody else holds: it is given
- * its time to live, or it would stay for ever. */
+/* Our INCR made the counter of a key that somebody else holds, which we knew to
+ * be there: it is given its time to live, or it would stay for ever. */
 static void aged(struct dlk_redis_call *call,
                  const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
@@ -184,9 +192,12 @@ static void tried(struct dlk_redis_call *call,
   t->answered = true;
   dlk_error_drop(&t->trouble);
   const redisReply *exec = r->reply;
-  bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
+  bool pair =
+      exec->type == REDIS_REPLY_ARRAY && exec->elements == (t->ages ? 3 : 2);
+  if (pair && t->ages)
+    dlk_redis_mark_aged(t->store, t->op->key, t->op->key_len);
   if (pair && exec->element[0]->type == REDIS_REPLY_NIL) {
-    bool fresh = exec->element[1]->type == REDIS_REPLY_INTEGER &&
+    bool fresh = !t->ages && exec->element[1]->type == REDIS_REPLY_INTEGER &&
                  exec->element[1]->integer < DLK_REDIS_FENCE_SEEDED;
     if (fresh)
       ask_seed(t, aged);
@@ -273,7 +284,8 @@ static void try_once(struct dlk_redis_try *t) {
     return;
   }
   t->call.script = -1;
-  t->call.req.replies = 4;
+  t->ages = !dlk_redis_is_aged(t->store, op->key, op->key_len);
+  t->call.req.replies = t->ages ? 5 : 4;
   dlk_redis_call_send(&t->call);
 }
 

@@ -20,7 +20,9 @@
 #define DLK_REDIS_CLAIM DLK_SEC
 /* Fences below were counted without a seed. */
 #define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
-#define DLK_REDIS_CROWDED 256
+#define DLK_REDIS_LATELY 256
+/* A counter lives for so long after its last seed or renewal. */
+#define DLK_REDIS_FENCE_TTL (86400 * DLK_SEC)
 #define DLK_REDIS_ORPHANS 4096
 
 struct dlk_redis;
@@ -92,6 +94,7 @@ struct dlk_redis_try {
   enum dlk_redis_step step;
   bool joined; /* this token has a place in the queue */
   bool news;   /* a message came while a request was under way */
+  bool ages;   /* its first attempt gives the counter its time to live */
   bool unsure; /* a release of unknown outcome went before */
   bool ours;   /* a release found our token */
   bool answered;
@@ -99,6 +102,12 @@ struct dlk_redis_try {
   int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
   char order[24];
   const struct dlk_error *trouble; /* kept: why there is no answer */
+};
+
+/* Keys by their hash; a newer one takes the place. */
+struct dlk_redis_lately {
+  uint32_t hash;
+  int64_t until;
 };
 
 struct dlk_redis {
@@ -112,10 +121,7 @@ struct dlk_redis {
   struct dlk_list orphans;
   size_t orphan_count;
   struct dlk_timer quiet, beat;
-  struct {
-    uint32_t hash;
-    int64_t until;
-  } crowded[DLK_REDIS_CROWDED];
+  struct dlk_redis_lately crowded[DLK_REDIS_LATELY], aged[DLK_REDIS_LATELY];
   int64_t clock_warned;
   bool stopping;
   /* The last key whose tag was computed: a release follows its acquire. */
@@ -161,6 +167,9 @@ void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
 bool dlk_redis_patient(struct dlk_redis_try *t);
 bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len);
 void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len);
+/* Whether the key's counter has its time to live: we saw to it a while ago. */
+bool dlk_redis_is_aged(struct dlk_redis *s, const char *key, size_t len);
+void dlk_redis_mark_aged(struct dlk_redis *s, const char *key, size_t len);
 
 /* token.c */
 void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h);

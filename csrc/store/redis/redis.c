@@ -86,27 +86,47 @@ bool dlk_redis_patient(struct dlk_redis_try *t) {
                    dlk_redis_now(s) < op->started + s->conf.connect_timeout);
 }
 
-/* ---- keys that others queued for lately ---- */
+/* ---- what is known of keys that were used lately ---- */
 
-static uint32_t hash_of(const char *key, size_t len) {
+static struct dlk_redis_lately *place_of(struct dlk_redis_lately *table,
+                                         const char *key, size_t len,
+                                         uint32_t *hash) {
   uint32_t h = 2166136261u;
   for (size_t i = 0; i < len; i++)
     h = (h ^ (unsigned char)key[i]) * 16777619u;
-  return h;
+  *hash = h;
+  return &table[h % DLK_REDIS_LATELY];
+}
+
+static bool is_marked(struct dlk_redis *s, struct dlk_redis_lately *table,
+                      const char *key, size_t len) {
+  uint32_t h;
+  const struct dlk_redis_lately *at = place_of(table, key, len, &h);
+  return at->hash == h && at->until > 0 && dlk_redis_now(s) < at->until;
+}
+
+static void mark(struct dlk_redis *s, struct dlk_redis_lately *table,
+                 const char *key, size_t len, int64_t span) {
+  uint32_t h;
+  struct dlk_redis_lately *at = place_of(table, key, len, &h);
+  at->hash = h;
+  at->until = dlk_redis_now(s) + span;
 }
 
 bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  uint32_t h = hash_of(key, len);
-  size_t i = h % DLK_REDIS_CROWDED;
-  return s->crowded[i].hash == h && s->crowded[i].until > 0 &&
-         dlk_redis_now(s) < s->crowded[i].until;
+  return is_marked(s, s->crowded, key, len);
 }
 
 void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  uint32_t h = hash_of(key, len);
-  size_t i = h % DLK_REDIS_CROWDED;
-  s->crowded[i].hash = h;
-  s->crowded[i].until = dlk_redis_now(s) + CROWDED_FOR;
+  mark(s, s->crowded, key, len, CROWDED_FOR);
+}
+
+bool dlk_redis_is_aged(struct dlk_redis *s, const char *key, size_t len) {
+  return is_marked(s, s->aged, key, len);
+}
+
+void dlk_redis_mark_aged(struct dlk_redis *s, const char *key, size_t len) {
+  mark(s, s->aged, key, len, DLK_REDIS_FENCE_TTL / 2);
 }
 
 /* ---- what the link hears ---- */

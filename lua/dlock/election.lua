@@ -101,12 +101,10 @@ end
 ---@return string? code timeout, cancelled, unavailable, closed
 function methods:wait_change(timeout)
   local state = lockable.state_of(self, "wait_change")
-  if timeout == nil then
-    timeout = math.huge
-  else
-    local bad = options.check_number(timeout, "timeout",
-      "election:wait_change", 2)
-    if bad then return nil, bad, "invalid" end
+  local bad = options.check_optional(timeout, "timeout",
+    "election:wait_change")
+  if bad then
+    return nil, bad, "invalid"
   end
   if not state.seen then
     local fence, message, code = look(state)
@@ -114,7 +112,7 @@ function methods:wait_change(timeout)
       return nil, message, code
     end
   end
-  return wait_change(state, timeout)
+  return wait_change(state, timeout or math.huge)
 end
 
 local CLASS = lockable.class("election", methods)

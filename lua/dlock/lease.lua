@@ -60,9 +60,10 @@ end
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked
 function methods:release(timeout)
-  if timeout ~= nil then
-    local bad = options.check_number(timeout, "timeout", "lease:release", 2)
-    if bad then return nil, bad, "invalid" end
+  local bad = timeout ~= nil
+    and options.check_optional(timeout, "timeout", "lease:release")
+  if bad then
+    return nil, bad, "invalid"
   end
   return release(self, timeout)
 end
@@ -81,9 +82,9 @@ end
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked, invalid
 function methods:extend(ttl)
-  if ttl ~= nil then
-    local bad = options.check_number(ttl, "ttl", "lease:extend", 2)
-    if bad then return nil, bad, "invalid" end
+  local bad = options.check_optional(ttl, "ttl", "lease:extend")
+  if bad then
+    return nil, bad, "invalid"
   end
   return ask(self, core.extend, ttl)
 end
@@ -94,11 +95,9 @@ end
 ---@return string? message
 ---@return string? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
-  if timeout == nil then
-    timeout = math.huge
-  else
-    local bad = options.check_number(timeout, "timeout", "lease:wait_lost", 2)
-    if bad then return nil, bad, "invalid" end
+  local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
+  if bad then
+    return nil, bad, "invalid"
   end
   return ask(self, core.wait_lost, timeout)
 end
@@ -161,10 +160,14 @@ function methods:guard(...)
   return ask(self, core.guard, ...)
 end
 
-local function check_callback(fn, call)
-  if type(fn) ~= "function" then
-    error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
+-- Has fn told of news of this lease, if it is not given up.
+local function subscribe(self, kind, fn)
+  local client = client_of(self)
+  if not core.given_up(self) then
+    news.subscribe(client, self, kind, fn)
+    host.listen(client)
   end
+  return true
 end
 
 --- Runs fn(lease, reason) once, when the lease is seen to be lost, inside the
@@ -172,12 +175,8 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
-  check_callback(fn, "lease:on_lost")
-  if not core.given_up(self) then
-    news.subscribe(client_of(self), self, "lost", fn)
-    host.listen(client_of(self))
-  end
-  return true
+  news.check_callback(fn, "lease:on_lost")
+  return subscribe(self, "lost", fn)
 end
 
 --- Runs fn(lease, reason) once, when somebody asked for the lock by
@@ -185,12 +184,8 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)
-  check_callback(fn, "lease:on_revoke")
-  if not core.given_up(self) then
-    news.subscribe(client_of(self), self, "revoked", fn)
-    host.listen(client_of(self))
-  end
-  return true
+  news.check_callback(fn, "lease:on_revoke")
+  return subscribe(self, "revoked", fn)
 end
 
 --- Whether somebody asked for the lock by store:revoke. No I/O.

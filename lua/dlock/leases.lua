@@ -2,6 +2,7 @@
 -- fence: each of its leases has its own.
 local core = require "dlock.core"
 local host = require "dlock.host"
+local news = require "dlock.news"
 local options = require "dlock.options"
 
 local leases = {}
@@ -22,11 +23,6 @@ local function list_of(self, call)
   return state.list, state
 end
 
-local function check_seconds(value, name, call)
-  local bad = value ~= nil and options.check_number(value, name, call, 3)
-  return bad
-end
-
 --- Releases all, in reverse; the first failure is the result, also of every
 --- later call.
 ---@param timeout? number seconds for each
@@ -35,7 +31,7 @@ end
 ---@return string? code
 function methods:release(timeout)
   local _, state = list_of(self, "release")
-  local bad = check_seconds(timeout, "timeout", "lease:release")
+  local bad = options.check_optional(timeout, "timeout", "lease:release")
   if bad then
     return nil, bad, "invalid"
   end
@@ -71,7 +67,7 @@ end
 ---@return string? code
 function methods:extend(ttl)
   local list = list_of(self, "extend")
-  local bad = check_seconds(ttl, "ttl", "lease:extend")
+  local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then
     return nil, bad, "invalid"
   end
@@ -119,18 +115,12 @@ local function on_first(self, list, subscribe, fn)
   return true
 end
 
-local function check_callback(fn, call)
-  if type(fn) ~= "function" then
-    error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
-  end
-end
-
 --- Runs fn(lease, reason) once, when the first of them is seen to be lost.
 ---@param fn fun(lease: dlock.leases, reason: string)
 ---@return true
 function methods:on_lost(fn)
   local list = list_of(self, "on_lost")
-  check_callback(fn, "lease:on_lost")
+  news.check_callback(fn, "lease:on_lost")
   return on_first(self, list, "on_lost", fn)
 end
 
@@ -139,7 +129,7 @@ end
 ---@return true
 function methods:on_revoke(fn)
   local list = list_of(self, "on_revoke")
-  check_callback(fn, "lease:on_revoke")
+  news.check_callback(fn, "lease:on_revoke")
   return on_first(self, list, "on_revoke", fn)
 end
 
@@ -169,7 +159,7 @@ end
 ---@return string? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
-  local bad = check_seconds(timeout, "timeout", "lease:wait_lost")
+  local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
   if bad then
     return nil, bad, "invalid"
   end

@@ -113,6 +113,13 @@ function news.expected(client)
   return false
 end
 
+--- Raises, at the caller of the method that calls this, if fn is no function.
+function news.check_callback(fn, call)
+  if type(fn) ~= "function" then
+    error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
+  end
+end
+
 --- Notes fn for the given kind of news of this lease.
 ---@param kind "lost"|"revoked"
 function news.subscribe(client, lease, kind, fn)

@@ -205,6 +205,19 @@ function options.check_number(value, name, call, level)
   return bad and ("invalid: %s %s"):format(name, bad)
 end
 
+--- The same for a method's argument that may be left out; raises at the
+--- caller of the method that calls this.
+---@param value any
+---@param name string an option
+---@param call string
+---@return string? problem
+function options.check_optional(value, name, call)
+  if value ~= nil then
+    local bad = options.check_number(value, name, call, 3)
+    return bad
+  end
+end
+
 --- Checks a key. Raises when it is no string.
 ---@param key any
 ---@param call string
@@ -236,6 +249,13 @@ function options.defaults(opts, base)
     end
   end
   return out
+end
+
+--- Whether a call takes a table of options.
+---@param call string
+---@return boolean
+function options.takes(call)
+  return RULES[call] ~= nil
 end
 
 --- The default of one option.

@@ -35,13 +35,6 @@ local function ask(client, name, argument)
   return host.ask(client, client.engine[name], client.engine, argument)
 end
 
--- (No tail call: it would shift the level at which errors are raised.)
-local function check_timeout(timeout, call)
-  local bad = timeout ~= nil
-    and options.check_number(timeout, "timeout", call, 3)
-  return bad
-end
-
 -- Checks the key and the options; level 3 is the caller of a method.
 local function check(key, opts, call)
   return options.check_key(key, call, 3)
@@ -55,7 +48,7 @@ end
 ---@return string? code unavailable, denied, closed, forked
 function methods:ping(timeout)
   local client = client_of(self, "ping")
-  local bad = check_timeout(timeout, "store:ping")
+  local bad = options.check_optional(timeout, "timeout", "store:ping")
   if bad then
     return nil, bad, "invalid"
   end
@@ -70,11 +63,29 @@ end
 ---@return string? code
 function methods:close(timeout)
   local client = client_of(self, "close")
-  local bad = check_timeout(timeout, "store:close")
+  local bad = options.check_optional(timeout, "timeout", "store:close")
   if bad then
     return nil, bad, "invalid"
   end
   return ask(client, "close", timeout)
+end
+
+-- A method that checks its arguments and then does what do_it does. Calls that
+-- take no options ignore what comes behind the key, as Lua functions do.
+local function on_key(name, do_it)
+  local call = "store:" .. name
+  local takes_options = options.takes(call)
+  return function(self, key, opts)
+    local client = client_of(self, name)
+    if not takes_options then
+      opts = nil
+    end
+    local bad = check(key, opts, call)
+    if bad then
+      return nil, bad, "invalid"
+    end
+    return do_it(client, key, opts)
+  end
 end
 
 --- A mutex on key.
@@ -83,14 +94,7 @@ end
 ---@return dlock.mutex|nil
 ---@return string? message
 ---@return string? code invalid
-function methods:mutex(key, opts)
-  local client = client_of(self, "mutex")
-  local bad = check(key, opts, "store:mutex")
-  if bad then
-    return nil, bad, "invalid"
-  end
-  return lockable.mutex(client, key, opts)
-end
+methods.mutex = on_key("mutex", lockable.mutex)
 
 --- A read-write lock on key: read() and write() of it can be acquired.
 ---@param key string
@@ -98,14 +102,7 @@ end
 ---@return dlock.rwlock|nil
 ---@return string? message
 ---@return string? code invalid
-function methods:rwlock(key, opts)
-  local client = client_of(self, "rwlock")
-  local bad = check(key, opts, "store:rwlock")
-  if bad then
-    return nil, bad, "invalid"
-  end
-  return kinds.rwlock(client, key, opts)
-end
+methods.rwlock = on_key("rwlock", kinds.rwlock)
 
 --- A semaphore on key: so many permits can be held together.
 ---@param key string
@@ -130,28 +127,16 @@ end
 ---@return dlock.election|nil
 ---@return string? message
 ---@return string? code invalid
-function methods:election(key, opts)
-  local client = client_of(self, "election")
-  local bad = check(key, opts, "store:election")
-  if bad then
-    return nil, bad, "invalid"
-  end
-  return election.new(client, key, opts)
-end
+methods.election = on_key("election", election.new)
 
 --- Who holds key and who waits for it; nil when nobody does.
 ---@param key string
 ---@return dlock.inspected|nil
 ---@return string? message
 ---@return string? code
-function methods:inspect(key)
-  local client = client_of(self, "inspect")
-  local bad = options.check_key(key, "store:inspect", 2)
-  if bad then
-    return nil, bad, "invalid"
-  end
+methods.inspect = on_key("inspect", function(client, key)
   return admin.inspect { client = client, key = key }
-end
+end)
 
 --- Keys that are held or waited for, in no order. Call again with the cursor
 --- until there is none.
@@ -182,28 +167,18 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function methods:break_lock(key)
-  local client = client_of(self, "break_lock")
-  local bad = options.check_key(key, "store:break_lock", 2)
-  if bad then
-    return nil, bad, "invalid"
-  end
+methods.break_lock = on_key("break_lock", function(client, key)
   return admin.order({ client = client, key = key }, "break_lock")
-end
+end)
 
 --- Asks the holders of key to release it (lease:on_revoke, lease:revoked).
 ---@param key string
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function methods:revoke(key)
-  local client = client_of(self, "revoke")
-  local bad = options.check_key(key, "store:revoke", 2)
-  if bad then
-    return nil, bad, "invalid"
-  end
+methods.revoke = on_key("revoke", function(client, key)
   return admin.order({ client = client, key = key }, "revoke")
-end
+end)
 
 local function acquire(client, key, opts, wait_for_it)
   local base = client.base
@@ -217,14 +192,9 @@ end
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return string? code
-function methods:lock(key, opts)
-  local client = client_of(self, "lock")
-  local bad = check(key, opts, "store:lock")
-  if bad then
-    return nil, bad, "invalid"
-  end
+methods.lock = on_key("lock", function(client, key, opts)
   return acquire(client, key, opts, true)
-end
+end)
 
 --- Short for store:mutex(key, opts):try_acquire(opts).
 ---@param key string
@@ -232,14 +202,9 @@ end
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return string? code
-function methods:try_lock(key, opts)
-  local client = client_of(self, "try_lock")
-  local bad = check(key, opts, "store:try_lock")
-  if bad then
-    return nil, bad, "invalid"
-  end
+methods.try_lock = on_key("try_lock", function(client, key, opts)
   return acquire(client, key, opts, false)
-end
+end)
 
 local function run_with(client, key, opts, fn, ...)
   local lease, message, code = acquire(client, key, opts, true)
@@ -252,15 +217,17 @@ end
 ---@return true|nil # then fn's results; or nil, message, code
 function methods:with(key, opts, ...)
   local client = client_of(self, "with")
-  local plain = type(opts) == "function"
-  if not plain then
-    lockable.check_function((...), "store:with", 2)
+  if type(opts) == "function" then
+    local bad = check(key, nil, "store:with")
+    if bad then
+      return nil, bad, "invalid"
+    end
+    return run_with(client, key, nil, opts, ...)
   end
-  local bad = check(key, not plain and opts or nil, "store:with")
+  lockable.check_function((...), "store:with", 2)
+  local bad = check(key, opts, "store:with")
   if bad then
     return nil, bad, "invalid"
-  elseif plain then
-    return run_with(client, key, nil, opts, ...)
   end
   return run_with(client, key, opts, ...)
 end

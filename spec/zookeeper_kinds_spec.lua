@@ -164,6 +164,29 @@ describe("on ZooKeeper", function()
     again:release()
   end)
 
+  it("a guarded write stays below the chroot", function()
+    local chroot = "/" .. key()
+    local store = open { url = common.url .. chroot }
+    local lease = assert(store:lock(key()))
+    assert.are.equal("invalid",
+      select(3, common.guard(lease, "CREATE", "beside", "x")))
+    assert(common.guard(lease, "CREATE", "/below", "x"))
+    assert(common.guard(lease, "DELETE", "/below"))
+    lease:release()
+  end)
+
+  it("extend is answered while another of the same store waits", function()
+    local store, k = open(), key()
+    local e = common.engine(store)
+    local lease = assert(store:lock(k))
+    local waits = e.start(k, EXCLUSIVE, 10)
+    common.queued(k, 2)
+    assert(store:ping()) -- the waiter's watch is set before this is answered
+    assert(lease:extend(5))
+    lease:release()
+    assert(e.finish(waits)):release()
+  end)
+
   it("break_lock ends the holds and leaves the waiters", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))

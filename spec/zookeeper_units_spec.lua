@@ -1,41 +1,50 @@
--- The pure parts of the ZooKeeper store, in C: names, the admission and watch
--- rule (also by chance, against the rule in its plainest form), the chain of
--- confirms. No server.
+-- The ZooKeeper store in C, without a server: its pure parts (names, the
+-- admission and watch rule, also by chance against the rule in its plainest
+-- form, the chain of confirms), and the recipe on a link that loses, doubles
+-- and crosses what a test wants it to.
 
 local process = require "spec.support.process"
-local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
 
-local NAMES = {
+local UNITS = {
   "names_of_keys", "names_of_contenders", "order_across_the_wrap",
   "semaphore_watches", "rule_and_watches_by_chance", "chain_of_confirms",
   "answers_that_do_not_count", "sustains_until_the_chain_arrives",
 }
 
-describe("the ZooKeeper store's pure part", function()
-  local dir, out
+local RECIPE = {
+  "extends_behind_a_waiter", "renews_behind_a_waiter",
+  "hears_a_revoke_behind_a_waiter", "asks_again_and_the_node_does_not_grow",
+  "a_downgrade_and_a_revoke_cross",
+  "a_break_whose_answer_is_lost_takes_one_hold_only",
+  "a_guard_in_the_gap_is_one_write", "a_release_in_the_gap_is_ours",
+  "a_release_that_the_close_cuts_off_is_not_lost",
+  "a_store_with_a_resting_node_is_not_busy",
+  "a_shorter_timeout_ends_the_session",
+  "a_hold_ends_with_its_own_session_only",
+  "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
+}
+
+local function tests_of(program, names)
+  local out
 
   setup(function()
-    dir = server.new_dir()
-    local status, _, err = process.run {
-      command = { "sh", "-c", "cc -std=c11 -D_GNU_SOURCE -O1 -g -Icsrc -o "
-        .. dir .. "/units spec/c/zookeeper_units.c csrc/core/*.c"
-        .. " csrc/store/zookeeper/names.c csrc/store/zookeeper/queue.c"
-        .. " csrc/store/zookeeper/confirm.c" },
-      env = { LD_PRELOAD = false }, timeout = 60,
-    }
-    assert(status == 0, err)
-    status, out = process.run { command = { dir .. "/units" } }
+    local path, status = tool.programs() .. "/" .. program, nil
+    status, out = process.run { command = { path } }
     assert(status, "it did not end")
   end)
 
-  teardown(function()
-    server.remove_dir(dir)
-  end)
-
-  for _, name in ipairs(NAMES) do
+  for _, name in ipairs(names) do
     it((name:gsub("_", " ")), function()
-      local found = out:match("[^\n]*" .. name .. "[^\n]*")
-      assert.are.equal("ok " .. name, found)
+      assert.are.equal("ok " .. name, out:match("[^\n]*" .. name .. "[^\n]*"))
     end)
   end
+end
+
+describe("the ZooKeeper store's pure part:", function()
+  tests_of("zookeeper_units", UNITS)
+end)
+
+describe("the ZooKeeper store's recipe:", function()
+  tests_of("zookeeper_recipe", RECIPE)
 end)

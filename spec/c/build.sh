@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the C test programs: the core's unit tests and the file store's tool.
+# Builds the C test programs: the core's unit tests, the file store's tool, and
+# the ZooKeeper store without its client library.
 # usage: spec/c/build.sh DIR      compiles into DIR what is out of date there;
 # CC and CFLAGS as in the Makefile, so a sanitizer build tests them as well.
 set -eu
@@ -29,3 +30,10 @@ build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/store/file/table.c csrc/store/file/name.c
 build queue_test spec/c/queue_test.c spec/c/host.c csrc/core/*.c \
   csrc/store/file/*.c
+build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
+  csrc/store/zookeeper/names.c csrc/store/zookeeper/queue.c \
+  csrc/store/zookeeper/confirm.c
+# shellcheck disable=SC2046
+build zookeeper_recipe spec/c/zookeeper_recipe.c spec/c/zookeeper_link.c \
+  spec/c/host.c csrc/core/*.c $(find csrc/store/zookeeper -name '*.c' \
+    ! -name session.c ! -name deliver.c)

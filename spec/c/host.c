@@ -87,8 +87,7 @@ static void revoked(struct dlk_host *host, struct dlk_lease *lease) {
 }
 
 static void horizon(struct dlk_host *host, int64_t until) {
-  (void)host;
-  (void)until;
+  of(host)->horizon = until;
 }
 
 static void event(struct dlk_host *host, const char *kind, const char *text) {

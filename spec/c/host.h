@@ -20,6 +20,7 @@ struct host {
   struct dlk_list posts;
   struct dlk_heap timers;
   int64_t skew; /* added to the clock */
+  int64_t horizon;
   int busy, open_ops, watched;
   bool used, stopped;
   /* Called when they are set: */

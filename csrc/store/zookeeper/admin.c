@@ -104,37 +104,46 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   if (r->rc == DLK_ZK_OK)
     a->any = true;
+  else if (r->rc == DLK_ZK_VERSION)
+    a->crossed = true;
   else if (r->rc == DLK_ZK_NOAUTH) {
     dlk_zk_ask_end(a, DLK_DENIED, NULL);
     return;
   }
-  if (--a->pending == 0)
+  if (--a->pending > 0)
+    return;
+  if (a->crossed)
+    dlk_zk_ask_again(a);
+  else
     dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(a->any));
 }
 
 static bool act(struct dlk_zk_ask *a, size_t place) {
   const struct dlk_zk_shown *s = &a->shown[place];
-  struct dlk_buf data = {0};
-  struct dlk_zk_request r = {.verb = DLK_ZK_DELETE, .version = -1};
-  r.path = dlk_zk_ask_sibling(a, a->queue.at[place].name);
-  if (a->op->kind == DLK_OP_REVOKE) {
-    dlk_buf_add(&data, s->data, s->len);
-    dlk_buf_addf(&data, "revoked=1\n");
-    r.verb = DLK_ZK_SET;
-    r.data = data.data;
-    r.len = data.len;
-    r.version = s->stat.version;
-  }
-  bool ok = r.path && !data.failed && dlk_zk_ask_send(a, &r, on_acted);
-  dlk_buf_free(&data);
-  return ok;
+  const char *path = dlk_zk_ask_sibling(a, a->queue.at[place].name);
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  if (!path)
+    return false;
+  return a->op->kind == DLK_OP_BREAK
+             ? dlk_zk_ask_act(a, &r, on_acted)
+             : dlk_zk_ask_mark(a, path, s, "revoked=1", on_acted);
+}
+
+/* Who was asked already need not be asked again. */
+static bool was_asked(const struct dlk_zk_ask *a, size_t place) {
+  struct dlk_zk_data d;
+  dlk_zk_data_parse(a->shown[place].data, a->shown[place].len, &d);
+  return a->op->kind == DLK_OP_REVOKE && d.revoked;
 }
 
 static void act_on_holders(struct dlk_zk_ask *a) {
   size_t count = 0;
   bool ok = true;
   for (size_t i = 0; ok && i < a->queue.count; i++)
-    if (holds(a, i)) {
+    if (holds(a, i) && was_asked(a, i)) {
+      a->any = true;
+    } else if (holds(a, i)) {
       ok = act(a, i);
       count += ok;
     }
@@ -142,7 +151,7 @@ static void act_on_holders(struct dlk_zk_ask *a) {
   if (!ok)
     dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
   else if (count == 0)
-    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(false));
+    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(a->any));
 }
 
 /* ---- reading the queue ---- */
@@ -197,7 +206,7 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static bool read_all(struct dlk_zk_ask *a) {
-  if (a->queue.count > SHOWN_MAX)
+  if (a->op->kind == DLK_OP_INSPECT && a->queue.count > SHOWN_MAX)
     a->queue.count = SHOWN_MAX;
   a->shown = calloc(a->queue.count, sizeof *a->shown);
   if (!a->shown)

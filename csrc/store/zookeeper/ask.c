@@ -1,7 +1,8 @@
 /* Operations that only look, or act once: ping, locked, and what admin.c,
  * list.c and guard.c add. They run on any connected session. A look whose
  * answer was lost is asked again from the start until the engine's deadline
- * cancels it.
+ * cancels it. An act (a guarded write, a mark, a break) is sent once: whether
+ * it was done is not known then, and the op says `unavailable`.
  *
  * ping measures one read answered by the connected server: it says that the
  * server can be reached and our session is accepted. */
@@ -16,10 +17,6 @@
 
 static void start(struct dlk_zk_ask *a);
 
-static bool acts(const struct dlk_op *op) {
-  return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
-}
-
 static void free_work(struct dlk_zk_ask *a) {
   for (size_t i = 0; a->shown && i < a->queue.count; i++)
     free(a->shown[i].data);
@@ -29,7 +26,7 @@ static void free_work(struct dlk_zk_ask *a) {
   free(a->names);
   a->names = NULL;
   a->count = a->pending = 0;
-  a->any = false;
+  a->any = a->crossed = a->acting = false;
   dlk_zk_watch_drop_ask(a);
 }
 
@@ -79,6 +76,28 @@ bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
   return true;
 }
 
+bool dlk_zk_ask_act(struct dlk_zk_ask *a, struct dlk_zk_request *r,
+                    dlk_zk_answer *answer) {
+  a->acting = true;
+  return dlk_zk_ask_send(a, r, answer);
+}
+
+bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
+                     const struct dlk_zk_shown *read, const char *line,
+                     dlk_zk_answer *answer) {
+  struct dlk_buf data = {0};
+  dlk_buf_add(&data, read->data, read->len);
+  dlk_buf_addf(&data, "%s\n", line);
+  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
+                             .path = path,
+                             .data = data.data,
+                             .len = data.len,
+                             .version = read->stat.version};
+  bool ok = !data.failed && dlk_zk_ask_act(a, &r, answer);
+  dlk_buf_free(&data);
+  return ok;
+}
+
 static void retry(struct dlk_zk_ask *a) {
   struct dlk_host *host = a->store->host;
   a->tag++;
@@ -103,7 +122,7 @@ bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
     return false;
   if (r->rc != DLK_ZK_CUT && r->rc != DLK_ZK_MEMORY)
     return true;
-  if (acts(a->op))
+  if (a->acting)
     dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
   else
     retry(a);
@@ -185,6 +204,7 @@ static void start(struct dlk_zk_ask *a) {
 }
 
 void dlk_zk_ask_again(struct dlk_zk_ask *a) {
+  a->acting = false;
   if (a->op && a->session->state == DLK_ZK_CONNECTED)
     start(a);
 }
@@ -209,9 +229,13 @@ bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
 
 /* ---- with the session ---- */
 
+static bool for_lease(const struct dlk_op *op) {
+  return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
+}
+
 /* What acts for a lease does so in the session of its node. */
 static struct dlk_zk_session *session_for(struct dlk_zk_ask *a) {
-  if (!acts(a->op))
+  if (!for_lease(a->op))
     return dlk_zk_session_any(a->store);
   struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
   return n ? n->session : NULL;
@@ -223,7 +247,7 @@ static void join(struct dlk_zk_ask *a) {
     struct dlk_op *op = a->op;
     struct dlk_zk_store *st = a->store;
     free_ask(a);
-    dlk_zk_done(st, op, acts(op) ? DLK_LOST : DLK_UNAVAILABLE);
+    dlk_zk_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
     return;
   }
   a->session = s;
@@ -232,6 +256,8 @@ static void join(struct dlk_zk_ask *a) {
     start(a);
 }
 
+/* What was sent while the library had no connection, and we did not know it,
+ * is still to be answered. */
 void dlk_zk_asks_resume(struct dlk_zk_session *s) {
   struct dlk_list todo;
   dlk_list_init(&todo);
@@ -245,7 +271,7 @@ void dlk_zk_asks_resume(struct dlk_zk_session *s) {
     struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
     dlk_list_remove(l);
     dlk_list_append(&s->asks, l);
-    if (a->op)
+    if (a->op && !a->acting)
       start(a);
   }
 }
@@ -258,7 +284,7 @@ void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code) {
     struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
     dlk_list_remove(l);
     a->store->host->timer_clear(a->store->host, &a->timer);
-    bool open = a->flying > 0 && a->op && acts(a->op);
+    bool open = a->flying > 0 && a->acting;
     a->flying = 0;
     a->tag++;
     free_work(a);

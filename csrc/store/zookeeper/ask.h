@@ -4,6 +4,14 @@
 
 #include "store/zookeeper/internal.h"
 
+/* One node of a queue, as it was read. */
+struct dlk_zk_shown {
+  char *data;
+  size_t len;
+  struct dlk_zk_stat stat;
+  bool gone;
+};
+
 struct dlk_zk_ask {
   struct dlk_list link; /* in session->asks */
   struct dlk_zk_store *store;
@@ -21,21 +29,24 @@ struct dlk_zk_ask {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any;
-};
-
-/* One node of a queue, as it was read. */
-struct dlk_zk_shown {
-  char *data;
-  size_t len;
-  struct dlk_zk_stat stat;
-  bool gone;
+  bool crossed; /* a node was changed between our read and our write */
+  bool acting;  /* what it does was sent, and must not be done twice */
 };
 
 /* Sends; the answer comes with the ask as `who`. */
 bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
                      dlk_zk_answer *answer);
+/* The same for what changes something: if its answer is lost the op ends, for
+ * done again it could meet somebody else. */
+bool dlk_zk_ask_act(struct dlk_zk_ask *a, struct dlk_zk_request *r,
+                    dlk_zk_answer *answer);
+/* Adds a line to a node that was read: a write that is answered VERSION when
+ * somebody else wrote it since. */
+bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
+                     const struct dlk_zk_shown *read, const char *line,
+                     dlk_zk_answer *answer);
 /* For each answer first: false when it is not wanted any more (its ask may
- * be gone). A cut is dealt with: the ask starts again by itself. */
+ * be gone). A cut is dealt with: the ask ends, or starts again by itself. */
 bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
                          const struct dlk_zk_reply *r);
 /* Answers the op and frees the ask. The result goes to the op. */

@@ -1,5 +1,6 @@
 /* What a contender's node says about it, for people (inspect) and for those
- * behind it: lines of name=value, values escaped like keys. */
+ * behind it: lines of name=value, values escaped like keys. A downgrade and a
+ * revoke each add a line (ask.c). */
 #include "internal.h"
 
 #include <stdio.h>
@@ -14,8 +15,7 @@ int64_t dlk_zk_wall_ms(void) {
   return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease,
-                        bool shared) {
+void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
   dlk_buf_addf(out, "owner=");
   dlk_zk_escape(out, lease->owner, strlen(lease->owner));
   dlk_buf_addf(out, "\npid=%ld\nsince=%lld\nunits=%lu\ncap=%lu\n",
@@ -24,8 +24,6 @@ void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease,
                (unsigned long)lease->want.cap);
   if (lease->ttl < DLK_FOREVER)
     dlk_buf_addf(out, "ttl=%lld\n", (long long)(lease->ttl / DLK_MS));
-  if (shared)
-    dlk_buf_addf(out, "shared=1\n");
   if (lease->value) {
     dlk_buf_addf(out, "value=");
     dlk_zk_escape(out, lease->value, lease->value_len);

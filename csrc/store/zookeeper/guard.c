@@ -6,7 +6,7 @@
  * order of all writes; after a loss the check fails and nothing is written,
  * however late the request arrives.
  *
- * downgrade rewrites our node's data to say `shared`. The node keeps its place,
+ * downgrade adds `shared` to what our node says. The node keeps its place,
  * so there is no gap, and no writer passes it: a writer waits for every node
  * ahead to go. The readers behind it watch it (it is the nearest exclusive
  * node ahead of the first of them, or of a writer that keeps them out anyway);
@@ -111,7 +111,7 @@ static bool read_write(struct dlk_zk_ask *a, struct dlk_zk_request *w) {
   dlk_buf_add(&a->path, "", 1);
   w->path = a->path.data;
   return ok && !a->path.failed && op->argv_len[1] > 1 &&
-         dlk_zk_path_ok(a->path.data);
+         op->argv[1][0] == '/' && dlk_zk_path_ok(a->path.data);
 }
 
 static bool start_guard(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
@@ -125,7 +125,7 @@ static bool start_guard(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
              "path, data, or \"DELETE\", path [, version]");
     return true;
   }
-  return dlk_zk_ask_send(a, &r, on_guarded);
+  return dlk_zk_ask_act(a, &r, on_guarded);
 }
 
 /* ---- downgrade ---- */
@@ -140,6 +140,8 @@ static void on_downgraded(void *who, uint32_t tag,
     if (n)
       n->downgraded = true;
     dlk_zk_ask_end(a, DLK_OK, NULL);
+  } else if (r->rc == DLK_ZK_VERSION) {
+    dlk_zk_ask_again(a);
   } else if (r->rc == DLK_ZK_NONODE) {
     node_is_gone(a);
   } else {
@@ -147,23 +149,28 @@ static void on_downgraded(void *who, uint32_t tag,
   }
 }
 
+static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_ask *a = who;
+  if (!dlk_zk_ask_answered(a, tag, r))
+    return;
+  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  const struct dlk_zk_shown read = {
+      .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
+  if (r->rc == DLK_ZK_NONODE || !n)
+    node_is_gone(a);
+  else if (r->rc != DLK_ZK_OK)
+    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+  else if (!dlk_zk_ask_mark(a, n->path, &read, "shared=1", on_downgraded))
+    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+}
+
 static bool start_downgrade(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
   if (n->want.units != 0 || n->downgraded) {
     dlk_zk_ask_end(a, DLK_OK, NULL);
     return true;
   }
-  struct dlk_buf data = {0};
-  dlk_zk_data_format(&data, n->lease, true);
-  if (n->revoked)
-    dlk_buf_addf(&data, "revoked=1\n");
-  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
-                             .path = n->path,
-                             .data = data.data,
-                             .len = data.len,
-                             .version = -1};
-  bool ok = !data.failed && dlk_zk_ask_send(a, &r, on_downgraded);
-  dlk_buf_free(&data);
-  return ok;
+  return dlk_zk_ask_send(a, &r, on_own_read);
 }
 
 bool dlk_zk_guard_start(struct dlk_zk_ask *a) {

@@ -82,26 +82,46 @@ static void answer_renewal(struct dlk_zk_node *n, bool ok) {
 }
 
 /* What its node says. */
-static void own_read(struct dlk_zk_node *n, const char *data, size_t len) {
+static void own_read(struct dlk_zk_node *n, bool revoked) {
   struct dlk_zk_store *st = n->store;
-  struct dlk_zk_data d;
   if (n->step != DLK_ZK_HELD)
     return;
-  dlk_zk_data_parse(data, len, &d);
-  bool tell = d.revoked && !n->revoked;
-  n->revoked |= d.revoked;
+  bool tell = revoked && !n->revoked;
+  n->revoked |= revoked;
   struct dlk_lease *lease = n->lease;
   answer_renewal(n, true);
   if (tell)
     st->host->revoked(st->host, lease);
 }
 
-void dlk_zk_own_armed(struct dlk_zk_node *n, const char *data, size_t len) {
+void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked) {
   n->watched = true;
-  own_read(n, data, len);
+  own_read(n, revoked);
 }
 
 /* ---- its own node: watched, or read when asked for ---- */
+
+/* Neither watched nor read: it is gone, or to be tried again, with the next
+ * renewal or soon. */
+static void own_missed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+  struct dlk_host *host = n->store->host;
+  struct dlk_zk_session *s = n->session;
+  if (n->step != DLK_ZK_HELD)
+    return;
+  if (rc == DLK_ZK_NONODE) {
+    dlk_zk_lose(n, "its node was deleted", true);
+    return;
+  }
+  dlk_list_remove(&n->fresh);
+  dlk_list_append(&s->fresh, &n->fresh);
+  if (!s->fresh_timer.node.queued)
+    host->timer_set(host, &s->fresh_timer, dlk_zk_now(n->store) + FRESH_FOR);
+  struct dlk_op *waits = rc == DLK_ZK_CUT ? n->extending : NULL;
+  if (waits)
+    n->extending = NULL;
+  answer_renewal(n, false);
+  n->extending = waits;
+}
 
 static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
@@ -112,11 +132,11 @@ static void look_on(struct dlk_zk_session *s) {
     struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
-      dlk_zk_own_failed(n, DLK_ZK_CUT);
+      own_missed(n, DLK_ZK_CUT);
     else if (dlk_zk_node_send(n, &r, on_looked))
       s->looking++;
     else
-      dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+      own_missed(n, DLK_ZK_MEMORY);
   }
 }
 
@@ -126,11 +146,13 @@ static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_session *s = n->session;
   (void)tag;
   s->looking--;
+  struct dlk_zk_data d;
   if (dlk_zk_node_answered(n)) {
+    dlk_zk_data_parse(r->data, r->len, &d);
     if (r->rc == DLK_ZK_OK)
-      own_read(n, r->data, r->len);
+      own_read(n, d.revoked);
     else
-      dlk_zk_own_failed(n, r->rc);
+      own_missed(n, r->rc);
   }
   look_on(s);
 }
@@ -141,12 +163,20 @@ static void watch_own(struct dlk_zk_node *n) {
     return;
   if (s->own_watches < OWN_WATCHES) {
     if (!dlk_zk_watch_add(n, n->path, true, false))
-      dlk_zk_own_failed(n, DLK_ZK_MEMORY);
+      own_missed(n, DLK_ZK_MEMORY);
   } else if (n->renewing || n->extending) {
     dlk_list_remove(&n->fresh);
     dlk_list_append(&s->looks, &n->fresh);
     look_on(s);
   }
+}
+
+void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+  n->watched = false;
+  if (rc != DLK_ZK_OK)
+    own_missed(n, rc);
+  else if (n->step == DLK_ZK_HELD)
+    watch_own(n);
 }
 
 /* Holds stand in the order of their grants. */
@@ -175,56 +205,26 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
     host->timer_set(host, timer, now + FRESH_FOR);
 }
 
-void dlk_zk_own_failed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
-  struct dlk_host *host = n->store->host;
-  struct dlk_zk_session *s = n->session;
-  if (n->step != DLK_ZK_HELD)
-    return;
-  if (rc == DLK_ZK_NONODE) {
-    dlk_zk_lose(n, "its node was deleted", true);
-    return;
-  }
-  dlk_list_remove(&n->fresh);
-  dlk_list_append(&s->fresh, &n->fresh);
-  if (!s->fresh_timer.node.queued)
-    host->timer_set(host, &s->fresh_timer, dlk_zk_now(n->store) + FRESH_FOR);
-  struct dlk_op *waits = rc == DLK_ZK_CUT ? n->extending : NULL;
-  if (waits)
-    n->extending = NULL;
-  answer_renewal(n, false);
-  n->extending = waits;
-}
-
-void dlk_zk_own_fired(struct dlk_zk_node *n, enum dlk_zk_event event) {
-  n->watched = false;
-  if (n->step != DLK_ZK_HELD)
-    return;
-  if (event == DLK_ZK_DELETED)
-    dlk_zk_lose(n, "its node was deleted", true);
-  else
-    watch_own(n);
-}
-
 /* ---- loss ---- */
 
 /* is_gone: the node is known not to exist; else it is deleted behind. */
 void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
   struct dlk_zk_store *st = n->store;
+  struct dlk_zk_session *s = n->session;
   struct dlk_lease *lease = n->lease;
   struct dlk_op *op = n->extending;
-  bool renewing = n->renewing;
   n->extending = NULL;
-  n->renewing = false;
+  n->renewing = false; /* `lost` is the answer to a renewal as well */
   forget_lease(n);
   if (is_gone)
     dlk_zk_finish(n, DLK_OK);
   else
     dlk_zk_leave(n, DLK_LOST);
-  (void)renewing; /* `lost` is the answer to a renewal as well */
   if (op)
     dlk_zk_done(st, op, DLK_LOST);
   if (lease)
     st->host->lost(st->host, lease, why);
+  dlk_zk_session_freed(s);
 }
 
 /* True when the hold stands; a hold whose time is over is lost here. */
@@ -305,10 +305,12 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
   forget_lease(n);
   if (dlk_zk_now(st) < n->rest_until) {
     start_rest(n);
+    dlk_zk_session_freed(n->session);
     dlk_zk_done(st, op, DLK_OK);
     return;
   }
   n->op = op;
   ((struct dlk_zk_op_data *)op->data)->node = n;
   dlk_zk_leave(n, DLK_OK);
+  dlk_zk_session_freed(n->session);
 }

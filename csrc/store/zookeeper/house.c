@@ -16,7 +16,9 @@
  * horizon is published: an answer that arrives after the old horizon has
  * passed loses the holds first, so none is ever revived. Reconnecting is the
  * library's affair; a session that stays away for two timeouts is given up:
- * the servers will end it, and waiters join anew. */
+ * the servers will end it, and waiters join anew. So is one that comes back
+ * with a shorter timeout (servers may allow different ones): what was promised
+ * for the longer one does not hold any more. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -264,7 +266,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
   else
     dlk_zk_confirm_restart(&s->confirm);
-  if (first && too_slow(s)) {
+  if (first ? too_slow(s) : timeout < s->confirm.timeout) {
     replace(s);
     return;
   }
@@ -355,6 +357,12 @@ void dlk_zk_session_holds(struct dlk_zk_session *s) {
   if (!s->horizon_timer.node.queued)
     host->timer_set(host, &s->horizon_timer, s->confirm.horizon);
   publish(s->store);
+}
+
+/* A session at its end publishes when all its leases were told. */
+void dlk_zk_session_freed(struct dlk_zk_session *s) {
+  if (s->held == 0 && !dlk_list_empty(&s->link))
+    publish(s->store);
 }
 
 static void wake_ready(struct dlk_zk_session *s) {

@@ -178,6 +178,9 @@ void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
                               bool ok);
 /* A hold was granted in s: tells the host how long it counts. */
 void dlk_zk_session_holds(struct dlk_zk_session *s);
+/* A hold left s, and its lease was told: those of other sessions may count
+ * for longer. */
+void dlk_zk_session_freed(struct dlk_zk_session *s);
 bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
                  dlk_zk_answer *answer, void *who, uint32_t tag);
 /* At stop: the links that are still closing let go of the host. */
@@ -217,10 +220,10 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count);
 /* The connection is back. */
 void dlk_zk_hold_resume(struct dlk_zk_node *n);
-/* Its own watch: armed (data: what the node says), failed, or fired. */
-void dlk_zk_own_armed(struct dlk_zk_node *n, const char *data, size_t len);
-void dlk_zk_own_failed(struct dlk_zk_node *n, enum dlk_zk_rc rc);
-void dlk_zk_own_fired(struct dlk_zk_node *n, enum dlk_zk_event event);
+/* Its own watch: armed (revoked: the node says so), or over: the node changed
+ * (OK), is gone (NONODE), or could not be read. */
+void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked);
+void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc);
 void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now);
 
 /* ---- leave.c ---- */
@@ -254,8 +257,7 @@ void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
 void dlk_zk_watch_free_all(struct dlk_zk_session *s);
 
 /* ---- data.c ---- */
-void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease,
-                        bool shared);
+void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease);
 int64_t dlk_zk_wall_ms(void);
 struct dlk_zk_data {
   char owner[128];

@@ -18,7 +18,8 @@
 
 void dlk_zk_count_busy(struct dlk_zk_node *n) {
   struct dlk_host *host = n->store->host;
-  bool busy = !n->op && !n->lease && n->step != DLK_ZK_GONE;
+  bool done = n->step == DLK_ZK_GONE || n->step == DLK_ZK_RESTING;
+  bool busy = !n->op && !n->lease && !done;
   if (busy == n->busy)
     return;
   n->busy = busy;
@@ -75,9 +76,11 @@ void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_node *n = who;
   dlk_zk_session_confirmed(n->session, n->confirm, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  if (!dlk_zk_node_answered(n))
     return;
-  if (r->rc == DLK_ZK_OK) {
+  if (tag != n->tag) {
+    n->cut |= r->rc != DLK_ZK_NONODE;
+  } else if (r->rc == DLK_ZK_OK) {
     dlk_zk_finish(n, DLK_OK);
   } else if (r->rc == DLK_ZK_NONODE) {
     dlk_zk_finish(n, DLK_LOST);

@@ -145,6 +145,10 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_node_vanished(n);
     return;
   }
+  if (r->rc == DLK_ZK_NOAUTH) {
+    dlk_zk_leave(n, DLK_DENIED);
+    return;
+  }
   struct dlk_zk_queue q;
   if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
     dlk_zk_node_stall(n);

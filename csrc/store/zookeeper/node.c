@@ -146,7 +146,7 @@ static bool send_create(struct dlk_zk_node *n) {
   struct dlk_buf *data = &st->scratch;
   char name[DLK_ZK_NAME_MAX];
   dlk_buf_clear(data);
-  dlk_zk_data_format(data, n->lease, false);
+  dlk_zk_data_format(data, n->lease);
   if (data->failed)
     return false;
   dlk_zk_name_format(name, n->want.units, n->want.cap, n->guid, st->client);
@@ -353,8 +353,10 @@ void dlk_zk_node_resume(struct dlk_zk_node *n) {
     dlk_zk_node_relist(n);
     break;
   case DLK_ZK_RESTING:
-    if (dlk_zk_now(n->store) >= n->rest_until)
-      dlk_zk_delete(n);
+    if (dlk_zk_now(n->store) < n->rest_until)
+      break;
+    dlk_zk_delete(n);
+    dlk_zk_count_busy(n);
     break;
   case DLK_ZK_LEAVING:
     dlk_zk_delete(n);
@@ -402,7 +404,7 @@ void dlk_zk_node_orphaned(struct dlk_zk_node *n, enum dlk_code code) {
     n->cut = false;
     if (!over)
       n->outcome = code == DLK_OK ? DLK_UNAVAILABLE : code;
-    dlk_zk_finish(n, n->step == DLK_ZK_LEAVING ? DLK_LOST : DLK_OK);
+    dlk_zk_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
     return;
   }
   dlk_zk_node_forget_name(n);

@@ -17,7 +17,7 @@ struct dlk_zk_watch {
   struct dlk_map_node node;
   struct dlk_zk_session *session;
   struct dlk_list refs;
-  bool armed, downgraded, list, own;
+  bool armed, downgraded, revoked, list, own;
   char path[];
 };
 
@@ -60,8 +60,21 @@ static void free_watch(struct dlk_zk_watch *w) {
   free(w);
 }
 
-/* Tells everyone, each once: what they do may watch again or not. */
-static void wake(struct dlk_zk_watch *w, enum dlk_zk_event event) {
+/* A waiter lists again after a change; without an answer it must wait. */
+static void end_wait(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)
+    dlk_zk_node_relist(n);
+  else if (rc == DLK_ZK_NOAUTH)
+    dlk_zk_leave(n, DLK_DENIED);
+  else
+    dlk_zk_node_stall(n);
+}
+
+/* It fired (OK: a change; NONODE: the node is gone), or the read failed.
+ * Everyone is told, each once: what they do may watch again or not. */
+static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
   struct dlk_list todo;
   move_all(&w->refs, &todo);
   free_watch(w);
@@ -74,9 +87,9 @@ static void wake(struct dlk_zk_watch *w, enum dlk_zk_event event) {
     if (a)
       dlk_zk_ask_again(a);
     else if (own)
-      dlk_zk_own_fired(n, event);
-    else if (n->step == DLK_ZK_WAITING)
-      dlk_zk_node_relist(n);
+      dlk_zk_own_over(n, rc);
+    else
+      end_wait(n, rc);
   }
 }
 
@@ -85,6 +98,7 @@ static void armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
   dlk_zk_data_parse(r->data, r->len, &data);
   w->armed = true;
   w->downgraded = data.shared;
+  w->revoked = data.revoked;
   struct dlk_list todo;
   move_all(&w->refs, &todo);
   while (!dlk_list_empty(&todo)) {
@@ -95,35 +109,10 @@ static void armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
       if (w->list)
         dlk_zk_ask_again(ref->ask);
     } else if (ref->own)
-      dlk_zk_own_armed(ref->node, r->data, r->len);
+      dlk_zk_own_armed(ref->node, w->revoked);
     else if (ref->node->step == DLK_ZK_WAITING &&
              (w->downgraded || w->list || !ref->node->wait))
       dlk_zk_node_relist(ref->node);
-  }
-}
-
-/* The read failed: nobody watches. Own watches hear why, others list again
- * (a node that is gone) or wait for the connection. */
-static void failed(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
-  struct dlk_list todo;
-  move_all(&w->refs, &todo);
-  free_watch(w);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_zk_watch_ref *r = first_of(&todo);
-    struct dlk_zk_node *n = r->node;
-    struct dlk_zk_ask *a = r->ask;
-    bool own = r->own;
-    free_ref(r);
-    if (a)
-      dlk_zk_ask_again(a);
-    else if (own)
-      dlk_zk_own_failed(n, rc);
-    else if (n->step != DLK_ZK_WAITING)
-      continue;
-    else if (rc == DLK_ZK_NONODE)
-      dlk_zk_node_relist(n);
-    else
-      dlk_zk_node_stall(n);
   }
 }
 
@@ -138,7 +127,7 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (r->rc == DLK_ZK_OK)
     armed(w, r);
   else
-    failed(w, r->rc);
+    over(w, r->rc);
 }
 
 static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
@@ -164,13 +153,13 @@ static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
   return w;
 }
 
-static struct dlk_zk_watch_ref *
-add_ref(struct dlk_zk_session *s, const char *path, bool list, bool *known) {
+static struct dlk_zk_watch_ref *add_ref(struct dlk_zk_session *s,
+                                        const char *path, bool list,
+                                        struct dlk_zk_watch **out) {
   struct dlk_zk_watch_ref *ref = calloc(1, sizeof *ref);
   if (!ref)
     return NULL;
   struct dlk_zk_watch *w = find(s, path);
-  *known = w && w->armed;
   if (!w)
     w = new_watch(s, path, list);
   if (!w) {
@@ -180,33 +169,34 @@ add_ref(struct dlk_zk_session *s, const char *path, bool list, bool *known) {
   dlk_list_init(&ref->by_watch);
   dlk_list_init(&ref->by_node);
   dlk_list_append(&w->refs, &ref->by_watch);
+  *out = w;
   return ref;
 }
 
 /* The answer to a child watch's list is not used: the contender lists again
- * when it is armed, so that nothing between its list and the watch is lost. */
+ * when it is armed, so that nothing between its list and the watch is lost.
+ * An own watch that somebody else armed before is armed for its owner too. */
 bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
                       bool list) {
-  bool known;
-  struct dlk_zk_watch_ref *ref = add_ref(n->session, path, list, &known);
+  struct dlk_zk_watch *w;
+  struct dlk_zk_watch_ref *ref = add_ref(n->session, path, list, &w);
   if (!ref)
     return false;
   ref->node = n;
   ref->own = own;
-  if (own && !known) {
-    struct dlk_zk_watch *w = find(n->session, path);
-    n->session->own_watches += !w->own;
+  if (own && !w->armed && !w->own) {
+    n->session->own_watches++;
     w->own = true;
   }
   dlk_list_append(&n->refs, &ref->by_node);
-  if (own && known)
-    n->watched = true;
+  if (own && w->armed)
+    dlk_zk_own_armed(n, w->revoked);
   return true;
 }
 
 bool dlk_zk_watch_add_ask(struct dlk_zk_ask *a, const char *path, bool list) {
-  bool known;
-  struct dlk_zk_watch_ref *ref = add_ref(a->session, path, list, &known);
+  struct dlk_zk_watch *w;
+  struct dlk_zk_watch_ref *ref = add_ref(a->session, path, list, &w);
   if (!ref)
     return false;
   ref->ask = a;
@@ -236,7 +226,7 @@ void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
                         const char *path) {
   struct dlk_zk_watch *w = find(s, path);
   if (w && w->armed)
-    wake(w, event);
+    over(w, event == DLK_ZK_DELETED ? DLK_ZK_NONODE : DLK_ZK_OK);
 }
 
 void dlk_zk_watch_free_all(struct dlk_zk_session *s) {

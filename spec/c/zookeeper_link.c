@@ -1,0 +1,410 @@
+/* See zookeeper_link.h. */
+#include "zookeeper_link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NODES 64
+#define REQUESTS 256
+#define LINKS 8
+#define TEXT 512
+
+struct node {
+  char path[TEXT], data[TEXT];
+  size_t len;
+  int64_t czxid, owner;
+  int32_t version, sequence;
+  bool watched, listed; /* watches on its data, on its children */
+};
+
+struct request {
+  struct dlk_zk_link *link;
+  struct dlk_zk_request r;
+  struct dlk_zk_request part[DLK_ZK_PARTS_MAX];
+  char path[TEXT], data[TEXT], part_path[DLK_ZK_PARTS_MAX][TEXT];
+  dlk_zk_answer *answer;
+  void *who;
+  uint32_t tag;
+  int64_t sent;
+};
+
+struct dlk_zk_link {
+  struct dlk_host *host;
+  const struct dlk_zk_events *events;
+  void *user, *owner;
+  int64_t id;
+  struct dlk_post post;
+  bool connected, closed;
+};
+
+static struct node nodes[NODES];
+static struct request queue[REQUESTS];
+static struct dlk_zk_link *links[LINKS];
+static size_t waiting, executed[DLK_ZK_MULTI + 1];
+static int64_t zxid, sessions;
+static enum dlk_zk_rc refusal;
+static enum dlk_zk_verb refused;
+
+static _Noreturn void die(const char *what) {
+  fprintf(stderr, "zookeeper_link: %s\n", what);
+  abort();
+}
+
+/* ---- the tree ---- */
+
+static struct node *find(const char *path) {
+  for (size_t i = 0; i < NODES; i++)
+    if (nodes[i].czxid && strcmp(nodes[i].path, path) == 0)
+      return &nodes[i];
+  return NULL;
+}
+
+static struct node *parent_of(const char *path) {
+  char up[TEXT];
+  snprintf(up, sizeof up, "%s", path);
+  *strrchr(up, '/') = '\0';
+  return find(up);
+}
+
+static void tell(enum dlk_zk_event event, const char *path) {
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] && !links[i]->closed)
+      links[i]->events->event(links[i]->user, event, path);
+}
+
+static void changed(struct node *n, enum dlk_zk_event event) {
+  bool tells = n->watched;
+  n->watched = false;
+  if (tells)
+    tell(event, n->path);
+}
+
+static void children_changed(const char *path) {
+  struct node *up = parent_of(path);
+  bool tells = up && up->listed;
+  if (!tells)
+    return;
+  up->listed = false;
+  tell(DLK_ZK_CHILD, up->path);
+}
+
+static struct node *make(const char *path, const char *data, size_t len) {
+  for (size_t i = 0; i < NODES; i++) {
+    struct node *n = &nodes[i];
+    if (n->czxid)
+      continue;
+    memset(n, 0, sizeof *n);
+    n->czxid = ++zxid;
+    snprintf(n->path, sizeof n->path, "%s", path);
+    memcpy(n->data, data, len);
+    n->len = len;
+    return n;
+  }
+  die("too many nodes");
+}
+
+static bool is_below(const struct node *n, const char *lock) {
+  size_t len = strlen(lock);
+  return n->czxid && strncmp(n->path, lock, len) == 0 && n->path[len] == '/' &&
+         !strchr(n->path + len + 1, '/');
+}
+
+static struct node *create(struct dlk_zk_link *link,
+                           const struct dlk_zk_request *r) {
+  char path[TEXT + 16];
+  struct node *up = parent_of(r->path);
+  bool top = strrchr(r->path, '/') == r->path;
+  if (!up && !top)
+    return NULL;
+  snprintf(path, sizeof path, "%s", r->path);
+  if (r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL)
+    snprintf(path, sizeof path, "%s%010d", r->path, up->sequence++);
+  struct node *n = make(path, r->data, r->len);
+  n->owner = r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL ? link->id : 0;
+  children_changed(n->path);
+  return n;
+}
+
+static void delete (struct node *n) {
+  char path[TEXT];
+  snprintf(path, sizeof path, "%s", n->path);
+  bool watched = n->watched;
+  n->czxid = 0;
+  if (watched)
+    tell(DLK_ZK_DELETED, path);
+  children_changed(path);
+}
+
+static enum dlk_zk_rc set(struct node *n, const struct dlk_zk_request *r) {
+  if (!n)
+    return DLK_ZK_NONODE;
+  if (r->version != -1 && r->version != n->version)
+    return DLK_ZK_VERSION;
+  memcpy(n->data, r->data, r->len);
+  n->len = r->len;
+  n->version++;
+  changed(n, DLK_ZK_CHANGED);
+  return DLK_ZK_OK;
+}
+
+/* ---- execution ---- */
+
+static void describe(const struct node *n, struct dlk_zk_reply *out) {
+  out->path = n->path;
+  out->data = n->data;
+  out->len = n->len;
+  out->stat.czxid = n->czxid;
+  out->stat.owner = n->owner;
+  out->stat.version = n->version;
+}
+
+static enum dlk_zk_rc multi(struct dlk_zk_link *link,
+                            const struct dlk_zk_request *r,
+                            struct dlk_zk_reply *out) {
+  struct node *own = find(r->parts[0].path);
+  out->part_rc[0] = own ? DLK_ZK_OK : DLK_ZK_NONODE;
+  if (!own || r->part_count == 1)
+    return out->part_rc[0];
+  const struct dlk_zk_request *w = &r->parts[1];
+  enum dlk_zk_rc rc = DLK_ZK_OK;
+  if (w->verb == DLK_ZK_CREATE)
+    rc = find(w->path) ? DLK_ZK_EXISTS : DLK_ZK_OK;
+  if (rc == DLK_ZK_OK && w->verb == DLK_ZK_CREATE)
+    create(link, w);
+  else if (w->verb == DLK_ZK_SET)
+    rc = set(find(w->path), w);
+  return out->part_rc[1] = rc;
+}
+
+static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
+                          char **names) {
+  struct node *n = q->r.path ? find(q->r.path) : NULL;
+  executed[q->r.verb]++;
+  if (refusal != DLK_ZK_OK && refused == q->r.verb) {
+    enum dlk_zk_rc rc = refusal;
+    refusal = DLK_ZK_OK;
+    return rc;
+  }
+  if (q->r.verb == DLK_ZK_MULTI)
+    return multi(q->link, &q->r, out);
+  if (q->r.verb == DLK_ZK_CREATE) {
+    if (n)
+      return DLK_ZK_EXISTS;
+    n = create(q->link, &q->r);
+    if (n)
+      describe(n, out);
+    return n ? DLK_ZK_OK : DLK_ZK_NONODE;
+  }
+  if (q->r.verb == DLK_ZK_SYNC)
+    return DLK_ZK_OK;
+  if (!n)
+    return DLK_ZK_NONODE;
+  if (q->r.verb == DLK_ZK_DELETE) {
+    delete (n);
+    return DLK_ZK_OK;
+  }
+  enum dlk_zk_rc rc = q->r.verb == DLK_ZK_SET ? set(n, &q->r) : DLK_ZK_OK;
+  describe(n, out);
+  n->watched |= q->r.verb == DLK_ZK_GET && q->r.watch;
+  n->listed |= q->r.verb == DLK_ZK_CHILDREN && q->r.watch;
+  for (size_t i = 0; q->r.verb == DLK_ZK_CHILDREN && i < NODES; i++)
+    if (is_below(&nodes[i], q->r.path))
+      names[out->count++] = strrchr(nodes[i].path, '/') + 1;
+  return rc;
+}
+
+static struct request take(void) {
+  struct request q = queue[0];
+  waiting--;
+  memmove(queue, queue + 1, waiting * sizeof queue[0]);
+  return q;
+}
+
+static void execute(struct request *q, bool lose) {
+  struct dlk_zk_reply reply = {.sent = q->sent, .text = "refused"};
+  char *names[NODES];
+  /* The copy has its strings elsewhere. */
+  q->r.path = q->r.path ? q->path : NULL;
+  q->r.data = q->data;
+  q->r.parts = q->part;
+  for (size_t i = 0; i < q->r.part_count; i++) {
+    q->part[i].path = q->part_path[i];
+    q->part[i].data = q->data;
+  }
+  if (q->link->closed)
+    return;
+  reply.rc = run(q, &reply, names);
+  reply.names = names;
+  if (!lose)
+    q->answer(q->who, q->tag, &reply);
+}
+
+void fake_serve(void) {
+  while (waiting > 0) {
+    struct request q = take();
+    execute(&q, false);
+  }
+}
+
+void fake_serve_until(enum dlk_zk_verb verb) {
+  while (waiting > 0 && queue[0].r.verb != verb) {
+    struct request q = take();
+    execute(&q, false);
+  }
+}
+
+void fake_cut(void) {
+  static struct request lost[REQUESTS];
+  const struct dlk_zk_reply cut = {.rc = DLK_ZK_CUT, .text = "lost"};
+  size_t count = 0;
+  while (waiting > 0) {
+    lost[count] = take();
+    execute(&lost[count++], true);
+  }
+  fake_away();
+  for (size_t i = 0; i < count; i++)
+    if (!lost[i].link->closed)
+      lost[i].answer(lost[i].who, lost[i].tag, &cut);
+}
+
+size_t fake_waiting(void) {
+  return waiting;
+}
+
+void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc) {
+  refused = verb;
+  refusal = rc;
+}
+
+size_t fake_executed(enum dlk_zk_verb verb) {
+  return executed[verb];
+}
+
+const char *fake_data(const char *lock, size_t *len) {
+  for (size_t i = 0; i < NODES; i++)
+    if (is_below(&nodes[i], lock)) {
+      *len = nodes[i].len;
+      return nodes[i].data;
+    }
+  return NULL;
+}
+
+size_t fake_nodes(const char *lock) {
+  size_t count = 0;
+  for (size_t i = 0; i < NODES; i++)
+    count += is_below(&nodes[i], lock);
+  return count;
+}
+
+void fake_join(const char *lock) {
+  char path[TEXT];
+  struct node *up = find(lock);
+  snprintf(path, sizeof path, "%s/x-%032x-%016x-%010d", lock, 7u, 7u,
+           up->sequence++);
+  make(path, "owner=other\n", 12);
+}
+
+void fake_reset(void) {
+  memset(nodes, 0, sizeof nodes);
+  memset(links, 0, sizeof links);
+  memset(executed, 0, sizeof executed);
+  refusal = DLK_ZK_OK;
+  waiting = 0;
+}
+
+/* ---- the link ---- */
+
+void fake_connected(int64_t timeout) {
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] && !links[i]->closed && !links[i]->connected) {
+      links[i]->connected = true;
+      links[i]->events->connected(links[i]->user, links[i]->id, timeout);
+    }
+}
+
+void fake_away(void) {
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] && !links[i]->closed && links[i]->connected) {
+      links[i]->connected = false;
+      links[i]->events->away(links[i]->user);
+    }
+}
+
+static void is_gone(struct dlk_post *post) {
+  struct dlk_zk_link *link = DLK_CONTAINER(post, struct dlk_zk_link, post);
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] == link)
+      links[i] = NULL;
+  link->events->gone(link->owner, link);
+  free(link);
+}
+
+static struct dlk_zk_link *fake_open(struct dlk_host *host,
+                                     const struct dlk_zk_conf *conf,
+                                     const struct dlk_zk_events *events,
+                                     void *user, void *owner) {
+  size_t at = 0;
+  (void)conf;
+  while (at < LINKS && links[at])
+    at++;
+  struct dlk_zk_link *link = calloc(1, sizeof *link);
+  if (at == LINKS || !link)
+    die("too many links");
+  link->host = host;
+  link->events = events;
+  link->user = user;
+  link->owner = owner;
+  link->id = ++sessions;
+  link->post.run = is_gone;
+  dlk_list_init(&link->post.link);
+  return links[at] = link;
+}
+
+static bool fake_send(struct dlk_zk_link *link,
+                      const struct dlk_zk_request *request,
+                      dlk_zk_answer *answer, void *who, uint32_t tag) {
+  if (waiting == REQUESTS)
+    die("too many requests");
+  struct request *q = &queue[waiting++];
+  const char *data = request->data;
+  size_t len = request->len;
+  *q = (struct request){.link = link, .r = *request, .answer = answer};
+  q->who = who;
+  q->tag = tag;
+  q->sent = link->host->now(link->host);
+  snprintf(q->path, sizeof q->path, "%s", request->path ? request->path : "");
+  for (size_t i = 0; i < request->part_count; i++) {
+    q->part[i] = request->parts[i];
+    snprintf(q->part_path[i], TEXT, "%s", request->parts[i].path);
+    if (q->part[i].data) {
+      data = q->part[i].data;
+      len = q->part[i].len;
+    }
+  }
+  if (len > sizeof q->data)
+    die("too much data");
+  if (len > 0)
+    memcpy(q->data, data, len);
+  return true;
+}
+
+/* A session's end takes its nodes along. */
+static void fake_close(struct dlk_zk_link *link) {
+  link->closed = true;
+  for (size_t i = 0; i < NODES; i++)
+    if (nodes[i].czxid && nodes[i].owner == link->id)
+      delete (&nodes[i]);
+  link->host->post(link->host, &link->post);
+}
+
+static void fake_abandon(struct dlk_zk_link *link) {
+  (void)link;
+}
+
+const struct dlk_zk_driver dlk_zk_session_driver = {
+    .open = fake_open,
+    .send = fake_send,
+    .close = fake_close,
+    .abandon = fake_abandon,
+};

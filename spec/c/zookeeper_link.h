@@ -1,0 +1,30 @@
+/* A ZooKeeper of one process: the link that the recipe is handed (link.h) and
+ * the server behind it, so that a test can say which request is executed, which
+ * answer is lost, and what is told in between. Nothing happens by itself. */
+#ifndef SPEC_C_ZOOKEEPER_LINK_H
+#define SPEC_C_ZOOKEEPER_LINK_H
+
+#include "store/zookeeper/link.h"
+
+/* Told to all links that are open, in the order of their opening. */
+void fake_connected(int64_t timeout);
+void fake_away(void);
+/* Executes and answers requests until none is left. */
+void fake_serve(void);
+/* The same until one with that verb is the next. */
+void fake_serve_until(enum dlk_zk_verb verb);
+/* The connection breaks when everything was executed: no answer arrives. */
+void fake_cut(void);
+size_t fake_waiting(void);
+/* The next request with that verb is refused so. */
+void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);
+/* How many requests with that verb were executed. */
+size_t fake_executed(enum dlk_zk_verb verb);
+/* What a contender's node says, the first one of the lock; NULL if none. */
+const char *fake_data(const char *lock, size_t *len);
+size_t fake_nodes(const char *lock);
+/* Somebody else's contender, exclusive, at the end of the queue. */
+void fake_join(const char *lock);
+void fake_reset(void);
+
+#endif

@@ -29,7 +29,7 @@ local function tests_of(program, names)
   local out
 
   setup(function()
-    local path, status = tool.programs() .. "/" .. program, nil
+    local path, status = tool.programs() .. "/" .. program
     status, out = process.run { command = { path } }
     assert(status, "it did not end")
   end)

@@ -120,7 +120,7 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 static bool act(struct dlk_zk_ask *a, size_t place) {
   const struct dlk_zk_shown *s = &a->shown[place];
-  const char *path = dlk_zk_ask_sibling(a, a->queue.at[place].name);
+  const char *path = dlk_zk_ask_path(a, a->queue.at[place].name);
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (!path)
@@ -214,7 +214,7 @@ static bool read_all(struct dlk_zk_ask *a) {
   a->pending = a->queue.count;
   for (size_t i = 0; i < a->queue.count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_GET};
-    r.path = dlk_zk_ask_sibling(a, a->queue.at[i].name);
+    r.path = dlk_zk_ask_path(a, a->queue.at[i].name);
     if (!r.path || !dlk_zk_ask_send(a, &r, on_read))
       return false;
   }
@@ -241,9 +241,7 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 bool dlk_zk_admin_start(struct dlk_zk_ask *a) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN};
-  a->path.len = a->path_len;
-  dlk_buf_add(&a->path, "", 1);
-  r.path = a->path.data;
-  return !a->path.failed && dlk_zk_ask_send(a, &r, on_listed);
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
+                             .path = dlk_zk_ask_path(a, NULL)};
+  return r.path && dlk_zk_ask_send(a, &r, on_listed);
 }

@@ -129,11 +129,26 @@ bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
   return false;
 }
 
-const char *dlk_zk_ask_sibling(struct dlk_zk_ask *a, const char *name) {
-  a->path.len = a->path_len;
-  dlk_buf_addf(&a->path, "/%s", name);
-  dlk_buf_add(&a->path, "", 1);
-  return a->path.failed ? NULL : a->path.data;
+const char *dlk_zk_ask_path(struct dlk_zk_ask *a, const char *name) {
+  return dlk_zk_path(&a->path, a->path_len, name);
+}
+
+bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
+  size_t size = r->count * sizeof(char *);
+  for (size_t i = 0; i < r->count; i++)
+    size += strlen(r->names[i]) + 1;
+  char *block = malloc(size ? size : 1);
+  if (!block)
+    return false;
+  a->names = (char **)(void *)block;
+  a->count = r->count;
+  char *at = block + r->count * sizeof(char *);
+  for (size_t i = 0; i < r->count; i++) {
+    size_t n = strlen(r->names[i]) + 1;
+    a->names[i] = memcpy(at, r->names[i], n);
+    at += n;
+  }
+  return true;
 }
 
 /* ---- ping, locked ---- */
@@ -164,42 +179,24 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
 }
 
+bool dlk_zk_ping_start(struct dlk_zk_ask *a) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB, .path = "/"};
+  return dlk_zk_ask_send(a, &r, on_ping);
+}
+
+bool dlk_zk_locked_start(struct dlk_zk_ask *a) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
+                             .path = dlk_zk_ask_path(a, NULL)};
+  return r.path && dlk_zk_ask_send(a, &r, on_locked);
+}
+
+/* ---- with the session ---- */
+
 static void start(struct dlk_zk_ask *a) {
-  struct dlk_zk_request r = {.path = "/"};
-  bool ok = true;
   a->store->host->timer_clear(a->store->host, &a->timer);
   a->tag++;
   free_work(a);
-  switch (a->op->kind) {
-  case DLK_OP_PING:
-    r.verb = DLK_ZK_EXISTS_VERB;
-    ok = dlk_zk_ask_send(a, &r, on_ping);
-    break;
-  case DLK_OP_LOCKED:
-    r.verb = DLK_ZK_CHILDREN;
-    r.path = a->path.data;
-    ok = dlk_zk_ask_send(a, &r, on_locked);
-    break;
-  case DLK_OP_INSPECT:
-  case DLK_OP_BREAK:
-  case DLK_OP_REVOKE:
-    ok = dlk_zk_admin_start(a);
-    break;
-  case DLK_OP_LIST:
-    ok = dlk_zk_list_start(a);
-    break;
-  case DLK_OP_GUARD:
-  case DLK_OP_DOWNGRADE:
-    ok = dlk_zk_guard_start(a);
-    break;
-  case DLK_OP_CHANGE:
-    ok = dlk_zk_change_start(a);
-    break;
-  default:
-    dlk_zk_ask_end(a, DLK_UNSUPPORTED, NULL);
-    return;
-  }
-  if (!ok)
+  if (!a->first(a))
     dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
 }
 
@@ -208,26 +205,6 @@ void dlk_zk_ask_again(struct dlk_zk_ask *a) {
   if (a->op && a->session->state == DLK_ZK_CONNECTED)
     start(a);
 }
-
-bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
-  size_t size = r->count * sizeof(char *);
-  for (size_t i = 0; i < r->count; i++)
-    size += strlen(r->names[i]) + 1;
-  char *block = malloc(size ? size : 1);
-  if (!block)
-    return false;
-  a->names = (char **)(void *)block;
-  a->count = r->count;
-  char *at = block + r->count * sizeof(char *);
-  for (size_t i = 0; i < r->count; i++) {
-    size_t n = strlen(r->names[i]) + 1;
-    a->names[i] = memcpy(at, r->names[i], n);
-    at += n;
-  }
-  return true;
-}
-
-/* ---- with the session ---- */
 
 static bool for_lease(const struct dlk_op *op) {
   return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
@@ -300,12 +277,12 @@ void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code) {
   }
 }
 
-void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op) {
+void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op,
+                dlk_zk_first *first) {
   struct dlk_zk_ask *a = calloc(1, sizeof *a);
   if (a) {
     dlk_zk_lock_path(st, &a->path, op->key, op->key_len);
     a->path_len = a->path.len;
-    dlk_buf_add(&a->path, "", 1);
   }
   if (!a || a->path.failed) {
     if (a)
@@ -315,6 +292,7 @@ void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op) {
   }
   a->store = st;
   a->op = op;
+  a->first = first;
   a->timer.fire = timer_fired;
   dlk_list_init(&a->link);
   ((struct dlk_zk_op_data *)op->data)->ask = a;

@@ -12,11 +12,16 @@ struct dlk_zk_shown {
   bool gone;
 };
 
+struct dlk_zk_ask;
+/* The first step of a kind; false when it could not be sent. */
+typedef bool dlk_zk_first(struct dlk_zk_ask *a);
+
 struct dlk_zk_ask {
   struct dlk_list link; /* in session->asks */
   struct dlk_zk_store *store;
   struct dlk_zk_session *session;
   struct dlk_op *op; /* NULL once it was answered */
+  dlk_zk_first *first;
   struct dlk_timer timer;
   int flying;
   uint32_t tag;        /* answers of an earlier try are ignored */
@@ -33,6 +38,9 @@ struct dlk_zk_ask {
   bool acting;  /* what it does was sent, and must not be done twice */
 };
 
+/* Runs op, from `first` on, and again from there after a cut. */
+void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op,
+                dlk_zk_first *first);
 /* Sends; the answer comes with the ask as `who`. */
 bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
                      dlk_zk_answer *answer);
@@ -56,12 +64,13 @@ void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
 void dlk_zk_ask_detach(struct dlk_zk_ask *a);
 /* Copies a list of names into a->names, count. */
 bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r);
-/* The first step of each kind; false when it could not be sent. */
-bool dlk_zk_admin_start(struct dlk_zk_ask *a);  /* INSPECT BREAK REVOKE */
-bool dlk_zk_list_start(struct dlk_zk_ask *a);   /* LIST */
-bool dlk_zk_guard_start(struct dlk_zk_ask *a);  /* GUARD DOWNGRADE */
-bool dlk_zk_change_start(struct dlk_zk_ask *a); /* CHANGE */
-/* The path of a contender of the lock, valid until the next call. */
-const char *dlk_zk_ask_sibling(struct dlk_zk_ask *a, const char *name);
+dlk_zk_first dlk_zk_ping_start, dlk_zk_locked_start; /* ask.c */
+dlk_zk_first dlk_zk_admin_start;                     /* INSPECT BREAK REVOKE */
+dlk_zk_first dlk_zk_list_start;                      /* LIST */
+dlk_zk_first dlk_zk_guard_start;                     /* GUARD DOWNGRADE */
+dlk_zk_first dlk_zk_change_start;                    /* CHANGE */
+/* The path of a contender of the lock, or (name NULL) of its own node; valid
+ * until the next call. NULL when out of memory. */
+const char *dlk_zk_ask_path(struct dlk_zk_ask *a, const char *name);
 
 #endif

@@ -7,13 +7,23 @@
  * event that cannot be kept ends the link, because the recipe may not miss
  * one. The list keeps the library's order; one post at a time has the role
  * drain it. */
-#include "store/zookeeper/session.h"
+#include "store/zookeeper/deliver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- any thread ---- */
+
+void dlk_zk_link_unref(struct dlk_zk_link *link) {
+  if (atomic_fetch_sub(&link->refs, 1) != 1)
+    return;
+  pthread_cond_destroy(&link->wake);
+  pthread_mutex_destroy(&link->lock);
+  free(link->auth);
+  free(link->hosts);
+  free(link);
+}
 
 void dlk_zk_link_kick(struct dlk_zk_link *link) {
   if (link->posted || !link->host)

@@ -192,19 +192,13 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (r->rc == DLK_ZK_NOAUTH)
     dlk_zk_ask_end(a, DLK_DENIED, NULL);
   else if (r->rc == DLK_ZK_OK && r->stat.czxid == a->op->fence) {
-    const char *path = dlk_zk_ask_sibling(a, a->queue.at[0].name);
+    const char *path = dlk_zk_ask_path(a, a->queue.at[0].name);
     if (!path || !dlk_zk_watch_add_ask(a, path, false))
       dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
   } else if (r->rc == DLK_ZK_NONODE && a->op->fence == 0)
     dlk_zk_ask_again(a);
   else
     dlk_zk_ask_end(a, DLK_OK, NULL);
-}
-
-static const char *own_path(struct dlk_zk_ask *a) {
-  a->path.len = a->path_len;
-  dlk_buf_add(&a->path, "", 1);
-  return a->path.failed ? NULL : a->path.data;
 }
 
 static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -219,7 +213,7 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 /* Nobody ever came: there must be a node to watch the list of. */
 static bool make_node(struct dlk_zk_ask *a) {
-  char *path = (char *)(uintptr_t)own_path(a);
+  char *path = (char *)(uintptr_t)dlk_zk_ask_path(a, NULL);
   size_t chroot = a->store->chroot;
   if (!path)
     return false;
@@ -243,7 +237,7 @@ static bool make_node(struct dlk_zk_ask *a) {
 }
 
 static void nobody_holds(struct dlk_zk_ask *a) {
-  const char *path = own_path(a);
+  const char *path = dlk_zk_ask_path(a, NULL);
   if (a->op->fence != 0)
     dlk_zk_ask_end(a, DLK_OK, NULL);
   else if (!path || !dlk_zk_watch_add_ask(a, path, true))
@@ -274,12 +268,13 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   }
   struct dlk_zk_request get = {.verb = DLK_ZK_GET};
-  get.path = dlk_zk_ask_sibling(a, a->queue.at[0].name);
+  get.path = dlk_zk_ask_path(a, a->queue.at[0].name);
   if (!get.path || !dlk_zk_ask_send(a, &get, on_head))
     dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
 }
 
 bool dlk_zk_change_start(struct dlk_zk_ask *a) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = own_path(a)};
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
+                             .path = dlk_zk_ask_path(a, NULL)};
   return r.path && dlk_zk_ask_send(a, &r, on_queue);
 }

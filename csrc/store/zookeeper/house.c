@@ -26,6 +26,7 @@
 #include <string.h>
 
 #define WATCH_BYTES_MAX ((size_t)512 * 1000)
+#define STOP_WAIT (200 * DLK_MS)
 #define BACKOFF_MIN (100 * DLK_MS)
 #define BACKOFF_MAX (2 * DLK_SEC)
 
@@ -149,6 +150,13 @@ static void disconnect(struct dlk_zk_session *s) {
   s->closing = NULL;
 }
 
+static void tell_stopped(struct dlk_zk_store *st) {
+  if (!st->stopping || st->links > 0)
+    return;
+  st->host->timer_clear(st->host, &st->stop_timer);
+  st->host->stopped(st->host);
+}
+
 static void on_gone(void *owner, struct dlk_zk_link *link) {
   struct dlk_zk_store *st = owner;
   for (struct dlk_list *l = st->closing.next; l != &st->closing; l = l->next) {
@@ -160,18 +168,7 @@ static void on_gone(void *owner, struct dlk_zk_link *link) {
     break;
   }
   st->links--;
-  dlk_zk_stop_progress(st);
-}
-
-void dlk_zk_abandon_all(struct dlk_zk_store *st) {
-  while (!dlk_list_empty(&st->closing)) {
-    struct dlk_list *l = st->closing.next;
-    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
-    dlk_list_remove(l);
-    struct dlk_zk_link *connection = c->connection;
-    free(c);
-    st->driver->abandon(connection);
-  }
+  tell_stopped(st);
 }
 
 static void clear_timers(struct dlk_zk_session *s) {
@@ -210,6 +207,38 @@ void dlk_zk_session_end(struct dlk_zk_session *s, enum dlk_code code) {
   dlk_map_clear(&s->watches);
   free(s);
   publish(st);
+}
+
+/* ---- stop ---- */
+
+/* The links that are still closing let go of the host. */
+static void stop_late(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_store *st =
+      DLK_CONTAINER(timer, struct dlk_zk_store, stop_timer);
+  (void)now;
+  while (!dlk_list_empty(&st->closing)) {
+    struct dlk_list *l = st->closing.next;
+    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
+    dlk_list_remove(l);
+    struct dlk_zk_link *connection = c->connection;
+    free(c);
+    st->driver->abandon(connection);
+  }
+}
+
+/* A close takes one round trip if the server is there; longer than STOP_WAIT
+ * it is left to its thread, which touches nothing of ours. */
+void dlk_zk_stop(void *store) {
+  struct dlk_zk_store *st = store;
+  st->stopping = true;
+  st->stop_timer.fire = stop_late;
+  while (!dlk_list_empty(&st->sessions))
+    dlk_zk_session_end(
+        DLK_CONTAINER(st->sessions.next, struct dlk_zk_session, link),
+        DLK_CLOSED);
+  if (st->links > 0)
+    st->host->timer_set(st->host, &st->stop_timer, dlk_zk_now(st) + STOP_WAIT);
+  tell_stopped(st);
 }
 
 /* ---- what the link tells ---- */

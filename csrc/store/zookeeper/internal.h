@@ -1,14 +1,21 @@
-/* What the recipe's files share. Everything runs in the driver role.
+/* What the recipe's files share. Everything runs in the driver role. In the
+ * order in which they are best read:
  *
- *   store.c    the table of the store, dispatch
- *   house.c    sessions: opening, replacing, ending; the horizon
- *   node.c     a contender: its create, the sessions it lives through
- *   line.c     its place in the queue, and what follows from it
- *   hold.c     a contender that holds: renewal, loss, release
- *   leave.c    a contender on its way out
- *   watch.c    who watches which node
+ *   names.c    names of nodes; data.c  what a contender's node says
+ *   queue.c    the admission rule; confirm.c  how long a hold counts
+ *   link.h     a session as the recipe sees it; session.c and deliver.c put it
+ *              on the client library
+ *   store.c    words for errors, and paths
+ *   node.c     a contender: the recipe, its create, the sessions it lives
+ *              through; with it, each calling the next as a contender goes:
+ *     line.c   its place in the queue, and what follows from it
+ *     hold.c   a contender that holds: renewal, loss, release
+ *     leave.c  a contender on its way out
+ *     watch.c  who watches which node
+ *     house.c  sessions: opening, replacing, ending; the horizon
  *   ask.c      operations that only look, or act once; admin.c, list.c and
- *              guard.c have their kinds */
+ *              guard.c have their kinds
+ *   zookeeper.c  the table of the store: what the engine calls */
 #ifndef DLK_STORE_ZOOKEEPER_INTERNAL_H
 #define DLK_STORE_ZOOKEEPER_INTERNAL_H
 
@@ -150,12 +157,8 @@ void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
                  enum dlk_code code);
 void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
-/* Absolute, no empty, "." or ".." part, no slash at the end; "" is one. */
-bool dlk_zk_path_ok(const char *path);
 /* What a reply that is neither OK nor a cut means to an op. */
 enum dlk_code dlk_zk_code(enum dlk_zk_rc rc);
-/* Tells the host once the last link is gone. */
-void dlk_zk_stop_progress(struct dlk_zk_store *st);
 /* Appends the path of the key's lock node. */
 void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
                       const char *key, size_t len);
@@ -183,8 +186,8 @@ void dlk_zk_session_holds(struct dlk_zk_session *s);
 void dlk_zk_session_freed(struct dlk_zk_session *s);
 bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
                  dlk_zk_answer *answer, void *who, uint32_t tag);
-/* At stop: the links that are still closing let go of the host. */
-void dlk_zk_abandon_all(struct dlk_zk_store *st);
+/* Ends all sessions; the host is told when the last link is gone. */
+void dlk_zk_stop(void *store);
 
 /* ---- node.c ---- */
 void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op);
@@ -205,6 +208,9 @@ bool dlk_zk_node_send_lock(struct dlk_zk_node *n, struct dlk_zk_request *r,
 /* An answer for n came: false when nothing but its memory is left. */
 bool dlk_zk_node_answered(struct dlk_zk_node *n);
 void dlk_zk_node_forget_name(struct dlk_zk_node *n);
+/* The path of another node of the same lock, in the store's scratch. NULL when
+ * out of memory. */
+const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name);
 
 /* ---- line.c ---- */
 /* Sends the list that the verdict is made from. */
@@ -269,7 +275,6 @@ struct dlk_zk_data {
 void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out);
 
 /* ---- ask.c ---- */
-void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
                        struct dlk_zk_ask *ask);
 void dlk_zk_ask_again(struct dlk_zk_ask *ask);

@@ -128,15 +128,11 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 /* Leaves right before our delete, so it costs no wait. */
 static void ask_head(struct dlk_zk_node *n) {
-  struct dlk_buf *b = &n->store->scratch;
   if (!n->op || !n->head || n->session->state != DLK_ZK_CONNECTED)
     return;
-  dlk_buf_clear(b);
-  dlk_buf_add(b, n->path, n->lock_len);
-  dlk_buf_addf(b, "/%s", n->head);
-  dlk_buf_add(b, "", 1);
-  struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = b->data};
-  if (!b->failed)
+  struct dlk_zk_request r = {.verb = DLK_ZK_GET,
+                             .path = dlk_zk_node_sibling(n, n->head)};
+  if (r.path)
     dlk_zk_node_send(n, &r, on_head);
 }
 

@@ -31,16 +31,6 @@ static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)r;
 }
 
-/* The path of another node of the same lock, in the store's scratch. */
-static const char *sibling(struct dlk_zk_node *n, const char *name) {
-  struct dlk_buf *b = &n->store->scratch;
-  dlk_buf_clear(b);
-  dlk_buf_add(b, n->path, n->lock_len);
-  dlk_buf_addf(b, "/%s", name);
-  dlk_buf_add(b, "", 1);
-  return b->failed ? NULL : b->data;
-}
-
 static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
   struct dlk_zk_store *st = n->store;
   for (size_t i = 0; i < q->count; i++) {
@@ -48,8 +38,9 @@ static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
     if (memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
         dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
       continue;
-    struct dlk_zk_request r = {
-        .verb = DLK_ZK_DELETE, .path = sibling(n, e->name), .version = -1};
+    struct dlk_zk_request r = {.verb = DLK_ZK_DELETE,
+                               .path = dlk_zk_node_sibling(n, e->name),
+                               .version = -1};
     if (r.path)
       dlk_zk_send(n->session, &r, ignore, NULL, 0);
   }
@@ -70,7 +61,7 @@ static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
     dlk_zk_queue_judge(q, place, j);
     if (!behind_exclusive(n, q, j))
       return;
-    const char *path = sibling(n, q->at[j->watch[0]].name);
+    const char *path = dlk_zk_node_sibling(n, q->at[j->watch[0]].name);
     if (!path || dlk_zk_watch_knows(n->session, path) != 2)
       return;
     dlk_zk_queue_downgrade(q, j->watch[0]);
@@ -85,7 +76,7 @@ static bool gives_up(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
     return false;
   if (!behind_exclusive(n, q, j))
     return true;
-  const char *path = sibling(n, q->at[j->watch[0]].name);
+  const char *path = dlk_zk_node_sibling(n, q->at[j->watch[0]].name);
   return !path || dlk_zk_watch_knows(n->session, path) == 1;
 }
 
@@ -100,7 +91,7 @@ static void set_watches(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
     n->path[n->lock_len] = kept;
   }
   for (size_t i = 0; ok && i < j->watch_count; i++) {
-    const char *path = sibling(n, q->at[j->watch[i]].name);
+    const char *path = dlk_zk_node_sibling(n, q->at[j->watch[i]].name);
     ok = path && dlk_zk_watch_add(n, path, false, false);
   }
   if (!ok)

@@ -73,21 +73,15 @@ static void on_stat(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     finish(a);
 }
 
-static const char *path_of(struct dlk_zk_ask *a, const char *name) {
-  dlk_buf_clear(&a->path);
-  dlk_buf_addf(&a->path, "%s/%s", a->store->base, name);
-  dlk_buf_add(&a->path, "", 1);
-  return a->path.failed ? NULL : a->path.data;
-}
-
 static bool look_at_all(struct dlk_zk_ask *a) {
+  size_t base = strlen(a->store->base); /* a->path begins with it */
   a->queue.at = calloc(a->count, sizeof *a->queue.at);
   if (!a->queue.at)
     return false;
   a->pending = a->count;
   for (size_t i = 0; i < a->count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB};
-    r.path = path_of(a, a->names[i]);
+    r.path = dlk_zk_path(&a->path, base, a->names[i]);
     if (!r.path || !dlk_zk_ask_send(a, &r, on_stat))
       return false;
   }

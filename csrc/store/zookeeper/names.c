@@ -61,6 +61,29 @@ bool dlk_zk_unescape(struct dlk_buf *out, const char *name) {
   return *name != '\0';
 }
 
+bool dlk_zk_path_ok(const char *p) {
+  if (!*p)
+    return true;
+  while (*p == '/') {
+    size_t n = strcspn(++p, "/");
+    if (n == 0 || (n <= 2 && memcmp(p, "..", n) == 0))
+      return false;
+    for (size_t i = 0; i < n; i++)
+      if ((unsigned char)p[i] < 0x20 || p[i] == 0x7f)
+        return false;
+    p += n;
+  }
+  return *p == '\0';
+}
+
+const char *dlk_zk_path(struct dlk_buf *b, size_t len, const char *name) {
+  b->len = len;
+  if (name)
+    dlk_buf_addf(b, "/%s", name);
+  dlk_buf_add(b, "", 1);
+  return b->failed ? NULL : b->data;
+}
+
 void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
   static const char digits[] = "0123456789abcdef";
   for (size_t i = 0; i < n; i++) {

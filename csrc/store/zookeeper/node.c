@@ -105,6 +105,13 @@ void dlk_zk_node_forget_name(struct dlk_zk_node *n) {
   n->cut = n->downgraded = false;
 }
 
+const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name) {
+  struct dlk_buf *b = &n->store->scratch;
+  dlk_buf_clear(b);
+  dlk_buf_add(b, n->path, n->lock_len);
+  return dlk_zk_path(b, n->lock_len, name);
+}
+
 /* ---- create ---- */
 
 static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {

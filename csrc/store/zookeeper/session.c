@@ -26,7 +26,7 @@
  * nothing reaches stderr. Names are looked
  * up once per link (resolution delay -1: not on its heartbeat thread); a
  * session that stays away is replaced, and that looks them up again. */
-#include "store/zookeeper/session.h"
+#include "store/zookeeper/deliver.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -47,18 +47,6 @@ static void drop_log(const char *message) {
 static void quiet_library(void) {
   if (logLevel >= ZOO_LOG_LEVEL_INFO)
     zoo_set_debug_level((ZooLogLevel)0);
-}
-
-/* ---- references ---- */
-
-void dlk_zk_link_unref(struct dlk_zk_link *link) {
-  if (atomic_fetch_sub(&link->refs, 1) != 1)
-    return;
-  pthread_cond_destroy(&link->wake);
-  pthread_mutex_destroy(&link->lock);
-  free(link->auth);
-  free(link->hosts);
-  free(link);
 }
 
 /* ---- the caretaker ---- */

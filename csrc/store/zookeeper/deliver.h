@@ -1,7 +1,7 @@
-/* What the two halves of a link on libzookeeper share: session.c (requests,
- * threads, life) and deliver.c (answers and events). */
-#ifndef DLK_STORE_ZOOKEEPER_SESSION_H
-#define DLK_STORE_ZOOKEEPER_SESSION_H
+/* A link on libzookeeper, and the way of its answers and events to the role.
+ * session.c has the rest: requests, threads, life. */
+#ifndef DLK_STORE_ZOOKEEPER_DELIVER_H
+#define DLK_STORE_ZOOKEEPER_DELIVER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -57,6 +57,7 @@ struct dlk_zk_flight {
 /* [lock] Has the role look at the queue. */
 void dlk_zk_link_kick(struct dlk_zk_link *link);
 void dlk_zk_link_run(struct dlk_post *post);
+/* Frees it with the last reference. Any thread. */
 void dlk_zk_link_unref(struct dlk_zk_link *link);
 
 /* A request's context, listed as flying; NULL when out of memory. */

@@ -1,0 +1,192 @@
+/* The ZooKeeper store as the engine sees it: checks what open() was told and
+ * hands each operation to the file that knows it. internal.h has the list. */
+#include "zookeeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+
+/* ---- create ---- */
+
+static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
+                          const struct dlk_conf *conf, const char *why) {
+  return dlk_error_set(err, code, "'%s': %s", conf->shown, why);
+}
+
+static char *join_hosts(const struct dlk_conf *conf) {
+  struct dlk_buf b = {0};
+  for (size_t i = 0; i < conf->host_count; i++) {
+    const struct dlk_addr *a = &conf->hosts[i];
+    bool v6 = strchr(a->host, ':') != NULL;
+    dlk_buf_addf(&b, "%s%s%s%s:%u", i ? "," : "", v6 ? "[" : "", a->host,
+                 v6 ? "]" : "", a->port ? a->port : 2181u);
+  }
+  dlk_buf_add(&b, "", 1);
+  if (b.failed) {
+    dlk_buf_free(&b);
+    return NULL;
+  }
+  return b.data;
+}
+
+static enum dlk_code check(const struct dlk_conf *conf, const char *path,
+                           const char *prefix, struct dlk_error *err) {
+  if (strcmp(conf->scheme, "zookeepers") == 0)
+    return fail(err, DLK_UNSUPPORTED, conf,
+                "this ZooKeeper client library has no TLS; use zookeeper://");
+  if (conf->host_count == 0)
+    return fail(err, DLK_INVALID, conf, "names no server");
+  if (!dlk_zk_path_ok(path))
+    return fail(err, DLK_INVALID, conf,
+                "the path is no ZooKeeper path, such as /app");
+  if (!dlk_zk_path_ok(prefix) || !*prefix)
+    return fail(err, DLK_INVALID, conf,
+                "the prefix is no ZooKeeper path, such as /dlock");
+  if ((conf->username == NULL) != (conf->password == NULL))
+    return fail(err, DLK_INVALID, conf,
+                "needs both a username and a password, or neither");
+  if (conf->username && strchr(conf->username, ':'))
+    return fail(err, DLK_INVALID, conf, "a username has no ':' in it");
+  if (conf->session_timeout < 100 * DLK_MS ||
+      conf->session_timeout > 86400 * DLK_SEC)
+    return fail(err, DLK_INVALID, conf,
+                "session_timeout must be from 0.1 to 86400 seconds");
+  return DLK_OK;
+}
+
+static void wipe(char *secret) {
+  if (secret)
+    explicit_bzero(secret, strlen(secret));
+  free(secret);
+}
+
+static void destroy(void *store) {
+  struct dlk_zk_store *st = store;
+  free(st->hosts);
+  wipe(st->auth);
+  free(st->base);
+  dlk_map_clear(&st->by_guid);
+  dlk_buf_free(&st->scratch);
+  free(st);
+}
+
+static bool fill(struct dlk_zk_store *st, const char *path,
+                 const char *prefix) {
+  const struct dlk_conf *conf = &st->conf;
+  st->hosts = join_hosts(conf);
+  st->chroot = strlen(path);
+  size_t size = st->chroot + strlen(prefix) + 1;
+  st->base = malloc(size);
+  if (st->base)
+    snprintf(st->base, size, "%s%s", path, prefix);
+  if (conf->username) {
+    size = strlen(conf->username) + strlen(conf->password) + 2;
+    st->auth = malloc(size);
+    if (st->auth)
+      snprintf(st->auth, size, "%s:%s", conf->username, conf->password);
+  }
+  return st->hosts && st->base && (st->auth || !conf->username);
+}
+
+static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
+                            void **out, struct dlk_error *err) {
+  const char *path =
+      conf->path && strcmp(conf->path, "/") != 0 ? conf->path : "";
+  const char *prefix = conf->prefix && *conf->prefix ? conf->prefix : "/dlock";
+  enum dlk_code code = check(conf, path, prefix, err);
+  if (code != DLK_OK)
+    return code;
+  struct dlk_zk_store *st = calloc(1, sizeof *st);
+  if (!st)
+    return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  st->host = host;
+  st->conf = *conf;
+  st->driver = &dlk_zk_session_driver;
+  dlk_list_init(&st->sessions);
+  dlk_list_init(&st->closing);
+  if (!fill(st, path, prefix)) {
+    destroy(st);
+    return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  }
+  *out = st;
+  return DLK_OK;
+}
+
+/* ---- operations ---- */
+
+/* Not at create: a store opened before a fork is used after it. */
+static void name_client(struct dlk_zk_store *st) {
+  unsigned char random[DLK_ZK_CLIENT / 2];
+  uint32_t seed;
+  if (st->client[0])
+    return;
+  st->host->random(st->host, random, sizeof random);
+  st->host->random(st->host, &seed, sizeof seed);
+  dlk_zk_hex(st->client, random, sizeof random);
+  dlk_map_init(&st->by_guid, seed);
+}
+
+static void submit(void *store, struct dlk_op *op) {
+  struct dlk_zk_store *st = store;
+  name_client(st);
+  switch (op->kind) {
+  case DLK_OP_ACQUIRE:
+    dlk_zk_acquire(st, op);
+    break;
+  case DLK_OP_RELEASE:
+    dlk_zk_release(st, op);
+    break;
+  case DLK_OP_EXTEND:
+    dlk_zk_extend(st, op);
+    break;
+  case DLK_OP_PING:
+    dlk_zk_ask(st, op, dlk_zk_ping_start);
+    break;
+  case DLK_OP_LOCKED:
+    dlk_zk_ask(st, op, dlk_zk_locked_start);
+    break;
+  case DLK_OP_INSPECT:
+  case DLK_OP_BREAK:
+  case DLK_OP_REVOKE:
+    dlk_zk_ask(st, op, dlk_zk_admin_start);
+    break;
+  case DLK_OP_LIST:
+    dlk_zk_ask(st, op, dlk_zk_list_start);
+    break;
+  case DLK_OP_GUARD:
+  case DLK_OP_DOWNGRADE:
+    dlk_zk_ask(st, op, dlk_zk_guard_start);
+    break;
+  case DLK_OP_CHANGE:
+    dlk_zk_ask(st, op, dlk_zk_change_start);
+    break;
+  case DLK_OP_DETACH:
+  case DLK_OP_ATTACH:
+    dlk_zk_done(st, op, DLK_UNSUPPORTED);
+    break;
+  }
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  struct dlk_zk_op_data *data = op->data;
+  if (data->ask)
+    dlk_zk_ask_cancel(store, op, data->ask);
+  else if (data->node)
+    dlk_zk_cancel_node(store, op, data->node);
+}
+
+const struct dlk_store_type dlk_zookeeper_store = {
+    .abi = DLK_STORE_ABI,
+    .name = "zookeeper",
+    .op_size = sizeof(struct dlk_zk_op_data),
+    .lease_size = sizeof(struct dlk_zk_lease_data),
+    .portable = false,
+    .create = create,
+    .submit = submit,
+    .cancel = cancel,
+    .renew = dlk_zk_renew,
+    .stop = dlk_zk_stop,
+    .destroy = destroy,
+};

@@ -1,7 +1,8 @@
 -- dlock in nginx against what people write by hand there: lua-nginx-redis with
 -- SET NX PX, an EVAL that compares and deletes, a keepalive pool, and, when the
 -- lock is taken, a retry every 10 ms. Rounds are interleaved; medians are
--- printed. And what 500 waiting handlers do to a location that does nothing.
+-- printed. And what dlock does to its worker: what 500 waiting handlers cost a
+-- location that does nothing, and what calls cost the thread (bench/calls.lua).
 -- usage: bench/openresty (ROUNDS: 5, SECONDS_EACH: 2)
 
 local nginx = require "spec.support.nginx"
@@ -10,6 +11,7 @@ local uv = require "luv"
 
 local ROUNDS = tonumber(os.getenv("ROUNDS") or 5)
 local SECONDS = tonumber(os.getenv("SECONDS_EACH") or 2)
+local WAITERS = 500
 
 local HTTP = [[
   init_by_lua_block {
@@ -17,7 +19,7 @@ local HTTP = [[
       url = os.getenv("DLOCK_TEST_REDIS"), prefix = "bench:" })
     redis = require "nginx.redis"
     port = tonumber(os.getenv("DLOCK_TEST_REDIS"):match(":(%d+)$"))
-    state = { n = 0, worst = 0 }
+    state = { n = 0 }
     RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then"
       .. " return redis.call('del', KEYS[1]) end return 0"
     function by_hand(key)
@@ -47,16 +49,10 @@ local SERVER = [[
   location = /hand_one { content_by_lua_block {
     state.n = state.n + 1 by_hand("hand_one") } }
   location = /dlock_one { content_by_lua_block { by_dlock("dlock_one") } }
-  location = /later { content_by_lua_block {
-    local core = require "dlock.core"
-    local lease = assert(store:lock("later:" .. ngx.var.connection))
-    local before = core.now()
-    lease:release_later()
-    state.worst = math.max(state.worst, core.now() - before) } }
-  location = /worst { content_by_lua_block { ngx.print(state.worst) } }
   location = /wait { lua_check_client_abort on; content_by_lua_block {
     local lease = store:lock("one", { timeout = 600 })
     if lease then ngx.sleep(600) end } }
+  location = /connections { stub_status; }
 ]]
 
 local function median(list)
@@ -81,14 +77,40 @@ local function compare(n, title, mine, theirs)
 end
 
 local function p99(n)
-  local list = {}
-  for _ = 1, ROUNDS do
-    local _, out = n:wrk("/nothing", { seconds = SECONDS, connections = 8 })
-    local value, unit = out:match("99%%%s+([%d.]+)(%a+)")
-    list[#list + 1] = tonumber(value)
-      * ({ us = 1e-6, ms = 1e-3, s = 1 })[unit]
+  local _, out = n:wrk("/nothing", { seconds = SECONDS, connections = 8 })
+  local value, unit = out:match("99%%%s+([%d.]+)(%a+)")
+  return tonumber(value) * ({ us = 1e-6, ms = 1e-3, s = 1 })[unit]
+end
+
+-- Until at least, or at most, so many connections are open (ours is one).
+local function connections(n, fits)
+  repeat
+    local _, text = n:get("/connections")
+  until fits(tonumber(text:match("connections: (%d+)")) - 1)
+end
+
+local function with_waiters(n, fn)
+  local waiting = {}
+  for i = 1, WAITERS do waiting[i] = n:begin("/wait") end
+  connections(n, function(open) return open >= WAITERS end)
+  local result = fn(n)
+  for i = 1, WAITERS do waiting[i]:abort() end
+  connections(n, function(open) return open < 10 end)
+  return result
+end
+
+local function compare_p99(n)
+  local quiet, busy, ratios = {}, {}, {}
+  for i = 1, ROUNDS do
+    local first = i % 2 == 0 and with_waiters(n, p99)
+    quiet[i] = p99(n)
+    busy[i] = first or with_waiters(n, p99)
+    ratios[i] = busy[i] / quiet[i]
   end
-  return median(list)
+  print(("  p99 of a location that does nothing: %.2f ms, with %d waiting"
+    .. " handlers %.2f ms (medians); ratio median %.2f, best %.2f")
+    :format(median(quiet) * 1e3, WAITERS, median(busy) * 1e3, median(ratios),
+      ratios[1]))
 end
 
 local function run(n, workers)
@@ -96,27 +118,56 @@ local function run(n, workers)
     workers == 1 and "" or "s", ROUNDS, SECONDS))
   compare(n, "  1000 keys, 64 connections", "/dlock", "/hand")
   compare(n, "  one key, 64 connections", "/dlock_one", "/hand_one")
-  rate(n, "/later")
-  print(("  a call that does not wait took %.0f us at worst")
-    :format(tonumber((select(2, n:get("/worst")))) * 1e6))
-  local quiet, waiting = p99(n), {}
-  for i = 1, 500 do waiting[i] = n:begin("/wait") end
-  local busy = p99(n)
-  print(("  p99 of a location that does nothing: %.2f ms, with 500 waiting"
-    .. " handlers %.2f ms"):format(quiet * 1e3, busy * 1e3))
-  for i = 1, 500 do waiting[i]:abort() end
+  compare_p99(n)
 end
 
-local server = redis.start()
-uv.os_setenv("DLOCK_TEST_REDIS", server.url)
-for _, workers in ipairs { 1, 2 } do
-  local n = nginx.start { workers = workers, http = HTTP, server = SERVER }
-  local ok, problem = pcall(run, n, workers)
+-- In an nginx of its own: measuring takes longer than most of the calls.
+local function measure_calls(n)
+  rate(n, "/dlock")
+  rate(n, "/dlock_one")
+  print("what calls cost the worker's thread: "
+    .. select(2, n:get("/calls")))
+end
+
+local function in_nginx(opts, fn, ...)
+  local n = nginx.start(opts)
+  local ok, problem = pcall(fn, n, ...)
   for _, line in ipairs(n:complaints()) do print(line) end
   n:stop()
-  if not ok then
-    server:stop()
-    error(problem, 0)
-  end
+  return ok or error(problem, 0)
 end
+
+local MEASURED = [[
+  init_by_lua_block {
+    calls = require "bench.calls"
+    calls.begin()
+    store = assert(require("dlock").open{
+      url = os.getenv("DLOCK_TEST_REDIS"), prefix = "bench:" })
+    n = 0
+    function pair(key)
+      local lease = assert(store:lock(key, { timeout = 60 }))
+      calls.nothing()
+      assert(lease:release())
+    end
+  }
+]]
+
+local MEASURED_SERVER = [[
+  location = /dlock { content_by_lua_block { n = n + 1 pair("k" .. n % 1000) } }
+  location = /dlock_one { content_by_lua_block { pair("one") } }
+  location = /calls { content_by_lua_block { ngx.print(calls.report()) } }
+]]
+
+print(("load of the machine when this began: %.1f"):format((uv.loadavg())))
+local server = redis.start()
+uv.os_setenv("DLOCK_TEST_REDIS", server.url)
+local ok, problem = pcall(function()
+  for _, workers in ipairs { 1, 2 } do
+    in_nginx({ workers = workers, http = HTTP, server = SERVER }, run, workers)
+  end
+  in_nginx({ http = MEASURED, server = MEASURED_SERVER }, measure_calls)
+end)
 server:stop()
+if not ok then
+  error(problem, 0)
+end

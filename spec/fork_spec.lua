@@ -120,6 +120,33 @@ describe("after a fork", function()
         "parent held true", "parent busy busy", "parent release true")
     end)
 
+    it("a wait that it was made in says forked, and goes on in the parent, "
+      .. subject.name, function()
+        expect(run(subject.url(), key(), [[
+          local other = assert(dlock.open { url = url, session_timeout = 2 })
+          local held = assert(other:lock(key))
+          assert(store:ping())
+          local now = require("dlock.core").now
+          local start = now()
+          debug.sethook(function() -- as a signal's handler would, in the wait
+            if now() - start > 0.1 then
+              debug.sethook()
+              fork()
+            end
+          end, "", 1)
+          say("code", (select(3, store:lock(key, { timeout = 0.5 }))))
+          if in_child() then
+            say("soon", now() - start < 5)
+            os.exit(0, false)
+          end
+          wait()
+          say("held", held:release())
+          store:close()
+          other:close()
+        ]]), "child code forked", "child soon true", "parent code timeout",
+          "parent held true")
+      end)
+
     it("a child that ends takes nothing with it, " .. subject.name,
       function()
         expect(run(subject.url(), key(), [[

@@ -251,14 +251,19 @@ static bool say_closed(const struct dlk_engine *e, struct dlk_error *err) {
   return false;
 }
 
+bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err) {
+  if (!dlk_engine_forked(e))
+    return true;
+  dlk_error_set(err, DLK_FORKED,
+                "'%s' was used before a fork; open it again in the child",
+                e->shown);
+  return false;
+}
+
 static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
                     struct dlk_error *err) {
-  if (dlk_engine_forked(e)) {
-    dlk_error_set(err, DLK_FORKED,
-                  "'%s' was used before a fork; open it again in the child",
-                  e->shown);
+  if (!dlk_engine_is_ours(e, err))
     return false;
-  }
   if (atomic_load(&e->closing) && r->task != DLK_TASK_CLOSE)
     return say_closed(e, err);
   return true;

@@ -5,8 +5,8 @@
  * Every function here may be called from any thread that owns a reference,
  * unless it says otherwise; none calls Lua. Only dlk_engine_drive and
  * dlk_engine_join wait, both bounded. After a fork the child must call nothing
- * but dlk_engine_forked and leaks what it inherited: threads do not survive a
- * fork. */
+ * but dlk_engine_forked and dlk_engine_is_ours, and leaks what it inherited:
+ * threads do not survive a fork. */
 #ifndef DLK_ENGINE_ENGINE_H
 #define DLK_ENGINE_ENGINE_H
 
@@ -29,6 +29,8 @@ void dlk_engine_ref(struct dlk_engine *e);
 void dlk_engine_unref(struct dlk_engine *e);
 /* It was used before a fork() and this is the child. */
 bool dlk_engine_forked(const struct dlk_engine *e);
+/* The opposite; false comes with err. */
+bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err);
 bool dlk_engine_used(const struct dlk_engine *e);
 bool dlk_engine_joined(const struct dlk_engine *e);
 const char *dlk_engine_shown(const struct dlk_engine *e);

@@ -54,19 +54,23 @@ static struct ticket_box *box_of(lua_State *L) {
 /* ticket:poll(): is it done? */
 static int ticket_poll(lua_State *L) {
   struct ticket_box *box = box_of(L);
-  lua_pushboolean(L, !box->ticket || dlk_ticket_done(box->ticket));
+  struct dlk_ticket *t = box->ticket;
+  lua_pushboolean(L, !t || dlk_ticket_done(t) ||
+                         dlk_engine_forked(dlk_ticket_engine(t)));
   return 1;
 }
 
 /* core.drive(ticket, seconds): is it done, and has its engine news? Waits, by
- * running the loop on this thread. */
+ * running the loop on this thread: never in the child of a fork that was made
+ * in a debug hook or a callback, where the loop's sockets are the parent's. */
 static int core_drive(lua_State *L) {
   struct ticket_box *box = box_of(L);
   struct dlk_ticket *t = box->ticket;
-  int64_t slice = dlk_lua_ns(L, 2);
-  lua_pushboolean(L, !t || dlk_engine_drive(t, slice < 0 ? 0 : slice));
   struct dlk_engine *e = t ? dlk_ticket_engine(t) : NULL;
-  lua_pushboolean(L, e && !dlk_engine_forked(e) && dlk_engine_has_news(e));
+  int64_t slice = dlk_lua_ns(L, 2);
+  bool over = !e || dlk_engine_forked(e);
+  lua_pushboolean(L, over || dlk_engine_drive(t, slice < 0 ? 0 : slice));
+  lua_pushboolean(L, !over && dlk_engine_has_news(e));
   return 2;
 }
 
@@ -118,6 +122,9 @@ static int push_results(lua_State *L, struct ticket_box *box) {
     lua_pushboolean(L, 1);
     return 1;
   }
+  struct dlk_error forked;
+  if (!dlk_engine_is_ours(dlk_ticket_engine(t), &forked))
+    return dlk_lua_failure(L, &forked);
   if (!dlk_ticket_done(t))
     return luaL_error(L, "the ticket is not done");
   const struct dlk_error *err = dlk_ticket_error(t);

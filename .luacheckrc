@@ -7,7 +7,7 @@ self = false
 
 -- Present in some of them; code asks before it uses them.
 read_globals = {
-  "unpack", "loadstring", "setfenv", "getfenv", "jit", "ngx",
+  "unpack", "loadstring", "setfenv", "getfenv", "newproxy", "jit", "ngx",
   table = { fields = { "unpack", "pack", "move" } },
   math = { fields = { "type", "tointeger", "mininteger", "maxinteger" } },
   coroutine = { fields = { "close", "isyieldable" } },

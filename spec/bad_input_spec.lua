@@ -77,6 +77,15 @@ describe("bad input:", function()
       end
     end)
 
+    it("raises for options beside the URL instead of in one table with it",
+      function()
+        local ok, problem = pcall(dlock.open, "redis://h", { ttl = 5 })
+        assert.is_false(ok)
+        assert.is_truthy(problem:find("url = ", 1, true), problem)
+        assert(dlock.open("redis://h", nil))
+        assert(dlock.open(("redis://x"):gsub("x", "h"))) -- two results
+      end)
+
     it("says that a store is not there yet", function()
       for _, url in ipairs { "mysql://h/d", "etcd://h", "rediss://h",
         "redis+cluster://a,b", "redis+sentinel://a,b/m", "redlock://a,b,c",

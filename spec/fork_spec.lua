@@ -160,4 +160,38 @@ describe("after a fork", function()
         ]]), "parent true true")
       end)
   end
+
+  -- The loop's own descriptors are the parent's too, so the child ends before
+  -- it would wait there.
+  for _, host in ipairs { "cqueues", "luv" } do
+    it("a used one says forked on " .. host, function()
+      expect(run("file://" .. dir .. "/locks", host, [[
+        store = assert(dlock.open { url = url, host = key })
+        local mutex, lease = assert(store:mutex("k")), nil
+        local function loop(fn)
+          if key == "luv" then
+            coroutine.wrap(fn)()
+            return require("luv").run()
+          end
+          local queue = require("cqueues").new()
+          queue:wrap(fn)
+          assert(queue:loop())
+        end
+        loop(function()
+          lease = assert(mutex:acquire())
+          fork()
+          if in_child() then
+            say("mutex", (select(3, mutex:try_acquire())))
+            say("release", (select(3, lease:release())))
+            say("ping", (select(3, store:ping())))
+            os.exit(0, false)
+          end
+          wait()
+          say("release", lease:release())
+          store:close()
+        end)
+      ]]), "child mutex forked", "child release forked", "child ping forked",
+        "parent release true")
+    end)
+  end
 end)

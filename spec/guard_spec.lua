@@ -1,9 +1,14 @@
--- A holder that is stopped (SIGSTOP) past its deadline and then goes on with
--- its write: the write does not happen.
+-- A holder that is stopped (SIGSTOP) past its deadline and then goes on: it
+-- does not believe that it holds, and a guarded write does not happen.
 
 local context = require "spec.contract.context"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
+
+local on_file
+for _, subject in ipairs(subjects) do
+  if subject.name == "file" then on_file = subject end
+end
 
 describe("a holder that was paused", function()
   local t
@@ -41,4 +46,20 @@ describe("a holder that was paused", function()
       end)
     end
   end
+
+  it("keeps others out while it is stopped on file, and then has lost it",
+    function()
+      t = context.new(on_file)
+      local store, key, peer = t:open(), t:key(), t:peer()
+      peer:run("l = assert(store:lock('%s', { ttl = 0.5 }))", key)
+      peer.process:pause()
+      assert.are.equal("timeout",
+        select(3, store:lock(key, { timeout = 1 }))) -- twice its ttl
+      peer.process:resume()
+      assert.are.equal("false", (peer:run("return l:held()")))
+      local lease = assert(store:lock(key, { timeout = 20 }))
+      assert.are.equal("lost", select(3, peer:run("return l:release()")))
+      assert.is_true(lease:held())
+      assert(lease:release())
+    end)
 end)

@@ -99,6 +99,31 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(20, ticks)
     end)
 
+    it("waits for the loss of any of several leases", function()
+      local second = assert(dlock.open { url = URL, host = kind.host })
+      for i = 1, 2 do
+        local both = dlock.all { store:mutex(key .. "1"),
+          second:mutex(key .. "2") }
+        local lease, waited
+        loop.spawn(function()
+          lease = assert(both:acquire { ttl = 1.5 })
+          assert.is_true(lease:wait_lost())
+          waited = true
+          lease:release()
+        end)
+        loop.spawn(function()
+          while not lease do loop.sleep(0.01) end
+          loop.sleep(0.05)
+          assert.is_nil(waited)
+          assert.is_true(other:break_lock(key .. i))
+        end)
+        loop.run()
+        assert.is_true(waited)
+      end
+      loop.spawn(function() second:close(1) end)
+      loop.run()
+    end)
+
     it("serves a hundred waiters of one key", function()
       local fences = {}
       for _ = 1, 100 do

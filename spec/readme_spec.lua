@@ -141,6 +141,23 @@ describe("pages:", function()
     end
   end)
 
+  it("name files that are there", function()
+    local rooms = { csrc = true, lua = true, spec = true, bench = true,
+      bin = true, examples = true, docs = true, rockspec = true }
+    local counted = 0
+    for _, page in ipairs(pages()) do
+      for path in server.read_file(page):gmatch("%f[%w.](%a+/[%w_/.-]*%w)") do
+        if rooms[path:match("^%a+")] and not path:find("foo", 1, true) then
+          counted = counted + 1
+          local beside = (page:match("^.*/") or "") .. path
+          assert.is_truthy(uv.fs_stat(path) or uv.fs_stat(beside),
+            page .. ": " .. path)
+        end
+      end
+    end
+    assert.is_true(counted > 20)
+  end)
+
   it("the Makefile's first lines name every goal", function()
     local text = server.read_file("Makefile")
     local goals = text:match("\n%.PHONY:(.*)$"):gsub("\\\n", " ")

@@ -318,6 +318,41 @@ describe("redis faults:", function()
     assert.is_true((uv.hrtime() - start) / 1e9 < 1)
   end)
 
+  -- No more is ever believed than the server keeps.
+  local function covered(lease, key)
+    local left = lease:remaining() * 1000
+    return left <= math.max(admin:call("PTTL", "dlock:" .. key), 0)
+  end
+
+  it("an extension that crosses a renewal", function()
+    local lease = assert(store:try_lock("cross", { ttl = 1.2 }))
+    eventually("its renewal is near", 3, function()
+      return lease:remaining() < 0.9
+    end)
+    p:delay("down", 0.3)
+    assert(lease:extend(20))
+    p:delay("down", 0)
+    assert(store:ping()) -- behind whatever was sent meanwhile
+    assert.is_true(covered(lease, "cross"))
+    assert.is_true(lease:remaining() > 15)
+    assert(lease:release())
+  end)
+
+  it("an extension for less, whose reply is lost", function()
+    local lease = assert(store:try_lock("less", { ttl = 30 }))
+    p:cut_after("EVALSHA")
+    p:refuse(true)
+    assert.are.equal("unavailable", select(3, lease:extend(3)))
+    assert.is_true(lease:held())
+    assert.is_true(covered(lease, "less"))
+    p:refuse(false)
+    eventually("it is renewed", 3, function()
+      return lease:remaining() > 20
+    end)
+    assert.is_true(covered(lease, "less"))
+    assert(lease:release())
+  end)
+
   it("min_hold keeps the key after the release", function()
     local lease = assert(store:try_lock("min", { ttl = 5, min_hold = 0.6 }))
     assert(lease:release())

@@ -257,6 +257,23 @@ describe("with ZooKeeper in trouble,", function()
       s:stop()
     end)
 
+  it("a leader that is killed takes no lock with it", function()
+    local ensemble, k = zk.start_ensemble(3, { tick = 3000 }), key()
+    local store = open { url = ensemble.url, session_timeout = 60 }
+    local lease = assert(store:lock(k, { timeout = 20 }))
+    ensemble[ensemble:leader()]:kill()
+    local other = open { url = ensemble.url, session_timeout = 60 }
+    assert.is_nil((other:lock(k, { timeout = 3 })))
+    common.eventually("extended", function() return lease:extend() end, 40)
+    assert.is_true(lease:held())
+    assert(lease:release(10))
+    local after = assert(other:lock(k, { timeout = 20 }))
+    assert.is_true(after.fence > lease.fence)
+    assert(after:release(10))
+    common.clean_up()
+    ensemble:stop()
+  end)
+
   it("watches do not pile up, FAULTS 43", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))

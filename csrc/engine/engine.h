@@ -85,6 +85,9 @@ bool dlk_ticket_done(const struct dlk_ticket *t);
 /* Asks for an early end with this code (cancelled). */
 void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code);
 /* Once done: the error, or NULL when all went well. */
+/* t is cancelled once `other`, of any engine, is done (at once, if it is). Not
+ * more than once for an `other`. */
+void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other);
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
 const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);
 /* Once done: the store's result, or NULL. Owned by the ticket. */
@@ -154,6 +157,8 @@ void dlk_hold_share(struct dlk_hold *h);
 bool dlk_hold_drop_handle(struct dlk_hold *h);
 int dlk_hold_handles(const struct dlk_hold *h);
 bool dlk_hold_renews(const struct dlk_hold *h);
+/* ns until max_hold has passed, at least 0; DLK_FOREVER: it has no limit. */
+int64_t dlk_hold_max_left(const struct dlk_hold *h);
 /* Its handle was given up by a detach: scopes let go of it. */
 void dlk_hold_count_detach(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */

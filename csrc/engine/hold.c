@@ -51,6 +51,7 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   dlk_list_init(&h->drop.link);
   h->drop.run = drop_posted;
   h->max_hold = r->max_hold;
+  h->cut_to = DLK_FOREVER;
   h->renew = h->renews = r->renew;
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
@@ -159,6 +160,13 @@ bool dlk_hold_renews(const struct dlk_hold *h) {
   return h->renews;
 }
 
+int64_t dlk_hold_max_left(const struct dlk_hold *h) {
+  if (h->max_end == DLK_FOREVER)
+    return DLK_FOREVER;
+  int64_t left = h->max_end - dlk_clock_now();
+  return left > 0 ? left : 0;
+}
+
 void dlk_hold_count_detach(struct dlk_hold *h) {
   atomic_fetch_add(&h->detachings, 1);
 }
@@ -185,6 +193,8 @@ static void set_deadline(struct dlk_hold *h) {
     at = h->lease.claim;
   if (h->max_end < at)
     at = h->max_end;
+  if (h->cut_to < at)
+    at = h->cut_to;
   atomic_store(&h->ttl, h->lease.ttl);
   atomic_store_explicit(&h->deadline, at, memory_order_release);
 }
@@ -193,7 +203,7 @@ static void set_deadline(struct dlk_hold *h) {
 void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t end = atomic_load(&h->deadline);
   int64_t at = end;
-  if (h->renew && !h->renewing && end < h->max_end) {
+  if (h->renew && !h->renewing && !h->extending && end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
     if (renew_at < at)
       at = renew_at;
@@ -233,6 +243,32 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   h->lease.ttl = ttl;
   set_deadline(h);
   dlk_hold_schedule(h);
+}
+
+/* An extension may be for less than is left, and nobody knows when it takes
+ * effect, or, if its answer is lost, whether: from now on the shorter time
+ * counts. And it must not be overtaken by a renewal for the old ttl, which
+ * could undo it at the store. */
+void dlk_hold_extending(struct dlk_hold *h, int64_t ttl) {
+  int64_t at = dlk_lease_deadline(dlk_clock_now(), ttl);
+  h->extending++;
+  if (at < h->cut_to)
+    h->cut_to = at;
+  set_deadline(h);
+  dlk_hold_schedule(h);
+}
+
+void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
+  h->extending--;
+  if (done && !h->extending)
+    h->cut_to = DLK_FOREVER;
+  if (done) {
+    h->lease.claim = 0;
+    dlk_hold_extended(h, ttl);
+  } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
+    /* What it left behind is made good by a renewal. */
+    dlk_heap_put(&h->engine->due_holds, &h->due, dlk_clock_now());
+  }
 }
 
 static void tell_waiters(struct dlk_hold *h, bool lost) {

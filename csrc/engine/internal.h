@@ -34,11 +34,14 @@ struct dlk_hold {
   bool owed;            /* its release could not be allocated: try again */
   bool detached;        /* in the registry of detached.c */
   bool renew, renewing;
-  bool renews;                   /* as asked for; constant */
+  int extending;  /* EXTENDs that the store has; it is not renewed then */
+  int64_t cut_to; /* held no longer than that: one of them may have been
+                     for less than is left */
+  bool renews;    /* as asked for; constant */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
-  int64_t max_hold, max_end;
+  int64_t max_hold, max_end; /* max_end: constant once granted */
   int64_t granted_at;
   struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
   struct dlk_list link;     /* in e->holds while HELD */
@@ -61,7 +64,8 @@ struct dlk_ticket {
   bool settled;   /* told and ended: the engine let go */
   bool internal;  /* nobody waits for it */
   atomic_bool abandoned;
-  atomic_int wanted; /* code of a requested cancel */
+  atomic_int wanted;               /* code of a requested cancel */
+  struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */
   struct dlk_request request;
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
@@ -202,6 +206,8 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
+/* t is done: so is the one that ends with it. */
+void dlk_ticket_end_linked(struct dlk_ticket *t);
 /* A new candidate in place of the ticket's hold; false: out of memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 
@@ -229,6 +235,10 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
  * is left to be of use. */
 bool dlk_hold_granted(struct dlk_hold *h, int64_t now);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
+/* Around an EXTEND: before the store has it, and when it is over (of a HELD
+ * one; done: it took effect). */
+void dlk_hold_extending(struct dlk_hold *h, int64_t ttl);
+void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done);
 /* Ends a HELD one; why: a constant. */
 void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
                     const char *why);

@@ -85,8 +85,9 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
     if (!t->submitted)
       dlk_list_remove(&t->link);
     dlk_stats_finished(t);
-    atomic_store_explicit(&t->done, true, memory_order_release);
+    atomic_store(&t->done, true); /* before `ends` is looked at */
     dlk_driver_told(t);
+    dlk_ticket_end_linked(t);
   }
   settle(t);
 }
@@ -177,6 +178,8 @@ static void start_on_hold(struct dlk_ticket *t) {
   }
   if (ours && t->op.kind == DLK_OP_RELEASE)
     dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+  if (ours && t->op.kind == DLK_OP_EXTEND)
+    dlk_hold_extending(h, t->op.ttl);
   bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
   if (!local) {
     dlk_ticket_submit(t);
@@ -296,9 +299,8 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
       h->ended = "it had expired or was broken";
   } else if (held && code == DLK_LOST) {
     dlk_hold_leave(h, DLK_HOLD_LOST, "it expired or was broken");
-  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_EXTEND) {
-    h->lease.claim = 0;
-    dlk_hold_extended(h, t->op.ttl);
+  } else if (held && t->op.kind == DLK_OP_EXTEND) {
+    dlk_hold_extend_over(h, t->op.ttl, code == DLK_OK);
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DETACH) {
     dlk_hold_leave(h, DLK_HOLD_DETACHED, "it was detached");
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {

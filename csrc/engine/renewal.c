@@ -2,7 +2,8 @@
  * in one batch, for as long as the hold is held and max_hold has not passed.
  * A renewal that fails is tried again until the deadline; then the hold is
  * lost, for ever. The store's renew never creates a hold, so whatever
- * crosses a renewal (release, expiry, break) wins. */
+ * crosses a renewal (release, expiry, break) wins. While an extension is under
+ * way there is none: it would ask for the ttl of before. */
 #include "engine/internal.h"
 
 #define BATCH 256
@@ -21,7 +22,7 @@ static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
 /* It only waits for its end: not to be touched before that. */
 static bool only_ends(const struct dlk_hold *h) {
   bool wants = h->renew || h->lease.claim;
-  return h->owed || !wants || h->renewing ||
+  return h->owed || !wants || h->renewing || h->extending ||
          atomic_load(&h->deadline) >= h->max_end;
 }
 
@@ -100,6 +101,8 @@ void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
   if (dlk_hold_check(h, dlk_clock_now())) {
     h->lease.sent = sent;
     h->lease.claim = 0;
+    if (!h->extending)
+      h->cut_to = DLK_FOREVER;
     dlk_hold_extended(h, h->lease.ttl);
   }
   dlk_hold_unref(h);

@@ -5,7 +5,8 @@
  * when the store does not end an op within io_timeout after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a
- * queued cancel, one while it waits to be told of, and each scope's. Memory
+ * queued cancel, one while it waits to be told of, each scope's, and that of a
+ * ticket that it ends with. Memory
  * goes with the last, so a ticket outlives the Lua object that asked.
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
@@ -210,6 +211,24 @@ void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code) {
     return;
   if (atomic_compare_exchange_strong(&t->wanted, &none, (int)code))
     post_cancel(t);
+}
+
+void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other) {
+  dlk_ticket_ref(t);
+  atomic_store(&other->ends, t);
+  if (atomic_load(&other->done))
+    dlk_ticket_end_linked(other);
+}
+
+/* In the role of `other`'s engine, or of nobody: whoever comes first. */
+void dlk_ticket_end_linked(struct dlk_ticket *other) {
+  if (!atomic_load(&other->ends))
+    return;
+  struct dlk_ticket *t = atomic_exchange(&other->ends, NULL);
+  if (!t)
+    return;
+  dlk_ticket_cancel(t, DLK_CANCELLED);
+  dlk_ticket_drop_ref(t);
 }
 
 /* Something that goes on, or stays behind, if nobody ends it. */

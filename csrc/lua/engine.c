@@ -200,19 +200,28 @@ static int engine_ping(lua_State *L) {
   return submit(L, &r);
 }
 
-/* A detached lease says in its first letter whether it is to be renewed. */
+/* What push_text put before the store's text; leaves what is behind it, which
+ * is nothing when that is not what came. */
+static void read_head(struct dlk_request *r) {
+  const char *p = r->text, *end = p + r->text_len;
+  int64_t ms = 0;
+  r->renew = *p == 'r'; /* a Lua string ends with a NUL */
+  p += p < end;
+  const char *digits = p;
+  for (; p < end && *p >= '0' && *p <= '9' && p - digits < 15; p++)
+    ms = ms * 10 + (*p - '0');
+  bool fine = p < end && *p == ':';
+  r->max_hold =
+      p > digits && ms < DLK_FOREVER / DLK_MS ? ms * DLK_MS : DLK_FOREVER;
+  r->text = fine ? p + 1 : end;
+  r->text_len = (size_t)(end - r->text);
+}
+
 static int engine_attach(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
-  struct dlk_request r = {.kind = DLK_OP_ATTACH,
-                          .timeout = -1,
-                          .ttl = DLK_SEC,
-                          .max_hold = DLK_FOREVER};
+  struct dlk_request r = {.kind = DLK_OP_ATTACH, .timeout = -1, .ttl = DLK_SEC};
   r.text = luaL_checklstring(L, 2, &r.text_len);
-  r.renew = r.text[0] == 'r';
-  if (r.text_len > 0) {
-    r.text++;
-    r.text_len--;
-  }
+  read_head(&r);
   r.key = r.text; /* a portable store finds the key in the hold's copy */
   r.key_len = r.text_len;
   if (dlk_engine_portable(e) || dlk_engine_forked(e) || dlk_engine_joined(e))

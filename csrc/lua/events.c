@@ -24,9 +24,11 @@ static int engine_bell(lua_State *L) {
   return 1;
 }
 
-/* engine:closed(): no request will be taken, no descriptor given. */
+/* engine:closed(): no request will be taken, no descriptor given; so it is in
+ * a forked child too. */
 static int engine_closed(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_joined(dlk_lua_check_engine(L)));
+  struct dlk_engine *e = dlk_lua_check_engine(L);
+  lua_pushboolean(L, dlk_engine_forked(e) || dlk_engine_joined(e));
   return 1;
 }
 

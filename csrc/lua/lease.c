@@ -128,9 +128,12 @@ static int core_slot(lua_State *L) {
   return 1;
 }
 
-/* core.client(lease): what Lua noted in the engine's anchor. */
+/* core.client(lease): what Lua noted in the engine's anchor; nil once the lease
+ * was finalised, which another finaliser can come to see. */
 static int core_client(lua_State *L) {
-  dlk_lua_check_lease(L, 1);
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  if (!box->hold)
+    return 0;
   push_anchor(L, 1);
   lua_rawgeti(L, -1, DLK_ANCHOR_CLIENT);
   return 1;

@@ -82,11 +82,28 @@ static int ticket_cancel(lua_State *L) {
   return 0;
 }
 
+/* core.end_with(ticket, other): ticket is cancelled once other is done. */
+static int core_end_with(lua_State *L) {
+  struct ticket_box *box = box_of(L);
+  struct ticket_box *other = dlk_lua_box(L, 2, DLK_LUA_TICKET);
+  if (box->ticket && other->ticket)
+    dlk_ticket_end_with(box->ticket, other->ticket);
+  return 0;
+}
+
+/* Before the store's own text stands what the engine has to know again: is it
+ * to be renewed, and for how many ms at most (none: no limit). */
 static int push_text(lua_State *L, struct dlk_ticket *t) {
   struct dlk_hold *h = dlk_ticket_request(t)->hold;
+  int64_t left = dlk_hold_max_left(h);
   lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
+  if (left == DLK_FOREVER)
+    lua_pushliteral(L, "");
+  else
+    dlk_compat_pushint(L, dlk_to_ms(left));
+  lua_pushliteral(L, ":");
   dlk_lua_push_value(L, dlk_ticket_result(t));
-  lua_concat(L, 2);
+  lua_concat(L, 4);
   return 1;
 }
 
@@ -177,6 +194,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg functions[] = {
     {"drive", core_drive},
     {"finish", core_finish},
+    {"end_with", core_end_with},
     {NULL, NULL},
 };
 

@@ -45,8 +45,11 @@ end
 ---@return dlock.store|nil
 ---@return string? message
 ---@return string? code invalid, unsupported
-function dlock.open(where)
+function dlock.open(where, ...)
   local opts = {}
+  if type((...)) == "table" then
+    error("dlock.open takes a URL, or one table with it in: { url = ... }", 2)
+  end
   if type(where) == "string" then
     opts.url = where
   elseif where ~= nil then

@@ -13,8 +13,12 @@ local lease = {}
 
 local methods = core.lease_methods
 
-local client_of, release_ticket = core.client, core.release
+local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
+
+local function client_of(self)
+  return find_client(self) or error("the lease was collected", 3)
+end
 
 -- This handle is given up: nothing in Lua counts on it any longer.
 local function forget(client, self)
@@ -25,7 +29,10 @@ end
 
 --- Releases without checking arguments.
 function lease.release(self, timeout)
-  local client = client_of(self)
+  local client = find_client(self)
+  if not client then
+    return true -- its finaliser released it
+  end
   local adapter, message, code = ready(client)
   if not adapter then
     return nil, message .. "; lease:release_later() works everywhere", code
@@ -72,7 +79,10 @@ end
 --- waiting is not.
 ---@return true
 function methods:release_later()
-  forget(client_of(self), self)
+  local client = find_client(self)
+  if client then
+    forget(client, self)
+  end
   return core.release_later(self)
 end
 
@@ -100,6 +110,49 @@ function methods:wait_lost(timeout)
     return nil, bad, "invalid"
   end
   return ask(self, core.wait_lost, timeout)
+end
+
+-- The result of one of the tickets from that number on: of one that tells of a
+-- loss, or of any that is done. All others end.
+local function result_of_one(tickets, from)
+  local ok, message, code
+  for i = from, #tickets do
+    local ticket = tickets[i]
+    if not ok and ticket:poll() then
+      ok, message, code = ticket:take()
+    end
+    ticket:cancel()
+  end
+  return ok, message, code
+end
+
+--- Waits until one of several leases, of any stores, is lost or given up. Each
+--- has a ticket; the first one's is waited for, and ends with any other.
+---@param list dlock.lease[]
+---@param timeout number seconds
+function lease.wait_first(list, timeout)
+  local client = client_of(list[1])
+  local adapter, message, code = ready(client)
+  if not adapter then
+    return nil, message, code
+  end
+  local tickets = {}
+  for i, one in ipairs(list) do
+    tickets[i], message, code = core.wait_lost(one, timeout)
+    if not tickets[i] then
+      result_of_one(tickets, 1)
+      return nil, message, code
+    elseif i > 1 then
+      core.end_with(tickets[1], tickets[i])
+    end
+  end
+  local ok
+  ok, message, code = wait(client, tickets[1], adapter)
+  local other, its_message, its_code = result_of_one(tickets, 2)
+  if not ok and (other or code == "cancelled" and its_code) then
+    return other, its_message, its_code
+  end
+  return ok, message, code
 end
 
 --- A string that carries the lease to store:attach. This handle gives the

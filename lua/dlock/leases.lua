@@ -4,14 +4,11 @@ local core = require "dlock.core"
 local host = require "dlock.host"
 local news = require "dlock.news"
 local options = require "dlock.options"
+local single = require "dlock.lease"
 
 local leases = {}
 
 local STATE = {} -- the key of what nobody else may touch
-
--- No one ticket stands for the loss of several leases of several stores.
--- Waiting for one, the others are looked at (no I/O) so often.
-local LOOK = 0.1 -- seconds
 
 local methods = {}
 
@@ -144,14 +141,6 @@ function methods:revoked()
   return false
 end
 
-local function lost_one(list)
-  for _, lease in ipairs(list) do
-    if not lease:held() then
-      return lease
-    end
-  end
-end
-
 --- Waits until one of them is lost.
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
@@ -163,16 +152,7 @@ function methods:wait_lost(timeout)
   if bad then
     return nil, bad, "invalid"
   end
-  local deadline = core.now() + (timeout or math.huge)
-  while true do
-    local left = math.max(deadline - core.now(), 0)
-    local one = lost_one(list)
-    local ok, message, code = (one or list[1]):wait_lost(
-      one and 0 or math.min(left, #list == 1 and left or LOOK))
-    if ok or code ~= "timeout" or left == 0 then
-      return ok, message, code
-    end
-  end
+  return single.wait_first(list, timeout or math.huge)
 end
 
 -- What works on one lease only.

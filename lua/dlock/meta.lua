@@ -35,7 +35,7 @@ function dlock.all(list) end
 ---@class dlock.hold_options
 ---@field ttl? number seconds, 0.1 to 31536000 (30)
 ---@field renew? boolean keep it while the lease object lives (true)
----@field max_hold? number seconds after which renewal ends (math.huge)
+---@field max_hold? number seconds after which it ends, renewed or not
 ---@field min_hold? number seconds the key stays held even if released (0)
 
 ---@class dlock.try_options: dlock.hold_options

@@ -163,6 +163,36 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
+  it("what is waited for: the loss of any of them, in any store", function()
+    local a, b, c, key = t:open(), t:open(), t:open(), t:key()
+    local peer = t:peer()
+    local both = dlock.all { assert(a:mutex(key .. "1")),
+      assert(b:mutex(key .. "2")) }
+    for i = 1, 2 do
+      local lease = assert(both:acquire { ttl = 1.5 })
+      assert.are.equal("timeout", code_of(lease:wait_lost(0.05)))
+      peer:start("os.execute('sleep 0.2') return store:break_lock('%s')",
+        key .. i)
+      assert.is_true(lease:wait_lost())
+      peer:finish()
+      assert.is_true(lease:wait_lost()) -- it is known by now
+      assert.are_not.equal(i == 1, lease.leases[1]:held())
+      assert.is_not_nil(code_of(lease:release()))
+    end
+    local lease = assert(both:acquire { ttl = 1.5 })
+    lease.leases[2]:release()
+    assert.are.equal("lost", code_of(lease:wait_lost()))
+    lease.leases[1]:release()
+    lease = assert(both:acquire { ttl = 1.5 })
+    local stop = t:later(0.1, function() b:close() end)
+    assert.is_not_nil(code_of(lease:wait_lost()))
+    stop()
+    lease:release()
+    assert(c:try_lock(key .. "1")):release()
+    assert(c:try_lock(key .. "2")):release()
+    t:expect_nothing_left()
+  end)
+
   it("with, and what a lease of several has not", function()
     local a, b, key = t:open(), t:open(), t:key()
     local both = dlock.all { assert(a:mutex(key .. "1")),
@@ -186,7 +216,7 @@ return function(t, it)
     assert.is_false(ok)
     assert.are.equal(problem, caught)
     assert(b:try_lock(key .. "1")):release()
-    local _, message, code = both:with({ ttl = 1 }, function(lease)
+    local _, message, code = both:with({ ttl = 1.5 }, function(lease)
       assert(b:break_lock(key .. "2"))
       assert.is_true(lease:wait_lost(15))
     end)

@@ -76,6 +76,39 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
+  it("a lease that is collected with an object whose own finaliser releases it",
+    function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local results
+      local function finaliser(fn)
+        if not newproxy then
+          return setmetatable({}, { __gc = fn })
+        end
+        local proxy = newproxy(true)
+        getmetatable(proxy).__gc = fn
+        return proxy
+      end
+      -- One of the two was made before the lease, so it is finalised after.
+      for _, call in ipairs { "release_later", "release" } do
+        local function forget()
+          local own = {}
+          local function fn()
+            results[#results + 1] = { pcall(own.lease[call], own.lease) }
+          end
+          own.first = finaliser(fn)
+          own.lease = assert(a:lock(key, { ttl = 60, timeout = 5 }))
+          own.second = finaliser(fn)
+        end
+        results = {}
+        forget()
+        collectgarbage()
+        collectgarbage()
+        assert.are.same({ { true, true }, { true, true } }, results)
+      end
+      assert(b:lock(key, { timeout = 5 })):release()
+      t:expect_nothing_left()
+    end)
+
   it("a lease that is kept alive, and with it the store", function()
     local b, key = t:open(), t:key()
     local lease
@@ -160,6 +193,18 @@ return function(t, it)
     assert.is_true(again:held())
     assert.is_true(again:release())
     assert(b:try_lock(key)):release()
+    t:expect_nothing_left()
+  end)
+
+  it("max_hold, which goes on through detach and attach", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local lease = assert(a:lock(key, { ttl = 0.5, max_hold = 1 }))
+    local start = t:now()
+    lease = assert(a:attach(assert(lease:detach())))
+    local next_one = assert(b:lock(key, { timeout = 5 }))
+    assert.is_true(t:now() - start < 2.5)
+    assert.is_false(lease:held())
+    next_one:release()
     t:expect_nothing_left()
   end)
 

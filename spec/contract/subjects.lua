@@ -4,6 +4,7 @@
 local core = require "dlock.core"
 local redis = require "spec.support.redis"
 local url = require "dlock.url"
+local uv = require "luv"
 local zk = require "spec.support.zk"
 
 local function required(name)
@@ -57,6 +58,8 @@ function on_redis.waiters(key)
   client:close()
   return count
 end
+
+function on_redis.buried() end
 
 --- What is there of all keys that begin with prefix, but for the fences, which
 --- stay for a day.
@@ -118,7 +121,19 @@ on_zookeeper.guarded = {
   end,
 }
 
+--- Returns when the server has noticed that n waiters of key are dead: they bar
+--- others until their sessions are over. Elsewhere the dead are passed over.
+function on_zookeeper.buried(key, n)
+  local limit = uv.hrtime() + 20e9
+  while on_zookeeper.waiters(key) > 1 do
+    assert(uv.hrtime() < limit, n .. " dead waiters are still there")
+    uv.sleep(20)
+  end
+end
+
 local on_file = { name = "file" }
+
+function on_file.buried() end
 
 function on_file.url()
   return "file://" .. required("DLOCK_TEST_DIR") .. "/locks"

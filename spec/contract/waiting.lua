@@ -48,6 +48,30 @@ return function(t, it)
     assert(store:try_lock(key)):release()
   end)
 
+  it("500 waiters who are killed, FAULTS 21: the next that lives holds soon",
+    function()
+      local store, key, dying = t:open(), t:key(), {}
+      local lease = assert(store:lock(key))
+      for i = 1, 5 do -- below the blocking API, which waits for one at a time
+        dying[i] = t:peer()
+        dying[i]:run("tickets = {} local _, client = next(store)"
+          .. " for i = 1, 100 do tickets[i] = client.engine:acquire("
+          .. "'%s', 0, 0, true, 60, 30, true) end store:ping()", key)
+      end
+      t:queued(key, 500)
+      local live = t:peer()
+      live:start("l = assert(store:lock('%s', { timeout = 60 }))", key)
+      t:queued(key, 501)
+      for _, peer in ipairs(dying) do peer:kill() end
+      t.subject.buried(key, 500)
+      local start = t:now()
+      assert(lease:release())
+      live:finish()
+      assert.is_true(t:now() - start < 1.5)
+      live:run("l:release()")
+      t:expect_nothing_left()
+    end)
+
   it("a waiter that is killed and does not hold up the next", function()
     local store, key = t:open(), t:key()
     local lease = assert(store:lock(key))

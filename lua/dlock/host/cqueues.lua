@@ -11,9 +11,6 @@ local news = require "dlock.news"
 
 local adapter = {}
 
-local WHERE = "call it from a coroutine of a cqueues controller"
-  .. " (cq:wrap(function() ... end)), or open the store with host = 'blocking'"
-
 -- Loaded at first use: a program without cqueues never gets here.
 local function modules()
   local cqueues = require "cqueues"
@@ -27,19 +24,9 @@ function adapter.runs_us()
 end
 
 --- Before each request: can its end be waited for here?
----@return true|nil
----@return string? message
----@return string? code
 function adapter.ready(client)
-  if not adapter.runs_us() or not events.can_yield() then
-    return nil, "unsupported: nothing can wait here: " .. WHERE, "unsupported"
-  end
-  events.waiting(client)
-  if not client.engine:bell() and not client.engine:closed() then
-    return nil, "unavailable: no descriptor left: raise the limit of open"
-      .. " files", "unavailable"
-  end
-  return true
+  return events.ready(client, adapter.runs_us(), "call it from a coroutine of"
+    .. " a cqueues controller (cq:wrap(function() ... end))")
 end
 
 local function signal(condition)

@@ -39,14 +39,35 @@ end
 
 local yieldable = coroutine.isyieldable -- Lua 5.3 and later
 
---- False where a yield would be an error: in the main thread, and below a C
---- function that cannot be yielded across (as in coroutine.close).
-function events.can_yield()
+-- False where a yield would be an error: in the main thread, and below a C
+-- function that cannot be yielded across (as in coroutine.close).
+local function can_yield()
   if yieldable then
     return yieldable()
   end
   local co, is_main = coroutine.running()
   return co ~= nil and not is_main
+end
+
+--- Before each request: can its end be waited for by the engine's bell?
+---@param client table
+---@param running boolean the loop runs us
+---@param instead string what to do where nothing can wait
+---@return true|nil
+---@return string? message
+---@return string? code
+function events.ready(client, running, instead)
+  if not running or not can_yield() then
+    return nil, "unsupported: nothing can wait here: " .. instead
+      .. ", or open the store with host = 'blocking'", "unsupported"
+  end
+  events.waiting(client)
+  local engine = client.engine
+  if not engine:bell() and not engine:closed() then
+    return nil, "unavailable: no descriptor left: raise the limit of open"
+      .. " files", "unavailable"
+  end
+  return true
 end
 
 return events

@@ -9,21 +9,9 @@ local protect = require "dlock.protect"
 local adapter = {}
 
 --- Before each request: can its end be waited for here?
----@return true|nil
----@return string? message
----@return string? code
 function adapter.ready(client)
-  if not events.can_yield() then
-    return nil, "unsupported: nothing can wait outside of a coroutine on luv:"
-      .. " use coroutine.wrap(function() ... end)(), or open the store with"
-      .. " host = 'blocking'", "unsupported"
-  end
-  events.waiting(client)
-  if not client.engine:bell() and not client.engine:closed() then
-    return nil, "unavailable: no descriptor left: raise the limit of open"
-      .. " files", "unavailable"
-  end
-  return true
+  return events.ready(client, true, "call it from a coroutine, as in"
+    .. " coroutine.wrap(function() ... end)()")
 end
 
 -- All of them, whatever one of them does; then the first error, to luv.

@@ -88,8 +88,10 @@ return function(t, it)
         getmetatable(proxy).__gc = fn
         return proxy
       end
+      -- Where a loop runs, a finaliser may be in no place to wait.
+      local calls = { "release_later", t.host.blocks and "release" }
       -- One of the two was made before the lease, so it is finalised after.
-      for _, call in ipairs { "release_later", "release" } do
+      for _, call in ipairs(calls) do
         local function forget()
           local own = {}
           local function fn()

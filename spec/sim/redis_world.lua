@@ -243,6 +243,9 @@ function world:acquire(t, how, a)
     wrong("#%d: %s, due %s", t.n, tostring(reply[1]), due)
   end
   self:say("    %s", due)
+  if due == "limit" then
+    t.waits = false -- before those behind it are let in
+  end
   local queued = self:compare_grants(granted, t, reply[2])
   if due == "got" and not queued then
     self:fence_given(reply[2])

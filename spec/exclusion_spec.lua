@@ -111,6 +111,16 @@ describe("8 processes and one number", function()
     end)
   end
 
+  for _, subject in ipairs(subjects) do
+    it("on " .. subject.name .. ", from hand to hand in each", function()
+      local key = context.new(subject):key()
+      local turns, last = run(subject.url(), key, "unfair", 0)
+      assert.are.same({ 0, 0, 0 }, { count_faults(turns) })
+      assert.are.equal(PROCESSES * TURNS, #turns)
+      assert.are.equal(#turns, last)
+    end)
+  end
+
   it("without a lock goes wrong, so this test can fail", function()
     local turns, last = run(subjects[3].url(), "unused", "unlocked", 0)
     local twice = count_faults(turns)

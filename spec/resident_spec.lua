@@ -3,57 +3,11 @@
 -- ends with something outside.
 local core = require "dlock.core"
 local leaks = require "spec.support.leaks"
-local memory = require("spec.support.memory").load()
+local resident = require "spec.support.resident"
 local uv = require "luv"
 
-local huge = math.huge
-
-local function open()
-  local e = assert(core.engine(memory, { shown = "memory:", io_timeout = 0.2 }))
-  e:resident()
-  return e
-end
-
-local function ask(e, key, o)
-  o = o or {}
-  return assert(e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5,
-    o.ttl or 30, true, huge, 0, nil))
-end
-
--- Waits for the ticket as an event loop does: only the bell is waited for.
-local function finish(e, ticket, scope)
-  local id = ticket:watch(scope)
-  if not id then return ticket:take() end
-  local done, poll = false, uv.new_poll(e:bell())
-  local late = uv.new_timer()
-  uv.update_time() -- the loop may not have run for long
-  late:start(10000, 0, function() done = true end)
-  poll:start("r", function()
-    local ids = {}
-    local n = e:completed(ids)
-    for i = 1, n do done = done or ids[i] == id end
-  end)
-  while not done do uv.run("once") end
-  poll:close()
-  late:close()
-  uv.run("nowait")
-  assert(ticket:poll(), "the bell did not ring")
-  return ticket:take()
-end
-
-local function close(e)
-  local ticket = e:close(1)
-  repeat until core.drive(ticket, 0.2)
-  return ticket:take()
-end
-
-local function free_soon(e, key)
-  local deadline = core.now() + 5
-  repeat
-    if not finish(e, e:locked(key)) then return true end
-  until core.now() > deadline
-  return false
-end
+local ask, close, finish = resident.ask, resident.close, resident.finish
+local free_soon, open = resident.free_soon, resident.open
 
 describe("resident engine", function()
   local e
@@ -126,7 +80,7 @@ describe("resident engine", function()
   end)
 
   it("goes over to it in the middle of a wait", function()
-    local other = assert(core.engine(memory, { shown = "memory:" }))
+    local other = resident.open(false)
     local ticket = ask(other, "slow:a")
     core.drive(ticket, 0.01)
     other:resident()

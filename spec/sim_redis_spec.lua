@@ -60,7 +60,7 @@ describe("simulated redis", function()
     local function join(n)
       db.us = db.us + 10
       return db:eval("acquire", keys.acquire,
-        { token(n), 30000, 0, 0, "join", 1000, 60000, "" })[1]
+        { token(n), 30000, 0, 0, "join", 1000, 60000, "", 0 })[1]
     end
     assert.equal("got", join(0))
     for n = 1, 2501 do
@@ -108,11 +108,12 @@ end
 
 local SHAPES = {
   "SET s v PX n", "SET s v NX PX n", "SET s v NX", "GET s", "INCR c",
-  "EXISTS k", "DEL k", "PTTL k", "PEXPIRE k n", "ZADD z f m", "ZADD z f m",
-  "ZADD z f m", "ZREM z m", "ZRANGE z 0 0", "ZRANGE z i i WITHSCORES",
-  "ZRANGE z -1 -1 WITHSCORES", "ZRANK z m", "ZSCORE z m",
-  "ZRANGEBYSCORE z -inf f LIMIT 0 2", "HSET h m v", "HSET h m v m v",
-  "HGET h m", "HDEL h m", "HMGET h m m", "PUBSUB NUMSUB v", "PUBLISH v v",
+  "INCRBY c n", "EXISTS k", "DEL k", "PTTL k", "PEXPIRE k n", "ZADD z f m",
+  "ZADD z f m", "ZADD z f m", "ZREM z m", "ZRANGE z 0 0",
+  "ZRANGE z i i WITHSCORES", "ZRANGE z -1 -1 WITHSCORES", "ZRANK z m",
+  "ZSCORE z m", "ZRANGEBYSCORE z -inf f LIMIT 0 2", "HSET h m v",
+  "HSET h m v m v", "HGET h m", "HDEL h m", "HMGET h m m", "PUBSUB NUMSUB v",
+  "PUBLISH v v",
 }
 
 local function make_command(r)

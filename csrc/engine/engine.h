@@ -60,6 +60,7 @@ struct dlk_request {
   size_t key_len;
   struct dlk_want want;
   bool wait, renew;
+  uint32_t handoffs;
   int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
   const char *owner;                        /* NULL: the engine's name */
   const char *value;
@@ -184,7 +185,7 @@ struct dlk_histogram {
  * constant, so a reader loads them one by one. */
 struct dlk_stats {
   _Atomic uint64_t acquires[DLK_CODES]; /* that came to this end */
-  _Atomic uint64_t begun, ended, lost, renewed, renew_failed;
+  _Atomic uint64_t begun, ended, lost, renewed, renew_failed, handed_over;
   struct dlk_histogram wait, hold; /* of acquires that were granted; of holds */
 };
 

@@ -32,10 +32,8 @@ static const char *put(char **at, const char *s, size_t n) {
 
 static void drop_posted(struct dlk_post *post) {
   struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
-  if (atomic_load(&h->state) == DLK_HOLD_HELD) {
-    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+  if (atomic_load(&h->state) == DLK_HOLD_HELD)
     dlk_hold_give_back(h);
-  }
   dlk_hold_unref(h);
 }
 
@@ -55,6 +53,8 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->renew = h->renews = r->renew;
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
+  if (r->want.units == 0 && !r->value && r->renew && r->min_hold == 0)
+    h->lease.handoffs = r->handoffs;
   dlk_hold_set_want(h, r->want);
 }
 
@@ -233,6 +233,7 @@ bool dlk_hold_granted(struct dlk_hold *h, int64_t now) {
   dlk_stats_held(h, now);
   dlk_hold_ref(h);
   dlk_list_append(&e->holds, &h->link);
+  dlk_handoff_held(h);
   dlk_hold_schedule(h);
   if (h->lease.claim)
     dlk_hold_confirm(h);
@@ -304,15 +305,18 @@ void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
   dlk_detached_disown(h);
   if (state == DLK_HOLD_LOST)
     tell_lost(h, why);
+  dlk_handoff_left(h);
   dlk_hold_unref(h);
 }
 
 void dlk_hold_give_back(struct dlk_hold *h) {
   struct dlk_engine *e = h->engine;
   dlk_hold_ref(h);
-  if (atomic_load(&h->state) == DLK_HOLD_HELD)
-    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was given back");
-  if (!dlk_ticket_release_background(h)) {
+  bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
+  bool passed = held && dlk_handoff_pass(h);
+  if (held && !passed)
+    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+  if (!passed && !dlk_ticket_release_background(h)) {
     dlk_hold_ref(h);
     h->owed = true;
     dlk_heap_put(&e->due_holds, &h->due, dlk_clock_now() + DLK_SEC);

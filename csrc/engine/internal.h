@@ -38,6 +38,8 @@ struct dlk_hold {
   int64_t cut_to; /* held no longer than that: one of them may have been
                      for less than is left */
   bool renews;    /* as asked for; constant */
+  int ops;        /* requests on it that the store has */
+  struct dlk_gate *gate;         /* handoff.c: it is the gate's holder */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
@@ -73,8 +75,20 @@ struct dlk_ticket {
   struct dlk_list link;          /* in e->ops, or in a hold's waiters */
   struct dlk_list ready;         /* [lock of the listener] in its `ready` */
   uint64_t watch_id;             /* [lock of the listener] 0: nobody watches */
-  struct dlk_gate *gate;         /* local.c: it waits there, or is the head */
+  struct dlk_gate *gate;         /* local.c: parked there, or its head */
   const struct dlk_error *error; /* kept; NULL: none */
+};
+
+/* local.c: who of this engine waits for a key, and who might hand it over. */
+struct dlk_gate {
+  struct dlk_map_node node;
+  struct dlk_list all;     /* in e->gates */
+  struct dlk_list parked;  /* tickets */
+  struct dlk_ticket *head; /* the one that the store has */
+  struct dlk_hold *holder;
+  struct dlk_post next;
+  struct dlk_engine *engine;
+  char key[];
 };
 
 struct dlk_engine {
@@ -180,6 +194,7 @@ void dlk_stats_finished(struct dlk_ticket *t);
 void dlk_stats_held(struct dlk_hold *h, int64_t now);
 void dlk_stats_ended(struct dlk_hold *h, bool lost);
 void dlk_stats_renewed(struct dlk_engine *e, bool ok);
+void dlk_stats_handed_over(struct dlk_engine *e);
 
 /* local.c: the local queue */
 void dlk_local_init(struct dlk_engine *e);
@@ -188,7 +203,32 @@ void dlk_local_clear(struct dlk_engine *e);
 bool dlk_local_park(struct dlk_ticket *t);
 /* The store is done with it: the next one's turn. */
 void dlk_local_done(struct dlk_ticket *t);
+/* It ended while it was parked. */
+void dlk_local_gone(struct dlk_ticket *t);
 void dlk_local_end_all(struct dlk_engine *e);
+/* The first of the parked, or NULL. */
+struct dlk_ticket *dlk_local_first(const struct dlk_gate *g);
+/* The gate of a key, if there is one; with `make` there is, but for lack of
+ * memory. */
+struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
+                                size_t key_len, bool make);
+/* Sees to it that somebody waits in the store's queue, if that is due. */
+void dlk_local_look(struct dlk_gate *g);
+
+/* handoff.c: from hand to hand in this process */
+/* The hold was granted. */
+void dlk_handoff_held(struct dlk_hold *h);
+/* It is held no longer. */
+void dlk_handoff_left(struct dlk_hold *h);
+/* What was asked for it ended so: it may not be fit for handing over now. */
+void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
+                       enum dlk_code code);
+/* Whether this one, parked, may wait for the gate's holder to hand over to it
+ * rather than in the store's queue. */
+bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t);
+/* The hold is to be released, and is held. True: it was handed over instead,
+ * and is released. */
+bool dlk_handoff_pass(struct dlk_hold *h);
 
 /* notify.c, line.c */
 void dlk_notify_init(struct dlk_engine *e);
@@ -216,6 +256,8 @@ void dlk_ticket_start(struct dlk_post *post);
 void dlk_ticket_run_cancel(struct dlk_post *post);
 /* Hands it to the store. */
 void dlk_ticket_submit(struct dlk_ticket *t);
+/* An acquire was granted: by the store, or by a hand-over. */
+void dlk_ticket_granted(struct dlk_ticket *t);
 void dlk_ticket_timed_out(struct dlk_timer *timer, int64_t now);
 /* Ends it early; the op is cancelled if the store has it. */
 void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code);

@@ -10,6 +10,11 @@
  * the head's end and its successor's start the gate stands without a head,
  * and whoever comes in that moment is parked at the end: order is kept.
  *
+ * A gate also exists while a hold of this engine can be handed over to a
+ * waiter (handoff.c). As long as the first of the parked may expect that, it
+ * stays parked and there is no head. Whatever may end the expectation (the
+ * hold's end, another first one) has the gate looked at: nobody is forgotten.
+ *
  * A parked ticket was not submitted, so its time-out and its cancel end it
  * without the store, by the ordinary way (dlk_ticket_finish takes it out of
  * the list). At close all of them are ended before the heads are.
@@ -20,16 +25,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-struct dlk_gate {
-  struct dlk_map_node node;
-  struct dlk_list all;    /* in e->gates */
-  struct dlk_list parked; /* tickets */
-  struct dlk_ticket *head;
-  struct dlk_post next;
-  struct dlk_engine *engine;
-  char key[];
-};
 
 void dlk_local_init(struct dlk_engine *e) {
   dlk_list_init(&e->gates);
@@ -44,6 +39,21 @@ void dlk_local_clear(struct dlk_engine *e) {
   dlk_map_clear(&e->gate_map);
 }
 
+struct dlk_ticket *dlk_local_first(const struct dlk_gate *g) {
+  return dlk_list_empty(&g->parked)
+             ? NULL
+             : DLK_CONTAINER(g->parked.next, struct dlk_ticket, link);
+}
+
+/* Nothing is to be done: the store has somebody, or the first one expects to
+ * be handed the lock. */
+static bool at_rest(const struct dlk_gate *g) {
+  const struct dlk_ticket *first = dlk_local_first(g);
+  if (g->head)
+    return true;
+  return first ? dlk_handoff_expects(g, first) : g->holder != NULL;
+}
+
 static void free_gate(struct dlk_gate *g) {
   dlk_map_remove(&g->engine->gate_map, &g->node);
   dlk_list_remove(&g->all);
@@ -52,19 +62,26 @@ static void free_gate(struct dlk_gate *g) {
 
 static void next_posted(struct dlk_post *post) {
   struct dlk_gate *g = DLK_CONTAINER(post, struct dlk_gate, next);
-  if (dlk_list_empty(&g->parked)) {
+  struct dlk_ticket *t = dlk_local_first(g);
+  if (at_rest(g))
+    return;
+  if (!t) {
     free_gate(g);
     return;
   }
-  struct dlk_ticket *t = DLK_CONTAINER(g->parked.next, struct dlk_ticket, link);
   dlk_list_remove(&t->link);
   g->head = t;
   dlk_ticket_submit(t);
 }
 
-static struct dlk_gate *new_gate(struct dlk_engine *e,
-                                 const struct dlk_ticket *t) {
-  struct dlk_gate *g = calloc(1, sizeof *g + t->op.key_len);
+void dlk_local_look(struct dlk_gate *g) {
+  if (!at_rest(g))
+    dlk_driver_post(g->engine, &g->next, true);
+}
+
+static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
+                                 size_t key_len) {
+  struct dlk_gate *g = calloc(1, sizeof *g + key_len);
   if (!g)
     return NULL;
   if (e->gate_map.size == 0) {
@@ -72,12 +89,12 @@ static struct dlk_gate *new_gate(struct dlk_engine *e,
     e->host.random(&e->host, &seed, sizeof seed);
     dlk_map_init(&e->gate_map, seed);
   }
-  memcpy(g->key, t->op.key, t->op.key_len);
+  memcpy(g->key, key, key_len);
   g->engine = e;
   g->next.run = next_posted;
   dlk_list_init(&g->next.link);
   dlk_list_init(&g->parked);
-  if (!dlk_map_put(&e->gate_map, &g->node, g->key, t->op.key_len)) {
+  if (!dlk_map_put(&e->gate_map, &g->node, g->key, key_len)) {
     free(g);
     return NULL;
   }
@@ -85,22 +102,33 @@ static struct dlk_gate *new_gate(struct dlk_engine *e,
   return g;
 }
 
+struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
+                                size_t key_len, bool make) {
+  if (!atomic_load_explicit(&e->resident, memory_order_relaxed))
+    return NULL;
+  struct dlk_map_node *n = dlk_map_get(&e->gate_map, key, key_len);
+  if (n)
+    return DLK_CONTAINER(n, struct dlk_gate, node);
+  return make ? new_gate(e, key, key_len) : NULL;
+}
+
 bool dlk_local_park(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  if (!atomic_load_explicit(&e->resident, memory_order_relaxed) || t->gate ||
-      t->op.kind != DLK_OP_ACQUIRE || !t->op.wait || t->request.want.units != 0)
+  if (t->gate || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
+      t->request.want.units != 0)
     return false;
-  struct dlk_map_node *n = dlk_map_get(&e->gate_map, t->op.key, t->op.key_len);
-  if (!n) { /* out of memory: it waits in the store's queue, as ever */
-    t->gate = new_gate(e, t);
+  struct dlk_gate *g = dlk_local_gate(e, t->op.key, t->op.key_len, false);
+  if (!g) { /* out of memory: it waits in the store's queue, as ever */
+    t->gate = dlk_local_gate(e, t->op.key, t->op.key_len, true);
     if (t->gate)
       t->gate->head = t;
     return false;
   }
-  t->gate = DLK_CONTAINER(n, struct dlk_gate, node);
-  dlk_list_append(&t->gate->parked, &t->link);
+  t->gate = g;
+  dlk_list_append(&g->parked, &t->link);
   if (t->op.deadline != DLK_FOREVER)
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+  dlk_local_look(g);
   return true;
 }
 
@@ -110,15 +138,22 @@ void dlk_local_done(struct dlk_ticket *t) {
     return;
   t->gate = NULL;
   g->head = NULL;
-  dlk_driver_post(g->engine, &g->next, true);
+  dlk_local_look(g);
+}
+
+void dlk_local_gone(struct dlk_ticket *t) {
+  struct dlk_gate *g = t->gate;
+  if (!g || g->head == t)
+    return;
+  t->gate = NULL;
+  dlk_local_look(g);
 }
 
 void dlk_local_end_all(struct dlk_engine *e) {
   for (struct dlk_list *l = e->gates.next; l != &e->gates; l = l->next) {
     struct dlk_gate *g = DLK_CONTAINER(l, struct dlk_gate, all);
-    while (!dlk_list_empty(&g->parked))
-      dlk_ticket_finish_code(
-          DLK_CONTAINER(g->parked.next, struct dlk_ticket, link),
-          DLK_CANCELLED);
+    struct dlk_ticket *t;
+    while ((t = dlk_local_first(g)))
+      dlk_ticket_finish_code(t, DLK_CANCELLED);
   }
 }

@@ -84,6 +84,7 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
       keep_error(t, err);
     if (!t->submitted)
       dlk_list_remove(&t->link);
+    dlk_local_gone(t);
     dlk_stats_finished(t);
     atomic_store(&t->done, true); /* before `ends` is looked at */
     dlk_driver_told(t);
@@ -97,9 +98,19 @@ void dlk_ticket_finish_code(struct dlk_ticket *t, enum dlk_code code) {
   dlk_ticket_finish(t, &err);
 }
 
+/* The store has it, or has it no longer. */
+static void set_submitted(struct dlk_ticket *t, bool submitted) {
+  t->submitted = submitted;
+  if (submitted)
+    dlk_list_append(&t->engine->ops, &t->link);
+  else
+    dlk_list_remove(&t->link);
+  if (t->hold && !dlk_ticket_makes_hold(t))
+    t->hold->ops += submitted ? 1 : -1;
+}
+
 void dlk_ticket_forget(struct dlk_ticket *t) {
-  t->submitted = false;
-  dlk_list_remove(&t->link);
+  set_submitted(t, false);
   dlk_local_done(t);
   dlk_ticket_finish_code(t, DLK_CLOSED);
 }
@@ -156,10 +167,9 @@ void dlk_ticket_run_cancel(struct dlk_post *post) {
 
 void dlk_ticket_submit(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  dlk_list_append(&e->ops, &t->link);
+  set_submitted(t, true);
   e->op_count++;
   e->store_used = true;
-  t->submitted = true;
   if (t->op.deadline != DLK_FOREVER)
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
   e->type->submit(e->store, &t->op);
@@ -176,8 +186,13 @@ static void start_on_hold(struct dlk_ticket *t) {
     dlk_ticket_finish_code(t, released && release ? DLK_OK : DLK_LOST);
     return;
   }
-  if (ours && t->op.kind == DLK_OP_RELEASE)
+  if (ours && t->op.kind == DLK_OP_RELEASE) {
+    if (dlk_handoff_pass(h)) {
+      dlk_ticket_finish(t, NULL);
+      return;
+    }
     dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+  }
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
   bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
@@ -287,6 +302,14 @@ static void acquired(struct dlk_ticket *t) {
   dlk_ticket_finish(t, &err);
 }
 
+void dlk_ticket_granted(struct dlk_ticket *t) {
+  dlk_ticket_ref(t);
+  acquired(t);
+  if (!t->submitted) /* it may have been asked for again */
+    dlk_local_done(t);
+  dlk_ticket_drop_ref(t);
+}
+
 static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_hold *h = t->hold;
   enum dlk_code code = err ? err->code : DLK_OK;
@@ -306,6 +329,7 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {
     dlk_hold_set_want(h, (struct dlk_want){1, 0});
   }
+  dlk_handoff_after(h, t->op.kind, code);
 }
 
 void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
@@ -314,19 +338,17 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   if (err && err->code == DLK_OK)
     err = NULL;
-  t->submitted = false;
+  set_submitted(t, false);
   e->op_count--;
-  dlk_list_remove(&t->link);
-  dlk_ticket_ref(t);
   if (dlk_ticket_makes_hold(t) && !err) {
-    acquired(t);
+    dlk_ticket_granted(t);
   } else {
+    dlk_ticket_ref(t);
     if (t->hold && !dlk_ticket_makes_hold(t))
       after_hold_op(t, err);
     dlk_ticket_finish(t, err);
-  }
-  if (!t->submitted) /* it may have been asked for again */
     dlk_local_done(t);
-  dlk_ticket_drop_ref(t);
+    dlk_ticket_drop_ref(t);
+  }
   dlk_close_progress(e);
 }

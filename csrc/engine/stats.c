@@ -48,6 +48,10 @@ void dlk_stats_renewed(struct dlk_engine *e, bool ok) {
   add(ok ? &e->stats.renewed : &e->stats.renew_failed, 1);
 }
 
+void dlk_stats_handed_over(struct dlk_engine *e) {
+  add(&e->stats.handed_over, 1);
+}
+
 const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e) {
   return &e->stats;
 }

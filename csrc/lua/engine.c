@@ -103,7 +103,7 @@ static int64_t ns_or(lua_State *L, int index, int64_t otherwise) {
 }
 
 /* The arguments from 2 on: key, units, cap, wait, timeout, ttl, renew,
- * max_hold, min_hold, owner, value. */
+ * max_hold, min_hold, owner, value, handoffs. */
 static struct dlk_request acquire_args(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_ACQUIRE};
   r.key = luaL_checklstring(L, 2, &r.key_len);
@@ -117,6 +117,7 @@ static struct dlk_request acquire_args(lua_State *L) {
   r.min_hold = ns_or(L, 10, 0);
   r.owner = luaL_optstring(L, 11, NULL);
   r.value = luaL_optlstring(L, 12, NULL, &r.value_len);
+  r.handoffs = count_arg(L, 13);
   return r;
 }
 

@@ -83,6 +83,7 @@ static int engine_stats(lua_State *L) {
   set_count(L, "lost", &s->lost);
   set_count(L, "renewed", &s->renewed);
   set_count(L, "renew_failed", &s->renew_failed);
+  set_count(L, "local_handoffs", &s->handed_over);
   set_histogram(L, "wait", &s->wait);
   set_histogram(L, "hold", &s->hold);
   return 1;

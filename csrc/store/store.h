@@ -25,7 +25,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 1u
+#define DLK_STORE_ABI 2u
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
 
@@ -67,15 +67,20 @@ struct dlk_lease {
   const char *value; /* what an election publishes, or NULL */
   size_t value_len;
   int64_t min_hold; /* ns from the grant; the key stays held at least so */
+  /* How often the hold may go from hand to hand in this process without the
+   * store being asked; 0: never. */
+  uint32_t handoffs;
   /* Changed by the engine: what the next acquire/renew/extend asks for. */
   int64_t ttl;
   /* Filled by the store before it calls done(ok) on ACQUIRE or ATTACH: */
   int64_t fence;
-  int64_t sent;  /* when the request that got it (EXTEND: that extended
-                    it) was sent; the engine counts ttl from here */
-  int64_t claim; /* 0; or the hold is sure only until then, and the engine
-                    has it renewed for its ttl at once */
-  void *data;    /* the store's */
+  uint32_t spare; /* so many fences above its own (at most `handoffs`) are set
+                     aside for those whom hand_over gives the hold to */
+  int64_t sent;   /* when the request that got it (EXTEND: that extended
+                     it) was sent; the engine counts ttl from here */
+  int64_t claim;  /* 0; or the hold is sure only until then, and the engine
+                     has it renewed for its ttl at once */
+  void *data;     /* the store's */
 };
 
 struct dlk_op {
@@ -195,6 +200,11 @@ struct dlk_store_type {
    * create a hold that is gone. RELEASE may be submitted while one is
    * under way. */
   void (*renew)(void *store, struct dlk_lease *const *leases, size_t count);
+  /* What `from` holds is held by `to` from now on, on the server under the same
+   * name; NULL if the store cannot do that. `from` names nothing any more.
+   * `to` is new to the store; its fence, spare and sent are filled in. Nothing
+   * is under way for either. */
+  void (*hand_over)(void *store, struct dlk_lease *from, struct dlk_lease *to);
   /* Close connections and handles; calls host->stopped, at once or later.
    * Normally no operation is under way. When the time for closing is over
    * there may be some: the store ends them with done(closed) or forgets

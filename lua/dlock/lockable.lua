@@ -67,6 +67,15 @@ local function read(opts, kind, key)
   return cancel, units
 end
 
+-- How often the lease may go from hand to hand in this process.
+local function handoffs(base, opts)
+  local fair, limit = base.fair, base.local_handoffs
+  if opts and rawget(opts, "fair") ~= nil then -- of store:lock
+    fair = rawget(opts, "fair")
+  end
+  return fair and 0 or opts and rawget(opts, "local_handoffs") or limit
+end
+
 local function request(client, kind, key, base, opts, wait, owner, waits)
   local ttl, timeout, renew = base.ttl, base.timeout, base.renew
   local max_hold, min_hold = base.max_hold, base.min_hold
@@ -95,7 +104,7 @@ local function request(client, kind, key, base, opts, wait, owner, waits)
   local ticket
   ticket, message, code = client.engine:acquire(key, units,
     kind.cap, wait, wait and timeout or 0, ttl, renew, max_hold, min_hold,
-    owner, value)
+    owner, value, handoffs(base, opts))
   if not ticket then
     return nil, message, code
   end
@@ -204,7 +213,7 @@ local function prepare(state)
   local engine = state.client.engine
   state.prepared = engine:prepare(state.key, kind.units, kind.cap,
     base.timeout > 0, base.timeout, base.ttl, base.renew, base.max_hold,
-    base.min_hold, state.owner, kind.value)
+    base.min_hold, state.owner, kind.value, handoffs(base))
   return state.prepared
 end
 

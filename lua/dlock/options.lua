@@ -50,6 +50,8 @@ local TABLE = {
   owner = { where = "mutex", type = "string", min_length = 1,
     max_length = 95 },
   fair = { where = "mutex", type = "boolean", default = true },
+  local_handoffs = { where = "mutex", type = "number", min = 0, max = 1000,
+    integer = true, default = 16 },
 
   value = { where = "acquire try", type = "string", max_length = 1024,
     binary = true },

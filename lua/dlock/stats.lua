@@ -10,6 +10,8 @@ local COUNTERS = {
   { "lost", "dlock_leases_lost_total", "Leases lost before their release." },
   { "renewed", "dlock_renewals_total", "Renewals that were answered." },
   { "renew_failed", "dlock_renewals_failed_total", "Renewals that failed." },
+  { "local_handoffs", "dlock_local_handoffs_total",
+    "Leases that went from hand to hand in this process." },
 }
 
 local HISTOGRAMS = {

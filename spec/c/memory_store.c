@@ -10,7 +10,11 @@
  *   deaf:…     a release is not answered, but its cancel is
  *   claim:…    granted on a claim of 200 ms, which a renewal confirms
  *   claim-gone:…  the same, and the renewal says lost
- * ping's result is the number of requests seen so far. */
+ *   stale:…    every renewal fails
+ *   mum:…      a renewal fails only when the key is released
+ *   stuck:…    an extend is not answered, but its cancel is
+ * A break tells the holder that it lost the key, a revoke that somebody asks
+ * for it. ping's result is the number of requests seen so far. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +41,7 @@ struct lease_data {
   struct dlk_list link;
   struct dlk_lease *lease;
   int64_t ends;
+  bool renewing;
 };
 
 static bool is(const struct dlk_op *op, const char *kind) {
@@ -69,6 +74,8 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   dlk_list_init(&d->link);
   dlk_list_append(&s->held, &d->link);
   op->lease->fence = ++s->fence;
+  op->lease->spare = op->lease->handoffs;
+  s->fence += op->lease->spare;
   op->lease->sent = sent;
   if (is(op, "claim"))
     op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;
@@ -125,6 +132,8 @@ static void next(struct store *s, const struct dlk_op *freed) {
 static void release(struct store *s, struct dlk_op *op) {
   struct lease_data *d = op->lease->data;
   bool held = d->lease && d->link.next != &d->link;
+  if (d->renewing)
+    s->host->renew_failed(s->host, op->lease);
   bool ours = held && d->ends > s->host->now(s->host);
   if (held)
     dlk_list_remove(&d->link);
@@ -140,6 +149,28 @@ static void extend(struct store *s, struct dlk_op *op) {
   finish(s, op, DLK_OK);
 }
 
+static void hand_over(void *store, struct dlk_lease *from,
+                      struct dlk_lease *to) {
+  struct store *s = store;
+  struct lease_data *a = from->data, *b = to->data;
+  b->lease = to;
+  b->ends = a->ends;
+  dlk_list_remove(&a->link);
+  dlk_list_init(&b->link);
+  dlk_list_append(&s->held, &b->link);
+}
+
+static void tell_holder(struct store *s, struct dlk_op *op) {
+  struct lease_data *d = holder(s, op);
+  if (d && op->kind == DLK_OP_REVOKE) {
+    s->host->revoked(s->host, d->lease);
+  } else if (d) {
+    dlk_list_remove(&d->link);
+    s->host->lost(s->host, d->lease, "the test broke it");
+  }
+  finish(s, op, DLK_OK);
+}
+
 static void submit(void *store, struct dlk_op *op) {
   struct store *s = store;
   s->requests++;
@@ -151,7 +182,10 @@ static void submit(void *store, struct dlk_op *op) {
     if (!is(op, "deaf:"))
       release(s, op);
   } else if (op->kind == DLK_OP_EXTEND) {
-    extend(s, op);
+    if (!is(op, "stuck:"))
+      extend(s, op);
+  } else if (op->kind == DLK_OP_BREAK || op->kind == DLK_OP_REVOKE) {
+    tell_holder(s, op);
   } else if (op->kind == DLK_OP_PING) {
     op->result = dlk_value_number(s->requests);
     finish(s, op, DLK_OK);
@@ -184,12 +218,15 @@ static void renew(void *store, struct dlk_lease *const *leases, size_t n) {
     struct lease_data *d = l->data;
     int64_t now = s->host->now(s->host);
     bool flaky = strncmp(l->key, "flaky:", 6) == 0;
+    bool stale = strncmp(l->key, "stale:", 6) == 0;
     bool gone = strncmp(l->key, "gone:", 5) == 0 ||
                 strncmp(l->key, "claim-gone:", 11) == 0;
-    if (gone) {
+    if (strncmp(l->key, "mum:", 4) == 0) {
+      d->renewing = true;
+    } else if (gone) {
       dlk_list_remove(&d->link);
       s->host->lost(s->host, l, "the test took it away");
-    } else if (flaky && s->renewals++ % 2 == 0) {
+    } else if (stale || (flaky && s->renewals++ % 2 == 0)) {
       s->host->renew_failed(s->host, l);
     } else {
       d->ends = now + l->ttl;
@@ -225,6 +262,7 @@ static const struct dlk_store_type memory = {
     .submit = submit,
     .cancel = cancel,
     .renew = renew,
+    .hand_over = hand_over,
     .stop = stop,
     .destroy = free,
 };

@@ -15,7 +15,8 @@ local function required(name)
   return value
 end
 
-local on_redis = { name = "redis", portable = true }
+-- hands_over: with fair = false a lock may go from hand to hand in a process.
+local on_redis = { name = "redis", portable = true, hands_over = true }
 
 function on_redis.url()
   return required("DLOCK_TEST_REDIS")

@@ -1,14 +1,17 @@
 -- One of many processes that add 1 to a number in a file, without any other
 -- protection than the lock. Prints a line for every turn: the number it wrote,
 -- its fence, when it came in and when it was about to leave.
--- usage: worker.lua URL KEY FILE TURNS [unlocked | dies]
+-- usage: worker.lua URL KEY FILE TURNS [unlocked | dies | unfair]
+-- unfair: in four coroutines, which may hand the lock to each other.
 
 local core = require "dlock.core"
 local dlock = require "dlock"
 
-local url, key, path, turns, how = arg[1], arg[2], arg[3], arg[4], arg[5]
+local url, key, path, how = arg[1], arg[2], arg[3], arg[5]
+local turns = tonumber(arg[4])
 io.stdout:setvbuf("line")
-local store = assert(dlock.open { url = url, session_timeout = 2 })
+local store = assert(dlock.open { url = url, session_timeout = 2,
+  host = how == "unfair" and "luv" or nil })
 
 local function spin(seconds)
   local until_ = core.now() + seconds
@@ -30,8 +33,27 @@ local function turn(i, fence)
   print(("turn %d %d %.9f %.9f"):format(number + 1, fence, came, core.now()))
 end
 
+local function unfair()
+  local uv = require "luv"
+  local mutex, left = store:mutex(key,
+    { fair = false, local_handoffs = 4, ttl = 1, timeout = 60 }), turns
+  for _ = 1, 4 do
+    coroutine.wrap(function()
+      while left > 0 do
+        left = left - 1
+        local lease = assert(mutex:acquire())
+        turn(0, lease.fence)
+        assert(lease:release())
+      end
+    end)()
+  end
+  while uv.loop_alive() do uv.run("once") end
+  turns = 0
+end
+
 io.read() -- all start together
-for i = 1, tonumber(turns) do
+if how == "unfair" then unfair() end
+for i = 1, turns do
   if how == "unlocked" then
     turn(i, 0)
   else

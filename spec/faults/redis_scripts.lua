@@ -7,9 +7,10 @@ return {
   { name = "a claim stays text, so a shared hand-off fails half-way",
     find = "tonumber(claim)", put = "claim" },
   { name = "readers behind the one that asked sleep on",
-    find = "my_fence = give(",
-    put = "if true then return give(s, token, units, cap, my_ttl), 0 end\n"
-      .. "my_fence = give(" },
+    find = "my_fence, aside = give(",
+    put = "if true then local f = give(s, token, units, cap, my_ttl)\n"
+      .. "return f, 0, 0 end\n"
+      .. "my_fence, aside = give(" },
   { name = "a waiter whose client died is handed the lock",
     find = "and call('PUBSUB', 'NUMSUB', channel(token))[2] > 0",
     put = "" },
@@ -27,9 +28,10 @@ return {
       .. "return { 'got'",
     put = "if fits(s, units, cap) then\nreturn { 'got'" },
   { name = "readers pass a writer that waits",
-    find = "elseif not fits(s, units, cap) then\nreturn my_fence, 0",
+    find = "elseif not fits(s, units, cap) then\nreturn my_fence, 0, aside",
     put = "elseif not fits(s, units, cap) and (s.mode == 'x' or units > 0)"
-      .. " then\nreturn my_fence, 0\nelseif not fits(s, units, cap) then\n"
+      .. " then\nreturn my_fence, 0, aside\n"
+      .. "elseif not fits(s, units, cap) then\n"
       .. "call('ZADD', Q, time[1] * 1000000 + time[2] + 5, token)" },
   { name = "one permit too many",
     find = "s.used + units <= cap",
@@ -83,6 +85,12 @@ return {
   { name = "fences begin at 1 after the data was lost",
     find = "if f < 1000000000000 then",
     put = "if f < 0 then" },
+  { name = "fences that were set aside are given to others",
+    find = "call('INCRBY', F, digits(spare))",
+    put = "" },
+  { name = "more fences are set aside than a lost counter would skip",
+    find = "spare = math.min(spare or 0, clock - 1 - f)",
+    put = "spare = spare or 0" },
   { name = "a fence for a hold that is over",
     find = "if call('GET', L) ~= ARGV[1] then",
     put = "if false then" },

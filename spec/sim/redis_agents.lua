@@ -1,7 +1,8 @@
 -- Those who want the lock on the network of redis_network.lua, and what must
 -- hold for them. They do what the engine does with the store: a hold that came
 -- too late is none, renewals come at a third of the ttl, a release is given
--- up after two seconds.
+-- up after two seconds, or the hold goes to the next one of the same process,
+-- with a fence that was set aside for that.
 
 local MS, SEC = 1e6, 1e9
 local KEY = "lock"
@@ -54,7 +55,9 @@ return function(network, faulty, healthy)
     agent.units, agent.cap = self:want()
     agent.since = self.now
     local wait = self:chance(0.85)
-    agent.id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait)
+    agent.lost = nil
+    agent.id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
+      agent.units == 0 and agent.node.n < 3 and 3 or 0)
     agent.node[agent.id] = agent
     local id = agent.id
     local patience = not wait and 2
@@ -77,20 +80,27 @@ return function(network, faulty, healthy)
       agent.deadline = math.min(agent.deadline, event.claim)
       agent.node.machine:renew(id)
     end
+    agent.spare, agent.sent = event.spare, event.sent
+    agent.sure = event.claim == 0
     if self:healthy() then
       self:check_patience(agent)
     end
-    self:say("%d holds, fence %.0f, until %.1f", agent.node.n, event.fence,
+    agent.renews = self:chance(0.85)
+    self:hold(agent, id, event.fence)
+  end
+
+  function network:hold(agent, id, fence)
+    agent.fence = fence
+    self:say("%d holds, fence %.0f, until %.1f", agent.node.n, fence,
       agent.deadline / MS)
     if agent.deadline > self.now then
-      self:believe(agent, event.fence)
+      self:believe(agent, fence)
     end
     local span = self:between(1, 300) * MS
     if not self:healthy() and self:chance(0.2) then
       span = self:between(0.3, 5) * SEC
     end
-    agent.renews = self:chance(0.85)
-    if agent.renews and event.claim == 0 then
+    if agent.renews and agent.sure then
       self:renew_later(agent, id)
     end
     self:at(self.now + span, function()
@@ -104,8 +114,11 @@ return function(network, faulty, healthy)
     if agent.id ~= id or agent.releasing then
       return
     end
-    agent.releasing = true
     self.beliefs[agent] = nil
+    if self:hand_over(agent, id) then
+      return
+    end
+    agent.releasing = true
     agent.node.machine:release(id)
     self:at(self.now + 2 * SEC, function()
       self:to(agent.node, function()
@@ -114,6 +127,20 @@ return function(network, faulty, healthy)
         end
       end)
     end)
+  end
+
+  -- As the engine does it: the next one of this process has it at once.
+  function network:hand_over(agent, id)
+    local may = agent.spare > 0 and agent.sure and not agent.lost
+      and self.now < math.min(agent.deadline, agent.sent + agent.ttl / 3)
+    local new = may and agent.node.machine:hand_over(id)
+    if not new then
+      return false
+    end
+    agent.node[id], agent.node[new] = nil, agent
+    agent.id, agent.spare = new, agent.spare - 1
+    self:hold(agent, new, agent.fence + 1)
+    return true
   end
 
   function network:renew_later(agent, id, soon)
@@ -129,9 +156,11 @@ return function(network, faulty, healthy)
 
   function network:renewed(agent, event)
     local belief = self.beliefs[agent]
+    agent.sure, agent.sent = true, event.sent
     if belief and belief.deadline > self.now then
       belief.deadline = math.max(belief.deadline,
         self.client.deadline(event.sent, agent.ttl))
+      agent.deadline = belief.deadline
     end
     if agent.renews then
       self:renew_later(agent, event.id)
@@ -160,6 +189,7 @@ return function(network, faulty, healthy)
     elseif event.kind == "lost" then
       self:say("%d has lost it", node.n)
       self.beliefs[agent] = nil
+      agent.lost = true
     end
   end
 

@@ -4,7 +4,9 @@
  * hands in messages, and moves the time; see spec/sim/redis_network.lua.
  *
  *   client.new(seed)            a client; all of the following are methods
- *   acquire(key, ttl, units, cap, wait)  -> id of the acquisition
+ *   acquire(key, ttl, units, cap, wait, handoffs) -> id of the acquisition
+ *   hand_over(id)               -> id of the one that has the hold now; nil
+ *                               while anything is under way
  *   release(id) renew(id) cancel(id, timeout?)
  *   requests()                  ids of what is submitted and not written
  *   write(id)                   -> bytes; from now on it is under way
@@ -13,7 +15,7 @@
  *   wanted() heard() deafen() message(text) channel()
  *   next() fire()               timers
  *   events()                    what happened: { kind, id, code, fence, sent,
- *                               claim }
+ *                               claim, spare }
  *   close()
  * client.scripts() gives the scripts' texts by their number, which stands for
  * the hash; client.time(ns) sets the time of all. Times are nanoseconds. */
@@ -70,11 +72,8 @@ static int l_new(lua_State *L) {
   return 1;
 }
 
-static int l_acquire(lua_State *L) {
-  struct client *c = check(L);
+static struct thing *new_thing(struct client *c, const char *key, size_t len) {
   struct thing *t = calloc(1, sizeof *t);
-  size_t len;
-  const char *key = luaL_checklstring(L, 2, &len);
   if (!t || len >= sizeof t->key)
     sim_die("no room");
   do
@@ -84,11 +83,20 @@ static int l_acquire(lua_State *L) {
   memcpy(t->key, key, len);
   t->lease.key = t->key;
   t->lease.key_len = len;
+  t->lease.owner = "me";
+  t->lease.data = &t->hold;
+  return t;
+}
+
+static int l_acquire(lua_State *L) {
+  struct client *c = check(L);
+  size_t len;
+  const char *key = luaL_checklstring(L, 2, &len);
+  struct thing *t = new_thing(c, key, len);
   t->lease.ttl = (int64_t)luaL_checknumber(L, 3);
   t->lease.want.units = (uint32_t)luaL_checkinteger(L, 4);
   t->lease.want.cap = (uint32_t)luaL_checkinteger(L, 5);
-  t->lease.owner = "me";
-  t->lease.data = &t->hold;
+  t->lease.handoffs = (uint32_t)luaL_optinteger(L, 7, 0);
   t->acquire = (struct dlk_op){.kind = DLK_OP_ACQUIRE,
                                .wait = lua_toboolean(L, 6),
                                .lease = &t->lease,
@@ -118,6 +126,25 @@ static int l_release(lua_State *L) {
   t->releasing = true;
   dlk_redis_store.submit(c->store, &t->release);
   return 0;
+}
+
+static int l_hand_over(lua_State *L) {
+  struct client *c = check(L);
+  struct thing *from = thing_at(L, c);
+  if (from->renewing || from->acquiring || from->releasing)
+    return 0;
+  struct thing *to = new_thing(c, from->key, from->lease.key_len);
+  to->lease.ttl = from->lease.ttl;
+  to->lease.want = from->lease.want;
+  to->lease.handoffs = from->lease.handoffs;
+  to->lease.fence = from->lease.fence + 1;
+  to->lease.spare = from->lease.spare - 1;
+  to->lease.sent = from->lease.sent;
+  dlk_redis_store.hand_over(c->store, &from->lease, &to->lease);
+  c->things[from->id % THINGS] = NULL;
+  free(from);
+  lua_pushinteger(L, to->id);
+  return 1;
 }
 
 static int l_renew(lua_State *L) {
@@ -278,6 +305,7 @@ static int l_events(lua_State *L) {
     put(L, "fence", e->fence);
     put(L, "sent", e->sent);
     put(L, "claim", e->claim);
+    put(L, "spare", e->spare);
     lua_rawseti(L, -2, (int)i + 1);
   }
   c->event_count = 0;
@@ -316,6 +344,7 @@ int luaopen_redis_client(lua_State *L);
 int luaopen_redis_client(lua_State *L) {
   static const luaL_Reg methods[] = {{"acquire", l_acquire},
                                      {"release", l_release},
+                                     {"hand_over", l_hand_over},
                                      {"renew", l_renew},
                                      {"cancel", l_cancel},
                                      {"requests", l_requests},

@@ -48,7 +48,7 @@ static void happened(struct client *c, const char *kind, int id,
   if (c->event_count == EVENTS)
     sim_die("too many events");
   c->events[c->event_count++] =
-      (struct happening){kind, id, code, fence, sent, 0};
+      (struct happening){kind, id, code, fence, sent, 0, 0};
 }
 
 static void settle(struct client *c, struct thing *t) {
@@ -81,6 +81,7 @@ static void done(struct dlk_host *host, struct dlk_op *op,
   happened(c, first ? "acquired" : "released", t->id, code, t->lease.fence,
            t->lease.sent);
   c->events[c->event_count - 1].claim = t->lease.claim;
+  c->events[c->event_count - 1].spare = t->lease.spare;
   if (!first || code != DLK_OK)
     t->over = true;
   settle(c, t);

@@ -41,7 +41,7 @@ struct happening {
   const char *kind;
   int id;
   enum dlk_code code;
-  int64_t fence, sent, claim;
+  int64_t fence, sent, claim, spare;
 };
 
 struct client {

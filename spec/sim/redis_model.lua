@@ -208,10 +208,14 @@ function commands.EXISTS(db, key)
   return db:find(key) and 1 or 0
 end
 
-function commands.INCR(db, key)
+function commands.INCRBY(db, key, by)
   local entry = db:make(key, "string")
-  entry.value = string.format("%.0f", integer(entry.value or "0") + 1)
+  entry.value = string.format("%.0f", integer(entry.value or "0") + integer(by))
   return tonumber(entry.value)
+end
+
+function commands.INCR(db, key)
+  return commands.INCRBY(db, key, "1")
 end
 
 function commands.PEXPIRE(db, key, ms)
@@ -484,15 +488,11 @@ end
 
 -- Keys that still stand, sorted.
 function model:names()
-  local out = {}
-  for key in pairs(self.keys) do
-    out[#out + 1] = key
-  end
-  table.sort(out)
-  for i = #out, 1, -1 do
-    if not self:find(out[i]) then
-      table.remove(out, i)
-    end
+  local all, out = {}, {}
+  for key in pairs(self.keys) do all[#all + 1] = key end
+  table.sort(all)
+  for _, key in ipairs(all) do
+    if self:find(key) then out[#out + 1] = key end
   end
   return out
 end

@@ -229,6 +229,22 @@ function world:compare_wait(t, reply)
   t.state = "queued"
 end
 
+-- Its grant: a fence, and some above it that are set aside and may be given as
+-- well. queued: it was seen among the hand-offs; had: it held before.
+function world:got(t, reply, spare, queued, had)
+  if not queued then
+    self:fence_given(reply[2])
+  end
+  if not queued and not had then
+    self:let_in(t, t.order or math.huge)
+  end
+  if type(reply[3]) ~= "number" or reply[3] < 0 or reply[3] > spare then
+    wrong("%s fences are set aside, asked for %d", tostring(reply[3]), spare)
+  end
+  self.fence = self.fence + reply[3]
+  t.state = "held"
+end
+
 -- The acquire script, against the plain queue.
 function world:acquire(t, how, a)
   local r = { token = t.name, ttl = t.ttl, units = t.units, cap = t.cap,
@@ -236,8 +252,9 @@ function world:acquire(t, how, a)
     believe = 1000 + math.floor(a * 5000), order = t.order }
   self:say("#%d %s units %d of %d, ttl %d", t.n, how, t.units, t.cap, t.ttl)
   local had = self.plain:holder(t.name)
+  local spare = t.units == 0 and math.floor(a * 31 % 1 * 3) * 500 or 0
   local reply = self:eval("acquire", { t.name, t.ttl, t.units, t.cap,
-    how, r.claim, r.believe, t.order and digits(t.order) or "" })
+    how, r.claim, r.believe, t.order and digits(t.order) or "", spare })
   local due, granted = self.plain:acquire(r, self.db.us)
   if reply[1] ~= due then
     wrong("#%d: %s, due %s", t.n, tostring(reply[1]), due)
@@ -247,23 +264,16 @@ function world:acquire(t, how, a)
     t.waits = false -- before those behind it are let in
   end
   local queued = self:compare_grants(granted, t, reply[2])
-  if due == "got" and not queued then
-    self:fence_given(reply[2])
-    if not had then
-      self:let_in(t, t.order or math.huge)
-    end
+  if due == "got" then
+    self:got(t, reply, spare, queued, had)
   end
   if due == "wait" or due == "busy" or due == "limit" then
     self.freed = false
   end
-  if due == "got" then
-    t.state = "held"
-  elseif due == "wait" then
+  if due == "wait" then
     self:compare_wait(t, reply)
-  elseif due == "gone" or due == "limit" then
-    t.waits = false
-    t.state = "over"
-  else
+  elseif due ~= "got" then
+    t.waits = t.waits and due == "busy"
     t.state = "over"
   end
   return due

@@ -238,6 +238,7 @@ static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, 0);
   dlk_redis_put_int(out, 0);
   dlk_redis_put_text(out, "");
+  dlk_redis_put_int(out, 0);
 }
 
 static void script_tried(struct dlk_redis_call *call,
@@ -250,7 +251,7 @@ static void script_tried(struct dlk_redis_call *call,
   t->answered = true;
   dlk_error_drop(&t->trouble);
   int64_t fence = dlk_redis_int(r->reply, 1, -1);
-  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 2 &&
+  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 3 &&
       fence > 0) {
     dlk_redis_granted(t, fence, call->req.sent, 0);
     return;

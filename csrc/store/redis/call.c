@@ -10,7 +10,7 @@ static const struct {
   char parts[9]; /* of KEYS; '-' is the lock itself */
   uint8_t args;
 } shapes[DLK_REDIS_SCRIPTS] = {
-    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 8},
+    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2},
     [DLK_REDIS_RELEASE] = {"-q", 1},
     [DLK_REDIS_RENEW] = {"-fhpi", 4},

@@ -232,6 +232,28 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   s->link->listen(s->link);
 }
 
+/* The token stays what it is: the server hears nothing of this. What inspect
+ * shows of the hold is corrected by the next renewal. */
+void dlk_redis_hand_over(void *store, struct dlk_lease *from,
+                         struct dlk_lease *to) {
+  struct dlk_redis *s = store;
+  struct dlk_redis_hold *a = dlk_redis_hold_of(from);
+  struct dlk_redis_hold *b = dlk_redis_hold_of(to);
+  dlk_redis_token_drop(s, a);
+  b->lease = to;
+  b->call.store = s;
+  b->call.key = to->key;
+  b->call.key_len = to->key_len;
+  b->until = a->until;
+  b->granted = dlk_redis_now(s);
+  b->crowded = a->crowded;
+  b->noted = a->noted;
+  b->token_len = a->token_len;
+  memcpy(b->token, a->token, sizeof b->token);
+  a->token_len = 0;
+  dlk_redis_token_put(s, b);
+}
+
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
   if (h->call.busy)
     return;

@@ -210,6 +210,8 @@ void dlk_redis_detach(struct dlk_redis_try *t);
 void dlk_redis_attach(struct dlk_redis_try *t);
 void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
                      size_t count);
+void dlk_redis_hand_over(void *store, struct dlk_lease *from,
+                         struct dlk_lease *to);
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h);
 void dlk_redis_leave_args(struct dlk_buf *out, const char *token, size_t len,
                           int64_t rest);

@@ -460,6 +460,7 @@ const struct dlk_store_type dlk_redis_store = {
     .flush = flush,
     .cancel = cancel,
     .renew = dlk_redis_renew,
+    .hand_over = dlk_redis_hand_over,
     .stop = stop,
     .destroy = destroy,
 };

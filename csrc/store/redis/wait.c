@@ -15,7 +15,8 @@
  * renews it for its ttl at once: the renewal never makes a hold, so a claim
  * that was broken or taken away meanwhile ends as `lost`. A message that fails
  * a condition, or that crosses a request, only makes us refresh, and the
- * script tells what is so.
+ * script tells what is so. Who wants to hand the lock on in its own process
+ * asks as well: the answer brings the fences set aside for that.
  *
  * Why each crossing is safe:
  * - Message lost, subscription lost: each refresh finds the grant ("got"), and
@@ -71,6 +72,7 @@ static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
   dlk_redis_put_int(out, dlk_to_ms(3 * beat_of(t)));
   dlk_redis_put_text(out, t->order);
+  dlk_redis_put_int(out, lease->handoffs);
 }
 
 static void answered(struct dlk_redis_call *call,
@@ -197,6 +199,7 @@ static void answered(struct dlk_redis_call *call,
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
     hold_of(t)->crowded = true;
+    t->op->lease->spare = (uint32_t)dlk_redis_int(reply, 2, 0);
     dlk_redis_granted(t, fence, call->req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
     wait_on(t, reply);
@@ -234,7 +237,8 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
   int64_t end = dlk_lease_deadline(t->waited_at, claim);
   int64_t now = dlk_redis_now(t->store);
   if (t->step != DLK_REDIS_WAITING || t->call.busy ||
-      fence <= t->waited_fence || end - now <= claim / 2) {
+      t->op->lease->handoffs > 0 || fence <= t->waited_fence ||
+      end - now <= claim / 2) {
     dlk_redis_queue_refresh(t);
     return;
   }

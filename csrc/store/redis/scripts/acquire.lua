@@ -2,9 +2,10 @@
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: token, ttl, units, cap, how (try | join | refresh), claim,
 --       for how long to believe that we live, order ('' or our old place),
+--       how many fences to set aside for handing the lock on,
 --       what an election publishes ('' or missing: nothing)
 --       times in ms
--- Returns {'got', fence}
+-- Returns {'got', fence, how many above it are set aside}
 --       | {'busy', PTTL of L, 0, 0, 0, what L holds}
 --       | {'wait', PTTL of L, F, our order, our rank, what L holds, more}
 --       | {'gone'}: refresh of a token that has no place any more
@@ -14,6 +15,7 @@ local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local token, ttl = ARGV[1], tonumber(ARGV[2])
 local units, cap, how = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local spare = tonumber(ARGV[9])
 --@include clock
 --@include fence
 --@include state
@@ -27,10 +29,10 @@ if holds(s, token) then
     call('ZADD', H, now + ttl, token)
     keep(ttl)
   end
-  local f = fence()
-  note(token, f, ARGV[9])
+  local f, aside = fence(spare)
+  note(token, f, ARGV[10])
   if s.mode == 'x' then call('PEXPIRE', I, ttl + 1000) end
-  return { 'got', f }
+  return { 'got', f, aside }
 end
 
 local place = call('ZSCORE', Q, token)
@@ -46,7 +48,7 @@ local function queue_up()
     call('ZADD', Q, place, token)
   end
   call('HSET', W, token, string.format('%.0f %d %d %s',
-    now + ARGV[7], units, cap, ARGV[6]) .. ' ' .. (ARGV[9] or ''))
+    now + ARGV[7], units, cap, ARGV[6]) .. ' ' .. (ARGV[10] or ''))
   call('PEXPIRE', Q, 60000)
   call('PEXPIRE', W, 60000)
 end
@@ -65,11 +67,11 @@ end
 
 -- A free lock and no queue needs no place in it.
 if not place and call('EXISTS', Q) == 0 and fits(s, units, cap) then
-  return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
+  return { 'got', give(s, token, units, cap, ttl, ARGV[10], spare) }
 end
 if how ~= 'try' then queue_up() end
-local f, more = grant(s, token, ttl)
-if f then return { 'got', f } end
+local f, more, aside = grant(s, token, ttl, spare)
+if f then return { 'got', f, aside } end
 local rank = place and call('ZRANK', Q, token)
 if other_limit(rank) then
   if rank then
@@ -80,7 +82,7 @@ if other_limit(rank) then
 end
 if how == 'try' then
   if call('EXISTS', Q) == 0 and fits(s, units, cap) then
-    return { 'got', give(s, token, units, cap, ttl, ARGV[9]) }
+    return { 'got', give(s, token, units, cap, ttl, ARGV[10]) }
   end
   return { 'busy', call('PTTL', L), 0, 0, 0, s.value or '' }
 end

@@ -14,7 +14,7 @@ local s = state()
 if not holds(s, token) then return { 0, 0 } end
 if s.mode == 'x' then
   local left = math.max(call('PTTL', L), 1)
-  local gen = digits(fence())
+  local gen = digits((fence()))
   s.mode, s.value, s.used, s.cap = 's', '~s' .. gen, 1, 0
   call('DEL', H, P)
   call('SET', L, s.value, 'PX', left)

@@ -9,7 +9,7 @@ local calls = {
   { 'DEL', L, F, Q, W, H, P }, { 'TIME' }, { 'GET', L }, { 'PTTL', L },
   { 'EXISTS', Q },
   { 'SET', L, 'probe', 'PX', 1000 }, { 'PEXPIRE', L, 1000 },
-  { 'INCR', F }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
+  { 'INCR', F }, { 'INCRBY', F, 1 }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
   { 'PUBLISH', ARGV[1], '' },
   { 'ZADD', Q, 1, 'probe' }, { 'ZRANGE', Q, 0, 0 }, { 'ZRANK', Q, 'probe' },
   { 'ZSCORE', Q, 'probe' }, { 'ZREM', Q, 'probe' },

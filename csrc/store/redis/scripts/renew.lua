@@ -15,8 +15,9 @@ if value == token then
   local left = call('PTTL', L)
   call('PEXPIRE', L, ttl)
   call('PEXPIRE', F, 86400000)
-  -- A hold that came without a script is written down here, for inspect.
-  if ARGV[3] and not call('HGET', I, token) then
+  -- For inspect: a hold that came without a script, or from hand to hand.
+  local note = ARGV[3] and call('HGET', I, token)
+  if ARGV[3] and (not note or note:match('^%d+') ~= ARGV[3]) then
     local time = call('TIME')
     call('HSET', I, token, string.format('%s %.0f ', ARGV[3],
       time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[4]))

@@ -9,4 +9,4 @@ if call('GET', L) ~= ARGV[1] then
   if call('PTTL', F) == -1 then call('PEXPIRE', F, 86400000) end
   return -1
 end
-return fence()
+return (fence())

@@ -3,11 +3,20 @@
 -- above every fence given before, because no key sees 32 grants in one. The
 -- parts of a millisecond count too, or a counter that is lost in the one in
 -- which it began would begin again where it was.
-local function fence()
-  local f = call('INCR', F)
+--
+-- With `spare`, so many above it are set aside for whoever the holder hands the
+-- lock to; fewer, or none, where that would carry the counter up to the clock.
+-- So what is set aside and never used costs nothing: a counter that is lost
+-- still begins above all that it gave. Returns the fence and how many.
+local function fence(spare)
+  local f, clock = call('INCR', F),
+    time[1] * 32000 + math.floor(time[2] * 32 / 1000)
   if f < 1000000000000 then
-    f = time[1] * 32000 + math.floor(time[2] * 32 / 1000)
-    call('SET', F, digits(f), 'PX', 86400000)
+    call('SET', F, digits(clock), 'PX', 86400000)
+    return clock, 0
   end
-  return f
+  spare = math.min(spare or 0, clock - 1 - f)
+  if spare <= 0 then return f, 0 end
+  call('INCRBY', F, digits(spare))
+  return f, spare
 end

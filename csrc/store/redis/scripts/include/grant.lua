@@ -27,8 +27,9 @@ local function tell()
   call('DEL', N)
 end
 
-local function give(s, token, units, cap, ttl, value)
-  local f = fence()
+-- Returns the fence, and how many above it are set aside.
+local function give(s, token, units, cap, ttl, value, spare)
+  local f, aside = fence(spare)
   if not s.mode then call('DEL', I) end -- of a holder whose time is over
   note(token, f, value)
   tell()
@@ -36,7 +37,7 @@ local function give(s, token, units, cap, ttl, value)
     call('SET', L, token, 'PX', ttl)
     call('PEXPIRE', I, ttl + 1000)
     s.mode, s.value = 'x', token
-    return f
+    return f, aside
   end
   if not s.mode then
     s.mode, s.used, s.value = 's', 0, '~s' .. digits(f)
@@ -47,7 +48,7 @@ local function give(s, token, units, cap, ttl, value)
   call('HSET', P, token, units, 'u', s.used, 'cap', cap)
   call('ZADD', H, now + ttl, token)
   keep(ttl)
-  return f
+  return f, aside
 end
 
 local function leave_queue(token)
@@ -74,22 +75,22 @@ end
 -- Gives to the heads of the queue while they fit; strictly in order, so that
 -- writers do not starve. A dead head is dropped: the living come back with
 -- their place. The token `mine` is given `my_ttl` and told by the return
--- value, all others a claim and a message. Returns mine's fence or nil, and
--- 1 when the limit was hit and the caller must call again.
-local function grant(s, mine, my_ttl)
-  local my_fence
+-- value, all others a claim and a message. Returns mine's fence or nil, 1 when
+-- the limit was hit and the caller must call again, and what is set aside.
+local function grant(s, mine, my_ttl, my_spare)
+  local my_fence, aside
   for _ = 1, 1000 do
-    if s.mode == 'x' then return my_fence, 0 end
+    if s.mode == 'x' then return my_fence, 0, aside end
     local token = call('ZRANGE', Q, 0, 0)[1]
-    if not token then return my_fence, 0 end
+    if not token then return my_fence, 0, aside end
     local believed, units, cap, claim, value = waiter(token)
     if not believed or token ~= mine and not alive(token, believed) then
       leave_queue(token)
     elseif not fits(s, units, cap) then
-      return my_fence, 0
+      return my_fence, 0, aside
     elseif token == mine then
       leave_queue(token)
-      my_fence = give(s, token, units, cap, my_ttl, value)
+      my_fence, aside = give(s, token, units, cap, my_ttl, value, my_spare)
     else
       leave_queue(token)
       local f = give(s, token, units, cap, claim, value)
@@ -97,5 +98,5 @@ local function grant(s, mine, my_ttl)
         'g ' .. digits(f) .. ' ' .. token .. ' ' .. L)
     end
   end
-  return my_fence, 1
+  return my_fence, 1, aside
 end

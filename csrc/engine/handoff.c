@@ -1,0 +1,111 @@
+/* From hand to hand: a lock that nobody promised to be fair about goes to the
+ * next waiter of the same engine without the store being asked.
+ *
+ * The store set fences aside when it granted the hold (lease->spare). While
+ * there are some, the first of those parked at the gate stays parked instead
+ * of standing in the store's queue, and a release gives it the hold: a new one
+ * with the next fence and the old deadline, which is the same entry on the
+ * server. The old one is RELEASED, for ever. When no fence is left, the first
+ * of the parked goes to the store while the last holder still holds, so it
+ * stands there behind everybody who came before: the bound for the others.
+ *
+ * Whether it may be, is seen at the release (fit): the entry on the server is
+ * sure (not on a claim, no renewal due, under way or missed, so two thirds of
+ * the ttl are left), nobody asked for the lock politely, and nothing that was
+ * asked for the hold is under way or of unknown outcome, because a guarded
+ * write that comes late would find its successor under the same name. Only
+ * a waiter that wants the same (ttl, owner) takes over.
+ * Otherwise it is released as any other; those who stayed parked for it then
+ * follow right behind the release.
+ *
+ * Why no two hold: the old hold left HELD before the new one enters it, both
+ * in the driver role; both lie within the time for which the server keeps the
+ * one entry; and the store gives it to nobody else in that time.
+ *
+ * What can cross, all of it one after the other in the driver role:
+ * - Time-out, cancel or abandoning of the parked one comes first: it is gone
+ *   from the list, the next one is taken. Comes later: it has a hold, and that
+ *   is given back as every grant that crossed a cancel, perhaps by a hand-over.
+ * - The hold is lost, broken, expired, closed, detached or downgraded before:
+ *   it is not HELD or not fit. Later: the store's words reach the new hold,
+ *   which has the name on the server; the old one is ignored.
+ * - A renewal's answer: none is under way (fit), so none can come late.
+ * - Released twice (a release, the end of its request, the collector): the
+ *   second finds it RELEASED.
+ * - Close: the parked ones are ended before holds are given back.
+ *
+ * Why nobody is forgotten: one who expects the lock has a holder before it,
+ * and every end of that holder goes through dlk_hold_leave, which has the gate
+ * looked at; so has everything else that can end the expectation. */
+#include "engine/internal.h"
+
+#include <string.h>
+
+void dlk_handoff_held(struct dlk_hold *h) {
+  bool can = h->lease.spare > 0 && h->engine->type->hand_over;
+  struct dlk_gate *g =
+      dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
+  if (!g)
+    return;
+  if (g->holder) /* the store has given it to another one: that was lost */
+    g->holder->gate = NULL;
+  g->holder = can ? h : NULL;
+  h->gate = can ? g : NULL;
+}
+
+void dlk_handoff_left(struct dlk_hold *h) {
+  struct dlk_gate *g = h->gate;
+  if (!g)
+    return;
+  h->gate = NULL;
+  g->holder = NULL;
+  dlk_local_look(g);
+}
+
+void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
+                       enum dlk_code code) {
+  if (!h->gate)
+    return;
+  if (code != DLK_OK || kind == DLK_OP_DOWNGRADE)
+    h->lease.spare = 0;
+  dlk_local_look(h->gate); /* or its ttl changed */
+}
+
+bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
+  if (!g->holder || g->holder->lease.spare == 0)
+    return false;
+  const struct dlk_lease *from = &g->holder->lease, *to = &t->hold->lease;
+  return to->handoffs > 0 && from->ttl == to->ttl &&
+         strcmp(from->owner, to->owner) == 0;
+}
+
+static bool fit(struct dlk_hold *h, int64_t now) {
+  const struct dlk_lease *lease = &h->lease;
+  return !atomic_load(&h->expired) && now < atomic_load(&h->deadline) &&
+         now < dlk_time_add(lease->sent, lease->ttl / 3) &&
+         now < atomic_load(&h->engine->horizon) && lease->claim == 0 &&
+         h->renew && !h->renewing && h->ops == 0 && !atomic_load(&h->revoked);
+}
+
+bool dlk_handoff_pass(struct dlk_hold *h) {
+  struct dlk_gate *g = h->gate;
+  if (!g || g->head || !fit(h, dlk_clock_now()))
+    return false;
+  struct dlk_ticket *t = dlk_local_first(g);
+  if (!t || !dlk_handoff_expects(g, t))
+    return false;
+  struct dlk_engine *e = h->engine;
+  struct dlk_lease *from = &h->lease, *to = &t->hold->lease;
+  dlk_list_remove(&t->link);
+  g->head = t; /* as if the store had granted it */
+  g->holder = NULL;
+  h->gate = NULL;
+  to->fence = from->fence + 1;
+  to->spare = from->spare - 1;
+  to->sent = from->sent;
+  e->type->hand_over(e->store, from, to);
+  dlk_hold_leave(h, DLK_HOLD_RELEASED, "it was released");
+  dlk_stats_handed_over(e);
+  dlk_ticket_granted(t);
+  return true;
+}

@@ -1,0 +1,94 @@
+-- fair = false: in an event loop a released lock may go from coroutine to
+-- coroutine, at most local_handoffs times; another process gets in then.
+
+local assert = require "luassert"
+local loop = require "spec.support.loop"
+local protect = require "dlock.protect"
+
+local LIMIT, WAITERS = 3, 20
+
+-- Runs fn in coroutines, n of them, and returns when all have ended.
+local function together(n, fn)
+  local left, problem = n, nil
+  for i = 1, n do
+    coroutine.wrap(function()
+      local ok, err = protect.call(fn, i)
+      left, problem = left - 1, problem or not ok and err
+    end)()
+  end
+  assert(loop.wait(30, function() return left == 0 or problem end), "too long")
+  if problem then error(problem, 0) end
+end
+
+local function is_waiting(store, key, pid)
+  local found = assert(store:inspect(key))
+  for _, waiter in ipairs(found.waiters) do
+    if waiter.owner:find("/" .. pid, 1, true) then return true end
+  end
+  return false
+end
+
+return function(t, it)
+  it("waiters of one process that let another process in", function()
+    local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
+    local mutex = store:mutex(key,
+      { fair = false, local_handoffs = LIMIT, timeout = 30 })
+    local fences, inside, since = {}, 0, nil
+    together(WAITERS, function()
+      local lease = assert(mutex:acquire())
+      inside = inside + 1
+      assert.are.equal(1, inside)
+      fences[#fences + 1] = lease.fence
+      if #fences == 4 then
+        peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
+          .. " local f = l.fence; l:release(); return f", key)
+        repeat until is_waiting(store, key, peer.pid)
+        since = lease.fence
+      end
+      inside = inside - 1
+      assert.is_true(lease:release())
+    end)
+    local theirs, before = tonumber(peer:finish()), 0
+    for i, fence in ipairs(fences) do
+      assert.is_true(i == 1 or fence > fences[i - 1])
+      assert.are_not.equal(theirs, fence)
+      if fence > since and fence < theirs then before = before + 1 end
+    end
+    assert.is_true(theirs > since)
+    assert.is_true(before <= LIMIT + 1, before .. " came first")
+    assert.are.equal(t.subject.hands_over == true,
+      store:stats().local_handoffs > 0)
+    t:expect_nothing_left()
+  end)
+
+  it("what inspect shows, which is right at the next renewal", function()
+    local store, key = t:open { host = "luv" }, t:key()
+    local mutex = store:mutex(key, { fair = false, ttl = 0.6, timeout = 30 })
+    local fences = {}
+    together(4, function(i)
+      local lease = assert(mutex:acquire())
+      fences[i] = lease.fence
+      repeat until i < 4
+          or assert(store:inspect(key)).holders[1].fence == lease.fence
+      assert.is_true(lease:release())
+    end)
+    assert.is_true(fences[4] > fences[3])
+    t:expect_nothing_left()
+  end)
+
+  it("local_handoffs that is no number of turns", function()
+    local store, key = t:open(), t:key()
+    for _, bad in ipairs { -1, 1001, 0.5, math.huge, 0 / 0 } do
+      local got, message, code = store:mutex(key,
+        { fair = false, local_handoffs = bad })
+      assert.is_nil(got)
+      assert.are.equal("invalid", code)
+      assert.is_truthy(message:find("local_handoffs", 1, true))
+    end
+    assert.has_error(function()
+      store:mutex(key, { local_handoffs = "many" })
+    end)
+    local lease = assert(store:lock(key, { fair = false, local_handoffs = 0 }))
+    assert.is_true(lease:release())
+  end)
+end

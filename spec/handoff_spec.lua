@@ -1,0 +1,374 @@
+-- From hand to hand: with `handoffs` a released lock goes to the next waiter of
+-- the same engine without a request to the store. Over the store in memory,
+-- whose ping tells the number of requests so far.
+local core = require "dlock.core"
+local resident = require "spec.support.resident"
+
+local ask, close, finish = resident.ask, resident.close, resident.finish
+local free_soon = resident.free_soon
+
+describe("from hand to hand,", function()
+  local e
+
+  before_each(function() e = resident.open() end)
+
+  after_each(function()
+    assert.is_true(close(e))
+    e = nil
+    collectgarbage()
+  end)
+
+  local function want(key, o)
+    o = o or {}
+    o.handoffs, o.timeout = o.handoffs or 16, o.timeout or 60
+    return ask(e, key, o)
+  end
+
+  local function hold(key, o)
+    return assert(finish(e, want(key, o)))
+  end
+
+  local function release(lease)
+    assert.is_true(finish(e, core.release(lease)))
+  end
+
+  local function count()
+    return e:stats().local_handoffs
+  end
+
+  local function requests()
+    return finish(e, e:ping())
+  end
+
+  -- Returns when a counter has grown.
+  local function counted(name)
+    local before, deadline = e:stats()[name], core.now() + 10
+    repeat
+      assert(core.now() < deadline, name .. " does not grow")
+    until e:stats()[name] > before
+  end
+
+  -- The code of a ticket that fails.
+  local function code(ticket)
+    return (select(3, finish(e, ticket)))
+  end
+
+  it("all get it in order, each with its fence, and nobody asks", function()
+    local lease, tickets = hold("a"), {}
+    for i = 1, 10 do tickets[i] = want("a") end
+    local before = requests()
+    for i = 1, 10 do
+      assert.is_false(tickets[i]:poll())
+      local last = lease
+      release(lease)
+      assert.is_false(core.held(last))
+      lease = assert(finish(e, tickets[i]))
+      assert.is_true(core.held(lease))
+      assert.equal(last.fence + 1, lease.fence)
+    end
+    assert.equal(before + 1, requests())
+    assert.equal(10, count())
+    release(lease)
+    assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("the old lease is released, whatever is asked of it", function()
+    local old, ticket = hold("a"), want("a")
+    release(old)
+    local new = assert(finish(e, ticket))
+    assert.is_true(finish(e, core.release(old)))
+    assert.equal("lost", (select(3, core.extend(old, 1))))
+    assert.equal(0, core.remaining(old))
+    assert.is_true(core.held(new))
+    assert.equal("busy", code(ask(e, "a", { wait = false })))
+  end)
+
+  it("after so many the next one stands in the store's queue", function()
+    local lease, tickets, fences = hold("a", { handoffs = 2 }), {}, {}
+    for i = 1, 6 do tickets[i] = want("a", { handoffs = 2 }) end
+    for i = 1, 6 do
+      if i == 3 then -- the third of them asks while the second holds
+        local before = requests()
+        release(lease)
+        requests()
+        assert.equal(before + 3, requests())
+      else
+        release(lease)
+      end
+      lease = assert(finish(e, tickets[i]))
+      fences[i] = lease.fence
+    end
+    assert.same({ 2, 3, 4, 5, 6, 7 }, fences)
+    assert.equal(4, count())
+  end)
+
+  it("whoever waits without it is served at his turn", function()
+    local lease = hold("a")
+    local tickets = { want("a"), ask(e, "a", { timeout = 60 }), want("a") }
+    local last = lease.fence
+    for _, ticket in ipairs(tickets) do
+      release(lease)
+      lease = assert(finish(e, ticket))
+      assert.is_true(lease.fence > last)
+      last = lease.fence
+    end
+    assert.equal(1, count())
+  end)
+
+  it("a wait that comes without it stands in the store's queue", function()
+    local lease = hold("a")
+    local before = requests()
+    local ticket = ask(e, "a", { timeout = 60 })
+    requests() -- it is submitted in a turn of its own
+    assert.equal(before + 3, requests())
+    release(lease)
+    assert(finish(e, ticket))
+    assert.equal(0, count())
+  end)
+
+  it("one that wants something else does not take over", function()
+    for i, other in ipairs { { ttl = 20 }, { owner = "another" },
+        { renew = false }, { min_hold = 0.01 }, { value = "v" } } do
+      local key = "a" .. i
+      local lease, ticket = hold(key), want(key, other)
+      release(lease)
+      release(assert(finish(e, ticket)))
+      assert.equal(0, count(), i)
+      lease, ticket = hold(key, other), want(key)
+      release(lease)
+      release(assert(finish(e, ticket)))
+      assert.equal(0, count(), i)
+    end
+  end)
+
+  it("the first one's time-out lets another kind to the store", function()
+    local lease = hold("a")
+    local late = want("a", { timeout = 0.05 })
+    local before = requests()
+    local other = ask(e, "a", { timeout = 60 })
+    assert.equal(before + 1, requests())
+    assert.equal("timeout", code(late))
+    requests()
+    assert.equal(before + 4, requests())
+    release(lease)
+    assert(finish(e, other))
+  end)
+
+  it("who timed out, was cancelled or collected is passed over", function()
+    local lease = hold("a")
+    local late, cancelled = want("a", { timeout = 0.05 }), want("a")
+    local dropped = want("a") -- luacheck: ignore
+    local last = want("a")
+    assert.equal("timeout", code(late))
+    cancelled:cancel()
+    dropped = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    core.release_later(lease)
+    assert.equal("cancelled", code(cancelled))
+    assert.equal(lease.fence + 1, assert(finish(e, last)).fence)
+    assert.equal(1, count())
+  end)
+
+  it("release_later, the end of a scope and the collector pass it on",
+    function()
+      local scope, tickets = core.scope(), {}
+      local lease = assert(finish(e, want("a"), scope)) -- luacheck: ignore
+      for i = 1, 3 do tickets[i] = want("a") end
+      scope:finish()
+      lease = nil -- luacheck: ignore
+      core.release_later(assert(finish(e, tickets[1])))
+      lease = finish(e, tickets[2]) -- luacheck: ignore
+      tickets[2], lease = nil, nil -- luacheck: ignore
+      collectgarbage()
+      collectgarbage()
+      assert.equal(4, assert(finish(e, tickets[3])).fence)
+      assert.equal(3, count())
+    end)
+
+  it("a grant that nobody takes goes on", function()
+    local lease, scope = hold("a"), core.scope()
+    local crossed = want("a")
+    crossed:watch(scope)
+    local last = want("a")
+    core.release_later(lease)
+    local deadline = core.now() + 10
+    repeat until crossed:poll() or core.now() > deadline
+    scope:finish()
+    assert.equal(3, assert(finish(e, last)).fence)
+  end)
+
+  it("a lost lock is asked for anew", function()
+    local lease, ticket = hold("a"), want("a")
+    finish(e, e:break_lock("a"))
+    assert.is_false(core.held(lease))
+    assert.equal(18, assert(finish(e, ticket)).fence)
+    assert.equal("lost", (select(3, finish(e, core.release(lease)))))
+    assert.equal(0, count())
+  end)
+
+  it("what is lost after that is the new one's", function()
+    local old, ticket = hold("a"), want("a")
+    release(old)
+    local new = assert(finish(e, ticket))
+    local again = want("a")
+    finish(e, e:break_lock("a"))
+    assert.is_false(core.held(new))
+    assert.is_true(finish(e, core.release(old)))
+    assert.equal("lost", (select(3, finish(e, core.release(new)))))
+    assert.equal(18, assert(finish(e, again)).fence)
+    assert.equal(core.id(new), e:news()[1].lease)
+  end)
+
+  it("somebody who asked for it politely comes first", function()
+    local lease, ticket = hold("a"), want("a")
+    finish(e, e:revoke("a"))
+    assert.is_true(core.revoked(lease))
+    release(lease)
+    assert.is_false(core.revoked(assert(finish(e, ticket))))
+    assert.equal(0, count())
+  end)
+
+  it("a lease that ends by max_hold is not passed on", function()
+    local lease = hold("a", { max_hold = 0.1 })
+    local ticket = want("a", { max_hold = 0.3 })
+    assert.is_true(finish(e, core.wait_lost(lease, 5)))
+    lease = assert(finish(e, ticket))
+    assert.equal(0, count())
+    ticket = want("a", { max_hold = 0.2 })
+    release(lease)
+    lease = assert(finish(e, ticket))
+    assert.equal(1, count())
+    local left = core.remaining(lease) -- its own, from now
+    assert.is_true(left > 0.05 and left <= 0.2)
+    assert.is_true(finish(e, core.wait_lost(lease, 5)))
+  end)
+
+  it("it is renewed as any other", function()
+    local lease, ticket = hold("a", { ttl = 0.3 }), want("a", { ttl = 0.3 })
+    release(lease)
+    lease = assert(finish(e, ticket))
+    assert.is_nil(finish(e, core.wait_lost(lease, 0.7)))
+    assert.is_true(core.held(lease))
+    assert.equal(1, count())
+    ticket = want("a", { ttl = 0.3 })
+    counted "renewed"
+    release(lease)
+    assert(finish(e, ticket))
+    assert.equal(2, count())
+  end)
+
+  it("one whose renewal fails is not passed on", function()
+    local lease = hold("stale:a", { ttl = 2 })
+    local ticket = want("stale:a", { ttl = 2 })
+    counted "renew_failed"
+    release(lease)
+    assert(finish(e, ticket))
+    assert.equal(0, count())
+  end)
+
+  -- It is renewed together with another lease, before it is due by itself.
+  it("nor one whose renewal is under way", function()
+    local first = hold("first", { ttl = 2 })
+    local lease = hold("mum:a", { ttl = 2 })
+    local ticket = want("mum:a", { ttl = 2 })
+    counted "renewed"
+    release(lease)
+    assert(finish(e, ticket))
+    assert.equal(0, count())
+    release(first)
+  end)
+
+  it("nor one on which a request is under way, or ended unknown", function()
+    local lease, ticket = hold("stuck:a"), want("stuck:a")
+    local asked = core.extend(lease, 30)
+    release(lease)
+    lease = assert(finish(e, ticket))
+    assert.equal("unavailable", code(asked))
+    assert.equal(0, count())
+    ticket = want("stuck:a")
+    assert.equal("unavailable", code(core.extend(lease, 30)))
+    release(lease)
+    assert(finish(e, ticket))
+    assert.equal(0, count())
+  end)
+
+  it("one that was extended goes to those who want that ttl", function()
+    local lease, ticket = hold("a"), want("a")
+    assert(finish(e, core.extend(lease, 40)))
+    release(lease)
+    lease = assert(finish(e, ticket))
+    assert.equal(0, count())
+    assert(finish(e, core.extend(lease, 40)))
+    ticket = want("a", { ttl = 40 })
+    release(lease)
+    lease = assert(finish(e, ticket))
+    assert.equal(1, count())
+    assert.equal(40, lease.ttl)
+  end)
+
+  it("closing ends those who wait, and nothing stays held", function()
+    local other = resident.open()
+    local function mine()
+      return ask(other, "a", { handoffs = 16, timeout = 60 })
+    end
+    local lease = assert(finish(other, mine()))
+    local first, second = mine(), mine()
+    core.release_later(lease)
+    lease = assert(finish(other, first))
+    second:watch()
+    close(other)
+    assert.is_false(core.held(lease))
+    assert.equal("cancelled", (select(3, second:take())))
+  end)
+
+  it("somebody who drives by himself gets it from the store", function()
+    local other = resident.open(false)
+    local function drive(ticket)
+      repeat until core.drive(ticket, 0.2)
+      return ticket:take()
+    end
+    local lease = assert(drive(ask(other, "a", { handoffs = 16 })))
+    local ticket = ask(other, "a", { handoffs = 16 })
+    drive(core.release(lease))
+    assert.equal(18, assert(drive(ticket)).fence)
+    assert.equal(0, other:stats().local_handoffs)
+    drive(other:close(1))
+  end)
+
+  -- What may cross: releases of each kind, scopes that end before or after the
+  -- grant, waits that are cancelled or dropped.
+  it("20,000 crossings lose nobody, and fences rise", function()
+    local last, waiting = 0, {}
+    for i = 1, 20000 do
+      local scope = core.scope()
+      local ticket = want("a", { handoffs = i % 7 })
+      if i % 5 == 0 then
+        ticket:watch(scope)
+        scope:finish()
+      else
+        waiting[#waiting + 1] = { scope = scope, ticket = ticket }
+        if i % 11 == 0 then ticket:cancel() end
+      end
+      if #waiting == 8 then
+        for n, one in ipairs(waiting) do
+          local lease = finish(e, one.ticket, one.scope)
+          if lease then
+            assert.is_true(lease.fence > last)
+            last = lease.fence
+          end
+          if lease and n % 3 == 0 then
+            core.release_later(lease)
+          elseif lease and n % 3 == 1 then
+            release(lease)
+          else
+            one.scope:finish()
+          end
+        end
+        waiting = {}
+      end
+    end
+    assert.is_true(count() > 1000)
+    assert.is_true(free_soon(e, "a"))
+  end)
+end)

@@ -1,0 +1,62 @@
+-- The engine in resident mode, and how an event loop waits for it.
+local core = require "dlock.core"
+local memory = require("spec.support.memory").load()
+local uv = require "luv"
+
+local resident = {}
+
+--- An engine over the store in memory that nobody has to drive; unless `yet`
+--- is false.
+function resident.open(yet)
+  local e = assert(core.engine(memory, { shown = "memory:", io_timeout = 0.2 }))
+  if yet ~= false then e:resident() end
+  return e
+end
+
+--- The ticket of an acquire; o: wait, timeout, ttl, renew, max_hold, min_hold,
+--- owner, value, handoffs.
+function resident.ask(e, key, o)
+  o = o or {}
+  return assert(e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5,
+    o.ttl or 30, o.renew ~= false, o.max_hold or math.huge, o.min_hold or 0,
+    o.owner, o.value, o.handoffs))
+end
+
+--- Waits for the ticket as an event loop does: only the bell is waited for.
+function resident.finish(e, ticket, scope)
+  local id = ticket:watch(scope)
+  if not id then return ticket:take() end
+  local done, poll = false, uv.new_poll(e:bell())
+  local late = uv.new_timer()
+  uv.update_time()
+  late:start(10000, 0, function() done = true end)
+  poll:start("r", function()
+    local ids = {}
+    local n = e:completed(ids)
+    for i = 1, n do done = done or ids[i] == id end
+  end)
+  while not done do uv.run("once") end
+  poll:close()
+  late:close()
+  uv.run("nowait")
+  assert(ticket:poll(), "the bell did not ring")
+  return ticket:take()
+end
+
+--- Closes the engine.
+function resident.close(e)
+  local ticket = e:close(1)
+  repeat until core.drive(ticket, 0.2)
+  return ticket:take()
+end
+
+--- Whether nobody holds the key within five seconds.
+function resident.free_soon(e, key)
+  local deadline = core.now() + 5
+  repeat
+    if not resident.finish(e, e:locked(key)) then return true end
+  until core.now() > deadline
+  return false
+end
+
+return resident

@@ -29,7 +29,10 @@ local function is_waiting(store, key, pid)
 end
 
 return function(t, it)
-  it("waiters of one process that let another process in", function()
+  -- These bring a loop of their own.
+  local only_outside = t.host.blocks and it or function() end
+
+  only_outside("waiters of one process that let another process in", function()
     local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
     local mutex = store:mutex(key,
       { fair = false, local_handoffs = LIMIT, timeout = 30 })
@@ -61,7 +64,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("what inspect shows, which is right at the next renewal", function()
+  only_outside("what inspect shows, which is right at the next renewal", function()
     local store, key = t:open { host = "luv" }, t:key()
     local mutex = store:mutex(key, { fair = false, ttl = 0.6, timeout = 30 })
     local fences = {}

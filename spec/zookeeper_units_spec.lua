@@ -19,6 +19,9 @@ local RECIPE = {
   "a_break_whose_answer_is_lost_takes_one_hold_only",
   "a_guard_in_the_gap_is_one_write", "a_release_in_the_gap_is_ours",
   "a_release_that_the_close_cuts_off_is_not_lost",
+  "a_node_of_another_session_is_never_adopted",
+  "the_lock_is_deleted_at_each_step",
+  "a_cancel_is_told_as_one_also_when_cut_off",
   "a_store_with_a_resting_node_is_not_busy",
   "a_shorter_timeout_ends_the_session",
   "a_hold_ends_with_its_own_session_only",
@@ -29,9 +32,10 @@ local function tests_of(program, names)
   local out
 
   setup(function()
-    local path, status = tool.programs() .. "/" .. program
-    status, out = process.run { command = { path } }
+    local path = tool.program(program)
+    local status, text = process.run { command = { path } }
     assert(status, "it did not end")
+    out = text
   end)
 
   for _, name in ipairs(names) do

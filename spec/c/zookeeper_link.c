@@ -240,18 +240,22 @@ static void execute(struct request *q, bool lose) {
     q->answer(q->who, q->tag, &reply);
 }
 
+bool fake_step(void) {
+  if (waiting == 0)
+    return false;
+  struct request q = take();
+  execute(&q, false);
+  return true;
+}
+
 void fake_serve(void) {
-  while (waiting > 0) {
-    struct request q = take();
-    execute(&q, false);
-  }
+  while (fake_step())
+    continue;
 }
 
 void fake_serve_until(enum dlk_zk_verb verb) {
-  while (waiting > 0 && queue[0].r.verb != verb) {
-    struct request q = take();
-    execute(&q, false);
-  }
+  while (waiting > 0 && queue[0].r.verb != verb)
+    fake_step();
 }
 
 void fake_cut(void) {
@@ -295,6 +299,20 @@ size_t fake_nodes(const char *lock) {
   for (size_t i = 0; i < NODES; i++)
     count += is_below(&nodes[i], lock);
   return count;
+}
+
+void fake_remove(const char *lock) {
+  for (size_t i = 0; i < NODES; i++)
+    if (is_below(&nodes[i], lock))
+      delete (&nodes[i]);
+  if (find(lock))
+    delete (find(lock));
+}
+
+void fake_disown(const char *lock) {
+  for (size_t i = 0; i < NODES; i++)
+    if (is_below(&nodes[i], lock))
+      nodes[i].owner = -1;
 }
 
 void fake_join(const char *lock) {

@@ -11,6 +11,8 @@ void fake_connected(int64_t timeout);
 void fake_away(void);
 /* Executes and answers requests until none is left. */
 void fake_serve(void);
+/* One only; false when there is none. */
+bool fake_step(void);
 /* The same until one with that verb is the next. */
 void fake_serve_until(enum dlk_zk_verb verb);
 /* The connection breaks when everything was executed: no answer arrives. */
@@ -23,6 +25,10 @@ size_t fake_executed(enum dlk_zk_verb verb);
 /* What a contender's node says, the first one of the lock; NULL if none. */
 const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);
+/* An admin deletes the lock with all that is in it. */
+void fake_remove(const char *lock);
+/* The contenders of the lock belong to a session that is not ours. */
+void fake_disown(const char *lock);
 /* Somebody else's contender, exclusive, at the end of the queue. */
 void fake_join(const char *lock);
 void fake_reset(void);

@@ -245,6 +245,73 @@ static void a_release_that_the_close_cuts_off_is_not_lost(void) {
   free(lease);
 }
 
+/* FAULTS 34: the node that the lost create made is there, and not ours. */
+static void a_node_of_another_session_is_never_adopted(void) {
+  start();
+  release(held("k"));
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve_until(DLK_ZK_CREATE);
+  fake_cut();
+  CHECK(fake_nodes(LOCK) == 1);
+  fake_disown(LOCK);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  CHECK(fake_nodes(LOCK) == 1);
+  release(lease);
+  host_close(h);
+}
+
+/* FAULTS 38: after each answer in turn. A hold that is taken from us is noticed
+ * with the next renewal. */
+static void the_lock_is_deleted_at_each_step(void) {
+  bool over = false;
+  for (int steps = 0; !over; steps++) {
+    start();
+    release(held("k"));
+    struct dlk_lease *lease = candidate("k", 0);
+    struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+    for (int i = 0; i < steps; i++)
+      fake_step();
+    over = host_over(op);
+    fake_remove(LOCK);
+    fake_serve();
+    CHECK(ended(op, DLK_OK));
+    h->type->renew(h->store, &lease, 1);
+    fake_serve();
+    CHECK(over == (lost_why != NULL));
+    if (over)
+      free(lease);
+    else
+      release(lease);
+    host_close(h);
+  }
+}
+
+static void a_cancel_without_a_connection(enum dlk_code asked,
+                                          enum dlk_code told) {
+  start();
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve();
+  fake_cut();
+  host_cancel(h, op, asked);
+  CHECK(ended(op, told));
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 1);
+  free(lease);
+  host_close(h);
+}
+
+static void a_cancel_is_told_as_one_also_when_cut_off(void) {
+  a_cancel_without_a_connection(DLK_CANCELLED, DLK_CANCELLED);
+  a_cancel_without_a_connection(DLK_TIMEOUT, DLK_UNAVAILABLE);
+}
+
 /* A min_hold is over with the store: nothing is left to be done for it. */
 static void a_store_with_a_resting_node_is_not_busy(void) {
   start();
@@ -349,6 +416,11 @@ static const struct check tests[] = {
     {"a_release_in_the_gap_is_ours", a_release_in_the_gap_is_ours},
     {"a_release_that_the_close_cuts_off_is_not_lost",
      a_release_that_the_close_cuts_off_is_not_lost},
+    {"a_node_of_another_session_is_never_adopted",
+     a_node_of_another_session_is_never_adopted},
+    {"the_lock_is_deleted_at_each_step", the_lock_is_deleted_at_each_step},
+    {"a_cancel_is_told_as_one_also_when_cut_off",
+     a_cancel_is_told_as_one_also_when_cut_off},
     {"a_store_with_a_resting_node_is_not_busy",
      a_store_with_a_resting_node_is_not_busy},
     {"a_shorter_timeout_ends_the_session", a_shorter_timeout_ends_the_session},

@@ -11,7 +11,7 @@ local server = require "spec.support.server"
 
 local tool = {}
 
-local built
+local built = {}
 
 local function flags()
   local sanitizer = os.getenv("DLOCK_TEST_SANITIZER")
@@ -22,19 +22,19 @@ local function flags()
   end
 end
 
---- The directory with the C test programs, built if need be.
-function tool.programs()
-  if not built then
+--- The path of a C test program, built if need be.
+function tool.program(name)
+  if not built[name] then
     local dir = (os.getenv("DLOCK_TEST_DIR") or server.new_dir()) .. "/c"
     local status, out, err = process.run {
-      command = { "spec/c/build.sh", dir },
+      command = { "spec/c/build.sh", dir, name },
       env = { CFLAGS = flags() or false, LD_PRELOAD = false },
       timeout = 120,
     }
     assert(status == 0, (out or "") .. (err or ""))
-    built = dir
+    built[name] = dir .. "/" .. name
   end
-  return built
+  return built[name]
 end
 
 --- Bytes in hex, as the tool takes keys.
@@ -112,7 +112,7 @@ methods.__index = methods
 --- Starts one on a directory. It has said "- ready".
 function tool.start(dir, env)
   local p = process.spawn {
-    command = { tool.programs() .. "/file_tool", dir },
+    command = { tool.program "file_tool", dir },
     env = env or {},
   }
   local self = setmetatable({ process = p, pid = p.pid }, methods)

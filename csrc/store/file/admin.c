@@ -107,15 +107,23 @@ static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
   }
 }
 
+/* Enters the op's key; *k is NULL when there is no file. False: the op has
+ * ended or will be stepped again. */
+static bool visit(struct dlk_file_op *f, struct dlk_file_key **k) {
+  int error = dlk_file_visit(f, false, k);
+  if (error != 0)
+    *k = NULL;
+  return error != ECANCELED;
+}
+
 void dlk_file_inspect(struct dlk_file_op *f) {
   struct dlk_file_store *s = f->store;
   struct dlk_file_table *t = &s->table;
-  struct dlk_file_key *k = NULL;
+  struct dlk_file_key *k;
   struct dlk_value *v = NULL;
-  int error = dlk_file_visit(f, false, &k);
-  if (error == ECANCELED)
+  if (!visit(f, &k))
     return;
-  if (error == 0) {
+  if (k != NULL) {
     dlk_file_settle(s);
     uint32_t first = t->head.first[DLK_FILE_HELD];
     if (first == 0)
@@ -125,7 +133,6 @@ void dlk_file_inspect(struct dlk_file_op *f) {
     else
       v = dlk_value_nil();
   } else {
-    k = NULL;
     v = dlk_value_nil();
   }
   conclude(f, k, v);
@@ -134,13 +141,10 @@ void dlk_file_inspect(struct dlk_file_op *f) {
 void dlk_file_break(struct dlk_file_op *f) {
   struct dlk_file_store *s = f->store;
   struct dlk_file_table *t = &s->table;
-  struct dlk_file_key *k = NULL;
+  struct dlk_file_key *k;
   bool any = false;
-  int error = dlk_file_visit(f, false, &k);
-  if (error == ECANCELED)
+  if (!visit(f, &k))
     return;
-  if (error != 0)
-    k = NULL;
   while (k != NULL && t->error == 0 && t->head.first[DLK_FILE_HELD] != 0) {
     uint32_t index = t->head.first[DLK_FILE_HELD];
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
@@ -158,13 +162,10 @@ void dlk_file_break(struct dlk_file_op *f) {
 void dlk_file_revoke(struct dlk_file_op *f) {
   struct dlk_file_store *s = f->store;
   struct dlk_file_table *t = &s->table;
-  struct dlk_file_key *k = NULL;
+  struct dlk_file_key *k;
   bool any = false;
-  int error = dlk_file_visit(f, false, &k);
-  if (error == ECANCELED)
+  if (!visit(f, &k))
     return;
-  if (error != 0)
-    k = NULL;
   if (k != NULL)
     dlk_file_settle(s);
   uint32_t index = k == NULL ? 0 : t->head.first[DLK_FILE_HELD];

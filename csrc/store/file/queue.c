@@ -21,9 +21,11 @@
  * Wake first, then commit, then unlock the mutex. Killed before the commit,
  * we are in the table as before, dead, and our watcher does the work again;
  * those woken in vain look under the mutex and sleep on. Killed after the
- * commit, everyone concerned has been woken. So there is no moment at which a
- * death loses a wake-up; wake-ups can get lost only where a pipe is full or
- * cannot be opened, and for that each waiter has a timer.
+ * commit, everyone concerned has been woken. A grant to many takes several
+ * commits: who is first in the queue after each of them is woken before it. So
+ * there is no moment at which a death loses a wake-up; wake-ups can get lost
+ * only where a pipe is full or cannot be opened, and for that each waiter has a
+ * timer.
  *
  * A hold with `until` in the future (min_hold) stays whoever dies. After a
  * release it belongs to nobody (instance 0) and ends by the clock; who waits
@@ -140,6 +142,8 @@ void dlk_file_grant(struct dlk_file_store *s) {
   uint32_t index;
   int n = 0;
   for (; n < DLK_FILE_BATCH; n++) {
+    if (dlk_file_table_full(t))
+      wake_first(s);
     index = t->head.first[DLK_FILE_WAIT];
     if (index == 0 || dlk_file_table_room(t) != 0)
       return;

@@ -289,11 +289,15 @@ int dlk_file_table_commit(struct dlk_file_table *t) {
   return 0;
 }
 
-int dlk_file_table_room(struct dlk_file_table *t) {
+bool dlk_file_table_full(const struct dlk_file_table *t) {
   size_t n = 0;
   for (size_t i = 0; i < DLK_FILE_ITEMS; i++)
     n += t->item[i].index != 0 && t->item[i].dirty;
-  return n + 4 > DLK_FILE_OVERLAY ? dlk_file_table_commit(t) : t->error;
+  return n + 4 > DLK_FILE_OVERLAY;
+}
+
+int dlk_file_table_room(struct dlk_file_table *t) {
+  return dlk_file_table_full(t) ? dlk_file_table_commit(t) : t->error;
 }
 
 static void account(struct dlk_file_table *t, const struct dlk_file_slot *s,

@@ -85,7 +85,9 @@ void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
                          const uint8_t boot[16]);
 /* Writes what was changed, atomically. */
 int dlk_file_table_commit(struct dlk_file_table *t);
-/* Commits if the next change (of up to 4 slots) might not fit any more. */
+/* The next change (of up to 4 slots) might not fit any more. */
+bool dlk_file_table_full(const struct dlk_file_table *t);
+/* Commits if so. */
 int dlk_file_table_room(struct dlk_file_table *t);
 
 /* The slot for reading; valid until about ten others were asked for. */

@@ -63,9 +63,8 @@ void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
 void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
                        struct dlk_zk_ask *a) {
   (void)st;
-  bool told = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED ||
-              op->kind == DLK_OP_CHANGE;
-  dlk_zk_ask_end(a, told ? op->ending : DLK_UNAVAILABLE, NULL);
+  bool waits = op->kind == DLK_OP_CHANGE;
+  dlk_zk_ask_end(a, waits ? op->ending : dlk_zk_unanswered(op), NULL);
 }
 
 bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,

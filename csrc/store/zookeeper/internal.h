@@ -157,6 +157,9 @@ void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
                  enum dlk_code code);
 void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
+/* What an op is told that ends while the servers do not answer: what its caller
+ * asked for, else `unavailable`. */
+enum dlk_code dlk_zk_unanswered(const struct dlk_op *op);
 /* What a reply that is neither OK nor a cut means to an op. */
 enum dlk_code dlk_zk_code(enum dlk_zk_rc rc);
 /* Appends the path of the key's lock node. */
@@ -238,8 +241,8 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome);
 void dlk_zk_delete(struct dlk_zk_node *n);
 /* It is gone: answers its op and frees it. */
 void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code);
-/* Ends its op now, with code; what is left goes on in the background. */
-void dlk_zk_node_end_op(struct dlk_zk_node *n, enum dlk_code code);
+/* Ends its op now, unanswered; what is left goes on in the background. */
+void dlk_zk_node_end_op(struct dlk_zk_node *n);
 void dlk_zk_dispose(struct dlk_zk_node *n);
 void dlk_zk_count_busy(struct dlk_zk_node *n);
 void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,

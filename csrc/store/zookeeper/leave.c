@@ -3,10 +3,10 @@
  * Its node is deleted until the server says that it is gone (deleted, or
  * NONODE), or its session is over, which takes the node along. The op that
  * asked for it is answered then, and not before, because until then the node
- * may still bar others; when the server does not answer in time the op is
- * told `unavailable` and the deleting goes on behind it, counted by
- * host->busy. A create that is still under way is waited for first: its node
- * can be deleted only once its name is known.
+ * may still bar others; when the server does not answer in time the op ends
+ * without that and the deleting goes on behind it, counted by host->busy. A
+ * create that is still under way is waited for first: its node can be deleted
+ * only once its name is known.
  *
  * NONODE to a release means that the lease was not ours any more, unless an
  * earlier delete of ours went unanswered: then it was that one that did it,
@@ -49,7 +49,7 @@ void dlk_zk_dispose(struct dlk_zk_node *n) {
     free(n);
 }
 
-void dlk_zk_node_end_op(struct dlk_zk_node *n, enum dlk_code code) {
+void dlk_zk_node_end_op(struct dlk_zk_node *n) {
   struct dlk_op *op = n->op;
   if (!op)
     return;
@@ -57,7 +57,7 @@ void dlk_zk_node_end_op(struct dlk_zk_node *n, enum dlk_code code) {
   if (op->kind == DLK_OP_ACQUIRE)
     n->lease = NULL;
   dlk_zk_count_busy(n);
-  dlk_zk_done(n->store, op, code);
+  dlk_zk_done(n->store, op, dlk_zk_unanswered(op));
 }
 
 void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
@@ -87,7 +87,7 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_MEMORY) {
     n->cut = true;
     if (n->op && n->op->ending != DLK_OK)
-      dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+      dlk_zk_node_end_op(n);
     dlk_zk_node_stall(n);
   } else {
     /* It cannot be deleted: only the session's end takes it away. */
@@ -179,16 +179,15 @@ void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
     return;
   bool away = n->session->state != DLK_ZK_CONNECTED;
   if (op->kind == DLK_OP_RELEASE) {
-    dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+    dlk_zk_node_end_op(n);
     return;
   }
   if (n->step == DLK_ZK_PARKED) {
-    bool told = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED;
-    dlk_zk_leave(n, told ? op->ending : DLK_UNAVAILABLE);
+    dlk_zk_leave(n, dlk_zk_unanswered(op));
     return;
   }
   if (!n->leaving && n->step != DLK_ZK_LEAVING)
     dlk_zk_leave(n, op->ending);
   if (away)
-    dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+    dlk_zk_node_end_op(n);
 }

@@ -252,7 +252,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_OK) {
     dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
     if (n->leaving)
-      dlk_zk_node_end_op(n, DLK_UNAVAILABLE);
+      dlk_zk_node_end_op(n);
     dlk_zk_node_stall(n);
   } else {
     fail(n, dlk_zk_code(r->rc));

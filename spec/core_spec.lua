@@ -26,6 +26,6 @@ describe("C unit tests", function()
   end)
 
   it("of the file store's queue agree with a plain model", function()
-    assert.are.equal(2, run "queue_test")
+    assert.are.equal(3, run "queue_test")
   end)
 end)

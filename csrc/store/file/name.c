@@ -2,7 +2,7 @@
  * leave the directory, to name one of the store's own files, or to share a
  * file with another key. Escaping is injective; where it is too long for a
  * file name, SHA-256 keeps keys apart even if someone picks them to collide
- * (and the file says whose it is: file.c compares, so two keys never share a
+ * (and the file says whose it is: key.c compares, so two keys never share a
  * file even then, nor on a file system that ignores case). */
 #include "store/file/name.h"
 

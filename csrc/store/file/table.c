@@ -19,7 +19,7 @@
  * interrupted is simply done again by the next commit. The uncontended pair
  * changes one slot over and over: one write for each call.
  *
- * Readers without the mutex (file.c uses them to look at one slot) may see
+ * Readers without the mutex (key.c uses them to look at one slot) may see
  * half of a write; both headers and every slot have a checksum, so they see
  * a state that was current at some moment during the read, or EUCLEAN.
  *

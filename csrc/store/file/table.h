@@ -1,7 +1,7 @@
 /* The table in a key's file: who holds the key, who waits, who watches.
  *
  * Every function but dlk_file_table_load on its own wants the file's mutex
- * (file.c). Errors are errno values and stick until the next load: after one,
+ * (key.c). Errors are errno values and stick until the next load: after one,
  * slots are a scratch slot and commit answers the error. */
 #ifndef DLK_STORE_FILE_TABLE_H
 #define DLK_STORE_FILE_TABLE_H

@@ -189,12 +189,17 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
       dlk_file_end_code(f, DLK_BUSY);
     return;
   }
+  uint64_t before = t->head.seq;
   if (!enlist(f, e))
     t->error = ENOMEM;
   else
     dlk_file_join(s, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
   bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
+  /* Some of it was committed already, perhaps our entry: whatever goes wrong
+   * now, the op must not end before that was looked at. */
+  if (t->head.seq != before)
+    f->phase = DLK_FILE_QUEUED;
   if (!finish(f, k))
     return;
   if (refused) {

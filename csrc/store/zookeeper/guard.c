@@ -11,7 +11,7 @@
  * ahead to go. The readers behind it watch it (it is the nearest exclusive
  * node ahead of the first of them, or of a writer that keeps them out anyway);
  * the change wakes them, they read the data, and count the node as a reader
- * from then on (node.c, judge). They are let in only after the holder asked
+ * from then on (line.c, judge). They are let in only after the holder asked
  * for it to be written, so nobody shares what is still exclusive.
  *
  * change (an election's wait_change): the head of the queue is read; if it is

@@ -8,13 +8,17 @@
 #include "host.h"
 #include "store/redis/net.h"
 
-static void nothing(void *arg) {
+static int heard_count, deaf_count;
+
+static void heard(void *arg) {
   (void)arg;
+  heard_count++;
 }
 
 static void deaf(void *arg, const struct dlk_error *why) {
   (void)arg;
   (void)why;
+  deaf_count++;
 }
 
 static void message(void *arg, const char *p, size_t len) {
@@ -28,7 +32,7 @@ static void stopped(void *arg) {
   host->stopped(host);
 }
 
-static const struct dlk_redis_ears ears = {nothing, deaf, message, stopped};
+static const struct dlk_redis_ears ears = {heard, deaf, message, stopped};
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
@@ -77,20 +81,29 @@ static int accept_one(struct host *h, int listener) {
   return -1;
 }
 
+static struct host *open_link(struct dlk_addr *addr) {
+  struct dlk_conf conf = {.shown = "redis://test",
+                          .scheme = "redis",
+                          .hosts = addr,
+                          .host_count = 1,
+                          .connect_timeout = 60 * DLK_SEC,
+                          .io_timeout = 60 * DLK_SEC};
+  static struct dlk_conf kept;
+  kept = conf;
+  struct host *h = host_open(&bare, &kept, NULL);
+  struct dlk_redis_link *link = h->store;
+  h->used = true;
+  heard_count = deaf_count = 0;
+  link->listen(link);
+  return h;
+}
+
 /* The subscription is given up while it is being greeted, and wanted again. */
 static void test_unlisten_in_greeting(void) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
-  struct dlk_conf conf = {.shown = "redis://test",
-                          .scheme = "redis",
-                          .hosts = &addr,
-                          .host_count = 1,
-                          .connect_timeout = 60 * DLK_SEC,
-                          .io_timeout = 60 * DLK_SEC};
-  struct host *h = host_open(&bare, &conf, NULL);
+  struct host *h = open_link(&addr);
   struct dlk_redis_link *link = h->store;
-  h->used = true;
-  link->listen(link);
   int one = accept_one(h, listener);
   CHECK(one >= 0);
   link->unlisten(link);
@@ -103,9 +116,29 @@ static void test_unlisten_in_greeting(void) {
   close(listener);
 }
 
+/* The answer came in time, but nobody ran the loop until it was too late. */
+static void test_answer_not_read_yet(void) {
+  static const char answer[] = "+OK\r\n*3\r\n$9\r\nsubscribe\r\n"
+                               "$13\r\n~dlock:c:test\r\n:1\r\n";
+  struct dlk_addr addr;
+  int listener = listen_on(&addr);
+  struct host *h = open_link(&addr);
+  int fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  CHECK(send(fd, answer, sizeof answer - 1, 0) == sizeof answer - 1);
+  h->skew += 61 * DLK_SEC;
+  for (int i = 0; i < 1000 && heard_count + deaf_count == 0; i++)
+    host_turn(h, 10 * DLK_MS);
+  CHECK(heard_count == 1 && deaf_count == 0);
+  host_close(h);
+  close(fd);
+  close(listener);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"unlisten_in_greeting", test_unlisten_in_greeting},
+      {"answer_not_read_yet", test_answer_not_read_yet},
   };
   alarm(20); /* what goes round and round is a failure */
   return check_all(tests, sizeof tests / sizeof tests[0]);

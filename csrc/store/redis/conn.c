@@ -71,6 +71,7 @@ static void arm(struct dlk_redis_conn *c, int64_t at) {
 static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
   c->state = state;
   c->state_since = now(c);
+  c->second_look = false;
 }
 
 static void close_sock(struct dlk_redis_conn *c) {
@@ -152,6 +153,14 @@ static void lost_touch(struct dlk_redis_conn *c, const char *text) {
   discard_text(c, DLK_UNAVAILABLE, text);
 }
 
+static void on_failed(void *arg, const char *text) {
+  struct dlk_redis_conn *c = arg;
+  struct dlk_error why;
+  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
+                c->conf->shown, text);
+  attempt_failed(c, &why);
+}
+
 static void connect_now(struct dlk_redis_conn *c) {
   const char *text = NULL;
   enter(c, DLK_REDIS_OPENING);
@@ -159,12 +168,8 @@ static void connect_now(struct dlk_redis_conn *c) {
   arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
   c->sock = dlk_redis_sock_open(c->host->loop(c->host), c->conf, &sock_events,
                                 c->events->gone, c->alive, c, &text);
-  if (c->sock)
-    return;
-  struct dlk_error why;
-  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
-                c->conf->shown, text);
-  attempt_failed(c, &why);
+  if (!c->sock)
+    on_failed(c, text);
 }
 
 void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
@@ -343,6 +348,7 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
     }
     if (!reply)
       return true;
+    c->second_look = false;
     if (dlk_list_empty(&c->flying) && !c->events->push) {
       freeReplyObject(reply);
       broken_protocol(c);
@@ -403,23 +409,27 @@ static void on_open(void *arg) {
     lost_touch(c, "out of memory");
 }
 
-static void on_failed(void *arg, const char *text) {
-  struct dlk_redis_conn *c = arg;
-  struct dlk_error why;
-  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
-                c->conf->shown, text);
-  attempt_failed(c, &why);
-}
-
 static const struct dlk_redis_sock_events sock_events = {
     on_open, on_failed, on_readable, on_writable};
+
+/* Whether it is really too late: nobody may have run the loop for long (no one
+ * waited, or the process stood still), and then the answer is there and only
+ * has to be read. So the loop runs once more before it counts as missing. */
+static bool too_late(struct dlk_redis_conn *c) {
+  bool second = c->second_look;
+  c->second_look = !second;
+  if (!second)
+    arm(c, now(c) + DLK_MS);
+  return second;
+}
 
 static void check_time(struct dlk_redis_conn *c, int64_t at) {
   int64_t due;
   if (!dlk_list_empty(&c->flying)) {
     due = dlk_time_add(first(&c->flying)->sent, c->conf->io_timeout);
     if (at >= due) {
-      lost_touch(c, "the server did not answer in time");
+      if (too_late(c))
+        lost_touch(c, "the server did not answer in time");
       return;
     }
   } else {
@@ -442,10 +452,12 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
     dlk_redis_conn_wake(c);
     break;
   case DLK_REDIS_OPENING:
-    lost_touch(c, "could not connect in time; check the host and firewalls");
+    if (too_late(c))
+      lost_touch(c, "could not connect in time; check the host and firewalls");
     break;
   case DLK_REDIS_GREETING:
-    lost_touch(c, "accepts connections but does not answer; is it Redis?");
+    if (too_late(c))
+      lost_touch(c, "accepts connections but does not answer; is it Redis?");
     break;
   case DLK_REDIS_READY:
   case DLK_REDIS_DRAINING:

@@ -56,6 +56,7 @@ struct dlk_redis_conn {
   struct redisReader *reader;
   struct dlk_redis_scan scan;
   int64_t state_since, used, armed;
+  bool second_look; /* see too_late */
   unsigned failures;
   struct dlk_error why;
   char refused[160]; /* first error reply of the request under way */

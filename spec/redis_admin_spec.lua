@@ -2,7 +2,7 @@
 -- and behind a proxy. Names of keys stand in docs/redis.md.
 
 local dlock = require "dlock"
-local loop = require "spec.support.loop"
+local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local promptly = require "spec.support.promptly"
 local proxy = require "spec.support.proxy"
@@ -38,24 +38,12 @@ local function run(p, ...)
   p:expect("^done ", 10)
 end
 
-local function eventually(what, seconds, check)
-  local timer = uv.new_timer()
-  timer:start(5, 5, function() end)
-  local ok = loop.wait(seconds, check)
-  loop.close(timer)
-  assert.is_truthy(ok, what)
-end
-
-local function parts(key)
-  return admin:call("KEYS", "~dlock:{*}:[qwhpin]:dlock:" .. key)
-end
-
 local function part(letter, key)
   return admin:call("KEYS", "~dlock:{*}:" .. letter .. ":dlock:" .. key)[1]
 end
 
 local function gone(key)
-  return admin:call("EXISTS", "dlock:" .. key) == 0 and #parts(key) == 0
+  return admin:has_nothing_of("dlock:" .. key)
 end
 
 local function fails(code, got, message, its)
@@ -211,7 +199,8 @@ describe("redis administration:", function()
   end)
 
   it("list refuses a cursor that it did not give", function()
-    for _, bad in ipairs { "", "0", "k", "x1", "k1x", "k" .. ("1"):rep(21) } do
+    for _, bad in ipairs { "", "0", "k", "x1", "k1x", "k" .. ("1"):rep(21),
+      "k" .. ("9"):rep(20) } do
       if bad ~= "" then
         fails("invalid", other:list("a", { cursor = bad }))
       end
@@ -224,6 +213,21 @@ describe("redis administration:", function()
     assert.is_true(other:break_lock("rude"))
     assert.is_true(lease:wait_lost(5))
     assert.is_true(gone("rude"))
+  end)
+
+  it("break: the message crosses a renewal that came before", function()
+    subscribe()
+    local lease = assert(store:lock("crossed", { ttl = 6 }))
+    local renewals = p:count("EVALSHA")
+    p:hold("down", { sent = "EVALSHA" })
+    assert(p:wait_for("EVALSHA", { count = renewals + 1 }))
+    eventually("it was renewed", 2, function()
+      return admin:call("PTTL", "dlock:crossed") > 5000
+    end)
+    assert.is_true(other:break_lock("crossed"))
+    assert(p:wait_for("\r\nb ", { way = "down" }))
+    p:release("down")
+    assert.is_true(lease:wait_lost(1))
   end)
 
   it("break, whose reply is lost, is not repeated", function()
@@ -268,6 +272,23 @@ describe("redis administration:", function()
     one:release()
     assert.is_true(gone("later"))
   end)
+
+  it("a late hand-off message does not take back what was detached",
+    function()
+      local w = worker(p.url)
+      local lease = assert(other:lock("moved"))
+      tell(w, "l = assert(store:lock('moved', { timeout = 20 }))")
+      eventually("it waits", 5, function() return part("q", "moved") end)
+      p:hold("down", { sent = "SUBSCRIBE" })
+      assert(lease:release())
+      w:expect("^done") -- by its refresh
+      run(w, "assert(l:detach())")
+      local token = admin:call("GET", "dlock:moved")
+      p:release("down")
+      for _ = 1, 5 do run(w, "assert(store:ping())") end
+      assert.are.equal(token, admin:call("GET", "dlock:moved"))
+      admin:call("DEL", "dlock:moved")
+    end)
 
   it("guard: all kinds of results", function()
     local lease = assert(other:lock("g"))
@@ -326,6 +347,23 @@ describe("redis administration:", function()
       run(w, "assert(l:release())")
       assert.is_true(gone("down"))
     end)
+
+  it("downgrade: goes on while there is time", function()
+    local w = worker(p.url)
+    run(w, "l = assert(store:rwlock('slow'):write():acquire { ttl = 50 })")
+    p:cut_after("EVALSHA")
+    p:refuse(true)
+    tell(w, "return l:downgrade()")
+    eventually("it is done, and nobody said so", 5, function()
+      return p:stats().open == 1 -- ours
+    end)
+    for _ = 1, 50 do admin:call("PING") end -- it comes to be refused
+    assert.is_truthy(admin:call("GET", "dlock:slow"):find("^~s"))
+    p:refuse(false)
+    w:expect("^done true")
+    run(w, "assert(l:release())")
+    assert.is_true(gone("slow"))
+  end)
 
   it("wait_change is woken, and does not poll", function()
     local w = worker(private.url)

@@ -118,13 +118,17 @@ describe("connecting to redis:", function()
     holder:close()
   end)
 
-  it("does without client, info, config, script", function()
-    local url = user("+@all", "-client", "-info", "-config", "-script")
-    local store = assert(dlock.open(opts(url)))
-    local lease = assert(store:try_lock("few"))
-    assert(lease:extend())
-    assert(lease:release())
-    store:close()
+  it("does without client, info, config, script, evalsha", function()
+    for _, missing in ipairs {
+      { "-client", "-info", "-config", "-script" }, { "-evalsha" },
+    } do
+      local url = user("+@all", (table.unpack or unpack)(missing))
+      local store = assert(dlock.open(opts(url)))
+      local lease = assert(store:try_lock("few"))
+      assert(lease:extend())
+      assert(lease:release())
+      store:close()
+    end
   end)
 
   it("the rights that docs/redis.md names are enough", function()

@@ -2,7 +2,7 @@
 -- proxy. The numbers are the rows of FAULTS: what peers got wrong.
 
 local dlock = require "dlock"
-local loop = require "spec.support.loop"
+local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
@@ -33,16 +33,8 @@ local function worker(url, key, ttl)
   return p
 end
 
-local function eventually(what, seconds, check)
-  local timer = uv.new_timer()
-  timer:start(5, 5, function() end)
-  local ok = loop.wait(seconds, check)
-  loop.close(timer)
-  assert.is_truthy(ok, what)
-end
-
 local function parts(key)
-  return admin:call("KEYS", "~dlock:{*}:[qwhp]:dlock:" .. key)
+  return admin:parts_of("dlock:" .. key)
 end
 
 local function queued(key)
@@ -51,7 +43,7 @@ local function queued(key)
 end
 
 local function gone(key)
-  return admin:call("EXISTS", "dlock:" .. key) == 0 and #parts(key) == 0
+  return admin:has_nothing_of("dlock:" .. key)
 end
 
 describe("redis faults:", function()
@@ -301,6 +293,27 @@ describe("redis faults:", function()
     assert.are.equal("clock", seen[1].kind)
     assert(lease:release())
     direct:close()
+  end)
+
+  it("holds are renewed and released by a server without memory", function()
+    local other = redis.start()
+    local r = other:connect()
+    local s = assert(dlock.open(other.url))
+    local leases = {
+      assert(s:try_lock("full", { ttl = 1 })),
+      assert(s:semaphore("permits", 2):acquire { ttl = 1 }),
+      assert(s:rwlock("shared"):read():acquire { ttl = 1 }),
+    }
+    r:call("CONFIG", "SET", "maxmemory", "1")
+    for _, lease in ipairs(leases) do
+      local ok, message = lease:extend(5)
+      assert.is_truthy(ok, message)
+      assert(lease:release())
+    end
+    assert.are.equal("unavailable", select(3, s:try_lock("full")))
+    s:close()
+    r:close()
+    other:stop()
   end)
 
   it("the message `broken` ends a lease at once", function()

@@ -195,9 +195,8 @@ function world:handed(name, message)
   if not message then
     wrong("#%d was let in, and nobody told it", t.n)
   end
-  local fence, token, lock = message.text:match("^g (%d+) (%S+) (.*)$")
-  if token ~= name or lock ~= KEYS.L
-      or message.channel ~= channel(name:sub(34, 49)) then
+  local fence, token = message.text:match("^g (%d+) (%S+)$")
+  if token ~= name or message.channel ~= channel(name:sub(34, 49)) then
     wrong("hand-off %s to %s, due to %s", message.text, message.channel, name)
   end
   self:say("    handed to #%d", t.n)

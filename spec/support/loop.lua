@@ -65,6 +65,18 @@ function loop.wait(timeout, done)
   return result
 end
 
+--- Waits for what no event tells of: looks now and then, and fails, naming
+--- `what`, if check() has not come true within `seconds`.
+function loop.eventually(what, seconds, check)
+  local timer = uv.new_timer()
+  timer:start(5, 5, function() end)
+  local ok = loop.wait(seconds, check)
+  loop.close(timer)
+  if not ok then
+    error("never came true: " .. what, 2)
+  end
+end
+
 --- Closes a handle, if there is one that is not closing yet, and lets libuv
 --- finish that: luv crashes when Lua ends with a close under way. Not for use
 --- inside a callback.

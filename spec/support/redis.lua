@@ -166,6 +166,16 @@ function client:call(...)
   return value
 end
 
+--- The names of what stands beside a lock (prefix and key), but its fence.
+function client:parts_of(lock)
+  return self:call("KEYS", "~dlock:{*}:[qwhpin]:" .. lock)
+end
+
+--- Whether neither the lock nor anything beside it, but its fence, is there.
+function client:has_nothing_of(lock)
+  return self:call("EXISTS", lock) == 0 and #self:parts_of(lock) == 0
+end
+
 --- Calls of each command so far, by lower-case name.
 function client:command_counts()
   local counts = {}

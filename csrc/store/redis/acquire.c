@@ -113,9 +113,7 @@ static void seeded(struct dlk_redis_call *call,
   }
 }
 
-static void ask_seed(struct dlk_redis_try *t,
-                     void (*answer)(struct dlk_redis_call *,
-                                    const struct dlk_redis_result *)) {
+static void ask_seed(struct dlk_redis_try *t, dlk_redis_heard *answer) {
   t->step = DLK_REDIS_SEEDING;
   t->call.args = seed_args;
   t->call.answer = answer;
@@ -182,15 +180,22 @@ static void aged(struct dlk_redis_call *call,
     occupied(t);
 }
 
+/* False: there was none, and the op goes on or is over. */
+static bool answered(struct dlk_redis_try *t,
+                     const struct dlk_redis_result *r) {
+  if (r->verdict != DLK_REDIS_GOOD) {
+    no_answer(t, r, try_once);
+    return false;
+  }
+  dlk_redis_answered(t);
+  return true;
+}
+
 static void tried(struct dlk_redis_call *call,
                   const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r, try_once);
+  if (!answered(t, r))
     return;
-  }
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
   const redisReply *exec = r->reply;
   bool pair =
       exec->type == REDIS_REPLY_ARRAY && exec->elements == (t->ages ? 3 : 2);
@@ -244,12 +249,8 @@ static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 static void script_tried(struct dlk_redis_call *call,
                          const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r, try_once);
+  if (!answered(t, r))
     return;
-  }
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
   int64_t fence = dlk_redis_int(r->reply, 1, -1);
   if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 3 &&
       fence > 0) {

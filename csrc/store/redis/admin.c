@@ -82,9 +82,9 @@ static void downgrade_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 static void downgraded(struct dlk_redis_call *call,
                        const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = try_of(call);
-  if (dlk_redis_failed(t, r))
-    return;
-  if (dlk_redis_int(r->reply, 0, 0) != 1)
+  if (r->verdict != DLK_REDIS_GOOD)
+    dlk_redis_retry(t, r, dlk_redis_downgrade);
+  else if (dlk_redis_int(r->reply, 0, 0) != 1)
     dlk_redis_done_code(t, DLK_LOST);
   else if (dlk_redis_int(r->reply, 1, 0) == 1) /* more dead waiters */
     dlk_redis_call_script(call, DLK_REDIS_DOWNGRADE);

@@ -1,7 +1,7 @@
 /* Between the machines and the link: scripts by name and shape, and what the
- * server's refusals mean. NOSCRIPT is settled here by sending the text; a
- * server that cannot serve now makes the link retreat, and the request counts
- * as not executed. */
+ * server's refusals mean. NOSCRIPT, and a user who may not call scripts by
+ * name, are settled here by sending the text; a server that cannot serve now
+ * makes the link retreat, and the request counts as not executed. */
 #include <hiredis/hiredis.h>
 
 #include "store/redis/machine.h"
@@ -104,10 +104,22 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
   }
 }
 
+/* Whether a script's name was refused where its text may not be. A user without
+ * EVALSHA is not asked again. */
+static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
+  if (!refusal || c->by_text || c->script < 0)
+    return false;
+  char *sha = c->store->link->sha[c->script];
+  if (sha[0] && dlk_redis_fault_is_denial(refusal)) {
+    sha[0] = '\0';
+    return true;
+  }
+  return dlk_redis_fault_find(refusal)->action == DLK_REDIS_SEND_TEXT;
+}
+
 static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
-  if (a->refusal && !c->by_text && c->script >= 0 &&
-      dlk_redis_fault_find(a->refusal)->action == DLK_REDIS_SEND_TEXT) {
+  if (needs_text(c, a->refusal)) {
     c->by_text = true;
     c->store->link->submit(c->store->link, req);
     return;

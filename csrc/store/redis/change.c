@@ -66,15 +66,7 @@ static void left(struct dlk_redis_call *call,
 }
 
 static void leave(struct dlk_redis_try *t) {
-  if (!t->joined) {
-    dlk_redis_give_up(t);
-    return;
-  }
-  t->step = DLK_REDIS_LEAVING;
-  t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.args = args;
-  t->call.answer = left;
-  dlk_redis_call_script(&t->call, DLK_REDIS_CHANGE);
+  dlk_redis_withdraw(t, DLK_REDIS_CHANGE, args, left);
 }
 
 void dlk_redis_change_cancel(struct dlk_redis_try *t) {
@@ -108,8 +100,7 @@ static void answered(struct dlk_redis_call *call,
   }
   int64_t left_ms =
       r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -3;
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
+  dlk_redis_answered(t);
   t->joined = left_ms != -3;
   if (!t->joined) {
     dlk_redis_finish(t, dlk_value_bool(true));

@@ -10,8 +10,8 @@
  *   token is not there, or that somebody queues, the full script follows. On
  *   a key that others queued for lately the full script goes first.
  * - While a renewal is under way its lease is not reported as lost by a
- *   message: the renewal itself will say so a moment later, and the engine
- *   must hear one answer to it. */
+ *   message: the engine must hear one answer to it. That answer then is the
+ *   loss, also if the renewal came to the server before the break. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,8 @@ static int64_t number(const redisReply *reply, int64_t none) {
   return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
 }
 
-/* Ends the op in trouble, or repeats what was not executed. */
-static void retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
-                  void (*again)(struct dlk_redis_try *)) {
+void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
+                     void (*again)(struct dlk_redis_try *)) {
   dlk_redis_trouble(t, r->err);
   if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
     again(t);
@@ -86,7 +85,7 @@ static void release_failed(struct dlk_redis_try *t,
   bool over = r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t);
   if (over && !t->store->stopping)
     release_later(t);
-  retry(t, r, leave);
+  dlk_redis_retry(t, r, leave);
 }
 
 static void left(struct dlk_redis_call *call,
@@ -210,6 +209,10 @@ static void renewed(struct dlk_redis_call *call,
   struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
   struct dlk_redis *s = call->store;
   struct dlk_lease *lease = h->lease;
+  if (h->broken) {
+    dlk_redis_broken(s, h);
+    return;
+  }
   if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1)
     s->host->revoked(s->host, lease);
   if (r->verdict != DLK_REDIS_GOOD)
@@ -255,6 +258,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
 }
 
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
+  h->broken = true; /* for good: a token never holds twice */
   if (h->call.busy)
     return;
   dlk_redis_token_drop(s, h);
@@ -272,7 +276,7 @@ static void extend_done(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = try_of(call);
   if (r->verdict != DLK_REDIS_GOOD) {
-    retry(t, r, dlk_redis_extend);
+    dlk_redis_retry(t, r, dlk_redis_extend);
   } else if (extended(t->store, hold_of(t), number(r->reply, -1), t->op->ttl,
                       call->req.sent)) {
     t->op->lease->sent = call->req.sent;
@@ -299,7 +303,7 @@ static void detach_done(struct dlk_redis_call *call,
   struct dlk_redis_hold *h = hold_of(t);
   const struct dlk_lease *lease = t->op->lease;
   if (r->verdict != DLK_REDIS_GOOD) {
-    retry(t, r, dlk_redis_detach);
+    dlk_redis_retry(t, r, dlk_redis_detach);
     return;
   }
   if (!extended(t->store, h, number(r->reply, -1), lease->ttl,
@@ -385,7 +389,7 @@ static void attach_done(struct dlk_redis_call *call,
   struct dlk_redis_try *t = try_of(call);
   struct dlk_redis_hold *h = hold_of(t);
   if (r->verdict != DLK_REDIS_GOOD) {
-    retry(t, r, attach_send);
+    dlk_redis_retry(t, r, attach_send);
   } else if (extended(t->store, h, number(r->reply, -1), t->op->lease->ttl,
                       call->req.sent)) {
     t->op->lease->sent = call->req.sent;

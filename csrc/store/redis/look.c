@@ -258,7 +258,7 @@ static bool cursor(struct dlk_redis_try *t) {
     snprintf(t->order, sizeof t->order, "k0");
     return true;
   }
-  if (op->text_len < 2 || op->text_len > 21 ||
+  if (op->text_len < 2 || op->text_len > 20 || /* a larger number is none */
       (op->text[0] != 'k' && op->text[0] != 'q') ||
       strspn(op->text + 1, "0123456789") != op->text_len - 1)
     return false;

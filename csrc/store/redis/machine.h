@@ -42,15 +42,19 @@ struct dlk_redis_result {
   const struct dlk_error *err;    /* not GOOD */
 };
 
+typedef void dlk_redis_heard(struct dlk_redis_call *call,
+                             const struct dlk_redis_result *r);
+typedef void dlk_redis_args(struct dlk_redis_call *call, struct dlk_buf *out);
+
 /* One request of a machine: a script on the names of one key, or whatever
  * `encode` writes. Embedded in whoever waits for it, which must not go away
  * while busy is true. */
 struct dlk_redis_call {
   struct dlk_redis_req req;
   struct dlk_redis *store;
-  void (*answer)(struct dlk_redis_call *call, const struct dlk_redis_result *r);
+  dlk_redis_heard *answer;
   /* Writes the ARGV of a script, or all of another command. */
-  void (*args)(struct dlk_redis_call *call, struct dlk_buf *out);
+  dlk_redis_args *args;
   const char *key;
   size_t key_len;
   const char *tail; /* ACQUIRE: one more argument, or NULL */
@@ -70,6 +74,7 @@ struct dlk_redis_hold {
   int64_t granted;            /* for min_hold */
   bool crowded;               /* others queued for it */
   bool noted;                 /* the server keeps notes of it (info) */
+  bool broken;                /* said a message that crossed a renewal */
   uint8_t token_len;
   char token[DLK_REDIS_TOKEN_MAX + 1];
 };
@@ -160,6 +165,8 @@ enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err);
 
 /* redis.c */
 void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err);
+/* There was one: whatever trouble there had been is over. */
+void dlk_redis_answered(struct dlk_redis_try *t);
 /* Notes why there is no answer. */
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why);
 void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
@@ -201,8 +208,14 @@ void dlk_redis_queue_refresh(struct dlk_redis_try *t);
 /* A message said that the lock was handed to its token, with this fence. */
 void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence);
 void dlk_redis_queue_cancel(struct dlk_redis_try *t);
+/* A wait is over: has the server forget it, if it knows it. */
+void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
+                        dlk_redis_args *encode, dlk_redis_heard *answer);
 
 /* hold.c */
+/* No answer: `again`, while that may help, or the op's end. */
+void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
+                     void (*again)(struct dlk_redis_try *));
 void dlk_redis_release(struct dlk_redis_try *t);
 void dlk_redis_release_cancel(struct dlk_redis_try *t);
 void dlk_redis_extend(struct dlk_redis_try *t);

@@ -1,10 +1,9 @@
 /* Tokens that are in nobody's hands but may be on the server: an attempt whose
- * reply was lost, a hand-off to a wait that is over, a release that could not
- * be delivered. Each is taken back in the background by the leave script,
- * which touches nothing but its token, until the server must have forgotten
- * it by itself. Where the server refuses CLIENT KILL a delayed command may
- * still put the token there after it was taken back, so it is taken back
- * again at every beat until its time is over.
+ * reply was lost, or a release that could not be delivered. Each is taken back
+ * in the background by the leave script, which touches nothing but its token,
+ * until the server must have forgotten it by itself. Where the server refuses
+ * CLIENT KILL a delayed command may still put the token there after it was
+ * taken back, so it is taken back again at every beat until its time is over.
  *
  * Bounded: beyond DLK_REDIS_ORPHANS, or without memory, a token is left to
  * its own expiry. */

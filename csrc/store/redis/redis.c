@@ -56,6 +56,11 @@ void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   dlk_error_drop(&trouble);
 }
 
+void dlk_redis_answered(struct dlk_redis_try *t) {
+  t->answered = true;
+  dlk_error_drop(&t->trouble);
+}
+
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
   dlk_error_drop(&t->trouble);
   t->trouble = dlk_error_keep(why);
@@ -160,30 +165,19 @@ static void deaf(void *arg, const struct dlk_error *why) {
   }
 }
 
-/* `g fence token lock`: the lock was handed to the token, for a claim. */
+/* `g fence token`: the lock was handed to the token, for a claim. A token that
+ * nobody waits with is let be: what became of it is settled by whoever gave it
+ * up (leave, or orphan.c), and it may be a hold that has been detached since
+ * and is somebody else's now. */
 static void handed(struct dlk_redis *s, const char *p, size_t len) {
   const char *token = memchr(p, ' ', len);
   if (!token)
     return;
   token++;
-  const char *key = memchr(token, ' ', len - (size_t)(token - p));
-  if (!key)
-    return;
-  size_t token_len = (size_t)(key - token);
-  key++;
-  struct dlk_redis_hold *h = dlk_redis_token_find(s, token, token_len);
-  if (h) {
-    if (h->waiting)
-      dlk_redis_queue_handed(dlk_redis_try_of(h->waiting),
-                             strtoll(p, NULL, 10));
-    return;
-  }
-  size_t key_len = len - (size_t)(key - p), before = strlen(s->prefix);
-  if (token_len > DLK_REDIS_TOKEN_MAX || key_len <= before ||
-      memcmp(key, s->prefix, before) != 0)
-    return;
-  dlk_redis_orphan(s, key + before, key_len - before, token, token_len,
-                   dlk_redis_now(s) + DLK_REDIS_CLAIM);
+  struct dlk_redis_hold *h =
+      dlk_redis_token_find(s, token, len - (size_t)(token - p));
+  if (h && h->waiting)
+    dlk_redis_queue_handed(dlk_redis_try_of(h->waiting), strtoll(p, NULL, 10));
 }
 
 static void message(void *arg, const char *p, size_t len) {

@@ -110,16 +110,21 @@ static void left(struct dlk_redis_call *call,
   dlk_redis_give_up(t);
 }
 
-static void leave(struct dlk_redis_try *t) {
+void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
+                        dlk_redis_args *encode, dlk_redis_heard *answer) {
   if (!t->joined) {
     dlk_redis_give_up(t);
     return;
   }
   t->step = DLK_REDIS_LEAVING;
   t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.args = leave_args;
-  t->call.answer = left;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
+  t->call.args = encode;
+  t->call.answer = answer;
+  dlk_redis_call_script(&t->call, script);
+}
+
+static void leave(struct dlk_redis_try *t) {
+  dlk_redis_withdraw(t, DLK_REDIS_LEAVE, leave_args, left);
 }
 
 void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
@@ -192,8 +197,7 @@ static void answered(struct dlk_redis_call *call,
     no_answer(t, r);
     return;
   }
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
+  dlk_redis_answered(t);
   const redisReply *reply = r->reply;
   const char *word = dlk_redis_word(reply);
   int64_t fence = dlk_redis_int(reply, 1, -1);

@@ -13,7 +13,7 @@ local function answer(left)
 end
 if value == token then
   local left = call('PTTL', L)
-  call('PEXPIRE', L, ttl)
+  call('PEXPIRE', L, ttl) -- before HSET, see below
   call('PEXPIRE', F, 86400000)
   -- For inspect: a hold that came without a script, or from hand to hand.
   local note = ARGV[3] and call('HGET', I, token)
@@ -31,7 +31,9 @@ if not value or string.sub(value, 1, 2) ~= '~s' then return -1 end
 local s = state()
 local ends = s.mode == 's' and call('ZSCORE', H, token)
 if not ends then return -1 end
+-- First, because it takes no memory: a script that has written once is not
+-- refused by a server that is full, as it would be with ZADD as its first.
+call('PEXPIRE', F, 86400000)
 call('ZADD', H, now + ttl, token)
 settle(s)
-call('PEXPIRE', F, 86400000)
 return answer(ends - now)

@@ -94,8 +94,7 @@ local function grant(s, mine, my_ttl, my_spare)
     else
       leave_queue(token)
       local f = give(s, token, units, cap, claim, value)
-      call('PUBLISH', channel(token),
-        'g ' .. digits(f) .. ' ' .. token .. ' ' .. L)
+      call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
     end
   end
   return my_fence, 1, aside

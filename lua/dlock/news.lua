@@ -10,6 +10,10 @@ local text = require "dlock.text"
 
 local news = {}
 
+-- The clients of this Lua state that have callbacks, weakly. A program that
+-- waits on its own thread hears of all of them, whichever it calls.
+local listening = setmetatable({}, { __mode = "k" })
+
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 
 --- An empty client.watched.
@@ -99,6 +103,37 @@ function news.deliver(client)
   end
 end
 
+-- Those that an event loop told before are told by it. (A client whose engine
+-- was finalised has no lease left either, so its engine is not asked.)
+local function deliver_others(client)
+  local due = {}
+  for other in next, listening do
+    local engine, watched = other.engine, other.watched
+    if next(watched.leases) == nil or engine:closed() then
+      listening[other] = nil
+    elseif other ~= client and not other.waiting
+        and (watched.late or engine:has_news()) then
+      due[#due + 1] = other
+    end
+  end
+  for _, other in ipairs(due) do
+    news.deliver(other)
+  end
+end
+
+--- What a wait on Lua's own thread ends with: the callbacks that are due, of
+--- this client and of the others.
+---@param client table
+---@param fresh boolean its engine has news
+function news.deliver_all(client, fresh)
+  if fresh or client.watched.late then
+    news.deliver(client)
+  end
+  if next(listening) ~= nil then
+    deliver_others(client)
+  end
+end
+
 --- Whether a lease has callbacks that may still have to be run.
 ---@return boolean
 function news.expected(client)
@@ -130,6 +165,7 @@ function news.subscribe(client, lease, kind, fn)
     watched.last = watched.last + 1
     watched.leases[watched.last] = lease
     slot.watched = true
+    listening[client] = true
   end
   if kind == "lost" and not core.held(lease)
       or kind == "revoked" and core.revoked(lease) then

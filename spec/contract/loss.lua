@@ -53,6 +53,30 @@ return function(t, it)
     assert.are.equal(1, #heard)
   end)
 
+  if t.host.blocks then
+    it("on_lost, at the next call of another store too", function()
+      local a, b, key, heard = t:open(), t:open(), t:key(), {}
+      assert(b:ping())
+      local lease, again = short(a, key), nil
+      lease:on_lost(function()
+        heard[#heard + 1] = "first"
+        again = short(a, key .. "b")
+        again:on_lost(function() heard[#heard + 1] = "second" end)
+      end)
+      t:sleep(0.5)
+      assert.are.same({}, heard)
+      assert(b:ping())
+      assert.are.same({ "first" }, heard)
+      assert.is_true(again:held())
+      t:sleep(0.5)
+      assert(b:lock(key .. "c")):release()
+      assert.are.same({ "first", "second" }, heard)
+      a:close()
+      assert(b:ping())
+      t:expect_nothing_left()
+    end)
+  end
+
   it("on_lost of a lease that was lost before", function()
     local store, key, heard = t:open(), t:key(), 0
     local lease = short(store, key)

@@ -17,7 +17,7 @@ local core_drive = core.drive
 local function drive(client, ticket)
   local done, fresh = core_drive(ticket, SLICE)
   while not done do
-    news.deliver(client)
+    news.deliver_all(client, true)
     done, fresh = core_drive(ticket, SLICE)
   end
   return fresh
@@ -45,9 +45,7 @@ function blocking.wait(client, ticket)
     pcall(withdraw, ticket)
     error(fresh, 0)
   end
-  if fresh or client.watched.late then
-    news.deliver(client)
-  end
+  news.deliver_all(client, fresh)
 end
 
 return blocking

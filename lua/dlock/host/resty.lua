@@ -240,9 +240,21 @@ end
 
 -- ---- waiting ----
 
-local function name_of(phase)
-  return "the " .. tostring(phase) .. " phase"
-end
+-- Where something else than a timer is at hand.
+local AFTER_THE_FACT = "lease:release_later() works here; for anything else use"
+  .. " a timer (ngx.timer.at(0, ...))"
+local INSTEAD = {
+  init = "use init_worker_by_lua with a timer (ngx.timer.at(0, ...))",
+  set = "use rewrite_by_lua or access_by_lua",
+  balancer = "use access_by_lua",
+  ssl_client_hello = "use ssl_certificate_by_lua or access_by_lua",
+  ssl_session_fetch = "use ssl_certificate_by_lua or access_by_lua",
+  header_filter = AFTER_THE_FACT, body_filter = AFTER_THE_FACT,
+  log = AFTER_THE_FACT,
+  exit_worker = "lease:release_later() works here, and what the worker still"
+    .. " holds is released when it ends",
+}
+local A_TIMER = "use a timer (ngx.timer.at(0, ...))"
 
 --- Before each request: can its end be waited for here?
 ---@return true|nil
@@ -251,9 +263,8 @@ end
 function adapter.ready(client)
   local phase = ngx.get_phase()
   if not MAY_WAIT[phase] then
-    return nil, ("unsupported: nothing can wait in %s; use a timer"
-      .. " (ngx.timer.at(0, ...)), or the access or content phase")
-      :format(name_of(phase)), "unsupported"
+    return nil, ("unsupported: nothing can wait in the %s phase; %s")
+      :format(tostring(phase), INSTEAD[phase] or A_TIMER), "unsupported"
   end
   events.waiting(client)
   return start_pump(client)

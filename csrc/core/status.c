@@ -64,6 +64,8 @@ void dlk_error_drop(const struct dlk_error **kept) {
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {
   static const char hex[] = "0123456789abcdef";
   char *p = out;
+  if (len == 0)
+    return memcpy(out, "the store", 10);
   char *end = out + DLK_QUOTED_MAX - 9; /* \xNN...'\0 */
   *p++ = '\'';
   size_t i = 0;

@@ -48,8 +48,9 @@ void dlk_error_drop(const struct dlk_error **kept);
 /* Space that dlk_quote needs at most. */
 #define DLK_QUOTED_MAX 96
 
-/* Writes a key for people: in quotes, bytes outside printable ASCII as \xNN,
- * cut with "..." when longer than fits. Returns out. */
+/* Writes what a text is about: the key in quotes, bytes outside printable
+ * ASCII as \xNN, cut with "..." when longer than fits; without one (no key is
+ * empty) the store. Returns out. */
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
 
 /* A shared request under another limit than those who are there: `invalid`,

@@ -38,10 +38,7 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                           struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
   char waited[32];
-  if (t->op.key_len > 0)
-    dlk_quote(key, t->op.key, t->op.key_len);
-  else
-    snprintf(key, sizeof key, "the request");
+  dlk_quote(key, t->op.key, t->op.key_len);
   waited_text(t, waited);
   const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
   if (t->request.task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)

@@ -49,13 +49,14 @@ static void error_texts(void) {
 static void quoting(void) {
   char out[DLK_QUOTED_MAX];
   CHECK(same(dlk_quote(out, "orders:42", 9), "'orders:42'"));
-  CHECK(same(dlk_quote(out, "", 0), "''"));
+  CHECK(same(dlk_quote(out, "", 0), "the store"));
+  CHECK(same(dlk_quote(out, NULL, 0), "the store"));
   CHECK(
       same(dlk_quote(out, "a\0\n\xff'\\", 6), "'a\\x00\\x0a\\xff\\x27\\x5c'"));
   char all[512];
   for (int i = 0; i < 512; i++)
     all[i] = (char)i;
-  for (size_t n = 0; n <= 512; n++) {
+  for (size_t n = 1; n <= 512; n++) {
     for (int from = 0; from < 2; from++) {
       dlk_quote(out, all + (from ? 512 - n : 0), n);
       size_t len = strlen(out);

@@ -61,6 +61,20 @@ return function(t, it)
     assert.are.same({}, leaks.since(before, 3))
   end)
 
+  it("was open with descriptors of no concern to programs it starts", function()
+    local before = leaks.snapshot()
+    local store, key, peer = t:open(), t:key(), t:peer()
+    local lease = assert(store:lock(key))
+    peer:start("l = assert(store:lock('%s'))", key)
+    t:queued(key, 1)
+    local inherited = leaks.inherited(before)
+    lease:release()
+    peer:finish()
+    -- The ZooKeeper library's own: a connection and a pipe.
+    assert.is_true(#inherited <= (t.subject.inherits or 0),
+      table.concat(inherited, ", "))
+  end)
+
   it("makes every call say closed", function()
     local store, key = t:open(), t:key()
     local mutex = assert(store:mutex(key))

@@ -88,7 +88,8 @@ on_redis.guarded = {
   end,
 }
 
-local on_zookeeper = { name = "zookeeper" }
+-- inherits: how many descriptors of a client library stay open on exec.
+local on_zookeeper = { name = "zookeeper", inherits = 3 }
 
 function on_zookeeper.url()
   return required("DLOCK_TEST_ZOOKEEPER")

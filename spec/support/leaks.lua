@@ -32,6 +32,26 @@ function leaks.fds()
   return fds
 end
 
+local CLOSED_ON_EXEC = 524288 -- O_CLOEXEC, octal 2000000
+
+--- Of the descriptors that are not in `before` (a snapshot) those that a
+--- program started now would inherit, as descriptions.
+function leaks.inherited(before)
+  local list = {}
+  for fd, what in pairs(leaks.fds()) do
+    local file = before.fds[fd] ~= what
+      and io.open("/proc/self/fdinfo/" .. fd)
+    if file then
+      local flags = tonumber(file:read("*a"):match("flags:%s*(%d+)"), 8)
+      file:close()
+      if math.floor(flags / CLOSED_ON_EXEC) % 2 == 0 then
+        list[#list + 1] = what
+      end
+    end
+  end
+  return list
+end
+
 --- Threads: { [id] = name }.
 function leaks.threads()
   local threads = {}

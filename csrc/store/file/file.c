@@ -80,9 +80,7 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                              struct dlk_error *err) {
   char q[DLK_QUOTED_MAX];
   const char *path = f->store->path;
-  const char *key = f->op->key == NULL
-                        ? "the store"
-                        : dlk_quote(q, f->op->key, f->op->key_len);
+  const char *key = dlk_quote(q, f->op->key, f->op->key_len);
   switch (error) {
   case EEXIST:
     return dlk_error_set(err, DLK_INVALID,
@@ -343,9 +341,7 @@ static void cancel_start(struct dlk_file_op *f) {
                   "the lock file of %s in %s is busy all the time; look for a "
                   "process of this user that is stopped (state T) and "
                   "continue or kill it",
-                  f->op->key == NULL ? "the store"
-                                     : dlk_quote(q, f->op->key, f->op->key_len),
-                  f->store->path);
+                  dlk_quote(q, f->op->key, f->op->key_len), f->store->path);
   dlk_file_end(f, &err);
 }
 

@@ -22,7 +22,7 @@ enum dlk_code dlk_zk_unanswered(const struct dlk_op *op) {
 static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
-  dlk_quote(key, op->key ? op->key : "", op->key_len);
+  dlk_quote(key, op->key, op->key_len);
   if (code == DLK_UNAVAILABLE)
     dlk_error_set(err, code,
                   "%s: ZooKeeper at %s did not answer in time%s%s; is it up, "
@@ -56,8 +56,8 @@ void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text) {
   char key[DLK_QUOTED_MAX];
   struct dlk_error err;
-  dlk_quote(key, op->key ? op->key : "", op->key_len);
-  dlk_error_set(&err, code, "%s: %s", key, text);
+  dlk_error_set(&err, code, "%s: %s", dlk_quote(key, op->key, op->key_len),
+                text);
   st->host->done(st->host, op, &err);
 }
 

@@ -157,12 +157,48 @@ void dlk_redis_other_limit(struct dlk_redis_try *t) {
   dlk_redis_done(t, &err);
 }
 
+/* ---- in vain ---- */
+
+static void holder_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_name name;
+  (void)dlk_redis_name(call->store, &name, call->key, call->key_len);
+  dlk_redis_put_array(out, 2);
+  dlk_redis_put(out, "GET", 3);
+  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
+}
+
+/* Without an answer it is busy all the same. */
+static void holder_told(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict == DLK_REDIS_GOOD && r->reply->type == REDIS_REPLY_STRING)
+    dlk_redis_holder_text(t->op->holder, r->reply->str, r->reply->len);
+  if (r->verdict == DLK_REDIS_BAD && r->err->code == DLK_INVALID)
+    dlk_redis_done(t, r->err); /* it is no lock at all */
+  else
+    dlk_redis_done_code(t, DLK_BUSY);
+}
+
+/* Whose it is, for the message: SET does not say. Only a try that failed pays
+ * for it. */
+static void ask_holder(struct dlk_redis_try *t) {
+  t->step = DLK_REDIS_TRYING;
+  t->call.req.each = NULL;
+  t->call.req.replies = 1;
+  t->call.script = -1;
+  t->call.args = holder_args;
+  t->call.answer = holder_told;
+  dlk_redis_call_send(&t->call);
+}
+
 /* Somebody else holds it. */
 static void occupied(struct dlk_redis_try *t) {
   if (t->op->ending != DLK_OK) {
     dlk_redis_give_up(t);
-  } else if (!t->op->wait) {
+  } else if (!t->op->wait && t->op->holder[0]) {
     dlk_redis_done_code(t, DLK_BUSY);
+  } else if (!t->op->wait) {
+    ask_holder(t);
   } else {
     dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
     dlk_redis_queue(t);

@@ -71,6 +71,29 @@ describe("redis faults:", function()
     process.close_all()
   end)
 
+  it("2: a reply that comes when the ttl is over is no lock", function()
+    assert(assert(store:try_lock("tardy")):release()) -- its fence is seeded
+    p:delay("down", 0.3)
+    local got, message, code = store:try_lock("tardy", { ttl = 0.2 })
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert.is_truthy(message:find("too late", 1, true), message)
+    p:delay("down", 0)
+    eventually("nothing is left", 2, function() return gone("tardy") end)
+  end)
+
+  it("25: a reply that comes after its time is nobody's", function()
+    p:hold("down")
+    assert.are.equal("unavailable", select(3, store:ping()))
+    p:release("down")
+    for i = 1, 5 do
+      local lease = assert(store:lock("after" .. i, { timeout = 5 }))
+      assert.is_true(store:mutex("after" .. i):locked())
+      assert.is_false(store:mutex("before" .. i):locked())
+      assert(lease:release())
+    end
+  end)
+
   it("7: the reply to a try is lost: it tries again, one key, no orphan",
     function()
       p:cut_after("EXEC")

@@ -259,7 +259,7 @@ function world:acquire(t, how, a)
     wrong("#%d: %s, due %s", t.n, tostring(reply[1]), due)
   end
   self:say("    %s", due)
-  if due == "limit" then
+  if due == "gone" or due == "limit" then
     t.waits = false -- before those behind it are let in
   end
   local queued = self:compare_grants(granted, t, reply[2])
@@ -271,8 +271,7 @@ function world:acquire(t, how, a)
   end
   if due == "wait" then
     self:compare_wait(t, reply)
-  elseif due ~= "got" then
-    t.waits = t.waits and due == "busy"
+  else
     t.state = "over"
   end
   return due

@@ -34,11 +34,11 @@ struct dlk_hold {
   bool owed;            /* its release could not be allocated: try again */
   bool detached;        /* in the registry of detached.c */
   bool renew, renewing;
-  int extending;  /* EXTENDs that the store has; it is not renewed then */
-  int64_t cut_to; /* held no longer than that: one of them may have been
-                     for less than is left */
   bool renews;    /* as asked for; constant */
   int ops;        /* requests on it that the store has */
+  int extending;  /* EXTENDs that the store has; it is not renewed then */
+  int64_t cut_to; /* held no longer than that: one of them may
+                     have been for less than is left */
   struct dlk_gate *gate;         /* handoff.c: it is the gate's holder */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */

@@ -70,17 +70,18 @@ struct dlk_lease {
   /* How often the hold may go from hand to hand in this process without the
    * store being asked; 0: never. */
   uint32_t handoffs;
+  /* Filled by the store with the fence: so many above it (at most `handoffs`)
+   * are set aside for those whom hand_over gives the hold to. */
+  uint32_t spare;
   /* Changed by the engine: what the next acquire/renew/extend asks for. */
   int64_t ttl;
   /* Filled by the store before it calls done(ok) on ACQUIRE or ATTACH: */
   int64_t fence;
-  uint32_t spare; /* so many fences above its own (at most `handoffs`) are set
-                     aside for those whom hand_over gives the hold to */
-  int64_t sent;   /* when the request that got it (EXTEND: that extended
-                     it) was sent; the engine counts ttl from here */
-  int64_t claim;  /* 0; or the hold is sure only until then, and the engine
-                     has it renewed for its ttl at once */
-  void *data;     /* the store's */
+  int64_t sent;  /* when the request that got it (EXTEND: that extended
+                    it) was sent; the engine counts ttl from here */
+  int64_t claim; /* 0; or the hold is sure only until then, and the engine
+                    has it renewed for its ttl at once */
+  void *data;    /* the store's */
 };
 
 struct dlk_op {

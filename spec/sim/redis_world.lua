@@ -271,7 +271,7 @@ function world:acquire(t, how, a)
   end
   if due == "wait" then
     self:compare_wait(t, reply)
-  else
+  elseif due ~= "got" then
     t.state = "over"
   end
   return due

@@ -128,8 +128,8 @@ struct dlk_zk_node {
   int64_t czxid, sent, rest_until;
   struct dlk_want want;
   struct dlk_op *extending;
-  char guid[DLK_ZK_GUID + 1];
-  char *head;      /* name of the first in the queue, for messages */
+  char *guid; /* in path, where its name has it, also before that is known */
+  char *head; /* name of the first in the queue, for messages */
   size_t lock_len; /* of the lock's path in path */
   char path[];     /* lock's path; its own once the name is known */
 };

@@ -93,16 +93,23 @@ void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
   out[2 * n] = '\0';
 }
 
+static size_t put_kind(char out[32], uint32_t units, uint32_t cap) {
+  unsigned long u = units, c = cap;
+  int n = units == 0 ? snprintf(out, 32, "x")
+          : cap == 0 ? snprintf(out, 32, "s%lu", u)
+                     : snprintf(out, 32, "p%lu.%lu", u, c);
+  return (size_t)n;
+}
+
+size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap) {
+  char kind[32];
+  return put_kind(kind, units, cap) + 1;
+}
+
 void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
                         const char *guid, const char *client) {
   char kind[32];
-  if (units == 0)
-    snprintf(kind, sizeof kind, "x");
-  else if (cap == 0)
-    snprintf(kind, sizeof kind, "s%lu", (unsigned long)units);
-  else
-    snprintf(kind, sizeof kind, "p%lu.%lu", (unsigned long)units,
-             (unsigned long)cap);
+  (void)put_kind(kind, units, cap);
   snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
 }
 

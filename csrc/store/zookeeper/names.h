@@ -39,6 +39,8 @@ void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n);
 /* The name to create, without the sequence number. */
 void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
                         const char *guid, const char *client);
+/* Where the guid begins in such a name. */
+size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap);
 /* What the name of one that asks for `units` takes at most, with its NUL: most
  * are exclusive, and ten thousand of them are held. */
 size_t dlk_zk_name_room(uint32_t units);

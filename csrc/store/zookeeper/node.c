@@ -445,6 +445,7 @@ void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
   }
   memcpy(n->path, path.data, path.len);
   n->lock_len = path.len;
+  n->guid = n->path + path.len + 1 + dlk_zk_name_guid_at(want.units, want.cap);
   dlk_buf_free(&path);
   dlk_list_init(&n->link);
   dlk_list_init(&n->fresh);

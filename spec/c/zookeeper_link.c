@@ -309,10 +309,12 @@ void fake_remove(const char *lock) {
     delete (find(lock));
 }
 
-void fake_disown(const char *lock) {
-  for (size_t i = 0; i < NODES; i++)
-    if (is_below(&nodes[i], lock))
-      nodes[i].owner = -1;
+int64_t fake_disown(const char *lock) {
+  size_t i = 0;
+  while (!is_below(&nodes[i], lock))
+    i++;
+  nodes[i].owner = -1;
+  return nodes[i].czxid;
 }
 
 void fake_join(const char *lock) {

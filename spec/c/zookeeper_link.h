@@ -27,8 +27,9 @@ const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);
 /* An admin deletes the lock with all that is in it. */
 void fake_remove(const char *lock);
-/* The contenders of the lock belong to a session that is not ours. */
-void fake_disown(const char *lock);
+/* The first contender of the lock belongs to a session that is not ours. Its
+ * czxid. */
+int64_t fake_disown(const char *lock);
 /* Somebody else's contender, exclusive, at the end of the queue. */
 void fake_join(const char *lock);
 void fake_reset(void);

@@ -258,18 +258,39 @@ void fake_serve_until(enum dlk_zk_verb verb) {
     fake_step();
 }
 
-void fake_cut(void) {
+static void lose_all(bool executed_first) {
   static struct request lost[REQUESTS];
   const struct dlk_zk_reply cut = {.rc = DLK_ZK_CUT, .text = "lost"};
   size_t count = 0;
   while (waiting > 0) {
     lost[count] = take();
-    execute(&lost[count++], true);
+    if (executed_first)
+      execute(&lost[count], true);
+    count++;
   }
   fake_away();
   for (size_t i = 0; i < count; i++)
     if (!lost[i].link->closed)
       lost[i].answer(lost[i].who, lost[i].tag, &cut);
+}
+
+void fake_cut(void) {
+  lose_all(true);
+}
+
+void fake_drop(void) {
+  lose_all(false);
+}
+
+void fake_expire(void) {
+  for (size_t i = 0; i < LINKS; i++) {
+    if (!links[i] || links[i]->closed || !links[i]->connected)
+      continue;
+    for (size_t k = 0; k < NODES; k++)
+      if (nodes[k].czxid && nodes[k].owner == links[i]->id)
+        delete (&nodes[k]);
+    links[i]->events->ended(links[i]->user, DLK_ZK_END_EXPIRED, "expired");
+  }
 }
 
 size_t fake_waiting(void) {
@@ -409,9 +430,14 @@ static bool fake_send(struct dlk_zk_link *link,
   return true;
 }
 
-/* A session's end takes its nodes along. */
+/* A session's end takes its nodes along; what is under way is forgotten. */
 static void fake_close(struct dlk_zk_link *link) {
+  size_t kept = 0;
   link->closed = true;
+  for (size_t i = 0; i < waiting; i++)
+    if (queue[i].link != link)
+      queue[kept++] = queue[i];
+  waiting = kept;
   for (size_t i = 0; i < NODES; i++)
     if (nodes[i].czxid && nodes[i].owner == link->id)
       delete (&nodes[i]);

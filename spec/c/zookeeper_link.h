@@ -17,6 +17,10 @@ bool fake_step(void);
 void fake_serve_until(enum dlk_zk_verb verb);
 /* The connection breaks when everything was executed: no answer arrives. */
 void fake_cut(void);
+/* The connection breaks before anything else was executed. */
+void fake_drop(void);
+/* The server ends the sessions, and says so. */
+void fake_expire(void);
 size_t fake_waiting(void);
 /* The next request with that verb is refused so. */
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);

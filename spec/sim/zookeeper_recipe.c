@@ -1,0 +1,289 @@
+/* The ZooKeeper store's recipe in random histories: acquires, releases,
+ * cancels, renewals and looks of one store cross with requests that are
+ * executed one by one, connections that break before or after that, sessions
+ * that expire and time that passes. The server is spec/c/zookeeper_link.c.
+ *
+ * - No two hold what excludes each other (where nobody breaks locks).
+ * - Each renewal is answered once, each operation ends once.
+ * - When the trouble is over everything ends, no node is left on the server,
+ *   and the store does not say that it is busy. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+#include "plain.h"
+#include "store/zookeeper/zookeeper.h"
+#include "zookeeper_link.h"
+
+#define TIMEOUT (8 * DLK_SEC)
+#define ONES 14
+#define ASKS 8
+#define STEPS 150
+#define ROUNDS 400
+
+/* One acquisition, to the end of its release. */
+struct one {
+  struct dlk_lease *lease;
+  struct dlk_op *acquire, *release, *extend;
+  bool held, lost, released, renewing;
+  unsigned key;
+};
+
+static const char *const keys[] = {"a", "b"};
+static struct host *h;
+static struct one ones[ONES];
+static struct dlk_op *asks[ASKS];
+static bool breaks;
+
+/* ---- what the store tells ---- */
+
+static struct one *one_of(const struct dlk_lease *lease) {
+  for (size_t i = 0; i < ONES; i++)
+    if (ones[i].lease == lease)
+      return &ones[i];
+  sim_wrong("a lease that was given up is named");
+}
+
+static void on_renewed(struct host *host, struct dlk_lease *lease, bool ok) {
+  struct one *o = one_of(lease);
+  (void)host;
+  (void)ok;
+  if (!o->renewing)
+    sim_wrong("a renewal is answered that was not asked for");
+  o->renewing = false;
+}
+
+static void on_lost(struct host *host, struct dlk_lease *lease,
+                    const char *why) {
+  struct one *o = one_of(lease);
+  (void)host;
+  sim_say("#%d is lost: %s", (int)(o - ones), why);
+  o->lost = true;
+  o->renewing = false;
+}
+
+static bool over(struct dlk_op **op, const char *what, int i) {
+  if (!*op || !host_over(*op))
+    return false;
+  sim_say("%s #%d: %s", what, i,
+          host_error(*op)->code ? host_error(*op)->text : "ok");
+  return true;
+}
+
+static void drop(struct dlk_op **op) {
+  host_op_free(*op);
+  *op = NULL;
+}
+
+static void collect(struct one *o) {
+  int i = (int)(o - ones);
+  if (over(&o->acquire, "acquire", i)) {
+    o->held = host_error(o->acquire)->code == DLK_OK;
+    o->released = !o->held;
+    drop(&o->acquire);
+  }
+  if (over(&o->extend, "extend", i))
+    drop(&o->extend);
+  if (over(&o->release, "release", i)) {
+    o->released = true;
+    drop(&o->release);
+  }
+  bool ended = o->released || (o->lost && !o->release);
+  if (!ended || o->acquire || o->extend || o->renewing)
+    return;
+  free(o->lease);
+  memset(o, 0, sizeof *o);
+}
+
+static bool ours(const struct one *o) {
+  return o->held && !o->lost && !o->release && !o->released;
+}
+
+static void look(void) {
+  unsigned all[2] = {0}, exclusive[2] = {0};
+  for (size_t i = 0; i < ONES; i++)
+    if (ones[i].lease)
+      collect(&ones[i]);
+  for (int i = 0; i < ASKS; i++)
+    if (over(&asks[i], "ask", i))
+      drop(&asks[i]);
+  for (size_t i = 0; i < ONES; i++) {
+    all[ones[i].key] += ours(&ones[i]);
+    exclusive[ones[i].key] += ours(&ones[i]) && ones[i].lease->want.units == 0;
+  }
+  for (int k = 0; k < 2 && !breaks; k++)
+    if (exclusive[k] > 0 && all[k] > 1)
+      sim_wrong("%u hold %s, %u of them exclusively", all[k], keys[k],
+                exclusive[k]);
+}
+
+/* ---- what happens ---- */
+
+static void acquire(struct one *o) {
+  if (o->lease)
+    return;
+  o->key = sim_roll(2);
+  o->lease =
+      host_lease(h, keys[o->key], 1, (struct dlk_want){sim_roll(2), 0}, "me");
+  if (sim_roll(8) == 0)
+    o->lease->min_hold = 300 * DLK_MS;
+  o->acquire = host_op(h, DLK_OP_ACQUIRE, o->lease, NULL, 0);
+  o->acquire->wait = sim_roll(5) != 0;
+  sim_say("#%d acquires %s, units %u, waits %d", (int)(o - ones), keys[o->key],
+          o->lease->want.units, o->acquire->wait);
+  host_submit(h, o->acquire);
+}
+
+static void release(struct one *o) {
+  if (!ours(o))
+    return;
+  sim_say("#%d releases", (int)(o - ones));
+  o->release = host_op(h, DLK_OP_RELEASE, o->lease, NULL, 0);
+  host_submit(h, o->release);
+}
+
+static void cancel(struct one *o) {
+  if (!o->acquire)
+    return;
+  sim_say("#%d gives up", (int)(o - ones));
+  host_cancel(h, o->acquire, sim_roll(2) ? DLK_CANCELLED : DLK_TIMEOUT);
+}
+
+static void renew(struct one *o) {
+  if (!ours(o) || o->renewing)
+    return;
+  sim_say("#%d is renewed", (int)(o - ones));
+  o->renewing = true;
+  h->type->renew(h->store, &o->lease, 1);
+}
+
+static void extend(struct one *o) {
+  if (!ours(o) || o->extend)
+    return;
+  sim_say("#%d is extended", (int)(o - ones));
+  o->extend = host_op(h, DLK_OP_EXTEND, o->lease, NULL, 0);
+  host_submit(h, o->extend);
+}
+
+static void ask(struct dlk_op **op) {
+  static const enum dlk_op_kind kinds[] = {DLK_OP_INSPECT, DLK_OP_LOCKED,
+                                           DLK_OP_REVOKE,  DLK_OP_PING,
+                                           DLK_OP_LIST,    DLK_OP_BREAK};
+  if (*op)
+    return;
+  enum dlk_op_kind kind = kinds[sim_roll(breaks ? 6 : 5)];
+  bool all = kind == DLK_OP_LIST;
+  sim_say("an ask of kind %d", (int)kind);
+  *op = host_op(h, kind, NULL, all ? "" : keys[sim_roll(2)], all ? 0 : 1);
+  host_submit(h, *op);
+}
+
+static void trouble(void) {
+  uint32_t how = sim_roll(8);
+  sim_say("trouble %u", how);
+  if (how < 2)
+    fake_cut();
+  else if (how < 4)
+    fake_drop();
+  else if (how < 7)
+    fake_away(); /* what is sent now is kept for the next connection */
+  else
+    fake_expire();
+  if (how == 4 || how == 5)
+    fake_connected(TIMEOUT);
+}
+
+static void pass(int64_t ns) {
+  h->skew += ns;
+  host_turn(h, 0);
+  host_turn(h, 0);
+}
+
+static void step(void) {
+  struct one *o = &ones[sim_roll(ONES)];
+  uint32_t what = sim_roll(24);
+  if (what < 6)
+    acquire(o);
+  else if (what < 10)
+    release(o);
+  else if (what < 11)
+    cancel(o);
+  else if (what < 14)
+    for (uint32_t n = 1 + sim_roll(3); n > 0; n--)
+      fake_step();
+  else if (what < 17)
+    fake_serve();
+  else if (what < 18)
+    trouble();
+  else if (what < 20)
+    fake_connected(TIMEOUT);
+  else if (what < 22)
+    pass(sim_roll(1000) * DLK_MS);
+  else if (what < 23)
+    (sim_roll(2) ? renew : extend)(o);
+  else
+    ask(&asks[sim_roll(ASKS)]);
+  look();
+}
+
+static bool anything_left(void) {
+  for (size_t i = 0; i < ONES; i++)
+    if (ones[i].lease)
+      return true;
+  for (size_t i = 0; i < ASKS; i++)
+    if (asks[i])
+      return true;
+  return false;
+}
+
+/* A hold that was broken is heard of at its renewal. */
+static void calm(void) {
+  sim_say("no more trouble");
+  for (int round = 0; round < ROUNDS && anything_left(); round++) {
+    fake_connected(TIMEOUT);
+    fake_serve();
+    pass(200 * DLK_MS);
+    look();
+    for (size_t i = 0; i < ONES; i++) {
+      if (ones[i].renewing)
+        sim_wrong("a renewal is not answered");
+      (round % 2 ? release : renew)(&ones[i]);
+    }
+  }
+  if (anything_left())
+    sim_wrong("something never ends");
+  for (int i = 0; i < 20; i++) {
+    fake_connected(TIMEOUT);
+    fake_serve();
+    pass(200 * DLK_MS);
+  }
+  if (fake_nodes("/dlock/a") + fake_nodes("/dlock/b") > 0)
+    sim_wrong("a node is left");
+  if (h->busy != 0)
+    sim_wrong("the store is busy with something");
+}
+
+static void history(uint64_t seed) {
+  static const struct dlk_addr at = {"server", 0};
+  const struct dlk_conf conf = {.shown = "zookeeper://server",
+                                .scheme = "zookeeper",
+                                .hosts = &at,
+                                .host_count = 1,
+                                .path = "",
+                                .session_timeout = TIMEOUT,
+                                .connect_timeout = 3 * DLK_SEC,
+                                .io_timeout = 2 * DLK_SEC};
+  breaks = seed % 3 == 0;
+  fake_reset();
+  h = host_open(&dlk_zookeeper_store, &conf, NULL);
+  h->on_renewed = on_renewed;
+  h->on_lost = on_lost;
+  for (int i = 0; i < STEPS; i++)
+    step();
+  calm();
+  host_close(h);
+}
+
+int main(int argc, char **argv) {
+  return sim_main(argc, argv, history);
+}

@@ -1,5 +1,5 @@
--- The ZooKeeper store's recipe, as shipped, on a server that does what a history
--- wants (spec/sim/zookeeper_recipe.c).
+-- The ZooKeeper store's recipe, as shipped, in random histories on a server
+-- that does what each wants (spec/sim/zookeeper_recipe.c).
 --
 --   DLOCK_SIM=100000 ...   that many histories (default: some hundred)
 --   DLOCK_SIM_SEED=n       the history n alone, told step by step

@@ -97,4 +97,22 @@ describe("the books of a store", function()
       .waits))
     lease:release()
   end)
+
+  it("of callbacks neither keep a store alive nor meet one that is collected",
+    function()
+      local seen = setmetatable({}, { __mode = "k" })
+      local function use(name, closes)
+        local other = assert(dlock.open("file://" .. dir .. "/others"))
+        local lease = assert(other:lock(name))
+        lease:on_lost(function() return other, lease end)
+        seen[core.client(lease)] = true
+        if closes then other:close() end
+      end
+      for i = 1, 4 do use("k" .. i, i % 2 == 0) end
+      for _ = 1, 4 do
+        collectgarbage()
+        assert(store:ping())
+      end
+      assert.are.equal(0, count(seen))
+    end)
 end)

@@ -312,6 +312,14 @@ static int engine_set_client(lua_State *L) {
   return 0;
 }
 
+/* engine:client() */
+static int engine_client(lua_State *L) {
+  box_of(L);
+  lua_getuservalue(L, 1);
+  lua_rawgeti(L, -1, DLK_ANCHOR_CLIENT);
+  return 1;
+}
+
 /* ---- the end ---- */
 
 static void close_bounded(struct dlk_engine *e) {
@@ -340,13 +348,21 @@ static int engine_gc(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"acquire", engine_acquire}, {"locked", engine_locked},
-    {"inspect", engine_inspect}, {"break_lock", engine_break_lock},
-    {"revoke", engine_revoke},   {"list", engine_list},
-    {"change", engine_change},   {"ping", engine_ping},
-    {"attach", engine_attach},   {"close", engine_close},
-    {"prepare", engine_prepare}, {"set_client", engine_set_client},
-    {"news", engine_news},       {NULL, NULL},
+    {"acquire", engine_acquire},
+    {"locked", engine_locked},
+    {"inspect", engine_inspect},
+    {"break_lock", engine_break_lock},
+    {"revoke", engine_revoke},
+    {"list", engine_list},
+    {"change", engine_change},
+    {"ping", engine_ping},
+    {"attach", engine_attach},
+    {"close", engine_close},
+    {"prepare", engine_prepare},
+    {"set_client", engine_set_client},
+    {"client", engine_client},
+    {"news", engine_news},
+    {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {{"engine", core_engine}, {NULL, NULL}};

@@ -10,15 +10,18 @@ local text = require "dlock.text"
 
 local news = {}
 
--- The clients of this Lua state that have callbacks, weakly. A program that
--- waits on its own thread hears of all of them, whichever it calls.
-local listening = setmetatable({}, { __mode = "k" })
+-- The engines of this Lua state whose clients have callbacks, by a number: a
+-- program that waits on its own thread hears of all of them, whichever it
+-- calls. Weak values, and userdata, because these are taken out before they are
+-- finalised: what is found here is alive.
+local listening = { last = 0, engines = setmetatable({}, { __mode = "v" }) }
 
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 
 --- An empty client.watched.
 function news.new()
-  return { last = 0, late = false, leases = setmetatable({}, { __mode = "v" }) }
+  return { last = 0, late = false, listed = false,
+    leases = setmetatable({}, { __mode = "v" }) }
 end
 
 --- Tells the user's on_event, if there is one. Its errors end here: there is
@@ -103,14 +106,14 @@ function news.deliver(client)
   end
 end
 
--- Those that an event loop told before are told by it. (A client whose engine
--- was finalised has no lease left either, so its engine is not asked.)
+-- Those that an event loop told before are told by it.
 local function deliver_others(client)
   local due = {}
-  for other in next, listening do
-    local engine, watched = other.engine, other.watched
-    if next(watched.leases) == nil or engine:closed() then
-      listening[other] = nil
+  for number, engine in next, listening.engines do
+    local other = engine:client()
+    local watched = other.watched
+    if engine:closed() or next(watched.leases) == nil then
+      listening.engines[number], watched.listed = nil, false
     elseif other ~= client and not other.waiting
         and (watched.late or engine:has_news()) then
       due[#due + 1] = other
@@ -129,7 +132,7 @@ function news.deliver_all(client, fresh)
   if fresh or client.watched.late then
     news.deliver(client)
   end
-  if next(listening) ~= nil then
+  if next(listening.engines) ~= nil then
     deliver_others(client)
   end
 end
@@ -165,7 +168,11 @@ function news.subscribe(client, lease, kind, fn)
     watched.last = watched.last + 1
     watched.leases[watched.last] = lease
     slot.watched = true
-    listening[client] = true
+    if not watched.listed then
+      listening.last = listening.last + 1
+      listening.engines[listening.last] = client.engine
+      watched.listed = true
+    end
   end
   if kind == "lost" and not core.held(lease)
       or kind == "revoked" and core.revoked(lease) then

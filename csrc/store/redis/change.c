@@ -65,14 +65,8 @@ static void left(struct dlk_redis_call *call,
   dlk_redis_give_up(t);
 }
 
-static void leave(struct dlk_redis_try *t) {
-  dlk_redis_withdraw(t, DLK_REDIS_CHANGE, args, left);
-}
-
 void dlk_redis_change_cancel(struct dlk_redis_try *t) {
-  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
-    return; /* the answer goes on from there */
-  leave(t);
+  dlk_redis_withdraw(t, DLK_REDIS_CHANGE, args, left);
 }
 
 /* ---- answers ---- */
@@ -105,7 +99,7 @@ static void answered(struct dlk_redis_call *call,
   if (!t->joined) {
     dlk_redis_finish(t, dlk_value_bool(true));
   } else if (t->op->ending != DLK_OK) {
-    leave(t);
+    dlk_redis_change_cancel(t);
   } else if (t->news) {
     ask(t);
   } else {

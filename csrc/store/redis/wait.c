@@ -112,6 +112,8 @@ static void left(struct dlk_redis_call *call,
 
 void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
                         dlk_redis_args *encode, dlk_redis_heard *answer) {
+  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
+    return; /* the answer goes on from there */
   if (!t->joined) {
     dlk_redis_give_up(t);
     return;
@@ -123,14 +125,8 @@ void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
   dlk_redis_call_script(&t->call, script);
 }
 
-static void leave(struct dlk_redis_try *t) {
-  dlk_redis_withdraw(t, DLK_REDIS_LEAVE, leave_args, left);
-}
-
 void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
-  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
-    return; /* the answer goes on from there */
-  leave(t);
+  dlk_redis_withdraw(t, DLK_REDIS_LEAVE, leave_args, left);
 }
 
 /* ---- answers ---- */
@@ -155,7 +151,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
     dlk_redis_holder_text(t->op->holder, value->str, value->len);
   dlk_redis_mark_crowded(s, t->op->key, t->op->key_len);
   if (t->op->ending != DLK_OK) {
-    leave(t);
+    dlk_redis_queue_cancel(t);
     return;
   }
   if (t->news || dlk_redis_int(reply, 6, 0) == 1) {

@@ -3,8 +3,8 @@
 --   redis.lua worker URL KEY TURNS N   N waiters, all in the queue when it
 --                                      says "ready"; then they take turns and
 --                                      queue up again; prints when each acquire
---                                      returned (ns; its release is called at
---                                      once), "done" at the end
+--                                      and the release right after it returned
+--                                      (ns), "done" at the end
 --   redis.lua renew URL LEASES SECONDS CPU share of keeping that many leases
 
 local core = require "dlock.core"
@@ -35,7 +35,7 @@ function verbs.worker(url, key, turns, waiters)
   local first = assert(store:lock(key .. "-other"))
   local client = core.client(first)
   first:release()
-  local tickets, came = {}, {}
+  local tickets, came, went = {}, {}, {}
   local function queue_up(i)
     tickets[i] = assert(client.engine:acquire(key, 0, 0, true, 60, 30, true))
   end
@@ -48,11 +48,12 @@ function verbs.worker(url, key, turns, waiters)
     local lease = assert(core.finish(tickets[i]))
     came[i] = uv.hrtime()
     assert(lease:release())
+    went[i] = uv.hrtime()
     tickets[i] = nil
     if i + waiters <= turns then queue_up(i + waiters) end
   end
   for i = 1, turns do
-    print(("%.0f"):format(came[i]))
+    print(("%.0f %.0f"):format(came[i], went[i]))
   end
   print("done")
   store:close()

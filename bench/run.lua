@@ -99,8 +99,9 @@ local function one_pair(url, admin)
   say("  round trips a pair: %.1f (by the server, a pair: %s)", total, list)
 end
 
--- The lock is held until all are in the queue. A hand-off is from the call of
--- release to the return of the next one's acquire.
+-- The lock is held until all are in the queue. A hand-off is from the return of
+-- a release to the return of the next acquire (which can come first: below
+-- zero), or whole, from the call of that release.
 local function hand_off(url, admin, workers, each, turns)
   local list, key = {}, "handoff" .. workers .. "-" .. each
   admin:call("SET", "dlock:" .. key, "bench")
@@ -115,19 +116,20 @@ local function hand_off(url, admin, workers, each, turns)
   for i = 1, workers do
     while true do
       local line = assert(list[i]:read_line(120))
-      local came = line:match("^(%d+)$")
+      local came, went = line:match("^(%d+) (%d+)$")
       if not came then break end
-      events[#events + 1] = tonumber(came)
+      events[#events + 1] = { came = tonumber(came), went = tonumber(went) }
     end
   end
   local total = requests(admin, before, workers * turns)
   for i = 1, workers do list[i]:wait() end
-  table.sort(events)
-  local gaps = {}
+  table.sort(events, function(a, b) return a.came < b.came end)
+  local gaps, whole = {}, {}
   for i = 2, #events do
-    gaps[i - 1] = (events[i] - events[i - 1]) / 1e6
+    gaps[i - 1] = (events[i].came - events[i - 1].went) / 1e6
+    whole[i - 1] = (events[i].came - events[i - 1].came) / 1e6
   end
-  return median(gaps), total
+  return median(gaps), median(whole), total
 end
 
 local function memory(title, url)
@@ -165,11 +167,11 @@ local function bench_redis()
   say("Redis, one key, hand-off (round trip here: %.3f ms):", trip)
   for _, crowd in ipairs { { 2, 1 }, { 8, 1 }, { 64, 1 }, { 8, 125 } } do
     local workers, each = crowd[1], crowd[2]
-    local gap, total = hand_off(private.url, admin, workers, each,
+    local gap, whole, total = hand_off(private.url, admin, workers, each,
       math.ceil(4000 / workers))
     say("  %4d waiters in %2d processes: median %.3f ms (%.1f round trips), "
-      .. "%.2f requests a hand-off", workers * each, workers, gap, gap / trip,
-      total)
+      .. "whole %.3f ms, %.2f requests a hand-off", workers * each, workers,
+      gap, gap / trip, whole, total)
   end
   memory("Redis", private.url)
   if RENEW_SECONDS > 0 then

@@ -64,7 +64,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  only_outside("what inspect shows, which is right at the next renewal", function()
+  only_outside("what inspect shows, right after a renewal", function()
     local store, key = t:open { host = "luv" }, t:key()
     local mutex = store:mutex(key, { fair = false, ttl = 0.6, timeout = 30 })
     local fences = {}

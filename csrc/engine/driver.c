@@ -79,16 +79,35 @@ bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
 /* The request is on its way while its caller makes ready to wait. While it is
  * not done the role is left without a look at what is due: the caller comes
  * back to drive, and if it does not, the ticket's collection posts. */
+static bool start_here(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  size_t ops = e->op_count;
+  bool done = dlk_ticket_start_here(t);
+  dlk_notify_ring(e);
+  pthread_mutex_lock(&e->lock);
+  dlk_driver_leave(e);
+  if (e->op_count != ops) { /* the store has something to write */
+    e->due = 0;
+    dlk_keeper_signal(e);
+  }
+  pthread_mutex_unlock(&e->lock);
+  return done;
+}
+
 bool dlk_driver_start(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   pthread_mutex_lock(&e->lock);
-  bool mine = e->role == DLK_ROLE_FREE && !e->resident && !e->joined &&
-              dlk_list_empty(&e->inbox) && e->callers_waiting == 0;
+  bool resident = e->resident;
+  bool mine = e->role == DLK_ROLE_FREE && !e->joined &&
+              (!resident || e->keeper_running) && dlk_list_empty(&e->inbox) &&
+              e->callers_waiting == 0;
   if (mine)
     e->role = DLK_ROLE_CALLER;
   pthread_mutex_unlock(&e->lock);
   if (!mine)
     return false;
+  if (resident)
+    return start_here(t);
   t->start.run(&t->start);
   if (e->type->flush && e->store_used)
     e->type->flush(e->store);
@@ -100,6 +119,20 @@ bool dlk_driver_start(struct dlk_ticket *t) {
     e->role = DLK_ROLE_FREE;
   pthread_mutex_unlock(&e->lock);
   return true;
+}
+
+/* libuv tells the kernel of new descriptors only at its next turn. */
+static bool all_registered(const uv_loop_t *loop) {
+  const void *queue = &loop->watcher_queue;
+  return *(const void *const *)queue == queue;
+}
+
+bool dlk_driver_at_rest(struct dlk_engine *e) {
+  if (e->type->flush && e->store_used)
+    e->type->flush(e->store);
+  return inbox_empty(e) && all_registered(&e->loop) &&
+         uv_backend_timeout(&e->loop) != 0 &&
+         dlk_timers_next(e) > dlk_clock_now();
 }
 
 static void on_tick(uv_timer_t *tick) {
@@ -150,8 +183,10 @@ static void drive(struct dlk_engine *e, const struct dlk_ticket *t,
 }
 
 void dlk_driver_leave(struct dlk_engine *e) {
-  int64_t due = e->resident ? 0 : dlk_timers_next(e);
-  if (dlk_driver_work_left(e) || !dlk_list_empty(&e->inbox)) {
+  int64_t due = dlk_timers_next(e);
+  if (e->resident) {
+    due = dlk_list_empty(&e->inbox) ? due : 0;
+  } else if (dlk_driver_work_left(e) || !dlk_list_empty(&e->inbox)) {
     int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
     if (soon < due)
       due = soon;
@@ -159,7 +194,7 @@ void dlk_driver_leave(struct dlk_engine *e) {
   e->role = DLK_ROLE_FREE;
   e->due = due;
   e->holds_any = !dlk_list_empty(&e->holds);
-  if (due < e->keeper_wake)
+  if (due < e->keeper_wake || e->keeper_wants)
     dlk_keeper_signal(e);
   if (e->callers_waiting > 0)
     pthread_cond_broadcast(&e->freed);

@@ -1,22 +1,23 @@
 /* From hand to hand: a lock that nobody promised to be fair about goes to the
  * next waiter of the same engine without the store being asked.
  *
- * The store set fences aside when it granted the hold (lease->spare). While
- * there are some, the first of those parked at the gate stays parked instead
- * of standing in the store's queue, and a release gives it the hold: a new one
- * with the next fence and the old deadline, which is the same entry on the
- * server. The old one is RELEASED, for ever. When no fence is left, the first
- * of the parked goes to the store while the last holder still holds, so it
- * stands there behind everybody who came before: the bound for the others.
+ * While one of this engine holds it, the others of this engine stay parked at
+ * the gate instead of standing in the store's queue. The store set fences
+ * aside when it granted the hold (lease->spare). While there are some, a
+ * release gives the first of the parked the hold: a new one with the next
+ * fence and the old deadline, which is the same entry on the server. The old
+ * one is RELEASED, for ever. When no fence is left the lock is released, and
+ * the first of the parked asks the store right behind that: it gets the lock
+ * at once, or stands behind everybody who came before. That is the bound for
+ * the others.
  *
  * Whether it may be, is seen at the release (fit): the entry on the server is
  * sure (not on a claim, no renewal due, under way or missed, so two thirds of
  * the ttl are left), nobody asked for the lock politely, and nothing that was
  * asked for the hold is under way or of unknown outcome, because a guarded
  * write that comes late would find its successor under the same name. Only
- * a waiter that wants the same (ttl, owner) takes over.
- * Otherwise it is released as any other; those who stayed parked for it then
- * follow right behind the release.
+ * a waiter that wants the same (ttl, owner) takes over. Otherwise it is
+ * released as any other.
  *
  * Why no two hold: the old hold left HELD before the new one enters it, both
  * in the driver role; both lie within the time for which the server keeps the
@@ -42,7 +43,7 @@
 #include <string.h>
 
 void dlk_handoff_held(struct dlk_hold *h) {
-  bool can = h->lease.spare > 0 && h->engine->type->hand_over;
+  bool can = h->lease.handoffs > 0 && h->engine->type->hand_over;
   struct dlk_gate *g =
       dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
   if (!g)
@@ -64,15 +65,16 @@ void dlk_handoff_left(struct dlk_hold *h) {
 
 void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
                        enum dlk_code code) {
-  if (!h->gate)
-    return;
-  if (code != DLK_OK || kind == DLK_OP_DOWNGRADE)
+  if (code != DLK_OK)
     h->lease.spare = 0;
-  dlk_local_look(h->gate); /* or its ttl changed */
+  if (kind == DLK_OP_DOWNGRADE)
+    dlk_handoff_left(h); /* readers may come in */
+  else if (h->gate)
+    dlk_local_look(h->gate); /* its ttl may have changed */
 }
 
 bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
-  if (!g->holder || g->holder->lease.spare == 0)
+  if (!g->holder)
     return false;
   const struct dlk_lease *from = &g->holder->lease, *to = &t->hold->lease;
   return to->handoffs > 0 && from->ttl == to->ttl &&
@@ -81,7 +83,8 @@ bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
 
 static bool fit(struct dlk_hold *h, int64_t now) {
   const struct dlk_lease *lease = &h->lease;
-  return !atomic_load(&h->expired) && now < atomic_load(&h->deadline) &&
+  return lease->spare > 0 && !atomic_load(&h->expired) &&
+         now < atomic_load(&h->deadline) &&
          now < dlk_time_add(lease->sent, lease->ttl / 3) &&
          now < atomic_load(&h->engine->horizon) && lease->claim == 0 &&
          h->renew && !h->renewing && h->ops == 0 && !atomic_load(&h->revoked);

@@ -116,6 +116,7 @@ struct dlk_engine {
   int64_t keeper_wake;   /* [lock] when the keeper wakes by itself */
   bool keeper_stop;      /* [lock] */
   bool keeper_running;   /* [lock] */
+  bool keeper_wants;     /* [lock] it found the role taken */
   int watch_fd;          /* [lock] */
   bool holds_any;        /* [lock] copy of !empty(holds), at leave */
   struct dlk_news *news_first, *news_last; /* [lock] */
@@ -180,6 +181,8 @@ void dlk_driver_leave(struct dlk_engine *e); /* [lock] held */
 /* Once joined is set: returns when no thread is inside, and none will be. */
 void dlk_driver_await_free(struct dlk_engine *e);
 bool dlk_driver_work_left(const struct dlk_engine *e);
+/* Nothing is to be done before the loop's descriptor or a timer says so. */
+bool dlk_driver_at_rest(struct dlk_engine *e);
 void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 
 /* keeper.c */
@@ -253,6 +256,8 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 
 /* operation.c: the engine's side */
 void dlk_ticket_start(struct dlk_post *post);
+/* Does what needs neither the store nor the loop; false: nothing was done. */
+bool dlk_ticket_start_here(struct dlk_ticket *t);
 void dlk_ticket_run_cancel(struct dlk_post *post);
 /* Hands it to the store. */
 void dlk_ticket_submit(struct dlk_ticket *t);

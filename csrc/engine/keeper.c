@@ -61,8 +61,11 @@ static bool sleep_until_due(struct dlk_engine *e) {
   int64_t wake = plan(e, now);
   struct pollfd fds[2] = {{.fd = e->keeper_fd, .events = POLLIN},
                           {.fd = -1, .events = POLLIN}};
-  if (e->role == DLK_ROLE_FREE && e->holds_any)
+  if (e->role == DLK_ROLE_FREE && e->resident)
+    fds[1].fd = uv_backend_fd(&e->loop);
+  else if (e->role == DLK_ROLE_FREE && e->holds_any)
     fds[1].fd = e->watch_fd;
+  e->keeper_wants = e->resident && e->role != DLK_ROLE_FREE;
   e->keeper_wake = wake;
   pthread_mutex_unlock(&e->lock);
   poll(fds, 2, poll_ms(wake, now));
@@ -73,25 +76,27 @@ static bool sleep_until_due(struct dlk_engine *e) {
   }
   pthread_mutex_lock(&e->lock);
   e->keeper_wake = 0;
+  e->keeper_wants = false;
   return fds[1].revents != 0;
 }
 
-/* Nothing is left to do, or somebody else wants to do it. */
-static bool goes_on(struct dlk_engine *e) {
-  bool work = dlk_driver_work_left(e);
+/* False: nothing is left to do, or somebody else wants to do it. */
+static bool goes_on(struct dlk_engine *e, bool resident) {
+  bool work = resident ? !dlk_driver_at_rest(e) : dlk_driver_work_left(e);
   pthread_mutex_lock(&e->lock);
-  bool on = e->resident || (work && e->callers_waiting == 0);
-  on = on && !e->keeper_stop;
+  bool on = work && (resident || e->callers_waiting == 0) && !e->keeper_stop;
   pthread_mutex_unlock(&e->lock);
   return on;
 }
 
-/* In the role: everything that is ready, then until no work is left; in
- * resident mode until the end. */
+/* In the role: everything that is ready, then until no work is left. In
+ * resident mode only what is ready: it is waited for without the role, which
+ * a caller may take meanwhile. */
 static void drive(struct dlk_engine *e) {
+  bool resident = atomic_load(&e->resident);
   dlk_driver_turn(e, UV_RUN_NOWAIT);
-  while (goes_on(e))
-    dlk_driver_turn(e, UV_RUN_ONCE);
+  while (goes_on(e, resident))
+    dlk_driver_turn(e, resident ? UV_RUN_NOWAIT : UV_RUN_ONCE);
   dlk_timers_run(e, dlk_clock_now());
   dlk_notify_ring(e);
 }

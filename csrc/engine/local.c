@@ -10,7 +10,7 @@
  * the head's end and its successor's start the gate stands without a head,
  * and whoever comes in that moment is parked at the end: order is kept.
  *
- * A gate also exists while a hold of this engine can be handed over to a
+ * A gate also exists while a hold of this engine may be handed over to a
  * waiter (handoff.c). As long as the first of the parked may expect that, it
  * stays parked and there is no head. Whatever may end the expectation (the
  * hold's end, another first one) has the gate looked at: nobody is forgotten.
@@ -71,6 +71,7 @@ static void next_posted(struct dlk_post *post) {
   }
   dlk_list_remove(&t->link);
   g->head = t;
+  t->op.parked = true;
   dlk_ticket_submit(t);
 }
 

@@ -249,6 +249,21 @@ void dlk_ticket_start(struct dlk_post *post) {
   start(DLK_CONTAINER(post, struct dlk_ticket, start));
 }
 
+bool dlk_ticket_start_here(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  struct dlk_hold *h = t->hold;
+  if (t->request.task != DLK_TASK_OP || atomic_load(&e->closing))
+    return false;
+  if (t->op.kind == DLK_OP_ACQUIRE)
+    return dlk_local_gate(e, t->op.key, t->op.key_len, false) &&
+           dlk_local_park(t);
+  if (t->op.kind != DLK_OP_RELEASE || atomic_load(&h->state) != DLK_HOLD_HELD ||
+      !dlk_handoff_pass(h))
+    return false;
+  dlk_ticket_finish(t, NULL);
+  return true;
+}
+
 bool dlk_ticket_release_background(struct dlk_hold *h) {
   struct dlk_request r = {
       .task = DLK_TASK_OP, .kind = DLK_OP_RELEASE, .hold = h, .timeout = -1};

@@ -10,8 +10,13 @@
  * the next renewal never moves forward, so nobody is signalled. A caller that
  * finds the keeper inside kicks it out and waits for `freed`.
  *
- * In resident mode (for event loops, where nobody may drive) the keeper takes
- * the role for good, and a caller only waits for `freed`.
+ * In resident mode (for event loops, where nobody may drive) the keeper does
+ * all driving, and a caller only waits for `freed`. But it sleeps without the
+ * role, on the loop's own descriptor: so a caller may take the role for what
+ * needs neither the store nor the loop (start_here), such as parking a wait
+ * and handing a lock to the next of the parked, which then costs no thread
+ * switch. A keeper that wakes meanwhile says so (`keeper_wants`) and is
+ * signalled when the role is left.
  *
  * Work from other threads arrives as posts in the inbox. Whoever drives looks
  * into the inbox before it sleeps, and a post that finds somebody inside
@@ -79,6 +84,7 @@ bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
 /* The request is on its way while its caller makes ready to wait. While it is
  * not done the role is left without a look at what is due: the caller comes
  * back to drive, and if it does not, the ticket's collection posts. */
+/* Resident, in the role. False: it is to be posted. */
 static bool start_here(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   size_t ops = e->op_count;
@@ -121,7 +127,8 @@ bool dlk_driver_start(struct dlk_ticket *t) {
   return true;
 }
 
-/* libuv tells the kernel of new descriptors only at its next turn. */
+/* libuv tells the kernel of new descriptors only at its next turn, and has no
+ * call to ask whether there are such; the field is in its header since 0.11. */
 static bool all_registered(const uv_loop_t *loop) {
   const void *queue = &loop->watcher_queue;
   return *(const void *const *)queue == queue;

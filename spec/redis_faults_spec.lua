@@ -156,8 +156,9 @@ describe("redis faults:", function()
 
   it("23c: an idle connection closed by the server is no news", function()
     admin:call("CONFIG", "SET", "timeout", "1")
-    eventually("the server closes it", 5, function()
+    eventually("the server closes it, and the proxy passes it on", 5, function()
       return not admin:call("CLIENT", "LIST"):find("name=dlock ")
+        and p:stats().ended == p:stats().open
     end)
     admin:call("CONFIG", "SET", "timeout", "0")
     local lease = assert(store:try_lock("idle"))

@@ -131,13 +131,15 @@ function proxy:wait_for(text, opts)
   return count
 end
 
---- { open =, connections =, up =, down = }: open now, made so far, bytes.
+--- { open =, connections =, up =, down =, ended = }: open now, made so far,
+--- bytes; and how many of the open ones the server has ended.
 function proxy:stats()
   local line = command(self, nil, "stats")
-  local open, connections, up, down = line:match("(%d+) (%d+) (%d+) (%d+)")
+  local open, connections, up, down, ended =
+    line:match("(%d+) (%d+) (%d+) (%d+) (%d+)")
   return {
     open = tonumber(open), connections = tonumber(connections),
-    up = tonumber(up), down = tonumber(down),
+    up = tonumber(up), down = tonumber(down), ended = tonumber(ended),
   }
 end
 

@@ -417,11 +417,12 @@ verbs["wait"] = function(way, text, count, ms)
 end
 
 function verbs.stats()
-  local open = 0
-  for _ in pairs(connections) do
+  local open, ended = 0, 0
+  for conn in pairs(connections) do
     open = open + 1
+    ended = ended + (conn.ended.down and 1 or 0)
   end
-  return open, total.connections, total.up, total.down
+  return open, total.connections, total.up, total.down, ended
 end
 
 require("spec.support.control").serve(verbs, answer)

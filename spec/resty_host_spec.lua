@@ -6,6 +6,7 @@ end
 
 local nginx = require "spec.support.nginx"
 local redis = require "spec.support.redis"
+local server = require "spec.support.server"
 local uv = require "luv"
 
 local RUN = ("resty%d:"):format(uv.os_getpid())
@@ -36,6 +37,20 @@ local SERVER = [[
     if not lease then ngx.print("busy") return end
     ngx.sleep(1)
     ngx.print(key)
+  } }
+  location = /unfair { content_by_lua_block {
+    local mutex = store:mutex("unfair", { fair = false })
+    local lease = assert(mutex:acquire { timeout = 20 })
+    local file = assert(io.open(ngx.var.arg_file, "r"))
+    local count, last = file:read("*n", "*n")
+    file:close()
+    ngx.sleep(0.002)
+    file = assert(io.open(ngx.var.arg_file, "w"))
+    file:write(count + 1, " ", lease.fence)
+    file:close()
+    assert(lease:held() and lease:release())
+    ngx.print(lease.fence > last and "larger" or "not larger", " ",
+      store:stats().local_handoffs)
   } }
   location = /nothing { content_by_lua_block { ngx.print("nothing") } }
   location = /try { content_by_lua_block {
@@ -78,6 +93,25 @@ describe("host resty", function()
       assert.equal("true", body)
     end
     assert.equal("free", select(2, n:get("/try?key=a")))
+  end)
+
+  it("hands an unfair lock from request to request, on two workers", function()
+    local dir = server.new_dir()
+    local file, requests, handed = dir .. "/count", {}, 0
+    server.write_file(file, "0 0")
+    local two = nginx.start { workers = 2, http = HTTP, server = SERVER }
+    for i = 1, 80 do requests[i] = two:begin("/unfair?file=" .. file) end
+    for i = 1, 80 do
+      local status, body = requests[i]:finish()
+      assert.equal(200, status, two:log())
+      local fence, count = body:match("^(.+) (%d+)$")
+      assert.equal("larger", fence)
+      handed = math.max(handed, tonumber(count))
+    end
+    two:stop()
+    assert.equal("80 ", server.read_file(file):match("^%d+ "))
+    assert.is_true(handed > 0)
+    server.remove_dir(dir)
   end)
 
   -- What was drawn at random before the fork must not serve twice.

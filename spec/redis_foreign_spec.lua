@@ -107,6 +107,17 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  it("a busy try leaves no counter for ever", function()
+    local r, name = redis.connect(url), key .. "-never-ours"
+    r:call("SET", name, "somebody else's")
+    assert.are.equal("busy", select(3, store:try_lock(name)))
+    local names = r:call("KEYS", "~*:f:" .. name)
+    assert.are.equal(1, #names)
+    assert.is_true(r:call("PTTL", names[1]) > 0)
+    r:call("DEL", name)
+    r:close()
+  end)
+
   it("a key of another type is invalid, and left alone", function()
     local r = redis.connect(url)
     r:call("HSET", key, "a", "b")

@@ -10,7 +10,7 @@ local redis = require "spec.support.redis"
 local uv = require "luv"
 
 local ROUNDS = tonumber(os.getenv("ROUNDS") or 5)
-local SECONDS = tonumber(os.getenv("SECONDS_EACH") or 2)
+local SECONDS = math.ceil(tonumber(os.getenv("SECONDS_EACH") or 2)) -- wrk's
 local WAITERS = 500
 
 local HTTP = [[

@@ -8,10 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[DLK_CODES] = {
-    "ok",     "busy",    "timeout", "cancelled", "lost",        "unavailable",
-    "denied", "invalid", "closed",  "forked",    "unsupported",
-};
+#define CODES(X)                                                               \
+  X(DLK_OK, "ok")                                                              \
+  X(DLK_BUSY, "busy")                                                          \
+  X(DLK_TIMEOUT, "timeout")                                                    \
+  X(DLK_CANCELLED, "cancelled")                                                \
+  X(DLK_LOST, "lost")                                                          \
+  X(DLK_UNAVAILABLE, "unavailable")                                            \
+  X(DLK_DENIED, "denied")                                                      \
+  X(DLK_INVALID, "invalid")                                                    \
+  X(DLK_CLOSED, "closed")                                                      \
+  X(DLK_FORKED, "forked")                                                      \
+  X(DLK_UNSUPPORTED, "unsupported")
+
+#define NAME(code, name) [code] = (name),
+static const char *const names[DLK_CODES] = {CODES(NAME)};
+
+/* What is kept where there is no memory for a text. */
+#define BARE(code, name) [code] = {code, name ": (out of memory for more)"},
+static const struct dlk_error bare[DLK_CODES] = {CODES(BARE)};
 
 const char *dlk_code_name(enum dlk_code code) {
   return (unsigned)code < DLK_CODES ? names[code] : "unavailable";
@@ -29,20 +44,6 @@ enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
   va_end(ap);
   return code;
 }
-
-#define BARE(code, name) [code] = {code, name ": (out of memory for more)"}
-static const struct dlk_error bare[DLK_CODES] = {
-    BARE(DLK_BUSY, "busy"),
-    BARE(DLK_TIMEOUT, "timeout"),
-    BARE(DLK_CANCELLED, "cancelled"),
-    BARE(DLK_LOST, "lost"),
-    BARE(DLK_UNAVAILABLE, "unavailable"),
-    BARE(DLK_DENIED, "denied"),
-    BARE(DLK_INVALID, "invalid"),
-    BARE(DLK_CLOSED, "closed"),
-    BARE(DLK_FORKED, "forked"),
-    BARE(DLK_UNSUPPORTED, "unsupported"),
-};
 
 const struct dlk_error *dlk_error_keep(const struct dlk_error *err) {
   if (!err)

@@ -81,9 +81,6 @@ bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
   return fresh;
 }
 
-/* The request is on its way while its caller makes ready to wait. While it is
- * not done the role is left without a look at what is due: the caller comes
- * back to drive, and if it does not, the ticket's collection posts. */
 /* Resident, in the role. False: it is to be posted. */
 static bool start_here(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
@@ -100,6 +97,9 @@ static bool start_here(struct dlk_ticket *t) {
   return done;
 }
 
+/* The request is on its way while its caller makes ready to wait. While it is
+ * not done the role is left without a look at what is due: the caller comes
+ * back to drive, and if it does not, the ticket's collection posts. */
 bool dlk_driver_start(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   pthread_mutex_lock(&e->lock);

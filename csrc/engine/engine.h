@@ -85,10 +85,10 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
 bool dlk_ticket_done(const struct dlk_ticket *t);
 /* Asks for an early end with this code (cancelled). */
 void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code);
-/* Once done: the error, or NULL when all went well. */
 /* t is cancelled once `other`, of any engine, is done (at once, if it is). Not
  * more than once for an `other`. */
 void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other);
+/* Once done: the error, or NULL when all went well. */
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
 const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);
 /* Once done: the store's result, or NULL. Owned by the ticket. */

@@ -1,6 +1,7 @@
 -- What people get wrong, and servers that are not what the URL says: a code and
 -- a message that says what to do, in bounded time.
 
+local core = require "dlock.core"
 local dlock = require "dlock"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
@@ -120,6 +121,76 @@ describe("bad input:", function()
       assert.is_nil(store)
       assert.are.equal("invalid", code)
       assert.is_truthy(message:find("/nonexistent/secret", 1, true))
+    end)
+  end)
+
+  describe("a method that is not called on its object", function()
+    local dir, store
+
+    before_each(function()
+      dir = server.new_dir()
+      store = assert(dlock.open("file://" .. dir .. "/locks"))
+    end)
+    after_each(function()
+      store:close()
+      server.remove_dir(dir)
+    end)
+
+    local line
+
+    local function call(fn, ...)
+      line = debug.getinfo(1, "l").currentline + 1
+      local result = fn(...)
+      return result
+    end
+
+    -- fn(...) raises, at the line of the call, a word on how to call it.
+    local function wants_colon(name, fn, ...)
+      local ok, problem = pcall(call, fn, ...)
+      assert.is_false(ok, name)
+      assert.is_truthy(tostring(problem):find(("bad_input_spec.lua:%d: call it"
+        .. " with a colon, as in %s("):format(line, name), 1, true),
+        name .. ": " .. tostring(problem))
+    end
+
+    local function methods_of(object)
+      local index = debug.getmetatable(object).__index
+      if type(index) == "table" then
+        return index
+      end
+      local found = {}
+      for name in pairs(core.lease_methods) do found[name] = object[name] end
+      return found
+    end
+
+    it("says so at the caller's line", function()
+      local rw, mutex = assert(store:rwlock("k")), assert(store:mutex("k"))
+      local lease = assert(store:lock("k"))
+      local all = assert(dlock.all { store:mutex("a") }:acquire())
+      local others = { false, 5, true, "k", print, {}, { timeout = 1 },
+        dlock.canceller(), store, lease, io.stdout }
+      -- What messages call an object; the methods of all lockables are named
+      -- by the most common one.
+      for object, called in pairs {
+        [store] = "store", [rw] = "rwlock", [dlock.canceller()] = "canceller",
+        [lease] = "lease", [all] = "lease", [mutex] = "mutex",
+        [rw:read()] = "mutex", [store:semaphore("k", 2)] = "mutex",
+        [store:election("k")] = "election", [dlock.all { mutex }] = "mutex",
+      } do
+        local meta = debug.getmetatable(object)
+        for name, fn in pairs(methods_of(object)) do
+          local general = called == "election" and mutex[name]
+          local shown = (general and "mutex" or called) .. ":" .. name
+          wants_colon(shown, fn)
+          for _, other in ipairs(others) do
+            if debug.getmetatable(other) ~= meta then
+              wants_colon(shown, fn, other)
+            end
+          end
+        end
+      end
+      all:release()
+      assert.is_true(lease:release())
     end)
   end)
 

@@ -38,8 +38,13 @@ struct store_box {
 enum dlk_lua_type { DLK_LUA_ENGINE = 1, DLK_LUA_TICKET, DLK_LUA_LEASE };
 extern const char *const dlk_lua_type_names[];
 
-/* The userdata at index; raises when it is of another type. */
+/* The userdata at index; NULL, or an error, when it is of another type. */
+void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type);
 void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type);
+/* Raises that the method `call` was not called on an `object`; level 1 is
+ * whoever called the C function that is running, as for Lua's error. */
+int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
+                    int level);
 /* An empty one, on the stack. */
 void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size);
 /* luaL_setfuncs with these upvalues, into the table on top of the stack. */

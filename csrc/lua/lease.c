@@ -41,16 +41,24 @@ static bool over(const struct lease_box *box) {
   return box->released || box->detached || !box->hold || in_child(box);
 }
 
+/* The object of a method that users call here without Lua in between. */
+static struct lease_box *self_of(lua_State *L, const char *call) {
+  struct lease_box *box = dlk_lua_find_box(L, 1, DLK_LUA_LEASE);
+  if (!box)
+    dlk_lua_no_self(L, "lease", call, 1);
+  return box;
+}
+
 /* ---- without waiting ---- */
 
 static int core_held(lua_State *L) {
-  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  struct lease_box *box = self_of(L, "held");
   lua_pushboolean(L, !over(box) && dlk_hold_remaining(box->hold) > 0);
   return 1;
 }
 
 static int core_remaining(lua_State *L) {
-  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  struct lease_box *box = self_of(L, "remaining");
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
   lua_pushnumber(L, left == DLK_FOREVER ? HUGE_VAL : (double)left / 1e9);
   return 1;
@@ -64,6 +72,7 @@ static int core_given_up(lua_State *L) {
 }
 
 static int core_revoked(lua_State *L) {
+  self_of(L, "revoked");
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   lua_pushboolean(L, dlk_hold_revoked(box->hold));
   return 1;
@@ -129,11 +138,13 @@ static int core_slot(lua_State *L) {
 }
 
 /* core.client(lease): what Lua noted in the engine's anchor; nil once the lease
- * was finalised, which another finaliser can come to see. */
+ * was finalised, which another finaliser can come to see; false: no lease. */
 static int core_client(lua_State *L) {
-  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
-  if (!box->hold)
-    return 0;
+  struct lease_box *box = dlk_lua_find_box(L, 1, DLK_LUA_LEASE);
+  if (!box)
+    lua_pushboolean(L, 0);
+  if (!box || !box->hold)
+    return box ? 0 : 1;
   push_anchor(L, 1);
   lua_rawgeti(L, -1, DLK_ANCHOR_CLIENT);
   return 1;

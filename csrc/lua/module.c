@@ -77,15 +77,32 @@ const char *const dlk_lua_type_names[] = {
     [DLK_LUA_LEASE] = DLK_LEASE_TYPE,
 };
 
-void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type) {
+void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type) {
   void *box = lua_touserdata(L, index);
-  if (box && lua_getmetatable(L, index)) {
-    int same = lua_rawequal(L, -1, lua_upvalueindex((int)type));
-    lua_pop(L, 1);
-    if (same)
-      return box;
-  }
-  return luaL_checkudata(L, index, dlk_lua_type_names[type]);
+  if (!box || !lua_getmetatable(L, index))
+    return NULL;
+  int same = lua_rawequal(L, -1, lua_upvalueindex((int)type));
+  lua_pop(L, 1);
+  return same ? box : NULL;
+}
+
+void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type) {
+  void *box = dlk_lua_find_box(L, index, type);
+  return box ? box : luaL_checkudata(L, index, dlk_lua_type_names[type]);
+}
+
+int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
+                    int level) {
+  luaL_where(L, level);
+  lua_pushfstring(L, "call it with a colon, as in %s:%s()", object, call);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* core.no_self(object, call, level) */
+static int core_no_self(lua_State *L) {
+  return dlk_lua_no_self(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2),
+                         (int)luaL_checknumber(L, 3));
 }
 
 void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size) {
@@ -118,10 +135,8 @@ static int core_pid(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"pid", core_pid},
-    {"now", core_now},
-    {"euid", core_euid},
-    {NULL, NULL},
+    {"pid", core_pid},         {"now", core_now}, {"euid", core_euid},
+    {"no_self", core_no_self}, {NULL, NULL},
 };
 
 static void push_codes(lua_State *L) {

@@ -1,6 +1,8 @@
 -- Something to end waits with, from outside of them. It only knows the tickets
 -- of the waits under way, weakly: a wait that was itself ended by an error
 -- leaves nothing to take out here.
+local core = require "dlock.core"
+
 local STATE = {} -- the key of what nobody else may touch
 
 local WEAK = { __mode = "k" }
@@ -8,11 +10,8 @@ local WEAK = { __mode = "k" }
 local methods = {}
 
 local function state_of(self, call)
-  local state = type(self) == "table" and rawget(self, STATE)
-  if not state then
-    error(("call it as canceller:%s()"):format(call), 3)
-  end
-  return state
+  return type(self) == "table" and rawget(self, STATE)
+    or core.no_self("canceller", call, 3)
 end
 
 --- Ends every wait that was given this canceller (cancel = canceller) with

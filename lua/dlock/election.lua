@@ -47,7 +47,7 @@ end
 ---@return string? message
 ---@return string? code
 function methods:campaign(opts)
-  local state = lockable.state_of(self, "campaign")
+  local state = lockable.state_of(self, "campaign", "election")
   local bad = opts ~= nil and options.check(opts, "election:campaign", 2)
   if bad then
     return nil, bad, "invalid"
@@ -60,7 +60,7 @@ end
 ---@return string? message
 ---@return string? code
 function methods:leader()
-  local state = lockable.state_of(self, "leader")
+  local state = lockable.state_of(self, "leader", "election")
   local fence, leader, code = look(state)
   if not fence then
     return nil, leader, code
@@ -100,7 +100,7 @@ end
 ---@return string? message
 ---@return string? code timeout, cancelled, unavailable, closed
 function methods:wait_change(timeout)
-  local state = lockable.state_of(self, "wait_change")
+  local state = lockable.state_of(self, "wait_change", "election")
   local bad = options.check_optional(timeout, "timeout",
     "election:wait_change")
   if bad then

@@ -3,6 +3,7 @@
 --
 -- All kinds on one key of a store are one lock: a mutex, a writer and an
 -- election's candidate ask for the same thing, and keep readers out.
+local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local text = require "dlock.text"
 
@@ -18,9 +19,7 @@ local rwlock = {}
 
 local function half(self, name)
   local state = type(self) == "table" and rawget(self, STATE)
-  if not state then
-    error(("call it with a colon, as in rwlock:%s()"):format(name), 3)
-  end
+    or core.no_self("rwlock", name, 3)
   return state[name]
 end
 

@@ -16,8 +16,18 @@ local methods = core.lease_methods
 local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
 
-local function client_of(self)
-  return find_client(self) or error("the lease was collected", 3)
+-- The client of a method's object, nil when that was finalised; raises at the
+-- method's caller when it is no lease.
+local function client_of(self, call)
+  local client = find_client(self)
+  if client == false then
+    core.no_self("lease", call, 3)
+  end
+  return client
+end
+
+local function raise_collected()
+  error("the lease was collected", 3)
 end
 
 -- This handle is given up: nothing in Lua counts on it any longer.
@@ -27,9 +37,7 @@ local function forget(client, self)
   end
 end
 
---- Releases without checking arguments.
-function lease.release(self, timeout)
-  local client = find_client(self)
+local function release(client, self, timeout)
   if not client then
     return true -- its finaliser released it
   end
@@ -54,11 +62,23 @@ function lease.release(self, timeout)
   return nil, message, code
 end
 
-local release = lease.release
+--- Releases without checking arguments.
+function lease.release(self)
+  return release(find_client(self), self)
+end
 
--- Makes the request fn(self, ...) where its end can be waited for.
-local function ask(self, fn, ...)
-  return host.ask(client_of(self), fn, self, ...)
+-- The method of that name: it ends the hold.
+local function releasing(name)
+  local call = "lease:" .. name
+  return function(self, timeout)
+    local client = client_of(self, name)
+    local bad = timeout ~= nil
+      and options.check_optional(timeout, "timeout", call)
+    if bad then
+      return nil, bad, "invalid"
+    end
+    return release(client, self, timeout)
+  end
 end
 
 --- Ends the hold.
@@ -66,20 +86,13 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked
-function methods:release(timeout)
-  local bad = timeout ~= nil
-    and options.check_optional(timeout, "timeout", "lease:release")
-  if bad then
-    return nil, bad, "invalid"
-  end
-  return release(self, timeout)
-end
+methods.release = releasing "release"
 
 --- Lets the native thread release it and returns at once; allowed where
 --- waiting is not.
 ---@return true
 function methods:release_later()
-  local client = find_client(self)
+  local client = client_of(self, "release_later")
   if client then
     forget(client, self)
   end
@@ -92,11 +105,12 @@ end
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked, invalid
 function methods:extend(ttl)
+  local client = client_of(self, "extend") or raise_collected()
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then
     return nil, bad, "invalid"
   end
-  return ask(self, core.extend, ttl)
+  return host.ask(client, core.extend, self, ttl)
 end
 
 --- Waits until the lease is lost.
@@ -105,11 +119,12 @@ end
 ---@return string? message
 ---@return string? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
+  local client = client_of(self, "wait_lost") or raise_collected()
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
   if bad then
     return nil, bad, "invalid"
   end
-  return ask(self, core.wait_lost, timeout)
+  return host.ask(client, core.wait_lost, self, timeout)
 end
 
 -- The result of one of the tickets from that number on: of one that tells of a
@@ -131,7 +146,7 @@ end
 ---@param list dlock.lease[]
 ---@param timeout number seconds
 function lease.wait_first(list, timeout)
-  local client = client_of(list[1])
+  local client = find_client(list[1]) or raise_collected()
   local adapter, message, code = ready(client)
   if not adapter then
     return nil, message, code
@@ -161,16 +176,17 @@ end
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked
 function methods:detach()
-  local detached, message, code = ask(self, core.detach)
+  local client = client_of(self, "detach") or raise_collected()
+  local detached, message, code = host.ask(client, core.detach, self)
   if detached then
     core.slot(self).detached = true
-    forget(client_of(self), self)
+    forget(client, self)
   end
   return detached, message, code
 end
 
 --- The same as release: an elected leader's word for it.
-methods.resign = methods.release
+methods.resign = releasing "resign"
 
 --- A write lock becomes a read lock, without a gap in which somebody else
 --- could write; readers that wait come in.
@@ -178,7 +194,8 @@ methods.resign = methods.release
 ---@return string? message
 ---@return string? code lost, unsupported, unavailable, closed, forked
 function methods:downgrade()
-  local holds = client_of(self).holds
+  local client = client_of(self, "downgrade") or raise_collected()
+  local holds = client.holds
   if self.mode ~= "exclusive" and not core.given_up(self) then
     return nil, ("unsupported: the lease on %s is %s already; only one that is"
       .. " exclusive, as rw:write() gives it, can become shared")
@@ -187,7 +204,7 @@ function methods:downgrade()
     return nil, ("unsupported: %s is held more than once by its owner; release"
       .. " the inner leases first"):format(text.quote(self.key)), "unsupported"
   end
-  local ok, message, code = ask(self, core.downgrade)
+  local ok, message, code = host.ask(client, core.downgrade, self)
   if ok and holds.count > 0 then
     reentrant.move(holds, self, "shared\0" .. self.key)
   end
@@ -209,13 +226,13 @@ end
 ---@param ... string|number
 ---@return any
 function methods:guard(...)
+  local client = client_of(self, "guard") or raise_collected()
   check_arguments(...)
-  return ask(self, core.guard, ...)
+  return host.ask(client, core.guard, self, ...)
 end
 
 -- Has fn told of news of this lease, if it is not given up.
-local function subscribe(self, kind, fn)
-  local client = client_of(self)
+local function subscribe(client, self, kind, fn)
   if not core.given_up(self) then
     news.subscribe(client, self, kind, fn)
     host.listen(client)
@@ -228,8 +245,9 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
+  local client = client_of(self, "on_lost") or raise_collected()
   news.check_callback(fn, "lease:on_lost")
-  return subscribe(self, "lost", fn)
+  return subscribe(client, self, "lost", fn)
 end
 
 --- Runs fn(lease, reason) once, when somebody asked for the lock by
@@ -237,8 +255,9 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)
+  local client = client_of(self, "on_revoke") or raise_collected()
   news.check_callback(fn, "lease:on_revoke")
-  return subscribe(self, "revoked", fn)
+  return subscribe(client, self, "revoked", fn)
 end
 
 --- Whether somebody asked for the lock by store:revoke. No I/O.
@@ -259,8 +278,10 @@ methods.remaining = core.remaining
 core.lease_meta.__close = function(self)
   if core.given_up(self) then
     return
-  elseif ready(client_of(self)) then
-    release(self)
+  end
+  local client = find_client(self)
+  if ready(client) then
+    release(client, self)
   else -- in coroutine.close, say, where nothing can yield
     methods.release_later(self)
   end

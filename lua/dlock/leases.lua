@@ -14,9 +14,7 @@ local methods = {}
 
 local function list_of(self, call)
   local state = type(self) == "table" and rawget(self, STATE)
-  if not state then
-    error(("call it with a colon, as in lease:%s(...)"):format(call), 3)
-  end
+    or core.no_self("lease", call, 3)
   return state.list, state
 end
 

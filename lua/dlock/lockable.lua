@@ -196,12 +196,8 @@ function lockable.state(self)
 end
 
 --- The same for a method's object; raises at the method's caller.
-function lockable.state_of(self, call)
-  local state = lockable.state(self)
-  if not state then
-    error(("call it with a colon, as in mutex:%s(...)"):format(call), 3)
-  end
-  return state
+function lockable.state_of(self, call, name)
+  return lockable.state(self) or core.no_self(name or "mutex", call, 3)
 end
 
 local state_of = lockable.state_of
@@ -265,7 +261,8 @@ local methods = {}
 ---@return string? message
 ---@return string? code
 function methods:acquire(opts)
-  local state = self and self[STATE] or state_of(self, "acquire")
+  local state = type(self) == "table" and self[STATE]
+    or state_of(self, "acquire")
   local bad = opts ~= nil and options.check(opts, state.calls.acquire, 2)
   if bad then
     return nil, bad, "invalid"

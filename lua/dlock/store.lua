@@ -23,11 +23,8 @@ local MUTEX = lockable.MUTEX
 local methods = {}
 
 local function client_of(self, call)
-  local client = type(self) == "table" and rawget(self, STATE)
-  if not client then
-    error(("call it with a colon, as in store:%s(...)"):format(call), 3)
-  end
-  return client
+  return type(self) == "table" and rawget(self, STATE)
+    or core.no_self("store", call, 3)
 end
 
 -- Makes the request engine[name](engine, argument) and waits for its end.

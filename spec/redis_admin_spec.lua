@@ -339,6 +339,27 @@ describe("redis administration:", function()
     lease:release()
   end)
 
+  -- Red under AddressSanitizer, if the lease's memory is still listened for.
+  it("a message for a lease that a guard, or a downgrade, found lost",
+    function()
+      subscribe()
+      for _, what in ipairs { "guard", "downgrade" } do
+        local lease = assert(store:lock("dead", { ttl = 60 }))
+        local token = admin:call("GET", "dlock:dead")
+        local channel = "~dlock:c:" .. token:sub(34, 49)
+        eventually("it listens", 5, function()
+          return admin:call("PUBSUB", "NUMSUB", channel)[2] == 1
+        end)
+        admin:call("DEL", "dlock:dead")
+        fails("lost", lease[what](lease, "PING"))
+        lease = nil -- luacheck: ignore 311
+        collectgarbage()
+        collectgarbage()
+        assert.are.equal(1, admin:call("PUBLISH", channel, "b " .. token))
+        for _ = 1, 5 do assert(store:ping()) end
+      end
+    end)
+
   it("downgrade: no gap, same fence and time, queued readers come in",
     function()
       local w = worker(private.url)

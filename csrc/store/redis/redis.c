@@ -49,7 +49,8 @@ void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   t->step = DLK_REDIS_IDLE;
   dlk_list_remove(&t->entry);
   s->host->timer_clear(s->host, &t->timer);
-  if (err && t->op->kind == DLK_OP_ACQUIRE)
+  bool lost = err && err->code == DLK_LOST && t->op->lease;
+  if (lost || (err && t->op->kind == DLK_OP_ACQUIRE))
     dlk_redis_token_drop(s, dlk_redis_hold_of(t->op->lease));
   quiet_down(s);
   s->host->done(s->host, t->op, err);

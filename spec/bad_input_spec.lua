@@ -228,6 +228,22 @@ describe("bad input:", function()
       gives({ url = "zookeeper://127.0.0.1:" .. port }, "unavailable", 3,
         port)
     end)
+
+    it("is said of the key of a detached lease, without its secret", function()
+      local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+      local other = assert(dlock.open {
+        url = "redis://127.0.0.1:" .. listen(""), io_timeout = 0.3,
+      })
+      local lease = assert(store:lock("detached key", { ttl = 10 }))
+      local text = assert(lease:detach())
+      local got, message, code = other:attach(text)
+      assert.is_nil(got)
+      assert.are.equal("unavailable", code)
+      assert.is_truthy(message:find("'detached key'", 1, true), message)
+      assert(assert(store:attach(text)):release())
+      store:close()
+      other:close()
+    end)
   end)
 
   describe("a server of another kind", function()

@@ -1,7 +1,8 @@
 /* Detached holds of stores whose leases hang on the process: a list of the
  * process, under its own lock, from which another Lua state may take one up.
- * While in here a hold is not renewed, so that one that nobody takes up ends
- * at its ttl; the list has no entry for a hold that is not held. */
+ * While in here a hold is not renewed, so that one that nobody takes up ends at
+ * its ttl (from now, unless it was never to be renewed); the list has no entry
+ * for a hold that is not held. */
 #include "engine/internal.h"
 
 #include <inttypes.h>
@@ -41,7 +42,8 @@ struct dlk_value *dlk_detached_put(struct dlk_hold *h) {
   dlk_detached_disown(h);
   h->renew = false;
   h->detached = true;
-  h->lease.sent = dlk_clock_now();
+  if (h->renews)
+    h->lease.sent = dlk_clock_now();
   dlk_hold_extended(h, h->lease.ttl);
   dlk_hold_ref(h);
   en->hold = h;

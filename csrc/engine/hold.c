@@ -213,19 +213,18 @@ void dlk_hold_schedule(struct dlk_hold *h) {
 
 /* Whether enough of the ttl is left; of a claim the store has judged itself,
  * and the horizon moves on, so these only have to be ahead. */
-static bool of_use(struct dlk_hold *h, int64_t now) {
+static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
   if (atomic_load(&h->engine->horizon) <= now)
     return false;
-  return h->lease.claim ? h->lease.claim > now
-                        : given - now >= h->lease.ttl / 10;
+  return h->lease.claim ? h->lease.claim > now : given - now >= least;
 }
 
-bool dlk_hold_granted(struct dlk_hold *h, int64_t now) {
+bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least) {
   struct dlk_engine *e = h->engine;
   h->max_end = dlk_time_add(now, h->max_hold);
   set_deadline(h);
-  if (!of_use(h, now))
+  if (!of_use(h, now, least))
     return false;
   h->id = atomic_fetch_add(&last_id, 1) + 1;
   dlk_hold_set_want(h, h->lease.want);

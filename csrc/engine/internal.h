@@ -278,9 +278,9 @@ bool dlk_ticket_release_background(struct dlk_hold *h);
 /* hold.c */
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r);
-/* The store granted it: HELD from now on. False when too little of the ttl
- * is left to be of use. */
-bool dlk_hold_granted(struct dlk_hold *h, int64_t now);
+/* The store granted it: HELD from now on. False when less than `least` ns of
+ * the ttl are left: too little to be of use. */
+bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
 /* Around an EXTEND: before the store has it, and when it is over (of a HELD
  * one; done: it took effect). */

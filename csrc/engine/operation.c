@@ -292,7 +292,8 @@ static void acquired(struct dlk_ticket *t) {
     dlk_ticket_finish_code(t, DLK_CANCELLED);
     return;
   }
-  if (dlk_hold_granted(t->hold, now)) {
+  bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew; /* it goes on */
+  if (dlk_hold_granted(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
     dlk_ticket_finish(t, NULL);
     return;
   }

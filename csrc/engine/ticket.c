@@ -92,6 +92,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   dlk_list_init(&t->ready);
   t->op.kind = r->kind;
   t->op.wait = r->wait;
+  t->op.renew = r->renew;
   t->op.ttl = r->ttl;
   t->op.fence = r->fence;
   t->op.limit = r->limit;

@@ -246,6 +246,7 @@ static int core_guard(lua_State *L) {
 static int core_detach(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   struct dlk_request r = {.kind = DLK_OP_DETACH, .timeout = -1};
+  r.renew = dlk_hold_renews(box->hold);
   if (!over(box) && dlk_hold_handles(box->hold) > 1) {
     struct dlk_error err;
     dlk_error_set(&err, DLK_UNSUPPORTED,

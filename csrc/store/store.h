@@ -88,6 +88,7 @@ struct dlk_op {
   enum dlk_op_kind kind;
   bool wait;            /* ACQUIRE: queue up */
   bool parked;          /* ACQUIRE: it waited for others of this process */
+  bool renew;           /* DETACH, ATTACH: renew it; else its end stays */
   enum dlk_code ending; /* why cancel was called: timeout, cancelled,
                            closed; DLK_OK before that */
   struct dlk_lease *lease;

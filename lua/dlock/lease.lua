@@ -171,7 +171,8 @@ function lease.wait_first(list, timeout)
 end
 
 --- A string that carries the lease to store:attach. This handle gives the
---- lease up without releasing it.
+--- lease up without releasing it. It has a whole ttl to be attached in; with
+--- renew = false only what is left.
 ---@return string|nil
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked

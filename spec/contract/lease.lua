@@ -238,6 +238,39 @@ return function(t, it)
     own:release()
   end)
 
+  -- `renew = false`: it ends at its ttl, whoever has it by then.
+  it("detach and attach without renewal, which add no time", function()
+    local a, b, other, peer = t:open(), t:open(), t:open(), t:peer()
+    local opts = { ttl = 3, renew = false }
+
+    -- A detached lease, and the first and last moment at which it may end.
+    local function detached(lockable)
+      local lease = assert(lockable:acquire())
+      t:sleep(0.3)
+      local before, left, after = t:now(), lease:remaining(), t:now()
+      return assert(lease:detach()), before + left, after + left
+    end
+
+    for _, lockable in ipairs { a:mutex(t:key(), opts),
+        a:rwlock(t:key(), opts):read() } do
+      local text, first, last = detached(lockable)
+      local lease = assert(b:attach(text))
+      local before, left, after = t:now(), lease:remaining(), t:now()
+      assert.is_true(before + left <= last + 0.01, before + left - last)
+      assert.is_true(after + left >= first - 0.05, after + left - first)
+      assert.are.equal(3, lease.ttl)
+      assert.is_truthy(lease:wait_lost(10))
+      assert(other:lock(lease.key, { timeout = 5 })):release()
+    end
+    if t.subject.portable then
+      local text, _, last = detached(a:mutex(t:key(), opts))
+      local now = t:now()
+      peer:run("l = assert(store:attach(%q))", text)
+      assert.is_true(now + peer:run("return l:remaining()") <= last + 0.01)
+    end
+    t:expect_nothing_left(5)
+  end)
+
   it("attach in another process, or a word why not", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local lease = assert(store:lock(key, { ttl = 20 }))

@@ -180,7 +180,7 @@ int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {
 static void renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                        int64_t ttl, struct dlk_buf *out) {
   dlk_redis_put(out, h->token, h->token_len);
-  dlk_redis_put_int(out, dlk_to_ms(ttl));
+  dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
 }
@@ -295,7 +295,18 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
 /* ---- detach and attach ----
  *
  * The string: "1 ttl fence units cap key-length token-length " key token.
- * Detaching renews once, so that the string is good for a whole ttl. */
+ * Detaching renews once, so that the string is good for a whole ttl, and so
+ * does attaching; but of a hold that is not to be renewed both only ask. */
+
+/* The hold is ours, and what was left of it was `left` when it was asked for.
+ * Such a hold counts as one that was sent for when its whole ttl was left. */
+static bool taken_over(struct dlk_redis_try *t, int64_t left) {
+  struct dlk_lease *lease = t->op->lease;
+  lease->sent = t->call.req.sent;
+  if (!t->op->renew && left * DLK_MS < lease->ttl)
+    lease->sent -= lease->ttl - left * DLK_MS;
+  return extended(t->store, hold_of(t), left, lease->ttl, lease->sent);
+}
 
 static void detach_done(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
@@ -306,8 +317,7 @@ static void detach_done(struct dlk_redis_call *call,
     dlk_redis_retry(t, r, dlk_redis_detach);
     return;
   }
-  if (!extended(t->store, h, number(r->reply, -1), lease->ttl,
-                call->req.sent)) {
+  if (!taken_over(t, number(r->reply, -1))) {
     dlk_redis_done_code(t, DLK_LOST);
     return;
   }
@@ -332,7 +342,7 @@ static void detach_done(struct dlk_redis_call *call,
 
 static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_try *t = try_of(call);
-  renew_args(t->store, hold_of(t), t->op->lease->ttl, out);
+  renew_args(t->store, hold_of(t), t->op->renew ? t->op->lease->ttl : 0, out);
 }
 
 void dlk_redis_detach(struct dlk_redis_try *t) {
@@ -390,9 +400,8 @@ static void attach_done(struct dlk_redis_call *call,
   struct dlk_redis_hold *h = hold_of(t);
   if (r->verdict != DLK_REDIS_GOOD) {
     dlk_redis_retry(t, r, attach_send);
-  } else if (extended(t->store, h, number(r->reply, -1), t->op->lease->ttl,
-                      call->req.sent)) {
-    t->op->lease->sent = call->req.sent;
+  } else if (taken_over(t, number(r->reply, -1)) &&
+             (t->op->renew || h->until > dlk_redis_now(t->store))) {
     h->granted = dlk_redis_now(t->store);
     dlk_redis_token_put(t->store, h);
     dlk_redis_done(t, NULL);
@@ -423,7 +432,7 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
     dlk_redis_done(t, &err);
     return;
   }
-  h->call.key = t->call.key = h->lease->key;
-  h->call.key_len = t->call.key_len = h->lease->key_len;
+  t->op->key = h->call.key = t->call.key = h->lease->key;
+  t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
   attach_send(t);
 }

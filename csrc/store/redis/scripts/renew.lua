@@ -1,6 +1,7 @@
 -- Extends a hold that is still ours; never makes one.
 -- KEYS: lock, fence, holders, permits, info
--- ARGV: token, ttl in ms, its fence, for how many ms we hold it
+-- ARGV: token, ttl in ms (0: its end stays), its fence, for how many ms we hold
+--       it
 -- Returns the ms that were left | {the same, 1}: somebody wants it
 --       | -1 it is not ours
 local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -13,8 +14,8 @@ local function answer(left)
 end
 if value == token then
   local left = call('PTTL', L)
-  call('PEXPIRE', L, ttl) -- before HSET, see below
-  call('PEXPIRE', F, 86400000)
+  if ttl > 0 then call('PEXPIRE', L, ttl) end
+  call('PEXPIRE', F, 86400000) -- before HSET, see below
   -- For inspect: a hold that came without a script, or from hand to hand.
   local note = ARGV[3] and call('HGET', I, token)
   if ARGV[3] and (not note or note:match('^%d+') ~= ARGV[3]) then
@@ -22,7 +23,7 @@ if value == token then
     call('HSET', I, token, string.format('%s %.0f ', ARGV[3],
       time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[4]))
   end
-  call('PEXPIRE', I, ttl + 1000)
+  call('PEXPIRE', I, (ttl > 0 and ttl or math.max(left, 0)) + 1000)
   return answer(left)
 end
 if not value or string.sub(value, 1, 2) ~= '~s' then return -1 end
@@ -34,6 +35,6 @@ if not ends then return -1 end
 -- First, because it takes no memory: a script that has written once is not
 -- refused by a server that is full, as it would be with ZADD as its first.
 call('PEXPIRE', F, 86400000)
-call('ZADD', H, now + ttl, token)
+if ttl > 0 then call('ZADD', H, now + ttl, token) end
 settle(s)
 return answer(ends - now)

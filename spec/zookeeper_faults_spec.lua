@@ -2,6 +2,7 @@
 -- case names the row of the fault list that it is for.
 
 local common = require "spec.zookeeper_common"
+local core = require "dlock.core"
 local proxy = require "spec.support.proxy"
 local uv = require "luv"
 local zk = require "spec.support.zk"
@@ -90,6 +91,50 @@ describe("with ZooKeeper in trouble,", function()
         return #common.nodes(k .. "/") == 0
       end, 15)
     end)
+
+  it("extensions that wait for the same answer are all answered", function()
+    local store, k = through { io_timeout = 10 }, key()
+    local e = common.engine(store)
+
+    -- A lease, and three extensions of it that wait. (One that has been held
+    -- for a moment watches its node, so that none would.)
+    local function extended()
+      local lease, tickets = assert(store:lock(k)), {}
+      between:hold("down")
+      for i = 1, 3 do tickets[i] = assert(core.extend(lease, 30 + i)) end
+      if not tickets[1]:poll() then
+        return lease, tickets
+      end
+      between:release("down")
+      assert(lease:release())
+      return extended()
+    end
+
+    for _, what in ipairs { "answer", "cut", "release" } do
+      local lease, tickets = extended()
+      local ending
+      tickets[2]:cancel()
+      assert.are.equal("cancelled", select(3, e.finish(tickets[2])))
+      assert.is_false(tickets[1]:poll() or tickets[3]:poll())
+      if what == "cut" then
+        between:discard()
+        between:close()
+      else
+        ending = what == "release" and assert(core.release(lease))
+        between:release("down")
+      end
+      if ending then
+        assert.are.equal("lost", select(3, e.finish(tickets[1])))
+        assert.are.equal("lost", select(3, e.finish(tickets[3])))
+        assert.is_true(e.finish(ending))
+      else
+        assert.is_true(assert(e.finish(tickets[1])) <= 31)
+        assert.is_true(assert(e.finish(tickets[3])) <= 33)
+        assert.are.equal(33, lease.ttl)
+        assert(lease:release())
+      end
+    end
+  end)
 
   it("a list whose answer is lost is asked for again", function()
     local store, k = through(), key()

@@ -35,4 +35,15 @@ static inline void dlk_list_remove(struct dlk_list *node) {
   dlk_list_init(node);
 }
 
+/* All that is in `from` is in `to` instead. */
+static inline void dlk_list_take(struct dlk_list *from, struct dlk_list *to) {
+  dlk_list_init(to);
+  if (dlk_list_empty(from))
+    return;
+  *to = *from;
+  to->next->prev = to;
+  to->prev->next = to;
+  dlk_list_init(from);
+}
+
 #endif

@@ -64,21 +64,35 @@ void dlk_zk_grant(struct dlk_zk_node *n) {
   st->host->done(st->host, op, NULL);
 }
 
+static void end_extends(struct dlk_zk_store *st, struct dlk_list *extends,
+                        enum dlk_code code) {
+  while (!dlk_list_empty(extends)) {
+    struct dlk_zk_op_data *d =
+        DLK_CONTAINER(extends->next, struct dlk_zk_op_data, extends);
+    dlk_list_remove(&d->extends);
+    if (code == DLK_OK)
+      d->op->lease->sent = dlk_zk_now(st);
+    dlk_zk_done(st, d->op, code);
+  }
+}
+
 static void answer_renewal(struct dlk_zk_node *n, bool ok) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_op *op = n->extending;
+  struct dlk_host *host = n->store->host;
   bool renewing = n->renewing;
-  n->extending = NULL;
   n->renewing = false;
-  int64_t now = dlk_zk_now(st);
   if (renewing && ok)
-    st->host->renewed(st->host, n->lease, now);
+    host->renewed(host, n->lease, dlk_zk_now(n->store));
   else if (renewing)
-    st->host->renew_failed(st->host, n->lease);
-  if (op && ok)
-    op->lease->sent = now;
-  if (op)
-    dlk_zk_done(st, op, ok ? DLK_OK : DLK_UNAVAILABLE);
+    host->renew_failed(host, n->lease);
+}
+
+/* The renewal and the extensions that wait for it. */
+static void answer_all(struct dlk_zk_node *n, enum dlk_code code) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_list extends;
+  dlk_list_take(&n->extends, &extends);
+  answer_renewal(n, code == DLK_OK);
+  end_extends(st, &extends, code);
 }
 
 /* What its node says. */
@@ -89,7 +103,7 @@ static void own_read(struct dlk_zk_node *n, bool revoked) {
   bool tell = revoked && !n->revoked;
   n->revoked |= revoked;
   struct dlk_lease *lease = n->lease;
-  answer_renewal(n, true);
+  answer_all(n, DLK_OK);
   if (tell)
     st->host->revoked(st->host, lease);
 }
@@ -116,11 +130,10 @@ static void own_missed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
   dlk_list_append(&s->fresh, &n->fresh);
   if (!s->fresh_timer.node.queued)
     host->timer_set(host, &s->fresh_timer, dlk_zk_now(n->store) + FRESH_FOR);
-  struct dlk_op *waits = rc == DLK_ZK_CUT ? n->extending : NULL;
-  if (waits)
-    n->extending = NULL;
-  answer_renewal(n, false);
-  n->extending = waits;
+  if (rc == DLK_ZK_CUT)
+    answer_renewal(n, false); /* extensions wait for the next connection */
+  else
+    answer_all(n, DLK_UNAVAILABLE);
 }
 
 static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
@@ -164,7 +177,7 @@ static void watch_own(struct dlk_zk_node *n) {
   if (s->own_watches < OWN_WATCHES) {
     if (!dlk_zk_watch_add(n, n->path, true, false))
       own_missed(n, DLK_ZK_MEMORY);
-  } else if (n->renewing || n->extending) {
+  } else if (n->renewing || !dlk_list_empty(&n->extends)) {
     dlk_list_remove(&n->fresh);
     dlk_list_append(&s->looks, &n->fresh);
     look_on(s);
@@ -212,16 +225,15 @@ void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->session;
   struct dlk_lease *lease = n->lease;
-  struct dlk_op *op = n->extending;
-  n->extending = NULL;
+  struct dlk_list extends;
+  dlk_list_take(&n->extends, &extends);
   n->renewing = false; /* `lost` is the answer to a renewal as well */
   forget_lease(n);
   if (is_gone)
     dlk_zk_finish(n, DLK_OK);
   else
     dlk_zk_leave(n, DLK_LOST);
-  if (op)
-    dlk_zk_done(st, op, DLK_LOST);
+  end_extends(st, &extends, DLK_LOST);
   if (lease)
     st->host->lost(st->host, lease, why);
   dlk_zk_session_freed(s);
@@ -242,7 +254,7 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
 
 /* An extend that came while there was no connection waits for it. */
 void dlk_zk_hold_resume(struct dlk_zk_node *n) {
-  if (!n->extending || n->session->state != DLK_ZK_CONNECTED)
+  if (dlk_list_empty(&n->extends) || n->session->state != DLK_ZK_CONNECTED)
     return;
   dlk_list_remove(&n->fresh);
   watch_own(n);
@@ -276,12 +288,14 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
   } else if (n->watched) {
     op->lease->sent = dlk_zk_now(st);
     dlk_zk_done(st, op, DLK_OK);
-  } else if (n->extending) {
-    dlk_zk_done(st, op, DLK_UNAVAILABLE);
   } else {
-    n->extending = op;
-    ((struct dlk_zk_op_data *)op->data)->node = n;
-    dlk_zk_hold_resume(n);
+    struct dlk_zk_op_data *d = op->data;
+    bool first = dlk_list_empty(&n->extends);
+    d->node = n;
+    d->op = op;
+    dlk_list_append(&n->extends, &d->extends);
+    if (first)
+      dlk_zk_hold_resume(n);
   }
 }
 
@@ -300,8 +314,7 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
     dlk_zk_done(st, op, DLK_LOST);
     return;
   }
-  if (n->renewing || n->extending)
-    answer_renewal(n, false);
+  answer_all(n, DLK_LOST);
   forget_lease(n);
   if (dlk_zk_now(st) < n->rest_until) {
     start_rest(n);

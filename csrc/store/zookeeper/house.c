@@ -257,12 +257,7 @@ static void link_late(struct dlk_timer *timer, int64_t now) {
 
 static void resume_nodes(struct dlk_zk_session *s) {
   struct dlk_list todo;
-  dlk_list_init(&todo);
-  while (!dlk_list_empty(&s->nodes)) {
-    struct dlk_list *l = s->nodes.next;
-    dlk_list_remove(l);
-    dlk_list_append(&todo, l);
-  }
+  dlk_list_take(&s->nodes, &todo);
   while (!dlk_list_empty(&todo)) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);

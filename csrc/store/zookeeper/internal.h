@@ -127,7 +127,7 @@ struct dlk_zk_node {
   int32_t seq;
   int64_t czxid, sent, rest_until;
   struct dlk_want want;
-  struct dlk_op *extending;
+  struct dlk_list extends; /* EXTENDs that wait for what its node says */
   char *guid; /* in path, where its name has it, also before that is known */
   char *head; /* name of the first in the queue, for messages */
   size_t lock_len; /* of the lock's path in path */
@@ -137,6 +137,8 @@ struct dlk_zk_node {
 struct dlk_zk_op_data {
   struct dlk_zk_node *node;
   struct dlk_zk_ask *ask;
+  struct dlk_op *op;       /* EXTEND: itself */
+  struct dlk_list extends; /* in node->extends */
 };
 
 struct dlk_zk_lease_data {

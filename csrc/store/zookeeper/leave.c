@@ -170,9 +170,9 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
 
 void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
                         struct dlk_zk_node *n) {
-  if (n->extending == op) {
-    n->extending = NULL;
-    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+  if (op->kind == DLK_OP_EXTEND) {
+    dlk_list_remove(&((struct dlk_zk_op_data *)op->data)->extends);
+    dlk_zk_done(st, op, dlk_zk_unanswered(op));
     return;
   }
   if (n->op != op)

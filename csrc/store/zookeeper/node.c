@@ -450,6 +450,7 @@ void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
   dlk_list_init(&n->link);
   dlk_list_init(&n->fresh);
   dlk_list_init(&n->refs);
+  dlk_list_init(&n->extends);
   n->store = st;
   n->lease = op->lease;
   n->op = op;

@@ -41,15 +41,6 @@ static struct dlk_zk_watch_ref *first_of(struct dlk_list *refs) {
   return DLK_CONTAINER(refs->next, struct dlk_zk_watch_ref, by_watch);
 }
 
-static void move_all(struct dlk_list *from, struct dlk_list *to) {
-  dlk_list_init(to);
-  while (!dlk_list_empty(from)) {
-    struct dlk_list *l = from->next;
-    dlk_list_remove(l);
-    dlk_list_append(to, l);
-  }
-}
-
 static void free_watch(struct dlk_zk_watch *w) {
   struct dlk_zk_session *s = w->session;
   while (!dlk_list_empty(&w->refs))
@@ -76,7 +67,7 @@ static void end_wait(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
  * Everyone is told, each once: what they do may watch again or not. */
 static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
   struct dlk_list todo;
-  move_all(&w->refs, &todo);
+  dlk_list_take(&w->refs, &todo);
   free_watch(w);
   while (!dlk_list_empty(&todo)) {
     struct dlk_zk_watch_ref *r = first_of(&todo);
@@ -100,7 +91,7 @@ static void armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
   w->downgraded = data.shared;
   w->revoked = data.revoked;
   struct dlk_list todo;
-  move_all(&w->refs, &todo);
+  dlk_list_take(&w->refs, &todo);
   while (!dlk_list_empty(&todo)) {
     struct dlk_zk_watch_ref *ref = first_of(&todo);
     dlk_list_remove(&ref->by_watch);

@@ -29,7 +29,7 @@ build() {
 
 build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c \
   csrc/store/file/*.c
-build core_test spec/c/core_test.c csrc/core/*.c
+build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/store/file/table.c csrc/store/file/name.c
 build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c csrc/core/*.c \

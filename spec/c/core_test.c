@@ -1,5 +1,6 @@
 /* Unit tests of csrc/core: each container against a plain model, each text
- * against what it must say. */
+ * against what it must say. Linked with --wrap=malloc, so that there can be no
+ * memory. */
 #include <string.h>
 
 #include "check.h"
@@ -44,6 +45,42 @@ static void error_texts(void) {
   dlk_error_set(&err, DLK_INVALID, "%s", text);
   CHECK(strlen(err.text) == sizeof err.text - 1);
   CHECK(starts(err.text, "invalid: xxx"));
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+static bool no_memory;
+
+void *__wrap_malloc(size_t size) {
+  return no_memory ? NULL : __real_malloc(size);
+}
+
+static void kept_errors(void) {
+  CHECK(dlk_error_keep(NULL) == NULL);
+  for (unsigned i = 0; i <= DLK_CODES; i++) { /* and one that is none */
+    enum dlk_code code = (enum dlk_code)i;
+    struct dlk_error err;
+    dlk_error_set(&err, code, "why");
+    const struct dlk_error *full = dlk_error_keep(&err);
+    no_memory = true;
+    const struct dlk_error *bare[2] = {dlk_error_keep(&err),
+                                       dlk_error_keep(&err)};
+    no_memory = false;
+    CHECK(full && full != &err && full->code == code);
+    CHECK(same(full->text, err.text));
+    CHECK(bare[0] && bare[0]->code == (i < DLK_CODES ? code : DLK_UNAVAILABLE));
+    CHECK(starts(bare[0]->text, dlk_code_name(code)));
+    CHECK(bare[0]->text[strlen(dlk_code_name(code))] == ':');
+    for (int k = 0; k < 2; k++) { /* one is not the other's */
+      CHECK(starts(bare[k]->text, dlk_code_name(code)));
+      dlk_error_drop(&bare[k]);
+      CHECK(bare[k] == NULL);
+    }
+    dlk_error_drop(&full);
+    dlk_error_drop(&full);
+    CHECK(full == NULL);
+  }
 }
 
 static void quoting(void) {
@@ -120,9 +157,17 @@ static void lists(void) {
   dlk_list_remove(&m[1].link);
   CHECK(m[0].link.next == &m[2].link && m[2].link.prev == &m[0].link);
   CHECK(dlk_list_empty(&m[1].link));
+  struct dlk_list other;
+  dlk_list_take(&l, &other);
+  CHECK(dlk_list_empty(&l) && other.next == &m[0].link);
+  CHECK(m[0].link.prev == &other && m[2].link.next == &other);
+  dlk_list_take(&other, &l);
+  CHECK(dlk_list_empty(&other));
   dlk_list_remove(&m[0].link);
   dlk_list_remove(&m[2].link);
   CHECK(dlk_list_empty(&l));
+  dlk_list_take(&l, &other);
+  CHECK(dlk_list_empty(&l) && dlk_list_empty(&other));
 }
 
 /* ---- heap ---- */
@@ -277,6 +322,7 @@ int main(void) {
   static const struct check tests[] = {
       {"code names", code_names},
       {"error texts", error_texts},
+      {"kept errors, also without memory", kept_errors},
       {"quoting of keys", quoting},
       {"times", times},
       {"deadlines", deadlines},

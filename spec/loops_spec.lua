@@ -3,13 +3,15 @@
 local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 local protect = require "dlock.protect"
+local proxy = require "spec.support.proxy"
 local uv = require "luv"
 
 local cqueues = require "cqueues"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 
--- A loop: spawn(fn), run() until all that was spawned has ended, sleep(s).
+-- A loop: spawn(fn), run() until all that was spawned has ended (and nothing
+-- keeps the loop; not asked where `helpers` of the spec are there), sleep(s).
 local on_cqueues = { name = "cqueues", host = "auto" }
 
 function on_cqueues.new()
@@ -35,12 +37,15 @@ function on_luv.new()
       live = live - 1
     end)()
   end
-  function self.run()
+  function self.run(helpers)
     local late = uv.new_timer()
     uv.update_time() -- the loop may not have run for long
     late:start(20000, 0, function() problem = "the loop does not end" end)
     late:unref()
-    while uv.loop_alive() and not problem do uv.run("once") end
+    while (helpers and live > 0 or not helpers and uv.loop_alive())
+        and not problem do
+      uv.run("once")
+    end
     late:close()
     uv.run("nowait")
     assert(not problem, problem)
@@ -231,6 +236,59 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       loop.run()
       assert.equal("cancelled", code)
       held:release()
+    end)
+
+    -- The waits are those of the store that got the lease; who is told of their
+    -- end is the one that is closed.
+    it("tells those who wait on a lease of another store when it is closed",
+    function()
+      local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/locks"
+      for i = 1, 20 do
+        local first = assert(dlock.open { url = url, host = "blocking" })
+        local second = assert(dlock.open { url = url, host = kind.host })
+        local text = assert(assert(first:lock(key .. i)):detach())
+        local code, lease
+        loop.spawn(function()
+          lease = assert(second:attach(text))
+          code = select(3, lease:wait_lost())
+        end)
+        loop.spawn(function()
+          while not lease do loop.sleep(0.001) end
+          loop.sleep(0.001)
+          assert(second:close(1))
+        end)
+        loop.run()
+        assert.is_true(code == "cancelled" or code == "closed", code)
+        assert(first:lock(key .. i, { timeout = 5 })):release()
+        first:close(1)
+      end
+    end)
+
+    it("tells those who ask for a lease of another store when it is closed",
+    function()
+      local between = proxy.start(os.getenv("DLOCK_TEST_ZOOKEEPER"))
+      local first = assert(dlock.open { url = between.url, host = "blocking",
+        io_timeout = 10 })
+      local second = assert(dlock.open { url = between.url, host = kind.host })
+      local lease = assert(first:lock(key))
+      between:hold("down")
+      local text, codes = assert(lease:detach()), {}
+      loop.spawn(function()
+        lease = assert(second:attach(text))
+        loop.spawn(function()
+          assert(second:close(1))
+          codes[2] = select(3, lease:extend(20))
+        end)
+        codes[1] = select(3, lease:extend(20))
+      end)
+      loop.run("the proxy")
+      for i = 1, 2 do
+        assert.is_true(codes[i] == "lost" or codes[i] == "closed", codes[i])
+      end
+      between:release("down")
+      assert(first:lock(key, { timeout = 10 })):release()
+      first:close(1)
+      between:stop()
     end)
 
     it("runs on_lost as soon as any coroutine waits", function()

@@ -36,7 +36,7 @@ end
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number = ticket:watch()
-  if not number then
+  if not number or events.over(client, ticket) then
     return
   end
   local cqueues, conditions = modules()
@@ -49,8 +49,8 @@ function adapter.wait(client, ticket)
     cqueues.poll(bell, mine)
     events.drain(client, signal)
     news.deliver(client)
-  until ticket:poll()
-  if next(waiting) == nil then
+  until events.over(client, ticket)
+  if next(waiting) == nil and not client.engine:closed() then
     cqueues.cancel(descriptor)
   end
 end
@@ -60,6 +60,9 @@ function adapter.forget(client)
   local descriptor = client.engine:bell()
   if descriptor then
     modules().cancel(descriptor)
+  end
+  for _, condition in next, client.waiting do
+    condition:signal()
   end
 end
 

@@ -3,6 +3,10 @@
 --
 -- client.waiting[number] is whatever the host wakes. Whoever hears the bell
 -- takes all numbers out and wakes all waiters, its own or not.
+--
+-- A ticket may be another engine's, on whose lease this client's was attached,
+-- and still be under way when this client's engine is closed, which then tells
+-- of nothing any more: so the end of a wait is the end of either.
 local events = {}
 
 --- client.waiting; the first call puts the engine into resident mode.
@@ -35,6 +39,20 @@ function events.drain(client, wake)
       end
     end
   until not more
+  if engine:closed() then
+    for number, waiter in next, waiting do
+      waiting[number] = nil
+      wake(waiter)
+    end
+  end
+end
+
+--- Whether there is nothing more to wait for.
+---@param client table
+---@param ticket userdata
+---@return boolean
+function events.over(client, ticket)
+  return ticket:poll() or client.engine:closed()
 end
 
 local yieldable = coroutine.isyieldable -- Lua 5.3 and later

@@ -114,6 +114,11 @@ function host.wait(client, ticket, adapter, waits, others)
   if not adapter.tells then
     news.deliver(client)
   end
+  if not ticket:poll() then -- of another store, on a lease that this one has
+    ticket:cancel()
+    return nil, ("closed: the store '%s' was closed"):format(client.shown),
+      "closed"
+  end
   if adapter.forget and ticket:closes() then
     adapter.forget(client)
   end

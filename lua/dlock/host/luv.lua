@@ -33,7 +33,7 @@ end
 local function ring(client)
   local list = {}
   events.drain(client, function(co) list[#list + 1] = co end)
-  if next(client.waiting) == nil then
+  if client.polling and next(client.waiting) == nil then
     client.poll:stop()
     client.polling = false
   end
@@ -58,7 +58,7 @@ end
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number = ticket:watch()
-  if not number then
+  if not number or events.over(client, ticket) then
     return
   end
   -- On 5.1 we may be in a coroutine that protect made: its yields come out of
@@ -67,7 +67,7 @@ function adapter.wait(client, ticket)
   start(client)
   repeat
     coroutine.yield()
-  until ticket:poll()
+  until events.over(client, ticket)
 end
 
 --- Before the engine closes its descriptors.
@@ -76,6 +76,13 @@ function adapter.forget(client)
     client.poll:stop()
     client.poll:close()
     client.poll, client.polling = nil, false
+  end
+  if next(client.waiting) ~= nil then
+    local timer = require("luv").new_timer()
+    timer:start(0, 0, function()
+      timer:close()
+      ring(client)
+    end)
   end
 end
 

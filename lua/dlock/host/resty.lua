@@ -314,7 +314,7 @@ function adapter.wait(client, ticket)
     if not woken then
       start_pump(client)
     end
-  until ticket:poll()
+  until events.over(client, ticket)
   if woken then
     keep_semaphore(mine)
   end

@@ -306,6 +306,36 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(key, lost)
     end)
 
+    it("runs on_lost before a wait for the loss ends, also of a lease that "
+      .. "another store got", function()
+      local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/loops"
+      local a = assert(dlock.open { url = url, host = kind.host })
+      local b = assert(dlock.open { url = url, host = kind.host })
+      local heard, ended, early = false, 0, 0
+      loop.spawn(function()
+        local text = assert(assert(a:lock(key, { ttl = 0.3, renew = false }))
+          :detach())
+        local lease = assert(b:attach(text))
+        lease:on_lost(function() heard = true end)
+        -- So many that the first goes on while the others are still told.
+        for _ = 1, 2000 do
+          loop.spawn(function()
+            assert.is_true(lease:wait_lost())
+            ended = ended + 1
+            if not heard then early = early + 1 end
+          end)
+        end
+      end)
+      loop.run()
+      assert.equal(2000, ended)
+      assert.equal(0, early)
+      loop.spawn(function()
+        a:close(1)
+        b:close(1)
+      end)
+      loop.run()
+    end)
+
     it("passes errors of with on, and releases", function()
       local what = {}
       local ok, problem

@@ -297,13 +297,15 @@ void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
   atomic_store(&h->state, (int)state);
   dlk_heap_remove(&e->due_holds, &h->due);
   dlk_list_remove(&h->link);
+  /* First the news: whoever waited for the loss then finds it there, also when
+   * that is another engine's thread, which goes on at once. */
+  if (state == DLK_HOLD_LOST)
+    tell_lost(h, why);
   tell_waiters(h, state == DLK_HOLD_LOST);
   dlk_stats_ended(h, state == DLK_HOLD_LOST);
   if (h->detached)
     dlk_detached_forget(h);
   dlk_detached_disown(h);
-  if (state == DLK_HOLD_LOST)
-    tell_lost(h, why);
   dlk_handoff_left(h);
   dlk_hold_unref(h);
 }

@@ -5,6 +5,7 @@ local leaks = require "spec.support.leaks"
 local protect = require "dlock.protect"
 local proxy = require "spec.support.proxy"
 local uv = require "luv"
+local waits = require "dlock.host"
 
 local cqueues = require "cqueues"
 
@@ -57,7 +58,7 @@ function on_luv.new()
     uv.update_time()
     timer:start(math.ceil(seconds * 1000), 0, function()
       timer:close()
-      coroutine.resume(co)
+      assert(coroutine.resume(co))
     end)
     coroutine.yield()
   end
@@ -289,6 +290,24 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert(first:lock(key, { timeout = 10 })):release()
       first:close(1)
       between:stop()
+    end)
+
+    it("tells those who wait also when the close was done at once", function()
+      local held, code, closed = assert(other:lock(key)), nil, nil
+      loop.spawn(function()
+        code = select(3, store:lock(key, { timeout = 30 }))
+      end)
+      loop.spawn(function()
+        loop.sleep(0.05)
+        local _, client = next(store)
+        local ticket = assert(client.engine:close(1))
+        while not ticket:poll() do uv.sleep(1) end
+        closed = waits.wait(client, ticket, assert(waits.ready(client)))
+      end)
+      loop.run()
+      assert.is_true(closed)
+      assert.equal("cancelled", code)
+      held:release()
     end)
 
     it("runs on_lost as soon as any coroutine waits", function()

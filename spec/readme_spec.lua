@@ -1,46 +1,34 @@
--- What the pages say is so: every ```lua block of the README, of the how-to and
--- of the stores' pages runs, each in a process of its own with the embedded
--- store as the default, and so do the README's shell lines and the examples;
--- the reference has every function and option, and no link is dead.
+-- What the pages say is so: every ```lua block runs, each in a process of its
+-- own with the embedded store as the default (those for nginx in nginx, see
+-- resty_pages_spec), and so do the README's shell lines and the examples; the
+-- reference has every function and option, and no link is dead.
 
 local core = require "dlock.core"
 local dlock = require "dlock"
 local options = require "dlock.options"
+local pages = require "spec.support.pages"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local uv = require "luv"
-
--- The fenced blocks of a page: line, language, version (of Lua, if named).
-local function blocks(path)
-  local found, line_number, block = {}, 0, nil
-  for line in io.lines(path) do
-    line_number = line_number + 1
-    local fence = line:match("^%s*```(.*)$")
-    if fence and block then
-      found[#found + 1], block = block, nil
-    elseif fence then
-      block = { line = line_number, language = fence:match("^%a*"),
-        version = fence:match("lua%s+(5%.%d)") }
-    elseif block then
-      block[#block + 1] = line
-    end
-  end
-  assert(not block, "a block that never ends")
-  return found
-end
+local zk = require "spec.support.zk"
 
 local function runs_here(block)
   return block.language == "lua"
     and (not block.version or _VERSION >= "Lua " .. block.version)
 end
 
-local function pages()
-  local found = { "README.md", "examples/openresty/README.md" }
-  for name in uv.fs_scandir_next, assert(uv.fs_scandir("docs")) do
-    found[#found + 1] = "docs/" .. name
-  end
-  return found
-end
+-- The pages whose ```lua blocks are programs.
+local PROGRAMS = { "README.md", "docs/howto.md", "docs/redis.md",
+  "docs/zookeeper.md", "docs/file.md", "docs/loops.md" }
+
+-- Who runs, or looks at, the blocks that are none.
+local ELSEWHERE = {
+  ["README.md: sh"] = "here, below",
+  ["docs/openresty.md: nginx"] = "resty_pages_spec, in nginx",
+  ["docs/openresty.md: lua"] = "resty_pages_spec, as a handler in nginx",
+  ["docs/redis.md: "] = "redis_connect_spec gives these rights to a user",
+  ["docs/zookeeper.md: "] = "here, below: the name of a node",
+}
 
 describe("pages:", function()
   local dir
@@ -60,27 +48,23 @@ describe("pages:", function()
   end
 
   -- The stores that a page names, as they are here.
-  local function here(text)
-    local urls = {
+  local function here(block)
+    return pages.here(block, {
       file = "file://" .. dir .. "/named",
       redis = os.getenv("DLOCK_TEST_REDIS") .. "/9", -- nobody else's
       zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
-    }
-    return (text:gsub('"(%a+)://[^"]*"', function(scheme)
-      return ("%q"):format(urls[scheme])
-    end))
+    })
   end
 
   local counter = 0
-  for _, page in ipairs { "README.md", "docs/howto.md", "docs/redis.md",
-      "docs/zookeeper.md", "docs/file.md" } do
-    for _, block in ipairs(blocks(page)) do
+  for _, page in ipairs(PROGRAMS) do
+    for _, block in ipairs(pages.blocks(page)) do
       if runs_here(block) then
         counter = counter + 1
         it(page .. " runs, line " .. block.line, function()
           local path = dir .. "/block.lua"
           server.write_file(path, ("\n"):rep(block.line)
-            .. here(table.concat(block, "\n")) .. "\n")
+            .. here(block) .. "\n")
           run { file = path }
         end)
       end
@@ -91,11 +75,48 @@ describe("pages:", function()
     assert.is_true(counter >= 15)
   end)
 
+  it("have no block that nobody runs", function()
+    local programs = {}
+    for _, page in ipairs(PROGRAMS) do programs[page .. ": lua"] = true end
+    local missing = {}
+    for what in pairs(ELSEWHERE) do missing[what] = true end
+    for _, page in ipairs(pages.list()) do
+      for _, block in ipairs(pages.blocks(page)) do
+        local what = page .. ": " .. block.language
+        assert.is_truthy(programs[what] or ELSEWHERE[what],
+          what .. ", line " .. block.line)
+        missing[what] = nil
+      end
+    end
+    assert.same({}, missing)
+  end)
+
+  it("docs/zookeeper.md shows a node as it is", function()
+    local url = os.getenv("DLOCK_TEST_ZOOKEEPER")
+    local shown
+    for _, block in ipairs(pages.blocks("docs/zookeeper.md")) do
+      shown = block.language == "" and block[1]:match("^(/%S-)%d+ ") or shown
+    end
+    local store = assert(dlock.open(url .. "/app"))
+    local lease = assert(store:lock("orders:42"))
+    local pattern = "^" .. shown:gsub("[-%%.]", "%%%0"):gsub("<%a+>", "%%x+")
+      .. "%d+$"
+    local found
+    for _, paths in pairs(zk.ephemerals(url)) do
+      for _, path in ipairs(paths) do
+        found = found or path:match(pattern)
+      end
+    end
+    assert(lease:release())
+    store:close()
+    assert.is_truthy(found, pattern)
+  end)
+
   -- (A sanitizer's runtime would judge the shell as well.)
   if not os.getenv("DLOCK_TEST_SANITIZER") then
     it("the README's shell lines run", function()
       local lines = 0
-      for _, block in ipairs(blocks("README.md")) do
+      for _, block in ipairs(pages.blocks("README.md")) do
         if block.language == "sh" then
           lines = lines + #block
           local out = run { command = { "sh", "-euc",
@@ -110,7 +131,7 @@ describe("pages:", function()
 
   it("the README leads to every other page", function()
     local readme = server.read_file("README.md")
-    for _, page in ipairs(pages()) do
+    for _, page in ipairs(pages.list()) do
       if page:find("^docs/") then
         assert.is_truthy(readme:find("](" .. page .. ")", 1, true), page)
       end
@@ -129,7 +150,7 @@ describe("pages:", function()
   end
 
   it("have no dead links", function()
-    for _, page in ipairs(pages()) do
+    for _, page in ipairs(pages.list()) do
       local text = server.read_file(page)
       for target in text:gmatch("%]%(([^)]*)%)") do
         local path, anchor = target:match("^([^#]*)#?(.*)$")
@@ -145,7 +166,7 @@ describe("pages:", function()
     local rooms = { csrc = true, lua = true, spec = true, bench = true,
       bin = true, examples = true, docs = true, rockspec = true }
     local counted = 0
-    for _, page in ipairs(pages()) do
+    for _, page in ipairs(pages.list()) do
       for path in server.read_file(page):gmatch("%f[%w.](%a+/[%w_/.-]*%w)") do
         if rooms[path:match("^%a+")] and not path:find("foo", 1, true) then
           counted = counted + 1

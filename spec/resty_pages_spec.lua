@@ -1,0 +1,96 @@
+-- The blocks of docs/openresty.md, in nginx: one is a whole configuration, the
+-- others are handlers that use the store which it opens. Runs on LuaJIT only:
+-- that is the Lua which nginx has.
+if not rawget(_G, "jit") then
+  return
+end
+
+local dlock = require "dlock"
+local nginx = require "spec.support.nginx"
+local pages = require "spec.support.pages"
+local server = require "spec.support.server"
+
+local PAGE = "docs/openresty.md"
+local URLS = { redis = assert(os.getenv("DLOCK_TEST_REDIS")) .. "/9" }
+
+-- What the page leaves out: what stands behind http://importer. It says whether
+-- the lock is held meanwhile, and how many are in there.
+local IMPORTER = [[
+  upstream importer { server 127.0.0.1:%d; }
+  server {
+    listen 127.0.0.1:%d;
+    location / {
+      content_by_lua_block {
+        local seen = package.loaded.importer or { inside = 0 }
+        package.loaded.importer = seen
+        seen.inside = seen.inside + 1
+        local held = store:mutex("import"):locked()
+        ngx.sleep(0.02)
+        ngx.say(held and "held" or "free", " ", seen.inside)
+        seen.inside = seen.inside - 1
+      }
+    }
+  }
+]]
+
+describe("docs/openresty.md", function()
+  local n, handlers
+
+  setup(function()
+    local configs, locations = {}, {}
+    handlers = {}
+    for _, block in ipairs(pages.blocks(PAGE)) do
+      local text = pages.here(block, URLS)
+      if block.language == "nginx" then
+        configs[#configs + 1] = text
+      else
+        assert.equal("lua", block.language)
+        handlers[#handlers + 1] = "/line-" .. block.line
+        locations[#handlers] = ("location = %s {\n  content_by_lua_block {\n%s"
+          .. "\n  }\n}"):format(handlers[#handlers], text)
+      end
+    end
+    assert.equal(1, #configs)
+    local http, inner = configs[1]:match("^http {\n(.-)\n  server {\n(.*)}\n}$")
+    assert(http, "no longer one http block with one server in it")
+    local port = server.free_port()
+    n = nginx.start {
+      http = http .. "\n" .. IMPORTER:format(port, port),
+      server = inner .. "\n" .. table.concat(locations, "\n"),
+    }
+  end)
+
+  teardown(function()
+    n:stop()
+  end)
+
+  it("holds the lock until the request ends", function()
+    local requests = {}
+    for i = 1, 5 do requests[i] = n:begin("/import") end
+    for i = 1, 5 do
+      local status, body = requests[i]:finish()
+      assert.equal(200, status, body)
+      assert.equal("held 1\n", body)
+    end
+    local store = assert(dlock.open(URLS.redis))
+    assert(store:lock("import", { timeout = 5 })):release()
+    store:close()
+    assert.same({}, n:complaints())
+  end)
+
+  it("has handlers that work, also all at once", function()
+    assert.is_true(#handlers > 0)
+    for _, path in ipairs(handlers) do
+      local requests, seen = {}, {}
+      for i = 1, 10 do requests[i] = n:begin(path) end
+      for i = 1, 10 do
+        local status, body = requests[i]:finish()
+        assert.equal(200, status, path)
+        local fence = assert(body:match("fence (%d+)"), body)
+        assert.is_nil(seen[fence])
+        seen[fence] = true
+      end
+    end
+    assert.same({}, n:complaints())
+  end)
+end)

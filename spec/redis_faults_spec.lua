@@ -390,6 +390,18 @@ describe("redis faults:", function()
     assert(lease:release())
   end)
 
+  -- It is being released then, whoever would have attached it.
+  it("a detach that is answered when the lease is over says lost", function()
+    local lease = assert(store:try_lock("late", { ttl = 0.8, renew = false }))
+    eventually("its end is near", 3, function()
+      return lease:remaining() < 0.25
+    end)
+    p:delay("down", 0.3)
+    assert.are.equal("lost", select(3, lease:detach()))
+    p:delay("down", 0)
+    eventually("it is released", 3, function() return gone("late") end)
+  end)
+
   it("min_hold keeps the key after the release", function()
     local lease = assert(store:try_lock("min", { ttl = 5, min_hold = 0.6 }))
     assert(lease:release())

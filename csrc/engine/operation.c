@@ -190,9 +190,11 @@ static void start_on_hold(struct dlk_ticket *t) {
     }
     dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
   }
+  bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
-  bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
+  if (ours && t->op.kind == DLK_OP_DETACH && !local)
+    dlk_hold_extending(h, h->lease.ttl); /* by as much as ever */
   if (!local) {
     dlk_ticket_submit(t);
     return;
@@ -323,6 +325,14 @@ void dlk_ticket_granted(struct dlk_ticket *t) {
   dlk_ticket_drop_ref(t);
 }
 
+/* What changes a lease is lost when that ended meanwhile, whatever the store
+ * says: a release is under way, which whoever attached it would suffer from. */
+static bool too_late(const struct dlk_ticket *t) {
+  bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
+                 t->op.kind == DLK_OP_DOWNGRADE;
+  return changes && atomic_load(&t->hold->state) != DLK_HOLD_HELD;
+}
+
 static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_hold *h = t->hold;
   enum dlk_code code = err ? err->code : DLK_OK;
@@ -339,6 +349,8 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
     dlk_hold_extend_over(h, t->op.ttl, code == DLK_OK);
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DETACH) {
     dlk_hold_leave(h, DLK_HOLD_DETACHED, "it was detached");
+  } else if (held && t->op.kind == DLK_OP_DETACH) {
+    dlk_hold_extend_over(h, 0, false);
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {
     dlk_hold_set_want(h, (struct dlk_want){1, 0});
   }
@@ -356,9 +368,12 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
   if (dlk_ticket_makes_hold(t) && !err) {
     dlk_ticket_granted(t);
   } else {
+    static const struct dlk_error gone = {.code = DLK_LOST};
     dlk_ticket_ref(t);
-    if (t->hold && !dlk_ticket_makes_hold(t))
+    if (t->hold && !dlk_ticket_makes_hold(t)) {
+      err = !err && too_late(t) ? &gone : err;
       after_hold_op(t, err);
+    }
     dlk_ticket_finish(t, err);
     dlk_local_done(t);
     dlk_ticket_drop_ref(t);

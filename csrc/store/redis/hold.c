@@ -72,10 +72,13 @@ static void args_token(struct dlk_redis_call *call, struct dlk_buf *out) {
 /* Sent or not, the server will be told as long as it may keep the token. */
 static void release_later(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = hold_of(t);
+  int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->lease->ttl);
   if (rest_of(t) > 0)
     return;
+  if (until < h->asked)
+    until = h->asked;
   dlk_redis_orphan(t->store, t->op->key, t->op->key_len, h->token, h->token_len,
-                   dlk_time_add(dlk_redis_now(t->store), t->op->lease->ttl));
+                   until);
 }
 
 static void release_failed(struct dlk_redis_try *t,
@@ -248,6 +251,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.key = to->key;
   b->call.key_len = to->key_len;
   b->until = a->until;
+  b->asked = a->asked;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;
   b->noted = a->noted;
@@ -287,6 +291,10 @@ static void extend_done(struct dlk_redis_call *call,
 }
 
 void dlk_redis_extend(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = hold_of(t);
+  int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->ttl);
+  if (h->asked < until)
+    h->asked = until;
   t->call.args = extend_args;
   t->call.answer = extend_done;
   dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);

@@ -71,6 +71,7 @@ struct dlk_redis_hold {
   struct dlk_redis_call call; /* renewals */
   struct dlk_map_node node;   /* in store->tokens, by token */
   int64_t until;              /* the server keeps it so long at least */
+  int64_t asked;              /* it may keep it so long: an extension */
   int64_t granted;            /* for min_hold */
   bool crowded;               /* others queued for it */
   bool noted;                 /* the server keeps notes of it (info) */

@@ -49,9 +49,9 @@ void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   t->step = DLK_REDIS_IDLE;
   dlk_list_remove(&t->entry);
   s->host->timer_clear(s->host, &t->timer);
-  bool lost = err && err->code == DLK_LOST && t->op->lease;
-  if (lost || (err && t->op->kind == DLK_OP_ACQUIRE))
-    dlk_redis_token_drop(s, dlk_redis_hold_of(t->op->lease));
+  struct dlk_lease *lease = t->op->lease;
+  if (err && lease && (t->op->kind == DLK_OP_ACQUIRE || err->code == DLK_LOST))
+    dlk_redis_token_drop(s, dlk_redis_hold_of(lease));
   quiet_down(s);
   s->host->done(s->host, t->op, err);
   dlk_error_drop(&trouble);

@@ -1,5 +1,6 @@
--- From hand to hand: with `handoffs` a released lock goes to the next waiter of
--- the same engine without a request to the store. Over the store in memory,
+-- From hand to hand: a released lock goes to the next waiter of the same engine
+-- without a request to the store, if it came before the last question to the
+-- store was asked, or (`handoffs`) a number of times. Over the store in memory,
 -- whose ping tells the number of requests so far.
 local core = require "dlock.core"
 local resident = require "spec.support.resident"
@@ -108,8 +109,91 @@ describe("from hand to hand,", function()
       assert.is_true(lease.fence > last)
       last = lease.fence
     end
+    assert.equal(2, count()) -- the last one was here when the second asked
+  end)
+
+  local function fair(key)
+    return ask(e, key, { timeout = 60 })
+  end
+
+  it("whoever was here when the first one asked goes along", function()
+    local lease, tickets = assert(finish(e, fair("a"))), {}
+    for i = 1, 6 do tickets[i] = fair("a") end
+    requests() -- all have been looked at
+    for i = 1, 2 do -- the first one stood there alone
+      release(lease)
+      lease = assert(finish(e, tickets[i]))
+    end
+    assert.equal(0, count())
+    local late, before = fair("a"), requests()
+    for i = 3, 6 do
+      local last = lease
+      release(lease)
+      lease = assert(finish(e, tickets[i]))
+      assert.is_false(core.held(last))
+      assert.equal(last.fence + 1, lease.fence)
+    end
+    assert.equal(4, count())
+    -- Who came later asks as soon as nobody is before it: one request, and pings.
+    requests()
+    assert.equal(before + 3, requests())
+    release(lease)
+    assert(finish(e, late))
+    assert.equal(4, count())
+  end)
+
+  it("who came later does not go in the place of one who left", function()
+    local lease, tickets = assert(finish(e, fair("a"))), {}
+    for i = 1, 4 do tickets[i] = fair("a") end
+    requests()
+    for i = 1, 2 do
+      release(lease)
+      lease = assert(finish(e, tickets[i]))
+    end
+    tickets[4]:cancel()
+    assert.equal("cancelled", code(tickets[4]))
+    local late = fair("a")
+    for _, ticket in ipairs { tickets[3], late } do
+      release(lease)
+      lease = assert(finish(e, ticket))
+    end
     assert.equal(1, count())
   end)
+
+  it("one that goes along may be of the other kind", function()
+    local lease, tickets = hold("a"), {}
+    tickets[1] = fair("a")
+    requests()
+    tickets[2], tickets[3], tickets[4] = fair("a"), want("a"), fair("a")
+    for i = 1, 4 do
+      release(lease)
+      lease = assert(finish(e, tickets[i]))
+    end
+    assert.equal(2, count())
+  end)
+
+  it("each one's own number of jumps is kept", function()
+    local lease, tickets = hold("a", { handoffs = 5 }), {}
+    for i = 1, 3 do tickets[i] = want("a", { handoffs = 1 }) end
+    release(lease)
+    lease = assert(finish(e, tickets[1]))
+    local before = requests()
+    release(lease)
+    lease = assert(finish(e, tickets[2]))
+    assert.equal(before + 3, requests())
+    assert.equal(1, count())
+    release(lease)
+    assert(finish(e, tickets[3]))
+  end)
+
+  it("one that is held for a while is renewed before a third of its ttl",
+    function()
+      local lease, ticket = hold("a", { ttl = 60 }), want("a", { ttl = 60 })
+      release(lease)
+      lease = assert(finish(e, ticket))
+      counted "renewed"
+      assert.is_true(core.held(lease))
+    end)
 
   it("a wait that comes without it stands in the store's queue", function()
     local lease = hold("a")

@@ -13,10 +13,11 @@
  * In resident mode (for event loops, where nobody may drive) the keeper does
  * all driving, and a caller only waits for `freed`. But it sleeps without the
  * role, on the loop's own descriptor: so a caller may take the role for what
- * needs neither the store nor the loop (start_here), such as parking a wait
- * and handing a lock to the next of the parked, which then costs no thread
- * switch. A keeper that wakes meanwhile says so (`keeper_wants`) and is
- * signalled when the role is left.
+ * takes no longer than a write (start_here): parking a wait, handing a lock to
+ * the next of the parked, a request on a connection that stands. That costs no
+ * thread switch. A keeper that wakes meanwhile says so (`keeper_wants`) and is
+ * signalled when the role is left, as it is if the loop has anything to do
+ * before its descriptor speaks.
  *
  * Work from other threads arrives as posts in the inbox. Whoever drives looks
  * into the inbox before it sleeps, and a post that finds somebody inside
@@ -62,6 +63,14 @@ void dlk_driver_drain(struct dlk_engine *e) {
   }
 }
 
+void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post) {
+  pthread_mutex_lock(&e->lock);
+  if (dlk_list_empty(&post->link))
+    dlk_list_append(&e->inbox, &post->link);
+  atomic_store_explicit(&e->posted, true, memory_order_release);
+  pthread_mutex_unlock(&e->lock);
+}
+
 bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
   pthread_mutex_lock(&e->lock);
   bool fresh = dlk_list_empty(&post->link) && !e->joined;
@@ -81,20 +90,36 @@ bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
   return fresh;
 }
 
-/* Resident, in the role. False: it is to be posted. */
+static bool prompt(const struct dlk_engine *e) {
+  return e->store_used && e->type->prompt && e->type->prompt(e->store);
+}
+
+/* Closing takes longer than a write. */
+static bool start_promptly(struct dlk_ticket *t) {
+  if (t->request.task != DLK_TASK_OP || atomic_load(&t->engine->closing))
+    return false;
+  t->start.run(&t->start);
+  return true;
+}
+
+/* Resident, in the role. False: it is to be posted. What it ended is told by
+ * dlk_ticket_watch. */
 static bool start_here(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  size_t ops = e->op_count;
-  bool done = dlk_ticket_start_here(t);
-  dlk_notify_ring(e);
+  bool started = dlk_ticket_start_here(t);
+  if (prompt(e)) {
+    started = started || start_promptly(t);
+    dlk_driver_drain(e); /* what an end led to */
+  }
+  bool at_rest = dlk_driver_at_rest(e);
   pthread_mutex_lock(&e->lock);
   dlk_driver_leave(e);
-  if (e->op_count != ops) { /* the store has something to write */
+  if (!at_rest && e->keeper_wake > 0) {
     e->due = 0;
     dlk_keeper_signal(e);
   }
   pthread_mutex_unlock(&e->lock);
-  return done;
+  return started;
 }
 
 /* The request is on its way while its caller makes ready to wait. While it is
@@ -244,6 +269,7 @@ void dlk_driver_await_free(struct dlk_engine *e) {
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
   struct dlk_engine *e = t->engine;
   int64_t until = dlk_time_add(dlk_clock_now(), slice);
+  dlk_notify_ring(e); /* nobody is going to watch what t ended */
   pthread_mutex_lock(&e->lock);
   while (!dlk_ticket_done(t) && !e->joined) {
     bool keepers = e->resident && e->keeper_running;

@@ -109,8 +109,10 @@ struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t);
  * drive then only waits until the ticket is done. Before or after first use. */
 void dlk_engine_resident(struct dlk_engine *e);
 /* Has dlk_engine_completed tell when the ticket is done. Its number there, the
- * same at every call; 0 if it is done already. */
-uint64_t dlk_ticket_watch(struct dlk_ticket *t);
+ * same at every call; 0 if it is done already. *others: the caller's last
+ * request ended other tickets, and no bell is rung for these if the caller
+ * hears of it; NULL: a bell is rung. */
+uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others);
 /* The numbers of watched tickets that got done since, at most max; fewer than
  * max means that there are no more. Never waits. */
 size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max);
@@ -135,6 +137,8 @@ void dlk_scope_unref(struct dlk_scope *s);
 /* The ticket, and the lease it gives, end with s. False when s has ended: the
  * ticket is then cancelled. */
 bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
+/* Whether a scope would have anything to end of it. */
+bool dlk_scope_wants(const struct dlk_ticket *t);
 void dlk_scope_end(struct dlk_scope *s);
 bool dlk_scope_ended(const struct dlk_scope *s);
 

@@ -1,15 +1,24 @@
-/* From hand to hand: a lock that nobody promised to be fair about goes to the
- * next waiter of the same engine without the store being asked.
+/* From hand to hand: a lock goes to the next waiter of the same engine without
+ * the store being asked.
  *
- * While one of this engine holds it, the others of this engine stay parked at
- * the gate instead of standing in the store's queue. The store set fences
- * aside when it granted the hold (lease->spare). While there are some, a
- * release gives the first of the parked the hold: a new one with the next
- * fence and the old deadline, which is the same entry on the server. The old
- * one is RELEASED, for ever. When no fence is left the lock is released, and
- * the first of the parked asks the store right behind that: it gets the lock
- * at once, or stands behind everybody who came before. That is the bound for
- * the others.
+ * When a parked one goes to the store, it asks for itself and for all who are
+ * parked behind it at that moment: the store sets so many fences aside with the
+ * grant (lease->spare). While there are some, a release gives the first of the
+ * parked the hold: a new one with the next fence and the old deadline, which is
+ * the same entry on the server. The old one is RELEASED, for ever.
+ *
+ * Why that is fair: whoever stands in the store's queue behind the one that
+ * asked came after it did, so after all who were parked by then (`asked`), and
+ * whoever stands before it is served before. Those who are parked later do not
+ * go along: as soon as one of them is the first it stands in the store's queue.
+ *
+ * Where nobody promised to be fair (local_handoffs, which are the fences that
+ * are set aside then) a later one goes along as well, if it does not mind
+ * either: it jumps ahead of whoever queues in the store. Such ones stay parked
+ * while one of them holds. When no fence is left the lock is released, and the
+ * first of the parked asks the store right behind that: it gets the lock at
+ * once, or stands behind everybody who came before. That is the bound for the
+ * others.
  *
  * Whether it may be, is seen at the release (fit): the entry on the server is
  * sure (not on a claim, no renewal due, under way or missed, so two thirds of
@@ -42,8 +51,11 @@
 
 #include <string.h>
 
+/* So many fences are set aside at most for those who came along. */
+#define FAIR_MAX 256u
+
 void dlk_handoff_held(struct dlk_hold *h) {
-  bool can = h->lease.handoffs > 0 && h->engine->type->hand_over;
+  bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
   struct dlk_gate *g =
       dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
   if (!g)
@@ -73,12 +85,24 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
     dlk_local_look(h->gate); /* its ttl may have changed */
 }
 
+void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked) {
+  struct dlk_hold *h = t->hold;
+  h->asked = dlk_clock_now();
+  if (h->hands_on && !h->unfair)
+    h->lease.handoffs = parked < FAIR_MAX ? parked : FAIR_MAX;
+}
+
+static bool came_along(const struct dlk_hold *h, const struct dlk_ticket *t) {
+  return t->op.started < h->asked;
+}
+
 bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
-  if (!g->holder)
+  const struct dlk_hold *from = g->holder, *to = t->hold;
+  if (!from || !to->hands_on || from->lease.ttl != to->lease.ttl ||
+      strcmp(from->lease.owner, to->lease.owner) != 0)
     return false;
-  const struct dlk_lease *from = &g->holder->lease, *to = &t->hold->lease;
-  return to->handoffs > 0 && from->ttl == to->ttl &&
-         strcmp(from->owner, to->owner) == 0;
+  return (from->unfair && to->unfair) ||
+         (from->lease.spare > 0 && came_along(from, t));
 }
 
 static bool fit(struct dlk_hold *h, int64_t now) {
@@ -92,17 +116,26 @@ static bool fit(struct dlk_hold *h, int64_t now) {
 
 bool dlk_handoff_pass(struct dlk_hold *h) {
   struct dlk_gate *g = h->gate;
-  if (!g || g->head || !fit(h, dlk_clock_now()))
+  int64_t now = dlk_clock_now();
+  if (!g || g->head || !fit(h, now))
     return false;
   struct dlk_ticket *t = dlk_local_first(g);
   if (!t || !dlk_handoff_expects(g, t))
     return false;
+  bool jumps = !came_along(h, t);
+  if (jumps && h->jumps >= t->request.handoffs)
+    return false;
   struct dlk_engine *e = h->engine;
-  struct dlk_lease *from = &h->lease, *to = &t->hold->lease;
+  struct dlk_hold *next = t->hold;
+  struct dlk_lease *from = &h->lease, *to = &next->lease;
   dlk_list_remove(&t->link);
+  g->count--;
   g->head = t; /* as if the store had granted it */
   g->holder = NULL;
   h->gate = NULL;
+  next->asked = h->asked;
+  next->jumps = h->jumps + jumps;
+  next->handed = now;
   to->fence = from->fence + 1;
   to->spare = from->spare - 1;
   to->sent = from->sent;

@@ -53,8 +53,9 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->renew = h->renews = r->renew;
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
-  if (r->want.units == 0 && !r->value && r->renew && r->min_hold == 0)
-    h->lease.handoffs = r->handoffs;
+  h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
+  h->unfair = h->hands_on && r->handoffs > 0;
+  h->lease.handoffs = h->unfair ? r->handoffs : 0;
   dlk_hold_set_want(h, r->want);
 }
 
@@ -205,6 +206,8 @@ void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t at = end;
   if (h->renew && !h->renewing && !h->extending && end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
+    if (h->handed && h->handed + DLK_HANDED_RENEW < renew_at)
+      renew_at = h->handed + DLK_HANDED_RENEW;
     if (renew_at < at)
       at = renew_at;
   }
@@ -241,6 +244,7 @@ bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least) {
 
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   h->lease.ttl = ttl;
+  h->handed = 0;
   set_deadline(h);
   dlk_hold_schedule(h);
 }

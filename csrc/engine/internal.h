@@ -39,7 +39,13 @@ struct dlk_hold {
   int extending;  /* EXTENDs that the store has; it is not renewed then */
   int64_t cut_to; /* held no longer than that: one of them may
                      have been for less than is left */
-  struct dlk_gate *gate;         /* handoff.c: it is the gate's holder */
+  /* handoff.c */
+  struct dlk_gate *gate; /* it is the gate's holder */
+  bool hands_on;         /* as asked for: it may go from hand to hand */
+  bool unfair;           /* likewise, before those who came earlier elsewhere */
+  uint32_t jumps;        /* how often it did that */
+  int64_t asked;  /* who was parked before came before whoever queued since */
+  int64_t handed; /* when it was handed over, until it is renewed */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;
@@ -84,6 +90,7 @@ struct dlk_gate {
   struct dlk_map_node node;
   struct dlk_list all;     /* in e->gates */
   struct dlk_list parked;  /* tickets */
+  uint32_t count;          /* of these */
   struct dlk_ticket *head; /* the one that the store has */
   struct dlk_hold *holder;
   struct dlk_post next;
@@ -144,7 +151,7 @@ struct dlk_engine {
   struct dlk_list gates; /* local.c */
   struct dlk_map gate_map;
   /* notify.c and line.c */
-  bool ring; /* something is ready, and nobody was told */
+  atomic_bool ring; /* something is ready, and nobody was told */
   atomic_int bell_fd;
   pthread_mutex_t line_lock;
   int line_fd; /* under line_lock */
@@ -159,6 +166,9 @@ struct dlk_engine {
 
 #define DLK_INBOX_MAX 65536
 #define DLK_NEWS_MAX 1024
+/* A lease that was handed over and is held for so long is renewed: for the
+ * rest of its ttl, and for what the store shows of its holder. */
+#define DLK_HANDED_RENEW (50 * DLK_MS)
 
 /* engine.c */
 unsigned dlk_fork_stamp(void);
@@ -172,6 +182,9 @@ int64_t dlk_timers_next(const struct dlk_engine *e);
 /* Queues a post; wake: have the keeper run it if nobody drives. False if it
  * was queued already. */
 bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake);
+/* The same by whoever is in the role, and looks into the inbox before he
+ * leaves it or sleeps. */
+void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post);
 /* Runs a ticket's start at once if nobody is inside and nothing is queued
  * before it; for a caller that is going to drive. False: it was not run. */
 bool dlk_driver_start(struct dlk_ticket *t);
@@ -219,6 +232,8 @@ struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
 void dlk_local_look(struct dlk_gate *g);
 
 /* handoff.c: from hand to hand in this process */
+/* A ticket that was parked goes to the store now; behind it are so many. */
+void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked);
 /* The hold was granted. */
 void dlk_handoff_held(struct dlk_hold *h);
 /* It is held no longer. */

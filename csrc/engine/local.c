@@ -10,7 +10,7 @@
  * the head's end and its successor's start the gate stands without a head,
  * and whoever comes in that moment is parked at the end: order is kept.
  *
- * A gate also exists while a hold of this engine may be handed over to a
+ * A gate also has a holder while a hold of this engine may be handed over to a
  * waiter (handoff.c). As long as the first of the parked may expect that, it
  * stays parked and there is no head. Whatever may end the expectation (the
  * hold's end, another first one) has the gate looked at: nobody is forgotten.
@@ -70,14 +70,16 @@ static void next_posted(struct dlk_post *post) {
     return;
   }
   dlk_list_remove(&t->link);
+  g->count--;
   g->head = t;
   t->op.parked = true;
+  dlk_handoff_asks(t, g->count);
   dlk_ticket_submit(t);
 }
 
 void dlk_local_look(struct dlk_gate *g) {
   if (!at_rest(g))
-    dlk_driver_post(g->engine, &g->next, true);
+    dlk_driver_post_inside(g->engine, &g->next);
 }
 
 static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
@@ -127,6 +129,7 @@ bool dlk_local_park(struct dlk_ticket *t) {
   }
   t->gate = g;
   dlk_list_append(&g->parked, &t->link);
+  g->count++;
   if (t->op.deadline != DLK_FOREVER)
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
   dlk_local_look(g);
@@ -146,6 +149,7 @@ void dlk_local_gone(struct dlk_ticket *t) {
   struct dlk_gate *g = t->gate;
   if (!g || g->head == t)
     return;
+  g->count--;
   t->gate = NULL;
   dlk_local_look(g);
 }

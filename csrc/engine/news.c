@@ -31,7 +31,7 @@ static void add(struct dlk_engine *e, bool abroad, const char *kind,
   }
   atomic_store(&e->has_news, true);
   if (!abroad)
-    e->ring = true;
+    atomic_store(&e->ring, true);
   pthread_mutex_unlock(&e->lock);
   if (abroad)
     dlk_notify_ring_abroad(e);

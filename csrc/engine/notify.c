@@ -6,11 +6,13 @@
  * by the tickets under way. Watching and finishing meet under e->lock: either
  * the watch sees the ticket done, or the finish sees it watched.
  *
- * Whoever finishes a ticket runs in the driver role and only notes that the
- * list turned non-empty (`ring`); at the end of its turn it rings once for
- * all of them, outside of e->lock: a bell under the lock would wake the very
+ * Whoever finishes a ticket runs in the driver role and only notes that there
+ * is something to tell (`ring`); the keeper rings once for all of it at the end
+ * of its turn, outside of e->lock: a bell under the lock would wake the very
  * thread that then has to wait for the lock. A listener clears the bell before
- * it empties the list, so a ring is never lost; one for nothing may happen.
+ * it empties the list, so a ring is never lost; one for nothing may happen. A
+ * caller in the role is the listener, as a rule: it is told when it watches its
+ * own ticket, and no bell is needed.
  *
  * `ready` and the bells are those of the ticket's listener, which is another
  * engine than the ticket's only for leases that another store attached. Then
@@ -35,8 +37,7 @@ void dlk_notify_init(struct dlk_engine *e) {
 void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t) {
   if (t->watch_id == 0)
     return;
-  if (dlk_list_empty(&e->ready))
-    e->ring = true;
+  atomic_store(&e->ring, true);
   dlk_ticket_ref(t);
   dlk_list_append(&e->ready, &t->ready);
 }
@@ -50,10 +51,14 @@ static void ring(struct dlk_engine *e) {
   }
 }
 
+/* True: somebody has to be told, and it is the caller's task now. */
+static bool take_ring(struct dlk_engine *e) {
+  return atomic_load(&e->ring) && atomic_exchange(&e->ring, false);
+}
+
 void dlk_notify_ring(struct dlk_engine *e) {
-  if (!e->ring)
+  if (!take_ring(e))
     return;
-  e->ring = false;
   ring(e);
   dlk_line_ring(e);
 }
@@ -92,9 +97,13 @@ void dlk_engine_resident(struct dlk_engine *e) {
   pthread_mutex_unlock(&e->lock);
 }
 
-uint64_t dlk_ticket_watch(struct dlk_ticket *t) {
+uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
   struct dlk_engine *e = t->listener;
   uint64_t id = 0;
+  if (others)
+    *others = take_ring(e);
+  else
+    dlk_notify_ring(e);
   if (e != t->engine)
     dlk_keeper_look(t->engine);
   pthread_mutex_lock(&e->lock);

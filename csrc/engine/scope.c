@@ -95,11 +95,13 @@ static bool make_room(struct dlk_scope *s) {
   return s->count < s->limit;
 }
 
+bool dlk_scope_wants(const struct dlk_ticket *t) {
+  return gives(t) || t->request.task == DLK_TASK_WAIT_LOST ||
+         (t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_CHANGE);
+}
+
 bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
-  bool waits =
-      t->request.task == DLK_TASK_WAIT_LOST ||
-      (t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_CHANGE);
-  if (!gives(t) && !waits)
+  if (!dlk_scope_wants(t))
     return true;
   if (s->ended || !make_room(s)) {
     dlk_ticket_abandon(t);

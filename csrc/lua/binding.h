@@ -15,6 +15,7 @@
 
 struct engine_box {
   struct dlk_engine *engine;
+  int spares; /* so many are in the anchor */
 };
 
 /* ticket NULL: done, and the result is true. */
@@ -69,6 +70,9 @@ int64_t dlk_lua_ns(lua_State *L, int index);
  * `anchor` (an absolute index); or returns a failure. */
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor);
+/* The ticket at index, which nobody else has, is done with: its userdata
+ * serves another request. */
+void dlk_lua_spare(lua_State *L, int index);
 /* A ticket that is done already. */
 int dlk_lua_push_done(lua_State *L);
 /* Another userdata for the same ticket. */
@@ -81,9 +85,10 @@ struct dlk_engine *dlk_lua_check_engine(lua_State *L); /* at 1 */
 enum {
   DLK_ANCHOR_ENGINE = 1,
   DLK_ANCHOR_OF_SLOT, /* in a lease's slot: the anchor; in an anchor: nil */
-  DLK_ANCHOR_SPARE,   /* a ticket userdata without a ticket */
-  DLK_ANCHOR_CLIENT   /* Lua's */
+  DLK_ANCHOR_CLIENT, /* Lua's */
+  DLK_ANCHOR_SPARES  /* from here on: ticket userdata without a ticket */
 };
+#define DLK_LUA_SPARES 16
 
 /* Puts a store type into a fresh userdata: the whole of a store's
  * luaopen_. */

@@ -90,7 +90,7 @@ static int engine_stats(lua_State *L) {
 }
 
 /* engine:completed(t): puts the numbers of watched tickets that got done into
- * the array t; how many, and whether there are more. */
+ * the array t; how many, whether there are more, and whether there is news. */
 static int engine_completed(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   uint64_t ids[AT_ONCE];
@@ -102,7 +102,8 @@ static int engine_completed(lua_State *L) {
   }
   lua_pushinteger(L, (lua_Integer)n);
   lua_pushboolean(L, n == AT_ONCE);
-  return 2;
+  lua_pushboolean(L, dlk_engine_has_news(e));
+  return 3;
 }
 
 /* engine:serve(): the path of a Unix socket to connect to. */
@@ -143,20 +144,27 @@ static struct dlk_scope *scope_at(lua_State *L, int index) {
   return box->scope;
 }
 
-/* ticket:watch([scope]): the number that engine:completed will give, or nil
- * when it is done. What it gives ends with the scope. */
+/* ticket:watch([scope [, drains]]): the number that engine:completed will give,
+ * or nil when it is done. What it gives ends with the scope. drains: no bell is
+ * rung for what the request ended at once; then the second result is true, and
+ * the caller has to ask for what is completed. The third one: there may be
+ * something for a scope to end. */
 static int ticket_watch(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
+  bool drains = lua_toboolean(L, 3), others = false;
   if (!box->ticket || dlk_engine_forked(dlk_ticket_engine(box->ticket)))
     return 0;
   if (scope)
     dlk_scope_add(scope, box->ticket);
-  uint64_t id = dlk_ticket_watch(box->ticket);
+  uint64_t id = dlk_ticket_watch(box->ticket, drains ? &others : NULL);
   if (id == 0)
-    return 0;
-  dlk_compat_pushint(L, (int64_t)id);
-  return 1;
+    lua_pushnil(L);
+  else
+    dlk_compat_pushint(L, (int64_t)id);
+  lua_pushboolean(L, others);
+  lua_pushboolean(L, dlk_scope_wants(box->ticket));
+  return 3;
 }
 
 /* ticket:closes(): taking it will join the engine. */
@@ -177,6 +185,15 @@ static int core_scope(lua_State *L) {
   lua_setmetatable(L, -2);
   box->scope = dlk_scope_new();
   return box->scope ? 1 : luaL_error(L, "out of memory");
+}
+
+/* scope:add(ticket): what it gives, and its wait, end with the scope. */
+static int scope_add(lua_State *L) {
+  struct dlk_scope *s = scope_at(L, 1);
+  struct ticket_box *box = dlk_lua_box(L, 2, DLK_LUA_TICKET);
+  if (box->ticket && !dlk_engine_forked(dlk_ticket_engine(box->ticket)))
+    dlk_scope_add(s, box->ticket);
+  return 0;
 }
 
 static int scope_ended(lua_State *L) {
@@ -229,6 +246,7 @@ static const luaL_Reg of_ticket[] = {
 };
 
 static const luaL_Reg of_scope[] = {
+    {"add", scope_add},
     {"ended", scope_ended},
     {"finish", scope_finish},
     {"lend", scope_lend},
@@ -247,7 +265,7 @@ void dlk_lua_open_events(lua_State *L) {
   add_methods(L, DLK_TICKET_TYPE, of_ticket);
   luaL_newmetatable(L, DLK_SCOPE_TYPE);
   lua_newtable(L);
-  luaL_setfuncs(L, of_scope, 0);
+  dlk_lua_setfuncs(L, of_scope);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, scope_gc);
   lua_setfield(L, -2, "__gc");

@@ -167,11 +167,27 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
   return dlk_lua_submit(L, dlk_hold_engine(box->hold), r, lua_gettop(L));
 }
 
-/* core.release(lease, timeout): the ticket of this handle's release; the
- * same one, or one that is done, at every later call. A hold that was lost
- * was lost for each of its handles. */
+/* The hold went to a neighbour: there is nothing to wait for. */
+static bool over_at_once(lua_State *L) {
+  struct ticket_box *ticket = lua_touserdata(L, -1);
+  struct dlk_ticket *t = ticket->ticket;
+  if (!dlk_ticket_done(t) || dlk_ticket_error(t))
+    return false;
+  bool others;
+  dlk_ticket_watch(t, &others);
+  dlk_lua_spare(L, lua_gettop(L));
+  lua_pushboolean(L, 1);
+  lua_pushboolean(L, others);
+  return true;
+}
+
+/* core.release(lease, timeout [, drains]): the ticket of this handle's release;
+ * the same one, or one that is done, at every later call. A hold that was lost
+ * was lost for each of its handles. drains: true instead of a ticket that is
+ * done well, and whether others got done with it, as ticket:watch says. */
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
+  lua_settop(L, 3);
   struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = dlk_lua_ns(L, 2)};
   bool forked = in_child(box);
   if (box->detached && !forked)
@@ -190,10 +206,12 @@ static int core_release(lua_State *L) {
   int n = submit(L, box, &r);
   if (n == 1) {
     struct ticket_box *ticket = lua_touserdata(L, -1);
-    dlk_ticket_ref(ticket->ticket);
-    box->release = ticket->ticket;
     box->released = true;
     dlk_hold_drop_handle(box->hold);
+    if (lua_toboolean(L, 3) && over_at_once(L))
+      return 2;
+    dlk_ticket_ref(ticket->ticket);
+    box->release = ticket->ticket;
   }
   return n;
 }

@@ -1,6 +1,6 @@
 /* Tickets as Lua sees them: poll, take, cancel, drive.
  *
- * Most tickets live for one call only, so an anchor keeps a spare userdata:
+ * Most tickets live for one call only, so an anchor keeps some spare userdata:
  * core.finish, which takes a ticket's results and is its last use, leaves it
  * there, and the next request fills it again. That spares the collector a
  * finaliser with each request. */
@@ -24,19 +24,45 @@ int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
   return 1;
 }
 
-static struct ticket_box *spare_or_new_box(lua_State *L, int anchor) {
-  lua_rawgeti(L, anchor, DLK_ANCHOR_SPARE);
-  struct ticket_box *box = lua_touserdata(L, -1);
-  if (box) {
-    lua_pushnil(L);
-    lua_rawseti(L, anchor, DLK_ANCHOR_SPARE);
-    return box;
-  }
+static struct engine_box *engine_of(lua_State *L, int anchor) {
+  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
+  struct engine_box *engine = lua_touserdata(L, -1);
   lua_pop(L, 1);
-  box = new_box(L);
+  return engine;
+}
+
+static struct ticket_box *spare_or_new_box(lua_State *L, int anchor) {
+  struct engine_box *engine = engine_of(L, anchor);
+  if (engine->spares > 0) {
+    int place = DLK_ANCHOR_SPARES + --engine->spares;
+    lua_rawgeti(L, anchor, place);
+    lua_pushnil(L);
+    lua_rawseti(L, anchor, place);
+    return lua_touserdata(L, -1);
+  }
+  struct ticket_box *box = new_box(L);
   lua_pushvalue(L, anchor);
   lua_setuservalue(L, -2);
   return box;
+}
+
+static void drop(struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
+  box->ticket = NULL;
+  if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
+    dlk_ticket_unref(t);
+}
+
+void dlk_lua_spare(lua_State *L, int index) {
+  drop(lua_touserdata(L, index));
+  lua_getuservalue(L, index);
+  struct engine_box *engine = engine_of(L, -1);
+  if (engine->spares < DLK_LUA_SPARES) {
+    lua_pushvalue(L, index);
+    lua_rawseti(L, -2, DLK_ANCHOR_SPARES + engine->spares);
+    engine->spares++;
+  }
+  lua_pop(L, 1);
 }
 
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
@@ -158,24 +184,13 @@ static int ticket_take(lua_State *L) {
   return push_results(L, box_of(L));
 }
 
-static void drop(struct ticket_box *box) {
-  struct dlk_ticket *t = box->ticket;
-  box->ticket = NULL;
-  if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
-    dlk_ticket_unref(t);
-}
-
 /* core.finish(ticket): the same, by the only one who has the ticket. */
 static int core_finish(lua_State *L) {
   struct ticket_box *box = box_of(L);
   int n = push_results(L, box);
   if (!box->ticket)
     return n; /* it has no anchor */
-  drop(box);
-  lua_getuservalue(L, 1);
-  lua_pushvalue(L, 1);
-  lua_rawseti(L, -2, DLK_ANCHOR_SPARE);
-  lua_pop(L, 1);
+  dlk_lua_spare(L, 1);
   return n;
 }
 

@@ -25,7 +25,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 2u
+#define DLK_STORE_ABI 3u
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
 
@@ -192,6 +192,10 @@ struct dlk_store_type {
   /* Write now what submit only queued; NULL if there is nothing to write.
    * Otherwise it leaves when the loop next goes to sleep. */
   void (*flush)(void *store);
+  /* Whether submit and flush take no longer than writing to a connection that
+   * stands, so that a thread that must not be held up may call them; NULL:
+   * no. */
+  bool (*prompt)(void *store);
   /* The engine does not want it any longer (op->ending says why). The store
    * takes back what it put on the server and then calls done: with the
    * code `ending` (and nothing left behind), or with what stood in the way

@@ -49,8 +49,14 @@ local function release(client, self, timeout)
     forget(client, self)
   end
   local ticket
-  ticket, message, code = release_ticket(self, timeout)
-  if not ticket then
+  local deliver = adapter.deliver
+  ticket, message, code = release_ticket(self, timeout, deliver)
+  if ticket == true then
+    if message then -- others got something by it
+      deliver(client)
+    end
+    return true
+  elseif not ticket then
     return nil, message, code
   end
   local ok

@@ -1,5 +1,6 @@
--- fair = false: in an event loop a released lock may go from coroutine to
--- coroutine, at most local_handoffs times; another process gets in then.
+-- In an event loop a released lock may go from coroutine to coroutine: to those
+-- who waited before anybody else asked, and with fair = false also to later
+-- ones, at most local_handoffs times; another process gets in then.
 
 local assert = require "luassert"
 local loop = require "spec.support.loop"
@@ -63,6 +64,47 @@ return function(t, it)
       store:stats().local_handoffs > 0)
     t:expect_nothing_left()
   end)
+
+  only_outside("those who waited first, then another process, then the others",
+    function()
+      local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
+      local mutex, fences = store:mutex(key, { timeout = 30 }), {}
+      local function enter(i)
+        local lease = assert(mutex:acquire())
+        fences[i] = lease.fence
+        return lease
+      end
+      local function pass(i)
+        assert.is_true(enter(i):release())
+      end
+      local first
+      together(1, function() first = enter(1) end)
+      together(WAITERS, function(i)
+        if i == 3 then -- it asked together with all that wait by then
+          local lease = enter(i)
+          peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
+            .. " local f = l.fence; l:release(); return f", key)
+          repeat until is_waiting(store, key, peer.pid)
+          coroutine.wrap(pass)(WAITERS) -- comes last of all
+          assert.is_true(lease:release())
+        elseif i == WAITERS then
+          assert.is_true(first:release())
+        elseif i > 1 then
+          pass(i)
+        end
+      end)
+      assert(loop.wait(30, function() return fences[WAITERS] end))
+      local theirs = tonumber(peer:finish())
+      for i = 2, WAITERS do
+        assert.is_true(fences[i] > fences[i - 1])
+      end
+      if t.subject.hands_over then
+        assert.is_true(theirs > fences[WAITERS - 1])
+        assert.is_true(store:stats().local_handoffs >= WAITERS - 6)
+      end
+      assert.is_true(theirs < fences[WAITERS])
+      t:expect_nothing_left()
+    end)
 
   only_outside("what inspect shows, right after a renewal", function()
     local store, key = t:open { host = "luv" }, t:key()

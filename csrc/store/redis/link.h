@@ -69,6 +69,8 @@ struct dlk_redis_link {
   /* Writes what was submitted now, not when the loop next sleeps; NULL where
    * submit writes at once. */
   void (*flush)(struct dlk_redis_link *link);
+  /* A connection stands, and flush would write to it; NULL: never. */
+  bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
   bool listening;  /* the subscription stands */

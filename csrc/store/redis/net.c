@@ -221,6 +221,12 @@ static void link_flush(struct dlk_redis_link *link) {
   flush((struct net *)(void *)link);
 }
 
+static bool link_prompt(struct dlk_redis_link *link) {
+  struct net *n = net_of(link);
+  bool hears = n->link.listening || !n->sub.wanted;
+  return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && hears;
+}
+
 static void on_prepare(uv_prepare_t *h) {
   flush(h->data);
 }
@@ -330,6 +336,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.unlisten = link_unlisten;
   n->link.retreat = link_retreat;
   n->link.flush = link_flush;
+  n->link.prompt = link_prompt;
   n->link.stop = link_stop;
   n->link.destroy = link_destroy;
   n->host = host;

@@ -398,6 +398,11 @@ static void flush(void *store) {
     s->link->flush(s->link);
 }
 
+static bool prompt(void *store) {
+  struct dlk_redis *s = store;
+  return s->link->prompt && s->link->prompt(s->link);
+}
+
 static void cancel(void *store, struct dlk_op *op) {
   struct dlk_redis_try *t = dlk_redis_try_of(op);
   (void)store;
@@ -453,6 +458,7 @@ const struct dlk_store_type dlk_redis_store = {
     .create = create,
     .submit = submit,
     .flush = flush,
+    .prompt = prompt,
     .cancel = cancel,
     .renew = dlk_redis_renew,
     .hand_over = dlk_redis_hand_over,

@@ -33,23 +33,34 @@ local function signal(condition)
   condition:signal()
 end
 
+--- Wakes whoever waits for what got done.
+function adapter.deliver(client)
+  events.drain(client, signal)
+end
+
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
-  local number = ticket:watch()
-  if not number or events.over(client, ticket) then
+  local number, others = ticket:watch(nil, true)
+  local cqueues, conditions = modules()
+  local mine = number and conditions.new()
+  local waiting = client.waiting
+  if number then -- before any other's turn: it may be done meanwhile
+    waiting[number] = mine
+  end
+  if others then
+    adapter.deliver(client)
+  end
+  if not number then
     return
   end
-  local cqueues, conditions = modules()
-  local mine = conditions.new()
-  local waiting = client.waiting
-  waiting[number] = mine
   local descriptor = client.engine:bell()
   local bell = { pollfd = descriptor, events = "r" }
-  repeat
+  while not events.over(client, ticket) do
     cqueues.poll(bell, mine)
     events.drain(client, signal)
     news.deliver(client)
-  until events.over(client, ticket)
+  end
+  waiting[number] = nil
   if next(waiting) == nil and not client.engine:closed() then
     cqueues.cancel(descriptor)
   end

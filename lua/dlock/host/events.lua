@@ -24,12 +24,13 @@ end
 --- Calls wake(waiter) for each waiter whose ticket got done.
 ---@param client table
 ---@param wake fun(waiter: any)
+---@return boolean news there are some
 function events.drain(client, wake)
   local waiting, told, engine = client.waiting, client.told, client.engine
-  local more
+  local more, fresh
   repeat
     local count
-    count, more = engine:completed(told)
+    count, more, fresh = engine:completed(told)
     for i = 1, count do
       local number = told[i]
       local waiter = waiting[number]
@@ -45,6 +46,7 @@ function events.drain(client, wake)
       wake(waiter)
     end
   end
+  return fresh
 end
 
 --- Whether there is nothing more to wait for.

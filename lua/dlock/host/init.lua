@@ -2,6 +2,8 @@
 --   wait(client, ticket)   -- returns when ticket:poll() is true
 -- and, on event loops,
 --   ready(client)          -- true, or nil, message, code: cannot wait here
+--   deliver(client)        -- wakes whoever waits for what this call ended; a
+--                          -- host without it hears of that by the bell
 --   forget(client)         -- the engine is about to close its descriptors
 --   tells = true           -- it delivers news by itself
 -- and everything else in dlock waits by calling ready and wait here. Which host
@@ -108,9 +110,6 @@ function host.wait(client, ticket, adapter, waits, others)
   if others then
     others[ticket] = nil
   end
-  if adapter == blocking then
-    return finish(ticket)
-  end
   if not adapter.tells then
     news.deliver(client)
   end
@@ -122,7 +121,7 @@ function host.wait(client, ticket, adapter, waits, others)
   if adapter.forget and ticket:closes() then
     adapter.forget(client)
   end
-  return ticket:take()
+  return finish(ticket)
 end
 
 --- Makes the request make(...), a ticket or nil, message, code, where it can be

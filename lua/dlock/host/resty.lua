@@ -56,8 +56,7 @@ local function find_cleanup()
   -- Under a name of our own: somebody else may have declared it, differently.
   pcall(ffi.cdef, [[
     typedef struct dlock_cleanup_s {
-      void (*handler)(void *data);
-      void *data;
+      uintptr_t handler, data; /* addresses, as core.lend() gives them */
       struct dlock_cleanup_s *next;
     } dlock_cleanup_t;
     dlock_cleanup_t *dlock_cleanup_add(void *r, size_t size)
@@ -74,10 +73,8 @@ local ffi, get_request = find_cleanup()
 -- Once: a type that is written as text is a new type each time, and there is
 -- room for 65536.
 local uintptr = ffi and ffi.typeof("uintptr_t")
-local pointer = ffi and ffi.typeof("void *")
-local handler_type = ffi and ffi.typeof("void (*)(void *)")
 
--- By the address of the request: { scope =, owners = }. A scope that has not
+-- By the address of the request: { scope =, owners = (once asked for) }. A scope that has not
 -- ended proves that the address is still that request's.
 local requests, request_count, request_limit = {}, 0, FIRST_SWEEP
 
@@ -102,9 +99,7 @@ local function lend(r)
   if cleanup == nil then
     return nil
   end
-  local handler, data = scope:lend()
-  cleanup.data = ffi.cast(pointer, ffi.cast(uintptr, data))
-  cleanup.handler = ffi.cast(handler_type, ffi.cast(uintptr, handler))
+  cleanup.handler, cleanup.data = scope:lend()
   return scope
 end
 
@@ -130,7 +125,7 @@ local function current()
       request_count = request_count + 1
     end
   end
-  request = { scope = scope, owners = setmetatable({}, WEAK_KEYS) }
+  request = { scope = scope, owners = nil }
   requests[address] = request
   return request
 end
@@ -142,6 +137,7 @@ function adapter.owner()
   if not request or not co then
     return co
   end
+  request.owners = request.owners or setmetatable({}, WEAK_KEYS)
   local owner = request.owners[co]
   if not owner then
     owner = {}
@@ -160,12 +156,14 @@ local function tell(_, client)
   news.deliver(client)
 end
 
-local function deliver(client)
-  events.drain(client, wake)
-  if client.engine:has_news() then
+--- Wakes whoever waits for what got done.
+function adapter.deliver(client)
+  if events.drain(client, wake) then
     ngx.timer.at(0, tell, client)
   end
 end
+
+local deliver = adapter.deliver
 
 local function connect(client)
   local path, message = client.engine:serve()
@@ -190,8 +188,11 @@ local function may_leave(client)
   elseif client.engine:closed() or ngx.worker.exiting() then
     return true
   end
-  return core.now() - client.asked > IDLE
-    and not news.expected(client)
+  local now = core.now()
+  if client.asked then
+    client.asked, client.last_asked = false, now
+  end
+  return now - client.last_asked > IDLE and not news.expected(client)
 end
 
 local function listen(client, socket)
@@ -224,7 +225,7 @@ local function pump(_, client)
 end
 
 local function start_pump(client)
-  client.asked = core.now()
+  client.asked = true -- since the pump last looked
   if client.pumping then
     return true
   end
@@ -301,20 +302,29 @@ end
 
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
-  local request = client.scope == "request" and current() or nil
-  local number = ticket:watch(request and request.scope)
+  local number, others, leaves = ticket:watch(nil, true)
+  local request = leaves and client.scope == "request" and current()
+  if request then
+    request.scope:add(ticket)
+  end
+  local mine
+  if number then -- before any other's turn: it may be done meanwhile
+    mine = take_semaphore()
+    client.waiting[number] = mine
+  end
+  if others then
+    deliver(client)
+  end
   if not number then
     return
   end
-  local mine = take_semaphore()
-  client.waiting[number] = mine
   local woken
   repeat
     woken = mine:wait(SAFETY_NET)
     if not woken then
       start_pump(client)
     end
-  until events.over(client, ticket)
+  until woken or events.over(client, ticket)
   if woken then
     keep_semaphore(mine)
   end

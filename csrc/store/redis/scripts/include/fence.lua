@@ -1,16 +1,17 @@
 -- Needs: clock, F. The next fence. A counter that is missing (its first use,
--- FLUSHALL, a day without use) begins at the clock, 32 for each millisecond:
--- above every fence given before, because no key sees 32 grants in one. The
--- parts of a millisecond count too, or a counter that is lost in the one in
--- which it began would begin again where it was.
+-- FLUSHALL, a day without use) begins at the clock, 64 for each millisecond
+-- since September 2020: above every fence given before, because no key sees 64
+-- grants in one. The parts of a millisecond count too, or a counter that is
+-- lost in the one in which it began would begin again where it was.
 --
 -- With `spare`, so many above it are set aside for whoever the holder hands the
 -- lock to; fewer, or none, where that would carry the counter up to the clock.
 -- So what is set aside and never used costs nothing: a counter that is lost
 -- still begins above all that it gave. Returns the fence and how many.
 local function fence(spare)
-  local f, clock = call('INCR', F),
-    time[1] * 32000 + math.floor(time[2] * 32 / 1000)
+  local f, clock = call('INCR', F), 1000000000000
+    + math.max(time[1] - 1600000000, 0) * 64000
+    + math.floor(time[2] * 64 / 1000)
   if f < 1000000000000 then
     call('SET', F, digits(clock), 'PX', 86400000)
     return clock, 0

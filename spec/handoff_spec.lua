@@ -134,7 +134,7 @@ describe("from hand to hand,", function()
       assert.equal(last.fence + 1, lease.fence)
     end
     assert.equal(4, count())
-    -- Who came later asks as soon as nobody is before it: one request, and pings.
+    -- Who came later asks as soon as nobody is before it.
     requests()
     assert.equal(before + 3, requests())
     release(lease)

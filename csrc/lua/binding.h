@@ -85,8 +85,8 @@ struct dlk_engine *dlk_lua_check_engine(lua_State *L); /* at 1 */
 enum {
   DLK_ANCHOR_ENGINE = 1,
   DLK_ANCHOR_OF_SLOT, /* in a lease's slot: the anchor; in an anchor: nil */
-  DLK_ANCHOR_CLIENT, /* Lua's */
-  DLK_ANCHOR_SPARES  /* from here on: ticket userdata without a ticket */
+  DLK_ANCHOR_CLIENT,  /* Lua's */
+  DLK_ANCHOR_SPARES   /* from here on: ticket userdata without a ticket */
 };
 #define DLK_LUA_SPARES 16
 

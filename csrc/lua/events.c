@@ -246,11 +246,8 @@ static const luaL_Reg of_ticket[] = {
 };
 
 static const luaL_Reg of_scope[] = {
-    {"add", scope_add},
-    {"ended", scope_ended},
-    {"finish", scope_finish},
-    {"lend", scope_lend},
-    {NULL, NULL},
+    {"add", scope_add},   {"ended", scope_ended}, {"finish", scope_finish},
+    {"lend", scope_lend}, {NULL, NULL},
 };
 
 static void add_methods(lua_State *L, const char *type, const luaL_Reg *l) {

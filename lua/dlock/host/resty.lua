@@ -74,8 +74,8 @@ local ffi, get_request = find_cleanup()
 -- room for 65536.
 local uintptr = ffi and ffi.typeof("uintptr_t")
 
--- By the address of the request: { scope =, owners = (once asked for) }. A scope that has not
--- ended proves that the address is still that request's.
+-- By the address of the request: { scope =, owners = (once asked for) }. A
+-- scope that has not ended proves that the address is still that request's.
 local requests, request_count, request_limit = {}, 0, FIRST_SWEEP
 
 local function sweep()

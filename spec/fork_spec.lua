@@ -1,8 +1,8 @@
 -- A process that forks, as prefork servers do. Lua cannot fork, so a library of
--- a few lines does, compiled here; it needs no lua.h, because a child can tell
--- that it is one by its environment.
+-- a few lines does; a child can tell that it is one by its environment.
 
 local context = require "spec.contract.context"
+local library = require "spec.support.library"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -37,11 +37,11 @@ local PRELUDE = [[
   end
 ]]
 
-local dir, library
+local dir, forker
 
 local function run(url, key, script)
   local status, out, err = process.run {
-    script = PRELUDE .. script, args = { url, key, library }, timeout = 30,
+    script = PRELUDE .. script, args = { url, key, forker }, timeout = 30,
   }
   assert.are.equal("", err)
   assert.are.equal(0, status)
@@ -58,10 +58,7 @@ end
 describe("after a fork", function()
   setup(function()
     dir = server.new_dir()
-    library = dir .. "/fork.so"
-    server.write_file(dir .. "/fork.c", SOURCE)
-    assert(process.run { command = { "cc", "-shared", "-fPIC", "-o", library,
-      dir .. "/fork.c" } } == 0)
+    forker = library.build(dir, "fork", SOURCE)
   end)
 
   teardown(function()
@@ -75,7 +72,7 @@ describe("after a fork", function()
       return context.new(subject):key() .. "fork"
     end
 
-    it("a store that was not used yet connects in the child, "
+    it("a store that was not used yet connects in the child, FAULTS 55, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[
         fork()
@@ -86,7 +83,7 @@ describe("after a fork", function()
       ]]), "child true true", "parent true true")
     end)
 
-    it("a used one says forked, and the parent keeps its lease, "
+    it("a used one says forked, and the parent keeps its lease, FAULTS 47, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[
         local lease = assert(store:lock(key, { ttl = 3 }))

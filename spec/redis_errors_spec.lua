@@ -124,7 +124,8 @@ describe("redis errors:", function()
     f:stop()
   end)
 
-  it("replies that are broken end the connection, not the program", function()
+  it("30: replies that are broken end the connection, not the program",
+    function()
     for _, reply in ipairs {
       "*2147483647\r\n",
       "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n",
@@ -141,7 +142,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("replies of another shape than asked for are no lock", function()
+  it("30: replies of another shape than asked for are no lock", function()
     for _, reply in ipairs {
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
       "*1\r\n+OK\r\n", "*2\r\n+OK\r\n:35184372088833\r\n",
@@ -159,7 +160,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("a reply that trickles in is a reply", function()
+  it("30: a reply that trickles in is a reply", function()
     local raw = "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n"
     local proxy = require "spec.support.proxy"
     local f = fake_server.start { EXEC = { fake_server.DEFAULT } }

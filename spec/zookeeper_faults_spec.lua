@@ -237,7 +237,7 @@ describe("with ZooKeeper in trouble,", function()
   end)
 
   it("a server nobody listens on, or that never answers, is unavailable in "
-    .. "bounded time", function()
+    .. "bounded time, FAULTS 48", function()
     local dead = open { url = "zookeeper://127.0.0.1:9", timeout = 1,
       io_timeout = 1 }
     local start = common.now()

@@ -1,0 +1,41 @@
+-- Compiles a few lines of C for a spec: what Lua cannot do in a process under
+-- test (fork), or has to do to it (a clock that jumps, as LD_PRELOAD). They
+-- need no lua.h: a function that package.loadlib finds gets the state as a
+-- pointer that it ignores, and tells by an environment variable.
+
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local library = {}
+
+local function compile(path, source, flags)
+  server.write_file(path .. ".c", source)
+  local command = { "cc", "-D_GNU_SOURCE", "-O1", "-g", "-o", path,
+    path .. ".c" }
+  for _, flag in ipairs(flags) do command[#command + 1] = flag end
+  local status, _, err = process.run { command = command,
+    env = { LD_PRELOAD = false } }
+  assert(status == 0, err)
+  return path
+end
+
+--- A shared library in dir, from its source; flags: for the compiler. Its path.
+function library.build(dir, name, source, flags)
+  local all = { "-shared", "-fPIC", "-ldl", "-pthread" }
+  for _, flag in ipairs(flags or {}) do all[#all + 1] = flag end
+  return compile(dir .. "/" .. name .. ".so", source, all)
+end
+
+--- A program, likewise.
+function library.program(dir, name, source, flags)
+  return compile(dir .. "/" .. name, source, flags or {})
+end
+
+--- The environment of a process into which it is loaded before all others (but
+--- for a sanitizer's runtime).
+function library.preload(path)
+  local before = os.getenv("LD_PRELOAD")
+  return { LD_PRELOAD = (before and before .. ":" or "") .. path }
+end
+
+return library

@@ -1,0 +1,151 @@
+-- FAULTS 46: a program closes its Lua state, which unloads the libraries that
+-- it loaded, and goes on. Threads of ours may live longer than that, those of
+-- ZooKeeper while a server hangs. Without the code under their feet they would
+-- take the process with them, so no library of ours can be unloaded.
+
+local eventually = require("spec.support.loop").eventually
+local library = require "spec.support.library"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local uv = require "luv"
+local zk = require "spec.support.zk"
+
+-- Runs the script in a new state, twice, and closes each; a line on its input
+-- is waited for before the end.
+local HOST = [[
+#include <lua.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+  (void)argc;
+  for (int i = 0; i < 2; i++) {
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    lua_pushstring(L, argv[2]);
+    lua_setglobal(L, "url");
+    if (luaL_loadstring(L, argv[1]) || lua_pcall(L, 0, 0, 0)) {
+      fprintf(stderr, "%s\n", lua_tostring(L, -1));
+      return 1;
+    }
+    lua_close(L);
+    puts("closed");
+    fflush(stdout);
+  }
+  getchar();
+  puts("alive");
+  return 0;
+}
+]]
+
+-- Ends with a live store, a lease, and the threads of a look-up.
+local SCRIPT = [[
+  local dlock = require "dlock"
+  store = assert(dlock.open { url = url, session_timeout = 2 })
+  lease = assert(store:lock("unload"))
+  print "held"
+  io.stdout:flush()
+  io.read()
+]]
+
+local function lua_package()
+  return rawget(_G, "jit") and "luajit" or "lua" .. _VERSION:match("%d+%.%d+")
+end
+
+local function flags()
+  local status, out = process.run { command = { "pkg-config", "--cflags",
+    "--libs", lua_package() } }
+  assert(status == 0, "no headers of " .. lua_package())
+  local list = { "-Wl,-E" }
+  for flag in out:gmatch("%S+") do list[#list + 1] = flag end
+  return list
+end
+
+-- Where `require` would find a library.
+local function find(name)
+  for template in package.cpath:gmatch("[^;]+") do
+    local path = template:gsub("%?", name)
+    if uv.fs_stat(path) then return path end
+  end
+  error("no library " .. name)
+end
+
+local function threads(pid)
+  local count, scan = 0, uv.fs_scandir(("/proc/%d/task"):format(pid))
+  for _ in uv.fs_scandir_next, scan do count = count + 1 end
+  return count
+end
+
+describe("a program that closes its Lua state and goes on, FAULTS 46,",
+function()
+  local dir, host
+
+  setup(function()
+    dir = server.new_dir()
+    host = library.program(dir, "host", HOST, flags())
+  end)
+  teardown(function() server.remove_dir(dir) end)
+  after_each(process.close_all)
+
+  local function begin(url)
+    return process.spawn { command = { host, SCRIPT, url }, stderr = "pipe" }
+  end
+
+  local function ends_well(p)
+    p:write("\n")
+    assert.are.equal("alive", p:read_line())
+    local status, signal = p:wait()
+    assert.are.equal("", p.err)
+    assert.are.equal(0, status)
+    assert.are.equal(0, signal)
+  end
+
+  local urls = {
+    redis = os.getenv("DLOCK_TEST_REDIS"):gsub("127.0.0.1", "localhost"),
+    zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
+    file = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/locks",
+  }
+  for name, url in pairs(urls) do
+    it("on " .. name, function()
+      local p = begin(url)
+      for _ = 1, 2 do
+        p:expect("^held")
+        p:write("\n")
+        p:expect("^closed")
+      end
+      ends_well(p)
+    end)
+  end
+
+  it("on ZooKeeper while the server hangs", function()
+    local one = zk.start()
+    local p = begin(one.url)
+    p:expect("^held")
+    one:pause()
+    p:write("\n")
+    p:expect("^closed")
+    assert.is_true(threads(p.pid) > 1)
+    one:resume()
+    p:expect("^held")
+    one:pause()
+    p:write("\n")
+    p:expect("^closed")
+    one:resume()
+    eventually("its threads are through", 20, function()
+      return threads(p.pid) == 1
+    end)
+    ends_well(p)
+    one:stop()
+  end)
+
+  it("cannot unload a library of ours", function()
+    for _, name in ipairs { "core", "store/redis", "store/zookeeper",
+        "store/file" } do
+      local path = find("dlock/" .. name)
+      local status, out = process.run { command = { "readelf", "-d", path } }
+      assert.are.equal(0, status)
+      assert.is_truthy(out:find("NODELETE", 1, true), path)
+    end
+  end)
+end)

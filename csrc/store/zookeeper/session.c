@@ -23,9 +23,9 @@
  * The library's log is switched off unless its level was lowered by somebody
  * else (DEBUG has memory bugs, and all levels write into a buffer that handles
  * share without a lock); what is left goes into a callback that drops it, so
- * nothing reaches stderr. Names are looked
- * up once per link (resolution delay -1: not on its heartbeat thread); a
- * session that stays away is replaced, and that looks them up again. */
+ * nothing reaches stderr. Names are looked up when it connects, but not while
+ * it is connected (resolution delay -1), when its thread has heartbeats to
+ * send. */
 #include "store/zookeeper/deliver.h"
 
 #include <errno.h>

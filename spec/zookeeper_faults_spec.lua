@@ -365,6 +365,44 @@ describe("with ZooKeeper in trouble,", function()
     s:stop()
   end)
 
+  -- Its answers to us do not renew the session at the leader: the follower's
+  -- next pings would have, which the leader no longer gets.
+  it("a follower that is cut off right after an answer has confirmed no more "
+    .. "than the leader knew, FAULTS 42", function()
+    local links = {}
+    local ensemble = zk.start_ensemble(3, { sync_limit = 40,
+      between = function(port)
+        links[#links + 1] = proxy.start("127.0.0.1:" .. port)
+        return links[#links].port
+      end })
+    local leader, k = ensemble:leader(), key()
+    assert.is_true(leader < 3)
+    between = proxy.start(ensemble[3].url)
+    local store = open { url = between.url, session_timeout = 6 }
+    local lease = assert(store:lock(k, { timeout = 20 }))
+    local function there()
+      return #common.nodes(k .. "/", ensemble[leader].url) > 0
+    end
+    -- The confirms name the node; by the third the chain carries the lease.
+    local sent = between:count(k)
+    assert(between:wait_for(k, { count = sent + 3, timeout = 20 }))
+    local answered = between:stats().down
+    common.eventually("it is answered", function()
+      return between:stats().down > answered
+    end)
+    links[leader]:hold("both")
+    local believed, start = nil, common.now()
+    while there() do
+      if lease:held() then believed = common.now() end
+      assert.is_true(common.now() - start < 15)
+    end
+    assert.is_true(believed ~= nil)
+    assert.is_false(lease:held())
+    links[leader]:discard()
+    common.clean_up()
+    ensemble:stop()
+  end)
+
   it("a leader without its majority confirms nothing, whatever it still "
     .. "answers, FAULTS 42", function()
     local ensemble = zk.start_ensemble(3, { sync_limit = 40 })

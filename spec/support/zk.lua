@@ -162,24 +162,37 @@ end
 local ensemble = {}
 ensemble.__index = ensemble
 
-local function launch_all(self)
-  -- They only serve together: all are started before any is waited for.
-  for _, member in ipairs(self) do
+-- They only serve together: all are started before any is waited for.
+local function launch_some(self, first, last)
+  for id = first, last do
+    local member = self[id]
     assert(launch(member, function(log)
       return #log > 0
     end))
   end
   local again = uv.new_timer()
   again:start(100, 100, function() end)
-  for _, member in ipairs(self) do
-    local up = loop.wait(60, serving(member.url))
-    assert(up, "a server of the ensemble did not start, see " .. member.dir)
+  for id = first, last do
+    local up = loop.wait(60, serving(self[id].url))
+    assert(up, "a server of the ensemble did not start, see " .. self[id].dir)
   end
   loop.close(again)
 end
 
+-- What the last member reads: the others' ports as opts.between gives them.
+local function seen_through(members, between)
+  local seen = {}
+  for id, ports in ipairs(members) do
+    seen[id] = { election = ports.election,
+      peer = id < #members and between(ports.peer) or ports.peer }
+  end
+  return seen
+end
+
 --- Starts `count` (3) servers that form an ensemble: an array of instances with
 --- url (of all) and stop; ensemble:leader() is the number of the leader.
+--- opts.between(port): the last one joins the others as a follower, and gets to
+--- what they serve followers on by the port that this returns.
 function zk.start_ensemble(count, opts, dirs)
   opts = opts or {}
   local self, members, addresses = setmetatable({}, ensemble), {}, {}
@@ -189,11 +202,17 @@ function zk.start_ensemble(count, opts, dirs)
     members[id] = { peer = server.free_port(), election = server.free_port() }
   end
   self.url = "zookeeper://" .. table.concat(addresses, ",")
-  for _, member in ipairs(self) do
-    write_config(member, opts, members)
+  for id, member in ipairs(self) do
+    write_config(member, opts, opts.between and id == #self
+      and seen_through(members, opts.between) or members)
     member.cmd = command_line(member, opts)
   end
-  launch_all(self)
+  if opts.between then
+    launch_some(self, 1, #self - 1)
+    launch_some(self, #self, #self)
+  else
+    launch_some(self, 1, #self)
+  end
   return self
 end
 

@@ -62,15 +62,6 @@ local function flags()
   return list
 end
 
--- Where `require` would find a library.
-local function find(name)
-  for template in package.cpath:gmatch("[^;]+") do
-    local path = template:gsub("%?", name)
-    if uv.fs_stat(path) then return path end
-  end
-  error("no library " .. name)
-end
-
 local function threads(pid)
   local count, scan = 0, uv.fs_scandir(("/proc/%d/task"):format(pid))
   for _ in uv.fs_scandir_next, scan do count = count + 1 end
@@ -142,7 +133,7 @@ function()
   it("cannot unload a library of ours", function()
     for _, name in ipairs { "core", "store/redis", "store/zookeeper",
         "store/file" } do
-      local path = find("dlock/" .. name)
+      local path = library.find("dlock/" .. name)
       local status, out = process.run { command = { "readelf", "-d", path } }
       assert.are.equal(0, status)
       assert.is_truthy(out:find("NODELETE", 1, true), path)

@@ -39,15 +39,6 @@ static struct dlk_redis_req *first(struct dlk_list *l) {
   return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
 }
 
-static void take_all(struct dlk_list *from, struct dlk_list *to) {
-  dlk_list_init(to);
-  while (!dlk_list_empty(from)) {
-    struct dlk_list *l = from->next;
-    dlk_list_remove(l);
-    dlk_list_append(to, l);
-  }
-}
-
 static void end_all(struct dlk_list *l, enum dlk_redis_outcome outcome,
                     const struct dlk_error *why) {
   struct dlk_redis_answer a = {.outcome = outcome, .err = why};
@@ -108,8 +99,8 @@ static void attempt_failed(struct dlk_redis_conn *c,
                            const struct dlk_error *given) {
   struct dlk_error why = *given;
   struct dlk_list flying, waiting;
-  take_all(&c->flying, &flying);
-  take_all(&c->waiting, &waiting);
+  dlk_list_take(&c->flying, &flying);
+  dlk_list_take(&c->waiting, &waiting);
   close_sock(c);
   c->why = why;
   start_pause(c);
@@ -128,7 +119,7 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   struct dlk_list flying;
   bool drained = c->state == DLK_REDIS_DRAINING;
   bool asked = !dlk_list_empty(&c->flying);
-  take_all(&c->flying, &flying);
+  dlk_list_take(&c->flying, &flying);
   close_sock(c);
   c->why = why;
   if (drained) {
@@ -485,8 +476,8 @@ void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
   struct dlk_list flying, waiting;
   if (c->state == DLK_REDIS_STOPPED)
     return;
-  take_all(&c->flying, &flying);
-  take_all(&c->waiting, &waiting);
+  dlk_list_take(&c->flying, &flying);
+  dlk_list_take(&c->waiting, &waiting);
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
   enter(c, DLK_REDIS_STOPPED);

@@ -119,14 +119,19 @@ return function(t, it)
   end)
 
   it("on_lost of more leases than news are kept", function()
-    local store, key, heard = t:open { session_timeout = 10 }, t:key(), 0
+    local store = t:open { session_timeout = 10, io_timeout = 10 }
+    local key, heard = t:key(), 0
     local leases = {}
     for i = 1, 1100 do
       leases[i] = assert(store:lock(key .. "-" .. i,
         { ttl = 60, renew = false }))
       leases[i]:on_lost(function() heard = heard + 1 end)
     end
-    for i = 1, #leases do assert(leases[i]:extend(0.1)) end
+    for i = 1, #leases do
+      local ok, message, code = leases[i]:extend(0.1)
+      -- The answer of a server that is slow just now may come too late.
+      assert(ok or code == "lost", message)
+    end
     t:eventually("all lost", function()
       store:ping()
       return heard == 1100

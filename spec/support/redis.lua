@@ -226,12 +226,17 @@ end
 
 --- Starts a private server. config: redis.conf settings (an array repeats the
 --- setting; _ may stand for -). Returns an object with url, socket_url, pid,
---- port, dir, and stop, kill, pause, resume, start_again, connect.
-function redis.start(config, dir)
+--- port, dir, and stop, kill, pause, resume, start_again, connect. env: more
+--- environment for it, { NAME = value }.
+function redis.start(config, dir, env)
   local self = setmetatable({ dir = dir or server.new_dir() }, instance)
   self.server = server.retry(function()
     self.port = server.free_port()
     self.cmd = command_line(config or {}, self.dir, self.port)
+    for name, value in pairs(env or {}) do
+      table.insert(self.cmd, 1, name .. "=" .. value)
+    end
+    table.insert(self.cmd, 1, "env")
     return launch(self)
   end)
   self.pid = self.server.pid

@@ -292,9 +292,9 @@ local function take_semaphore()
   return semaphore.new(0)
 end
 
--- Only one that was posted exactly as often as waited for.
+-- Only one that was posted (once for each waiter) and waited for.
 local function keep_semaphore(one)
-  if spare_count < 256 and one:count() == 0 then
+  if spare_count < 256 then
     spare_count = spare_count + 1
     spare[spare_count] = one
   end

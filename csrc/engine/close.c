@@ -40,7 +40,6 @@ static void stop_posted(struct dlk_post *post) {
 
 void dlk_close_init(struct dlk_engine *e) {
   e->stop_post.run = stop_posted;
-  dlk_list_init(&e->stop_post.link);
 }
 
 static void stop_store(struct dlk_engine *e) {

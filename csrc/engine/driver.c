@@ -2,13 +2,13 @@
  * waits takes the role itself, so that an uncontended lock costs no thread
  * switch.
  *
- * The role is a word under e->lock. A caller that finds it free takes it and
- * runs the loop until its ticket is done or its slice is over; then it leaves
- * the role free (it is never handed to a named thread) and notes when the
- * loop must run next (`due`). The keeper is signalled only if that is before
- * the time at which it wakes anyway: in a tight loop of acquire and release
- * the next renewal never moves forward, so nobody is signalled. A caller that
- * finds the keeper inside kicks it out and waits for `freed`.
+ * The role is one word. A caller that finds it free takes it and runs the loop
+ * until its ticket is done or its slice is over; then it leaves the role free
+ * (it is never handed to a named thread) and notes when the loop must run next
+ * (`due`). The keeper is signalled only if that is before the time at which it
+ * wakes anyway: in a tight loop of acquire and release the next renewal never
+ * moves forward, so nobody is signalled. A caller that finds the keeper inside
+ * kicks it out and waits for `freed`.
  *
  * In resident mode (for event loops, where nobody may drive) the keeper does
  * all driving, and a caller only waits for `freed`. But it sleeps without the
@@ -19,11 +19,19 @@
  * signalled when the role is left, as it is if the loop has anything to do
  * before its descriptor speaks.
  *
- * Work from other threads arrives as posts in the inbox. Whoever drives looks
- * into the inbox before it sleeps, and a post that finds somebody inside
- * kicks the loop, so none is overlooked: either the post was queued before
- * the look, or the kick comes after it and ends the sleep. The look is at
- * `posted`, without the lock, so that an empty inbox costs nothing. */
+ * Work from other threads arrives as posts in the inbox. Nobody ever waits for
+ * a lock on this way, because a thread that must not be held up (nginx's) would
+ * wait for one that the machine has put aside meanwhile. Instead each pair of
+ * threads that could miss one another writes first and then reads what the
+ * other writes, in one total order, so that one of them sees the other:
+ * - post, then is the role free? / leave the role, then is the inbox empty?
+ *   (who finds it taken kicks, and the loop's turn ends with the inbox)
+ * - post or `due`, then does the keeper sleep? / `keeper_wake`, then the inbox,
+ *   `due` and the role (keeper.c)
+ * - done or the role left, then does a caller wait? / `callers_waiting`, then
+ *   done and the role (wait_freed)
+ * - watched, then done? / done, then watched? (notify.c)
+ * e->lock is for sleeping and for waking those who sleep. */
 #include "engine/internal.h"
 
 #include <time.h>
@@ -35,59 +43,115 @@ bool dlk_driver_work_left(const struct dlk_engine *e) {
   return e->op_count > 0 || e->busy > 0 || e->renewing > 0;
 }
 
-static bool inbox_empty(struct dlk_engine *e) {
-  return !atomic_load_explicit(&e->posted, memory_order_acquire);
+bool dlk_driver_inbox_empty(struct dlk_engine *e) {
+  return atomic_load(&e->inbox) == NULL;
+}
+
+static struct dlk_post *take_inbox(struct dlk_engine *e) {
+  struct dlk_post *newest = atomic_exchange(&e->inbox, NULL), *oldest = NULL;
+  atomic_store(&e->inbox_tickets, 0);
+  while (newest) {
+    struct dlk_post *p = newest;
+    newest = p->next;
+    p->next = oldest;
+    oldest = p;
+  }
+  return oldest;
 }
 
 void dlk_driver_drain(struct dlk_engine *e) {
-  struct dlk_list todo;
-  if (inbox_empty(e))
+  if (dlk_driver_inbox_empty(e))
     return;
-  dlk_list_init(&todo);
-  pthread_mutex_lock(&e->lock);
-  while (!dlk_list_empty(&e->inbox)) {
-    struct dlk_list *l = e->inbox.next;
-    dlk_list_remove(l);
-    dlk_list_append(&todo, l);
-  }
-  e->inbox_tickets = 0;
-  atomic_store_explicit(&e->posted, false, memory_order_release);
-  pthread_mutex_unlock(&e->lock);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_post *p = DLK_CONTAINER(todo.next, struct dlk_post, link);
-    /* Under the lock: a poster looks at the link to see if it is queued. */
-    pthread_mutex_lock(&e->lock);
-    dlk_list_remove(&p->link);
-    pthread_mutex_unlock(&e->lock);
+  struct dlk_post *next;
+  for (struct dlk_post *p = take_inbox(e); p; p = next) {
+    next = p->next;
+    atomic_store(&p->queued, false); /* from now on it may be posted again */
     p->run(p);
   }
 }
 
+/* False: it is in there already. */
+static bool put(struct dlk_engine *e, struct dlk_post *post) {
+  if (atomic_exchange(&post->queued, true))
+    return false;
+  struct dlk_post *newest = atomic_load(&e->inbox);
+  do {
+    post->next = newest;
+  } while (!atomic_compare_exchange_weak(&e->inbox, &newest, post));
+  return true;
+}
+
 void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post) {
+  put(e, post);
+}
+
+/* Ends the sleep of whoever is inside; the loop may be closed already. */
+static void kick(struct dlk_engine *e) {
   pthread_mutex_lock(&e->lock);
-  if (dlk_list_empty(&post->link))
-    dlk_list_append(&e->inbox, &post->link);
-  atomic_store_explicit(&e->posted, true, memory_order_release);
+  if (!atomic_load(&e->joined) && atomic_load(&e->role) != DLK_ROLE_FREE)
+    uv_async_send(&e->kick);
   pthread_mutex_unlock(&e->lock);
 }
 
 bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
-  pthread_mutex_lock(&e->lock);
-  bool fresh = dlk_list_empty(&post->link) && !e->joined;
-  if (fresh) {
-    dlk_list_append(&e->inbox, &post->link);
-    atomic_store_explicit(&e->posted, true, memory_order_release);
+  if (atomic_load(&e->joined))
+    return false;
+  bool fresh = put(e, post), resident = atomic_load(&e->resident);
+  if (atomic_load(&e->role) == DLK_ROLE_FREE) {
+    if ((wake || resident) && fresh)
+      dlk_keeper_look(e);
+  } else if (!resident) { /* else nobody sleeps in there */
+    kick(e);
   }
-  bool inside = e->role != DLK_ROLE_FREE;
-  if (inside) {
-    uv_async_send(&e->kick);
-  } else if ((wake || e->resident) && fresh) {
-    e->due = 0;
-    if (e->keeper_wake > 0)
-      dlk_keeper_signal(e);
-  }
-  pthread_mutex_unlock(&e->lock);
+  if (atomic_load(&e->joined))
+    dlk_driver_drain_late(e);
   return fresh;
+}
+
+void dlk_driver_drain_late(struct dlk_engine *e) {
+  while (!dlk_driver_inbox_empty(e) && dlk_driver_take(e, DLK_ROLE_CALLER)) {
+    dlk_driver_drain(e);
+    atomic_store(&e->role, DLK_ROLE_FREE);
+  }
+}
+
+/* ---- taking the role and leaving it ---- */
+
+bool dlk_driver_take(struct dlk_engine *e, enum dlk_role role) {
+  int free = DLK_ROLE_FREE;
+  return atomic_load(&e->role) == DLK_ROLE_FREE &&
+         atomic_compare_exchange_strong(&e->role, &free, (int)role);
+}
+
+static void tell_callers(struct dlk_engine *e) {
+  if (atomic_load(&e->callers_waiting) == 0)
+    return;
+  pthread_mutex_lock(&e->lock);
+  pthread_cond_broadcast(&e->freed);
+  pthread_mutex_unlock(&e->lock);
+}
+
+/* What must be looked at, and when, if nobody takes the role again. */
+static int64_t next_due(struct dlk_engine *e) {
+  int64_t due = dlk_timers_next(e);
+  if (atomic_load(&e->resident) || !dlk_driver_work_left(e))
+    return due;
+  int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
+  return soon < due ? soon : due;
+}
+
+void dlk_driver_leave(struct dlk_engine *e) {
+  int64_t due = next_due(e);
+  atomic_store(&e->holds_any, !dlk_list_empty(&e->holds));
+  atomic_store(&e->due, due);
+  atomic_store(&e->role, DLK_ROLE_FREE);
+  if (!dlk_driver_inbox_empty(e)) { /* it came since the last look */
+    due = atomic_load(&e->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
+    atomic_store(&e->due, due);
+  }
+  if (due < atomic_load(&e->keeper_wake) || atomic_load(&e->keeper_wants))
+    dlk_keeper_signal(e);
+  tell_callers(e);
 }
 
 static bool prompt(const struct dlk_engine *e) {
@@ -112,13 +176,9 @@ static bool start_here(struct dlk_ticket *t) {
     dlk_driver_drain(e); /* what an end led to */
   }
   bool at_rest = dlk_driver_at_rest(e);
-  pthread_mutex_lock(&e->lock);
   dlk_driver_leave(e);
-  if (!at_rest && e->keeper_wake > 0) {
-    e->due = 0;
-    dlk_keeper_signal(e);
-  }
-  pthread_mutex_unlock(&e->lock);
+  if (!at_rest)
+    dlk_keeper_look(e);
   return started;
 }
 
@@ -127,28 +187,33 @@ static bool start_here(struct dlk_ticket *t) {
  * back to drive, and if it does not, the ticket's collection posts. */
 bool dlk_driver_start(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  pthread_mutex_lock(&e->lock);
-  bool resident = e->resident;
-  bool mine = e->role == DLK_ROLE_FREE && !e->joined &&
-              (!resident || e->keeper_running) && dlk_list_empty(&e->inbox) &&
-              e->callers_waiting == 0;
-  if (mine)
-    e->role = DLK_ROLE_CALLER;
-  pthread_mutex_unlock(&e->lock);
-  if (!mine)
+  bool resident = atomic_load(&e->resident);
+  if (atomic_load(&e->joined) || atomic_load(&e->callers_waiting) > 0 ||
+      (resident && !atomic_load(&e->keeper_running)) ||
+      !dlk_driver_inbox_empty(e) || !dlk_driver_take(e, DLK_ROLE_CALLER))
     return false;
+  if (atomic_load(&e->joined)) {
+    atomic_store(&e->role, DLK_ROLE_FREE);
+    return false;
+  }
+  if (resident && !dlk_driver_inbox_empty(e)) { /* the keeper's */
+    dlk_driver_leave(e);
+    return false;
+  }
+  dlk_driver_drain(e); /* each in its turn */
   if (resident)
     return start_here(t);
   t->start.run(&t->start);
   if (e->type->flush && e->store_used)
     e->type->flush(e->store);
-  pthread_mutex_lock(&e->lock);
-  if (dlk_ticket_done(t) || !dlk_list_empty(&e->inbox) ||
-      e->callers_waiting > 0 || e->resident)
-    dlk_driver_leave(e);
+  if (!dlk_ticket_done(t) && dlk_driver_inbox_empty(e))
+    atomic_store(&e->role, DLK_ROLE_FREE);
   else
-    e->role = DLK_ROLE_FREE;
-  pthread_mutex_unlock(&e->lock);
+    dlk_driver_leave(e);
+  /* Somebody came who saw the role taken. */
+  if (!dlk_driver_inbox_empty(e) || atomic_load(&e->resident))
+    dlk_keeper_look(e);
+  tell_callers(e);
   return true;
 }
 
@@ -162,7 +227,7 @@ static bool all_registered(const uv_loop_t *loop) {
 bool dlk_driver_at_rest(struct dlk_engine *e) {
   if (e->type->flush && e->store_used)
     e->type->flush(e->store);
-  return inbox_empty(e) && all_registered(&e->loop) &&
+  return dlk_driver_inbox_empty(e) && all_registered(&e->loop) &&
          uv_backend_timeout(&e->loop) != 0 &&
          dlk_timers_next(e) > dlk_clock_now();
 }
@@ -194,7 +259,8 @@ static void arm(struct dlk_engine *e, int64_t now) {
  * just have happened. */
 void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode) {
   int64_t now = dlk_clock_now();
-  if (dlk_timers_run(e, now) || (mode == UV_RUN_ONCE && !inbox_empty(e)))
+  if (dlk_timers_run(e, now) ||
+      (mode == UV_RUN_ONCE && !dlk_driver_inbox_empty(e)))
     mode = UV_RUN_NOWAIT;
   arm(e, now);
   uv_run(&e->loop, mode);
@@ -214,70 +280,53 @@ static void drive(struct dlk_engine *e, const struct dlk_ticket *t,
   e->slice_end = DLK_FOREVER;
 }
 
-void dlk_driver_leave(struct dlk_engine *e) {
-  int64_t due = dlk_timers_next(e);
-  if (e->resident) {
-    due = dlk_list_empty(&e->inbox) ? due : 0;
-  } else if (dlk_driver_work_left(e) || !dlk_list_empty(&e->inbox)) {
-    int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
-    if (soon < due)
-      due = soon;
-  }
-  e->role = DLK_ROLE_FREE;
-  e->due = due;
-  e->holds_any = !dlk_list_empty(&e->holds);
-  if (due < e->keeper_wake || e->keeper_wants)
-    dlk_keeper_signal(e);
-  if (e->callers_waiting > 0)
-    pthread_cond_broadcast(&e->freed);
-}
-
 void dlk_driver_told(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool abroad = t->listener != e;
-  pthread_mutex_lock(&e->lock);
-  if (!abroad)
-    dlk_notify_done(e, t);
-  if (e->callers_waiting > 0)
-    pthread_cond_broadcast(&e->freed);
-  pthread_mutex_unlock(&e->lock);
-  if (abroad)
+  if (t->listener == e)
+    dlk_notify_done(t);
+  tell_callers(e);
+  if (t->listener != e)
     dlk_notify_done_abroad(t);
 }
 
-static void wait_freed(struct dlk_engine *e, int64_t ns) {
+/* Until the role was left, or a ticket got done. t NULL: only the role. */
+static void wait_freed(struct dlk_engine *e, const struct dlk_ticket *t,
+                       bool free_will_do, int64_t ns) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   ns += ts.tv_nsec;
   ts.tv_sec += (time_t)(ns / DLK_SEC);
   ts.tv_nsec = (long)(ns % DLK_SEC);
-  e->callers_waiting++;
-  pthread_cond_timedwait(&e->freed, &e->lock, &ts);
-  e->callers_waiting--;
+  pthread_mutex_lock(&e->lock);
+  atomic_fetch_add(&e->callers_waiting, 1);
+  bool done = t && dlk_ticket_done(t);
+  bool left = free_will_do && atomic_load(&e->role) == DLK_ROLE_FREE;
+  if (!done && !left)
+    pthread_cond_timedwait(&e->freed, &e->lock, &ts);
+  atomic_fetch_sub(&e->callers_waiting, 1);
+  pthread_mutex_unlock(&e->lock);
 }
 
 /* A lease that was attached in another thread is driven there. */
-void dlk_driver_await_free(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  while (e->role != DLK_ROLE_FREE) {
+void dlk_driver_await(struct dlk_engine *e) {
+  while (!dlk_driver_take(e, DLK_ROLE_CALLER)) {
     uv_async_send(&e->kick);
-    wait_freed(e, ORPHAN_DELAY);
+    wait_freed(e, NULL, true, ORPHAN_DELAY);
   }
-  pthread_mutex_unlock(&e->lock);
 }
 
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
   struct dlk_engine *e = t->engine;
   int64_t until = dlk_time_add(dlk_clock_now(), slice);
   dlk_notify_ring(e); /* nobody is going to watch what t ended */
-  pthread_mutex_lock(&e->lock);
-  while (!dlk_ticket_done(t) && !e->joined) {
-    bool keepers = e->resident && e->keeper_running;
-    if (e->role == DLK_ROLE_FREE && !keepers) {
-      e->role = DLK_ROLE_CALLER;
-      pthread_mutex_unlock(&e->lock);
+  while (!dlk_ticket_done(t) && !atomic_load(&e->joined)) {
+    bool keepers = atomic_load(&e->resident) && atomic_load(&e->keeper_running);
+    if (!keepers && dlk_driver_take(e, DLK_ROLE_CALLER)) {
+      if (atomic_load(&e->joined)) {
+        atomic_store(&e->role, DLK_ROLE_FREE);
+        break;
+      }
       drive(e, t, until);
-      pthread_mutex_lock(&e->lock);
       dlk_driver_leave(e);
       break;
     }
@@ -285,9 +334,8 @@ bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
     if (left <= 0)
       break;
     if (!keepers)
-      uv_async_send(&e->kick);
-    wait_freed(e, left);
+      kick(e);
+    wait_freed(e, t, !keepers, left);
   }
-  pthread_mutex_unlock(&e->lock);
   return dlk_ticket_done(t);
 }

@@ -105,12 +105,13 @@ static void init_fields(struct dlk_engine *e) {
   dlk_host_init(&e->host);
   atomic_init(&e->refs, 1);
   atomic_init(&e->horizon, DLK_FOREVER);
-  dlk_list_init(&e->inbox);
   dlk_list_init(&e->ops);
   dlk_list_init(&e->holds);
   dlk_list_init(&e->adopted);
-  e->due = e->tick_at = e->slice_end = DLK_FOREVER;
-  e->watch_fd = e->keeper_fd = -1;
+  e->tick_at = e->slice_end = DLK_FOREVER;
+  atomic_init(&e->due, DLK_FOREVER);
+  atomic_init(&e->watch_fd, -1);
+  e->keeper_fd = -1;
   dlk_notify_init(e);
   dlk_local_init(e);
   dlk_close_init(e);
@@ -154,7 +155,8 @@ void dlk_engine_unref(struct dlk_engine *e) {
   if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
     return;
   bool used = atomic_load(&e->fork_stamp) != 0;
-  if (used && !(e->joined && (e->store_stopped || !e->store_used)))
+  if (used &&
+      !(atomic_load(&e->joined) && (e->store_stopped || !e->store_used)))
     return;
   if (e->store)
     e->type->destroy(e->store);
@@ -271,12 +273,7 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
 
 static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
                     struct dlk_error *err) {
-  pthread_mutex_lock(&e->lock);
-  bool full = e->inbox_tickets >= DLK_INBOX_MAX;
-  if (!full)
-    e->inbox_tickets++;
-  pthread_mutex_unlock(&e->lock);
-  if (full) {
+  if (atomic_fetch_add(&e->inbox_tickets, 1) >= DLK_INBOX_MAX) {
     dlk_error_set(err, DLK_UNAVAILABLE,
                   "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
                   e->shown);
@@ -315,23 +312,29 @@ static void close_own_handles(struct dlk_engine *e) {
       break;
 }
 
-void dlk_engine_join(struct dlk_engine *e) {
-  if (e->joined || dlk_engine_forked(e))
-    return;
-  pthread_mutex_lock(&e->lock);
-  e->joined = true;
-  pthread_mutex_unlock(&e->lock);
-  atomic_store(&e->closing, true);
-  atomic_store(&e->closed, true);
-  if (atomic_load(&e->fork_stamp) == 0)
-    return;
-  dlk_keeper_join(e);
-  dlk_driver_await_free(e);
-  dlk_driver_drain(e);
+static void end_loop(struct dlk_engine *e) {
   dlk_line_hang_up(e);
   dlk_notify_close_bell(e);
   if (!e->store_stopped && e->store_used)
     return;
   close_own_handles(e);
   uv_loop_close(&e->loop);
+}
+
+void dlk_engine_join(struct dlk_engine *e) {
+  if (atomic_load(&e->joined) || dlk_engine_forked(e))
+    return;
+  pthread_mutex_lock(&e->lock);
+  atomic_store(&e->joined, true);
+  pthread_mutex_unlock(&e->lock);
+  atomic_store(&e->closing, true);
+  atomic_store(&e->closed, true);
+  if (atomic_load(&e->fork_stamp) == 0)
+    return;
+  dlk_keeper_join(e);
+  dlk_driver_await(e);
+  dlk_driver_drain(e);
+  end_loop(e);
+  atomic_store(&e->role, DLK_ROLE_FREE);
+  dlk_driver_drain_late(e);
 }

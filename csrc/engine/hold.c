@@ -46,7 +46,6 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   dlk_list_init(&h->link);
   dlk_list_init(&h->waiters);
   dlk_list_init(&h->adopted);
-  dlk_list_init(&h->drop.link);
   h->drop.run = drop_posted;
   h->max_hold = r->max_hold;
   h->cut_to = DLK_FOREVER;

@@ -66,10 +66,7 @@ static void busy(struct dlk_host *host, int delta) {
 }
 
 static void watch(struct dlk_host *host, int fd) {
-  struct dlk_engine *e = engine_of(host);
-  pthread_mutex_lock(&e->lock);
-  e->watch_fd = fd;
-  pthread_mutex_unlock(&e->lock);
+  atomic_store(&engine_of(host)->watch_fd, fd);
 }
 
 static void post(struct dlk_host *host, struct dlk_post *p) {

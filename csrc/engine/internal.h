@@ -1,6 +1,6 @@
-/* What the engine's files share. Two kinds of state: fields marked [lock] are
- * touched under e->lock; everything else, unless atomic or constant, only by
- * whoever holds the driver role. */
+/* What the engine's files share. Fields marked [lock] are touched under
+ * e->lock, atomics by anybody; everything else, unless constant or said
+ * otherwise, only by whoever holds the driver role. */
 #ifndef DLK_ENGINE_INTERNAL_H
 #define DLK_ENGINE_INTERNAL_H
 
@@ -79,8 +79,8 @@ struct dlk_ticket {
   struct dlk_post start, cancel;
   struct dlk_timer timer;
   struct dlk_list link;          /* in e->ops, or in a hold's waiters */
-  struct dlk_list ready;         /* [lock of the listener] in its `ready` */
-  uint64_t watch_id;             /* [lock of the listener] 0: nobody watches */
+  struct dlk_ticket *next_ready; /* in the listener's `ready` or `told` */
+  _Atomic uint64_t watch_id;     /* 0: nobody watches */
   struct dlk_gate *gate;         /* local.c: parked there, or its head */
   const struct dlk_error *error; /* kept; NULL: none */
 };
@@ -112,29 +112,31 @@ struct dlk_engine {
   _Atomic int64_t horizon;
   atomic_bool has_news;
 
+  /* Who sleeps for the role, who wakes the keeper or kicks the loop. Never
+   * taken on the way of a request that needs none of these. */
   pthread_mutex_t lock;
-  pthread_cond_t freed;  /* the role was left, or a ticket got done */
-  enum dlk_role role;    /* [lock] */
-  int callers_waiting;   /* [lock] */
-  struct dlk_list inbox; /* [lock] posts to run */
-  size_t inbox_tickets;  /* [lock] */
-  atomic_bool posted;    /* the inbox is not empty; set under lock */
-  int64_t due;           /* [lock] when the loop next needs running */
-  int64_t keeper_wake;   /* [lock] when the keeper wakes by itself */
-  bool keeper_stop;      /* [lock] */
-  bool keeper_running;   /* [lock] */
-  bool keeper_wants;     /* [lock] it found the role taken */
-  int watch_fd;          /* [lock] */
-  bool holds_any;        /* [lock] copy of !empty(holds), at leave */
+  pthread_cond_t freed; /* the role was left, or a ticket got done */
+  atomic_int role;
+  atomic_int callers_waiting;      /* changed under lock */
+  struct dlk_post *_Atomic inbox;  /* posts to run, the latest first */
+  atomic_size_t inbox_tickets;     /* about so many of them are new tickets */
+  _Atomic int64_t due;             /* when the loop next needs running */
+  _Atomic int64_t keeper_wake;     /* when the keeper wakes by itself; 0: it is
+                                      awake and going to look */
+  atomic_bool keeper_wants;        /* it found the role taken */
+  atomic_bool keeper_stop, joined; /* set under lock */
+  atomic_bool keeper_running;      /* likewise; then keeper_fd is open */
+  atomic_bool resident;            /* the keeper drives all the time */
+  atomic_bool holds_any;           /* copy of !empty(holds), at leave */
+  atomic_int watch_fd;
   struct dlk_news *news_first, *news_last; /* [lock] */
   size_t news_count;                       /* [lock] */
-  atomic_bool resident;    /* set under lock: the keeper drives all the time */
-  struct dlk_list ready;   /* [lock] watched tickets that are done */
   struct dlk_list adopted; /* [lock] held leases of others that we attached */
-  uint64_t last_watch;     /* [lock] */
+  struct dlk_ticket *_Atomic ready; /* watched and done, the latest first */
+  struct dlk_ticket *told;          /* Lua's thread: taken from there */
+  uint64_t last_watch;              /* likewise */
   pthread_t keeper;
   int keeper_fd;
-  bool joined;
 
   uv_loop_t loop;
   uv_async_t kick;
@@ -185,14 +187,18 @@ bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake);
 /* The same by whoever is in the role, and looks into the inbox before he
  * leaves it or sleeps. */
 void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post);
+bool dlk_driver_inbox_empty(struct dlk_engine *e);
 /* Runs a ticket's start at once if nobody is inside and nothing is queued
  * before it; for a caller that is going to drive. False: it was not run. */
 bool dlk_driver_start(struct dlk_ticket *t);
 void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode);
 void dlk_driver_drain(struct dlk_engine *e); /* runs the posts */
-void dlk_driver_leave(struct dlk_engine *e); /* [lock] held */
-/* Once joined is set: returns when no thread is inside, and none will be. */
-void dlk_driver_await_free(struct dlk_engine *e);
+void dlk_driver_leave(struct dlk_engine *e);
+bool dlk_driver_take(struct dlk_engine *e, enum dlk_role role); /* if free */
+/* Once joined is set: takes the role when no thread is inside. */
+void dlk_driver_await(struct dlk_engine *e);
+/* Once joined is set, out of the role: runs what was posted too late. */
+void dlk_driver_drain_late(struct dlk_engine *e);
 bool dlk_driver_work_left(const struct dlk_engine *e);
 /* Nothing is to be done before the loop's descriptor or a timer says so. */
 bool dlk_driver_at_rest(struct dlk_engine *e);
@@ -200,6 +206,7 @@ void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 
 /* keeper.c */
 bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err);
+/* Wakes it, if it sleeps; it looks at `due` then. */
 void dlk_keeper_signal(struct dlk_engine *e);
 /* Nobody is going to drive for what was just started. */
 void dlk_keeper_look(struct dlk_engine *e);
@@ -250,7 +257,7 @@ bool dlk_handoff_pass(struct dlk_hold *h);
 
 /* notify.c, line.c */
 void dlk_notify_init(struct dlk_engine *e);
-void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t); /* [lock] */
+void dlk_notify_done(struct dlk_ticket *t);
 void dlk_notify_ring(struct dlk_engine *e);
 /* For another engine than the one whose role we are in. */
 void dlk_notify_done_abroad(struct dlk_ticket *t);

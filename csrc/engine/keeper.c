@@ -2,10 +2,12 @@
  * what nobody waits for.
  *
  * It sleeps in poll(2) on its own eventfd and, while leases are held and the
- * role is free, on the descriptor that the store asked to have watched. It
- * decides under e->lock when it will wake (`keeper_wake`); whoever leaves the
- * role with something due earlier signals it. While it is awake keeper_wake
- * is 0: it is going to look anyway.
+ * role is free, on the descriptor that the store asked to have watched. First
+ * it says when it will wake (`keeper_wake`), then it looks once more at all
+ * that might have changed before it said so; whoever changes something after
+ * that (a post, `due`, the role) finds that it sleeps, and signals it if that
+ * is for earlier. While it is awake keeper_wake is 0: it is going to look
+ * anyway.
  *
  * When it finds the role taken it looks again at the known due time, or after
  * LOOK_AGAIN, and does not ask to be told sooner: otherwise a tight loop of
@@ -24,26 +26,30 @@
 #define STACK_SIZE ((size_t)256 * 1024)
 
 void dlk_keeper_signal(struct dlk_engine *e) {
-  uint64_t one = 1;
-  ssize_t n = write(e->keeper_fd, &one, sizeof one);
-  (void)n; /* full means signalled already */
-  e->keeper_wake = 0;
-}
-
-void dlk_keeper_look(struct dlk_engine *e) {
+  if (atomic_exchange(&e->keeper_wake, 0) == 0)
+    return;
   pthread_mutex_lock(&e->lock);
-  e->due = 0;
-  if (e->role == DLK_ROLE_FREE && e->keeper_wake > 0)
-    dlk_keeper_signal(e);
+  if (atomic_load(&e->keeper_running)) {
+    uint64_t one = 1;
+    ssize_t n = write(e->keeper_fd, &one, sizeof one);
+    (void)n; /* full means signalled already */
+  }
   pthread_mutex_unlock(&e->lock);
 }
 
-/* [lock] held. When to wake without a signal. */
-static int64_t plan(const struct dlk_engine *e, int64_t now) {
-  if (e->role == DLK_ROLE_FREE)
-    return e->due;
+void dlk_keeper_look(struct dlk_engine *e) {
+  atomic_store(&e->due, 0);
+  if (atomic_load(&e->role) == DLK_ROLE_FREE)
+    dlk_keeper_signal(e);
+}
+
+/* When to wake without a signal. */
+static int64_t plan(struct dlk_engine *e, bool taken, int64_t now) {
+  int64_t due = atomic_load(&e->due);
+  if (!taken)
+    return due;
   int64_t latest = now + LOOK_AGAIN;
-  return e->due > now && e->due < latest ? e->due : latest;
+  return due > now && due < latest ? due : latest;
 }
 
 static int poll_ms(int64_t until, int64_t now) {
@@ -55,38 +61,49 @@ static int poll_ms(int64_t until, int64_t now) {
   return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* [lock] held on entry and exit. True when the watched descriptor spoke. */
+/* What was known when it was planned still holds. */
+static bool nothing_new(struct dlk_engine *e, bool taken, int64_t wake) {
+  if (atomic_load(&e->keeper_stop))
+    return false;
+  bool free = atomic_load(&e->role) == DLK_ROLE_FREE;
+  bool resident = atomic_load(&e->resident);
+  if (taken)
+    return !(free && resident);
+  bool posts = resident && !dlk_driver_inbox_empty(e);
+  return !free || (!posts && atomic_load(&e->due) >= wake);
+}
+
+/* True when the watched descriptor spoke. */
 static bool sleep_until_due(struct dlk_engine *e) {
   int64_t now = dlk_clock_now();
-  int64_t wake = plan(e, now);
+  bool taken = atomic_load(&e->role) != DLK_ROLE_FREE;
+  bool resident = atomic_load(&e->resident);
+  int64_t wake = plan(e, taken, now);
   struct pollfd fds[2] = {{.fd = e->keeper_fd, .events = POLLIN},
                           {.fd = -1, .events = POLLIN}};
-  if (e->role == DLK_ROLE_FREE && e->resident)
+  if (!taken && resident)
     fds[1].fd = uv_backend_fd(&e->loop);
-  else if (e->role == DLK_ROLE_FREE && e->holds_any)
-    fds[1].fd = e->watch_fd;
-  e->keeper_wants = e->resident && e->role != DLK_ROLE_FREE;
-  e->keeper_wake = wake;
-  pthread_mutex_unlock(&e->lock);
-  poll(fds, 2, poll_ms(wake, now));
+  else if (!taken && atomic_load(&e->holds_any))
+    fds[1].fd = atomic_load(&e->watch_fd);
+  atomic_store(&e->keeper_wants, resident && taken);
+  atomic_store(&e->keeper_wake, wake > 0 ? wake : 1);
+  bool still = nothing_new(e, taken, wake);
+  poll(fds, 2, still ? poll_ms(wake, now) : 0);
   if (fds[0].revents) {
     uint64_t n;
     ssize_t got = read(e->keeper_fd, &n, sizeof n);
     (void)got;
   }
-  pthread_mutex_lock(&e->lock);
-  e->keeper_wake = 0;
-  e->keeper_wants = false;
+  atomic_store(&e->keeper_wake, 0);
+  atomic_store(&e->keeper_wants, false);
   return fds[1].revents != 0;
 }
 
 /* False: nothing is left to do, or somebody else wants to do it. */
 static bool goes_on(struct dlk_engine *e, bool resident) {
   bool work = resident ? !dlk_driver_at_rest(e) : dlk_driver_work_left(e);
-  pthread_mutex_lock(&e->lock);
-  bool on = work && (resident || e->callers_waiting == 0) && !e->keeper_stop;
-  pthread_mutex_unlock(&e->lock);
-  return on;
+  return work && (resident || atomic_load(&e->callers_waiting) == 0) &&
+         !atomic_load(&e->keeper_stop);
 }
 
 /* In the role: everything that is ready, then until no work is left. In
@@ -104,20 +121,16 @@ static void drive(struct dlk_engine *e) {
 static void *keeper_main(void *arg) {
   struct dlk_engine *e = arg;
   bool spoke = false;
-  pthread_mutex_lock(&e->lock);
-  while (!e->keeper_stop) {
-    bool due = spoke || e->due <= dlk_clock_now();
-    bool mine = e->resident || (due && e->callers_waiting == 0);
-    if (e->role == DLK_ROLE_FREE && mine) {
-      e->role = DLK_ROLE_KEEPER;
-      pthread_mutex_unlock(&e->lock);
+  while (!atomic_load(&e->keeper_stop)) {
+    bool due = spoke || atomic_load(&e->due) <= dlk_clock_now();
+    bool mine = atomic_load(&e->resident) ||
+                (due && atomic_load(&e->callers_waiting) == 0);
+    if (mine && dlk_driver_take(e, DLK_ROLE_KEEPER)) {
       drive(e);
-      pthread_mutex_lock(&e->lock);
       dlk_driver_leave(e);
     }
-    spoke = e->keeper_stop ? false : sleep_until_due(e);
+    spoke = sleep_until_due(e);
   }
-  pthread_mutex_unlock(&e->lock);
   return NULL;
 }
 
@@ -139,7 +152,7 @@ bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
   pthread_attr_destroy(&attr);
   if (rc == 0) {
     pthread_setname_np(e->keeper, "dlock-keeper");
-    e->keeper_running = true;
+    atomic_store(&e->keeper_running, true);
     return true;
   }
   close(e->keeper_fd);
@@ -150,13 +163,13 @@ bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
 
 void dlk_keeper_join(struct dlk_engine *e) {
   pthread_mutex_lock(&e->lock);
-  bool running = e->keeper_running;
-  e->keeper_running = false;
-  e->keeper_stop = true;
+  bool running = atomic_exchange(&e->keeper_running, false);
+  atomic_store(&e->keeper_stop, true);
   if (running) {
-    dlk_keeper_signal(e);
-    if (e->role == DLK_ROLE_KEEPER)
-      uv_async_send(&e->kick);
+    uint64_t one = 1;
+    ssize_t n = write(e->keeper_fd, &one, sizeof one);
+    (void)n;
+    uv_async_send(&e->kick);
   }
   pthread_mutex_unlock(&e->lock);
   if (!running)

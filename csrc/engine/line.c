@@ -61,7 +61,6 @@ void dlk_line_init(struct dlk_engine *e) {
   e->line_fd = e->listen_fd = -1;
   e->beat.fire = beat;
   e->line_post.run = start_beat;
-  dlk_list_init(&e->line_post.link);
 }
 
 /* ---- the listener's side, in Lua's thread ---- */
@@ -154,7 +153,7 @@ bool dlk_line_accept(struct dlk_engine *e) {
   stop_listening(e);
   if (fd < 0)
     return false;
-  if (e->joined) {
+  if (atomic_load(&e->joined)) {
     close(fd);
     return false;
   }

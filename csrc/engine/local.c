@@ -95,7 +95,6 @@ static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
   memcpy(g->key, key, key_len);
   g->engine = e;
   g->next.run = next_posted;
-  dlk_list_init(&g->next.link);
   dlk_list_init(&g->parked);
   if (!dlk_map_put(&e->gate_map, &g->node, g->key, key_len)) {
     free(g);

@@ -1,10 +1,13 @@
 /* Telling an event loop that tickets are done.
  *
- * A ticket that somebody watches goes into the list `ready` when it gets done,
- * once, with a reference of the list's; dlk_engine_completed empties it. The
- * list allocates nothing and holds each ticket at most once, so it is bounded
- * by the tickets under way. Watching and finishing meet under e->lock: either
- * the watch sees the ticket done, or the finish sees it watched.
+ * A ticket that somebody watches is put in front of the list `ready` when it
+ * gets done, once, with a reference of the list's; dlk_engine_completed takes
+ * the list and turns it round. It allocates nothing and holds each ticket at
+ * most once, so it is bounded by the tickets under way. Nobody waits for a
+ * lock here. Whoever watches says so and then looks whether the ticket is done;
+ * whoever finishes it sets it done and then looks whether it is watched: so
+ * one of them sees the other. If both do, its number is told although nobody
+ * waits for it any more.
  *
  * Whoever finishes a ticket runs in the driver role and only notes that there
  * is something to tell (`ring`); the keeper rings once for all of it at the end
@@ -16,7 +19,8 @@
  *
  * `ready` and the bells are those of the ticket's listener, which is another
  * engine than the ticket's only for leases that another store attached. Then
- * the locks of both are never held together, and the bell is rung at once.
+ * the bell is rung at once, and the lock of the listener keeps it from being
+ * joined meanwhile: nobody would empty the list.
  *
  * There are two bells: an eventfd for loops that can poll a descriptor, and
  * the line of line.c for nginx, which can only read sockets. */
@@ -27,19 +31,25 @@
 #include <unistd.h>
 
 void dlk_notify_init(struct dlk_engine *e) {
-  dlk_list_init(&e->ready);
   e->bell_fd = -1;
   dlk_line_init(e);
 }
 
 /* ---- the driver's side ---- */
 
-void dlk_notify_done(struct dlk_engine *e, struct dlk_ticket *t) {
-  if (t->watch_id == 0)
-    return;
-  atomic_store(&e->ring, true);
+static void put(struct dlk_engine *l, struct dlk_ticket *t) {
+  struct dlk_ticket *latest = atomic_load(&l->ready);
   dlk_ticket_ref(t);
-  dlk_list_append(&e->ready, &t->ready);
+  do {
+    t->next_ready = latest;
+  } while (!atomic_compare_exchange_weak(&l->ready, &latest, t));
+}
+
+void dlk_notify_done(struct dlk_ticket *t) {
+  if (atomic_load(&t->watch_id) == 0)
+    return;
+  put(t->listener, t);
+  atomic_store(&t->listener->ring, true);
 }
 
 static void ring(struct dlk_engine *e) {
@@ -73,12 +83,12 @@ void dlk_notify_ring_abroad(struct dlk_engine *l) {
 
 void dlk_notify_done_abroad(struct dlk_ticket *t) {
   struct dlk_engine *l = t->listener;
+  if (atomic_load(&t->watch_id) == 0)
+    return;
   pthread_mutex_lock(&l->lock);
-  bool told = t->watch_id != 0 && !l->joined;
-  if (told) {
-    dlk_ticket_ref(t);
-    dlk_list_append(&l->ready, &t->ready);
-  }
+  bool told = !atomic_load(&l->joined);
+  if (told)
+    put(l, t);
   pthread_mutex_unlock(&l->lock);
   if (told)
     dlk_notify_ring_abroad(l);
@@ -87,38 +97,31 @@ void dlk_notify_done_abroad(struct dlk_ticket *t) {
 /* ---- the listener's side ---- */
 
 void dlk_engine_resident(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  if (!e->resident) {
-    e->resident = true;
-    e->due = 0;
-    if (e->keeper_running && e->role == DLK_ROLE_FREE)
-      dlk_keeper_signal(e);
-  }
-  pthread_mutex_unlock(&e->lock);
+  if (!atomic_exchange(&e->resident, true))
+    dlk_keeper_look(e);
 }
 
 uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
   struct dlk_engine *e = t->listener;
-  uint64_t id = 0;
   if (others)
     *others = take_ring(e);
   else
     dlk_notify_ring(e);
   if (e != t->engine)
     dlk_keeper_look(t->engine);
-  pthread_mutex_lock(&e->lock);
-  if (!dlk_ticket_done(t)) {
-    if (t->watch_id == 0)
-      t->watch_id = ++e->last_watch;
-    id = t->watch_id;
+  if (dlk_ticket_done(t))
+    return 0;
+  uint64_t id = atomic_load(&t->watch_id);
+  if (id == 0) {
+    id = ++e->last_watch;
+    atomic_store(&t->watch_id, id);
   }
-  pthread_mutex_unlock(&e->lock);
-  return id;
+  return atomic_load(&t->done) ? 0 : id;
 }
 
 int dlk_engine_bell(struct dlk_engine *e) {
   int fd = atomic_load(&e->bell_fd);
-  if (fd >= 0 || e->joined)
+  if (fd >= 0 || atomic_load(&e->joined))
     return fd;
   /* Rung at birth: the list may not be empty. */
   fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -126,8 +129,18 @@ int dlk_engine_bell(struct dlk_engine *e) {
   return fd;
 }
 
+static struct dlk_ticket *take_ready(struct dlk_engine *e) {
+  struct dlk_ticket *latest = atomic_exchange(&e->ready, NULL), *first = NULL;
+  while (latest) {
+    struct dlk_ticket *t = latest;
+    latest = t->next_ready;
+    t->next_ready = first;
+    first = t;
+  }
+  return first;
+}
+
 size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
-  struct dlk_list taken;
   size_t n = 0;
   int fd = atomic_load(&e->bell_fd);
   if (fd >= 0) {
@@ -135,19 +148,14 @@ size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
     ssize_t got = read(fd, &rung, sizeof rung);
     (void)got;
   }
-  dlk_list_init(&taken);
-  pthread_mutex_lock(&e->lock);
-  while (n < max && !dlk_list_empty(&e->ready)) {
-    struct dlk_ticket *t =
-        DLK_CONTAINER(e->ready.next, struct dlk_ticket, ready);
-    dlk_list_remove(&t->ready);
-    dlk_list_append(&taken, &t->ready);
-    ids[n++] = t->watch_id;
-  }
-  pthread_mutex_unlock(&e->lock);
-  while (!dlk_list_empty(&taken)) {
-    struct dlk_ticket *t = DLK_CONTAINER(taken.next, struct dlk_ticket, ready);
-    dlk_list_remove(&t->ready);
+  for (; n < max; n++) {
+    if (!e->told)
+      e->told = take_ready(e);
+    struct dlk_ticket *t = e->told;
+    if (!t)
+      break;
+    e->told = t->next_ready;
+    ids[n] = atomic_load(&t->watch_id);
     dlk_ticket_drop_ref(t);
   }
   return n;

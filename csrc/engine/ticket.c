@@ -86,10 +86,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->start.run = dlk_ticket_start;
   t->cancel.run = dlk_ticket_run_cancel;
   t->timer.fire = dlk_ticket_timed_out;
-  dlk_list_init(&t->start.link);
-  dlk_list_init(&t->cancel.link);
   dlk_list_init(&t->link);
-  dlk_list_init(&t->ready);
   t->op.kind = r->kind;
   t->op.wait = r->wait;
   t->op.renew = r->renew;

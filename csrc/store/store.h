@@ -15,6 +15,7 @@
 #ifndef DLK_STORE_STORE_H
 #define DLK_STORE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -112,10 +113,12 @@ struct dlk_op {
 };
 
 /* Something for the loop to run, posted from any thread; owned by the store,
- * and not to be posted again before it ran. */
+ * and not to be posted again before it ran. Zeroed and with `run` set it is
+ * ready for use. */
 struct dlk_post {
-  struct dlk_list link; /* initialise with dlk_list_init */
   void (*run)(struct dlk_post *post);
+  struct dlk_post *next; /* the host's, as what follows */
+  atomic_bool queued;
 };
 
 /* The host: the engine, or a simulation. */

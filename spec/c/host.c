@@ -108,7 +108,9 @@ static void watch(struct dlk_host *host, int fd) {
 static void post(struct dlk_host *host, struct dlk_post *p) {
   struct host *h = of(host);
   uv_mutex_lock(&h->lock);
-  dlk_list_append(&h->posts, &p->link);
+  p->next = NULL;
+  *h->last_post = p;
+  h->last_post = &p->next;
   uv_mutex_unlock(&h->lock);
   uv_async_send(&h->kick);
 }
@@ -124,12 +126,10 @@ static void stopped(struct dlk_host *host) {
 static void run_posts(uv_async_t *kick) {
   struct host *h = kick->data;
   for (;;) {
-    struct dlk_post *p = NULL;
     uv_mutex_lock(&h->lock);
-    if (!dlk_list_empty(&h->posts)) {
-      p = DLK_CONTAINER(h->posts.next, struct dlk_post, link);
-      dlk_list_remove(&p->link);
-    }
+    struct dlk_post *p = h->posts;
+    if (p != NULL && (h->posts = p->next) == NULL)
+      h->last_post = &h->posts;
     uv_mutex_unlock(&h->lock);
     if (p == NULL)
       return;
@@ -201,7 +201,8 @@ struct host *host_open(const struct dlk_store_type *type,
   uv_async_init(&h->loop, &h->kick, run_posts);
   uv_mutex_init(&h->lock);
   h->kick.data = h;
-  dlk_list_init(&h->posts);
+  h->posts = NULL;
+  h->last_post = &h->posts;
   if (type->create(&h->host, conf, &h->store, &own) == DLK_OK)
     return h;
   if (err == NULL)

@@ -17,7 +17,7 @@ struct host {
   uv_timer_t tick;
   uv_async_t kick;
   uv_mutex_t lock;
-  struct dlk_list posts;
+  struct dlk_post *posts, **last_post; /* in order; where the next one goes */
   struct dlk_heap timers;
   int64_t skew; /* added to the clock */
   int64_t horizon;

@@ -398,7 +398,6 @@ static struct dlk_zk_link *fake_open(struct dlk_host *host,
   link->owner = owner;
   link->id = ++sessions;
   link->post.run = is_gone;
-  dlk_list_init(&link->post.link);
   return links[at] = link;
 }
 

@@ -131,7 +131,6 @@ static struct dlk_zk_link *new_link(const struct dlk_zk_conf *conf) {
   }
   pthread_cond_init(&link->wake, NULL);
   atomic_init(&link->refs, 2);
-  dlk_list_init(&link->post.link);
   dlk_list_init(&link->flying);
   dlk_list_init(&link->ready);
   link->post.run = dlk_zk_link_run;

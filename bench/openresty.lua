@@ -33,10 +33,16 @@ local HTTP = [[
       assert(r:eval(RELEASE, 1, key, token))
       r:set_keepalive(10000, 100)
     end
-    function by_dlock(key, fair)
-      local lease = assert(store:lock(key, { timeout = 60, fair = fair }))
+    function by_dlock(key)
+      local lease = assert(store:lock(key, { timeout = 60 }))
       assert(lease:release())
     end
+    function by_mutex(mutex)
+      local lease = assert(mutex:acquire())
+      assert(lease:release())
+    end
+    one = store:mutex("dlock_one", { timeout = 60 })
+    unfair_one = store:mutex("unfair_one", { timeout = 60, fair = false })
   }
 ]]
 
@@ -48,9 +54,8 @@ local SERVER = [[
     state.n = state.n + 1 by_dlock("dlock:" .. state.n % 1000) } }
   location = /hand_one { content_by_lua_block {
     state.n = state.n + 1 by_hand("hand_one") } }
-  location = /dlock_one { content_by_lua_block { by_dlock("dlock_one") } }
-  location = /unfair_one { content_by_lua_block {
-    by_dlock("unfair_one", false) } }
+  location = /dlock_one { content_by_lua_block { by_mutex(one) } }
+  location = /unfair_one { content_by_lua_block { by_mutex(unfair_one) } }
   location = /wait { lua_check_client_abort on; content_by_lua_block {
     local lease = store:lock("one", { timeout = 600 })
     if lease then ngx.sleep(600) end } }

@@ -61,14 +61,19 @@ local function slot(key)
   return crc16(key) % 16384
 end
 
+local HEX, BYTE = {}, {}
+for byte = 0, 255 do
+  local char = string.char(byte)
+  HEX[char] = ("%02x"):format(byte)
+  BYTE[HEX[char]] = char
+end
+
 local function hex(text)
-  return (text:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+  return (text:gsub(".", HEX))
 end
 
 local function unhex(text)
-  return (text:gsub("%x%x", function(c)
-    return string.char(tonumber(c, 16))
-  end))
+  return (text:gsub("%x%x", BYTE))
 end
 
 -- Names full of what is special in hash tags.

@@ -3,11 +3,13 @@
 # the ZooKeeper store without its client library.
 # usage: spec/c/build.sh DIR [NAME…]   compiles into DIR what is out of date
 # there (all, or those of these names); CC and CFLAGS as in the Makefile, so a
-# sanitizer build tests them as well.
+# sanitizer build tests them as well. Several may call it with one DIR.
 set -eu
 cd "$(dirname "$0")/../.."
 out=$1
 mkdir -p "$out"
+exec 9>"$out/lock"
+flock 9
 shift
 wanted=" $* "
 flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes

@@ -22,10 +22,12 @@ local function flags()
   end
 end
 
---- The path of a C test program, built if need be.
+--- The path of a C test program, built if need be; those who run the specs side
+--- by side ($DLOCK_TEST_PROGRAMS) build it once.
 function tool.program(name)
   if not built[name] then
-    local dir = (os.getenv("DLOCK_TEST_DIR") or server.new_dir()) .. "/c"
+    local dir = os.getenv("DLOCK_TEST_PROGRAMS")
+      or (os.getenv("DLOCK_TEST_DIR") or server.new_dir()) .. "/c"
     local status, out, err = process.run {
       command = { "spec/c/build.sh", dir, name },
       env = { CFLAGS = flags() or false, LD_PRELOAD = false },

@@ -56,7 +56,7 @@ describe("with, on a server that stops answering,", function()
   end)
 
   it("does not run fn when it cannot acquire", function()
-    assert(store:ping())
+    assert(store:ping(10))
     one:pause()
     local ran = false
     local got, message, code = store:with("k", { timeout = 0.3 }, function()

@@ -18,9 +18,11 @@ struct engine_box {
   int spares; /* so many are in the anchor */
 };
 
-/* ticket NULL: done, and the result is true. */
+/* ticket NULL: done, and the result is true. home: whose spares it will be
+ * among; what it refers to keeps that alive. */
 struct ticket_box {
   struct dlk_ticket *ticket;
+  struct engine_box *home;
 };
 
 struct lease_box {

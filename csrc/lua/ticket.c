@@ -41,6 +41,7 @@ static struct ticket_box *spare_or_new_box(lua_State *L, int anchor) {
     return lua_touserdata(L, -1);
   }
   struct ticket_box *box = new_box(L);
+  box->home = engine;
   lua_pushvalue(L, anchor);
   lua_setuservalue(L, -2);
   return box;
@@ -54,14 +55,15 @@ static void drop(struct ticket_box *box) {
 }
 
 void dlk_lua_spare(lua_State *L, int index) {
-  drop(lua_touserdata(L, index));
+  struct ticket_box *box = lua_touserdata(L, index);
+  struct engine_box *home = box->home;
+  drop(box);
+  if (!home || home->spares == DLK_LUA_SPARES)
+    return;
   lua_getuservalue(L, index);
-  struct engine_box *engine = engine_of(L, -1);
-  if (engine->spares < DLK_LUA_SPARES) {
-    lua_pushvalue(L, index);
-    lua_rawseti(L, -2, DLK_ANCHOR_SPARES + engine->spares);
-    engine->spares++;
-  }
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, DLK_ANCHOR_SPARES + home->spares);
+  home->spares++;
   lua_pop(L, 1);
 }
 

@@ -77,7 +77,10 @@ end
 local function releasing(name)
   local call = "lease:" .. name
   return function(self, timeout)
-    local client = client_of(self, name)
+    local client = find_client(self)
+    if client == false then
+      core.no_self("lease", name, 2)
+    end
     local bad = timeout ~= nil
       and options.check_optional(timeout, "timeout", call)
     if bad then

@@ -110,6 +110,9 @@ function host.wait(client, ticket, adapter, waits, others)
   if others then
     others[ticket] = nil
   end
+  if adapter == blocking then
+    return finish(ticket)
+  end
   if not adapter.tells then
     news.deliver(client)
   end

@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
   }
   getchar();
   puts("alive");
+  fflush(stdout);
   return 0;
 }
 ]]
@@ -70,24 +71,30 @@ end
 
 describe("a program that closes its Lua state and goes on, FAULTS 46,",
 function()
-  local dir, host
+  local dir, host, one
 
   setup(function()
     dir = server.new_dir()
     host = library.program(dir, "host", HOST, flags())
   end)
   teardown(function() server.remove_dir(dir) end)
-  after_each(process.close_all)
+  after_each(function()
+    process.close_all()
+    if one then one:stop() end
+    one = nil
+  end)
 
-  local function begin(url)
-    return process.spawn { command = { host, SCRIPT, url }, stderr = "pipe" }
+  local function begin(url, env)
+    return process.spawn { command = { host, SCRIPT, url }, stderr = "pipe",
+      env = env }
   end
 
   local function ends_well(p)
     p:write("\n")
-    assert.are.equal("alive", p:read_line())
+    local line = p:read_line()
     local status, signal = p:wait()
     assert.are.equal("", p.err)
+    assert.are.equal("alive", line)
     assert.are.equal(0, status)
     assert.are.equal(0, signal)
   end
@@ -110,8 +117,9 @@ function()
   end
 
   it("on ZooKeeper while the server hangs", function()
-    local one = zk.start()
-    local p = begin(one.url)
+    one = zk.start()
+    -- A store that did not end in time is left to the process on purpose.
+    local p = begin(one.url, { ASAN_OPTIONS = "detect_leaks=0" })
     p:expect("^held")
     one:pause()
     p:write("\n")
@@ -127,7 +135,6 @@ function()
       return threads(p.pid) == 1
     end)
     ends_well(p)
-    one:stop()
   end)
 
   it("cannot unload a library of ours", function()

@@ -61,7 +61,7 @@ int tell(void *lua) {
 ]]
 
 describe("ZooKeeper's library:", function()
-  local dir, between
+  local dir, between, one
 
   before_each(function()
     dir = server.new_dir()
@@ -70,6 +70,8 @@ describe("ZooKeeper's library:", function()
   after_each(function()
     between:stop()
     common.clean_up()
+    if one then one:stop() end
+    one = nil
     server.remove_dir(dir)
   end)
 
@@ -104,7 +106,7 @@ describe("ZooKeeper's library:", function()
   -- own; ours is in no callback of its.
   it("a close is bounded while the server hangs, also from a callback, and so "
     .. "is the end of the program, FAULTS 49", function()
-    local one = zk.start()
+    one = zk.start()
     local admin = common.open { url = one.url }
     for _, ending in ipairs { "callback", "end" } do
       local opts = begin([[
@@ -141,8 +143,6 @@ describe("ZooKeeper's library:", function()
       assert.is_true(common.now() - before < 3, common.now() - before)
       one:resume()
     end
-    common.clean_up()
-    one:stop()
   end)
 
   it("names are looked up to connect, not while connected, FAULTS 50",

@@ -1,9 +1,10 @@
--- What a server says in a crisis, one by one, through a server that says what
--- it is told to. FAULTS 18, 30: one table, and no broken reply does harm.
+-- What a server says in a crisis, one by one, mostly through a server that says
+-- what it is told to. FAULTS 18, 30: one table, and no broken reply does harm.
 
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
 local process = require "spec.support.process"
+local redis = require "spec.support.redis"
 local uv = require "luv"
 
 local SCRIPT = "ERR Error running script (call to f_0123): @user_script:1: "
@@ -179,6 +180,27 @@ describe("redis errors:", function()
     assert(store:ping())
     store:close()
     f:stop()
+  end)
+
+  it("holds are renewed and released by a server without memory", function()
+    local other = redis.start()
+    local r = other:connect()
+    local s = assert(dlock.open(other.url))
+    local leases = {
+      assert(s:try_lock("full", { ttl = 1 })),
+      assert(s:semaphore("permits", 2):acquire { ttl = 1 }),
+      assert(s:rwlock("shared"):read():acquire { ttl = 1 }),
+    }
+    r:call("CONFIG", "SET", "maxmemory", "1")
+    for _, lease in ipairs(leases) do
+      local ok, message = lease:extend(5)
+      assert.is_truthy(ok, message)
+      assert(lease:release())
+    end
+    assert.are.equal("unavailable", select(3, s:try_lock("full")))
+    s:close()
+    r:close()
+    other:stop()
   end)
 
   it("silence is unavailable within its time, and taken back", function()

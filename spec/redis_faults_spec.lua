@@ -319,27 +319,6 @@ describe("redis faults:", function()
     direct:close()
   end)
 
-  it("holds are renewed and released by a server without memory", function()
-    local other = redis.start()
-    local r = other:connect()
-    local s = assert(dlock.open(other.url))
-    local leases = {
-      assert(s:try_lock("full", { ttl = 1 })),
-      assert(s:semaphore("permits", 2):acquire { ttl = 1 }),
-      assert(s:rwlock("shared"):read():acquire { ttl = 1 }),
-    }
-    r:call("CONFIG", "SET", "maxmemory", "1")
-    for _, lease in ipairs(leases) do
-      local ok, message = lease:extend(5)
-      assert.is_truthy(ok, message)
-      assert(lease:release())
-    end
-    assert.are.equal("unavailable", select(3, s:try_lock("full")))
-    s:close()
-    r:close()
-    other:stop()
-  end)
-
   it("the message `broken` ends a lease at once", function()
     local lease = assert(store:try_lock("broken", { ttl = 6 }))
     local token = admin:call("GET", "dlock:broken")

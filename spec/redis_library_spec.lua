@@ -123,7 +123,7 @@ describe("the connection to redis:", function()
       local lease = assert(store:lock("k", { ttl = 20 }))
       print "ready"
       io.read()
-      print(select(3, lease:guard("SET", "big", ("x"):rep(5e7))))
+      print(select(3, lease:guard("SET", "big", ("x"):rep(2e7))))
       print(assert(store:lock("k", { timeout = 15 })):release())
     ]], private.url)
     private:pause()

@@ -121,8 +121,11 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
   if (needs_text(c, a->refusal)) {
     c->by_text = true;
-    c->store->link->submit(c->store->link, req);
-    return;
+    c->text_next = c->in_order;
+    if (!c->in_order) {
+      c->store->link->submit(c->store->link, req);
+      return;
+    }
   }
   struct dlk_error err;
   struct dlk_redis_result r;
@@ -134,7 +137,8 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
 void dlk_redis_call_send(struct dlk_redis_call *call) {
   call->req.encode = encode;
   call->req.done = done;
-  call->by_text = false;
+  call->by_text = call->text_next;
+  call->text_next = false;
   call->busy = true;
   call->store->link->submit(call->store->link, &call->req);
 }

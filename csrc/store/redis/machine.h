@@ -62,6 +62,9 @@ struct dlk_redis_call {
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or -1 */
   bool by_text, busy;
+  /* What was written behind it may not overtake it: where the script is not
+   * known there it has failed, and goes as text the next time. */
+  bool in_order, text_next;
 };
 
 /* lease->data */

@@ -1,9 +1,14 @@
--- Faults to put back into the client's side of the Redis store (see
--- spec/sim_network_spec): what a client may believe, and what it must clean up.
--- A blank in `find` stands for any blanks and line ends.
+-- Faults to put back into the client's side of the Redis store, and into the
+-- engine above it (see spec/sim_network_spec): what a client may believe, what
+-- it must clean up, and what it does once. A blank in `find` stands for any
+-- blanks and line ends. Some need several edits.
 
 local function of(file)
   return "csrc/store/redis/" .. file
+end
+
+local function engine(file)
+  return "csrc/engine/" .. file
 end
 
 return {
@@ -37,4 +42,91 @@ return {
     find = "b->token_len = a->token_len;",
     put = "  " },
   { name = "the new connection leaves the old one to itself", lax = "kill" },
+
+  -- leases that are extended
+  { name = "a renewal that crosses an extension puts the old time back",
+    edits = {
+      { file = engine "renewal.c", find = "|| h->extending ||", put = "||" },
+      { file = engine "hold.c", find = "&& !h->extending && end < h->max_end",
+        put = "&& end < h->max_end" } } },
+  { name = "an extension for less time counts from its answer",
+    file = engine "hold.c", find = "if (h->cut_to < at) at = h->cut_to;",
+    put = "" },
+  { name = "an extension for less time that came to nothing is forgotten",
+    file = engine "hold.c",
+    find = "if (done && !h->extending) h->cut_to = DLK_FOREVER;",
+    put = "if (!h->extending) { h->cut_to = DLK_FOREVER; set_deadline(h); }" },
+  { name = "a renewal of before gives back what an extension cuts",
+    file = engine "renewal.c",
+    find = "if (!h->extending) h->cut_to = DLK_FOREVER;",
+    put = "h->cut_to = DLK_FOREVER;" },
+  { name = "an extension whose answer is lost counts as done",
+    file = of "hold.c", find = "dlk_redis_retry(t, r, dlk_redis_extend);",
+    put = "t->op->lease->sent = call->req.sent; dlk_redis_done(t, NULL);" },
+  { name = "a detach that crosses an extension puts the old time back",
+    edits = {
+      { file = engine "operation.c",
+        find = "if (ours && t->op.kind == DLK_OP_DETACH && !local)",
+        put = "if (false)" },
+      { file = engine "operation.c",
+        find = "} else if (held && t->op.kind == DLK_OP_DETACH) {",
+        put = "} else if (false) {" } } },
+  { name = "a release is tried for no longer than before the extension",
+    file = of "hold.c", find = "if (until < h->asked)", put = "if (false)" },
+
+  -- leases that are detached, broken, downgraded
+  { name = "a late hand-off message takes back what has been detached",
+    file = of "redis.c", find = "if (h && h->waiting)",
+    put = "if (!h) dlk_redis_orphan(s, \"lock\", 4, token,"
+      .. " len - (size_t)(token - p), dlk_redis_now(s) + DLK_REDIS_CLAIM);"
+      .. "if (h && h->waiting)" },
+  { name = "a detach counts that is answered when the lease is over",
+    file = engine "operation.c", find = "return changes &&",
+    put = "return false && changes &&" },
+  { name = "a detached lease is listened for",
+    file = of "hold.c",
+    find = "dlk_redis_token_drop(t->store, h); dlk_redis_done(t, NULL);",
+    put = "dlk_redis_done(t, NULL);" },
+  { name = "a lease that a guarded write found lost is listened for",
+    file = of "redis.c",
+    find = "|| err->code == DLK_LOST))", put = "))" },
+  { name = "a break whose message crosses a renewal is not minded",
+    file = of "hold.c", find = "h->broken = true;", put = "" },
+  { name = "a break is told while the renewal is under way",
+    file = of "hold.c", find = "if (h->call.busy) return;", put = "" },
+  { name = "a downgraded lease goes from hand to hand",
+    file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
+    put = "if (false)" },
+
+  -- guarded writes
+  { name = "a guarded write whose answer is lost is repeated",
+    file = of "admin.c",
+    find = "if (r->verdict == DLK_REDIS_UNSURE) { dlk_error_set",
+    put = "if (r->verdict == DLK_REDIS_UNSURE && t->op->kind == DLK_OP_GUARD)"
+      .. " { dlk_redis_guard(t); return true; }\n"
+      .. "if (r->verdict == DLK_REDIS_UNSURE) { dlk_error_set" },
+  { name = "a lease goes from hand to hand with a write under way",
+    file = engine "handoff.c", find = "&& h->ops == 0 &&", put = "&&" },
+
+  -- what the server refuses
+  { name = "a wait that was denied is listened for", file = of "redis.c",
+    find = "(t->op->kind == DLK_OP_ACQUIRE || err->code == DLK_LOST)",
+    put = "err->code == DLK_LOST" },
+  { name = "a wait that was denied leaves its place to itself",
+    file = of "redis.c",
+    find = "if (t->joined) dlk_redis_new_token(t, true);", put = "" },
+  { name = "a release is given up when the server refuses for a moment",
+    file = of "hold.c",
+    find = "if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))",
+    put = "if (r->verdict == DLK_REDIS_UNSURE && dlk_redis_patient(t))" },
+  { name = "a release that is given up is left to the ttl",
+    file = of "hold.c", find = "if (over && !t->store->stopping)",
+    put = "if (false)" },
+  { name = "what a loading server refuses is taken for good",
+    file = of "errors.c", find = '"LOADING", DLK_REDIS_RETRY',
+    put = '"LOADING", DLK_REDIS_FAIL' },
+  { name = "a server that is full keeps the lock whose fence it did not seed",
+    file = of "acquire.c",
+    find = "if (unsure || (!repeat && t->step == DLK_REDIS_SEEDING)) {",
+    put = "if (unsure) {" },
 }

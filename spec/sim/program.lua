@@ -17,18 +17,34 @@ local function read(path)
   return text
 end
 
--- A copy of the fault's file with its text replaced. However the file is
--- laid out: blanks stand for blanks.
-local function faulty(dir, fault)
-  local text = read(fault.file)
-  local pattern = fault.find:gsub("%p", "%%%0"):gsub("%s+", "%%s+")
+-- A fault is one edit, or a list of them; those of one file.
+local function edits_of(fault, file)
+  local list = {}
+  for _, edit in ipairs(fault and (fault.edits or { fault }) or {}) do
+    list[#list + 1] = edit.file == file and edit or nil
+  end
+  return list
+end
+
+-- The text with a part of it replaced. However it is laid out: blanks stand
+-- for blanks.
+local function edited(text, edit)
+  local pattern = edit.find:gsub("%p", "%%%0"):gsub("%s+", "%%s+")
   local from, to = text:find(pattern)
-  assert(from, fault.file .. " does not have: " .. fault.find)
+  assert(from, edit.file .. " does not have: " .. edit.find)
   assert(not text:find(pattern, to + 1),
-    fault.file .. " has it twice: " .. fault.find)
-  local path = dir .. "/" .. fault.file:gsub("/", "_")
-  server.write_file(path, text:sub(1, from - 1) .. fault.put
-    .. text:sub(to + 1))
+    edit.file .. " has it twice: " .. edit.find)
+  return text:sub(1, from - 1) .. edit.put .. text:sub(to + 1)
+end
+
+-- A copy of the file with the fault in it.
+local function faulty(dir, file, edits)
+  local text = read(file)
+  for _, edit in ipairs(edits) do
+    text = edited(text, edit)
+  end
+  local path = dir .. "/" .. file:gsub("/", "_")
+  server.write_file(path, text)
   return path
 end
 
@@ -45,12 +61,13 @@ function program.build(dir, name, sources, fault, flags, libs)
   local cc = os.getenv("CC") or "cc"
   local lines, objects = {}, {}
   for i, file in ipairs(sources) do
-    local bad = fault and fault.file == file
+    local edits = edits_of(fault, file)
+    local bad = edits[1]
     local object = dir .. "/" .. (bad and name .. "_" or "")
       .. file:gsub("/", "_") .. ".o"
     lines[i] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
       FLAGS, flags or "", bad and "-w" or "", object,
-      bad and faulty(dir, fault) or file)
+      bad and faulty(dir, file, edits) or file)
     objects[i] = object
   end
   local out = dir .. "/" .. name

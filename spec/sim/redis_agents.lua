@@ -1,41 +1,68 @@
--- Those who want the lock on the network of redis_network.lua, and what must
--- hold for them. They do what the engine does with the store: a hold that came
--- too late is none, renewals come at a third of the ttl, a release is given
--- up after two seconds, or the hold goes to the next one of the same process,
--- with a fence that was set aside for that.
+-- Those who want the lock on the network of redis_network.lua: what programs
+-- do with a store and its leases, at random. They wait, or try; they give up
+-- early; while they hold they extend, for more or for less time, write under
+-- guard, downgrade, or detach, and somebody attaches what was detached; they
+-- release or let the collector do it. Now and then one is an administrator,
+-- who breaks the lock, or asks the holders to let go.
 
 local MS, SEC = 1e6, 1e9
 local KEY = "lock"
--- A dead holder's ttl, three clients before us, a silent second or two.
-local BOUND = 9 * SEC
--- What was begun before takes a moment to be noticed.
-local GRACE = 4 * SEC
+local IO_TIMEOUT = 2 * SEC -- as redis_host.c has it
 
-local function wrong(...)
-  error({ wrong = string.format(...) }, 0)
-end
+-- What holders do, by weight.
+local DEEDS = { { 8, "extend" }, { 4, "guard" }, { 3, "downgrade" },
+  { 3, "detach" }, { 2, "nothing" } }
 
--- Adds them to the class. faulty, healthy: until when the network is bad, and
--- until when anybody asks for anything.
-return function(network, faulty, healthy)
+-- Adds them to the class. healthy: until when anybody asks for anything.
+return function(network, healthy)
   function network:agent(node)
-    local agent = { node = node,
-      ttl = node.mortal and self:between(0.3, 3) * SEC or 30 * SEC }
-    node.agents = node.agents or {}
-    node.agents[#node.agents + 1] = agent
+    local agent = { node = node, ttl = node.ttl }
     self.agents[#self.agents + 1] = agent
     self:think(agent)
+  end
+
+  -- Has the agent do something later, if it lives and `run` still applies.
+  function network:later(agent, span, run)
+    self:at(self.now + span, function()
+      self:to(agent.node, run)
+    end)
   end
 
   function network:think(agent)
     if self.now > healthy then
       return
     end
-    self:at(self.now + self:between(0, 300) * MS, function()
-      self:to(agent.node, function()
-        self:ask(agent)
-      end)
+    local most = self:healthy() and 1500 or 300
+    self:later(agent, self:between(0, most) * MS, function()
+      if self.now <= healthy then
+        self:begin(agent)
+      end
     end)
+  end
+
+  -- Remembers what was asked for and who is to hear of it.
+  function network:note(agent, id, what, patience)
+    agent.node.asked[id] = { agent = agent, what = what, id = id,
+      due = self.now + (patience or IO_TIMEOUT) + IO_TIMEOUT }
+    return agent.node.asked[id]
+  end
+
+  function network:begin(agent)
+    local machine, choice = agent.node.machine, self.r:next()
+    if self.parcels[1] and choice < 0.7 then
+      local parcel = table.remove(self.parcels)
+      self:say("%d attaches", agent.node.n)
+      agent.renews = parcel.renews
+      self.detached[parcel.token] = "asked for"
+      self:note(agent, machine:attach(parcel.text, parcel.renews),
+        "attach").parcel = parcel
+    elseif choice > 0.96 and not self:healthy() then
+      local what = choice > 0.98 and "break" or "revoke"
+      self:say("%d: %s", agent.node.n, what)
+      self:note(agent, machine:admin(what, KEY), what)
+    else
+      self:ask(agent)
+    end
   end
 
   function network:want()
@@ -49,209 +76,216 @@ return function(network, faulty, healthy)
 
   function network:ask(agent)
     local machine = agent.node.machine
-    if self.now > healthy then
-      return
-    end
     agent.units, agent.cap = self:want()
-    agent.since = self.now
+    agent.since, agent.ttl = self.now, agent.node.ttl
+    agent.renews = self:chance(0.85)
     local wait = self:chance(0.85)
-    agent.lost = nil
-    agent.id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
-      agent.units == 0 and agent.node.n < 3 and 3 or 0)
-    agent.node[agent.id] = agent
-    local id = agent.id
-    local patience = not wait and 2
-      or not self:healthy() and self:chance(0.3) and self:between(0, 3) or 30
-    self:at(self.now + patience * SEC, function()
-      self:to(agent.node, function()
-        if agent.id == id and not agent.held then
+    local patience = not wait and IO_TIMEOUT
+      or not self:healthy() and self:chance(0.3) and self:between(0, 3) * SEC
+      or 30 * SEC
+    local handoffs = agent.units == 0 and agent.node.resident and 3 or 0
+    local id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
+      agent.renews, handoffs, patience)
+    self:note(agent, id, "acquire", patience)
+    if not self:healthy() and self:chance(0.1) then
+      self:later(agent, self:between(0, 1000) * MS, function()
+        if agent.node.asked[id] then
+          self:say("%d cancels", agent.node.n)
           machine:cancel(id)
         end
       end)
-    end)
+    end
   end
 
-  -- What the engine does: a hold that came too late is none.
-  function network:granted(agent, event)
-    local id = event.id
-    agent.held = true
-    agent.deadline = self.client.deadline(event.sent, agent.ttl)
-    if event.claim > 0 then
-      agent.deadline = math.min(agent.deadline, event.claim)
-      agent.node.machine:renew(id)
-    end
-    agent.spare, agent.sent = event.spare, event.sent
-    agent.sure = event.claim == 0
-    if self:healthy() then
-      self:check_patience(agent)
-    end
-    agent.renews = self:chance(0.85)
-    self:hold(agent, id, event.fence)
-  end
+  -- ---- holding ----
 
-  function network:hold(agent, id, fence)
-    agent.fence = fence
-    self:say("%d holds, fence %.0f, until %.1f", agent.node.n, fence,
-      agent.deadline / MS)
-    if agent.deadline > self.now then
-      self:believe(agent, fence)
-    end
+  function network:granted(agent, event, attached)
+    local fence = event.fence
+    agent.lease, agent.fence, agent.token = event.id, fence, event.token
+    agent.downgraded, agent.shortest = nil, nil
+    agent.extends, agent.extended = 0, 0
+    self:say("%d holds, fence %.0f", agent.node.n, fence)
+    self:check_fence(agent, fence, attached)
     local span = self:between(1, 300) * MS
-    if not self:healthy() and self:chance(0.2) then
+    if not self:healthy() and self:chance(0.3) then
       span = self:between(0.3, 5) * SEC
     end
-    if agent.renews and agent.sure then
-      self:renew_later(agent, id)
-    end
-    self:at(self.now + span, function()
-      self:to(agent.node, function()
-        self:release(agent, id)
-      end)
+    agent.rest = self.now + span
+    self:live_on(agent)
+  end
+
+  -- The next thing that a holder does.
+  function network:live_on(agent)
+    local id = agent.lease
+    local left = math.max(agent.rest - self.now, 0)
+    self:later(agent, self:between(0, 1) * left, function()
+      if agent.lease ~= id or agent.leaving then
+        return
+      elseif self.now >= agent.rest - MS or self:healthy() then
+        return self:leave(agent)
+      end
+      self:deed(agent)
+      if agent.lease == id then
+        self:live_on(agent)
+      end
     end)
   end
 
-  function network:release(agent, id)
-    if agent.id ~= id or agent.releasing then
-      return
-    end
-    self.beliefs[agent] = nil
-    if self:hand_over(agent, id) then
-      return
-    end
-    agent.releasing = true
-    agent.node.machine:release(id)
-    self:at(self.now + 2 * SEC, function()
-      self:to(agent.node, function()
-        if agent.id == id and agent.releasing then
-          agent.node.machine:cancel(id)
+  function network:deed(agent)
+    local at = self:between(0, 20)
+    for _, d in ipairs(DEEDS) do
+      at = at - d[1]
+      if at < 0 then
+        if self[d[2]] then
+          self[d[2]](self, agent)
         end
-      end)
-    end)
-  end
-
-  -- As the engine does it: the next one of this process has it at once.
-  function network:hand_over(agent, id)
-    local may = agent.spare > 0 and agent.sure and not agent.lost
-      and self.now < math.min(agent.deadline, agent.sent + agent.ttl / 3)
-    local new = may and agent.node.machine:hand_over(id)
-    if not new then
-      return false
-    end
-    agent.node[id], agent.node[new] = nil, agent
-    agent.id, agent.spare = new, agent.spare - 1
-    self:hold(agent, new, agent.fence + 1)
-    return true
-  end
-
-  function network:renew_later(agent, id, soon)
-    local pause = soon and 20 * MS or agent.ttl / 3
-    self:at(self.now + pause, function()
-      self:to(agent.node, function()
-        if agent.id == id and not agent.releasing and agent.held then
-          agent.node.machine:renew(id)
-        end
-      end)
-    end)
-  end
-
-  function network:renewed(agent, event)
-    local belief = self.beliefs[agent]
-    agent.sure, agent.sent = true, event.sent
-    if belief and belief.deadline > self.now then
-      belief.deadline = math.max(belief.deadline,
-        self.client.deadline(event.sent, agent.ttl))
-      agent.deadline = belief.deadline
-    end
-    if agent.renews then
-      self:renew_later(agent, event.id)
+        return
+      end
     end
   end
+
+  function network:request(agent, what, ...)
+    local id = agent.node.machine:ask(agent.lease, what, ...)
+    local asked = self:note(agent, id, what)
+    asked.lease = agent.lease
+    return asked
+  end
+
+  function network:extend(agent)
+    local most = agent.node.mortal and 3 or 30
+    local ttl = math.floor(most * (0.1 / most) ^ self.r:next() * SEC)
+    self:say("%d extends by %.1f ms", agent.node.n, ttl / MS)
+    agent.extends = agent.extends + 1
+    local ends = self.client.deadline(self.now, ttl)
+    agent.shortest = math.min(agent.shortest or ends, ends)
+    self:request(agent, "extend", ttl).ttl = ttl
+    if self:chance(0.5) then -- as long as it now may
+      agent.rest = math.max(agent.rest,
+        self.now + math.min(ttl, 4 * SEC) * self:between(0.5, 1))
+    end
+  end
+
+  function network:guard(agent)
+    self.writes = self.writes + 1
+    local number = tostring(self.writes)
+    self:request(agent, "guard", "SET", "guarded",
+      ("%.0f %s"):format(agent.fence, number), "PX", "5000").number = number
+  end
+
+  function network:downgrade(agent)
+    if agent.units == 0 then
+      self:say("%d downgrades", agent.node.n)
+      agent.downgraded = true -- from now on, or never
+      self:request(agent, "downgrade")
+    end
+  end
+
+  -- How long the lease may stay on the server when nobody has it any more.
+  local function longest(agent)
+    local _, _, _, ttl = agent.node.machine:held(agent.lease)
+    for _, asked in pairs(agent.node.asked) do
+      local extends = asked.lease == agent.lease and asked.agent == agent
+      ttl = extends and math.max(ttl or 0, asked.ttl or 0) or ttl
+    end
+    return ttl or math.huge
+  end
+
+  -- Only what ends soon if it is lost on the way.
+  function network:detach(agent)
+    if longest(agent) <= 3 * SEC then
+      self:say("%d detaches", agent.node.n)
+      agent.leaving = true
+      self:request(agent, "detach")
+    end
+  end
+
+  function network:leave(agent)
+    agent.leaving = true
+    if self:chance(0.1) then
+      self:say("%d's lease is collected", agent.node.n)
+      return self:over(agent)
+    end
+    self:request(agent, "release")
+  end
+
+  function network:over(agent)
+    agent.node.machine:forget(agent.lease)
+    agent.lease, agent.leaving = nil, nil
+    self:think(agent)
+  end
+
+  -- ---- what comes of it ----
+
+  local heard = {}
+
+  function heard.acquire(self, agent, event)
+    if self:healthy() and (event.fence or event.code == "timeout") then
+      self:check_patience(agent)
+    end
+    agent.since = nil
+    if event.fence then
+      self:granted(agent, event)
+    else
+      self:think(agent)
+    end
+  end
+
+  function heard.attach(self, agent, event, asked)
+    local parcel = asked.parcel
+    if event.fence then
+      agent.units = parcel.units
+      self:granted(agent, event, true)
+      agent.downgraded = parcel.downgraded
+    else
+      self:think(agent)
+    end
+  end
+
+  -- Until it succeeds, or a renewal after it, the shorter time counts.
+  function heard.extend(self, agent, event)
+    agent.extends = agent.extends - 1
+    agent.extended = event.code == "ok" and agent.extended
+      or math.floor(self.now)
+  end
+
+  function heard.downgrade()
+  end
+
+  function heard.detach(self, agent, event)
+    if event.code == "ok" then
+      self.detached[agent.token] = "free"
+      self.parcels[#self.parcels + 1] = { text = event.text,
+        token = agent.token, units = agent.units, renews = agent.renews,
+        downgraded = agent.downgraded }
+      self:over(agent)
+    else
+      self:leave(agent)
+    end
+  end
+
+  function heard.release(self, agent, event)
+    self.released[agent.fence] = event.code == "ok"
+    self:over(agent)
+  end
+
+  heard["break"] = function(self, agent)
+    self:think(agent)
+  end
+  heard.revoke = heard["break"]
 
   function network:happened(node, event)
-    local agent = node[event.id]
-    if not agent or agent.id ~= event.id then
-      return
-    elseif event.kind == "acquired" and event.code == "ok" then
-      self:granted(agent, event)
-    elseif event.kind == "acquired" or event.kind == "released" then
-      if event.kind == "acquired" and event.code == "timeout"
-          and self:healthy() then
-        self:check_patience(agent)
+    local asked = assert(node.asked[event.id], "who asked for that?")
+    node.asked[event.id] = nil
+    local agent = asked.agent
+    self:say("%d %s: %s", node.n, asked.what, event.code)
+    if asked.number then
+      self:check_write(agent, asked.number, event.code)
+      local ours = asked.lease == agent.lease and not agent.leaving
+      if event.code ~= "ok" and ours and self:chance(0.5) then
+        self:leave(agent) -- it has come to nothing
       end
-      self:say("%d %s: %s", node.n, event.kind, event.code)
-      node[event.id] = nil
-      agent.id, agent.held, agent.releasing, agent.since = nil, nil, nil, nil
-      self:think(agent)
-    elseif event.kind == "renewed" then
-      self:renewed(agent, event)
-    elseif event.kind == "failed" then
-      self:renew_later(agent, event.id, true)
-    elseif event.kind == "lost" then
-      self:say("%d has lost it", node.n)
-      self.beliefs[agent] = nil
-      agent.lost = true
-    end
-  end
-
-  -- ---- what must hold ----
-
-  function network:believe(agent, fence)
-    local units, worst = agent.units, nil
-    for other, belief in pairs(self.beliefs) do
-      if belief.deadline > self.now then
-        units = units + other.units
-        if other.units == 0 or agent.units == 0 then
-          worst = other
-        end
-      end
-    end
-    if worst then
-      wrong("%d and %d both believe to hold", agent.node.n, worst.node.n)
-    elseif agent.cap > 0 and units > agent.cap then
-      wrong("%d units of %d are believed to be held", units, agent.cap)
-    end
-    if agent.units == 0 or self.exclusive_fence then
-      if fence <= (agent.units == 0 and self.fence or self.exclusive_fence) then
-        wrong("%d's fence %.0f is not above an older one", agent.node.n, fence)
-      end
-    end
-    self.fence = math.max(self.fence, fence)
-    if agent.units == 0 then
-      self.exclusive_fence = fence
-    end
-    self.beliefs[agent] = { deadline = agent.deadline }
-  end
-
-  -- Nobody waits for long once the network is well.
-  function network:check_patience(agent)
-    local since = math.max(agent.since, faulty + GRACE)
-    if self.now - since > BOUND then
-      wrong("%d waited %.1f s on a network that is well", agent.node.n,
-        (self.now - since) / SEC)
-    end
-  end
-
-  function network:check_end()
-    for _, agent in ipairs(self.agents) do
-      if agent.id and not agent.gone then
-        wrong("%d is still at it", agent.node.n)
-      end
-    end
-    self:set_server_time()
-    local left = self.db:names()
-    for _, name in ipairs(left) do
-      if not name:find(":f:", 1, true) or not self.db:find(name).ends then
-        wrong("%s is left on the server", name)
-      end
-    end
-  end
-
-  -- Whoever still waits when the network has been well for long is stuck.
-  function network:check_stuck()
-    for _, agent in ipairs(self.agents) do
-      if agent.since and not agent.held and not agent.gone then
-        self:check_patience(agent)
-      end
-    end
+    elseif not asked.lease or asked.lease == agent.lease then
+      heard[asked.what](self, agent, event, asked)
+    end -- else: it was asked of a lease that is over
   end
 end

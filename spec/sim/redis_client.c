@@ -1,24 +1,30 @@
-/* The shipped state machines of the Redis store as a Lua module, with nothing
- * of their own around them: no socket, no thread, no clock. A simulation in
- * Lua takes each request when it is to be written, says later how it ended,
- * hands in messages, and moves the time; see spec/sim/redis_network.lua.
+/* A process with the shipped engine and Redis store as a Lua module, without
+ * socket, thread and clock. A simulation in Lua takes each request when it is
+ * to be written, says later how it ended, hands in messages, and moves the
+ * time; see spec/sim/redis_network.lua.
  *
- *   client.new(seed)            a client; all of the following are methods
- *   acquire(key, ttl, units, cap, wait, handoffs) -> id of the acquisition
- *   hand_over(id)               -> id of the one that has the hold now; nil
- *                               while anything is under way
- *   release(id) renew(id) cancel(id, timeout?)
- *   requests()                  ids of what is submitted and not written
- *   write(id)                   -> bytes; from now on it is under way
- *   answer(id, replies)         the replies to one request
- *   lose(id, written)           the connection is gone
- *   wanted() heard() deafen() message(text) channel()
- *   next() fire()               timers
- *   events()                    what happened: { kind, id, code, fence, sent,
- *                               claim, spare }
- *   close()
- * client.scripts() gives the scripts' texts by their number, which stands for
- * the hash; client.time(ns) sets the time of all. Times are nanoseconds. */
+ *   client.new(seed, resident)  a process; all of the following are methods
+ *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout) -> id
+ *   attach(text, renew) -> id
+ *   ask(id, what, value...) -> id of the request: release, extend (ttl),
+ *                           detach, downgrade or guard (words) of a lease
+ *   admin(what, key) -> id  break or revoke
+ *   cancel(id)              what is asked for is not wanted any longer
+ *   forget(id)              the lease's handle is collected
+ *   held(id) -> until, units, cap, ttl, when the request that said so was
+ *                           sent; nothing: it is not held
+ *   quiet()                 nothing is asked of the server, or to be taken back
+ *   knows(token)            it waits with it, or holds it
+ *   events()                what is over: { id, code, fence, token, text };
+ * raises { wrong = } where a promise was broken left()                  what is
+ * left when nobody wants anything, or nil requests()              ids of what
+ * is submitted and not written write(id)               -> bytes; from now on it
+ * is under way answer(id, replies)     the replies to one request lose(id,
+ * code)          the connection is gone, or not to be had retreats() returned()
+ * it wants the connection anew; has it wanted() heard() deafen() deny(code)
+ * message(text) channel() next() fire()           timers close() the process
+ * dies client.scripts() gives the scripts' texts by their number, which stands
+ * for the hash; client.time(ns) sets the time of all. Times are nanoseconds. */
 #include <lauxlib.h>
 #include <stdlib.h>
 
@@ -30,6 +36,7 @@ static struct client *check(lua_State *L) {
   struct client **c = luaL_checkudata(L, 1, NAME);
   if (!*c)
     luaL_error(L, "closed");
+  sim_running = *c;
   return *c;
 }
 
@@ -37,7 +44,7 @@ static struct thing *thing_at(lua_State *L, struct client *c) {
   int id = (int)luaL_checkinteger(L, 2);
   struct thing *t = c->things[id % THINGS];
   if (!t || t->id != id)
-    luaL_error(L, "no acquisition %d", id);
+    luaL_error(L, "nothing has the number %d", id);
   return t;
 }
 
@@ -67,109 +74,221 @@ static int l_new(lua_State *L) {
   struct client *c = calloc(1, sizeof *c);
   if (!c)
     sim_die("out of memory");
-  sim_client_init(c, (uint64_t)luaL_checknumber(L, 1));
+  sim_client_init(c, (uint64_t)luaL_checknumber(L, 1), lua_toboolean(L, 2));
   *box = c;
   return 1;
 }
 
-static struct thing *new_thing(struct client *c, const char *key, size_t len) {
+/* ---- requests ---- */
+
+static int submit(lua_State *L, struct client *c, const struct dlk_request *r) {
+  struct dlk_error err;
   struct thing *t = calloc(1, sizeof *t);
-  if (!t || len >= sizeof t->key)
-    sim_die("no room");
+  if (!t)
+    sim_die("out of memory");
+  t->ticket = dlk_engine_submit(c->engine, r, false, &err);
+  if (!t->ticket)
+    sim_die(err.text);
   do
     t->id = ++c->last_id;
   while (c->things[t->id % THINGS]);
   c->things[t->id % THINGS] = t;
-  memcpy(t->key, key, len);
-  t->lease.key = t->key;
-  t->lease.key_len = len;
-  t->lease.owner = "me";
-  t->lease.data = &t->hold;
-  return t;
+  sim_enter(c);
+  sim_leave(c);
+  lua_pushinteger(L, t->id);
+  return 1;
 }
 
 static int l_acquire(lua_State *L) {
   struct client *c = check(L);
-  size_t len;
-  const char *key = luaL_checklstring(L, 2, &len);
-  struct thing *t = new_thing(c, key, len);
-  t->lease.ttl = (int64_t)luaL_checknumber(L, 3);
-  t->lease.want.units = (uint32_t)luaL_checkinteger(L, 4);
-  t->lease.want.cap = (uint32_t)luaL_checkinteger(L, 5);
-  t->lease.handoffs = (uint32_t)luaL_optinteger(L, 7, 0);
-  t->acquire = (struct dlk_op){.kind = DLK_OP_ACQUIRE,
-                               .wait = lua_toboolean(L, 6),
-                               .lease = &t->lease,
-                               .key = t->key,
-                               .key_len = len,
-                               .started = sim_time,
-                               .deadline = DLK_FOREVER,
-                               .data = &t->first};
-  t->acquiring = true;
-  int id = t->id;
-  c->used = true;
-  dlk_redis_store.submit(c->store, &t->acquire);
-  lua_pushinteger(L, id);
-  return 1;
+  struct dlk_request r = {.task = DLK_TASK_OP, .kind = DLK_OP_ACQUIRE};
+  r.key = luaL_checklstring(L, 2, &r.key_len);
+  r.ttl = (int64_t)luaL_checknumber(L, 3);
+  r.want.units = (uint32_t)luaL_checkinteger(L, 4);
+  r.want.cap = (uint32_t)luaL_checkinteger(L, 5);
+  r.wait = lua_toboolean(L, 6);
+  r.renew = lua_toboolean(L, 7);
+  r.handoffs = (uint32_t)luaL_checkinteger(L, 8);
+  r.timeout = (int64_t)luaL_checknumber(L, 9);
+  r.max_hold = DLK_FOREVER;
+  return submit(L, c, &r);
 }
 
-static int l_release(lua_State *L) {
+static int l_attach(lua_State *L) {
   struct client *c = check(L);
-  struct thing *t = thing_at(L, c);
-  t->release = (struct dlk_op){.kind = DLK_OP_RELEASE,
-                               .lease = &t->lease,
-                               .key = t->key,
-                               .key_len = t->lease.key_len,
-                               .started = sim_time,
-                               .deadline = DLK_FOREVER,
-                               .data = &t->second};
-  t->releasing = true;
-  dlk_redis_store.submit(c->store, &t->release);
-  return 0;
+  struct dlk_request r = {.task = DLK_TASK_OP,
+                          .kind = DLK_OP_ATTACH,
+                          .timeout = -1,
+                          .ttl = DLK_SEC};
+  r.text = luaL_checklstring(L, 2, &r.text_len);
+  r.key = r.text;
+  r.key_len = r.text_len;
+  r.renew = lua_toboolean(L, 3);
+  r.max_hold = DLK_FOREVER;
+  return submit(L, c, &r);
 }
 
-static int l_hand_over(lua_State *L) {
+static int l_ask(lua_State *L) {
+  static const char *const names[] = {"release",   "extend", "detach",
+                                      "downgrade", "guard",  NULL};
+  static const enum dlk_op_kind kinds[] = {DLK_OP_RELEASE, DLK_OP_EXTEND,
+                                           DLK_OP_DETACH, DLK_OP_DOWNGRADE,
+                                           DLK_OP_GUARD};
   struct client *c = check(L);
-  struct thing *from = thing_at(L, c);
-  if (from->renewing || from->acquiring || from->releasing)
-    return 0;
-  struct thing *to = new_thing(c, from->key, from->lease.key_len);
-  to->lease.ttl = from->lease.ttl;
-  to->lease.want = from->lease.want;
-  to->lease.handoffs = from->lease.handoffs;
-  to->lease.fence = from->lease.fence + 1;
-  to->lease.spare = from->lease.spare - 1;
-  to->lease.sent = from->lease.sent;
-  dlk_redis_store.hand_over(c->store, &from->lease, &to->lease);
-  c->things[from->id % THINGS] = NULL;
-  free(from);
-  lua_pushinteger(L, to->id);
-  return 1;
+  const char *words[16];
+  size_t lens[16];
+  struct dlk_request r = {.task = DLK_TASK_OP,
+                          .kind = kinds[luaL_checkoption(L, 3, NULL, names)],
+                          .hold = thing_at(L, c)->hold,
+                          .timeout = -1,
+                          .argv = words,
+                          .argv_len = lens};
+  if (r.kind == DLK_OP_EXTEND)
+    r.ttl = (int64_t)luaL_checknumber(L, 4);
+  for (int i = 4; r.kind == DLK_OP_GUARD && i <= lua_gettop(L); i++, r.argc++)
+    words[r.argc] = luaL_checklstring(L, i, &lens[r.argc]);
+  if (r.kind == DLK_OP_DETACH) {
+    r.renew = dlk_hold_renews(r.hold);
+    dlk_hold_count_detach(r.hold);
+  }
+  return submit(L, c, &r);
 }
 
-static int l_renew(lua_State *L) {
+static int l_admin(lua_State *L) {
+  static const char *const names[] = {"break", "revoke", NULL};
+  static const enum dlk_op_kind kinds[] = {DLK_OP_BREAK, DLK_OP_REVOKE};
   struct client *c = check(L);
-  struct thing *t = thing_at(L, c);
-  struct dlk_lease *lease = &t->lease;
-  if (t->renewing || t->acquiring || t->releasing)
-    return 0;
-  t->renewing = true;
-  dlk_redis_store.renew(c->store, &lease, 1);
-  lua_pushboolean(L, 1);
-  return 1;
+  struct dlk_request r = {.task = DLK_TASK_OP,
+                          .kind = kinds[luaL_checkoption(L, 2, NULL, names)],
+                          .timeout = -1};
+  r.key = luaL_checklstring(L, 3, &r.key_len);
+  return submit(L, c, &r);
 }
 
-/* Of the release if there is one, else of the acquire. */
 static int l_cancel(lua_State *L) {
   struct client *c = check(L);
   struct thing *t = thing_at(L, c);
-  struct dlk_op *op = t->releasing ? &t->release : &t->acquire;
-  if ((!t->releasing && !t->acquiring) || op->ending != DLK_OK)
+  if (!t->ticket)
     return 0;
-  op->ending = t->releasing ? DLK_UNAVAILABLE : DLK_TIMEOUT;
-  dlk_redis_store.cancel(c->store, op);
+  dlk_ticket_cancel(t->ticket, DLK_CANCELLED);
+  sim_enter(c);
+  sim_leave(c);
   return 0;
 }
+
+static int l_forget(lua_State *L) {
+  struct client *c = check(L);
+  struct thing *t = thing_at(L, c);
+  c->things[t->id % THINGS] = NULL;
+  if (t->ticket)
+    dlk_ticket_unref(t->ticket);
+  if (t->hold) {
+    dlk_hold_release_later(t->hold);
+    dlk_hold_unref(t->hold);
+  }
+  free(t);
+  sim_enter(c);
+  sim_leave(c);
+  return 0;
+}
+
+/* As dlk_hold_remaining, without its memory of having been asked. */
+static int l_held(lua_State *L) {
+  struct client *c = check(L);
+  const struct dlk_hold *h = thing_at(L, c)->hold;
+  if (!h || atomic_load(&h->state) != DLK_HOLD_HELD ||
+      atomic_load(&h->dropping) || atomic_load(&h->expired))
+    return 0;
+  struct dlk_want want = dlk_hold_want(h);
+  lua_pushnumber(L, (lua_Number)atomic_load(&h->deadline));
+  lua_pushinteger(L, (lua_Integer)want.units);
+  lua_pushinteger(L, (lua_Integer)want.cap);
+  lua_pushnumber(L, (lua_Number)atomic_load(&h->ttl));
+  lua_pushnumber(L, (lua_Number)h->lease.sent);
+  return 5;
+}
+
+static int l_quiet(lua_State *L) {
+  lua_pushboolean(L, sim_client_quiet(check(L)));
+  return 1;
+}
+
+static int l_knows(lua_State *L) {
+  struct client *c = check(L);
+  size_t len;
+  const char *token = luaL_checklstring(L, 2, &len);
+  lua_pushboolean(L, dlk_redis_token_find(c->arg, token, len) != NULL);
+  return 1;
+}
+
+/* ---- what is over ---- */
+
+static void tell(lua_State *L, struct thing *t) {
+  const struct dlk_error *err = dlk_ticket_error(t->ticket);
+  const struct dlk_value *v = dlk_ticket_result(t->ticket);
+  lua_newtable(L);
+  lua_pushinteger(L, t->id);
+  lua_setfield(L, -2, "id");
+  lua_pushstring(L, err ? dlk_code_name(err->code) : "ok");
+  lua_setfield(L, -2, "code");
+  if (v && v->kind == DLK_VALUE_STRING) {
+    lua_pushlstring(L, v->u.string.data, v->u.string.len);
+    lua_setfield(L, -2, "text");
+  }
+  if (!err && dlk_ticket_makes_hold(t->ticket)) {
+    t->hold = dlk_ticket_take(t->ticket);
+    const struct dlk_redis_hold *h = dlk_hold_lease(t->hold)->data;
+    lua_pushnumber(L, (lua_Number)dlk_hold_lease(t->hold)->fence);
+    lua_setfield(L, -2, "fence");
+    lua_pushlstring(L, h->token, h->token_len);
+    lua_setfield(L, -2, "token");
+  }
+  dlk_ticket_unref(t->ticket);
+  t->ticket = NULL;
+}
+
+static void say(lua_State *L, struct client *c) {
+  if (!c->complaint)
+    return;
+  lua_newtable(L);
+  lua_pushstring(L, c->complaint);
+  lua_setfield(L, -2, "wrong");
+  c->complaint = NULL;
+  lua_error(L);
+}
+
+static int l_events(lua_State *L) {
+  struct client *c = check(L);
+  int n = 0;
+  sim_client_look(c);
+  say(L, c);
+  lua_newtable(L);
+  for (size_t i = 0; i < THINGS; i++) {
+    struct thing *t = c->things[i];
+    if (!t || !t->ticket || !dlk_ticket_done(t->ticket))
+      continue;
+    tell(L, t);
+    if (!t->hold) {
+      free(t);
+      c->things[i] = NULL;
+    }
+    lua_rawseti(L, -2, ++n);
+  }
+  for (struct dlk_news *news = dlk_engine_news(c->engine); news;) {
+    struct dlk_news *next = news->next;
+    free(news);
+    news = next;
+  }
+  return 1;
+}
+
+static int l_left(lua_State *L) {
+  struct client *c = check(L);
+  lua_pushstring(L, sim_client_left(c));
+  return 1;
+}
+
+/* ---- the network ---- */
 
 static int l_requests(lua_State *L) {
   struct client *c = check(L);
@@ -216,24 +335,43 @@ static int l_answer(lua_State *L) {
   if (all->elements != req->replies)
     sim_die("wrong number of replies");
   struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED};
+  sim_enter(c);
   for (size_t i = 0; i < all->elements; i++) {
     redisReply *r = all->element[i];
     if (req->each)
       req->each(req, (unsigned)i, r);
     if (r->type == REDIS_REPLY_ERROR && !a.refusal)
       a.refusal = r->str;
-    if (r->type != REDIS_REPLY_ERROR)
-      a.reply = r;
+    a.reply = r->type == REDIS_REPLY_ERROR ? NULL : r;
   }
   req->done(req, &a);
+  sim_leave(c);
   sim_reply_free(all);
   return 0;
+}
+
+static enum dlk_code code_at(lua_State *L, int at) {
+  static const char *const names[] = {"unavailable", "denied", NULL};
+  return luaL_checkoption(L, at, "unavailable", names) == 0 ? DLK_UNAVAILABLE
+                                                            : DLK_DENIED;
 }
 
 static int l_lose(lua_State *L) {
   struct client *c = check(L);
   size_t at = request_at(L, c);
-  sim_request_lose(c, at);
+  sim_enter(c);
+  sim_request_lose(c, at, code_at(L, 3));
+  sim_leave(c);
+  return 0;
+}
+
+static int l_retreats(lua_State *L) {
+  lua_pushboolean(L, check(L)->retreating);
+  return 1;
+}
+
+static int l_returned(lua_State *L) {
+  check(L)->retreating = false;
   return 0;
 }
 
@@ -245,7 +383,9 @@ static int l_wanted(lua_State *L) {
 static int l_heard(lua_State *L) {
   struct client *c = check(L);
   c->link.listening = true;
+  sim_enter(c);
   c->ears->heard(c->arg);
+  sim_leave(c);
   return 0;
 }
 
@@ -254,11 +394,23 @@ static int l_deafen(lua_State *L) {
   return 0;
 }
 
+static int l_deny(lua_State *L) {
+  struct client *c = check(L);
+  struct dlk_error err;
+  dlk_error_set(&err, code_at(L, 2), "no messages");
+  sim_enter(c);
+  c->ears->deaf(c->arg, &err);
+  sim_leave(c);
+  return 0;
+}
+
 static int l_message(lua_State *L) {
   struct client *c = check(L);
   size_t len;
   const char *text = luaL_checklstring(L, 2, &len);
-  c->ears->message(c->arg, text, len);
+  sim_enter(c);
+  sim_client_hear(c, text, len);
+  sim_leave(c);
   return 0;
 }
 
@@ -267,49 +419,21 @@ static int l_channel(lua_State *L) {
   return 1;
 }
 
+/* ---- time ---- */
+
 static int l_next(lua_State *L) {
-  struct dlk_heap_node *n = dlk_heap_first(&check(L)->timers);
-  if (!n)
+  int64_t at = dlk_timers_next(check(L)->engine);
+  if (at == DLK_FOREVER)
     return 0;
-  lua_pushnumber(L, (lua_Number)n->at);
+  lua_pushnumber(L, (lua_Number)at);
   return 1;
 }
 
 static int l_fire(lua_State *L) {
   struct client *c = check(L);
-  struct dlk_heap_node *n;
-  while ((n = dlk_heap_first(&c->timers)) && n->at <= sim_time) {
-    dlk_heap_remove(&c->timers, n);
-    struct dlk_timer *t = DLK_CONTAINER(n, struct dlk_timer, node);
-    t->fire(t, sim_time);
-  }
+  sim_enter(c);
+  sim_leave(c);
   return 0;
-}
-
-static void put(lua_State *L, const char *name, int64_t value) {
-  lua_pushnumber(L, (lua_Number)value);
-  lua_setfield(L, -2, name);
-}
-
-static int l_events(lua_State *L) {
-  struct client *c = check(L);
-  lua_newtable(L);
-  for (size_t i = 0; i < c->event_count; i++) {
-    const struct happening *e = &c->events[i];
-    lua_newtable(L);
-    lua_pushstring(L, e->kind);
-    lua_setfield(L, -2, "kind");
-    lua_pushstring(L, e->code == DLK_OK ? "ok" : dlk_code_name(e->code));
-    lua_setfield(L, -2, "code");
-    put(L, "id", e->id);
-    put(L, "fence", e->fence);
-    put(L, "sent", e->sent);
-    put(L, "claim", e->claim);
-    put(L, "spare", e->spare);
-    lua_rawseti(L, -2, (int)i + 1);
-  }
-  c->event_count = 0;
-  return 1;
 }
 
 static int l_deadline(lua_State *L) {
@@ -319,49 +443,36 @@ static int l_deadline(lua_State *L) {
   return 1;
 }
 
-/* The process dies: what the machines still say, nobody hears. */
 static int l_close(lua_State *L) {
   struct client **box = luaL_checkudata(L, 1, NAME);
   struct client *c = *box;
   if (!c)
     return 0;
   *box = NULL;
-  if (c->used)
-    dlk_redis_store.stop(c->store);
-  while (c->request_count > 0) {
-    c->event_count = 0;
-    sim_request_lose(c, 0);
-  }
-  for (size_t i = 0; i < THINGS; i++)
-    free(c->things[i]);
-  dlk_redis_store.destroy(c->store);
+  bool clean = sim_client_end(c);
   free(c);
-  return 0;
+  lua_pushboolean(L, clean);
+  return 1;
 }
 
 int luaopen_redis_client(lua_State *L);
 
 int luaopen_redis_client(lua_State *L) {
-  static const luaL_Reg methods[] = {{"acquire", l_acquire},
-                                     {"release", l_release},
-                                     {"hand_over", l_hand_over},
-                                     {"renew", l_renew},
-                                     {"cancel", l_cancel},
-                                     {"requests", l_requests},
-                                     {"write", l_write},
-                                     {"answer", l_answer},
-                                     {"lose", l_lose},
-                                     {"wanted", l_wanted},
-                                     {"heard", l_heard},
-                                     {"deafen", l_deafen},
-                                     {"message", l_message},
-                                     {"channel", l_channel},
-                                     {"next", l_next},
-                                     {"fire", l_fire},
-                                     {"events", l_events},
-                                     {"close", l_close},
-                                     {"__gc", l_close},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"acquire", l_acquire},   {"attach", l_attach},
+      {"ask", l_ask},           {"admin", l_admin},
+      {"cancel", l_cancel},     {"forget", l_forget},
+      {"held", l_held},         {"events", l_events},
+      {"left", l_left},         {"requests", l_requests},
+      {"write", l_write},       {"answer", l_answer},
+      {"lose", l_lose},         {"retreats", l_retreats},
+      {"returned", l_returned}, {"wanted", l_wanted},
+      {"heard", l_heard},       {"deafen", l_deafen},
+      {"deny", l_deny},         {"message", l_message},
+      {"channel", l_channel},   {"next", l_next},
+      {"fire", l_fire},         {"close", l_close},
+      {"quiet", l_quiet},       {"knows", l_knows},
+      {"__gc", l_close},        {NULL, NULL}};
   luaL_newmetatable(L, NAME);
   for (const luaL_Reg *m = methods; m->name; m++) {
     lua_pushcfunction(L, m->func);
@@ -370,13 +481,14 @@ int luaopen_redis_client(lua_State *L) {
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");
   lua_newtable(L);
-  lua_pushcfunction(L, l_new);
-  lua_setfield(L, -2, "new");
-  lua_pushcfunction(L, l_scripts);
-  lua_setfield(L, -2, "scripts");
-  lua_pushcfunction(L, l_time);
-  lua_setfield(L, -2, "time");
-  lua_pushcfunction(L, l_deadline);
-  lua_setfield(L, -2, "deadline");
+  static const luaL_Reg functions[] = {{"new", l_new},
+                                       {"scripts", l_scripts},
+                                       {"time", l_time},
+                                       {"deadline", l_deadline},
+                                       {NULL, NULL}};
+  for (const luaL_Reg *f = functions; f->name; f++) {
+    lua_pushcfunction(L, f->func);
+    lua_setfield(L, -2, f->name);
+  }
   return 1;
 }

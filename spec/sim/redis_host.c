@@ -1,256 +1,241 @@
-/* See redis_host.h. The link writes nothing: what is submitted waits until
- * the simulation takes it, and ends when the simulation says so. */
+/* See redis_host.h. */
 #include "redis_host.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/net.h"
-
-int64_t sim_time;
-
-void sim_die(const char *what) {
-  fprintf(stderr, "redis_client: %s\n", what);
-  abort();
+void sim_complain(const char *what) {
+  if (!sim_running->complaint)
+    sim_running->complaint = what;
 }
 
-/* ---- the host ---- */
-
-static struct client *of(struct dlk_host *host) {
-  return (struct client *)(void *)host;
+static void put(struct bag *b, const void *what) {
+  if (b->count == BAG)
+    sim_die("too much is under way");
+  b->at[b->count++] = what;
 }
 
-static int64_t now(struct dlk_host *host) {
-  (void)host;
-  return sim_time;
-}
-
-static void random_bytes(struct dlk_host *host, void *out, size_t n) {
-  uint64_t *x = &of(host)->random;
-  for (size_t i = 0; i < n; i++) {
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    ((unsigned char *)out)[i] = (unsigned char)(*x >> 32);
-  }
-}
-
-static void timer_set(struct dlk_host *host, struct dlk_timer *t, int64_t at) {
-  dlk_heap_put(&of(host)->timers, &t->node, at);
-}
-
-static void timer_clear(struct dlk_host *host, struct dlk_timer *t) {
-  dlk_heap_remove(&of(host)->timers, &t->node);
-}
-
-static void happened(struct client *c, const char *kind, int id,
-                     enum dlk_code code, int64_t fence, int64_t sent) {
-  if (c->event_count == EVENTS)
-    sim_die("too many events");
-  c->events[c->event_count++] =
-      (struct happening){kind, id, code, fence, sent, 0, 0};
-}
-
-static void settle(struct client *c, struct thing *t) {
-  if (!t->over || t->renewing || t->acquiring || t->releasing)
-    return;
-  c->things[t->id % THINGS] = NULL;
-  free(t);
-}
-
-static struct thing *owner_of(struct client *c, const struct dlk_op *op,
-                              const struct dlk_lease *lease) {
-  for (size_t i = 0; i < THINGS; i++) {
-    struct thing *t = c->things[i];
-    if (t && (op == &t->acquire || op == &t->release || lease == &t->lease))
-      return t;
-  }
-  sim_die("an unknown operation or lease");
-  return NULL;
-}
-
-static void done(struct dlk_host *host, struct dlk_op *op,
-                 const struct dlk_error *err) {
-  struct client *c = of(host);
-  struct thing *t = owner_of(c, op, NULL);
-  bool first = op == &t->acquire;
-  enum dlk_code code = err ? err->code : DLK_OK;
-  if (!(first ? t->acquiring : t->releasing))
-    sim_die("an operation ended twice");
-  *(first ? &t->acquiring : &t->releasing) = false;
-  happened(c, first ? "acquired" : "released", t->id, code, t->lease.fence,
-           t->lease.sent);
-  c->events[c->event_count - 1].claim = t->lease.claim;
-  c->events[c->event_count - 1].spare = t->lease.spare;
-  if (!first || code != DLK_OK)
-    t->over = true;
-  settle(c, t);
-}
-
-static void renewal(struct dlk_host *host, struct dlk_lease *lease,
-                    const char *kind, int64_t sent) {
-  struct client *c = of(host);
-  struct thing *t = owner_of(c, NULL, lease);
-  if (sent)
-    lease->claim = 0;
-  if (t->renewing)
-    happened(c, kind, t->id, DLK_OK, 0, sent);
-  t->renewing = false;
-  settle(c, t);
-}
-
-static void renewed(struct dlk_host *host, struct dlk_lease *lease,
-                    int64_t sent) {
-  renewal(host, lease, "renewed", sent);
-}
-
-static void renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
-  renewal(host, lease, "failed", 0);
-}
-
-static void lost(struct dlk_host *host, struct dlk_lease *lease,
-                 const char *why) {
-  struct client *c = of(host);
-  struct thing *t = owner_of(c, NULL, lease);
-  (void)why;
-  happened(c, "lost", t->id, DLK_LOST, 0, 0);
-  t->renewing = false;
-  settle(c, t);
-}
-
-static void revoked(struct dlk_host *host, struct dlk_lease *lease) {
-  (void)host;
-  (void)lease;
-}
-
-static void event(struct dlk_host *host, const char *kind, const char *text) {
-  (void)host;
-  (void)kind;
-  (void)text;
-}
-
-static void busy(struct dlk_host *host, int delta) {
-  (void)host;
-  (void)delta;
-}
-
-static void stopped(struct dlk_host *host) {
-  (void)host;
-}
-
-static const struct dlk_host functions = {
-    .abi = DLK_STORE_ABI,
-    .now = now,
-    .random = random_bytes,
-    .timer_set = timer_set,
-    .timer_clear = timer_clear,
-    .done = done,
-    .renewed = renewed,
-    .renew_failed = renew_failed,
-    .lost = lost,
-    .revoked = revoked,
-    .event = event,
-    .busy = busy,
-    .stopped = stopped,
-};
-
-/* ---- the link ---- */
-
-static struct client *linked(struct dlk_redis_link *link) {
-  return DLK_CONTAINER(link, struct client, link);
-}
-
-static void link_submit(struct dlk_redis_link *link,
-                        struct dlk_redis_req *req) {
-  struct client *c = linked(link);
-  if (c->request_count == REQUESTS)
-    sim_die("too many requests");
-  c->requests[c->request_count++] = (struct request){++c->last_id, req, false};
-}
-
-void sim_request_forget(struct client *c, size_t i) {
-  memmove(c->requests + i, c->requests + i + 1,
-          (--c->request_count - i) * sizeof c->requests[0]);
-}
-
-static bool link_withdraw(struct dlk_redis_link *link,
-                          struct dlk_redis_req *req) {
-  struct client *c = linked(link);
-  for (size_t i = 0; i < c->request_count; i++) {
-    if (c->requests[i].req != req || c->requests[i].written)
+static bool take(struct bag *b, const void *what) {
+  for (size_t i = 0; i < b->count; i++) {
+    if (b->at[i] != what)
       continue;
-    sim_request_forget(c, i);
+    b->at[i] = b->at[--b->count];
     return true;
   }
   return false;
 }
 
-static void link_listen(struct dlk_redis_link *link) {
-  linked(link)->wanted = true;
+/* ---- what the engine asks of the store ---- */
+
+static void submit(void *store, struct dlk_op *op) {
+  put(&sim_running->ops, op);
+  dlk_redis_store.submit(store, op);
 }
 
-static void link_unlisten(struct dlk_redis_link *link) {
-  linked(link)->wanted = false;
+static void renew(void *store, struct dlk_lease *const *leases, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (take(&sim_running->renewals, leases[i]))
+      sim_complain("a lease is renewed while it is being renewed");
+    put(&sim_running->renewals, leases[i]);
+  }
+  dlk_redis_store.renew(store, leases, count);
 }
 
-static void link_retreat(struct dlk_redis_link *link,
-                         const struct dlk_error *why) {
-  (void)link;
-  (void)why;
+/* ---- what the store tells the engine ---- */
+
+/* Messages for its token find nobody. What is not so is made so: the lease's
+ * memory goes. */
+static void forgotten(const struct dlk_lease *lease) {
+  struct dlk_redis_hold *h = lease->data;
+  if (!h->node.queued)
+    return;
+  sim_complain("a lease that is over is still listened for");
+  dlk_redis_token_drop(sim_running->arg, h);
 }
 
-static void link_end(struct dlk_redis_link *link) {
-  (void)link;
+static bool ends_lease(const struct dlk_op *op, enum dlk_code code) {
+  bool good = code == DLK_OK;
+  if (op->lease && code == DLK_LOST)
+    return true;
+  switch (op->kind) {
+  case DLK_OP_ACQUIRE:
+  case DLK_OP_ATTACH:
+    return !good;
+  case DLK_OP_DETACH:
+    return good;
+  default:
+    return op->kind == DLK_OP_RELEASE;
+  }
 }
 
-struct dlk_redis_link *
-dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  unsigned db, const char *prefix, const char *channel,
-                  const struct dlk_redis_ears *ears, void *arg) {
-  struct client *c = of(host);
-  (void)conf;
-  (void)db;
-  (void)prefix;
-  c->ears = ears;
-  c->arg = arg;
-  c->channel = channel;
-  c->link = (struct dlk_redis_link){.submit = link_submit,
-                                    .withdraw = link_withdraw,
-                                    .listen = link_listen,
-                                    .unlisten = link_unlisten,
-                                    .retreat = link_retreat,
-                                    .stop = link_end,
-                                    .destroy = link_end};
-  c->link.served = true;
-  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++)
-    snprintf(c->link.sha[i], DLK_REDIS_SHA, "%040d", i);
-  return &c->link;
+static void done(struct dlk_host *host, struct dlk_op *op,
+                 const struct dlk_error *err) {
+  if (!take(&sim_running->ops, op)) {
+    sim_complain("an operation ended twice");
+    return;
+  }
+  if (ends_lease(op, err ? err->code : DLK_OK))
+    forgotten(op->lease);
+  dlk_ticket_op_done(host, op, err);
 }
 
-void sim_request_lose(struct client *c, size_t at) {
-  struct dlk_redis_req *req = c->requests[at].req;
-  bool written = c->requests[at].written;
-  struct dlk_error err;
-  dlk_error_set(&err, DLK_UNAVAILABLE, "cut");
-  sim_request_forget(c, at);
-  struct dlk_redis_answer a = {
-      .outcome = written ? DLK_REDIS_UNKNOWN : DLK_REDIS_UNSENT, .err = &err};
-  req->done(req, &a);
+static bool was_renewing(struct dlk_lease *lease) {
+  if (take(&sim_running->renewals, lease))
+    return true;
+  sim_complain("a renewal is answered twice");
+  return false;
 }
 
-void sim_client_init(struct client *c, uint64_t seed) {
+static void renewed(struct dlk_host *host, struct dlk_lease *lease,
+                    int64_t sent) {
+  if (was_renewing(lease))
+    dlk_hold_renewed(host, lease, sent);
+}
+
+static void renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
+  if (was_renewing(lease))
+    dlk_hold_renew_failed(host, lease);
+}
+
+static void lost(struct dlk_host *host, struct dlk_lease *lease,
+                 const char *why) {
+  if (((struct dlk_redis_hold *)lease->data)->call.busy) {
+    sim_complain("a lease is lost whose renewal will be answered");
+    return;
+  }
+  (void)take(&sim_running->renewals, lease);
+  forgotten(lease);
+  dlk_hold_lost(host, lease, why);
+}
+
+/* ---- messages ---- */
+
+/* One that says `broken`, to a lease that is held. */
+static struct dlk_hold *named(struct client *c, const char *text, size_t len) {
+  if (len < 3 || text[0] != 'b')
+    return NULL;
+  struct dlk_redis_hold *h = dlk_redis_token_find(c->arg, text + 2, len - 2);
+  return h && !h->waiting ? (struct dlk_hold *)(void *)h->lease : NULL;
+}
+
+/* Who heard that it was broken lets go at once, or when the renewal that is
+ * under way has been answered. */
+void sim_client_look(struct client *c) {
+  size_t kept = 0;
+  for (size_t i = 0; i < c->broken_count; i++) {
+    struct dlk_hold *h = c->broken[i];
+    bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
+    if (held && h->renewing) {
+      c->broken[kept++] = h;
+      continue;
+    }
+    if (held)
+      sim_complain("a lease that was broken is held on, and it was told");
+    dlk_hold_unref(h);
+  }
+  c->broken_count = kept;
+}
+
+void sim_client_hear(struct client *c, const char *text, size_t len) {
+  struct dlk_hold *h = named(c, text, len);
+  if (h && c->broken_count < BAG) {
+    dlk_hold_ref(h);
+    c->broken[c->broken_count++] = h;
+  }
+  c->ears->message(c->arg, text, len);
+}
+
+/* ---- life ---- */
+
+static const struct dlk_store_type *watched(void) {
+  static struct dlk_store_type type;
+  type = dlk_redis_store;
+  type.submit = submit;
+  type.renew = renew;
+  return &type;
+}
+
+void sim_client_init(struct client *c, uint64_t seed, bool resident) {
   struct dlk_error err;
   static const struct dlk_addr addr = {"simulated", 6379};
-  c->host = functions;
+  const struct dlk_conf conf = {.shown = "redis://simulated",
+                                .scheme = "redis",
+                                .hosts = &addr,
+                                .host_count = 1,
+                                .path = "",
+                                .prefix = "",
+                                .connect_timeout = 3 * DLK_SEC,
+                                .io_timeout = 2 * DLK_SEC};
   c->random = seed * 2654435761u + 88172645463325252u;
-  c->conf = (struct dlk_conf){.shown = "redis://simulated",
-                              .scheme = "redis",
-                              .hosts = &addr,
-                              .host_count = 1,
-                              .path = "",
-                              .prefix = "",
-                              .connect_timeout = 3 * DLK_SEC,
-                              .io_timeout = 2 * DLK_SEC};
-  if (dlk_redis_store.create(&c->host, &c->conf, &c->store, &err) != DLK_OK)
+  sim_running = c;
+  c->engine = dlk_engine_new(watched(), &conf, "me", &err);
+  if (!c->engine)
     sim_die(err.text);
+  c->engine->host.done = done;
+  c->engine->host.renewed = renewed;
+  c->engine->host.renew_failed = renew_failed;
+  c->engine->host.lost = lost;
+  if (resident)
+    dlk_engine_resident(c->engine);
+}
+
+bool sim_client_quiet(struct client *c) {
+  const struct dlk_redis *s = c->arg;
+  return c->request_count == 0 && s->orphan_count == 0;
+}
+
+const char *sim_client_left(struct client *c) {
+  const struct dlk_engine *e = c->engine;
+  const struct dlk_redis *s = c->arg;
+  if (!dlk_engine_used(e))
+    return NULL;
+  if (c->ops.count > 0 || e->op_count > 0)
+    return "an operation that never ended";
+  if (c->renewals.count > 0 || e->renewing > 0)
+    return "a renewal that was never answered";
+  if (!dlk_list_empty(&e->holds))
+    return "a lease that is held";
+  if (s->tokens.count > 0)
+    return "a token that is listened for";
+  if (!dlk_list_empty(&s->waits) || !dlk_list_empty(&s->watches))
+    return "a wait";
+  if (s->orphan_count > 0 || e->busy > 0 || c->request_count > 0)
+    return "something to take back";
+  return dlk_list_empty(&e->gates) ? NULL : "a queue of its own";
+}
+
+/* Closes the store within no time at all, which gives the memory back. */
+static void close_at_once(struct client *c) {
+  struct dlk_error err;
+  const struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = 0};
+  struct dlk_ticket *t = dlk_engine_submit(c->engine, &r, true, &err);
+  int64_t then = sim_time;
+  for (int i = 0; t && !dlk_ticket_done(t) && i < 10; i++) {
+    sim_enter(c);
+    sim_leave(c);
+    sim_time += DLK_SEC;
+  }
+  sim_time = then;
+  if (t)
+    dlk_ticket_unref(t);
+}
+
+bool sim_client_end(struct client *c) {
+  sim_running = c;
+  for (size_t i = 0; i < c->broken_count; i++)
+    dlk_hold_unref(c->broken[i]);
+  c->broken_count = 0;
+  for (size_t i = 0; i < THINGS; i++) {
+    struct thing *t = c->things[i];
+    if (t && t->ticket)
+      dlk_ticket_unref(t->ticket);
+    if (t && t->hold)
+      dlk_hold_unref(t->hold);
+    free(t);
+  }
+  if (dlk_engine_used(c->engine))
+    close_at_once(c);
+  dlk_engine_join(c->engine);
+  bool last = atomic_load(&c->engine->refs) == 1;
+  dlk_engine_unref(c->engine);
+  return last;
 }

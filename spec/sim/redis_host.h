@@ -1,11 +1,22 @@
-/* A process with the Redis store's machines in it, as the simulation sees it:
- * the host that the store is handed, and the link under it. */
+/* A process with the engine and the Redis store in it, as the simulation sees
+ * it. Both are the shipped ones, with the driver, the operations, the renewals
+ * and the hand-overs. What stands in for the real world:
+ *
+ *   redis_system.c  the system's clock and random numbers, and the keeper,
+ *                   which is no thread here: the simulation drives
+ *   redis_link.c    the network under the store (link.h)
+ *   redis_host.c    looks over the shoulder of both, where they meet (store.h):
+ *                   each operation ends once, each renewal is answered once,
+ *                   and what is over is not listened for any longer
+ *
+ * One process runs at a time: sim_enter says which. */
 #ifndef SPEC_SIM_REDIS_HOST_H
 #define SPEC_SIM_REDIS_HOST_H
 
 #include <hiredis/hiredis.h>
 #include <lua.h>
 
+#include "engine/internal.h"
 #include "store/redis/machine.h"
 #include "store/redis/redis.h"
 
@@ -15,20 +26,15 @@
 #define sim_length lua_rawlen
 #endif
 
-#define THINGS 64
+#define THINGS 128
 #define REQUESTS 4096
-#define EVENTS 256
+#define BAG 256
 
-/* One acquisition, from acquire to the end of its release. */
+/* One ticket, and the hold that came of it. */
 struct thing {
   int id;
-  bool renewing, over;
-  struct dlk_lease lease;
-  struct dlk_redis_hold hold;
-  struct dlk_op acquire, release;
-  struct dlk_redis_try first, second;
-  bool acquiring, releasing;
-  char key[32];
+  struct dlk_ticket *ticket; /* until its end was told */
+  struct dlk_hold *hold;
 };
 
 struct request {
@@ -37,40 +43,55 @@ struct request {
   bool written;
 };
 
-struct happening {
-  const char *kind;
-  int id;
-  enum dlk_code code;
-  int64_t fence, sent, claim, spare;
+struct bag {
+  const void *at[BAG];
+  size_t count;
 };
 
 struct client {
-  struct dlk_host host; /* first */
   struct dlk_redis_link link;
-  struct dlk_conf conf;
-  void *store;
+  struct dlk_engine *engine;
   const struct dlk_redis_ears *ears;
   void *arg;
   const char *channel;
   uint64_t random;
-  struct dlk_heap timers;
   struct thing *things[THINGS];
   struct request requests[REQUESTS];
-  struct happening events[EVENTS];
-  size_t request_count, event_count;
+  size_t request_count;
   int last_id;
-  bool wanted, used;
+  bool wanted, retreating;
+  struct bag ops, renewals;     /* what the store has not answered */
+  struct dlk_hold *broken[BAG]; /* that it heard of, with a reference */
+  size_t broken_count;
+  const char *complaint; /* what went wrong first, or NULL */
 };
 
 extern int64_t sim_time;
+extern struct client *sim_running;
 
 _Noreturn void sim_die(const char *what);
-/* The rest of a client that is all zeros. */
-void sim_client_init(struct client *c, uint64_t seed);
+/* Its turn: nobody but the simulation is inside. */
+void sim_enter(struct client *c);
+/* Runs what is due and posted, and lets go. */
+void sim_leave(struct client *c);
+/* The rest of a client that is all zeros. resident: in an event loop. */
+void sim_client_init(struct client *c, uint64_t seed, bool resident);
+/* The process dies. False: a lease or a ticket is kept for ever. */
+bool sim_client_end(struct client *c);
+/* What is left of it when nobody asks for anything; NULL: nothing. */
+const char *sim_client_left(struct client *c);
+/* Nothing is asked of the server, or is to be taken back there. */
+bool sim_client_quiet(struct client *c);
+/* A message for its channel. */
+void sim_client_hear(struct client *c, const char *text, size_t len);
+/* Looks whether what it heard was minded. */
+void sim_client_look(struct client *c);
+void sim_complain(const char *what);
+
 /* Takes the request at that place out of the list. */
 void sim_request_forget(struct client *c, size_t at);
-/* Ends it: the connection is gone. */
-void sim_request_lose(struct client *c, size_t at);
+/* Ends it: the connection is gone, or (not written) not to be had. */
+void sim_request_lose(struct client *c, size_t at, enum dlk_code code);
 
 /* The value on the stack's top as a server's reply; numbers are integers,
  * {ok = } a status, {err = } an error. */

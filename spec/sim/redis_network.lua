@@ -1,57 +1,63 @@
--- Clients of a modelled Redis over a network that does everything a network
--- may do. The clients are the shipped state machines (redis_client.c), the
--- server runs the shipped scripts (redis_model.lua); time, delays, cuts,
--- pauses and deaths come from a seed.
+-- Processes with a modelled Redis, over a network that does everything a
+-- network may do. The processes run the shipped engine and the shipped state
+-- machines (redis_client.c), the server the shipped scripts (redis_server.lua);
+-- time, delays, cuts, pauses and deaths come from a seed.
 --
 -- The network: a command connection keeps the order of what it carries; each
 -- way takes a moment, sometimes much longer; it is cut at any time, what is
 -- under way then is executed or not, its answer is lost, and what is still on
 -- its way may arrive until the next connection has had the server drop the
--- old one (CLIENT KILL). Messages take their own time, more than a claim now
--- and then, overtake each other and come twice; the subscription is cut, too,
--- and the server notices late. A client may stand still (SIGSTOP) or die. The
--- server's clock runs faster or slower than theirs, within the margin.
+-- old one (CLIENT KILL). What is not answered within the time for it has its
+-- connection cut by the client. Messages take their own time, more than a claim
+-- now and then, overtake each other and come twice; the subscription is cut,
+-- too, and the server notices late. A process may stand still (SIGSTOP) or
+-- die. The server's clock runs faster or slower than theirs, within the margin.
 --
--- What must hold: by their own clocks (the deadline that the engine keeps), no
--- two believe to hold what excludes each other; a later holder's fence is
--- larger; when the network is well again, everybody gets the lock in bounded
--- time; when all is over, nothing is left on the server.
+-- What must hold is in redis_promises.lua: by the deadlines that the engine
+-- keeps, no two hold what excludes each other, but by force; fences rise, those
+-- of guarded writes too; less time that was asked for counts at once; each
+-- request is told of in time, and is done once; when the network is well again,
+-- everybody gets the lock in bounded time; when all is over, nothing is left on
+-- the server, nor in a process. redis_host.c sees to it that the store ends
+-- each operation once, and answers each renewal once.
 
 local agents = require "spec.sim.redis_agents"
+local promises = require "spec.sim.redis_promises"
 local random = require "spec.sim.random"
 local redis_model = require "spec.sim.redis_model"
+local server = require "spec.sim.redis_server"
 
 local network = {}
 network.__index = network
 
 local MS, SEC = 1e6, 1e9
-local START = 1.7e15 -- the server's clock, in us
-local FAULTY, HEALTHY = 25 * SEC, 40 * SEC -- until when
+local FAULTY, HEALTHY = 15 * SEC, 30 * SEC -- until when
+local IO_TIMEOUT = 2 * SEC
+
+agents(network, HEALTHY)
+promises(network, FAULTY)
+server(network, FAULTY)
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
 end
 
-agents(network, FAULTY, HEALTHY)
-
 -- ---- making ----
 
-function network.new(client, texts, seed, lax, telling)
+function network.new(client, world, seed, lax, telling)
   client.time(1)
+  world.db:reset(network.START)
   local n = setmetatable({ client = client, r = random.new(seed), now = 1,
-    db = redis_model.new(texts, START), names = {}, events = {}, nodes = {},
-    agents = {}, beliefs = {}, fence = 0, last = 0, seed = seed, lax = lax,
-    telling = telling, log = {}, kind = seed % 3 }, network)
-  for name, text in pairs(texts) do
-    n.names[text] = name
-  end
-  for number, text in pairs(client.scripts()) do
-    n.names[("0"):rep(40 - #number) .. number] = n.names[text]
-  end
+    db = world.db, names = world.names, events = {}, nodes = {}, agents = {},
+    parcels = {}, excused = {}, given = {}, written = {},
+    released = {}, detached = {}, forgotten = {}, fence = 0,
+    exclusive_fence = 0, guarded = 0, writes = 0, last = 0, seed = seed,
+    lax = lax, telling = telling, log = {}, kind = seed % 3 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   for i = 1, 4 do
     n:join(i)
   end
+  n:server_trouble()
   return n
 end
 
@@ -87,100 +93,21 @@ function network:healthy()
 end
 
 -- Somebody's process. Those with a short ttl may die; the others keep the
--- lock long if anybody forgets it for them.
+-- lock long if anybody forgets it for them. The first two are event loops, in
+-- the first of which three want the lock, so that it goes from hand to hand.
 function network:join(i)
   self.joined = (self.joined or 0) + 1
-  local node = { n = i, mortal = i % 2 == 0, epoch = 1, up = true,
-    arrived = 0, answered = 0, flying = {}, subscription = 0, dead = {},
-    machine = self.client.new(self.seed * 1000 + self.joined) }
+  local mortal, resident = i % 2 == 0, i <= 2
+  local node = { n = i, mortal = mortal, resident = resident, epoch = 1,
+    up = true, arrived = 0, answered = 0, flying = {}, asked = {},
+    subscription = 0, dead = {}, away = 0,
+    ttl = mortal and math.floor(self:between(0.3, 3) * SEC) or 30 * SEC,
+    machine = self.client.new(self.seed * 1000 + self.joined, resident) }
   self.nodes[i] = node
-  self:agent(node)
-  if i == 1 then
+  for _ = 1, i == 1 and 3 or 1 do
     self:agent(node)
   end
   self:maybe_trouble(node)
-end
-
--- ---- the server ----
-
-local function parse(bytes)
-  local commands, at = {}, 1
-  while at <= #bytes do
-    local count, after = bytes:match("^%*(%d+)\r\n()", at)
-    local list = {}
-    for i = 1, tonumber(count) do
-      local size, from = bytes:match("^%$(%d+)\r\n()", after)
-      list[i] = bytes:sub(from, from + size - 1)
-      after = from + size + 2
-    end
-    commands[#commands + 1], at = list, after
-  end
-  return commands
-end
-
-local unpack = table.unpack or unpack
-
-function network:tell_script(script, arguments, reply)
-  if self.telling then
-    local text = type(reply) == "table" and table.concat(reply, " ") or reply
-    self:say("    server: %s %s: %s", script,
-      (table.concat(arguments, " "):gsub("(%x%x%x%x)%x+:(%x%x%x%x)%x+:me",
-      "%2/%1")), tostring(text):sub(1, 60))
-  end
-end
-
-function network:command(list)
-  local name = list[1]
-  if name == "EVALSHA" and self:chance(0.01) then
-    return { err = "NOSCRIPT No matching script." }
-  elseif name == "EVAL" or name == "EVALSHA" then
-    local count, keys, arguments = tonumber(list[3]), {}, {}
-    for i = 4, #list do
-      local to = i < 4 + count and keys or arguments
-      to[#to + 1] = list[i]
-    end
-    local script = assert(self.names[list[2]], "an unknown script")
-    local reply = self.db:eval(script, keys, arguments)
-    self:tell_script(script, arguments, reply)
-    return reply
-  end
-  return self.db:call(unpack(list))
-end
-
-function network:set_server_time()
-  self.db.us = START + math.floor(self.now / 1000 * self.rate)
-end
-
-function network:execute(bytes)
-  local replies, queued = {}, nil
-  self:set_server_time()
-  for _, list in ipairs(parse(bytes)) do
-    if list[1] == "MULTI" then
-      queued = {}
-      replies[#replies + 1] = { ok = "OK" }
-    elseif list[1] == "EXEC" then
-      replies[#replies + 1], queued = queued, nil
-    elseif queued then
-      queued[#queued + 1] = self:command(list)
-      replies[#replies + 1] = { ok = "QUEUED" }
-    else
-      replies[#replies + 1] = self:command(list)
-    end
-  end
-  self:publish()
-  return replies
-end
-
-function network:publish()
-  local published = self.db.published
-  self.db.published = {}
-  for _, p in ipairs(published) do
-    for _, node in ipairs(self.nodes) do
-      if node.channel == p.channel and node.subscribed then
-        self:send_message(node, p.text)
-      end
-    end
-  end
 end
 
 -- ---- messages ----
@@ -205,9 +132,15 @@ function network:send_message(node, text)
   end
 end
 
-function network:listeners(channel, change)
-  local listeners = self.db.listeners
-  listeners[channel] = math.max((listeners[channel] or 0) + change, 0)
+-- There is none to be had now.
+local function no_subscription(self, node)
+  self:to(node, function()
+    node.machine:deny(self:denies() and "denied" or "unavailable")
+  end)
+  self:at(self.now + self:between(10, 200) * MS, function()
+    node.subscribing = false
+    self:to(node, function() end)
+  end)
 end
 
 function network:subscribe(node)
@@ -220,28 +153,34 @@ function network:subscribe(node)
   self:at(self.now + delay * self:between(0.2, 1) * MS, function()
     if node.gone then
       return
+    elseif self:down() or self:denies() then
+      return no_subscription(self, node)
     end
     self:listeners(node.channel, 1)
     node.subscribed = true
+    local subscription = node.subscription
     self:at(self.now + self:between(0.1, 1) * MS, function()
       self:to(node, function()
-        node.machine:heard()
+        if subscription == node.subscription then
+          node.machine:heard()
+        end
       end)
     end)
   end)
 end
 
-function network:cut_subscription(node)
+-- late: when the server notices; nil: at once, or later.
+function network:cut_subscription(node, late)
   if not node.subscribed then
     return
   end
   self:say("%d's subscription is cut", node.n)
   node.subscribed = false
   node.subscription = node.subscription + 1
-  self:at(self.now + (self:chance(0.5) and 0 or self:between(0, 2) * SEC),
-    function()
-      self:listeners(node.channel, -1)
-    end)
+  late = late or self:chance(0.5) and 0 or self:between(0, 2) * SEC
+  self:at(self.now + late, function()
+    self:listeners(node.channel, -1)
+  end)
   self:to(node, function()
     node.machine:deafen()
     node.subscribing = false
@@ -275,17 +214,40 @@ function network:arrive(node, epoch, id, bytes)
   end)
 end
 
+-- Whoever waits too long for an answer gives the connection up.
+local function await(self, node, id, epoch)
+  self:at(self.now + IO_TIMEOUT + MS, function()
+    self:to(node, function()
+      if epoch == node.epoch and node.flying[id] then
+        self:cut(node)
+      end
+    end)
+  end)
+end
+
 function network:flush(node)
   if not node.up then
+    return
+  elseif node.machine:retreats() then -- it writes nothing more on this one
+    if not next(node.flying) then
+      self:cut(node)
+    end
     return
   end
   for _, id in ipairs(node.machine:requests()) do
     local bytes, epoch = node.machine:write(id), node.epoch
     node.flying[id] = true
-    node.arrived = math.max(node.arrived, self.now + self:delay())
+    local delay = self:delay()
+    node.arrived = math.max(node.arrived, self.now + delay)
+    if delay > 5 * MS and self:chance(0.3) then -- what is slow is cut
+      self:at(self.now + delay * self.r:next(), function()
+        self:cut(node)
+      end)
+    end
     self:at(node.arrived, function()
       self:arrive(node, epoch, id, bytes)
     end)
+    await(self, node, id, epoch)
   end
 end
 
@@ -322,7 +284,7 @@ end
 
 -- Not written, and not worth waiting for; unless it was withdrawn when an
 -- earlier one was refused.
-function network:refuse(node, id)
+function network:turn_away(node, id)
   for _, waiting in ipairs(node.machine:requests()) do
     if waiting == id then
       return node.machine:lose(id)
@@ -335,10 +297,11 @@ function network:reconnect(node, epoch)
   self:at(self.now + delay, function()
     if node.gone then
       return
-    elseif not self:healthy() and self:chance(0.3) then
+    elseif self:down() or self.now < node.away
+        or not self:healthy() and self:chance(0.3) then
       self:to(node, function()
         for _, id in ipairs(node.machine:requests()) do
-          self:refuse(node, id)
+          self:turn_away(node, id)
         end
       end)
       return self:reconnect(node, epoch)
@@ -349,6 +312,7 @@ function network:reconnect(node, epoch)
       end
       node.epoch, node.up = epoch + 1, true
       node.arrived, node.answered = self.now, self.now
+      node.machine:returned()
       self:say("%d is connected again", node.n)
     end)
   end)
@@ -376,18 +340,14 @@ function network:pump(node)
       self:happened(node, event)
     end
     self:flush(node)
-  until not events[1]
+  until not events[1] or node.gone
   self:subscribe(node)
+  self:check_holders()
 end
 
 function network:die(node)
   self:say("%d dies", node.n)
-  node.gone = true
-  node.machine:close()
-  for _, agent in ipairs(node.agents) do
-    agent.gone = true
-    self.beliefs[agent] = nil
-  end
+  self:bury(node)
   local epoch = node.epoch
   if node.subscribing then
     local subscribed = node.subscribed
@@ -401,6 +361,18 @@ function network:die(node)
   self:at(self.now + self:between(0.1, 2) * SEC, function()
     self:join(node.n)
   end)
+end
+
+function network:bury(node)
+  node.gone = true
+  for i = #self.agents, 1, -1 do
+    if self.agents[i].node == node then
+      table.remove(self.agents, i)
+    end
+  end
+  if not node.machine:close() then
+    wrong("something of %d outlives it", node.n)
+  end
 end
 
 -- One bad thing after another, until the network is to be well.
@@ -419,6 +391,10 @@ function network:maybe_trouble(node)
       self:say("%d stands still until %.1f", node.n, node.stopped / MS)
     elseif what < 0.93 and node.mortal then
       return self:die(node)
+    elseif what >= 0.93 then
+      node.away = math.min(self.now + self:between(2, 8) * SEC, FAULTY)
+      self:say("%d has no network until %.1f", node.n, node.away / MS)
+      self:cut(node)
     end
     self:maybe_trouble(node)
   end)
@@ -467,15 +443,36 @@ function network:run(until_time)
 end
 
 function network:play()
-  self:run(HEALTHY)
+  for quarter = 1, HEALTHY / SEC * 4 do
+    self:run(quarter * SEC / 4)
+    self:check_answered()
+    self:check_tokens()
+  end
   self:check_stuck()
   self:run(HEALTHY + 12 * SEC)
   self:check_end()
+  for _, node in ipairs(self.nodes) do
+    if not node.gone then
+      self:bury(node)
+    end
+  end
+end
+
+-- What histories share: the server's scripts, and their names.
+function network.world(client, texts)
+  local world = { db = redis_model.new(texts, network.START), names = {} }
+  for name, text in pairs(texts) do
+    world.names[text] = name
+  end
+  for number, text in pairs(client.scripts()) do
+    world.names[("0"):rep(40 - #number) .. number] = world.names[text]
+  end
+  return world
 end
 
 -- One history: nil, or what went wrong, and what was told.
-function network.history(client, texts, seed, lax, telling)
-  local n = network.new(client, texts, seed, lax, telling)
+function network.history(client, world, seed, lax, telling)
+  local n = network.new(client, world, seed, lax, telling)
   local ok, problem = pcall(n.play, n)
   for _, node in ipairs(n.nodes) do
     node.machine:close()

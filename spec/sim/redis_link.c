@@ -1,0 +1,96 @@
+/* See redis_host.h. The link writes nothing: what is submitted waits until
+ * the simulation takes it, and ends when the simulation says so. */
+#include <stdio.h>
+
+#include "redis_host.h"
+#include "store/redis/net.h"
+
+static struct client *linked(struct dlk_redis_link *link) {
+  return DLK_CONTAINER(link, struct client, link);
+}
+
+static void link_submit(struct dlk_redis_link *link,
+                        struct dlk_redis_req *req) {
+  struct client *c = linked(link);
+  if (c->request_count == REQUESTS)
+    sim_die("too many requests");
+  c->requests[c->request_count++] = (struct request){++c->last_id, req, false};
+}
+
+void sim_request_forget(struct client *c, size_t i) {
+  memmove(c->requests + i, c->requests + i + 1,
+          (--c->request_count - i) * sizeof c->requests[0]);
+}
+
+void sim_request_lose(struct client *c, size_t at, enum dlk_code code) {
+  struct dlk_redis_req *req = c->requests[at].req;
+  bool written = c->requests[at].written;
+  struct dlk_error err;
+  dlk_error_set(&err, code, "cut");
+  sim_request_forget(c, at);
+  struct dlk_redis_answer a = {
+      .outcome = written ? DLK_REDIS_UNKNOWN : DLK_REDIS_UNSENT, .err = &err};
+  req->done(req, &a);
+}
+
+static bool link_withdraw(struct dlk_redis_link *link,
+                          struct dlk_redis_req *req) {
+  struct client *c = linked(link);
+  for (size_t i = 0; i < c->request_count; i++) {
+    if (c->requests[i].req != req || c->requests[i].written)
+      continue;
+    sim_request_forget(c, i);
+    return true;
+  }
+  return false;
+}
+
+static void link_listen(struct dlk_redis_link *link) {
+  linked(link)->wanted = true;
+}
+
+static void link_unlisten(struct dlk_redis_link *link) {
+  linked(link)->wanted = false;
+}
+
+static void link_retreat(struct dlk_redis_link *link,
+                         const struct dlk_error *why) {
+  (void)why;
+  linked(link)->retreating = true;
+}
+
+static void link_stop(struct dlk_redis_link *link) {
+  struct client *c = linked(link);
+  while (c->request_count > 0)
+    sim_request_lose(c, 0, DLK_CLOSED);
+  c->ears->stopped(c->arg);
+}
+
+static void link_destroy(struct dlk_redis_link *link) {
+  (void)link;
+}
+
+struct dlk_redis_link *
+dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
+                  unsigned db, const char *prefix, const char *channel,
+                  const struct dlk_redis_ears *ears, void *arg) {
+  struct client *c = sim_running;
+  (void)host;
+  (void)conf;
+  (void)db;
+  (void)prefix;
+  c->ears = ears;
+  c->arg = arg;
+  c->channel = channel;
+  c->link = (struct dlk_redis_link){.submit = link_submit,
+                                    .withdraw = link_withdraw,
+                                    .listen = link_listen,
+                                    .unlisten = link_unlisten,
+                                    .retreat = link_retreat,
+                                    .stop = link_stop,
+                                    .destroy = link_destroy};
+  c->link.served = true;
+  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++)
+    snprintf(c->link.sha[i], DLK_REDIS_SHA, "%040d", i);
+  return &c->link;
+}

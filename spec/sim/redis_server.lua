@@ -1,0 +1,230 @@
+-- The server of redis_network.lua: the shipped scripts on a modelled Redis,
+-- behind connections. It has bad times: it refuses for a while (it loads, a
+-- script blocks it, it is a replica, it is full), denies subscriptions, or
+-- starts again, with its data or without; then every connection is cut.
+
+local MS = 1e6
+local START = 1.7e15 -- its clock, in us
+
+-- What it answers, and whether only commands that take memory get it.
+local REFUSALS = {
+  { "LOADING Redis is loading the dataset in memory" },
+  { "BUSY Redis is busy running a script. You can only call SCRIPT KILL" },
+  { "READONLY You can't write against a read only replica." },
+  { "MASTERDOWN Link with MASTER is down" },
+  { "TRYAGAIN Multiple keys request during rehashing of slot" },
+  { "OOM command not allowed when used memory > 'maxmemory'.",
+    { acquire = true, seed = true, SET = true } },
+  { "NOPERM this user has no permissions to run the 'eval' command",
+    { acquire = true, seed = true } },
+}
+
+local unpack = table.unpack or unpack
+
+local function parse(bytes)
+  local commands, at = {}, 1
+  while at <= #bytes do
+    local count, after = bytes:match("^%*(%d+)\r\n()", at)
+    local list = {}
+    for i = 1, tonumber(count) do
+      local size, from = bytes:match("^%$(%d+)\r\n()", after)
+      list[i] = bytes:sub(from, from + size - 1)
+      after = from + size + 2
+    end
+    commands[#commands + 1], at = list, after
+  end
+  return commands
+end
+
+-- As people want to read it: tokens by a few of their digits.
+local function short(value)
+  if type(value) ~= "table" then
+    return (tostring(value):gsub("(%x%x%x%x)%x+:(%x%x%x%x)%x+:me", "%2/%1"))
+  end
+  local list = { value.ok or value.err }
+  for i, item in ipairs(value) do
+    list[i] = short(item)
+  end
+  return table.concat(list, " ")
+end
+
+-- Adds them to the class. faulty: until when there are bad times.
+return function(network, faulty)
+  network.START = START
+
+  function network:set_server_time()
+    self.db.us = START + math.floor(self.now / 1000 * self.rate)
+  end
+
+  function network:tell_script(script, arguments, reply)
+    if self.telling then
+      self:say("    server: %s %s: %s", script, short(arguments),
+        short(reply):sub(1, 60))
+    end
+  end
+
+  function network:refuses(what)
+    local r = self.refusal
+    if r and self.now < r.ends and (not r.only or r.only[what]) then
+      return { err = r.text }
+    end
+  end
+
+  function network:script(list)
+    local count, keys, arguments = tonumber(list[3]), {}, {}
+    for i = 4, #list do
+      local to = i < 4 + count and keys or arguments
+      to[#to + 1] = list[i]
+    end
+    local script = assert(self.names[list[2]], "an unknown script")
+    local reply = self:refuses(script)
+    if not reply and list[1] == "EVALSHA" and self.forgotten[script] then
+      reply = { err = "NOSCRIPT No matching script." }
+    elseif not reply then
+      self.forgotten[script] = nil
+      if script == "break" then
+        self:excuse()
+      end
+      reply = self.db:eval(script, keys, arguments)
+      self:was_run(script, arguments, reply)
+    end
+    self:tell_script(script, arguments, reply)
+    return reply
+  end
+
+  function network:command(list)
+    if list[1] == "EVAL" or list[1] == "EVALSHA" then
+      return self:script(list)
+    end
+    return self:refuses(list[1]) or self.db:call(unpack(list))
+  end
+
+  -- Between MULTI and EXEC: what is refused spoils the whole.
+  local function queue(self, list, queued)
+    local refused = self:refuses(list[1])
+    queued.spoilt = queued.spoilt or refused
+    queued[#queued + 1] = list
+    return refused or { ok = "QUEUED" }
+  end
+
+  local function exec(self, queued)
+    if queued.spoilt then
+      return { err = "EXECABORT Transaction discarded." }
+    end
+    local replies = {}
+    for i, list in ipairs(queued) do
+      replies[i] = self:command(list)
+    end
+    return replies
+  end
+
+  function network:execute(bytes)
+    local replies, queued = {}, nil
+    self:set_server_time()
+    for _, list in ipairs(parse(bytes)) do
+      local reply
+      if list[1] == "MULTI" then
+        queued, reply = {}, { ok = "OK" }
+      elseif list[1] == "EXEC" then
+        reply, queued = exec(self, queued), nil
+      elseif queued then
+        reply = queue(self, list, queued)
+      else
+        reply = self:command(list)
+      end
+      replies[#replies + 1] = reply
+    end
+    self:publish()
+    return replies
+  end
+
+  function network:publish()
+    local published = self.db.published
+    self.db.published = {}
+    for _, p in ipairs(published) do
+      for _, node in ipairs(self.nodes) do
+        if node.channel == p.channel and node.subscribed then
+          self:send_message(node, p.text)
+        end
+      end
+    end
+  end
+
+  function network:listeners(channel, change)
+    local listeners = self.db.listeners
+    listeners[channel] = math.max((listeners[channel] or 0) + change, 0)
+  end
+
+  -- ---- bad times ----
+
+  -- Nobody gets a connection that is of any use.
+  function network:down()
+    local r = self.refusal
+    return r and self.now < r.ends and not r.only
+  end
+
+  function network:denies()
+    return self.now < (self.denying or 0)
+  end
+
+  function network:refuse(kind, span)
+    self.refusal = { text = kind[1], only = kind[2],
+      ends = math.min(self.now + span, faulty) }
+    self:say("server: %s until %.1f", kind[1]:match("%S+"),
+      self.refusal.ends / MS)
+  end
+
+  function network:deny(span)
+    self.denying = math.min(self.now + span, faulty)
+    self:say("server: no subscription until %.1f", self.denying / MS)
+  end
+
+  function network:restart(empty)
+    self:say("the server starts again%s", empty and ", without its data" or "")
+    if empty then
+      self:set_server_time()
+      self:excuse()
+      self.db.keys = {}
+    end
+    for _, node in ipairs(self.nodes) do
+      node.dead[node.epoch] = true
+      self:cut_subscription(node, 0)
+      self:cut(node)
+    end
+    self:refuse(REFUSALS[1], self:between(1, 600) * MS)
+    if self:chance(0.3) then
+      self:deny(self:between(100, 1500) * MS)
+    end
+    if self:chance(0.5) then
+      self:at(self.refusal.ends, function()
+        self:refuse(REFUSALS[#REFUSALS], self:between(1, 500) * MS)
+      end)
+    end
+  end
+
+  function network:server_trouble()
+    if self.now == 1 and self:chance(0.3) then
+      self:refuse(REFUSALS[#REFUSALS], 300 * MS)
+    end
+    self:at(self.now + self:between(0, 5000) * MS, function()
+      if self:healthy() then
+        return
+      end
+      local what = self.r:next()
+      if what < 0.5 then
+        self:refuse(REFUSALS[1 + math.floor(self.r:next() * #REFUSALS)],
+          self:between(1, 800) * MS)
+      elseif what < 0.7 then
+        self:deny(self:between(10, 1500) * MS)
+      elseif what < 0.85 then
+        self:restart(self:chance(0.3))
+      else
+        self:say("server: SCRIPT FLUSH")
+        for name in pairs(self.db.scripts) do
+          self.forgotten[name] = true
+        end
+      end
+      self:server_trouble()
+    end)
+  end
+end

@@ -1,0 +1,70 @@
+/* See redis_host.h. The system calls are found before the C library's because
+ * this library looks at itself first. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "redis_host.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+int64_t sim_time;
+struct client *sim_running;
+
+void sim_die(const char *what) {
+  fprintf(stderr, "redis_client: %s\n", what);
+  abort();
+}
+
+HIDDEN int clock_gettime(clockid_t id, struct timespec *out) {
+  (void)id;
+  out->tv_sec = (time_t)(sim_time / DLK_SEC);
+  out->tv_nsec = (long)(sim_time % DLK_SEC);
+  return 0;
+}
+
+HIDDEN ssize_t getrandom(void *out, size_t n, unsigned flags) {
+  uint64_t *x = &sim_running->random;
+  (void)flags;
+  for (size_t i = 0; i < n; i++) {
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    ((unsigned char *)out)[i] = (unsigned char)(*x >> 32);
+  }
+  return (ssize_t)n;
+}
+
+/* ---- in keeper.c's place ---- */
+
+bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
+  (void)err;
+  e->keeper_running = true;
+  return true;
+}
+
+void dlk_keeper_signal(struct dlk_engine *e) {
+  (void)e;
+}
+
+void dlk_keeper_look(struct dlk_engine *e) {
+  (void)e;
+}
+
+void dlk_keeper_join(struct dlk_engine *e) {
+  e->keeper_running = false;
+}
+
+void sim_enter(struct client *c) {
+  sim_running = c;
+  atomic_store(&c->engine->role, DLK_ROLE_KEEPER);
+}
+
+void sim_leave(struct client *c) {
+  struct dlk_engine *e = c->engine;
+  while (dlk_engine_used(e) &&
+         (!dlk_driver_inbox_empty(e) || dlk_timers_next(e) <= sim_time))
+    dlk_driver_turn(e, UV_RUN_NOWAIT);
+  dlk_driver_leave(e);
+}

@@ -11,11 +11,10 @@
  *
  * Whoever finishes a ticket runs in the driver role and only notes that there
  * is something to tell (`ring`); the keeper rings once for all of it at the end
- * of its turn, outside of e->lock: a bell under the lock would wake the very
- * thread that then has to wait for the lock. A listener clears the bell before
- * it empties the list, so a ring is never lost; one for nothing may happen. A
- * caller in the role is the listener, as a rule: it is told when it watches its
- * own ticket, and no bell is needed.
+ * of its turn. A listener clears the bell before it empties the list, so a ring
+ * is never lost; one for nothing may happen. A caller in the role is the
+ * listener, as a rule: it is told when it watches its own ticket, and no bell
+ * is needed.
  *
  * `ready` and the bells are those of the ticket's listener, which is another
  * engine than the ticket's only for leases that another store attached. Then

@@ -59,6 +59,11 @@ static void link_retreat(struct dlk_redis_link *link,
   linked(link)->retreating = true;
 }
 
+static bool link_prompt(struct dlk_redis_link *link) {
+  struct client *c = linked(link);
+  return !c->retreating && (link->listening || !c->wanted);
+}
+
 static void link_stop(struct dlk_redis_link *link) {
   struct client *c = linked(link);
   while (c->request_count > 0)
@@ -87,6 +92,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                                     .listen = link_listen,
                                     .unlisten = link_unlisten,
                                     .retreat = link_retreat,
+                                    .prompt = link_prompt,
                                     .stop = link_stop,
                                     .destroy = link_destroy};
   c->link.served = true;

@@ -106,6 +106,31 @@ return function(t, it)
       t:expect_nothing_left()
     end)
 
+  only_outside("a grant by message goes from hand to hand", function()
+    local store, key = t:open { host = "luv" }, t:key()
+    local mutex, order = store:mutex(key, { timeout = 30 }), {}
+    local first
+    together(1, function() first = assert(mutex:acquire()) end)
+    together(6, function(i)
+      if i == 6 then
+        assert.is_true(first:release())
+        return
+      end
+      local lease = assert(mutex:acquire())
+      if i == 1 then -- while it holds, the next one asks, for all behind it too
+        t:queued(key, 1)
+      end
+      order[#order + 1] = i
+      assert.is_true(lease:held())
+      assert.is_true(lease:release())
+    end)
+    assert.are.same({ 1, 2, 3, 4, 5 }, order)
+    if t.subject.hands_over then
+      assert.are.equal(3, store:stats().local_handoffs)
+    end
+    t:expect_nothing_left()
+  end)
+
   only_outside("what inspect shows, right after a renewal", function()
     local store, key = t:open { host = "luv" }, t:key()
     local mutex = store:mutex(key, { fair = false, ttl = 0.6, timeout = 30 })

@@ -83,7 +83,8 @@ return function(network, healthy)
     local patience = not wait and IO_TIMEOUT
       or not self:healthy() and self:chance(0.3) and self:between(0, 3) * SEC
       or 30 * SEC
-    local handoffs = agent.units == 0 and agent.node.resident and 3 or 0
+    local handoffs = agent.units == 0 and agent.node.resident
+      and self:chance(0.5) and 3 or 0
     local id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
       agent.renews, handoffs, patience)
     self:note(agent, id, "acquire", patience)
@@ -106,8 +107,8 @@ return function(network, healthy)
     agent.extends, agent.extended = 0, 0
     self:say("%d holds, fence %.0f", agent.node.n, fence)
     self:check_fence(agent, fence, attached)
-    local span = self:between(1, 300) * MS
-    if not self:healthy() and self:chance(0.3) then
+    local span = self:chance(0.3) and 0 or self:between(1, 300) * MS
+    if span > 0 and not self:healthy() and self:chance(0.3) then
       span = self:between(0.3, 5) * SEC
     end
     agent.rest = self.now + span

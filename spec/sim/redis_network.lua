@@ -94,7 +94,7 @@ end
 
 -- Somebody's process. Those with a short ttl may die; the others keep the
 -- lock long if anybody forgets it for them. The first two are event loops, in
--- the first of which three want the lock, so that it goes from hand to hand.
+-- the first of which four want the lock, so that it goes from hand to hand.
 function network:join(i)
   self.joined = (self.joined or 0) + 1
   local mortal, resident = i % 2 == 0, i <= 2
@@ -104,7 +104,7 @@ function network:join(i)
     ttl = mortal and math.floor(self:between(0.3, 3) * SEC) or 30 * SEC,
     machine = self.client.new(self.seed * 1000 + self.joined, resident) }
   self.nodes[i] = node
-  for _ = 1, i == 1 and 3 or 1 do
+  for _ = 1, i == 1 and 4 or 1 do
     self:agent(node)
   end
   self:maybe_trouble(node)

@@ -43,6 +43,8 @@ local HTTP = [[
     end
     one = store:mutex("dlock_one", { timeout = 60 })
     unfair_one = store:mutex("unfair_one", { timeout = 60, fair = false })
+    far_one = store:mutex("far_one",
+      { timeout = 60, fair = false, local_handoffs = 256 })
   }
 ]]
 
@@ -56,6 +58,7 @@ local SERVER = [[
     state.n = state.n + 1 by_hand("hand_one") } }
   location = /dlock_one { content_by_lua_block { by_mutex(one) } }
   location = /unfair_one { content_by_lua_block { by_mutex(unfair_one) } }
+  location = /far_one { content_by_lua_block { by_mutex(far_one) } }
   location = /wait { lua_check_client_abort on; content_by_lua_block {
     local lease = store:lock("one", { timeout = 600 })
     if lease then ngx.sleep(600) end } }
@@ -133,7 +136,8 @@ local function run(n, workers)
     workers == 1 and "" or "s", ROUNDS, SECONDS))
   compare(n, "  1000 keys, 64 connections", "/hand", { { "dlock", "/dlock" } })
   compare(n, "  one key, 64 connections", "/hand_one",
-    { { "dlock", "/dlock_one" }, { "dlock, fair = false", "/unfair_one" } })
+    { { "dlock", "/dlock_one" }, { "dlock, fair = false", "/unfair_one" },
+      { "dlock, fair = false, local_handoffs = 256", "/far_one" } })
   compare_p99(n)
 end
 

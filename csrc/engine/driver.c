@@ -200,9 +200,9 @@ bool dlk_driver_start(struct dlk_ticket *t) {
     dlk_driver_leave(e);
     return false;
   }
-  dlk_driver_drain(e); /* each in its turn */
   if (resident)
     return start_here(t);
+  dlk_driver_drain(e); /* each in its turn */
   t->start.run(&t->start);
   if (e->type->flush && e->store_used)
     e->type->flush(e->store);

@@ -1,7 +1,8 @@
 -- From hand to hand: a released lock goes to the next waiter of the same engine
 -- without a request to the store, if it came before the last question to the
--- store was asked, or (`handoffs`) a number of times. Over the store in memory,
--- whose ping tells the number of requests so far.
+-- store was asked or before whoever queues there, or (`handoffs`) a number of
+-- times. Over the store in memory, whose ping tells the number of requests so
+-- far.
 local core = require "dlock.core"
 local resident = require "spec.support.resident"
 
@@ -158,6 +159,39 @@ describe("from hand to hand,", function()
       lease = assert(finish(e, ticket))
     end
     assert.equal(1, count())
+  end)
+
+  it("so does whoever came before the next one in the store's queue",
+    function()
+      local lease = assert(finish(e, fair("line:a")))
+      local first, second = fair("line:a"), nil
+      requests() -- the first one asks, alone
+      second = fair("line:a")
+      local other = ask(e, "line:a", { units = 1, timeout = 60 }) -- of another
+      local late = fair("line:a")
+      release(lease)
+      lease = assert(finish(e, first))
+      local fence = lease.fence
+      release(lease)
+      lease = assert(finish(e, second))
+      assert.equal(fence + 1, lease.fence)
+      assert.equal(1, count())
+      release(lease)
+      assert.is_false(late:poll())
+      release(assert(finish(e, other)))
+      release(assert(finish(e, late)))
+      assert.equal(1, count())
+    end)
+
+  it("at most 256 go along with one question", function()
+    local lease, tickets = assert(finish(e, fair("line:a"))), {}
+    for i = 1, 301 do tickets[i] = fair("line:a") end
+    for i = 1, 301 do
+      release(lease)
+      lease = assert(finish(e, tickets[i]))
+      local questions = i > 257 and 2 or 1
+      assert.equal(i - questions, count())
+    end
   end)
 
   it("one that goes along may be of the other kind", function()

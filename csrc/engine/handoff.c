@@ -55,6 +55,8 @@
 #define FAIR_MAX 256u
 
 void dlk_handoff_held(struct dlk_hold *h) {
+  if (h->lease.before > h->asked)
+    h->asked = h->lease.before;
   bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
   struct dlk_gate *g =
       dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
@@ -88,6 +90,10 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
 void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked) {
   struct dlk_hold *h = t->hold;
   h->asked = dlk_clock_now();
+  dlk_handoff_parked(h, parked);
+}
+
+void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked) {
   if (h->hands_on && !h->unfair)
     h->lease.handoffs = parked < FAIR_MAX ? parked : FAIR_MAX;
 }

@@ -44,7 +44,7 @@ struct dlk_hold {
   bool hands_on;         /* as asked for: it may go from hand to hand */
   bool unfair;           /* likewise, before those who came earlier elsewhere */
   uint32_t jumps;        /* how often it did that */
-  int64_t asked;  /* who was parked before came before whoever queued since */
+  int64_t asked;  /* who was parked before came before whoever queues */
   int64_t handed; /* when it was handed over, until it is renewed */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
@@ -241,6 +241,8 @@ void dlk_local_look(struct dlk_gate *g);
 /* handoff.c: from hand to hand in this process */
 /* A ticket that was parked goes to the store now; behind it are so many. */
 void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked);
+/* So many are parked now behind the one that went to the store for h. */
+void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked);
 /* The hold was granted. */
 void dlk_handoff_held(struct dlk_hold *h);
 /* It is held no longer. */

@@ -129,6 +129,8 @@ bool dlk_local_park(struct dlk_ticket *t) {
   t->gate = g;
   dlk_list_append(&g->parked, &t->link);
   g->count++;
+  if (g->head)
+    dlk_handoff_parked(g->head->hold, g->count);
   if (t->op.deadline != DLK_FOREVER)
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
   dlk_local_look(g);

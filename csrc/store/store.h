@@ -26,7 +26,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 3u
+#define DLK_STORE_ABI 4u
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
 
@@ -69,11 +69,14 @@ struct dlk_lease {
   size_t value_len;
   int64_t min_hold; /* ns from the grant; the key stays held at least so */
   /* How often the hold may go from hand to hand in this process without the
-   * store being asked; 0: never. */
+   * store being asked; 0: never. Grows while others come to wait for it. */
   uint32_t handoffs;
   /* Filled by the store with the fence: so many above it (at most `handoffs`)
-   * are set aside for those whom hand_over gives the hold to. */
+   * are set aside for those whom hand_over gives the hold to, and who waited
+   * in this process since before that moment came before everybody who stands
+   * in the store's queue (0: not known). */
   uint32_t spare;
+  int64_t before;
   /* Changed by the engine: what the next acquire/renew/extend asks for. */
   int64_t ttl;
   /* Filled by the store before it calls done(ok) on ACQUIRE or ATTACH: */

@@ -13,6 +13,7 @@
  *   stale:…    every renewal fails
  *   mum:…      a renewal fails only when the key is released
  *   stuck:…    an extend is not answered, but its cancel is
+ *   line:…     a grant tells who of the engine's own came before the next one
  * A break tells the holder that it lost the key, a revoke that somebody asks
  * for it. ping's result is the number of requests seen so far. */
 #include <stdlib.h>
@@ -68,6 +69,16 @@ static struct lease_data *holder(struct store *s, const struct dlk_op *op) {
   return NULL;
 }
 
+/* When the next one of the queue came; nobody there: now. */
+static int64_t next_came(struct store *s, const struct dlk_op *op) {
+  for (struct dlk_list *l = s->waiting.next; l != &s->waiting; l = l->next) {
+    struct item *it = DLK_CONTAINER(l, struct item, link);
+    if (same_key(op->lease, it->op))
+      return it->op->started;
+  }
+  return s->host->now(s->host);
+}
+
 static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   struct lease_data *d = op->lease->data;
   d->lease = op->lease;
@@ -77,6 +88,8 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   op->lease->spare = op->lease->handoffs;
   s->fence += op->lease->spare;
   op->lease->sent = sent;
+  if (is(op, "line:"))
+    op->lease->before = next_came(s, op);
   if (is(op, "claim"))
     op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;
   d->ends = sent + op->lease->ttl;

@@ -106,6 +106,42 @@ return function(t, it)
       t:expect_nothing_left()
     end)
 
+  -- Nobody can know that before it is asked for in the store's queue.
+  only_outside("nobody who came later passes those who waited first",
+    function()
+      local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
+      local mutex, fences, first = store:mutex(key, { timeout = 30 }), {}, nil
+      together(1, function() first = assert(mutex:acquire()) end)
+      local function pass(i)
+        local lease = assert(mutex:acquire())
+        fences[i] = lease.fence
+        assert.is_true(lease:release())
+      end
+      together(WAITERS, function(i)
+        if i == 2 then
+          t:queued(key, 1) -- the first one asked, alone
+        elseif i == WAITERS then
+          peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
+            .. " local f = l.fence; l:release(); return f", key)
+          repeat until is_waiting(store, key, peer.pid)
+          coroutine.wrap(pass)(WAITERS)
+          assert.is_true(first:release())
+        else
+          pass(i)
+        end
+      end)
+      assert(loop.wait(30, function() return fences[WAITERS] end))
+      local theirs = tonumber(peer:finish())
+      assert.is_true(theirs < fences[WAITERS])
+      if t.subject.hands_over then
+        for i = 3, WAITERS - 1 do
+          assert.is_true(fences[i] < theirs)
+        end
+        assert.are.equal(WAITERS - 3, store:stats().local_handoffs)
+      end
+      t:expect_nothing_left()
+    end)
+
   only_outside("a grant by message goes from hand to hand", function()
     local store, key = t:open { host = "luv" }, t:key()
     local mutex, order = store:mutex(key, { timeout = 30 }), {}
@@ -113,20 +149,18 @@ return function(t, it)
     together(1, function() first = assert(mutex:acquire()) end)
     together(6, function(i)
       if i == 6 then
+        t:queued(key, 1)
         assert.is_true(first:release())
         return
       end
       local lease = assert(mutex:acquire())
-      if i == 1 then -- while it holds, the next one asks, for all behind it too
-        t:queued(key, 1)
-      end
       order[#order + 1] = i
       assert.is_true(lease:held())
       assert.is_true(lease:release())
     end)
     assert.are.same({ 1, 2, 3, 4, 5 }, order)
     if t.subject.hands_over then
-      assert.are.equal(3, store:stats().local_handoffs)
+      assert.are.equal(4, store:stats().local_handoffs)
     end
     t:expect_nothing_left()
   end)

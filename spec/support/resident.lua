@@ -14,10 +14,10 @@ function resident.open(yet)
 end
 
 --- The ticket of an acquire; o: wait, timeout, ttl, renew, max_hold, min_hold,
---- owner, value, handoffs.
+--- owner, value, handoffs, units.
 function resident.ask(e, key, o)
   o = o or {}
-  return assert(e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5,
+  return assert(e:acquire(key, o.units or 0, 0, o.wait ~= false, o.timeout or 5,
     o.ttl or 30, o.renew ~= false, o.max_hold or math.huge, o.min_hold or 0,
     o.owner, o.value, o.handoffs))
 end

@@ -5,7 +5,8 @@
 --       how many fences to set aside for handing the lock on,
 --       what an election publishes ('' or missing: nothing)
 --       times in ms
--- Returns {'got', fence, how many above it are set aside}
+-- Returns {'got', fence, how many above it are set aside, and if there are any:
+--          since how many us the next one of the queue is there, -1: nobody is}
 --       | {'busy', PTTL of L, 0, 0, 0, what L holds}
 --       | {'wait', PTTL of L, F, our order, our rank, what L holds, more}
 --       | {'gone'}: refresh of a token that has no place any more
@@ -21,6 +22,13 @@ local spare = tonumber(ARGV[9])
 --@include state
 --@include grant
 
+local function got(f, aside)
+  if not aside or aside == 0 then return { 'got', f, 0 } end
+  local first = call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2]
+  return { 'got', f, aside, first
+    and math.max(time[1] * 1000000 + time[2] - first, 0) or -1 }
+end
+
 local s = state()
 if holds(s, token) then
   if s.mode == 'x' then
@@ -32,7 +40,7 @@ if holds(s, token) then
   local f, aside = fence(spare)
   note(token, f, ARGV[10])
   if s.mode == 'x' then call('PEXPIRE', I, ttl + 1000) end
-  return { 'got', f, aside }
+  return got(f, aside)
 end
 
 local place = call('ZSCORE', Q, token)
@@ -67,11 +75,11 @@ end
 
 -- A free lock and no queue needs no place in it.
 if not place and call('EXISTS', Q) == 0 and fits(s, units, cap) then
-  return { 'got', give(s, token, units, cap, ttl, ARGV[10], spare) }
+  return got(give(s, token, units, cap, ttl, ARGV[10], spare))
 end
 if how ~= 'try' then queue_up() end
 local f, more, aside = grant(s, token, ttl, spare)
-if f then return { 'got', f, aside } end
+if f then return got(f, aside) end
 local rank = place and call('ZRANK', Q, token)
 if other_limit(rank) then
   if rank then

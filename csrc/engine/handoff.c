@@ -2,15 +2,17 @@
  * the store being asked.
  *
  * When a parked one goes to the store, it asks for itself and for all who are
- * parked behind it at that moment: the store sets so many fences aside with the
- * grant (lease->spare). While there are some, a release gives the first of the
+ * parked behind it: the store sets so many fences aside with the grant
+ * (lease->spare). While there are some, a release gives the first of the
  * parked the hold: a new one with the next fence and the old deadline, which is
  * the same entry on the server. The old one is RELEASED, for ever.
  *
- * Why that is fair: whoever stands in the store's queue behind the one that
- * asked came after it did, so after all who were parked by then (`asked`), and
- * whoever stands before it is served before. Those who are parked later do not
- * go along: as soon as one of them is the first it stands in the store's queue.
+ * Why that is fair: whoever stood in the store's queue before the one that
+ * asked is served before it. Whoever stands behind it came after it had asked,
+ * and the store says with the grant when the first of these came
+ * (lease->before). So all who were parked before the later of these two moments
+ * (`asked`) came before everybody else. Those who are parked later do not go
+ * along: as soon as one of them is the first it stands in the store's queue.
  *
  * Where nobody promised to be fair (local_handoffs, which are the fences that
  * are set aside then) a later one goes along as well, if it does not mind

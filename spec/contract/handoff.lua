@@ -1,5 +1,5 @@
 -- In an event loop a released lock may go from coroutine to coroutine: to those
--- who waited before anybody else asked, and with fair = false also to later
+-- who waited before anybody else did, and with fair = false also to later
 -- ones, at most local_handoffs times; another process gets in then.
 
 local assert = require "luassert"

@@ -16,7 +16,8 @@
  * that was broken or taken away meanwhile ends as `lost`. A message that fails
  * a condition, or that crosses a request, only makes us refresh, and the
  * script tells what is so. Who wants to hand the lock on in its own process
- * asks as well: the answer brings the fences set aside for that.
+ * asks as well: the answer brings the fences set aside for that, and says
+ * since when the next one of the queue is there.
  *
  * Why each crossing is safe:
  * - Message lost, subscription lost: each refresh finds the grant ("got"), and

@@ -97,6 +97,12 @@ return {
   { name = "a downgraded lease goes from hand to hand",
     file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
     put = "if (false)" },
+  { name = "whoever comes goes along from hand to hand",
+    file = engine "handoff.c", find = "return t->op.started < h->asked;",
+    put = "return true;" },
+  { name = "who comes before the answer goes along", file = of "wait.c",
+    find = "? call->req.sent : call->req.sent - since * DLK_US;",
+    put = "? call->req.sent : dlk_redis_now(call->store);" },
 
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",

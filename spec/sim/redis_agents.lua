@@ -85,6 +85,7 @@ return function(network, healthy)
       or 30 * SEC
     local handoffs = agent.units == 0 and agent.node.resident
       and self:chance(0.5) and 3 or 0
+    agent.jumps = handoffs > 0
     local id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
       agent.renews, handoffs, patience)
     self:note(agent, id, "acquire", patience)
@@ -222,6 +223,9 @@ return function(network, healthy)
   function heard.acquire(self, agent, event)
     if self:healthy() and (event.fence or event.code == "timeout") then
       self:check_patience(agent)
+    end
+    if event.fence then
+      self:check_turn(agent, event.token, agent.since)
     end
     agent.since = nil
     if event.fence then

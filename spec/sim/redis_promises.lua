@@ -140,6 +140,27 @@ return function(network, faulty)
     end
   end
 
+  -- Who waits his turn: nobody gets a lock from hand to hand before somebody of
+  -- another process who stands in the queue since before he asked. (The
+  -- server's clock may be a little slower than his.)
+  function network:check_turn(agent, token, since)
+    local before = self.holding[token]
+    self.holding[token] = true
+    if not before or agent.jumps then
+      return
+    end
+    for _, name in ipairs(self.db:names()) do
+      for _, item in ipairs(name:find(":q:", 1, true)
+          and self.db:find(name).list or {}) do
+        local waited = since - (self.queued[item.member] or since)
+        if waited > 0.01 * (self.now - since + waited) then
+          wrong("%d came %.1f ms after one of the queue and has it before",
+            agent.node.n, waited / MS)
+        end
+      end
+    end
+  end
+
   -- A guarded write carries its lease's fence and a number of its own.
   local function was_written(self, arguments)
     local fence, number = arguments[4]:match("^(%d+) (%d+)$")
@@ -159,6 +180,9 @@ return function(network, faulty)
   function network:was_run(script, arguments, reply)
     local left = script == "release" and reply == 1
       or script == "leave" and reply[1] == 1
+    if script == "acquire" and reply[1] == "wait" then
+      self.queued[arguments[1]] = self.queued[arguments[1]] or self.now
+    end
     if script == "guard" and reply[1] == "done" then
       was_written(self, arguments)
     elseif left and self.detached[arguments[1]] == "free" then

@@ -16,11 +16,11 @@
 -- What must hold is in redis_promises.lua: by the deadlines that the engine
 -- keeps, no two hold what excludes each other, but by force; who goes from hand
 -- to hand passes nobody who came before; fences rise, those of guarded writes
--- too; less time that was asked for counts at once; each
--- request is told of in time, and is done once; when the network is well again,
--- everybody gets the lock in bounded time; when all is over, nothing is left on
--- the server, nor in a process. redis_host.c sees to it that the store ends
--- each operation once, and answers each renewal once.
+-- too; less time that was asked for counts at once; each request is told of in
+-- time, and is done once; when the network is well again, everybody gets the
+-- lock in bounded time; when all is over, nothing is left on the server, nor in
+-- a process. redis_host.c sees to it that the store ends each operation once,
+-- and answers each renewal once.
 
 local agents = require "spec.sim.redis_agents"
 local promises = require "spec.sim.redis_promises"
@@ -52,8 +52,8 @@ function network.new(client, world, seed, lax, telling)
     db = world.db, names = world.names, events = {}, nodes = {}, agents = {},
     parcels = {}, excused = {}, given = {}, written = {},
     released = {}, detached = {}, queued = {}, holding = {}, forgotten = {},
-    fence = 0, exclusive_fence = 0, guarded = 0, writes = 0, last = 0, seed = seed,
-    lax = lax, telling = telling, log = {}, kind = seed % 3 }, network)
+    fence = 0, exclusive_fence = 0, guarded = 0, writes = 0, last = 0,
+    seed = seed, lax = lax, telling = telling, log = {}, kind = seed % 3 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   for i = 1, 4 do
     n:join(i)

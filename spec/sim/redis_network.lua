@@ -53,7 +53,8 @@ function network.new(client, world, seed, lax, telling)
     parcels = {}, excused = {}, given = {}, written = {},
     released = {}, detached = {}, queued = {}, holding = {}, forgotten = {},
     fence = 0, exclusive_fence = 0, guarded = 0, writes = 0, last = 0,
-    seed = seed, lax = lax, telling = telling, log = {}, kind = seed % 3 }, network)
+    seed = seed, lax = lax, telling = telling, log = {},
+    kind = seed % 3 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   for i = 1, 4 do
     n:join(i)

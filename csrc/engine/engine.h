@@ -131,9 +131,9 @@ void dlk_engine_deafen(struct dlk_engine *e);
 
 /* What ends with something outside: see scope.c. One thread only. */
 struct dlk_scope;
-struct dlk_scope *dlk_scope_new(void); /* NULL: out of memory */
-void dlk_scope_ref(struct dlk_scope *s);
-void dlk_scope_unref(struct dlk_scope *s);
+struct dlk_scope *dlk_scope_new(void);     /* NULL: out of memory */
+void dlk_scope_begin(struct dlk_scope *s); /* anew, after its end */
+void dlk_scope_free(struct dlk_scope *s);  /* ends it */
 /* The ticket, and the lease it gives, end with s. False when s has ended: the
  * ticket is then cancelled. */
 bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
@@ -141,6 +141,20 @@ bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
 bool dlk_scope_wants(const struct dlk_ticket *t);
 void dlk_scope_end(struct dlk_scope *s);
 bool dlk_scope_ended(const struct dlk_scope *s);
+
+/* Scopes by the address of what they end with: see scopes.c. */
+struct dlk_scopes;
+struct dlk_member;
+struct dlk_scopes *dlk_scopes_new(void); /* NULL: out of memory */
+void dlk_scopes_drop(struct dlk_scopes *s);
+/* Its scope; NULL if it has none, or none yet. */
+struct dlk_member *dlk_scopes_find(const struct dlk_scopes *s, const void *of);
+/* A scope for what has none: to be ended exactly once. NULL: no memory. */
+struct dlk_member *dlk_scopes_begin(struct dlk_scopes *s, const void *of);
+void dlk_member_end(struct dlk_member *m);
+struct dlk_scope *dlk_member_scope(const struct dlk_member *m);
+/* Another one for each; from 1 on. */
+uint64_t dlk_member_number(const struct dlk_member *m);
 
 /* ---- holds ---- */
 

@@ -6,15 +6,17 @@
  * that cross it given back, and releases the leases, all by posts to the
  * driver: it may be called from where nothing must block or call Lua.
  *
- * A scope belongs to one thread. Tickets whose lease is over are dropped when
- * their number has doubled, so a request that takes a million locks one after
- * the other keeps a few. A lease that was detached is nobody's: each detach
- * is counted in the hold, and an entry counts only if none came after it. */
+ * A scope belongs to one thread; one that has ended may begin anew. Tickets
+ * whose lease is over are dropped when their number has doubled, so a request
+ * that takes a million locks one after the other keeps a few. A lease that was
+ * detached is nobody's: each detach is counted in the hold, and an entry counts
+ * only if none came after it. */
 #include "engine/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define FIRST_SWEEP 16
+#define IN_PLACE 4 /* entries of a scope that need no memory of their own */
 
 struct entry {
   struct dlk_ticket *ticket;
@@ -22,21 +24,28 @@ struct entry {
 };
 
 struct dlk_scope {
-  int refs;
   bool ended;
   size_t count, limit;
-  struct entry *entries;
+  struct entry *entries, in_place[IN_PLACE];
 };
 
+static void forget(struct dlk_scope *s) {
+  s->count = 0;
+  s->limit = IN_PLACE;
+  s->entries = s->in_place;
+}
+
 struct dlk_scope *dlk_scope_new(void) {
-  struct dlk_scope *s = calloc(1, sizeof *s);
-  if (s)
-    s->refs = 1;
+  struct dlk_scope *s = malloc(sizeof *s);
+  if (s) {
+    s->ended = false;
+    forget(s);
+  }
   return s;
 }
 
-void dlk_scope_ref(struct dlk_scope *s) {
-  s->refs++;
+void dlk_scope_begin(struct dlk_scope *s) {
+  s->ended = false;
 }
 
 bool dlk_scope_ended(const struct dlk_scope *s) {
@@ -82,15 +91,25 @@ static void sweep(struct dlk_scope *s) {
   s->count = kept;
 }
 
+static struct entry *resized(struct dlk_scope *s, size_t limit) {
+  if (s->entries != s->in_place)
+    return realloc(s->entries, limit * sizeof *s->entries);
+  struct entry *more = malloc(limit * sizeof *more);
+  if (more)
+    memcpy(more, s->in_place, sizeof s->in_place);
+  return more;
+}
+
 static bool make_room(struct dlk_scope *s) {
   if (s->count < s->limit)
     return true;
   sweep(s);
-  size_t limit = 2 * s->count < FIRST_SWEEP ? FIRST_SWEEP : 2 * s->count;
-  struct entry *more = realloc(s->entries, limit * sizeof *more);
+  if (s->count <= s->limit / 2)
+    return true;
+  struct entry *more = resized(s, 2 * s->limit);
   if (more) {
     s->entries = more;
-    s->limit = limit;
+    s->limit *= 2;
   }
   return s->count < s->limit;
 }
@@ -122,14 +141,13 @@ void dlk_scope_end(struct dlk_scope *s) {
       end_one(&s->entries[i]);
     drop(&s->entries[i]);
   }
-  s->count = s->limit = 0;
-  free(s->entries);
-  s->entries = NULL;
+  if (s->entries != s->in_place)
+    free(s->entries);
+  forget(s);
 }
 
-void dlk_scope_unref(struct dlk_scope *s) {
-  if (!s || --s->refs > 0)
-    return;
-  dlk_scope_end(s);
+void dlk_scope_free(struct dlk_scope *s) {
+  if (s)
+    dlk_scope_end(s);
   free(s);
 }

@@ -12,6 +12,7 @@
 #define DLK_LEASE_TYPE "dlock.lease"
 #define DLK_STORE_TYPE "dlock.store_type"
 #define DLK_SCOPE_TYPE "dlock.scope"
+#define DLK_SCOPES_TYPE "dlock.scopes"
 
 struct engine_box {
   struct dlk_engine *engine;
@@ -60,6 +61,7 @@ void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
 void dlk_lua_open_child(lua_State *L); /* child.c */
 void dlk_lua_open_events(lua_State *L);
+void dlk_lua_open_direct(lua_State *L); /* direct.c */
 
 /* Returns nil, message, code. */
 int dlk_lua_failure(lua_State *L, const struct dlk_error *err);

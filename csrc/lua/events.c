@@ -1,10 +1,8 @@
 /* What the hosts of event loops use: more methods of engines and tickets, and
- * scopes. None of it waits. */
+ * scopes. None of it waits. Some of it is for LuaJIT's FFI too: direct.c. */
 #include <math.h>
 
-#include "lua/binding.h"
-
-#define AT_ONCE 256
+#include "lua/direct.h"
 
 /* engine:resident(): the native thread drives from now on. */
 static int engine_resident(lua_State *L) {
@@ -27,8 +25,7 @@ static int engine_bell(lua_State *L) {
 /* engine:closed(): no request will be taken, no descriptor given; so it is in
  * a forked child too. */
 static int engine_closed(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  lua_pushboolean(L, dlk_engine_forked(e) || dlk_engine_joined(e));
+  lua_pushboolean(L, dlk_lua_closed(dlk_lua_check_engine(L)));
   return 1;
 }
 
@@ -90,20 +87,21 @@ static int engine_stats(lua_State *L) {
 }
 
 /* engine:completed(t): puts the numbers of watched tickets that got done into
- * the array t; how many, whether there are more, and whether there is news. */
+ * the array t; how many, whether there are more, whether there is news, and
+ * whether the engine is closed. */
 static int engine_completed(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  uint64_t ids[AT_ONCE];
+  struct dlk_lua_told told;
   luaL_checktype(L, 2, LUA_TTABLE);
-  size_t n = dlk_engine_forked(e) ? 0 : dlk_engine_completed(e, ids, AT_ONCE);
-  for (size_t i = 0; i < n; i++) {
-    dlk_compat_pushint(L, (int64_t)ids[i]);
-    lua_rawseti(L, 2, (int)i + 1);
+  dlk_lua_completed(dlk_lua_check_engine(L), &told);
+  for (int i = 0; i < told.count; i++) {
+    dlk_compat_pushint(L, (int64_t)told.numbers[i]);
+    lua_rawseti(L, 2, i + 1);
   }
-  lua_pushinteger(L, (lua_Integer)n);
-  lua_pushboolean(L, n == AT_ONCE);
-  lua_pushboolean(L, dlk_engine_has_news(e));
-  return 3;
+  lua_pushinteger(L, told.count);
+  lua_pushboolean(L, told.more);
+  lua_pushboolean(L, told.news);
+  lua_pushboolean(L, told.closed);
+  return 4;
 }
 
 /* engine:serve(): the path of a Unix socket to connect to. */
@@ -147,24 +145,20 @@ static struct dlk_scope *scope_at(lua_State *L, int index) {
 /* ticket:watch([scope [, drains]]): the number that engine:completed will give,
  * or nil when it is done. What it gives ends with the scope. drains: no bell is
  * rung for what the request ended at once; then the second result is true, and
- * the caller has to ask for what is completed. The third one: there may be
- * something for a scope to end. */
+ * the caller has to ask for what is completed. */
 static int ticket_watch(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
-  bool drains = lua_toboolean(L, 3), others = false;
-  if (!box->ticket || dlk_engine_forked(dlk_ticket_engine(box->ticket)))
-    return 0;
+  struct dlk_lua_watched w;
   if (scope)
-    dlk_scope_add(scope, box->ticket);
-  uint64_t id = dlk_ticket_watch(box->ticket, drains ? &others : NULL);
-  if (id == 0)
-    lua_pushnil(L);
+    dlk_lua_own(scope, box);
+  dlk_lua_watch(box, lua_toboolean(L, 3), &w);
+  if (w.number > 0)
+    dlk_compat_pushint(L, (int64_t)w.number);
   else
-    dlk_compat_pushint(L, (int64_t)id);
-  lua_pushboolean(L, others);
-  lua_pushboolean(L, dlk_scope_wants(box->ticket));
-  return 3;
+    lua_pushnil(L);
+  lua_pushboolean(L, w.others);
+  return 2;
 }
 
 /* ticket:closes(): taking it will join the engine. */
@@ -177,7 +171,7 @@ static int ticket_closes(lua_State *L) {
 
 /* ---- scopes ---- */
 
-/* core.scope() */
+/* core.scope(): one that ends by scope:finish(), or with its last reference. */
 static int core_scope(lua_State *L) {
   struct scope_box *box = lua_newuserdata(L, sizeof *box);
   box->scope = NULL;
@@ -185,15 +179,6 @@ static int core_scope(lua_State *L) {
   lua_setmetatable(L, -2);
   box->scope = dlk_scope_new();
   return box->scope ? 1 : luaL_error(L, "out of memory");
-}
-
-/* scope:add(ticket): what it gives, and its wait, end with the scope. */
-static int scope_add(lua_State *L) {
-  struct dlk_scope *s = scope_at(L, 1);
-  struct ticket_box *box = dlk_lua_box(L, 2, DLK_LUA_TICKET);
-  if (box->ticket && !dlk_engine_forked(dlk_ticket_engine(box->ticket)))
-    dlk_scope_add(s, box->ticket);
-  return 0;
 }
 
 static int scope_ended(lua_State *L) {
@@ -206,27 +191,9 @@ static int scope_finish(lua_State *L) {
   return 0;
 }
 
-/* Called by whoever borrowed the scope, outside of Lua. */
-static void given_back(void *data) {
-  dlk_scope_end(data);
-  dlk_scope_unref(data);
-}
-
-/* scope:lend(): two addresses, as numbers: a function for C to call exactly
- * once, and its argument. */
-static int scope_lend(lua_State *L) {
-  struct dlk_scope *s = scope_at(L, 1);
-  void (*fn)(void *) = given_back;
-  dlk_scope_ref(s);
-  lua_pushnumber(L, (lua_Number)(uintptr_t)fn);
-  lua_pushnumber(L, (lua_Number)(uintptr_t)s);
-  return 2;
-}
-
-/* A scope that nobody borrowed has nobody who would end it. */
 static int scope_gc(lua_State *L) {
   struct scope_box *box = luaL_checkudata(L, 1, DLK_SCOPE_TYPE);
-  dlk_scope_unref(box->scope);
+  dlk_scope_free(box->scope);
   box->scope = NULL;
   return 0;
 }
@@ -246,8 +213,9 @@ static const luaL_Reg of_ticket[] = {
 };
 
 static const luaL_Reg of_scope[] = {
-    {"add", scope_add},   {"ended", scope_ended}, {"finish", scope_finish},
-    {"lend", scope_lend}, {NULL, NULL},
+    {"ended", scope_ended},
+    {"finish", scope_finish},
+    {NULL, NULL},
 };
 
 static void add_methods(lua_State *L, const char *type, const luaL_Reg *l) {
@@ -269,4 +237,5 @@ void dlk_lua_open_events(lua_State *L) {
   lua_pop(L, 1);
   lua_pushcfunction(L, core_scope);
   lua_setfield(L, -2, "scope");
+  dlk_lua_open_direct(L);
 }

@@ -24,13 +24,14 @@ end
 --- Calls wake(waiter) for each waiter whose ticket got done.
 ---@param client table
 ---@param wake fun(waiter: any)
+---@param completed? function instead of engine.completed
 ---@return boolean news there are some
-function events.drain(client, wake)
+function events.drain(client, wake, completed)
   local waiting, told, engine = client.waiting, client.told, client.engine
-  local more, fresh
+  local count, more, fresh, closed
+  completed = completed or engine.completed
   repeat
-    local count
-    count, more, fresh = engine:completed(told)
+    count, more, fresh, closed = completed(engine, told)
     for i = 1, count do
       local number = told[i]
       local waiter = waiting[number]
@@ -40,7 +41,7 @@ function events.drain(client, wake)
       end
     end
   until not more
-  if engine:closed() then
+  if closed then
     for number, waiter in next, waiting do
       waiting[number] = nil
       wake(waiter)

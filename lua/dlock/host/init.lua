@@ -1,5 +1,6 @@
 -- Who waits, and how. A host is a table with
---   wait(client, ticket)   -- returns when ticket:poll() is true
+--   wait(client, ticket)   -- returns when ticket:poll() is true; may give
+--                          -- what that gives
 -- and, on event loops,
 --   ready(client)          -- true, or nil, message, code: cannot wait here
 --   deliver(client)        -- wakes whoever waits for what this call ended; a
@@ -103,7 +104,7 @@ end
 ---@param waits? table a set in which the ticket is noted
 ---@param others? table another one
 function host.wait(client, ticket, adapter, waits, others)
-  adapter.wait(client, ticket)
+  local done = adapter.wait(client, ticket)
   if waits then
     waits[ticket] = nil
   end
@@ -116,8 +117,8 @@ function host.wait(client, ticket, adapter, waits, others)
   if not adapter.tells then
     news.deliver(client)
   end
-  if not ticket:poll() then -- of another store, on a lease that this one has
-    ticket:cancel()
+  if not (done or ticket:poll()) then
+    ticket:cancel() -- of another store, on a lease that this one has
     return nil, ("closed: the store '%s' was closed"):format(client.shown),
       "closed"
   end

@@ -10,9 +10,12 @@
 --
 -- Waits and leases belong to their request. Lua code is not run when a request
 -- is aborted, and the collector comes when it likes; so each request that waits
--- lends a scope to nginx, which ends it in the request's pool clean-up, before
--- the log phase. The scope's number also tells requests apart in the owners of
+-- has a scope, which nginx ends in the request's pool clean-up, before the log
+-- phase. The scope's number also tells requests apart in the owners of
 -- reentrant locks: ngx_lua recycles coroutine objects.
+--
+-- What C has to do for a wait is called by the FFI, which costs a fraction of
+-- a call of a C function.
 local core = require "dlock.core"
 local events = require "dlock.host.events"
 local news = require "dlock.news"
@@ -31,7 +34,6 @@ local MAY_WAIT = {
 local SAFETY_NET = 5 -- seconds after which a waiter looks by itself
 local IDLE = 1 -- seconds
 local READ_TIMEOUT = 5000 -- ms; there are two beats a second
-local FIRST_SWEEP = 64
 
 --- Whether this is nginx.
 function adapter.is_here()
@@ -42,106 +44,79 @@ if not adapter.is_here() then
   return adapter
 end
 
+local ffi = require "ffi"
 local semaphore = require "ngx.semaphore"
+
+-- As csrc/lua/direct.h has them.
+local WATCHED = ffi.new[[struct {
+  double number;
+  bool others, leaves;
+}]]
+local TOLD = ffi.new[[struct {
+  double numbers[256];
+  int count;
+  bool more, news, closed;
+}]]
+
+local function direct(name, type)
+  return ffi.cast(type, core.direct[name])
+end
+
+local watch = direct("watch", "void (*)(void *, void *)")
+local done = direct("done", "int (*)(void *)")
+local completed = direct("completed", "void (*)(void *, void *)")
+local find_scope = direct("find", "void *(*)(void *, void *)")
+local begin_scope = direct("begin", "void *(*)(void *, void *, void *)")
+local number_of = direct("number", "double (*)(void *)")
+local own = direct("own", "void (*)(void *, void *)")
 
 -- ---- requests and their scopes ----
 
 -- What nginx must offer for it; without, the collector has to do.
 local function find_cleanup()
-  local ok, ffi = pcall(require, "ffi")
   local has_base, base = pcall(require, "resty.core.base")
-  if not ok or not has_base then
+  if not has_base then
     return nil
   end
   -- Under a name of our own: somebody else may have declared it, differently.
   pcall(ffi.cdef, [[
-    typedef struct dlock_cleanup_s {
-      uintptr_t handler, data; /* addresses, as core.lend() gives them */
-      struct dlock_cleanup_s *next;
-    } dlock_cleanup_t;
-    dlock_cleanup_t *dlock_cleanup_add(void *r, size_t size)
+    void *dlock_cleanup_add(void *r, size_t size)
       __asm__("ngx_http_cleanup_add");
   ]])
-  if not pcall(function() return ffi.C.dlock_cleanup_add end) then
-    return nil
-  end
-  return ffi, base.get_request
+  return pcall(function() return ffi.C.dlock_cleanup_add end)
+    and base.get_request or nil
 end
 
-local ffi, get_request = find_cleanup()
+local get_request = find_cleanup()
+local scopes = core.scopes()
 
--- Once: a type that is written as text is a new type each time, and there is
--- room for 65536.
-local uintptr = ffi and ffi.typeof("uintptr_t")
-
--- By the address of the request: { scope =, owners = (once asked for) }. A
--- scope that has not ended proves that the address is still that request's.
-local requests, request_count, request_limit = {}, 0, FIRST_SWEEP
-
-local function sweep()
-  local count = 0
-  for address, request in next, requests do
-    if request.scope:ended() then
-      requests[address] = nil
-    else
-      count = count + 1
-    end
-  end
-  request_count = count
-  request_limit = math.max(FIRST_SWEEP, 2 * count)
-end
-
-local WEAK_KEYS = { __mode = "k" }
-
-local function lend(r)
-  local scope = core.scope()
-  local cleanup = ffi.C.dlock_cleanup_add(r, 0)
-  if cleanup == nil then
-    return nil
-  end
-  cleanup.handler, cleanup.data = scope:lend()
-  return scope
-end
-
--- The running request, or nil where there is none to tell.
+-- The scope of the running request, or nil where there is none to tell.
 local function current()
   local r = get_request and get_request()
   if not r then
     return nil
   end
-  local address = tonumber(ffi.cast(uintptr, r))
-  local request = requests[address]
-  if request and not request.scope:ended() then
-    return request
+  local scope = find_scope(scopes, r)
+  if scope == nil then
+    local at_end = ffi.C.dlock_cleanup_add(r, 0)
+    scope = at_end ~= nil and begin_scope(scopes, r, at_end) or nil
   end
-  local scope = lend(r)
-  if not scope then
-    return nil
-  end
-  if not request then
-    request_count = request_count + 1
-    if request_count > request_limit then
-      sweep()
-      request_count = request_count + 1
-    end
-  end
-  request = { scope = scope, owners = nil }
-  requests[address] = request
-  return request
+  return scope ~= nil and scope or nil
 end
+
+local owners = setmetatable({}, { __mode = "k" })
 
 --- Who is asking: this coroutine of this request.
 ---@return any
 function adapter.owner()
-  local request, co = current(), coroutine.running()
-  if not request or not co then
+  local scope, co = current(), coroutine.running()
+  if not scope or not co then
     return co
   end
-  request.owners = request.owners or setmetatable({}, WEAK_KEYS)
-  local owner = request.owners[co]
-  if not owner then
-    owner = {}
-    request.owners[co] = owner
+  local owner, request = owners[co], number_of(scope)
+  if not owner or owner.request ~= request then
+    owner = { request = request }
+    owners[co] = owner
   end
   return owner
 end
@@ -152,13 +127,22 @@ local function wake(waiter)
   waiter:post(1)
 end
 
+-- As engine:completed.
+local function take_completed(engine, told)
+  completed(engine, TOLD)
+  for i = 1, TOLD.count do
+    told[i] = TOLD.numbers[i - 1]
+  end
+  return TOLD.count, TOLD.more, TOLD.news, TOLD.closed
+end
+
 local function tell(_, client)
   news.deliver(client)
 end
 
 --- Wakes whoever waits for what got done.
 function adapter.deliver(client)
-  if events.drain(client, wake) then
+  if events.drain(client, wake, take_completed) then
     ngx.timer.at(0, tell, client)
   end
 end
@@ -300,34 +284,41 @@ local function keep_semaphore(one)
   end
 end
 
---- Returns when the ticket is done.
+-- Nobody posted it in that time. False: nobody will any more.
+local function wait_on(client, ticket, mine)
+  repeat
+    start_pump(client)
+    if events.over(client, ticket) then
+      return false
+    end
+  until mine:wait(SAFETY_NET)
+  return true
+end
+
+--- Returns when there is nothing more to wait for, and whether the ticket is
+--- done.
 function adapter.wait(client, ticket)
-  local number, others, leaves = ticket:watch(nil, true)
-  local request = leaves and client.scope == "request" and current()
-  if request then
-    request.scope:add(ticket)
+  watch(ticket, WATCHED)
+  local number, others = WATCHED.number, WATCHED.others
+  local scope = WATCHED.leaves and client.scope == "request" and current()
+  if scope then
+    own(scope, ticket)
   end
   local mine
-  if number then -- before any other's turn: it may be done meanwhile
+  if number > 0 then -- before any other's turn: it may be done meanwhile
     mine = take_semaphore()
     client.waiting[number] = mine
   end
   if others then
     deliver(client)
   end
-  if not number then
-    return
-  end
-  local woken
-  repeat
-    woken = mine:wait(SAFETY_NET)
-    if not woken then
-      start_pump(client)
+  if mine then
+    if not mine:wait(SAFETY_NET) and not wait_on(client, ticket, mine) then
+      return false
     end
-  until woken or events.over(client, ticket)
-  if woken then
     keep_semaphore(mine)
   end
+  return done(ticket) ~= 0
 end
 
 return adapter

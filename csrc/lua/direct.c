@@ -1,0 +1,135 @@
+/* What compiled Lua code calls without leaving its trace: core.direct gives
+ * the addresses of C functions to LuaJIT's FFI. Each gets userdata as the
+ * addresses of their boxes, and whoever calls answers for their types. None
+ * raises, calls Lua, or waits. */
+#include "lua/direct.h"
+
+void dlk_lua_watch(struct ticket_box *box, bool drains,
+                   struct dlk_lua_watched *w) {
+  struct dlk_ticket *t = box->ticket;
+  *w = (struct dlk_lua_watched){0};
+  if (!t || dlk_engine_forked(dlk_ticket_engine(t)))
+    return;
+  w->number = (double)dlk_ticket_watch(t, drains ? &w->others : NULL);
+  w->leaves = dlk_scope_wants(t);
+}
+
+bool dlk_lua_done(const struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
+  return !t || dlk_ticket_done(t) || dlk_engine_forked(dlk_ticket_engine(t));
+}
+
+void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
+  if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
+    dlk_scope_add(scope, t);
+}
+
+bool dlk_lua_closed(struct dlk_engine *e) {
+  return dlk_engine_forked(e) || dlk_engine_joined(e);
+}
+
+void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_told *told) {
+  uint64_t ids[sizeof told->numbers / sizeof *told->numbers];
+  size_t max = sizeof ids / sizeof *ids, n = 0;
+  if (!dlk_engine_forked(e))
+    n = dlk_engine_completed(e, ids, max);
+  for (size_t i = 0; i < n; i++)
+    told->numbers[i] = (double)ids[i];
+  told->count = (int)n;
+  told->more = n == max;
+  told->news = dlk_engine_has_news(e);
+  told->closed = dlk_lua_closed(e);
+}
+
+/* ---- requests of nginx ---- */
+
+struct scopes_box {
+  struct dlk_scopes *scopes;
+};
+
+/* How an ngx_http_cleanup_t begins. */
+struct cleanup {
+  void (*handler)(void *);
+  void *data;
+};
+
+static void end_member(void *data) {
+  dlk_member_end(data);
+}
+
+/* A box that was finalised, at the end of the Lua state, finds none. */
+static struct dlk_member *find(const struct scopes_box *box, const void *of) {
+  return box->scopes ? dlk_scopes_find(box->scopes, of) : NULL;
+}
+
+static struct dlk_member *begin(const struct scopes_box *box, const void *of,
+                                struct cleanup *at_end) {
+  struct dlk_member *m = box->scopes ? dlk_scopes_begin(box->scopes, of) : NULL;
+  at_end->handler = m ? end_member : NULL;
+  at_end->data = m;
+  return m;
+}
+
+static double number(const struct dlk_member *m) {
+  return (double)dlk_member_number(m);
+}
+
+static void own(const struct dlk_member *m, const struct ticket_box *box) {
+  dlk_lua_own(dlk_member_scope(m), box);
+}
+
+static void watch(struct ticket_box *box, struct dlk_lua_watched *w) {
+  dlk_lua_watch(box, true, w);
+}
+
+/* An int: LuaJIT does not compile every call that gives a bool. */
+static int done(const struct ticket_box *box) {
+  return dlk_lua_done(box);
+}
+
+static void completed(const struct engine_box *box, struct dlk_lua_told *told) {
+  dlk_lua_completed(box->engine, told);
+}
+
+/* core.scopes() */
+static int core_scopes(lua_State *L) {
+  struct scopes_box *box = lua_newuserdata(L, sizeof *box);
+  box->scopes = NULL;
+  luaL_getmetatable(L, DLK_SCOPES_TYPE);
+  lua_setmetatable(L, -2);
+  box->scopes = dlk_scopes_new();
+  return box->scopes ? 1 : luaL_error(L, "out of memory");
+}
+
+static int scopes_gc(lua_State *L) {
+  struct scopes_box *box = luaL_checkudata(L, 1, DLK_SCOPES_TYPE);
+  dlk_scopes_drop(box->scopes);
+  box->scopes = NULL;
+  return 0;
+}
+
+static void set_address(lua_State *L, const char *name, void (*fn)(void)) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)fn);
+  lua_setfield(L, -2, name);
+}
+
+#define SET(fn) set_address(L, #fn, (void (*)(void))(fn))
+
+void dlk_lua_open_direct(lua_State *L) {
+  lua_pushcfunction(L, core_scopes);
+  lua_setfield(L, -2, "scopes");
+  luaL_newmetatable(L, DLK_SCOPES_TYPE);
+  lua_pushcfunction(L, scopes_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  lua_newtable(L);
+  SET(find);
+  SET(begin);
+  SET(number);
+  SET(own);
+  SET(watch);
+  SET(done);
+  SET(completed);
+  lua_setfield(L, -2, "direct");
+}

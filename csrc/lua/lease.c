@@ -294,9 +294,6 @@ static int core_released(lua_State *L) {
 
 /* ---- metamethods ---- */
 
-/* The upvalue behind those of all functions: core.lease_methods. */
-#define METHODS (DLK_LUA_LEASE + 1)
-
 static const char *mode_of(struct dlk_want w) {
   if (w.units == 0)
     return "exclusive";
@@ -324,13 +321,8 @@ static int push_field(lua_State *L, const struct lease_box *box,
   return 1;
 }
 
-/* A method needs no look at the lease. */
+/* The fields. In front of it Lua looks for a method. */
 static int lease_index(lua_State *L) {
-  lua_settop(L, 2);
-  lua_pushvalue(L, 2);
-  lua_rawget(L, lua_upvalueindex(METHODS));
-  if (!lua_isnil(L, -1))
-    return 1;
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   return push_field(L, box, name);
@@ -378,6 +370,7 @@ static int lease_gc(lua_State *L) {
 }
 
 static const luaL_Reg metamethods[] = {
+    {"__index", lease_index},
     {"__newindex", lease_newindex},
     {"__tostring", lease_tostring},
     {"__gc", lease_gc},
@@ -406,14 +399,9 @@ static const luaL_Reg functions[] = {
 
 void dlk_lua_open_lease(lua_State *L) {
   dlk_lua_setfuncs(L, functions);
-  lua_newtable(L); /* methods */
+  lua_newtable(L);
+  lua_setfield(L, -2, "lease_methods");
   luaL_getmetatable(L, DLK_LEASE_TYPE);
   dlk_lua_setfuncs(L, metamethods);
-  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
-    luaL_getmetatable(L, dlk_lua_type_names[type]);
-  lua_pushvalue(L, -5);
-  lua_pushcclosure(L, lease_index, METHODS);
-  lua_setfield(L, -2, "__index");
-  lua_setfield(L, -3, "lease_meta");
-  lua_setfield(L, -2, "lease_methods");
+  lua_setfield(L, -2, "lease_meta");
 }

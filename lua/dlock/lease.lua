@@ -283,6 +283,17 @@ methods.held = core.held
 ---@return number
 methods.remaining = core.remaining
 
+local field = core.lease_meta.__index
+
+-- Methods before fields; in Lua, which LuaJIT compiles.
+core.lease_meta.__index = function(self, name)
+  local method = methods[name]
+  if method ~= nil then
+    return method
+  end
+  return field(self, name)
+end
+
 -- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
 -- comes of that is lost, because closing a variable has no result.
 core.lease_meta.__close = function(self)

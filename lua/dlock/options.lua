@@ -157,6 +157,43 @@ local function bad_string(value, rule)
     table.concat(rule.one_of, ", "))
 end
 
+-- What is wrong with one option: its type, or else its value.
+local function wrong(value, rule)
+  if rule.canceller then
+    return not canceller.is(value) and "canceller"
+  elseif type(value) ~= rule.type then
+    return rule.type
+  elseif rule.type == "number" then
+    return nil, bad_number(value, rule)
+  elseif rule.type == "string" then
+    return nil, bad_string(value, rule)
+  end
+end
+
+-- Looks at the options behind `name`. Gives a problem; then the option that
+-- nobody knows or that is of another type than the one given behind it. No
+-- loop: LuaJIT does not compile what enters one that is left so soon.
+local function look(opts, rules, name)
+  local value
+  name, value = next(opts, name)
+  if name == nil then
+    return nil
+  end
+  local rule = rules[name]
+  if not rule then
+    return nil, name
+  end
+  local expected, bad = wrong(value, rule)
+  if expected then
+    return nil, name, expected
+  end
+  local problem, other, other_expected = look(opts, rules, name)
+  if bad and not problem then
+    problem = ("invalid: %s %s"):format(name, bad)
+  end
+  return problem, other, other_expected
+end
+
 --- Checks a table of options. Raises an error (at `level`, 1 being whoever
 --- calls this) for an unknown option or a wrong type.
 ---@param opts table
@@ -168,24 +205,12 @@ function options.check(opts, call, level)
     error(("the options of %s must be a table, not a %s")
       :format(call, type(opts)), level + 1)
   end
-  local rules, problem = RULES[call], nil
-  for name, value in next, opts do
-    local rule = rules[name]
-    if not rule then
-      raise_unknown(name, call, level + 1)
-    elseif rule.canceller then
-      if not canceller.is(value) then
-        raise_type(name, call, "canceller", value, level + 1)
-      end
-    elseif type(value) ~= rule.type then
-      raise_type(name, call, rule.type, value, level + 1)
-    elseif rule.type == "number" or rule.type == "string" then
-      local bad = (rule.type == "number" and bad_number or bad_string)(
-        value, rule)
-      if bad then
-        problem = ("invalid: %s %s"):format(name, bad)
-      end
+  local problem, name, expected = look(opts, RULES[call])
+  if name ~= nil then
+    if expected then
+      raise_type(name, call, expected, opts[name], level + 1)
     end
+    raise_unknown(name, call, level + 1)
   end
   return problem
 end

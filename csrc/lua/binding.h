@@ -92,7 +92,7 @@ enum {
   DLK_ANCHOR_CLIENT,  /* Lua's */
   DLK_ANCHOR_SPARES   /* from here on: ticket userdata without a ticket */
 };
-#define DLK_LUA_SPARES 16
+#define DLK_LUA_SPARES 256
 
 /* Puts a store type into a fresh userdata: the whole of a store's
  * luaopen_. */

@@ -71,13 +71,27 @@ struct dlk_map_node *dlk_map_get(const struct dlk_map *m, const char *key,
   return n;
 }
 
-void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node) {
-  if (!node->queued)
-    return;
+static struct dlk_map_node **slot_of(struct dlk_map *m,
+                                     struct dlk_map_node *node) {
   struct dlk_map_node **p = &m->buckets[node->hash & (m->size - 1)];
   while (*p != node)
     p = &(*p)->next;
-  *p = node->next;
+  return p;
+}
+
+void dlk_map_replace(struct dlk_map *m, struct dlk_map_node *old,
+                     struct dlk_map_node *node, const char *key) {
+  *slot_of(m, old) = node;
+  *node = *old;
+  node->key = key;
+  old->next = NULL;
+  old->queued = false;
+}
+
+void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node) {
+  if (!node->queued)
+    return;
+  *slot_of(m, node) = node->next;
   node->next = NULL;
   node->queued = false;
   m->count--;

@@ -31,6 +31,9 @@ bool dlk_map_put(struct dlk_map *m, struct dlk_map_node *node, const char *key,
                  size_t len);
 struct dlk_map_node *dlk_map_get(const struct dlk_map *m, const char *key,
                                  size_t len);
+/* `node`, whose key has the same bytes, is in the place of `old`. */
+void dlk_map_replace(struct dlk_map *m, struct dlk_map_node *old,
+                     struct dlk_map_node *node, const char *key);
 void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node);
 
 #endif

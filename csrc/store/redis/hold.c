@@ -246,7 +246,6 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   struct dlk_redis *s = store;
   struct dlk_redis_hold *a = dlk_redis_hold_of(from);
   struct dlk_redis_hold *b = dlk_redis_hold_of(to);
-  dlk_redis_token_drop(s, a);
   b->lease = to;
   b->call.store = s;
   b->call.key = to->key;
@@ -256,10 +255,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;
   b->noted = a->noted;
-  b->token_len = a->token_len;
-  memcpy(b->token, a->token, sizeof b->token);
-  a->token_len = 0;
-  dlk_redis_token_put(s, b);
+  dlk_redis_token_move(s, a, b);
 }
 
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {

@@ -185,6 +185,9 @@ void dlk_redis_mark_aged(struct dlk_redis *s, const char *key, size_t len);
 /* token.c */
 void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h);
 void dlk_redis_token_drop(struct dlk_redis *s, struct dlk_redis_hold *h);
+/* `to` has it from now on. */
+void dlk_redis_token_move(struct dlk_redis *s, struct dlk_redis_hold *from,
+                          struct dlk_redis_hold *to);
 struct dlk_redis_hold *dlk_redis_token_find(struct dlk_redis *s,
                                             const char *token, size_t len);
 void dlk_redis_token_put(struct dlk_redis *s, struct dlk_redis_hold *h);

@@ -47,6 +47,15 @@ void dlk_redis_token_drop(struct dlk_redis *s, struct dlk_redis_hold *h) {
     dlk_map_remove(&s->tokens, &h->node);
 }
 
+void dlk_redis_token_move(struct dlk_redis *s, struct dlk_redis_hold *from,
+                          struct dlk_redis_hold *to) {
+  to->token_len = from->token_len;
+  memcpy(to->token, from->token, from->token_len + 1u);
+  from->token_len = 0;
+  if (from->node.queued)
+    dlk_map_replace(&s->tokens, &from->node, &to->node, to->token);
+}
+
 struct dlk_redis_hold *dlk_redis_token_find(struct dlk_redis *s,
                                             const char *token, size_t len) {
   struct dlk_map_node *n = dlk_map_get(&s->tokens, token, len);

@@ -166,28 +166,9 @@ static bool start_promptly(struct dlk_ticket *t) {
   return true;
 }
 
-/* Resident, in the role. False: it is to be posted. What it ended is told by
- * dlk_ticket_watch. */
-static bool start_here(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  bool started = dlk_ticket_start_here(t);
-  if (prompt(e)) {
-    started = started || start_promptly(t);
-    dlk_driver_drain(e); /* what an end led to */
-  }
-  bool at_rest = dlk_driver_at_rest(e);
-  dlk_driver_leave(e);
-  if (!at_rest)
-    dlk_keeper_look(e);
-  return started;
-}
-
-/* The request is on its way while its caller makes ready to wait. While it is
- * not done the role is left without a look at what is due: the caller comes
- * back to drive, and if it does not, the ticket's collection posts. */
-bool dlk_driver_start(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  bool resident = atomic_load(&e->resident);
+/* Takes the role if nobody is inside, nobody waits for it and nothing is queued
+ * before. */
+static bool enter(struct dlk_engine *e, bool resident) {
   if (atomic_load(&e->joined) || atomic_load(&e->callers_waiting) > 0 ||
       (resident && !atomic_load(&e->keeper_running)) ||
       !dlk_driver_inbox_empty(e) || !dlk_driver_take(e, DLK_ROLE_CALLER))
@@ -200,6 +181,55 @@ bool dlk_driver_start(struct dlk_ticket *t) {
     dlk_driver_leave(e);
     return false;
   }
+  return true;
+}
+
+/* Resident: the keeper goes on, if there is anything to do. */
+static void leave_to_keeper(struct dlk_engine *e) {
+  bool at_rest = dlk_driver_at_rest(e);
+  dlk_driver_leave(e);
+  if (!at_rest)
+    dlk_keeper_look(e);
+}
+
+/* Resident, in the role. False: it is to be posted. What it ended is told by
+ * dlk_ticket_watch. */
+static bool start_here(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  bool started = dlk_ticket_start_here(t);
+  if (prompt(e)) {
+    started = started || start_promptly(t);
+    dlk_driver_drain(e); /* what an end led to */
+  }
+  leave_to_keeper(e);
+  return started;
+}
+
+bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
+  struct dlk_engine *e = h->engine;
+  if (!atomic_load(&e->resident) || !enter(e, true))
+    return false;
+  bool can = !atomic_load(&e->closing) && !h->listener &&
+             atomic_load(&h->state) == DLK_HOLD_HELD;
+  if (!can || !dlk_handoff_pass(h)) {
+    dlk_driver_leave(e);
+    return false;
+  }
+  if (prompt(e))
+    dlk_driver_drain(e); /* what it led to */
+  leave_to_keeper(e);
+  dlk_notify_others(e, others);
+  return true;
+}
+
+/* The request is on its way while its caller makes ready to wait. While it is
+ * not done the role is left without a look at what is due: the caller comes
+ * back to drive, and if it does not, the ticket's collection posts. */
+bool dlk_driver_start(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  bool resident = atomic_load(&e->resident);
+  if (!enter(e, resident))
+    return false;
   if (resident)
     return start_here(t);
   dlk_driver_drain(e); /* each in its turn */

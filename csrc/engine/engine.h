@@ -88,6 +88,9 @@ void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code);
 /* t is cancelled once `other`, of any engine, is done (at once, if it is). Not
  * more than once for an `other`. */
 void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other);
+/* Releases a hold without a ticket, by giving it to the next waiter of this
+ * process; false: that cannot be done at once. *others as dlk_ticket_watch. */
+bool dlk_engine_hand_over(struct dlk_hold *h, bool *others);
 /* Once done: the error, or NULL when all went well. */
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
 const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);

@@ -56,12 +56,12 @@
 /* So many fences are set aside at most for those who came along. */
 #define FAIR_MAX 256u
 
-void dlk_handoff_held(struct dlk_hold *h) {
+void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g) {
   if (h->lease.before > h->asked)
     h->asked = h->lease.before;
   bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
-  struct dlk_gate *g =
-      dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
+  if (!g)
+    g = dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
   if (!g)
     return;
   if (g->holder) /* the store has given it to another one: that was lost */

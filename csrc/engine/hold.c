@@ -222,8 +222,9 @@ static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   return h->lease.claim ? h->lease.claim > now : given - now >= least;
 }
 
-bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least) {
-  struct dlk_engine *e = h->engine;
+bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least) {
+  struct dlk_engine *e = t->engine;
+  struct dlk_hold *h = t->hold;
   h->max_end = dlk_time_add(now, h->max_hold);
   set_deadline(h);
   if (!of_use(h, now, least))
@@ -234,7 +235,7 @@ bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least) {
   dlk_stats_held(h, now);
   dlk_hold_ref(h);
   dlk_list_append(&e->holds, &h->link);
-  dlk_handoff_held(h);
+  dlk_handoff_held(h, t->gate);
   dlk_hold_schedule(h);
   if (h->lease.claim)
     dlk_hold_confirm(h);

@@ -222,8 +222,10 @@ void dlk_stats_handed_over(struct dlk_engine *e);
 /* local.c: the local queue */
 void dlk_local_init(struct dlk_engine *e);
 void dlk_local_clear(struct dlk_engine *e);
-/* True: it was parked, and will be submitted when its turn comes. */
-bool dlk_local_park(struct dlk_ticket *t);
+/* True: it was parked, and will be submitted when its turn comes. Where there
+ * is no gate it becomes the head of one, but if it is only to wait `behind`
+ * others. */
+bool dlk_local_park(struct dlk_ticket *t, bool behind);
 /* The store is done with it: the next one's turn. */
 void dlk_local_done(struct dlk_ticket *t);
 /* It ended while it was parked. */
@@ -243,8 +245,8 @@ void dlk_local_look(struct dlk_gate *g);
 void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked);
 /* So many are parked now behind the one that went to the store for h. */
 void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked);
-/* The hold was granted. */
-void dlk_handoff_held(struct dlk_hold *h);
+/* The hold was granted; its ticket waited at g, if that is not NULL. */
+void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g);
 /* It is held no longer. */
 void dlk_handoff_left(struct dlk_hold *h);
 /* What was asked for it ended so: it may not be fit for handing over now. */
@@ -261,6 +263,8 @@ bool dlk_handoff_pass(struct dlk_hold *h);
 void dlk_notify_init(struct dlk_engine *e);
 void dlk_notify_done(struct dlk_ticket *t);
 void dlk_notify_ring(struct dlk_engine *e);
+/* The same, or by *others, as dlk_ticket_watch. */
+void dlk_notify_others(struct dlk_engine *e, bool *others);
 /* For another engine than the one whose role we are in. */
 void dlk_notify_done_abroad(struct dlk_ticket *t);
 void dlk_notify_ring_abroad(struct dlk_engine *l);
@@ -302,9 +306,9 @@ bool dlk_ticket_release_background(struct dlk_hold *h);
 /* hold.c */
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r);
-/* The store granted it: HELD from now on. False when less than `least` ns of
- * the ttl are left: too little to be of use. */
-bool dlk_hold_granted(struct dlk_hold *h, int64_t now, int64_t least);
+/* The store granted the ticket's: HELD from now on. False when less than `least`
+ * ns of the ttl are left: too little to be of use. */
+bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
 /* Around an EXTEND: before the store has it, and when it is over (of a HELD
  * one; done: it took effect). */

@@ -114,12 +114,14 @@ struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
   return make ? new_gate(e, key, key_len) : NULL;
 }
 
-bool dlk_local_park(struct dlk_ticket *t) {
+bool dlk_local_park(struct dlk_ticket *t, bool behind) {
   struct dlk_engine *e = t->engine;
   if (t->gate || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
       t->request.want.units != 0)
     return false;
   struct dlk_gate *g = dlk_local_gate(e, t->op.key, t->op.key_len, false);
+  if (!g && behind)
+    return false;
   if (!g) { /* out of memory: it waits in the store's queue, as ever */
     t->gate = dlk_local_gate(e, t->op.key, t->op.key_len, true);
     if (t->gate)

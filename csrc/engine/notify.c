@@ -72,6 +72,13 @@ void dlk_notify_ring(struct dlk_engine *e) {
   dlk_line_ring(e);
 }
 
+void dlk_notify_others(struct dlk_engine *e, bool *others) {
+  if (others)
+    *others = take_ring(e);
+  else
+    dlk_notify_ring(e);
+}
+
 /* Its bell may be closed meanwhile. */
 void dlk_notify_ring_abroad(struct dlk_engine *l) {
   pthread_mutex_lock(&l->line_lock);
@@ -102,10 +109,7 @@ void dlk_engine_resident(struct dlk_engine *e) {
 
 uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
   struct dlk_engine *e = t->listener;
-  if (others)
-    *others = take_ring(e);
-  else
-    dlk_notify_ring(e);
+  dlk_notify_others(e, others);
   if (e != t->engine)
     dlk_keeper_look(t->engine);
   if (dlk_ticket_done(t))

@@ -243,7 +243,7 @@ static void start(struct dlk_ticket *t) {
     start_reattach(t);
   else if (t->hold && !dlk_ticket_makes_hold(t))
     start_on_hold(t);
-  else if (!dlk_local_park(t))
+  else if (!dlk_local_park(t, false))
     dlk_ticket_submit(t);
 }
 
@@ -252,18 +252,8 @@ void dlk_ticket_start(struct dlk_post *post) {
 }
 
 bool dlk_ticket_start_here(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  struct dlk_hold *h = t->hold;
-  if (t->request.task != DLK_TASK_OP || atomic_load(&e->closing))
-    return false;
-  if (t->op.kind == DLK_OP_ACQUIRE)
-    return dlk_local_gate(e, t->op.key, t->op.key_len, false) &&
-           dlk_local_park(t);
-  if (t->op.kind != DLK_OP_RELEASE || atomic_load(&h->state) != DLK_HOLD_HELD ||
-      !dlk_handoff_pass(h))
-    return false;
-  dlk_ticket_finish(t, NULL);
-  return true;
+  return t->request.task == DLK_TASK_OP && t->op.kind == DLK_OP_ACQUIRE &&
+         !atomic_load(&t->engine->closing) && dlk_local_park(t, true);
 }
 
 bool dlk_ticket_release_background(struct dlk_hold *h) {
@@ -295,7 +285,7 @@ static void acquired(struct dlk_ticket *t) {
     return;
   }
   bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew; /* it goes on */
-  if (dlk_hold_granted(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
+  if (dlk_hold_granted(t, now, old ? 1 : t->hold->lease.ttl / 10)) {
     dlk_ticket_finish(t, NULL);
     return;
   }

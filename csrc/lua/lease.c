@@ -168,17 +168,12 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
 }
 
 /* The hold went to a neighbour: there is nothing to wait for. */
-static bool over_at_once(lua_State *L) {
-  struct ticket_box *ticket = lua_touserdata(L, -1);
-  struct dlk_ticket *t = ticket->ticket;
-  if (!dlk_ticket_done(t) || dlk_ticket_error(t))
-    return false;
-  bool others;
-  dlk_ticket_watch(t, &others);
-  dlk_lua_spare(L, lua_gettop(L));
+static int push_handed_over(lua_State *L, bool drains, bool others) {
+  if (!drains)
+    return dlk_lua_push_done(L);
   lua_pushboolean(L, 1);
   lua_pushboolean(L, others);
-  return true;
+  return 2;
 }
 
 /* core.release(lease, timeout [, drains]): the ticket of this handle's release;
@@ -187,9 +182,8 @@ static bool over_at_once(lua_State *L) {
  * done well, and whether others got done with it, as ticket:watch says. */
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
-  lua_settop(L, 3);
-  struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = dlk_lua_ns(L, 2)};
-  bool forked = in_child(box);
+  bool forked = in_child(box), drains = lua_toboolean(L, 3), others = false;
+  int64_t timeout = dlk_lua_ns(L, 2);
   if (box->detached && !forked)
     return given_up(L, box);
   if (!forked && box->release) {
@@ -203,13 +197,17 @@ static int core_release(lua_State *L) {
     let_go(box);
     return dlk_lua_push_done(L);
   }
+  if (!forked && dlk_engine_hand_over(box->hold, drains ? &others : NULL)) {
+    box->released = true;
+    dlk_hold_drop_handle(box->hold);
+    return push_handed_over(L, drains, others);
+  }
+  struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = timeout};
   int n = submit(L, box, &r);
   if (n == 1) {
     struct ticket_box *ticket = lua_touserdata(L, -1);
     box->released = true;
     dlk_hold_drop_handle(box->hold);
-    if (lua_toboolean(L, 3) && over_at_once(L))
-      return 2;
     dlk_ticket_ref(ticket->ticket);
     box->release = ticket->ticket;
   }

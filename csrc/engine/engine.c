@@ -11,6 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What is kept free, and how much room a block of it has for keys, owners and
+ * arguments. */
+#define SPARE_TICKETS 128
+#define SPARE_HOLDS 1024
+#define TEXTS 192
+
 static atomic_uint stamp = 1;
 static pthread_once_t stamp_once = PTHREAD_ONCE_INIT;
 
@@ -117,6 +123,15 @@ static void init_fields(struct dlk_engine *e) {
   dlk_close_init(e);
 }
 
+/* Enough for the requests of a busy worker of nginx, and for leases that wait
+ * for a collector. */
+static void init_pools(struct dlk_engine *e) {
+  size_t ticket = sizeof(struct dlk_ticket) + e->type->op_size;
+  size_t hold = sizeof(struct dlk_hold) + e->type->lease_size;
+  dlk_pool_init(&e->spare_tickets, ticket + TEXTS, SPARE_TICKETS);
+  dlk_pool_init(&e->spare_holds, hold + TEXTS, SPARE_HOLDS);
+}
+
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
                                   const struct dlk_conf *conf, const char *name,
                                   struct dlk_error *err) {
@@ -130,6 +145,7 @@ struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
   }
   init_fields(e);
   e->type = type;
+  init_pools(e);
   e->conf_memory = copy_conf(conf, name, &copy, &e->given_name, &size);
   if (!e->conf_memory) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
@@ -169,6 +185,8 @@ void dlk_engine_unref(struct dlk_engine *e) {
   dlk_notify_close_bell(e);
   dlk_line_hang_up(e);
   dlk_local_clear(e);
+  dlk_pool_clear(&e->spare_tickets);
+  dlk_pool_clear(&e->spare_holds);
   pthread_cond_destroy(&e->freed);
   pthread_mutex_destroy(&e->line_lock);
   pthread_mutex_destroy(&e->lock);

@@ -8,7 +8,6 @@
  *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
-#include "core/memory.h"
 #include "engine/internal.h"
 
 #include <stdlib.h>
@@ -64,9 +63,10 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
   size_t data = aligned(sizeof(struct dlk_hold));
   size_t text = data + aligned(e->type->lease_size);
   size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
-  struct dlk_hold *h = dlk_zalloc(size);
+  struct dlk_hold *h = dlk_pool_take(&e->spare_holds, size);
   if (!h)
     return NULL;
+  h->size = size;
   init(h, e, r);
   h->lease.data = (char *)h + data;
   char *at = (char *)h + text;
@@ -87,9 +87,10 @@ void dlk_hold_ref(struct dlk_hold *h) {
 void dlk_hold_unref(struct dlk_hold *h) {
   if (atomic_fetch_sub(&h->refs, 1) != 1)
     return;
+  struct dlk_engine *e = h->engine;
   dlk_engine_unref(h->listener);
-  dlk_engine_unref(h->engine);
-  free(h);
+  dlk_pool_give(&e->spare_holds, h, h->size);
+  dlk_engine_unref(e);
 }
 
 /* ---- what any thread may ask ---- */

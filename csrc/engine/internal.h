@@ -10,6 +10,7 @@
 
 #include "core/list.h"
 #include "core/map.h"
+#include "core/pool.h"
 #include "engine/engine.h"
 
 enum dlk_role { DLK_ROLE_FREE, DLK_ROLE_CALLER, DLK_ROLE_KEEPER };
@@ -60,6 +61,7 @@ struct dlk_hold {
    * a reference; NULL: its own engine does. */
   struct dlk_engine *listener;
   struct dlk_list adopted; /* [lock of the listener] */
+  size_t size;             /* of its memory, the store's bytes and texts too */
 };
 
 struct dlk_ticket {
@@ -83,6 +85,7 @@ struct dlk_ticket {
   _Atomic uint64_t watch_id;     /* 0: nobody watches */
   struct dlk_gate *gate;         /* local.c: parked there, or its head */
   const struct dlk_error *error; /* kept; NULL: none */
+  size_t size;                   /* of its memory, arguments and all */
 };
 
 /* local.c: who of this engine waits for a key, and who might hand it over. */
@@ -150,6 +153,7 @@ struct dlk_engine {
   struct dlk_ticket *close_ticket;
   struct dlk_post stop_post;
   struct dlk_stats stats;
+  struct dlk_pool spare_tickets, spare_holds;
   struct dlk_list gates; /* local.c */
   struct dlk_map gate_map;
   /* notify.c and line.c */
@@ -306,8 +310,8 @@ bool dlk_ticket_release_background(struct dlk_hold *h);
 /* hold.c */
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r);
-/* The store granted the ticket's: HELD from now on. False when less than `least`
- * ns of the ttl are left: too little to be of use. */
+/* The store granted the ticket's: HELD from now on. False when less than
+ * `least` ns of the ttl are left: too little to be of use. */
 bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least);
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
 /* Around an EXTEND: before the store has it, and when it is over (of a HELD

@@ -11,8 +11,9 @@
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
  * that was told otherwise, or that nobody wants any more, is given back. */
-#include "core/memory.h"
 #include "engine/internal.h"
+
+#include <string.h>
 
 static size_t aligned(size_t n) {
   size_t a = _Alignof(max_align_t);
@@ -121,19 +122,22 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
 }
 
 static void free_memory(struct dlk_ticket *t) {
-  if (t->listener != t->engine)
+  struct dlk_engine *e = t->engine;
+  if (t->listener != e)
     dlk_engine_unref(t->listener);
-  dlk_engine_unref(t->engine);
-  free(t);
+  dlk_pool_give(&e->spare_tickets, t, t->size);
+  dlk_engine_unref(e);
 }
 
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r) {
   size_t data = aligned(sizeof(struct dlk_ticket));
   size_t args = data + aligned(e->type->op_size);
-  struct dlk_ticket *t = dlk_zalloc(args + arguments_size(r));
+  size_t size = args + arguments_size(r);
+  struct dlk_ticket *t = dlk_pool_take(&e->spare_tickets, size);
   if (!t)
     return NULL;
+  t->size = size;
   init(t, e, r);
   t->op.data = (char *)t + data;
   copy_arguments(t, r, (char *)t + args);

@@ -1,6 +1,8 @@
 /* Unit tests of csrc/core: each container against a plain model, each text
  * against what it must say. Linked with --wrap=malloc, so that there can be no
  * memory. */
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -9,6 +11,7 @@
 #include "core/heap.h"
 #include "core/list.h"
 #include "core/map.h"
+#include "core/pool.h"
 #include "core/status.h"
 #include "core/value.h"
 
@@ -221,35 +224,115 @@ static void heap_sorts(void) {
 /* ---- map ---- */
 
 static void map_against_model(void) {
-  static struct dlk_map_node node[NODES];
-  static char key[NODES][8];
+  static struct dlk_map_node both[2][NODES]; /* of one key */
+  static char key[NODES][8], copy[NODES][8];
+  struct dlk_map_node *node[NODES];
   struct dlk_map m;
   bool in[NODES] = {false};
   size_t count = 0;
-  memset(node, 0, sizeof node);
+  memset(both, 0, sizeof both);
   dlk_map_init(&m, 12345);
   CHECK(dlk_map_get(&m, "x", 1) == NULL);
-  for (uint32_t i = 0; i < NODES; i++)
+  for (uint32_t i = 0; i < NODES; i++) {
     memcpy(key[i], &i, sizeof i);
+    memcpy(copy[i], &i, sizeof i);
+    node[i] = &both[0][i];
+  }
   for (int round = 0; round < 60000; round++) {
     uint32_t i = check_random(NODES);
     size_t len = 4 + i % 5; /* keys with NULs, one another's beginnings */
-    if (in[i]) {
-      dlk_map_remove(&m, &node[i]);
-      dlk_map_remove(&m, &node[i]);
+    bool replace = in[i] && check_random(2) == 0;
+    if (replace) {
+      struct dlk_map_node *old = node[i];
+      node[i] = old == &both[0][i] ? &both[1][i] : &both[0][i];
+      dlk_map_replace(&m, old, node[i], copy[i]);
+      dlk_map_remove(&m, old);
+    } else if (in[i]) {
+      dlk_map_remove(&m, node[i]);
+      dlk_map_remove(&m, node[i]);
       count--;
     } else {
-      CHECK(dlk_map_put(&m, &node[i], key[i], len));
+      CHECK(dlk_map_put(&m, node[i], key[i], len));
       count++;
     }
-    in[i] = !in[i];
+    in[i] = replace || !in[i];
     uint32_t j = check_random(NODES);
     const struct dlk_map_node *found = dlk_map_get(&m, key[j], 4 + j % 5);
-    CHECK(found == (in[j] ? &node[j] : NULL));
+    CHECK(found == (in[j] ? node[j] : NULL));
     CHECK(m.count == count);
   }
   dlk_map_clear(&m);
   CHECK(m.count == 0 && dlk_map_get(&m, key[0], 4) == NULL);
+}
+
+/* ---- pool ---- */
+
+static bool is_zero(const unsigned char *p, size_t n) {
+  while (n > 0 && p[n - 1] == 0)
+    n--;
+  return n == 0;
+}
+
+static void pool_blocks(void) {
+  struct dlk_pool p;
+  void *block[5];
+  dlk_pool_init(&p, 100, 3);
+  for (size_t size = 1; size < 400; size += 33) {
+    for (int i = 0; i < 5; i++) {
+      CHECK((block[i] = dlk_pool_take(&p, size)) != NULL);
+      CHECK(is_zero(block[i], size));
+      memset(block[i], 'x', size);
+    }
+    for (int i = 0; i < 5; i++)
+      dlk_pool_give(&p, block[i], size);
+    CHECK(p.count <= 3);
+  }
+  /* What is kept is had also without memory; the rest was freed. */
+  size_t kept = p.count;
+  no_memory = true;
+  CHECK(dlk_pool_take(&p, 101) == NULL);
+  for (size_t i = 0; i < kept; i++)
+    CHECK((block[i] = dlk_pool_take(&p, 100)) != NULL);
+  CHECK(dlk_pool_take(&p, 1) == NULL);
+  no_memory = false;
+  for (size_t i = 0; i < kept; i++)
+    dlk_pool_give(&p, block[i], 100);
+  dlk_pool_clear(&p);
+  CHECK(p.count == 0);
+}
+
+/* A block that two have would not be zero, or not what its owner wrote. The
+ * result: pool, or NULL. */
+static void *take_and_give(void *pool) {
+  uintptr_t *mine[2];
+  bool fine = true;
+  for (uintptr_t n = 1; n < 200000; n++) {
+    for (int i = 0; i < 2; i++) {
+      mine[i] = dlk_pool_take(pool, 64);
+      if (!mine[i])
+        return NULL;
+      fine = fine && is_zero((unsigned char *)mine[i], 64);
+      *mine[i] = (uintptr_t)&mine[i] ^ n;
+    }
+    for (int i = 0; i < 2; i++) {
+      fine = fine && *mine[i] == ((uintptr_t)&mine[i] ^ n);
+      dlk_pool_give(pool, mine[i], 64);
+    }
+  }
+  return fine ? pool : NULL;
+}
+
+static void pool_of_threads(void) {
+  struct dlk_pool p;
+  pthread_t other;
+  void *result;
+  dlk_pool_init(&p, 64, 3);
+  CHECK(pthread_create(&other, NULL, take_and_give, &p) == 0);
+  CHECK(take_and_give(&p) == &p);
+  pthread_join(other, &result);
+  CHECK(result == &p);
+  CHECK(p.count <= 3);
+  dlk_pool_clear(&p);
 }
 
 /* ---- buf ---- */
@@ -330,6 +413,8 @@ int main(void) {
       {"the heap against a model", heap_against_model},
       {"the heap sorts", heap_sorts},
       {"the map against a model", map_against_model},
+      {"blocks of a pool", pool_blocks},
+      {"a pool of two threads", pool_of_threads},
       {"buffers", buffers},
       {"values", values},
   };

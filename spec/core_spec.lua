@@ -18,7 +18,7 @@ end
 
 describe("C unit tests", function()
   it("of the core pass", function()
-    assert.are.equal(12, run "core_test")
+    assert.are.equal(14, run "core_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

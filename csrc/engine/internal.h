@@ -45,8 +45,8 @@ struct dlk_hold {
   bool hands_on;         /* as asked for: it may go from hand to hand */
   bool unfair;           /* likewise, before those who came earlier elsewhere */
   uint32_t jumps;        /* how often it did that */
-  int64_t asked;  /* who was parked before came before whoever queues */
-  int64_t handed; /* when it was handed over, until it is renewed */
+  int64_t asked;         /* who was parked before came before whoever queues */
+  int64_t handed;        /* when it was handed over, until it is renewed */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;

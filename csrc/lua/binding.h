@@ -14,7 +14,13 @@
 #define DLK_SCOPE_TYPE "dlock.scope"
 #define DLK_SCOPES_TYPE "dlock.scopes"
 
+/* The first word of each, while it is not finalised: what it is. */
+struct dlk_lua_tag {
+  const char *const *name; /* in dlk_lua_type_names */
+};
+
 struct engine_box {
+  struct dlk_lua_tag tag;
   struct dlk_engine *engine;
   int spares; /* so many are in the anchor */
 };
@@ -22,11 +28,13 @@ struct engine_box {
 /* ticket NULL: done, and the result is true. home: whose spares it will be
  * among; what it refers to keeps that alive. */
 struct ticket_box {
+  struct dlk_lua_tag tag;
   struct dlk_ticket *ticket;
   struct engine_box *home;
 };
 
 struct lease_box {
+  struct dlk_lua_tag tag;
   struct dlk_hold *hold;
   struct dlk_ticket *release; /* of the last handle, once asked for */
   bool released, detached;
@@ -38,7 +46,9 @@ struct store_box {
 };
 
 /* The metatables of the three are upvalues of every function here, so that a
- * userdata is known by one comparison instead of a look into the registry. */
+ * userdata is known by one comparison instead of a look into the registry; and
+ * one that is alive by its size and its tag, which is cheaper still. No memory
+ * but theirs has a tag in it, since the finaliser takes it away. */
 enum dlk_lua_type { DLK_LUA_ENGINE = 1, DLK_LUA_TICKET, DLK_LUA_LEASE };
 extern const char *const dlk_lua_type_names[];
 
@@ -50,7 +60,9 @@ void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type);
 int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
                     int level);
 /* An empty one, on the stack. */
-void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size);
+void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type);
+/* The same as dlk_lua_box, for the finaliser. */
+void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type);
 /* luaL_setfuncs with these upvalues, into the table on top of the stack. */
 void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
 

@@ -73,7 +73,7 @@ static int core_engine(lua_State *L) {
   conf.io_timeout = seconds(L, 2, "io_timeout", 2 * DLK_SEC);
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
-  struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE, sizeof *box);
+  struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
   lua_createtable(L, DLK_ANCHOR_CLIENT, 0);
   lua_pushvalue(L, -2);
   lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
@@ -335,7 +335,7 @@ static void close_bounded(struct dlk_engine *e) {
 /* Leases are finalised before: they were made later. In a forked child all
  * is left as it is. */
 static int engine_gc(lua_State *L) {
-  struct engine_box *box = box_of(L);
+  struct engine_box *box = dlk_lua_last_box(L, DLK_LUA_ENGINE);
   struct dlk_engine *e = box->engine;
   box->engine = NULL;
   if (!e || dlk_engine_forked(e))

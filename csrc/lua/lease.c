@@ -20,7 +20,7 @@ struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
 }
 
 static struct lease_box *new_box(lua_State *L) {
-  return dlk_lua_new_box(L, DLK_LUA_LEASE, sizeof(struct lease_box));
+  return dlk_lua_new_box(L, DLK_LUA_LEASE);
 }
 
 int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
@@ -354,7 +354,7 @@ static int lease_tostring(lua_State *L) {
 }
 
 static int lease_gc(lua_State *L) {
-  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  struct lease_box *box = dlk_lua_last_box(L, DLK_LUA_LEASE);
   struct dlk_hold *h = box->hold;
   if (!h || dlk_engine_forked(dlk_hold_engine(h)))
     return 0;

@@ -77,9 +77,20 @@ const char *const dlk_lua_type_names[] = {
     [DLK_LUA_LEASE] = DLK_LEASE_TYPE,
 };
 
+static const size_t sizes[] = {
+    [DLK_LUA_ENGINE] = sizeof(struct engine_box),
+    [DLK_LUA_TICKET] = sizeof(struct ticket_box),
+    [DLK_LUA_LEASE] = sizeof(struct lease_box),
+};
+
 void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type) {
-  void *box = lua_touserdata(L, index);
-  if (!box || !lua_getmetatable(L, index))
+  struct dlk_lua_tag *box = lua_touserdata(L, index);
+  if (!box)
+    return NULL;
+  if (lua_rawlen(L, index) == sizes[type] &&
+      box->name == &dlk_lua_type_names[type])
+    return box;
+  if (!lua_getmetatable(L, index))
     return NULL;
   int same = lua_rawequal(L, -1, lua_upvalueindex((int)type));
   lua_pop(L, 1);
@@ -89,6 +100,12 @@ void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type) {
 void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type) {
   void *box = dlk_lua_find_box(L, index, type);
   return box ? box : luaL_checkudata(L, index, dlk_lua_type_names[type]);
+}
+
+void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type) {
+  struct dlk_lua_tag *box = dlk_lua_box(L, 1, type);
+  box->name = NULL;
+  return box;
 }
 
 int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
@@ -105,9 +122,10 @@ static int core_no_self(lua_State *L) {
                          (int)luaL_checknumber(L, 3));
 }
 
-void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type, size_t size) {
-  void *box = lua_newuserdata(L, size);
-  memset(box, 0, size);
+void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type) {
+  struct dlk_lua_tag *box = lua_newuserdata(L, sizes[type]);
+  memset(box, 0, sizes[type]);
+  box->name = &dlk_lua_type_names[type];
   lua_pushvalue(L, lua_upvalueindex((int)type));
   lua_setmetatable(L, -2);
   return box;

@@ -7,7 +7,7 @@
 #include "lua/binding.h"
 
 static struct ticket_box *new_box(lua_State *L) {
-  return dlk_lua_new_box(L, DLK_LUA_TICKET, sizeof(struct ticket_box));
+  return dlk_lua_new_box(L, DLK_LUA_TICKET);
 }
 
 int dlk_lua_push_done(lua_State *L) {
@@ -197,7 +197,7 @@ static int core_finish(lua_State *L) {
 }
 
 static int ticket_gc(lua_State *L) {
-  drop(box_of(L));
+  drop(dlk_lua_last_box(L, DLK_LUA_TICKET));
   return 0;
 }
 

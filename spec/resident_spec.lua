@@ -49,6 +49,30 @@ describe("resident engine", function()
     end
   end)
 
+  it("gives numbers again, but none that was told the last time", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local most, got, last = 0, {}, {}
+    for _ = 1, 300 do
+      local waited = {}
+      for _ = 1, 3 do
+        local ticket = ask(e, "a", { timeout = 60 })
+        local number = ticket:watch()
+        assert.is_nil(waited[number])
+        assert.is_nil(last[number])
+        waited[number], most = true, math.max(most, number)
+        ticket:cancel()
+      end
+      while next(waited) do
+        last = {}
+        for i = 1, e:completed(got) do
+          waited[got[i]], last[got[i]] = nil, true
+        end
+      end
+    end
+    assert.is_true(most < 100)
+    core.release_later(held)
+  end)
+
   it("gives no number for a ticket that is done", function()
     local ticket = ask(e, "a")
     repeat until ticket:poll()

@@ -182,6 +182,7 @@ void dlk_engine_unref(struct dlk_engine *e) {
     n = next;
   }
   free(e->conf_memory);
+  free(e->free_numbers.list);
   dlk_notify_close_bell(e);
   dlk_line_hang_up(e);
   dlk_local_clear(e);

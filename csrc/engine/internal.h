@@ -138,6 +138,10 @@ struct dlk_engine {
   struct dlk_ticket *_Atomic ready; /* watched and done, the latest first */
   struct dlk_ticket *told;          /* Lua's thread: taken from there */
   uint64_t last_watch;              /* likewise */
+  struct dlk_numbers {              /* that were told; likewise */
+    uint64_t *list;
+    size_t old, len, limit; /* so many were told before the last time */
+  } free_numbers;
   pthread_t keeper;
   int keeper_fd;
 

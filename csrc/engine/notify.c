@@ -21,11 +21,17 @@
  * the bell is rung at once, and the lock of the listener keeps it from being
  * joined meanwhile: nobody would empty the list.
  *
+ * Numbers are small, because tables are fast then: those that were told are
+ * given again, from the next dlk_engine_completed on, when the listener has
+ * seen to them. (That of a ticket which got done while it was given may never
+ * be told.)
+ *
  * There are two bells: an eventfd for loops that can poll a descriptor, and
  * the line of line.c for nginx, which can only read sockets. */
 #include "engine/internal.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -107,6 +113,29 @@ void dlk_engine_resident(struct dlk_engine *e) {
     dlk_keeper_look(e);
 }
 
+static uint64_t take_number(struct dlk_engine *e) {
+  struct dlk_numbers *f = &e->free_numbers;
+  if (f->old == 0)
+    return ++e->last_watch;
+  uint64_t number = f->list[--f->old];
+  f->list[f->old] = f->list[--f->len];
+  return number;
+}
+
+/* Without memory it is not given again. */
+static void give_back_number(struct dlk_engine *e, uint64_t number) {
+  struct dlk_numbers *f = &e->free_numbers;
+  if (f->len == f->limit) {
+    size_t limit = f->limit ? 2 * f->limit : 64;
+    uint64_t *list = realloc(f->list, limit * sizeof *list);
+    if (!list)
+      return;
+    f->list = list;
+    f->limit = limit;
+  }
+  f->list[f->len++] = number;
+}
+
 uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
   struct dlk_engine *e = t->listener;
   dlk_notify_others(e, others);
@@ -116,7 +145,7 @@ uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
     return 0;
   uint64_t id = atomic_load(&t->watch_id);
   if (id == 0) {
-    id = ++e->last_watch;
+    id = take_number(e);
     atomic_store(&t->watch_id, id);
   }
   return atomic_load(&t->done) ? 0 : id;
@@ -145,6 +174,7 @@ static struct dlk_ticket *take_ready(struct dlk_engine *e) {
 
 size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
   size_t n = 0;
+  e->free_numbers.old = e->free_numbers.len;
   int fd = atomic_load(&e->bell_fd);
   if (fd >= 0) {
     uint64_t rung;
@@ -159,6 +189,7 @@ size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
       break;
     e->told = t->next_ready;
     ids[n] = atomic_load(&t->watch_id);
+    give_back_number(e, ids[n]);
     dlk_ticket_drop_ref(t);
   }
   return n;

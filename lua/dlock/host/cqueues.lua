@@ -60,7 +60,9 @@ function adapter.wait(client, ticket)
     events.drain(client, signal)
     news.deliver(client)
   end
-  waiting[number] = nil
+  if waiting[number] == mine then -- it may be another one's meanwhile
+    waiting[number] = nil
+  end
   if next(waiting) == nil and not client.engine:closed() then
     cqueues.cancel(descriptor)
   end

@@ -144,6 +144,21 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       for i = 2, 100 do assert.is_true(fences[i] > fences[i - 1]) end
     end)
 
+    it("serves those who come back at once, of several keys", function()
+      local taken = 0
+      for i = 1, 40 do
+        loop.spawn(function()
+          for turn = 1, 25 do
+            local lease = assert(store:lock(key .. (i + turn) % 3))
+            taken = taken + 1
+            assert(lease:release())
+          end
+        end)
+      end
+      loop.run()
+      assert.equal(1000, taken)
+    end)
+
     it("serves a hundred keys at a time", function()
       local done = 0
       for i = 1, 100 do

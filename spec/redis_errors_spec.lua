@@ -1,6 +1,7 @@
 -- What a server says in a crisis, one by one, mostly through a server that says
 -- what it is told to. FAULTS 18, 30: one table, and no broken reply does harm.
 
+local core = require "dlock.core"
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
 local process = require "spec.support.process"
@@ -28,6 +29,40 @@ local function try(f)
   local text = lease and "ok" or message
   store:close(0.2)
   return lease and "ok" or code, text
+end
+
+-- Refuses one call of a script on so many keys, the first one: it loads. The
+-- others of it find so many ms left.
+local function refuses_once(keys, left)
+  return ("local keys, left, refused = %q, %d\n"):format(keys, left) .. [[
+    return function(name, words)
+      if name ~= "EVALSHA" or words[3] ~= keys then
+        return true
+      elseif not refused then
+        refused = true
+        return "-LOADING Redis is loading the dataset in memory\r\n"
+      end
+      return (":%d\r\n"):format(left)
+    end]]
+end
+
+local RENEW = "5" -- the keys of the script that extends and detaches
+
+-- The ttl that each of its calls asked for.
+local function asked(f)
+  local list = {}
+  for _, line in ipairs(f:log()) do
+    local ttl = line:match("^EVALSHA %x+ " .. RENEW .. " .*:%x+:%S* (%d+) ")
+    list[#list + 1] = tonumber(ttl)
+  end
+  return list
+end
+
+local function finish(ticket)
+  repeat
+    local done = core.drive(ticket, 0.2)
+  until done
+  return ticket:take()
 end
 
 describe("redis errors:", function()
@@ -84,6 +119,32 @@ describe("redis errors:", function()
         f:stop()
       end
     end
+  end)
+
+  it("a detach comes after what is tried again for its lease", function()
+    local f = fake_server.start(refuses_once(RENEW, 20000))
+    local store = open(f)
+    local lease = assert(store:try_lock("k", { ttl = 30 }))
+    local extension = core.extend(lease, 3)
+    local text = assert(finish(core.detach(lease)))
+    assert(finish(extension))
+    -- Who attaches it counts on what the server was told last.
+    assert.are.same({ 3000, 3000, 3000 }, asked(f))
+    assert.are.equal("3000", text:match("^r:1 (%d+) "), text)
+    store:close(0.2)
+    f:stop()
+  end)
+
+  it("nothing is tried again for a lease that is released", function()
+    local f = fake_server.start(refuses_once(RENEW, 20000))
+    local store = open(f)
+    local lease = assert(store:try_lock("k", { ttl = 5, min_hold = 1 }))
+    local extension = core.extend(lease, 30)
+    finish(core.release(lease)) -- the key stays for a second, and no longer
+    assert.are.equal("lost", select(3, finish(extension)))
+    assert.are.same({ 30000 }, asked(f))
+    store:close(0.2)
+    f:stop()
   end)
 
   it("a server that stays so is unavailable, with its own words", function()

@@ -44,6 +44,7 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   atomic_init(&h->handles, 1);
   dlk_list_init(&h->link);
   dlk_list_init(&h->waiters);
+  dlk_list_init(&h->detaches);
   dlk_list_init(&h->adopted);
   h->drop.run = drop_posted;
   h->max_hold = r->max_hold;
@@ -276,14 +277,15 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
   }
 }
 
-static void tell_waiters(struct dlk_hold *h, bool lost) {
-  while (!dlk_list_empty(&h->waiters)) {
+/* code: DLK_OK or an error. */
+static void end_all(struct dlk_list *tickets, enum dlk_code code) {
+  while (!dlk_list_empty(tickets)) {
     struct dlk_ticket *t =
-        DLK_CONTAINER(h->waiters.next, struct dlk_ticket, link);
-    if (lost)
+        DLK_CONTAINER(tickets->next, struct dlk_ticket, link);
+    if (code == DLK_OK)
       dlk_ticket_finish(t, NULL);
     else
-      dlk_ticket_finish_code(t, DLK_CANCELLED);
+      dlk_ticket_finish_code(t, code);
   }
 }
 
@@ -306,7 +308,8 @@ void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
    * that is another engine's thread, which goes on at once. */
   if (state == DLK_HOLD_LOST)
     tell_lost(h, why);
-  tell_waiters(h, state == DLK_HOLD_LOST);
+  end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
+  end_all(&h->detaches, DLK_LOST);
   dlk_stats_ended(h, state == DLK_HOLD_LOST);
   if (h->detached)
     dlk_detached_forget(h);

@@ -55,6 +55,7 @@ struct dlk_hold {
   struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
   struct dlk_list link;     /* in e->holds while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
+  struct dlk_list detaches; /* tickets, until `ops` is 0 */
   struct dlk_post drop;     /* release_later */
   uint64_t id;              /* unique in the process */
   /* Another store of this process that attached it and now hears of it, with
@@ -80,7 +81,7 @@ struct dlk_ticket {
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
   struct dlk_timer timer;
-  struct dlk_list link;          /* in e->ops, or in a hold's waiters */
+  struct dlk_list link;          /* in e->ops, or a hold's waiters, detaches */
   struct dlk_ticket *next_ready; /* in the listener's `ready` or `told` */
   _Atomic uint64_t watch_id;     /* 0: nobody watches */
   struct dlk_gate *gate;         /* local.c: parked there, or its head */

@@ -172,8 +172,18 @@ void dlk_ticket_submit(struct dlk_ticket *t) {
   e->type->submit(e->store, &t->op);
 }
 
+/* Waits in one of the hold's lists; until its time is over. */
+static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
+  dlk_list_append(list, &t->link);
+  if (t->op.deadline != DLK_FOREVER)
+    dlk_heap_put(&t->engine->timers, &t->timer.node, t->op.deadline);
+}
+
 /* Requests that need a hold that is still ours. A background release is for
- * holds that ended here and may live on the server. */
+ * holds that ended here and may live on the server. A detach waits for all
+ * others: the store may be trying one of them again, and what then comes late
+ * would find whoever has attached it under the same name. None comes behind
+ * it, because the handle that detaches gives the hold up. */
 static void start_on_hold(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   bool ours = dlk_hold_check(h, dlk_clock_now());
@@ -190,11 +200,15 @@ static void start_on_hold(struct dlk_ticket *t) {
     }
     dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
   }
+  if (t->op.kind == DLK_OP_DETACH && h->ops > 0) {
+    wait_in(&h->detaches, t);
+    return;
+  }
   bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
   if (ours && t->op.kind == DLK_OP_DETACH && !local)
-    dlk_hold_extending(h, h->lease.ttl); /* by as much as ever */
+    dlk_hold_extending(h, h->lease.ttl); /* so it is not renewed */
   if (!local) {
     dlk_ticket_submit(t);
     return;
@@ -206,9 +220,7 @@ static void start_on_hold(struct dlk_ticket *t) {
 static void start_wait_lost(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   if (dlk_hold_check(h, dlk_clock_now())) {
-    dlk_list_append(&h->waiters, &t->link);
-    if (t->op.deadline != DLK_FOREVER)
-      dlk_heap_put(&t->engine->timers, &t->timer.node, t->op.deadline);
+    wait_in(&h->waiters, t);
   } else if (atomic_load(&h->state) == DLK_HOLD_LOST) {
     dlk_ticket_finish(t, NULL);
   } else {
@@ -347,6 +359,14 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   dlk_handoff_after(h, t->op.kind, code);
 }
 
+static void start_detach(struct dlk_hold *h) {
+  while (h->ops == 0 && !dlk_list_empty(&h->detaches)) {
+    struct dlk_list *l = h->detaches.next;
+    dlk_list_remove(l);
+    start_on_hold(DLK_CONTAINER(l, struct dlk_ticket, link));
+  }
+}
+
 void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
                         const struct dlk_error *err) {
   struct dlk_ticket *t = of_op(op);
@@ -366,6 +386,8 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
     }
     dlk_ticket_finish(t, err);
     dlk_local_done(t);
+    if (t->hold)
+      start_detach(t->hold);
     dlk_ticket_drop_ref(t);
   }
   dlk_close_progress(e);

@@ -38,7 +38,8 @@ enum dlk_op_kind {
   DLK_OP_EXTEND,    /* lease; ttl: the new one. Done: ok or lost */
   DLK_OP_PING,      /* connect if need be; result: round trip, seconds */
   DLK_OP_LOCKED,    /* key. result: bool */
-  DLK_OP_DETACH,    /* lease (portable stores only). result: string */
+  DLK_OP_DETACH,    /* lease (portable stores only), for which nothing else
+                       is under way but a renewal. result: string */
   DLK_OP_ATTACH,    /* text: such a string; lease: empty, to be filled */
   DLK_OP_INSPECT,   /* key. result: as docs/reference.md, or nil */
   DLK_OP_LIST,      /* key: prefix; text: cursor; limit */

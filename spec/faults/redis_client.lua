@@ -63,7 +63,7 @@ return {
   { name = "an extension whose answer is lost counts as done",
     file = of "hold.c", find = "dlk_redis_retry(t, r, dlk_redis_extend);",
     put = "t->op->lease->sent = call->req.sent; dlk_redis_done(t, NULL);" },
-  { name = "a detach that crosses an extension puts the old time back",
+  { name = "a lease is renewed while it is being detached",
     edits = {
       { file = engine "operation.c",
         find = "if (ours && t->op.kind == DLK_OP_DETACH && !local)",
@@ -80,6 +80,10 @@ return {
     put = "if (!h) dlk_redis_orphan(s, \"lock\", 4, token,"
       .. " len - (size_t)(token - p), dlk_redis_now(s) + DLK_REDIS_CLAIM);"
       .. "if (h && h->waiting)" },
+  { name = "a detach does not wait for what is tried again",
+    file = engine "operation.c",
+    find = "if (t->op.kind == DLK_OP_DETACH && h->ops > 0)",
+    put = "if (false)" },
   { name = "a detach counts that is answered when the lease is over",
     file = engine "operation.c", find = "return changes &&",
     put = "return false && changes &&" },

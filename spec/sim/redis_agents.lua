@@ -10,15 +10,27 @@ local KEY = "lock"
 local IO_TIMEOUT = 2 * SEC -- as redis_host.c has it
 
 -- What holders do, by weight.
-local DEEDS = { { 8, "extend" }, { 4, "guard" }, { 3, "downgrade" },
-  { 3, "detach" }, { 2, "nothing" } }
+local DEEDS = { { 8, "extend" }, { 4, "guard" }, { 5, "downgrade" },
+  { 4, "detach" }, { 2, "nothing" } }
 
 -- Adds them to the class. healthy: until when anybody asks for anything.
 return function(network, healthy)
-  function network:agent(node)
-    local agent = { node = node, ttl = node.ttl }
+  -- guest: it comes for one lease only.
+  function network:agent(node, guest)
+    local agent = { node = node, ttl = node.ttl, guest = guest }
     self.agents[#self.agents + 1] = agent
-    self:think(agent)
+    if not guest then
+      self:think(agent)
+    end
+    return agent
+  end
+
+  function network:forget(agent)
+    for i, one in ipairs(self.agents) do
+      if one == agent then
+        return table.remove(self.agents, i)
+      end
+    end
   end
 
   -- Has the agent do something later, if it lives and `run` still applies.
@@ -29,7 +41,9 @@ return function(network, healthy)
   end
 
   function network:think(agent)
-    if self.now > healthy then
+    if agent.guest then
+      return self:forget(agent)
+    elseif self.now > healthy then
       return
     end
     local most = self:healthy() and 1500 or 300
@@ -47,15 +61,31 @@ return function(network, healthy)
     return agent.node.asked[id]
   end
 
+  function network:attach(agent, parcel)
+    self:say("%d attaches", agent.node.n)
+    agent.renews = parcel.renews
+    self.detached[parcel.token] = agent.node
+    self:note(agent, agent.node.machine:attach(parcel.text, parcel.renews),
+      "attach").parcel = parcel
+  end
+
+  -- What was detached goes to another process at once, or to whoever comes.
+  function network:hand_on(parcel, from)
+    local node = self.nodes[1 + math.floor(self.r:next() * #self.nodes)]
+    if node == from or node.gone then
+      self.parcels[#self.parcels + 1] = parcel
+      return
+    end
+    local guest = self:agent(node, true)
+    self:later(guest, self:between(0, 2) * MS, function()
+      self:attach(guest, parcel)
+    end)
+  end
+
   function network:begin(agent)
     local machine, choice = agent.node.machine, self.r:next()
     if self.parcels[1] and choice < 0.7 then
-      local parcel = table.remove(self.parcels)
-      self:say("%d attaches", agent.node.n)
-      agent.renews = parcel.renews
-      self.detached[parcel.token] = "asked for"
-      self:note(agent, machine:attach(parcel.text, parcel.renews),
-        "attach").parcel = parcel
+      self:attach(agent, table.remove(self.parcels))
     elseif choice > 0.96 and not self:healthy() then
       local what = choice > 0.98 and "break" or "revoke"
       self:say("%d: %s", agent.node.n, what)
@@ -134,7 +164,7 @@ return function(network, healthy)
   end
 
   function network:deed(agent)
-    local at = self:between(0, 20)
+    local at = self:between(0, 23)
     for _, d in ipairs(DEEDS) do
       at = at - d[1]
       if at < 0 then
@@ -153,9 +183,9 @@ return function(network, healthy)
     return asked
   end
 
-  function network:extend(agent)
+  function network:extend(agent, ttl)
     local most = agent.node.mortal and 3 or 30
-    local ttl = math.floor(most * (0.1 / most) ^ self.r:next() * SEC)
+    ttl = math.floor(ttl or most * (0.1 / most) ^ self.r:next() * SEC)
     self:say("%d extends by %.1f ms", agent.node.n, ttl / MS)
     agent.extends = agent.extends + 1
     local ends = self.client.deadline(self.now, ttl)
@@ -192,8 +222,12 @@ return function(network, healthy)
     return ttl or math.huge
   end
 
-  -- Only what ends soon if it is lost on the way.
+  -- Only what ends soon if it is lost on the way. Often the lease is extended
+  -- just before.
   function network:detach(agent)
+    if self:chance(0.7) then
+      self:extend(agent, agent.node.ttl * self:between(0.2, 0.8))
+    end
     if longest(agent) <= 3 * SEC then
       self:say("%d detaches", agent.node.n)
       agent.leaving = true
@@ -246,11 +280,12 @@ return function(network, healthy)
     end
   end
 
-  -- Until it succeeds, or a renewal after it, the shorter time counts.
+  -- Until the last of them succeeds, or a renewal after them, the shortest time
+  -- counts.
   function heard.extend(self, agent, event)
     agent.extends = agent.extends - 1
-    agent.extended = event.code == "ok" and agent.extended
-      or math.floor(self.now)
+    agent.extended = event.code ~= "ok" and math.floor(self.now)
+      or agent.extends == 0 and 0 or agent.extended
   end
 
   function heard.downgrade()
@@ -258,10 +293,10 @@ return function(network, healthy)
 
   function heard.detach(self, agent, event)
     if event.code == "ok" then
-      self.detached[agent.token] = "free"
-      self.parcels[#self.parcels + 1] = { text = event.text,
-        token = agent.token, units = agent.units, renews = agent.renews,
-        downgraded = agent.downgraded }
+      self:check_detached(agent)
+      self:hand_on({ text = event.text, token = agent.token,
+        units = agent.units, renews = agent.renews,
+        downgraded = agent.downgraded }, agent.node)
       self:over(agent)
     else
       self:leave(agent)

@@ -26,7 +26,21 @@ static bool take(struct bag *b, const void *what) {
 
 /* ---- what the engine asks of the store ---- */
 
+/* Whether a detach of the lease is under way, or (any) whatever else. */
+static bool is_asked(const struct dlk_lease *lease, bool any) {
+  const struct bag *b = &sim_running->ops;
+  for (size_t i = 0; lease && i < b->count; i++) {
+    const struct dlk_op *op = b->at[i];
+    if (op->lease == lease && (any || op->kind == DLK_OP_DETACH))
+      return true;
+  }
+  return false;
+}
+
 static void submit(void *store, struct dlk_op *op) {
+  bool detach = op->kind == DLK_OP_DETACH;
+  if (op->kind != DLK_OP_RELEASE && is_asked(op->lease, detach))
+    sim_complain("a lease is detached, and something else is asked of it");
   put(&sim_running->ops, op);
   dlk_redis_store.submit(store, op);
 }
@@ -35,6 +49,8 @@ static void renew(void *store, struct dlk_lease *const *leases, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (take(&sim_running->renewals, leases[i]))
       sim_complain("a lease is renewed while it is being renewed");
+    if (is_asked(leases[i], false))
+      sim_complain("a lease is renewed while it is being detached");
     put(&sim_running->renewals, leases[i]);
   }
   dlk_redis_store.renew(store, leases, count);

@@ -51,9 +51,9 @@ function network.new(client, world, seed, lax, telling)
   local n = setmetatable({ client = client, r = random.new(seed), now = 1,
     db = world.db, names = world.names, events = {}, nodes = {}, agents = {},
     parcels = {}, excused = {}, given = {}, written = {},
-    released = {}, detached = {}, queued = {}, holding = {}, forgotten = {},
-    fence = 0, exclusive_fence = 0, guarded = 0, writes = 0, last = 0,
-    seed = seed, lax = lax, telling = telling, log = {},
+    released = {}, left = {}, detached = {}, queued = {}, holding = {},
+    forgotten = {}, fence = 0, exclusive_fence = 0, guarded = 0, writes = 0,
+    last = 0, seed = seed, lax = lax, telling = telling, log = {},
     kind = seed % 3 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   for i = 1, 4 do
@@ -204,7 +204,7 @@ function network:arrive(node, epoch, id, bytes)
   if node.dead[epoch] then
     return
   end
-  local replies = self:execute(bytes)
+  local replies = self:execute(bytes, node)
   node.answered = math.max(node.answered, self.now + self:delay())
   self:at(node.answered, function()
     self:to(node, function()

@@ -185,9 +185,21 @@ return function(network, faulty)
     end
     if script == "guard" and reply[1] == "done" then
       was_written(self, arguments)
-    elseif left and self.detached[arguments[1]] == "free" then
-      wrong("a lease is released that has been detached")
+    elseif left then
+      local whose = self.detached[arguments[1]]
+      if whose and whose ~= self.caller then
+        wrong("a lease is released that has been detached")
+      end
+      self.left[arguments[1]] = true
     end
+  end
+
+  -- From now on it is nobody's, until a node attaches it.
+  function network:check_detached(agent)
+    if self.left[agent.token] then
+      wrong("a lease is detached that has been released")
+    end
+    self.detached[agent.token] = "nobody"
   end
 
   function network:check_write(agent, number, code)

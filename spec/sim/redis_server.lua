@@ -6,10 +6,13 @@
 local MS = 1e6
 local START = 1.7e15 -- its clock, in us
 
+local BUSY =
+  "BUSY Redis is busy running a script. You can only call SCRIPT KILL"
+
 -- What it answers, and whether only commands that take memory get it.
 local REFUSALS = {
   { "LOADING Redis is loading the dataset in memory" },
-  { "BUSY Redis is busy running a script. You can only call SCRIPT KILL" },
+  { BUSY },
   { "READONLY You can't write against a read only replica." },
   { "MASTERDOWN Link with MASTER is down" },
   { "TRYAGAIN Multiple keys request during rehashing of slot" },
@@ -67,6 +70,8 @@ return function(network, faulty)
     local r = self.refusal
     if r and self.now < r.ends and (not r.only or r.only[what]) then
       return { err = r.text }
+    elseif self.now < faulty and self:chance(0.03) then
+      return { err = BUSY } -- and the next one is not
     end
   end
 
@@ -118,8 +123,9 @@ return function(network, faulty)
     return replies
   end
 
-  function network:execute(bytes)
+  function network:execute(bytes, caller)
     local replies, queued = {}, nil
+    self.caller = caller
     self:set_server_time()
     for _, list in ipairs(parse(bytes)) do
       local reply

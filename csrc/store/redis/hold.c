@@ -33,10 +33,21 @@ static int64_t number(const redisReply *reply, int64_t none) {
   return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
 }
 
+/* Its lease's release began, or it was seen to be gone. min_hold may keep the
+ * token on the server, and that is not to be changed any more. */
+static bool is_over(struct dlk_redis_try *t) {
+  enum dlk_op_kind kind = t->op->kind;
+  bool changes = kind == DLK_OP_EXTEND || kind == DLK_OP_DETACH ||
+                 kind == DLK_OP_DOWNGRADE;
+  return changes && !hold_of(t)->node.queued;
+}
+
 void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                      void (*again)(struct dlk_redis_try *)) {
   dlk_redis_trouble(t, r->err);
-  if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
+  if (is_over(t))
+    dlk_redis_done_code(t, DLK_LOST);
+  else if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
     again(t);
   else
     dlk_redis_done(t, r->err);

@@ -140,10 +140,13 @@ static int64_t next_due(struct dlk_engine *e) {
   return soon < due ? soon : due;
 }
 
+/* What is stored before the role goes with it: a keeper that finds the role
+ * free sees that too, and one that looked before has said when it wakes. */
 void dlk_driver_leave(struct dlk_engine *e) {
   int64_t due = next_due(e);
-  atomic_store(&e->holds_any, !dlk_list_empty(&e->holds));
-  atomic_store(&e->due, due);
+  bool any = !dlk_list_empty(&e->holds);
+  atomic_store_explicit(&e->holds_any, any, memory_order_relaxed);
+  atomic_store_explicit(&e->due, due, memory_order_relaxed);
   atomic_store(&e->role, DLK_ROLE_FREE);
   if (!dlk_driver_inbox_empty(e)) { /* it came since the last look */
     due = atomic_load(&e->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;

@@ -86,7 +86,7 @@ void dlk_hold_ref(struct dlk_hold *h) {
 }
 
 void dlk_hold_unref(struct dlk_hold *h) {
-  if (atomic_fetch_sub(&h->refs, 1) != 1)
+  if (!dlk_count_drop(&h->refs))
     return;
   struct dlk_engine *e = h->engine;
   dlk_engine_unref(h->listener);
@@ -151,7 +151,7 @@ void dlk_hold_share(struct dlk_hold *h) {
 }
 
 bool dlk_hold_drop_handle(struct dlk_hold *h) {
-  return atomic_fetch_sub(&h->handles, 1) == 1;
+  return dlk_count_drop(&h->handles);
 }
 
 int dlk_hold_handles(const struct dlk_hold *h) {
@@ -184,9 +184,11 @@ void dlk_hold_release_later(struct dlk_hold *h) {
 
 /* ---- in the role ---- */
 
+/* `want` and `ttl` are for people: nothing else is read by them. */
 void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want) {
   h->lease.want = want;
-  atomic_store(&h->want, (uint64_t)want.units << 32 | want.cap);
+  atomic_store_explicit(&h->want, (uint64_t)want.units << 32 | want.cap,
+                        memory_order_relaxed);
 }
 
 static void set_deadline(struct dlk_hold *h) {
@@ -197,7 +199,7 @@ static void set_deadline(struct dlk_hold *h) {
     at = h->max_end;
   if (h->cut_to < at)
     at = h->cut_to;
-  atomic_store(&h->ttl, h->lease.ttl);
+  atomic_store_explicit(&h->ttl, h->lease.ttl, memory_order_relaxed);
   atomic_store_explicit(&h->deadline, at, memory_order_release);
 }
 
@@ -233,7 +235,7 @@ bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least) {
     return false;
   h->id = atomic_fetch_add(&last_id, 1) + 1;
   dlk_hold_set_want(h, h->lease.want);
-  atomic_store(&h->state, DLK_HOLD_HELD);
+  atomic_store_explicit(&h->state, DLK_HOLD_HELD, memory_order_release);
   dlk_stats_held(h, now);
   dlk_hold_ref(h);
   dlk_list_append(&e->holds, &h->link);
@@ -300,8 +302,8 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
 void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
                     const char *why) {
   struct dlk_engine *e = h->engine;
-  atomic_store(&h->ended, why);
-  atomic_store(&h->state, (int)state);
+  atomic_store_explicit(&h->ended, why, memory_order_relaxed);
+  atomic_store_explicit(&h->state, (int)state, memory_order_release);
   dlk_heap_remove(&e->due_holds, &h->due);
   dlk_list_remove(&h->link);
   /* First the news: whoever waited for the loss then finds it there, also when

@@ -13,6 +13,15 @@
 #include "core/pool.h"
 #include "engine/engine.h"
 
+/* Drops one of a count of references, all but the first of which were made by
+ * somebody who had one. True: it was the last, and the count stays as it is:
+ * whoever finds his to be the only one needs no locked instruction, since
+ * nobody is left to make another. */
+static inline bool dlk_count_drop(atomic_int *count) {
+  return atomic_load_explicit(count, memory_order_acquire) == 1 ||
+         atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
+}
+
 enum dlk_role { DLK_ROLE_FREE, DLK_ROLE_CALLER, DLK_ROLE_KEEPER };
 
 enum dlk_hold_state {

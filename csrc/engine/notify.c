@@ -162,6 +162,8 @@ int dlk_engine_bell(struct dlk_engine *e) {
 }
 
 static struct dlk_ticket *take_ready(struct dlk_engine *e) {
+  if (!atomic_load(&e->ready))
+    return NULL;
   struct dlk_ticket *latest = atomic_exchange(&e->ready, NULL), *first = NULL;
   while (latest) {
     struct dlk_ticket *t = latest;

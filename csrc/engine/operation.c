@@ -17,13 +17,14 @@ static struct dlk_ticket *of_op(struct dlk_op *op) {
 
 /* ---- the end ---- */
 
-/* The engine's reference goes when the caller was told and the store let
- * go. */
+/* The engine's reference goes when the caller was told and the store let go:
+ * the next one's turn. */
 static void settle(struct dlk_ticket *t) {
   if (t->settled || t->submitted || !dlk_ticket_done(t))
     return;
   t->settled = true;
   dlk_heap_remove(&t->engine->timers, &t->timer.node);
+  dlk_local_done(t);
   dlk_ticket_drop_ref(t);
 }
 
@@ -108,7 +109,6 @@ static void set_submitted(struct dlk_ticket *t, bool submitted) {
 
 void dlk_ticket_forget(struct dlk_ticket *t) {
   set_submitted(t, false);
-  dlk_local_done(t);
   dlk_ticket_finish_code(t, DLK_CLOSED);
 }
 
@@ -288,7 +288,7 @@ static bool unwanted(const struct dlk_ticket *t) {
          atomic_load(&t->engine->closing);
 }
 
-static void acquired(struct dlk_ticket *t) {
+void dlk_ticket_granted(struct dlk_ticket *t) {
   int64_t now = dlk_clock_now();
   if (unwanted(t)) {
     atomic_store(&t->taken, true);
@@ -317,14 +317,6 @@ static void acquired(struct dlk_ticket *t) {
                 dlk_quote(key, t->op.key, t->op.key_len), t->engine->shown,
                 (long long)(t->hold->lease.ttl / DLK_MS));
   dlk_ticket_finish(t, &err);
-}
-
-void dlk_ticket_granted(struct dlk_ticket *t) {
-  dlk_ticket_ref(t);
-  acquired(t);
-  if (!t->submitted) /* it may have been asked for again */
-    dlk_local_done(t);
-  dlk_ticket_drop_ref(t);
 }
 
 /* What changes a lease is lost when that ended meanwhile, whatever the store
@@ -385,7 +377,6 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
       after_hold_op(t, err);
     }
     dlk_ticket_finish(t, err);
-    dlk_local_done(t);
     if (t->hold)
       start_detach(t->hold);
     dlk_ticket_drop_ref(t);

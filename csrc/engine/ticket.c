@@ -73,7 +73,6 @@ static int64_t deadline_of(const struct dlk_engine *e,
 static void init(struct dlk_ticket *t, struct dlk_engine *e,
                  const struct dlk_request *r) {
   t->engine = t->listener = e;
-  dlk_engine_ref(e);
   struct dlk_engine *other = r->hold ? r->hold->listener : NULL;
   if (r->listener)
     other = r->listener;
@@ -121,12 +120,17 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
   return true;
 }
 
+/* Its hold keeps the engine alive, if there is one: of the same engine. */
 static void free_memory(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
+  struct dlk_hold *h = t->hold;
   if (t->listener != e)
     dlk_engine_unref(t->listener);
   dlk_pool_give(&e->spare_tickets, t, t->size);
-  dlk_engine_unref(e);
+  if (h)
+    dlk_hold_unref(h);
+  else
+    dlk_engine_unref(e);
 }
 
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
@@ -146,6 +150,7 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
   if (makes_hold(r)) {
     struct dlk_hold *h = dlk_hold_new(e, r);
     if (!h) {
+      dlk_engine_ref(e);
       free_memory(t);
       return NULL;
     }
@@ -153,6 +158,8 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
   } else if (r->hold) {
     dlk_hold_ref(r->hold);
     use_hold(t, r->hold);
+  } else {
+    dlk_engine_ref(e);
   }
   return t;
 }
@@ -162,12 +169,10 @@ void dlk_ticket_ref(struct dlk_ticket *t) {
 }
 
 void dlk_ticket_drop_ref(struct dlk_ticket *t) {
-  if (atomic_fetch_sub(&t->refs, 1) != 1)
+  if (!dlk_count_drop(&t->refs))
     return;
   dlk_value_free(t->op.result);
   dlk_error_drop(&t->error);
-  if (t->hold)
-    dlk_hold_unref(t->hold);
   free_memory(t);
 }
 

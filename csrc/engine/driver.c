@@ -261,8 +261,7 @@ bool dlk_driver_at_rest(struct dlk_engine *e) {
   if (e->type->flush && e->store_used)
     e->type->flush(e->store);
   return dlk_driver_inbox_empty(e) && all_registered(&e->loop) &&
-         uv_backend_timeout(&e->loop) != 0 &&
-         dlk_timers_next(e) > dlk_clock_now();
+         uv_backend_timeout(&e->loop) != 0;
 }
 
 static void on_tick(uv_timer_t *tick) {

@@ -148,8 +148,8 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   to->spare = from->spare - 1;
   to->sent = from->sent;
   e->type->hand_over(e->store, from, to);
-  dlk_hold_leave(h, DLK_HOLD_RELEASED, "it was released");
+  dlk_hold_leave(h, now, DLK_HOLD_RELEASED, "it was released");
   dlk_stats_handed_over(e);
-  dlk_ticket_granted(t);
+  dlk_ticket_granted(t, now);
   return true;
 }

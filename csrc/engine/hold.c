@@ -236,7 +236,7 @@ bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least) {
   h->id = atomic_fetch_add(&last_id, 1) + 1;
   dlk_hold_set_want(h, h->lease.want);
   atomic_store_explicit(&h->state, DLK_HOLD_HELD, memory_order_release);
-  dlk_stats_held(h, now);
+  dlk_stats_held(t, now);
   dlk_hold_ref(h);
   dlk_list_append(&e->holds, &h->link);
   dlk_handoff_held(h, t->gate);
@@ -299,7 +299,7 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
   dlk_news_of_hold(h, "lost", err.text);
 }
 
-void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
+void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
                     const char *why) {
   struct dlk_engine *e = h->engine;
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
@@ -312,7 +312,7 @@ void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
     tell_lost(h, why);
   end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
   end_all(&h->detaches, DLK_LOST);
-  dlk_stats_ended(h, state == DLK_HOLD_LOST);
+  dlk_stats_ended(h, now, state == DLK_HOLD_LOST);
   if (h->detached)
     dlk_detached_forget(h);
   dlk_detached_disown(h);
@@ -326,7 +326,7 @@ void dlk_hold_give_back(struct dlk_hold *h) {
   bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
   bool passed = held && dlk_handoff_pass(h);
   if (held && !passed)
-    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_RELEASING, "it was released");
   if (!passed && !dlk_ticket_release_background(h)) {
     dlk_hold_ref(h);
     h->owed = true;
@@ -343,7 +343,7 @@ bool dlk_hold_check(struct dlk_hold *h, int64_t now) {
     return true;
   atomic_store(&h->expired, true);
   dlk_hold_ref(h);
-  dlk_hold_leave(h, DLK_HOLD_LOST,
+  dlk_hold_leave(h, now, DLK_HOLD_LOST,
                  end >= h->max_end ? "max_hold has passed"
                  : now < end       ? "the session's deadline has passed"
                                    : "its ttl has passed");

@@ -218,7 +218,8 @@ void dlk_driver_await(struct dlk_engine *e);
 /* Once joined is set, out of the role: runs what was posted too late. */
 void dlk_driver_drain_late(struct dlk_engine *e);
 bool dlk_driver_work_left(const struct dlk_engine *e);
-/* Nothing is to be done before the loop's descriptor or a timer says so. */
+/* Nothing is to be done before the loop's descriptor or a timer (which may be
+ * due: leaving the role sees to it) says so. */
 bool dlk_driver_at_rest(struct dlk_engine *e);
 void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 
@@ -232,8 +233,8 @@ void dlk_keeper_join(struct dlk_engine *e);
 
 /* stats.c */
 void dlk_stats_finished(struct dlk_ticket *t);
-void dlk_stats_held(struct dlk_hold *h, int64_t now);
-void dlk_stats_ended(struct dlk_hold *h, bool lost);
+void dlk_stats_held(struct dlk_ticket *t, int64_t now);
+void dlk_stats_ended(struct dlk_hold *h, int64_t now, bool lost);
 void dlk_stats_renewed(struct dlk_engine *e, bool ok);
 void dlk_stats_handed_over(struct dlk_engine *e);
 
@@ -308,7 +309,7 @@ void dlk_ticket_run_cancel(struct dlk_post *post);
 /* Hands it to the store. */
 void dlk_ticket_submit(struct dlk_ticket *t);
 /* An acquire was granted: by the store, or by a hand-over. */
-void dlk_ticket_granted(struct dlk_ticket *t);
+void dlk_ticket_granted(struct dlk_ticket *t, int64_t now);
 void dlk_ticket_timed_out(struct dlk_timer *timer, int64_t now);
 /* Ends it early; the op is cancelled if the store has it. */
 void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code);
@@ -333,7 +334,7 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl);
 void dlk_hold_extending(struct dlk_hold *h, int64_t ttl);
 void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done);
 /* Ends a HELD one; why: a constant. */
-void dlk_hold_leave(struct dlk_hold *h, enum dlk_hold_state state,
+void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
                     const char *why);
 /* Gives it back to the store in the background, whatever it was. */
 void dlk_hold_give_back(struct dlk_hold *h);

@@ -101,7 +101,9 @@ static bool sleep_until_due(struct dlk_engine *e) {
 
 /* False: nothing is left to do, or somebody else wants to do it. */
 static bool goes_on(struct dlk_engine *e, bool resident) {
-  bool work = resident ? !dlk_driver_at_rest(e) : dlk_driver_work_left(e);
+  bool work =
+      resident ? !dlk_driver_at_rest(e) || dlk_timers_next(e) <= dlk_clock_now()
+               : dlk_driver_work_left(e);
   return work && (resident || atomic_load(&e->callers_waiting) == 0) &&
          !atomic_load(&e->keeper_stop);
 }

@@ -186,7 +186,8 @@ static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
  * it, because the handle that detaches gives the hold up. */
 static void start_on_hold(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
-  bool ours = dlk_hold_check(h, dlk_clock_now());
+  int64_t now = dlk_clock_now();
+  bool ours = dlk_hold_check(h, now);
   if (!ours && !t->internal) {
     bool released = atomic_load(&h->state) == DLK_HOLD_RELEASED;
     bool release = t->op.kind == DLK_OP_RELEASE;
@@ -198,7 +199,7 @@ static void start_on_hold(struct dlk_ticket *t) {
       dlk_ticket_finish(t, NULL);
       return;
     }
-    dlk_hold_leave(h, DLK_HOLD_RELEASING, "it was released");
+    dlk_hold_leave(h, now, DLK_HOLD_RELEASING, "it was released");
   }
   if (t->op.kind == DLK_OP_DETACH && h->ops > 0) {
     wait_in(&h->detaches, t);
@@ -288,8 +289,7 @@ static bool unwanted(const struct dlk_ticket *t) {
          atomic_load(&t->engine->closing);
 }
 
-void dlk_ticket_granted(struct dlk_ticket *t) {
-  int64_t now = dlk_clock_now();
+void dlk_ticket_granted(struct dlk_ticket *t, int64_t now) {
   if (unwanted(t)) {
     atomic_store(&t->taken, true);
     dlk_hold_give_back(t->hold);
@@ -338,11 +338,12 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
     if (code == DLK_LOST)
       h->ended = "it had expired or was broken";
   } else if (held && code == DLK_LOST) {
-    dlk_hold_leave(h, DLK_HOLD_LOST, "it expired or was broken");
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST,
+                   "it expired or was broken");
   } else if (held && t->op.kind == DLK_OP_EXTEND) {
     dlk_hold_extend_over(h, t->op.ttl, code == DLK_OK);
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DETACH) {
-    dlk_hold_leave(h, DLK_HOLD_DETACHED, "it was detached");
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_DETACHED, "it was detached");
   } else if (held && t->op.kind == DLK_OP_DETACH) {
     dlk_hold_extend_over(h, 0, false);
   } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {
@@ -368,7 +369,7 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
   set_submitted(t, false);
   e->op_count--;
   if (dlk_ticket_makes_hold(t) && !err) {
-    dlk_ticket_granted(t);
+    dlk_ticket_granted(t, dlk_clock_now());
   } else {
     static const struct dlk_error gone = {.code = DLK_LOST};
     dlk_ticket_ref(t);

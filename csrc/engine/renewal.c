@@ -134,7 +134,7 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
   (void)host;
   bool was_renewing = answered(h);
   if (atomic_load(&h->state) == DLK_HOLD_HELD)
-    dlk_hold_leave(h, DLK_HOLD_LOST, why);
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST, why);
   if (was_renewing)
     dlk_hold_unref(h);
 }

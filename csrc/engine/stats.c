@@ -27,21 +27,22 @@ void dlk_stats_finished(struct dlk_ticket *t) {
   if (t->request.task != DLK_TASK_OP || t->op.kind != DLK_OP_ACQUIRE)
     return;
   add(&s->acquires[t->error ? t->error->code : DLK_OK], 1);
-  if (!t->error)
-    put(&s->wait, dlk_clock_now() - t->op.started);
 }
 
-void dlk_stats_held(struct dlk_hold *h, int64_t now) {
-  h->granted_at = now;
-  add(&h->engine->stats.begun, 1);
+void dlk_stats_held(struct dlk_ticket *t, int64_t now) {
+  struct dlk_stats *s = &t->engine->stats;
+  t->hold->granted_at = now;
+  add(&s->begun, 1);
+  if (t->op.kind == DLK_OP_ACQUIRE)
+    put(&s->wait, now - t->op.started);
 }
 
-void dlk_stats_ended(struct dlk_hold *h, bool lost) {
+void dlk_stats_ended(struct dlk_hold *h, int64_t now, bool lost) {
   struct dlk_stats *s = &h->engine->stats;
   add(&s->ended, 1);
   if (lost)
     add(&s->lost, 1);
-  put(&s->hold, dlk_clock_now() - h->granted_at);
+  put(&s->hold, now - h->granted_at);
 }
 
 void dlk_stats_renewed(struct dlk_engine *e, bool ok) {

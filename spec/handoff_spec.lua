@@ -171,9 +171,9 @@ describe("from hand to hand,", function()
   it("so does whoever came before the next one in the store's queue",
     function()
       local lease = assert(finish(e, fair("line:a")))
-      local first, second = fair("line:a"), nil
+      local first = fair("line:a")
       looked() -- the first one asks, alone
-      second = fair("line:a")
+      local second = fair("line:a")
       local other = ask(e, "line:a", { units = 1, timeout = 60 }) -- of another
       local late = fair("line:a")
       release(lease)

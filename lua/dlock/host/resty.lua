@@ -75,8 +75,8 @@ local own = direct("own", "void (*)(void *, void *)")
 -- What nginx must offer for it; without, the collector has to do.
 local function find_cleanup()
   local has_base, base = pcall(require, "resty.core.base")
-  if not has_base then
-    return nil
+  if not has_base or ngx.config.subsystem ~= "http" then
+    return nil -- the requests of the stream module are others
   end
   -- Under a name of our own: somebody else may have declared it, differently.
   pcall(ffi.cdef, [[

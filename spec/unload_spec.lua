@@ -89,7 +89,7 @@ function()
 
   local function begin(url, env)
     return process.spawn { command = { host, SCRIPT, url }, stderr = "pipe",
-      env = env }
+      env = env, tested = true }
   end
 
   -- One state; does `meanwhile` while its lease is held. Returns how many

@@ -50,7 +50,7 @@ end
 
 local function quietly(command)
   local status, text, err = process.run { command = { "sh", "-ec", command },
-    env = { LD_PRELOAD = false }, timeout = 120 }
+    timeout = 120 }
   assert(status == 0, tostring(text) .. tostring(err))
 end
 

@@ -46,7 +46,7 @@ function fake_server.start(rules, opts)
   self.process = process.spawn {
     file = file .. "_main.lua",
     args = { self.port, "return " .. source(opts or {}), rule_text(rules) },
-    env = { LD_PRELOAD = false },
+    tested = false,
   }
   self.process:expect("^ready$")
   return self

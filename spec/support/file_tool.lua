@@ -30,7 +30,7 @@ function tool.program(name)
       or (os.getenv("DLOCK_TEST_DIR") or server.new_dir()) .. "/c"
     local status, out, err = process.run {
       command = { "spec/c/build.sh", dir, name },
-      env = { CFLAGS = flags() or false, LD_PRELOAD = false },
+      env = { CFLAGS = flags() or false },
       timeout = 120,
     }
     assert(status == 0, (out or "") .. (err or ""))

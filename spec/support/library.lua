@@ -15,8 +15,7 @@ local function compile(path, source, flags)
   local command = { "cc", "-D_GNU_SOURCE", "-O1", "-g", "-o", path,
     path .. ".c" }
   for _, flag in ipairs(flags) do command[#command + 1] = flag end
-  local status, _, err = process.run { command = command,
-    env = { LD_PRELOAD = false } }
+  local status, _, err = process.run { command = command }
   assert(status == 0, err)
   return path
 end
@@ -55,7 +54,7 @@ end
 --- The environment of a process into which it is loaded before all others (but
 --- for a sanitizer's runtime).
 function library.preload(path)
-  local before = os.getenv("LD_PRELOAD")
+  local before = os.getenv("DLOCK_TEST_RUNTIME")
   return { LD_PRELOAD = (before and before .. ":" or "") .. path }
 end
 

@@ -7,8 +7,8 @@ local function lua_package()
   return "lua" .. _VERSION:match("%d+%.%d+")
 end
 
--- The store type, for core.engine. Whoever runs the specs has built it, as a
--- child of a process under a sanitizer cannot; a run by hand builds it here.
+-- The store type, for core.engine. Whoever runs the specs has built it; a
+-- run by hand builds it here.
 function M.load()
   local dir = assert(os.getenv("DLOCK_TEST_DIR"), "no DLOCK_TEST_DIR")
   local lua = lua_package()

@@ -57,9 +57,23 @@ local function command_line(opts)
   return process.lua, opts.script and script_args(opts) or file_args(opts)
 end
 
+-- With a sanitizer's runtime if it is under test (spec/c/runtime.c).
+local function environment(opts)
+  local env, tested = {}, opts.tested
+  if tested == nil then
+    tested = not opts.command
+  end
+  env.LD_PRELOAD = tested and os.getenv("DLOCK_TEST_RUNTIME") or nil
+  for name, value in pairs(opts.env or {}) do
+    env[name] = value
+  end
+  return loop.environment(env)
+end
+
 --- Starts a process. opts: script (Lua text) or file (path) or command (array,
 --- any program); args (array, the script's `arg`), env ({NAME = value|false}),
---- cwd, stderr ("inherit", or "pipe": collected in p.err).
+--- cwd, stderr ("inherit", or "pipe": collected in p.err), tested (whether our
+--- libraries run in it that are under test; default: not in a command).
 function process.spawn(opts)
   local program, args = command_line(opts)
   local stdin, stdout = uv.new_pipe(false), uv.new_pipe(false)
@@ -68,7 +82,7 @@ function process.spawn(opts)
   local handle, pid = uv.spawn(program, {
     args = args,
     cwd = opts.cwd,
-    env = loop.environment(opts.env),
+    env = environment(opts),
     stdio = { stdin, stdout, stderr or 2 },
   }, function(status, signal)
     self.status, self.signal = status, signal

@@ -153,8 +153,6 @@ function server.spawn(cmd, log, ready, timeout)
     args = { (table.unpack or unpack)(cmd, 2) },
     stdio = { nil, fd, fd },
     detached = true,
-    -- A sanitizer's runtime is meant for us, not for the servers.
-    env = loop.environment { LD_PRELOAD = false },
   }, function()
     exited = true
   end)

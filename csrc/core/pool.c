@@ -25,12 +25,15 @@ struct dlk_spare {
   struct dlk_spare *next;
 };
 
-void dlk_pool_init(struct dlk_pool *p, size_t size, size_t max) {
+void dlk_pool_init(struct dlk_pool *p, size_t least, size_t max) {
+  *p = (struct dlk_pool){.least = least, .max = KEEPS ? max : 0};
   atomic_init(&p->busy, false);
-  p->first = NULL;
-  p->count = 0;
-  p->size = size;
-  p->max = KEEPS ? max : 0;
+}
+
+/* Which of the sizes it is; DLK_POOL_SIZES or more: none. */
+static size_t size_of(const struct dlk_pool *p, size_t size) {
+  size_t more = size > p->least ? size - p->least : 0;
+  return (more + DLK_POOL_STEP - 1) / DLK_POOL_STEP;
 }
 
 static bool enter(struct dlk_pool *p) {
@@ -41,47 +44,70 @@ static void leave(struct dlk_pool *p) {
   atomic_store_explicit(&p->busy, false, memory_order_release);
 }
 
-static struct dlk_spare *pop(struct dlk_pool *p) {
-  if (!enter(p))
-    return NULL;
-  struct dlk_spare *s = p->first;
+static struct dlk_spare *unlink_first(struct dlk_pool *p, size_t which) {
+  struct dlk_spare *s = p->first[which];
   if (s) {
-    p->first = s->next;
+    p->first[which] = s->next;
     p->count--;
   }
+  return s;
+}
+
+static struct dlk_spare *pop(struct dlk_pool *p, size_t which) {
+  if (!enter(p))
+    return NULL;
+  struct dlk_spare *s = unlink_first(p, which);
   leave(p);
   return s;
 }
 
-static bool push(struct dlk_pool *p, struct dlk_spare *s) {
+/* Makes room at the cost of another size, which was used before. */
+static struct dlk_spare *evict(struct dlk_pool *p, size_t which) {
+  struct dlk_spare *s = NULL;
+  for (size_t i = 0; !s && i < DLK_POOL_SIZES; i++)
+    if (i != which)
+      s = unlink_first(p, i);
+  return s;
+}
+
+/* What is to be freed instead, or NULL. */
+static struct dlk_spare *push(struct dlk_pool *p, struct dlk_spare *s,
+                              size_t which) {
+  struct dlk_spare *out = NULL;
   if (!enter(p))
-    return false;
-  bool room = p->count < p->max;
-  if (room) {
-    s->next = p->first;
-    p->first = s;
+    return s;
+  if (p->count == p->max)
+    out = evict(p, which);
+  if (p->count < p->max) {
+    s->next = p->first[which];
+    p->first[which] = s;
     p->count++;
+  } else {
+    out = s;
   }
   leave(p);
-  return room;
+  return out;
 }
 
 /* No calloc: glibc's goes past the cache of its malloc. */
 void *dlk_pool_take(struct dlk_pool *p, size_t size) {
-  bool fits = size <= p->size;
-  void *block = fits ? pop(p) : NULL;
+  size_t which = size_of(p, size);
+  bool fits = which < DLK_POOL_SIZES;
+  void *block = fits ? pop(p, which) : NULL;
   if (!block)
-    block = malloc(fits ? p->size : size);
+    block = malloc(fits ? p->least + which * DLK_POOL_STEP : size);
   return block ? memset(block, 0, size) : NULL;
 }
 
 void dlk_pool_give(struct dlk_pool *p, void *block, size_t size) {
-  if (size > p->size || !push(p, block))
-    free(block);
+  size_t which = size_of(p, size);
+  free(which < DLK_POOL_SIZES ? push(p, block, which) : block);
 }
 
 void dlk_pool_clear(struct dlk_pool *p) {
-  struct dlk_spare *s;
-  while ((s = pop(p)))
-    free(s);
+  for (size_t i = 0; i < DLK_POOL_SIZES; i++) {
+    struct dlk_spare *s;
+    while ((s = pop(p, i)))
+      free(s);
+  }
 }

@@ -11,11 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is kept free, and how much room a block of it has for keys, owners and
- * arguments. */
+/* So many are kept free. */
 #define SPARE_TICKETS 128
 #define SPARE_HOLDS 1024
-#define TEXTS 192
 
 static atomic_uint stamp = 1;
 static pthread_once_t stamp_once = PTHREAD_ONCE_INIT;
@@ -128,8 +126,8 @@ static void init_fields(struct dlk_engine *e) {
 static void init_pools(struct dlk_engine *e) {
   size_t ticket = sizeof(struct dlk_ticket) + e->type->op_size;
   size_t hold = sizeof(struct dlk_hold) + e->type->lease_size;
-  dlk_pool_init(&e->spare_tickets, ticket + TEXTS, SPARE_TICKETS);
-  dlk_pool_init(&e->spare_holds, hold + TEXTS, SPARE_HOLDS);
+  dlk_pool_init(&e->spare_tickets, ticket, SPARE_TICKETS);
+  dlk_pool_init(&e->spare_holds, hold, SPARE_HOLDS);
 }
 
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,

@@ -9,10 +9,10 @@
  *
  * Why that is fair: whoever stood in the store's queue before the one that
  * asked is served before it. Whoever stands behind it came after it had asked,
- * and the store says with the grant when the first of these came
- * (lease->before). So all who were parked before the later of these two moments
- * (`asked`) came before everybody else. Those who are parked later do not go
- * along: as soon as one of them is the first it stands in the store's queue.
+ * and the store says with the grant when the first of these came. So all who
+ * were parked before the later of these two moments (lease->before) came before
+ * everybody else. Those who are parked later do not go along: as soon as one of
+ * them is the first it stands in the store's queue.
  *
  * Where nobody promised to be fair (local_handoffs, which are the fences that
  * are set aside then) a later one goes along as well, if it does not mind
@@ -57,8 +57,6 @@
 #define FAIR_MAX 256u
 
 void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g) {
-  if (h->lease.before > h->asked)
-    h->asked = h->lease.before;
   bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
   if (!g)
     g = dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
@@ -91,7 +89,7 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
 
 void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked) {
   struct dlk_hold *h = t->hold;
-  h->asked = dlk_clock_now();
+  h->lease.before = dlk_clock_now();
   dlk_handoff_parked(h, parked);
 }
 
@@ -101,7 +99,7 @@ void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked) {
 }
 
 static bool came_along(const struct dlk_hold *h, const struct dlk_ticket *t) {
-  return t->op.started < h->asked;
+  return t->op.started < h->lease.before;
 }
 
 bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
@@ -141,9 +139,9 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   g->head = t; /* as if the store had granted it */
   g->holder = NULL;
   h->gate = NULL;
-  next->asked = h->asked;
-  next->jumps = h->jumps + jumps;
+  next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = now;
+  to->before = from->before;
   to->fence = from->fence + 1;
   to->spare = from->spare - 1;
   to->sent = from->sent;

@@ -67,7 +67,7 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
   struct dlk_hold *h = dlk_pool_take(&e->spare_holds, size);
   if (!h)
     return NULL;
-  h->size = size;
+  h->size = (uint32_t)size;
   init(h, e, r);
   h->lease.data = (char *)h + data;
   char *at = (char *)h + text;

@@ -53,8 +53,8 @@ struct dlk_hold {
   struct dlk_gate *gate; /* it is the gate's holder */
   bool hands_on;         /* as asked for: it may go from hand to hand */
   bool unfair;           /* likewise, before those who came earlier elsewhere */
-  uint32_t jumps;        /* how often it did that */
-  int64_t asked;         /* who was parked before came before whoever queues */
+  uint16_t jumps;        /* how often it did that */
+  uint32_t size;         /* of its memory, the store's bytes and texts too */
   int64_t handed;        /* when it was handed over, until it is renewed */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
@@ -71,7 +71,6 @@ struct dlk_hold {
    * a reference; NULL: its own engine does. */
   struct dlk_engine *listener;
   struct dlk_list adopted; /* [lock of the listener] */
-  size_t size;             /* of its memory, the store's bytes and texts too */
 };
 
 struct dlk_ticket {

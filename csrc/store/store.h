@@ -73,10 +73,11 @@ struct dlk_lease {
    * store being asked; 0: never. Grows while others come to wait for it. */
   uint32_t handoffs;
   /* Filled by the store with the fence: so many above it (at most `handoffs`)
-   * are set aside for those whom hand_over gives the hold to, and who waited
-   * in this process since before that moment came before everybody who stands
-   * in the store's queue (0: not known). */
+   * are set aside for those whom hand_over gives the hold to. */
   uint32_t spare;
+  /* Who has waited in this process since before that moment came before
+   * everybody who stands in the store's queue. The engine sets it when it asks;
+   * the store may know a later one when it grants. */
   int64_t before;
   /* Changed by the engine: what the next acquire/renew/extend asks for. */
   int64_t ttl;

@@ -273,30 +273,42 @@ static bool is_zero(const unsigned char *p, size_t n) {
   return n == 0;
 }
 
+static void take_all(struct dlk_pool *p, void **block, size_t n, size_t size) {
+  for (size_t i = 0; i < n; i++)
+    CHECK((block[i] = dlk_pool_take(p, size)) != NULL);
+}
+
+static void give_all(struct dlk_pool *p, void **block, size_t n, size_t size) {
+  for (size_t i = 0; i < n; i++)
+    dlk_pool_give(p, block[i], size);
+}
+
 static void pool_blocks(void) {
   struct dlk_pool p;
   void *block[5];
   dlk_pool_init(&p, 100, 3);
-  for (size_t size = 1; size < 400; size += 33) {
+  for (size_t size = 1; size < 500; size += 11) {
+    take_all(&p, block, 5, size);
     for (int i = 0; i < 5; i++) {
-      CHECK((block[i] = dlk_pool_take(&p, size)) != NULL);
       CHECK(is_zero(block[i], size));
       memset(block[i], 'x', size);
     }
-    for (int i = 0; i < 5; i++)
-      dlk_pool_give(&p, block[i], size);
+    give_all(&p, block, 5, size);
     CHECK(p.count <= 3);
   }
-  /* What is kept is had also without memory; the rest was freed. */
+  /* The last size is kept: it is had also without memory. The rest was freed.
+   */
+  take_all(&p, block, 5, 110);
+  give_all(&p, block, 5, 110);
   size_t kept = p.count;
+  CHECK(kept == p.max);
   no_memory = true;
+  CHECK(dlk_pool_take(&p, 100) == NULL);
+  CHECK(dlk_pool_take(&p, 117) == NULL);
+  take_all(&p, block, kept, 116);
   CHECK(dlk_pool_take(&p, 101) == NULL);
-  for (size_t i = 0; i < kept; i++)
-    CHECK((block[i] = dlk_pool_take(&p, 100)) != NULL);
-  CHECK(dlk_pool_take(&p, 1) == NULL);
   no_memory = false;
-  for (size_t i = 0; i < kept; i++)
-    dlk_pool_give(&p, block[i], 100);
+  give_all(&p, block, kept, 116);
   dlk_pool_clear(&p);
   CHECK(p.count == 0);
 }

@@ -88,7 +88,7 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   op->lease->spare = op->lease->handoffs;
   s->fence += op->lease->spare;
   op->lease->sent = sent;
-  if (is(op, "line:"))
+  if (is(op, "line:") && op->lease->before < next_came(s, op))
     op->lease->before = next_came(s, op);
   if (is(op, "claim"))
     op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;

@@ -102,7 +102,7 @@ return {
     file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
     put = "if (false)" },
   { name = "whoever comes goes along from hand to hand",
-    file = engine "handoff.c", find = "return t->op.started < h->asked;",
+    file = engine "handoff.c", find = "return t->op.started < h->lease.before;",
     put = "return true;" },
   { name = "who comes before the answer goes along", file = of "wait.c",
     find = "? call->req.sent : call->req.sent - since * DLK_US;",

@@ -132,13 +132,16 @@ void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
 
 /* ---- answers ---- */
 
-/* A moment of ours before which nobody who queues had come, by how many us
- * before the answer the first of them did (below 0: there is none): the server
- * answered after we had sent. */
-static int64_t before(const struct dlk_redis_call *call, int64_t since) {
-  if (since > DLK_SEC * 3600 / DLK_US)
-    return 0;
-  return since < 0 ? call->req.sent : call->req.sent - since * DLK_US;
+/* Nobody who queues had come before a moment of ours, if the first of them came
+ * so many us before the answer (below 0: there is none): the server answered
+ * after we had sent. */
+static void note_before(struct dlk_lease *lease,
+                        const struct dlk_redis_call *call, int64_t since) {
+  if (since > 3600 * DLK_SEC / DLK_US)
+    return;
+  int64_t at = since < 0 ? call->req.sent : call->req.sent - since * DLK_US;
+  if (at > lease->before)
+    lease->before = at;
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {
@@ -210,7 +213,7 @@ static void answered(struct dlk_redis_call *call,
   if (strcmp(word, "got") == 0 && fence > 0) {
     hold_of(t)->crowded = true;
     t->op->lease->spare = (uint32_t)dlk_redis_int(reply, 2, 0);
-    t->op->lease->before = before(call, dlk_redis_int(reply, 3, -1));
+    note_before(t->op->lease, call, dlk_redis_int(reply, 3, -1));
     dlk_redis_granted(t, fence, call->req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
     wait_on(t, reply);

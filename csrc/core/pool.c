@@ -26,6 +26,7 @@ struct dlk_spare {
 };
 
 void dlk_pool_init(struct dlk_pool *p, size_t least, size_t max) {
+  least = (least + 7) / DLK_POOL_STEP * DLK_POOL_STEP + 8;
   *p = (struct dlk_pool){.least = least, .max = KEEPS ? max : 0};
   atomic_init(&p->busy, false);
 }

@@ -11,7 +11,7 @@
 struct dlk_spare;
 
 #define DLK_POOL_SIZES 16
-#define DLK_POOL_STEP 16 /* what malloc rounds up to anyway */
+#define DLK_POOL_STEP 16 /* glibc's malloc gives 8 bytes more than so many */
 
 struct dlk_pool {
   atomic_bool busy; /* somebody is inside; the rest is his */

@@ -140,7 +140,7 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   g->holder = NULL;
   h->gate = NULL;
   next->jumps = (uint16_t)(h->jumps + jumps);
-  next->handed = now;
+  next->handed = true;
   to->before = from->before;
   to->fence = from->fence + 1;
   to->spare = from->spare - 1;

@@ -209,8 +209,8 @@ void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t at = end;
   if (h->renew && !h->renewing && !h->extending && end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
-    if (h->handed && h->handed + DLK_HANDED_RENEW < renew_at)
-      renew_at = h->handed + DLK_HANDED_RENEW;
+    if (h->handed && h->granted_at + DLK_HANDED_RENEW < renew_at)
+      renew_at = h->granted_at + DLK_HANDED_RENEW;
     if (renew_at < at)
       at = renew_at;
   }
@@ -248,7 +248,7 @@ bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least) {
 
 void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   h->lease.ttl = ttl;
-  h->handed = 0;
+  h->handed = false;
   set_deadline(h);
   dlk_hold_schedule(h);
 }

@@ -51,11 +51,11 @@ struct dlk_hold {
                      have been for less than is left */
   /* handoff.c */
   struct dlk_gate *gate; /* it is the gate's holder */
-  bool hands_on;         /* as asked for: it may go from hand to hand */
-  bool unfair;           /* likewise, before those who came earlier elsewhere */
-  uint16_t jumps;        /* how often it did that */
+  bool hands_on : 1;     /* as asked for: it may go from hand to hand */
+  bool unfair : 1;       /* likewise, before those who came earlier elsewhere */
+  bool handed : 1;       /* it came so, and was not renewed since */
+  uint16_t jumps;        /* how often it went before others */
   uint32_t size;         /* of its memory, the store's bytes and texts too */
-  int64_t handed;        /* when it was handed over, until it is renewed */
   _Atomic int64_t deadline, ttl; /* ttl: for readers outside the role */
   _Atomic uint64_t want;         /* units << 32 | cap, likewise */
   const char *_Atomic ended;

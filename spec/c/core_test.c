@@ -304,9 +304,9 @@ static void pool_blocks(void) {
   CHECK(kept == p.max);
   no_memory = true;
   CHECK(dlk_pool_take(&p, 100) == NULL);
-  CHECK(dlk_pool_take(&p, 117) == NULL);
+  CHECK(dlk_pool_take(&p, 121) == NULL);
   take_all(&p, block, kept, 116);
-  CHECK(dlk_pool_take(&p, 101) == NULL);
+  CHECK(dlk_pool_take(&p, 119) == NULL);
   no_memory = false;
   give_all(&p, block, kept, 116);
   dlk_pool_clear(&p);

@@ -38,8 +38,8 @@ return {
     find = "s->host->renew_failed(s->host, lease);",
     put = "    s->host->renewed(s->host, lease, call->req.sent);" },
   { name = "a hold from hand to hand does not know its name",
-    file = of "hold.c",
-    find = "b->token_len = a->token_len;",
+    file = of "token.c",
+    find = "to->token_len = from->token_len;",
     put = "  " },
   { name = "the new connection leaves the old one to itself", lax = "kill" },
 

@@ -6,20 +6,15 @@ if not rawget(_G, "jit") then
 end
 
 local core = require "dlock.core"
+local direct = require "dlock.host.direct"
 local ffi = require "ffi"
 local resident = require "spec.support.resident"
 
 local ask, close, finish = resident.ask, resident.close, resident.finish
 local free_soon, open = resident.free_soon, resident.open
 
-local function direct(name, type)
-  return ffi.cast(type, core.direct[name])
-end
-
-local find = direct("find", "void *(*)(void *, void *)")
-local begin = direct("begin", "void *(*)(void *, void *, void *)")
-local number = direct("number", "double (*)(void *)")
-local own = direct("own", "void (*)(void *, void *)")
+local find, begin = direct.find, direct.begin
+local number, own = direct.number, direct.own
 local Cleanup = ffi.typeof "struct { void (*handler)(void *); void *data; }"
 
 local function address(n)

@@ -5,7 +5,7 @@
 
 #include "lua/binding.h"
 
-/* resty.lua declares these two structs in the same words. */
+/* lua/dlock/host/direct.lua declares these two structs in the same words. */
 
 struct dlk_lua_watched {
   double number; /* 0: the ticket is done */

@@ -44,31 +44,14 @@ if not adapter.is_here() then
   return adapter
 end
 
+local direct = require "dlock.host.direct"
 local ffi = require "ffi"
 local semaphore = require "ngx.semaphore"
 
--- As csrc/lua/direct.h has them.
-local WATCHED = ffi.new[[struct {
-  double number;
-  bool others, leaves;
-}]]
-local TOLD = ffi.new[[struct {
-  double numbers[256];
-  int count;
-  bool more, news, closed;
-}]]
-
-local function direct(name, type)
-  return ffi.cast(type, core.direct[name])
-end
-
-local watch = direct("watch", "void (*)(void *, void *)")
-local done = direct("done", "int (*)(void *)")
-local completed = direct("completed", "void (*)(void *, void *)")
-local find_scope = direct("find", "void *(*)(void *, void *)")
-local begin_scope = direct("begin", "void *(*)(void *, void *, void *)")
-local number_of = direct("number", "double (*)(void *)")
-local own = direct("own", "void (*)(void *, void *)")
+local WATCHED, TOLD = direct.Watched(), direct.Told()
+local watch, done, completed = direct.watch, direct.done, direct.completed
+local find_scope, begin_scope = direct.find, direct.begin
+local number_of, own = direct.number, direct.own
 
 -- ---- requests and their scopes ----
 

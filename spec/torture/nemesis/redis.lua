@@ -1,0 +1,154 @@
+-- What the torture does to a Redis: connections are killed, scripts forgotten,
+-- the server stopped, killed and started again. With its append-only file
+-- synced before each answer it comes back with all that it had answered; or
+-- (`older`) with a snapshot from some seconds before it was killed.
+
+local core = require "dlock.core"
+local loop = require "spec.support.loop"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+
+local nemesis = { name = "redis", ttl = 1, io_timeout = 1, portable = true }
+
+nemesis.profile = {
+  workers = 8, calm = 8, gap = 0.6,
+  kinds = {
+    { name = "stop", weight = 3, least = 0.2, most = 1 },
+    { name = "long stop", weight = 5, least = 1.3, most = 3 },
+    { name = "kill", weight = 4, least = 0.1, most = 1 },
+    { name = "client kill", weight = 4, least = 0, most = 0, class = "calls" },
+    { name = "script flush", weight = 2, least = 0, most = 0,
+      class = "calls" },
+    { name = "server stop", weight = 2, least = 0.3, most = 2.5,
+      class = "server", rest = 1 },
+    { name = "server kill", weight = 2, least = 0.1, most = 1.5,
+      class = "server", rest = 2 },
+    { name = "server restart", weight = 1, least = 0.1, most = 1,
+      class = "server", rest = 2 },
+  },
+}
+
+--- One on a private server. older: restarts bring back an older snapshot.
+function nemesis.start(dir, older)
+  local self = setmetatable({ dir = dir, older = older, excused = {} },
+    { __index = nemesis })
+  local home = dir .. "/redis"
+  assert(require("luv").fs_mkdir(home, 448))
+  self.server = redis.start(older and {}
+    or { appendonly = "yes", appendfsync = "always" }, home)
+  self.url = self.server.url
+  self.snapshot = home .. "/dump.rdb"
+  return self
+end
+
+-- Runs fn(client) if the server answers; a fault may have hit it before.
+local function ask(self, fn)
+  local client = self.up ~= false and self.server:connect()
+  if client then
+    fn(client)
+    client:close()
+  end
+end
+
+local TYPES = { "normal", "pubsub", "normal", "one" }
+
+-- All connections of a type, or one.
+nemesis["client kill"] = function(self, fault)
+  ask(self, function(client)
+    local kind = TYPES[1 + math.floor(fault.draw * #TYPES)]
+    if kind ~= "one" then
+      client:pcall("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+      return
+    end
+    local ids = {}
+    for id in client:call("CLIENT", "LIST"):gmatch("id=(%d+)") do
+      ids[#ids + 1] = id
+    end
+    client:pcall("CLIENT", "KILL", "ID",
+      ids[1 + math.floor(fault.draw * 97) % #ids], "SKIPME", "yes")
+  end)
+end
+
+nemesis["script flush"] = function(self)
+  ask(self, function(client)
+    client:pcall("SCRIPT", "FLUSH", "SYNC")
+  end)
+end
+
+-- The snapshot that the next restart brings back.
+local function keep(self)
+  if self.older then
+    ask(self, function(client)
+      client:call("SAVE")
+    end)
+    self.kept = server.read_file(self.snapshot)
+  end
+end
+
+nemesis["server stop"] = function(self)
+  keep(self)
+  self.up = false
+  self.server:pause()
+end
+
+nemesis["end server stop"] = function(self)
+  self.server:resume()
+  self.up = true
+end
+
+nemesis["server kill"] = function(self)
+  self.up = false
+  self.killed = core.now()
+  self.server:kill()
+end
+
+-- Back, with what it had (or some time before); then two may hold until the
+-- ttl of the older one is over.
+nemesis["end server kill"] = function(self)
+  if self.older then
+    server.write_file(self.snapshot, self.kept or "")
+    if not self.kept then
+      os.remove(self.snapshot)
+    end
+  end
+  self.server:start_again()
+  self.up = true
+  if self.older then
+    table.insert(self.excused, { from = self.killed,
+      to = core.now() + self.ttl })
+  end
+  keep(self)
+end
+
+nemesis["server restart"] = function(self)
+  self.up = false
+  self.killed = core.now()
+  self.server.server:terminate()
+end
+
+nemesis["end server restart"] = nemesis["end server kill"]
+
+function nemesis:heal() end
+
+--- The names on the server but those of the fences, once there are none or
+--- they have had their time.
+function nemesis:leftovers()
+  local client, names = assert(self.server:connect()), nil
+  pcall(loop.eventually, "an empty server", 10, function()
+    names = {}
+    for _, name in ipairs(client:call("KEYS", "*")) do
+      if not name:find("^~dlock:[^:]*:f:") then
+        names[#names + 1] = name .. " " .. client:call("PTTL", name) .. " ms"
+      end
+    end
+    return #names == 0
+  end)
+  client:close()
+  return names
+end
+
+function nemesis:stop()
+  self.server:stop()
+end
+
+return nemesis

@@ -1,0 +1,73 @@
+-- Mutants of csrc/lua.
+
+local LEASE = "csrc/lua/lease.c"
+local ENGINE = "csrc/lua/engine.c"
+local CHILD = "csrc/lua/child.c"
+
+return {
+  specs = "spec/engine_spec.lua spec/bad_input_spec.lua spec/fork_spec.lua"
+    .. " spec/cli_spec.lua spec/contract_spec.lua",
+  mutants = {
+    { name = "a detached lease is released by its collector", file = LEASE,
+      find = "return box->released || box->detached || !box->hold ||"
+        .. " dlk_handle_given_up(&box->handle);",
+      put = "return box->released || !box->hold;" },
+    { name = "a child's collector releases its parent's lease", file = LEASE,
+      find = "return is_given_up(box) || in_child(box);",
+      put = "return is_given_up(box);" },
+    { name = "the first of several handles ends the hold", file = LEASE,
+      find = "if (dlk_handle_give_up(&box->handle))"
+        .. " dlk_hold_release_later(box->hold);",
+      put = "dlk_handle_give_up(&box->handle);"
+        .. " dlk_hold_release_later(box->hold);" },
+    { name = "a released lease can be shared", file = LEASE,
+      find = [[luaL_argcheck(L, !over(from), 1, "the lease is not held");]],
+      put = "" },
+    { name = "a second release releases again", file = LEASE,
+      find = "if (!forked && box->release) {",
+      put = "if (!forked && box->release && 0) {" },
+    { name = "a released lease can be extended", file = LEASE,
+      find = "if (is_given_up(box) && !forked) return given_up(L, box);"
+        .. " return submit(L, box, r);",
+      put = "(void)forked; return submit(L, box, r);" },
+    { name = "a lease with other handles can be detached", file = LEASE,
+      find = "if (!over(box) && dlk_hold_handles(box->hold) > 1) {",
+      put = "if (0) {" },
+    { name = "an extend without a ttl is for a second", file = LEASE,
+      find = "r.ttl = ttl < 0 ? dlk_hold_ttl(box->hold) : ttl;",
+      put = "r.ttl = ttl < 0 ? DLK_SEC : ttl;" },
+    { name = "a semaphore's mode is shared", file = LEASE,
+      find = [[return w.cap == 0 ? "shared" : "semaphore";]],
+      put = [[return "shared";]] },
+    { name = "tostring shows a lost lease as held", file = LEASE,
+      find = "int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);"
+        .. " bool failed",
+      put = "int64_t left = over(box) ? 0 : dlk_hold_ttl(box->hold);"
+        .. " bool failed" },
+    { name = "a wait takes the io_timeout for its own", file = ENGINE,
+      find = "r.timeout = r.wait ? ns_or(L, 6, -1) : -1;",
+      put = "r.timeout = -1;" },
+    { name = "max_hold of a detached lease begins again", file = ENGINE,
+      find = "r->max_hold = most >= 0 ? most : DLK_FOREVER;",
+      put = "(void)most; r->max_hold = DLK_FOREVER;" },
+    { name = "min_hold of a detached lease is over",
+      file = ENGINE,
+      find = "r->min_hold = fine ? least : 0;",
+      put = "r->min_hold = 0;" },
+    { name = "a detached lease is renewed whatever was asked",
+      file = ENGINE,
+      find = "r->renew = *p == 'r';", put = "r->renew = true;" },
+    { name = "the store of another version is used", file = ENGINE,
+      find = "luaL_argcheck(L, store->type->abi == DLK_STORE_ABI, 1,"
+        .. [[ "the store was built for another version of dlock");]],
+      put = "" },
+    { name = "a collected engine leaves its leases", file = ENGINE,
+      find = "if (dlk_engine_used(e) && !dlk_engine_joined(e))"
+        .. " close_bounded(e);",
+      put = "" },
+    { name = "a command that a signal ended exits 0", file = CHILD,
+      find = "128 + WTERMSIG(status)", put = "WEXITSTATUS(status)" },
+    { name = "a command is started with our signals blocked", file = CHILD,
+      find = "sigemptyset(&none);", put = "sigfillset(&none);" },
+  },
+}

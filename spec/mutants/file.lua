@@ -1,0 +1,107 @@
+-- Mutants of csrc/store/file.
+
+local QUEUE = "csrc/store/file/queue.c"
+local TABLE = "csrc/store/file/table.c"
+local WAIT = "csrc/store/file/wait.c"
+local HOLD = "csrc/store/file/hold.c"
+local NAME = "csrc/store/file/name.c"
+
+return {
+  specs = "spec/core_spec.lua spec/sim_queues_spec.lua"
+    .. " spec/file_store_spec.lua spec/fork_spec.lua spec/exclusion_spec.lua"
+    .. " spec/contract_spec.lua",
+  mutants = {
+    { name = "readers come in with a writer", file = QUEUE,
+      find = "if (h->exclusive > 0) return false;", put = "" },
+    { name = "permits of two limits are held together", file = QUEUE,
+      find = "if (holder != 0 && dlk_file_table_at(t, holder)->cap !="
+        .. " want.cap) return false;",
+      put = "(void)holder;" },
+    { name = "one permit too many", file = QUEUE,
+      find = "h->used + want.units <= want.cap;",
+      put = "h->used + want.units <= want.cap + 1;" },
+    { name = "a slot that is another's by now is ours", file = QUEUE,
+      find = "slot->token == e->token && slot->instance == e->instance",
+      put = "slot->instance == e->instance" },
+    { name = "min_hold of a dead holder is not kept", file = QUEUE,
+      find = "if (h->until > now) return false; return !",
+      put = "(void)now; return !" },
+    { name = "min_hold counts from the wait", file = QUEUE,
+      find = "slot->until = min_hold > 0 ? dlk_time_add(now, min_hold) : 0;",
+      put = "slot->until = min_hold > 0 ? dlk_time_add(slot->since,"
+        .. " min_hold) : 0;",
+      same = "slot->since was set to now in the line before" },
+    { name = "a fence is given twice", file = QUEUE,
+      find = "slot->fence = ++t->head.fence;",
+      put = "slot->fence = t->head.fence;" },
+    { name = "who waits for a change is not told", file = QUEUE,
+      find = "dlk_file_table_append(t, index, DLK_FILE_HELD);"
+        .. " s->holders_changed = true;",
+      put = "dlk_file_table_append(t, index, DLK_FILE_HELD);" },
+    { name = "a dead waiter is granted the lock", file = QUEUE,
+      find = "if (!alive || !dlk_file_peer_wake(s, w.instance, w.token)) {",
+      put = "(void)dlk_file_peer_wake(s, w.instance, w.token); if (0) {" },
+    { name = "a leaving waiter does not wake the one behind", file = QUEUE,
+      find = "dlk_file_peer_wake(s, behind.instance, behind.token);",
+      put = "(void)behind;" },
+    { name = "the end of min_hold wakes nobody", file = QUEUE,
+      find = "dlk_file_table_edit(t, index)->instance = 0; wake_first(s);",
+      put = "dlk_file_table_edit(t, index)->instance = 0;" },
+    { name = "a release lets nobody in", file = QUEUE,
+      find = "dlk_file_table_drop(t, index); s->holders_changed = true;"
+        .. " dlk_file_grant(s);",
+      put = "dlk_file_table_drop(t, index); s->holders_changed = true;" },
+    { name = "a refused waiter is not woken", file = QUEUE,
+      find = "if (dlk_file_other_limit(s, want, 0)) wake_first(s);",
+      put = "" },
+    { name = "a torn header is believed", file = TABLE,
+      find = "bool ok = check == block_sum(b);",
+      put = "bool ok = check == block_sum(b) || true;" },
+    { name = "a torn slot is believed", file = TABLE,
+      find = "if (t->error == 0 && slot.check != slot_sum(&slot, index))"
+        .. " t->error = EUCLEAN;",
+      put = "" },
+    { name = "the older header counts", file = TABLE,
+      find = "int newer = seq[1] > seq[0];",
+      put = "int newer = seq[1] < seq[0];" },
+    { name = "both headers are written over the same one", file = TABLE,
+      find = "t->copy == 0 ? HEADER : 0);", put = "t->copy == 0 ? 0 :"
+        .. " HEADER);" },
+    { name = "a slot that was changed again is written below", file = TABLE,
+      find = "!item->shadowed || item->dirty) continue;",
+      put = "!item->shadowed) continue;" },
+    { name = "an interrupted write is an error", file = TABLE,
+      find = "if (done < 0 && errno == EINTR) continue; if (done <= 0)"
+        .. " return done < 0 ? errno : EIO;",
+      put = "if (done <= 0) return done < 0 ? errno : EIO;",
+      same = "a write to a file of a local disk is not interrupted" },
+    { name = "units are not given back", file = TABLE,
+      find = "t->head.used += in ? s->units : -(uint64_t)s->units;",
+      put = "t->head.used += in ? s->units : 0;" },
+    { name = "a try does not look whether the holder lives", file = WAIT,
+      find = "if (!queue || !f->op->wait) dlk_file_settle(s);", put = "" },
+    { name = "a grant that crossed a cancel is dropped", file = WAIT,
+      find = "if (error == 0 && slot.list == DLK_FILE_HELD) { got(f,"
+        .. " slot.fence, now); } else if (error == 0 ||",
+      put = "if (error == 0 ||" },
+    { name = "a cancelled waiter stays in the queue", file = WAIT,
+      find = "name_holder(f); dlk_file_withdraw(s, e->slot);",
+      put = "name_holder(f);" },
+    { name = "who stands behind watches nobody", file = WAIT,
+      find = "*error = dlk_file_peer_watch(f, instance);",
+      put = "(void)instance; *error = 0;" },
+    { name = "a release of what is not ours says ok", file = HOLD,
+      find = "if (ours) dlk_file_end(f, NULL); else"
+        .. " dlk_file_end_code(f, DLK_LOST);",
+      put = "dlk_file_end(f, NULL);" },
+    { name = "a renewal does not look", file = HOLD,
+      find = "int error = all_lost ? ENOENT : check_hold(s, leases[i],"
+        .. " leases[i]->ttl);",
+      put = "int error = all_lost ? ENOENT : 0;" },
+    { name = "a key with a dot in front is a hidden file", file = NAME,
+      find = "(c == '.' && !first);", put = "c == '.';" },
+    { name = "long keys that begin alike share a file", file = NAME,
+      find = "dlk_file_sha256(sum, key, len);",
+      put = "dlk_file_sha256(sum, key, LONGEST);" },
+  },
+}

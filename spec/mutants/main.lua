@@ -1,0 +1,136 @@
+-- The mutants: realistic mistakes of one to three lines, each of which some
+-- spec has to notice. They are written from the code, without a look at the
+-- specs, so the share that is noticed says what the suite is worth.
+--
+--   lua5.4 spec/mutants/main.lua check           every one can be put in
+--   lua5.4 spec/mutants/main.lua draw SHARE SEED [PATTERN]
+--                                                the ids of one in SHARE
+--   lua5.4 spec/mutants/main.lua put ID          puts it in; prints the Lua
+--                                                and the specs to run
+--   lua5.4 spec/mutants/main.lua take ID         takes it out again
+--   lua5.4 spec/mutants/main.lua argued          those that change nothing
+--
+-- spec/mutants/<room>.lua returns { specs =, lua =, mutants = { ... } }, each$
+-- these { name =, file =, find =, put =, specs =, lua =, same = }: `specs` are
+-- those that ought to notice (of the room, or of one mutant, which are then run
+-- first), `same` argues that a mutant changes nothing that anybody could see.
+
+local edit = require "spec.support.edit"
+
+local ROOMS = { "core", "engine", "redis", "scripts", "zookeeper", "file",
+  "binding", "lua" }
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+local function load_all()
+  local list, by_id = {}, {}
+  for _, name in ipairs(ROOMS) do
+    local room = require("spec.mutants." .. name)
+    for i, mutant in ipairs(room.mutants) do
+      local specs = (mutant.specs and mutant.specs .. " " or "") .. room.specs
+      local one = { id = name .. "-" .. i, mutant = mutant,
+        lua = mutant.lua or room.lua or "lua5.4", specs = specs }
+      list[#list + 1] = one
+      by_id[one.id] = one
+    end
+  end
+  return list, by_id
+end
+
+-- A number for each id and seed, the same on every machine.
+local function lot(id, seed)
+  local n = seed % 2147483647
+  for i = 1, #id do
+    n = (n * 48271 + id:byte(i)) % 2147483647
+  end
+  for _ = 1, 8 do
+    n = n * 48271 % 2147483647
+  end
+  return n
+end
+
+local verbs = {}
+
+function verbs.check()
+  local bad, count = 0, 0
+  for _, one in ipairs((load_all())) do
+    local text, problem = edit.apply(read(one.mutant.file), one.mutant)
+    count = count + 1
+    if not text then
+      bad = bad + 1
+      print(("%s (%s): %s %s"):format(one.id, one.mutant.name, one.mutant.file,
+        problem))
+    end
+  end
+  print(("%d mutants, %d cannot be put in"):format(count, bad))
+  return bad == 0
+end
+
+function verbs.draw(share, seed, pattern)
+  local list, drawn = load_all(), {}
+  for _, one in ipairs(list) do
+    local wanted = not pattern or one.id:find(pattern)
+      or one.mutant.file:find(pattern)
+    if wanted and not one.mutant.same then
+      drawn[#drawn + 1] = one.id
+    end
+  end
+  table.sort(drawn, function(a, b)
+    return lot(a, tonumber(seed)) < lot(b, tonumber(seed))
+  end)
+  for i = 1, math.ceil(#drawn / tonumber(share)) do
+    print(drawn[i])
+  end
+  return true
+end
+
+local function find(id)
+  local _, by_id = load_all()
+  return assert(by_id[id], "no mutant has the id " .. tostring(id))
+end
+
+function verbs.put(id)
+  local one = find(id)
+  local text = read(one.mutant.file)
+  local changed = assert(edit.apply(text, one.mutant))
+  write(one.mutant.file .. ".shipped", text)
+  write(one.mutant.file, changed)
+  print(one.lua)
+  print(one.specs)
+  print(one.mutant.name)
+  return true
+end
+
+function verbs.take(id)
+  local file = find(id).mutant.file
+  write(file, read(file .. ".shipped"))
+  assert(os.remove(file .. ".shipped"))
+  return true
+end
+
+function verbs.argued()
+  for _, one in ipairs((load_all())) do
+    if one.mutant.same then
+      print(("%s: %s: %s"):format(one.id, one.mutant.name, one.mutant.same))
+    end
+  end
+  return true
+end
+
+local verb = verbs[arg[1] or ""]
+if not verb then
+  io.stderr:write("usage: see the top of spec/mutants/main.lua\n")
+  os.exit(64)
+end
+os.exit(verb(arg[2], arg[3], arg[4]) and 0 or 1)

@@ -1,0 +1,162 @@
+-- Mutants of csrc/store/redis (the C; the scripts have a list of their own).
+
+local ACQUIRE = "csrc/store/redis/acquire.c"
+local WAIT = "csrc/store/redis/wait.c"
+local HOLD = "csrc/store/redis/hold.c"
+local CALL = "csrc/store/redis/call.c"
+local ERRORS = "csrc/store/redis/errors.c"
+local CODEC = "csrc/store/redis/codec.c"
+local SIM = "spec/sim_redis_spec.lua"
+
+return {
+  specs = "spec/redis_library_spec.lua spec/redis_errors_spec.lua"
+    .. " spec/redis_connect_spec.lua spec/redis_net_spec.lua"
+    .. " spec/redis_names_spec.lua spec/redis_admin_spec.lua"
+    .. " spec/redis_foreign_spec.lua spec/redis_faults_spec.lua"
+    .. " spec/redis_time_spec.lua " .. SIM .. " spec/contract_spec.lua",
+  mutants = {
+    -- acquire.c
+    { name = "a grant counts from its answer", file = ACQUIRE,
+      find = "lease->sent = sent; lease->claim = claim;",
+      put = "(void)sent; lease->sent = dlk_redis_now(t->store);"
+        .. " lease->claim = claim;" },
+    { name = "a token of unknown outcome is asked for again", file = ACQUIRE,
+      find = "t->joined = false; dlk_redis_token_new(s, h);",
+      put = "t->joined = false; if (!take_back) dlk_redis_token_new(s, h);" },
+    { name = "a token of unknown outcome is not taken back", file = ACQUIRE,
+      find = "if (take_back) dlk_redis_orphan(",
+      put = "if (take_back && first) dlk_redis_orphan(" },
+    { name = "a refusal is tried again until the time is over",
+      file = ACQUIRE,
+      find = "bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;",
+      put = "bool over = t->store->stopping;" },
+    { name = "a time-out without any answer is a time-out", file = ACQUIRE,
+      find = "dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);",
+      put = "dlk_redis_done_code(t, code);" },
+    { name = "a fence is taken although the SET was refused",
+      file = ACQUIRE,
+      find = "if (pair && set->type == REDIS_REPLY_NIL) {",
+      put = "if (pair && set->type == REDIS_REPLY_NIL && t->op->wait) {" },
+    { name = "a counter that is missing gives a small fence",
+      file = ACQUIRE,
+      find = "} else if (seeded) {", put = "} else if (number) {" },
+    { name = "who seeds a fence and is cancelled keeps the lock",
+      file = ACQUIRE,
+      find = "if (t->step == DLK_REDIS_SEEDING) dlk_redis_new_token(t, true);"
+        .. " dlk_redis_give_up(t);",
+      put = "dlk_redis_give_up(t);" },
+    { name = "a newcomer passes who is known to wait", file = ACQUIRE,
+      find = "t->order[0] || op->parked || dlk_redis_is_crowded(t->store,"
+        .. " op->key, op->key_len))) {",
+      put = "t->order[0] || op->parked)) {",
+      same = "SET NX of an occupied key fails, and of a free one with a queue"
+        .. " the order is promised only but for an expiry: a short cut that"
+        .. " the mark saves, one request earlier" },
+    -- wait.c
+    { name = "a hand-off is believed to the end of its claim from its"
+        .. " arrival", file = WAIT,
+      find = "int64_t end = dlk_lease_deadline(t->waited_at, claim);",
+      put = "int64_t end = dlk_lease_deadline(dlk_redis_now(t->store),"
+        .. " claim);" },
+    { name = "an old hand-off is taken", file = WAIT,
+      find = "|| fence <= t->waited_fence ||", put = "||" },
+    { name = "a hand-off is taken while a request is under way", file = WAIT,
+      find = "if (t->step != DLK_REDIS_WAITING || t->call.busy ||",
+      put = "if (t->step == DLK_REDIS_LEAVING ||" },
+    { name = "a hand-off with little of its claim left is taken", file = WAIT,
+      find = "end - now <= claim / 2", put = "end - now <= 0" },
+    { name = "news that cross a refresh are forgotten", file = WAIT,
+      find = "if (t->call.busy) t->news = true;", put = "if (t->call.busy) ;" },
+    { name = "the first waiter does not watch the holder's end", file = WAIT,
+      find = "if (t->rank == 0 && pttl >= 0 && ends < at) at = ends;",
+      put = "(void)ends;" },
+    { name = "a server that dropped dead waiters is not asked again",
+      file = WAIT,
+      find = "if (t->news || dlk_redis_int(reply, 6, 0) == 1) {",
+      put = "if (t->news) {" },
+    { name = "who is not known any more keeps its token", file = WAIT,
+      find = [[strcmp(word, "gone") == 0) { dlk_redis_new_token(t, false);]],
+      put = [[strcmp(word, "gone") == 0) {]] },
+    { name = "a cancel does not leave the queue", file = WAIT,
+      find = "if (!t->joined) { dlk_redis_give_up(t); return; }",
+      put = "if (1) { dlk_redis_give_up(t); return; }" },
+    { name = "who was cancelled while it joined stays", file = WAIT,
+      find = "if (t->op->ending != DLK_OK) { dlk_redis_queue_cancel(t);"
+        .. " return; } if (t->news",
+      put = "if (t->news" },
+    { name = "the place is lost when a waiter joins anew", file = WAIT,
+      find = "memcpy(t->order, order->str, order->len + 1);",
+      put = "(void)order;" },
+    -- hold.c
+    { name = "a release whose answer was lost is told as lost", file = HOLD,
+      find = "if (t->ours || first_did_it)", put = "if (t->ours)" },
+    { name = "a release of unknown outcome past the deadline is told as done",
+      file = HOLD,
+      find = "bool first_did_it = t->unsure && t->op->started <"
+        .. " hold_of(t)->until;",
+      put = "bool first_did_it = t->unsure;" },
+    { name = "a release that failed leaves the token", file = HOLD,
+      find = "if (over && !t->store->stopping) release_later(t);", put = "" },
+    { name = "min_hold counts from the release", file = HOLD,
+      find = "return min <= 0 ? 0 : h->granted + min -"
+        .. " dlk_redis_now(t->store);",
+      put = "(void)h; return min <= 0 ? 0 : min;" },
+    { name = "somebody queues and is not told of the release", file = HOLD,
+      find = "if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)"
+        .. " { leave(t); return; }",
+      put = "if (t->op->lease->want.units != 0 || rest_of(t) > 0) {"
+        .. " leave(t); return; }",
+      same = "the small script answers -2 when somebody queues, and the full"
+        .. " one follows: one round trip more, and nothing else" },
+    { name = "an extend after the release says ok", file = HOLD,
+      find = "return changes && !hold_of(t)->node.queued;",
+      put = "return changes && false;" },
+    { name = "a request to give up is not heard by a renewal", file = HOLD,
+      find = "if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1,"
+        .. " 0) == 1) s->host->revoked(s->host, lease);",
+      put = "" },
+    -- call.c, errors.c
+    { name = "a script that the server forgot is an error", file = CALL,
+      find = "return dlk_redis_fault_find(refusal)->action =="
+        .. " DLK_REDIS_SEND_TEXT;",
+      put = "return false;" },
+    { name = "what was not sent counts as refused", file = CALL,
+      find = "a->err->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE :"
+        .. " DLK_REDIS_BAD;",
+      put = "DLK_REDIS_BAD;" },
+    { name = "a server that is loading is asked on and on", file = CALL,
+      find = "c->store->link->retreat(c->store->link, err);", put = "" },
+    { name = "the name of the last key is the name of all", file = CALL,
+      find = "len == s->last_len && memcmp(key, s->last_key, len) == 0)",
+      put = "len == s->last_len)" },
+    { name = "a word is found in the middle of another", file = ERRORS,
+      find = [[&& (text[n] == ' ' || text[n] == '\0');]], put = ";" },
+    { name = "an error of a script is not looked into", file = ERRORS,
+      find = "found = by_word(at + 3); if (found) return found;",
+      put = "(void)at;" },
+    { name = "a loading server is out of order", file = ERRORS,
+      find = [[{"LOADING", DLK_REDIS_RETRY,]],
+      put = [[{"LOADING", DLK_REDIS_FAIL,]] },
+    { name = "a replica is asked again on the same connection",
+      file = ERRORS,
+      find = [[{"READONLY", DLK_REDIS_RECONNECT,]],
+      put = [[{"READONLY", DLK_REDIS_FAIL,]] },
+    { name = "control bytes of a server reach a message", file = ERRORS,
+      find = "text[n] >= ' ' && text[n] < 127 ? text[n] : '?';",
+      put = "text[n];" },
+    -- codec.c
+    { name = "arrays of any size are taken", file = CODEC,
+      find = "if (s->number > DLK_REDIS_ELEMENTS_MAX - s->elements) return"
+        .. " false;",
+      put = "" },
+    { name = "arrays of any depth are taken", file = CODEC,
+      find = "if (s->depth == DLK_REDIS_DEPTH) return false;", put = "" },
+    { name = "a reply of any size is taken", file = CODEC,
+      find = "if (s->number > DLK_REDIS_REPLY_MAX) return false;", put = "" },
+    { name = "a line without a number is a number", file = CODEC,
+      find = "if (!s->digits) return false;", put = "" },
+    { name = "negative numbers are sent without a sign", file = CODEC,
+      find = "if (n < 0) *--begin = '-'; dlk_redis_put",
+      put = "dlk_redis_put" },
+  },
+}

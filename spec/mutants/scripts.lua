@@ -1,0 +1,117 @@
+-- Mutants of csrc/store/redis/scripts.
+
+local DIR = "csrc/store/redis/scripts/"
+
+return {
+  specs = "spec/sim_redis_spec.lua spec/redis_admin_spec.lua"
+    .. " spec/redis_foreign_spec.lua spec/redis_crowd_spec.lua"
+    .. " spec/redis_faults_spec.lua spec/contract_spec.lua",
+  mutants = {
+    { name = "a release deletes whatever is there", file = DIR
+        .. "release.lua",
+      find = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end",
+      put = "" },
+    { name = "a release does not see the queue", file = DIR .. "release.lua",
+      find = "if redis.call('EXISTS', KEYS[2]) == 1 then return -2 end",
+      put = "" },
+    { name = "a renewal makes a lock that is gone",
+      file = DIR .. "include/renewal.lua",
+      find = "if value == token then\n  local left",
+      put = "if value == token or not value then\n"
+        .. "  if not value then call('SET', L, token) end\n  local left" },
+    { name = "a shared hold is renewed although its time is over",
+      file = DIR .. "include/renewal.lua",
+      find = "if not ends then return -1 end",
+      put = "if not ends then ends = now end" },
+    { name = "a release leaves the waiter's mark", file = DIR
+        .. "include/grant.lua",
+      find = "call('ZREM', Q, token)\n  call('HDEL', W, token)",
+      put = "call('ZREM', Q, token)" },
+    { name = "a hold's note is another one's", file = DIR
+        .. "include/grant.lua",
+      find = "if not s.mode then call('DEL', I) end", put = "" },
+    { name = "nobody hears that the holder is another one", file = DIR
+        .. "include/grant.lua",
+      find = "note(token, f, value)\n  tell()", put = "note(token, f, value)" },
+    { name = "a grant takes the ttl of who asks", file = DIR
+        .. "include/grant.lua",
+      find = "local f = give(s, token, w.units, w.cap, w.claim, w.value)",
+      put = "local f = give(s, token, w.units, w.cap, my_ttl or w.claim,"
+        .. " w.value)" },
+    { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
+      find = "if rank and more == 0 then rank, more = clear(rank) end",
+      put = "" },
+    { name = "who hangs keeps its place while others ask", file = DIR
+        .. "include/grant.lua",
+      find = "still = not lately(asked)", put = "still = true" },
+    { name = "more than the clock allows is set aside", file = DIR
+        .. "include/fence.lua",
+      find = "spare = math.min(spare or 0, clock - 1 - f)",
+      put = "spare = spare or 0" },
+    { name = "a seeded counter has no end", file = DIR .. "include/fence.lua",
+      find = "remember()\n  spare", put = "spare" },
+    { name = "shared holders end with the first of them", file = DIR
+        .. "include/state.lua",
+      find = "if call('PTTL', L) < ttl then call('PEXPIRE', L, ttl) end\n"
+        .. "  local rest",
+      put = "call('PEXPIRE', L, ttl)\n  local rest" },
+    { name = "a marker of before is believed", file = DIR
+        .. "include/state.lua",
+      find = "if p[1] and s.value ~= '~s' .. p[1] then",
+      put = "if p[1] and not s.value then" },
+    { name = "the last reader leaves the key", file = DIR
+        .. "include/state.lua",
+      find = "call('DEL', L, H, P, I)\n    s.mode = nil",
+      put = "call('DEL', H, P, I)\n    s.mode = nil" },
+    { name = "who holds joins the queue as well", file = DIR .. "acquire.lua",
+      find = "if holds(s, token) then", put = "if false then" },
+    { name = "a refresh joins again", file = DIR .. "acquire.lua",
+      find = "if how == 'refresh' and not place then return { 'gone' } end",
+      put = "" },
+    { name = "a place that was kept counts from now", file = DIR
+        .. "acquire.lua",
+      find = "if place == '' then", put = "if true then" },
+    { name = "a newcomer stands before the last", file = DIR
+        .. "acquire.lua",
+      find = "math.max((last or 0) + 1, time[1] * 1000000 + time[2])",
+      put = "time[1] * 1000000 + time[2]",
+      same = "it shows only when the server's clock steps back by more than"
+        .. " the queue is old, which the guarantees exclude" },
+    { name = "a queue ends while somebody waits", file = DIR .. "acquire.lua",
+      find = "call('PEXPIRE', Q, 60000)", put = "call('PEXPIRE', Q, 600)" },
+    { name = "a cancelled waiter lets nobody in", file = DIR .. "leave.lua",
+      find = "local _, more = grant(s)\nreturn { held and 1 or 0, more,",
+      put = "local more = 0\nif held then _, more = grant(s) end\n"
+        .. "return { held and 1 or 0, more," },
+    { name = "min_hold makes a hold longer", file = DIR .. "leave.lua",
+      find = "call('PEXPIRE', L, rest)", put = "call('PEXPIRE', L, 60000)" },
+    { name = "min_hold of a reader is not kept", file = DIR .. "leave.lua",
+      find = "call('ZADD', H, now + rest, token)",
+      put = "call('ZADD', H, now, token)" },
+    { name = "a break leaves the units in use", file = DIR .. "break.lua",
+      find = "s.mode, s.value, s.used, s.cap = nil, false, 0, 0",
+      put = "s.value = false" },
+    { name = "a break tells nobody", file = DIR .. "break.lua",
+      find = "call('PUBLISH', channel(token), 'b ' .. token)",
+      put = "local _ = token" },
+    { name = "a downgrade begins a ttl of its own", file = DIR
+        .. "downgrade.lua",
+      find = "local left = math.max(call('PTTL', L), 1)",
+      put = "local left = 60000" },
+    { name = "a downgrade is not repeatable", file = DIR .. "downgrade.lua",
+      find = "if not holds(s, token) then return { 0, 0 } end",
+      put = "if not holds(s, token) or s.mode ~= 'x' then return { 0, 0 }"
+        .. " end" },
+    { name = "who watches the holder is not told twice", file = DIR
+        .. "change.lua",
+      find = "call('ZADD', N, now, ARGV[2])", put = "" },
+    { name = "the first renewal is a change of the leader", file = DIR
+        .. "change.lua", specs = "spec/redis_notes_spec.lua",
+      find = "if ARGV[1] ~= fence and ARGV[1] ~= id then",
+      put = "if ARGV[1] ~= fence then" },
+    { name = "a hold without a note is a foreign client's", file = DIR
+        .. "change.lua", specs = "spec/redis_notes_spec.lua",
+      find = "id = ours(value) and string.sub(value, 1, 12) .. ':'",
+      put = "id = nil" },
+  },
+}

@@ -1,28 +1,27 @@
 # dlock's build: one core library and one library per store, for each Lua.
-#   make [all]    build for one Lua: LUA=lua5.4, lua5.1, lua5.3, luajit
-#   make demo, test, lint, asan, tsan, bench    what .ci/ has under that name
+#   make [all]    build for one Lua: LUA=lua5.4, lua5.3, lua5.2, lua5.1, luajit
+#   make demo, test, lint, asan, tsan, bench, mutants, torture, fuzz,
+#   sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper    all of it, that store; PREFIX, DESTDIR
 #   make env      shell lines to use the build as it lies here
 #   make deps, clean    get what all this needs; remove what was built
 
 LUA ?= lua5.4
-LUAS := lua5.1 lua5.3 lua5.4 luajit
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
-WERROR ?=
-CLANG ?= clang
 PREFIX ?= /usr/local
 LUA_NAME := $(notdir $(LUA))
 LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
+GOALS := demo test lint asan tsan bench mutants torture fuzz sim all-night
 # The stores to build: those that have a luaopen_ file, unless told otherwise.
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
-ifneq ($(filter-out env deps demo test lint asan tsan bench clean,$(or \
+ifneq ($(filter-out env deps $(GOALS) clean,$(or \
   $(MAKECMDGOALS),all)),)
 LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
 UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
@@ -73,13 +72,16 @@ define compile
 @mkdir -p $(@D)
 $(COMPILE) -c -o $@ $<
 endef
-$(BUILD)/obj/%.o: %.c Makefile
+$(BUILD)/obj/%.o: %.c Makefile | $(OUT)/headers
 	$(compile)
-$(OUT)/obj/%.o: %.c Makefile
+$(OUT)/obj/%.o: %.c Makefile | $(OUT)/headers
 	$(compile)
+$(OUT)/headers:
+	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES)
 $(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
   room,store/redis))): $(BUILD)/gen/redis_scripts.h
-$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS)
+$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
+  | $(OUT)/headers
 	@mkdir -p $(@D)
 	$(LUA) $< csrc/store/redis/scripts $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
@@ -91,9 +93,8 @@ install: all
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(STORES)
 install-zookeeper: $(OUT)/dlock/store/zookeeper.so
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/dlock/store/zookeeper.so'
-demo test lint asan tsan bench: deps
+$(GOALS): deps
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps install install-zookeeper demo test lint asan tsan \
-  bench clean
+.PHONY: all env deps install install-zookeeper clean $(GOALS)

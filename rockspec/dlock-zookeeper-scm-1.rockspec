@@ -30,6 +30,7 @@ build = {
     BUILD = "build$(LUA_INCDIR)",
     ZOOKEEPER_CFLAGS = "-I$(ZOOKEEPER_INCDIR)",
     ZOOKEEPER_LIBS = "-L$(ZOOKEEPER_LIBDIR) -lzookeeper_mt",
+    STORES = "zookeeper",
     DESTDIR = "",
     LUA_LIBDIR = "$(LIBDIR)",
   },

@@ -87,6 +87,37 @@ describe("bad input:", function()
         assert(dlock.open(("redis://x"):gsub("x", "h"))) -- two results
       end)
 
+    it("says how to call it, and what belongs into url", function()
+      local function says(text, ...)
+        local ok, got, message = pcall(...)
+        message = ok and message or got
+        assert.is_truthy(message:find(text, 1, true), message)
+      end
+      for _, call in ipairs { "open", "canceller", "all" } do
+        says("call it with a dot, as in dlock." .. call .. "(", dlock[call],
+          dlock, "redis://h")
+      end
+      says("{ url = ", dlock.open, { "redis://h" })
+      says("is stands in url", dlock.open, { host = "127.0.0.1" })
+      says("is stands in url", dlock.open, { port = 6379 })
+      says("is stands in url", dlock.open, { uri = "redis://h" })
+    end)
+
+    it("does not tell of URLs that it then cannot open", function()
+      for _, url in ipairs { "localhost", "http://h", "redis://a,b",
+        "rediss://h", "redis+sentinel://h/m", "redlock://a,b,c",
+        "redis+cluster://a", "valkeys://h" } do
+        local message = select(2, dlock.open(url)):gsub("'[^']*'", "")
+          :gsub("^unsupported: %S+ ", "")
+        for scheme in message:gmatch("(%a[%w+.-]*)://") do
+          assert.is_truthy(dlock.open(({
+            ["redis+unix"] = "redis+unix:///s", file = "file:///d",
+            redis = "redis://h", zookeeper = "zookeeper://h",
+          })[scheme] or scheme .. "://h"), message)
+        end
+      end
+    end)
+
     it("says that a store is not there yet", function()
       for _, url in ipairs { "mysql://h/d", "etcd://h", "rediss://h",
         "redis+cluster://a,b", "redis+sentinel://a,b/m", "redlock://a,b,c",
@@ -310,35 +341,6 @@ describe("bad input:", function()
         or code == "invalid", code)
       assert.is_truthy(message:find(dir, 1, true), message)
       store:close()
-      server.remove_dir(dir)
-    end)
-  end)
-
-  describe("the default store", function()
-    local SCRIPT = [[
-      local dlock = require "dlock"
-      local store = assert(dlock.open())
-      print(store)
-      print(assert(store:lock("k")):release())
-      store:close()
-    ]]
-
-    local function default(env)
-      local status, out, err = process.run { script = SCRIPT, env = env }
-      assert.are.equal("", err)
-      assert.are.equal(0, status)
-      return out
-    end
-
-    it("is $DLOCK_URL, else this user's files", function()
-      local dir = server.new_dir()
-      assert.are.equal(
-        "dlock.store: file://" .. dir .. "/dlock\ntrue\n",
-        default { DLOCK_URL = false, XDG_RUNTIME_DIR = dir })
-      assert.are.equal(
-        "dlock.store: file://" .. dir .. "/other\ntrue\n",
-        default { DLOCK_URL = "file://" .. dir .. "/other",
-          XDG_RUNTIME_DIR = dir })
       server.remove_dir(dir)
     end)
   end)

@@ -1,5 +1,5 @@
--- The C unit tests: programs that test csrc/core, and the file store's table,
--- without Lua. Each line they print is a test.
+-- The C unit tests: programs that test csrc/core, the engine's keeper, and the
+-- file store's table, without Lua. Each line they print is a test.
 
 local process = require "spec.support.process"
 local tool = require "spec.support.file_tool"
@@ -17,7 +17,11 @@ end
 
 describe("C unit tests", function()
   it("of the core pass", function()
-    assert.are.equal(14, run "core_test")
+    assert.are.equal(15, run "core_test")
+  end)
+
+  it("of the engine's keeper pass", function()
+    assert.are.equal(1, run "keeper_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

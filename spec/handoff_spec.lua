@@ -389,16 +389,21 @@ describe("from hand to hand,", function()
   end)
 
   -- It is renewed together with another lease, before it is due by itself.
-  it("nor one whose renewal is under way", function()
-    local first = hold("first", { ttl = 2 })
-    local lease = hold("mum:a", { ttl = 2 })
-    local ticket = want("mum:a", { ttl = 2 })
-    counted "renewed"
-    release(lease)
-    assert(finish(e, ticket))
-    assert.equal(0, count())
-    release(first)
-  end)
+  it("one whose renewal is under way is passed on, but not when it is late",
+    function()
+      local first = hold("first", { ttl = 2 })
+      local lease = hold("mum:a", { ttl = 2 })
+      local two, three = want("mum:a", { ttl = 2 }), want("mum:a", { ttl = 2 })
+      counted "renewed"
+      release(lease)
+      lease = assert(finish(e, two))
+      assert.equal(1, count())
+      while core.remaining(lease) > 0.6 do requests() end
+      release(lease)
+      assert(finish(e, three))
+      assert.equal(1, count())
+      release(first)
+    end)
 
   it("nor one on which a request is under way, or ended unknown", function()
     local lease, ticket = hold("stuck:a"), want("stuck:a")

@@ -59,6 +59,30 @@ describe("store:once", function()
     assert.equal("3", store:once(key, make)) -- blocking, too
   end)
 
+  it("shares no result that was made after its lock was lost", function()
+    local runs, results = 0, {}
+    local function late()
+      runs = runs + 1
+      cqueues.sleep(1)
+      return "made " .. runs
+    end
+    queue:wrap(function()
+      results[1] = { store:once(key, function()
+        runs = runs + 1
+        for i = 2, 3 do
+          queue:wrap(function() results[i] = store:once(key, late) end)
+        end
+        cqueues.sleep(0.5)
+        return "made 1"
+      end, { ttl = 0.2, renew = false }) }
+    end)
+    run()
+    assert.same({ nil, "lost" }, { results[1][1], results[1][3] })
+    assert.equal("made 2", results[2])
+    assert.equal("made 2", results[3])
+    assert.equal(2, runs)
+  end)
+
   it("lets the next one run it when the first has no result", function()
     local runs, results, codes = 0, {}, {}
     for i = 1, 5 do

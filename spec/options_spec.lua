@@ -52,6 +52,7 @@ describe("options", function()
       { ttl = huge }, { ttl = 0.099 }, { ttl = 31536001 },
       { timeout = -0.1 }, { timeout = nan }, { timeout = 1e300 },
       { timeout = -huge }, { max_hold = -1 }, { max_hold = nan },
+      { max_hold = 0 },
       { min_hold = huge }, { min_hold = -1 }, { min_hold = nan },
       { owner = "" }, { owner = ("x"):rep(96) }, { owner = "a\nb" },
       { value = ("x"):rep(1025) },

@@ -182,11 +182,47 @@ describe("pages:", function()
   it("the Makefile's first lines name every goal", function()
     local text = server.read_file("Makefile")
     local goals = text:match("\n%.PHONY:(.*)$"):gsub("\\\n", " ")
+      :gsub("%$%(GOALS%)", text:match("\nGOALS := ([^\n]*)"))
     local comment = text:match("^(#.-)\n\n")
     for goal in goals:gmatch("%S+") do
       assert.is_truthy(comment:find("%f[%w-]" .. goal:gsub("-", "%%-")
         .. "%f[^%w-]"), goal)
     end
+  end)
+
+  it("name commands of make that there are", function()
+    local goals = " " .. server.read_file("Makefile")
+      :match("\nGOALS := ([^\n]*)") .. " "
+    local counted = 0
+    for call in server.read_file("docs/reliability.md"):gmatch("`(make [^`]*)`")
+    do
+      local goal, rest = call:match("^make (%S+)(.*)$")
+      assert.is_truthy(goals:find(" " .. goal .. " ", 1, true), call)
+      local script = server.read_file(".ci/" .. goal)
+        .. server.read_file(".ci/specs")
+      for name in rest:gmatch("(%u+)=") do
+        counted = counted + 1
+        assert.is_truthy(name == "LUA" or script:find(name, 1, true), call)
+      end
+    end
+    assert.is_true(counted > 8)
+  end)
+
+  it("make says what a build needs and does not find", function()
+    local function says(lua, ...)
+      local status, _, err = process.run { command = { "make", "-s",
+        "BUILD=" .. dir .. "/build", "LUA=" .. lua, ... } }
+      assert.are.equal(2, status)
+      return err
+    end
+    assert.matches("lua5%.9.* is no Lua.* lua5%.1, lua5%.2, lua5%.3, lua5%.4, "
+      .. "luajit", says("lua5.9"))
+    local err = says("lua5.4", "CPPFLAGS=-nostdinc")
+    assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
+      .. "libhiredis%-dev libzookeeper%-mt%-dev\n", err)
+    assert.is_nil(err:find("fatal error", 1, true), err)
+    assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
+      :find("hiredis-dev", 1, true))
   end)
 
   -- Every function that a user can call, as objects really have them.

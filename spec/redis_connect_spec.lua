@@ -58,6 +58,38 @@ describe("connecting to redis:", function()
     fails(url, "denied", "password")
   end)
 
+  it("a name without a password is that user", function()
+    user("+@all", "nopass")
+    local url = private.url:gsub("//", "//u@")
+    local store = assert(dlock.open(opts(url)))
+    local lease = assert(store:lock("named"))
+    local clients = admin:call("CLIENT", "LIST")
+    assert.is_truthy(clients:find("name=dlock[^\n]*user=u"), clients)
+    assert(lease:release())
+    store:close()
+    fails(private.url, "denied", "password", { username = "nobody" })
+  end)
+
+  it("what stopped a call is said with the key that it was about", function()
+    local store = assert(dlock.open(opts("redis://127.0.0.1:1")))
+    local _, message, code = store:try_lock("orders:42")
+    assert.are.equal("unavailable", code)
+    assert.matches("^unavailable: 'orders:42': redis://", message)
+    store:close()
+  end)
+
+  it("a right that EXEC finds missing is denied", function()
+    local url = user("+@all")
+    local store = assert(dlock.open(opts(url)))
+    assert(assert(store:try_lock("exec")):release())
+    admin:call("ACL", "SETUSER", "u", "-exec")
+    local got, message, code = store:try_lock("exec")
+    assert.is_nil(got)
+    assert.are.equal("denied", code, message)
+    assert.are.equal(0, admin:call("EXISTS", "dlock:exec"))
+    store:close()
+  end)
+
   it("a missing password is denied", function()
     local other = redis.start { requirepass = "pw" }
     fails(other.url, "denied", "password")
@@ -73,7 +105,8 @@ describe("connecting to redis:", function()
 
   it("each command that the scripts need is asked for (ACL)", function()
     for _, command in ipairs {
-      "multi", "eval", "get", "set", "incr", "del", "pexpire", "pttl", "exists",
+      "multi", "exec", "eval", "get", "set", "incr", "del", "pexpire", "pttl",
+      "exists",
       "publish", "pubsub|numsub", "time", "zadd", "zrem", "zrange", "zrank",
       "zscore", "zrangebyscore", "hset", "hget", "hdel", "hmget",
     } do
@@ -86,6 +119,39 @@ describe("connecting to redis:", function()
       store:close()
     end
     assert.are.same({}, admin:call("KEYS", "*probe*"))
+  end)
+
+  it("nobody's key is touched to find out", function()
+    local names = { "dlock probe", "dlock:dlock probe" }
+    for _, name in ipairs(names) do admin:call("SET", name, "a user's") end
+    for _, prefix in ipairs { "", "dlock:" } do
+      local store = assert(dlock.open(opts(private.url, { prefix = prefix })))
+      local lease = assert(store:lock("beside"))
+      assert.are.equal("busy", select(3, store:try_lock("dlock probe")))
+      assert(lease:release())
+      store:close()
+    end
+    for _, name in ipairs(names) do
+      assert.are.equal("a user's", admin:call("GET", name))
+      admin:call("DEL", name)
+    end
+    assert.are.same({}, admin:call("KEYS", "*probe*"))
+  end)
+
+  it("a right that is withdrawn later leaves no lock behind", function()
+    local url = user("+@all")
+    local store = assert(dlock.open(opts(url)))
+    for _ = 1, 2 do
+      assert(assert(store:try_lock("withdrawn")):release())
+    end
+    admin:call("ACL", "SETUSER", "u", "-multi")
+    for _, take in ipairs { store.try_lock, store.lock } do
+      local got, message, code = take(store, "withdrawn", { ttl = 60 })
+      assert.is_nil(got)
+      assert.are.equal("denied", code, message)
+      assert.are.equal(0, admin:call("EXISTS", "dlock:withdrawn"))
+    end
+    store:close()
   end)
 
   it("a user without channels is denied", function()
@@ -138,8 +204,8 @@ describe("connecting to redis:", function()
     for word in rule:gmatch("%S+") do words[#words + 1] = word end
     admin:call((table.unpack or unpack)(words))
     local url = private.url:gsub("//", "//app:secret@")
-    local one = assert(dlock.open(opts(url)))
-    local two = assert(dlock.open(opts(url)))
+    local one = assert(dlock.open(opts(url .. "/2")))
+    local two = assert(dlock.open(opts(url .. "/2")))
     local lease = assert(one:lock("docs", { ttl = 1 }))
     assert.are.equal("timeout",
       select(3, two:lock("docs", { timeout = 0.4 })))
@@ -220,7 +286,23 @@ describe("connecting to redis:", function()
   it("a port nobody listens on is unavailable", function()
     fails("redis://127.0.0.1:1", "unavailable", "refused")
     fails("redis+unix:///nonexistent/s", "unavailable", "No such file")
-    fails("redis://no-such-host.invalid", "unavailable", "")
+    fails("redis://no-such-host.invalid", "unavailable", "be resolved")
+  end)
+
+  it("a full server says so", function()
+    local other = redis.start()
+    local r = other:connect()
+    r:call("CONFIG", "SET", "maxclients", "1")
+    fails(other.url, "unavailable", "max number of clients.*maxclients")
+    r:close()
+    other:stop()
+  end)
+
+  it("a server in protected mode says so", function()
+    local f = fake_server.start({}, { on_accept = "close",
+      banner = "-DENIED Redis is running in protected mode because ...\r\n" })
+    fails(f.url, "denied", "protected mode")
+    f:stop()
   end)
 
   it("a replica is unavailable", function()

@@ -50,4 +50,22 @@ describe("a crowd on Redis", function()
       t:expect_nothing_left()
     end)
   end
+
+  -- Or they would push the living behind those who watch over the holder.
+  it("the dead are gone while the lock is held", function()
+    local store, key = t:open(), t:key()
+    local dead, live = t:peer(), t:peer()
+    local lease = assert(store:lock(key))
+    crowd(dead, 60, key, 0)
+    live:start("l = assert(store:lock('%s', { timeout = 30 }))", key)
+    t:queued(key, 61)
+    dead:kill()
+    t:eventually("one is left", function()
+      return subjects[1].waiters(key) == 1
+    end)
+    assert(lease:release())
+    live:finish()
+    live:run("l:release()")
+    t:expect_nothing_left()
+  end)
 end)

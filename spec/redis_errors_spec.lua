@@ -17,18 +17,30 @@ local function open(f, more)
   return assert(dlock.open(opts))
 end
 
--- For EXEC: the greeting's is answered well, then this once, then well again.
--- (A rule that is an answer is asked for twice.)
+-- For EXEC: this once, then well again. (A rule that is an answer is asked for
+-- twice.)
 local function once(reply)
-  return { fake_server.DEFAULT, reply, reply, fake_server.DEFAULT }
+  return { reply, reply, fake_server.DEFAULT }
 end
 
-local function try(f)
-  local store = open(f)
+-- A store that has used "k" on its connection, so that what follows is sent
+-- without a script; then the server goes by the rules.
+local function warm(f, rules, more)
+  local store = open(f, more)
+  assert(assert(store:try_lock("k")):release())
+  if rules then f:rules(rules) end
+  return store
+end
+
+-- What a try brings on a server that goes by these rules; cold: by the script,
+-- which the first one for a key is.
+local function try(rules, cold)
+  local f = fake_server.start(cold and rules or {})
+  local store = cold and open(f) or warm(f, rules)
   local lease, message, code = store:try_lock("k")
-  local text = lease and "ok" or message
   store:close(0.2)
-  return lease and "ok" or code, text
+  f:stop()
+  return lease and "ok" or code, lease and "ok" or message
 end
 
 -- Refuses one call of a script on so many keys, the first one: it loads. The
@@ -82,15 +94,15 @@ describe("redis errors:", function()
       ["ERR something nobody knows"] = "unavailable",
       ["SURPRISE!"] = "unavailable",
     } do
-      local f = fake_server.start {
-        ["QUEUED SET"] = "-" .. word .. "\r\n",
-        EXEC = { fake_server.DEFAULT,
-          "-EXECABORT Transaction discarded.\r\n" },
-      }
-      local got, text = try(f)
-      assert.are.equal(code, got, text)
-      assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
-      f:stop()
+      local reply = "-" .. word .. "\r\n"
+      for _, cold in ipairs { false, true } do
+        local got, text = try({ ["QUEUED SET"] = reply,
+          ["EVALSHA ACQUIRE"] = reply, ["EVAL ACQUIRE"] = reply,
+          EXEC = not cold and "-EXECABORT Transaction discarded.\r\n" or nil,
+        }, cold)
+        assert.are.equal(code, got, text)
+        assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
+      end
     end
   end)
 
@@ -105,14 +117,16 @@ describe("redis errors:", function()
       for _, text in ipairs { word, SCRIPT .. "-" .. word } do
         local f = fake_server.start("local n = 0\n"
           .. ("local text = %q\n"):format("-" .. text .. "\r\n") .. [[
-          return function(name)
-            if name == "QUEUED SET" and n < 2 then
+          return function(name, words)
+            if n > 0 and n < 4 and (name == "QUEUED SET"
+                or script_of(words) == "ACQUIRE") then
               n = n + 1
               return text
             end
+            n = math.max(n, script_of(words) == "RELEASE" and 1 or 0)
             return true
           end]])
-        local store = open(f)
+        local store = warm(f)
         local lease, message = store:lock("k", { timeout = 5 })
         assert.is_truthy(lease, message)
         store:close(0.2)
@@ -161,14 +175,12 @@ describe("redis errors:", function()
   end)
 
   it("a lock whose fence could not be seeded is given back", function()
-    local f = fake_server.start {
-      INCR = ":1\r\n",
-      EVALSHA = { "-BUSY Redis is busy running a script\r\n",
-        fake_server.DEFAULT },
-    }
-    local store = open(f)
+    local f = fake_server.start()
+    local store = warm(f, { INCR = ":1\r\n",
+      ["EVALSHA SEED"] = "-BUSY Redis is busy running a script\r\n" })
     assert.are.equal("unavailable", select(3, store:try_lock("k")))
-    assert(f:wait_for("EVALSHA", 2)) -- the seed, and then the taking back
+    -- The pair before, the seed, and the taking back.
+    assert(f:wait_for("EVALSHA", 4))
     store:close(0.2)
     f:stop()
   end)
@@ -180,8 +192,8 @@ describe("redis errors:", function()
     local store = open(f)
     local lease = assert(store:try_lock("k"))
     assert(lease:release())
-    assert.are.equal(1, f:count("EVALSHA"))
-    assert.are.equal(2, f:count("EVAL")) -- the probe, the release
+    assert.are.equal(2, f:count("EVALSHA"))
+    assert.are.equal(3, f:count("EVAL")) -- the probe, the lock, the release
     store:close()
     f:stop()
   end)
@@ -195,37 +207,32 @@ describe("redis errors:", function()
       "#t\r\n", "+no\nend\r\n", "*-7\r\n", ":99999999999999999999999\r\n",
       "hello\r\n", "\0\0\0\0", "*1000000\r\n" .. ("*1000000\r\n"):rep(3),
     } do
-      local f = fake_server.start {
-        EXEC = once(reply),
-      }
-      local got, text = try(f)
+      local got, text = try { EXEC = once(reply) }
       assert.are.equal("ok", got, text)
-      f:stop()
+      got, text = try({ ["EVALSHA ACQUIRE"] = once(reply) }, true)
+      assert.are.equal("ok", got, text)
     end
   end)
 
   it("30: replies of another shape than asked for are no lock", function()
     for _, reply in ipairs {
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
-      "*1\r\n+OK\r\n", "*2\r\n+OK\r\n:35184372088833\r\n",
-      "*3\r\n:1\r\n:2\r\n:1\r\n", "*3\r\n+OK\r\n+OK\r\n:1\r\n",
-      "*3\r\n+OK\r\n-ERR value is not an integer\r\n:1\r\n",
-      "*3\r\n+OK\r\n$-1\r\n:1\r\n",
-      "*4\r\n+OK\r\n:35184372088833\r\n:1\r\n:3\r\n", "-\r\n",
+      "*1\r\n+OK\r\n", "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n",
+      "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
+      "*2\r\n+OK\r\n-ERR value is not an integer\r\n",
+      "*2\r\n+OK\r\n$-1\r\n", "-\r\n",
     } do
-      local f = fake_server.start {
-        EXEC = { fake_server.DEFAULT, reply }, -- the first is the greeting's
-      }
-      local got, text = try(f)
+      local got, text = try { EXEC = reply }
       assert.are.equal("unavailable", got, text)
-      f:stop()
+      got, text = try({ ["EVALSHA ACQUIRE"] = reply }, true)
+      assert.are.equal("unavailable", got, text)
     end
   end)
 
   it("30: a reply that trickles in is a reply", function()
-    local raw = "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n"
+    local raw = "*2\r\n+OK\r\n:35184372088833\r\n"
     local proxy = require "spec.support.proxy"
-    local f = fake_server.start { EXEC = { fake_server.DEFAULT } }
+    local f = fake_server.start()
     local p = proxy.start(f.url)
     p:trickle("down", 1)
     local store = open({ url = p.url }, { connect_timeout = 5,
@@ -234,8 +241,7 @@ describe("redis errors:", function()
     store:close()
     p:stop()
     -- and one that nobody asked for
-    f:rules { EXEC = once(raw .. ":7\r\n") }
-    store = open(f)
+    store = warm(f, { EXEC = once(raw .. ":7\r\n") })
     local lease = store:try_lock("k")
     if lease then lease:release() end
     assert(store:ping())
@@ -265,9 +271,8 @@ describe("redis errors:", function()
   end)
 
   it("silence is unavailable within its time, and taken back", function()
-    local f = fake_server.start { EXEC = {
-      fake_server.DEFAULT, fake_server.SILENT } }
-    local store = open(f, { io_timeout = 0.3 })
+    local f = fake_server.start()
+    local store = warm(f, { EXEC = fake_server.SILENT }, { io_timeout = 0.3 })
     local start = uv.hrtime()
     local got, _, code = store:try_lock("k")
     assert.is_nil(got)

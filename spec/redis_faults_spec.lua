@@ -71,8 +71,13 @@ describe("redis faults:", function()
     process.close_all()
   end)
 
+  -- Uses a key, so that what follows for it is sent without a script.
+  local function warm(key)
+    assert(assert(store:try_lock(key)):release())
+  end
+
   it("2: a reply that comes when the ttl is over is no lock", function()
-    assert(assert(store:try_lock("tardy")):release()) -- its fence is seeded
+    warm("tardy")
     p:delay("down", 0.3)
     local got, message, code = store:try_lock("tardy", { ttl = 0.2 })
     assert.is_nil(got)
@@ -96,6 +101,7 @@ describe("redis faults:", function()
 
   it("7: the reply to a try is lost: it tries again, one key, no orphan",
     function()
+      warm("lost")
       p:cut_after("EXEC")
       local lease = assert(store:try_lock("lost"))
       assert.is_true(lease:held())
@@ -105,6 +111,7 @@ describe("redis faults:", function()
     end)
 
   it("7: lost, and the server out of reach: taken back later", function()
+    warm("orphan")
     p:cut_after("EXEC")
     p:refuse(true)
     local got, _, code = store:try_lock("orphan", { ttl = 60 })
@@ -139,6 +146,7 @@ describe("redis faults:", function()
   end)
 
   it("23a: a delayed SET never lands after its clean-up", function()
+    warm("delayed")
     p:hold("up", { sent = "\r\nNX\r\n" })
     local got, _, code = store:try_lock("delayed", { ttl = 60 })
     assert.is_nil(got)
@@ -414,7 +422,7 @@ describe("redis faults:", function()
       p:hold("down")
       assert.are.equal("unavailable", select(3, store:try_lock("early")))
       local names = admin:call("KEYS", "~dlock:{*}:f:dlock:early")
-      assert.are.equal("1", admin:call("GET", names[1]))
+      assert.is_true(tonumber(admin:call("GET", names[1])) > 1e12)
       assert.is_true(admin:call("PTTL", names[1]) > 0)
       p:release()
       eventually("it is taken back", 5, function() return gone("early") end)
@@ -422,11 +430,11 @@ describe("redis faults:", function()
 
   it("a wait that times out or is cancelled leaves nothing", function()
     local lease = assert(store:try_lock("left"))
-    local direct = assert(dlock.open(private.url))
+    local direct, before = assert(dlock.open(private.url)), parts("left")
     for _ = 1, 3 do
       assert.are.equal("timeout",
         select(3, direct:lock("left", { timeout = 0.05 })))
-      assert.are.same({}, parts("left"))
+      assert.are.same(before, parts("left"))
     end
     assert(lease:release())
     direct:close()

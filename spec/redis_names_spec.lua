@@ -173,6 +173,24 @@ describe("redis names:", function()
       select(3, dlock.open { url = url, prefix = "~dlock:x" }))
   end)
 
+  it("a tag puts a name into the slot of a lock", function()
+    for _, prefix in ipairs { "dlock:", "shop:", "", "{a}", "}{" } do
+      local store = assert(dlock.open { url = "redis://unused",
+        prefix = prefix ~= "dlock:" and prefix or nil })
+      for _, key in ipairs { "orders:42", "{b}:x", "}{", "\0\255" } do
+        local tag = assert(store:tag(key))
+        assert.matches("^{[0-7]+}$", tag)
+        assert.equal(slot(prefix .. key), slot("mine:" .. tag .. ":x"))
+      end
+      assert(store:close())
+    end
+    local store = assert(dlock.open("file:///unused"))
+    local got, message, code = store:tag("k")
+    assert.same({ nil, "unsupported" }, { got, code })
+    assert.matches("^unsupported: ", message)
+    assert(store:close())
+  end)
+
   it("a lock called as another one's part is a lock of its own", function()
     local url = os.getenv("DLOCK_TEST_REDIS")
     local store = assert(dlock.open(url))

@@ -7,8 +7,8 @@ local redis_model = require "spec.sim.redis_model"
 local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
-for _, name in ipairs { "net", "conn", "sock", "greet", "codec", "errors",
-  "names", "scripts" } do
+for _, name in ipairs { "net", "conn", "conn_time", "sock", "greet", "codec",
+  "errors", "resolve", "names", "scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
 for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do
@@ -24,6 +24,9 @@ describe("the link to redis", function()
     local _, out = process.run { command = { path }, timeout = 90 }
     server.remove_dir(dir)
     assert.are.equal("ok unlisten_in_greeting\n"
-      .. "ok answer_not_read_yet\n", out)
+      .. "ok answer_not_read_yet\n"
+      .. "ok message_and_reset\n"
+      .. "ok silence_is_asked\n"
+      .. "ok nobody_needs_it\n", out)
   end)
 end)

@@ -180,6 +180,7 @@ describe("resident engine", function()
     repeat until ticket:poll()
     scope:finish()
     assert.is_true(free_soon(e, "a"))
+    assert.equal("cancelled", (select(3, ticket:take())))
   end)
 
   it("lets a detached lease outlive its scope", function()
@@ -192,6 +193,53 @@ describe("resident engine", function()
     assert.is_true(core.held(again))
     other:finish()
     assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("ends only its scope's share of a hold", function()
+    local one, two = core.scope(), core.scope()
+    local first = assert(finish(e, ask(e, "a"), one))
+    local second, third = core.share(first), core.share(first)
+    two:own(second)
+    one:own(third)
+    one:finish()
+    assert.is_false(core.held(first))
+    assert.is_false(core.held(third))
+    assert.is_true(finish(e, core.release(first)))
+    first, third = nil, nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(core.held(second))
+    assert.is_true(finish(e, e:locked("a")))
+    two:finish()
+    assert.is_false(core.held(second))
+    assert.is_true(free_soon(e, "a"))
+  end)
+
+  it("ends a hold with the last share, if scopes had the others", function()
+    local one, two = core.scope(), core.scope()
+    local first = assert(finish(e, ask(e, "a"), one))
+    local second = core.share(first)
+    two:own(second)
+    two:finish()
+    assert.is_true(core.held(first))
+    assert.is_true(finish(e, core.release(first)))
+    assert.is_true(free_soon(e, "a"))
+    one:finish()
+    local late = core.share(assert(finish(e, ask(e, "b"))))
+    one:own(late) -- it has ended
+    assert.is_false(core.held(late))
+  end)
+
+  it("tells every share of a hold that it was lost", function()
+    local scope = core.scope()
+    local first = assert(finish(e, ask(e, "a"), scope))
+    local second = core.share(first)
+    finish(e, e:break_lock("a"))
+    for _, lease in ipairs { first, second } do
+      assert.is_false(core.held(lease))
+      assert.equal("lost", (select(3, finish(e, core.release(lease)))))
+    end
+    scope:finish()
   end)
 
   it("does not grow with the leases of a long scope", function()
@@ -255,6 +303,25 @@ describe("resident engine", function()
     for _ = 1, 300 do ask(e, "never:a", { timeout = 0.05 }) end
     assert.equal("timeout",
       (select(3, finish(e, ask(e, "never:a", { timeout = 0.1 })))))
+  end)
+
+  -- Its holder went on the server, and it was not told; the store then gave the
+  -- key to somebody from whom nobody may expect it.
+  it("forgets no parked wait when another one gets the key", function()
+    for units = 0, 1 do -- a try, a reader
+      local key = "silent:" .. units
+      local old = assert(finish(e, ask(e, key, { handoffs = 16 })))
+      local parked = ask(e, key, { handoffs = 16, timeout = 60 })
+      finish(e, e:ping())
+      finish(e, e:ping())
+      assert.is_true(finish(e, e:break_lock(key)))
+      assert.is_true(core.held(old))
+      local other = ask(e, key, { wait = false, units = units })
+      assert.is_true(finish(e, core.release(assert(finish(e, other)))))
+      assert.is_true(finish(e, core.release(assert(finish(e, parked)))))
+      assert.equal("lost", (select(3, finish(e, core.release(old)))))
+      assert.is_true(free_soon(e, key))
+    end
   end)
 
   -- The interleavings of a watch and a finish, and of a grant and an end.

@@ -1,7 +1,9 @@
--- Leases and waits belong to their request, in a real nginx with its collector
--- stopped: what becomes of them when the client goes away, the handler exits,
--- fails or is left for another, and when the worker is killed or replaced.
--- Runs on LuaJIT only: that is the Lua which nginx has.
+-- Leases and waits belong to their request, in a real nginx: what becomes of
+-- them when the client goes away, the handler exits, fails or is left for
+-- another, and when the worker is killed or replaced. The collector is stopped
+-- where something has to end, so that it is not the one who ends it, and works
+-- hard where something has to last (resty_ends_spec has more of that). Runs on
+-- LuaJIT only: that is the Lua which nginx has.
 if not rawget(_G, "jit") then
   return
 end
@@ -26,8 +28,10 @@ local HTTP = [[
     worker_store = assert(dlock.open{ url = url, prefix = "]] .. RUN .. [[",
       ttl = 2, scope = "worker" })
   }
-  init_worker_by_lua_block { collectgarbage("stop") }
+  init_worker_by_lua_block { collectgarbage("@COLLECTOR@", 1) }
 ]]
+local STOPPED = HTTP:gsub("@COLLECTOR@", "stop")
+local WORKING = HTTP:gsub("@COLLECTOR@", "setpause")
 
 local LOCATIONS = [[
   location = /hold { lua_check_client_abort on; content_by_lua_block {
@@ -81,6 +85,12 @@ local LOCATIONS = [[
   location = /detach { content_by_lua_block {
     ngx.print((assert(assert(store:lock(ngx.var.arg_key)):detach())))
   } }
+  location = /detach_late { lua_check_client_abort on; content_by_lua_block {
+    local lease = assert(store:lock(ngx.var.arg_key, { ttl = 60 }))
+    ngx.sleep(0.3)
+    ngx.shared.results:set(ngx.var.arg_key, "detaching")
+    lease:detach()
+  } }
   location = /attach { content_by_lua_block {
     local lease = assert(store:attach(ngx.unescape_uri(ngx.var.arg_text)))
     ngx.print(tostring(lease:held()), lease.key)
@@ -100,6 +110,13 @@ local LOCATIONS = [[
     local lease, _, code = mutex:try_acquire()
     keep[#keep + 1] = lease
     ngx.print(code or "entered")
+  } }
+  location = /share { content_by_lua_block {
+    local lease = assert(store:lock(ngx.var.arg_key,
+      { reentrant = true, owner = "both" }))
+    ngx.sleep(tonumber(ngx.var.arg_for))
+    ngx.print(tostring(lease:held()), " ", ngx.var.arg_release
+      and tostring(lease:release()) or "")
   } }
   location = /lost { content_by_lua_block {
     local key = ngx.var.arg_key
@@ -142,7 +159,7 @@ describe("a request of OpenResty", function()
 
   setup(function()
     r = assert(redis.connect())
-    n = nginx.start { http = HTTP, server = LOCATIONS }
+    n = nginx.start { http = STOPPED, server = LOCATIONS }
     other = assert(dlock.open { url = URL, prefix = RUN, host = "blocking" })
     assert(other:ping())
   end)
@@ -237,6 +254,16 @@ describe("a request of OpenResty", function()
   end)
 
   -- FAULTS 56a: coroutine objects are recycled.
+  it("that is aborted while it detaches leaves nothing", function()
+    local one = n:begin("/detach_late?key=" .. key)
+    wait_held()
+    r:call("CLIENT", "PAUSE", "800", "WRITE")
+    assert(nginx.wait_for(10, function() return result() == "detaching" end))
+    one:abort()
+    uv.run("nowait")
+    assert(other:lock(key, { timeout = 10 })):release()
+  end)
+
   it("does not enter on the reentrancy count of another", function()
     for _ = 1, 20 do
       local one = n:begin("/reentrant?for=5&key=" .. key)
@@ -261,6 +288,22 @@ describe("a request of OpenResty", function()
       end
     end)
 
+  it("ends its own share only of what another one holds too", function()
+    local one = n:begin("/share?for=0.3&key=" .. key)
+    wait_held()
+    local two = n:begin("/share?for=0.8&release=1&key=" .. key)
+    assert.equal("true ", (select(2, one:finish())))
+    assert.is_true(held())
+    assert.equal("true true", (select(2, two:finish())))
+    one = n:begin("/share?for=0.8&key=" .. key)
+    wait_held()
+    two = n:begin("/share?for=0.1&key=" .. key)
+    assert.equal("true ", (select(2, two:finish())))
+    assert.is_true(held())
+    assert.equal("true ", (select(2, one:finish())))
+    assert(other:lock(key, { timeout = 1 })):release()
+  end)
+
   it("hears of a lost lease in a timer, although nobody waits", function()
     n:get("/lost?key=" .. key)
     assert(nginx.wait_for(5, function()
@@ -281,7 +324,7 @@ describe("a worker of OpenResty", function()
 
   before_each(function()
     r = assert(redis.connect())
-    n = nginx.start { http = HTTP, server = LOCATIONS }
+    n = nginx.start { http = WORKING, server = LOCATIONS }
     other = assert(dlock.open { url = URL, prefix = RUN, host = "blocking" })
     count = count + 1
     key = "k" .. count
@@ -333,7 +376,7 @@ describe("a worker of OpenResty", function()
 
   it("that was upgraded to a new binary ends its leases", function()
     n:stop()
-    n = nginx.start { http = HTTP, server = LOCATIONS, daemon = true }
+    n = nginx.start { http = WORKING, server = LOCATIONS, daemon = true }
     local one = n:begin("/hold?for=0.6&key=" .. key)
     wait_held()
     local old = n:workers()

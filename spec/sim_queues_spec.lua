@@ -2,16 +2,17 @@
 -- queue, in random histories (spec/sim/zookeeper_queue.c, file_queue.c).
 --
 --   DLOCK_SIM=100000 ...   that many histories (default: some thousand)
---   DLOCK_SIM_SEED=n       the history n alone, told step by step
+--   DLOCK_SIM_SEED=n       the history n alone, told step by step; else new
+--                          ones each time (the faults: always the same)
 
 local faults = require "spec.faults.queues"
 local program = require "spec.sim.program"
+local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
 
 local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 2000
-local SEED = tonumber(os.getenv("DLOCK_SIM_SEED"))
 -- It is the same C whatever runs it: the faults are looked for once.
-local LOOK = _VERSION == "Lua 5.4"
+local LOOK = _VERSION == "Lua 5.4" and not seeds.again
 local ENOUGH = 20000 -- histories in which a fault must show
 
 local SIMULATIONS = {
@@ -37,8 +38,9 @@ for store, sources in pairs(SIMULATIONS) do
 
     it("admits as the plain queue does", function()
       local path = program.build(dir, store, sources)
-      local ok, text = program.run(path, SEED and 1 or COUNT, SEED)
-      assert.is_true(ok, text)
+      local first, count = seeds.draw(store .. " queue", COUNT)
+      local ok, text = program.run(path, count, first)
+      assert.is_true(ok, seeds.advise(text))
     end)
 
     for i, fault in ipairs(LOOK and faults[store] or {}) do

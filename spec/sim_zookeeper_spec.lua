@@ -1,61 +1,76 @@
 -- The ZooKeeper store's recipe, as shipped, in random histories on a server
--- that does what each wants (spec/sim/zookeeper_recipe.c).
+-- that does what each wants (spec/sim/zookeeper_recipe.c), and how long it
+-- believes in a session (spec/sim/zookeeper_session.c).
 --
---   DLOCK_SIM=100000 ...   that many histories (default: some hundred)
---   DLOCK_SIM_SEED=n       the history n alone, told step by step
+--   DLOCK_SIM=100000 ...   that many histories (default: some thousand)
+--   DLOCK_SIM_SEED=n       the history n alone, told step by step; else new
+--                          ones each time (the faults: always the same)
 
 local faults = require "spec.faults.zookeeper"
 local process = require "spec.support.process"
 local program = require "spec.sim.program"
+local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
 
-local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 500
-local SEED = tonumber(os.getenv("DLOCK_SIM_SEED"))
+local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 5000
 -- It is the same C whatever runs it: the faults are looked for once.
-local LOOK = _VERSION == "Lua 5.4"
+local LOOK = _VERSION == "Lua 5.4" and not seeds.again
 local ENOUGH = 5000 -- histories in which a fault must show
+
+-- What each has for the client library and the servers.
+local SERVERS = { recipe = "spec/c/zookeeper_link.c",
+  session = "spec/sim/zookeeper_leader.c" }
 
 local function output(command)
   local status, text = process.run { command = { "sh", "-c", command } }
   return status == 0 and (text:gsub("%s+$", "")) or ""
 end
 
-describe("simulated ZooKeeper recipe", function()
-  local dir, sources, flags, libs
+local function simulated(name, says)
+  describe("simulated ZooKeeper " .. name, function()
+    local dir, sources, flags, libs
 
-  setup(function()
-    dir = server.new_dir()
-    sources = { "spec/sim/zookeeper_recipe.c", "spec/sim/plain.c",
-      "spec/c/zookeeper_link.c", "spec/c/host.c" }
-    for file in output("ls csrc/core/*.c csrc/store/zookeeper/*.c")
-      :gmatch("%S+") do
-      -- The client library's side is the one that is simulated.
-      if not file:find("/session.c", 1, true)
-        and not file:find("/deliver.c", 1, true) then
-        sources[#sources + 1] = file
+    setup(function()
+      dir = server.new_dir()
+      sources = { "spec/sim/zookeeper_" .. name .. ".c", SERVERS[name],
+        "spec/sim/plain.c", "spec/c/host.c" }
+      for file in output("ls csrc/core/*.c csrc/store/zookeeper/*.c")
+        :gmatch("%S+") do
+        -- The client library's side is the one that is simulated.
+        if not file:find("/session.c", 1, true)
+          and not file:find("/deliver.c", 1, true) then
+          sources[#sources + 1] = file
+        end
       end
-    end
-    flags = "-Ispec/c " .. output("pkg-config --cflags libuv")
-    libs = output("pkg-config --libs libuv")
-  end)
-
-  teardown(function()
-    server.remove_dir(dir)
-  end)
-
-  it("excludes, ends everything and leaves nothing", function()
-    local path = program.build(dir, "recipe", sources, nil, flags, libs)
-    local ok, text = program.run(path, SEED and 1 or COUNT, SEED)
-    assert.is_true(ok, text)
-  end)
-
-  for i, fault in ipairs(LOOK and faults or {}) do
-    it("would notice that " .. fault.name, function()
-      local path =
-        program.build(dir, "faulty" .. i, sources, fault, flags, libs)
-      local ok, text = program.run(path, ENOUGH)
-      assert.is_false(ok)
-      assert.matches("seed %d+: ", text)
+      -- So few that lists of children are watched, too.
+      flags = "-DDLK_ZK_WATCH_MAX=2 -Ispec/c "
+        .. output("pkg-config --cflags libuv")
+      libs = output("pkg-config --libs libuv")
     end)
-  end
-end)
+
+    teardown(function()
+      server.remove_dir(dir)
+    end)
+
+    it(says, function()
+      local path = program.build(dir, name, sources, nil, flags, libs)
+      local first, count = seeds.draw("ZooKeeper " .. name, COUNT)
+      local ok, text = program.run(path, count, first)
+      assert.is_true(ok, seeds.advise(text))
+    end)
+
+    for i, fault in ipairs(LOOK and faults[name] or {}) do
+      it("would notice that " .. fault.name, function()
+        local path =
+          program.build(dir, "faulty" .. i, sources, fault, flags, libs)
+        local ok, text = program.run(path, ENOUGH)
+        assert.is_false(ok)
+        assert.matches("seed %d+: ", text)
+      end)
+    end
+  end)
+end
+
+simulated("recipe", "excludes, ends everything and leaves nothing")
+simulated("session", "is believed in no longer than the leader has it, and"
+  .. " survives every break that is mended at once")

@@ -370,3 +370,40 @@ describe("control", function()
     assert.equal(all, control.unhex(control.hex(all)))
   end)
 end)
+
+describe("watchdog", function()
+  local HANGS = [[
+    describe("a spec", function()
+      it("ends", function() end)
+      it("waits for ever", function() require("luv").sleep(1e6) end)
+    end)
+  ]]
+  local dir
+
+  before_each(function()
+    dir = server.new_dir()
+  end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  local function watched(limit, ...)
+    return process.spawn { env = { DLOCK_REPORT = dir .. "/report" },
+      command = { "spec/support/watchdog", tostring(limit),
+        dir .. "/report.now", ... } }
+  end
+
+  it("ends a test that has no end, and names it", function()
+    server.write_file(dir .. "/hangs_spec.lua", HANGS)
+    local p = watched(1, process.lua, "spec/support/busted.lua", "-o",
+      "spec/support/report.lua", dir .. "/hangs_spec.lua")
+    p:expect("^FAILED after 1 s, .*: a spec waits for ever$")
+    assert.are.equal(137, (p:wait()))
+  end)
+
+  it("passes on how the rest ended", function()
+    assert.are.equal(3, (watched(5, "sh", "-c", "exit 3"):wait()))
+  end)
+end)

@@ -70,7 +70,13 @@ describe("the URL of a store", function()
   end)
 
   it("knows upper case schemes and aliases", function()
-    assert.are.equal("zookeeper", parse("ZK://h").module)
+    for alias, scheme in pairs { ZK = "zookeeper", valkey = "redis",
+        valkeys = "rediss", Redis = "redis" } do
+      local p = parse(alias .. "://h:1")
+      assert.are.equal(scheme, p.scheme)
+      assert.are.equal(parse(scheme .. "://h").module, p.module)
+      assert.are.equal(scheme .. "://h:1", p.shown)
+    end
   end)
 
   it("never shows a secret", function()
@@ -82,6 +88,7 @@ describe("the URL of a store", function()
       "redis://u:hush @h", "u:hush@h", "file://u:hush@/x",
       "zk://u:hush@h/a//b", "mysqll://u:hush@h", "redis://u:hush@h/0\n",
       "redis://u:hush@[::1", "redis://u:hush%00@h",
+      "zk://u/hush@h/app", "zk://u/hush/more@h", "file:///hush@h",
     } do
       local message = refused(s)
       assert.is_nil(message:find("hush", 1, true), message)
@@ -95,8 +102,9 @@ describe("the URL of a store", function()
       "redis://h:", "redis://h:x", "redis://h:65536", "redis://h:0",
       "redis://h:-1", "redis://h:6379:1", "redis://a,b", "redis://h,",
       "redis://h/x", "redis://h/0/1", "redis://h/-1", "redis://h/100000",
-      "redis://::1", "redis://[::1", "redis://h?ttl=5", "redis://h#x",
-      "redis://h/%zz", "redis://" .. ("h"):rep(254), "zk://h/a//b",
+      "redis://::1", "redis://[::1", "redis://[fe80]", "redis://h?ttl=5",
+      "redis://h#x", "redis://h/%zz", "redis://" .. ("h"):rep(254),
+      "zk://h/a//b",
       "zk://h/../x", "zk://h/a/", "zk://,", "file://dir", "file:///",
       "file://", "redis+unix://h/x", "redis+unix://", "redis+cluster://h/1",
       "redis+sentinel://h", "redis+sentinel://h/m/x", "redis://h\0x",

@@ -262,6 +262,7 @@ describe("with ZooKeeper in trouble,", function()
     local start = common.now()
     local _, message, code = store:lock("k")
     assert.are.equal("unavailable", code, message)
+    assert.matches("be resolved", message)
     assert.is_true(common.now() - start < 4)
   end)
 
@@ -336,27 +337,32 @@ describe("with ZooKeeper in trouble,", function()
     for _ = 1, 20 do
       assert.is_nil((other:lock(k, { timeout = 0.01 })))
     end
-    assert.is_true(watches() <= before + 1, watches() .. " " .. before)
+    -- The server takes one away behind the answer that we have read.
+    common.eventually("those of the waits are gone", function()
+      return watches() <= before + 1
+    end)
     lease:release()
-    assert.is_true(watches() <= before, watches() .. " " .. before)
+    common.eventually("the holder's is gone", function()
+      return watches() <= before
+    end)
   end)
 
   it("what is held for long is confirmed by writes, and only then", function()
     local s, k = zk.start(), key() -- alone, so that each write is ours
-    local store = open { url = s.url, session_timeout = 2 }
+    local store = open { url = s.url, session_timeout = 5 }
     local function writes()
       local text = zk.four("srvr", s.url)
       return tonumber(text:match("Zxid: 0x(%x+)"), 16)
     end
     local lease = assert(store:lock(k))
     local before = writes()
-    local deadline = common.now() + 3
+    local deadline = common.now() + 5.5
     while common.now() < deadline do
       assert.is_true(lease:held())
       uv.sleep(20)
     end
     local during = writes() - before
-    assert.is_true(during >= 4 and during <= 7, during)
+    assert.is_true(during >= 3 and during <= 6, during)
     lease:release()
     before = writes()
     uv.sleep(1500)

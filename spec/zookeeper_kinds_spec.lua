@@ -281,6 +281,21 @@ describe("on ZooKeeper", function()
     assert.is_nil((e.inspect(k)))
   end)
 
+  it("inspect is exact for a hold that others only tried to get", function()
+    local store, k = open(), key()
+    local e = common.engine(store)
+    local lease = assert(e.acquire(k, { 0, 0 }, { value = "v=1\n%" }))
+    local other, start = open(), common.now()
+    for _ = 1, 3 do
+      assert.are.equal("busy", select(3, other:try_lock(k)))
+    end
+    local seen = assert(other:inspect(k)).holders[1]
+    assert.are.equal(lease.fence, seen.fence)
+    assert.are.equal("v=1\n%", seen.value)
+    assert.is_true(seen.since >= 0 and seen.since <= common.now() - start + 1)
+    lease:release()
+  end)
+
   it("list gives the keys in use, page by page", function()
     local prefix, e, held = key() .. "/", common.engine(open()), {}
     for i = 1, 5 do

@@ -9,23 +9,32 @@ local tool = require "spec.support.file_tool"
 local UNITS = {
   "names_of_keys", "names_of_contenders", "order_across_the_wrap",
   "semaphore_watches", "rule_and_watches_by_chance", "chain_of_confirms",
-  "answers_that_do_not_count", "sustains_until_the_chain_arrives",
+  "a_new_connection_proves_the_last_answer", "answers_that_do_not_count",
+  "sustains_until_the_chain_arrives",
 }
 
 local RECIPE = {
   "extends_behind_a_waiter", "renews_behind_a_waiter",
   "hears_a_revoke_behind_a_waiter", "asks_again_and_the_node_does_not_grow",
   "a_downgrade_and_a_revoke_cross",
+  "a_downgrade_whose_answer_is_lost_is_settled",
+  "a_revoke_that_crosses_a_write_reads_again",
+  "a_try_on_a_held_key_writes_nothing",
+  "a_release_costs_one_list_however_many_wait",
+  "one_of_many_whose_node_is_deleted_joins_anew",
+  "the_lock_is_deleted_at_each_step", "a_store_with_a_resting_node_is_not_busy",
+  "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
+}
+
+local SESSIONS = {
   "a_break_whose_answer_is_lost_takes_one_hold_only",
   "a_guard_in_the_gap_is_one_write", "a_release_in_the_gap_is_ours",
   "a_release_that_the_close_cuts_off_is_not_lost",
+  "an_old_confirm_ends_no_other_hold",
   "a_node_of_another_session_is_never_adopted",
-  "the_lock_is_deleted_at_each_step",
-  "a_cancel_is_told_as_one_also_when_cut_off",
-  "a_store_with_a_resting_node_is_not_busy",
-  "a_shorter_timeout_ends_the_session",
-  "a_hold_ends_with_its_own_session_only",
-  "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
+  "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
+  "a_resting_node_keeps_its_session_in_use",
+  "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",
 }
 
 local function tests_of(program, names)
@@ -51,4 +60,8 @@ end)
 
 describe("the ZooKeeper store's recipe:", function()
   tests_of("zookeeper_recipe", RECIPE)
+end)
+
+describe("the ZooKeeper store's sessions:", function()
+  tests_of("zookeeper_sessions", SESSIONS)
 end)

@@ -12,7 +12,7 @@ int64_t dlk_clock_now(void) {
 }
 
 int64_t dlk_time_add(int64_t a, int64_t b) {
-  return a > DLK_FOREVER - b ? DLK_FOREVER : a + b;
+  return b > 0 && a > DLK_FOREVER - b ? DLK_FOREVER : a + b;
 }
 
 int64_t dlk_lease_deadline(int64_t sent, int64_t ttl) {
@@ -20,6 +20,12 @@ int64_t dlk_lease_deadline(int64_t sent, int64_t ttl) {
     return DLK_FOREVER;
   int64_t margin = ttl / 100 + 10 * DLK_MS;
   return ttl > margin ? dlk_time_add(sent, ttl - margin) : sent;
+}
+
+int64_t dlk_from_ms(int64_t ms) {
+  if (ms < 0)
+    return -DLK_MS;
+  return ms > DLK_FOREVER / DLK_MS ? DLK_FOREVER : ms * DLK_MS;
 }
 
 int64_t dlk_to_ms(int64_t ns) {

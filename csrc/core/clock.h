@@ -12,12 +12,16 @@
 
 int64_t dlk_clock_now(void);
 
-/* a + b, saturating at DLK_FOREVER (b >= 0). */
+/* a + b, saturating at DLK_FOREVER. */
 int64_t dlk_time_add(int64_t a, int64_t b);
 
 /* When a hold of ttl that was asked for at `sent` must count as ended by our
  * own clock: ttl less the drift margin of 1 % + 10 ms. */
 int64_t dlk_lease_deadline(int64_t sent, int64_t ttl);
+
+/* What a server says in milliseconds, which may be any number: saturating at
+ * DLK_FOREVER; all that is below 0 is -1 ms. */
+int64_t dlk_from_ms(int64_t ms);
 
 /* Whole milliseconds, rounded up, at least 1, for servers that count so. */
 int64_t dlk_to_ms(int64_t ns);

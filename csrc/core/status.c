@@ -2,11 +2,13 @@
  * buffer: an error about an error helps nobody. */
 #include "core/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define CODES(X)                                                               \
   X(DLK_OK, "ok")                                                              \
@@ -87,6 +89,22 @@ const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {
   }
   *p++ = '\'';
   *p = '\0';
+  return out;
+}
+
+const char *dlk_reason(char out[DLK_REASON_MAX], int error) {
+  struct rlimit limit;
+  if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    snprintf(out, DLK_REASON_MAX,
+             "too many open files; this process may open %llu, raise that "
+             "limit (ulimit -n)",
+             (unsigned long long)limit.rlim_cur);
+  else if (error == ENFILE)
+    snprintf(out, DLK_REASON_MAX,
+             "too many open files on this machine; raise its limit (sysctl "
+             "fs.file-max)");
+  else
+    snprintf(out, DLK_REASON_MAX, "%s", strerror(error));
   return out;
 }
 

@@ -53,6 +53,10 @@ void dlk_error_drop(const struct dlk_error **kept);
  * empty) the store. Returns out. */
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
 
+/* What an errno means, in out; for a lack of descriptors with the limit. */
+#define DLK_REASON_MAX 128
+const char *dlk_reason(char out[DLK_REASON_MAX], int error);
+
 /* A shared request under another limit than those who are there: `invalid`,
  * the same on every store. */
 enum dlk_code dlk_error_other_limit(struct dlk_error *err, const char *key,

@@ -1,10 +1,43 @@
-/* Closing: waits are cancelled, holds given back, then the store is stopped.
- * Each step waits for the one before, and the whole for no longer than the
- * close ticket's time: then the store is stopped with what is left, and after
- * a last short while the ticket completes whatever the store says. */
+/* Closing is a state of the engine; who waits for it stands in a list.
+ *
+ *   OPEN -> ENDING     waits are cancelled, holds given back
+ *        -> DRAINING   until no operation is under way
+ *        -> STOPPING   the store was asked to stop
+ *        -> STOPPED    nothing of it is left in the loop
+ *
+ * The first close ticket starts this; every other one joins those who wait.
+ * Nothing here depends on any of them: a ticket that is cancelled (the call
+ * was interrupted) or dropped leaves the list as any other ticket leaves its
+ * own, and the closing goes on, driven by the keeper if nobody else does.
+ * Each close waits no longer than its time, but the last one of them has the
+ * store stopped with what is left when that is over, and waits DLK_STOP_WAIT
+ * and a bit for the store to say so. After that all are told, whatever the
+ * store says, and the keeper goes on alone.
+ *
+ * The end of the loop comes once, when the store has stopped, by one of two:
+ * - whoever is told last that it is over, in Lua's thread, which joins the
+ *   keeper (dlk_engine_join; `ends_engine` says for which tickets);
+ * - the keeper, if the join came before the store had stopped, or nobody could
+ *   wait at all. The join then leaves it a reference and says so (`left`); it
+ *   ends the loop in the role, which it never leaves to anybody who would use
+ *   the loop, and goes with a detached thread.
+ * It is one or the other because only the join chooses, and the join comes
+ * once: `closed` lets the first one through. `stopped` may be set just after
+ * the join looked: it sets `left` and then posts, and the keeper, which runs
+ * every post before it sleeps, looks at both after its turn.
+ *
+ * The join closes the bell and the line, since their descriptors are known to
+ * Lua's event loop; a bell that is still polled there is rung instead, and
+ * closed by the last who leaves it (notify.c). Nobody is told of a ticket any
+ * more. All of them are done by then, or get done by DLK_CLOSED.
+ *
+ * A lease that was granted before and is taken only now (a callback closed the
+ * store in between) was given back with the others: its taker is told that the
+ * store was closed (`dlk_engine_is_open`). */
 #include "engine/internal.h"
 
-#define LAST_WHILE (100 * DLK_MS)
+/* What a store may take to stop, and what that may take to be noticed. */
+#define LAST_WHILE (DLK_STOP_WAIT + 50 * DLK_MS)
 
 static void end_waits(struct dlk_engine *e) {
   dlk_local_end_all(e);
@@ -28,6 +61,31 @@ static void give_back_all(struct dlk_engine *e) {
     dlk_hold_give_back(DLK_CONTAINER(e->holds.next, struct dlk_hold, link));
 }
 
+/* Whoever waits is told; with joins, taking that ends the engine. */
+static void tell_closers(struct dlk_engine *e) {
+  while (!dlk_list_empty(&e->closers)) {
+    struct dlk_ticket *t =
+        DLK_CONTAINER(e->closers.next, struct dlk_ticket, link);
+    t->ends_engine = true;
+    dlk_ticket_finish(t, NULL);
+  }
+}
+
+/* What the store has not ended: it forgot it, or its callers wait no longer. */
+static void end_ops(struct dlk_engine *e) {
+  bool stopped = e->close_state == DLK_CLOSE_STOPPED;
+  for (struct dlk_list *l = e->ops.next, *next; l != &e->ops; l = next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    next = l->next;
+    if (stopped)
+      dlk_ticket_forget(t);
+    else
+      dlk_ticket_finish_code(t, DLK_CLOSED);
+  }
+}
+
+/* ---- the steps ---- */
+
 /* In a turn of its own: the store may be in the middle of something when the
  * last operation ends. */
 static void stop_posted(struct dlk_post *post) {
@@ -38,60 +96,145 @@ static void stop_posted(struct dlk_post *post) {
     e->host.stopped(&e->host);
 }
 
-void dlk_close_init(struct dlk_engine *e) {
-  e->stop_post.run = stop_posted;
-}
-
 static void stop_store(struct dlk_engine *e) {
-  e->store_stopping = true;
-  dlk_driver_post(e, &e->stop_post, true);
+  e->close_state = DLK_CLOSE_STOPPING;
+  dlk_driver_post_inside(e, &e->stop_post);
 }
 
-static void finish_close(struct dlk_engine *e) {
-  struct dlk_ticket *t = e->close_ticket;
-  e->close_ticket = NULL;
-  for (struct dlk_list *l = e->ops.next, *next; l != &e->ops; l = next) {
-    struct dlk_ticket *op = DLK_CONTAINER(l, struct dlk_ticket, link);
-    next = l->next;
-    if (e->store_stopped)
-      dlk_ticket_forget(op);
-    else
-      dlk_ticket_finish_code(op, DLK_CLOSED);
-  }
-  if (t)
-    dlk_ticket_finish(t, NULL);
-}
-
-void dlk_close_progress(struct dlk_engine *e) {
-  if (!e->close_ticket)
+static void begin(struct dlk_engine *e) {
+  if (e->close_state != DLK_CLOSE_OPEN)
     return;
-  if (!e->store_stopping && e->op_count == 0 && e->busy == 0)
-    stop_store(e);
-  if (e->store_stopped)
-    finish_close(e);
-}
-
-void dlk_close_start(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  if (atomic_exchange(&e->closing, true)) {
-    dlk_ticket_finish(t, NULL);
-    return;
-  }
-  if (t->op.deadline != DLK_FOREVER)
-    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+  e->close_state = DLK_CLOSE_ENDING;
+  atomic_store(&e->closing, true);
   end_waits(e);
   give_back_all(e);
   dlk_detached_release_adopted(e);
-  e->close_ticket = t;
+  e->close_state = DLK_CLOSE_DRAINING;
+}
+
+void dlk_close_progress(struct dlk_engine *e) {
+  if (e->close_state == DLK_CLOSE_DRAINING && e->op_count == 0 && e->busy == 0)
+    stop_store(e);
+}
+
+void dlk_close_stopped(struct dlk_engine *e) {
+  e->close_state = DLK_CLOSE_STOPPED;
+  dlk_holds_forget_owed(e);
+  end_ops(e);
+  atomic_store(&e->stopped, true);
+  tell_closers(e);
+}
+
+bool dlk_close_work_left(const struct dlk_engine *e) {
+  return e->close_state == DLK_CLOSE_STOPPING;
+}
+
+bool dlk_close_refuses(const struct dlk_engine *e) {
+  return e->close_state >= DLK_CLOSE_STOPPING;
+}
+
+/* ---- tickets ---- */
+
+void dlk_close_start(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  dlk_list_append(&e->closers, &t->link);
+  if (t->op.deadline != DLK_FOREVER)
+    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+  begin(e);
   dlk_close_progress(e);
+  if (e->close_state == DLK_CLOSE_STOPPED)
+    tell_closers(e);
 }
 
 void dlk_close_timed_out(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  if (e->store_stopping) {
-    finish_close(e);
-    return;
+  if (t->link.next != t->link.prev) { /* others have more time */
+    dlk_ticket_finish(t, NULL);
+  } else if (e->close_state == DLK_CLOSE_DRAINING) {
+    dlk_heap_put(&e->timers, &t->timer.node, dlk_clock_now() + LAST_WHILE);
+    stop_store(e);
+  } else {
+    end_ops(e);
+    tell_closers(e);
   }
-  dlk_heap_put(&e->timers, &t->timer.node, dlk_clock_now() + LAST_WHILE);
-  stop_store(e);
+}
+
+/* ---- the end ---- */
+
+/* No ticket is needed for it: there may be no memory for one. */
+static void left_posted(struct dlk_post *post) {
+  struct dlk_engine *e = DLK_CONTAINER(post, struct dlk_engine, left_post);
+  begin(e);
+  if (e->close_state == DLK_CLOSE_DRAINING)
+    stop_store(e);
+}
+
+void dlk_close_init(struct dlk_engine *e) {
+  dlk_list_init(&e->closers);
+  e->stop_post.run = stop_posted;
+  e->left_post.run = left_posted;
+}
+
+static void leave_to_keeper(struct dlk_engine *e) {
+  dlk_engine_ref(e);
+  atomic_store(&e->left, true); /* before the post: who is inside sees both */
+  dlk_driver_post(e, &e->left_post, true);
+}
+
+/* From now on nobody enters who would use the loop. */
+static void set_joined(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->lock);
+  atomic_store(&e->joined, true);
+  pthread_mutex_unlock(&e->lock);
+}
+
+/* In the role; leaves it. */
+static void end_loop(struct dlk_engine *e) {
+  dlk_driver_drain(e);
+  uv_close((uv_handle_t *)&e->kick, NULL);
+  uv_close((uv_handle_t *)&e->tick, NULL);
+  for (int i = 0; i < 100 && uv_loop_alive(&e->loop); i++)
+    if (uv_run(&e->loop, UV_RUN_NOWAIT) == 0)
+      break;
+  uv_loop_close(&e->loop);
+  dlk_driver_end(e);
+}
+
+bool dlk_close_left(struct dlk_engine *e) {
+  return atomic_load(&e->left) && atomic_load(&e->stopped);
+}
+
+void dlk_close_by_keeper(struct dlk_engine *e) {
+  set_joined(e);
+  dlk_keeper_detach(e);
+  end_loop(e);
+  dlk_notify_forget(e);
+  dlk_engine_unref(e);
+}
+
+/* Under the lock: another engine's thread must not tell us of anything from
+ * now on, since nobody will ask. */
+static bool begins_to_end(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->lock);
+  bool first = !atomic_exchange(&e->closed, true);
+  pthread_mutex_unlock(&e->lock);
+  atomic_store(&e->closing, true);
+  return first;
+}
+
+void dlk_engine_join(struct dlk_engine *e) {
+  if (dlk_engine_forked(e) || !begins_to_end(e))
+    return;
+  dlk_line_hang_up(e);
+  dlk_notify_end_bell(e);
+  if (atomic_load(&e->fork_stamp) == 0) {
+    set_joined(e);
+  } else if (!atomic_load(&e->stopped)) {
+    leave_to_keeper(e);
+  } else {
+    set_joined(e);
+    dlk_keeper_join(e);
+    dlk_driver_await(e);
+    end_loop(e);
+  }
 }

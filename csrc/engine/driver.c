@@ -40,7 +40,8 @@
 #define ORPHAN_DELAY (20 * DLK_MS)
 
 bool dlk_driver_work_left(const struct dlk_engine *e) {
-  return e->op_count > 0 || e->busy > 0 || e->renewing > 0;
+  return e->op_count > 0 || e->busy > 0 || e->renewing > 0 ||
+         dlk_close_work_left(e);
 }
 
 bool dlk_driver_inbox_empty(struct dlk_engine *e) {
@@ -129,6 +130,12 @@ static void tell_callers(struct dlk_engine *e) {
   pthread_mutex_lock(&e->lock);
   pthread_cond_broadcast(&e->freed);
   pthread_mutex_unlock(&e->lock);
+}
+
+void dlk_driver_end(struct dlk_engine *e) {
+  atomic_store(&e->role, DLK_ROLE_FREE);
+  tell_callers(e);
+  dlk_driver_drain_late(e);
 }
 
 /* What must be looked at, and when, if nobody takes the role again. */

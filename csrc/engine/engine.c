@@ -6,10 +6,17 @@
  * the child, tells a forked child from the process the threads live in. */
 #include "engine/internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+/* A loop's poll, its event, its pipe for signals and that of all loops, and
+ * the keeper's event. */
+#define DESCRIPTORS 7
 
 /* So many are kept free. */
 #define SPARE_TICKETS 128
@@ -149,6 +156,7 @@ struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   } else {
     e->shown = copy.shown;
+    e->prefix = copy.prefix;
     e->io_timeout = copy.io_timeout;
     if (type->create(&e->host, &copy, &e->store, err) == DLK_OK)
       return e;
@@ -163,14 +171,13 @@ void dlk_engine_ref(struct dlk_engine *e) {
   atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 }
 
-/* The last reference goes after the join (or before any use), so no thread
- * is left. A store that could not be stopped is left alone with its loop. */
+/* The last reference goes after the end (or before any use), so no thread is
+ * left: a keeper that goes on alone has one. */
 void dlk_engine_unref(struct dlk_engine *e) {
   if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
     return;
   bool used = atomic_load(&e->fork_stamp) != 0;
-  if (used &&
-      !(atomic_load(&e->joined) && (e->store_stopped || !e->store_used)))
+  if (used && !(atomic_load(&e->joined) && atomic_load(&e->stopped)))
     return;
   if (e->store)
     e->type->destroy(e->store);
@@ -196,8 +203,16 @@ const char *dlk_engine_shown(const struct dlk_engine *e) {
   return e->shown;
 }
 
+bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
+                    char out[DLK_TAG_MAX]) {
+  if (!e->type->tag)
+    return false;
+  e->type->tag(e->prefix, key, len, out);
+  return true;
+}
+
 bool dlk_engine_used(const struct dlk_engine *e) {
-  return atomic_load(&e->fork_stamp) != 0;
+  return atomic_load(&e->fork_stamp) != 0 || atomic_load(&e->listens);
 }
 
 bool dlk_engine_joined(const struct dlk_engine *e) {
@@ -223,16 +238,61 @@ static void on_kick(uv_async_t *kick) {
   (void)kick;
 }
 
-static bool init_loop(struct dlk_engine *e) {
-  if (uv_loop_init(&e->loop) != 0)
-    return false;
-  e->loop.data = e;
-  if (uv_async_init(&e->loop, &e->kick, on_kick) != 0) {
-    uv_loop_close(&e->loop);
-    return false;
+/* 0, or an errno: whether as many descriptors are to be had as a loop and the
+ * keeper take. libuv makes a pipe for all its loops with the first one, and
+ * ends the process if it cannot; so that is not left to chance. (In a program
+ * that runs out of them in several threads at one time it still is.) */
+static int find_descriptors(void) {
+  int fds[DESCRIPTORS], n = 0, error = 0;
+  while (n < DESCRIPTORS && error == 0) {
+    fds[n] = eventfd(0, EFD_CLOEXEC);
+    if (fds[n] < 0)
+      error = errno;
+    else
+      n++;
   }
-  uv_timer_init(&e->loop, &e->tick);
-  return true;
+  while (n > 0)
+    close(fds[--n]);
+  return error;
+}
+
+/* 0, or an errno: sees to it that none of our descriptors is 0, 1 or 2. A
+ * program that was started with these closed would print into our connections
+ * and read from them, and libuv ends a process that gives such a one to it to
+ * close. All descriptors of a store are opened after this, and those three
+ * stay open, so one place is enough. They cannot be what the program expects
+ * (reading 0, writing the others), so that such a program gets EBADF as before.
+ * Another thread that fills the same gaps, or uses them, is not disturbed. */
+static int fill_gaps(void) {
+  for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0)
+      continue;
+    /* Programs that this one starts have them too. */
+    int got = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (got < 0)
+      return errno;
+    if (got > STDERR_FILENO)
+      close(got);
+  }
+  return 0;
+}
+
+/* 0, or an errno. */
+static int init_loop(struct dlk_engine *e) {
+  int error = fill_gaps();
+  if (error == 0)
+    error = find_descriptors();
+  if (error == 0)
+    error = -uv_loop_init(&e->loop);
+  if (error != 0)
+    return error;
+  e->loop.data = e;
+  error = -uv_async_init(&e->loop, &e->kick, on_kick);
+  if (error != 0)
+    uv_loop_close(&e->loop);
+  else
+    uv_timer_init(&e->loop, &e->tick);
+  return error;
 }
 
 static void undo_loop(struct dlk_engine *e) {
@@ -249,10 +309,11 @@ static bool first_use(struct dlk_engine *e, struct dlk_error *err) {
    * too, and two workers of nginx would do things under one token. */
   e->entropy_left = 0;
   name_ourselves(e);
-  if (!init_loop(e)) {
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "no event loop for '%s': raise the limit of open files",
-                  e->shown);
+  int error = init_loop(e);
+  if (error != 0) {
+    char why[DLK_REASON_MAX];
+    dlk_error_set(err, DLK_UNAVAILABLE, "no event loop for '%s': %s", e->shown,
+                  dlk_reason(why, error));
     return false;
   }
   if (!dlk_keeper_start(e, err)) {
@@ -270,6 +331,10 @@ static bool say_closed(const struct dlk_engine *e, struct dlk_error *err) {
   return false;
 }
 
+bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err) {
+  return !atomic_load(&e->closing) || say_closed(e, err);
+}
+
 bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err) {
   if (!dlk_engine_forked(e))
     return true;
@@ -283,9 +348,7 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
                     struct dlk_error *err) {
   if (!dlk_engine_is_ours(e, err))
     return false;
-  if (atomic_load(&e->closing) && r->task != DLK_TASK_CLOSE)
-    return say_closed(e, err);
-  return true;
+  return r->task == DLK_TASK_CLOSE || dlk_engine_is_open(e, err);
 }
 
 static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
@@ -317,41 +380,4 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
   dlk_ticket_drop_ref(t);
   dlk_ticket_drop_ref(t);
   return NULL;
-}
-
-/* ---- end ---- */
-
-static void close_own_handles(struct dlk_engine *e) {
-  uv_close((uv_handle_t *)&e->kick, NULL);
-  uv_close((uv_handle_t *)&e->tick, NULL);
-  for (int i = 0; i < 100 && uv_loop_alive(&e->loop); i++)
-    if (uv_run(&e->loop, UV_RUN_NOWAIT) == 0)
-      break;
-}
-
-static void end_loop(struct dlk_engine *e) {
-  dlk_line_hang_up(e);
-  dlk_notify_close_bell(e);
-  if (!e->store_stopped && e->store_used)
-    return;
-  close_own_handles(e);
-  uv_loop_close(&e->loop);
-}
-
-void dlk_engine_join(struct dlk_engine *e) {
-  if (atomic_load(&e->joined) || dlk_engine_forked(e))
-    return;
-  pthread_mutex_lock(&e->lock);
-  atomic_store(&e->joined, true);
-  pthread_mutex_unlock(&e->lock);
-  atomic_store(&e->closing, true);
-  atomic_store(&e->closed, true);
-  if (atomic_load(&e->fork_stamp) == 0)
-    return;
-  dlk_keeper_join(e);
-  dlk_driver_await(e);
-  dlk_driver_drain(e);
-  end_loop(e);
-  atomic_store(&e->role, DLK_ROLE_FREE);
-  dlk_driver_drain_late(e);
 }

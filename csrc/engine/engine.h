@@ -17,6 +17,8 @@
 struct dlk_engine;
 struct dlk_ticket;
 struct dlk_hold;
+struct dlk_share;
+struct dlk_handle;
 
 /* ---- engine ---- */
 
@@ -31,18 +33,30 @@ void dlk_engine_unref(struct dlk_engine *e);
 bool dlk_engine_forked(const struct dlk_engine *e);
 /* The opposite; false comes with err. */
 bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err);
+/* It has done something, or hears of another engine's leases: closing it takes
+ * a ticket. */
 bool dlk_engine_used(const struct dlk_engine *e);
+/* The join came: there is no bell and no request any more. */
 bool dlk_engine_joined(const struct dlk_engine *e);
+/* False: closing began, all leases are given back; err says so. */
+bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err);
 const char *dlk_engine_shown(const struct dlk_engine *e);
+/* What places a name beside the lock on key; false: the store has no places. */
+bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
+                    char out[DLK_TAG_MAX]);
 
 /* Runs the loop of the ticket's engine on this thread until the ticket is
  * done or `slice` ns have passed. True when it is done. */
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice);
 
-/* After a close ticket is done: joins the keeper and frees the loop. What a
- * store could not end in time (a look-up in the resolver) is left to the
- * process on purpose. Idempotent. */
+/* After a close ticket is done that ends the engine, or where there can be
+ * none: joins the keeper and frees the loop. What the store could not end in
+ * time (a look-up in the resolver) the keeper sees to, and frees all then.
+ * Idempotent, by one thread. */
 void dlk_engine_join(struct dlk_engine *e);
+/* Whether the ticket is one of a close, done, after which comes the join;
+ * another close may have more time and still wait. */
+bool dlk_ticket_ends_engine(const struct dlk_ticket *t);
 
 /* ---- requests and tickets ---- */
 
@@ -94,17 +108,23 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others);
 /* Once done: the error, or NULL when all went well. */
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
 const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);
+bool dlk_ticket_detaches(const struct dlk_ticket *t);
 /* Once done: the store's result, or NULL. Owned by the ticket. */
 const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t);
 /* Once an acquire or attach is done: the hold, with a reference that is the
  * caller's from now on; NULL if it was taken before. */
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t);
-/* Nobody will take it: an acquire is cancelled, or given back if it was
- * granted. unref does the same and drops the caller's reference. */
+/* Once a detach is done, and its caller has the string: true, or false when the
+ * lease was given back, since nobody seemed to want it. */
+bool dlk_ticket_take_text(struct dlk_ticket *t);
+/* Nobody will take it: an acquire or a detach is cancelled, or what it gave is
+ * given back. unref does the same and drops the caller's reference. */
 void dlk_ticket_abandon(struct dlk_ticket *t);
 void dlk_ticket_unref(struct dlk_ticket *t);
 void dlk_ticket_ref(struct dlk_ticket *t);
 struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t);
+/* Whose the lease is that it gives: often the same. */
+struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t);
 
 /* ---- event loops ---- */
 
@@ -122,6 +142,9 @@ size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max);
 /* A descriptor that is readable when there may be some; -1 when there is none
  * to be had. The engine's; closed by join. Not thread-safe, as the rest. */
 int dlk_engine_bell(struct dlk_engine *e);
+/* keep: from now on somebody polls the bell, so a join rings it and leaves it
+ * open. Not: nobody does any more, and it is closed now if the join came. */
+void dlk_engine_keep_bell(struct dlk_engine *e, bool keep);
 /* The same by a stream socket, on which bytes arrive when there may be some,
  * and at least twice a second: connect to the path that serve gives, then
  * accept, from the same process. NULL and err, or false, on failure. hang_up
@@ -140,8 +163,12 @@ void dlk_scope_free(struct dlk_scope *s);  /* ends it */
 /* The ticket, and the lease it gives, end with s. False when s has ended: the
  * ticket is then cancelled. */
 bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
+/* The same for a further handle on a hold; false: it is given up. */
+bool dlk_scope_add_handle(struct dlk_scope *s, const struct dlk_handle *handle);
 /* Whether a scope would have anything to end of it. */
 bool dlk_scope_wants(const struct dlk_ticket *t);
+/* A scope ends it, or has: nobody else has to see to its end. */
+bool dlk_ticket_owned(const struct dlk_ticket *t);
 void dlk_scope_end(struct dlk_scope *s);
 bool dlk_scope_ended(const struct dlk_scope *s);
 
@@ -173,16 +200,34 @@ struct dlk_want dlk_hold_want(const struct dlk_hold *h);
 bool dlk_hold_revoked(const struct dlk_hold *h);
 /* Why it ended, for people; NULL while held. */
 const char *dlk_hold_ended(struct dlk_hold *h);
-/* Handles on one hold: a reentrant acquire adds one; drop says whether it
- * was the last. */
-void dlk_hold_share(struct dlk_hold *h);
-bool dlk_hold_drop_handle(struct dlk_hold *h);
+/* It was held and ended by itself: nobody released or detached it. */
+bool dlk_hold_is_lost(struct dlk_hold *h);
+
+/* A handle on a hold: the first one is that of whoever took it from its ticket,
+ * a reentrant acquire makes further ones, which share it. Each is given up
+ * once, by whoever comes first (its owner, a detach, the end of its scope), and
+ * the hold is to end with the last of them. */
+struct dlk_handle {
+  struct dlk_hold *hold;
+  struct dlk_share *share; /* NULL: the first one */
+  unsigned turn;           /* of the first: another one after each detach */
+};
+
+/* The first handle of a hold that was just taken. */
+struct dlk_handle dlk_hold_first(struct dlk_hold *h);
+/* Another one; it and its hold are referenced. False: out of memory. */
+bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out);
 int dlk_hold_handles(const struct dlk_hold *h);
+void dlk_handle_ref(const struct dlk_handle *handle);
+void dlk_handle_unref(const struct dlk_handle *handle);
+bool dlk_handle_given_up(const struct dlk_handle *handle);
+/* True: it was the last, so the hold is to be released, or is detached. */
+bool dlk_handle_give_up(const struct dlk_handle *handle);
 bool dlk_hold_renews(const struct dlk_hold *h);
 /* ns until max_hold has passed, at least 0; DLK_FOREVER: it has no limit. */
 int64_t dlk_hold_max_left(const struct dlk_hold *h);
-/* Its handle was given up by a detach: scopes let go of it. */
-void dlk_hold_count_detach(struct dlk_hold *h);
+/* ns until min_hold has passed, at least 0. */
+int64_t dlk_hold_min_left(const struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */
 void dlk_hold_release_later(struct dlk_hold *h);
 

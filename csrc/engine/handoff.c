@@ -23,11 +23,13 @@
  * others.
  *
  * Whether it may be, is seen at the release (fit): the entry on the server is
- * sure (not on a claim, no renewal due, under way or missed, so two thirds of
- * the ttl are left), nobody asked for the lock politely, and nothing that was
- * asked for the hold is under way or of unknown outcome, because a guarded
- * write that comes late would find its successor under the same name. Only
- * a waiter that wants the same (ttl, owner) takes over. Otherwise it is
+ * sure (not on a claim, no renewal due or missed, so two thirds of the ttl are
+ * left, or one third while a renewal is under way: else the parked, who have no
+ * place in the store's queue, would fall behind all who have one whenever a
+ * release crosses a renewal), nobody asked for the lock politely, and nothing
+ * that was asked for the hold is under way or of unknown outcome, because a
+ * guarded write that comes late would find its successor under the same name.
+ * Only a waiter that wants the same (ttl, owner) takes over. Otherwise it is
  * released as any other.
  *
  * Why no two hold: the old hold left HELD before the new one enters it, both
@@ -41,14 +43,22 @@
  * - The hold is lost, broken, expired, closed, detached or downgraded before:
  *   it is not HELD or not fit. Later: the store's words reach the new hold,
  *   which has the name on the server; the old one is ignored.
- * - A renewal's answer: none is under way (fit), so none can come late.
+ * - A renewal's answer comes late: the old hold has it, which is not HELD and
+ *   ignores it. What was renewed is the one entry, for longer than the new hold
+ *   believes; what was lost, broken or asked for meanwhile the new one learns
+ *   by its own renewal, which is due at once or soon. A store that hears of a
+ *   break while it renews takes the spare fences back.
  * - Released twice (a release, the end of its request, the collector): the
  *   second finds it RELEASED.
  * - Close: the parked ones are ended before holds are given back.
  *
- * Why nobody is forgotten: one who expects the lock has a holder before it,
- * and every end of that holder goes through dlk_hold_leave, which has the gate
- * looked at; so has everything else that can end the expectation. */
+ * Why nobody is forgotten: one who expects the lock has a holder before it.
+ * Every end of that holder goes through dlk_hold_leave; and if its entry went
+ * on the server (a break that was not heard of, a restart) it may still be held
+ * here while the store gives the key to another one of this engine, perhaps to
+ * a try that nobody may expect anything of. Each way the gate has another
+ * holder then, or none, and whenever that changes (set_holder) it is looked at;
+ * so it is by everything else that can end the expectation. */
 #include "engine/internal.h"
 
 #include <string.h>
@@ -56,25 +66,28 @@
 /* So many fences are set aside at most for those who came along. */
 #define FAIR_MAX 256u
 
+/* The only place where it changes; whoever is parked there may have expected
+ * the lock of the one before. */
+static void set_holder(struct dlk_gate *g, struct dlk_hold *h) {
+  if (g->holder)
+    g->holder->gate = NULL;
+  g->holder = h;
+  if (h)
+    h->gate = g;
+  dlk_local_look(g);
+}
+
 void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g) {
   bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
   if (!g)
     g = dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
-  if (!g)
-    return;
-  if (g->holder) /* the store has given it to another one: that was lost */
-    g->holder->gate = NULL;
-  g->holder = can ? h : NULL;
-  h->gate = can ? g : NULL;
+  if (g) /* if it has another holder, that was lost */
+    set_holder(g, can ? h : NULL);
 }
 
 void dlk_handoff_left(struct dlk_hold *h) {
-  struct dlk_gate *g = h->gate;
-  if (!g)
-    return;
-  h->gate = NULL;
-  g->holder = NULL;
-  dlk_local_look(g);
+  if (h->gate)
+    set_holder(h->gate, NULL);
 }
 
 void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
@@ -111,13 +124,19 @@ bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
          (from->lease.spare > 0 && came_along(from, t));
 }
 
+/* For how long the entry is beyond doubt: until its renewal is due, or, while
+ * the answer to that is awaited, late. */
+static int64_t sure_for(const struct dlk_hold *h) {
+  return h->lease.ttl / 3 * (h->renewing ? 2 : 1);
+}
+
 static bool fit(struct dlk_hold *h, int64_t now) {
   const struct dlk_lease *lease = &h->lease;
   return lease->spare > 0 && !atomic_load(&h->expired) &&
          now < atomic_load(&h->deadline) &&
-         now < dlk_time_add(lease->sent, lease->ttl / 3) &&
+         now < dlk_time_add(lease->sent, sure_for(h)) &&
          now < atomic_load(&h->engine->horizon) && lease->claim == 0 &&
-         h->renew && !h->renewing && h->ops == 0 && !atomic_load(&h->revoked);
+         h->renew && h->ops == 0 && !atomic_load(&h->revoked);
 }
 
 bool dlk_handoff_pass(struct dlk_hold *h) {
@@ -137,8 +156,7 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   dlk_list_remove(&t->link);
   g->count--;
   g->head = t; /* as if the store had granted it */
-  g->holder = NULL;
-  h->gate = NULL;
+  set_holder(g, NULL);
   next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = true;
   to->before = from->before;

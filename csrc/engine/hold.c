@@ -145,17 +145,10 @@ const char *dlk_hold_ended(struct dlk_hold *h) {
   return why ? why : "its time is over";
 }
 
-void dlk_hold_share(struct dlk_hold *h) {
-  dlk_hold_ref(h);
-  atomic_fetch_add(&h->handles, 1);
-}
-
-bool dlk_hold_drop_handle(struct dlk_hold *h) {
-  return dlk_count_drop(&h->handles);
-}
-
-int dlk_hold_handles(const struct dlk_hold *h) {
-  return atomic_load(&h->handles);
+bool dlk_hold_is_lost(struct dlk_hold *h) {
+  int state = atomic_load(&h->state);
+  return state == DLK_HOLD_LOST ||
+         (state == DLK_HOLD_HELD && dlk_hold_remaining(h) == 0);
 }
 
 bool dlk_hold_renews(const struct dlk_hold *h) {
@@ -169,8 +162,10 @@ int64_t dlk_hold_max_left(const struct dlk_hold *h) {
   return left > 0 ? left : 0;
 }
 
-void dlk_hold_count_detach(struct dlk_hold *h) {
-  atomic_fetch_add(&h->detachings, 1);
+int64_t dlk_hold_min_left(const struct dlk_hold *h) {
+  int64_t end = dlk_time_add(h->granted_at, h->lease.min_hold);
+  int64_t left = end - dlk_clock_now();
+  return left > 0 ? left : 0;
 }
 
 void dlk_hold_release_later(struct dlk_hold *h) {
@@ -180,6 +175,61 @@ void dlk_hold_release_later(struct dlk_hold *h) {
   dlk_hold_ref(h);
   if (!dlk_driver_post(h->engine, &h->drop, true))
     dlk_hold_unref(h);
+}
+
+/* ---- handles ---- */
+
+struct dlk_share { /* a handle that is not the first */
+  atomic_int refs;
+  atomic_bool given_up;
+};
+
+struct dlk_handle dlk_hold_first(struct dlk_hold *h) {
+  return (struct dlk_handle){.hold = h, .turn = atomic_load(&h->turn)};
+}
+
+bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out) {
+  struct dlk_share *share = malloc(sizeof *share);
+  if (!share)
+    return false;
+  atomic_init(&share->refs, 1);
+  atomic_init(&share->given_up, false);
+  dlk_hold_ref(h);
+  atomic_fetch_add(&h->handles, 1);
+  *out = (struct dlk_handle){.hold = h, .share = share};
+  return true;
+}
+
+int dlk_hold_handles(const struct dlk_hold *h) {
+  return atomic_load(&h->handles);
+}
+
+void dlk_handle_ref(const struct dlk_handle *handle) {
+  dlk_hold_ref(handle->hold);
+  if (handle->share)
+    atomic_fetch_add(&handle->share->refs, 1);
+}
+
+void dlk_handle_unref(const struct dlk_handle *handle) {
+  struct dlk_share *share = handle->share;
+  if (share && dlk_count_drop(&share->refs))
+    free(share);
+  dlk_hold_unref(handle->hold);
+}
+
+bool dlk_handle_given_up(const struct dlk_handle *handle) {
+  if (handle->share)
+    return atomic_load(&handle->share->given_up);
+  return atomic_load(&handle->hold->turn) != handle->turn;
+}
+
+bool dlk_handle_give_up(const struct dlk_handle *handle) {
+  struct dlk_hold *h = handle->hold;
+  unsigned turn = handle->turn;
+  bool now = handle->share
+                 ? !atomic_exchange(&handle->share->given_up, true)
+                 : atomic_compare_exchange_strong(&h->turn, &turn, turn + 1);
+  return now && dlk_count_drop(&h->handles);
 }
 
 /* ---- in the role ---- */

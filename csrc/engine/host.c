@@ -78,9 +78,7 @@ static struct uv_loop_s *loop(struct dlk_host *host) {
 }
 
 static void stopped(struct dlk_host *host) {
-  struct dlk_engine *e = engine_of(host);
-  e->store_stopped = true;
-  dlk_close_progress(e);
+  dlk_close_stopped(engine_of(host));
 }
 
 void dlk_host_init(struct dlk_host *host) {

@@ -24,6 +24,14 @@ static inline bool dlk_count_drop(atomic_int *count) {
 
 enum dlk_role { DLK_ROLE_FREE, DLK_ROLE_CALLER, DLK_ROLE_KEEPER };
 
+enum dlk_close_state { /* of an engine; see close.c */
+                       DLK_CLOSE_OPEN,
+                       DLK_CLOSE_ENDING,
+                       DLK_CLOSE_DRAINING,
+                       DLK_CLOSE_STOPPING,
+                       DLK_CLOSE_STOPPED
+};
+
 enum dlk_hold_state {
   DLK_HOLD_CANDIDATE, /* asked for */
   DLK_HOLD_HELD,
@@ -36,8 +44,9 @@ enum dlk_hold_state {
 struct dlk_hold {
   struct dlk_lease lease; /* first: the store hands back &lease */
   struct dlk_engine *engine;
-  atomic_int refs, state, handles;
-  atomic_int detachings; /* how often its handle was given up by detach */
+  atomic_int refs, state;
+  atomic_int handles; /* not given up; the last one stays counted */
+  atomic_uint turn;   /* how often its first handle was given up */
   atomic_bool revoked;
   atomic_bool expired;  /* somebody saw the deadline pass: never held again */
   atomic_bool dropping; /* release_later was called */
@@ -79,11 +88,13 @@ struct dlk_ticket {
   struct dlk_engine *listener; /* is told that it is done; often the same */
   atomic_int refs;
   atomic_bool done, taken;
-  bool submitted; /* the store has the op */
-  bool settled;   /* told and ended: the engine let go */
-  bool internal;  /* nobody waits for it */
+  bool submitted;   /* the store has the op */
+  bool settled;     /* told and ended: the engine let go */
+  bool internal;    /* nobody waits for it */
+  bool ends_engine; /* CLOSE, done: whoever takes it joins */
   atomic_bool abandoned;
-  atomic_int wanted;               /* code of a requested cancel */
+  bool owned;        /* Lua's thread: a scope ends what it gives */
+  atomic_int wanted; /* code of a requested cancel */
   struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */
   struct dlk_request request;
   struct dlk_hold *hold;
@@ -115,12 +126,13 @@ struct dlk_engine {
   const struct dlk_store_type *type;
   void *store;
   void *conf_memory;
-  const char *shown, *given_name;
+  const char *shown, *given_name, *prefix; /* prefix: NULL, or as given */
   int64_t io_timeout;
   char name[128];
   atomic_int refs;
   atomic_uint fork_stamp; /* 0: never used */
-  atomic_bool closing, closed;
+  atomic_bool closing;    /* no request is taken */
+  atomic_bool closed;     /* set under lock: Lua's thread is done with it */
   _Atomic int64_t horizon;
   atomic_bool has_news;
 
@@ -162,16 +174,22 @@ struct dlk_engine {
   struct dlk_timer horizon_timer;
   struct dlk_list ops, holds;
   size_t op_count, renewing, busy;
-  bool store_used, store_stopping, store_stopped;
-  struct dlk_ticket *close_ticket;
-  struct dlk_post stop_post;
+  bool store_used;
+  /* close.c */
+  enum dlk_close_state close_state;
+  struct dlk_list closers; /* tickets that wait for the end */
+  struct dlk_post stop_post, left_post;
+  atomic_bool stopped; /* the store was; everything is told */
+  atomic_bool left;    /* to the keeper, which has a reference */
   struct dlk_stats stats;
   struct dlk_pool spare_tickets, spare_holds;
   struct dlk_list gates; /* local.c */
   struct dlk_map gate_map;
   /* notify.c and line.c */
-  atomic_bool ring; /* something is ready, and nobody was told */
+  atomic_bool ring;    /* something is ready, and nobody was told */
+  atomic_bool listens; /* it attached, or may have, leases of another engine */
   atomic_int bell_fd;
+  bool bell_kept; /* the listener's: a join leaves the bell open, and rung */
   pthread_mutex_t line_lock;
   int line_fd; /* under line_lock */
   atomic_bool line_open;
@@ -216,6 +234,8 @@ bool dlk_driver_take(struct dlk_engine *e, enum dlk_role role); /* if free */
 void dlk_driver_await(struct dlk_engine *e);
 /* Once joined is set, out of the role: runs what was posted too late. */
 void dlk_driver_drain_late(struct dlk_engine *e);
+/* Likewise: leaves the role for the last time. */
+void dlk_driver_end(struct dlk_engine *e);
 bool dlk_driver_work_left(const struct dlk_engine *e);
 /* Nothing is to be done before the loop's descriptor or a timer (which may be
  * due: leaving the role sees to it) says so. */
@@ -229,6 +249,8 @@ void dlk_keeper_signal(struct dlk_engine *e);
 /* Nobody is going to drive for what was just started. */
 void dlk_keeper_look(struct dlk_engine *e);
 void dlk_keeper_join(struct dlk_engine *e);
+/* By the keeper: nobody is going to join it. */
+void dlk_keeper_detach(struct dlk_engine *e);
 
 /* stats.c */
 void dlk_stats_finished(struct dlk_ticket *t);
@@ -287,6 +309,10 @@ void dlk_notify_others(struct dlk_engine *e, bool *others);
 void dlk_notify_done_abroad(struct dlk_ticket *t);
 void dlk_notify_ring_abroad(struct dlk_engine *l);
 void dlk_notify_close_bell(struct dlk_engine *e);
+/* The join came: rings the bell if it is kept, else closes it. */
+void dlk_notify_end_bell(struct dlk_engine *e);
+/* Nobody will ask for what is ready. */
+void dlk_notify_forget(struct dlk_engine *e);
 void dlk_line_init(struct dlk_engine *e);
 void dlk_line_ring(struct dlk_engine *e);
 
@@ -294,6 +320,8 @@ void dlk_line_ring(struct dlk_engine *e);
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
+/* What comes of it has to be taken: a lease, or the string of a detach. */
+bool dlk_ticket_gives(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
 /* t is done: so is the one that ends with it. */
 void dlk_ticket_end_linked(struct dlk_ticket *t);
@@ -347,6 +375,8 @@ void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want);
 /* Renews a hold at once: it was granted on a claim. */
 void dlk_hold_confirm(struct dlk_hold *h);
 void dlk_holds_run(struct dlk_engine *e, int64_t now);
+/* Releases that are owed are not made: the store has stopped. */
+void dlk_holds_forget_owed(struct dlk_engine *e);
 void dlk_horizon_passed(struct dlk_timer *timer, int64_t now);
 void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
                       int64_t sent);
@@ -370,7 +400,18 @@ void dlk_detached_release_adopted(struct dlk_engine *e);
 void dlk_close_init(struct dlk_engine *e);
 void dlk_close_start(struct dlk_ticket *t);
 void dlk_close_timed_out(struct dlk_ticket *t);
+/* An operation ended, or the store is less busy. */
 void dlk_close_progress(struct dlk_engine *e);
+/* Nothing of the store is left. */
+void dlk_close_stopped(struct dlk_engine *e);
+/* The loop has to be driven for the store to stop. */
+bool dlk_close_work_left(const struct dlk_engine *e);
+/* The store takes no operations any more. */
+bool dlk_close_refuses(const struct dlk_engine *e);
+/* By the keeper, in the role: whether the rest was left to it, and the store
+ * has stopped; then the end, after which there may be no engine. */
+bool dlk_close_left(struct dlk_engine *e);
+void dlk_close_by_keeper(struct dlk_engine *e);
 
 /* news.c */
 void dlk_news_add(struct dlk_engine *e, const char *kind, const char *text);

@@ -14,6 +14,7 @@
  * calls would wake it at every call. */
 #include "engine/internal.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -44,41 +45,42 @@ void dlk_keeper_look(struct dlk_engine *e) {
 }
 
 /* When to wake without a signal. */
-static int64_t plan(struct dlk_engine *e, bool taken, int64_t now) {
+static int64_t plan(struct dlk_engine *e, bool taken) {
   int64_t due = atomic_load(&e->due);
   if (!taken)
     return due;
-  int64_t latest = now + LOOK_AGAIN;
+  int64_t now = dlk_clock_now(), latest = now + LOOK_AGAIN;
   return due > now && due < latest ? due : latest;
 }
 
-static int poll_ms(int64_t until, int64_t now) {
+static int poll_ms(int64_t until) {
   if (until == DLK_FOREVER)
     return -1;
+  int64_t now = dlk_clock_now();
   if (until <= now)
     return 0;
   int64_t ms = dlk_to_ms(until - now);
   return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* What was known when it was planned still holds. */
+/* What was known when it was planned still holds. Whoever leaves the role from
+ * now on finds keeper_wake; one who has left it did not, so a role that was
+ * taken and is free is a reason to plan anew, by the `due` of that leaving and
+ * with the descriptor that nobody inside looks at any more. */
 static bool nothing_new(struct dlk_engine *e, bool taken, int64_t wake) {
   if (atomic_load(&e->keeper_stop))
     return false;
-  bool free = atomic_load(&e->role) == DLK_ROLE_FREE;
-  bool resident = atomic_load(&e->resident);
-  if (taken)
-    return !(free && resident);
-  bool posts = resident && !dlk_driver_inbox_empty(e);
-  return !free || (!posts && atomic_load(&e->due) >= wake);
+  if (atomic_load(&e->role) != DLK_ROLE_FREE)
+    return true;
+  bool posts = atomic_load(&e->resident) && !dlk_driver_inbox_empty(e);
+  return !taken && !posts && atomic_load(&e->due) >= wake;
 }
 
 /* True when the watched descriptor spoke. */
 static bool sleep_until_due(struct dlk_engine *e) {
-  int64_t now = dlk_clock_now();
   bool taken = atomic_load(&e->role) != DLK_ROLE_FREE;
   bool resident = atomic_load(&e->resident);
-  int64_t wake = plan(e, taken, now);
+  int64_t wake = plan(e, taken);
   struct pollfd fds[2] = {{.fd = e->keeper_fd, .events = POLLIN},
                           {.fd = -1, .events = POLLIN}};
   if (!taken && resident)
@@ -88,7 +90,7 @@ static bool sleep_until_due(struct dlk_engine *e) {
   atomic_store(&e->keeper_wants, resident && taken);
   atomic_store(&e->keeper_wake, wake > 0 ? wake : 1);
   bool still = nothing_new(e, taken, wake);
-  poll(fds, 2, still ? poll_ms(wake, now) : 0);
+  poll(fds, 2, still ? poll_ms(wake) : 0);
   if (fds[0].revents) {
     uint64_t n;
     ssize_t got = read(e->keeper_fd, &n, sizeof n);
@@ -129,6 +131,10 @@ static void *keeper_main(void *arg) {
                 (due && atomic_load(&e->callers_waiting) == 0);
     if (mine && dlk_driver_take(e, DLK_ROLE_KEEPER)) {
       drive(e);
+      if (dlk_close_left(e)) {
+        dlk_close_by_keeper(e);
+        return NULL;
+      }
       dlk_driver_leave(e);
     }
     spoke = sleep_until_due(e);
@@ -139,8 +145,9 @@ static void *keeper_main(void *arg) {
 bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
   e->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (e->keeper_fd < 0) {
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "no descriptor left: raise the limit of open files");
+    char why[DLK_REASON_MAX];
+    dlk_error_set(err, DLK_UNAVAILABLE, "no wake-up for '%s': %s", e->shown,
+                  dlk_reason(why, errno));
     return false;
   }
   pthread_attr_t attr;
@@ -161,6 +168,15 @@ bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
   e->keeper_fd = -1;
   dlk_error_set(err, DLK_UNAVAILABLE, "no thread to be had: %s", strerror(rc));
   return false;
+}
+
+void dlk_keeper_detach(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->lock);
+  atomic_store(&e->keeper_running, false);
+  close(e->keeper_fd);
+  e->keeper_fd = -1;
+  pthread_mutex_unlock(&e->lock);
+  pthread_detach(e->keeper);
 }
 
 void dlk_keeper_join(struct dlk_engine *e) {

@@ -5,7 +5,8 @@
  * once the other end has connected, dlk_line_accept takes it, sees that it is
  * this very process (SO_PEERCRED), and removes socket and directory. From then
  * on a byte goes out whenever the bell rings, and one twice a second: a read
- * that times out would write a line into nginx's error log.
+ * that times out would write a line into nginx's error log, and by the looks
+ * that a beat causes the reader is known to be there (host/nginx/pump.lua).
  *
  * Bytes say nothing but "look", so a full buffer loses nothing. The descriptor
  * changes under line_lock, which is held only for one system call that never
@@ -153,7 +154,7 @@ bool dlk_line_accept(struct dlk_engine *e) {
   stop_listening(e);
   if (fd < 0)
     return false;
-  if (atomic_load(&e->joined)) {
+  if (atomic_load(&e->closed)) {
     close(fd);
     return false;
   }

@@ -19,12 +19,18 @@
  * `ready` and the bells are those of the ticket's listener, which is another
  * engine than the ticket's only for leases that another store attached. Then
  * the bell is rung at once, and the lock of the listener keeps it from being
- * joined meanwhile: nobody would empty the list.
+ * closed meanwhile: nobody would empty the list.
  *
  * Numbers are small, because tables are fast then: those that were told are
  * given again, from the next dlk_engine_completed on, when the listener has
  * seen to them. (That of a ticket which got done while it was given may never
  * be told.)
+ *
+ * A bell that somebody polls is not closed under him: his loop would wait for
+ * a descriptor that is no more, or is another one by now. The listener says
+ * when polling begins and ends (dlk_engine_keep_bell). A join in between rings
+ * the bell, for the last time, so that all go, and the last one closes it. If
+ * they were dropped instead, it is closed with the engine's last reference.
  *
  * There are two bells: an eventfd for loops that can poll a descriptor, and
  * the line of line.c for nginx, which can only read sockets. */
@@ -57,13 +63,17 @@ void dlk_notify_done(struct dlk_ticket *t) {
   atomic_store(&t->listener->ring, true);
 }
 
+/* Under the lock, as its closing: from another thread the descriptor could be
+ * closed, and be somebody else's, between the look and the write. */
 static void ring(struct dlk_engine *e) {
+  pthread_mutex_lock(&e->line_lock);
   int fd = atomic_load(&e->bell_fd);
   if (fd >= 0) {
     uint64_t one = 1;
     ssize_t n = write(fd, &one, sizeof one);
     (void)n; /* full means rung already */
   }
+  pthread_mutex_unlock(&e->line_lock);
 }
 
 /* True: somebody has to be told, and it is the caller's task now. */
@@ -85,11 +95,8 @@ void dlk_notify_others(struct dlk_engine *e, bool *others) {
     dlk_notify_ring(e);
 }
 
-/* Its bell may be closed meanwhile. */
 void dlk_notify_ring_abroad(struct dlk_engine *l) {
-  pthread_mutex_lock(&l->line_lock);
   ring(l);
-  pthread_mutex_unlock(&l->line_lock);
   dlk_line_ring(l);
 }
 
@@ -98,7 +105,7 @@ void dlk_notify_done_abroad(struct dlk_ticket *t) {
   if (atomic_load(&t->watch_id) == 0)
     return;
   pthread_mutex_lock(&l->lock);
-  bool told = !atomic_load(&l->joined);
+  bool told = !atomic_load(&l->closed);
   if (told)
     put(l, t);
   pthread_mutex_unlock(&l->lock);
@@ -153,7 +160,7 @@ uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
 
 int dlk_engine_bell(struct dlk_engine *e) {
   int fd = atomic_load(&e->bell_fd);
-  if (fd >= 0 || atomic_load(&e->joined))
+  if (fd >= 0 || atomic_load(&e->closed))
     return fd;
   /* Rung at birth: the list may not be empty. */
   fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -203,6 +210,26 @@ void dlk_notify_close_bell(struct dlk_engine *e) {
   if (fd >= 0)
     close(fd);
   pthread_mutex_unlock(&e->line_lock);
+}
+
+void dlk_engine_keep_bell(struct dlk_engine *e, bool keep) {
+  e->bell_kept = keep;
+  if (!keep && atomic_load(&e->closed))
+    dlk_notify_close_bell(e);
+}
+
+void dlk_notify_end_bell(struct dlk_engine *e) {
+  if (e->bell_kept)
+    ring(e);
+  else
+    dlk_notify_close_bell(e);
+}
+
+void dlk_notify_forget(struct dlk_engine *e) {
+  for (struct dlk_ticket *t = take_ready(e), *next; t; t = next) {
+    next = t->next_ready;
+    dlk_ticket_drop_ref(t);
+  }
 }
 
 void dlk_engine_deafen(struct dlk_engine *e) {

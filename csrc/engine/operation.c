@@ -34,14 +34,38 @@ static void waited_text(const struct dlk_ticket *t, char out[32]) {
            (long long)(ms % 1000));
 }
 
+static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
+  const struct dlk_list *at;
+  for (at = e->holds.next; at != &e->holds; at = at->next) {
+    const struct dlk_lease *l =
+        &DLK_CONTAINER(at, struct dlk_hold, link)->lease;
+    if (l->key_len == op->key_len && memcmp(l->key, op->key, l->key_len) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Who holds the key, and whether it is us. (Another store object of this
+ * process has our name too, but so may a process in another container.) */
+static void holder_text(const struct dlk_ticket *t, char out[192]) {
+  const struct dlk_engine *e = t->engine;
+  const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
+  const char *us = "";
+  if (strcmp(who, e->name) == 0 && holds_key(e, &t->op))
+    us = " (this very process)";
+  else if (strcmp(who, e->name) == 0 && !e->given_name)
+    us = " (the name of this very process)";
+  snprintf(out, 192, "%s%s", who, us);
+}
+
 /* The engine's own sentence where the store gave only a code. */
 static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                           struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
-  char waited[32];
+  char waited[32], who[192];
   dlk_quote(key, t->op.key, t->op.key_len);
   waited_text(t, waited);
-  const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
+  holder_text(t, who);
   if (t->request.task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
@@ -67,13 +91,35 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                   t->engine->shown, waited);
 }
 
+/* The handle has given the lease up. */
+static void detach_over(struct dlk_ticket *t) {
+  bool held = atomic_load(&t->hold->state) == DLK_HOLD_HELD;
+  if (t->error
+          ? held
+          : atomic_load(&t->abandoned) && !atomic_exchange(&t->taken, true))
+    dlk_hold_give_back(t->hold);
+}
+
+/* A store's own sentence may be about a connection; what it stopped is the
+ * same for all of them, and said here. */
+static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
+                     struct dlk_error *own) {
+  char key[DLK_QUOTED_MAX];
+  const char *rest = strstr(err->text, ": ");
+  dlk_quote(key, t->op.key, t->op.key_len);
+  if (t->op.key_len == 0 || !rest || strstr(err->text, key))
+    *own = *err;
+  else
+    dlk_error_set(own, err->code, "%s: %s", key, rest + 2);
+}
+
 static void keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_error own;
-  if (!err->text[0]) {
+  if (err->text[0])
+    name_key(t, err, &own);
+  else
     standard_text(t, err->code, &own);
-    err = &own;
-  }
-  t->error = dlk_error_keep(err);
+  t->error = dlk_error_keep(&own);
 }
 
 void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
@@ -85,6 +131,8 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
     dlk_local_gone(t);
     dlk_stats_finished(t);
     atomic_store(&t->done, true); /* before `ends` is looked at */
+    if (dlk_ticket_detaches(t))
+      detach_over(t);
     dlk_driver_told(t);
     dlk_ticket_end_linked(t);
   }
@@ -98,11 +146,15 @@ void dlk_ticket_finish_code(struct dlk_ticket *t, enum dlk_code code) {
 
 /* The store has it, or has it no longer. */
 static void set_submitted(struct dlk_ticket *t, bool submitted) {
+  struct dlk_engine *e = t->engine;
   t->submitted = submitted;
-  if (submitted)
-    dlk_list_append(&t->engine->ops, &t->link);
-  else
+  if (submitted) {
+    dlk_list_append(&e->ops, &t->link);
+    e->op_count++;
+  } else {
     dlk_list_remove(&t->link);
+    e->op_count--;
+  }
   if (t->hold && !dlk_ticket_makes_hold(t))
     t->hold->ops += submitted ? 1 : -1;
 }
@@ -164,8 +216,11 @@ void dlk_ticket_run_cancel(struct dlk_post *post) {
 
 void dlk_ticket_submit(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
+  if (dlk_close_refuses(e)) {
+    dlk_ticket_finish_code(t, DLK_CLOSED);
+    return;
+  }
   set_submitted(t, true);
-  e->op_count++;
   e->store_used = true;
   if (t->op.deadline != DLK_FOREVER)
     dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
@@ -367,7 +422,6 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
   if (err && err->code == DLK_OK)
     err = NULL;
   set_submitted(t, false);
-  e->op_count--;
   if (dlk_ticket_makes_hold(t) && !err) {
     dlk_ticket_granted(t, dlk_clock_now());
   } else {

@@ -33,6 +33,15 @@ static void pay_owed(struct dlk_hold *h) {
   dlk_hold_unref(h);
 }
 
+void dlk_holds_forget_owed(struct dlk_engine *e) {
+  struct dlk_hold *h;
+  while ((h = first_due(e, DLK_FOREVER)) && h->owed) {
+    dlk_heap_remove(&e->due_holds, &h->due);
+    h->owed = false;
+    dlk_hold_unref(h);
+  }
+}
+
 static void begin(struct dlk_hold *h) {
   h->renewing = true;
   h->engine->renewing++;

@@ -2,15 +2,17 @@
  * request of nginx), even if no Lua code runs any more.
  *
  * It holds a reference on each ticket that would leave something behind: a
- * wait, or a lease that came of one. Its end cancels the waits, has grants
- * that cross it given back, and releases the leases, all by posts to the
- * driver: it may be called from where nothing must block or call Lua.
+ * wait, a lease that came of one, or a detach whose string nobody has. Its end
+ * cancels the waits, has grants that cross it given back, and releases the
+ * leases, all by posts to the driver: it may be called from where nothing must
+ * block or call Lua.
  *
  * A scope belongs to one thread; one that has ended may begin anew. Tickets
  * whose lease is over are dropped when their number has doubled, so a request
- * that takes a million locks one after the other keeps a few. A lease that was
- * detached is nobody's: each detach is counted in the hold, and an entry counts
- * only if none came after it. */
+ * that takes a million locks one after the other keeps a few. What it ends of a
+ * lease is one handle: others may share the hold, another request's too, and
+ * those keep it. A handle that was given up (released, detached) is nobody's
+ * any more. */
 #include "engine/internal.h"
 
 #include <stdlib.h>
@@ -19,8 +21,8 @@
 #define IN_PLACE 4 /* entries of a scope that need no memory of their own */
 
 struct entry {
-  struct dlk_ticket *ticket;
-  int detached; /* the hold's count when it was added */
+  struct dlk_ticket *ticket; /* NULL: a handle that came of none */
+  struct dlk_handle handle;  /* a ticket's: without its hold, which changes */
 };
 
 struct dlk_scope {
@@ -52,32 +54,51 @@ bool dlk_scope_ended(const struct dlk_scope *s) {
   return s->ended;
 }
 
-static bool gives(const struct dlk_ticket *t) {
-  return dlk_ticket_makes_hold(t) || t->request.task == DLK_TASK_REATTACH;
+static struct dlk_handle handle_of(const struct entry *en) {
+  struct dlk_handle handle = en->handle;
+  if (en->ticket)
+    handle.hold = en->ticket->hold;
+  return handle;
 }
 
 /* Nothing of it is left that the scope would have to end. */
 static bool over(const struct entry *en) {
   struct dlk_ticket *t = en->ticket;
-  if (!dlk_ticket_done(t))
+  if (t && !dlk_ticket_done(t))
     return false;
-  if (!gives(t) || dlk_ticket_error(t) || !t->hold)
+  if (t && (!dlk_ticket_gives(t) || dlk_ticket_error(t)))
     return true;
-  return atomic_load(&t->hold->state) != DLK_HOLD_HELD ||
-         atomic_load(&t->hold->detachings) != en->detached;
+  if (t && dlk_ticket_detaches(t))
+    return atomic_load(&t->taken);
+  struct dlk_handle handle = handle_of(en);
+  return atomic_load(&handle.hold->state) != DLK_HOLD_HELD ||
+         dlk_handle_given_up(&handle);
 }
 
 static void end_one(const struct entry *en) {
   struct dlk_ticket *t = en->ticket;
-  dlk_ticket_abandon(t);
-  if (!over(en) && dlk_ticket_done(t) && atomic_load(&t->taken))
-    dlk_hold_release_later(t->hold);
+  if (t)
+    dlk_ticket_abandon(t);
+  if (over(en) || (t && !(dlk_ticket_done(t) && atomic_load(&t->taken))))
+    return;
+  struct dlk_handle handle = handle_of(en);
+  if (dlk_handle_give_up(&handle))
+    dlk_hold_release_later(handle.hold);
 }
 
 /* In a forked child everything that was inherited is left alone. */
+static bool is_inherited(const struct entry *en) {
+  return dlk_engine_forked(en->ticket ? en->ticket->engine
+                                      : en->handle.hold->engine);
+}
+
 static void drop(const struct entry *en) {
-  if (!dlk_engine_forked(en->ticket->engine))
+  if (is_inherited(en))
+    return;
+  if (en->ticket)
     dlk_ticket_drop_ref(en->ticket);
+  else
+    dlk_handle_unref(&en->handle);
 }
 
 static void sweep(struct dlk_scope *s) {
@@ -115,7 +136,7 @@ static bool make_room(struct dlk_scope *s) {
 }
 
 bool dlk_scope_wants(const struct dlk_ticket *t) {
-  return gives(t) || t->request.task == DLK_TASK_WAIT_LOST ||
+  return dlk_ticket_gives(t) || t->request.task == DLK_TASK_WAIT_LOST ||
          (t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_CHANGE);
 }
 
@@ -128,16 +149,33 @@ bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
   }
   struct entry *en = &s->entries[s->count++];
   dlk_ticket_ref(t);
-  en->ticket = t;
   bool again = t->request.task == DLK_TASK_REATTACH;
-  en->detached = again ? atomic_load(&t->hold->detachings) : 0;
+  unsigned turn = again ? atomic_load(&t->hold->turn) : 0;
+  *en = (struct entry){.ticket = t, .handle = {.turn = turn}};
+  t->owned = true;
   return true;
+}
+
+bool dlk_scope_add_handle(struct dlk_scope *s,
+                          const struct dlk_handle *handle) {
+  if (s->ended || !make_room(s)) {
+    if (dlk_handle_give_up(handle))
+      dlk_hold_release_later(handle->hold);
+    return false;
+  }
+  dlk_handle_ref(handle);
+  s->entries[s->count++] = (struct entry){.handle = *handle};
+  return true;
+}
+
+bool dlk_ticket_owned(const struct dlk_ticket *t) {
+  return t->owned;
 }
 
 void dlk_scope_end(struct dlk_scope *s) {
   s->ended = true;
   for (size_t i = 0; i < s->count; i++) {
-    if (!dlk_engine_forked(s->entries[i].ticket->engine))
+    if (!is_inherited(&s->entries[i]))
       end_one(&s->entries[i]);
     drop(&s->entries[i]);
   }

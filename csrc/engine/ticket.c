@@ -10,7 +10,14 @@
  * goes with the last, so a ticket outlives the Lua object that asked.
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
- * that was told otherwise, or that nobody wants any more, is given back. */
+ * that was told otherwise, or that nobody wants any more, is given back.
+ *
+ * A detach is the other ticket whose result somebody has to take, since the
+ * lease's handle has given it up when it asked: it fails, or nobody takes the
+ * string (the call was interrupted, its request ended), and the lease is given
+ * back (operation.c). `taken` decides between who takes it and who
+ * gives it back; whoever abandons a ticket posts, so the one of them that comes
+ * second, the end or the post, sees the other. */
 #include "engine/internal.h"
 
 #include <string.h>
@@ -65,6 +72,18 @@ bool dlk_ticket_makes_hold(const struct dlk_ticket *t) {
   return makes_hold(&t->request);
 }
 
+static bool gives_lease(const struct dlk_request *r) {
+  return makes_hold(r) || r->task == DLK_TASK_REATTACH;
+}
+
+bool dlk_ticket_detaches(const struct dlk_ticket *t) {
+  return t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_DETACH;
+}
+
+bool dlk_ticket_gives(const struct dlk_ticket *t) {
+  return gives_lease(&t->request) || dlk_ticket_detaches(t);
+}
+
 static int64_t deadline_of(const struct dlk_engine *e,
                            const struct dlk_request *r, int64_t now) {
   return dlk_time_add(now, r->timeout < 0 ? e->io_timeout : r->timeout);
@@ -78,6 +97,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
     other = r->listener;
   if (other && other != e) {
     dlk_engine_ref(other);
+    atomic_store(&other->listens, true);
     t->listener = other;
   }
   atomic_init(&t->refs, 2);
@@ -190,6 +210,10 @@ const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t) {
   return &t->request;
 }
 
+bool dlk_ticket_ends_engine(const struct dlk_ticket *t) {
+  return dlk_ticket_done(t) && t->ends_engine;
+}
+
 const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t) {
   return t->op.result;
 }
@@ -198,12 +222,20 @@ struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t) {
   return t->engine;
 }
 
+struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t) {
+  return t->listener;
+}
+
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
-  bool gives = dlk_ticket_makes_hold(t) || t->request.task == DLK_TASK_REATTACH;
-  if (!gives || dlk_ticket_error(t) || atomic_exchange(&t->taken, true))
+  if (!gives_lease(&t->request) || dlk_ticket_error(t) ||
+      atomic_exchange(&t->taken, true))
     return NULL;
   dlk_hold_ref(t->hold);
   return t->hold;
+}
+
+bool dlk_ticket_take_text(struct dlk_ticket *t) {
+  return !atomic_exchange(&t->taken, true);
 }
 
 static void post_cancel(struct dlk_ticket *t) {
@@ -241,10 +273,10 @@ void dlk_ticket_end_linked(struct dlk_ticket *other) {
 /* Something that goes on, or stays behind, if nobody ends it. */
 static bool leaves_something(struct dlk_ticket *t) {
   const struct dlk_request *r = &t->request;
-  bool gives = makes_hold(r) || r->task == DLK_TASK_REATTACH;
+  bool gives = dlk_ticket_gives(t);
   if (dlk_ticket_done(t))
     return gives && !dlk_ticket_error(t) && !atomic_load(&t->taken);
-  return gives || r->task == DLK_TASK_WAIT_LOST ||
+  return gives || r->task == DLK_TASK_WAIT_LOST || r->task == DLK_TASK_CLOSE ||
          (r->task == DLK_TASK_OP && r->kind == DLK_OP_CHANGE);
 }
 

@@ -35,9 +35,14 @@ struct ticket_box {
 
 struct lease_box {
   struct dlk_lua_tag tag;
-  struct dlk_hold *hold;
+  struct dlk_hold *hold; /* of the handle, for short */
+  struct dlk_handle handle;
   struct dlk_ticket *release; /* of the last handle, once asked for */
-  bool released, detached;
+  bool released;
+  bool detached; /* it asked for that, and so gave the hold up */
+  bool parted;   /* and the string has come to somebody */
+  bool lost;     /* it was, before it was released later */
+  bool owned;    /* the handle is a scope's to give up, not the collector's */
 };
 
 /* What a store's module returns. */
@@ -82,17 +87,21 @@ int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
 /* Seconds at index as ns: nil or none is -1 (the default), infinity is
  * DLK_FOREVER; NaN and negatives raise. */
 int64_t dlk_lua_ns(lua_State *L, int index);
+/* Pushes a ticket without a request, whose uservalue is the table at `anchor`
+ * (an absolute index): for what must not be in C's hands while Lua allocates.
+ */
+struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor);
 /* Queues r on e and pushes its ticket, whose uservalue is the table at
  * `anchor` (an absolute index); or returns a failure. */
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor);
-/* The ticket at index, which nobody else has, is done with: its userdata
- * serves another request. */
-void dlk_lua_spare(lua_State *L, int index);
 /* A ticket that is done already. */
 int dlk_lua_push_done(lua_State *L);
 /* Another userdata for the same ticket. */
 int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor);
+/* The failure of a take after which there is nothing to be taken: the engine
+ * has given it back. */
+int dlk_lua_given_back(lua_State *L);
 /* Wraps the ticket's hold; the ticket is at index. */
 int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index);
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index);

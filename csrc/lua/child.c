@@ -1,45 +1,116 @@
-/* The child process of the command `dlock run`: start it, wait for it with a
- * deadline, tell it of signals. Only the command uses this: it is the one
- * place where handlers are set, and only when the command asks for it. */
+/* The child process of the command `dlock run`: start it in a process group
+ * of its own, wait for it, pass signals and the terminal on. Only the command
+ * uses this: it is the one place where handlers are set, and only when the
+ * command asks for it.
+ *
+ * The group is the command's own so that all of it can be told to end, and
+ * nobody else: dlock's own group is also that of the script or the pipeline
+ * that dlock is part of. A group that is not the foreground one of its
+ * terminal gets no Ctrl-C, and is stopped when it reads there. So:
+ *
+ * - What the terminal sends to our group (Ctrl-C, Ctrl-\, Ctrl-Z, a change of
+ *   size, a hang-up) is caught, and dlock.cli.run passes it on.
+ * - The terminal is handed over only when the child asks for it, which shows
+ *   in its being stopped by SIGTTIN or SIGTTOU, and only if it is ours to
+ *   hand over. Until then the others of our pipeline can use it too (a pager
+ *   behind us, say).
+ * - Whoever owns it gets Ctrl-Z first; when the child was stopped by it, dlock
+ *   takes the terminal back and stops itself, so that the shell goes on.
+ *
+ * Without a controlling terminal (cron, setsid) none of this happens.
+ *
+ * Signals that are ignored when dlock starts (nohup, a shell's background job)
+ * stay ignored, but for SIGCHLD: a child whose end is ignored can never be
+ * waited for, so we catch that one in any case. The child begins with what we
+ * were given ourselves. The interpreter sets a handler for SIGINT before any
+ * of our code runs, so whether that was ignored cannot be seen. SIGQUIT tells:
+ * a shell without job control ignores both in its background jobs. (Where
+ * only SIGINT was ignored, it ends us nonetheless.)
+ *
+ * The child asks the kernel to be sent SIGTERM should dlock be killed: the
+ * lock is about to be somebody else's then. The group cannot be told that way,
+ * nor can anybody insist with SIGKILL. A program that changes its user loses
+ * that wish in exec. It hangs on the thread that forked, which is the one that
+ * runs the command to its end.
+ *
+ * Signals that come between a look and a wait are not missed: they are blocked
+ * but for the wait itself (ppoll). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lua/binding.h"
 
-extern char **environ;
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+static const int others[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
 
-static volatile sig_atomic_t caught;
+#define UNKNOWN_CHILD 127
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static volatile sig_atomic_t caught[65];
 
 static void note(int signal) {
-  caught = signal;
+  caught[signal] = 1;
 }
 
-/* core.child_signals(): from now on these are noted, for core.caught(). */
-static int core_child_signals(lua_State *L) {
-  static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-  struct sigaction action = {.sa_handler = note};
-  (void)L;
+static bool ignores(int signal) {
+  struct sigaction now;
+  return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static bool children_ignored; /* when we were started */
+
+static void set_handler(int signal, void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler};
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    sigaction(signals[i], &action, NULL);
+  sigaction(signal, &action, NULL);
+}
+
+static void catch_all(const int *signals, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!ignores(signals[i]))
+      set_handler(signals[i], note);
+}
+
+static void catch_children(void) {
+  children_ignored = children_ignored || ignores(SIGCHLD);
+  set_handler(SIGCHLD, note);
+}
+
+static void fill(sigset_t *set) {
+  sigemptyset(set);
+  for (size_t i = 0; i < COUNT(ending); i++)
+    sigaddset(set, ending[i]);
+  for (size_t i = 0; i < COUNT(others); i++)
+    sigaddset(set, others[i]);
+  sigaddset(set, SIGCHLD);
+}
+
+/* core.catch_signals(): from now on those that end a program are noted, for
+ * core.caught(). */
+static int core_catch_signals(lua_State *L) {
+  (void)L;
+  if (ignores(SIGQUIT))
+    set_handler(SIGINT, SIG_IGN);
+  catch_all(ending, COUNT(ending));
   return 0;
 }
 
-/* core.caught(): the last signal that came since the last call, or nil. */
+/* core.caught(): a signal that came and was not told of yet, or nil. */
 static int core_caught(lua_State *L) {
-  int signal = caught;
-  caught = 0;
-  if (signal == 0)
-    return 0;
-  dlk_compat_pushint(L, signal);
-  return 1;
+  for (int signal = 1; signal < (int)COUNT(caught); signal++)
+    if (caught[signal] && signal != SIGCHLD) {
+      caught[signal] = 0;
+      dlk_compat_pushint(L, signal);
+      return 1;
+    }
+  return 0;
 }
 
 /* A NULL-ended array of the table's strings, in a userdata left on the stack
@@ -56,29 +127,79 @@ static char **strings(lua_State *L, int index) {
   return list;
 }
 
-/* core.spawn(argv): its pid, or nil and why. The environment is ours; the
- * child begins with no signal ignored or blocked by us. */
+/* In the child, between fork and exec: only what a signal handler may do. */
+static _Noreturn void become(char **argv, pid_t parent, int report) {
+  struct sigaction old;
+  sigset_t none;
+  sigemptyset(&none);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  for (int signal = 1; signal < (int)COUNT(caught); signal++)
+    if (sigaction(signal, NULL, &old) == 0 && old.sa_handler == note)
+      set_handler(signal, SIG_DFL);
+  if (children_ignored)
+    set_handler(SIGCHLD, SIG_IGN);
+  if (getppid() != parent)
+    _exit(127); /* killed before we asked to be told */
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  execvp(argv[0], argv);
+  int why = errno;
+  ssize_t n = write(report, &why, sizeof why);
+  (void)n;
+  _exit(127);
+}
+
+/* Returns 0 once the child runs its program, else what kept it from that. The
+ * other end of the pipe is closed by exec. */
+static int reported(int fd) {
+  int why = 0;
+  ssize_t n;
+  do
+    n = read(fd, &why, sizeof why);
+  while (n < 0 && errno == EINTR);
+  return n == (ssize_t)sizeof why ? why : 0;
+}
+
+/* Returns 0 and the child's pid, or an errno. */
+static int start(char **argv, pid_t *pid) {
+  int fds[2];
+  pid_t self = getpid();
+  if (pipe2(fds, O_CLOEXEC) != 0)
+    return errno;
+  *pid = fork();
+  if (*pid == 0)
+    become(argv, self, fds[1]);
+  int why = *pid < 0 ? errno : 0;
+  close(fds[1]);
+  if (why == 0)
+    why = reported(fds[0]);
+  close(fds[0]);
+  if (why != 0 && *pid > 0)
+    waitpid(*pid, NULL, 0);
+  return why;
+}
+
+/* core.spawn(argv): its pid, which is also that of its process group; or nil,
+ * why, and the exit status that says so. The environment is ours; the child
+ * begins with no signal blocked, and none ignored by us. From now on all
+ * signals that concern it are noted. */
 static int core_spawn(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   char **argv = strings(L, 1);
+  pid_t pid = -1;
   if (!argv[0])
     return luaL_error(L, "a command is expected");
-  posix_spawnattr_t attr;
-  sigset_t none;
-  pid_t pid;
-  sigemptyset(&none);
-  posix_spawnattr_init(&attr);
-  posix_spawnattr_setsigmask(&attr, &none);
-  posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-  int rc = posix_spawnp(&pid, argv[0], NULL, &attr, argv, environ);
-  posix_spawnattr_destroy(&attr);
-  if (rc == 0) {
+  catch_all(others, COUNT(others));
+  catch_children();
+  int why = start(argv, &pid);
+  if (why == 0) {
     dlk_compat_pushint(L, pid);
     return 1;
   }
   lua_pushnil(L);
-  lua_pushstring(L, strerror(rc));
-  return 2;
+  lua_pushstring(L, strerror(why));
+  dlk_compat_pushint(L, why == ENOENT || why == ENOTDIR ? 127 : 126);
+  return 3;
 }
 
 /* core.setenv(name, value), for the child. */
@@ -87,42 +208,114 @@ static int core_setenv(lua_State *L) {
   return 0;
 }
 
-/* core.kill(pid, signal) */
-static int core_kill(lua_State *L) {
+static pid_t group_of(lua_State *L) {
   pid_t pid = (pid_t)luaL_checknumber(L, 1);
-  luaL_argcheck(L, pid > 0, 1, "not a process");
-  lua_pushboolean(L, kill(pid, (int)luaL_checknumber(L, 2)) == 0);
+  luaL_argcheck(L, pid > 1, 1, "not a process group");
+  return pid;
+}
+
+/* core.kill_group(group, signal): whether anybody is left in the group. */
+static int core_kill_group(lua_State *L) {
+  pid_t group = group_of(L);
+  lua_pushboolean(L, kill(-group, (int)luaL_checknumber(L, 2)) == 0);
   return 1;
 }
 
-/* core.wait_child(pid, seconds): its status (128 + n when signal n ended it),
- * or nil when it still runs after so long, or when a signal came. */
+/* core.wait_child(pid, seconds): "ended" and its status (128 + n when signal n
+ * ended it), "stopped" and the signal that did it, or nothing after so long or
+ * when a signal came. A child of which the kernel knows nothing (any more) has
+ * ended after that time, with the status that a shell gives to such a one. */
 static int core_wait_child(lua_State *L) {
-  pid_t pid = (pid_t)luaL_checknumber(L, 1);
-  int ms = (int)(luaL_checknumber(L, 2) * 1000);
-  struct pollfd p = {.events = POLLIN};
-  p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-  if (p.fd < 0 && ms > 20)
-    ms = 20; /* an old kernel: look again soon */
-  if (!caught)
-    poll(p.fd < 0 ? NULL : &p, p.fd < 0 ? 0 : 1, ms);
-  if (p.fd >= 0)
-    close(p.fd);
+  pid_t pid = group_of(L);
+  int64_t ns = dlk_lua_ns(L, 2);
+  struct timespec limit = {ns / 1000000000, ns % 1000000000};
+  sigset_t set, old;
   int status;
-  if (waitpid(pid, &status, WNOHANG) != pid)
+  fill(&set);
+  pthread_sigmask(SIG_BLOCK, &set, &old);
+  pid_t found = waitpid(pid, &status, WNOHANG | WUNTRACED);
+  if (found <= 0) {
+    ppoll(NULL, 0, &limit, &old);
+    found = waitpid(pid, &status, WNOHANG | WUNTRACED);
+  }
+  if (found < 0 && errno == ECHILD) {
+    found = pid;
+    status = UNKNOWN_CHILD << 8;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (found != pid)
     return 0;
-  dlk_compat_pushint(L, WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                            : WEXITSTATUS(status));
-  return 1;
+  int stopped = WIFSTOPPED(status);
+  lua_pushstring(L, stopped ? "stopped" : "ended");
+  dlk_compat_pushint(L, stopped               ? WSTOPSIG(status)
+                        : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                              : WEXITSTATUS(status));
+  return 2;
+}
+
+/* Does it with SIGTTOU blocked, as who is in the background must. */
+static bool set_foreground(int tty, pid_t group) {
+  sigset_t set, old;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTTOU);
+  pthread_sigmask(SIG_BLOCK, &set, &old);
+  bool done = tcsetpgrp(tty, group) == 0;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return done;
+}
+
+/* core.pass_terminal(from, to): makes the group `to` the foreground one of
+ * our terminal if the group `from` is; 0 is our own group. Whether `to` is the
+ * foreground group now, and whether it was not before. */
+static int core_pass_terminal(lua_State *L) {
+  pid_t from = (pid_t)luaL_checknumber(L, 1);
+  pid_t to = (pid_t)luaL_checknumber(L, 2);
+  int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  bool has = false, changed = false;
+  if (tty >= 0) {
+    pid_t now = tcgetpgrp(tty), ours = getpgrp();
+    to = to == 0 ? ours : to;
+    changed = now == (from == 0 ? ours : from) && set_foreground(tty, to);
+    has = changed || now == to;
+    close(tty);
+  }
+  lua_pushboolean(L, has);
+  lua_pushboolean(L, changed);
+  return 2;
+}
+
+/* core.suspend(signal, all): does to us what that signal does to who does not
+ * catch it, or to our whole group, as a terminal would have; returns when we
+ * go on. */
+static int core_suspend(lua_State *L) {
+  int signal = (int)luaL_checknumber(L, 1);
+  struct sigaction old;
+  sigaction(signal, NULL, &old);
+  set_handler(signal, SIG_DFL);
+  if (lua_toboolean(L, 2))
+    kill(0, signal);
+  else
+    raise(signal);
+  sigaction(signal, &old, NULL);
+  return 0;
+}
+
+/* core.kill_own_group(signal) */
+static int core_kill_own_group(lua_State *L) {
+  kill(0, (int)luaL_checknumber(L, 1));
+  return 0;
 }
 
 static const luaL_Reg functions[] = {
-    {"child_signals", core_child_signals},
+    {"catch_signals", core_catch_signals},
     {"caught", core_caught},
     {"spawn", core_spawn},
     {"setenv", core_setenv},
-    {"kill", core_kill},
+    {"kill_group", core_kill_group},
+    {"kill_own_group", core_kill_own_group},
     {"wait_child", core_wait_child},
+    {"pass_terminal", core_pass_terminal},
+    {"suspend", core_suspend},
     {NULL, NULL},
 };
 

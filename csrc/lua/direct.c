@@ -25,6 +25,12 @@ void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box) {
     dlk_scope_add(scope, t);
 }
 
+void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box) {
+  if (box->hold && !dlk_engine_forked(dlk_hold_engine(box->hold)) &&
+      !box->owned && !dlk_handle_given_up(&box->handle))
+    box->owned = dlk_scope_add_handle(scope, &box->handle);
+}
+
 bool dlk_lua_closed(struct dlk_engine *e) {
   return dlk_engine_forked(e) || dlk_engine_joined(e);
 }
@@ -79,6 +85,10 @@ static void own(const struct dlk_member *m, const struct ticket_box *box) {
   dlk_lua_own(dlk_member_scope(m), box);
 }
 
+static void own_lease(const struct dlk_member *m, struct lease_box *box) {
+  dlk_lua_own_lease(dlk_member_scope(m), box);
+}
+
 static void watch(struct ticket_box *box, struct dlk_lua_watched *w) {
   dlk_lua_watch(box, true, w);
 }
@@ -128,6 +138,7 @@ void dlk_lua_open_direct(lua_State *L) {
   SET(begin);
   SET(number);
   SET(own);
+  SET(own_lease);
   SET(watch);
   SET(done);
   SET(completed);

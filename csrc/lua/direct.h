@@ -25,6 +25,8 @@ void dlk_lua_watch(struct ticket_box *box, bool drains,
 bool dlk_lua_done(const struct ticket_box *box);
 /* The ticket, and what it gives, end with the scope. */
 void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box);
+/* The handle ends with the scope. */
+void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box);
 void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_told *told);
 bool dlk_lua_closed(struct dlk_engine *e);
 

@@ -71,6 +71,7 @@ static int core_engine(lua_State *L) {
   conf.session_timeout = seconds(L, 2, "session_timeout", 10 * DLK_SEC);
   conf.connect_timeout = seconds(L, 2, "connect_timeout", 3 * DLK_SEC);
   conf.io_timeout = seconds(L, 2, "io_timeout", 2 * DLK_SEC);
+  conf.fence_memory = seconds(L, 2, "fence_memory", 600 * DLK_SEC);
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
   struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
@@ -201,21 +202,64 @@ static int engine_ping(lua_State *L) {
   return submit(L, &r);
 }
 
+/* ms in decimal digits, as ns; -1: there is none, or one that is too big. */
+static int64_t read_ms(const char **at, const char *end) {
+  const char *p = *at;
+  int64_t ms = 0;
+  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 15; p++)
+    ms = ms * 10 + (*p - '0');
+  bool fine = p > *at && ms <= INT64_MAX / DLK_MS / 4;
+  *at = p;
+  return fine ? ms * DLK_MS : -1;
+}
+
 /* What push_text put before the store's text; leaves what is behind it, which
  * is nothing when that is not what came. */
 static void read_head(struct dlk_request *r) {
   const char *p = r->text, *end = p + r->text_len;
-  int64_t ms = 0;
   r->renew = *p == 'r'; /* a Lua string ends with a NUL */
   p += p < end;
-  const char *digits = p;
-  for (; p < end && *p >= '0' && *p <= '9' && p - digits < 15; p++)
-    ms = ms * 10 + (*p - '0');
-  bool fine = p < end && *p == ':';
-  r->max_hold =
-      p > digits && ms < DLK_FOREVER / DLK_MS ? ms * DLK_MS : DLK_FOREVER;
+  int64_t most = read_ms(&p, end), least = 0;
+  bool rests = p < end && *p == ',';
+  if (rests) {
+    p++;
+    least = read_ms(&p, end);
+  }
+  bool fine = least >= 0 && p < end && *p == ':';
+  r->max_hold = most >= 0 ? most : DLK_FOREVER;
+  r->min_hold = fine ? least : 0;
   r->text = fine ? p + 1 : end;
   r->text_len = (size_t)(end - r->text);
+}
+
+static int not_here(lua_State *L, const struct dlk_engine *e) {
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_UNSUPPORTED,
+                "'%s' can only attach leases that were detached in this "
+                "process and are not attached or ended yet; use Redis to "
+                "hand one to another process",
+                dlk_engine_shown(e));
+  return dlk_lua_failure(L, &err);
+}
+
+/* The string is found once, so from then on Lua allocates nothing; a lease for
+ * which there can be no request is released. */
+static int attach_here(lua_State *L, struct dlk_engine *e,
+                       struct dlk_request *r) {
+  struct dlk_error err;
+  lua_getuservalue(L, 1);
+  struct ticket_box *box = dlk_lua_ticket_box(L, lua_gettop(L));
+  struct dlk_hold *h = dlk_detached_find(e, r->text, r->text_len);
+  if (!h)
+    return not_here(L, e);
+  r->task = DLK_TASK_REATTACH;
+  r->hold = h;
+  r->listener = e;
+  box->ticket = dlk_engine_submit(dlk_hold_engine(h), r, false, &err);
+  if (!box->ticket)
+    dlk_hold_release_later(h);
+  dlk_hold_unref(h);
+  return box->ticket ? 1 : dlk_lua_failure(L, &err);
 }
 
 static int engine_attach(lua_State *L) {
@@ -227,29 +271,30 @@ static int engine_attach(lua_State *L) {
   r.key_len = r.text_len;
   if (dlk_engine_portable(e) || dlk_engine_forked(e) || dlk_engine_joined(e))
     return submit(L, &r);
-  struct dlk_hold *h = dlk_detached_find(e, r.text, r.text_len);
-  if (!h) {
-    struct dlk_error err;
-    dlk_error_set(&err, DLK_UNSUPPORTED,
-                  "'%s' can only attach leases that were detached in this "
-                  "process and are not attached or ended yet; use Redis to "
-                  "hand one to another process",
-                  dlk_engine_shown(e));
-    return dlk_lua_failure(L, &err);
-  }
-  r.task = DLK_TASK_REATTACH;
-  r.hold = h;
-  r.listener = e;
-  lua_getuservalue(L, 1);
-  int n = dlk_lua_submit(L, dlk_hold_engine(h), &r, lua_gettop(L));
-  dlk_hold_unref(h);
-  return n;
+  return attach_here(L, e, &r);
 }
 
-static int engine_close(lua_State *L) {
+/* engine:tag(key): a string, or nothing. */
+static int engine_tag(lua_State *L) {
+  size_t len;
+  char tag[DLK_TAG_MAX];
   struct dlk_engine *e = dlk_lua_check_engine(L);
+  const char *key = luaL_checklstring(L, 2, &len);
+  if (!dlk_engine_tag(e, key, len, tag))
+    return 0;
+  lua_pushstring(L, tag);
+  return 1;
+}
+
+/* engine:close(timeout). One that was never used has nothing to wait for, and
+ * one that was finalised, which another finaliser may come to close, neither.
+ */
+static int engine_close(lua_State *L) {
+  struct dlk_engine *e = box_of(L)->engine;
   struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = dlk_lua_ns(L, 2)};
-  if (dlk_engine_joined(e))
+  if (e && !dlk_engine_used(e))
+    dlk_engine_join(e);
+  if (!e || dlk_engine_joined(e))
     return dlk_lua_push_done(L);
   return submit(L, &r);
 }
@@ -325,10 +370,10 @@ static int engine_client(lua_State *L) {
 static void close_bounded(struct dlk_engine *e) {
   struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = CLOSE_ON_GC};
   struct dlk_ticket *t = dlk_engine_submit(e, &r, false, NULL);
-  if (!t)
-    return;
-  dlk_engine_drive(t, 2 * CLOSE_ON_GC);
-  dlk_ticket_unref(t);
+  if (t) {
+    dlk_engine_drive(t, DLK_SEC); /* it ends by itself sooner */
+    dlk_ticket_unref(t);
+  }
   dlk_engine_join(e);
 }
 
@@ -358,6 +403,7 @@ static const luaL_Reg methods[] = {
     {"ping", engine_ping},
     {"attach", engine_attach},
     {"close", engine_close},
+    {"tag", engine_tag},
     {"prepare", engine_prepare},
     {"set_client", engine_set_client},
     {"client", engine_client},

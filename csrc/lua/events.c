@@ -22,6 +22,14 @@ static int engine_bell(lua_State *L) {
   return 1;
 }
 
+/* engine:keep_bell(keep): whether somebody polls it, now that it may close. */
+static int engine_keep_bell(lua_State *L) {
+  struct dlk_engine *e = dlk_lua_check_engine(L);
+  if (!dlk_engine_forked(e))
+    dlk_engine_keep_bell(e, lua_toboolean(L, 2));
+  return 0;
+}
+
 /* engine:closed(): no request will be taken, no descriptor given; so it is in
  * a forked child too. */
 static int engine_closed(lua_State *L) {
@@ -161,11 +169,10 @@ static int ticket_watch(lua_State *L) {
   return 2;
 }
 
-/* ticket:closes(): taking it will join the engine. */
+/* ticket:closes(): it is done, and taking it will join the engine. */
 static int ticket_closes(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
-  lua_pushboolean(L, box->ticket && dlk_ticket_request(box->ticket)->task ==
-                                        DLK_TASK_CLOSE);
+  lua_pushboolean(L, box->ticket && dlk_ticket_ends_engine(box->ticket));
   return 1;
 }
 
@@ -186,6 +193,13 @@ static int scope_ended(lua_State *L) {
   return 1;
 }
 
+/* scope:own(lease): a handle that was made by core.share ends with it. */
+static int scope_own(lua_State *L) {
+  struct dlk_scope *scope = scope_at(L, 1);
+  dlk_lua_own_lease(scope, dlk_lua_check_lease(L, 2));
+  return 0;
+}
+
 static int scope_finish(lua_State *L) {
   dlk_scope_end(scope_at(L, 1));
   return 0;
@@ -199,11 +213,17 @@ static int scope_gc(lua_State *L) {
 }
 
 static const luaL_Reg of_engine[] = {
-    {"stats", engine_stats},       {"resident", engine_resident},
-    {"bell", engine_bell},         {"closed", engine_closed},
-    {"has_news", engine_has_news}, {"completed", engine_completed},
-    {"serve", engine_serve},       {"accept", engine_accept},
-    {"hang_up", engine_hang_up},   {NULL, NULL},
+    {"stats", engine_stats},
+    {"resident", engine_resident},
+    {"bell", engine_bell},
+    {"closed", engine_closed},
+    {"has_news", engine_has_news},
+    {"completed", engine_completed},
+    {"serve", engine_serve},
+    {"accept", engine_accept},
+    {"hang_up", engine_hang_up},
+    {"keep_bell", engine_keep_bell},
+    {NULL, NULL},
 };
 
 static const luaL_Reg of_ticket[] = {
@@ -214,6 +234,7 @@ static const luaL_Reg of_ticket[] = {
 
 static const luaL_Reg of_scope[] = {
     {"ended", scope_ended},
+    {"own", scope_own},
     {"finish", scope_finish},
     {NULL, NULL},
 };

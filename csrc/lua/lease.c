@@ -27,9 +27,15 @@ int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
   struct lease_box *box = new_box(L);
   lua_getuservalue(L, index);
   lua_setuservalue(L, -2);
+  box->owned = dlk_ticket_owned(t);
   box->hold = dlk_ticket_take(t);
   if (!box->hold)
-    return luaL_error(L, "the lease was taken before");
+    return dlk_lua_given_back(L);
+  box->handle = dlk_hold_first(box->hold);
+  /* Since it was granted, callbacks may have run, and closed the store. */
+  struct dlk_error closed;
+  if (!dlk_engine_is_open(dlk_ticket_listener(t), &closed))
+    return dlk_lua_failure(L, &closed);
   return 1;
 }
 
@@ -37,8 +43,14 @@ static bool in_child(const struct lease_box *box) {
   return dlk_engine_forked(dlk_hold_engine(box->hold));
 }
 
+/* released: perhaps by the end of the scope that owned it. */
+static bool is_given_up(const struct lease_box *box) {
+  return box->released || box->detached || !box->hold ||
+         dlk_handle_given_up(&box->handle);
+}
+
 static bool over(const struct lease_box *box) {
-  return box->released || box->detached || !box->hold || in_child(box);
+  return is_given_up(box) || in_child(box);
 }
 
 /* The object of a method that users call here without Lua in between. */
@@ -67,7 +79,21 @@ static int core_remaining(lua_State *L) {
 /* core.given_up(lease): this handle was released, detached or collected. */
 static int core_given_up(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
-  lua_pushboolean(L, box->released || box->detached || !box->hold);
+  lua_pushboolean(L, is_given_up(box));
+  return 1;
+}
+
+/* core.lost(lease): its hold ended, and nobody gave it up. */
+static int core_lost(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  lua_pushboolean(L, !in_child(box) && dlk_hold_is_lost(box->hold));
+  return 1;
+}
+
+/* core.owned(lease): a scope ends it; the collector does not. */
+static int core_owned(lua_State *L) {
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  lua_pushboolean(L, box->owned);
   return 1;
 }
 
@@ -100,7 +126,8 @@ static int core_share(lua_State *L) {
   struct lease_box *box = new_box(L);
   push_anchor(L, 1); /* not its slot: each handle has its own */
   lua_setuservalue(L, -2);
-  dlk_hold_share(from->hold);
+  if (!dlk_hold_share(from->hold, &box->handle))
+    return luaL_error(L, "out of memory");
   box->hold = from->hold;
   return 1;
 }
@@ -110,7 +137,8 @@ static void let_go(struct lease_box *box) {
   if (over(box))
     return;
   box->released = true;
-  if (dlk_hold_drop_handle(box->hold))
+  box->lost = dlk_hold_remaining(box->hold) <= 0;
+  if (dlk_handle_give_up(&box->handle))
     dlk_hold_release_later(box->hold);
 }
 
@@ -152,12 +180,24 @@ static int core_client(lua_State *L) {
 
 /* ---- requests ---- */
 
+/* A detach that failed, or was interrupted, gave the hold back, if that had not
+ * ended by itself. */
+static const char *given_up_how(const struct lease_box *box) {
+  if (box->parted)
+    return "detached from this lease";
+  if (box->detached)
+    return dlk_hold_is_lost(box->hold)
+               ? "lost before it was detached"
+               : "given up by a detach that did not succeed";
+  return box->lost ? "lost before it was released" : "released";
+}
+
 static int given_up(lua_State *L, const struct lease_box *box) {
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   dlk_error_set(&err, DLK_LOST, "%s was %s", dlk_quote(key, l->key, l->key_len),
-                box->detached ? "detached from this lease" : "released");
+                given_up_how(box));
   return dlk_lua_failure(L, &err);
 }
 
@@ -184,13 +224,13 @@ static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   bool forked = in_child(box), drains = lua_toboolean(L, 3), others = false;
   int64_t timeout = dlk_lua_ns(L, 2);
-  if (box->detached && !forked)
+  if ((box->detached || box->lost) && !forked)
     return given_up(L, box);
   if (!forked && box->release) {
     push_anchor(L, 1);
     return dlk_lua_push_ticket(L, box->release, lua_gettop(L));
   }
-  if (!forked && box->released)
+  if (!forked && is_given_up(box))
     return dlk_lua_push_done(L);
   bool shared = !forked && dlk_hold_handles(box->hold) > 1;
   if (shared && dlk_hold_remaining(box->hold) > 0) {
@@ -199,7 +239,7 @@ static int core_release(lua_State *L) {
   }
   if (!forked && dlk_engine_hand_over(box->hold, drains ? &others : NULL)) {
     box->released = true;
-    dlk_hold_drop_handle(box->hold);
+    dlk_handle_give_up(&box->handle);
     return push_handed_over(L, drains, others);
   }
   struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = timeout};
@@ -207,7 +247,7 @@ static int core_release(lua_State *L) {
   if (n == 1) {
     struct ticket_box *ticket = lua_touserdata(L, -1);
     box->released = true;
-    dlk_hold_drop_handle(box->hold);
+    dlk_handle_give_up(&box->handle);
     dlk_ticket_ref(ticket->ticket);
     box->release = ticket->ticket;
   }
@@ -217,7 +257,7 @@ static int core_release(lua_State *L) {
 static int on_held(lua_State *L, struct dlk_request *r) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   bool forked = in_child(box);
-  if ((box->released || box->detached) && !forked)
+  if (is_given_up(box) && !forked)
     return given_up(L, box);
   return submit(L, box, r);
 }
@@ -273,9 +313,23 @@ static int core_detach(lua_State *L) {
   int n = on_held(L, &r);
   if (n == 1) {
     box->detached = true;
-    dlk_hold_count_detach(box->hold);
+    dlk_handle_give_up(&box->handle);
   }
   return n;
+}
+
+/* core.parted(lease): its detach's string was taken. */
+static int core_parted(lua_State *L) {
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  box->parted = true;
+  return 0;
+}
+
+/* core.has_parted(lease) */
+static int core_has_parted(lua_State *L) {
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  lua_pushboolean(L, box->parted);
+  return 1;
 }
 
 /* core.released(lease): its release went well, which is all that a later one
@@ -334,14 +388,15 @@ static int lease_tostring(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
+  bool failed = box->detached && dlk_hold_is_lost(box->hold);
   char state[64];
   if (left > 0)
     snprintf(state, sizeof state, "held %.1fs", (double)left / 1e9);
   else
     snprintf(state, sizeof state, "%s",
-             box->detached   ? "detached"
-             : box->released ? "released"
-                             : "lost");
+             box->parted                   ? "detached"
+             : is_given_up(box) && !failed ? "released"
+                                           : "lost");
   lua_pushliteral(L, "dlock.lease: ");
   char key[DLK_QUOTED_MAX]; /* for people, but without the quotes */
   size_t len = strlen(dlk_quote(key, l->key, l->key_len));
@@ -353,17 +408,21 @@ static int lease_tostring(lua_State *L) {
   return 1;
 }
 
+/* What a request owns is held until that ends, whether or not some variable of
+ * it still refers to a handle. A handle that nobody can release counts until
+ * then: what is entered in it must not release the whole. */
 static int lease_gc(lua_State *L) {
   struct lease_box *box = dlk_lua_last_box(L, DLK_LUA_LEASE);
   struct dlk_hold *h = box->hold;
   if (!h || dlk_engine_forked(dlk_hold_engine(h)))
     return 0;
-  let_go(box);
+  if (!box->owned)
+    let_go(box);
   if (box->release)
     dlk_ticket_unref(box->release);
   box->release = NULL;
   box->hold = NULL;
-  dlk_hold_unref(h);
+  dlk_handle_unref(&box->handle);
   return 0;
 }
 
@@ -380,6 +439,8 @@ static const luaL_Reg functions[] = {
     {"remaining", core_remaining},
     {"given_up", core_given_up},
     {"revoked", core_revoked},
+    {"lost", core_lost},
+    {"owned", core_owned},
     {"id", core_id},
     {"share", core_share},
     {"release_later", core_release_later},
@@ -392,6 +453,8 @@ static const luaL_Reg functions[] = {
     {"guard", core_guard},
     {"detach", core_detach},
     {"released", core_released},
+    {"parted", core_parted},
+    {"has_parted", core_has_parted},
     {NULL, NULL},
 };
 

@@ -31,7 +31,14 @@ static struct engine_box *engine_of(lua_State *L, int anchor) {
   return engine;
 }
 
-static struct ticket_box *spare_or_new_box(lua_State *L, int anchor) {
+int dlk_lua_given_back(lua_State *L) {
+  static const struct dlk_error err = {
+      DLK_CANCELLED, "cancelled: the request ended that asked for this lease,"
+                     " so it was given back"};
+  return dlk_lua_failure(L, &err);
+}
+
+struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor) {
   struct engine_box *engine = engine_of(L, anchor);
   if (engine->spares > 0) {
     int place = DLK_ANCHOR_SPARES + --engine->spares;
@@ -54,22 +61,9 @@ static void drop(struct ticket_box *box) {
     dlk_ticket_unref(t);
 }
 
-void dlk_lua_spare(lua_State *L, int index) {
-  struct ticket_box *box = lua_touserdata(L, index);
-  struct engine_box *home = box->home;
-  drop(box);
-  if (!home || home->spares == DLK_LUA_SPARES)
-    return;
-  lua_getuservalue(L, index);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, DLK_ANCHOR_SPARES + home->spares);
-  home->spares++;
-  lua_pop(L, 1);
-}
-
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
-  struct ticket_box *box = spare_or_new_box(L, anchor);
+  struct ticket_box *box = dlk_lua_ticket_box(L, anchor);
   struct dlk_error err;
   box->ticket = dlk_engine_submit(e, r, false, &err);
   return box->ticket ? 1 : dlk_lua_failure(L, &err);
@@ -110,6 +104,14 @@ static int ticket_cancel(lua_State *L) {
   return 0;
 }
 
+/* ticket:abandon(): nobody waits for it any more, nor takes what it gives. */
+static int ticket_abandon(lua_State *L) {
+  struct ticket_box *box = box_of(L);
+  if (box->ticket && !dlk_engine_forked(dlk_ticket_engine(box->ticket)))
+    dlk_ticket_abandon(box->ticket);
+  return 0;
+}
+
 /* core.end_with(ticket, other): ticket is cancelled once other is done. */
 static int core_end_with(lua_State *L) {
   struct ticket_box *box = box_of(L);
@@ -120,18 +122,24 @@ static int core_end_with(lua_State *L) {
 }
 
 /* Before the store's own text stands what the engine has to know again: is it
- * to be renewed, and for how many ms at most (none: no limit). */
+ * to be renewed, for how many ms at most (none: no limit), and, behind a comma
+ * if there is something left of min_hold, how many ms that is. */
 static int push_text(lua_State *L, struct dlk_ticket *t) {
   struct dlk_hold *h = dlk_ticket_request(t)->hold;
-  int64_t left = dlk_hold_max_left(h);
+  int64_t most = dlk_hold_max_left(h), least = dlk_hold_min_left(h);
   lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
-  if (left == DLK_FOREVER)
+  if (most == DLK_FOREVER)
     lua_pushliteral(L, "");
   else
-    dlk_compat_pushint(L, dlk_to_ms(left));
+    dlk_compat_pushint(L, dlk_to_ms(most));
+  lua_pushstring(L, least > 0 ? "," : "");
+  if (least > 0)
+    dlk_compat_pushint(L, dlk_to_ms(least));
+  else
+    lua_pushliteral(L, "");
   lua_pushliteral(L, ":");
   dlk_lua_push_value(L, dlk_ticket_result(t));
-  lua_concat(L, 4);
+  lua_concat(L, 6);
   return 1;
 }
 
@@ -143,7 +151,7 @@ static int push_remaining(lua_State *L, struct dlk_ticket *t) {
 
 static int push_result(lua_State *L, struct dlk_ticket *t) {
   const struct dlk_request *r = dlk_ticket_request(t);
-  if (r->task == DLK_TASK_CLOSE)
+  if (dlk_ticket_ends_engine(t))
     dlk_engine_join(dlk_ticket_engine(t));
   if (r->task == DLK_TASK_REATTACH)
     return dlk_lua_push_lease(L, t, 1);
@@ -173,27 +181,46 @@ static int push_results(lua_State *L, struct ticket_box *box) {
   if (!dlk_ticket_done(t))
     return luaL_error(L, "the ticket is not done");
   const struct dlk_error *err = dlk_ticket_error(t);
-  if (!err)
-    return push_result(L, t);
-  const struct dlk_request *r = dlk_ticket_request(t);
-  if (r->task == DLK_TASK_OP && r->kind == DLK_OP_DETACH)
-    dlk_hold_release_later(r->hold); /* its handle has given it up */
-  return dlk_lua_failure(L, err);
+  return err ? dlk_lua_failure(L, err) : push_result(L, t);
+}
+
+/* The results were pushed, and nothing raises any more: a detach's string has
+ * come to somebody. False: the lease was given back instead. */
+static bool took(const struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
+  return !t || !dlk_ticket_detaches(t) || dlk_ticket_take_text(t);
 }
 
 /* ticket:take(): the results, as the user gets them. */
 static int ticket_take(lua_State *L) {
-  return push_results(L, box_of(L));
+  struct ticket_box *box = box_of(L);
+  int n = push_results(L, box);
+  return took(box) ? n : dlk_lua_given_back(L);
 }
 
-/* core.finish(ticket): the same, by the only one who has the ticket. */
+/* Its place among the spares of its anchor; false: it gets none. */
+static bool keep(lua_State *L, int index, const struct engine_box *home) {
+  if (!home || home->spares == DLK_LUA_SPARES)
+    return false;
+  lua_getuservalue(L, index);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, DLK_ANCHOR_SPARES + home->spares);
+  lua_pop(L, 1);
+  return true;
+}
+
+/* core.finish(ticket): the same, by the only one who has the ticket: its
+ * userdata serves another request. Behind `keep` nothing raises. */
 static int core_finish(lua_State *L) {
   struct ticket_box *box = box_of(L);
   int n = push_results(L, box);
   if (!box->ticket)
     return n; /* it has no anchor */
-  dlk_lua_spare(L, 1);
-  return n;
+  bool kept = keep(L, 1, box->home), good = took(box);
+  drop(box);
+  if (kept)
+    box->home->spares++;
+  return good ? n : dlk_lua_given_back(L);
 }
 
 static int ticket_gc(lua_State *L) {
@@ -204,6 +231,7 @@ static int ticket_gc(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"poll", ticket_poll},
     {"cancel", ticket_cancel},
+    {"abandon", ticket_abandon},
     {"take", ticket_take},
     {NULL, NULL},
 };

@@ -26,9 +26,13 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 4u
+#define DLK_STORE_ABI 6u
+#define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
+/* ns that a store may wait for others (a server, a thread) when it stops; a
+ * close whose time is over waits so long for it. */
+#define DLK_STOP_WAIT (200 * DLK_MS)
 
 struct uv_loop_s;
 
@@ -184,6 +188,7 @@ struct dlk_conf {
   const char *password; /* NULL if none; a secret */
   const char *prefix;   /* NULL: the store's default */
   int64_t session_timeout, connect_timeout, io_timeout;
+  int64_t fence_memory; /* how long a fence counter outlives its last use */
 };
 
 struct dlk_store_type {
@@ -218,15 +223,22 @@ struct dlk_store_type {
   /* What `from` holds is held by `to` from now on, on the server under the same
    * name; NULL if the store cannot do that. `from` names nothing any more.
    * `to` is new to the store; its fence, spare and sent are filled in. Nothing
-   * is under way for either. */
+   * is under way for either, but perhaps a renewal of `from`, to be answered as
+   * any other. A store that knows `from` to be gone sets its spare to 0. */
   void (*hand_over)(void *store, struct dlk_lease *from, struct dlk_lease *to);
-  /* Close connections and handles; calls host->stopped, at once or later.
-   * Normally no operation is under way. When the time for closing is over
-   * there may be some: the store ends them with done(closed) or forgets
-   * them. */
+  /* Close connections and handles; calls host->stopped, at once or later: what
+   * it waits for that may never come (a server's good-bye) it waits for no
+   * longer than DLK_STOP_WAIT. Normally no operation is under way. When the
+   * time for closing is over there may be some: the store ends them with
+   * done(closed) or forgets them. No operation is submitted from now on. */
   void (*stop)(void *store);
   /* Frees the store; after stopped, or if nothing was ever submitted. */
   void (*destroy)(void *store);
+  /* What places another name beside the lock on a key when it is part of that
+   * name, NUL-ended; NULL where names have no places. No I/O, from any thread;
+   * prefix: conf's. */
+  void (*tag)(const char *prefix, const char *key, size_t len,
+              char out[DLK_TAG_MAX]);
 };
 
 #endif

@@ -30,6 +30,7 @@ function idempotent.post()
   end)
   if not done then
     ngx.log(ngx.ERR, message)
+    ngx.header["Retry-After"] = 1
     return ngx.exit(503)
   end
 end

@@ -12,6 +12,7 @@ function limited.enter()
   local lease, message, code = permits:acquire { timeout = PATIENCE }
   if not lease then
     ngx.log(ngx.WARN, message)
+    ngx.header["Retry-After"] = PATIENCE
     return ngx.exit(code == "timeout" and 429 or 503)
   end
 end

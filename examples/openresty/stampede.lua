@@ -27,6 +27,7 @@ function stampede.page()
   end
   if not page then
     ngx.log(ngx.ERR, message)
+    ngx.header["Retry-After"] = 1
     return ngx.exit(503)
   end
   ngx.print(page)

@@ -17,7 +17,9 @@ local function tidy(list, limit)
   end
 end
 
---- Who holds a key and who waits for it, or nil (and no code) if nobody.
+--- Who holds a key and who waits for it, or nil (and no code) if nobody. Where
+--- a fence may be uncertain, holders have a `hold` too: what stands for the
+--- hold where its fence is asked for.
 ---@param state table client and key
 ---@return table|nil
 ---@return string? message
@@ -37,6 +39,15 @@ function admin.inspect(state)
     return nil
   end
   return found
+end
+
+--- The same, for users.
+function admin.show(state)
+  local found, message, code = admin.inspect(state)
+  for _, holder in ipairs(found and found.holders or {}) do
+    holder.hold = nil
+  end
+  return found, message, code
 end
 
 --- break_lock, revoke: true also when nobody held it.

@@ -75,28 +75,42 @@ local function take_each(state, opts, plan)
   return true
 end
 
--- One attempt. The last result: whether another one makes sense.
-local function attempt(state, opts, plan)
+local function give_back(plan)
+  for i = #plan.taken, 1, -1 do
+    plan.taken[i].lease:release_later()
+  end
+end
+
+-- The last result: whether another attempt makes sense.
+local function take_all(state, opts, plan)
   local fine, ok, message, code, again = protect.call(take_each, state, opts,
     plan)
   if fine and ok then
-    return leases.new(plan.taken, state.shown)
+    local taken = plan.taken
+    plan.taken = {}
+    return leases.new(taken, state.shown)
   elseif fine then
     undo(plan.taken, state.client)
     return nil, message, code, again
   end
-  for i = #plan.taken, 1, -1 do
-    plan.taken[i].lease:release_later()
-  end
+  give_back(plan)
   error(ok, 0)
 end
+
+-- One attempt; what is taken is given back too when its coroutine is closed.
+local function attempt(state, opts, plan)
+  return protect.closing(plan, take_all, state, opts, plan)
+end
+
+local PLAN = { __close = give_back }
 
 local function take(state, opts, wait)
   local timeout = opts and rawget(opts, "timeout") or state.timeout
   local own = {}
   for name, value in next, opts or {} do own[name] = value end
-  local plan = { wait = wait and timeout > 0, timeout = timeout,
-    deadline = core.now() + timeout, cancels = state.cancels }
+  local plan = setmetatable({ wait = wait and timeout > 0, timeout = timeout,
+    deadline = core.now() + timeout, cancels = state.cancels, taken = {} },
+    PLAN)
   local lease, message, code, again
   repeat
     plan.taken = {}

@@ -1,249 +1,268 @@
--- The command `dlock`: run a program under a lock, and look after locks.
+-- The command `dlock`: run a program under a lock (dlock.cli.run), and look
+-- after locks. What the command line may hold stands in dlock.cli.args.
 --
--- `run` waits for its child on a descriptor, so the end of the child is seen at
--- once; that the lease is still held it looks at twice a second, while the
--- keeper thread renews it. Signals that end a program are passed on to the
--- child: it decides, and the lock is released when it is gone.
+-- A signal ends whatever waits: it is noted, a hook sees the note as soon as
+-- Lua code runs again, which is five times a second while dlock waits, and
+-- raises an error that ends the wait as Lua's own answer to Ctrl-C would.
+local args = require "dlock.cli.args"
 local core = require "dlock.core"
 local dlock = require "dlock"
+local json = require "dlock.json"
+local run = require "dlock.cli.run"
 local text = require "dlock.text"
 
 local USAGE = [[
-usage: dlock [--url URL] run [--ttl S] [--timeout S] [--shared]
-             [--permits N/M] KEY -- COMMAND [ARG...]
-       dlock [--url URL] ls [PREFIX] | show KEY | break KEY | ping | watch KEY
-Without --url the store is $DLOCK_URL, or the files of this user.
-run ends with the command's own status; 75: the lock was not to be had,
-69: the store is unavailable, 70: the lock was lost while the command ran.]]
+usage: dlock [OPTION...] run [--] KEY -- COMMAND [ARG...]
+       dlock [OPTION...] ls [PREFIX] | show KEY | break KEY | revoke KEY
+                         | watch KEY | stats [PREFIX] | ping
+Options stand before or after these words; --option=VALUE is the same.
+  --url URL            the store; else $DLOCK_URL, else this user's files
+  --prefix PREFIX      what the store puts before each key
+  --password-file FILE its first line is the password
+  --json               ls, show, watch, stats, ping: print JSON
+  -h, --help           this text        --version   the version
+Options of run:
+  --ttl SECONDS        how long the lock outlives a killed dlock (30)
+  --timeout SECONDS    how long to wait for the lock, or inf (5)
+  -n                   do not wait, the same as --timeout 0
+  -E STATUS            the exit status instead of 75
+  --shared             one of many readers
+  --permits N/M        N of the M permits of a semaphore
+run ends with the command's own status (127: not found, 126: it cannot be run);
+75: the lock could not be acquired, 70: it was lost while the command ran, 69:
+the store is unavailable, 77: it refused us, 64: this was called wrongly,
+130: Ctrl-C while it waited (128 + the signal's number, whichever ended it).
+74: what any of these prints cannot be written.]]
 
-local EX_USAGE, EX_UNAVAILABLE, EX_LOST, EX_BUSY = 64, 69, 70, 75
-local SIGTERM, SIGKILL = 15, 9
-local LOOK = 0.5 -- seconds between two looks at the lease
-local GRACE = 10 -- seconds from SIGTERM to SIGKILL
+local EX_USAGE, EX_UNAVAILABLE, EX_BUSY, EX_DENIED = 64, 69, 75, 77
+local EX_IOERR = 74
 local CODES = { busy = EX_BUSY, timeout = EX_BUSY, cancelled = EX_BUSY,
-  invalid = EX_USAGE, unsupported = EX_USAGE }
+  invalid = EX_USAGE, unsupported = EX_USAGE, denied = EX_DENIED }
+local STEPS = 10 -- of Lua's machine between two looks at the signals
 
 local function complain(message)
-  io.stderr:write("dlock: ", tostring(message), "\n")
+  io.stderr:write("dlock: ", message, "\n")
 end
 
-local function failed(message, code)
-  complain(message)
-  return CODES[code] or EX_UNAVAILABLE
+local unwritten -- why what was printed could not be written
+
+-- Prints a line.
+local function say(line)
+  local ok, why = io.stdout:write(line, "\n")
+  unwritten = unwritten or not ok and why
 end
 
-local function usage(problem)
-  complain(problem)
-  io.stderr:write(USAGE, "\n")
-  return EX_USAGE
+-- Whether all that was printed is written.
+local function flushed()
+  local ok, why = io.stdout:flush()
+  unwritten = unwritten or not ok and why
+  return not unwritten
 end
 
--- Takes leading options off a list of arguments: those with a value, and
--- flags. Returns them and the rest, or nil and what is wrong.
-local function options(args, from, valued, flags)
-  local found, i = {}, from
-  while args[i] and args[i]:sub(1, 2) == "--" and args[i] ~= "--" do
-    local name = args[i]:sub(3)
-    if flags[name] then
-      found[name] = true
-    elseif valued[name] then
-      i = i + 1
-      found[name] = args[i]
-      if not args[i] then return nil, ("--%s needs a value"):format(name) end
-    else
-      return nil, ("unknown option --%s"):format(name)
-    end
-    i = i + 1
-  end
-  return found, i
+-- The exit status instead of this one if something could not be written.
+local function finish(status)
+  if flushed() then return status end
+  complain("the output cannot be written: " .. tostring(unwritten))
+  return status == 0 and EX_IOERR or status
 end
 
-local function number(opts, name)
-  local value = opts[name] and tonumber(opts[name])
-  if opts[name] and not value then
-    return nil, ("--%s takes seconds, not '%s'"):format(name, opts[name])
-  end
-  return value
+local function failed(message, code, busy)
+  complain(tostring(message))
+  local status = CODES[code] or EX_UNAVAILABLE
+  return status == EX_BUSY and busy or status
 end
 
--- The lockable that run's options ask for, or nil, message, code.
-local function choose(store, key, opts)
-  if opts.shared then
-    local rw, message, code = store:rwlock(key)
-    if not rw then return nil, message, code end
-    return rw:read()
-  elseif opts.permits then
-    local n, m = opts.permits:match("^(%d+)/(%d+)$")
-    if not n then
-      return nil, "invalid: --permits takes N/M, as in 1/3", "invalid"
-    end
-    local semaphore, message, code = store:semaphore(key, tonumber(m))
-    return semaphore, message or { permits = tonumber(n) }, code
-  end
-  return store:mutex(key)
-end
-
--- Waits for the child; ends it when the lease is lost.
-local function attend(pid, lease)
-  local ask_until
-  while true do
-    local status = core.wait_child(pid, LOOK)
-    if status then
-      return ask_until and EX_LOST or status
-    end
-    local signal = core.caught()
-    if signal then core.kill(pid, signal) end
-    if ask_until then
-      if core.now() > ask_until then core.kill(pid, SIGKILL) end
-    elseif not lease:held() then
-      complain(("lost: the lease on %s ended; the command is told to end")
-        :format(text.quote(lease.key)))
-      ask_until = core.now() + GRACE
-      core.kill(pid, SIGTERM)
-    end
-  end
-end
-
-local function run(store, args, from)
-  local opts, i = options(args, from,
-    { ttl = true, timeout = true, permits = true }, { shared = true })
-  if not opts then return usage(i) end
-  local key = args[i]
-  if not key or args[i + 1] ~= "--" or not args[i + 2] then
-    return usage("run takes KEY -- COMMAND")
-  end
-  local ask = {}
-  for _, name in ipairs { "ttl", "timeout" } do
-    local value, problem = number(opts, name)
-    if problem then return usage(problem) end
-    ask[name] = value
-  end
-  local lockable, extra, code = choose(store, key, opts)
-  if not lockable then return failed(extra, code) end
-  ask.permits = type(extra) == "table" and extra.permits or nil
-  local lease, message
-  lease, message, code = lockable:acquire(ask)
-  if not lease then return failed(message, code) end
-  core.child_signals()
-  core.setenv("DLOCK_KEY", key)
-  core.setenv("DLOCK_FENCE", ("%.0f"):format(lease.fence))
-  local command = {}
-  for n = i + 2, #args do command[#command + 1] = args[n] end
-  local pid
-  pid, message = core.spawn(command)
-  if not pid then
-    lease:release()
-    complain(("%s: %s"):format(command[1], message))
-    return 127
-  end
-  local status = attend(pid, lease)
-  if status ~= EX_LOST then lease:release() end
-  return status
+-- What a server or another program gave, in one line of a terminal.
+local function plain(value)
+  return text.escape(value or "?")
 end
 
 local function seconds(value)
   return value and ("%.1f s"):format(value) or "-"
 end
 
-local function holder_line(h)
-  return ("held by %s, fence %s, ends in %s"):format(h.owner or "?",
-    h.fence and ("%.0f"):format(h.fence) or "?", seconds(h.ttl))
+local function fence(holder)
+  return not holder.fence and "?"
+    or ("%s%.0f"):format(holder.fence_at_most and "at most " or "",
+      holder.fence)
 end
 
-local function waiter_line(i, w)
-  return ("waiting %d: %s, %s, for %s"):format(i, w.owner or "?",
-    w.mode or "?", seconds(w.waited))
-end
-
-local function show(store, args, from)
-  if not args[from] then return usage("show takes KEY") end
-  local found, message, code = store:inspect(args[from])
-  if message then return failed(message, code) end
-  if not found then
-    print("free")
-    return 0
-  end
-  print(("%s%s"):format(found.mode or "free",
+local function print_found(found)
+  say(("%s%s"):format(found.mode or "free",
     found.permits and (", %.0f permits"):format(found.permits) or ""))
-  for _, h in ipairs(found.holders) do print(holder_line(h)) end
-  for i, w in ipairs(found.waiters) do print(waiter_line(i, w)) end
+  for _, h in ipairs(found.holders) do
+    say(("held by %s, fence %s, ends in %s"):format(plain(h.owner),
+      fence(h), seconds(h.ttl)))
+  end
+  for i, w in ipairs(found.waiters) do
+    say(("waiting %d: %s, %s, for %s"):format(i, plain(w.owner),
+      w.mode or "?", seconds(w.waited)))
+  end
+end
+
+local verbs = {}
+
+function verbs.run(store, request, waited)
+  local status, message, code = run(store, request, waited)
+  return status or failed(message, code, request.options["-E"])
+end
+
+function verbs.show(store, request)
+  local key = request.words[1]
+  local found, message, code = store:inspect(key)
+  if message then return failed(message, code) end
+  if request.options["--json"] then
+    say(json.encode(found or { key = key, holders = {}, waiters = {} }))
+  elseif found then
+    print_found(found)
+  else
+    say("free")
+  end
   return 0
 end
 
-local function ls(store, args, from)
-  local cursor
+-- Calls visit(key) for each key that begins so; it may return message, code.
+local function each_key(store, prefix, visit)
+  local cursor, keys, message, code
   repeat
-    local keys, message, code = store:list(args[from] or "",
-      { cursor = cursor })
-    if not keys then return failed(message, code) end
+    keys, message, code = store:list(prefix or "", { cursor = cursor })
+    if not keys then return message, code end
     cursor = message
-    for _, key in ipairs(keys) do print(key) end
+    for _, key in ipairs(keys) do
+      message, code = visit(key)
+      if message then return message, code end
+    end
   until not cursor
+end
+
+function verbs.ls(store, request)
+  local found = {}
+  local message, code = each_key(store, request.words[1], function(key)
+    if request.options["--json"] then
+      found[#found + 1] = key
+    else
+      say(plain(key))
+    end
+  end)
+  if message then return failed(message, code) end
+  if request.options["--json"] then say(json.encode(found)) end
   return 0
 end
 
-local function break_lock(store, args, from)
-  if not args[from] then return usage("break takes KEY") end
-  local ok, message, code = store:break_lock(args[from])
+function verbs.stats(store, request)
+  local count = { keys = 0, holders = 0, waiters = 0 }
+  local message, code = each_key(store, request.words[1], function(key)
+    local found, message, code = store:inspect(key)
+    if message then return message, code end
+    if found then
+      count.keys = count.keys + 1
+      count.holders = count.holders + #found.holders
+      count.waiters = count.waiters + #found.waiters
+    end
+  end)
+  if message then return failed(message, code) end
+  say(request.options["--json"] and json.encode(count)
+    or ("%d keys, %d holders, %d waiters"):format(count.keys, count.holders,
+      count.waiters))
+  return 0
+end
+
+verbs["break"] = function(store, request)
+  local ok, message, code = store:break_lock(request.words[1])
   return ok and 0 or failed(message, code)
 end
 
-local function ping(store)
+function verbs.revoke(store, request)
+  local ok, message, code = store:revoke(request.words[1])
+  return ok and 0 or failed(message, code)
+end
+
+function verbs.ping(store, request)
   local trip, message, code = store:ping()
   if not trip then return failed(message, code) end
-  print(("%.3f ms"):format(trip * 1000))
+  say(request.options["--json"] and json.encode { round_trip = trip }
+    or ("%.3f ms"):format(trip * 1000))
   return 0
 end
 
 -- One line for each holder, as they change, until a signal comes.
-local function watch(store, args, from)
-  if not args[from] then return usage("watch takes KEY") end
-  local election, message, code = store:election(args[from])
+function verbs.watch(store, request)
+  local key = request.words[1]
+  local election, message, code = store:election(key)
   if not election then return failed(message, code) end
-  core.child_signals()
-  local stop
-  while not stop do
+  while true do
     local leader
     leader, message, code = election:leader()
     if message then return failed(message, code) end
-    print(leader and ("held by %s, fence %.0f"):format(leader.owner or "?",
-      leader.fence or 0) or "free")
-    io.stdout:flush()
+    if request.options["--json"] then
+      say(json.encode { key = key, holder = leader })
+    else
+      say(leader and ("held by %s, fence %s"):format(plain(leader.owner),
+        fence(leader)) or "free")
+    end
+    if not flushed() then return EX_IOERR end
     local changed
-    repeat
-      changed, message, code = election:wait_change(LOOK)
-      stop = core.caught()
-    until changed or code ~= "timeout" or stop
-    if not changed and code ~= "timeout" then return failed(message, code) end
+    changed, message, code = election:wait_change()
+    if not changed then return failed(message, code) end
   end
-  return 0
 end
 
-local COMMANDS = { run = run, ls = ls, show = show, ["break"] = break_lock,
-  ping = ping, watch = watch }
+-- Calls fn(..., waited); a signal ends it until it calls waited(). Returns
+-- what fn returned, or nil and the signal.
+local function until_signal(fn, ...)
+  local interrupt, signal = {}, nil
+  local function look()
+    signal = core.caught()
+    if signal then
+      debug.sethook()
+      error(interrupt, 0)
+    end
+  end
+  local function waited()
+    debug.sethook()
+    return core.caught()
+  end
+  local a, b = ...
+  core.catch_signals()
+  local ok, result = pcall(function()
+    debug.sethook(look, "", STEPS)
+    return fn(a, b, waited)
+  end)
+  debug.sethook()
+  if not ok and result ~= interrupt then
+    error(result, 0)
+  end
+  return ok and result, signal
+end
+
+local function serve(request)
+  local options = request.options
+  local store, message, code = dlock.open { url = options["--url"],
+    prefix = options["--prefix"], password_file = options["--password-file"] }
+  if not store then return failed(message, code) end
+  local status, signal = until_signal(verbs[request.verb], store, request)
+  if not status then -- a signal is how a watch is meant to end
+    status = request.verb == "watch" and 0 or 128 + signal
+  end
+  store:close(1)
+  return finish(status)
+end
 
 --- Runs the command and returns its exit status.
----@param args string[]
+---@param list string[]
 ---@return integer
-return function(args)
-  local opts, i = options(args, 1, { url = true }, { help = true,
-    version = true })
-  if not opts then return usage(i) end
-  if opts.help then
-    print(USAGE)
-    return 0
-  elseif opts.version then
-    print("dlock " .. dlock.VERSION)
-    return 0
+return function(list)
+  local request, problem = args.read(list)
+  if not request then
+    complain(text.escape(problem))
+    io.stderr:write("dlock --help tells what there is\n")
+    return EX_USAGE
+  elseif request.help then
+    say(USAGE)
+    return finish(0)
+  elseif request.version then
+    say("dlock " .. dlock.VERSION)
+    return finish(0)
   end
-  local command = COMMANDS[args[i] or ""]
-  if not command then
-    return usage(args[i] and ("unknown command '%s'"):format(args[i])
-      or "a command is expected")
-  end
-  local store, message, code = dlock.open(opts.url)
-  if not store then return failed(message, code) end
-  local status = command(store, args, i + 1)
-  store:close(1)
-  return status
+  return serve(request)
 end

@@ -3,8 +3,11 @@
 -- succession is the queue's.
 --
 -- wait_change compares fences: each leadership has its own, larger than those
--- before, and no leader at all is 0. What was seen last is remembered here, so
--- a change between two calls is not missed, however short it was.
+-- before, and no leader at all is 0. A holder that is no candidate may have one
+-- that is not certain, so far; it is known by what the store names the hold. It
+-- stays the same hold when its fence becomes certain. What was seen last is
+-- remembered here, so a change between two calls is not missed, however short
+-- it was.
 local admin = require "dlock.admin"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
@@ -21,7 +24,8 @@ local UNKNOWN = -1 -- the fence of a holder that is no candidate
 
 local methods = {}
 
--- Who leads now; notes its fence as seen. Returns the fence and the leader.
+-- Who leads now; notes as seen its fence, or what the store names its hold if
+-- that is not certain. Returns what was noted, and the leader.
 local function look(state)
   local found, message, code = admin.inspect(state)
   if code then
@@ -29,14 +33,16 @@ local function look(state)
   end
   local first = found and found.holders[1]
   if not first then
-    state.seen = 0
+    state.seen, state.hold = 0, nil
     return 0
   end
-  state.seen = first.fence or UNKNOWN
+  local certain = not first.fence_at_most and first.fence
+  state.seen, state.hold = certain or first.hold or UNKNOWN, first.hold
   return state.seen, {
     owner = first.owner,
     value = first.value ~= "" and first.value or nil,
     fence = first.fence,
+    fence_at_most = first.fence_at_most,
   }
 end
 
@@ -81,10 +87,10 @@ local function wait_change(state, timeout)
         return nil, message, code
       end
     end
-    local fence, message, code = look(state)
-    if not fence then
+    local seen, message, code = look(state)
+    if not seen then
       return nil, message, code
-    elseif fence ~= before then
+    elseif seen ~= before and state.hold ~= before then
       return true
     elseif left == 0 then
       return nil, ("timeout: the leader of %s did not change within %s s")

@@ -11,18 +11,16 @@ local version = require "dlock.version"
 
 local dlock = { VERSION = version }
 
--- The embedded store of whoever runs this, for programs that name no store.
+-- The embedded store of whoever runs this, for programs that name no store. It
+-- must not depend on the session: a cron job and a login shell of a user are to
+-- exclude each other ($XDG_RUNTIME_DIR is there in one and not in the other,
+-- and goes at the logout; so does what is in /dev/shm, for systemd).
 local function default_url()
   local from_environment = os.getenv("DLOCK_URL")
   if from_environment and from_environment ~= "" then
     return from_environment
   end
-  local runtime = os.getenv("XDG_RUNTIME_DIR")
-  local dir = runtime and runtime:sub(1, 1) == "/" and runtime .. "/dlock"
-    or ("/tmp/dlock-%d"):format(core.euid())
-  return "file://" .. dir:gsub("[^%w/._-]", function(byte)
-    return ("%%%02X"):format(byte:byte())
-  end)
+  return ("file:///tmp/dlock-%d"):format(core.euid())
 end
 
 -- The file's first line; a secret, so it is never part of a message.
@@ -39,6 +37,13 @@ local function read_password(path)
     :format(text.quote(path), tostring(problem or "it is empty"))
 end
 
+-- What all functions of the module ask of their first argument.
+local function no_colon(first, call)
+  if first == dlock then
+    error(("call it with a dot, as in dlock.%s(...)"):format(call), 3)
+  end
+end
+
 --- Opens a store; connects at the first use, so there is no I/O here.
 ---@param where? string|dlock.open_options the URL ($DLOCK_URL, else the
 --- embedded store of this user), or a table of options with `url` in it
@@ -47,7 +52,8 @@ end
 ---@return string? code invalid, unsupported
 function dlock.open(where, ...)
   local opts = {}
-  if type((...)) == "table" then
+  no_colon(where, "open")
+  if type((...)) == "table" or type(where) == "table" and where[1] ~= nil then
     error("dlock.open takes a URL, or one table with it in: { url = ... }", 2)
   end
   if type(where) == "string" then
@@ -74,7 +80,8 @@ end
 
 --- Something to end waits with: acquire{ cancel = c }, then c:cancel().
 ---@return dlock.canceller
-function dlock.canceller()
+function dlock.canceller(...)
+  no_colon((...), "canceller")
   return canceller.new()
 end
 
@@ -82,6 +89,7 @@ end
 ---@param list dlock.lockable[]
 ---@return dlock.all
 function dlock.all(list)
+  no_colon(list, "all")
   local one = all.new(list)
   return one
 end

@@ -15,6 +15,7 @@ local methods = core.lease_methods
 
 local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
+local has_callbacks = news.has_callbacks
 
 -- The client of a method's object, nil when that was finalised; raises at the
 -- method's caller when it is no lease.
@@ -41,7 +42,7 @@ local function release(client, self, timeout)
   if not client then
     return true -- its finaliser released it
   end
-  local adapter, message, code = ready(client)
+  local adapter, message, code = ready(client, true)
   if not adapter then
     return nil, message .. "; lease:release_later() works everywhere", code
   end
@@ -49,7 +50,7 @@ local function release(client, self, timeout)
     forget(client, self)
   end
   local ticket
-  local deliver = adapter.deliver
+  local deliver, told = adapter.deliver, has_callbacks(client)
   ticket, message, code = release_ticket(self, timeout, deliver)
   if ticket == true then
     if message then -- others got something by it
@@ -61,6 +62,9 @@ local function release(client, self, timeout)
   end
   local ok
   ok, message, code = wait(client, ticket, adapter)
+  if told then
+    host.tell(client, news.due_at_release(client, self, code == "lost"))
+  end
   if ok then
     released(self)
     return true
@@ -189,7 +193,7 @@ function methods:detach()
   local client = client_of(self, "detach") or raise_collected()
   local detached, message, code = host.ask(client, core.detach, self)
   if detached then
-    core.slot(self).detached = true
+    core.parted(self)
     forget(client, self)
   end
   return detached, message, code
@@ -251,7 +255,8 @@ local function subscribe(client, self, kind, fn)
 end
 
 --- Runs fn(lease, reason) once, when the lease is seen to be lost, inside the
---- next call of dlock that may wait. Errors in fn go to on_event.
+--- next call of dlock that may wait, its own release included. Errors in fn go
+--- to on_event; without one they are written to standard error.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
@@ -261,7 +266,8 @@ function methods:on_lost(fn)
 end
 
 --- Runs fn(lease, reason) once, when somebody asked for the lock by
---- store:revoke, inside the next call of dlock that may wait.
+--- store:revoke, inside the next call of dlock that may wait, its own release
+--- included.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)

@@ -131,13 +131,21 @@ end
 
 local function request_reentrant(client, kind, key, base, opts, wait, owner,
     waits)
+  if not owner then -- who asks is known only where somebody can wait
+    local adapter, message, code = host.ready(client)
+    if not adapter then
+      return nil, message, code
+    end
+  end
   local who = owner or host.owner(client)
   local outer, mode, bad = find_outer(client, kind, key, who)
   if bad then
     return nil, bad, "unsupported"
   end
   local inner = outer and core.share(outer)
-  if not inner then
+  if inner then
+    host.own(client, inner)
+  else
     local message, code
     mode = kind.mode
     inner, message, code = request(client, kind, key, base, opts, wait, owner,

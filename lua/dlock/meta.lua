@@ -74,6 +74,7 @@ function dlock.all(list) end
 ---@field id? string names the store among others (the URL)
 ---@field connect_timeout? number seconds (3)
 ---@field io_timeout? number seconds (2)
+---@field fence_memory? number seconds a key's counter stays, Redis (600)
 ---@field session_timeout? number seconds, ZooKeeper (10)
 ---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv"
 ---@field scope? "request"|"worker"
@@ -131,6 +132,7 @@ function store:election(key, opts) end
 ---@class dlock.holder
 ---@field owner string
 ---@field fence? integer
+---@field fence_at_most? true its fence is this or a smaller one
 ---@field ttl? number seconds
 ---@field since? number for how many seconds
 ---@field permits? integer of a semaphore
@@ -216,6 +218,13 @@ function store:with(key, opts, fn, ...) end
 ---@return dlock.stats|string
 function store:stats(format) end
 
+--- What puts a name that holds it into the slot of the lock on key: Redis.
+---@param key string
+---@return string|nil
+---@return string? message
+---@return string? code
+function store:tag(key) end
+
 ---@param key string
 ---@param fn fun(lease: dlock.lease): string|nil, string?, string?
 ---@param opts? dlock.acquire_options
@@ -254,6 +263,7 @@ function rwlock:write() end
 ---@field owner string
 ---@field value? string
 ---@field fence? integer
+---@field fence_at_most? true its fence is this or a smaller one
 
 ---@class dlock.election: dlock.lockable
 local election = {}

@@ -2,8 +2,12 @@
 -- native thread never calls Lua, it leaves news for the next call that waits.
 --
 -- Callbacks live in the slot of their lease. client.watched finds the leases
--- that have some, by a number; its values are weak, so that a lease that is
--- being collected is never handed to anybody.
+-- that have some, by a number:
+--   leases[number]   weak, so that a lease that is being collected, which ends
+--                    it, is never handed to anybody
+--   kept[number]     those that end with their request (core.owned), whether or
+--                    not a variable refers to them
+-- They are swept when their number has doubled.
 local core = require "dlock.core"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
@@ -17,60 +21,117 @@ local news = {}
 local listening = { last = 0, engines = setmetatable({}, { __mode = "v" }) }
 
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
+local FIRST_SWEEP = 64
 
 --- An empty client.watched.
 function news.new()
-  return { last = 0, late = false, listed = false,
-    leases = setmetatable({}, { __mode = "v" }) }
+  return { last = 0, late = false, listed = false, count = 0,
+    limit = FIRST_SWEEP, leases = setmetatable({}, { __mode = "v" }),
+    kept = {} }
 end
 
---- Tells the user's on_event, if there is one. Its errors end here: there is
---- nobody left to tell.
-function news.event(client, kind, message, key)
-  if client.on_event then
-    protect.call(client.on_event, { kind = kind, message = message, key = key })
+local ngx = rawget(_G, "ngx")
+
+-- An error that nobody takes is shown once, where people look for errors.
+local function show(problem)
+  if ngx and ngx.log and ngx.get_phase then
+    ngx.log(ngx.ERR, "dlock: ", problem)
+  else
+    io.stderr:write("dlock: ", problem, "\n")
   end
 end
 
-local function run(client, lease, kind, message)
+--- Tells the user's on_event, if there is one.
+function news.event(client, kind, message, key)
+  if not client.on_event then
+    return
+  end
+  local ok, problem = protect.call(client.on_event,
+    { kind = kind, message = message, key = key })
+  if not ok then
+    show(("error in on_event: %s (it was told: %s)"):format(
+      text.of_error(problem), message))
+  end
+end
+
+local function call_back(client, lease, name, fn, message)
+  local ok, problem = protect.call(fn, lease, message)
+  if not ok then
+    problem = ("error in a callback of %s: %s"):format(name,
+      text.of_error(problem))
+    if client.on_event then
+      news.event(client, "callback", problem, lease.key)
+    else
+      show(problem)
+    end
+  end
+end
+
+-- Adds to `due` the calls that news of a lease means. They are the lease's last
+-- of that kind.
+local function add(due, client, lease, kind, message)
   local slot, name = core.slot(lease), HANDLERS[kind]
   local callbacks = name and slot[name]
-  if not callbacks or core.given_up(lease) then
+  if not callbacks then
     return
   end
   slot[name] = nil
   for _, fn in ipairs(callbacks) do
-    local ok, problem = protect.call(fn, lease, message)
-    if not ok then
-      news.event(client, "callback", ("error in a callback of %s: %s")
-        :format(name, tostring(problem)), lease.key)
+    due[#due + 1] = function()
+      call_back(client, lease, name, fn, message)
     end
   end
+end
+
+-- The next lease with callbacks; those that were given up, or ended with their
+-- request, are taken out.
+local function next_watched(watched, number)
+  local lease
+  repeat
+    number, lease = next(watched.leases, number)
+    if lease == nil then
+      return nil
+    end
+    local over = core.given_up(lease)
+      or not (core.held(lease) or core.lost(lease))
+    if over then
+      watched.leases[number], watched.kept[number] = nil, nil
+    end
+  until not over
+  return number, lease
+end
+
+local function sweep(watched)
+  local count = 0
+  for _ in next_watched, watched do
+    count = count + 1
+  end
+  watched.count, watched.limit = count, math.max(FIRST_SWEEP, 2 * count)
 end
 
 -- There may be several handles of one hold.
 local function watched_by_id(client)
   local by_id = {}
-  for number, lease in pairs(client.watched.leases) do
-    if core.given_up(lease) then
-      client.watched.leases[number] = nil
-    else
-      local id = core.id(lease)
-      by_id[id] = by_id[id] or {}
-      table.insert(by_id[id], lease)
-    end
+  for _, lease in next_watched, client.watched do
+    local id = core.id(lease)
+    by_id[id] = by_id[id] or {}
+    table.insert(by_id[id], lease)
   end
   return by_id
 end
 
-local function deliver_items(client, items)
+local function add_items(due, client, items)
   local by_id = watched_by_id(client)
   for _, item in ipairs(items) do
     local leases = item.lease and by_id[item.lease] or {}
-    news.event(client, item.kind, item.message,
-      item.key or leases[1] and leases[1].key)
+    if client.on_event then
+      local key = item.key or leases[1] and leases[1].key
+      due[#due + 1] = function()
+        news.event(client, item.kind, item.message, key)
+      end
+    end
     for _, lease in ipairs(leases) do
-      run(client, lease, item.kind, item.message)
+      add(due, client, lease, item.kind, item.message)
     end
     if HANDLERS[item.kind] then
       client.watched.late = true -- of many, not all may be in the news
@@ -78,31 +139,72 @@ local function deliver_items(client, items)
   end
 end
 
+local function add_lost(due, client, lease)
+  add(due, client, lease, "lost", ("lost: %s is not held any more")
+    :format(text.quote(lease.key)))
+end
+
+local function add_revoked(due, client, lease)
+  add(due, client, lease, "revoked", "somebody asked for the lock")
+end
+
 -- Losses and requests that are no news: callbacks that were noted later, and
 -- what the engine dropped because there was too much of it.
-local function deliver_late(client)
+local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
     for _, lease in ipairs(leases) do
-      if not core.held(lease) then
-        run(client, lease, "lost", ("lost: %s is not held any more")
-          :format(text.quote(lease.key)))
+      if core.lost(lease) then
+        add_lost(due, client, lease)
       elseif core.revoked(lease) then
-        run(client, lease, "revoked", "somebody asked for the lock")
+        add_revoked(due, client, lease)
       end
     end
   end
 end
 
+--- The calls of the user's functions that are due, in their order: to be made
+--- by whoever asks.
+---@return function[]
+function news.due(client)
+  local due, items = {}, client.engine:news()
+  if items then
+    add_items(due, client, items)
+  end
+  if client.watched.late then
+    add_late(due, client)
+  end
+  return due
+end
+
+--- Those of a lease whose release is over; `lost`: it was not ours any more.
+--- What the release itself was the first to see is told as well.
+---@param client table
+---@param lease userdata
+---@param lost boolean
+---@return function[]
+function news.due_at_release(client, lease, lost)
+  local due = {}
+  if core.revoked(lease) then
+    add_revoked(due, client, lease)
+  end
+  if lost then
+    add_lost(due, client, lease)
+  end
+  return due
+end
+
+--- Whether any lease has callbacks, so that a release may mean calls.
+---@return boolean
+function news.has_callbacks(client)
+  return next(client.watched.leases) ~= nil
+end
+
 --- Runs the callbacks that are due. Called between and after waits, never
 --- while one is being driven.
 function news.deliver(client)
-  local items = client.engine:news()
-  if items then
-    deliver_items(client, items)
-  end
-  if client.watched.late then
-    deliver_late(client)
+  for _, call in ipairs(news.due(client)) do
+    call()
   end
 end
 
@@ -140,11 +242,8 @@ end
 --- Whether a lease has callbacks that may still have to be run.
 ---@return boolean
 function news.expected(client)
-  local leases = client.watched.leases
-  for number, lease in pairs(leases) do
-    if core.given_up(lease) then
-      leases[number] = nil
-    elseif core.held(lease) then
+  for _, lease in next_watched, client.watched do
+    if core.held(lease) then
       return true
     end
   end
@@ -165,16 +264,20 @@ function news.subscribe(client, lease, kind, fn)
   slot[name] = slot[name] or {}
   table.insert(slot[name], fn)
   if not slot.watched then
-    watched.last = watched.last + 1
+    watched.last, watched.count = watched.last + 1, watched.count + 1
     watched.leases[watched.last] = lease
+    watched.kept[watched.last] = core.owned(lease) and lease or nil
     slot.watched = true
+    if watched.count > watched.limit then
+      sweep(watched)
+    end
     if not watched.listed then
       listening.last = listening.last + 1
       listening.engines[listening.last] = client.engine
       watched.listed = true
     end
   end
-  if kind == "lost" and not core.held(lease)
+  if kind == "lost" and core.lost(lease)
       or kind == "revoked" and core.revoked(lease) then
     watched.late = true
   end

@@ -26,9 +26,12 @@ local TABLE = {
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
   io_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 2 },
+  fence_memory =
+    { where = "open", type = "number", min = 1, max = YEAR, default = 600 },
   name = { where = "open", type = "string", min_length = 1, max_length = 64 },
   host = { where = "open", type = "string", default = "auto",
-    one_of = { "auto", "blocking", "resty", "cqueues", "luv" } },
+    one_of = { "auto", "blocking", "resty", "cqueues", "luv" },
+    hint = " (how to wait; where the server is stands in url)" },
   scope = { where = "open", type = "string", default = "request",
     one_of = { "request", "worker" } },
   id = { where = "open", type = "string", min_length = 1, max_length = 4096 },
@@ -39,7 +42,7 @@ local TABLE = {
     hint = "; to hold for longer, or for ever, leave renew = true" },
   renew = { where = "open mutex acquire try", type = "boolean",
     default = true },
-  max_hold = { where = "open mutex acquire try", type = "number", min = 0,
+  max_hold = { where = "open mutex acquire try", type = "number", min = 0.01,
     max = FAR, infinite = true, default = math.huge },
   min_hold = { where = "open mutex acquire try", type = "number", min = 0,
     max = YEAR, default = 0 },
@@ -107,6 +110,10 @@ for call, places in pairs(CALLS) do
   RULES[call] = rules_for(places)
 end
 
+-- What other libraries call what `url` says here.
+local IN_URL = { port = true, hosts = true, uri = true, server = true,
+  servers = true, address = true, db = true, path = true }
+
 local function raise_unknown(name, call, level)
   local known = {}
   for other in pairs(RULES[call]) do known[#known + 1] = other end
@@ -116,7 +123,9 @@ local function raise_unknown(name, call, level)
   local why = type(name) == "string" and TABLE[name]
     and "option %s does not belong to %s (it takes %s)"
     or "unknown option %s for %s (it takes %s)"
-  error(why:format(shown, call, table.concat(known, ", ")), level + 1)
+  local hint = RULES[call].url and IN_URL[name]
+    and "; where the server is stands in url" or ""
+  error(why:format(shown, call, table.concat(known, ", ")) .. hint, level + 1)
 end
 
 local function raise_type(name, call, expected, value, level)
@@ -153,8 +162,8 @@ local function bad_string(value, rule)
   for _, allowed in ipairs(rule.one_of) do
     if value == allowed then return nil end
   end
-  return ("is %s, but must be one of %s"):format(text.quote(value),
-    table.concat(rule.one_of, ", "))
+  return ("is %s, but must be one of %s%s"):format(text.quote(value),
+    table.concat(rule.one_of, ", "), rule.hint or "")
 end
 
 -- What is wrong with one option: its type, or else its value.

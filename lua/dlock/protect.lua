@@ -58,4 +58,28 @@ end
 ---@type fun(fn: function, ...): boolean, ...
 protect.call = yields_across_pcall() and pcall or call_in_coroutine
 
+local function once()
+  return true
+end
+
+--- Calls fn(...) and returns what it gives. On Lua 5.4 the guard, whose
+--- metatable has a __close, is closed when that ends in whatever way, and at
+--- once when its coroutine is closed: it is the fourth value of a generic for,
+--- which older Luas, that read the same line, ignore.
+function protect.closing(guard, fn, ...)
+  for _ in once, nil, nil, guard do -- luacheck: ignore 512
+    return fn(...)
+  end
+end
+
+local function closes()
+  local closed = false
+  protect.closing(setmetatable({}, { __close = function() closed = true end }),
+    once)
+  return closed
+end
+
+--- Whether closing() does that here.
+protect.closes = closes()
+
 return protect

@@ -7,6 +7,10 @@
 -- that was lost is not ours, so it does not count. Owners are coroutines (or
 -- strings), held weakly. What collected handles leave behind are empty tables;
 -- they are swept when their number has doubled.
+--
+-- The handles of a hold that ends with its request (core.owned) are kept until
+-- that end, because the hold is: its owner may enter again although no variable
+-- refers to the outer lease. They are swept when it is not held any more.
 local core = require "dlock.core"
 
 local reentrant = {}
@@ -35,6 +39,11 @@ local function sweep(holds)
   local count = 0
   for key, owners in next, holds.keys do
     for owner, handles in next, owners do
+      for lease in next, handles do
+        if not core.held(lease) then
+          handles[lease] = nil
+        end
+      end
       if next(handles) == nil then
         owners[owner] = nil
       else
@@ -61,7 +70,7 @@ function reentrant.add(holds, key, owner, lease)
   end
   local handles = owners[owner]
   if not handles then
-    handles = setmetatable({}, WEAK)
+    handles = core.owned(lease) and {} or setmetatable({}, WEAK)
     owners[owner] = handles
     holds.count = holds.count + 1
   end

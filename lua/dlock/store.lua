@@ -132,7 +132,7 @@ methods.election = on_key("election", election.new)
 ---@return string? message
 ---@return string? code
 methods.inspect = on_key("inspect", function(client, key)
-  return admin.inspect { client = client, key = key }
+  return admin.show { client = client, key = key }
 end)
 
 --- Keys that are held or waited for, in no order. Call again with the cursor
@@ -175,6 +175,21 @@ end)
 ---@return string? code
 methods.revoke = on_key("revoke", function(client, key)
   return admin.order({ client = client, key = key }, "revoke")
+end)
+
+--- What puts a key of yours into the slot of the lock on `key` when its name
+--- holds it: for lease:guard on Redis Cluster. No I/O.
+---@param key string
+---@return string|nil tag "{123456}"
+---@return string? message
+---@return string? code unsupported on other stores than Redis
+methods.tag = on_key("tag", function(client, key)
+  local tag = client.engine:tag(key)
+  if tag then
+    return tag
+  end
+  return nil, ("unsupported: %s: only the names of Redis have slots; here"
+    .. " no name needs a tag"):format(client.shown), "unsupported"
 end)
 
 local function acquire(client, key, opts, wait_for_it)
@@ -291,12 +306,19 @@ local META = {
   end,
 }
 
--- Returns the table that the store's own library hands out, or nil and why.
+-- Returns the table that the store's own library hands out, or nil and why. To
+-- Lua a file that cannot be opened is one that is not there.
 local function find_type(module, scheme)
   local ok, found = pcall(require, "dlock.store." .. module)
   if ok then
     return found
   end
+  local any, problem = io.open("/dev/null")
+  if not any then
+    return nil, ("unavailable: the store for %s:// cannot be loaded: %s")
+      :format(scheme, problem), "unavailable"
+  end
+  any:close()
   local missing = tostring(found):find("not found", 1, true)
   return nil, ("unsupported: the store for %s:// cannot be loaded: %s")
     :format(scheme, missing and ("install the rock dlock-%s"):format(module)
@@ -331,6 +353,7 @@ function store.open(where, opts)
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = opts.io_timeout or options.default("io_timeout"),
+    fence_memory = opts.fence_memory or options.default("fence_memory"),
   })
   if not engine then
     return nil, message, code

@@ -19,6 +19,27 @@ function text.quote(key)
   return "'" .. shown:gsub("[^\32-\126]", escape) .. rest .. "'"
 end
 
+--- Text of somebody else's for a line of a terminal, whole: control bytes as
+--- \xNN, all others as they are.
+---@param s string
+---@return string
+function text.escape(s)
+  return (s:gsub("%c", escape))
+end
+
+--- What somebody else's code raised, as text. Never raises itself, whatever its
+--- __tostring does.
+---@param problem any
+---@return string
+function text.of_error(problem)
+  local ok, shown = pcall(tostring, problem)
+  if ok and type(shown) == "string" then
+    return shown
+  end
+  return ("an error object (a %s) that cannot be shown as text")
+    :format(type(problem))
+end
+
 --- A number as a person would write it (30, not 30.0).
 ---@param n number
 ---@return string

@@ -9,10 +9,14 @@ local LONGEST, MOST_HOSTS = 4096, 64
 
 -- module: dlock.store.<module>, which may still say unsupported. hosts: how
 -- many at most, 0 for none (a path on this machine). path: what may follow the
--- hosts. later: there is no such store yet.
+-- hosts. later: there is no such store yet. same: another name of that scheme,
+-- which is what the store is told and what is shown, so that both names make
+-- one store in the order of dlock.all.
 local SCHEMES = {
   ["redis"] = { module = "redis", hosts = 1, path = "db" },
   ["rediss"] = { module = "redis", hosts = 1, path = "db" },
+  ["valkey"] = { same = "redis" },
+  ["valkeys"] = { same = "rediss" },
   ["redis+unix"] = { module = "redis", hosts = 0, path = "file", auth = true },
   ["redis+sentinel"] =
     { module = "redis", hosts = MOST_HOSTS, path = "master" },
@@ -20,7 +24,7 @@ local SCHEMES = {
   ["redlock"] = { module = "redis", hosts = MOST_HOSTS, path = "db" },
   ["zookeeper"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
-  ["zk"] = { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
+  ["zk"] = { same = "zookeeper" },
   ["zookeepers"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
   ["file"] = { module = "file", hosts = 0, path = "file" },
@@ -48,7 +52,7 @@ local function parse_port(digits)
 end
 
 local function parse_host(part, n)
-  local host, rest = part:match("^%[([%x:%.]+%%?[%w%-_%.]*)%](.*)$")
+  local host, rest = part:match("^%[(%x*:[%x:%.]*%%?[%w%-_%.]*)%](.*)$")
   if not host then
     host, rest = part:match("^([%w%-_%.]+)(.*)$")
   end
@@ -209,6 +213,9 @@ function url.parse(s)
   end
   scheme = scheme:lower()
   local rule = SCHEMES[scheme]
+  if rule and rule.same then
+    scheme, rule = rule.same, SCHEMES[rule.same]
+  end
   if not rule then
     return invalid(("no store has the scheme '%s://'; there are %s")
       :format(scheme, KNOWN))

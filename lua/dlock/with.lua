@@ -1,31 +1,18 @@
 -- Running a function under a lock: released on return and on error, the error
 -- value as it was.
 --
--- On Lua 5.4 the lease is closed by the generic for, whose fourth value is a
--- to-be-closed variable; older Luas read the same line and ignore that value.
--- So no error is caught and raised again there, and a handler outside sees the
--- traceback of where it happened. Older Luas have no such means: they catch,
--- release, and raise the same value. So does 5.4 in a coroutine that has
--- nothing to catch an error: it would die without closing its variables.
+-- On Lua 5.4 the lease is a to-be-closed variable (protect.closing), so that
+-- coroutine.close releases it as well. No error is caught and raised again
+-- there, and a handler outside sees the traceback of where it happened. Older
+-- Luas have no such means: they catch, release, and raise the same value. So
+-- does 5.4, besides, in a coroutine that has nothing to catch an error: it
+-- would die without closing its variables.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
 local with = {}
-
-local function once()
-  return true
-end
-
-local function has_closing_for()
-  local closed = false
-  local guard = setmetatable({}, { __close = function() closed = true end })
-  for _ in once, nil, nil, guard do -- luacheck: ignore 512
-    break
-  end
-  return closed
-end
 
 -- (dlock.all gives a table that stands for several leases.)
 local function release(self)
@@ -36,7 +23,7 @@ local function release(self)
 end
 
 local function is_detached(self)
-  return type(self) ~= "table" and core.slot(self).detached
+  return type(self) ~= "table" and core.has_parted(self)
 end
 
 -- fn has returned these. They were made under the lock if the release says so,
@@ -52,10 +39,8 @@ local function finish(self, ...)
   return nil, message, "lost", ...
 end
 
-local function run_closing(self, fn, ...)
-  for _ in once, nil, nil, self do -- luacheck: ignore 512
-    return finish(self, fn(self, ...))
-  end
+local function run_plainly(self, fn, ...)
+  return finish(self, fn(self, ...))
 end
 
 -- Whether an error raised here would be caught in this coroutine.
@@ -86,15 +71,13 @@ local function run_catching(self, fn, ...)
   return settle(self, protect.call(fn, self, ...))
 end
 
-local function run_either(self, fn, ...)
-  if is_protected() then
-    return run_closing(self, fn, ...)
-  end
-  return run_catching(self, fn, ...)
+local function run_closing(self, fn, ...)
+  return protect.closing(self, is_protected() and run_plainly or run_catching,
+    self, fn, ...)
 end
 
 --- Calls fn(lease, ...) and releases the lease.
 ---@type fun(self: dlock.lease, fn: function, ...): true|nil, ...
-with.run = has_closing_for() and run_either or run_catching
+with.run = protect.closes and run_closing or run_catching
 
 return with

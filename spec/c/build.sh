@@ -32,6 +32,8 @@ build() {
 build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c \
   csrc/store/file/*.c
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
+build keeper_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
+  spec/c/keeper_test.c csrc/core/*.c csrc/engine/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/store/file/table.c csrc/store/file/name.c
 build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c csrc/core/*.c \
@@ -39,7 +41,10 @@ build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c csrc/core/*
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/zookeeper/names.c csrc/store/zookeeper/queue.c \
   csrc/store/zookeeper/confirm.c
-# shellcheck disable=SC2046
-build zookeeper_recipe spec/c/zookeeper_recipe.c spec/c/zookeeper_link.c \
-  spec/c/host.c csrc/core/*.c $(find csrc/store/zookeeper -name '*.c' \
-    ! -name session.c ! -name deliver.c)
+for part in recipe sessions; do
+  # shellcheck disable=SC2046
+  build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
+    spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
+    $(find csrc/store/zookeeper -name '*.c' \
+      ! -name session.c ! -name deliver.c)
+done

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "core/buf.h"
@@ -112,15 +115,27 @@ static void quoting(void) {
 
 /* ---- clock ---- */
 
+/* Instead of the C library's: which clock is asked cannot be seen otherwise on
+ * a machine that never sleeps. */
+static clockid_t asked;
+
+int clock_gettime(clockid_t id, struct timespec *ts) {
+  asked = id;
+  return (int)syscall(SYS_clock_gettime, id, ts);
+}
+
 static void times(void) {
   int64_t a = dlk_clock_now(), b = dlk_clock_now();
   CHECK(a > 0 && b >= a);
+  CHECK(asked == CLOCK_BOOTTIME);
   CHECK(dlk_time_add(1, 2) == 3);
   CHECK(dlk_time_add(DLK_FOREVER, 0) == DLK_FOREVER);
   CHECK(dlk_time_add(DLK_FOREVER, 5) == DLK_FOREVER);
   CHECK(dlk_time_add(5, DLK_FOREVER) == DLK_FOREVER);
   CHECK(dlk_time_add(DLK_FOREVER - 1, 1) == DLK_FOREVER);
   CHECK(dlk_time_add(-5, 3) == -2);
+  CHECK(dlk_time_add(5, -3) == 2);
+  CHECK(dlk_time_add(1, -DLK_SEC) == 1 - DLK_SEC);
   CHECK(dlk_to_ms(0) == 1);
   CHECK(dlk_to_ms(1) == 1);
   CHECK(dlk_to_ms(DLK_MS) == 1);
@@ -247,6 +262,7 @@ static void map_against_model(void) {
       node[i] = old == &both[0][i] ? &both[1][i] : &both[0][i];
       dlk_map_replace(&m, old, node[i], copy[i]);
       dlk_map_remove(&m, old);
+      CHECK(node[i]->key == copy[i]); /* the old key's memory may go */
     } else if (in[i]) {
       dlk_map_remove(&m, node[i]);
       dlk_map_remove(&m, node[i]);
@@ -359,6 +375,7 @@ static void buffers(void) {
   CHECK(memcmp(b.data, "0,1,2,", 6) == 0);
   dlk_buf_shift(&b, 4);
   CHECK(memcmp(b.data, "2,3,", 4) == 0 && b.len == 3886);
+  CHECK(memcmp(b.data + b.len - 8, "998,999,", 8) == 0);
   dlk_buf_shift(&b, b.len);
   CHECK(b.len == 0);
   char big[5000];
@@ -378,6 +395,23 @@ static void buffers(void) {
   CHECK(b.len == 1 && b.data[0] == 'x');
   dlk_buf_free(&b);
   CHECK(b.data == NULL && b.len == 0);
+  dlk_buf_free(&b);
+}
+
+/* A first piece of many times the first capacity, and formatted texts of
+ * every length about that of the buffer on the stack. */
+static void buffers_of_all_sizes(void) {
+  static char piece[70000], text[200];
+  struct dlk_buf b = {0};
+  dlk_buf_add(&b, piece, sizeof piece);
+  CHECK(!b.failed && b.len == sizeof piece && b.cap >= b.len);
+  dlk_buf_free(&b);
+  for (int n = 1; n < (int)sizeof text; n++) {
+    memset(text, 'a' + n % 26, (size_t)n);
+    dlk_buf_clear(&b);
+    dlk_buf_addf(&b, "%.*s", n, text);
+    CHECK(b.len == (size_t)n && memcmp(b.data, text, b.len) == 0);
+  }
   dlk_buf_free(&b);
 }
 
@@ -428,6 +462,7 @@ int main(void) {
       {"blocks of a pool", pool_blocks},
       {"a pool of two threads", pool_of_threads},
       {"buffers", buffers},
+      {"buffers of all sizes", buffers_of_all_sizes},
       {"values", values},
   };
   return check_all(tests, sizeof tests / sizeof tests[0]);

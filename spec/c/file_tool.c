@@ -9,7 +9,9 @@
  *   ping | locked KEY | break KEY | revoke KEY | inspect KEY | list [PREFIX]
  *   change ID KEY FENCE      says so when the holder is another
  *   use NAME                 the store for what follows
+ *   ttl MS                   of the leases that follow
  *   fork                     a child that lives on and does nothing
+ *   descriptors N            leaves no more than N to be opened; -1: all
  *   jam KEY                  takes the key's short mutex and stops itself
  *   close                    closes all stores and ends
  * Answers: "ID held FENCE", "ID CODE: TEXT", "ID released", "ID lost", … */
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -42,6 +45,7 @@ static struct thing things[IDS];
 static struct host *stores[STORES];
 static char names[STORES][24], dirs[STORES][4096];
 static int store_count, current;
+static int64_t ttl = 30 * DLK_SEC;
 static size_t buffered;
 static char buffer[65536];
 static uv_poll_t input; /* ends a turn of the loop when there is a line */
@@ -234,6 +238,7 @@ static void acquire(char **w, int n) {
   struct thing *t = new_thing(w[1]);
   snprintf(owner, sizeof owner, "%s/%d", w[1], (int)getpid());
   t->lease = host_lease(t->host, key, len, want, owner);
+  t->lease->ttl = ttl;
   if (n > 6)
     t->lease->min_hold = atol(w[6]) * DLK_MS;
   struct dlk_op *op = host_op(t->host, DLK_OP_ACQUIRE, t->lease, NULL, 0);
@@ -308,6 +313,20 @@ static void fork_child(void) {
   fflush(stdout);
 }
 
+/* The limit counts numbers, not open files, so gaps are counted here. */
+static void descriptors(int left) {
+  static struct rlimit usual;
+  struct rlimit limit;
+  int fd = 0;
+  if (usual.rlim_cur == 0)
+    getrlimit(RLIMIT_NOFILE, &usual);
+  limit = usual;
+  for (; left >= 0; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && left-- == 0)
+      limit.rlim_cur = (rlim_t)fd;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static void finish(void) {
   uv_close((uv_handle_t *)&input, NULL);
   for (int i = 0; i < store_count; i++)
@@ -351,6 +370,10 @@ static void command(char **w, int n) {
     jam(w[1]);
   else if (strcmp(c, "fork") == 0)
     fork_child();
+  else if (strcmp(c, "ttl") == 0 && n > 1)
+    ttl = atol(w[1]) * DLK_MS;
+  else if (strcmp(c, "descriptors") == 0 && n > 1)
+    descriptors(atoi(w[1]));
   else if (strcmp(c, "close") == 0)
     finish();
   else if (strcmp(c, "open") == 0)

@@ -14,6 +14,8 @@
  *   mum:…      a renewal fails only when the key is released
  *   stuck:…    an extend is not answered, but its cancel is
  *   line:…     a grant tells who of the engine's own came before the next one
+ *   silent:…   a break does not tell the holder
+ *   lazy:…     once asked for, it takes the store 400 ms to stop
  * A break tells the holder that it lost the key, a revoke that somebody asks
  * for it. ping's result is the number of requests seen so far. */
 #include <stdlib.h>
@@ -36,6 +38,8 @@ struct store {
   struct dlk_list waiting; /* items */
   int64_t fence;
   unsigned requests, renewals;
+  bool lazy;
+  struct dlk_timer stop;
 };
 
 struct lease_data {
@@ -166,6 +170,9 @@ static void hand_over(void *store, struct dlk_lease *from,
                       struct dlk_lease *to) {
   struct store *s = store;
   struct lease_data *a = from->data, *b = to->data;
+  if (a->renewing)
+    s->host->renew_failed(s->host, from);
+  a->renewing = false;
   b->lease = to;
   b->ends = a->ends;
   dlk_list_remove(&a->link);
@@ -179,7 +186,8 @@ static void tell_holder(struct store *s, struct dlk_op *op) {
     s->host->revoked(s->host, d->lease);
   } else if (d) {
     dlk_list_remove(&d->link);
-    s->host->lost(s->host, d->lease, "the test broke it");
+    if (!is(op, "silent:"))
+      s->host->lost(s->host, d->lease, "the test broke it");
   }
   finish(s, op, DLK_OK);
 }
@@ -187,6 +195,7 @@ static void tell_holder(struct store *s, struct dlk_op *op) {
 static void submit(void *store, struct dlk_op *op) {
   struct store *s = store;
   s->requests++;
+  s->lazy = s->lazy || is(op, "lazy:");
   if (is(op, "never:"))
     return;
   if (op->kind == DLK_OP_ACQUIRE) {
@@ -219,6 +228,10 @@ static void cancel(void *store, struct dlk_op *op) {
     struct item *it = op->data;
     s->host->timer_clear(s->host, &it->timer);
     dlk_list_remove(&it->link);
+  } else if (op->kind == DLK_OP_RELEASE) {
+    struct lease_data *d = op->lease->data; /* its memory may go now */
+    if (d->link.next)
+      dlk_list_remove(&d->link);
   }
   finish(s, op, op->ending);
 }
@@ -248,9 +261,19 @@ static void renew(void *store, struct dlk_lease *const *leases, size_t n) {
   }
 }
 
+static void stop_late(struct dlk_timer *timer, int64_t now) {
+  struct store *s = DLK_CONTAINER(timer, struct store, stop);
+  (void)now;
+  s->host->stopped(s->host);
+}
+
 static void stop(void *store) {
   struct store *s = store;
-  s->host->stopped(s->host);
+  s->stop.fire = stop_late;
+  if (s->lazy)
+    s->host->timer_set(s->host, &s->stop, s->host->now(s->host) + 400 * DLK_MS);
+  else
+    s->host->stopped(s->host);
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,

@@ -8,7 +8,12 @@
 #include "host.h"
 #include "store/redis/net.h"
 
-static int heard_count, deaf_count;
+#define SUBSCRIBED                                                             \
+  "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~dlock:c:test\r\n:1\r\n"
+#define MESSAGE "*3\r\n$7\r\nmessage\r\n$13\r\n~dlock:c:test\r\n$3\r\nc k\r\n"
+
+static int heard_count, deaf_count, message_count;
+static bool listener_needed;
 
 static void heard(void *arg) {
   (void)arg;
@@ -25,6 +30,12 @@ static void message(void *arg, const char *p, size_t len) {
   (void)arg;
   (void)p;
   (void)len;
+  message_count++;
+}
+
+static bool needed(void *arg) {
+  (void)arg;
+  return listener_needed;
 }
 
 static void stopped(void *arg) {
@@ -32,7 +43,8 @@ static void stopped(void *arg) {
   host->stopped(host);
 }
 
-static const struct dlk_redis_ears ears = {heard, deaf, message, stopped};
+static const struct dlk_redis_ears ears = {heard, deaf, message, needed,
+                                           stopped};
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
@@ -81,6 +93,31 @@ static int accept_one(struct host *h, int listener) {
   return -1;
 }
 
+static void say(int fd, const char *text) {
+  ssize_t n = (ssize_t)strlen(text);
+  CHECK(send(fd, text, (size_t)n, 0) == n);
+}
+
+/* Runs the loop until the counter has come to `count`. */
+static void await(struct host *h, const int *counter, int count) {
+  for (int i = 0; i < 1000 && *counter < count; i++)
+    host_turn(h, 10 * DLK_MS);
+  CHECK(*counter == count);
+}
+
+/* Whether PING comes on fd; gives up after some turns. */
+static bool asks_for_life(struct host *h, int fd) {
+  char text[64];
+  for (int i = 0; i < 20; i++) {
+    host_turn(h, 10 * DLK_MS);
+    ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    text[n > 0 ? n : 0] = '\0';
+    if (strstr(text, "PING"))
+      return true;
+  }
+  return false;
+}
+
 static struct host *open_link(struct dlk_addr *addr) {
   struct dlk_conf conf = {.shown = "redis://test",
                           .scheme = "redis",
@@ -93,7 +130,8 @@ static struct host *open_link(struct dlk_addr *addr) {
   struct host *h = host_open(&bare, &kept, NULL);
   struct dlk_redis_link *link = h->store;
   h->used = true;
-  heard_count = deaf_count = 0;
+  heard_count = deaf_count = message_count = 0;
+  listener_needed = true;
   link->listen(link);
   return h;
 }
@@ -118,14 +156,12 @@ static void test_unlisten_in_greeting(void) {
 
 /* The answer came in time, but nobody ran the loop until it was too late. */
 static void test_answer_not_read_yet(void) {
-  static const char answer[] = "+OK\r\n*3\r\n$9\r\nsubscribe\r\n"
-                               "$13\r\n~dlock:c:test\r\n:1\r\n";
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
   int fd = accept_one(h, listener);
   CHECK(fd >= 0);
-  CHECK(send(fd, answer, sizeof answer - 1, 0) == sizeof answer - 1);
+  say(fd, SUBSCRIBED);
   h->skew += 61 * DLK_SEC;
   for (int i = 0; i < 1000 && heard_count + deaf_count == 0; i++)
     host_turn(h, 10 * DLK_MS);
@@ -135,10 +171,88 @@ static void test_answer_not_read_yet(void) {
   close(listener);
 }
 
+/* A message and the end of the connection come in one wake-up. libuv stops a
+ * poll that reported an error: who did not read on would never hear again. */
+static void test_message_and_reset(void) {
+  static const struct linger at_once = {.l_onoff = 1};
+  struct dlk_addr addr;
+  int listener = listen_on(&addr);
+  struct host *h = open_link(&addr);
+  int fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  say(fd, SUBSCRIBED);
+  await(h, &heard_count, 1);
+  listener_needed = false; /* it has to notice by itself */
+  say(fd, MESSAGE);
+  CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+  close(fd);
+  fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  CHECK(message_count == 1);
+  say(fd, SUBSCRIBED);
+  await(h, &heard_count, 2);
+  host_close(h);
+  close(fd);
+  close(listener);
+}
+
+/* A silent connection is asked for a sign of life, and given up without one. */
+static void test_silence_is_asked(void) {
+  struct dlk_addr addr;
+  int listener = listen_on(&addr);
+  struct host *h = open_link(&addr);
+  int fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  say(fd, SUBSCRIBED);
+  await(h, &heard_count, 1);
+  for (int i = 0; i < 3; i++) {
+    h->skew += 6 * DLK_SEC;
+    CHECK(asks_for_life(h, fd));
+    say(fd, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    host_run(h, 20 * DLK_MS);
+  }
+  h->skew += 6 * DLK_SEC;
+  CHECK(asks_for_life(h, fd));
+  h->skew += 59 * DLK_SEC;
+  CHECK(!asks_for_life(h, fd));
+  CHECK(accept(listener, NULL, NULL) < 0);
+  h->skew += 2 * DLK_SEC;
+  int two = accept_one(h, listener);
+  CHECK(two >= 0);
+  CHECK(heard_count == 1 && message_count == 0);
+  host_close(h);
+  close(fd);
+  close(two);
+  close(listener);
+}
+
+/* Nobody holds or waits: the connection costs nothing. */
+static void test_nobody_needs_it(void) {
+  struct dlk_addr addr;
+  int listener = listen_on(&addr);
+  struct host *h = open_link(&addr);
+  int fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  say(fd, SUBSCRIBED);
+  await(h, &heard_count, 1);
+  listener_needed = false;
+  h->skew += 90 * DLK_SEC;
+  CHECK(!asks_for_life(h, fd));
+  listener_needed = true;
+  h->skew += 6 * DLK_SEC;
+  CHECK(asks_for_life(h, fd));
+  host_close(h);
+  close(fd);
+  close(listener);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"unlisten_in_greeting", test_unlisten_in_greeting},
       {"answer_not_read_yet", test_answer_not_read_yet},
+      {"message_and_reset", test_message_and_reset},
+      {"silence_is_asked", test_silence_is_asked},
+      {"nobody_needs_it", test_nobody_needs_it},
   };
   alarm(20); /* what goes round and round is a failure */
   return check_all(tests, sizeof tests / sizeof tests[0]);

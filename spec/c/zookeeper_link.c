@@ -322,6 +322,22 @@ size_t fake_nodes(const char *lock) {
   return count;
 }
 
+size_t fake_links(void) {
+  size_t count = 0;
+  for (size_t i = 0; i < LINKS; i++)
+    count += links[i] && !links[i]->closed;
+  return count;
+}
+
+void fake_remove_last(const char *lock) {
+  struct node *last = NULL;
+  for (size_t i = 0; i < NODES; i++)
+    if (is_below(&nodes[i], lock) && (!last || nodes[i].czxid > last->czxid))
+      last = &nodes[i];
+  if (last)
+    delete (last);
+}
+
 void fake_remove(const char *lock) {
   for (size_t i = 0; i < NODES; i++)
     if (is_below(&nodes[i], lock))

@@ -29,8 +29,12 @@ size_t fake_executed(enum dlk_zk_verb verb);
 /* What a contender's node says, the first one of the lock; NULL if none. */
 const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);
+/* How many links are not closed. */
+size_t fake_links(void);
 /* An admin deletes the lock with all that is in it. */
 void fake_remove(const char *lock);
+/* An admin deletes the contender that came last. */
+void fake_remove_last(const char *lock);
 /* The first contender of the lock belongs to a session that is not ours. Its
  * czxid. */
 int64_t fake_disown(const char *lock);

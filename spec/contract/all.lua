@@ -137,6 +137,21 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
+  it("none that was lost while the next was waited for", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local held = assert(a:lock(key .. "2"))
+    local both = dlock.all { assert(b:mutex(key .. "1")),
+      assert(b:mutex(key .. "2")) }
+    local stop = t:later(0.7, function() held:release_later() end)
+    local lease = assert(both:acquire { timeout = 20, ttl = 0.5,
+      renew = false })
+    stop()
+    assert.is_true(lease:held())
+    assert.is_true(lease.leases[1]:held() and lease.leases[2]:held())
+    lease:release()
+    t:expect_nothing_left()
+  end)
+
   it("what is lost when one of them is lost", function()
     local a, b, key = t:open(), t:open(), t:key()
     local both = dlock.all { assert(a:mutex(key .. "2")),

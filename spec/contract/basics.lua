@@ -54,6 +54,31 @@ return function(t, it)
     assert.is_truthy(tostring(store):find("^dlock%.store: " .. t.subject.name))
   end)
 
+  it("a key that this very process holds: the message says so", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local named = t:open({ name = "one-of-many" })
+    -- Connecting may take longer than the time-out under test.
+    for _, store in ipairs { a, b, named } do assert(store:ping()) end
+    local function says(store, text)
+      for _, call in ipairs { "lock", "try_lock" } do
+        local _, message = store[call](store, key,
+          call == "lock" and { timeout = 0.3 } or nil)
+        assert.is_truthy(message:find(text, 1, true), message)
+      end
+    end
+    local lease = assert(a:lock(key))
+    says(a, lease.owner .. " (this very process)")
+    says(b, lease.owner .. " (the name of this very process)")
+    local _, message = named:try_lock(key)
+    assert.is_nil(message:find("this very process", 1, true), message)
+    assert(lease:release())
+    lease = assert(named:lock(key))
+    says(named, "one-of-many (this very process)")
+    _, message = t:open({ name = "one-of-many" }):try_lock(key)
+    assert.is_nil(message:find("this very process", 1, true), message)
+    assert(lease:release())
+  end)
+
   it("a key that is taken: try says busy", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key))

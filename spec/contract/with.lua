@@ -111,6 +111,19 @@ return function(t, it)
     assert.are.equal(value, problem)
   end)
 
+  it("a lease that was lost before fn itself released it", function()
+    local store, key = t:open(), t:key()
+    for _, name in ipairs { "release", "release_later" } do
+      local got, _, code, result = store:with(key, { ttl = 0.2, renew = false },
+        function(lease)
+          t:sleep(0.3)
+          lease[name](lease)
+          return 1
+        end)
+      assert.same({ nil, "lost", 1 }, { got, code, result })
+    end
+  end)
+
   it("a lease that fn itself released or detached", function()
     local store, key = t:open(), t:key()
     assert.are.same({ true, 1 }, { store:with(key, function(lease)

@@ -30,9 +30,7 @@ return {
     find = "s->host->renewed(s->host, lease, call->req.sent);",
     put = "    s->host->renewed(s->host, lease, dlk_redis_now(s));" },
   { name = "a token of unknown fate is not taken back", file = of "orphan.c",
-    find = "dlk_list_append(&s->orphans, &o->entry); s->orphan_count++;"
-      .. " send(o);",
-    put = "  free(o);" },
+    find = "if (o) send(o);", put = "if (o) drop(o);" },
   { name = "a lost renewal ends in silence as if it had been renewed",
     file = of "hold.c",
     find = "s->host->renew_failed(s->host, lease);",
@@ -42,6 +40,25 @@ return {
     find = "to->token_len = from->token_len;",
     put = "  " },
   { name = "the new connection leaves the old one to itself", lax = "kill" },
+
+  -- counters
+  { name = "a counter counts as lifted on whatever connection",
+    file = of "fence.c",
+    find = "memset(s->lifted, 0, sizeof s->lifted);", put = "" },
+  { name = "what is plain is decided when it is submitted", rare = true,
+    edits = {
+    { file = of "call.c",
+      find = "c->as_plain = c->script >= 0 && c->plain"
+        .. " && dlk_redis_fence_is_plain(c);",
+      put = "c->as_plain = c->as_plain && c->script >= 0 && c->plain;" },
+    { file = of "call.c",
+      find = "call->plain = plain;",
+      put = "call->plain = plain;"
+        .. " call->as_plain = plain && dlk_redis_fence_is_plain(call);" } } },
+  { name = "a script that handed nothing on counts as a lift",
+    file = of "call.c",
+    find = "&& c->lifts && dlk_redis_int(reply, 2, 0) == 1;",
+    put = "&& c->lifts;" },
 
   -- leases that are extended
   { name = "a renewal that crosses an extension puts the old time back",
@@ -88,7 +105,7 @@ return {
     file = engine "operation.c", find = "return changes &&",
     put = "return false && changes &&" },
   { name = "a detached lease is listened for",
-    file = of "hold.c",
+    file = of "attach.c",
     find = "dlk_redis_token_drop(t->store, h); dlk_redis_done(t, NULL);",
     put = "dlk_redis_done(t, NULL);" },
   { name = "a lease that a guarded write found lost is listened for",
@@ -97,7 +114,10 @@ return {
   { name = "a break whose message crosses a renewal is not minded",
     file = of "hold.c", find = "h->broken = true;", put = "" },
   { name = "a break is told while the renewal is under way",
-    file = of "hold.c", find = "if (h->call.busy) return;", put = "" },
+    file = of "hold.c",
+    find = "if (h->call.busy) { h->lease->spare = 0; /* nor is it handed over"
+      .. " meanwhile */ return; }",
+    put = "" },
   { name = "a downgraded lease goes from hand to hand",
     file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
     put = "if (false)" },
@@ -107,6 +127,16 @@ return {
   { name = "who comes before the answer goes along", file = of "wait.c",
     find = "? call->req.sent : call->req.sent - since * DLK_US;",
     put = "? call->req.sent : dlk_redis_now(call->store);" },
+
+  { name = "a string is attached as often as it is asked for",
+    file = of "attach.c", find = "dlk_redis_token_make(t->store, h);",
+    put = "" },
+  { name = "each attempt to attach has another token", file = of "attach.c",
+    find = "t->call.args = attach_args;",
+    put = "dlk_redis_token_make(t->store, hold_of(t));"
+      .. " t->call.args = attach_args;" },
+  { name = "an attach that was given up is left as it is", rare = true,
+    file = of "attach.c", find = "if (t->unsure)", put = "if (false)" },
 
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",
@@ -125,6 +155,9 @@ return {
   { name = "a wait that was denied leaves its place to itself",
     file = of "redis.c",
     find = "if (t->joined) dlk_redis_new_token(t, true);", put = "" },
+  { name = "what ran alone behind a refused MULTI stays", rare = true,
+    file = of "acquire.c",
+    find = "if (t->alone && r->verdict == DLK_REDIS_BAD", put = "if (false" },
   { name = "a release is given up when the server refuses for a moment",
     file = of "hold.c",
     find = "if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))",

@@ -5,18 +5,27 @@
 
 return {
   { name = "a claim stays text, so a shared hand-off fails half-way",
-    find = "tonumber(claim)", put = "claim" },
+    find = "claim = tonumber(claim)", put = "claim = claim" },
   { name = "readers behind the one that asked sleep on",
     find = "my_fence, aside = give(",
-    put = "if true then local f = give(s, token, units, cap, my_ttl)\n"
+    put = "if true then local f = give(s, token, w.units, w.cap, my_ttl)\n"
       .. "return f, 0, 0 end\n"
       .. "my_fence, aside = give(" },
   { name = "a waiter whose client died is handed the lock",
-    find = "and call('PUBSUB', 'NUMSUB', channel(token))[2] > 0",
-    put = "" },
+    find = "return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0",
+    put = "return true" },
   { name = "a waiter that hangs is handed the lock",
-    find = "tonumber(believed) > now",
-    put = "true" },
+    find = "w.believed > now or",
+    put = "true or" },
+  { name = "a server that stood still forgets who waits",
+    find = "or w.seen > 0 and stood_still())",
+    put = ")" },
+  { name = "who hangs is believed again and again",
+    find = "w.believed, w.seen = now + 1000, 0",
+    put = "w.believed = now + 1000" },
+  { name = "the dead stay while the lock is held",
+    find = "if rank and more == 0 then rank, more = clear(rank) end",
+    put = "" },
   { name = "a hand-off is not published",
     find = "call('PUBLISH', channel(token),",
     put = "local _ = (" },
@@ -28,10 +37,12 @@ return {
       .. "return { 'got'",
     put = "if fits(s, units, cap) then\nreturn { 'got'" },
   { name = "readers pass a writer that waits",
-    find = "elseif not fits(s, units, cap) then\nreturn my_fence, 0, aside",
-    put = "elseif not fits(s, units, cap) and (s.mode == 'x' or units > 0)"
+    find = "elseif not fits(s, w.units, w.cap) then\n"
+      .. "return my_fence, 0, aside",
+    put = "elseif not fits(s, w.units, w.cap)"
+      .. " and (s.mode == 'x' or w.units > 0)"
       .. " then\nreturn my_fence, 0, aside\n"
-      .. "elseif not fits(s, units, cap) then\n"
+      .. "elseif not fits(s, w.units, w.cap) then\n"
       .. "call('ZADD', Q, time[1] * 1000000 + time[2] + 5, token)" },
   { name = "one permit too many",
     find = "s.used + units <= cap",
@@ -46,8 +57,8 @@ return {
     find = "if other_limit(rank) then",
     put = "if how == 'join' and other_limit(rank) then" },
   { name = "a limit that only a dead waiter has counts",
-    find = "return believed and alive(ahead, believed)",
-    put = "return believed" },
+    find = "return w and alive(ahead, w) and",
+    put = "return w and" },
   { name = "holders from before a foreign DEL come back",
     find = "if p[1] and s.value ~= '~s' .. p[1] then",
     put = "if p[1] and not s.value then" },
@@ -83,8 +94,24 @@ return {
     find = "if how == 'refresh' and not place then return { 'gone' } end",
     put = "" },
   { name = "fences begin at 1 after the data was lost",
-    find = "if f < 1000000000000 then",
-    put = "if f < 0 then" },
+    find = "(lift or f < 1000000000000)",
+    put = "lift" },
+  { name = "a counter from an older snapshot is believed",
+    find = "(lift or f < 1000000000000)",
+    put = "f < 1000000000000" },
+  { name = "a late renewal takes time away",
+    find = "return math.max(left, ttl)",
+    put = "return ttl" },
+  { name = "a late extension cuts a newer one",
+    find = "if exact then return number > seen and ttl or left end",
+    put = "if exact then return ttl end" },
+  { name = "a late refresh takes time away",
+    find = "ttl = math.max(ttl, s.mode == 'x' and call('PTTL', L)\n"
+      .. "or call('ZSCORE', H, token) - now)",
+    put = "" },
+  { name = "a counter's time is cut short",
+    find = "math.max(call('PTTL', F), memory)",
+    put = "1000" },
   { name = "fences that were set aside are given to others",
     find = "call('INCRBY', F, digits(spare))",
     put = "" },

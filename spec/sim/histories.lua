@@ -5,6 +5,7 @@
 -- be run again, and it stays a history when steps are left out.
 
 local random = require "spec.sim.random"
+local seeds = require "spec.sim.seeds"
 
 local histories = {}
 
@@ -62,9 +63,9 @@ function histories.run(from, count, length, run, tell)
         return run(list, seed)
       end
       local short = histories.shrink(steps, again)
-      return ("seed %d: %s\nto see it again: DLOCK_SIM_SEED=%d\n"
-        .. "after %d steps of %d:\n%s"):format(seed, again(short) or wrong,
-        seed, #short, length, table.concat(tell(short, seed), "\n"))
+      return seeds.advise(("seed %d: %s\nafter %d steps of %d:\n%s"):format(
+        seed, again(short) or wrong, #short, length,
+        table.concat(tell(short, seed), "\n")))
     end
   end
 end

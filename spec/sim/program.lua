@@ -1,6 +1,7 @@
 -- Compiles the simulations in C, as shipped or with a fault put back into one
 -- of the shipped files.
 
+local edits = require "spec.support.edit"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 
@@ -26,22 +27,12 @@ local function edits_of(fault, file)
   return list
 end
 
--- The text with a part of it replaced. However it is laid out: blanks stand
--- for blanks.
-local function edited(text, edit)
-  local pattern = edit.find:gsub("%p", "%%%0"):gsub("%s+", "%%s+")
-  local from, to = text:find(pattern)
-  assert(from, edit.file .. " does not have: " .. edit.find)
-  assert(not text:find(pattern, to + 1),
-    edit.file .. " has it twice: " .. edit.find)
-  return text:sub(1, from - 1) .. edit.put .. text:sub(to + 1)
-end
-
 -- A copy of the file with the fault in it.
-local function faulty(dir, file, edits)
+local function faulty(dir, file, changes)
   local text = read(file)
-  for _, edit in ipairs(edits) do
-    text = edited(text, edit)
+  for _, edit in ipairs(changes) do
+    local changed, problem = edits.apply(text, edit)
+    text = assert(changed, file .. " " .. tostring(problem))
   end
   local path = dir .. "/" .. file:gsub("/", "_")
   server.write_file(path, text)
@@ -61,13 +52,13 @@ function program.build(dir, name, sources, fault, flags, libs)
   local cc = os.getenv("CC") or "cc"
   local lines, objects = {}, {}
   for i, file in ipairs(sources) do
-    local edits = edits_of(fault, file)
-    local bad = edits[1]
+    local changes = edits_of(fault, file)
+    local bad = changes[1]
     local object = dir .. "/" .. (bad and name .. "_" or "")
       .. file:gsub("/", "_") .. ".o"
     lines[i] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
       FLAGS, flags or "", bad and "-w" or "", object,
-      bad and faulty(dir, file, edits) or file)
+      bad and faulty(dir, file, changes) or file)
     objects[i] = object
   end
   local out = dir .. "/" .. name

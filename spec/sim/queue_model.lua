@@ -8,7 +8,9 @@
 -- the sum is within it. Who does not fit stops all behind. Who shares right
 -- behind one that shares under another limit, holding or waiting, is refused.
 -- A waiter that nobody can wake, or that was silent for too long, is passed
--- over and loses its place.
+-- over and loses its place; so do those right before whoever comes or asks.
+-- But when nobody was heard of for a while it is not their fault: each one that
+-- can be woken keeps its place for a second more, once.
 
 local model = {}
 model.__index = model
@@ -68,8 +70,39 @@ function model:fits(units, cap)
   return not self.holders[1] or cap == 0 or used + units <= cap
 end
 
-function model:alive(w)
+-- A new request, perhaps of one who waits.
+local function begin(self, w)
+  self.asked, self.still = w and w.seen or 0, nil
+end
+
+function model:lately(seen)
+  return self.now - seen > 50 and self.now - seen <= 600
+end
+
+-- Nobody was heard of for a while: they are believed again.
+local function silence(self)
+  if self.still ~= nil then
+    return self.still
+  end
+  self.still = not self:lately(self.asked)
+  for _, w in ipairs(self.queue) do
+    self.still = self.still and not self:lately(w.seen)
+  end
+  for _, w in ipairs(self.still and self.queue or {}) do
+    if w.believed <= self.now and w.seen > 0 and self.listening(w.token) then
+      w.believed, w.seen = self.now + 1000, 0
+    end
+  end
+  return self.still
+end
+
+function model:believed(w)
   return w.believed > self.now and self.listening(w.token)
+end
+
+function model:alive(w)
+  return self:believed(w)
+    or w.seen > 0 and self.listening(w.token) and silence(self)
 end
 
 local function hold(self, token, units, cap, ttl)
@@ -117,7 +150,7 @@ local function queue_up(self, r, us)
       or math.max(last and last.order + 1 or 0, us) }
     enter(self, w)
   end
-  w.claim, w.believed = r.claim, self.now + r.believe
+  w.claim, w.believed, w.seen = r.claim, self.now + r.believe, self.now
   self.queue_ends = self.now + QUEUE_KEPT
 end
 
@@ -125,20 +158,32 @@ end
 -- another limit, as far as one can tell: the dead say nothing.
 function model:other_limit(r, place)
   local before = self.queue[place - 1]
-  if before then
+  if r.units == 0 then
+    return false
+  elseif before then
     before = self:alive(before) and before
   else
     before = self.holders[1]
   end
-  return r.units > 0 and before and before.units > 0 and before.cap ~= r.cap
+  return before and before.units > 0 and before.cap ~= r.cap
+end
+
+-- Those right before a place of the queue; returns what place it is then.
+local function drop_dead(self, place)
+  while place and place > 1 and not self:alive(self.queue[place - 1]) do
+    place = place - 1
+    table.remove(self.queue, place)
+  end
+  return place
 end
 
 -- r: token, units, cap, ttl, how, claim, believe, order. Returns got, busy,
 -- wait, gone or limit, and the tokens from the queue that were let in.
 function model:acquire(r, us)
   local held = self:holder(r.token)
+  begin(self, self:waiter(r.token))
   if held then
-    held.ends = self.now + r.ttl
+    held.ends = math.max(held.ends, self.now + r.ttl)
     return "got", {}
   elseif r.how == "refresh" and not self:waiter(r.token) then
     return "gone", {}
@@ -151,6 +196,7 @@ function model:acquire(r, us)
   end
   local granted = self:admit(r.token, r.ttl)
   local _, place = self:waiter(r.token)
+  place = drop_dead(self, place)
   if self:holder(r.token) then
     return "got", granted
   elseif self:other_limit(r, place or #self.queue + 1) then
@@ -182,6 +228,7 @@ end
 -- Returns whether it held, and whom that let in. rest: ms for which the hold
 -- must still last.
 function model:leave(token, rest)
+  begin(self)
   local _, place = self:waiter(token)
   if place then
     table.remove(self.queue, place)
@@ -197,6 +244,7 @@ end
 
 -- An exclusive hold becomes a reader's until the same time.
 function model:downgrade(token)
+  begin(self)
   local held = self:holder(token)
   if not held then
     return false, {}
@@ -206,17 +254,21 @@ function model:downgrade(token)
   return true, self:admit()
 end
 
-function model:renew(token, ttl)
+-- exact: it ends then, unless a later one went before (new is false).
+function model:renew(token, ttl, exact, new)
   local held = self:holder(token)
   local left = held and held.ends - self.now
   if held then
-    held.ends = self.now + ttl
+    local ends = self.now + ttl
+    held.ends = exact and (new and ends or held.ends)
+      or math.max(held.ends, ends)
   end
   return left or -1
 end
 
 -- A foreign DEL, a break, a FLUSHALL.
 function model:void_holders()
+  begin(self)
   self.holders = {}
 end
 

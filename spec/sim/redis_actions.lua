@@ -5,11 +5,7 @@
 local actions = { list = {}, total = 0 }
 
 local KEYS = { L = "lock", F = "f", Q = "q", H = "h", P = "p" }
-local DAY = 86400000
-
-local function digits(n)
-  return string.format("%.0f", n)
-end
+local LONG = 1e8 -- ms; no counter stays for so long
 
 local function action(weight, name, run)
   actions.list[#actions.list + 1] = { weight = weight, name = name, run = run }
@@ -22,32 +18,28 @@ local function seed(w, a)
     return
   end
   local held = w.plain:holder(t.name)
-  local f = w:eval("seed", { t.name })
+  local f = w:eval("seed", { t.name, w:memory_of(t.client) })
   w:say("#%d seeds its fence: %.0f", t.n, f)
   t.state = held and "held" or "over"
   if held then
+    w:was_lifted(t.client, true)
     w:fence_given(f)
   elseif f ~= -1 then
     w.wrong("#%d got a fence for what it does not hold", t.n)
   end
 end
 
--- A client that did not use the key for hours gives the counter its time.
-local function age(w, client)
-  if (w.aged[client] or 0) <= w.db:now() then
-    w.db:call("PEXPIRE", KEYS.F, digits(DAY))
-    w.aged[client] = w.db:now() + DAY / 2
-  end
-end
-
--- MULTI, SET NX PX, INCR, PEXPIRE perhaps, EXEC; the fence is seeded if need
--- be, unless the client dies before.
-action(8, "try", function(w, a, b)
+-- MULTI, SET NX PX, INCR, EXEC, or the script where that will not do; the
+-- fence is seeded if need be, unless the client dies before.
+action(8, "try", function(w, a, b, c)
   local t = w:token(a, 0, 0)
+  if not w:plain_will_do(t.client) then
+    w:acquire(t, "try", c)
+    return
+  end
   w:pass_edge()
   local ok = w.db:call("SET", KEYS.L, t.name, "NX", "PX", t.ttl)
   local f = w.db:call("INCR", KEYS.F)
-  age(w, t.client)
   local due = w.plain:set_if_free(t.name, t.ttl)
   w:say("#%d tries, ttl %d: %s", t.n, t.ttl, due and "got" or "busy")
   if (ok ~= false) ~= due then
@@ -59,7 +51,7 @@ action(8, "try", function(w, a, b)
   end
   if f < 1e12 and due then
     t.state = "unseeded"
-    if b < 0.8 then
+    if b < 0.5 then
       seed(w, 0)
     end
   elseif due then
@@ -67,7 +59,7 @@ action(8, "try", function(w, a, b)
   end
 end)
 
-action(2, "seed", seed)
+action(4, "seed", seed)
 
 action(24, "join", function(w, a, b, c)
   w:acquire(w:token(a, w:want(b)), "join", c)
@@ -138,7 +130,27 @@ end)
 action(7, "renew", function(w, a)
   local t = w:pick(a, "held")
   if t then
-    w:renew(t)
+    w:renew(t, t.ttl, t.number or 0)
+  end
+end)
+
+-- For more or for less time.
+action(4, "extend", function(w, a, b)
+  local t = w:pick(a, "held")
+  if t then
+    t.ttl, t.number = 50 + math.floor(b * 4000), (t.number or 0) + 1
+    t.extensions = t.extensions or {}
+    t.extensions[t.number] = t.ttl
+    w:renew(t, t.ttl, t.number, true)
+  end
+end)
+
+-- One that was sent before, or a renewal of then.
+action(3, "late extend", function(w, a, b, c)
+  local t = w:pick(a, "held")
+  if t and t.number then
+    local number = 1 + math.floor(b * t.number)
+    w:renew(t, t.extensions[number], number, c < 0.6)
   end
 end)
 
@@ -154,7 +166,7 @@ end)
 action(2, "late renew", function(w, a)
   local t = w:pick(a, "over", true)
   if t then
-    w:renew(t)
+    w:renew(t, t.ttl, t.number or 0)
   end
 end)
 
@@ -168,7 +180,7 @@ end)
 action(14, "time", function(w, a, b)
   local ms = b < 0.5 and 1 + a * 40 or b < 0.8 and 40 + a * 1460
     or b < 0.94 and 1500 + a * 18500 or b < 0.99 and 20000 + a * 110000
-    or DAY * 1.1
+    or LONG
   ms = math.floor(ms)
   w:pass(ms)
   w:say("%d ms pass", ms)
@@ -222,7 +234,7 @@ end)
 action(0.7, "break", function(w, a)
   w:say("an administrator breaks the lock")
   if a < 0.7 and w.db.scripts["break"] then
-    w:eval("break", {})
+    w:eval("break", { w:memory_of(w.clients[1]) })
     w.plain:void_holders()
     w:compare_grants(w.plain:admit())
     w.freed = false
@@ -239,7 +251,8 @@ action(3, "downgrade", function(w, a)
     return
   end
   w:say("#%d is downgraded", t.n)
-  local reply = w:eval("downgrade", { t.name, ("%.0f"):format(w.fence), 0 })
+  local reply = w:eval("downgrade", { t.name, ("%.0f"):format(w.fence), 0,
+    w:memory_of(t.client) })
   local held, granted = w.plain:downgrade(t.name)
   if (reply[1] == 1) ~= held then
     w.wrong("downgrade of #%d: %s", t.n, tostring(reply[1]))
@@ -250,15 +263,23 @@ action(3, "downgrade", function(w, a)
   end
 end)
 
-action(0.5, "flush", function(w)
+action(1, "flush", function(w)
   w:say("all data is lost")
   w.lost = true
-  w.db.keys = {}
-  w.plain:void_holders()
-  w.plain:void_queue()
-  for _, t in ipairs(w.tokens) do
-    t.waits = false
-  end
+  w:lose()
+end)
+
+action(1, "save", function(w)
+  local f = w.db:find(KEYS.F)
+  w.saved = f and { kind = f.kind, value = f.value, ends = f.ends, at = {} }
+end)
+
+-- With what was saved, which may be long ago, or with nothing.
+action(1, "restart", function(w)
+  w:say("the server starts again with the counter %s",
+    w.saved and w.saved.value or "missing")
+  w:restart(w.saved)
+  w.saved = nil
 end)
 
 return actions

@@ -56,7 +56,7 @@ return function(network, healthy)
 
   -- Remembers what was asked for and who is to hear of it.
   function network:note(agent, id, what, patience)
-    agent.node.asked[id] = { agent = agent, what = what, id = id,
+    agent.node.asked[id] = { agent = agent, what = what, id = id, at = self.now,
       due = self.now + (patience or IO_TIMEOUT) + IO_TIMEOUT }
     return agent.node.asked[id]
   end
@@ -76,10 +76,12 @@ return function(network, healthy)
       self.parcels[#self.parcels + 1] = parcel
       return
     end
-    local guest = self:agent(node, true)
-    self:later(guest, self:between(0, 2) * MS, function()
-      self:attach(guest, parcel)
-    end)
+    for _ = 1, self:chance(0.3) and 2 or 1 do -- one of two may have it
+      local guest = self:agent(node, true)
+      self:later(guest, self:between(0, 2) * MS, function()
+        self:attach(guest, parcel)
+      end)
+    end
   end
 
   function network:begin(agent)
@@ -272,19 +274,24 @@ return function(network, healthy)
   function heard.attach(self, agent, event, asked)
     local parcel = asked.parcel
     if event.fence then
+      self:check_attached(parcel)
       agent.units = parcel.units
       self:granted(agent, event, true)
       agent.downgraded = parcel.downgraded
     else
+      if event.code == "unavailable" and self:chance(0.5) then
+        self.parcels[#self.parcels + 1] = parcel -- it may be good still
+      end
       self:think(agent)
     end
   end
 
   -- Until the last of them succeeds, or a renewal after them, the shortest time
-  -- counts.
-  function heard.extend(self, agent, event)
+  -- counts. What was told to be unavailable goes on, and may yet be done: with
+  -- what was sent after it was asked for.
+  function heard.extend(_, agent, event, asked)
     agent.extends = agent.extends - 1
-    agent.extended = event.code ~= "ok" and math.floor(self.now)
+    agent.extended = event.code ~= "ok" and math.floor(asked.at)
       or agent.extends == 0 and 0 or agent.extended
   end
 

@@ -107,7 +107,7 @@ end
 -- After a script that hands on: the first that waits does not fit.
 function checks.head(w)
   local head = w.plain.queue[1]
-  if head and not w.freed and not w.passed and w.plain:alive(head)
+  if head and not w.freed and not w.passed and w.plain:believed(head)
       and w.plain:fits(head.units, head.cap) then
     w.wrong("the lock is free for #%d, which waits",
       w.tokens[head.token] and w.tokens[head.token].n or 0)

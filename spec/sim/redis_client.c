@@ -3,7 +3,9 @@
  * to be written, says later how it ended, hands in messages, and moves the
  * time; see spec/sim/redis_network.lua.
  *
- *   client.new(seed, resident)  a process; all of the following are methods
+ *   client.new(seed, resident, lingers)  a process, which may not have the
+ *                           server drop its old connections; all of the
+ *                           following are methods
  *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout) -> id
  *   attach(text, renew) -> id
  *   ask(id, what, value...) -> id of the request: release, extend (ttl),
@@ -16,23 +18,23 @@
  *   quiet()                 nothing is asked of the server, or to be taken back
  *   knows(token)            it waits with it, or holds it
  *   events()                what is over: { id, code, fence, token, text };
- * raises { wrong = } where a promise was broken left()                  what is
- * left when nobody wants anything, or nil requests()              ids of what
- * is submitted and not written write(id)               -> bytes; from now on it
- * is under way answer(id, replies)     the replies to one request lose(id,
- * code)          the connection is gone, or not to be had retreats() returned()
- * it wants the connection anew; has it wanted() heard() deafen() deny(code)
- * message(text) channel() next() fire()           timers close() the process
- * dies client.scripts() gives the scripts' texts by their number, which stands
- * for the hash; client.time(ns) sets the time of all. Times are nanoseconds. */
-#include <lauxlib.h>
-#include <stdlib.h>
+ *                           raises { wrong = } where a promise was broken
+ *   left()                  what is left when nobody wants anything, or nil
+ *   next()                  the time of its next timer; nothing: it has none
+ *   fire()                  runs what is due
+ *   close()                 the process dies
+ *
+ * Its network is in redis_wire.c. client.scripts() gives the scripts' texts by
+ * their number, which stands for the hash; client.time(ns) sets the time of
+ * all; client.deadline(sent, ttl) says until when such a lease counts. Times
+ * are nanoseconds. */
+#include "redis_client.h"
 
-#include "redis_host.h"
+#include <stdlib.h>
 
 #define NAME "dlock.sim.client"
 
-static struct client *check(lua_State *L) {
+struct client *sim_client_check(lua_State *L) {
   struct client **c = luaL_checkudata(L, 1, NAME);
   if (!*c)
     luaL_error(L, "closed");
@@ -75,6 +77,7 @@ static int l_new(lua_State *L) {
   if (!c)
     sim_die("out of memory");
   sim_client_init(c, (uint64_t)luaL_checknumber(L, 1), lua_toboolean(L, 2));
+  c->link.may_linger = lua_toboolean(L, 3);
   *box = c;
   return 1;
 }
@@ -100,7 +103,7 @@ static int submit(lua_State *L, struct client *c, const struct dlk_request *r) {
 }
 
 static int l_acquire(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   struct dlk_request r = {.task = DLK_TASK_OP, .kind = DLK_OP_ACQUIRE};
   r.key = luaL_checklstring(L, 2, &r.key_len);
   r.ttl = (int64_t)luaL_checknumber(L, 3);
@@ -115,7 +118,7 @@ static int l_acquire(lua_State *L) {
 }
 
 static int l_attach(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   struct dlk_request r = {.task = DLK_TASK_OP,
                           .kind = DLK_OP_ATTACH,
                           .timeout = -1,
@@ -134,7 +137,7 @@ static int l_ask(lua_State *L) {
   static const enum dlk_op_kind kinds[] = {DLK_OP_RELEASE, DLK_OP_EXTEND,
                                            DLK_OP_DETACH, DLK_OP_DOWNGRADE,
                                            DLK_OP_GUARD};
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   const char *words[16];
   size_t lens[16];
   struct dlk_request r = {.task = DLK_TASK_OP,
@@ -149,7 +152,8 @@ static int l_ask(lua_State *L) {
     words[r.argc] = luaL_checklstring(L, i, &lens[r.argc]);
   if (r.kind == DLK_OP_DETACH) {
     r.renew = dlk_hold_renews(r.hold);
-    dlk_hold_count_detach(r.hold);
+    struct dlk_handle first = dlk_hold_first(r.hold);
+    dlk_handle_give_up(&first);
   }
   return submit(L, c, &r);
 }
@@ -157,7 +161,7 @@ static int l_ask(lua_State *L) {
 static int l_admin(lua_State *L) {
   static const char *const names[] = {"break", "revoke", NULL};
   static const enum dlk_op_kind kinds[] = {DLK_OP_BREAK, DLK_OP_REVOKE};
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   struct dlk_request r = {.task = DLK_TASK_OP,
                           .kind = kinds[luaL_checkoption(L, 2, NULL, names)],
                           .timeout = -1};
@@ -166,7 +170,7 @@ static int l_admin(lua_State *L) {
 }
 
 static int l_cancel(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   struct thing *t = thing_at(L, c);
   if (!t->ticket)
     return 0;
@@ -177,7 +181,7 @@ static int l_cancel(lua_State *L) {
 }
 
 static int l_forget(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   struct thing *t = thing_at(L, c);
   c->things[t->id % THINGS] = NULL;
   if (t->ticket)
@@ -194,7 +198,7 @@ static int l_forget(lua_State *L) {
 
 /* As dlk_hold_remaining, without its memory of having been asked. */
 static int l_held(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   const struct dlk_hold *h = thing_at(L, c)->hold;
   if (!h || atomic_load(&h->state) != DLK_HOLD_HELD ||
       atomic_load(&h->dropping) || atomic_load(&h->expired))
@@ -209,12 +213,12 @@ static int l_held(lua_State *L) {
 }
 
 static int l_quiet(lua_State *L) {
-  lua_pushboolean(L, sim_client_quiet(check(L)));
+  lua_pushboolean(L, sim_client_quiet(sim_client_check(L)));
   return 1;
 }
 
 static int l_knows(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   size_t len;
   const char *token = luaL_checklstring(L, 2, &len);
   lua_pushboolean(L, dlk_redis_token_find(c->arg, token, len) != NULL);
@@ -235,6 +239,9 @@ static void tell(lua_State *L, struct thing *t) {
     lua_pushlstring(L, v->u.string.data, v->u.string.len);
     lua_setfield(L, -2, "text");
   }
+  if (!err && dlk_ticket_detaches(t->ticket) &&
+      !dlk_ticket_take_text(t->ticket))
+    sim_complain("a lease was given back whose detach somebody waits for");
   if (!err && dlk_ticket_makes_hold(t->ticket)) {
     t->hold = dlk_ticket_take(t->ticket);
     const struct dlk_redis_hold *h = dlk_hold_lease(t->hold)->data;
@@ -258,7 +265,7 @@ static void say(lua_State *L, struct client *c) {
 }
 
 static int l_events(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   int n = 0;
   sim_client_look(c);
   say(L, c);
@@ -283,146 +290,15 @@ static int l_events(lua_State *L) {
 }
 
 static int l_left(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   lua_pushstring(L, sim_client_left(c));
-  return 1;
-}
-
-/* ---- the network ---- */
-
-static int l_requests(lua_State *L) {
-  struct client *c = check(L);
-  int n = 0;
-  lua_newtable(L);
-  for (size_t i = 0; i < c->request_count; i++) {
-    if (c->requests[i].written)
-      continue;
-    lua_pushinteger(L, c->requests[i].id);
-    lua_rawseti(L, -2, ++n);
-  }
-  return 1;
-}
-
-static size_t request_at(lua_State *L, struct client *c) {
-  int id = (int)luaL_checkinteger(L, 2);
-  for (size_t i = 0; i < c->request_count; i++)
-    if (c->requests[i].id == id)
-      return i;
-  return (size_t)luaL_error(L, "no request %d", id);
-}
-
-static int l_write(lua_State *L) {
-  struct client *c = check(L);
-  struct request *r = &c->requests[request_at(L, c)];
-  struct dlk_buf out = {0};
-  r->written = true;
-  r->req->sent = sim_time;
-  r->req->encode(r->req, &out);
-  if (out.failed)
-    sim_die("out of memory");
-  lua_pushlstring(L, out.data, out.len);
-  dlk_buf_free(&out);
-  return 1;
-}
-
-static int l_answer(lua_State *L) {
-  struct client *c = check(L);
-  size_t at = request_at(L, c);
-  struct dlk_redis_req *req = c->requests[at].req;
-  sim_request_forget(c, at);
-  lua_settop(L, 3);
-  redisReply *all = sim_reply_new(L);
-  if (all->elements != req->replies)
-    sim_die("wrong number of replies");
-  struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED};
-  sim_enter(c);
-  for (size_t i = 0; i < all->elements; i++) {
-    redisReply *r = all->element[i];
-    if (req->each)
-      req->each(req, (unsigned)i, r);
-    if (r->type == REDIS_REPLY_ERROR && !a.refusal)
-      a.refusal = r->str;
-    a.reply = r->type == REDIS_REPLY_ERROR ? NULL : r;
-  }
-  req->done(req, &a);
-  sim_leave(c);
-  sim_reply_free(all);
-  return 0;
-}
-
-static enum dlk_code code_at(lua_State *L, int at) {
-  static const char *const names[] = {"unavailable", "denied", NULL};
-  return luaL_checkoption(L, at, "unavailable", names) == 0 ? DLK_UNAVAILABLE
-                                                            : DLK_DENIED;
-}
-
-static int l_lose(lua_State *L) {
-  struct client *c = check(L);
-  size_t at = request_at(L, c);
-  sim_enter(c);
-  sim_request_lose(c, at, code_at(L, 3));
-  sim_leave(c);
-  return 0;
-}
-
-static int l_retreats(lua_State *L) {
-  lua_pushboolean(L, check(L)->retreating);
-  return 1;
-}
-
-static int l_returned(lua_State *L) {
-  check(L)->retreating = false;
-  return 0;
-}
-
-static int l_wanted(lua_State *L) {
-  lua_pushboolean(L, check(L)->wanted);
-  return 1;
-}
-
-static int l_heard(lua_State *L) {
-  struct client *c = check(L);
-  c->link.listening = true;
-  sim_enter(c);
-  c->ears->heard(c->arg);
-  sim_leave(c);
-  return 0;
-}
-
-static int l_deafen(lua_State *L) {
-  check(L)->link.listening = false;
-  return 0;
-}
-
-static int l_deny(lua_State *L) {
-  struct client *c = check(L);
-  struct dlk_error err;
-  dlk_error_set(&err, code_at(L, 2), "no messages");
-  sim_enter(c);
-  c->ears->deaf(c->arg, &err);
-  sim_leave(c);
-  return 0;
-}
-
-static int l_message(lua_State *L) {
-  struct client *c = check(L);
-  size_t len;
-  const char *text = luaL_checklstring(L, 2, &len);
-  sim_enter(c);
-  sim_client_hear(c, text, len);
-  sim_leave(c);
-  return 0;
-}
-
-static int l_channel(lua_State *L) {
-  lua_pushstring(L, check(L)->channel);
   return 1;
 }
 
 /* ---- time ---- */
 
 static int l_next(lua_State *L) {
-  int64_t at = dlk_timers_next(check(L)->engine);
+  int64_t at = dlk_timers_next(sim_client_check(L)->engine);
   if (at == DLK_FOREVER)
     return 0;
   lua_pushnumber(L, (lua_Number)at);
@@ -430,7 +306,7 @@ static int l_next(lua_State *L) {
 }
 
 static int l_fire(lua_State *L) {
-  struct client *c = check(L);
+  struct client *c = sim_client_check(L);
   sim_enter(c);
   sim_leave(c);
   return 0;
@@ -455,29 +331,28 @@ static int l_close(lua_State *L) {
   return 1;
 }
 
+static void add(lua_State *L, const luaL_Reg *functions) {
+  for (; functions->name; functions++) {
+    lua_pushcfunction(L, functions->func);
+    lua_setfield(L, -2, functions->name);
+  }
+}
+
 int luaopen_redis_client(lua_State *L);
 
 int luaopen_redis_client(lua_State *L) {
   static const luaL_Reg methods[] = {
-      {"acquire", l_acquire},   {"attach", l_attach},
-      {"ask", l_ask},           {"admin", l_admin},
-      {"cancel", l_cancel},     {"forget", l_forget},
-      {"held", l_held},         {"events", l_events},
-      {"left", l_left},         {"requests", l_requests},
-      {"write", l_write},       {"answer", l_answer},
-      {"lose", l_lose},         {"retreats", l_retreats},
-      {"returned", l_returned}, {"wanted", l_wanted},
-      {"heard", l_heard},       {"deafen", l_deafen},
-      {"deny", l_deny},         {"message", l_message},
-      {"channel", l_channel},   {"next", l_next},
-      {"fire", l_fire},         {"close", l_close},
-      {"quiet", l_quiet},       {"knows", l_knows},
-      {"__gc", l_close},        {NULL, NULL}};
+      {"acquire", l_acquire}, {"attach", l_attach},
+      {"ask", l_ask},         {"admin", l_admin},
+      {"cancel", l_cancel},   {"forget", l_forget},
+      {"held", l_held},       {"events", l_events},
+      {"left", l_left},       {"next", l_next},
+      {"fire", l_fire},       {"close", l_close},
+      {"quiet", l_quiet},     {"knows", l_knows},
+      {"__gc", l_close},      {NULL, NULL}};
   luaL_newmetatable(L, NAME);
-  for (const luaL_Reg *m = methods; m->name; m++) {
-    lua_pushcfunction(L, m->func);
-    lua_setfield(L, -2, m->name);
-  }
+  add(L, methods);
+  add(L, sim_wire_methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");
   lua_newtable(L);
@@ -486,9 +361,6 @@ int luaopen_redis_client(lua_State *L) {
                                        {"time", l_time},
                                        {"deadline", l_deadline},
                                        {NULL, NULL}};
-  for (const luaL_Reg *f = functions; f->name; f++) {
-    lua_pushcfunction(L, f->func);
-    lua_setfield(L, -2, f->name);
-  }
+  add(L, functions);
   return 1;
 }

@@ -170,17 +170,17 @@ function commands.GET(db, key)
 end
 
 function commands.SET(db, key, value, ...)
-  local options, nx, px = { ... }, false, nil
+  local options, nx, px, keep = { ... }, false, nil, nil
   local i = 1
   while options[i] do
     if options[i] == "NX" then
       nx = true
+    elseif options[i] == "KEEPTTL" then
+      keep = db:find(key)
     elseif options[i] == "PX" then
       i = i + 1
       px = integer(options[i])
-      if px <= 0 then
-        fail("ERR invalid expire time in 'set' command")
-      end
+      local _ = px > 0 or fail("ERR invalid expire time in 'set' command")
     else
       fail("ERR syntax error")
     end
@@ -189,7 +189,8 @@ function commands.SET(db, key, value, ...)
   if nx and db:find(key) then
     return false
   end
-  db.keys[key] = { kind = "string", value = value, ends = px and db:now() + px }
+  db.keys[key] = { kind = "string", value = value,
+    ends = px and db:now() + px or keep and keep.ends }
   return { ok = "OK" }
 end
 
@@ -456,10 +457,8 @@ end
 
 -- Runs a script by name; the reply, or {err = text}.
 function model:eval(name, keys, arguments)
-  if not self.chunks[name] then
-    self.chunks[name] = compile(assert(self.scripts[name], name), name,
-      self.env)
-  end
+  self.chunks[name] = self.chunks[name]
+    or compile(assert(self.scripts[name], name), name, self.env)
   self.given.KEYS, self.given.ARGV = strings(keys), strings(arguments)
   local ok, reply = pcall(self.chunks[name])
   if ok then

@@ -7,7 +7,8 @@
 -- way takes a moment, sometimes much longer; it is cut at any time, what is
 -- under way then is executed or not, its answer is lost, and what is still on
 -- its way may arrive until the next connection has had the server drop the
--- old one (CLIENT KILL). What is not answered within the time for it has its
+-- old one (CLIENT KILL); in some histories it may not be told to, and then it
+-- arrives whenever it does. What is not answered within the time for it has its
 -- connection cut by the client. Messages take their own time, more than a claim
 -- now and then, overtake each other and come twice; the subscription is cut,
 -- too, and the server notices late. A process may stand still (SIGSTOP) or
@@ -52,9 +53,9 @@ function network.new(client, world, seed, lax, telling)
     db = world.db, names = world.names, events = {}, nodes = {}, agents = {},
     parcels = {}, excused = {}, given = {}, written = {},
     released = {}, left = {}, detached = {}, queued = {}, holding = {},
-    forgotten = {}, fence = 0, exclusive_fence = 0, guarded = 0, writes = 0,
-    last = 0, seed = seed, lax = lax, telling = telling, log = {},
-    kind = seed % 3 }, network)
+    forgotten = {}, fence = 0, newest = 0, exclusive_fence = 0, guarded = 0,
+    writes = 0, last = 0, seed = seed, lax = lax, telling = telling, log = {},
+    kind = seed % 3, lingers = seed % 5 == 4 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   for i = 1, 4 do
     n:join(i)
@@ -104,7 +105,8 @@ function network:join(i)
     up = true, arrived = 0, answered = 0, flying = {}, asked = {},
     subscription = 0, dead = {}, away = 0,
     ttl = mortal and math.floor(self:between(0.3, 3) * SEC) or 30 * SEC,
-    machine = self.client.new(self.seed * 1000 + self.joined, resident) }
+    machine = self.client.new(self.seed * 1000 + self.joined, resident,
+      self.lingers) }
   self.nodes[i] = node
   for _ = 1, i == 1 and 4 or 1 do
     self:agent(node)
@@ -203,6 +205,10 @@ end
 function network:arrive(node, epoch, id, bytes)
   if node.dead[epoch] then
     return
+  elseif self:stands_still() then
+    return self:at(self.still, function()
+      self:arrive(node, epoch, id, bytes)
+    end)
   end
   local replies = self:execute(bytes, node)
   node.answered = math.max(node.answered, self.now + self:delay())
@@ -309,7 +315,7 @@ function network:reconnect(node, epoch)
       return self:reconnect(node, epoch)
     end
     self:to(node, function()
-      if self.lax ~= "kill" then
+      if self.lax ~= "kill" and not self.lingers then
         node.dead[epoch] = true
       end
       node.epoch, node.up = epoch + 1, true

@@ -1,7 +1,9 @@
 -- The server of redis_network.lua: the shipped scripts on a modelled Redis,
 -- behind connections. It has bad times: it refuses for a while (it loads, a
--- script blocks it, it is a replica, it is full), denies subscriptions, or
--- starts again, with its data or without; then every connection is cut.
+-- script blocks it, it is a replica, it is full), denies subscriptions, stands
+-- still and then does at once what came meanwhile, or starts again: with its
+-- data, without, or with nothing but a counter that was saved a while ago; then
+-- every connection is cut.
 
 local MS = 1e6
 local START = 1.7e15 -- its clock, in us
@@ -18,6 +20,8 @@ local REFUSALS = {
   { "TRYAGAIN Multiple keys request during rehashing of slot" },
   { "OOM command not allowed when used memory > 'maxmemory'.",
     { acquire = true, seed = true, SET = true } },
+  { "NOPERM this user has no permissions to run the 'multi' command",
+    { MULTI = true } }, -- and what is behind it runs alone
   { "NOPERM this user has no permissions to run the 'eval' command",
     { acquire = true, seed = true } },
 }
@@ -66,6 +70,13 @@ return function(network, faulty)
     end
   end
 
+  function network:refuses_only(what)
+    local r = self.refusal
+    if r and self.now < r.ends and r.only and r.only[what] then
+      return { err = r.text }
+    end
+  end
+
   function network:refuses(what)
     local r = self.refusal
     if r and self.now < r.ends and (not r.only or r.only[what]) then
@@ -90,7 +101,9 @@ return function(network, faulty)
       if script == "break" then
         self:excuse()
       end
+      local before = #self.db.published
       reply = self.db:eval(script, keys, arguments)
+      self:check_given(script, reply, before)
       self:was_run(script, arguments, reply)
     end
     self:tell_script(script, arguments, reply)
@@ -120,6 +133,7 @@ return function(network, faulty)
     for i, list in ipairs(queued) do
       replies[i] = self:command(list)
     end
+    self:check_pair(replies)
     return replies
   end
 
@@ -130,7 +144,10 @@ return function(network, faulty)
     for _, list in ipairs(parse(bytes)) do
       local reply
       if list[1] == "MULTI" then
-        queued, reply = {}, { ok = "OK" }
+        reply = self:refuses_only("MULTI")
+        queued, reply = not reply and {} or nil, reply or { ok = "OK" }
+      elseif list[1] == "EXEC" and not queued then
+        reply = { err = "ERR EXEC without MULTI" }
       elseif list[1] == "EXEC" then
         reply, queued = exec(self, queued), nil
       elseif queued then
@@ -166,7 +183,16 @@ return function(network, faulty)
   -- Nobody gets a connection that is of any use.
   function network:down()
     local r = self.refusal
-    return r and self.now < r.ends and not r.only
+    return self:stands_still() or r and self.now < r.ends and not r.only
+  end
+
+  function network:stands_still()
+    return self.now < (self.still or 0)
+  end
+
+  function network:stand_still(span)
+    self.still = math.min(self.now + span, faulty)
+    self:say("server: stands still until %.1f", self.still / MS)
   end
 
   function network:denies()
@@ -185,12 +211,27 @@ return function(network, faulty)
     self:say("server: no subscription until %.1f", self.denying / MS)
   end
 
-  function network:restart(empty)
-    self:say("the server starts again%s", empty and ", without its data" or "")
-    if empty then
+  -- The counters, for a restart from what was saved when nobody held.
+  function network:save()
+    self.saved = {}
+    for _, name in ipairs(self.db:names()) do
+      local f = self.db:find(name)
+      if name:find(":f:", 1, true) then
+        self.saved[name] = { kind = f.kind, value = f.value, ends = f.ends,
+          at = {} }
+      end
+    end
+  end
+
+  -- left: its data; nil: as they were.
+  function network:restart(left)
+    self:say("the server starts again%s", left and (next(left)
+      and ", with an old counter" or ", without its data") or "")
+    if left then
       self:set_server_time()
       self:excuse()
-      self.db.keys = {}
+      self.db.keys = left
+      self.saved = nil
     end
     for _, node in ipairs(self.nodes) do
       node.dead[node.epoch] = true
@@ -217,13 +258,19 @@ return function(network, faulty)
         return
       end
       local what = self.r:next()
-      if what < 0.5 then
+      if self:chance(0.5) then
+        self:save()
+      end
+      if what < 0.45 then
         self:refuse(REFUSALS[1 + math.floor(self.r:next() * #REFUSALS)],
           self:between(1, 800) * MS)
-      elseif what < 0.7 then
+      elseif what < 0.62 then
         self:deny(self:between(10, 1500) * MS)
+      elseif what < 0.77 then
+        local empty, old = self:chance(0.3), self:chance(0.3)
+        self:restart(old and self.saved or empty and {} or nil)
       elseif what < 0.85 then
-        self:restart(self:chance(0.3))
+        self:stand_still(self:between(500, 3000) * MS)
       else
         self:say("server: SCRIPT FLUSH")
         for name in pairs(self.db.scripts) do

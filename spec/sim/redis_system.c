@@ -56,6 +56,10 @@ void dlk_keeper_join(struct dlk_engine *e) {
   e->keeper_running = false;
 }
 
+void dlk_keeper_detach(struct dlk_engine *e) {
+  e->keeper_running = false;
+}
+
 void sim_enter(struct client *c) {
   sim_running = c;
   atomic_store(&c->engine->role, DLK_ROLE_KEEPER);

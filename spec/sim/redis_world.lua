@@ -23,7 +23,7 @@ world.__index = world
 local KEYS = { L = "lock", F = "f", Q = "q", W = "w", H = "h", P = "p" }
 local CLIENTS = 4
 local START = 1.7e15
-local DAY = 86400000
+local MEMORY = 600000 -- ms for which a counter stays after its last use
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -47,7 +47,7 @@ function world.new(db, keys, kind, telling)
   db:reset(START)
   local w = setmetatable({ db = db, script_keys = keys, telling = telling,
     log = {}, tokens = {}, clients = {},
-    aged = {}, fence = 0, drawn = 0, kind = kind,
+    lifted = {}, fence = 0, drawn = 0, kind = kind,
     cap = 2 + kind % 3 }, world)
   w.plain = queue_model.new(function(token)
     return (db.listeners[channel(token:sub(34, 49))] or 0) > 0
@@ -207,6 +207,39 @@ function world:handed(name, message)
   end
 end
 
+-- Whether `client` may send a plain INCR: see fence.c.
+function world:plain_will_do(client)
+  return (self.lifted[client] or 0) >= self.db:now() + MEMORY
+end
+
+-- The last arguments of a script that raises the counter.
+function world:memory_of(client)
+  return MEMORY * 9 / 8, self.lifted[client] and 0 or 1
+end
+
+-- Its answer says that the counter was lifted; or that its time was set, too.
+function world:was_lifted(client, stays)
+  self.lifted[client] = stays and self.db:now() + MEMORY * 9 / 8
+    or self.lifted[client] or 0
+end
+
+function world:lose()
+  self.db.keys = {}
+  self.plain:void_holders()
+  self.plain:void_queue()
+  for _, t in ipairs(self.tokens) do
+    t.waits = false
+  end
+end
+
+-- The server starts again, with the counter as it once was (it was saved when
+-- nobody held the lock), and every client connects anew.
+function world:restart(counter)
+  self:lose()
+  self.db.keys[KEYS.F] = counter
+  self.lifted = {}
+end
+
 function world:eval(name, arguments)
   local reply = self.db:eval(name, self.script_keys[name], arguments)
   if type(reply) == "table" and reply.err then
@@ -253,7 +286,8 @@ function world:acquire(t, how, a)
   local had = self.plain:holder(t.name)
   local spare = t.units == 0 and math.floor(a * 31 % 1 * 3) * 500 or 0
   local reply = self:eval("acquire", { t.name, t.ttl, t.units, t.cap,
-    how, r.claim, r.believe, t.order and digits(t.order) or "", spare })
+    how, r.claim, r.believe, t.order and digits(t.order) or "", spare,
+    self:memory_of(t.client) })
   local due, granted = self.plain:acquire(r, self.db.us)
   if reply[1] ~= due then
     wrong("#%d: %s, due %s", t.n, tostring(reply[1]), due)
@@ -264,6 +298,7 @@ function world:acquire(t, how, a)
   end
   local queued = self:compare_grants(granted, t, reply[2])
   if due == "got" then
+    self:was_lifted(t.client, true)
     self:got(t, reply, spare, queued, had)
   end
   if due == "wait" or due == "busy" or due == "limit" then
@@ -278,11 +313,15 @@ function world:acquire(t, how, a)
 end
 
 function world:leave(t, rest)
-  local reply = self:eval("leave", { t.name, rest })
+  local reply = self:eval("leave", { t.name, rest,
+    self:memory_of(t.client) })
   local held, granted = self.plain:leave(t.name, rest)
   t.waits, t.state = false, "over"
   if (reply[1] == 1) ~= held then
     wrong("leave of #%d: %s, due %s", t.n, tostring(reply[1]), tostring(held))
+  end
+  if reply[3] == 1 then
+    self:was_lifted(t.client)
   end
   if reply[2] ~= 0 then
     wrong("leave of #%d wants to be called again", t.n)
@@ -291,10 +330,16 @@ function world:leave(t, rest)
   self.freed = false
 end
 
-function world:renew(t)
-  local left = self:eval("renew", { t.name, t.ttl, digits(self.fence), 0 })
-  local due = self.plain:renew(t.name, t.ttl)
-  self:say("#%d renews: %d", t.n, left)
+-- exact: an extension; it is new if its number is one that was not used yet.
+function world:renew(t, ttl, number, exact)
+  local left = self:eval("renew", { t.name, ttl, digits(self.fence), 0,
+    number, exact and 1 or 0, MEMORY * 9 / 8 })
+  local due = self.plain:renew(t.name, ttl, exact, number > (t.seen or 0))
+  if due >= 0 then
+    t.seen = math.max(t.seen or 0, number)
+  end
+  self:say("#%d %s %d, number %d: %d", t.n, exact and "extends by" or "renews",
+    ttl, number, left)
   if left ~= due then
     wrong("renewal of #%d: %s left, due %s", t.n, tostring(left),
       tostring(due))
@@ -316,8 +361,13 @@ function world:check()
   checks.head(self)
   local f = self.db:find(KEYS.F)
   if f and not self:may_stay(f)
-      and (not f.ends or f.ends > self.db:now() + DAY) then
+      and (not f.ends or f.ends > self.db:now() + MEMORY * 9 / 8) then
     wrong("the fence counter stays for ever")
+  end
+  for _, h in ipairs(self.plain.holders) do
+    if f and f.ends and h.token:find(":me", 1, true) and f.ends < h.ends then
+      wrong("the fence counter ends before a hold")
+    end
   end
 end
 
@@ -335,7 +385,7 @@ function world:drain()
       wrong("%s is left behind", name)
     end
   end
-  self:pass(DAY)
+  self:pass(MEMORY * 9 / 8)
   local f = self.db:find(KEYS.F)
   if f and not self:may_stay(f) then
     wrong("the fence counter is left behind: %s",

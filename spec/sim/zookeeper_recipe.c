@@ -20,6 +20,7 @@
 #define ASKS 8
 #define STEPS 150
 #define ROUNDS 400
+#define LIMIT 5
 
 /* One acquisition, to the end of its release. */
 struct one {
@@ -33,7 +34,7 @@ static const char *const keys[] = {"a", "b"};
 static struct host *h;
 static struct one ones[ONES];
 static struct dlk_op *asks[ASKS];
-static bool breaks;
+static bool breaks, permits; /* permits: b is a semaphore */
 
 /* ---- what the store tells ---- */
 
@@ -100,7 +101,7 @@ static bool ours(const struct one *o) {
 }
 
 static void look(void) {
-  unsigned all[2] = {0}, exclusive[2] = {0};
+  unsigned all[2] = {0}, exclusive[2] = {0}, units = 0;
   for (size_t i = 0; i < ONES; i++)
     if (ones[i].lease)
       collect(&ones[i]);
@@ -110,7 +111,10 @@ static void look(void) {
   for (size_t i = 0; i < ONES; i++) {
     all[ones[i].key] += ours(&ones[i]);
     exclusive[ones[i].key] += ours(&ones[i]) && ones[i].lease->want.units == 0;
+    units += ours(&ones[i]) && ones[i].key == 1 ? ones[i].lease->want.units : 0;
   }
+  if (permits && !breaks && units > LIMIT)
+    sim_wrong("%u permits of %d are held", units, LIMIT);
   for (int k = 0; k < 2 && !breaks; k++)
     if (exclusive[k] > 0 && all[k] > 1)
       sim_wrong("%u hold %s, %u of them exclusively", all[k], keys[k],
@@ -123,8 +127,10 @@ static void acquire(struct one *o) {
   if (o->lease)
     return;
   o->key = sim_roll(2);
-  o->lease =
-      host_lease(h, keys[o->key], 1, (struct dlk_want){sim_roll(2), 0}, "me");
+  struct dlk_want want = {sim_roll(2), 0};
+  if (permits && o->key == 1)
+    want = (struct dlk_want){1 + sim_roll(2), LIMIT};
+  o->lease = host_lease(h, keys[o->key], 1, want, "me");
   if (sim_roll(8) == 0)
     o->lease->min_hold = 300 * DLK_MS;
   o->acquire = host_op(h, DLK_OP_ACQUIRE, o->lease, NULL, 0);
@@ -274,6 +280,7 @@ static void history(uint64_t seed) {
                                 .connect_timeout = 3 * DLK_SEC,
                                 .io_timeout = 2 * DLK_SEC};
   breaks = seed % 3 == 0;
+  permits = seed % 2 == 0;
   fake_reset();
   h = host_open(&dlk_zookeeper_store, &conf, NULL);
   h->on_renewed = on_renewed;

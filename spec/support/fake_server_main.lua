@@ -89,8 +89,6 @@ defaults.UNSUBSCRIBE = subscription "unsubscribe"
 defaults.INFO = info
 defaults.GET = fixed "$-1\r\n"
 defaults.DEL = fixed ":1\r\n"
-defaults.EVAL = fixed ":1\r\n"
-defaults.EVALSHA = fixed ":1\r\n"
 defaults.PTTL = fixed ":10000\r\n"
 defaults.PEXPIRE = fixed ":1\r\n"
 defaults.EXISTS = fixed ":0\r\n"
@@ -99,10 +97,47 @@ defaults.COMMAND = fixed "*0\r\n"
 defaults.CONFIG = fixed "*0\r\n"
 defaults["CLIENT ID"] = fixed ":7\r\n"
 defaults["CLIENT KILL"] = fixed ":1\r\n"
-defaults["SCRIPT LOAD"] = fixed(bulk(("0123456789"):rep(4)))
 
 defaults["SCRIPT EXISTS"] = function(words)
   return "*" .. #words - 2 .. "\r\n" .. (":1\r\n"):rep(#words - 2)
+end
+
+-- dlock's scripts by name: they are loaded in this order. A script's hash here
+-- is its number, and its text is known again.
+local SCRIPTS = { "ACQUIRE", "LEAVE", "RELEASE", "RENEW", "SEED", "PROBE",
+  "LOOK", "LIST", "BREAK", "REVOKE", "DOWNGRADE", "GUARD", "CHANGE", "ATTACH" }
+local loaded, by_text = 0, {}
+
+defaults["SCRIPT LOAD"] = function(words)
+  local text = words[3]
+  if not by_text[text] then
+    loaded = loaded + 1
+    by_text[text] = loaded
+  end
+  return bulk(("%040d"):format(by_text[text]))
+end
+
+-- The name of the script that EVAL or EVALSHA calls, or "". (For rules, too.)
+local function script_of(words)
+  local number = by_text[words[2]] or tonumber(words[2])
+  return SCRIPTS[number] or ""
+end
+rawset(_G, "script_of", script_of)
+
+defaults.EVAL = fixed ":1\r\n"
+defaults.EVALSHA = fixed ":1\r\n"
+
+defaults["EVALSHA ACQUIRE"] = function()
+  fence = fence + 1
+  return array { bulk "got", (":%.0f\r\n"):format(fence), ":0\r\n" }
+end
+defaults["EVAL ACQUIRE"] = defaults["EVALSHA ACQUIRE"]
+
+-- The command and what it is about: "CLIENT ID", "EVALSHA ACQUIRE".
+local function sub_name(words)
+  local name, second = words[1]:upper(), words[2] or ""
+  local script = name == "EVAL" or name == "EVALSHA"
+  return name .. " " .. (script and script_of(words) or second:upper())
 end
 
 function defaults.PING(_, client)
@@ -126,8 +161,7 @@ end
 
 local function default(words, client)
   local name = words[1]:upper()
-  local sub = words[2] and name .. " " .. words[2]:upper()
-  local answer = sub and defaults[sub] or defaults[name]
+  local answer = defaults[sub_name(words)] or defaults[name]
   return answer and answer(words, client) or "+OK\r\n"
 end
 
@@ -138,7 +172,7 @@ local function rule_for(words, client, prefix)
     return rules(prefix .. words[1]:upper(), words, client)
   end
   local name = prefix .. words[1]:upper()
-  local sub = name .. " " .. (words[2] or ""):upper()
+  local sub = prefix .. sub_name(words)
   local key = rules[sub] ~= nil and sub or rules[name] ~= nil and name or "*"
   local rule = rules[key]
   if type(rule) == "table" and #rule > 0 then

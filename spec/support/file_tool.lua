@@ -111,12 +111,16 @@ end
 
 methods.__index = methods
 
---- Starts one on a directory. It has said "- ready".
-function tool.start(dir, env)
-  local p = process.spawn {
-    command = { tool.program "file_tool", dir },
-    env = env or {},
-  }
+--- Starts one on a directory; before: words in front of the command that runs
+--- it. It has said "- ready".
+function tool.start(dir, env, before)
+  local command = {}
+  for i, word in ipairs(before or {}) do
+    command[i] = word
+  end
+  command[#command + 1] = tool.program "file_tool"
+  command[#command + 1] = dir
+  local p = process.spawn { command = command, env = env or {} }
   local self = setmetatable({ process = p, pid = p.pid }, methods)
   assert(p:read_line(60) == "- ready")
   return self

@@ -219,7 +219,7 @@ static long used_key(struct dlk_file_store *s, const char *name,
                      const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
   struct dlk_file_table *t = &s->table;
   size_t skip = s->prefix_len;
-  int fd = dlk_file_fd_open(s->dir, name, O_RDWR | O_NONBLOCK);
+  int fd = dlk_file_key_open(s, name, false);
   if (fd < 0)
     return -1;
   int error = dlk_file_table_load(t, fd);
@@ -231,6 +231,7 @@ static long used_key(struct dlk_file_store *s, const char *name,
       (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
   static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT};
   bool used = false;
+  match = match && !dlk_file_key_remnant(s);
   for (int i = 0; match && !used && i < 2; i++) {
     uint32_t index = t->head.first[lists[i]];
     for (int j = 0; j < DLK_FILE_SCAN && index != 0 && !used; j++) {
@@ -241,17 +242,14 @@ static long used_key(struct dlk_file_store *s, const char *name,
     }
   }
   dlk_file_fd_close(fd);
-  if (!used || memcmp(t->head.boot, s->boot, sizeof s->boot) != 0)
+  if (!used)
     return -1;
   memmove(key, key + skip, (size_t)n - skip);
   return n - (long)skip;
 }
 
 static DIR *open_list(struct dlk_file_store *s, const struct dlk_op *op) {
-  int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-  if (dir == NULL && fd >= 0)
-    close(fd);
+  DIR *dir = dlk_file_dir_list(s);
   if (dir != NULL && op->text != NULL && op->text[0] != '\0')
     seekdir(dir, strtol(op->text, NULL, 10));
   return dir;

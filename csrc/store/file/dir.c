@@ -6,6 +6,17 @@
  * file systems are refused: their locks and pipes do not see the processes of
  * other hosts, or not their deaths.
  *
+ * There may be files of others all the same: a directory of notes was named by
+ * mistake, a backup was unpacked. Nothing is opened, changed or deleted that
+ * is not ours. Ours are plain files under one name, of our user and closed to
+ * others, with our magic at the beginning. One that is made has no magic yet,
+ * and after a loss of power a file can be there without what was written to
+ * it. So our files have a mark that comes into being with them: the sticky
+ * bit, which means nothing for a plain file (but for systemd-tmpfiles, which
+ * deletes no such file however old it is). Until it has had its first table
+ * a key's file is executable besides, so an empty one that was used before is
+ * told from a new one.
+ *
  * "~store" holds the fence floor: files of idle keys are deleted, and before
  * one is, its last fence is kept here, so a later file of that key starts
  * above it. If "~store" is gone too, the floor is the clock: milliseconds
@@ -27,10 +38,13 @@
 #define META_MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
 #define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
 #define SPINS 40
+#define TTL_UNKNOWN (60 * DLK_SEC) /* twice the usual one */
+#define TRIES 8
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 struct meta {
   uint64_t magic;
-  int64_t floor, swept, cursor;
+  int64_t floor, swept, cursor, ttl;
   uint64_t check;
 };
 
@@ -69,10 +83,11 @@ static enum dlk_code check_owner(struct dlk_file_store *s, int fd,
   if (fstat(fd, &st) != 0)
     return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", s->path,
                          strerror(errno));
+  s->user = st.st_uid;
   if (st.st_uid != geteuid())
     return dlk_error_set(err, DLK_DENIED,
-                         "%s belongs to user %ld, we are %ld; use a directory "
-                         "of your own, mode 0700",
+                         "%s belongs to user %ld, we are %ld; name a directory "
+                         "of your own (in $DLOCK_URL: file:///directory)",
                          s->path, (long)st.st_uid, (long)geteuid());
   if ((st.st_mode & 022) != 0)
     return dlk_error_set(err, DLK_DENIED,
@@ -99,6 +114,7 @@ static void make(const char *path) {
 
 static enum dlk_code open_error(struct dlk_file_store *s, int error,
                                 struct dlk_error *err) {
+  char why[DLK_REASON_MAX];
   switch (error) {
   case ELOOP:
   case ENOTDIR:
@@ -117,17 +133,18 @@ static enum dlk_code open_error(struct dlk_file_store *s, int error,
   default:
     return dlk_error_set(err, DLK_UNAVAILABLE,
                          "cannot make or open the lock directory %s: %s",
-                         s->path, strerror(error));
+                         s->path, dlk_reason(why, error));
   }
 }
 
-static void read_boot(uint8_t boot[16]) {
+/* 32 digits, with dashes between. 0, or an errno. */
+static int read_boot(uint8_t boot[16]) {
   char text[64] = {0};
-  memset(boot, 0, 16);
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return;
+    return errno;
   ssize_t n = read(fd, text, sizeof text - 1);
+  int error = n < 0 ? errno : 0;
   close(fd);
   size_t digits = 0;
   for (ssize_t i = 0; i < n && digits < 32; i++) {
@@ -140,28 +157,58 @@ static void read_boot(uint8_t boot[16]) {
     boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | value);
     digits++;
   }
+  return error != 0 || digits == 32 ? error : ENODATA;
+}
+
+static enum dlk_code check_boot(struct dlk_file_store *s,
+                                struct dlk_error *err) {
+  int error = read_boot(s->boot);
+  if (error == 0)
+    return DLK_OK;
+  if (error == EMFILE || error == ENFILE)
+    return open_error(s, error, err);
+  return dlk_error_set(err, DLK_UNAVAILABLE,
+                       "cannot read " BOOT_ID " (%s), which tells locks of "
+                       "before a restart of the machine from those of now; "
+                       "mount /proc whole (systemd: without ProcSubset=pid)",
+                       strerror(error));
 }
 
 enum dlk_code dlk_file_dir_open(struct dlk_file_store *s,
                                 struct dlk_error *err) {
   int flags = O_RDONLY | O_DIRECTORY;
-  int fd = dlk_file_fd_open(AT_FDCWD, s->path, flags);
+  int fd = dlk_file_fd_open(AT_FDCWD, s->path, flags, 0);
   if (fd == -ENOENT) {
     make(s->path);
-    fd = dlk_file_fd_open(AT_FDCWD, s->path, flags);
+    fd = dlk_file_fd_open(AT_FDCWD, s->path, flags, 0);
   }
   if (fd < 0)
     return open_error(s, -fd, err);
   enum dlk_code code = check_owner(s, fd, err);
   if (code == DLK_OK)
     code = check_kind(s, fd, err);
+  if (code == DLK_OK)
+    code = check_boot(s, err);
   if (code != DLK_OK) {
     dlk_file_fd_close(fd);
     return code;
   }
-  read_boot(s->boot);
   s->dir = fd;
   return DLK_OK;
+}
+
+bool dlk_file_dir_lost(const struct dlk_file_store *s) {
+  struct stat here, there;
+  return fstat(s->dir, &here) != 0 || lstat(s->path, &there) != 0 ||
+         here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+}
+
+DIR *dlk_file_dir_list(const struct dlk_file_store *s) {
+  int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = fd < 0 ? NULL : fdopendir(fd);
+  if (list == NULL && fd >= 0)
+    close(fd);
+  return list;
 }
 
 static int set_lock(int fd, short type) {
@@ -195,38 +242,91 @@ void dlk_file_unlock(int fd) {
   set_lock(fd, F_UNLCK);
 }
 
-int dlk_file_meta_open(struct dlk_file_store *s) {
+bool dlk_file_marked(mode_t mode) {
+  return (mode & S_ISVTX) != 0;
+}
+
+/* The umask may have taken of the mode. */
+static int make_own(struct dlk_file_store *s, const char *name, int flags,
+                    mode_t mode) {
   struct stat st;
-  if (s->meta >= 0 && fstat(s->meta, &st) == 0 && st.st_nlink > 0)
-    return 0;
-  dlk_file_fd_close(s->meta);
-  s->meta = -1;
-  int fd = dlk_file_fd_open(s->dir, "~store", O_RDWR | O_CREAT | O_NONBLOCK);
+  int fd = dlk_file_fd_open(s->dir, name, flags | O_CREAT | O_EXCL, mode);
   if (fd < 0)
-    return -fd;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-    dlk_file_fd_close(fd);
-    return EPROTO;
+    return fd;
+  if (fstat(fd, &st) == 0 &&
+      ((st.st_mode & 07777) == mode || fchmod(fd, mode) == 0))
+    return fd;
+  int error = errno;
+  dlk_file_fd_close(fd);
+  return -error;
+}
+
+int dlk_file_own_open(struct dlk_file_store *s, const char *name, mode_t mode) {
+  const int flags = O_RDWR | O_NONBLOCK | O_NOATIME;
+  int fd = -EAGAIN;
+  for (int i = 0; i < TRIES && fd == -EAGAIN; i++) {
+    struct stat st;
+    if (fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || st.st_uid != s->user ||
+          (st.st_mode & 077) != 0)
+        return -EPROTO;
+      fd = dlk_file_fd_open(s->dir, name, flags, 0);
+    } else if (errno != ENOENT || mode == 0) {
+      return -errno;
+    } else {
+      fd = make_own(s, name, flags, mode);
+    }
+    /* Somebody else has made or deleted it meanwhile. */
+    if (fd == -EEXIST || (fd == -ENOENT && mode != 0 && i + 1 < TRIES))
+      fd = -EAGAIN;
   }
-  s->meta = fd;
-  return 0;
+  return fd;
 }
 
 static uint64_t meta_sum(const struct meta *m) {
   uint64_t sum = META_MAGIC ^ (uint64_t)m->floor;
   sum *= UINT64_C(0x9e3779b97f4a7c15);
   sum = (sum ^ sum >> 31 ^ (uint64_t)m->swept) * UINT64_C(0xbf58476d1ce4e5b9);
-  return (sum ^ sum >> 27 ^ (uint64_t)m->cursor) * UINT64_C(0x94d049bb133111eb);
+  sum = (sum ^ sum >> 27 ^ (uint64_t)m->cursor) * UINT64_C(0x94d049bb133111eb);
+  return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* A reader without the mutex may see half of a write: it reads again. */
-static void meta_read(struct dlk_file_store *s, struct meta *m) {
+static int meta_read(struct dlk_file_store *s, struct meta *m) {
+  struct stat st;
+  *m = (struct meta){0};
   for (int i = 0; i < 3; i++) {
-    if (pread(s->meta, m, sizeof *m, 0) == (ssize_t)sizeof *m &&
-        m->magic == META_MAGIC && m->check == meta_sum(m))
-      return;
+    if (pread(s->meta, m, sizeof *m, 0) < 0)
+      return errno;
+    if (m->magic == META_MAGIC && m->check == meta_sum(m))
+      return 0;
   }
+  if (fstat(s->meta, &st) != 0)
+    return errno;
+  if (m->magic != META_MAGIC && !dlk_file_marked(st.st_mode))
+    return EBADMSG;
   *m = (struct meta){.magic = META_MAGIC, .floor = dlk_file_fence_seed()};
+  return 0;
+}
+
+int dlk_file_meta_open(struct dlk_file_store *s) {
+  struct stat st;
+  struct meta m;
+  if (s->meta >= 0 && fstat(s->meta, &st) == 0 && st.st_nlink > 0)
+    return 0;
+  dlk_file_fd_close(s->meta);
+  s->meta = -1;
+  int fd = dlk_file_own_open(s, "~store", DLK_FILE_MADE);
+  if (fd < 0)
+    return fd == -EPROTO ? EBADMSG : -fd;
+  s->meta = fd;
+  s->ttl = 0;
+  int error = meta_read(s, &m);
+  if (error == 0)
+    return 0;
+  dlk_file_fd_close(fd);
+  s->meta = -1;
+  return error;
 }
 
 static int meta_write(struct dlk_file_store *s, struct meta *m) {
@@ -241,22 +341,54 @@ int64_t dlk_file_fence_seed(void) {
   return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
 }
 
-int64_t dlk_file_fence_floor(struct dlk_file_store *s) {
+int dlk_file_fence_floor(struct dlk_file_store *s, int64_t *floor) {
   struct meta m;
   int64_t seed = dlk_file_fence_seed();
-  if (dlk_file_meta_open(s) != 0)
-    return seed;
-  meta_read(s, &m);
-  return m.floor > seed ? m.floor : seed;
+  int error = dlk_file_meta_open(s);
+  if (error == 0)
+    error = meta_read(s, &m);
+  if (error == 0)
+    *floor = m.floor > seed ? m.floor : seed;
+  return error;
 }
 
 int dlk_file_fence_keep(struct dlk_file_store *s, int64_t fence) {
   struct meta m;
-  meta_read(s, &m);
-  if (m.floor >= fence)
-    return 0;
+  int error = meta_read(s, &m);
+  if (error != 0 || m.floor >= fence)
+    return error;
   m.floor = fence;
   return meta_write(s, &m);
+}
+
+int dlk_file_ttl_keep(struct dlk_file_store *s, int64_t ttl) {
+  struct meta m;
+  if (ttl <= s->ttl)
+    return 0;
+  int error = dlk_file_meta_open(s);
+  if (error == 0)
+    error = dlk_file_lock(s->meta);
+  if (error != 0)
+    return error;
+  error = meta_read(s, &m);
+  if (error == 0 && m.ttl < ttl) {
+    m.ttl = ttl;
+    error = meta_write(s, &m);
+  }
+  dlk_file_unlock(s->meta);
+  if (error == 0)
+    s->ttl = m.ttl;
+  return error;
+}
+
+int dlk_file_ttl_longest(struct dlk_file_store *s, int64_t *ttl) {
+  struct meta m;
+  int error = dlk_file_meta_open(s);
+  if (error == 0)
+    error = meta_read(s, &m);
+  if (error == 0)
+    *ttl = m.ttl > 0 ? m.ttl : TTL_UNKNOWN;
+  return error;
 }
 
 static int64_t wall_seconds(void) {
@@ -268,8 +400,7 @@ static int64_t wall_seconds(void) {
 bool dlk_file_sweep_due(struct dlk_file_store *s, int64_t *from) {
   struct meta m;
   int64_t now = wall_seconds();
-  meta_read(s, &m);
-  if (m.swept <= now && now - m.swept < SWEEP_EVERY)
+  if (meta_read(s, &m) != 0 || (m.swept <= now && now - m.swept < SWEEP_EVERY))
     return false;
   *from = m.cursor;
   m.swept = now;
@@ -278,7 +409,8 @@ bool dlk_file_sweep_due(struct dlk_file_store *s, int64_t *from) {
 
 void dlk_file_sweep_keep(struct dlk_file_store *s, int64_t at) {
   struct meta m;
-  meta_read(s, &m);
+  if (meta_read(s, &m) != 0)
+    return;
   m.cursor = at;
   m.swept = at == 0 ? wall_seconds() : 0;
   meta_write(s, &m);

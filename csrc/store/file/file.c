@@ -78,7 +78,7 @@ static bool must_go_on(const struct dlk_file_op *f) {
 
 static enum dlk_code explain(const struct dlk_file_op *f, int error,
                              struct dlk_error *err) {
-  char q[DLK_QUOTED_MAX];
+  char q[DLK_QUOTED_MAX], name[DLK_FILE_NAME], why[DLK_REASON_MAX];
   const char *path = f->store->path;
   const char *key = dlk_quote(q, f->op->key, f->op->key_len);
   switch (error) {
@@ -88,10 +88,18 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          "file system that tells upper from lower case",
                          key, path);
   case EPROTO:
+    name[0] = '\0';
+    dlk_file_key_name(f->store, f->op->key, f->op->key_len, name);
     return dlk_error_set(err, DLK_UNAVAILABLE,
-                         "%s holds something that is no lock file in the "
-                         "place of %s; give dlock a directory of its own",
-                         path, key);
+                         "%s is no lock file of ours (plain, mode 0600, one "
+                         "name) and is left alone, so %s cannot be locked in "
+                         "%s; move it, or give dlock a directory of its own",
+                         name, key, path);
+  case EBADMSG:
+    return dlk_error_set(err, DLK_UNAVAILABLE,
+                         "%s/~store is no file of ours and is left alone; move "
+                         "it, or give dlock a directory of its own",
+                         path);
   case ENAMETOOLONG:
     return dlk_error_set(err, DLK_INVALID,
                          "the key %s is too long with its "
@@ -112,7 +120,7 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          path);
   default:
     return dlk_error_set(err, DLK_UNAVAILABLE, "cannot lock %s in %s: %s", key,
-                         path, strerror(error));
+                         path, dlk_reason(why, error));
   }
 }
 
@@ -131,7 +139,9 @@ void dlk_file_fail(struct dlk_file_op *f, int error) {
 static int connect_wake(struct dlk_file_store *s, bool check) {
   if (s->wake >= 0 && !(check && dlk_file_wake_lost(s)))
     return 0;
-  int error = dlk_file_meta_open(s);
+  int error = s->wake >= 0 && dlk_file_dir_lost(s) ? ENOENT : 0;
+  if (error == 0)
+    error = dlk_file_meta_open(s);
   if (error == ENOENT) {
     dlk_file_disconnect(s);
     return EAGAIN;
@@ -191,6 +201,8 @@ int dlk_file_visit(struct dlk_file_op *f, bool create,
   int error = dlk_file_key_enter(s, f->op->key, f->op->key_len, create, out);
   if (error == 0 || (error == ENOENT && !create))
     return error;
+  if (!create && f->op->lease != NULL && dlk_file_key_gone(error))
+    return ENOENT;
   dlk_file_fail(f, error);
   return ECANCELED;
 }
@@ -392,6 +404,7 @@ static void destroy(void *store) {
   dlk_map_clear(&s->entries);
   dlk_map_clear(&s->peers);
   free(s->path);
+  free(s->wake_path);
   free(s->prefix);
   free(s);
 }

@@ -62,12 +62,12 @@ static bool reserve(void) {
 }
 
 /* Opened under the mutex: no fork may come between open and register. */
-int dlk_file_fd_open(int dir, const char *name, int flags) {
+int dlk_file_fd_open(int dir, const char *name, int flags, mode_t mode) {
   pthread_once(&once, install);
   pthread_mutex_lock(&mutex);
   int result = -ENOMEM;
   if (handled && reserve()) {
-    int fd = openat(dir, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    int fd = openat(dir, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
     result = fd < 0 ? -errno : fd;
     if (fd >= 0)
       fds[count++] = fd;

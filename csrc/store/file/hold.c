@@ -37,24 +37,36 @@ void dlk_file_release(struct dlk_file_op *f) {
     dlk_file_end_code(f, DLK_LOST);
 }
 
-/* 0 while the hold is ours, ENOENT when it is not. Where a look without the
- * mutex does not tell, under the mutex. */
-static int check_hold(struct dlk_file_store *s, struct dlk_lease *lease) {
-  struct dlk_file_slot slot;
+/* Under the mutex: whether the hold is ours. Its ttl, which is there to be
+ * shown, becomes the present one. */
+static int enter_hold(struct dlk_file_store *s, const struct dlk_lease *lease,
+                      int64_t ttl, struct dlk_file_slot *slot) {
   struct dlk_file_key *k;
   const struct dlk_file_entry *e = lease->data;
-  int error = dlk_file_key_peek(s, lease->key, lease->key_len, e, &slot);
-  if (error == EAGAIN) {
-    error = dlk_file_key_enter(s, lease->key, lease->key_len, false, &k);
-    if (error != 0)
-      return error;
-    bool ours = dlk_file_stands(s, e);
-    if (ours)
-      slot = *dlk_file_table_at(&s->table, e->slot);
-    error = dlk_file_key_leave(s, k);
-    if (error == 0 && !ours)
-      return ENOENT;
-  }
+  int error = dlk_file_key_enter(s, lease->key, lease->key_len, false, &k);
+  if (error != 0)
+    return dlk_file_key_gone(error) ? ENOENT : error;
+  bool ours = dlk_file_stands(s, e);
+  if (ours)
+    *slot = *dlk_file_table_at(&s->table, e->slot);
+  if (ours && slot->ttl != ttl)
+    dlk_file_table_edit(&s->table, e->slot)->ttl = ttl;
+  error = dlk_file_key_leave(s, k);
+  return error == 0 && !ours ? ENOENT : error;
+}
+
+/* 0 while the hold is ours, ENOENT when it is not. Where a look without the
+ * mutex does not tell, under the mutex. */
+static int check_hold(struct dlk_file_store *s, struct dlk_lease *lease,
+                      int64_t ttl) {
+  struct dlk_file_slot slot;
+  int error =
+      dlk_file_key_peek(s, lease->key, lease->key_len, lease->data, &slot);
+  if (error == EAGAIN)
+    error = enter_hold(s, lease, ttl, &slot);
+  else if (error == 0 && slot.ttl != ttl &&
+           enter_hold(s, lease, ttl, &slot) == ENOENT)
+    error = ENOENT; /* any other failure leaves only the old ttl there */
   return error == 0 && slot.list != DLK_FILE_HELD ? ENOENT : error;
 }
 
@@ -62,7 +74,11 @@ void dlk_file_extend(struct dlk_file_op *f) {
   struct dlk_file_store *s = f->store;
   struct dlk_lease *lease = f->op->lease;
   int64_t now = s->host->now(s->host);
-  int error = dlk_file_wake_lost(s) ? ENOENT : check_hold(s, lease);
+  int error = dlk_file_wake_lost(s) ? ENOENT : 0;
+  if (error == 0)
+    error = dlk_file_ttl_keep(s, f->op->ttl);
+  if (error == 0)
+    error = check_hold(s, lease, f->op->ttl);
   if (error == ENOENT) {
     dlk_file_forget(s, lease->data);
     dlk_file_end_code(f, DLK_LOST);
@@ -81,7 +97,7 @@ void dlk_file_renew(void *store, struct dlk_lease *const *leases,
   bool all_lost = s->wake < 0 || dlk_file_wake_lost(s);
   for (size_t i = 0; i < count; i++) {
     int64_t now = h->now(h);
-    int error = all_lost ? ENOENT : check_hold(s, leases[i]);
+    int error = all_lost ? ENOENT : check_hold(s, leases[i], leases[i]->ttl);
     if (error == 0) {
       h->renewed(h, leases[i], now);
     } else if (error == ENOENT) {
@@ -108,6 +124,10 @@ static void look_at_hold(struct dlk_file_store *s, struct dlk_file_entry *e) {
 }
 
 void dlk_file_look(struct dlk_file_store *s, uint64_t token) {
+  if (token == DLK_FILE_ALL && !s->stopping) {
+    dlk_file_look_all(s);
+    return;
+  }
   struct dlk_map_node *node =
       dlk_map_get(&s->entries, (const char *)&token, sizeof token);
   if (node == NULL || s->stopping)

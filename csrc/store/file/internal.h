@@ -21,13 +21,23 @@
 #define DLK_FILE_BATCH 32     /* grants in one hold of the mutex */
 #define DLK_FILE_SCAN 10000   /* holders looked at in one go */
 
+/* The modes of our files (dir.c): made, but not written to; in use. */
+#define DLK_FILE_NEW 01700
+#define DLK_FILE_MADE 01600
+
+#define DLK_FILE_ALL 0 /* instead of a token: look at all of yours */
+
 struct dlk_file_store {
   struct dlk_host *host;
   char *path, *prefix;
   size_t prefix_len;
   int dir, meta, wake; /* descriptors, -1 until connected */
-  uint64_t instance;   /* names this store's pipe, marks its entries */
-  uint64_t token;      /* the last one given out */
+  uid_t user;          /* whose the directory is: ours */
+  char *wake_path;
+  ino_t wake_node;
+  uint64_t instance; /* names this store's pipe, marks its entries */
+  uint64_t token;    /* the last one given out */
+  int64_t ttl;       /* that and shorter ones are known to "~store" */
   uint8_t boot[16];
   uv_poll_t *wake_poll;
   size_t handles; /* libuv handles not closed yet */
@@ -53,6 +63,7 @@ struct dlk_file_key {
   struct dlk_list link;
   int fd;
   bool checked; /* the file says that it is this key's */
+  mode_t mode;
   char name[DLK_FILE_NAME];
   size_t len;
   char key[]; /* with the prefix */
@@ -104,24 +115,40 @@ struct dlk_file_op {
 };
 
 /* fork.c: descriptors that must not live on in a forked child. */
-int dlk_file_fd_open(int dir, const char *name, int flags); /* fd, -errno */
-void dlk_file_fd_close(int fd);                             /* -1 is fine */
+int dlk_file_fd_open(int dir, const char *name, int flags,
+                     mode_t mode); /* fd, -errno */
+void dlk_file_fd_close(int fd);    /* -1 is fine */
 
 /* dir.c */
 enum dlk_code dlk_file_dir_open(struct dlk_file_store *s,
                                 struct dlk_error *err);
+/* Opens a plain file of ours, for reading and writing; mode: that of a file to
+ * be made if there is none, 0: none is made. fd, or -errno; EPROTO: what is
+ * there is no such file. It was not opened. */
+int dlk_file_own_open(struct dlk_file_store *s, const char *name, mode_t mode);
+/* Of a file without our magic: whether it was ours nevertheless. */
+bool dlk_file_marked(mode_t mode);
+/* Whether the store's path leads to another directory than ours, or none. */
+bool dlk_file_dir_lost(const struct dlk_file_store *s);
+/* What is in the directory; NULL and errno. It has a descriptor of its own,
+ * not registered for fork, because it keeps nothing alive. */
+DIR *dlk_file_dir_list(const struct dlk_file_store *s);
 /* The short mutex of a file: tried for some microseconds. */
 int dlk_file_lock(int fd);
 int dlk_file_try_lock(int fd);
 void dlk_file_unlock(int fd);
-/* Opens the store's own file if need be, again if it was deleted. */
+/* Opens the store's own file if need be, again if it was deleted. EBADMSG:
+ * what is there is none. */
 int dlk_file_meta_open(struct dlk_file_store *s);
 /* No fence up to this one may be given for a new file. */
-int64_t dlk_file_fence_floor(struct dlk_file_store *s);
+int dlk_file_fence_floor(struct dlk_file_store *s, int64_t *floor);
 /* No smaller one was ever given out, if the clock did not step back. */
 int64_t dlk_file_fence_seed(void);
 /* With the meta mutex: raises the floor. */
 int dlk_file_fence_keep(struct dlk_file_store *s, int64_t fence);
+/* Before a lease of that ttl is granted: "~store" knows the longest. */
+int dlk_file_ttl_keep(struct dlk_file_store *s, int64_t ttl);
+int dlk_file_ttl_longest(struct dlk_file_store *s, int64_t *ttl);
 /* With the meta mutex: whether it is our turn to sweep, and from where. */
 bool dlk_file_sweep_due(struct dlk_file_store *s, int64_t *from);
 /* With the meta mutex: where the next one goes on; 0: all is done. */
@@ -131,11 +158,23 @@ void dlk_file_disconnect(struct dlk_file_store *s);
 
 /* key.c */
 /* Takes the key's mutex and loads its table into s->table. ENOENT: there is
- * no file (create false). EEXIST: it is another key's. */
+ * no file (create false). EEXIST: it is another key's. EPROTO: it is not one
+ * of ours. */
 int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
                        bool create, struct dlk_file_key **out);
 /* Commits and lets the mutex go. */
 int dlk_file_key_leave(struct dlk_file_store *s, struct dlk_file_key *k);
+/* Whether the loaded table was left from before a restart of the machine. May
+ * set the table's error. */
+bool dlk_file_key_remnant(struct dlk_file_store *s);
+/* For an answer of key_enter: whether no entry of ours can stand there, since
+ * the file is gone, or is none of ours any more. */
+bool dlk_file_key_gone(int error);
+/* The name of a key's file; false: the key is too long with its prefix. */
+bool dlk_file_key_name(const struct dlk_file_store *s, const char *key,
+                       size_t len, char out[DLK_FILE_NAME]);
+/* Opens a key's file: fd, or -errno. */
+int dlk_file_key_open(struct dlk_file_store *s, const char *name, bool create);
 /* Our slot as it is now, without the mutex. ENOENT: not ours any more;
  * EAGAIN: could not be told. */
 int dlk_file_key_peek(struct dlk_file_store *s, const char *key, size_t len,
@@ -146,6 +185,13 @@ void dlk_file_key_retire(struct dlk_file_store *s, struct dlk_file_key *k);
 /* Deletes a file of the directory if it is a key's and nothing is in it. */
 void dlk_file_key_sweep(struct dlk_file_store *s, const char *name);
 
+/* damage.c */
+/* In a table that does not say who is in it: a hold of nobody (in memory), if
+ * somebody who lives may be. */
+int dlk_file_guard_living(struct dlk_file_store *s, const char *key,
+                          size_t len);
+void dlk_file_look_all(struct dlk_file_store *s);
+
 /* sweep.c */
 void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from);
 void dlk_file_sweep_stop(struct dlk_file_store *s);
@@ -153,7 +199,9 @@ void dlk_file_sweep_stop(struct dlk_file_store *s);
 /* peer.c */
 /* Makes this store's pipe; wants the meta mutex. */
 int dlk_file_wake_open(struct dlk_file_store *s);
-bool dlk_file_wake_lost(const struct dlk_file_store *s); /* was deleted */
+/* Its name does not lead to it any more: it was deleted, or the directory was
+ * or has another name. */
+bool dlk_file_wake_lost(const struct dlk_file_store *s);
 void dlk_file_wake_close(struct dlk_file_store *s);
 /* Whether the store of that instance lives; true when it cannot be told. */
 bool dlk_file_peer_alive(struct dlk_file_store *s, uint64_t instance);
@@ -165,10 +213,12 @@ int dlk_file_peer_watch(struct dlk_file_op *f, uint64_t instance);
 bool dlk_file_peer_watched(const struct dlk_file_op *f, uint64_t instance);
 void dlk_file_peer_unwatch(struct dlk_file_op *f);
 void dlk_file_peers_close(struct dlk_file_store *s);
-/* Deletes the pipe of a dead store. */
+/* Deletes the pipe of a dead store, if that is what has this name. */
 void dlk_file_peer_bury(struct dlk_file_store *s, const char *name);
 /* "~w" and the instance in hex. */
 void dlk_file_wake_name(char out[32], uint64_t instance);
+/* False: this is no such name. */
+bool dlk_file_wake_instance(const char *name, uint64_t *instance);
 
 /* queue.c: all with the key's mutex, on s->table. */
 bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want);

@@ -10,6 +10,17 @@
  * in "~store" before the name goes. The same look finds files that somebody
  * deleted by hand: their holds count as lost.
  *
+ * A table that was written under another boot id is usually one of before a
+ * restart of the machine: all who stand in it are dead, times in it (of
+ * CLOCK_BOOTTIME) mean nothing, and a part of it may never have reached the
+ * disk. But containers that share a directory may be told different ids. So
+ * the id alone proves nothing: such a table is a remnant, and is begun anew,
+ * only when the pipe of nobody who stands in it has a reader (peer.c). A pipe
+ * lives in the directory as the table does, so this holds in any container.
+ * While somebody lives the table is used as it is. Where the id cannot be
+ * read nothing is locked at all (dir.c): an id that was made up would find
+ * every table to be another's.
+ *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
  * processes; so their number is bounded by what is held and waited for, and
@@ -18,6 +29,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,26 +45,46 @@ static void forget(struct dlk_file_store *s, struct dlk_file_key *k) {
   free(k);
 }
 
-static bool named(const struct dlk_file_key *k) {
+static bool named(struct dlk_file_key *k) {
   struct stat st;
-  return fstat(k->fd, &st) == 0 && st.st_nlink > 0;
+  if (fstat(k->fd, &st) != 0 || st.st_nlink == 0)
+    return false;
+  k->mode = st.st_mode & 07777;
+  return true;
 }
 
-static int open_fd(struct dlk_file_store *s, const char *name, bool create) {
-  struct stat st;
-  int flags = O_RDWR | O_NONBLOCK | O_NOATIME | (create ? O_CREAT : 0);
-  int fd = dlk_file_fd_open(s->dir, name, flags);
+int dlk_file_key_open(struct dlk_file_store *s, const char *name, bool create) {
+  mode_t mode = create ? DLK_FILE_NEW : 0;
+  int fd = dlk_file_own_open(s, name, mode);
   while ((fd == -EMFILE || fd == -ENFILE) && !dlk_list_empty(&s->recent)) {
     dlk_file_key_retire(
         s, DLK_CONTAINER(s->recent.next, struct dlk_file_key, link));
-    fd = dlk_file_fd_open(s->dir, name, flags);
+    fd = dlk_file_own_open(s, name, mode);
   }
-  if (fd < 0)
-    return fd;
-  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-    return fd;
-  dlk_file_fd_close(fd);
-  return -EPROTO;
+  return fd;
+}
+
+bool dlk_file_key_gone(int error) {
+  return error == ENOENT || error == EPROTO || error == EEXIST;
+}
+
+/* The key with its prefix. */
+static bool full_key(const struct dlk_file_store *s, const char *key,
+                     size_t len, char out[DLK_FILE_NAMED]) {
+  if (s->prefix_len + len > DLK_FILE_NAMED)
+    return false;
+  memcpy(out, s->prefix, s->prefix_len);
+  memcpy(out + s->prefix_len, key, len);
+  return true;
+}
+
+bool dlk_file_key_name(const struct dlk_file_store *s, const char *key,
+                       size_t len, char out[DLK_FILE_NAME]) {
+  char full[DLK_FILE_NAMED];
+  bool ok = full_key(s, key, len, full);
+  if (ok)
+    dlk_file_name(out, full, s->prefix_len + len);
+  return ok;
 }
 
 /* The open file of a key, the most recently used one from now on. */
@@ -60,10 +92,8 @@ static int find(struct dlk_file_store *s, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
   char full[DLK_FILE_NAMED];
   size_t n = s->prefix_len + len;
-  if (n > sizeof full)
+  if (!full_key(s, key, len, full))
     return ENAMETOOLONG;
-  memcpy(full, s->prefix, s->prefix_len);
-  memcpy(full + s->prefix_len, key, len);
   struct dlk_map_node *node = dlk_map_get(&s->keys, full, n);
   if (node != NULL) {
     *out = DLK_CONTAINER(node, struct dlk_file_key, node);
@@ -80,7 +110,7 @@ static int find(struct dlk_file_store *s, const char *key, size_t len,
   memcpy(k->key, full, n);
   k->len = n;
   dlk_file_name(k->name, full, n);
-  k->fd = open_fd(s, k->name, create);
+  k->fd = dlk_file_key_open(s, k->name, create);
   if (k->fd < 0 || !dlk_map_put(&s->keys, &k->node, k->key, n)) {
     int error = k->fd < 0 ? -k->fd : ENOMEM;
     dlk_file_fd_close(k->fd);
@@ -93,40 +123,91 @@ static int find(struct dlk_file_store *s, const char *key, size_t len,
   return 0;
 }
 
+/* Two keys have one name only where case does not matter (or by a collision of
+ * hashes). A key in the file that has another name is damage, and written
+ * again: the name says what it is. */
 static int check_key(struct dlk_file_key *k) {
-  char key[DLK_FILE_NAMED];
+  char key[DLK_FILE_NAMED], name[DLK_FILE_NAME] = "";
+  int error = 0;
   long n = dlk_file_table_get_key(k->fd, key);
-  if (n < 0)
+  if (n < 0 && n != -EUCLEAN)
     return (int)-n;
-  if ((size_t)n != k->len || memcmp(key, k->key, k->len) != 0)
+  if (n >= 0)
+    dlk_file_name(name, key, (size_t)n);
+  bool same = n == (long)k->len && memcmp(key, k->key, k->len) == 0;
+  if (!same && strcasecmp(name, k->name) == 0)
     return EEXIST;
-  k->checked = true;
-  return 0;
+  if (!same)
+    error = dlk_file_table_set_key(k->fd, k->key, k->len);
+  k->checked = error == 0;
+  return error;
 }
 
-/* Nobody who wrote an old boot's table lives, and what they wrote may be half
- * on the disk: only its fence is taken over, if it is the larger one. */
+/* Of a table of before a restart only the fence is taken over, if it is the
+ * larger one. */
 static int begin(struct dlk_file_store *s, struct dlk_file_key *k) {
-  int64_t fence = s->table.head.fence, floor = dlk_file_fence_floor(s);
-  int error = dlk_file_table_set_key(k->fd, k->key, k->len);
+  int64_t fence = s->table.head.fence, floor;
+  int error = dlk_file_fence_floor(s, &floor);
+  if (error == 0)
+    error = dlk_file_table_set_key(k->fd, k->key, k->len);
   if (error != 0)
-    return error;
+    return error == ENOENT ? ESTALE : error;
   k->checked = true;
   s->created++;
   dlk_file_table_make(&s->table, k->fd, fence > floor ? fence : floor, s->boot);
   return 0;
 }
 
-/* Loads the table; a new or an old boot's one is begun. */
+/* Whether somebody who stands in the table lives, or nobody can tell. It goes
+ * by the slots and not by the lists: after a loss of power some of what was
+ * written may be missing. */
+static bool anybody(struct dlk_file_store *s) {
+  struct dlk_file_table *t = &s->table;
+  uint64_t dead = 0;
+  for (uint32_t i = 1; i <= t->head.slots; i++) {
+    struct dlk_file_slot slot = *dlk_file_table_at(t, i);
+    bool damaged = t->error == EUCLEAN;
+    if (damaged)
+      t->error = 0;
+    if (t->error != 0)
+      return true;
+    if (damaged || slot.list == DLK_FILE_FREE || slot.instance == dead)
+      continue;
+    if (dlk_file_peer_alive(s, slot.instance))
+      return true;
+    dead = slot.instance;
+  }
+  return false;
+}
+
+bool dlk_file_key_remnant(struct dlk_file_store *s) {
+  return memcmp(s->table.head.boot, s->boot, sizeof s->boot) != 0 &&
+         !anybody(s);
+}
+
+static int guard_living(struct dlk_file_store *s,
+                        const struct dlk_file_key *k) {
+  return dlk_file_guard_living(s, k->key + s->prefix_len,
+                               k->len - s->prefix_len);
+}
+
+/* Loads the table; one that is new, or of before a restart, is begun. */
 static int load(struct dlk_file_store *s, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&s->table, k->fd);
-  if (error == ENODATA)
+  if (error == ENODATA && k->mode == DLK_FILE_NEW)
     return begin(s, k);
+  if (error == ENODATA || error == EPROTO)
+    return dlk_file_marked(k->mode) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
-  if (memcmp(s->table.head.boot, s->boot, sizeof s->boot) != 0)
+  if (dlk_file_key_remnant(s))
     return begin(s, k);
-  return k->checked ? 0 : check_key(k);
+  if (s->table.error != 0)
+    return s->table.error;
+  error = k->checked ? 0 : check_key(k);
+  if (error == 0 && s->table.torn)
+    error = guard_living(s, k);
+  return error;
 }
 
 static bool still_at(struct dlk_file_store *s, const char *name, int fd) {
@@ -136,11 +217,23 @@ static bool still_at(struct dlk_file_store *s, const char *name, int fd) {
          a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static void damaged(struct dlk_file_store *s, struct dlk_file_key *k) {
-  if (still_at(s, k->name, k->fd))
-    unlinkat(s->dir, k->name, 0);
-  s->host->event(s->host, "damaged",
-                 "a lock file was damaged and has been made anew");
+/* A table that cannot be read is begun anew, as damage.c says. Killed in
+ * between we leave one that cannot be read either. */
+static int mend(struct dlk_file_store *s, struct dlk_file_key *k) {
+  int error = dlk_file_table_wipe(k->fd);
+  if (error == 0)
+    error = dlk_file_table_load(&s->table, k->fd);
+  if (error == ENODATA)
+    error = begin(s, k);
+  if (error == 0)
+    error = guard_living(s, k);
+  if (error == 0)
+    error = dlk_file_table_commit(&s->table);
+  if (error == 0)
+    s->host->event(s->host, "damaged",
+                   "a lock file was damaged and has been made anew; who may "
+                   "have held the lock has its ttl to notice");
+  return error;
 }
 
 int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
@@ -160,14 +253,14 @@ int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
       error = load(s, k);
     else
       error = ESTALE;
+    if (error == EUCLEAN)
+      error = mend(s, k);
     if (error == 0) {
       *out = k;
       return 0;
     }
-    if (error == EUCLEAN)
-      damaged(s, k);
     dlk_file_unlock(k->fd);
-    if (error != ESTALE && error != EUCLEAN)
+    if (error != ESTALE)
       return error;
     forget(s, k);
   }
@@ -177,13 +270,13 @@ int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
 int dlk_file_key_leave(struct dlk_file_store *s, struct dlk_file_key *k) {
   dlk_file_tell(s);
   int error = dlk_file_table_commit(&s->table);
-  if (error == EUCLEAN)
-    damaged(s, k);
-  dlk_file_unlock(k->fd);
+  if (error == 0 && k->mode != DLK_FILE_MADE)
+    fchmod(k->fd, DLK_FILE_MADE);
   if (error == EUCLEAN) {
-    forget(s, k);
+    mend(s, k);
     error = EAGAIN;
   }
+  dlk_file_unlock(k->fd);
   return error;
 }
 
@@ -196,13 +289,13 @@ int dlk_file_key_peek(struct dlk_file_store *s, const char *key, size_t len,
       return ENOENT;
     int error = find(s, key, len, false, &k);
     if (error != 0 || k == NULL)
-      return error;
+      return dlk_file_key_gone(error) ? ENOENT : error;
     if (!named(k)) {
       forget(s, k);
       continue;
     }
     error = dlk_file_table_load(&s->table, k->fd);
-    if (error == ENODATA)
+    if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)
       return error == EUCLEAN ? EAGAIN : error;
@@ -216,18 +309,33 @@ int dlk_file_key_peek(struct dlk_file_store *s, const char *key, size_t len,
   return EAGAIN;
 }
 
+/* Whether a file under this name is a key's, with its table loaded (error: the
+ * answer to that). One that was just made may have no key in it yet. */
+static bool is_keys(const char *name, int fd, int error) {
+  char key[DLK_FILE_NAMED], made[DLK_FILE_NAME];
+  struct stat st;
+  if (error == ENODATA)
+    return fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
+  long n = error != 0 ? -1 : dlk_file_table_get_key(fd, key);
+  if (n < 0)
+    return false;
+  dlk_file_name(made, key, (size_t)n);
+  return strcmp(made, name) == 0;
+}
+
 /* With the file's mutex: deletes it if nothing is in it. */
 static void delete_idle(struct dlk_file_store *s, const char *name, int fd) {
   static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT, DLK_FILE_WATCH};
   int error = dlk_file_table_load(&s->table, fd);
-  if (error != 0 && error != ENODATA)
+  if (!is_keys(name, fd, error))
     return;
-  bool old = memcmp(s->table.head.boot, s->boot, sizeof s->boot) != 0;
-  for (size_t i = 0; error == 0 && !old && i < 3; i++)
-    if (s->table.head.count[lists[i]] > 0)
-      return;
+  bool used = error == 0 && s->table.torn;
+  for (size_t i = 0; error == 0 && i < 3; i++)
+    used = used || s->table.head.count[lists[i]] > 0;
+  if (used && !dlk_file_key_remnant(s))
+    return;
   int64_t fence = s->table.head.fence;
-  if (dlk_file_meta_open(s) != 0 || dlk_file_try_lock(s->meta) != 0)
+  if (dlk_file_meta_open(s) != 0 || dlk_file_lock(s->meta) != 0)
     return;
   if (still_at(s, name, fd) && dlk_file_fence_keep(s, fence) == 0)
     unlinkat(s->dir, name, 0);
@@ -245,13 +353,13 @@ void dlk_file_key_retire(struct dlk_file_store *s, struct dlk_file_key *k) {
 /* Dead holders and waiters of the file leave with it: settle looks at all
  * holders, and grant drops dead waiters from the head on. */
 void dlk_file_key_sweep(struct dlk_file_store *s, const char *name) {
-  int fd = open_fd(s, name, false);
+  int fd = dlk_file_key_open(s, name, false);
   if (fd < 0)
     return;
   if (dlk_file_try_lock(fd) == 0) {
     s->holders_changed = false;
-    if (dlk_file_table_load(&s->table, fd) == 0 &&
-        memcmp(s->table.head.boot, s->boot, sizeof s->boot) == 0) {
+    if (dlk_file_table_load(&s->table, fd) == 0 && !s->table.torn &&
+        !dlk_file_key_remnant(s)) {
       dlk_file_settle(s);
       dlk_file_tell(s);
       dlk_file_table_commit(&s->table);

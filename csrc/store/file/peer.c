@@ -14,7 +14,9 @@
  * mutex of "~store", and a dead one's name is deleted under it, so a new pipe
  * is not taken for a dead one. A FIFO without name (ENOENT) counts as dead:
  * its store was closed, or the directory was emptied by hand; the store sees
- * that (dlk_file_wake_lost) and starts anew under another instance.
+ * that (dlk_file_wake_lost) and starts anew under another instance. It looks
+ * for the name by the whole path: a directory that was moved is not the one
+ * that others will open.
  *
  * We hold our own FIFO open for reading and writing, so it never reads as
  * ended. Writing to a reader that just died raises SIGPIPE, which is blocked
@@ -82,16 +84,33 @@ static int poll_wake(struct dlk_file_store *s, int fd) {
   return 0;
 }
 
+/* What dlk_file_wake_lost goes by. */
+static int note_wake(struct dlk_file_store *s, const char *name) {
+  struct stat st;
+  size_t size = strlen(s->path) + strlen(name) + 2;
+  char *path = realloc(s->wake_path, size);
+  if (path == NULL)
+    return ENOMEM;
+  s->wake_path = path;
+  snprintf(path, size, "%s/%s", s->path, name);
+  if (fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno;
+  s->wake_node = st.st_ino;
+  return 0;
+}
+
 int dlk_file_wake_open(struct dlk_file_store *s) {
   char name[32];
   uint64_t instance = 0;
   while (instance == 0)
     s->host->random(s->host, &instance, sizeof instance);
   dlk_file_wake_name(name, instance);
-  if (mkfifoat(s->dir, name, 0600) != 0)
+  if (mkfifoat(s->dir, name, DLK_FILE_MADE) != 0)
     return errno;
-  int fd = dlk_file_fd_open(s->dir, name, O_RDWR | O_NONBLOCK);
-  int error = fd < 0 ? -fd : poll_wake(s, fd);
+  int fd = dlk_file_fd_open(s->dir, name, O_RDWR | O_NONBLOCK, 0);
+  int error = fd < 0 ? -fd : note_wake(s, name);
+  if (error == 0)
+    error = poll_wake(s, fd);
   if (error != 0) {
     unlinkat(s->dir, name, 0);
     dlk_file_fd_close(fd);
@@ -105,6 +124,13 @@ int dlk_file_wake_open(struct dlk_file_store *s) {
 
 bool dlk_file_wake_lost(const struct dlk_file_store *s) {
   struct stat st;
+  if (s->wake < 0)
+    return true;
+  if (stat(s->wake_path, &st) == 0)
+    return st.st_ino != s->wake_node;
+  if (errno == ENOENT || errno == ENOTDIR)
+    return true;
+  /* We may not follow the path any more (a change of user). */
   return fstat(s->wake, &st) != 0 || st.st_nlink == 0;
 }
 
@@ -147,11 +173,33 @@ static void drop(struct dlk_file_peer *p) {
   p->fd = -1;
 }
 
+/* Opens a store's pipe: fd, or -errno. ENXIO: nobody reads it. ENOENT: there
+ * is none, but perhaps something else under its name. */
+static int open_pipe(struct dlk_file_store *s, const char *name,
+                     struct stat *st) {
+  if (fstatat(s->dir, name, st, AT_SYMLINK_NOFOLLOW) != 0)
+    return -errno;
+  if (!S_ISFIFO(st->st_mode))
+    return -ENOENT;
+  return dlk_file_fd_open(s->dir, name, O_WRONLY | O_NONBLOCK, 0);
+}
+
+bool dlk_file_wake_instance(const char *name, uint64_t *instance) {
+  if (strncmp(name, "~w", 2) != 0 || strlen(name) != 18 ||
+      strspn(name + 2, "0123456789abcdef") != 16)
+    return false;
+  *instance = strtoull(name + 2, NULL, 16);
+  return true;
+}
+
 void dlk_file_peer_bury(struct dlk_file_store *s, const char *name) {
-  if (dlk_file_meta_open(s) != 0 || dlk_file_try_lock(s->meta) != 0)
+  struct stat st;
+  uint64_t instance;
+  if (!dlk_file_wake_instance(name, &instance) || dlk_file_meta_open(s) != 0 ||
+      dlk_file_try_lock(s->meta) != 0)
     return;
-  int fd = dlk_file_fd_open(s->dir, name, O_WRONLY | O_NONBLOCK);
-  if (fd == -ENXIO)
+  int fd = open_pipe(s, name, &st);
+  if (fd == -ENXIO && st.st_uid == s->user && (st.st_mode & 077) == 0)
     unlinkat(s->dir, name, 0);
   dlk_file_unlock(s->meta);
   dlk_file_fd_close(fd);
@@ -192,8 +240,9 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 static int add(struct dlk_file_store *s, uint64_t instance,
                struct dlk_file_peer **out) {
   char name[32];
+  struct stat st;
   dlk_file_wake_name(name, instance);
-  int fd = dlk_file_fd_open(s->dir, name, O_WRONLY | O_NONBLOCK);
+  int fd = open_pipe(s, name, &st);
   if (fd == -ENXIO)
     dlk_file_peer_bury(s, name);
   if (fd == -ENXIO || fd == -ENOENT)

@@ -98,6 +98,8 @@ int dlk_file_join(struct dlk_file_store *s, struct dlk_file_entry *e,
                   const struct dlk_lease *lease, enum dlk_file_list list) {
   struct dlk_file_table *t = &s->table;
   int error = dlk_file_table_room(t);
+  if (error == 0 && lease != NULL)
+    error = t->error = dlk_file_ttl_keep(s, lease->ttl);
   uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
   if (index != 0 && lease != NULL && lease->value_len > 0)
     t->error =

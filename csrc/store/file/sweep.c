@@ -44,19 +44,12 @@ static void step(struct dlk_timer *timer, int64_t now) {
   s->host->timer_set(s->host, &s->sweep_timer, now);
 }
 
-/* The directory stream has a descriptor of its own; it is not registered for
- * fork, because it keeps nothing alive. */
 void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from) {
   if (s->sweep != NULL)
     return;
-  int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
+  s->sweep = dlk_file_dir_list(s);
+  if (s->sweep == NULL)
     return;
-  s->sweep = fdopendir(fd);
-  if (s->sweep == NULL) {
-    close(fd);
-    return;
-  }
   if (from != 0)
     seekdir(s->sweep, (long)from);
   s->sweep_names = PORTION;

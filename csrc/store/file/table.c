@@ -122,7 +122,7 @@ static off_t slot_at(uint32_t index) {
 static void reset(struct dlk_file_table *t, int fd) {
   t->fd = fd;
   t->error = 0;
-  t->changed = false;
+  t->changed = t->torn = false;
   t->evict = 0;
   for (size_t i = 0; i < DLK_FILE_ITEMS; i++)
     t->item[i].index = 0;
@@ -143,6 +143,15 @@ static bool zeros(const void *data, size_t n) {
   return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
+/* Whether `old` is the header before this one; before the first there was
+ * nothing. */
+static bool follows(const struct dlk_file_block *b, struct dlk_file_block *old,
+                    size_t size) {
+  if (b->head.seq == 1)
+    return zeros(old, size);
+  return old->head.seq + 1 == b->head.seq && block_valid(old);
+}
+
 int dlk_file_table_load(struct dlk_file_table *t, int fd) {
   union {
     struct dlk_file_block block;
@@ -159,6 +168,7 @@ int dlk_file_table_load(struct dlk_file_table *t, int fd) {
     newer = !newer;
   if (block_valid(&copy[newer].block)) {
     t->copy = newer;
+    t->torn = !follows(&copy[newer].block, &copy[!newer].block, HEADER);
     adopt(t, &copy[newer].block);
     return 0;
   }
@@ -167,6 +177,11 @@ int dlk_file_table_load(struct dlk_file_table *t, int fd) {
   bool ours =
       copy[0].block.head.magic == MAGIC || copy[1].block.head.magic == MAGIC;
   return t->error = ours ? EUCLEAN : EPROTO;
+}
+
+int dlk_file_table_wipe(int fd) {
+  static const char nothing[2 * HEADER];
+  return write_all(fd, nothing, sizeof nothing, 0);
 }
 
 void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,

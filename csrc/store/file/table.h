@@ -70,6 +70,7 @@ struct dlk_file_table {
   int fd, error;
   int copy; /* which of the two headers is the current one */
   bool changed;
+  bool torn; /* the other header is neither of the state before nor empty */
   size_t evict;
   struct dlk_file_head head;
   struct dlk_file_item item[DLK_FILE_ITEMS];
@@ -80,6 +81,8 @@ struct dlk_file_table {
  * EUCLEAN when it is damaged, EPROTO when the file is not ours. Without the
  * mutex EUCLEAN means no more than `ask again with the mutex`. */
 int dlk_file_table_load(struct dlk_file_table *t, int fd);
+/* Makes an unreadable table an empty one, on disk. */
+int dlk_file_table_wipe(int fd);
 /* Makes a new table in memory, for an empty file or after a reboot. */
 void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
                          const uint8_t boot[16]);

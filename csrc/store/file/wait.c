@@ -241,7 +241,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
       return;
     error = ENOENT;
   }
-  if (error == ENOENT) {
+  if (dlk_file_key_gone(error)) {
     dlk_file_peer_unwatch(f);
     f->phase = DLK_FILE_START;
     join(f, e);
@@ -322,7 +322,8 @@ void dlk_file_leave(struct dlk_file_op *f) {
   }
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
-  } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
+  } else if (error == 0 || dlk_file_key_gone(error) ||
+             f->op->ending == DLK_CLOSED) {
     /* When the store closes, its pipe goes, and with it the entry. */
     dlk_file_end_code(f, f->op->ending);
   } else {

@@ -3,11 +3,20 @@
  * between two plain commands a break, an eviction or a FLUSHALL can let a
  * second holder in, and the older one then gets the larger fence.
  *
- * A fence below 10^12 says that the counter was missing; a script that checks
- * our token then seeds it from the server's clock. Should we die before that,
- * the counter must not stay for ever: a key that this client did not use within
- * hours gets a PEXPIRE of the counter as well, in the same EXEC. The others are
- * spared that command: their counter is known to have its time.
+ * The first request for a key on a connection is a script instead, and so is
+ * one now and then later (fence.c says when, and why): it lifts the counter,
+ * and gives it its time to live. It is also a script after an attempt that met
+ * a holder, because a script that finds the lock held leaves the counter as it
+ * is, and names the holder with the same answer.
+ *
+ * A fence below 10^12 says that the counter was missing although we knew it to
+ * be there (FLUSHALL, an eviction); a script that checks our token then seeds
+ * it from the server's clock. Should we die before that, a counter of a few
+ * bytes stays until the key is next used.
+ *
+ * A MULTI that is refused (a right that was withdrawn) lets the SET behind it
+ * run by itself. Then the token may hold although the answer is a refusal: it
+ * is taken back before the caller hears of that.
  *
  * Lost replies: when the connection is lost with the request under way, the
  * token may or may not hold the key. The next connection first has the server
@@ -43,17 +52,26 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
 }
 
 void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
+  dlk_redis_replace_token(t, take_back, NULL);
+}
+
+void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
+                             void (*first)(struct dlk_redis_try *t)) {
   struct dlk_redis_hold *h = hold_of(t);
   struct dlk_redis *s = t->store;
-  if (take_back) {
-    int64_t span = t->op->lease->ttl;
-    if (t->joined && span < 60 * DLK_SEC)
-      span = 60 * DLK_SEC;
-    dlk_redis_orphan(s, t->op->key, t->op->key_len, h->token, h->token_len,
-                     dlk_time_add(dlk_redis_now(s), span));
-  }
+  char old[DLK_REDIS_TOKEN_MAX + 1];
+  size_t len = h->token_len;
+  int64_t span = t->op->lease->ttl;
+  if (t->joined && span < 60 * DLK_SEC)
+    span = 60 * DLK_SEC;
+  memcpy(old, h->token, len);
   t->joined = false;
   dlk_redis_token_new(s, h);
+  if (first)
+    first(t);
+  if (take_back)
+    dlk_redis_orphan(s, t->op->key, t->op->key_len, old, len,
+                     dlk_time_add(dlk_redis_now(s), span));
 }
 
 void dlk_redis_give_up(struct dlk_redis_try *t) {
@@ -66,10 +84,44 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
     dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
 }
 
+/* ---- what stands on the server though it was refused ---- */
+
+static void settle_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len, 0);
+}
+
+static void settled(struct dlk_redis_call *call,
+                    const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1) {
+    dlk_redis_call_script(call, DLK_REDIS_LEAVE); /* more dead waiters */
+    return;
+  }
+  if (r->verdict != DLK_REDIS_GOOD)
+    dlk_redis_new_token(t, true);
+  dlk_redis_done(t, t->trouble ? t->trouble : r->err);
+}
+
+static void settle(struct dlk_redis_try *t, const struct dlk_error *refused) {
+  dlk_redis_trouble(t, refused);
+  t->step = DLK_REDIS_LEAVING;
+  t->joined = true; /* for a cancel: there is something to leave */
+  t->call.req.each = NULL;
+  t->call.args = settle_args;
+  t->call.answer = settled;
+  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
+}
+
 /* After anything but an answer. `again` repeats what was not executed. */
 static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                       void (*again)(struct dlk_redis_try *)) {
-  bool unsure = r->verdict == DLK_REDIS_UNSURE;
+  if (t->alone && r->verdict == DLK_REDIS_BAD && !t->store->stopping) {
+    t->alone = false;
+    settle(t, r->err);
+    return;
+  }
+  bool unsure = r->verdict == DLK_REDIS_UNSURE || t->alone;
   bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;
   bool ending = t->op->ending != DLK_OK;
   bool repeat = !over && !ending && (unsure || dlk_redis_patient(t));
@@ -139,12 +191,16 @@ static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, dlk_to_ms(t->op->lease->ttl));
   dlk_buf_add(out, "*2\r\n$4\r\nINCR\r\n", 14);
   dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
-  if (t->ages) {
-    dlk_buf_add(out, "*3\r\n$7\r\nPEXPIRE\r\n", 17);
-    dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
-    dlk_redis_put_int(out, DLK_REDIS_FENCE_TTL / DLK_MS);
-  }
   dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+}
+
+/* A MULTI that was refused. */
+static void each(struct dlk_redis_req *req, unsigned index,
+                 const redisReply *reply) {
+  struct dlk_redis_call *call = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (call->as_plain && index == 0 && reply->type == REDIS_REPLY_ERROR)
+    t->alone = true;
 }
 
 void dlk_redis_other_limit(struct dlk_redis_try *t) {
@@ -207,8 +263,8 @@ static void occupied(struct dlk_redis_try *t) {
 
 /* Our INCR made the counter of a key that somebody else holds, which we knew to
  * be there: it is given its time to live, or it would stay for ever. */
-static void aged(struct dlk_redis_call *call,
-                 const struct dlk_redis_result *r) {
+static void seeded_in_vain(struct dlk_redis_call *call,
+                           const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
   if (r->verdict != DLK_REDIS_GOOD)
     no_answer(t, r, try_once);
@@ -227,47 +283,40 @@ static bool answered(struct dlk_redis_try *t,
   return true;
 }
 
-static void tried(struct dlk_redis_call *call,
-                  const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  if (!answered(t, r))
-    return;
-  const redisReply *exec = r->reply;
-  bool pair =
-      exec->type == REDIS_REPLY_ARRAY && exec->elements == (t->ages ? 3 : 2);
-  if (pair && t->ages)
-    dlk_redis_mark_aged(t->store, t->op->key, t->op->key_len);
-  if (pair && exec->element[0]->type == REDIS_REPLY_NIL) {
-    bool fresh = !t->ages && exec->element[1]->type == REDIS_REPLY_INTEGER &&
-                 exec->element[1]->integer < DLK_REDIS_FENCE_SEEDED;
-    if (fresh)
-      ask_seed(t, aged);
+/* The answer was none; `error`: what may be the server's own word for it. */
+static void odd(struct dlk_redis_try *t, const redisReply *error) {
+  struct dlk_error err;
+  dlk_redis_new_token(t, true);
+  if (error && error->type == REDIS_REPLY_ERROR)
+    dlk_redis_fault_error(&err, error->str, t->store->conf.shown);
+  else
+    dlk_redis_odd(t->store, &err);
+  dlk_redis_done(t, &err);
+}
+
+static void tried(struct dlk_redis_try *t, const redisReply *exec) {
+  bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
+  const redisReply *set = pair ? exec->element[0] : NULL;
+  const redisReply *incr = pair ? exec->element[1] : NULL;
+  bool number = pair && incr->type == REDIS_REPLY_INTEGER;
+  bool seeded = number && incr->integer >= DLK_REDIS_FENCE_SEEDED;
+  if (pair && set->type == REDIS_REPLY_NIL) {
+    dlk_redis_fence_contended(&t->call);
+    if (number && !seeded)
+      ask_seed(t, seeded_in_vain);
     else
       occupied(t);
-    return;
-  }
-  if (!pair || exec->element[0]->type != REDIS_REPLY_STATUS ||
-      exec->element[1]->type != REDIS_REPLY_INTEGER) {
-    struct dlk_error err;
-    const redisReply *second = pair ? exec->element[1] : NULL;
-    dlk_redis_new_token(t, true);
-    if (second && second->type == REDIS_REPLY_ERROR)
-      dlk_redis_fault_error(&err, second->str, t->store->conf.shown);
-    else
-      dlk_redis_odd(t->store, &err);
-    dlk_redis_done(t, &err);
-    return;
-  }
-  int64_t fence = exec->element[1]->integer;
-  if (fence >= DLK_REDIS_FENCE_SEEDED) {
-    dlk_redis_granted(t, fence, call->req.sent, 0);
+  } else if (!number || set->type != REDIS_REPLY_STATUS) {
+    odd(t, incr);
+  } else if (seeded) {
+    dlk_redis_granted(t, incr->integer, t->call.req.sent, 0);
   } else {
-    t->op->lease->sent = call->req.sent;
+    t->op->lease->sent = t->call.req.sent;
     seed(t);
   }
 }
 
-/* A try of what only the script can give: readers, permits. */
+/* A try by the script. */
 static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
   const struct dlk_lease *lease = t->op->lease;
@@ -287,9 +336,13 @@ static void script_tried(struct dlk_redis_call *call,
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
   if (!answered(t, r))
     return;
+  if (call->as_plain) {
+    tried(t, r->reply);
+    return;
+  }
   int64_t fence = dlk_redis_int(r->reply, 1, -1);
-  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 3 &&
-      fence > 0) {
+  const char *word = dlk_redis_word(r->reply);
+  if (strcmp(word, "got") == 0 && fence > 0) {
     dlk_redis_granted(t, fence, call->req.sent, 0);
     return;
   }
@@ -297,8 +350,11 @@ static void script_tried(struct dlk_redis_call *call,
     dlk_redis_other_limit(t);
     return;
   }
-  if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements >= 6 &&
-      r->reply->element[5]->type == REDIS_REPLY_STRING)
+  if (strcmp(dlk_redis_word(r->reply), "busy") != 0 || r->reply->elements < 6) {
+    odd(t, NULL);
+    return;
+  }
+  if (r->reply->element[5]->type == REDIS_REPLY_STRING)
     dlk_redis_holder_text(t->op->holder, r->reply->element[5]->str,
                           r->reply->element[5]->len);
   occupied(t);
@@ -314,17 +370,12 @@ static void try_once(struct dlk_redis_try *t) {
     return;
   }
   t->step = DLK_REDIS_TRYING;
-  t->call.req.each = NULL;
-  t->call.args = exclusive ? try_args : script_args;
-  t->call.answer = exclusive ? tried : script_tried;
-  if (!exclusive) {
-    dlk_redis_call_script(&t->call, DLK_REDIS_ACQUIRE);
-    return;
-  }
-  t->call.script = -1;
-  t->ages = !dlk_redis_is_aged(t->store, op->key, op->key_len);
-  t->call.req.replies = t->ages ? 5 : 4;
-  dlk_redis_call_send(&t->call);
+  t->alone = false;
+  t->call.req.each = each;
+  t->call.args = script_args;
+  t->call.answer = script_tried;
+  dlk_redis_call_either(&t->call, DLK_REDIS_ACQUIRE,
+                        exclusive ? try_args : NULL);
 }
 
 void dlk_redis_acquire(struct dlk_redis_try *t) {

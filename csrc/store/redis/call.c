@@ -6,23 +6,28 @@
 
 #include "store/redis/machine.h"
 
+/* What follows the arguments of a script's own: for how long the key's counter
+ * stays; and whether it is lifted, where the script may raise it. */
+enum { NO_FENCE, FENCE_STAYS, FENCE_RISES };
+
 static const struct {
   char parts[9]; /* of KEYS; '-' is the lock itself */
-  uint8_t args;
+  uint8_t args, fence;
 } shapes[DLK_REDIS_SCRIPTS] = {
-    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9},
-    [DLK_REDIS_LEAVE] = {"-fqwhpin", 2},
-    [DLK_REDIS_RELEASE] = {"-q", 1},
-    [DLK_REDIS_RENEW] = {"-fhpi", 4},
-    [DLK_REDIS_SEED] = {"-f", 1},
-    [DLK_REDIS_PROBE] = {"-fqwhp", 1},
-    [DLK_REDIS_LOOK] = {"-fqwhpi", 0},
-    [DLK_REDIS_LIST] = {"", 4},
-    [DLK_REDIS_BREAK] = {"-fqwhpin", 0},
-    [DLK_REDIS_REVOKE] = {"-fqwhpin", 0},
-    [DLK_REDIS_GUARD] = {"-hpi", 1},
-    [DLK_REDIS_CHANGE] = {"-fphin", 3},
-    [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3},
+    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES},
+    [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES},
+    [DLK_REDIS_RELEASE] = {"-qi", 1, NO_FENCE},
+    [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS},
+    [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES},
+    [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE},
+    [DLK_REDIS_LOOK] = {"-fqwhpi", 0, NO_FENCE},
+    [DLK_REDIS_LIST] = {"", 4, NO_FENCE},
+    [DLK_REDIS_BREAK] = {"-fqwhpin", 0, FENCE_RISES},
+    [DLK_REDIS_REVOKE] = {"-fqwhpin", 0, NO_FENCE},
+    [DLK_REDIS_GUARD] = {"-hpi", 1, NO_FENCE},
+    [DLK_REDIS_CHANGE] = {"-phin", 3, NO_FENCE},
+    [DLK_REDIS_ATTACH] = {"-fhpi", 7, FENCE_STAYS},
+    [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES},
 };
 
 bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
@@ -45,17 +50,50 @@ bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
   return true;
 }
 
+static void put_fence(struct dlk_redis_call *c, uint8_t fence,
+                      struct dlk_buf *out) {
+  if (fence == NO_FENCE)
+    return;
+  dlk_redis_put_int(out, dlk_to_ms(dlk_redis_fence_memory(c)));
+  if (fence == FENCE_STAYS)
+    return;
+  c->lifts = !dlk_redis_fence_is_lifted(c);
+  dlk_redis_put_int(out, c->lifts);
+}
+
+/* What the answer to a script says of the counter. */
+static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
+  bool got = (c->script == DLK_REDIS_ACQUIRE &&
+              strcmp(dlk_redis_word(reply), "got") == 0) ||
+             (c->script == DLK_REDIS_SEED &&
+              reply->type == REDIS_REPLY_INTEGER && reply->integer > 0);
+  bool left = c->script == DLK_REDIS_LEAVE && c->lifts &&
+              dlk_redis_int(reply, 2, 0) == 1;
+  if (got || left)
+    dlk_redis_fence_lifted(c, got);
+}
+
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  c->lifts = false;
+  c->as_plain = c->script >= 0 && c->plain && dlk_redis_fence_is_plain(c);
+  if (c->as_plain) {
+    req->replies = 4;
+    c->plain(c, out);
+    return;
+  }
   if (c->script < 0) {
     c->args(c, out);
     return;
   }
+  req->replies = 1;
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
   const char *sha = c->store->link->sha[c->script];
   bool tail = c->script == DLK_REDIS_ACQUIRE && c->tail;
-  dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + c->more + tail);
+  uint8_t fence = shapes[c->script].fence;
+  dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
+                               tail);
   if (sha[0] && !c->by_text) {
     dlk_redis_put(out, "EVALSHA", 7);
     dlk_redis_put(out, sha, DLK_REDIS_SHA - 1);
@@ -76,6 +114,7 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
                                      : (enum dlk_redis_part) * parts);
   if (c->args)
     c->args(c, out);
+  put_fence(c, fence, out);
   if (tail)
     dlk_redis_put(out, c->tail, c->tail_len);
 }
@@ -107,7 +146,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
 /* Whether a script's name was refused where its text may not be. A user without
  * EVALSHA is not asked again. */
 static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
-  if (!refusal || c->by_text || c->script < 0)
+  if (!refusal || c->by_text || c->script < 0 || c->as_plain)
     return false;
   char *sha = c->store->link->sha[c->script];
   if (sha[0] && dlk_redis_fault_is_denial(refusal)) {
@@ -131,6 +170,8 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_result r;
   judge(c, a, &r, &err);
   c->busy = false;
+  if (r.verdict == DLK_REDIS_GOOD && c->script >= 0 && !c->as_plain)
+    note_fence(c, r.reply);
   c->answer(c, &r);
 }
 
@@ -143,11 +184,17 @@ void dlk_redis_call_send(struct dlk_redis_call *call) {
   call->store->link->submit(call->store->link, &call->req);
 }
 
+void dlk_redis_call_either(struct dlk_redis_call *call,
+                           enum dlk_redis_script script,
+                           dlk_redis_args *plain) {
+  call->script = (int8_t)script;
+  call->plain = plain;
+  dlk_redis_call_send(call);
+}
+
 void dlk_redis_call_script(struct dlk_redis_call *call,
                            enum dlk_redis_script script) {
-  call->script = (int8_t)script;
-  call->req.replies = 1;
-  dlk_redis_call_send(call);
+  dlk_redis_call_either(call, script, NULL);
 }
 
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {

@@ -1,8 +1,13 @@
-/* Waiting for another holder (elections). The script compares the holder's
- * fence and, if it is still the one, leaves our channel's name beside the
- * lock; whoever then changes the holder by a script publishes `c lock` there
- * and removes the names. On the message we ask again.
+/* Waiting for another holder (elections). The script compares the holder with
+ * the one that was seen and, if it is still the one, leaves our channel's name
+ * beside the lock; whoever then changes the holder by a script publishes
+ * `c lock` there and removes the names. On the message we ask again.
  *
+ * - Who was seen is known by the fence where it was written down. A hold that
+ *   came without a script is not, and the counter is no measure for it: it
+ *   rises also when others try in vain. Such a hold is known by its token,
+ *   which nobody else has, and stays the same hold when its first renewal
+ *   writes it down: then the script compares the token all the same.
  * - Nothing is missed between asking and being told: comparing and leaving the
  *   name is one script.
  * - Messages may be lost, a holder may expire or be deleted by a foreign
@@ -13,10 +18,13 @@
  *   same key leaves it again with its next beat); what cannot be taken back
  *   expires after three beats. */
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "store/redis/machine.h"
 
 #define BEAT DLK_SEC
+#define ID_MASK ((UINT64_C(1) << 4 * DLK_REDIS_ID) - 1)
 
 static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
   return DLK_CONTAINER(call, struct dlk_redis_try, call);
@@ -25,7 +33,14 @@ static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
 static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_try *t = try_of(call);
   bool leaving = t->step == DLK_REDIS_LEAVING;
-  dlk_redis_put_int(out, t->op->fence);
+  char id[DLK_REDIS_ID + 2];
+  if (t->op->fence <= DLK_REDIS_ID_FIRST) {
+    uint64_t digits = (uint64_t)(DLK_REDIS_ID_FIRST - t->op->fence);
+    snprintf(id, sizeof id, "%0*" PRIx64 ":", DLK_REDIS_ID, digits & ID_MASK);
+    dlk_redis_put_text(out, id);
+  } else {
+    dlk_redis_put_int(out, t->op->fence);
+  }
   dlk_redis_put_text(out, t->store->channel);
   dlk_redis_put_int(out, leaving ? 0 : dlk_to_ms(3 * BEAT));
 }
@@ -107,8 +122,9 @@ static void answered(struct dlk_redis_call *call,
     s->host->random(s->host, &jitter, sizeof jitter);
     int64_t now = dlk_redis_now(s);
     int64_t at = now + BEAT - BEAT / 4 * jitter / UINT16_MAX;
-    if (left_ms >= 0 && now + (left_ms + 1) * DLK_MS < at)
-      at = now + (left_ms + 1) * DLK_MS;
+    int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(left_ms));
+    if (left_ms >= 0 && ends < at)
+      at = ends;
     wait_until(t, at);
   }
 }

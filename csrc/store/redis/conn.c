@@ -9,6 +9,11 @@
  *   fails, everything that waits ends as UNSENT: whoever still wants an answer
  *   submits again and so waits for the next attempt, which comes after a
  *   pause that grows to a second.
+ * - Whatever ends a connection, all that can still be read is read before: an
+ *   answer or a message may have come together with the end, and libuv stops
+ *   a poll that reported an error.
+ * - A connection that only listens is given up when it is silent and does not
+ *   answer PING in time; it is asked only while somebody holds or waits.
  * - `sent` is read from the clock before the bytes are even made, so that a
  *   lease counted from it is never too long.
  *
@@ -23,13 +28,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/redis/errors.h"
+
 /* After such a pause the server may have closed the connection. */
 #define QUIET (5 * DLK_MS)
-#define IDLE_CLOSE (60 * DLK_SEC)
 #define PAUSE_FIRST (20 * DLK_MS)
 #define PAUSE_LAST DLK_SEC
 
 static const struct dlk_redis_sock_events sock_events;
+static void take_in(struct dlk_redis_conn *c, const char *over);
 
 static int64_t now(struct dlk_redis_conn *c) {
   return c->host->now(c->host);
@@ -52,7 +59,7 @@ static void end_all(struct dlk_list *l, enum dlk_redis_outcome outcome,
 
 /* The one timer: an attempt's end, the pause's end, the oldest request's
  * time-out, or the time to close for idleness. Never moved to later. */
-static void arm(struct dlk_redis_conn *c, int64_t at) {
+void dlk_redis_conn_arm(struct dlk_redis_conn *c, int64_t at) {
   if (c->timer.node.queued && c->armed <= at)
     return;
   c->armed = at;
@@ -91,7 +98,7 @@ static void start_pause(struct dlk_redis_conn *c) {
   c->failures++;
   enter(c, DLK_REDIS_PAUSE);
   c->host->timer_clear(c->host, &c->timer);
-  arm(c, now(c) + pause_of(c));
+  dlk_redis_conn_arm(c, now(c) + pause_of(c));
 }
 
 /* An attempt failed. */
@@ -140,25 +147,39 @@ static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
   discard(c, &why);
 }
 
-static void lost_touch(struct dlk_redis_conn *c, const char *text) {
-  discard_text(c, DLK_UNAVAILABLE, text);
+/* A server that turns away whoever comes (maxclients, protected mode) says one
+ * line and hangs up. What a user may not do is no such line: the greeting goes
+ * on behind that. */
+static bool turned_away(struct dlk_redis_conn *c) {
+  return c->state == DLK_REDIS_GREETING && c->refused[0] &&
+         !dlk_list_empty(&c->flying) && first(&c->flying)->got == 1 &&
+         !dlk_redis_fault_is_denial(c->refused);
+}
+
+void dlk_redis_conn_lost(struct dlk_redis_conn *c, const char *text) {
+  struct dlk_error why;
+  if (!turned_away(c)) {
+    discard_text(c, DLK_UNAVAILABLE, text);
+    return;
+  }
+  dlk_redis_fault_error(&why, c->refused, c->conf->shown);
+  discard(c, &why);
 }
 
 static void on_failed(void *arg, const char *text) {
   struct dlk_redis_conn *c = arg;
   struct dlk_error why;
-  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s; is the server running there?",
-                c->conf->shown, text);
+  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
   attempt_failed(c, &why);
 }
 
 static void connect_now(struct dlk_redis_conn *c) {
-  const char *text = NULL;
+  char text[DLK_REASON_MAX];
   enter(c, DLK_REDIS_OPENING);
   c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
+  dlk_redis_conn_arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
   c->sock = dlk_redis_sock_open(c->host->loop(c->host), c->conf, &sock_events,
-                                c->events->gone, c->alive, c, &text);
+                                c->events->gone, c->alive, c, text);
   if (!c->sock)
     on_failed(c, text);
 }
@@ -188,7 +209,7 @@ bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c,
   return false;
 }
 
-static void send_out(struct dlk_redis_conn *c) {
+void dlk_redis_conn_send(struct dlk_redis_conn *c) {
   while (c->out_at < c->out.len) {
     ssize_t n = dlk_redis_sock_send(c->sock, c->out.data + c->out_at,
                                     c->out.len - c->out_at);
@@ -199,7 +220,7 @@ static void send_out(struct dlk_redis_conn *c) {
       return;
     }
     if (n < 0) {
-      lost_touch(c, strerror(errno));
+      take_in(c, strerror(errno));
       return;
     }
     c->out_at += (size_t)n;
@@ -236,25 +257,28 @@ void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
     return;
   int64_t at = now(c);
   if (!c->events->push && closed_meanwhile(c, at)) {
-    lost_touch(c, "the server closed the connection");
+    dlk_redis_conn_lost(c, "the server closed the connection");
     return;
   }
   while (!dlk_list_empty(&c->waiting))
     write_one(c, first(&c->waiting), at);
   c->used = at;
-  arm(c, dlk_time_add(at, c->conf->io_timeout));
+  dlk_redis_conn_arm(c, dlk_time_add(at, c->conf->io_timeout));
   if (c->out.failed)
-    lost_touch(c, "out of memory");
+    dlk_redis_conn_lost(c, "out of memory");
   else if (!c->blocked)
-    send_out(c);
+    dlk_redis_conn_send(c);
 }
 
 void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   enter(c, DLK_REDIS_READY);
   c->used = c->state_since;
   c->failures = 0;
+  c->asked = false;
   c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(c->used, IDLE_CLOSE));
+  dlk_redis_conn_arm(c, dlk_time_add(c->used, c->events->push
+                                                  ? DLK_REDIS_SILENCE
+                                                  : DLK_REDIS_IDLE_CLOSE));
 }
 
 void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
@@ -317,10 +341,17 @@ static void give(struct dlk_redis_conn *c, redisReply *reply) {
 static void broken_protocol(struct dlk_redis_conn *c) {
   if (c->state < DLK_REDIS_READY)
     discard_text(c, DLK_INVALID,
-                 "what answers there is not a Redis server (or wants TLS: "
-                 "rediss://); check host and port");
+                 "what answers there is not a Redis server, or wants TLS, "
+                 "which is not built in yet; check host and port");
   else
-    lost_touch(c, "the server's answer broke the protocol");
+    dlk_redis_conn_lost(c, "the server's answer broke the protocol");
+}
+
+static void sign_of_life(struct dlk_redis_conn *c) {
+  c->used = now(c);
+  if (c->asked)
+    dlk_redis_conn_arm(c, dlk_time_add(c->used, DLK_REDIS_SILENCE));
+  c->asked = false;
 }
 
 /* Gives what the bytes complete. False: the connection is another one now. */
@@ -340,6 +371,8 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
     if (!reply)
       return true;
     c->second_look = false;
+    if (c->events->push)
+      sign_of_life(c);
     if (dlk_list_empty(&c->flying) && !c->events->push) {
       freeReplyObject(reply);
       broken_protocol(c);
@@ -352,29 +385,39 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
   }
 }
 
-static void on_readable(void *arg) {
-  struct dlk_redis_conn *c = arg;
+/* over: NULL, or why nothing will come behind what can be read now. */
+static void take_in(struct dlk_redis_conn *c, const char *over) {
   char bytes[16384];
   for (;;) {
     ssize_t n = dlk_redis_sock_recv(c->sock, bytes, sizeof bytes);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    bool empty = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (empty && !over)
       break;
     if (n <= 0) {
-      lost_touch(c,
-                 n < 0 ? strerror(errno) : "the server closed the connection");
+      dlk_redis_conn_lost(c, empty   ? over
+                             : n < 0 ? strerror(errno)
+                                     : "the server closed the connection");
       return;
     }
     if (!feed(c, bytes, (size_t)n))
       return;
-    if ((size_t)n < sizeof bytes)
+    if ((size_t)n < sizeof bytes && !over)
       break;
   }
   drained(c);
 }
 
+static void on_readable(void *arg) {
+  take_in(arg, NULL);
+}
+
+static void on_broken(void *arg) {
+  take_in(arg, "the connection broke");
+}
+
 static void on_writable(void *arg) {
   struct dlk_redis_conn *c = arg;
-  send_out(c);
+  dlk_redis_conn_send(c);
 }
 
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
@@ -383,9 +426,9 @@ void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
   dlk_list_init(&r->entry);
   write_one(c, r, now(c));
   if (c->out.failed)
-    lost_touch(c, "out of memory");
+    dlk_redis_conn_lost(c, "out of memory");
   else
-    send_out(c);
+    dlk_redis_conn_send(c);
 }
 
 static void on_open(void *arg) {
@@ -397,73 +440,21 @@ static void on_open(void *arg) {
   if (c->reader)
     dlk_redis_conn_say(c, c->events->greet(c));
   else
-    lost_touch(c, "out of memory");
+    dlk_redis_conn_lost(c, "out of memory");
 }
 
 static const struct dlk_redis_sock_events sock_events = {
-    on_open, on_failed, on_readable, on_writable};
+    on_open, on_failed, on_readable, on_writable, on_broken};
 
-/* Whether it is really too late: nobody may have run the loop for long (no one
- * waited, or the process stood still), and then the answer is there and only
- * has to be read. So the loop runs once more before it counts as missing. */
-static bool too_late(struct dlk_redis_conn *c) {
-  bool second = c->second_look;
-  c->second_look = !second;
-  if (!second)
-    arm(c, now(c) + DLK_MS);
-  return second;
-}
-
-static void check_time(struct dlk_redis_conn *c, int64_t at) {
-  int64_t due;
-  if (!dlk_list_empty(&c->flying)) {
-    due = dlk_time_add(first(&c->flying)->sent, c->conf->io_timeout);
-    if (at >= due) {
-      if (too_late(c))
-        lost_touch(c, "the server did not answer in time");
-      return;
-    }
-  } else {
-    due = dlk_time_add(c->used, IDLE_CLOSE);
-    if (at >= due && !c->wanted) {
-      dlk_redis_conn_off(c);
-      return;
-    }
-    if (at >= due)
-      due = dlk_time_add(at, IDLE_CLOSE);
-  }
-  arm(c, due);
-}
-
-static void on_timer(struct dlk_timer *timer, int64_t at) {
-  struct dlk_redis_conn *c = DLK_CONTAINER(timer, struct dlk_redis_conn, timer);
-  switch (c->state) {
-  case DLK_REDIS_PAUSE:
-    enter(c, DLK_REDIS_OFF);
-    dlk_redis_conn_wake(c);
-    break;
-  case DLK_REDIS_OPENING:
-    if (too_late(c))
-      lost_touch(c, "could not connect in time; check the host and firewalls");
-    break;
-  case DLK_REDIS_GREETING:
-    if (too_late(c))
-      lost_touch(c, "accepts connections but does not answer; is it Redis?");
-    break;
-  case DLK_REDIS_READY:
-  case DLK_REDIS_DRAINING:
-    check_time(c, at);
-    break;
-  case DLK_REDIS_OFF:
-  case DLK_REDIS_STOPPED:
-    break;
-  }
+void dlk_redis_conn_pause_over(struct dlk_redis_conn *c) {
+  enter(c, DLK_REDIS_OFF);
+  dlk_redis_conn_wake(c);
 }
 
 void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   dlk_list_init(&c->waiting);
   dlk_list_init(&c->flying);
-  c->timer.fire = on_timer;
+  c->timer.fire = dlk_redis_conn_fire;
   c->state = DLK_REDIS_OFF;
 }
 

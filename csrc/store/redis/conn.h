@@ -24,6 +24,8 @@ struct dlk_redis_conn_events {
   void (*failed)(struct dlk_redis_conn *c, const struct dlk_error *why);
   /* A reply that nobody asked for; NULL: that is an error. */
   void (*push)(struct dlk_redis_conn *c, const struct redisReply *reply);
+  /* With push: whether what it hears matters now. */
+  bool (*needed)(struct dlk_redis_conn *c);
   void (*gone)(void *arg); /* see sock.h; arg is the conn's `arg` */
 };
 
@@ -55,7 +57,9 @@ struct dlk_redis_conn {
   bool blocked;
   struct redisReader *reader;
   struct dlk_redis_scan scan;
-  int64_t state_since, used, armed;
+  int64_t state_since, armed;
+  int64_t used;     /* with push: when something came last, or was asked for */
+  bool asked;       /* with push: for a sign of life */
   bool second_look; /* see too_late */
   unsigned failures;
   struct dlk_error why;
@@ -83,5 +87,21 @@ void dlk_redis_conn_retreat(struct dlk_redis_conn *c,
 void dlk_redis_conn_stop(struct dlk_redis_conn *c);
 /* Ends it for now, without anybody being told. Only when nothing waits. */
 void dlk_redis_conn_off(struct dlk_redis_conn *c);
+
+/* ---- between conn.c and conn_time.c ---- */
+
+#define DLK_REDIS_IDLE_CLOSE (60 * DLK_SEC)
+/* After such a silence a connection that only listens asks for a sign of
+ * life. */
+#define DLK_REDIS_SILENCE (5 * DLK_SEC)
+
+/* The timer; fires at `at` or before. */
+void dlk_redis_conn_arm(struct dlk_redis_conn *c, int64_t at);
+void dlk_redis_conn_fire(struct dlk_timer *timer, int64_t at);
+/* Gives the connection, or the attempt, up. */
+void dlk_redis_conn_lost(struct dlk_redis_conn *c, const char *text);
+/* Writes what is in `out`. */
+void dlk_redis_conn_send(struct dlk_redis_conn *c);
+void dlk_redis_conn_pause_over(struct dlk_redis_conn *c);
 
 #endif

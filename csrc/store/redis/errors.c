@@ -23,9 +23,11 @@ static const struct dlk_redis_fault table[] = {
     {"UNBLOCKED", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
      "it became a replica; use the primary"},
     {"MOVED", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
-     "it is a cluster node; use redis+cluster://"},
+     "it is a node of a cluster, which dlock cannot use yet; take a single "
+     "server"},
     {"ASK", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
-     "it is a cluster node; use redis+cluster://"},
+     "it is a node of a cluster, which dlock cannot use yet; take a single "
+     "server"},
     {"CROSSSLOT", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
      "the keys of one call must be in one slot"},
     {"NOSCRIPT", DLK_REDIS_SEND_TEXT, DLK_UNAVAILABLE,
@@ -64,7 +66,15 @@ static int begins(const char *text, const char *word) {
   return strncmp(text, word, n) == 0 && (text[n] == ' ' || text[n] == '\0');
 }
 
+/* "EXECABORT Transaction discarded because of: NOPERM ..": what comes last. */
+static const char *reason_of(const char *text) {
+  static const char because[] = "because of: ";
+  const char *at = begins(text, "EXECABORT") ? strstr(text, because) : NULL;
+  return at ? at + sizeof because - 1 : text;
+}
+
 static const struct dlk_redis_fault *by_word(const char *text) {
+  text = reason_of(text);
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
     if (begins(text, table[i].word))
       return &table[i];
@@ -72,7 +82,8 @@ static const struct dlk_redis_fault *by_word(const char *text) {
 }
 
 int dlk_redis_fault_is_denial(const char *text) {
-  return begins(text, "NOPERM") || strstr(text, "ACL failure") != NULL ||
+  return begins(reason_of(text), "NOPERM") ||
+         strstr(text, "ACL failure") != NULL ||
          strstr(text, "executing the script can't") != NULL;
 }
 

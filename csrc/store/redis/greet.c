@@ -3,12 +3,17 @@
  * scripts would miss later (a lock that can be taken but not released is the
  * worst of all), a replica, a server that loads its data.
  *
+ * The probe writes, under the user's prefix (so that the rights for that are
+ * looked at), to a name that is drawn for each connection: behind the prefix
+ * it begins as dlock's own names do, so it is nobody's key.
+ *
  * Each command becomes a numbered step, and its reply is judged by that; the
  * first thing that is fatal wins. Commands that we can do without (CLIENT,
  * INFO, CONFIG, SCRIPT LOAD) may be refused. */
 #include "store/redis/greet.h"
 
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +41,14 @@ static void command(struct dlk_redis_greeting *g, struct dlk_buf *out,
 }
 
 static void auth(struct dlk_redis_greeting *g, struct dlk_buf *out) {
-  if (!g->conf->password)
+  const char *user = g->conf->username, *password = g->conf->password;
+  if (!user && !password)
     return;
-  command(g, out, AUTH, g->conf->username ? 3 : 2);
+  command(g, out, AUTH, user ? 3 : 2);
   dlk_redis_put_text(out, "AUTH");
-  if (g->conf->username)
-    dlk_redis_put_text(out, g->conf->username);
-  dlk_redis_put_text(out, g->conf->password);
+  if (user)
+    dlk_redis_put_text(out, user);
+  dlk_redis_put_text(out, password ? password : ""); /* a nopass user's */
 }
 
 static void words(struct dlk_redis_greeting *g, struct dlk_buf *out,
@@ -56,7 +62,6 @@ static void words(struct dlk_redis_greeting *g, struct dlk_buf *out,
 }
 
 static void scripts(struct dlk_redis_greeting *g, struct dlk_buf *out) {
-  static const char nobody[] = "dlock probe";
   size_t len;
   for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
     const char *text = dlk_redis_script_text((enum dlk_redis_script)i, &len);
@@ -66,7 +71,7 @@ static void scripts(struct dlk_redis_greeting *g, struct dlk_buf *out) {
     dlk_redis_put(out, text, len);
   }
   struct dlk_redis_name name;
-  (void)dlk_redis_name_make(&name, g->prefix, nobody, sizeof nobody - 1);
+  (void)dlk_redis_name_make(&name, g->prefix, g->nobody, strlen(g->nobody));
   const char *text = dlk_redis_script_text(DLK_REDIS_PROBE, &len);
   command(g, out, PROBE, 10);
   dlk_redis_put_text(out, "EVAL");
@@ -210,7 +215,13 @@ static void each(struct dlk_redis_req *req, unsigned index,
   }
 }
 
-void dlk_redis_greeting_start(struct dlk_redis_greeting *g) {
+void dlk_redis_greeting_start(struct dlk_redis_greeting *g,
+                              struct dlk_host *host) {
+  uint64_t bits[2];
+  host->random(host, bits, sizeof bits);
+  snprintf(g->nobody, sizeof g->nobody,
+           DLK_REDIS_RESERVED "probe:%016" PRIx64 "%016" PRIx64, bits[0],
+           bits[1]);
   g->req.encode = encode;
   g->req.each = each;
   g->err.code = DLK_OK;

@@ -17,6 +17,7 @@ struct dlk_redis_greeting {
   bool subscriber;
   /* Found out: */
   uint8_t steps[32];
+  char nobody[48];      /* what the probe writes to */
   struct dlk_error err; /* code DLK_OK: all is well */
   int64_t id;           /* the connection's, or -1 */
   char run_id[DLK_REDIS_RUN_ID];
@@ -24,6 +25,7 @@ struct dlk_redis_greeting {
 };
 
 /* Readies g->req for a new connection. */
-void dlk_redis_greeting_start(struct dlk_redis_greeting *g);
+void dlk_redis_greeting_start(struct dlk_redis_greeting *g,
+                              struct dlk_host *host);
 
 #endif

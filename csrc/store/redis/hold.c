@@ -1,7 +1,17 @@
-/* What one does with a lease: renew, extend, release, hand on.
+/* What one does with a lease: renew, extend, release, hand on. (Detach and
+ * attach: attach.c.)
  *
  * - A renewal never makes a hold: the script extends what carries our token
  *   and otherwise says so. Renewals of one batch leave in one write.
+ * - A renewal never takes time away; an extension may (and a renewal after the
+ *   server's clock was seen to have stepped back), and is numbered. What
+ *   is written later carries the number of the last one. So where the server
+ *   may not be told to drop an old connection, a renewal that lingers on it
+ * does not cut what was extended since, and an extension that lingers (also one
+ *   that its caller was told nothing good of) does nothing once any later
+ *   request was executed. One that comes before all later ones finds the
+ *   holder expecting it: the engine counts with the shorter time until a
+ *   request that was sent after it is answered.
  * - A release is repeatable: it only ever touches its own token. If its reply
  *   was lost it is sent again; a token that is then not there any more was
  *   released by the first one, provided that our own deadline had not passed
@@ -26,8 +36,7 @@ static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
   return DLK_CONTAINER(call, struct dlk_redis_try, call);
 }
 
-/* The number, also when it is the first of several. */
-static int64_t number(const redisReply *reply, int64_t none) {
+int64_t dlk_redis_number(const redisReply *reply, int64_t none) {
   if (reply->type == REDIS_REPLY_ARRAY)
     return dlk_redis_int(reply, 0, none);
   return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
@@ -134,10 +143,10 @@ static void released(struct dlk_redis_call *call,
   struct dlk_redis_try *t = try_of(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     release_failed(t, r);
-  } else if (number(r->reply, 0) == 1) {
+  } else if (dlk_redis_number(r->reply, 0) == 1) {
     dlk_redis_done(t, NULL);
   } else {
-    if (number(r->reply, 0) == -2)
+    if (dlk_redis_number(r->reply, 0) == -2)
       dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
     leave(t);
   }
@@ -168,13 +177,15 @@ void dlk_redis_release_cancel(struct dlk_redis_try *t) {
 /* ---- renewal ---- */
 
 /* The server's clock against ours: what was left of the hold there should be
- * what we think was left. Said once a minute at most. */
+ * what we think was left. Said once a minute at most. A hold that would last
+ * for longer is cut by its next renewal, or it would outlive a dead holder. */
 static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
   int64_t at_least = h->until - now;
-  int64_t at_most = ttl + DLK_SEC;
-  if ((left >= at_least - DLK_SEC && left <= at_most) ||
+  int64_t at_most = (ttl > h->asked - now ? ttl : h->asked - now) + DLK_SEC;
+  h->cut = left > at_most;
+  if ((left >= at_least - DLK_SEC && !h->cut) ||
       (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
     return;
   s->clock_warned = now;
@@ -191,23 +202,26 @@ int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {
   return h->granted ? (dlk_redis_now(s) - h->granted) / DLK_MS : 0;
 }
 
-static void renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
-                       int64_t ttl, struct dlk_buf *out) {
+void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
+                          int64_t ttl, bool exact, struct dlk_buf *out) {
+  if (exact)
+    h->number++;
   dlk_redis_put(out, h->token, h->token_len);
   dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
+  dlk_redis_put_int(out, h->number);
+  dlk_redis_put_int(out, exact);
 }
 
-/* True: the hold is ours until `until` at least. */
-static bool extended(struct dlk_redis *s, struct dlk_redis_hold *h,
-                     int64_t left, int64_t ttl, int64_t sent) {
+bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
+                        int64_t left, int64_t ttl, int64_t sent) {
   if (left < 0) {
     dlk_redis_token_drop(s, h);
     return false;
   }
   if (h->until)
-    compare_clocks(s, h, h->lease->ttl, left * DLK_MS);
+    compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->until = dlk_lease_deadline(sent, ttl);
   h->noted = true;
   return true;
@@ -215,7 +229,7 @@ static bool extended(struct dlk_redis *s, struct dlk_redis_hold *h,
 
 static void renewal_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
-  renew_args(call->store, h, h->lease->ttl, out);
+  dlk_redis_renew_args(call->store, h, h->lease->ttl, h->cut, out);
 }
 
 static void renewed(struct dlk_redis_call *call,
@@ -231,7 +245,8 @@ static void renewed(struct dlk_redis_call *call,
     s->host->revoked(s->host, lease);
   if (r->verdict != DLK_REDIS_GOOD)
     s->host->renew_failed(s->host, lease);
-  else if (extended(s, h, number(r->reply, -1), lease->ttl, call->req.sent))
+  else if (dlk_redis_extended(s, h, dlk_redis_number(r->reply, -1), lease->ttl,
+                              call->req.sent))
     s->host->renewed(s->host, lease, call->req.sent);
   else
     s->host->lost(s->host, lease, "it expired or was broken");
@@ -242,6 +257,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   struct dlk_redis *s = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_redis_hold *h = dlk_redis_hold_of(leases[i]);
+    h->call.holds = leases[i]->ttl;
     h->call.in_order = true; /* an extension may be behind it */
     h->call.args = renewal_args;
     h->call.answer = renewed;
@@ -266,13 +282,16 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;
   b->noted = a->noted;
+  b->number = a->number;
   dlk_redis_token_move(s, a, b);
 }
 
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
   h->broken = true; /* for good: a token never holds twice */
-  if (h->call.busy)
+  if (h->call.busy) {
+    h->lease->spare = 0; /* nor is it handed over meanwhile */
     return;
+  }
   dlk_redis_token_drop(s, h);
   s->host->lost(s->host, h->lease, "it was broken by an administrator");
 }
@@ -281,7 +300,7 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
 
 static void extend_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_try *t = try_of(call);
-  renew_args(t->store, hold_of(t), t->op->ttl, out);
+  dlk_redis_renew_args(t->store, hold_of(t), t->op->ttl, true, out);
 }
 
 static void extend_done(struct dlk_redis_call *call,
@@ -289,8 +308,9 @@ static void extend_done(struct dlk_redis_call *call,
   struct dlk_redis_try *t = try_of(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     dlk_redis_retry(t, r, dlk_redis_extend);
-  } else if (extended(t->store, hold_of(t), number(r->reply, -1), t->op->ttl,
-                      call->req.sent)) {
+  } else if (dlk_redis_extended(t->store, hold_of(t),
+                                dlk_redis_number(r->reply, -1), t->op->ttl,
+                                call->req.sent)) {
     t->op->lease->sent = call->req.sent;
     dlk_redis_done(t, NULL);
   } else {
@@ -303,152 +323,8 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
   int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->ttl);
   if (h->asked < until)
     h->asked = until;
+  t->call.holds = t->op->ttl;
   t->call.args = extend_args;
   t->call.answer = extend_done;
   dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
-}
-
-/* ---- detach and attach ----
- *
- * The string: "1 ttl fence units cap key-length token-length " key token.
- * Detaching renews once, so that the string is good for a whole ttl, and so
- * does attaching; but of a hold that is not to be renewed both only ask. */
-
-/* The hold is ours, and what was left of it was `left` when it was asked for.
- * Such a hold counts as one that was sent for when its whole ttl was left. */
-static bool taken_over(struct dlk_redis_try *t, int64_t left) {
-  struct dlk_lease *lease = t->op->lease;
-  lease->sent = t->call.req.sent;
-  if (!t->op->renew && left * DLK_MS < lease->ttl)
-    lease->sent -= lease->ttl - left * DLK_MS;
-  return extended(t->store, hold_of(t), left, lease->ttl, lease->sent);
-}
-
-static void detach_done(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  struct dlk_redis_hold *h = hold_of(t);
-  const struct dlk_lease *lease = t->op->lease;
-  if (r->verdict != DLK_REDIS_GOOD) {
-    dlk_redis_retry(t, r, dlk_redis_detach);
-    return;
-  }
-  if (!taken_over(t, number(r->reply, -1))) {
-    dlk_redis_done_code(t, DLK_LOST);
-    return;
-  }
-  struct dlk_buf b = {0};
-  dlk_buf_addf(&b, "1 %lld %lld %u %u %zu %u ",
-               (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
-               lease->want.units, lease->want.cap, lease->key_len,
-               (unsigned)h->token_len);
-  dlk_buf_add(&b, lease->key, lease->key_len);
-  dlk_buf_add(&b, h->token, h->token_len);
-  t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
-  dlk_buf_free(&b);
-  struct dlk_error err;
-  if (t->op->result) {
-    dlk_redis_token_drop(t->store, h);
-    dlk_redis_done(t, NULL);
-  } else {
-    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
-    dlk_redis_done(t, &err);
-  }
-}
-
-static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
-  renew_args(t->store, hold_of(t), t->op->renew ? t->op->lease->ttl : 0, out);
-}
-
-void dlk_redis_detach(struct dlk_redis_try *t) {
-  t->call.args = detach_args;
-  t->call.answer = detach_done;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
-}
-
-/* One number and the blank behind it; -1 when there is none. */
-static int64_t next_number(const char **at, const char *end) {
-  int64_t n = 0;
-  const char *p = *at;
-  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 18; p++)
-    n = n * 10 + (*p - '0');
-  if (p == *at || p == end || *p != ' ')
-    return -1;
-  *at = p + 1;
-  return n;
-}
-
-/* The engine made the lease's key a copy of the whole string, so that the key
- * proper, inside it, lives as long as the lease. */
-static bool parse(struct dlk_redis_try *t) {
-  struct dlk_lease *lease = t->op->lease;
-  struct dlk_redis_hold *h = hold_of(t);
-  const char *at = lease->key, *end = at + lease->key_len;
-  int64_t n[7];
-  for (int i = 0; i < 7; i++)
-    if ((n[i] = next_number(&at, end)) < 0)
-      return false;
-  int64_t key_len = n[5], token_len = n[6];
-  if (n[0] != 1 || n[1] < 1 || n[1] > INT64_MAX / DLK_MS / 4 ||
-      n[3] > UINT32_MAX || n[4] > UINT32_MAX || key_len < 1 ||
-      key_len > DLK_KEY_MAX || token_len < DLK_REDIS_OWNER_AT ||
-      token_len > DLK_REDIS_TOKEN_MAX || end - at != key_len + token_len)
-    return false;
-  lease->key = at;
-  lease->key_len = (size_t)key_len;
-  memcpy(h->token, at + key_len, (size_t)token_len);
-  h->token[token_len] = '\0';
-  h->token_len = (uint8_t)token_len;
-  lease->ttl = n[1] * DLK_MS;
-  lease->fence = n[2];
-  lease->want.units = (uint32_t)n[3];
-  lease->want.cap = (uint32_t)n[4];
-  lease->owner = h->token + DLK_REDIS_OWNER_AT;
-  return true;
-}
-
-static void attach_send(struct dlk_redis_try *t);
-
-static void attach_done(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  struct dlk_redis_hold *h = hold_of(t);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    dlk_redis_retry(t, r, attach_send);
-  } else if (taken_over(t, number(r->reply, -1)) &&
-             (t->op->renew || h->until > dlk_redis_now(t->store))) {
-    h->granted = dlk_redis_now(t->store);
-    dlk_redis_token_put(t->store, h);
-    dlk_redis_done(t, NULL);
-  } else {
-    struct dlk_error err;
-    char key[DLK_QUOTED_MAX];
-    dlk_error_set(&err, DLK_LOST,
-                  "%s: the detached lease expired, was released or broken",
-                  dlk_quote(key, call->key, call->key_len));
-    dlk_redis_done(t, &err);
-  }
-}
-
-static void attach_send(struct dlk_redis_try *t) {
-  t->call.args = detach_args;
-  t->call.answer = attach_done;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
-}
-
-void dlk_redis_attach(struct dlk_redis_try *t) {
-  struct dlk_redis_hold *h = hold_of(t);
-  h->lease = t->op->lease;
-  h->call.store = t->store;
-  if (!parse(t)) {
-    struct dlk_error err;
-    dlk_error_set(&err, DLK_INVALID,
-                  "this is not a string that lease:detach() gave on Redis");
-    dlk_redis_done(t, &err);
-    return;
-  }
-  t->op->key = h->call.key = t->call.key = h->lease->key;
-  t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
-  attach_send(t);
 }

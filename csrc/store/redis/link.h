@@ -73,9 +73,10 @@ struct dlk_redis_link {
   bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
-  bool listening;  /* the subscription stands */
-  bool may_linger; /* CLIENT KILL was refused: see above */
-  bool served;     /* a connection was usable at least once */
+  bool listening;       /* the subscription stands */
+  bool may_linger;      /* CLIENT KILL was refused: see above */
+  bool served;          /* a connection was usable at least once */
+  uint64_t connections; /* for commands: how many were usable so far */
   /* The names of the scripts, as the server gave them; "" if it did not. */
   char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
 };
@@ -85,6 +86,8 @@ struct dlk_redis_ears {
   void (*heard)(void *arg); /* a subscription was acknowledged */
   void (*deaf)(void *arg, const struct dlk_error *why); /* could not be had */
   void (*message)(void *arg, const char *p, size_t len);
+  /* Whether somebody holds or waits, so that messages matter. */
+  bool (*needed)(void *arg);
   void (*stopped)(void *arg);
 };
 

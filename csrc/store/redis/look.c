@@ -82,6 +82,22 @@ static struct dlk_value *owner(const redisReply *token) {
   return dlk_value_string(text, strlen(text));
 }
 
+/* One of ours. The counter of a hold that was not written down yet may have
+ * been raised by others since, or be missing. `hold` is for elections. */
+static struct dlk_value *known(struct dlk_value *v, const redisReply *token,
+                               const char *fence, bool noted) {
+  char digits[DLK_REDIS_ID + 1] = "";
+  int64_t n = strtoll(fence, NULL, 10);
+  if (token->type == REDIS_REPLY_STRING && token->len > DLK_REDIS_ID)
+    memcpy(digits, token->str, DLK_REDIS_ID);
+  int64_t id = strtoll(digits, NULL, 16);
+  v = dlk_value_set(v, "hold", dlk_value_int(DLK_REDIS_ID_FIRST - id));
+  if (!noted && n < DLK_REDIS_FENCE_SEEDED)
+    return v;
+  v = dlk_value_set(v, "fence", dlk_value_int(n));
+  return noted ? v : dlk_value_set(v, "fence_at_most", dlk_value_bool(true));
+}
+
 /* token, units, ms left, fence, ms held, value */
 static struct dlk_value *holder(const redisReply *list, size_t i) {
   struct dlk_value *v = dlk_value_map();
@@ -91,7 +107,7 @@ static struct dlk_value *holder(const redisReply *list, size_t i) {
   int64_t held = dlk_redis_int(list, i + 4, -1);
   v = dlk_value_set(v, "owner", owner(at(list, i)));
   if (fence->type == REDIS_REPLY_STRING && fence->len > 0)
-    v = dlk_value_set(v, "fence", dlk_value_int(strtoll(fence->str, NULL, 10)));
+    v = known(v, at(list, i), fence->str, held >= 0);
   if (left >= 0)
     v = dlk_value_set(v, "ttl", ms(left));
   if (held >= 0)

@@ -20,9 +20,12 @@
 #define DLK_REDIS_CLAIM DLK_SEC
 /* Fences below were counted without a seed. */
 #define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
-#define DLK_REDIS_LATELY 256
-/* A counter lives for so long after its last seed or renewal. */
-#define DLK_REDIS_FENCE_TTL (86400 * DLK_SEC)
+/* How inspect and change name a hold whose fence is not certain, in place of a
+ * fence: from -2 downwards, by so many digits that its token begins with. That
+ * fits into a number of Lua. */
+#define DLK_REDIS_ID 12
+#define DLK_REDIS_ID_FIRST INT64_C(-2)
+#define DLK_REDIS_LATELY 1024
 #define DLK_REDIS_ORPHANS 4096
 
 struct dlk_redis;
@@ -55,13 +58,19 @@ struct dlk_redis_call {
   dlk_redis_heard *answer;
   /* Writes the ARGV of a script, or all of another command. */
   dlk_redis_args *args;
+  /* Not NULL: all of another command with four replies, which is written
+   * instead of the script while fence.c allows a plain INCR. */
+  dlk_redis_args *plain;
   const char *key;
   size_t key_len;
+  int64_t holds;    /* for how long the lease that it is about may hold */
   const char *tail; /* ACQUIRE: one more argument, or NULL */
   size_t tail_len;
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or -1 */
   bool by_text, busy;
+  bool lifts;    /* it was written so that it lifts the counter (fence.c) */
+  bool as_plain; /* `plain` was written */
   /* What was written behind it may not overtake it: where the script is not
    * known there it has failed, and goes as text the next time. */
   bool in_order, text_next;
@@ -76,6 +85,8 @@ struct dlk_redis_hold {
   int64_t until;              /* the server keeps it so long at least */
   int64_t asked;              /* it may keep it so long: an extension */
   int64_t granted;            /* for min_hold */
+  uint32_t number;            /* how many extensions were written */
+  bool cut;                   /* the server keeps it for too long */
   bool crowded;               /* others queued for it */
   bool noted;                 /* the server keeps notes of it (info) */
   bool broken;                /* said a message that crossed a renewal */
@@ -103,9 +114,9 @@ struct dlk_redis_try {
   enum dlk_redis_step step;
   bool joined; /* this token has a place in the queue */
   bool news;   /* a message came while a request was under way */
-  bool ages;   /* its first attempt gives the counter its time to live */
-  bool unsure; /* a release of unknown outcome went before */
+  bool unsure; /* one of unknown outcome went before: a release, an attach */
   bool ours;   /* a release found our token */
+  bool alone;  /* its MULTI was refused, its SET may have been done */
   bool answered;
   uint32_t rank;
   int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
@@ -113,9 +124,9 @@ struct dlk_redis_try {
   const struct dlk_error *trouble; /* kept: why there is no answer */
 };
 
-/* Keys by their hash; a newer one takes the place. */
+/* What is known of a key that was used lately. */
 struct dlk_redis_lately {
-  uint32_t hash;
+  uint64_t hash;
   int64_t until;
 };
 
@@ -129,8 +140,11 @@ struct dlk_redis {
   struct dlk_list waits, watches;
   struct dlk_list orphans;
   size_t orphan_count;
-  struct dlk_timer quiet, beat;
-  struct dlk_redis_lately crowded[DLK_REDIS_LATELY], aged[DLK_REDIS_LATELY];
+  struct dlk_timer quiet;
+  struct dlk_redis_lately crowded[DLK_REDIS_LATELY];
+  /* Counters that were lifted on that connection, and until when they stay. */
+  struct dlk_redis_lately lifted[DLK_REDIS_LATELY];
+  uint64_t lifted_on, seed;
   int64_t clock_warned;
   bool stopping;
   /* The last key whose tag was computed: a release follows its acquire. */
@@ -158,6 +172,9 @@ bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
 void dlk_redis_call_send(struct dlk_redis_call *call);
 void dlk_redis_call_script(struct dlk_redis_call *call,
                            enum dlk_redis_script script);
+/* The script, or `plain` where that will do when it is written (fence.c). */
+void dlk_redis_call_either(struct dlk_redis_call *call,
+                           enum dlk_redis_script script, dlk_redis_args *plain);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 /* The i-th integer of an array reply, or `none`. */
@@ -178,11 +195,28 @@ void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
 bool dlk_redis_patient(struct dlk_redis_try *t);
 bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len);
 void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len);
-/* Whether the key's counter has its time to live: we saw to it a while ago. */
-bool dlk_redis_is_aged(struct dlk_redis *s, const char *key, size_t len);
-void dlk_redis_mark_aged(struct dlk_redis *s, const char *key, size_t len);
+
+/* fence.c */
+/* Whether the key is marked in the table until then at least. */
+bool dlk_redis_lately(struct dlk_redis *s, struct dlk_redis_lately *table,
+                      const char *key, size_t len, int64_t until);
+void dlk_redis_lately_mark(struct dlk_redis *s, struct dlk_redis_lately *table,
+                           const char *key, size_t len, int64_t until);
+/* For how long the counter of the call's key is to stay. */
+int64_t dlk_redis_fence_memory(const struct dlk_redis_call *call);
+/* Whether the counter was lifted on this connection, */
+bool dlk_redis_fence_is_lifted(struct dlk_redis_call *call);
+/* and stays for long enough, so that a plain INCR will do. */
+bool dlk_redis_fence_is_plain(struct dlk_redis_call *call);
+/* The answer says that it is; stays: and that its time was set. */
+void dlk_redis_fence_lifted(struct dlk_redis_call *call, bool stays);
+/* Others use the key: the next attempt goes by the script. */
+void dlk_redis_fence_contended(struct dlk_redis_call *call);
 
 /* token.c */
+/* A token of its own for the hold, which nobody has asked for yet; messages
+ * for it are not heard before it is put. */
+void dlk_redis_token_make(struct dlk_redis *s, struct dlk_redis_hold *h);
 void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h);
 void dlk_redis_token_drop(struct dlk_redis *s, struct dlk_redis_hold *h);
 /* `to` has it from now on. */
@@ -204,6 +238,10 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
 /* The outcome of the current token is unknown, or the server forgot it: have
  * it taken back, go on with a new one. */
 void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back);
+/* The same; what `first` sends with the new token goes before the old one is
+ * taken back. */
+void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
+                             void (*first)(struct dlk_redis_try *t));
 /* The server said that others share under another limit. */
 void dlk_redis_other_limit(struct dlk_redis_try *t);
 /* Ends the op early, in the way that its `ending` asks for. */
@@ -220,14 +258,21 @@ void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
                         dlk_redis_args *encode, dlk_redis_heard *answer);
 
 /* hold.c */
+/* The number, also when it is the first of several. */
+int64_t dlk_redis_number(const struct redisReply *reply, int64_t none);
+/* ARGV of a renewal; ttl 0: the hold's end stays; exact: it ends then even if
+ * it would have stayed for longer. */
+void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
+                          int64_t ttl, bool exact, struct dlk_buf *out);
+/* The answer to a renewal. True: the hold is ours, until `until` at least. */
+bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
+                        int64_t left, int64_t ttl, int64_t sent);
 /* No answer: `again`, while that may help, or the op's end. */
 void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
                      void (*again)(struct dlk_redis_try *));
 void dlk_redis_release(struct dlk_redis_try *t);
 void dlk_redis_release_cancel(struct dlk_redis_try *t);
 void dlk_redis_extend(struct dlk_redis_try *t);
-void dlk_redis_detach(struct dlk_redis_try *t);
-void dlk_redis_attach(struct dlk_redis_try *t);
 void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
                      size_t count);
 void dlk_redis_hand_over(void *store, struct dlk_lease *from,
@@ -235,6 +280,11 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h);
 void dlk_redis_leave_args(struct dlk_buf *out, const char *token, size_t len,
                           int64_t rest);
+
+/* attach.c */
+void dlk_redis_detach(struct dlk_redis_try *t);
+void dlk_redis_attach(struct dlk_redis_try *t);
+void dlk_redis_attach_cancel(struct dlk_redis_try *t);
 
 /* For how long we have held it, as far as we know. */
 int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h);
@@ -269,6 +319,10 @@ void dlk_redis_locked(struct dlk_redis_try *t);
  * (when it has forgotten it by itself). */
 void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
                       const char *token, size_t token_len, int64_t until);
+/* The same for an attach of unknown outcome: has the server give the lease's
+ * hold back to the token that it was detached with. */
+void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
+                             const char *back, size_t back_len, int64_t until);
 void dlk_redis_orphans_end(struct dlk_redis *s);
 
 #endif

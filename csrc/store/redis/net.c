@@ -51,12 +51,13 @@ static void gone(void *arg) {
 
 static struct dlk_redis_req *greet(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_greeting_start(&n->hello);
+  dlk_redis_greeting_start(&n->hello, n->host);
   return &n->hello.req;
 }
 
 static void usable(struct net *n) {
   n->link.served = true;
+  n->link.connections++;
   dlk_redis_conn_ready(&n->cmd);
 }
 
@@ -148,7 +149,7 @@ static const struct dlk_redis_conn_events cmd_events = {
 
 static struct dlk_redis_req *greet_sub(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_greeting_start(&n->hello_sub);
+  dlk_redis_greeting_start(&n->hello_sub, n->host);
   return &n->hello_sub.req;
 }
 
@@ -189,7 +190,8 @@ static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
   n->ears->deaf(n->arg, why);
 }
 
-/* ["message", channel, text]; anything else is of no interest. */
+/* ["message", channel, text]; anything else, as the answer to PING, has done
+ * its work by having come. */
 static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   struct net *n = c->arg;
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
@@ -202,10 +204,16 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   n->ears->message(n->arg, reply->element[2]->str, reply->element[2]->len);
 }
 
+static bool needed_sub(struct dlk_redis_conn *c) {
+  struct net *n = c->arg;
+  return n->ears->needed(n->arg);
+}
+
 static const struct dlk_redis_conn_events sub_events = {.greet = greet_sub,
                                                         .broken = broken_sub,
                                                         .failed = failed_sub,
                                                         .push = push,
+                                                        .needed = needed_sub,
                                                         .gone = gone};
 
 /* ---- the loop ---- */

@@ -1,7 +1,9 @@
 /* Tokens that are in nobody's hands but may be on the server: an attempt whose
  * reply was lost, or a release that could not be delivered. Each is taken back
  * in the background by the leave script, which touches nothing but its token,
- * until the server must have forgotten it by itself. Where the server refuses
+ * until the server must have forgotten it by itself. That of an attach that was
+ * given up is changed back into the token that the lease was detached with (its
+ * end stays), so that the string is as good as it was. Where the server refuses
  * CLIENT KILL a delayed command may still put the token there after it was
  * taken back, so it is taken back again at every beat until its time is over.
  *
@@ -17,9 +19,10 @@ struct orphan {
   struct dlk_redis_call call;
   struct dlk_timer timer;
   struct dlk_list entry;
-  int64_t until;
-  size_t token_len;
+  int64_t until, fence;
+  size_t token_len, back_len; /* 0: it is taken back */
   char token[DLK_REDIS_TOKEN_MAX + 1];
+  char back[DLK_REDIS_TOKEN_MAX + 1];
   char key[];
 };
 
@@ -33,12 +36,22 @@ static void drop(struct orphan *o) {
 
 static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
-  dlk_redis_leave_args(out, o->token, o->token_len, 0);
+  if (o->back_len == 0) {
+    dlk_redis_leave_args(out, o->token, o->token_len, 0);
+    return;
+  }
+  dlk_redis_put(out, o->token, o->token_len);
+  dlk_redis_put(out, o->back, o->back_len);
+  dlk_redis_put_int(out, 0);
+  dlk_redis_put_int(out, o->fence);
+  for (int i = 0; i < 3; i++) /* since, number, exact */
+    dlk_redis_put_int(out, 0);
 }
 
 static void send(struct orphan *o) {
   o->call.store->host->busy(o->call.store->host, 1);
-  dlk_redis_call_script(&o->call, DLK_REDIS_LEAVE);
+  dlk_redis_call_script(&o->call,
+                        o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE);
 }
 
 static void answered(struct dlk_redis_call *call,
@@ -46,12 +59,13 @@ static void answered(struct dlk_redis_call *call,
   struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
   struct dlk_redis *s = call->store;
   bool good = r->verdict == DLK_REDIS_GOOD;
+  bool more = good && o->back_len == 0 && dlk_redis_int(r->reply, 1, 0) == 1;
   int64_t now = dlk_redis_now(s);
   s->host->busy(s->host, -1);
   if (s->stopping || r->verdict == DLK_REDIS_BAD || now >= o->until ||
-      (good && !s->link->may_linger && dlk_redis_int(r->reply, 1, 0) != 1))
+      (good && !s->link->may_linger && !more))
     drop(o);
-  else if (good && dlk_redis_int(r->reply, 1, 0) != 1)
+  else if (good && !more)
     s->host->timer_set(s->host, &o->timer, now + BEAT);
   else
     send(o);
@@ -62,13 +76,14 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
   send(DLK_CONTAINER(timer, struct orphan, timer));
 }
 
-void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
-                      const char *token, size_t token_len, int64_t until) {
+/* NULL: it is left to its own expiry. */
+static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
+                           const char *token, size_t token_len, int64_t until) {
   if (s->stopping || s->orphan_count >= DLK_REDIS_ORPHANS)
-    return;
+    return NULL;
   struct orphan *o = calloc(1, sizeof *o + key_len);
   if (!o)
-    return;
+    return NULL;
   memcpy(o->key, key, key_len);
   memcpy(o->token, token, token_len);
   o->token_len = token_len;
@@ -81,6 +96,26 @@ void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
   o->call.answer = answered;
   dlk_list_append(&s->orphans, &o->entry);
   s->orphan_count++;
+  return o;
+}
+
+void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
+                      const char *token, size_t token_len, int64_t until) {
+  struct orphan *o = make(s, key, key_len, token, token_len, until);
+  if (o)
+    send(o);
+}
+
+void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
+                             const char *back, size_t back_len, int64_t until) {
+  const struct dlk_redis_hold *h = lease->data;
+  struct orphan *o =
+      make(s, lease->key, lease->key_len, h->token, h->token_len, until);
+  if (!o)
+    return;
+  memcpy(o->back, back, back_len);
+  o->back_len = back_len;
+  o->fence = lease->fence;
   send(o);
 }
 

@@ -25,11 +25,15 @@
 
 /* ---- ending ops ---- */
 
+/* Somebody holds or waits. */
+static bool needed(void *arg) {
+  const struct dlk_redis *s = arg;
+  return s->tokens.count > 0 || !dlk_list_empty(&s->waits) ||
+         !dlk_list_empty(&s->watches);
+}
+
 static void quiet_down(struct dlk_redis *s) {
-  if (!s->link->listening || s->quiet.node.queued)
-    return;
-  if (s->tokens.count > 0 || !dlk_list_empty(&s->waits) ||
-      !dlk_list_empty(&s->watches))
+  if (s->stopping || !s->link->listening || s->quiet.node.queued || needed(s))
     return;
   s->host->timer_set(s->host, &s->quiet, dlk_redis_now(s) + QUIET_AFTER);
 }
@@ -37,8 +41,7 @@ static void quiet_down(struct dlk_redis *s) {
 static void on_quiet(struct dlk_timer *timer, int64_t now) {
   struct dlk_redis *s = DLK_CONTAINER(timer, struct dlk_redis, quiet);
   (void)now;
-  if (s->tokens.count == 0 && dlk_list_empty(&s->waits) &&
-      dlk_list_empty(&s->watches))
+  if (!needed(s))
     s->link->unlisten(s->link);
 }
 
@@ -92,47 +95,13 @@ bool dlk_redis_patient(struct dlk_redis_try *t) {
                    dlk_redis_now(s) < op->started + s->conf.connect_timeout);
 }
 
-/* ---- what is known of keys that were used lately ---- */
-
-static struct dlk_redis_lately *place_of(struct dlk_redis_lately *table,
-                                         const char *key, size_t len,
-                                         uint32_t *hash) {
-  uint32_t h = 2166136261u;
-  for (size_t i = 0; i < len; i++)
-    h = (h ^ (unsigned char)key[i]) * 16777619u;
-  *hash = h;
-  return &table[h % DLK_REDIS_LATELY];
-}
-
-static bool is_marked(struct dlk_redis *s, struct dlk_redis_lately *table,
-                      const char *key, size_t len) {
-  uint32_t h;
-  const struct dlk_redis_lately *at = place_of(table, key, len, &h);
-  return at->hash == h && at->until > 0 && dlk_redis_now(s) < at->until;
-}
-
-static void mark(struct dlk_redis *s, struct dlk_redis_lately *table,
-                 const char *key, size_t len, int64_t span) {
-  uint32_t h;
-  struct dlk_redis_lately *at = place_of(table, key, len, &h);
-  at->hash = h;
-  at->until = dlk_redis_now(s) + span;
-}
-
 bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  return is_marked(s, s->crowded, key, len);
+  return dlk_redis_lately(s, s->crowded, key, len, dlk_redis_now(s) + 1);
 }
 
 void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  mark(s, s->crowded, key, len, CROWDED_FOR);
-}
-
-bool dlk_redis_is_aged(struct dlk_redis *s, const char *key, size_t len) {
-  return is_marked(s, s->aged, key, len);
-}
-
-void dlk_redis_mark_aged(struct dlk_redis *s, const char *key, size_t len) {
-  mark(s, s->aged, key, len, DLK_REDIS_FENCE_TTL / 2);
+  dlk_redis_lately_mark(s, s->crowded, key, len,
+                        dlk_redis_now(s) + CROWDED_FOR);
 }
 
 /* ---- what the link hears ---- */
@@ -151,10 +120,13 @@ static void heard(void *arg) {
 
 static void deaf(void *arg, const struct dlk_error *why) {
   struct dlk_redis *s = arg;
-  struct dlk_list *l = s->waits.next;
-  while (l != &s->waits) {
-    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
-    l = l->next;
+  struct dlk_list left; /* who ends takes others along, from either list */
+  dlk_list_take(&s->waits, &left);
+  while (!dlk_list_empty(&left)) {
+    struct dlk_redis_try *t =
+        DLK_CONTAINER(left.next, struct dlk_redis_try, entry);
+    dlk_list_remove(&t->entry);
+    dlk_list_append(&s->waits, &t->entry);
     dlk_redis_trouble(t, why);
     bool hopeless = why->code != DLK_UNAVAILABLE || !dlk_redis_patient(t);
     if (t->step != DLK_REDIS_DEAF_STEP || !hopeless)
@@ -162,7 +134,6 @@ static void deaf(void *arg, const struct dlk_error *why) {
     if (t->joined)
       dlk_redis_new_token(t, true);
     dlk_redis_done(t, why);
-    l = s->waits.next; /* others may have ended with it */
   }
 }
 
@@ -209,7 +180,8 @@ static void link_stopped(void *arg) {
   s->host->stopped(s->host);
 }
 
-static const struct dlk_redis_ears ears = {heard, deaf, message, link_stopped};
+static const struct dlk_redis_ears ears = {heard, deaf, message, needed,
+                                           link_stopped};
 
 /* ---- life ---- */
 
@@ -235,7 +207,7 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
   if (strcmp(conf->scheme, "rediss") == 0)
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "%s: TLS is not built in yet; use redis:// through "
-                         "a tunnel, or redis+unix://",
+                         "a tunnel (stunnel, ssh -L), or redis+unix://",
                          conf->shown);
   if (strcmp(conf->scheme, "redis") != 0 &&
       strcmp(conf->scheme, "redis+unix") != 0)
@@ -243,9 +215,7 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                          "%s: not built in; use redis://host:port/db",
                          conf->shown);
   if (conf->host_count > 1)
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: redis:// takes one host; use redis+sentinel:// "
-                         "or redlock:// for several",
+    return dlk_error_set(err, DLK_INVALID, "%s: redis:// takes one host",
                          conf->shown);
   if (conf->host_count == 0 && (!conf->path || conf->path[0] != '/'))
     return dlk_error_set(err, DLK_INVALID,
@@ -291,7 +261,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 static void introduce(struct dlk_redis *s) {
   if (s->client[0])
     return;
-  unsigned char bits[12];
+  unsigned char bits[20];
   s->host->random(s->host, bits, sizeof bits);
   for (int i = 0; i < 8; i++)
     snprintf(s->client + 2 * i, 3, "%02x", (unsigned)bits[i]);
@@ -299,6 +269,7 @@ static void introduce(struct dlk_redis *s) {
   uint32_t seed;
   memcpy(&seed, bits + 8, sizeof seed);
   dlk_map_init(&s->tokens, seed);
+  memcpy(&s->seed, bits + 12, sizeof s->seed);
 }
 
 static bool bad_name(struct dlk_redis_try *t) {
@@ -364,6 +335,7 @@ static void submit(void *store, struct dlk_op *op) {
     return;
   switch (op->kind) {
   case DLK_OP_ACQUIRE:
+    t->call.holds = op->lease->ttl;
     t->call.tail = op->lease->value;
     t->call.tail_len = op->lease->value_len;
     dlk_redis_acquire(t);
@@ -412,6 +384,8 @@ static void cancel(void *store, struct dlk_op *op) {
     dlk_redis_release_cancel(t);
   else if (op->kind == DLK_OP_CHANGE)
     dlk_redis_change_cancel(t);
+  else if (op->kind == DLK_OP_ATTACH)
+    dlk_redis_attach_cancel(t);
   else if (dlk_redis_call_withdraw(&t->call))
     dlk_redis_give_up(t);
   /* else: the answer, or its time-out, ends it soon. */
@@ -449,6 +423,14 @@ static void destroy(void *store) {
   free(s);
 }
 
+/* In braces: what the slot of a name is made from. */
+static void tag(const char *prefix, const char *key, size_t len,
+                char out[DLK_TAG_MAX]) {
+  struct dlk_redis_name name;
+  dlk_redis_name_make(&name, prefix ? prefix : DEFAULT_PREFIX, key, len);
+  snprintf(out, DLK_TAG_MAX, "{%.*s}", DLK_REDIS_TAG, name.tag);
+}
+
 const struct dlk_store_type dlk_redis_store = {
     .abi = DLK_STORE_ABI,
     .name = "redis",
@@ -464,4 +446,5 @@ const struct dlk_store_type dlk_redis_store = {
     .hand_over = dlk_redis_hand_over,
     .stop = stop,
     .destroy = destroy,
+    .tag = tag,
 };

@@ -24,6 +24,7 @@ static const struct {
     [DLK_REDIS_GUARD] = SCRIPT(guard),
     [DLK_REDIS_CHANGE] = SCRIPT(change),
     [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade),
+    [DLK_REDIS_ATTACH] = SCRIPT(attach),
 };
 
 const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len) {

@@ -2,8 +2,8 @@
  * reconnect (0.14) and blocks, so the socket is ours.
  *
  * Invariants: `fd` and `watch` live and die together; a watch is freed in its
- * close callback, a look-up in its own callback, and the socket when `refs`
- * (the owner, the watches, the look-up) is 0. After close the owner hears
+ * close callback, and the socket when `refs` (the owner, the watches, the
+ * look-up) is 0. After close the owner hears
  * nothing more. Each address of a name is tried in turn; the bound in time is
  * the owner's. */
 #include "store/redis/sock.h"
@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +18,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
+
+#include "store/redis/resolve.h"
 
 #define DEFAULT_PORT 6379
 
@@ -39,7 +39,7 @@ struct dlk_redis_sock {
   bool connected, closed;
   struct watch *watch;
   struct addrinfo *found, *next;
-  uv_getaddrinfo_t lookup;
+  struct dlk_redis_lookup *lookup;
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -48,7 +48,7 @@ static void unref(struct dlk_redis_sock *s) {
   if (--s->refs > 0)
     return;
   if (s->found)
-    uv_freeaddrinfo(s->found);
+    freeaddrinfo(s->found);
   unsigned *alive = s->alive;
   void (*gone)(void *) = s->gone;
   void *arg = s->arg;
@@ -131,7 +131,18 @@ static int connect_next(struct dlk_redis_sock *s) {
 }
 
 static void fail(struct dlk_redis_sock *s, int e) {
-  s->events->failed(s->arg, strerror(e));
+  char reason[DLK_REASON_MAX], why[DLK_REASON_MAX + 32];
+  bool ours = e == EMFILE || e == ENFILE;
+  snprintf(why, sizeof why, "%s%s", dlk_reason(reason, e),
+           ours ? "" : "; is the server running there?");
+  s->events->failed(s->arg, why);
+}
+
+static void fail_lookup(struct dlk_redis_sock *s, int status) {
+  char why[160];
+  snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
+           gai_strerror(status));
+  s->events->failed(s->arg, why);
 }
 
 static void on_connected(struct dlk_redis_sock *s) {
@@ -164,45 +175,43 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
     on_connected(s);
     return;
   }
-  s->refs++; /* the owner may close it meanwhile */
-  if (status < 0 || events & UV_READABLE)
+  s->refs++;        /* the owner may close it meanwhile */
+  if (status < 0) { /* libuv has stopped the poll */
+    s->events->broken(s->arg);
+    unref(s);
+    return;
+  }
+  if (events & UV_READABLE)
     s->events->readable(s->arg);
   if (!s->closed && events & UV_WRITABLE)
     s->events->writable(s->arg);
   unref(s);
 }
 
-static void on_lookup(uv_getaddrinfo_t *req, int status,
-                      struct addrinfo *found) {
-  struct dlk_redis_sock *s = req->data;
-  s->lookup.data = NULL;
+static void on_lookup(void *arg, int status, struct addrinfo *found) {
+  struct dlk_redis_sock *s = arg;
+  s->lookup = NULL;
   s->found = s->next = found;
-  if (!s->closed) {
-    if (status != 0) {
-      s->events->failed(s->arg, uv_strerror(status));
-    } else {
-      int e = connect_next(s);
-      if (e != 0)
-        fail(s, e);
-    }
+  if (status != 0) {
+    fail_lookup(s, status);
+  } else {
+    int e = connect_next(s);
+    if (e != 0)
+      fail(s, e);
   }
-  unref(s);
 }
 
-/* libuv's pool threads are born here and must not take the host's signals. */
+static void lookup_gone(void *arg) {
+  unref(arg);
+}
+
 static int look_up(struct dlk_redis_sock *s, const char *host,
                    const char *port) {
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                           .ai_flags = AI_ADDRCONFIG};
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  s->lookup.data = s;
-  int rc = uv_getaddrinfo(s->loop, &s->lookup, on_lookup, host, port, &hints);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (rc == 0)
+  int e = dlk_redis_lookup_start(s->loop, host, port, on_lookup, lookup_gone, s,
+                                 &s->lookup);
+  if (e == 0)
     s->refs++;
-  return -rc;
+  return e;
 }
 
 static int start_tcp(struct dlk_redis_sock *s) {
@@ -232,10 +241,10 @@ struct dlk_redis_sock *
 dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
                     const struct dlk_redis_sock_events *events,
                     void (*gone)(void *arg), unsigned *alive, void *arg,
-                    const char **why) {
+                    char why[DLK_REASON_MAX]) {
   struct dlk_redis_sock *s = calloc(1, sizeof *s);
   if (!s) {
-    *why = "out of memory";
+    dlk_reason(why, ENOMEM);
     return NULL;
   }
   s->loop = loop;
@@ -249,7 +258,7 @@ dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
   ++*alive;
   int e = conf->host_count ? start_tcp(s) : start_unix(s);
   if (e != 0) {
-    *why = strerror(e);
+    dlk_reason(why, e);
     dlk_redis_sock_close(s);
     unref(s);
     return NULL;
@@ -289,7 +298,8 @@ void dlk_redis_sock_close(struct dlk_redis_sock *s) {
     return;
   s->closed = true;
   drop_fd(s);
-  if (s->lookup.data)
-    (void)uv_cancel((uv_req_t *)&s->lookup);
+  if (s->lookup)
+    dlk_redis_lookup_end(s->lookup);
+  s->lookup = NULL;
   unref(s);
 }

@@ -12,10 +12,13 @@ struct dlk_redis_sock;
 /* None of these is called from inside a function below, nor after close. */
 struct dlk_redis_sock_events {
   void (*open)(void *arg);
-  /* why: a sentence's rest, as "connection refused" */
+  /* why: a sentence's rest, as "the name of its host cannot be resolved" */
   void (*failed)(void *arg, const char *why);
   void (*readable)(void *arg);
   void (*writable)(void *arg);
+  /* An error was reported, and none of these is called any more: read to the
+   * end, and close. */
+  void (*broken)(void *arg);
 };
 
 /* Starts to connect to conf's first host (or conf's path, when it has none).
@@ -25,7 +28,7 @@ struct dlk_redis_sock *
 dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
                     const struct dlk_redis_sock_events *events,
                     void (*gone)(void *arg), unsigned *alive, void *arg,
-                    const char **why);
+                    char why[DLK_REASON_MAX]);
 
 /* As send and recv: -1 and errno EAGAIN when it would block. */
 ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);

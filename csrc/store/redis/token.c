@@ -28,9 +28,8 @@ void dlk_redis_token_put(struct dlk_redis *s, struct dlk_redis_hold *h) {
   (void)dlk_map_put(&s->tokens, &h->node, h->token, h->token_len);
 }
 
-void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h) {
+void dlk_redis_token_make(struct dlk_redis *s, struct dlk_redis_hold *h) {
   unsigned char bits[16];
-  dlk_redis_token_drop(s, h);
   s->host->random(s->host, bits, sizeof bits);
   hex(h->token, bits, sizeof bits);
   h->token[32] = ':';
@@ -39,6 +38,11 @@ void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h) {
   size_t n = put_owner(h->token + DLK_REDIS_OWNER_AT, h->lease->owner);
   h->token_len = (uint8_t)(DLK_REDIS_OWNER_AT + n);
   h->token[h->token_len] = '\0';
+}
+
+void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h) {
+  dlk_redis_token_drop(s, h);
+  dlk_redis_token_make(s, h);
   dlk_redis_token_put(s, h);
 }
 

@@ -21,17 +21,28 @@
  *
  * Why each crossing is safe:
  * - Message lost, subscription lost: each refresh finds the grant ("got"), and
- *   each acknowledged subscription refreshes all waits. No wait without a
- *   subscription: it comes first.
+ *   each acknowledged subscription refreshes all waits. The subscription comes
+ *   first, but who cannot have it asks without: the server then takes it for
+ *   dead and gives its place to the next, so it comes in when it asks at a
+ *   moment in which nobody before it listens, with its old order each time.
  * - Message before the answer to an older refresh: `news` is set, and that
  *   answer, if it still says wait, is followed by another refresh.
  * - Claim over before we refresh: the answer is "gone"; we join anew with a
  *   new token and our old order, so a message for the old token, however
  *   late, matches nothing that waits.
- * - Reply lost: the token's fate is unknown; it is taken back, and we join
- *   anew likewise.
+ * - Reply lost: the token's fate is unknown; we join anew likewise, and behind
+ *   that it is taken back. The other way round whoever stands behind us would
+ *   be handed what the old token holds: now the new one stands before them.
  * - Cancel crossing a grant: "got" ends the op well; after our own leave
  *   the server has handed the lock on.
+ *
+ * The order in the queue is what counts; that somebody lives is only a hint.
+ * Who is taken for dead (nobody listens on its channel, or it was silent for
+ * three of its beats) is dropped by whoever stands behind it, also while the
+ * lock is held, and comes back with its order if it lives after all. When all
+ * of them were silent at once it was the server that stood still: the marks of
+ * those who listen are then believed once more (grant.lua), or the first one to
+ * be back would pass all others.
  *
  * Refreshes are for surviving the dead (holders without release, waiters, the
  * server itself), not for progress: a third of a claim for the first ranks,
@@ -150,6 +161,11 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
   dlk_redis_queue_refresh(t);
 }
 
+static void look_again(struct dlk_redis_try *t, int64_t at) {
+  t->timer.fire = on_timer;
+  t->store->host->timer_set(t->store->host, &t->timer, at);
+}
+
 static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis *s = t->store;
   int64_t pttl = dlk_redis_int(reply, 1, -1);
@@ -176,10 +192,10 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   s->host->random(s->host, &jitter, sizeof jitter);
   int64_t beat = beat_of(t), now = dlk_redis_now(s);
   int64_t at = now + beat - beat / 4 * jitter / UINT16_MAX;
-  if (t->rank == 0 && pttl >= 0 && now + (pttl + 1) * DLK_MS < at)
-    at = now + (pttl + 1) * DLK_MS;
-  t->timer.fire = on_timer;
-  s->host->timer_set(s->host, &t->timer, at);
+  int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(pttl));
+  if (t->rank == 0 && pttl >= 0 && ends < at)
+    at = ends;
+  look_again(t, at);
 }
 
 static void no_answer(struct dlk_redis_try *t,
@@ -188,15 +204,23 @@ static void no_answer(struct dlk_redis_try *t,
   bool unsure = r->verdict == DLK_REDIS_UNSURE;
   bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping ||
               t->op->ending != DLK_OK || (!unsure && !dlk_redis_patient(t));
-  if (unsure || over)
+  if (over)
     dlk_redis_new_token(t, unsure || t->joined);
-  if (!over) {
+  if (!over && unsure)
+    dlk_redis_replace_token(t, true, ask);
+  else if (!over)
     dlk_redis_queue(t);
-  } else if (t->op->ending != DLK_OK) {
+  else if (t->op->ending != DLK_OK)
     dlk_redis_give_up(t);
-  } else {
+  else
     dlk_redis_done(t, r->err);
-  }
+}
+
+/* What the server says that it set aside, which may be anything: not more than
+ * it was asked for. */
+static uint32_t spare_of(const struct dlk_redis_try *t, int64_t said) {
+  int64_t most = t->op->lease->handoffs;
+  return (uint32_t)(said < 0 ? 0 : said < most ? said : most);
 }
 
 static void answered(struct dlk_redis_call *call,
@@ -212,7 +236,7 @@ static void answered(struct dlk_redis_call *call,
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
     hold_of(t)->crowded = true;
-    t->op->lease->spare = (uint32_t)dlk_redis_int(reply, 2, 0);
+    t->op->lease->spare = spare_of(t, dlk_redis_int(reply, 2, 0));
     note_before(t->op->lease, call, dlk_redis_int(reply, 3, -1));
     dlk_redis_granted(t, fence, call->req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
@@ -240,10 +264,13 @@ void dlk_redis_queue(struct dlk_redis_try *t) {
   if (dlk_list_empty(&t->entry))
     dlk_list_append(&s->waits, &t->entry);
   s->link->listen(s->link);
-  if (s->link->listening)
+  if (s->link->listening) {
     ask(t);
-  else
-    t->step = DLK_REDIS_DEAF_STEP; /* `heard` goes on from here */
+    return;
+  }
+  /* `heard` goes on from here, or else the timer. */
+  t->step = DLK_REDIS_DEAF_STEP;
+  look_again(t, dlk_redis_now(s) + BEAT);
 }
 
 void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {

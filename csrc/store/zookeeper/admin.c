@@ -125,6 +125,7 @@ static bool act(struct dlk_zk_ask *a, size_t place) {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (!path)
     return false;
+  a->acting = true;
   return a->op->kind == DLK_OP_BREAK
              ? dlk_zk_ask_act(a, &r, on_acted)
              : dlk_zk_ask_mark(a, path, s, "revoked=1", on_acted);

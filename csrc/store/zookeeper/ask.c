@@ -63,6 +63,8 @@ void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
 void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
                        struct dlk_zk_ask *a) {
   (void)st;
+  if (a->settling)
+    return;
   bool waits = op->kind == DLK_OP_CHANGE;
   dlk_zk_ask_end(a, waits ? op->ending : dlk_zk_unanswered(op), NULL);
 }
@@ -92,7 +94,7 @@ bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
                              .data = data.data,
                              .len = data.len,
                              .version = read->stat.version};
-  bool ok = !data.failed && dlk_zk_ask_act(a, &r, answer);
+  bool ok = !data.failed && dlk_zk_ask_send(a, &r, answer);
   dlk_buf_free(&data);
   return ok;
 }
@@ -273,6 +275,28 @@ void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code) {
     free_ask(a);
     if (op)
       dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
+  }
+}
+
+/* The session goes out of use, and would have to stay for what may wait for
+ * ever in it. A look starts again in the next session: the answers that it
+ * still has to get come to what is left of it here. What acts, and what acts
+ * for a lease, ends where it began. */
+void dlk_zk_asks_move(struct dlk_zk_session *s) {
+  struct dlk_list todo;
+  dlk_list_take(&s->asks, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_list *l = todo.next;
+    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
+    dlk_list_remove(l);
+    dlk_list_append(&s->asks, l);
+    if (!a->op || a->acting || for_lease(a->op))
+      continue;
+    struct dlk_zk_store *st = a->store;
+    struct dlk_op *op = a->op;
+    dlk_zk_first *first = a->first;
+    dlk_zk_ask_detach(a);
+    dlk_zk_ask(st, op, first);
   }
 }
 

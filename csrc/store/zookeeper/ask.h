@@ -34,8 +34,9 @@ struct dlk_zk_ask {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any;
-  bool crossed; /* a node was changed between our read and our write */
-  bool acting;  /* what it does was sent, and must not be done twice */
+  bool crossed;  /* a node was changed between our read and our write */
+  bool acting;   /* what it does was sent, and must not be done twice */
+  bool settling; /* what it does was sent: it goes on until that is known */
 };
 
 /* Runs op, from `first` on, and again from there after a cut. */
@@ -49,7 +50,8 @@ bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
 bool dlk_zk_ask_act(struct dlk_zk_ask *a, struct dlk_zk_request *r,
                     dlk_zk_answer *answer);
 /* Adds a line to a node that was read: a write that is answered VERSION when
- * somebody else wrote it since. */
+ * somebody else wrote it since. Whether it may be done again is the caller's
+ * to say (a->acting, a->settling). */
 bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
                      const struct dlk_zk_shown *read, const char *line,
                      dlk_zk_answer *answer);

@@ -9,6 +9,7 @@
  * drain it. */
 #include "store/zookeeper/deliver.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,8 +309,10 @@ static void troubles(struct dlk_zk_link *link) {
   link->memory_failed = false;
   pthread_mutex_unlock(&link->lock);
   char text[160];
-  if (problem)
-    snprintf(text, sizeof text, "its name cannot be looked up (%s)",
+  if (problem == ENOENT || problem == EINVAL)
+    snprintf(text, sizeof text, "no host in its URL can be resolved");
+  else if (problem)
+    snprintf(text, sizeof text, "no connection can be begun (%s)",
              strerror(problem));
   else if (memory)
     snprintf(text, sizeof text, "out of memory");

@@ -12,7 +12,12 @@
  * node ahead of the first of them, or of a writer that keeps them out anyway);
  * the change wakes them, they read the data, and count the node as a reader
  * from then on (line.c, judge). They are let in only after the holder asked
- * for it to be written, so nobody shares what is still exclusive.
+ * for it to be written, so nobody shares what is still exclusive. A write whose
+ * answer is lost may be done, and readers be in, so the lease must not stay
+ * exclusive: our own node is read again, and written if it does not say so
+ * yet (with the version that was read, so an earlier write that comes late is
+ * noticed). From that write on the op ends only when it is known, also when its
+ * caller does not wait any more, or with the session.
  *
  * change (an election's wait_change): the head of the queue is read; if it is
  * the one of `fence` it is watched, and if there is none the list is. */
@@ -130,6 +135,12 @@ static bool start_guard(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
 
 /* ---- downgrade ---- */
 
+static void is_shared(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+  if (n)
+    n->downgraded = true;
+  dlk_zk_ask_end(a, DLK_OK, NULL);
+}
+
 static void on_downgraded(void *who, uint32_t tag,
                           const struct dlk_zk_reply *r) {
   struct dlk_zk_ask *a = who;
@@ -137,9 +148,7 @@ static void on_downgraded(void *who, uint32_t tag,
     return;
   struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
   if (r->rc == DLK_ZK_OK) {
-    if (n)
-      n->downgraded = true;
-    dlk_zk_ask_end(a, DLK_OK, NULL);
+    is_shared(a, n);
   } else if (r->rc == DLK_ZK_VERSION) {
     dlk_zk_ask_again(a);
   } else if (r->rc == DLK_ZK_NONODE) {
@@ -156,11 +165,17 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
   const struct dlk_zk_shown read = {
       .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
+  struct dlk_zk_data data;
+  dlk_zk_data_parse(r->data, r->len, &data);
   if (r->rc == DLK_ZK_NONODE || !n)
     node_is_gone(a);
   else if (r->rc != DLK_ZK_OK)
     dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
-  else if (!dlk_zk_ask_mark(a, n->path, &read, "shared=1", on_downgraded))
+  else if (data.shared)
+    is_shared(a, n);
+  else if (dlk_zk_ask_mark(a, n->path, &read, "shared=1", on_downgraded))
+    a->settling = true;
+  else
     dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
 }
 

@@ -9,16 +9,16 @@
  * runs only while something is held or waited for. So after a pause, when
  * nothing of ours is live in it, the session is replaced: a fresh one counts
  * from its own connect. The old one is closed when its last background
- * delete is through. Too many watched paths (the library restores them in one
- * packet) also retire a session.
+ * delete is through; looks (a watch of an election) move to the next one, so
+ * no more than two sessions are open but for such deletes. Too many watched
+ * paths (the library restores them in one packet) also retire a session.
  *
- * Holds end at the horizon, here by a timer, and at the latest before a later
- * horizon is published: an answer that arrives after the old horizon has
- * passed loses the holds first, so none is ever revived. Reconnecting is the
- * library's affair; a session that stays away for two timeouts is given up:
- * the servers will end it, and waiters join anew. So is one that comes back
- * with a shorter timeout (servers may allow different ones): what was promised
- * for the longer one does not hold any more. */
+ * Reconnecting is the library's affair; a session that stays away for two
+ * timeouts is given up: the servers will end it, and waiters join anew. So is
+ * one that comes back with a shorter timeout: what was promised for the longer
+ * one does not hold any more. (Only a server whose limits differ from the
+ * others' does that, and if its answer is lost nobody here can know: confirm.c
+ * has the conditions.) */
 #include "internal.h"
 
 #include <stdio.h>
@@ -26,21 +26,8 @@
 #include <string.h>
 
 #define WATCH_BYTES_MAX ((size_t)512 * 1000)
-#define STOP_WAIT (200 * DLK_MS)
 #define BACKOFF_MIN (100 * DLK_MS)
 #define BACKOFF_MAX (2 * DLK_SEC)
-
-static void publish(struct dlk_zk_store *st) {
-  int64_t until = DLK_FOREVER;
-  for (struct dlk_list *l = st->sessions.next; l != &st->sessions;
-       l = l->next) {
-    struct dlk_zk_session *s = DLK_CONTAINER(l, struct dlk_zk_session, link);
-    if (s->held > 0 && s->confirm.horizon < until)
-      until = s->confirm.horizon;
-  }
-  if (until != DLK_FOREVER)
-    st->host->horizon(st->host, until);
-}
 
 /* ---- open ---- */
 
@@ -54,8 +41,6 @@ struct dlk_zk_closing {
 static const struct dlk_zk_events events;
 static void link_late(struct dlk_timer *timer, int64_t now);
 static void tidy_fired(struct dlk_timer *timer, int64_t now);
-static void confirm_fired(struct dlk_timer *timer, int64_t now);
-static void horizon_fired(struct dlk_timer *timer, int64_t now);
 
 static struct dlk_zk_session *session_new(struct dlk_zk_store *st) {
   struct dlk_zk_session *s = calloc(1, sizeof *s);
@@ -75,8 +60,8 @@ static struct dlk_zk_session *session_new(struct dlk_zk_store *st) {
   dlk_map_init(&s->watches, seed);
   s->timer.fire = link_late;
   s->tidy_timer.fire = tidy_fired;
-  s->confirm_timer.fire = confirm_fired;
-  s->horizon_timer.fire = horizon_fired;
+  s->confirm_timer.fire = dlk_zk_confirm_fired;
+  s->horizon_timer.fire = dlk_zk_horizon_fired;
   s->fresh_timer.fire = dlk_zk_fresh_fired;
   struct dlk_zk_conf conf = {st->hosts, st->auth, s->timeout};
   s->closing = calloc(1, sizeof *s->closing);
@@ -123,6 +108,7 @@ void dlk_zk_session_retire(struct dlk_zk_session *s) {
   s->retired = true;
   if (s->store->current == s)
     s->store->current = NULL;
+  dlk_zk_asks_move(s);
   dlk_zk_session_tidy(s);
 }
 
@@ -206,7 +192,7 @@ void dlk_zk_session_end(struct dlk_zk_session *s, enum dlk_code code) {
   clear_timers(s);
   dlk_map_clear(&s->watches);
   free(s);
-  publish(st);
+  dlk_zk_publish(st);
 }
 
 /* ---- stop ---- */
@@ -226,8 +212,8 @@ static void stop_late(struct dlk_timer *timer, int64_t now) {
   }
 }
 
-/* A close takes one round trip if the server is there; longer than STOP_WAIT
- * it is left to its thread, which touches nothing of ours. */
+/* A close takes one round trip if the server is there; longer than
+ * DLK_STOP_WAIT it is left to its thread, which touches nothing of ours. */
 void dlk_zk_stop(void *store) {
   struct dlk_zk_store *st = store;
   st->stopping = true;
@@ -237,7 +223,8 @@ void dlk_zk_stop(void *store) {
         DLK_CONTAINER(st->sessions.next, struct dlk_zk_session, link),
         DLK_CLOSED);
   if (st->links > 0)
-    st->host->timer_set(st->host, &st->stop_timer, dlk_zk_now(st) + STOP_WAIT);
+    st->host->timer_set(st->host, &st->stop_timer,
+                        dlk_zk_now(st) + DLK_STOP_WAIT);
   tell_stopped(st);
 }
 
@@ -290,6 +277,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
   else
     dlk_zk_confirm_restart(&s->confirm);
+  s->confirm_not_before = 0;
   if (first ? too_slow(s) : timeout < s->confirm.timeout) {
     replace(s);
     return;
@@ -348,138 +336,4 @@ bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
                  dlk_zk_answer *answer, void *who, uint32_t tag) {
   return s->connection &&
          s->store->driver->send(s->connection, r, answer, who, tag);
-}
-
-/* ---- the chain ---- */
-
-static void lose_holds(struct dlk_zk_session *s) {
-  for (size_t left = s->node_count;
-       left > 0 && s->held > 0 && s->node_count > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step == DLK_ZK_HELD)
-      dlk_zk_lose(n, "the servers did not confirm the session in time", false);
-  }
-}
-
-static void horizon_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, horizon_timer);
-  struct dlk_host *host = s->store->host;
-  if (s->held == 0)
-    return;
-  if (now >= s->confirm.horizon)
-    lose_holds(s);
-  else
-    host->timer_set(host, timer, s->confirm.horizon);
-}
-
-void dlk_zk_session_holds(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
-  if (!s->horizon_timer.node.queued)
-    host->timer_set(host, &s->horizon_timer, s->confirm.horizon);
-  publish(s->store);
-}
-
-/* A session at its end publishes when all its leases were told. */
-void dlk_zk_session_freed(struct dlk_zk_session *s) {
-  if (s->held == 0 && !dlk_list_empty(&s->link))
-    publish(s->store);
-}
-
-static void wake_ready(struct dlk_zk_session *s) {
-  for (size_t left = s->node_count;
-       left > 0 && s->ready > 0 && s->node_count > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step == DLK_ZK_READY)
-      dlk_zk_node_relist(n);
-  }
-}
-
-void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
-                              bool ok) {
-  if (token == 0 || token != s->confirm.flying)
-    return;
-  if (ok && s->held > 0 && dlk_zk_now(s->store) >= s->confirm.horizon)
-    lose_holds(s);
-  if (!ok)
-    s->confirm_not_before = dlk_zk_now(s->store) + s->timeout / 16;
-  if (dlk_zk_confirm_answered(&s->confirm, token, ok)) {
-    if (s->held > 0)
-      publish(s->store);
-    wake_ready(s);
-  }
-  dlk_zk_session_tick(s);
-}
-
-static void on_confirmed(void *who, uint32_t token,
-                         const struct dlk_zk_reply *r) {
-  struct dlk_zk_session *s = who;
-  struct dlk_zk_node *n = s->confirm_node;
-  s->confirm_node = NULL;
-  if (r->rc == DLK_ZK_NONODE && n)
-    dlk_zk_node_vanished(n);
-  dlk_zk_session_confirmed(s, token, r->rc == DLK_ZK_OK);
-}
-
-/* In turn, so that with time each is seen to be there. */
-static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
-  for (size_t left = s->node_count; left > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_HELD)
-      return n;
-  }
-  return NULL;
-}
-
-/* A multi of one check is proposed, logged and committed like any write, but
- * changes nothing: it wakes nobody who watches the node, and says NONODE when
- * the node is gone. */
-static void send_confirm(struct dlk_zk_session *s, int64_t now) {
-  struct dlk_zk_node *n = next_node(s);
-  s->confirm_not_before = now + s->timeout / 16;
-  if (!n)
-    return;
-  uint32_t token = dlk_zk_confirm_sent(&s->confirm, now);
-  struct dlk_zk_request check = {
-      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
-  if (dlk_zk_send(s, &r, on_confirmed, s, token))
-    s->confirm_node = n;
-  else
-    dlk_zk_confirm_answered(&s->confirm, token, false);
-}
-
-static int64_t confirm_at(const struct dlk_zk_session *s) {
-  int64_t due = dlk_zk_confirm_due(&s->confirm);
-  return due > s->confirm_not_before ? due : s->confirm_not_before;
-}
-
-void dlk_zk_session_tick(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
-  if (s->state != DLK_ZK_CONNECTED || s->live == 0)
-    return;
-  int64_t at = confirm_at(s);
-  if (at == DLK_FOREVER)
-    return;
-  struct dlk_heap_node *node = &s->confirm_timer.node;
-  if (!node->queued || node->at > at)
-    host->timer_set(host, &s->confirm_timer, at);
-}
-
-static void confirm_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, confirm_timer);
-  if (s->state == DLK_ZK_CONNECTED && s->live > 0 && confirm_at(s) <= now)
-    send_confirm(s, now);
-  dlk_zk_session_tick(s);
 }

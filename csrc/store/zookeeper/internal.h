@@ -12,7 +12,8 @@
  *     hold.c   a contender that holds: renewal, loss, release
  *     leave.c  a contender on its way out
  *     watch.c  who watches which node
- *     house.c  sessions: opening, replacing, ending; the horizon
+ *     house.c  sessions: opening, replacing, ending
+ *     chain.c  a session's confirms, and the horizon
  *   ask.c      operations that only look, or act once; admin.c, list.c and
  *              guard.c have their kinds
  *   zookeeper.c  the table of the store: what the engine calls */
@@ -66,10 +67,12 @@ struct dlk_zk_session {
   int64_t id, opened, timeout;
   struct dlk_zk_confirm confirm;
   int64_t confirm_not_before;
-  struct dlk_zk_node *confirm_node;
+  struct dlk_zk_node *confirm_node; /* whose node the last confirm names, */
+  uint32_t confirm_named;           /* with this token */
   struct dlk_list nodes, asks;
   struct dlk_list zombies; /* nodes that only wait for answers */
   size_t node_count, parked, live, held, ready; /* live: asks for or has */
+  size_t resting;
   struct dlk_list fresh; /* holds whose own node is not watched yet */
   struct dlk_list looks; /* holds whose own node is to be read */
   size_t looking;        /* such reads under way */
@@ -84,6 +87,7 @@ struct dlk_zk_session {
 
 enum dlk_zk_step {
   DLK_ZK_PARKED,    /* for a connected session */
+  DLK_ZK_PEEKING,   /* a try: looks whether it may hold at all */
   DLK_ZK_CREATING,  /* create under way */
   DLK_ZK_UNSETTLED, /* its answer was lost */
   DLK_ZK_SETTLING,  /* finding out */
@@ -116,14 +120,17 @@ struct dlk_zk_node {
   bool busy;             /* counted by host->busy */
   bool watched;          /* its own watch is armed */
   bool renewing;         /* an answer to renew is owed */
+  bool peeked;           /* a try: it may hold, as far as was seen */
   bool denied;           /* a parent could not be made */
   bool downgraded;
   bool revoked;
   bool first_list; /* the list that left together with create */
+  bool listed;     /* it stood in the list that is judged from */
   int flying;      /* answers to come */
   int tries;
-  uint32_t tag;     /* of the answer it goes on with */
-  uint32_t confirm; /* token of its write */
+  uint32_t tag;         /* of the answer it goes on with */
+  uint32_t confirm;     /* token of its last write, */
+  uint32_t confirm_tag; /* whose answer has this tag */
   int32_t seq;
   int64_t czxid, sent, rest_until;
   struct dlk_want want;
@@ -179,6 +186,12 @@ void dlk_zk_session_retire(struct dlk_zk_session *s);
 void dlk_zk_session_tidy(struct dlk_zk_session *s);
 /* The session is over: holds are lost, waiters join anew. */
 void dlk_zk_session_end(struct dlk_zk_session *s, enum dlk_code code);
+bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
+                 dlk_zk_answer *answer, void *who, uint32_t tag);
+/* Ends all sessions; the host is told when the last link is gone. */
+void dlk_zk_stop(void *store);
+
+/* ---- chain.c ---- */
 /* Sends or schedules the next confirm. */
 void dlk_zk_session_tick(struct dlk_zk_session *s);
 /* A write of the chain was answered. */
@@ -189,10 +202,11 @@ void dlk_zk_session_holds(struct dlk_zk_session *s);
 /* A hold left s, and its lease was told: those of other sessions may count
  * for longer. */
 void dlk_zk_session_freed(struct dlk_zk_session *s);
-bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
-                 dlk_zk_answer *answer, void *who, uint32_t tag);
-/* Ends all sessions; the host is told when the last link is gone. */
-void dlk_zk_stop(void *store);
+/* Tells the host until when all holds count. */
+void dlk_zk_publish(struct dlk_zk_store *st);
+/* The timers of a session: its next confirm is due; its holds end. */
+void dlk_zk_confirm_fired(struct dlk_timer *timer, int64_t now);
+void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now);
 
 /* ---- node.c ---- */
 void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op);
@@ -210,16 +224,27 @@ bool dlk_zk_node_send(struct dlk_zk_node *n, struct dlk_zk_request *r,
 /* The same for the lock's node, whose path is the start of n's. */
 bool dlk_zk_node_send_lock(struct dlk_zk_node *n, struct dlk_zk_request *r,
                            dlk_zk_answer *answer);
+/* n's write was just sent, at `now`, and may be a confirm; it was answered. */
+void dlk_zk_node_confirms(struct dlk_zk_node *n, int64_t now);
+void dlk_zk_node_confirmed(struct dlk_zk_node *n, uint32_t tag, bool ok);
 /* An answer for n came: false when nothing but its memory is left. */
 bool dlk_zk_node_answered(struct dlk_zk_node *n);
+/* Goes on in the session that a new contender is given; nothing of it is under
+ * way. */
+void dlk_zk_node_rejoin(struct dlk_zk_node *n);
 void dlk_zk_node_forget_name(struct dlk_zk_node *n);
 /* The path of another node of the same lock, in the store's scratch. NULL when
  * out of memory. */
 const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name);
 
 /* ---- line.c ---- */
+/* A try looks before it writes. */
+void dlk_zk_line_peek(struct dlk_zk_node *n);
 /* Sends the list that the verdict is made from. */
 bool dlk_zk_line_list(struct dlk_zk_node *n);
+/* Lets in those of s that wait and may hold now, and marks all of s that are
+ * listed. False: no memory. */
+bool dlk_zk_line_admit(struct dlk_zk_session *s, const struct dlk_zk_reply *r);
 /* Lists again: something changed. */
 void dlk_zk_node_relist(struct dlk_zk_node *n);
 
@@ -241,6 +266,8 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now);
 /* Takes n out of the queue; its op ends with `outcome` once it is gone. */
 void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome);
 void dlk_zk_delete(struct dlk_zk_node *n);
+/* What the node that stands in the way says of its owner goes to the op. */
+void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r);
 /* It is gone: answers its op and frees it. */
 void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code);
 /* Ends its op now, unanswered; what is left goes on in the background. */
@@ -284,6 +311,7 @@ void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
                        struct dlk_zk_ask *ask);
 void dlk_zk_ask_again(struct dlk_zk_ask *ask);
 void dlk_zk_asks_resume(struct dlk_zk_session *s);
+void dlk_zk_asks_move(struct dlk_zk_session *s);
 void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code);
 
 #endif

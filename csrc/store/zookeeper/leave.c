@@ -38,8 +38,6 @@ void dlk_zk_dispose(struct dlk_zk_node *n) {
   dlk_list_remove(&n->fresh);
   dlk_list_remove(&n->link);
   if (s) {
-    if (s->confirm_node == n)
-      s->confirm_node = NULL;
     s->node_count--;
     dlk_zk_session_tidy(s);
   }
@@ -75,7 +73,7 @@ void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
 
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_node *n = who;
-  dlk_zk_session_confirmed(n->session, n->confirm, r->rc == DLK_ZK_OK);
+  dlk_zk_node_confirmed(n, tag, r->rc == DLK_ZK_OK);
   if (!dlk_zk_node_answered(n))
     return;
   if (tag != n->tag) {
@@ -107,23 +105,26 @@ void dlk_zk_delete(struct dlk_zk_node *n) {
       .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
   int64_t now = dlk_zk_now(n->store);
   if (dlk_zk_node_send(n, &r, on_deleted))
-    n->confirm = dlk_zk_confirm_sent(&s->confirm, now);
+    dlk_zk_node_confirms(n, now);
   else
     dlk_zk_node_stall(n);
 }
 
 /* ---- who stood in the way ---- */
 
-static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r) {
   struct dlk_zk_data data;
-  (void)tag;
-  if (!dlk_zk_node_answered(n) || !n->op || r->rc != DLK_ZK_OK)
-    return;
   dlk_zk_data_parse(r->data, r->len, &data);
   size_t len = strnlen(data.owner, DLK_HOLDER_MAX - 1);
-  memcpy(n->op->holder, data.owner, len);
-  n->op->holder[len] = '\0';
+  memcpy(op->holder, data.owner, len);
+  op->holder[len] = '\0';
+}
+
+static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  (void)tag;
+  if (dlk_zk_node_answered(n) && n->op && r->rc == DLK_ZK_OK)
+    dlk_zk_keep_holder(n->op, r);
 }
 
 /* Leaves right before our delete, so it costs no wait. */
@@ -140,6 +141,7 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
   n->outcome = outcome;
   switch (n->step) {
   case DLK_ZK_PARKED:
+  case DLK_ZK_PEEKING:
     dlk_zk_finish(n, DLK_OK);
     return;
   case DLK_ZK_CREATING:
@@ -182,7 +184,7 @@ void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
     dlk_zk_node_end_op(n);
     return;
   }
-  if (n->step == DLK_ZK_PARKED) {
+  if (n->step <= DLK_ZK_PEEKING) {
     dlk_zk_leave(n, dlk_zk_unanswered(op));
     return;
   }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NEWCOMER SIZE_MAX /* a place behind all */
+
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
 bool dlk_zk_line_list(struct dlk_zk_node *n) {
@@ -58,7 +60,10 @@ static bool behind_exclusive(const struct dlk_zk_node *n,
 static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
                   struct dlk_zk_judgement *j) {
   for (;;) {
-    dlk_zk_queue_judge(q, place, j);
+    if (place == NEWCOMER)
+      dlk_zk_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
+    else
+      dlk_zk_queue_judge(q, place, j);
     if (!behind_exclusive(n, q, j))
       return;
     const char *path = dlk_zk_node_sibling(n, q->at[j->watch[0]].name);
@@ -150,4 +155,116 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   delete_ghosts(n, &q);
   act(n, &q, &j);
   dlk_zk_queue_free(&q);
+}
+
+/* One of s that stands in the list, or NULL. */
+static struct dlk_zk_node *own(struct dlk_zk_session *s,
+                               const struct dlk_zk_entry *e) {
+  struct dlk_zk_store *st = s->store;
+  struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
+  struct dlk_zk_node *n =
+      m ? DLK_CONTAINER(m, struct dlk_zk_node, by_guid) : NULL;
+  return n && n->session == s ? n : NULL;
+}
+
+/* Whoever stands behind one that may not hold may not either, so the walk ends
+ * there. The list was asked for after each of those who wait for it had been
+ * created, for each of them had read one before. */
+bool dlk_zk_line_admit(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
+  struct dlk_zk_queue q;
+  struct dlk_zk_judgement j;
+  if (!dlk_zk_queue_read(&q, r->names, r->count))
+    return false;
+  for (size_t i = 0; i < q.count; i++) {
+    struct dlk_zk_node *n = own(s, &q.at[i]);
+    if (n)
+      n->listed = true;
+  }
+  for (size_t i = 0; i < q.count; i++) {
+    struct dlk_zk_node *n = own(s, &q.at[i]);
+    if (!n || n->step != DLK_ZK_WAITING)
+      continue;
+    judge(n, &q, i, &j);
+    if (j.verdict != DLK_ZK_HOLDS)
+      break;
+    dlk_zk_watch_drop(n);
+    dlk_zk_grant(n);
+  }
+  dlk_zk_queue_free(&q);
+  return true;
+}
+
+/* ---- a try ---- */
+
+static void on_blocker(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  if (!dlk_zk_node_answered(n) || tag != n->tag)
+    return;
+  if (r->rc == DLK_ZK_OK && n->op)
+    dlk_zk_keep_holder(n->op, r);
+  dlk_zk_leave(n, DLK_BUSY);
+}
+
+static void is_busy(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_GET,
+                             .path = dlk_zk_node_sibling(n, q->at[0].name)};
+  if (!r.path || !dlk_zk_node_send(n, &r, on_blocker))
+    dlk_zk_leave(n, DLK_BUSY);
+}
+
+/* A session that is good for a look may not be good for a hold. */
+static void stand_in_line(struct dlk_zk_node *n) {
+  n->peeked = true;
+  if (n->flying == 0)
+    dlk_zk_node_rejoin(n);
+  else
+    dlk_zk_node_resume(n);
+}
+
+static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  struct dlk_zk_queue q;
+  struct dlk_zk_judgement j;
+  if (!dlk_zk_node_answered(n) || tag != n->tag)
+    return;
+  if (r->rc == DLK_ZK_NONODE) {
+    stand_in_line(n);
+    return;
+  }
+  if (r->rc == DLK_ZK_NOAUTH) {
+    dlk_zk_leave(n, DLK_DENIED);
+    return;
+  }
+  if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
+    dlk_zk_node_stall(n);
+    return;
+  }
+  delete_ghosts(n, &q);
+  judge(n, &q, NEWCOMER, &j);
+  if (j.verdict == DLK_ZK_OTHER_LIMIT)
+    dlk_zk_leave(n, DLK_INVALID);
+  else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, &q, &j))
+    stand_in_line(n);
+  else
+    is_busy(n, &q);
+  dlk_zk_queue_free(&q);
+}
+
+static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_node *n = who;
+  (void)tag;
+  bool synced = r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE;
+  if (dlk_zk_node_answered(n) && n->step == DLK_ZK_PEEKING && !synced)
+    dlk_zk_node_stall(n);
+}
+
+/* The sync has the list show every release that was answered before the try.
+ * What is free by it has to be created all the same, and may be refused yet. */
+void dlk_zk_line_peek(struct dlk_zk_node *n) {
+  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};
+  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
+  dlk_zk_node_step(n, DLK_ZK_PEEKING);
+  if (!dlk_zk_node_send_lock(n, &sync, on_synced) ||
+      !dlk_zk_node_send_lock(n, &list, on_peeked))
+    dlk_zk_node_stall(n);
 }

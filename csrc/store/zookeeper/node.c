@@ -30,7 +30,10 @@
  *    ghost of such an attempt, or of a session given up: deleted on sight. A
  *    contender claims its guid from before the create is sent until its node
  *    is known to be gone, so nothing alive is ever taken for a ghost.
- * 6. Withdrawn (timeout, cancel, failed try): leave.c deletes until gone. */
+ * 6. Withdrawn (timeout, cancel, failed try): leave.c deletes until gone.
+ * 7. A try (no wait) lists first, behind a sync, in whatever session there is:
+ *    who is there already makes it busy, and nothing was written. Otherwise it
+ *    goes on with 1, for the list grants nothing. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -48,10 +51,12 @@ void dlk_zk_node_step(struct dlk_zk_node *n, enum dlk_zk_step step) {
     s->ready -= n->step == DLK_ZK_READY;
     s->held -= n->step == DLK_ZK_HELD;
     s->live -= n->step <= DLK_ZK_HELD;
+    s->resting -= n->step == DLK_ZK_RESTING;
     s->parked += step == DLK_ZK_PARKED;
     s->ready += step == DLK_ZK_READY;
     s->held += step == DLK_ZK_HELD;
     s->live += step <= DLK_ZK_HELD;
+    s->resting += step == DLK_ZK_RESTING;
   }
   n->step = step;
 }
@@ -85,6 +90,16 @@ bool dlk_zk_node_send_lock(struct dlk_zk_node *n, struct dlk_zk_request *r,
   return ok;
 }
 
+void dlk_zk_node_confirms(struct dlk_zk_node *n, int64_t now) {
+  n->confirm = dlk_zk_confirm_sent(&n->session->confirm, now);
+  n->confirm_tag = n->tag;
+}
+
+void dlk_zk_node_confirmed(struct dlk_zk_node *n, uint32_t tag, bool ok) {
+  if (tag == n->confirm_tag)
+    dlk_zk_session_confirmed(n->session, n->confirm, ok);
+}
+
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
   dlk_zk_node_resume(DLK_CONTAINER(timer, struct dlk_zk_node, timer));
@@ -97,7 +112,10 @@ void dlk_zk_node_stall(struct dlk_zk_node *n) {
     st->host->timer_set(st->host, &n->timer, dlk_zk_now(st) + STALL);
 }
 
+/* What was asked about the old name is answered for nobody. */
 void dlk_zk_node_forget_name(struct dlk_zk_node *n) {
+  if (n->session && n->session->confirm_node == n)
+    n->session->confirm_node = NULL;
   dlk_map_remove(&n->store->by_guid, &n->by_guid);
   dlk_zk_watch_drop(n);
   n->path[n->lock_len] = '\0';
@@ -168,7 +186,7 @@ static bool send_create(struct dlk_zk_node *n) {
   bool ok = dlk_zk_node_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)
-    n->confirm = dlk_zk_confirm_sent(&n->session->confirm, n->sent);
+    dlk_zk_node_confirms(n, n->sent);
   return ok;
 }
 
@@ -183,8 +201,13 @@ static bool new_guid(struct dlk_zk_node *n) {
 /* A list that could not be sent (no memory) is asked for later. */
 static void start(struct dlk_zk_node *n) {
   dlk_zk_node_forget_name(n);
+  n->denied = false;
   if (n->leaving || !n->lease) {
     dlk_zk_finish(n, DLK_OK);
+    return;
+  }
+  if (!n->wait && !n->peeked) {
+    dlk_zk_line_peek(n);
     return;
   }
   if (!new_guid(n) || (n->tries > 0 && !make_parents(n)) || !send_create(n)) {
@@ -239,8 +262,7 @@ static void no_parent(struct dlk_zk_node *n) {
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_node *n = who;
   struct dlk_zk_entry e;
-  (void)tag;
-  dlk_zk_session_confirmed(n->session, n->confirm, r->rc == DLK_ZK_OK);
+  dlk_zk_node_confirmed(n, tag, r->rc == DLK_ZK_OK);
   if (!dlk_zk_node_answered(n))
     return;
   if (r->rc == DLK_ZK_OK && is_own_name(n, r->path, &e)) {
@@ -336,7 +358,7 @@ static void settle(struct dlk_zk_node *n) {
 void dlk_zk_node_vanished(struct dlk_zk_node *n) {
   if (n->step == DLK_ZK_HELD)
     dlk_zk_lose(n, "its node was deleted", true);
-  else if (n->step == DLK_ZK_LEAVING || n->step == DLK_ZK_RESTING)
+  else if (n->step == DLK_ZK_RESTING)
     dlk_zk_finish(n, DLK_OK);
   else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_READY)
     start(n);
@@ -349,6 +371,7 @@ void dlk_zk_node_resume(struct dlk_zk_node *n) {
     n->store->host->timer_clear(n->store->host, &n->timer);
   switch (n->step) {
   case DLK_ZK_PARKED:
+  case DLK_ZK_PEEKING:
     start(n);
     break;
   case DLK_ZK_UNSETTLED:
@@ -388,7 +411,9 @@ static void attach(struct dlk_zk_node *n, struct dlk_zk_session *s) {
 }
 
 static void join(struct dlk_zk_node *n) {
-  struct dlk_zk_session *s = dlk_zk_session_pick(n->store);
+  bool looks = !n->wait && !n->peeked;
+  struct dlk_zk_session *s =
+      looks ? dlk_zk_session_any(n->store) : dlk_zk_session_pick(n->store);
   if (!s) {
     fail(n, DLK_UNAVAILABLE);
     return;
@@ -396,6 +421,21 @@ static void join(struct dlk_zk_node *n) {
   attach(n, s);
   if (s->state == DLK_ZK_CONNECTED)
     start(n);
+}
+
+void dlk_zk_node_rejoin(struct dlk_zk_node *n) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_zk_session *s = n->session;
+  dlk_zk_node_forget_name(n);
+  dlk_zk_node_step(n, DLK_ZK_GONE);
+  s->node_count--;
+  dlk_list_remove(&n->link);
+  dlk_zk_session_tidy(s);
+  n->session = NULL;
+  n->tag++;
+  n->tries = 0;
+  st->host->timer_clear(st->host, &n->timer);
+  join(n);
 }
 
 /* The session is over and with it the node, if there was one: what is held
@@ -414,15 +454,7 @@ void dlk_zk_node_orphaned(struct dlk_zk_node *n, enum dlk_code code) {
     dlk_zk_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
     return;
   }
-  dlk_zk_node_forget_name(n);
-  dlk_zk_node_step(n, DLK_ZK_GONE);
-  n->session->node_count--;
-  dlk_list_remove(&n->link);
-  n->session = NULL;
-  n->tag++;
-  n->tries = 0;
-  st->host->timer_clear(st->host, &n->timer);
-  join(n);
+  dlk_zk_node_rejoin(n);
 }
 
 void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {

@@ -66,9 +66,9 @@ static void watch_one(struct dlk_zk_judgement *out, size_t place) {
 }
 
 /* Nearest first, until they alone keep us out. */
-static void watch_units(const struct dlk_zk_queue *q, size_t place,
+static void watch_units(const struct dlk_zk_queue *q,
+                        const struct dlk_zk_entry *me, size_t place,
                         struct dlk_zk_judgement *out) {
-  const struct dlk_zk_entry *me = &q->at[place];
   uint64_t spare = me->units > me->cap ? 0 : me->cap - me->units;
   uint64_t sum = 0;
   out->verdict = DLK_ZK_WATCH_NODES;
@@ -83,15 +83,10 @@ static void watch_units(const struct dlk_zk_queue *q, size_t place,
   }
 }
 
-void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
-                        struct dlk_zk_judgement *out) {
+static void judge(const struct dlk_zk_queue *q, const struct dlk_zk_entry *me,
+                  size_t place, struct dlk_zk_judgement *out) {
   out->me = place;
   out->watch_count = 0;
-  if (place >= q->count) {
-    out->verdict = DLK_ZK_ABSENT;
-    return;
-  }
-  const struct dlk_zk_entry *me = &q->at[place];
   uint64_t sum = me->units;
   out->verdict = DLK_ZK_HOLDS;
   for (size_t i = place; i-- > 0;) {
@@ -107,5 +102,18 @@ void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
     sum += other->units;
   }
   if (me->cap != 0 && sum > me->cap)
-    watch_units(q, place, out);
+    watch_units(q, me, place, out);
+}
+
+void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
+                        struct dlk_zk_judgement *out) {
+  *out = (struct dlk_zk_judgement){.verdict = DLK_ZK_ABSENT, .me = place};
+  if (place < q->count)
+    judge(q, &q->at[place], place, out);
+}
+
+void dlk_zk_queue_judge_newcomer(const struct dlk_zk_queue *q, uint32_t units,
+                                 uint32_t cap, struct dlk_zk_judgement *out) {
+  const struct dlk_zk_entry me = {.units = units, .cap = cap};
+  judge(q, &me, q->count, out);
 }

@@ -5,7 +5,9 @@
 
 #include "store/zookeeper/names.h"
 
+#ifndef DLK_ZK_WATCH_MAX /* a simulation has less */
 #define DLK_ZK_WATCH_MAX 16
+#endif
 
 enum dlk_zk_verdict {
   DLK_ZK_ABSENT,      /* the node is not in the list */
@@ -42,5 +44,8 @@ size_t dlk_zk_queue_find(const struct dlk_zk_queue *q, const char *guid);
 
 void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
                         struct dlk_zk_judgement *out);
+/* The same for one who would come last. */
+void dlk_zk_queue_judge_newcomer(const struct dlk_zk_queue *q, uint32_t units,
+                                 uint32_t cap, struct dlk_zk_judgement *out);
 
 #endif

@@ -7,7 +7,9 @@
  * the node: no path is watched that nobody made. A contender that asks for a
  * path that is watched already need not read it again: the watch has not
  * fired, so nothing that the list it just read can show has changed since
- * without an event still to come. */
+ * without an event still to come. Where the children of a lock are watched the
+ * list that arms the watch is what all who wait there are judged from, however
+ * many they are: nothing between that list and the watch is lost. */
 #include "store/zookeeper/ask.h"
 
 #include <stdlib.h>
@@ -63,6 +65,20 @@ static void end_wait(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
     dlk_zk_node_stall(n);
 }
 
+/* Everyone who is told may watch again, or not; each is told once. */
+static void tell_all(struct dlk_zk_watch *w,
+                     void (*tell)(struct dlk_zk_watch *,
+                                  struct dlk_zk_watch_ref *)) {
+  struct dlk_list todo;
+  dlk_list_take(&w->refs, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_watch_ref *ref = first_of(&todo);
+    dlk_list_remove(&ref->by_watch);
+    dlk_list_append(&w->refs, &ref->by_watch);
+    tell(w, ref);
+  }
+}
+
 /* It fired (OK: a change; NONODE: the node is gone), or the read failed.
  * Everyone is told, each once: what they do may watch again or not. */
 static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
@@ -84,27 +100,50 @@ static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
   }
 }
 
+static void forget_listed(struct dlk_zk_watch *w,
+                          struct dlk_zk_watch_ref *ref) {
+  (void)w;
+  if (ref->node)
+    ref->node->listed = false;
+}
+
+/* Who is not listed was deleted. */
+static void list_ref_armed(struct dlk_zk_watch *w,
+                           struct dlk_zk_watch_ref *ref) {
+  struct dlk_zk_node *n = ref->node;
+  (void)w;
+  if (ref->ask)
+    dlk_zk_ask_again(ref->ask);
+  else if (n->step == DLK_ZK_WAITING && !n->listed)
+    dlk_zk_node_vanished(n);
+}
+
+static void ref_armed(struct dlk_zk_watch *w, struct dlk_zk_watch_ref *ref) {
+  struct dlk_zk_node *n = ref->node;
+  if (ref->ask)
+    return;
+  if (ref->own)
+    dlk_zk_own_armed(n, w->revoked);
+  else if (n->step == DLK_ZK_WAITING && (w->downgraded || !n->wait))
+    dlk_zk_node_relist(n);
+}
+
+static void list_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
+  w->armed = true;
+  tell_all(w, forget_listed);
+  if (dlk_zk_line_admit(w->session, r))
+    tell_all(w, list_ref_armed);
+  else
+    over(w, DLK_ZK_MEMORY);
+}
+
 static void armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
   struct dlk_zk_data data;
   dlk_zk_data_parse(r->data, r->len, &data);
   w->armed = true;
   w->downgraded = data.shared;
   w->revoked = data.revoked;
-  struct dlk_list todo;
-  dlk_list_take(&w->refs, &todo);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_zk_watch_ref *ref = first_of(&todo);
-    dlk_list_remove(&ref->by_watch);
-    dlk_list_append(&w->refs, &ref->by_watch);
-    if (ref->ask) {
-      if (w->list)
-        dlk_zk_ask_again(ref->ask);
-    } else if (ref->own)
-      dlk_zk_own_armed(ref->node, w->revoked);
-    else if (ref->node->step == DLK_ZK_WAITING &&
-             (w->downgraded || w->list || !ref->node->wait))
-      dlk_zk_node_relist(ref->node);
-  }
+  tell_all(w, ref_armed);
 }
 
 static struct dlk_zk_watch *find(struct dlk_zk_session *s, const char *path) {
@@ -115,10 +154,19 @@ static struct dlk_zk_watch *find(struct dlk_zk_session *s, const char *path) {
 static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_watch *w = who;
   (void)tag;
-  if (r->rc == DLK_ZK_OK)
-    armed(w, r);
-  else
+  if (r->rc != DLK_ZK_OK)
     over(w, r->rc);
+  else if (w->list)
+    list_armed(w, r);
+  else
+    armed(w, r);
+}
+
+static bool read_path(struct dlk_zk_watch *w) {
+  struct dlk_zk_request r = {.verb = w->list ? DLK_ZK_CHILDREN : DLK_ZK_GET,
+                             .path = w->path,
+                             .watch = true};
+  return dlk_zk_send(w->session, &r, on_read, w, 0);
 }
 
 static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
@@ -131,11 +179,7 @@ static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
   w->session = s;
   w->list = list;
   dlk_list_init(&w->refs);
-  struct dlk_zk_request r = {.verb = list ? DLK_ZK_CHILDREN : DLK_ZK_GET,
-                             .path = w->path,
-                             .watch = true};
-  if (!dlk_map_put(&s->watches, &w->node, w->path, len) ||
-      !dlk_zk_send(s, &r, on_read, w, 0)) {
+  if (!dlk_map_put(&s->watches, &w->node, w->path, len) || !read_path(w)) {
     dlk_map_remove(&s->watches, &w->node);
     free(w);
     return NULL;
@@ -164,9 +208,7 @@ static struct dlk_zk_watch_ref *add_ref(struct dlk_zk_session *s,
   return ref;
 }
 
-/* The answer to a child watch's list is not used: the contender lists again
- * when it is armed, so that nothing between its list and the watch is lost.
- * An own watch that somebody else armed before is armed for its owner too. */
+/* An own watch that somebody else armed before is armed for its owner too. */
 bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
                       bool list) {
   struct dlk_zk_watch *w;
@@ -213,10 +255,39 @@ int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
   return w->downgraded ? 2 : 1;
 }
 
+static void list_ref_changed(struct dlk_zk_watch *w,
+                             struct dlk_zk_watch_ref *ref) {
+  (void)w;
+  if (ref->ask)
+    dlk_zk_ask_again(ref->ask);
+}
+
+static bool has_nodes(const struct dlk_zk_watch *w) {
+  for (struct dlk_list *l = w->refs.next; l != &w->refs; l = l->next)
+    if (DLK_CONTAINER(l, struct dlk_zk_watch_ref, by_watch)->node)
+      return true;
+  return false;
+}
+
+/* The children of a lock on which contenders wait changed: one list for all of
+ * them arms the watch anew, and is what they are judged from. False: there are
+ * none, or no memory. */
+static bool children_changed(struct dlk_zk_watch *w) {
+  if (!w->list || !has_nodes(w))
+    return false;
+  w->armed = false;
+  if (!read_path(w))
+    return false;
+  tell_all(w, list_ref_changed);
+  return true;
+}
+
 void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
                         const char *path) {
   struct dlk_zk_watch *w = find(s, path);
-  if (w && w->armed)
+  if (!w || !w->armed)
+    return;
+  if (event != DLK_ZK_CHILD || !children_changed(w))
     over(w, event == DLK_ZK_DELETED ? DLK_ZK_NONODE : DLK_ZK_OK);
 }
 

@@ -3,9 +3,12 @@
 -- whoever hears the bell signals all the others, in whichever controller they
 -- are, so that nested loops work too.
 --
--- The descriptor is taken out of all controllers when nobody waits any more:
--- the engine may close it, and a controller that still knew its number would
--- be deaf on whatever gets that number next.
+-- The engine must not close a descriptor that is polled: a controller updates
+-- what it knows of it whenever one of its pollers goes on. So it keeps the bell
+-- while there are any (client.pollers), also beyond its own end, which the bell
+-- tells them. The last one takes the descriptor out of all controllers first: a
+-- controller that still knew its number would be deaf on whatever gets that
+-- number next.
 local events = require "dlock.host.events"
 local news = require "dlock.news"
 
@@ -38,10 +41,28 @@ function adapter.deliver(client)
   events.drain(client, signal)
 end
 
+-- Until there is nothing more to wait for.
+local function poll_bell(client, ticket, mine)
+  local cqueues, engine = modules(), client.engine
+  local bell = { pollfd = engine:bell(), events = "r" }
+  client.pollers = (client.pollers or 0) + 1
+  engine:keep_bell(true)
+  repeat
+    cqueues.poll(bell, mine)
+    events.drain(client, signal)
+    news.deliver(client)
+  until events.over(client, ticket)
+  client.pollers = client.pollers - 1
+  if client.pollers == 0 and engine:bell() then -- there is none after a fork
+    cqueues.cancel(bell.pollfd)
+    engine:keep_bell(false)
+  end
+end
+
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number, others = ticket:watch(nil, true)
-  local cqueues, conditions = modules()
+  local _, conditions = modules()
   local mine = number and conditions.new()
   local waiting = client.waiting
   if number then -- before any other's turn: it may be done meanwhile
@@ -53,29 +74,11 @@ function adapter.wait(client, ticket)
   if not number then
     return
   end
-  local descriptor = client.engine:bell()
-  local bell = { pollfd = descriptor, events = "r" }
-  while not events.over(client, ticket) do
-    cqueues.poll(bell, mine)
-    events.drain(client, signal)
-    news.deliver(client)
+  if not events.over(client, ticket) then
+    poll_bell(client, ticket, mine)
   end
   if waiting[number] == mine then -- it may be another one's meanwhile
     waiting[number] = nil
-  end
-  if next(waiting) == nil and not client.engine:closed() then
-    cqueues.cancel(descriptor)
-  end
-end
-
---- Before the engine closes its descriptors.
-function adapter.forget(client)
-  local descriptor = client.engine:bell()
-  if descriptor then
-    modules().cancel(descriptor)
-  end
-  for _, condition in next, client.waiting do
-    condition:signal()
   end
 end
 

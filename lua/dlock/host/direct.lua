@@ -25,6 +25,7 @@ local TYPES = {
   begin = "void *(*)(void *, void *, void *)",
   number = "double (*)(void *)",
   own = "void (*)(void *, void *)",
+  own_lease = "void (*)(void *, void *)",
 }
 
 for name, type in pairs(TYPES) do

@@ -21,9 +21,9 @@ function events.waiting(client)
   return waiting
 end
 
---- Calls wake(waiter) for each waiter whose ticket got done.
+--- Calls wake(waiter, client) for each waiter whose ticket got done.
 ---@param client table
----@param wake fun(waiter: any)
+---@param wake fun(waiter: any, client: table)
 ---@param completed? function instead of engine.completed
 ---@return boolean news there are some
 function events.drain(client, wake, completed)
@@ -37,14 +37,14 @@ function events.drain(client, wake, completed)
       local waiter = waiting[number]
       if waiter then
         waiting[number] = nil
-        wake(waiter)
+        wake(waiter, client)
       end
     end
   until not more
   if closed then
     for number, waiter in next, waiting do
       waiting[number] = nil
-      wake(waiter)
+      wake(waiter, client)
     end
   end
   return fresh

@@ -2,11 +2,15 @@
 --   wait(client, ticket)   -- returns when ticket:poll() is true; may give
 --                          -- what that gives
 -- and, on event loops,
---   ready(client)          -- true, or nil, message, code: cannot wait here
+--   ready(client, held)    -- true, or nil, message, code: cannot wait here;
+--                             held: something is to be given back, so refuse
+--                             only what is impossible
 --   deliver(client)        -- wakes whoever waits for what this call ended; a
 --                          -- host without it hears of that by the bell
 --   forget(client)         -- the engine is about to close its descriptors
---   tells = true           -- it delivers news by itself
+--   own(client, lease)     -- the lease ends with whatever runs, a request say
+--   tells = true           -- it delivers news by itself, and
+--   tell(client, calls)    -- makes these calls of the user's functions
 -- and everything else in dlock waits by calling ready and wait here. Which host
 -- it is is asked at every call unless the store's option names one: the same
 -- store may be used inside and outside of an event loop.
@@ -61,10 +65,12 @@ end
 
 --- The adapter to wait with, if a request can be waited for here; asked before
 --- it is made.
+---@param client table
+---@param held? boolean it gives back what is held
 ---@return table|nil
 ---@return string? message
 ---@return string? code
-function host.ready(client)
+function host.ready(client, held)
   local adapter = client.host
   if not adapter then
     if not (in_nginx or loaded.cqueues) then
@@ -73,7 +79,7 @@ function host.ready(client)
     adapter = detect()
   end
   if adapter.ready then
-    local ok, message, code = adapter.ready(client)
+    local ok, message, code = adapter.ready(client, held)
     return ok and adapter, message, code
   end
   return adapter
@@ -87,6 +93,14 @@ function host.owner(client)
   return owner and owner(client) or protect.owner()
 end
 
+--- A lease that no wait gave ends where one that a wait gave would.
+function host.own(client, lease)
+  local adapter = client.host or detect()
+  if adapter.own then
+    adapter.own(client, lease)
+  end
+end
+
 --- Somebody wants to hear of this client's news although nobody waits.
 function host.listen(client)
   local adapter = client.host or detect()
@@ -95,15 +109,24 @@ function host.listen(client)
   end
 end
 
---- Waits until the ticket is done, runs the callbacks that are due, and
---- returns the ticket's results. It is the last use of the ticket, which may be
---- another request's after it: so it leaves the sets first.
+--- Makes calls of the user's functions that a call of ours, which is over, has
+--- found to be due.
 ---@param client table
----@param ticket userdata
----@param adapter table what ready() gave
----@param waits? table a set in which the ticket is noted
----@param others? table another one
-function host.wait(client, ticket, adapter, waits, others)
+---@param calls function[]
+function host.tell(client, calls)
+  local adapter = client.host or detect()
+  if adapter.tell then
+    adapter.tell(client, calls)
+    return
+  end
+  for _, call in ipairs(calls) do
+    call()
+  end
+end
+
+-- The wait itself. The guard, if any, has nothing to do with the ticket any
+-- more when that has given its results.
+local function complete(client, ticket, adapter, waits, others, guard)
   local done = adapter.wait(client, ticket)
   if waits then
     waits[ticket] = nil
@@ -117,6 +140,9 @@ function host.wait(client, ticket, adapter, waits, others)
   if not adapter.tells then
     news.deliver(client)
   end
+  if guard then
+    guard.ticket = nil
+  end
   if not (done or ticket:poll()) then
     ticket:cancel() -- of another store, on a lease that this one has
     return nil, ("closed: the store '%s' was closed"):format(client.shown),
@@ -126,6 +152,36 @@ function host.wait(client, ticket, adapter, waits, others)
     adapter.forget(client)
   end
   return finish(ticket)
+end
+
+local GUARD = { __close = function(guard)
+  if guard.ticket then
+    guard.ticket:abandon()
+  end
+end }
+
+-- The coroutine that waits, or runs callbacks behind the wait, may be closed by
+-- others: then nobody takes what the ticket gives, so its place in the queue is
+-- withdrawn and a grant that crosses that is given back.
+local function complete_guarded(client, ticket, adapter, waits, others)
+  local guard = setmetatable({ ticket = ticket }, GUARD)
+  return protect.closing(guard, complete, client, ticket, adapter, waits,
+    others, guard)
+end
+
+--- Waits until the ticket is done, runs the callbacks that are due, and
+--- returns the ticket's results. It is the last use of the ticket, which may be
+--- another request's after it: so it leaves the sets first.
+---@param client table
+---@param ticket userdata
+---@param adapter table what ready() gave
+---@param waits? table a set in which the ticket is noted
+---@param others? table another one
+function host.wait(client, ticket, adapter, waits, others)
+  if protect.closes and not adapter.tells then
+    return complete_guarded(client, ticket, adapter, waits, others)
+  end
+  return complete(client, ticket, adapter, waits, others)
 end
 
 --- Makes the request make(...), a ticket or nil, message, code, where it can be

@@ -1,10 +1,19 @@
 -- The host of luv. A waiter yields; the engine's bell is a poll handle that is
 -- started by the first waiter and stopped with the last, so that nothing of
--- ours keeps the loop alive. Whoever resumes a waiting coroutine in between
--- does no harm: it yields again.
+-- ours keeps the loop alive.
+--
+-- Whoever resumes a waiting coroutine in between does no harm: it yields again,
+-- or goes on if its ticket is done meanwhile. From then on its yields are its
+-- own, so it takes itself out of the table, and those who are about to be
+-- resumed together (resume_all) are looked at again before each one's turn.
+--
+-- Nor does whoever ends one. A coroutine that is closed abandons its ticket at
+-- once (host.wait). One that died of an error, say of a debug hook, has closed
+-- nothing: it is found dead when its ticket is told of, and abandoned then.
 local events = require "dlock.host.events"
 local news = require "dlock.news"
 local protect = require "dlock.protect"
+local text = require "dlock.text"
 
 local adapter = {}
 
@@ -17,11 +26,15 @@ end
 -- All of them, whatever one of them does; then the first error, to luv.
 local function resume_all(list)
   local problem
-  for _, co in ipairs(list) do
-    if coroutine.status(co) == "suspended" then
+  for _, waiter in ipairs(list) do
+    local co = waiter.co
+    local state = waiter.waits and coroutine.status(co)
+    if state == "dead" then
+      waiter.ticket:abandon()
+    elseif state == "suspended" then
       local ok, why = coroutine.resume(co)
       if not ok and not problem then
-        problem = debug.traceback(co, tostring(why))
+        problem = debug.traceback(co, text.of_error(why))
       end
     end
   end
@@ -32,13 +45,14 @@ end
 
 local function ring(client)
   local list = {}
-  events.drain(client, function(co) list[#list + 1] = co end)
+  events.drain(client, function(waiter) list[#list + 1] = waiter end)
   if client.polling and next(client.waiting) == nil then
     client.poll:stop()
     client.polling = false
   end
-  -- Callbacks may wait too, so they get a coroutine.
-  coroutine.wrap(news.deliver)(client)
+  for _, call in ipairs(news.due(client)) do
+    coroutine.wrap(call)() -- it may wait too
+  end
   resume_all(list)
 end
 
@@ -63,11 +77,16 @@ function adapter.wait(client, ticket)
   end
   -- On 5.1 we may be in a coroutine that protect made: its yields come out of
   -- the one that its owner is, and that one must be resumed.
-  client.waiting[number] = protect.owner()
+  local mine = { co = protect.owner(), ticket = ticket, waits = true }
+  client.waiting[number] = mine
   start(client)
   repeat
     coroutine.yield()
   until events.over(client, ticket)
+  mine.waits = false
+  if client.waiting[number] == mine then -- it may be another one's meanwhile
+    client.waiting[number] = nil
+  end
 end
 
 --- Before the engine closes its descriptors.

@@ -1,12 +1,8 @@
 -- The host of OpenResty (nginx with its Lua module).
 --
--- Whoever waits does so on a semaphore. nginx can wait for sockets only, so one
--- light thread per store and worker, the pump, reads from a Unix socket that
--- the engine serves, takes the numbers of what got done, and posts the
--- semaphores. It is started by the first call that waits, and leaves when the
--- worker is exiting or nothing was asked for in a second, *and* nobody waits:
--- one that left earlier would strand a waiter, one that stayed would keep an
--- exiting worker, or every VM under `lua_code_cache off`, alive.
+-- Whoever waits does so on a semaphore (nginx/waiters.lua), which is posted by
+-- whoever takes what got done from the engine: the pump (nginx/pump.lua), a
+-- handler whose own call ended it, or, while there is no pump, a waiter.
 --
 -- Waits and leases belong to their request. Lua code is not run when a request
 -- is aborted, and the collector comes when it likes; so each request that waits
@@ -14,11 +10,15 @@
 -- phase. The scope's number also tells requests apart in the owners of
 -- reentrant locks: ngx_lua recycles coroutine objects.
 --
+-- A scope begins only where waiting is allowed. In the other phases there is
+-- nothing for it to end, and its own end may never come: before the log phase
+-- the clean-ups have run, and init_worker's request has none. It would be found
+-- by the next request at that address, which then had no clean-up of its own.
+--
 -- What C has to do for a wait is called by the FFI, which costs a fraction of
 -- a call of a C function.
 local core = require "dlock.core"
 local events = require "dlock.host.events"
-local news = require "dlock.news"
 
 local adapter = { tells = true }
 
@@ -31,9 +31,10 @@ local MAY_WAIT = {
   timer = true, ssl_cert = true, preread = true,
 }
 
-local SAFETY_NET = 5 -- seconds after which a waiter looks by itself
-local IDLE = 1 -- seconds
-local READ_TIMEOUT = 5000 -- ms; there are two beats a second
+local SAFETY_NET = 1 -- seconds after which a waiter looks whether all is well
+-- Without a pump a waiter looks by itself, first soon, then now and then; those
+-- who have waited for long leave that to one of them.
+local FIRST_LOOK, LAST_LOOK, OTHERS_LOOK = 0.001, 0.016, 0.1
 
 --- Whether this is nginx.
 function adapter.is_here()
@@ -44,14 +45,17 @@ if not adapter.is_here() then
   return adapter
 end
 
+local callbacks = require "dlock.host.nginx.callbacks"
 local direct = require "dlock.host.direct"
 local ffi = require "ffi"
-local semaphore = require "ngx.semaphore"
+local pump = require "dlock.host.nginx.pump"
+local waiters = require "dlock.host.nginx.waiters"
 
-local WATCHED, TOLD = direct.Watched(), direct.Told()
-local watch, done, completed = direct.watch, direct.done, direct.completed
+local WATCHED = direct.Watched()
+local watch, done = direct.watch, direct.done
 local find_scope, begin_scope = direct.find, direct.begin
 local number_of, own = direct.number, direct.own
+local own_lease = direct.own_lease
 
 -- ---- requests and their scopes ----
 
@@ -80,7 +84,7 @@ local function current()
     return nil
   end
   local scope = find_scope(scopes, r)
-  if scope == nil then
+  if scope == nil and MAY_WAIT[ngx.get_phase()] then
     local at_end = ffi.C.dlock_cleanup_add(r, 0)
     scope = at_end ~= nil and begin_scope(scopes, r, at_end) or nil
   end
@@ -104,108 +108,6 @@ function adapter.owner()
   return owner
 end
 
--- ---- the pump ----
-
-local function wake(waiter)
-  waiter:post(1)
-end
-
--- As engine:completed.
-local function take_completed(engine, told)
-  completed(engine, TOLD)
-  for i = 1, TOLD.count do
-    told[i] = TOLD.numbers[i - 1]
-  end
-  return TOLD.count, TOLD.more, TOLD.news, TOLD.closed
-end
-
-local function tell(_, client)
-  news.deliver(client)
-end
-
---- Wakes whoever waits for what got done.
-function adapter.deliver(client)
-  if events.drain(client, wake, take_completed) then
-    ngx.timer.at(0, tell, client)
-  end
-end
-
-local deliver = adapter.deliver
-
-local function connect(client)
-  local path, message = client.engine:serve()
-  if not path then
-    return nil, message
-  end
-  local socket = ngx.socket.tcp()
-  socket:settimeout(READ_TIMEOUT)
-  local ok, problem = socket:connect("unix:" .. path)
-  if not ok or not client.engine:accept() then
-    socket:close()
-    client.engine:hang_up()
-    return nil, problem
-  end
-  return socket
-end
-
--- Nobody waits, and nothing else keeps us.
-local function may_leave(client)
-  if next(client.waiting) ~= nil then
-    return false
-  elseif client.engine:closed() or ngx.worker.exiting() then
-    return true
-  end
-  local now = core.now()
-  if client.asked then
-    client.asked, client.last_asked = false, now
-  end
-  return now - client.last_asked > IDLE and not news.expected(client)
-end
-
-local function listen(client, socket)
-  while true do
-    local bytes, problem = socket:receiveany(4096)
-    deliver(client)
-    if may_leave(client) then
-      return true
-    elseif not bytes and problem ~= "timeout" then
-      return false
-    end
-  end
-end
-
-local function pump(_, client)
-  local leaves
-  repeat
-    local socket = connect(client)
-    if socket then
-      leaves = listen(client, socket)
-      socket:close()
-      client.engine:hang_up()
-    else
-      ngx.sleep(0.1) -- out of descriptors, say
-      deliver(client)
-      leaves = may_leave(client)
-    end
-  until leaves
-  client.pumping = false
-end
-
-local function start_pump(client)
-  client.asked = true -- since the pump last looked
-  if client.pumping then
-    return true
-  end
-  local ok, problem = ngx.timer.at(0, pump, client)
-  if not ok then
-    return nil, "unavailable: no timer to be had from nginx ("
-      .. tostring(problem) .. "); raise lua_max_pending_timers and"
-      .. " lua_max_running_timers", "unavailable"
-  end
-  client.pumping = true
-  return true
-end
-
 -- ---- waiting ----
 
 -- Where something else than a timer is at hand.
@@ -224,58 +126,85 @@ local INSTEAD = {
 }
 local A_TIMER = "use a timer (ngx.timer.at(0, ...))"
 
+local function prepare(client)
+  if not client.waiting then
+    events.waiting(client)
+    client.woken, client.stuck, client.looked = {}, 0, 0
+    client.owned = client.scope == "request" and get_request ~= nil
+  end
+end
+
 --- Before each request: can its end be waited for here?
+---@param client table
+---@param held? boolean it gives back what is held: that can do without a pump
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function adapter.ready(client)
+function adapter.ready(client, held)
   local phase = ngx.get_phase()
   if not MAY_WAIT[phase] then
     return nil, ("unsupported: nothing can wait in the %s phase; %s")
       :format(tostring(phase), INSTEAD[phase] or A_TIMER), "unsupported"
   end
-  events.waiting(client)
-  return start_pump(client)
+  prepare(client)
+  local ok, message, code = pump.ask(client)
+  return ok or held, message, code
 end
 
 --- Callbacks are waited for although nobody waits for a ticket.
 function adapter.listen(client)
   local phase = ngx.get_phase()
   if phase ~= "init" and phase ~= "exit_worker" then
-    events.waiting(client)
-    start_pump(client)
+    prepare(client)
+    pump.ask(client)
   end
 end
 
-local spare, spare_count = {}, 0
-
-local function take_semaphore()
-  if spare_count > 0 then
-    local one = spare[spare_count]
-    spare[spare_count] = nil
-    spare_count = spare_count - 1
-    return one
-  end
-  return semaphore.new(0)
-end
-
--- Only one that was posted (once for each waiter) and waited for.
-local function keep_semaphore(one)
-  if spare_count < 256 then
-    spare_count = spare_count + 1
-    spare[spare_count] = one
+--- A handle that shares a hold ends with this request.
+function adapter.own(client, lease)
+  local scope = client.scope == "request" and current()
+  if scope then
+    own_lease(scope, lease)
   end
 end
 
--- Nobody posted it in that time. False: nobody will any more.
-local function wait_on(client, ticket, mine)
-  repeat
-    start_pump(client)
-    if events.over(client, ticket) then
-      return false
+adapter.deliver = pump.deliver
+
+--- Makes these calls of the user's functions.
+function adapter.tell(client, calls)
+  callbacks.add(client, calls)
+end
+
+local deliver = pump.deliver
+
+-- Without a pump: looks in its place, or leaves that to another one who does.
+-- Gives how long to sleep before the next time.
+local function look_alone(client, mine, pause)
+  local now, last = ngx.now(), client.looked
+  local late = pause == LAST_LOOK
+  if late and client.looker ~= mine and now >= last
+      and now - last < OTHERS_LOOK then
+    return pause, OTHERS_LOOK
+  end
+  client.looker, client.looked = late and mine or client.looker, now
+  pump.look_alone(client)
+  pause = math.min(2 * pause, LAST_LOOK)
+  return pause, pause
+end
+
+-- Sleeps until its ticket is done, or will not be told of.
+local function sleep(client, ticket, mine)
+  local pause, seconds = FIRST_LOOK, FIRST_LOOK
+  while not mine.over do
+    waiters.sleep(mine, pump.runs(client) and SAFETY_NET or seconds)
+    if mine.over or events.over(client, ticket) then
+      return
     end
-  until mine:wait(SAFETY_NET)
-  return true
+    pump.ask(client)
+    if not pump.runs(client) then
+      pause, seconds = look_alone(client, mine, pause)
+    end
+  end
 end
 
 --- Returns when there is nothing more to wait for, and whether the ticket is
@@ -289,17 +218,14 @@ function adapter.wait(client, ticket)
   end
   local mine
   if number > 0 then -- before any other's turn: it may be done meanwhile
-    mine = take_semaphore()
-    client.waiting[number] = mine
+    mine = waiters.new(client, ticket, number)
   end
   if others then
     deliver(client)
   end
   if mine then
-    if not mine:wait(SAFETY_NET) and not wait_on(client, ticket, mine) then
-      return false
-    end
-    keep_semaphore(mine)
+    sleep(client, ticket, mine)
+    waiters.free(mine, client)
   end
   return done(ticket) ~= 0
 end

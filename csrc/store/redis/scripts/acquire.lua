@@ -3,6 +3,7 @@
 -- ARGV: token, ttl, units, cap, how (try | join | refresh), claim,
 --       for how long to believe that we live, order ('' or our old place),
 --       how many fences to set aside for handing the lock on,
+--       for how long the counter stays, 1: lift it (see fence),
 --       what an election publishes ('' or missing: nothing)
 --       times in ms
 -- Returns {'got', fence, how many above it are set aside, and if there are any:
@@ -17,9 +18,11 @@ local L, F, Q, W, H, P, I, N =
 local token, ttl = ARGV[1], tonumber(ARGV[2])
 local units, cap, how = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local spare = tonumber(ARGV[9])
+local memory, lift = tonumber(ARGV[10]), ARGV[11] == '1'
 --@include clock
 --@include fence
 --@include state
+--@include channel
 --@include grant
 
 local function got(f, aside)
@@ -31,6 +34,9 @@ end
 
 local s = state()
 if holds(s, token) then
+  -- A late request takes no time away from what was extended since.
+  ttl = math.max(ttl, s.mode == 'x' and call('PTTL', L)
+    or call('ZSCORE', H, token) - now)
   if s.mode == 'x' then
     call('PEXPIRE', L, ttl)
   else
@@ -38,13 +44,15 @@ if holds(s, token) then
     keep(ttl)
   end
   local f, aside = fence(spare)
-  note(token, f, ARGV[10])
+  note(token, f, ARGV[12])
   if s.mode == 'x' then call('PEXPIRE', I, ttl + 1000) end
   return got(f, aside)
 end
 
 local place = call('ZSCORE', Q, token)
 if how == 'refresh' and not place then return { 'gone' } end
+local was = place and waiter(token)
+if was then asked = was.seen end
 
 local function queue_up()
   if not place then
@@ -55,8 +63,8 @@ local function queue_up()
     end
     call('ZADD', Q, place, token)
   end
-  call('HSET', W, token, string.format('%.0f %d %d %s',
-    now + ARGV[7], units, cap, ARGV[6]) .. ' ' .. (ARGV[10] or ''))
+  note_waiter(token, { believed = now + ARGV[7], units = units, cap = cap,
+    claim = ARGV[6], seen = now, value = ARGV[12] or '' })
   call('PEXPIRE', Q, 60000)
   call('PEXPIRE', W, 60000)
 end
@@ -68,19 +76,19 @@ local function other_limit(rank)
   local at = rank and rank - 1 or -1
   local ahead = rank ~= 0 and call('ZRANGE', Q, at, at)[1]
   if not ahead then return s.mode == 's' and s.cap ~= cap end
-  local believed, its_units, its_cap = waiter(ahead)
-  return believed and alive(ahead, believed) and its_units > 0
-    and its_cap ~= cap
+  local w = waiter(ahead)
+  return w and alive(ahead, w) and w.units > 0 and w.cap ~= cap
 end
 
 -- A free lock and no queue needs no place in it.
 if not place and call('EXISTS', Q) == 0 and fits(s, units, cap) then
-  return got(give(s, token, units, cap, ttl, ARGV[10], spare))
+  return got(give(s, token, units, cap, ttl, ARGV[12], spare))
 end
 if how ~= 'try' then queue_up() end
 local f, more, aside = grant(s, token, ttl, spare)
 if f then return got(f, aside) end
 local rank = place and call('ZRANK', Q, token)
+if rank and more == 0 then rank, more = clear(rank) end
 if other_limit(rank) then
   if rank then
     leave_queue(token)
@@ -90,7 +98,7 @@ if other_limit(rank) then
 end
 if how == 'try' then
   if call('EXISTS', Q) == 0 and fits(s, units, cap) then
-    return { 'got', give(s, token, units, cap, ttl, ARGV[10]) }
+    return { 'got', give(s, token, units, cap, ttl, ARGV[12]) }
   end
   return { 'busy', call('PTTL', L), 0, 0, 0, s.value or '' }
 end

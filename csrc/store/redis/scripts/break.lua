@@ -1,12 +1,15 @@
 -- Ends every hold, tells the holders (at most 1,000; the others find out at
 -- their next renewal), and lets the next ones in.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
+-- ARGV: for how many ms the counter stays, 1: lift it (see fence)
 -- Returns 1 if somebody held it, else 0
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include clock
 --@include fence
 --@include state
+--@include channel
 --@include grant
 --@include holders
 local s = state()

@@ -1,14 +1,17 @@
 -- An exclusive hold becomes a reader's without a gap; it keeps its time and
 -- its fence. Repeatable.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
--- ARGV: token, its fence, ms for which we hold it
+-- ARGV: token, its fence, ms for which we hold it,
+--       for how many ms the counter stays, 1: lift it (see fence)
 -- Returns {1 | 0 it is not ours, 1 to be called again at once}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local token = ARGV[1]
+local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include clock
 --@include fence
 --@include state
+--@include channel
 --@include grant
 local s = state()
 if not holds(s, token) then return { 0, 0 } end

@@ -3,14 +3,17 @@
 -- Returns nil: nobody
 --       | {mode ('x' | 's'), limit or 0,
 --          {token, units, ms left (-1: no end), fence ('': a foreign
---           client's), ms held (-1: unknown),
+--           client's), ms held (-1: unknown, and so is the fence of one of
+--           ours: it is the number that stands there, or a smaller one),
 --           what it publishes, ... for each holder},
 --          {token, units, limit, ms waited, ... for each waiter}}
 -- at most 1,000 of each. A hold that came without a script is written down at
--- its first renewal; until then its fence is the counter.
+-- its first renewal; until then its fence is the counter, or smaller: others
+-- that tried in vain, without a script too, have raised the counter since.
 local L, F, Q, W, H, P, I =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 --@include clock
+--@include ours
 local value = call('GET', L)
 local p = call('HMGET', P, 'g', 'cap')
 local shared = value and p[1] and value == '~s' .. p[1]
@@ -24,7 +27,7 @@ local function holder(token, units, left)
   local note = call('HGET', I, token) or ''
   local fence, since, at = note:match('^(%d+) (%d+) ()')
   add(holders, token, units, left,
-    fence or token:find('^%x+:%x+:') and call('GET', F) or '',
+    fence or ours(token) and (call('GET', F) or '0') or '',
     since and math.max(now - since, 0) or -1,
     at and string.sub(note, at) or '')
 end

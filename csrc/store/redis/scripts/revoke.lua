@@ -5,9 +5,8 @@
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 --@include clock
---@include fence
 --@include state
---@include grant
+--@include channel
 --@include holders
 local tokens = holders(state())
 for _, token in ipairs(tokens) do

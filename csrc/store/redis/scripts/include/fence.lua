@@ -1,21 +1,30 @@
--- Needs: clock, F. The next fence. A counter that is missing (its first use,
--- FLUSHALL, a day without use) begins at the clock, 64 for each millisecond
--- since September 2020: above every fence given before, because no key sees 64
--- grants in one. The parts of a millisecond count too, or a counter that is
--- lost in the one in which it began would begin again where it was.
+-- Needs: clock, F, memory, lift. The next fence. A counter that is missing (its
+-- first use, FLUSHALL, its memory is over) begins at the clock, 64 for each
+-- millisecond since September 2020: above every fence given before, because no
+-- key sees 64 grants in one. The parts of a millisecond count too, or a counter
+-- that is lost in the one in which it began would begin again where it was.
+--
+-- With `lift` a counter that is there is not believed either: the data may be
+-- an older snapshot's, or those of a replica that missed the last grants (see
+-- fence.c). It goes on above what it was, at the clock at least. `lifted` says
+-- that this was done.
 --
 -- With `spare`, so many above it are set aside for whoever the holder hands the
 -- lock to; fewer, or none, where that would carry the counter up to the clock.
 -- So what is set aside and never used costs nothing: a counter that is lost
 -- still begins above all that it gave. Returns the fence and how many.
+local lifted = 0
+--@include memory
 local function fence(spare)
   local f, clock = call('INCR', F), 1000000000000
     + math.max(time[1] - 1600000000, 0) * 64000
     + math.floor(time[2] * 64 / 1000)
-  if f < 1000000000000 then
-    call('SET', F, digits(clock), 'PX', 86400000)
-    return clock, 0
+  if f < clock and (lift or f < 1000000000000) then
+    call('INCRBY', F, digits(clock - f))
+    f = clock
   end
+  if lift then lifted = 1 end
+  remember()
   spare = math.min(spare or 0, clock - 1 - f)
   if spare <= 0 then return f, 0 end
   call('INCRBY', F, digits(spare))

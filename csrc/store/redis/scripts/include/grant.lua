@@ -1,14 +1,9 @@
--- Needs: clock, fence, state, all names. The admission rule and the
+-- Needs: clock, fence, state, channel, all names. The admission rule and the
 -- hand-off: written once for every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
   if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
   return cap == 0 or s.used + units <= cap
-end
-
--- A token is 32 random digits, ':', its client's 16 digits, ':', an owner.
-local function channel(token)
-  return '~dlock:c:' .. string.sub(token, 34, 49)
 end
 
 -- What inspect shows of a hold: its fence, since when, what it publishes.
@@ -56,20 +51,68 @@ local function leave_queue(token)
   call('HDEL', W, token)
 end
 
-local function alive(token, believed)
-  return tonumber(believed) > now
-    and call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
+local function listens(token)
+  return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
 end
 
--- How a waiter stands there: believed, units, cap, claim, what it publishes;
--- nothing when nobody knows it.
+-- How a waiter stands there, nil when nobody knows it. It is believed to live
+-- until a time; `seen` is when it asked last, 0: it was believed again since.
 local function waiter(token)
-  local w = call('HGET', W, token)
-  if not w then return end
-  local believed, units, cap, claim, at =
-    w:match('^(%d+) (%d+) (%d+) (%d+)()')
-  return believed, tonumber(units), tonumber(cap), tonumber(claim),
-    string.sub(w, at + 1)
+  local said = call('HGET', W, token) or ''
+  local believed, units, cap, claim, seen, at =
+    said:match('^(%d+) (%d+) (%d+) (%d+) (%d+) ()')
+  return believed and { believed = tonumber(believed), units = tonumber(units),
+    cap = tonumber(cap), claim = tonumber(claim), seen = tonumber(seen),
+    value = string.sub(said, at) }
+end
+
+local function note_waiter(token, w)
+  call('HSET', W, token, string.format('%.0f %d %d %d %.0f %s',
+    w.believed, w.units, w.cap, w.claim, w.seen, w.value))
+end
+
+-- Whether it was us who stood still. The first of a queue ask three times a
+-- second. When not one of them did so lately (what came within the last moment
+-- may have piled up before us), the marks ran out and say nothing: whoever of
+-- them listens is believed for a second more, and keeps its place. Only once:
+-- who does not ask in that time is dead. Looks at a hundred. `asked` is when
+-- the one who asks now did so before.
+local asked, still = 0, nil
+local function stood_still()
+  if still ~= nil then return still end
+  local function lately(seen) return now - seen > 50 and now - seen <= 600 end
+  local list = call('ZRANGE', Q, 0, 99)
+  still = not lately(asked)
+  for _, token in ipairs(list) do
+    list[token] = waiter(token)
+    still = still and not (list[token] and lately(list[token].seen))
+  end
+  for _, token in ipairs(still and list or {}) do
+    local w = list[token]
+    if w and w.believed <= now and w.seen > 0 and listens(token) then
+      w.believed, w.seen = now + 1000, 0
+      note_waiter(token, w)
+    end
+  end
+  return still
+end
+
+local function alive(token, w)
+  return listens(token)
+    and (w.believed > now or w.seen > 0 and stood_still())
+end
+
+-- Drops the dead right before a place; the queue of a lock that is held for
+-- long does not grow by them. Returns the rank, and 1 if there may be more.
+local function clear(rank)
+  for _ = 1, 100 do
+    local ahead = rank > 0 and call('ZRANGE', Q, rank - 1, rank - 1)[1]
+    local w = ahead and waiter(ahead)
+    if not ahead or w and alive(ahead, w) then return rank, 0 end
+    leave_queue(ahead)
+    rank = rank - 1
+  end
+  return rank, 1
 end
 
 -- Gives to the heads of the queue while they fit; strictly in order, so that
@@ -83,17 +126,18 @@ local function grant(s, mine, my_ttl, my_spare)
     if s.mode == 'x' then return my_fence, 0, aside end
     local token = call('ZRANGE', Q, 0, 0)[1]
     if not token then return my_fence, 0, aside end
-    local believed, units, cap, claim, value = waiter(token)
-    if not believed or token ~= mine and not alive(token, believed) then
+    local w = waiter(token)
+    if not w or token ~= mine and not alive(token, w) then
       leave_queue(token)
-    elseif not fits(s, units, cap) then
+    elseif not fits(s, w.units, w.cap) then
       return my_fence, 0, aside
     elseif token == mine then
       leave_queue(token)
-      my_fence, aside = give(s, token, units, cap, my_ttl, value, my_spare)
+      my_fence, aside = give(s, token, w.units, w.cap, my_ttl, w.value,
+        my_spare)
     else
       leave_queue(token)
-      local f = give(s, token, units, cap, claim, value)
+      local f = give(s, token, w.units, w.cap, w.claim, w.value)
       call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
     end
   end

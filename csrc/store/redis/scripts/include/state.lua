@@ -14,7 +14,7 @@ end
 local function forget(s, token)
   s.used = s.used - (tonumber(call('HGET', P, token)) or 0)
   call('HDEL', P, token)
-  call('HDEL', I, token, '!' .. token)
+  call('HDEL', I, token, '!' .. token, '#' .. token)
   call('ZREM', H, token)
 end
 

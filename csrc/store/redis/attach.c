@@ -1,0 +1,203 @@
+/* Detach and attach.
+ *
+ * The string: "1 ttl fence units cap key-length token-length " key token.
+ * Detaching renews once, so that the string is good for a whole ttl, and so
+ * does attaching; but of a hold that is not to be renewed both only ask.
+ *
+ * Attaching changes the token on the server from the string's to one of our
+ * own, in one script. So of all who have the string the first one gets the
+ * lease, and for the others it is lost; and messages for the hold go to our
+ * channel, which stands in the token. Its fence, its owner, its place among
+ * shared holders and whoever queues behind it stay.
+ * - The reply is lost: we ask again with the same token. The server finds it
+ *   in place, or changes it now.
+ * - We give up with a request of unknown outcome behind us: the change is
+ *   undone in the background (orphan.c), so the string can be attached again,
+ *   and nobody has what stands on the server meanwhile.
+ * - A late request of ours, where the server may not be told to drop the old
+ *   connection, finds the string's token only if nobody attached it since; it
+ *   is then undone as well, at each beat until the time is over.
+ * - A request that was not sent changed nothing. */
+#include <hiredis/hiredis.h>
+
+#include "store/redis/machine.h"
+
+static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
+  return dlk_redis_hold_of(t->op->lease);
+}
+
+static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
+  return DLK_CONTAINER(call, struct dlk_redis_try, call);
+}
+
+/* The hold is ours, and what was left of it was `left` when it was asked for.
+ * Such a hold counts as one that was sent for when its whole ttl was left. */
+static bool taken_over(struct dlk_redis_try *t, int64_t left) {
+  struct dlk_lease *lease = t->op->lease;
+  lease->sent = t->call.req.sent;
+  if (!t->op->renew && dlk_from_ms(left) < lease->ttl)
+    lease->sent -= lease->ttl - dlk_from_ms(left);
+  return dlk_redis_extended(t->store, hold_of(t), left, lease->ttl,
+                            lease->sent);
+}
+
+static void detach_done(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_hold *h = hold_of(t);
+  const struct dlk_lease *lease = t->op->lease;
+  if (r->verdict != DLK_REDIS_GOOD) {
+    dlk_redis_retry(t, r, dlk_redis_detach);
+    return;
+  }
+  if (!taken_over(t, dlk_redis_number(r->reply, -1))) {
+    dlk_redis_done_code(t, DLK_LOST);
+    return;
+  }
+  struct dlk_buf b = {0};
+  dlk_buf_addf(&b, "1 %lld %lld %u %u %zu %u ",
+               (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
+               lease->want.units, lease->want.cap, lease->key_len,
+               (unsigned)h->token_len);
+  dlk_buf_add(&b, lease->key, lease->key_len);
+  dlk_buf_add(&b, h->token, h->token_len);
+  t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
+  dlk_buf_free(&b);
+  struct dlk_error err;
+  if (t->op->result) {
+    dlk_redis_token_drop(t->store, h);
+    dlk_redis_done(t, NULL);
+  } else {
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    dlk_redis_done(t, &err);
+  }
+}
+
+static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  dlk_redis_renew_args(t->store, hold_of(t),
+                       t->op->renew ? t->op->lease->ttl : 0, false, out);
+}
+
+void dlk_redis_detach(struct dlk_redis_try *t) {
+  t->call.holds = t->op->lease->ttl;
+  t->call.args = detach_args;
+  t->call.answer = detach_done;
+  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+}
+
+/* One number and the blank behind it; -1 when there is none. */
+static int64_t next_number(const char **at, const char *end) {
+  int64_t n = 0;
+  const char *p = *at;
+  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 18; p++)
+    n = n * 10 + (*p - '0');
+  if (p == *at || p == end || *p != ' ')
+    return -1;
+  *at = p + 1;
+  return n;
+}
+
+/* The engine made the lease's key a copy of the whole string, so that the key
+ * proper, inside it, lives as long as the lease. */
+static bool parse(struct dlk_redis_try *t) {
+  struct dlk_lease *lease = t->op->lease;
+  struct dlk_redis_hold *h = hold_of(t);
+  const char *at = lease->key, *end = at + lease->key_len;
+  int64_t n[7];
+  for (int i = 0; i < 7; i++)
+    if ((n[i] = next_number(&at, end)) < 0)
+      return false;
+  int64_t key_len = n[5], token_len = n[6];
+  if (n[0] != 1 || n[1] < 1 || n[1] > INT64_MAX / DLK_MS / 4 ||
+      n[3] > UINT32_MAX || n[4] > UINT32_MAX || key_len < 1 ||
+      key_len > DLK_KEY_MAX || token_len < DLK_REDIS_OWNER_AT ||
+      token_len > DLK_REDIS_TOKEN_MAX || end - at != key_len + token_len)
+    return false;
+  lease->key = at;
+  lease->key_len = (size_t)key_len; /* and behind it the token */
+  memcpy(h->token, at + key_len, (size_t)token_len);
+  h->token[token_len] = '\0';
+  h->token_len = (uint8_t)token_len;
+  lease->ttl = dlk_from_ms(n[1]);
+  lease->fence = n[2];
+  lease->want.units = (uint32_t)n[3];
+  lease->want.cap = (uint32_t)n[4];
+  lease->owner = h->token + DLK_REDIS_OWNER_AT;
+  return true;
+}
+
+static void attach_send(struct dlk_redis_try *t);
+
+/* It may have been done, and nobody will ask again. */
+static void undo_attach(struct dlk_redis_try *t) {
+  const struct dlk_lease *lease = t->op->lease;
+  int64_t until = dlk_time_add(dlk_redis_now(t->store), lease->ttl);
+  if (t->unsure)
+    dlk_redis_orphan_attach(t->store, lease, lease->key + lease->key_len,
+                            hold_of(t)->token_len, until);
+}
+
+void dlk_redis_attach_cancel(struct dlk_redis_try *t) {
+  if (!dlk_redis_call_withdraw(&t->call))
+    return; /* its answer ends the op */
+  undo_attach(t);
+  dlk_redis_give_up(t);
+}
+
+static void attach_done(struct dlk_redis_call *call,
+                        const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_hold *h = hold_of(t);
+  if (r->verdict != DLK_REDIS_GOOD) {
+    t->unsure = t->unsure || r->verdict == DLK_REDIS_UNSURE;
+    if (r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t))
+      undo_attach(t);
+    dlk_redis_retry(t, r, attach_send);
+  } else if (taken_over(t, dlk_redis_number(r->reply, -1)) &&
+             (t->op->renew || h->until > dlk_redis_now(t->store))) {
+    h->granted = dlk_redis_now(t->store);
+    dlk_redis_token_put(t->store, h);
+    dlk_redis_done(t, NULL);
+  } else {
+    struct dlk_error err;
+    char key[DLK_QUOTED_MAX];
+    dlk_error_set(&err, DLK_LOST,
+                  "%s: the detached lease expired, was attached, released or "
+                  "broken",
+                  dlk_quote(key, call->key, call->key_len));
+    dlk_redis_done(t, &err);
+  }
+}
+
+/* The token in the string is as long as ours, which has the same owner. */
+static void attach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = try_of(call);
+  const struct dlk_lease *lease = t->op->lease;
+  dlk_redis_put(out, lease->key + lease->key_len, hold_of(t)->token_len);
+  detach_args(call, out);
+}
+
+static void attach_send(struct dlk_redis_try *t) {
+  t->call.holds = t->op->lease->ttl;
+  t->call.args = attach_args;
+  t->call.answer = attach_done;
+  dlk_redis_call_script(&t->call, DLK_REDIS_ATTACH);
+}
+
+void dlk_redis_attach(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = hold_of(t);
+  h->lease = t->op->lease;
+  h->call.store = t->store;
+  if (!parse(t)) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_INVALID,
+                  "this is not a string that lease:detach() gave on Redis");
+    dlk_redis_done(t, &err);
+    return;
+  }
+  dlk_redis_token_make(t->store, h);
+  t->op->key = h->call.key = t->call.key = h->lease->key;
+  t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
+  attach_send(t);
+}

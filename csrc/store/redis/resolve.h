@@ -1,0 +1,24 @@
+/* Looking up a host's name, which may take half a minute, without anybody
+ * having to wait for its end. */
+#ifndef DLK_STORE_REDIS_RESOLVE_H
+#define DLK_STORE_REDIS_RESOLVE_H
+
+#include <netdb.h>
+
+struct uv_loop_s;
+struct dlk_redis_lookup;
+
+/* found: the caller's, to be freed by freeaddrinfo; or NULL, and status is
+ * getaddrinfo's. Called once, in the loop, unless it was cancelled before. */
+typedef void dlk_redis_found(void *arg, int status, struct addrinfo *found);
+
+/* Begins; 0 and *out, or an errno. gone(arg) is called, later and from the
+ * loop, when nothing of it is left there. */
+int dlk_redis_lookup_start(struct uv_loop_s *loop, const char *host,
+                           const char *port, dlk_redis_found *found,
+                           void (*gone)(void *arg), void *arg,
+                           struct dlk_redis_lookup **out);
+/* Nobody wants to know any more; also inside or after `found`. */
+void dlk_redis_lookup_end(struct dlk_redis_lookup *l);
+
+#endif

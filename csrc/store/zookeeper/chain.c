@@ -1,0 +1,170 @@
+/* The chain of confirms in a session, and the horizon that comes of it:
+ * confirm.c says what an answer proves, here the requests are sent, in turn for
+ * each node, and what is proven goes to the holds and to the host.
+ *
+ * Holds end at the horizon, here by a timer, and at the latest before a later
+ * horizon is published: an answer that arrives after the old horizon has
+ * passed loses the holds first, so none is ever revived. The host is told of
+ * the nearest horizon of all sessions that have a hold. */
+#include "internal.h"
+
+/* ---- holds ---- */
+
+void dlk_zk_publish(struct dlk_zk_store *st) {
+  int64_t until = DLK_FOREVER;
+  for (struct dlk_list *l = st->sessions.next; l != &st->sessions;
+       l = l->next) {
+    struct dlk_zk_session *s = DLK_CONTAINER(l, struct dlk_zk_session, link);
+    if (s->held > 0 && s->confirm.horizon < until)
+      until = s->confirm.horizon;
+  }
+  if (until != DLK_FOREVER)
+    st->host->horizon(st->host, until);
+}
+
+static void lose_holds(struct dlk_zk_session *s) {
+  for (size_t left = s->node_count;
+       left > 0 && s->held > 0 && s->node_count > 0; left--) {
+    struct dlk_list *l = s->nodes.next;
+    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    dlk_list_remove(l);
+    dlk_list_append(&s->nodes, l);
+    if (n->step == DLK_ZK_HELD)
+      dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+  }
+}
+
+void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_session *s =
+      DLK_CONTAINER(timer, struct dlk_zk_session, horizon_timer);
+  struct dlk_host *host = s->store->host;
+  if (s->held == 0)
+    return;
+  if (now >= s->confirm.horizon)
+    lose_holds(s);
+  else
+    host->timer_set(host, timer, s->confirm.horizon);
+}
+
+void dlk_zk_session_holds(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->store->host;
+  if (!s->horizon_timer.node.queued)
+    host->timer_set(host, &s->horizon_timer, s->confirm.horizon);
+  dlk_zk_publish(s->store);
+}
+
+/* A session at its end publishes when all its leases were told. */
+void dlk_zk_session_freed(struct dlk_zk_session *s) {
+  if (s->held == 0 && !dlk_list_empty(&s->link))
+    dlk_zk_publish(s->store);
+}
+
+/* ---- confirms ---- */
+
+static void wake_ready(struct dlk_zk_session *s) {
+  for (size_t left = s->node_count;
+       left > 0 && s->ready > 0 && s->node_count > 0; left--) {
+    struct dlk_list *l = s->nodes.next;
+    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    dlk_list_remove(l);
+    dlk_list_append(&s->nodes, l);
+    if (n->step == DLK_ZK_READY)
+      dlk_zk_node_relist(n);
+  }
+}
+
+void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
+                              bool ok) {
+  if (token == 0 || token != s->confirm.flying)
+    return;
+  int64_t now = dlk_zk_now(s->store);
+  if (ok && s->held > 0 && now >= s->confirm.horizon)
+    lose_holds(s);
+  if (!ok)
+    s->confirm_not_before = now + s->timeout / 16;
+  if (dlk_zk_confirm_answered(&s->confirm, token, ok, now)) {
+    if (s->held > 0)
+      dlk_zk_publish(s->store);
+    wake_ready(s);
+  }
+  dlk_zk_session_tick(s);
+}
+
+/* One that was sent before the connection was lost may be answered when
+ * another one is under way: it says nothing about that one's node. */
+static void on_confirmed(void *who, uint32_t token,
+                         const struct dlk_zk_reply *r) {
+  struct dlk_zk_session *s = who;
+  if (token == s->confirm_named) {
+    struct dlk_zk_node *n = s->confirm_node;
+    s->confirm_node = NULL;
+    if (r->rc == DLK_ZK_NONODE && n)
+      dlk_zk_node_vanished(n);
+  }
+  dlk_zk_session_confirmed(s, token, r->rc == DLK_ZK_OK);
+}
+
+/* In turn, so that with time each is seen to be there. */
+static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
+  for (size_t left = s->node_count; left > 0; left--) {
+    struct dlk_list *l = s->nodes.next;
+    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    dlk_list_remove(l);
+    dlk_list_append(&s->nodes, l);
+    if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_RESTING)
+      return n;
+  }
+  return NULL;
+}
+
+/* A multi of one check is proposed, logged and committed like any write, but
+ * changes nothing: it wakes nobody who watches the node, and says NONODE when
+ * the node is gone. */
+static void send_confirm(struct dlk_zk_session *s, int64_t now) {
+  struct dlk_zk_node *n = next_node(s);
+  s->confirm_not_before = now + s->timeout / 16;
+  if (!n)
+    return;
+  uint32_t token = dlk_zk_confirm_sent(&s->confirm, now);
+  struct dlk_zk_request check = {
+      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
+  s->confirm_node = n;
+  s->confirm_named = token;
+  if (dlk_zk_send(s, &r, on_confirmed, s, token))
+    return;
+  s->confirm_node = NULL;
+  dlk_zk_confirm_answered(&s->confirm, token, false, now);
+}
+
+/* A node that rests keeps its session open: so it is kept good, else each
+ * acquire after a pause would open another beside it. */
+static bool wants_confirms(const struct dlk_zk_session *s) {
+  return s->state == DLK_ZK_CONNECTED && s->live + s->resting > 0;
+}
+
+static int64_t confirm_at(const struct dlk_zk_session *s) {
+  int64_t due = dlk_zk_confirm_due(&s->confirm);
+  return due > s->confirm_not_before ? due : s->confirm_not_before;
+}
+
+void dlk_zk_session_tick(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->store->host;
+  if (!wants_confirms(s))
+    return;
+  int64_t at = confirm_at(s);
+  if (at == DLK_FOREVER)
+    return;
+  struct dlk_heap_node *node = &s->confirm_timer.node;
+  if (!node->queued || node->at > at)
+    host->timer_set(host, &s->confirm_timer, at);
+}
+
+void dlk_zk_confirm_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_session *s =
+      DLK_CONTAINER(timer, struct dlk_zk_session, confirm_timer);
+  if (wants_confirms(s) && confirm_at(s) <= now)
+    send_confirm(s, now);
+  dlk_zk_session_tick(s);
+}

@@ -1,0 +1,27 @@
+-- Timers of nginx, which it may refuse (lua_max_pending_timers, or by an error:
+-- without a connection for a worker's first timer it raises "no memory") or
+-- accept and drop when they are due (lua_max_running_timers, no connection
+-- left). So nobody relies on one: what is to be done stays noted until it is
+-- under way, and is asked for again.
+local timers = {}
+
+local ngx = rawget(_G, "ngx")
+
+--- Runs fn(premature, argument) in a timer of its own, if nginx does not drop
+--- it.
+---@param fn fun(premature: boolean, argument: any)
+---@param argument any
+---@return true|nil
+---@return string? message
+---@return string? code
+function timers.start(fn, argument)
+  local ok, given, problem = pcall(ngx.timer.at, 0, fn, argument)
+  if ok and given then
+    return true
+  end
+  return nil, "unavailable: no timer to be had from nginx ("
+    .. tostring(ok and problem or given) .. "); raise lua_max_pending_timers,"
+    .. " lua_max_running_timers or worker_connections", "unavailable"
+end
+
+return timers

@@ -1,0 +1,75 @@
+-- Values as JSON text: nil, booleans, numbers, strings, arrays, and tables with
+-- string keys, which are written in order. An empty table is an array. Strings
+-- that are no UTF-8 (keys can be any bytes) have each byte from 0x80 up written
+-- as the character of that number.
+local json = {}
+
+-- The characters from U+0080 on. (None of them begins within another.)
+local NEXT = "[\128-\191]"
+local CHARACTERS = {
+  "[\194-\223]" .. NEXT,
+  "\224[\160-\191]" .. NEXT,
+  "\237[\128-\159]" .. NEXT,
+  "[\225-\236\238\239]" .. NEXT .. NEXT,
+  "\240[\144-\191]" .. NEXT .. NEXT,
+  "\244[\128-\143]" .. NEXT .. NEXT,
+  "[\241-\243]" .. NEXT .. NEXT .. NEXT,
+}
+
+local function is_utf8(s)
+  for _, character in ipairs(CHARACTERS) do
+    s = s:gsub(character, "?")
+  end
+  return not s:find("[\128-\255]")
+end
+
+local function escape(byte)
+  return ("\\u%04x"):format(byte:byte())
+end
+
+local function quote(s)
+  local shown = s:gsub('[%c"\\]', escape)
+  if not is_utf8(s) then
+    shown = shown:gsub("[\128-\255]", escape)
+  end
+  return '"' .. shown .. '"'
+end
+
+local encode
+
+local function array(list)
+  local out = {}
+  for i, value in ipairs(list) do out[i] = encode(value) end
+  return "[" .. table.concat(out, ",") .. "]"
+end
+
+local function object(fields)
+  local names, out = {}, {}
+  for name in pairs(fields) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    out[i] = quote(name) .. ":" .. encode(fields[name])
+  end
+  return "{" .. table.concat(out, ",") .. "}"
+end
+
+-- (JSON has no infinities.)
+local function number(n)
+  return n == n and n - n == 0 and ("%.14g"):format(n) or "null"
+end
+
+function encode(value)
+  if type(value) == "string" then
+    return quote(value)
+  elseif type(value) == "number" then
+    return number(value)
+  elseif type(value) == "table" then
+    return (value[1] ~= nil or next(value) == nil) and array(value)
+      or object(value)
+  end
+  return value == nil and "null" or tostring(value)
+end
+
+json.encode = encode
+
+return json

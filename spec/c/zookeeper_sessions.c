@@ -1,0 +1,242 @@
+/* The ZooKeeper store's recipe where the connection or the session fails at an
+ * exact moment, or another session takes over: what is lost, late or doubled,
+ * where a server would have to be lucky. spec/zookeeper_units_spec.lua compiles
+ * and runs it. */
+#include <string.h>
+
+#include "check.h"
+#include "zookeeper_user.h"
+
+/* ---- a cut, a gap, a close ---- */
+
+static void a_break_whose_answer_is_lost_takes_one_hold_only(void) {
+  start();
+  struct dlk_lease *lease = held("k");
+  fake_join(LOCK);
+  struct dlk_op *cut = submit(DLK_OP_BREAK, NULL, "k");
+  fake_serve_until(DLK_ZK_DELETE);
+  CHECK(fake_waiting() == 1 && fake_nodes(LOCK) == 2);
+  fake_cut();
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 1);
+  CHECK(ended(cut, DLK_UNAVAILABLE));
+  host_close(h);
+  free(lease);
+}
+
+/* The library keeps what is sent while it has no connection, and we hear of
+ * the loss and the return only after that. */
+static void a_guard_in_the_gap_is_one_write(void) {
+  static const char *const argv[] = {"CREATE", "/dlock/once", "x"};
+  static const size_t len[] = {6, 11, 1};
+  start();
+  struct dlk_lease *lease = held("k");
+  struct dlk_op *op = host_op(h, DLK_OP_GUARD, lease, NULL, 0);
+  op->argc = 3;
+  op->argv = argv;
+  op->argv_len = len;
+  host_submit(h, op);
+  fake_away();
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  release(lease);
+  host_close(h);
+}
+
+static void a_release_in_the_gap_is_ours(void) {
+  start();
+  struct dlk_lease *lease = held("k");
+  struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
+  fake_away();
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  free(lease);
+  host_close(h);
+}
+
+static void a_release_that_the_close_cuts_off_is_not_lost(void) {
+  start();
+  struct dlk_lease *lease = held("k");
+  struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
+  h->type->stop(h->store);
+  CHECK(ended(op, DLK_CLOSED));
+  host_close(h);
+  free(lease);
+}
+
+/* The confirm for the first hold is sent on a connection that is lost already,
+ * and answered when the next one, for the other hold, is under way. */
+static void an_old_confirm_ends_no_other_hold(void) {
+  start();
+  struct dlk_lease *first = held("a"), *second = held("b");
+  h->skew += TIMEOUT * 3 / 8;
+  host_turn(h, 0);
+  CHECK(fake_waiting() > 0);
+  fake_remove("/dlock/a");
+  fake_away();
+  fake_connected(TIMEOUT);
+  h->skew += TIMEOUT / 8;
+  host_turn(h, 0);
+  fake_serve();
+  CHECK(fake_nodes("/dlock/b") == 1);
+  release(second);
+  host_close(h);
+  free(first);
+}
+
+/* FAULTS 34: the node that the lost create made is there, and not ours. */
+static void a_node_of_another_session_is_never_adopted(void) {
+  start();
+  release(held("k"));
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve_until(DLK_ZK_CREATE);
+  fake_cut();
+  CHECK(fake_nodes(LOCK) == 1);
+  int64_t others = fake_disown(LOCK);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  CHECK(fake_nodes(LOCK) == 1 && lease->fence > others);
+  release(lease);
+  host_close(h);
+}
+
+static void a_cancel_without_a_connection(enum dlk_code asked,
+                                          enum dlk_code told) {
+  start();
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve();
+  fake_cut();
+  host_cancel(h, op, asked);
+  CHECK(ended(op, told));
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 1);
+  free(lease);
+  host_close(h);
+}
+
+static void a_cancel_is_told_as_one_also_when_cut_off(void) {
+  a_cancel_without_a_connection(DLK_CANCELLED, DLK_CANCELLED);
+  a_cancel_without_a_connection(DLK_TIMEOUT, DLK_UNAVAILABLE);
+}
+
+/* ---- which session is used ---- */
+
+/* Each acquire comes so late after the last that its session is a new one. */
+static void looks_move_to_the_next_session(void) {
+  struct dlk_op *look[12];
+  start();
+  release(held("k"));
+  for (int i = 0; i < 12; i++) {
+    look[i] = submit(DLK_OP_CHANGE, NULL, "k");
+    fake_serve();
+    h->skew += TIMEOUT;
+    release(held("other"));
+    fake_connected(TIMEOUT);
+    fake_serve();
+    host_turn(h, 0);
+    host_turn(h, 0);
+    CHECK(fake_links() <= 2);
+  }
+  struct dlk_lease *lease = held("k");
+  for (int i = 0; i < 12; i++)
+    CHECK(ended(look[i], DLK_OK));
+  release(lease);
+  host_close(h);
+}
+
+static void a_resting_node_keeps_its_session_in_use(void) {
+  start();
+  struct dlk_lease *lease = candidate("k", 0);
+  lease->min_hold = 100 * TIMEOUT;
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  release(lease);
+  for (int i = 0; i < 12; i++) {
+    for (int k = 0; k < 32; k++) {
+      h->skew += TIMEOUT / 32;
+      host_turn(h, 0);
+      fake_serve();
+    }
+    release(held("other"));
+    CHECK(fake_links() == 1 && fake_nodes(LOCK) == 1);
+  }
+  host_close(h);
+}
+
+/* ---- how long a hold counts ---- */
+
+static void a_shorter_timeout_ends_the_session(void) {
+  start();
+  struct dlk_lease *lease = held("k");
+  fake_away();
+  fake_connected(TIMEOUT);
+  CHECK(!lost_why);
+  fake_away();
+  fake_connected(TIMEOUT / 2);
+  CHECK(lost_why);
+  free(lease);
+  host_close(h);
+}
+
+/* A node cannot be deleted, so the first session goes out of use while it has
+ * a hold and somebody who waits on. */
+static void a_hold_ends_with_its_own_session_only(void) {
+  start();
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *first = held("a"), *second = held("b");
+  struct dlk_lease *waiter = candidate("k", 0);
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
+  fake_serve();
+  int64_t old = h->horizon;
+  CHECK(old > 0);
+  fake_refuse(DLK_ZK_DELETE, DLK_ZK_NOAUTH);
+  struct dlk_op *op = submit(DLK_OP_RELEASE, first, NULL);
+  fake_serve();
+  CHECK(ended(op, DLK_DENIED));
+  h->skew += DLK_SEC;
+  struct dlk_lease *third = held("c");
+  CHECK(h->horizon == old);
+  release(second);
+  CHECK(h->horizon > old);
+  host_cancel(h, wait, DLK_CANCELLED);
+  release(third);
+  CHECK(ended(wait, DLK_CANCELLED));
+  free(first);
+  free(waiter);
+  host_close(h);
+}
+
+static const struct check tests[] = {
+    {"a_break_whose_answer_is_lost_takes_one_hold_only",
+     a_break_whose_answer_is_lost_takes_one_hold_only},
+    {"a_guard_in_the_gap_is_one_write", a_guard_in_the_gap_is_one_write},
+    {"a_release_in_the_gap_is_ours", a_release_in_the_gap_is_ours},
+    {"a_release_that_the_close_cuts_off_is_not_lost",
+     a_release_that_the_close_cuts_off_is_not_lost},
+    {"an_old_confirm_ends_no_other_hold", an_old_confirm_ends_no_other_hold},
+    {"a_node_of_another_session_is_never_adopted",
+     a_node_of_another_session_is_never_adopted},
+    {"a_cancel_is_told_as_one_also_when_cut_off",
+     a_cancel_is_told_as_one_also_when_cut_off},
+    {"looks_move_to_the_next_session", looks_move_to_the_next_session},
+    {"a_resting_node_keeps_its_session_in_use",
+     a_resting_node_keeps_its_session_in_use},
+    {"a_shorter_timeout_ends_the_session", a_shorter_timeout_ends_the_session},
+    {"a_hold_ends_with_its_own_session_only",
+     a_hold_ends_with_its_own_session_only}};
+
+int main(void) {
+  return check_all(tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,170 @@
+-- Callbacks of leases in plain Lua, in processes of their own: whoever releases
+-- hears what the release found, and an error that nobody takes is shown once.
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
+
+local count = 0
+
+describe("a callback", function()
+  local dir
+
+  before_each(function() dir = server.new_dir() end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  -- What the program prints, and writes to standard error.
+  local function run(url, program)
+    count = count + 1
+    local path = dir .. "/program.lua"
+    server.write_file(path, ([[
+      local dlock = require "dlock"
+      local core = require "dlock.core"
+      local key = %q
+      local function open(opts)
+        opts = opts or {}
+        opts.url = %q
+        return assert(dlock.open(opts))
+      end
+      local function pass(seconds)
+        local ended = core.now() + seconds
+        while core.now() < ended do end
+      end
+      local store = open()
+    ]]):format("callbacks" .. count .. server.new_dir():gsub("%W", ""), url)
+      .. program)
+    local status, out, err = process.run { file = path, timeout = 20 }
+    assert.equal(0, status, err)
+    return out, err
+  end
+
+  for _, name in ipairs { "redis", "file" } do
+    local function url()
+      return name == "redis" and URL or "file://" .. dir .. "/locks"
+    end
+
+    it("hears at the release that the lease was lost, " .. name, function()
+      assert.equal("lost lost 0.0\ntrue\n", (run(url(), [[
+        local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+        lease:on_lost(function(l, reason)
+          io.write(reason:match("^%w+"), " ")
+          io.write("lost ", ("%.1f"):format(l:remaining()), "\n")
+        end)
+        pass(0.3)
+        local _, _, code = lease:release()
+        print(code == "lost" and select(3, lease:release()) == "lost")
+      ]])))
+    end)
+
+    it("hears at the release that the lock was broken, " .. name, function()
+      assert.equal("told\nlost\n", (run(url(), [[
+        local lease = assert(store:lock(key))
+        lease:on_lost(function() print("told") end)
+        local admin = open()
+        assert(admin:break_lock(key))
+        print((select(3, lease:release())))
+      ]])))
+    end)
+
+    it("is not told of a loss when the release went well, " .. name, function()
+      assert.equal("true\n", (run(url(), [[
+        local lease = assert(store:lock(key))
+        lease:on_lost(function() print("told") end)
+        lease:on_revoke(function() print("asked") end)
+        print(lease:release())
+        assert(store:ping())
+      ]])))
+    end)
+  end
+
+  it("hears at the release that somebody asked", function()
+    assert.equal("asked\ntrue\n", (run(URL, [[
+      local lease = assert(store:lock(key, { ttl = 0.5 }))
+      lease:on_revoke(function() print("asked") end)
+      assert(open():revoke(key))
+      while not lease:revoked() do pass(0.01) end -- its next renewal says so
+      print(lease:release())
+    ]])))
+  end)
+
+  it("hears of a loss at the end of a with", function()
+    assert.equal("told\nlost\n", (run(URL, [[
+      local _, _, code = store:with(key, { ttl = 0.2, renew = false },
+        function(lease)
+          lease:on_lost(function() print("told") end)
+          pass(0.3)
+        end)
+      print(code)
+    ]])))
+  end)
+
+  it("that fails is shown once, where nobody listens", function()
+    local out, err = run(URL, [[
+      local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+      lease:on_lost(function() error("the callback failed") end)
+      pass(0.3)
+      assert(store:ping())
+      lease:release()
+      store:close()
+      print("ended")
+    ]])
+    assert.equal("ended\n", out)
+    assert.equal(1, select(2, err:gsub("the callback failed", "")))
+    assert.matches("^dlock: error in a callback of on_lost: ", err)
+  end)
+
+  it("that fails is told to on_event, and then is not shown", function()
+    local out, err = run(URL, [[
+      store = open { on_event = function(event)
+        if event.kind == "callback" then print(event.message) end
+      end }
+      local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+      lease:on_lost(function() error("the callback failed") end)
+      pass(0.3)
+      lease:release()
+    ]])
+    assert.equal("", err)
+    assert.matches("the callback failed", out)
+  end)
+
+  it("on_event itself is shown when it fails", function()
+    local _, err = run(URL, [[
+      store = open { on_event = function() error("on_event failed") end }
+      local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+      pass(0.3)
+      assert(store:ping())
+      lease:release()
+    ]])
+    assert.matches("^dlock: error in on_event: .*on_event failed", err)
+  end)
+
+  local BAD = {
+    { "fails", "function() error('deep') end" },
+    { "gives no string", "function() return nil end" },
+  }
+
+  for _, bad in ipairs(BAD) do
+    it("whose error's __tostring " .. bad[1] .. " reaches no call", function()
+      local out, err = run(URL, ([[
+        local problem = setmetatable({}, { __tostring = %s })
+        local function fail() error(problem) end
+        for i, on_event in ipairs { fail, false } do
+          store = open { on_event = on_event or nil }
+          local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+          lease:on_lost(fail)
+          pass(0.3)
+          print(pcall(store.ping, store))
+          local other = assert(store:lock(key .. i))
+          print(other:release())
+        end
+      ]]):format(bad[2]))
+      assert.is_nil(out:find("false", 1, true), out)
+      assert.matches("error in a callback of on_lost: an error object", err)
+      assert.matches("error in on_event: an error object", err)
+    end)
+  end
+end)

@@ -1,0 +1,164 @@
+-- Waits in event loops whose coroutine is closed (Lua 5.4), or killed by an
+-- error: nobody takes what they get, so they keep nothing.
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local uv = require "luv"
+
+local cqueues = require "cqueues"
+
+local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
+
+local count = 0
+
+describe("a wait whose coroutine is dead", function()
+  local store, other, key
+
+  before_each(function()
+    store = assert(dlock.open { url = URL, host = "luv", ttl = 20 })
+    other = assert(dlock.open { url = URL, host = "blocking" })
+    count = count + 1
+    key = ("dead%d:%d"):format(uv.os_getpid(), count)
+  end)
+
+  after_each(function()
+    local closed
+    coroutine.wrap(function() closed = store:close(1) end)()
+    assert(loop.wait(5, function() return closed end))
+    other:close(1)
+  end)
+
+  local function start(fn)
+    local co = coroutine.create(fn)
+    assert(coroutine.resume(co))
+    assert.equal("suspended", coroutine.status(co))
+    return co
+  end
+
+  local function is_waited_for(name)
+    local seen = other:inspect(name)
+    return seen and seen.waiters and #seen.waiters > 0
+  end
+
+  -- The loop runs meanwhile if `runs` says so.
+  local function eventually(what, done, runs)
+    local late = uv.hrtime() + 5e9
+    while not done() do
+      if runs then uv.run("nowait") end
+      assert(uv.hrtime() < late, "never: " .. what)
+      uv.sleep(5)
+    end
+  end
+
+  local function expect_free(name, runs)
+    eventually("it is free", function()
+      local lease = other:try_lock(name)
+      return lease and lease:release()
+    end, runs)
+  end
+
+  -- LuaJIT has one hook for all coroutines.
+  local function kill(co)
+    local function hook()
+      if coroutine.running() == co then error("killed", 0) end
+    end
+    debug.sethook(co, hook, "", 1)
+    local ok, problem = coroutine.resume(co)
+    debug.sethook(co)
+    assert.is_false(ok)
+    assert.equal("killed", problem)
+    assert.equal("dead", coroutine.status(co))
+  end
+
+  local function expect_quiet()
+    assert.equal(0, store:stats().held)
+    eventually("the loop ends", function() return not uv.loop_alive() end, true)
+  end
+
+  it("gives back what it gets, as soon as it is told", function()
+    local held = assert(other:lock(key))
+    local co = start(function() store:lock(key, { timeout = 60 }) end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    kill(co)
+    held:release()
+    expect_free(key, true)
+    expect_quiet()
+    assert.equal("dead", coroutine.status(co)) -- and was not collected
+  end)
+
+  if not coroutine.close then return end -- Lua 5.4 has it
+
+  local WAYS = {
+    lock = function(name) store:lock(name, { timeout = 60 }) end,
+    with = function(name)
+      store:with(name, { timeout = 60 }, function() error("never") end)
+    end,
+    reader = function(name)
+      store:rwlock(name):read():acquire { timeout = 60 }
+    end,
+    all = function(name)
+      dlock.all { store:mutex(name .. "!"), store:mutex(name),
+        store:mutex("0" .. name) }:acquire { timeout = 60 }
+    end,
+  }
+
+  for name, wait in pairs(WAYS) do
+    it("leaves the queue when that is closed: " .. name, function()
+      local held = assert(other:lock(key))
+      local co = start(function() wait(key) end)
+      eventually("it queues", function() return is_waited_for(key) end, true)
+      assert.is_true(coroutine.close(co))
+      eventually("it left", function() return not is_waited_for(key) end)
+      held:release()
+      for _, free in ipairs { key, key .. "!", "0" .. key } do
+        expect_free(free)
+      end
+      expect_quiet()
+      assert.equal("dead", coroutine.status(co))
+    end)
+  end
+
+  it("gives back what it has got when that is closed", function()
+    local held = assert(other:lock(key))
+    local co = start(function() store:lock(key, { timeout = 60 }) end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    held:release()
+    eventually("it has it", function()
+      local seen = other:inspect(key)
+      return seen and #seen.holders == 1 and #seen.waiters == 0
+    end)
+    assert.is_true(coroutine.close(co))
+    expect_free(key)
+    expect_quiet()
+  end)
+
+  it("gives the lock of a with back when that is closed", function()
+    local co = coroutine.create(function()
+      store:with(key, function() coroutine.yield("inside") end)
+    end)
+    local _, inside = coroutine.resume(co)
+    while not inside do
+      uv.run("once")
+      _, inside = nil, other:inspect(key) and store:stats().held == 1
+    end
+    assert.is_true(coroutine.close(co))
+    expect_free(key)
+  end)
+
+  it("leaves the queue of a lock in cqueues", function()
+    local mine = assert(dlock.open { url = URL })
+    local held, queue, co = assert(other:lock(key)), cqueues.new(), nil
+    queue:wrap(function()
+      co = coroutine.running()
+      mine:lock(key, { timeout = 60 })
+    end)
+    eventually("it queues", function()
+      queue:step(0)
+      return is_waited_for(key)
+    end)
+    assert.is_true(coroutine.close(co))
+    eventually("it left", function() return not is_waited_for(key) end)
+    held:release()
+    expect_free(key)
+    assert.is_true(mine:close(1))
+  end)
+end)

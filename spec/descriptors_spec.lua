@@ -1,0 +1,234 @@
+-- A process that may open no more descriptors, or only some: whatever is
+-- called says so, and all goes on once there are enough again.
+
+local context = require "spec.contract.context"
+local dlock = require "dlock"
+local library = require "spec.support.library"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local subjects = require "spec.contract.subjects"
+local uv = require "luv"
+
+local MOST = 20
+
+-- leave() leaves as many to be opened as $LEAVE says; all() the usual number.
+-- The limit counts numbers, not open files, so gaps are counted.
+local SOURCE = [[
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+static struct rlimit usual;
+
+int leave(void *lua) {
+  struct rlimit limit;
+  int left = atoi(getenv("LEAVE")), fd = 0;
+  (void)lua;
+  getrlimit(RLIMIT_NOFILE, &usual);
+  for (limit = usual; left >= 0; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && left-- == 0)
+      limit.rlim_cur = fd;
+  return setrlimit(RLIMIT_NOFILE, &limit), 0;
+}
+
+int all(void *lua) {
+  (void)lua;
+  return setrlimit(RLIMIT_NOFILE, &usual), 0;
+}
+]]
+
+local SCRIPT = [[
+  local url, key, library = arg[1], arg[2], arg[3]
+  local dlock = require "dlock"
+  local leave = assert(package.loadlib(library, "leave"))
+  local all = assert(package.loadlib(library, "all"))
+
+  local function open()
+    return assert(dlock.open { url = url, session_timeout = 2, ttl = 5,
+      timeout = 0.3, io_timeout = 0.3, connect_timeout = 0.3 })
+  end
+
+  local function released(lease, message, code)
+    if not lease then return nil, message, code end
+    return lease:release()
+  end
+
+  -- What each store can be asked without a lease.
+  local CALLS = {
+    { "ping", function(s) return s:ping() end },
+    { "lock", function(s) return released(s:lock(key)) end },
+    { "try_lock", function(s) return released(s:try_lock(key)) end },
+    { "with", function(s) return s:with(key, function() end) end },
+    { "locked", function(s)
+      local locked, message, code = s:mutex(key):locked()
+      return locked == false or nil, message, code
+    end },
+    { "read", function(s) return released(s:rwlock(key):read():acquire()) end },
+    { "permits", function(s)
+      return released(s:semaphore(key, 2):acquire { permits = 2 })
+    end },
+    { "campaign", function(s)
+      return released(s:election(key):campaign { value = "v", timeout = 0.3 })
+    end },
+    { "leader", function(s)
+      local leader, message, code = s:election(key):leader()
+      return not leader and not code or nil, message, code
+    end },
+    { "inspect", function(s)
+      local seen, message, code = s:inspect(key)
+      return not seen and not code or nil, message, code
+    end },
+    { "list", function(s) return s:list(key) end },
+    { "revoke", function(s) return s:revoke(key) end },
+    { "break_lock", function(s) return s:break_lock(key) end },
+    { "once", function(s) return s:once(key, function() return "x" end) end },
+    { "all", function(s)
+      return released(dlock.all { s:mutex(key), s:mutex(key .. "b") }:acquire())
+    end },
+    { "stats", function(s) return s:stats() end },
+  }
+
+  -- What a lease can be asked; each leaves it held.
+  local lease
+  local OF_LEASE = {
+    { "extend", function() return lease:extend() end },
+    { "detach and attach", function(s)
+      local text, message, code = lease:detach()
+      if not text then return nil, message, code end
+      lease, message, code = s:attach(text)
+      -- A lease that nobody attached would be left behind.
+      while not lease do
+        all()
+        lease = s:attach(text)
+      end
+      return true
+    end },
+    { "downgrade", function() return lease:downgrade() end },
+  }
+
+  -- What an earlier call left to the background may still hold the key.
+  local function held(expected, code)
+    return expected and (code == "timeout" or code == "busy")
+  end
+
+  local function check(name, expected, fn, ...)
+    local value, message, code = fn(...)
+    if not value and code ~= expected and not held(expected, code) then
+      print(name, tostring(value), tostring(message))
+    end
+    return value
+  end
+
+  -- What was asked in vain may go on for a while; a busy server is slow.
+  local function works(name, fn, ...)
+    local limit = os.time() + 10
+    local value, message
+    repeat
+      value, message = fn(...)
+    until value or os.time() > limit
+    if not value then print(name .. " afterwards", tostring(message)) end
+  end
+
+  -- Under the limit it works or is unavailable; without it, it works.
+  local function try(one, ...)
+    leave()
+    check(one[1], "unavailable", one[2], ...)
+    all()
+    works(one[1], one[2], ...)
+  end
+
+  leave()
+  check("open", "unavailable", dlock.open, { url = url })
+  all()
+
+  -- The first request of a process first, and then the first one of a store.
+  local few = tonumber(os.getenv("LEAVE"))
+  for i = 0, 1 do
+    local store = open()
+    if few == 0 then
+      leave()
+      local _, message = store:ping()
+      all()
+      assert(message:find("too many open files; this process may open %d+"))
+    end
+    try(CALLS[(2 * few + i) % #CALLS + 1], store)
+    assert(store:close(5))
+  end
+
+  local store, other = open(), open()
+  works("ping", store.ping, store)
+  for _, one in ipairs(CALLS) do try(one, store) end
+  lease = assert(store:lock(key .. "held", { timeout = 10 }))
+  for _, one in ipairs(OF_LEASE) do
+    leave()
+    check(one[1], "unavailable", one[2], store)
+    all()
+  end
+  check("release", nil, lease.release, lease, 5)
+
+  lease = assert(other:lock(key, { timeout = 10 }))
+  leave()
+  local got, message, code = store:lock(key)
+  if got or code ~= "timeout" and code ~= "unavailable" then
+    print("wait", tostring(message))
+  end
+  local election = store:election(key)
+  if election:leader() then
+    check("wait_change", "timeout", election.wait_change, election, 0.02)
+  end
+  check("release", "unavailable", lease.release, lease)
+  all()
+  works("lock", CALLS[2][2], store)
+  leave()
+  assert(other:close(5) and store:close(5))
+  all()
+  print "done"
+]]
+
+for _, subject in ipairs(subjects) do
+  describe("descriptors that are all in use, on " .. subject.name, function()
+    local t = context.new(subject)
+    local dir
+
+    before_each(function()
+      dir = server.new_dir()
+    end)
+
+    after_each(function()
+      process.close_all()
+      server.remove_dir(dir)
+      t:clean_up()
+    end)
+
+    it("are said to be, and do no harm", function()
+      local left = library.build(dir, "left", SOURCE)
+      local url = subject.name == "file" and "file://" .. dir .. "/locks"
+        or subject.url()
+      local running, seen = {}, {}
+      for n = 0, MOST do
+        running[n] = process.spawn { script = SCRIPT, env = { LEAVE = n },
+          args = { url, t:key(), left }, stderr = "pipe" }
+      end
+      for n = 0, MOST do
+        local status, signal = running[n]:wait(30)
+        seen[n] = running[n].out .. running[n].err
+          .. ("%s %s"):format(status, signal)
+      end
+      for n = 0, MOST do
+        assert.are.equal("done\n0 0", seen[n], "with " .. n)
+      end
+      assert.are.same({}, subject.leftovers(t.prefix))
+      if subject.name == "file" then
+        -- Two that delete at one time may get in each other's way; what stays
+        -- then goes with the next sweep.
+        assert(uv.fs_unlink(dir .. "/locks/~store"))
+        local store = assert(dlock.open(url))
+        assert(store:ping())
+        assert(store:close())
+        local scan = uv.fs_scandir(dir .. "/locks")
+        assert.are.equal("~store", (uv.fs_scandir_next(scan)))
+        assert.is_nil((uv.fs_scandir_next(scan)))
+      end
+    end)
+  end)
+end

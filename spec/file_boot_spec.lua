@@ -1,0 +1,123 @@
+-- The file store in containers: processes that share the directory, and not
+-- what /proc says of the machine. Nobody who lives is taken for a remnant of
+-- before a restart.
+
+local apart = require "spec.support.apart"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
+local uv = require "luv"
+
+local BOOT = "/proc/sys/kernel/random/boot_id"
+
+describe("file store of several containers", function()
+  local dir, base
+
+  before_each(function()
+    base = server.new_dir()
+    dir = base .. "/locks"
+  end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(base)
+  end)
+
+  -- A process that is told another boot id.
+  local function elsewhere(id)
+    local file = base .. "/boot" .. id
+    server.write_file(file, ("%08x-0000-4000-8000-000000000000\n"):format(id))
+    return tool.start(dir, nil,
+      apart("--mount", "mount --bind " .. file .. " " .. BOOT))
+  end
+
+  -- The next store to connect sweeps.
+  local function forget_sweep()
+    assert(uv.fs_unlink(dir .. "/~store"))
+  end
+
+  local function check_exclusion(a, b, c)
+    local fence = a:hold("a", "key")
+    b:acquire("b", "key")
+    b:expect("^b busy %(a/%d+%)$")
+    assert.is_true(b:locked("key"))
+    assert.matches("owner=a/", b:ask("inspect", tool.hex("key")))
+    assert.matches("{key}", b:ask("list"))
+    b:acquire("w", "key", { timeout = 20 })
+    b:wait_queue("key", 1)
+    a:wait_queue("key", 1)
+    assert.are.equal("a renewed", a:ask("renew", "a"))
+    a:kill()
+    local _, later = b:expect("^w held (%d+)$", 5)
+    assert.is_true(tonumber(later) > fence)
+    c:acquire("c", "key")
+    c:expect("^c busy %(w/%d+%)$")
+    b:send("release", "w")
+    b:expect("^w released$")
+    assert.is_true(c:hold("c", "key") > tonumber(later))
+  end
+
+  it("excludes between those that are told different boot ids", function()
+    check_exclusion(tool.start(dir), elsewhere(1), elsewhere(2))
+  end)
+
+  it("excludes between those that see no process of each other", function()
+    local function start()
+      return tool.start(dir, nil, apart("--pid --mount-proc", ""))
+    end
+    check_exclusion(start(), start(), tool.start(dir))
+  end)
+
+  it("sweeps no lock that is held under another boot id", function()
+    local a = tool.start(dir)
+    a:hold("a", "key")
+    forget_sweep()
+    local b = elsewhere(1)
+    b:ask("ping")
+    b:ask("close")
+    assert.is_truthy(uv.fs_stat(dir .. "/key"))
+    assert.are.equal("a renewed", a:ask("renew", "a"))
+  end)
+
+  it("frees what was held before the machine was restarted", function()
+    local a = elsewhere(1)
+    local fence = a:hold("a", "key", { min_hold = 1000 })
+    a:hold("other", "other")
+    a:kill()
+    local b = tool.start(dir)
+    assert.is_true(b:hold("b", "key") > fence)
+    assert.matches("^list ok {{key} ", b:ask("list"))
+    b:send("release", "b")
+    b:expect("^b released$")
+    b:ask("close")
+    forget_sweep()
+    b = tool.start(dir)
+    b:ask("ping")
+    b:ask("close")
+    assert.is_falsy(uv.fs_stat(dir .. "/other"))
+  end)
+
+  it("is unavailable where the boot id cannot be read", function()
+    local text = "^ping unavailable: .*boot_id.*ProcSubset"
+    local hidden = apart("--mount", "mount -t tmpfs none /proc/sys")
+    assert.matches(text, tool.start(dir, nil, hidden):ask("ping"))
+    local empty = apart("--mount", "mount --bind /dev/null " .. BOOT)
+    assert.matches(text, tool.start(dir, nil, empty):ask("ping"))
+  end)
+
+  it("takes no descriptor left for unavailable, not for a restart", function()
+    local a = tool.start(dir)
+    a:hold("a", "key")
+    for left = 0, 12 do
+      local b = tool.start(dir)
+      for _, limit in ipairs { left, -1 } do
+        b:send("descriptors", limit)
+        b:acquire("b", "key")
+        local line = assert(b:read_line())
+        assert.is_truthy(line:find "^b busy"
+          or limit == left and line:find "^b unavailable: .*open files", line)
+      end
+      b:kill()
+    end
+  end)
+end)

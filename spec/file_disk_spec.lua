@@ -1,0 +1,91 @@
+-- The file store on a disk that is full, read-only or taken away.
+
+local apart = require "spec.support.apart"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
+local uv = require "luv"
+
+describe("file store", function()
+  local dir, base
+
+  before_each(function()
+    base = server.new_dir()
+    dir = base .. "/locks"
+    assert(uv.fs_mkdir(dir, 448))
+  end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(base)
+  end)
+
+  -- A process with a file system of its own at the directory.
+  local function mounted(options)
+    local p = tool.start(dir, nil, apart("--mount",
+      "mount -t tmpfs -o mode=700," .. options .. " none " .. dir))
+    return p, ("/proc/%d/root%s"):format(p.pid, dir)
+  end
+
+  it("on a full disk locks nothing new, and gives back what is held",
+    function()
+      local a, inside = mounted("size=256k")
+      local fence = a:hold("a", "key")
+      a:acquire("w", "key", { timeout = 20 })
+      a:wait_queue("key", 1)
+      local file = assert(uv.fs_open(inside .. "/fill", "w", 384))
+      repeat until not uv.fs_write(file, ("x"):rep(4096), -1)
+      assert(uv.fs_close(file))
+      for i = 1, 3 do
+        a:acquire("n", "new" .. i)
+        a:expect("^n unavailable: .*No space left")
+      end
+      assert.are.equal("a renewed", a:ask("renew", "a"))
+      assert.matches("^a ok", a:ask("extend", "a"))
+      a:send("release", "a")
+      a:expect("^a released$")
+      local _, later = a:expect("^w held (%d+)$")
+      assert.is_true(tonumber(later) > fence)
+      a:send("release", "w")
+      a:expect("^w released$")
+      a:hold("again", "key")
+      assert(uv.fs_unlink(inside .. "/fill"))
+      for i = 1, 3 do a:hold("n" .. i, "new" .. i) end
+    end)
+
+  it("on a read-only disk is unavailable", function()
+    local a = mounted("ro")
+    assert.matches("^ping unavailable: .*Read%-only", a:ask("ping"))
+    a:acquire("a", "key")
+    a:expect("^a unavailable: .*Read%-only")
+  end)
+
+  it("whose directory has another name takes it for deleted", function()
+    local a, b = tool.start(dir), tool.start(dir)
+    local fence = a:hold("a", "key")
+    b:acquire("w", "other", { timeout = 20 })
+    b:expect("^w held")
+    assert(uv.fs_rename(dir, base .. "/moved"))
+    local c = tool.start(dir)
+    c:hold("c", "third")
+    assert.matches("^a lost", a:ask("renew", "a"))
+    assert.matches("^w lost", b:ask("renew", "w"))
+    assert.is_true(a:hold("a2", "key") > fence)
+    b:acquire("b", "key")
+    b:expect("^b busy %(a2/%d+%)$")
+    b:acquire("b", "third")
+    b:expect("^b busy %(c/%d+%)$")
+  end)
+
+  it("that asks for a lock first after its directory was moved sees it",
+    function()
+      local a = tool.start(dir)
+      a:hold("a", "key")
+      a:send("release", "a")
+      a:expect("^a released$")
+      assert(uv.fs_rename(dir, base .. "/moved"))
+      tool.start(dir):hold("b", "key")
+      a:acquire("a", "key")
+      a:expect("^a busy %(b/%d+%)$")
+    end)
+end)

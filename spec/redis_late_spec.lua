@@ -1,0 +1,102 @@
+-- Requests that linger on an old connection and come to the server after what
+-- was sent later. Where dlock may not have the server drop the old connection
+-- (CLIENT KILL), nothing else keeps them away. Here they are sent once more, as
+-- MONITOR saw them.
+
+local dlock = require "dlock"
+local redis = require "spec.support.redis"
+
+describe("late requests on redis:", function()
+  local server, r, monitor, store, key
+  local count = 0
+
+  setup(function()
+    server = redis.start()
+    r = server:connect()
+  end)
+
+  teardown(function()
+    r:close()
+    server:stop()
+  end)
+
+  before_each(function()
+    count = count + 1
+    key = "late-" .. count
+    store = assert(dlock.open(server.url))
+    assert(store:ping())
+    monitor = server:connect()
+    monitor:call("MONITOR")
+  end)
+
+  after_each(function()
+    store:close(1)
+    monitor:close()
+  end)
+
+  -- The words of the next call of a script for the key.
+  local function seen()
+    while true do
+      local line = assert(monitor:read())
+      local words = {}
+      for word in line:gmatch('"(.-)"') do
+        words[#words + 1] = word
+      end
+      if words[1] == "EVALSHA" and words[4] == "dlock:" .. key then
+        return words
+      end
+    end
+  end
+
+  local function again(words)
+    assert(r:call((table.unpack or unpack)(words)))
+  end
+
+  local KINDS = {
+    mutex = function() return store:mutex(key) end,
+    reader = function() return store:rwlock(key):read() end,
+  }
+
+  for name, lockable in pairs(KINDS) do
+    it("a renewal takes nothing from an extension: " .. name, function()
+      local lease = assert(lockable():acquire { ttl = 0.6 })
+      seen() -- it was acquired
+      local renewal = seen()
+      assert(lease:extend(60))
+      again(renewal)
+      assert.is_true(r:call("PTTL", "dlock:" .. key) > 50000)
+      assert.is_true(lease:extend(60) > 50)
+      assert(lease:release())
+    end)
+
+    it("an extension does not cut a newer one: " .. name, function()
+      local lease = assert(lockable():acquire { ttl = 20 })
+      seen()
+      assert(lease:extend(3))
+      assert.is_true(r:call("PTTL", "dlock:" .. key) <= 3001)
+      local old = seen()
+      assert(lease:extend(60))
+      again(old)
+      assert.is_true(r:call("PTTL", "dlock:" .. key) > 50000)
+      assert(lease:extend(3))
+      assert.is_true(r:call("PTTL", "dlock:" .. key) <= 3001)
+      assert(lease:release())
+      assert.is_true(r:has_nothing_of("dlock:" .. key))
+    end)
+
+    it("an extension does not cut what was attached: " .. name, function()
+      local lease = assert(lockable():acquire { ttl = 20 })
+      seen()
+      assert(lease:extend(3))
+      local old = seen()
+      assert(lease:extend(60))
+      local text = assert(lease:detach())
+      again(old)
+      assert.is_true(r:call("PTTL", "dlock:" .. key) > 50000)
+      lease = assert(store:attach(text))
+      assert(lease:extend(5))
+      assert.is_true(r:call("PTTL", "dlock:" .. key) <= 5001)
+      assert(lease:release())
+    end)
+  end
+end)

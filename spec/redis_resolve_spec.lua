@@ -1,0 +1,125 @@
+-- A resolver that hangs, on Redis: nobody waits for it longer than he said, and
+-- neither does the end of a store, of a process, or of a worker of nginx.
+local library = require "spec.support.library"
+local nginx = require "spec.support.nginx"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
+
+-- Names that begin with "hangs" take a minute, the others are looked up.
+local RESOLVER = [[
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *host, const char *port,
+                const struct addrinfo *hints, struct addrinfo **found) {
+  int (*next)(const char *, const char *, const struct addrinfo *,
+              struct addrinfo **);
+  if (host && strncmp(host, "hangs", 5) == 0) {
+    sleep(60);
+    return EAI_AGAIN;
+  }
+  *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+  return next(host, port, hints, found);
+}
+]]
+
+describe("a resolver that hangs", function()
+  local dir, path
+
+  setup(function()
+    dir = server.new_dir()
+    path = library.build(dir, "resolver", "#define _GNU_SOURCE\n" .. RESOLVER)
+  end)
+
+  teardown(function() server.remove_dir(dir) end)
+
+  after_each(function() process.close_all() end)
+
+  -- Lines that the program prints; it has to end well before the resolver does.
+  local function run(program)
+    local file = dir .. "/program.lua"
+    server.write_file(file, ([[
+      local dlock = require "dlock"
+      local url = %q
+      local function hanging(opts)
+        opts.url = "redis://hangs.example:6379"
+        opts.connect_timeout, opts.io_timeout = 0.2, 0.2
+        return assert(dlock.open(opts))
+      end
+    ]]):format(URL) .. program)
+    local status, out, err = process.run { file = file, timeout = 30,
+      env = library.preload(path) }
+    assert.equal("", err)
+    assert.equal(0, status)
+    return out
+  end
+
+  it("keeps no caller, no close and no process", function()
+    assert.equal("unavailable unavailable true\n", run [[
+      local store = hanging {}
+      local _, _, first = store:try_lock("k")
+      local _, _, second = store:ping(0.2)
+      print(first .. " " .. second .. " " .. tostring(store:close(5)))
+    ]])
+  end)
+
+  it("keeps no process that does not close its store", function()
+    assert.equal("unavailable\n", run [[
+      store = hanging {}
+      print((select(3, store:try_lock("k"))))
+    ]])
+  end)
+
+  it("does not keep names from being found", function()
+    assert.equal("unavailable true\n", run [[
+      local one = hanging {}
+      print((select(3, one:try_lock("k"))) .. " "
+        .. tostring(assert(dlock.open((url:gsub("127.0.0.1", "localhost"))))
+        :lock("resolved"):release()))
+    ]])
+  end)
+
+  it("is asked by few threads at a time", function()
+    assert.equal("unavailable true\n", run [[
+      local stores, code = {}, nil
+      for i = 1, 20 do
+        stores[i] = hanging { connect_timeout = 0.1, io_timeout = 0.1 }
+        _, _, code = stores[i]:try_lock("k")
+      end
+      local threads = 0
+      for line in io.lines("/proc/self/status") do
+        threads = tonumber(line:match("^Threads:%s*(%d+)")) or threads
+      end
+      for i = 1, 20 do stores[i]:close(1) end
+      print(code .. " " .. tostring(threads < 40)) -- one a store, and 16
+    ]])
+  end)
+
+  if rawget(_G, "jit") then
+    it("keeps no worker of nginx that was reloaded", function()
+      for name, value in pairs(library.preload(path)) do
+        uv.os_setenv(name, value)
+      end
+      local n = nginx.start { http = [[
+        init_by_lua_block {
+          store = assert(require("dlock").open("redis://hangs.example:6379"))
+        }
+      ]], server = [[
+        location = /try { content_by_lua_block {
+          ngx.print((select(3, store:try_lock("k"))))
+        } }
+      ]] }
+      uv.os_unsetenv("LD_PRELOAD")
+      local _, body = n:get("/try")
+      local old = n:reload()
+      local gone = n:wait_gone(old, 15)
+      n:stop()
+      assert.equal("unavailable", body)
+      assert.is_truthy(gone, "the worker waits for the resolver")
+    end)
+  end
+end)

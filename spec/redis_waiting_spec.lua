@@ -1,0 +1,105 @@
+-- Waiting on Redis when something is in the way: messages that do not come,
+-- waiters that are dead, a server that stood still.
+
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+local uv = require "luv"
+
+local private, admin
+
+-- Acquires in a process of its own and says so; releases when told.
+local WORKER = [[
+  local dlock = require "dlock"
+  local store = assert(dlock.open { url = arg[1] })
+  print("ready")
+  for line in io.lines() do
+    if line == "lock" then
+      local lease, message = store:lock(arg[2], { ttl = 30, timeout = 20 })
+      current = lease
+      print(lease and ("got %.0f"):format(lease.fence) or message)
+    elseif line == "release" then
+      print(current:release() and "released" or "not released")
+    end
+  end
+]]
+
+local function worker(url, key)
+  local p = process.spawn { script = WORKER, args = { url, key } }
+  p:expect("^ready$")
+  return p
+end
+
+local function queued(key)
+  local names = admin:call("KEYS", "~dlock:{*}:q:dlock:" .. key)
+  return names[1] and admin:call("ZCARD", names[1]) or 0
+end
+
+local function wait_in_line(w, key, number)
+  w:write("lock\n")
+  eventually("it queues", 5, function() return queued(key) == number end)
+end
+
+describe("waiting on redis:", function()
+  local store
+
+  setup(function()
+    private = redis.start()
+    admin = private:connect()
+  end)
+
+  teardown(function()
+    admin:close()
+    private:stop()
+  end)
+
+  before_each(function()
+    store = assert(dlock.open(private.url))
+  end)
+
+  after_each(function()
+    process.close_all()
+    store:close(1)
+  end)
+
+  it("a newcomer who hears no messages asks by its timers", function()
+    local p = proxy.start(private.url)
+    p:hold("down", { sent = "SUBSCRIBE" })
+    local lease = assert(store:lock("deaf"))
+    local w = worker(p.url, "deaf")
+    wait_in_line(w, "deaf", 1)
+    assert(lease:release())
+    w:expect("^got")
+    w:write("release\n")
+    w:expect("^released$")
+    p:stop()
+  end)
+
+  it("who waits keeps its place when the server stood still", function()
+    local first, holder = assert(store:lock("still")),
+      worker(private.url, "still")
+    wait_in_line(holder, "still", 1)
+    assert(first:release())
+    holder:expect("^got") -- and hands it on without another question
+    local line = {}
+    for i = 1, 6 do
+      line[i] = worker(private.url, "still")
+      wait_in_line(line[i], "still", i)
+    end
+    private:pause()
+    holder:write("release\n")
+    uv.sleep(1200) -- longer than a waiter is believed to live
+    private:resume()
+    holder:expect("^released$")
+    local last = 0
+    for _, w in ipairs(line) do
+      local _, fence = w:expect("^got (%d+)")
+      assert.is_true(tonumber(fence) > last)
+      last = tonumber(fence)
+      w:write("release\n")
+      w:expect("^released$")
+    end
+  end)
+end)

@@ -1,0 +1,31 @@
+-- What takes long and is the same whatever Lua runs it is done in parts: each
+-- Lua does one in so many, a quarter unless told otherwise, drawn by lot. With
+-- one draw for all of them (`make test`) they do four different ones.
+--
+--   DLOCK_LOT=n     the draw of a run that printed n
+--   DLOCK_LONG=1    everything under each Lua
+
+local uv = require "luv"
+
+local lot = {}
+
+local SHARES = 4
+local PARTS = { ["Lua 5.1"] = 0, ["Lua 5.2"] = 0, ["Lua 5.3"] = 1,
+  ["Lua 5.4"] = 2 }
+
+--- A function that says whether the i-th is for this run: one in `shares`.
+---@param name string
+---@param shares? integer 4
+function lot.draw(name, shares)
+  if os.getenv("DLOCK_LONG") == "1" then
+    return function() return true end
+  end
+  local part = rawget(_G, "jit") and 3 or PARTS[_VERSION]
+  local drawn = tonumber(os.getenv("DLOCK_LOT")) or uv.random(1):byte()
+  print(("  lot of %s: DLOCK_LOT=%d"):format(name, drawn))
+  return function(i)
+    return (i + drawn + part) % (shares or SHARES) == 0
+  end
+end
+
+return lot

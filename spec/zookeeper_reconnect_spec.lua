@@ -1,0 +1,60 @@
+-- The ZooKeeper store's leases over a connection that is lost and had again,
+-- when they have been held for longer than what their session began with.
+
+local common = require "spec.zookeeper_common"
+local proxy = require "spec.support.proxy"
+local uv = require "luv"
+local zk = require "spec.support.zk"
+
+local key, open = common.key, common.open
+
+-- Looks at it all the time.
+local function stays_held(lease, seconds)
+  local start = common.now()
+  while common.now() - start < seconds do
+    assert.is_true(lease:held(), common.now() - start)
+    uv.sleep(5)
+  end
+end
+
+describe("a lease on ZooKeeper", function()
+  after_each(common.clean_up)
+
+  it("that was held for longer than the session's timeout survives"
+    .. " connections that are reset", function()
+    local between, k = proxy.start(common.url), key()
+    local store = open { url = between.url, session_timeout = 2 }
+    local lease = assert(store:lock(k))
+    stays_held(lease, 2.2)
+    for _ = 1, 3 do
+      assert.are.equal(1, between:reset())
+      stays_held(lease, 0.7)
+    end
+    stays_held(lease, 2)
+    assert(lease:release())
+  end)
+
+  it("survives a leader that is killed and comes back", function()
+    local ensemble, k = zk.start_ensemble(3), key()
+    local store = open { url = ensemble.url, session_timeout = 8 }
+    local leases = {}
+    for i = 1, 3 do leases[i] = assert(store:lock(k .. i, { timeout = 20 })) end
+    -- The chain of confirms carries them by then, not the session's opening.
+    stays_held(leases[1], 5)
+    local leader = ensemble[ensemble:leader()]
+    leader:kill()
+    uv.sleep(600)
+    leader:start_again()
+    local last = leases[1]:remaining()
+    common.eventually("it is confirmed anew", function()
+      assert.is_true(leases[1]:held())
+      local left = leases[1]:remaining()
+      local more = left > last
+      last = left
+      return more
+    end)
+    for i = 1, 3 do assert.is_true(leases[i]:release(10)) end
+    common.clean_up()
+    ensemble:stop()
+  end)
+end)

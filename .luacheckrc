@@ -21,7 +21,7 @@ read_globals = {
 files["examples/openresty"] = { globals = { "ngx" } }
 files["spec"] = { std = "+busted" }
 files["spec/support"] = { std = "min" }
-files["spec/support_spec.lua"] = { std = "+busted" }
+files["spec/support/support_spec.lua"] = { std = "+busted" }
 files["csrc/store/redis/scripts"] = {
   read_globals = { "redis", "KEYS", "ARGV", "cjson", "cmsgpack" },
   -- Included into other scripts, which use what is defined there.

@@ -1,4 +1,4 @@
-/* For redis_names_spec.lua: reads names in hexadecimal, one a line, and writes
+/* For redis/names_spec.lua: reads names in hexadecimal, one a line, and writes
  * the name of their fence counter, likewise, or "reserved". */
 #include <stdio.h>
 #include <stdlib.h>

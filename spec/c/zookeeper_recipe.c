@@ -1,6 +1,6 @@
 /* The ZooKeeper store's recipe on a link that does as it is told: what crosses
  * or is refused at an exact moment, and how much is asked of the server.
- * spec/zookeeper_units_spec.lua compiles and runs it. */
+ * spec/zookeeper/units_spec.lua compiles and runs it. */
 #include <string.h>
 
 #include "check.h"

@@ -1,6 +1,6 @@
 /* The ZooKeeper store's recipe where the connection or the session fails at an
  * exact moment, or another session takes over: what is lost, late or doubled,
- * where a server would have to be lucky. spec/zookeeper_units_spec.lua compiles
+ * where a server would have to be lucky. spec/zookeeper/units_spec.lua compiles
  * and runs it. */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Unit tests of the ZooKeeper store's pure parts: names, the admission and
  * watch rule, the chain of confirms. Prints "ok NAME" or "not ok NAME: why"
- * for each; spec/zookeeper_units_spec.lua compiles and runs it. */
+ * for each; spec/zookeeper/units_spec.lua compiles and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 -- Faults to put back into the admission rules of the ZooKeeper and the file
--- store; spec/sim_queues_spec shows that the histories find each of them.
+-- store; spec/sim/queues_spec shows that the histories find each of them.
 -- A blank in `find` stands for any blanks and line ends.
 
 local ZOOKEEPER = "csrc/store/zookeeper/queue.c"

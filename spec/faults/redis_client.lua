@@ -1,5 +1,5 @@
 -- Faults to put back into the client's side of the Redis store, and into the
--- engine above it (see spec/sim_network_spec): what a client may believe, what
+-- engine above it (see spec/sim/network_spec): what a client may believe, what
 -- it must clean up, and what it does once. A blank in `find` stands for any
 -- blanks and line ends. Some need several edits.
 

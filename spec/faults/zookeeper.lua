@@ -1,4 +1,4 @@
--- Faults to put back into the ZooKeeper store's recipe; spec/sim_zookeeper_spec
+-- Faults to put back into the ZooKeeper store's recipe; spec/sim/zookeeper_spec
 -- shows that the histories find each of them. A blank in `find` stands for any
 -- blanks and line ends.
 

@@ -5,8 +5,9 @@ local ENGINE = "csrc/lua/engine.c"
 local CHILD = "csrc/lua/child.c"
 
 return {
-  specs = "spec/engine_spec.lua spec/bad_input_spec.lua spec/fork_spec.lua"
-    .. " spec/cli_spec.lua spec/contract_spec.lua",
+  specs = "spec/engine/engine_spec.lua spec/lua/bad_input_spec.lua"
+    .. " spec/engine/fork_spec.lua spec/cli/cli_spec.lua"
+    .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "a detached lease is released by its collector", file = LEASE,
       find = "return box->released || box->detached || !box->hold ||"

@@ -1,8 +1,9 @@
 -- Mutants of csrc/core.
 
 return {
-  specs = "spec/core_spec.lua spec/engine_spec.lua spec/handoff_spec.lua"
-    .. " spec/stats_spec.lua spec/file_store_spec.lua",
+  specs = "spec/engine/core_spec.lua spec/engine/engine_spec.lua"
+    .. " spec/engine/handoff_spec.lua spec/engine/stats_spec.lua"
+    .. " spec/file/store_spec.lua",
   mutants = {
     { name = "a heap's siblings keep a pointer to what was removed",
       file = "csrc/core/heap.c",

@@ -1,9 +1,11 @@
 -- Mutants of csrc/engine.
 
 return {
-  specs = "spec/engine_spec.lua spec/handoff_spec.lua spec/resident_spec.lua"
-    .. " spec/scopes_spec.lua spec/stats_spec.lua spec/threads_spec.lua"
-    .. " spec/loops_spec.lua spec/contract_spec.lua spec/sim_redis_spec.lua",
+  specs = "spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
+    .. " spec/engine/resident_spec.lua spec/engine/scopes_spec.lua"
+    .. " spec/engine/stats_spec.lua spec/engine/threads_spec.lua"
+    .. " spec/lua/loops_spec.lua spec/contract/contract_spec.lua"
+    .. " spec/sim/redis_spec.lua",
   mutants = {
     -- hold.c
     { name = "a lease that was seen to have ended is held again",
@@ -204,20 +206,20 @@ return {
       file = "csrc/engine/ticket.c",
       find = "return gives_lease(&t->request) || dlk_ticket_detaches(t);",
       put = "return gives_lease(&t->request);",
-      specs = "spec/detach_spec.lua" },
+      specs = "spec/engine/detach_spec.lua" },
     { name = "a close with less time ends one that has more",
       file = "csrc/engine/close.c",
       find = "if (t->link.next != t->link.prev) {", put = "if (0) {",
-      specs = "spec/close_spec.lua" },
+      specs = "spec/engine/close_spec.lua" },
     { name = "what a close could not end in time is nobody's",
       file = "csrc/engine/close.c",
       find = "atomic_store(&e->left, true);", put = "",
-      specs = "spec/close_spec.lua" },
+      specs = "spec/engine/close_spec.lua" },
     { name = "a role that was left while the keeper planned is not seen",
       file = "csrc/engine/keeper.c",
       find = "return !taken && !posts &&",
       put = "if (taken) return true; return !posts &&",
-      specs = "spec/core_spec.lua" },
+      specs = "spec/engine/core_spec.lua" },
     { name = "an ended scope is found by the next request",
       file = "csrc/engine/scopes.c",
       find = "dlk_map_remove(&s->live, &m->node);", put = "" },

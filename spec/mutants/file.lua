@@ -7,9 +7,10 @@ local HOLD = "csrc/store/file/hold.c"
 local NAME = "csrc/store/file/name.c"
 
 return {
-  specs = "spec/core_spec.lua spec/sim_queues_spec.lua"
-    .. " spec/file_store_spec.lua spec/fork_spec.lua spec/exclusion_spec.lua"
-    .. " spec/contract_spec.lua",
+  specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
+    .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
+    .. " spec/contract/exclusion_spec.lua"
+    .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "readers come in with a writer", file = QUEUE,
       find = "if (h->exclusive > 0) return false;", put = "" },

@@ -1,11 +1,13 @@
 -- Mutants of lua/dlock.
 
-local CONTRACT = "spec/contract_spec.lua"
+local CONTRACT = "spec/contract/contract_spec.lua"
 
 return {
-  specs = "spec/options_spec.lua spec/url_spec.lua spec/with_spec.lua"
-    .. " spec/once_spec.lua spec/reentrancy_spec.lua spec/all_spec.lua"
-    .. " spec/engine_spec.lua spec/bad_input_spec.lua spec/contract_spec.lua",
+  specs = "spec/lua/options_spec.lua spec/lua/url_spec.lua"
+    .. " spec/lua/with_spec.lua spec/lua/once_spec.lua"
+    .. " spec/lua/reentrancy_spec.lua spec/lua/all_spec.lua"
+    .. " spec/engine/engine_spec.lua spec/lua/bad_input_spec.lua"
+    .. " spec/contract/contract_spec.lua",
   mutants = {
     -- url.lua
     { name = "port 0 is a port", file = "lua/dlock/url.lua",
@@ -195,7 +197,7 @@ return {
       find = "elseif seen ~= before and state.hold ~= before then",
       put = "elseif true then" },
     { name = "a fence that becomes certain is another leader's",
-      file = "lua/dlock/election.lua", specs = "spec/redis_notes_spec.lua",
+      file = "lua/dlock/election.lua", specs = "spec/redis/notes_spec.lua",
       find = "elseif seen ~= before and state.hold ~= before then",
       put = "elseif seen ~= before then" },
   },

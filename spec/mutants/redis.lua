@@ -6,14 +6,16 @@ local HOLD = "csrc/store/redis/hold.c"
 local CALL = "csrc/store/redis/call.c"
 local ERRORS = "csrc/store/redis/errors.c"
 local CODEC = "csrc/store/redis/codec.c"
-local SIM = "spec/sim_redis_spec.lua"
+local SIM = "spec/sim/redis_spec.lua"
 
 return {
-  specs = "spec/redis_library_spec.lua spec/redis_errors_spec.lua"
-    .. " spec/redis_connect_spec.lua spec/redis_net_spec.lua"
-    .. " spec/redis_names_spec.lua spec/redis_admin_spec.lua"
-    .. " spec/redis_foreign_spec.lua spec/redis_faults_spec.lua"
-    .. " spec/redis_time_spec.lua " .. SIM .. " spec/contract_spec.lua",
+  specs = "spec/redis/library_spec.lua spec/redis/errors_spec.lua"
+    .. " spec/redis/connect_spec.lua spec/redis/net_spec.lua"
+    .. " spec/redis/names_spec.lua spec/redis/admin_spec.lua"
+    .. " spec/redis/foreign_spec.lua spec/redis/faults_spec.lua"
+    .. " spec/redis/time_spec.lua"
+    .. " " .. SIM
+    .. " spec/contract/contract_spec.lua",
   mutants = {
     -- acquire.c
     { name = "a grant counts from its answer", file = ACQUIRE,

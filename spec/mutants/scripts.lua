@@ -3,9 +3,9 @@
 local DIR = "csrc/store/redis/scripts/"
 
 return {
-  specs = "spec/sim_redis_spec.lua spec/redis_admin_spec.lua"
-    .. " spec/redis_foreign_spec.lua spec/redis_crowd_spec.lua"
-    .. " spec/redis_faults_spec.lua spec/contract_spec.lua",
+  specs = "spec/sim/redis_spec.lua spec/redis/admin_spec.lua"
+    .. " spec/redis/foreign_spec.lua spec/redis/crowd_spec.lua"
+    .. " spec/redis/faults_spec.lua spec/contract/contract_spec.lua",
   mutants = {
     { name = "a release deletes whatever is there", file = DIR
         .. "release.lua",
@@ -106,11 +106,11 @@ return {
         .. "change.lua",
       find = "call('ZADD', N, now, ARGV[2])", put = "" },
     { name = "the first renewal is a change of the leader", file = DIR
-        .. "change.lua", specs = "spec/redis_notes_spec.lua",
+        .. "change.lua", specs = "spec/redis/notes_spec.lua",
       find = "if ARGV[1] ~= fence and ARGV[1] ~= id then",
       put = "if ARGV[1] ~= fence then" },
     { name = "a hold without a note is a foreign client's", file = DIR
-        .. "change.lua", specs = "spec/redis_notes_spec.lua",
+        .. "change.lua", specs = "spec/redis/notes_spec.lua",
       find = "id = ours(value) and string.sub(value, 1, 12) .. ':'",
       put = "id = nil" },
   },

@@ -11,10 +11,10 @@ local NAMES = "csrc/store/zookeeper/names.c"
 local ADMIN = "csrc/store/zookeeper/admin.c"
 
 return {
-  specs = "spec/zookeeper_units_spec.lua spec/sim_zookeeper_spec.lua"
-    .. " spec/sim_queues_spec.lua spec/zookeeper_lock_spec.lua"
-    .. " spec/zookeeper_kinds_spec.lua spec/zookeeper_faults_spec.lua"
-    .. " spec/contract_spec.lua",
+  specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
+    .. " spec/sim/queues_spec.lua spec/zookeeper/lock_spec.lua"
+    .. " spec/zookeeper/kinds_spec.lua spec/zookeeper/faults_spec.lua"
+    .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "a key with a dot alone is not escaped", file = NAMES,
       find = "if (plain(c) && !dots)", put = "(void)dots; if (plain(c))" },

@@ -9,7 +9,7 @@
 -- given to redis.call become text by "%.17g"; a script's numbers are cut to
 -- integers on the way out; an array ends at its first nil; scripts see no
 -- clock but TIME and cannot make globals. What the model does not know it
--- refuses loudly. spec/sim_redis_spec compares it with a real server.
+-- refuses loudly. spec/sim/redis_spec compares it with a real server.
 
 local model = {}
 model.__index = model

@@ -1,5 +1,5 @@
 -- Time that is not what it seems, on Redis: FAULTS 3 to 6 (2:
--- redis_faults_spec).
+-- redis/faults_spec).
 
 local clock = require "spec.support.clock"
 local dlock = require "dlock"

@@ -1,7 +1,7 @@
 -- What is known to go wrong in and around ZooKeeper's C library, FAULTS 48 to
--- 53 (46: unload_spec, 47: fork_spec).
+-- 53 (46: engine/unload_spec, 47: engine/fork_spec).
 
-local common = require "spec.zookeeper_common"
+local common = require "spec.zookeeper.common"
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"

@@ -1,7 +1,7 @@
 -- The ZooKeeper queue on a real server: what it costs, what it leaves, how it
--- shares, and what a path or a password does. Faults: zookeeper_faults_spec.
+-- shares, and what a path or a password does. Faults: zookeeper/faults_spec.
 
-local common = require "spec.zookeeper_common"
+local common = require "spec.zookeeper.common"
 local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 local process = require "spec.support.process"

@@ -1,7 +1,7 @@
 -- The ZooKeeper store's leases over a connection that is lost and had again,
 -- when they have been held for longer than what their session began with.
 
-local common = require "spec.zookeeper_common"
+local common = require "spec.zookeeper.common"
 local proxy = require "spec.support.proxy"
 local uv = require "luv"
 local zk = require "spec.support.zk"

@@ -24,9 +24,9 @@ local PROGRAMS = { "README.md", "docs/howto.md", "docs/redis.md",
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
-  ["docs/openresty.md: nginx"] = "resty_pages_spec, in nginx",
-  ["docs/openresty.md: lua"] = "resty_pages_spec, as a handler in nginx",
-  ["docs/redis.md: "] = "redis_connect_spec gives these rights to a user",
+  ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
+  ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
+  ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
 }
 

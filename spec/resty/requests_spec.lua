@@ -2,7 +2,7 @@
 -- them when the client goes away, the handler exits, fails or is left for
 -- another, and when the worker is killed or replaced. The collector is stopped
 -- where something has to end, so that it is not the one who ends it, and works
--- hard where something has to last (resty_ends_spec has more of that). Runs on
+-- hard where something has to last (resty/ends_spec has more of that). Runs on
 -- LuaJIT only: that is the Lua which nginx has.
 if not rawget(_G, "jit") then
   return

@@ -4,7 +4,7 @@
 --   DLOCK_SIM=100000 ...   that many histories (default: some thousand)
 --   DLOCK_SIM_SEED=n       the history n alone, as a failure prints it; else
 --                          new ones each time (the faults: always the same)
---   DLOCK_SIM=100000 SPEC=spec/sim_redis_spec.lua make test LUA=luajit
+--   DLOCK_SIM=100000 SPEC=spec/sim/redis_spec.lua make test LUA=luajit
 
 local faults = require "spec.faults.redis_scripts"
 local histories = require "spec.sim.histories"

@@ -1,5 +1,5 @@
 -- What hiredis' own socket code gets wrong, and ours must not: FAULTS 26, 27,
--- 29 (25 and 30: redis_faults_spec, redis_errors_spec).
+-- 29 (25 and 30: redis/faults_spec, redis/errors_spec).
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually

@@ -1,5 +1,5 @@
 -- The command: what it understands, what it prints, how it ends. (`dlock run`:
--- cli_run_spec.)
+-- cli/run_spec.)
 local args = require "dlock.cli.args"
 local command = require "spec.support.command"
 local dlock = require "dlock"

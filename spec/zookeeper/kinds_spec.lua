@@ -2,7 +2,7 @@
 -- semaphores, downgrade, guarded writes, looking and mending. Through the
 -- engine's own calls.
 
-local common = require "spec.zookeeper_common"
+local common = require "spec.zookeeper.common"
 local core = require "dlock.core"
 local uv = require "luv"
 local zk = require "spec.support.zk"

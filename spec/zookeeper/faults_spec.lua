@@ -1,7 +1,7 @@
 -- The ZooKeeper store when the network, the server or the session fail. Each
 -- case names the row of the fault list that it is for.
 
-local common = require "spec.zookeeper_common"
+local common = require "spec.zookeeper.common"
 local core = require "dlock.core"
 local proxy = require "spec.support.proxy"
 local uv = require "luv"

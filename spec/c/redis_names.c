@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/redis/names.h"
+#include "store/redis/wire/names.h"
 
 int main(void) {
   static char line[4096], raw[2048], out[4096];

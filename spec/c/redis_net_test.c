@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "host.h"
-#include "store/redis/net.h"
+#include "store/redis/conn/net.h"
 
 #define SUBSCRIBED                                                             \
   "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~dlock:c:test\r\n:1\r\n"

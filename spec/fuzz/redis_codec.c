@@ -10,8 +10,8 @@
 
 #include "core/status.h"
 #include "input.h"
-#include "store/redis/codec.h"
-#include "store/redis/errors.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
 
 #define REPLIES 100000
 

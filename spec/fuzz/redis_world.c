@@ -1,7 +1,7 @@
 /* See redis_world.h. */
 #include "redis_world.h"
 
-#include "store/redis/net.h"
+#include "store/redis/conn/net.h"
 
 struct world w;
 

@@ -8,7 +8,7 @@
 
 #include "core/heap.h"
 #include "input.h"
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 #include "store/redis/redis.h"
 
 #define LEASES 64

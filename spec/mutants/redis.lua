@@ -1,11 +1,11 @@
 -- Mutants of csrc/store/redis (the C; the scripts have a list of their own).
 
-local ACQUIRE = "csrc/store/redis/acquire.c"
-local WAIT = "csrc/store/redis/wait.c"
-local HOLD = "csrc/store/redis/hold.c"
-local CALL = "csrc/store/redis/call.c"
-local ERRORS = "csrc/store/redis/errors.c"
-local CODEC = "csrc/store/redis/codec.c"
+local ACQUIRE = "csrc/store/redis/recipe/acquire.c"
+local WAIT = "csrc/store/redis/recipe/wait.c"
+local HOLD = "csrc/store/redis/recipe/hold.c"
+local CALL = "csrc/store/redis/op/call.c"
+local ERRORS = "csrc/store/redis/wire/errors.c"
+local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
 return {

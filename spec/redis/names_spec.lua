@@ -98,7 +98,7 @@ describe("redis names:", function()
     local tool, list = dir .. "/names", dir .. "/list"
     assert.are.equal(0, (process.run { command = {
       "cc", "-std=c11", "-O1", "-Icsrc", "-o", tool, "spec/c/redis_names.c",
-      "csrc/store/redis/names.c" } }))
+      "csrc/store/redis/wire/names.c" } }))
     local lines = {}
     for i, name in ipairs(names) do lines[i] = hex(name) end
     server.write_file(list, table.concat(lines, "\n") .. "\n")

@@ -7,8 +7,9 @@ local redis_model = require "spec.sim.redis_model"
 local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
-for _, name in ipairs { "net", "conn", "conn_time", "sock", "greet", "codec",
-  "errors", "resolve", "names", "scripts" } do
+for _, name in ipairs { "conn/net", "conn/conn", "conn/conn_time",
+  "conn/sock", "conn/handshake", "conn/resolve", "wire/codec", "wire/errors",
+  "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
 for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do

@@ -17,7 +17,7 @@
 #include <lua.h>
 
 #include "engine/internal.h"
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 #include "store/redis/redis.h"
 
 #if LUA_VERSION_NUM < 502

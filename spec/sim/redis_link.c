@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "redis_host.h"
-#include "store/redis/net.h"
+#include "store/redis/conn/net.h"
 
 static struct client *linked(struct dlk_redis_link *link) {
   return DLK_CONTAINER(link, struct client, link);

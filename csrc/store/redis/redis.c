@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
-#include "store/redis/net.h"
+#include "store/redis/conn/net.h"
+#include "store/redis/op/machine.h"
 
 #define DEFAULT_PREFIX "dlock:"
 #define PREFIX_MAX 512

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/map.h"
-#include "store/redis/codec.h"
-#include "store/redis/errors.h"
-#include "store/redis/link.h"
+#include "store/redis/conn/link.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
 #include "store/store.h"
 
 /* A token: 32 random digits, ':', 16 digits of the client, ':', the owner. */

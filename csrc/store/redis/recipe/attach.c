@@ -20,7 +20,7 @@
  * - A request that was not sent changed nothing. */
 #include <hiredis/hiredis.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
   return dlk_redis_hold_of(t->op->lease);

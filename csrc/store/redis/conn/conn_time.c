@@ -2,7 +2,7 @@
  * is too late, a pause that is over, a silence that may be a death, or nothing
  * to do for so long that the connection is closed. conn.c arms the timer and
  * never moves it to later; so here is looked what is due. */
-#include "store/redis/conn.h"
+#include "store/redis/conn/conn.h"
 
 /* Whether it is really too late: nobody may have run the loop for long (no one
  * waited, or the process stood still), and then the answer is there and only

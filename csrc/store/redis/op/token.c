@@ -4,7 +4,7 @@
  * message for a token that is in nobody's hands is known as such. */
 #include <stdio.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 static void hex(char *out, const unsigned char *in, size_t n) {
   static const char digits[] = "0123456789abcdef";

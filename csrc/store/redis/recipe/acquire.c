@@ -29,7 +29,7 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 static void try_once(struct dlk_redis_try *t);
 static void seed(struct dlk_redis_try *t);

@@ -3,7 +3,7 @@
 #ifndef DLK_STORE_REDIS_GREET_H
 #define DLK_STORE_REDIS_GREET_H
 
-#include "store/redis/conn.h"
+#include "store/redis/conn/conn.h"
 
 #define DLK_REDIS_RUN_ID 41
 #define DLK_REDIS_KILLS 8

@@ -6,7 +6,7 @@
  * look-up) is 0. After close the owner hears
  * nothing more. Each address of a name is tried in turn; the bound in time is
  * the owner's. */
-#include "store/redis/sock.h"
+#include "store/redis/conn/sock.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "store/redis/resolve.h"
+#include "store/redis/conn/resolve.h"
 
 #define DEFAULT_PORT 6379
 

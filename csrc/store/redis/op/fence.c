@@ -41,7 +41,7 @@
  * The counter's time: it stays for `fence_memory` from its last use, and longer
  * than what is held. A script sets an eighth more than that, so that plain
  * INCRs, which set nothing, may follow for as long as the rest suffices. */
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define DEFAULT_MEMORY (600 * DLK_SEC)
 

@@ -10,7 +10,7 @@
  * Each command becomes a numbered step, and its reply is judged by that; the
  * first thing that is fatal wins. Commands that we can do without (CLIENT,
  * INFO, CONFIG, SCRIPT LOAD) may be refused. */
-#include "store/redis/greet.h"
+#include "store/redis/conn/handshake.h"
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/redis/errors.h"
+#include "store/redis/wire/errors.h"
 
 enum step {
   AUTH,

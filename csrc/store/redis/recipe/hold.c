@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
   return dlk_redis_hold_of(t->op->lease);

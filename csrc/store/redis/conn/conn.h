@@ -6,9 +6,9 @@
 #define DLK_STORE_REDIS_CONN_H
 
 #include "core/timer.h"
-#include "store/redis/codec.h"
-#include "store/redis/link.h"
-#include "store/redis/sock.h"
+#include "store/redis/conn/link.h"
+#include "store/redis/conn/sock.h"
+#include "store/redis/wire/codec.h"
 
 struct redisReader;
 struct dlk_redis_conn;

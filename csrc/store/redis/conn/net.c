@@ -7,7 +7,7 @@
  *
  * Requests are flushed before the loop sleeps (prepare) and after it woke
  * (check): what was submitted in between leaves in one write. */
-#include "store/redis/net.h"
+#include "store/redis/conn/net.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <uv.h>
 
-#include "store/redis/conn.h"
-#include "store/redis/greet.h"
+#include "store/redis/conn/conn.h"
+#include "store/redis/conn/handshake.h"
 
 struct net {
   struct dlk_redis_link link; /* first: handed out */

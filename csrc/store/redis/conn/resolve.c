@@ -16,7 +16,7 @@
  *
  * Threads that hang are few: at MOST of them the next look-up fails at once,
  * and begins to work again when one of them ends. */
-#include "store/redis/resolve.h"
+#include "store/redis/conn/resolve.h"
 
 #include <errno.h>
 #include <pthread.h>

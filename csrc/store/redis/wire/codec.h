@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/buf.h"
-#include "store/redis/names.h"
+#include "store/redis/wire/names.h"
 
 /* A command is an array of that many arguments. */
 void dlk_redis_put_array(struct dlk_buf *out, size_t count);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define STEPS 100 /* of one page */
 #define LOOKED_AT 1000

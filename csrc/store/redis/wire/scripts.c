@@ -1,6 +1,6 @@
 /* The texts are made into a header by embed.lua; this is the only file that
  * includes it, so that they are in the library once. */
-#include "store/redis/scripts.h"
+#include "store/redis/wire/scripts.h"
 
 #include "redis_scripts.h"
 

@@ -11,7 +11,7 @@
  * its own expiry. */
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define BEAT (DLK_SEC / 2)
 

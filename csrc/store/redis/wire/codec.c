@@ -3,7 +3,7 @@
  * types that we never ask for. So each byte passes a small check of our own
  * first. Formatting is ours because it goes straight into the connection's
  * buffer, without a copy or an allocation for each command. */
-#include "store/redis/codec.h"
+#include "store/redis/wire/codec.h"
 
 #include <string.h>
 

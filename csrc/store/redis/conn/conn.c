@@ -21,14 +21,14 @@
  * write; the poll handle stays started for reading, so no command costs an
  * epoll_ctl; a short read is not followed by another; and the timer is not
  * moved for each command but looks, when it fires, at what is oldest. */
-#include "store/redis/conn.h"
+#include "store/redis/conn/conn.h"
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "store/redis/errors.h"
+#include "store/redis/wire/errors.h"
 
 /* After such a pause the server may have closed the connection. */
 #define QUIET (5 * DLK_MS)

@@ -5,7 +5,7 @@
  * refuses before it runs (a script's first write at the latest, and each of
  * our scripts that can be refused half-way is repeatable). That is why RETRY
  * and RECONNECT may send the same request again. */
-#include "store/redis/errors.h"
+#include "store/redis/wire/errors.h"
 
 #include <string.h>
 

@@ -50,7 +50,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define FRONT 8u
 #define BEAT (DLK_REDIS_CLAIM / 3)

@@ -21,7 +21,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define BEAT DLK_SEC
 #define ID_MASK ((UINT64_C(1) << 4 * DLK_REDIS_ID) - 1)

@@ -22,7 +22,7 @@
 #include "core/buf.h"
 #include "core/list.h"
 #include "core/status.h"
-#include "store/redis/scripts.h"
+#include "store/redis/wire/scripts.h"
 
 struct redisReply;
 

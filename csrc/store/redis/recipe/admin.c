@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 #define WORDS_MAX 1000 /* of a guarded command: they pass Lua's stack */
 

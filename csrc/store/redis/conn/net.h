@@ -3,7 +3,7 @@
 #ifndef DLK_STORE_REDIS_NET_H
 #define DLK_STORE_REDIS_NET_H
 
-#include "store/redis/link.h"
+#include "store/redis/conn/link.h"
 #include "store/store.h"
 
 /* prefix and channel stay the caller's and must live as long as the link.

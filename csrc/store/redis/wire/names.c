@@ -8,7 +8,7 @@
  * entries of `basis`: entry i changes exactly bit i of the slot. The table
  * was made by Gaussian elimination over the slots of the 18 one-bit changes
  * of "000000"; the spec checks it against all slots. */
-#include "store/redis/names.h"
+#include "store/redis/wire/names.h"
 
 #include <string.h>
 

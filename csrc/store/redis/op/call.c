@@ -4,7 +4,7 @@
  * makes the link retreat, and the request counts as not executed. */
 #include <hiredis/hiredis.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 /* What follows the arguments of a script's own: for how long the key's counter
  * stays; and whether it is lifted, where the script may raise it. */

@@ -2,7 +2,7 @@
  * freely; a connection that turned out to be dead is worth one more try. */
 #include <hiredis/hiredis.h>
 
-#include "store/redis/machine.h"
+#include "store/redis/op/machine.h"
 
 static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
   return DLK_CONTAINER(call, struct dlk_redis_try, call);

@@ -1,6 +1,6 @@
 -- dlock: distributed locks for Lua. Start with dlock.open; docs/reference.md
 -- has every call, docs/guarantees.md what each store promises.
-local all = require "dlock.all"
+local all = require "dlock.kinds.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local options = require "dlock.options"

@@ -3,8 +3,8 @@
 -- above all. A handle finds its client by its engine; one that has callbacks
 -- or is reentrant has a table of its own, the slot, that dies with it.
 local core = require "dlock.core"
+local events = require "dlock.events"
 local host = require "dlock.host"
-local news = require "dlock.news"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
 local text = require "dlock.text"
@@ -15,7 +15,7 @@ local methods = core.lease_methods
 
 local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
-local has_callbacks = news.has_callbacks
+local has_callbacks = events.has_callbacks
 
 -- The client of a method's object, nil when that was finalised; raises at the
 -- method's caller when it is no lease.
@@ -63,7 +63,7 @@ local function release(client, self, timeout)
   local ok
   ok, message, code = wait(client, ticket, adapter)
   if told then
-    host.tell(client, news.due_at_release(client, self, code == "lost"))
+    host.tell(client, events.due_at_release(client, self, code == "lost"))
   end
   if ok then
     released(self)
@@ -248,7 +248,7 @@ end
 -- Has fn told of news of this lease, if it is not given up.
 local function subscribe(client, self, kind, fn)
   if not core.given_up(self) then
-    news.subscribe(client, self, kind, fn)
+    events.subscribe(client, self, kind, fn)
     host.listen(client)
   end
   return true
@@ -261,7 +261,7 @@ end
 ---@return true
 function methods:on_lost(fn)
   local client = client_of(self, "on_lost") or raise_collected()
-  news.check_callback(fn, "lease:on_lost")
+  events.check_callback(fn, "lease:on_lost")
   return subscribe(client, self, "lost", fn)
 end
 
@@ -272,7 +272,7 @@ end
 ---@return true
 function methods:on_revoke(fn)
   local client = client_of(self, "on_revoke") or raise_collected()
-  news.check_callback(fn, "lease:on_revoke")
+  events.check_callback(fn, "lease:on_revoke")
   return subscribe(client, self, "revoked", fn)
 end
 

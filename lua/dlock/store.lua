@@ -5,14 +5,15 @@
 --   which dlock.all puts locks in order
 local admin = require "dlock.admin"
 local core = require "dlock.core"
-local election = require "dlock.election"
+local election = require "dlock.kinds.election"
+local events = require "dlock.events"
 local host = require "dlock.host"
-local kinds = require "dlock.kinds"
 local lockable = require "dlock.lockable"
-local news = require "dlock.news"
-local once = require "dlock.once"
+local once = require "dlock.kinds.once"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
+local rwlock = require "dlock.kinds.rwlock"
+local semaphore = require "dlock.kinds.semaphore"
 local stats = require "dlock.stats"
 
 local store = {}
@@ -99,7 +100,7 @@ methods.mutex = on_key("mutex", lockable.mutex)
 ---@return dlock.rwlock|nil
 ---@return string? message
 ---@return string? code invalid
-methods.rwlock = on_key("rwlock", kinds.rwlock)
+methods.rwlock = on_key("rwlock", rwlock.new)
 
 --- A semaphore on key: so many permits can be held together.
 ---@param key string
@@ -115,7 +116,7 @@ function methods:semaphore(key, permits, opts)
   if bad then
     return nil, bad, "invalid"
   end
-  return kinds.semaphore(client, key, permits, opts)
+  return semaphore.new(client, key, permits, opts)
 end
 
 --- An election on key.
@@ -364,7 +365,7 @@ function store.open(where, opts)
     shown = where.shown,
     base = options.defaults(opts),
     holds = reentrant.new(),
-    watched = news.new(),
+    watched = events.new(),
     on_event = opts.on_event,
     scope = opts.scope or options.default("scope"),
     id = opts.id or where.shown,

@@ -6,7 +6,7 @@
 -- is given back, and the error goes on unchanged. Between slices callbacks get
 -- their turn too, so that one of them can end the wait.
 local core = require "dlock.core"
-local news = require "dlock.news"
+local events = require "dlock.events"
 
 local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
 
@@ -17,7 +17,7 @@ local core_drive = core.drive
 local function drive(client, ticket)
   local done, fresh = core_drive(ticket, SLICE)
   while not done do
-    news.deliver_all(client, true)
+    events.deliver_all(client, true)
     done, fresh = core_drive(ticket, SLICE)
   end
   return fresh
@@ -42,7 +42,7 @@ function blocking.wait(client, ticket)
     pcall(withdraw, ticket)
     error(fresh, 0)
   end
-  news.deliver_all(client, fresh)
+  events.deliver_all(client, fresh)
 end
 
 return blocking

@@ -9,8 +9,8 @@
 -- tells them. The last one takes the descriptor out of all controllers first: a
 -- controller that still knew its number would be deaf on whatever gets that
 -- number next.
-local events = require "dlock.host.events"
-local news = require "dlock.news"
+local event_loop = require "dlock.host.event_loop"
+local events = require "dlock.events"
 
 local adapter = {}
 
@@ -28,8 +28,9 @@ end
 
 --- Before each request: can its end be waited for here?
 function adapter.ready(client)
-  return events.ready(client, adapter.runs_us(), "call it from a coroutine of"
-    .. " a cqueues controller (cq:wrap(function() ... end))")
+  return event_loop.ready(client, adapter.runs_us(),
+    "call it from a coroutine of a cqueues controller"
+      .. " (cq:wrap(function() ... end))")
 end
 
 local function signal(condition)
@@ -38,7 +39,7 @@ end
 
 --- Wakes whoever waits for what got done.
 function adapter.deliver(client)
-  events.drain(client, signal)
+  event_loop.drain(client, signal)
 end
 
 -- Until there is nothing more to wait for.
@@ -49,9 +50,9 @@ local function poll_bell(client, ticket, mine)
   engine:keep_bell(true)
   repeat
     cqueues.poll(bell, mine)
-    events.drain(client, signal)
-    news.deliver(client)
-  until events.over(client, ticket)
+    event_loop.drain(client, signal)
+    events.deliver(client)
+  until event_loop.over(client, ticket)
   client.pollers = client.pollers - 1
   if client.pollers == 0 and engine:bell() then -- there is none after a fork
     cqueues.cancel(bell.pollfd)
@@ -74,7 +75,7 @@ function adapter.wait(client, ticket)
   if not number then
     return
   end
-  if not events.over(client, ticket) then
+  if not event_loop.over(client, ticket) then
     poll_bell(client, ticket, mine)
   end
   if waiting[number] == mine then -- it may be another one's meanwhile

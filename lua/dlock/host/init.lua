@@ -17,8 +17,8 @@
 local blocking = require "dlock.host.blocking"
 local core = require "dlock.core"
 local cqueues = require "dlock.host.cqueues"
+local events = require "dlock.events"
 local luv = require "dlock.host.luv"
-local news = require "dlock.news"
 local protect = require "dlock.protect"
 local resty = require "dlock.host.resty"
 
@@ -138,7 +138,7 @@ local function complete(client, ticket, adapter, waits, others, guard)
     return finish(ticket)
   end
   if not adapter.tells then
-    news.deliver(client)
+    events.deliver(client)
   end
   if guard then
     guard.ticket = nil

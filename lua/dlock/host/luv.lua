@@ -10,8 +10,8 @@
 -- Nor does whoever ends one. A coroutine that is closed abandons its ticket at
 -- once (host.wait). One that died of an error, say of a debug hook, has closed
 -- nothing: it is found dead when its ticket is told of, and abandoned then.
-local events = require "dlock.host.events"
-local news = require "dlock.news"
+local event_loop = require "dlock.host.event_loop"
+local events = require "dlock.events"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
@@ -19,7 +19,7 @@ local adapter = {}
 
 --- Before each request: can its end be waited for here?
 function adapter.ready(client)
-  return events.ready(client, true, "call it from a coroutine, as in"
+  return event_loop.ready(client, true, "call it from a coroutine, as in"
     .. " coroutine.wrap(function() ... end)()")
 end
 
@@ -45,12 +45,12 @@ end
 
 local function ring(client)
   local list = {}
-  events.drain(client, function(waiter) list[#list + 1] = waiter end)
+  event_loop.drain(client, function(waiter) list[#list + 1] = waiter end)
   if client.polling and next(client.waiting) == nil then
     client.poll:stop()
     client.polling = false
   end
-  for _, call in ipairs(news.due(client)) do
+  for _, call in ipairs(events.due(client)) do
     coroutine.wrap(call)() -- it may wait too
   end
   resume_all(list)
@@ -72,7 +72,7 @@ end
 --- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number = ticket:watch()
-  if not number or events.over(client, ticket) then
+  if not number or event_loop.over(client, ticket) then
     return
   end
   -- On 5.1 we may be in a coroutine that protect made: its yields come out of
@@ -82,7 +82,7 @@ function adapter.wait(client, ticket)
   start(client)
   repeat
     coroutine.yield()
-  until events.over(client, ticket)
+  until event_loop.over(client, ticket)
   mine.waits = false
   if client.waiting[number] == mine then -- it may be another one's meanwhile
     client.waiting[number] = nil

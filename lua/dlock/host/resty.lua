@@ -18,7 +18,7 @@
 -- What C has to do for a wait is called by the FFI, which costs a fraction of
 -- a call of a C function.
 local core = require "dlock.core"
-local events = require "dlock.host.events"
+local event_loop = require "dlock.host.event_loop"
 
 local adapter = { tells = true }
 
@@ -128,7 +128,7 @@ local A_TIMER = "use a timer (ngx.timer.at(0, ...))"
 
 local function prepare(client)
   if not client.waiting then
-    events.waiting(client)
+    event_loop.waiting(client)
     client.woken, client.stuck, client.looked = {}, 0, 0
     client.owned = client.scope == "request" and get_request ~= nil
   end
@@ -197,7 +197,7 @@ local function sleep(client, ticket, mine)
   local pause, seconds = FIRST_LOOK, FIRST_LOOK
   while not mine.over do
     waiters.sleep(mine, pump.runs(client) and SAFETY_NET or seconds)
-    if mine.over or events.over(client, ticket) then
+    if mine.over or event_loop.over(client, ticket) then
       return
     end
     pump.ask(client)

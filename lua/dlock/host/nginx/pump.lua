@@ -19,8 +19,8 @@
 -- by themselves (look_alone), so nothing is ever waited for in vain.
 local callbacks = require "dlock.host.nginx.callbacks"
 local direct = require "dlock.host.direct"
-local events = require "dlock.host.events"
-local news = require "dlock.news"
+local event_loop = require "dlock.host.event_loop"
+local events = require "dlock.events"
 local timers = require "dlock.host.nginx.timers"
 local waiters = require "dlock.host.nginx.waiters"
 
@@ -51,8 +51,8 @@ end
 
 --- Wakes whoever waits for what got done.
 function pump.deliver(client)
-  if events.drain(client, waiters.wake, take_completed) then
-    callbacks.add(client, news.due(client))
+  if event_loop.drain(client, waiters.wake, take_completed) then
+    callbacks.add(client, events.due(client))
   end
 end
 
@@ -109,7 +109,7 @@ local function expects_news(client, exiting)
   if exiting and not client.owned then
     return false
   end
-  return news.expected(client)
+  return events.expected(client)
 end
 
 -- Nobody waits, and nothing else keeps us.

@@ -58,7 +58,7 @@ function waiters.sleep(waiter, seconds)
   waiter.awake = true
 end
 
---- Its ticket is done: events.drain has taken it out of `waiting`.
+--- Its ticket is done: event_loop.drain has taken it out of `waiting`.
 function waiters.wake(waiter, client)
   waiter.over = true
   if waiter.awake then

@@ -8,9 +8,9 @@
 -- Whatever ends the attempt (a timeout, a cancel, an error of a debug hook)
 -- releases what was taken, in reverse. A lease that was lost while the others
 -- were waited for is noticed before the whole is handed out.
+local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local host = require "dlock.host"
-local leases = require "dlock.leases"
 local lockable = require "dlock.lockable"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
@@ -88,7 +88,7 @@ local function take_all(state, opts, plan)
   if fine and ok then
     local taken = plan.taken
     plan.taken = {}
-    return leases.new(taken, state.shown)
+    return all_lease.new(taken, state.shown)
   elseif fine then
     undo(plan.taken, state.client)
     return nil, message, code, again

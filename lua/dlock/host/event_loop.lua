@@ -7,11 +7,11 @@
 -- A ticket may be another engine's, on whose lease this client's was attached,
 -- and still be under way when this client's engine is closed, which then tells
 -- of nothing any more: so the end of a wait is the end of either.
-local events = {}
+local event_loop = {}
 
 --- client.waiting; the first call puts the engine into resident mode.
 ---@return table
-function events.waiting(client)
+function event_loop.waiting(client)
   local waiting = client.waiting
   if not waiting then
     waiting = {}
@@ -26,7 +26,7 @@ end
 ---@param wake fun(waiter: any, client: table)
 ---@param completed? function instead of engine.completed
 ---@return boolean news there are some
-function events.drain(client, wake, completed)
+function event_loop.drain(client, wake, completed)
   local waiting, told, engine = client.waiting, client.told, client.engine
   local count, more, fresh, closed
   completed = completed or engine.completed
@@ -54,7 +54,7 @@ end
 ---@param client table
 ---@param ticket userdata
 ---@return boolean
-function events.over(client, ticket)
+function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
 
@@ -77,12 +77,12 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function events.ready(client, running, instead)
+function event_loop.ready(client, running, instead)
   if not running or not can_yield() then
     return nil, "unsupported: nothing can wait here: " .. instead
       .. ", or open the store with host = 'blocking'", "unsupported"
   end
-  events.waiting(client)
+  event_loop.waiting(client)
   local engine = client.engine
   if not engine:bell() and not engine:closed() then
     return nil, "unavailable: no descriptor left: raise the limit of open"
@@ -91,4 +91,4 @@ function events.ready(client, running, instead)
   return true
 end
 
-return events
+return event_loop

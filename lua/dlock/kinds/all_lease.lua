@@ -1,12 +1,12 @@
--- What dlock.all gives: the leases that belong together, as one. It has no
--- fence: each of its leases has its own.
+-- The lease that dlock.all gives: it stands for one lease of each member, and
+-- answers for all of them together. It has no fence, since each member has one.
 local core = require "dlock.core"
+local events = require "dlock.events"
 local host = require "dlock.host"
-local news = require "dlock.news"
 local options = require "dlock.options"
 local single = require "dlock.lease"
 
-local leases = {}
+local all_lease = {}
 
 local STATE = {} -- the key of what nobody else may touch
 
@@ -115,7 +115,7 @@ end
 ---@return true
 function methods:on_lost(fn)
   local list = list_of(self, "on_lost")
-  news.check_callback(fn, "lease:on_lost")
+  events.check_callback(fn, "lease:on_lost")
   return on_first(self, list, "on_lost", fn)
 end
 
@@ -124,7 +124,7 @@ end
 ---@return true
 function methods:on_revoke(fn)
   local list = list_of(self, "on_revoke")
-  news.check_callback(fn, "lease:on_revoke")
+  events.check_callback(fn, "lease:on_revoke")
   return on_first(self, list, "on_revoke", fn)
 end
 
@@ -197,7 +197,7 @@ local META = {
 --- taken: { lease =, index = } in the order in which they were taken.
 ---@param taken table[]
 ---@param shown string their names
-function leases.new(taken, shown)
+function all_lease.new(taken, shown)
   local list, shown_list = {}, {}
   for _, one in ipairs(taken) do
     list[one.index], shown_list[one.index] = one.lease, one.lease
@@ -206,4 +206,4 @@ function leases.new(taken, shown)
     shown_list = shown_list, shown = shown } }, META)
 end
 
-return leases
+return all_lease

@@ -12,7 +12,7 @@ local core = require "dlock.core"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
-local news = {}
+local events = {}
 
 -- The engines of this Lua state whose clients have callbacks, by a number: a
 -- program that waits on its own thread hears of all of them, whichever it
@@ -24,7 +24,7 @@ local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 local FIRST_SWEEP = 64
 
 --- An empty client.watched.
-function news.new()
+function events.new()
   return { last = 0, late = false, listed = false, count = 0,
     limit = FIRST_SWEEP, leases = setmetatable({}, { __mode = "v" }),
     kept = {} }
@@ -42,7 +42,7 @@ local function show(problem)
 end
 
 --- Tells the user's on_event, if there is one.
-function news.event(client, kind, message, key)
+function events.event(client, kind, message, key)
   if not client.on_event then
     return
   end
@@ -60,7 +60,7 @@ local function call_back(client, lease, name, fn, message)
     problem = ("error in a callback of %s: %s"):format(name,
       text.of_error(problem))
     if client.on_event then
-      news.event(client, "callback", problem, lease.key)
+      events.event(client, "callback", problem, lease.key)
     else
       show(problem)
     end
@@ -127,7 +127,7 @@ local function add_items(due, client, items)
     if client.on_event then
       local key = item.key or leases[1] and leases[1].key
       due[#due + 1] = function()
-        news.event(client, item.kind, item.message, key)
+        events.event(client, item.kind, item.message, key)
       end
     end
     for _, lease in ipairs(leases) do
@@ -166,7 +166,7 @@ end
 --- The calls of the user's functions that are due, in their order: to be made
 --- by whoever asks.
 ---@return function[]
-function news.due(client)
+function events.due(client)
   local due, items = {}, client.engine:news()
   if items then
     add_items(due, client, items)
@@ -183,7 +183,7 @@ end
 ---@param lease userdata
 ---@param lost boolean
 ---@return function[]
-function news.due_at_release(client, lease, lost)
+function events.due_at_release(client, lease, lost)
   local due = {}
   if core.revoked(lease) then
     add_revoked(due, client, lease)
@@ -196,14 +196,14 @@ end
 
 --- Whether any lease has callbacks, so that a release may mean calls.
 ---@return boolean
-function news.has_callbacks(client)
+function events.has_callbacks(client)
   return next(client.watched.leases) ~= nil
 end
 
 --- Runs the callbacks that are due. Called between and after waits, never
 --- while one is being driven.
-function news.deliver(client)
-  for _, call in ipairs(news.due(client)) do
+function events.deliver(client)
+  for _, call in ipairs(events.due(client)) do
     call()
   end
 end
@@ -222,7 +222,7 @@ local function deliver_others(client)
     end
   end
   for _, other in ipairs(due) do
-    news.deliver(other)
+    events.deliver(other)
   end
 end
 
@@ -230,9 +230,9 @@ end
 --- this client and of the others.
 ---@param client table
 ---@param fresh boolean its engine has news
-function news.deliver_all(client, fresh)
+function events.deliver_all(client, fresh)
   if fresh or client.watched.late then
-    news.deliver(client)
+    events.deliver(client)
   end
   if next(listening.engines) ~= nil then
     deliver_others(client)
@@ -241,7 +241,7 @@ end
 
 --- Whether a lease has callbacks that may still have to be run.
 ---@return boolean
-function news.expected(client)
+function events.expected(client)
   for _, lease in next_watched, client.watched do
     if core.held(lease) then
       return true
@@ -251,7 +251,7 @@ function news.expected(client)
 end
 
 --- Raises, at the caller of the method that calls this, if fn is no function.
-function news.check_callback(fn, call)
+function events.check_callback(fn, call)
   if type(fn) ~= "function" then
     error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
   end
@@ -259,7 +259,7 @@ end
 
 --- Notes fn for the given kind of news of this lease.
 ---@param kind "lost"|"revoked"
-function news.subscribe(client, lease, kind, fn)
+function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched
   slot[name] = slot[name] or {}
   table.insert(slot[name], fn)
@@ -283,4 +283,4 @@ function news.subscribe(client, lease, kind, fn)
   end
 end
 
-return news
+return events

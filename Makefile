@@ -1,7 +1,7 @@
 # dlock's build: one core library and one library per store, for each Lua.
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.3, lua5.2, lua5.1, luajit
-#   make demo, test, lint, asan, tsan, bench, mutants, torture, fuzz,
-#   sim, all-night    what .ci/ has under that name
+#   make demo, test, shaken, lint, asan, tsan, bench, mutants, torture,
+#   fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper    all of it, that store; PREFIX, DESTDIR
 #   make env      shell lines to use the build as it lies here
 #   make deps, clean    get what all this needs; remove what was built
@@ -16,13 +16,13 @@ LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
-GOALS := demo test lint asan tsan bench mutants torture fuzz sim all-night
+GOALS := demo test shaken lint asan tsan bench mutants torture fuzz sim
+GOALS += all-night
 # The stores to build: those that have a luaopen_ file, unless told otherwise.
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
-ifneq ($(filter-out env deps $(GOALS) clean,$(or \
-  $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out env deps $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
 LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
 UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
 UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)

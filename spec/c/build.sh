@@ -39,12 +39,11 @@ build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
 build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c csrc/core/*.c \
   csrc/store/file/*.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
-  csrc/store/zookeeper/names.c csrc/store/zookeeper/queue.c \
-  csrc/store/zookeeper/confirm.c
+  csrc/store/zookeeper/format/names.c csrc/store/zookeeper/recipe/queue.c \
+  csrc/store/zookeeper/session/confirm.c
 for part in recipe sessions; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
-    $(find csrc/store/zookeeper -name '*.c' \
-      ! -name session.c ! -name deliver.c)
+    $(find csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
 done

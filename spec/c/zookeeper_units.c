@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/zookeeper/confirm.h"
-#include "store/zookeeper/queue.h"
+#include "store/zookeeper/recipe/queue.h"
+#include "store/zookeeper/session/confirm.h"
 
 static const char *why;
 

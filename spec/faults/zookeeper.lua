@@ -7,21 +7,22 @@ local faults = {}
 
 faults.recipe = {
   { name = "a renewal is not answered where another watches the node already",
-    file = ROOM .. "watch.c",
+    file = ROOM .. "session/watch.c",
     find = "if (own && w->armed) dlk_zk_own_armed(n, w->revoked);",
     put = "if (own && w->armed) n->watched = true;" },
   { name = "a waiter does not hear that the node ahead is gone",
-    file = ROOM .. "watch.c",
+    file = ROOM .. "session/watch.c",
     find = "if (n->step != DLK_ZK_WAITING) return;",
     put = "if (n->step != DLK_ZK_WAITING || rc == DLK_ZK_NONODE) return;" },
-  { name = "nobody goes on after a reconnect", file = ROOM .. "house.c",
+  { name = "nobody goes on after a reconnect",
+    file = ROOM .. "session/sessions.c",
     find = "resume_nodes(s); dlk_zk_asks_resume(s);",
     put = "if (first) resume_nodes(s); dlk_zk_asks_resume(s);" },
   { name = "who waits on the list of children is forgotten",
-    file = ROOM .. "watch.c",
+    file = ROOM .. "session/watch.c",
     find = "w->armed = false; if (!read_path(w)) return false;",
     put = "w->armed = false;" },
-  { name = "a writer comes in with readers", file = ROOM .. "queue.c",
+  { name = "a writer comes in with readers", file = ROOM .. "recipe/queue.c",
     find = "if (me->units == 0 || other->units == 0) {",
     put = "if (other->units == 0) {" },
 }
@@ -29,21 +30,21 @@ faults.recipe = {
 -- What is believed of a session, and for how long.
 faults.session = {
   { name = "a confirm that was not answered before the cut counts",
-    file = ROOM .. "confirm.c",
+    file = ROOM .. "session/confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "if (c->flying) c->sent[1] = c->flying_sent;"
       .. " c->sent[0] = c->sent[1]; c->flying = 0;" },
   { name = "an answer proves the time when it was asked for",
-    file = ROOM .. "confirm.c",
+    file = ROOM .. "session/confirm.c",
     find = "dlk_lease_deadline(c->sent[0], c->timeout);",
     put = "dlk_lease_deadline(c->flying_sent, c->timeout);" },
   { name = "a connection counts from when we hear of it",
-    file = ROOM .. "house.c",
+    file = ROOM .. "session/sessions.c",
     find = "dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;",
     put = "s->confirm.sent[1] = dlk_zk_now(st);"
       .. " dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;" },
   { name = "a connection begins with nothing proven",
-    file = ROOM .. "confirm.c",
+    file = ROOM .. "session/confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "c->sent[0] = c->sent[1] = 0; c->flying = 0;" },
 }

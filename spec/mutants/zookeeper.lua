@@ -1,14 +1,14 @@
 -- Mutants of csrc/store/zookeeper.
 
-local NODE = "csrc/store/zookeeper/node.c"
-local LINE = "csrc/store/zookeeper/line.c"
-local HOUSE = "csrc/store/zookeeper/house.c"
-local CHAIN = "csrc/store/zookeeper/chain.c"
-local HOLD = "csrc/store/zookeeper/hold.c"
-local LEAVE = "csrc/store/zookeeper/leave.c"
-local WATCH = "csrc/store/zookeeper/watch.c"
-local NAMES = "csrc/store/zookeeper/names.c"
-local ADMIN = "csrc/store/zookeeper/admin.c"
+local NODE = "csrc/store/zookeeper/recipe/contender.c"
+local LINE = "csrc/store/zookeeper/recipe/place.c"
+local HOUSE = "csrc/store/zookeeper/session/sessions.c"
+local CHAIN = "csrc/store/zookeeper/session/chain.c"
+local HOLD = "csrc/store/zookeeper/recipe/hold.c"
+local LEAVE = "csrc/store/zookeeper/recipe/leave.c"
+local WATCH = "csrc/store/zookeeper/session/watch.c"
+local NAMES = "csrc/store/zookeeper/format/names.c"
+local ADMIN = "csrc/store/zookeeper/query/inspect.c"
 
 return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
@@ -27,18 +27,18 @@ return {
     { name = "what follows a sequence number is not looked at", file = NAMES,
       find = "*end != '\\0' || n < INT32_MIN", put = "n < INT32_MIN" },
     { name = "a list goes on with the name it ended with",
-      file = "csrc/store/zookeeper/list.c",
+      file = "csrc/store/zookeeper/query/list.c",
       find = "strcmp(name, op->text) > 0",
       put = "strcmp(name, op->text) >= 0" },
     { name = "a page of a list has one name too many",
-      file = "csrc/store/zookeeper/list.c",
+      file = "csrc/store/zookeeper/query/list.c",
       find = "if (to == limit) {", put = "if (to > limit) {" },
     { name = "an empty container is listed as a lock",
-      file = "csrc/store/zookeeper/list.c",
+      file = "csrc/store/zookeeper/query/list.c",
       find = "bool used = r->rc == DLK_ZK_OK && r->stat.children > 0;",
       put = "bool used = r->rc == DLK_ZK_OK;" },
     { name = "an owner's escapes are shown", file =
-      "csrc/store/zookeeper/data.c",
+      "csrc/store/zookeeper/format/data.c",
       find = "dlk_zk_escape(out, lease->value, lease->value_len);",
       put = "dlk_buf_add(out, lease->value, lease->value_len);" },
     { name = "any node of our client is a ghost", file = LINE,

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "plain.h"
-#include "store/zookeeper/queue.h"
+#include "store/zookeeper/recipe/queue.h"
 
 #define NODES 40
 #define STEPS 100
@@ -108,7 +108,7 @@ static void judge(struct node *me, struct dlk_zk_queue *q,
   char guid[DLK_ZK_GUID + 1];
   guid_of(guid, me->id);
   size_t place = dlk_zk_queue_find(q, guid);
-  for (;;) { /* as line.c: who shares looks past downgraded holds */
+  for (;;) { /* as place.c: who shares looks past downgraded holds */
     dlk_zk_queue_judge(q, place, j);
     if (j->verdict != DLK_ZK_WATCH_NODES || me->units == 0 ||
         j->watch_count == 0 || q->at[j->watch[0]].units != 0)

@@ -22,9 +22,9 @@
 
 #include "core/buf.h"
 #include "core/map.h"
-#include "store/zookeeper/confirm.h"
-#include "store/zookeeper/link.h"
-#include "store/zookeeper/queue.h"
+#include "store/zookeeper/client/link.h"
+#include "store/zookeeper/recipe/queue.h"
+#include "store/zookeeper/session/confirm.h"
 
 /* Fences must print exactly on every Lua. A czxid is epoch << 32 | counter,
  * so this is reached after 23,283 elections. */

@@ -1,12 +1,12 @@
 /* The ZooKeeper store as the engine sees it: checks what open() was told and
  * hands each operation to the file that knows it. internal.h has the list. */
-#include "zookeeper.h"
+#include "store/zookeeper/zookeeper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
+#include "store/zookeeper/query/query.h"
 
 /* ---- create ---- */
 

@@ -15,7 +15,7 @@
  * admits it takes one of them away. Watching only the node ahead would sleep
  * for ever (limit 2: A and B hold, C watches B, A leaves). A waiter lists
  * again after each event. */
-#include "queue.h"
+#include "store/zookeeper/recipe/queue.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  * NONODE to a release means that the lease was not ours any more, unless an
  * earlier delete of ours went unanswered: then it was that one that did it,
  * for while the session lives nobody else deletes our node but an admin. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
-#include "store/zookeeper/link.h"
+#include "store/zookeeper/client/link.h"
 
 struct dlk_zk_link {
   pthread_mutex_t lock;

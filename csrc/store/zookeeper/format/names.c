@@ -10,7 +10,7 @@
  * be found again; the client is the store's, so a store knows its own nodes
  * that nobody waits for any more. The server appends its counter as "%010d",
  * which is negative after 2^31 - 1. */
-#include "names.h"
+#include "store/zookeeper/format/names.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -21,7 +21,7 @@
  *
  * change (an election's wait_change): the head of the queue is read; if it is
  * the one of `fence` it is watched, and if there is none the list is. */
-#include "store/zookeeper/ask.h"
+#include "store/zookeeper/query/query.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * horizon is published: an answer that arrives after the old horizon has
  * passed loses the holds first, so none is ever revived. The host is told of
  * the nearest horizon of all sessions that have a hold. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 /* ---- holds ---- */
 

@@ -19,7 +19,7 @@
  * one does not hold any more. (Only a server whose limits differ from the
  * others' does that, and if its answer is lost nobody here can know: confirm.c
  * has the conditions.) */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

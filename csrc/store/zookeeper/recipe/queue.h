@@ -3,7 +3,7 @@
 #ifndef DLK_STORE_ZOOKEEPER_QUEUE_H
 #define DLK_STORE_ZOOKEEPER_QUEUE_H
 
-#include "store/zookeeper/names.h"
+#include "store/zookeeper/format/names.h"
 
 #ifndef DLK_ZK_WATCH_MAX /* a simulation has less */
 #define DLK_ZK_WATCH_MAX 16

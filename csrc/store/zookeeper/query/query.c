@@ -6,7 +6,7 @@
  *
  * ping measures one read answered by the connected server: it says that the
  * server can be reached and our session is accepted. */
-#include "store/zookeeper/ask.h"
+#include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>

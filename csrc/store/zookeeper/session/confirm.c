@@ -55,7 +55,7 @@
  *
  * Creates and deletes of nodes count as confirms when they fit the spacing;
  * only when none did, a confirm of its own is sent. */
-#include "confirm.h"
+#include "store/zookeeper/session/confirm.h"
 
 static int64_t spacing(const struct dlk_zk_confirm *c) {
   return c->timeout / 4 + c->timeout / 64;

@@ -1,7 +1,7 @@
 /* What a contender's node says about it, for people (inspect) and for those
  * behind it: lines of name=value, values escaped like keys. A downgrade and a
  * revoke each add a line (ask.c). */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

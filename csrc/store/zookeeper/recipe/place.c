@@ -4,7 +4,7 @@
  * Ghosts are dealt with here as well: any listed node with our client id that
  * no contender claims is deleted. A contender claims its guid from before its
  * create is sent until its node is known to be gone. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

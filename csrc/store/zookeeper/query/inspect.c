@@ -8,7 +8,7 @@
  * it by the watch on its own node, at the latest at its next renewal; until
  * then it may believe in its lease while the next one has it. revoke marks the
  * holders' nodes; they hear of it by the same watch. */
-#include "store/zookeeper/ask.h"
+#include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * min_hold: a release before its time is answered at once and the node stays
  * until then, without a lease. It ends with the session: closing the store,
  * or the death of the process, frees it at once. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdlib.h>
 

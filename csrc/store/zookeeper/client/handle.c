@@ -26,7 +26,7 @@
  * nothing reaches stderr. Names are looked up when it connects, but not while
  * it is connected (resolution delay -1), when its thread has heartbeats to
  * send. */
-#include "store/zookeeper/deliver.h"
+#include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
 #include <signal.h>

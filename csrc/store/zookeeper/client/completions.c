@@ -7,7 +7,7 @@
  * event that cannot be kept ends the link, because the recipe may not miss
  * one. The list keeps the library's order; one post at a time has the role
  * drain it. */
-#include "store/zookeeper/deliver.h"
+#include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * the chroot as plain nodes, the rest as containers, which the servers remove
  * when they have been empty for a minute. With credentials every node is made
  * for their owner alone, else for everybody. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 /* ---- errors ---- */
 

@@ -34,7 +34,7 @@
  * 7. A try (no wait) lists first, behind a sync, in whatever session there is:
  *    who is there already makes it busy, and nothing was written. Otherwise it
  *    goes on with 1, for the list grants nothing. */
-#include "internal.h"
+#include "store/zookeeper/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * without an event still to come. Where the children of a lock are watched the
  * list that arms the watch is what all who wait there are judged from, however
  * many they are: nothing between that list and the watch is lost. */
-#include "store/zookeeper/ask.h"
+#include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>

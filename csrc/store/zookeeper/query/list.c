@@ -1,7 +1,7 @@
 /* list: the names below the prefix, in order, and for each of a page whether
  * it has contenders (an empty container stays for a minute). The cursor is the
  * last name that was looked at, so it stays right whatever comes and goes. */
-#include "store/zookeeper/ask.h"
+#include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>

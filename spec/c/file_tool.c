@@ -27,7 +27,7 @@
 
 #include "host.h"
 #include "store/file/file.h"
-#include "store/file/name.h"
+#include "store/file/format/name.h"
 
 #define IDS 4096
 #define STORES 8

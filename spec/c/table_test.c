@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "store/file/name.h"
-#include "store/file/table.h"
+#include "store/file/format/name.h"
+#include "store/file/format/table.h"
 
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);

@@ -3,7 +3,7 @@
 -- A blank in `find` stands for any blanks and line ends.
 
 local ZOOKEEPER = "csrc/store/zookeeper/recipe/queue.c"
-local FILE = "csrc/store/file/queue.c"
+local FILE = "csrc/store/file/recipe/queue.c"
 
 return {
   zookeeper = {
@@ -61,11 +61,11 @@ return {
       find = "slot->fence = ++t->head.fence;",
       put = "slot->fence = t->head.fence;" },
     { name = "a list's count goes astray",
-      file = "csrc/store/file/table.c",
+      file = "csrc/store/file/format/table.c",
       find = "if (s->list == DLK_FILE_HELD) account(t, s, false);",
       put = "" },
     { name = "what an older header says is believed",
-      file = "csrc/store/file/table.c",
+      file = "csrc/store/file/format/table.c",
       find = "int newer = seq[1] > seq[0];",
       put = "int newer = seq[1] < seq[0];" },
   },

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* The whole file, so that the checksums are at hand. */
-#include "../../csrc/store/file/table.c"
+#include "../../csrc/store/file/format/table.c"
 #include "input.h"
 
 #define FILE_MAX (SLOTS_AT + 40 * STRIDE)

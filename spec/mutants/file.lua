@@ -1,10 +1,10 @@
 -- Mutants of csrc/store/file.
 
-local QUEUE = "csrc/store/file/queue.c"
-local TABLE = "csrc/store/file/table.c"
-local WAIT = "csrc/store/file/wait.c"
-local HOLD = "csrc/store/file/hold.c"
-local NAME = "csrc/store/file/name.c"
+local QUEUE = "csrc/store/file/recipe/queue.c"
+local TABLE = "csrc/store/file/format/table.c"
+local WAIT = "csrc/store/file/recipe/wait.c"
+local HOLD = "csrc/store/file/recipe/hold.c"
+local NAME = "csrc/store/file/format/name.c"
 
 return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"

@@ -21,7 +21,7 @@ local SIMULATIONS = {
     "csrc/store/zookeeper/format/names.c",
     "csrc/core/buf.c" },
   file = { "spec/sim/file_queue.c", "spec/sim/plain.c",
-    "csrc/store/file/queue.c", "csrc/store/file/table.c",
+    "csrc/store/file/recipe/queue.c", "csrc/store/file/format/table.c",
     "csrc/core/clock.c" },
 }
 

@@ -13,8 +13,8 @@
 #include "core/list.h"
 #include "core/map.h"
 #include "store/file/file.h"
-#include "store/file/name.h"
-#include "store/file/table.h"
+#include "store/file/format/name.h"
+#include "store/file/format/table.h"
 
 #define DLK_FILE_OPEN_MAX 64  /* key files kept open */
 #define DLK_FILE_PEERS_MAX 64 /* other stores' pipes kept open unwatched */

@@ -4,7 +4,7 @@
  * file name, SHA-256 keeps keys apart even if someone picks them to collide
  * (and the file says whose it is: key.c compares, so two keys never share a
  * file even then, nor on a file system that ignores case). */
-#include "store/file/name.h"
+#include "store/file/format/name.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -26,7 +26,7 @@
  * The shadow-copy idea is old (System R's shadow pages); overlay and double
  * header are this file's own. Checksums guard against cut writes, not
  * against malice: whoever can write here owns the directory. */
-#include "store/file/table.h"
+#include "store/file/format/table.h"
 
 #include <errno.h>
 #include <string.h>

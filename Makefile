@@ -49,8 +49,8 @@ OUT := $(BUILD)/$(LUA_NAME)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out csrc/lua/%,$(1))) \
   $(patsubst %.c,$(OUT)/obj/%.o,$(filter csrc/lua/%,$(1)))
 room = $(wildcard csrc/$(1)/*.c csrc/$(1)/*/*.c)
-CORE_OBJ := $(call objects,$(call room,core) $(call room,engine) \
-  $(filter-out csrc/lua/store_%,$(call room,lua)))
+CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
+  $(call room,engine) $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
   csrc/store/redis/scripts/include/*.lua)
 

@@ -28,7 +28,7 @@
  *
  * The join closes the bell and the line, since their descriptors are known to
  * Lua's event loop; a bell that is still polled there is rung instead, and
- * closed by the last who leaves it (notify.c). Nobody is told of a ticket any
+ * closed by the last who leaves it (wakeup.c). Nobody is told of a ticket any
  * more. All of them are done by then, or get done by DLK_CLOSED.
  *
  * A lease that was granted before and is taken only now (a callback closed the

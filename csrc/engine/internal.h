@@ -51,7 +51,7 @@ struct dlk_hold {
   atomic_bool expired;  /* somebody saw the deadline pass: never held again */
   atomic_bool dropping; /* release_later was called */
   bool owed;            /* its release could not be allocated: try again */
-  bool detached;        /* in the registry of detached.c */
+  bool detached;        /* in the registry of transfer.c */
   bool renew, renewing;
   bool renews;    /* as asked for; constant */
   int ops;        /* requests on it that the store has */
@@ -103,12 +103,13 @@ struct dlk_ticket {
   struct dlk_list link;          /* in e->ops, or a hold's waiters, detaches */
   struct dlk_ticket *next_ready; /* in the listener's `ready` or `told` */
   _Atomic uint64_t watch_id;     /* 0: nobody watches */
-  struct dlk_gate *gate;         /* local.c: parked there, or its head */
+  struct dlk_gate *gate;         /* local_queue.c: parked there, or its head */
   const struct dlk_error *error; /* kept; NULL: none */
   size_t size;                   /* of its memory, arguments and all */
 };
 
-/* local.c: who of this engine waits for a key, and who might hand it over. */
+/* local_queue.c: who of this engine waits for a key, and who might hand it
+ * over. */
 struct dlk_gate {
   struct dlk_map_node node;
   struct dlk_list all;     /* in e->gates */
@@ -183,9 +184,9 @@ struct dlk_engine {
   atomic_bool left;    /* to the keeper, which has a reference */
   struct dlk_stats stats;
   struct dlk_pool spare_tickets, spare_holds;
-  struct dlk_list gates; /* local.c */
+  struct dlk_list gates; /* local_queue.c */
   struct dlk_map gate_map;
-  /* notify.c and line.c */
+  /* wakeup.c and socket.c */
   atomic_bool ring;    /* something is ready, and nobody was told */
   atomic_bool listens; /* it attached, or may have, leases of another engine */
   atomic_int bell_fd;
@@ -207,15 +208,15 @@ struct dlk_engine {
  * rest of its ttl, and for what the store shows of its holder. */
 #define DLK_HANDED_RENEW (50 * DLK_MS)
 
-/* engine.c */
+/* open.c */
 unsigned dlk_fork_stamp(void);
 
-/* host.c */
+/* store_host.c */
 void dlk_host_init(struct dlk_host *host);
 bool dlk_timers_run(struct dlk_engine *e, int64_t now); /* any? */
 int64_t dlk_timers_next(const struct dlk_engine *e);
 
-/* driver.c */
+/* loop/owner.c */
 /* Queues a post; wake: have the keeper run it if nobody drives. False if it
  * was queued already. */
 bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake);
@@ -242,7 +243,7 @@ bool dlk_driver_work_left(const struct dlk_engine *e);
 bool dlk_driver_at_rest(struct dlk_engine *e);
 void dlk_driver_told(struct dlk_ticket *t); /* it got done */
 
-/* keeper.c */
+/* thread.c */
 bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err);
 /* Wakes it, if it sleeps; it looks at `due` then. */
 void dlk_keeper_signal(struct dlk_engine *e);
@@ -259,7 +260,7 @@ void dlk_stats_ended(struct dlk_hold *h, int64_t now, bool lost);
 void dlk_stats_renewed(struct dlk_engine *e, bool ok);
 void dlk_stats_handed_over(struct dlk_engine *e);
 
-/* local.c: the local queue */
+/* local_queue.c: the local queue */
 void dlk_local_init(struct dlk_engine *e);
 void dlk_local_clear(struct dlk_engine *e);
 /* True: it was parked, and will be submitted when its turn comes. Where there
@@ -299,7 +300,7 @@ bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t);
  * and is released. */
 bool dlk_handoff_pass(struct dlk_hold *h);
 
-/* notify.c, line.c */
+/* wakeup.c, socket.c */
 void dlk_notify_init(struct dlk_engine *e);
 void dlk_notify_done(struct dlk_ticket *t);
 void dlk_notify_ring(struct dlk_engine *e);
@@ -328,7 +329,7 @@ void dlk_ticket_end_linked(struct dlk_ticket *t);
 /* A new candidate in place of the ticket's hold; false: out of memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 
-/* operation.c: the engine's side */
+/* request.c: the engine's side */
 void dlk_ticket_start(struct dlk_post *post);
 /* Does what needs neither the store nor the loop; false: nothing was done. */
 bool dlk_ticket_start_here(struct dlk_ticket *t);
@@ -349,7 +350,7 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
 /* Starts a release nobody waits for; false when out of memory. */
 bool dlk_ticket_release_background(struct dlk_hold *h);
 
-/* hold.c */
+/* lease.c */
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r);
 /* The store granted the ticket's: HELD from now on. False when less than
@@ -385,7 +386,7 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
                    const char *why);
 void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease);
 
-/* detached.c: detached holds of this process, for stores whose leases cannot
+/* transfer.c: detached holds of this process, for stores whose leases cannot
  * leave it */
 struct dlk_value *dlk_detached_put(struct dlk_hold *h); /* the text */
 void dlk_detached_forget(struct dlk_hold *h);
@@ -413,7 +414,7 @@ bool dlk_close_refuses(const struct dlk_engine *e);
 bool dlk_close_left(struct dlk_engine *e);
 void dlk_close_by_keeper(struct dlk_engine *e);
 
-/* news.c */
+/* events.c */
 void dlk_news_add(struct dlk_engine *e, const char *kind, const char *text);
 void dlk_news_of_hold(const struct dlk_hold *h, const char *kind,
                       const char *text);

@@ -15,7 +15,7 @@
  * A detach is the other ticket whose result somebody has to take, since the
  * lease's handle has given it up when it asked: it fails, or nobody takes the
  * string (the call was interrupted, its request ended), and the lease is given
- * back (operation.c). `taken` decides between who takes it and who
+ * back (request.c). `taken` decides between who takes it and who
  * gives it back; whoever abandons a ticket posts, so the one of them that comes
  * second, the end or the post, sees the other. */
 #include "engine/internal.h"

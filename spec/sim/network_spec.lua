@@ -28,13 +28,13 @@ local LONG = os.getenv("DLOCK_LONG") == "1"
 -- What is ours, but for what talks to sockets and what is a thread: see
 -- spec/sim/redis_host.h.
 local LEFT_OUT = { net = true, conn = true, conn_time = true, sock = true,
-  handshake = true, keeper = true }
+  handshake = true, thread = true }
 local SOURCES = {}
 for _, name in ipairs { "client", "host", "link", "reply", "system", "wire" } do
   SOURCES[#SOURCES + 1] = "spec/sim/redis_" .. name .. ".c"
 end
-local list = assert(io.popen("find csrc/core csrc/engine csrc/store/redis "
-  .. "-name '*.c' | LC_ALL=C sort"))
+local list = assert(io.popen("find csrc/core csrc/loop csrc/engine "
+  .. "csrc/store/redis -name '*.c' | LC_ALL=C sort"))
 for path in list:lines() do
   if not LEFT_OUT[path:match("([%w_]+)%.c$")] then
     SOURCES[#SOURCES + 1] = path

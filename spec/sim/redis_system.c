@@ -36,7 +36,7 @@ HIDDEN ssize_t getrandom(void *out, size_t n, unsigned flags) {
   return (ssize_t)n;
 }
 
-/* ---- in keeper.c's place ---- */
+/* ---- in thread.c's place ---- */
 
 bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
   (void)err;

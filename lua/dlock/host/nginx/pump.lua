@@ -30,7 +30,7 @@ local ngx = rawget(_G, "ngx")
 local ngx_now = ngx.now
 
 local IDLE = 1 -- seconds
-local BEAT = 0.5 -- the engine's; see csrc/engine/line.c
+local BEAT = 0.5 -- the engine's; see csrc/loop/socket.c
 local READ_TIMEOUT = 5000 -- ms
 -- How long one that was asked for may take to appear: doubled each time, since
 -- nginx writes a line into its log for each timer that it drops.

@@ -27,10 +27,10 @@
  * - post, then is the role free? / leave the role, then is the inbox empty?
  *   (who finds it taken kicks, and the loop's turn ends with the inbox)
  * - post or `due`, then does the keeper sleep? / `keeper_wake`, then the inbox,
- *   `due` and the role (keeper.c)
+ *   `due` and the role (thread.c)
  * - done or the role left, then does a caller wait? / `callers_waiting`, then
  *   done and the role (wait_freed)
- * - watched, then done? / done, then watched? (notify.c)
+ * - watched, then done? / done, then watched? (wakeup.c)
  * e->lock is for sleeping and for waking those who sleep. */
 #include "engine/internal.h"
 

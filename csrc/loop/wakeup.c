@@ -33,7 +33,7 @@
  * they were dropped instead, it is closed with the engine's last reference.
  *
  * There are two bells: an eventfd for loops that can poll a descriptor, and
- * the line of line.c for nginx, which can only read sockets. */
+ * the line of socket.c for nginx, which can only read sockets. */
 #include "engine/internal.h"
 
 #include <stdint.h>

@@ -7,7 +7,7 @@ local redis_model = require "spec.sim.redis_model"
 local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
-for _, name in ipairs { "conn/net", "conn/conn", "conn/conn_time",
+for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
   "conn/sock", "conn/handshake", "conn/resolve", "wire/codec", "wire/errors",
   "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"

@@ -1,6 +1,4 @@
 /* Invariants:
- * - `flying` is in the order of the bytes in and behind `out`; each reply
- *   belongs to its first request that has not got all of its replies.
  * - Any time-out, protocol error or write error discards the connection:
  *   after a time-out the next reply would belong to the last command. What
  *   flew ends as UNKNOWN, and `broken` is told so before, so that the next
@@ -42,24 +40,9 @@ static int64_t now(struct dlk_redis_conn *c) {
   return c->host->now(c->host);
 }
 
-static struct dlk_redis_req *first(struct dlk_list *l) {
-  return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
-}
-
-static void end_all(struct dlk_list *l, enum dlk_redis_outcome outcome,
-                    const struct dlk_error *why) {
-  struct dlk_redis_answer a = {.outcome = outcome, .err = why};
-  while (!dlk_list_empty(l)) {
-    struct dlk_redis_req *r = first(l);
-    dlk_list_remove(&r->entry);
-    r->under_way = false;
-    r->done(r, &a);
-  }
-}
-
 /* The one timer: an attempt's end, the pause's end, the oldest request's
  * time-out, or the time to close for idleness. Never moved to later. */
-void dlk_redis_conn_arm(struct dlk_redis_conn *c, int64_t at) {
+static void arm(struct dlk_redis_conn *c, int64_t at) {
   if (c->timer.node.queued && c->armed <= at)
     return;
   c->armed = at;
@@ -69,17 +52,13 @@ void dlk_redis_conn_arm(struct dlk_redis_conn *c, int64_t at) {
 static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
   c->state = state;
   c->state_since = now(c);
-  c->second_look = false;
+  c->times.looked = false;
 }
 
 static void close_sock(struct dlk_redis_conn *c) {
   dlk_redis_sock_close(c->sock);
   c->sock = NULL;
-  if (c->reader)
-    redisReaderFree(c->reader);
-  c->reader = NULL;
-  dlk_buf_clear(&c->out);
-  c->out_at = 0;
+  dlk_redis_pipe_close(&c->pipe);
   c->blocked = false;
 }
 
@@ -98,7 +77,7 @@ static void start_pause(struct dlk_redis_conn *c) {
   c->failures++;
   enter(c, DLK_REDIS_PAUSE);
   c->host->timer_clear(c->host, &c->timer);
-  dlk_redis_conn_arm(c, now(c) + pause_of(c));
+  arm(c, now(c) + pause_of(c));
 }
 
 /* An attempt failed. */
@@ -106,13 +85,13 @@ static void attempt_failed(struct dlk_redis_conn *c,
                            const struct dlk_error *given) {
   struct dlk_error why = *given;
   struct dlk_list flying, waiting;
-  dlk_list_take(&c->flying, &flying);
-  dlk_list_take(&c->waiting, &waiting);
+  dlk_list_take(&c->pipe.flying, &flying);
+  dlk_list_take(&c->pipe.waiting, &waiting);
   close_sock(c);
   c->why = why;
   start_pause(c);
-  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
-  end_all(&waiting, DLK_REDIS_UNSENT, &why);
+  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
+  dlk_redis_pipe_end(&waiting, DLK_REDIS_UNSENT, &why);
   c->events->failed(c, &why);
 }
 
@@ -125,8 +104,8 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   }
   struct dlk_list flying;
   bool drained = c->state == DLK_REDIS_DRAINING;
-  bool asked = !dlk_list_empty(&c->flying);
-  dlk_list_take(&c->flying, &flying);
+  bool asked = !dlk_list_empty(&c->pipe.flying);
+  dlk_list_take(&c->pipe.flying, &flying);
   close_sock(c);
   c->why = why;
   if (drained) {
@@ -136,7 +115,7 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
     c->host->timer_clear(c->host, &c->timer);
   }
   c->events->broken(c, asked, &why);
-  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
+  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
   dlk_redis_conn_wake(c);
 }
 
@@ -151,18 +130,18 @@ static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
  * line and hangs up. What a user may not do is no such line: the greeting goes
  * on behind that. */
 static bool turned_away(struct dlk_redis_conn *c) {
-  return c->state == DLK_REDIS_GREETING && c->refused[0] &&
-         !dlk_list_empty(&c->flying) && first(&c->flying)->got == 1 &&
-         !dlk_redis_fault_is_denial(c->refused);
+  const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
+  return c->state == DLK_REDIS_GREETING && c->pipe.refused[0] && oldest &&
+         oldest->got == 1 && !dlk_redis_fault_is_denial(c->pipe.refused);
 }
 
-void dlk_redis_conn_lost(struct dlk_redis_conn *c, const char *text) {
+static void lost(struct dlk_redis_conn *c, const char *text) {
   struct dlk_error why;
   if (!turned_away(c)) {
     discard_text(c, DLK_UNAVAILABLE, text);
     return;
   }
-  dlk_redis_fault_error(&why, c->refused, c->conf->shown);
+  dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
   discard(c, &why);
 }
 
@@ -177,7 +156,7 @@ static void connect_now(struct dlk_redis_conn *c) {
   char text[DLK_REASON_MAX];
   enter(c, DLK_REDIS_OPENING);
   c->host->timer_clear(c->host, &c->timer);
-  dlk_redis_conn_arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
+  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
   c->sock = dlk_redis_sock_open(c->host->loop(c->host), c->conf, &sock_events,
                                 c->events->gone, c->alive, c, text);
   if (!c->sock)
@@ -185,34 +164,26 @@ static void connect_now(struct dlk_redis_conn *c) {
 }
 
 void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_OFF && (c->wanted || !dlk_list_empty(&c->waiting)))
+  if (c->state == DLK_REDIS_OFF &&
+      (c->wanted || !dlk_list_empty(&c->pipe.waiting)))
     connect_now(c);
 }
 
 void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
-  r->got = 0;
-  r->under_way = true;
-  dlk_list_append(&c->waiting, &r->entry);
+  dlk_redis_pipe_submit(&c->pipe, r);
   /* Connecting is left to flush: an attempt that fails at once would end r
    * inside submit. */
 }
 
 bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c,
                              struct dlk_redis_req *r) {
-  for (struct dlk_list *l = c->waiting.next; l != &c->waiting; l = l->next) {
-    if (l != &r->entry)
-      continue;
-    dlk_list_remove(l);
-    r->under_way = false;
-    return true;
-  }
-  return false;
+  return dlk_redis_pipe_withdraw(&c->pipe, r);
 }
 
-void dlk_redis_conn_send(struct dlk_redis_conn *c) {
-  while (c->out_at < c->out.len) {
-    ssize_t n = dlk_redis_sock_send(c->sock, c->out.data + c->out_at,
-                                    c->out.len - c->out_at);
+static void send_out(struct dlk_redis_conn *c) {
+  while (c->pipe.out_at < c->pipe.out.len) {
+    ssize_t n = dlk_redis_sock_send(c->sock, c->pipe.out.data + c->pipe.out_at,
+                                    c->pipe.out.len - c->pipe.out_at);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (!c->blocked)
         dlk_redis_sock_want_write(c->sock, true);
@@ -223,26 +194,18 @@ void dlk_redis_conn_send(struct dlk_redis_conn *c) {
       take_in(c, strerror(errno));
       return;
     }
-    c->out_at += (size_t)n;
+    c->pipe.out_at += (size_t)n;
   }
-  dlk_buf_clear(&c->out);
-  c->out_at = 0;
+  dlk_buf_clear(&c->pipe.out);
+  c->pipe.out_at = 0;
   if (c->blocked)
     dlk_redis_sock_want_write(c->sock, false);
   c->blocked = false;
 }
 
-static void write_one(struct dlk_redis_conn *c, struct dlk_redis_req *r,
-                      int64_t at) {
-  dlk_list_remove(&r->entry);
-  dlk_list_append(&c->flying, &r->entry);
-  r->sent = at;
-  r->encode(r, &c->out);
-}
-
 /* True: the connection was closed while we were away. */
 static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
-  if (at - c->used < QUIET || !dlk_list_empty(&c->flying))
+  if (at - c->times.used < QUIET || !dlk_list_empty(&c->pipe.flying))
     return false;
   char byte;
   ssize_t n = dlk_redis_sock_recv(c->sock, &byte, 1);
@@ -253,32 +216,30 @@ static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
 void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_OFF)
     dlk_redis_conn_wake(c);
-  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->waiting))
+  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->pipe.waiting))
     return;
   int64_t at = now(c);
   if (!c->events->push && closed_meanwhile(c, at)) {
-    dlk_redis_conn_lost(c, "the server closed the connection");
+    lost(c, "the server closed the connection");
     return;
   }
-  while (!dlk_list_empty(&c->waiting))
-    write_one(c, first(&c->waiting), at);
-  c->used = at;
-  dlk_redis_conn_arm(c, dlk_time_add(at, c->conf->io_timeout));
-  if (c->out.failed)
-    dlk_redis_conn_lost(c, "out of memory");
+  dlk_redis_pipe_write_waiting(&c->pipe, at);
+  c->times.used = at;
+  arm(c, dlk_time_add(at, c->conf->io_timeout));
+  if (c->pipe.out.failed)
+    lost(c, "out of memory");
   else if (!c->blocked)
-    dlk_redis_conn_send(c);
+    send_out(c);
 }
 
 void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   enter(c, DLK_REDIS_READY);
-  c->used = c->state_since;
+  c->times.used = c->state_since;
   c->failures = 0;
-  c->asked = false;
+  c->times.asked = false;
   c->host->timer_clear(c->host, &c->timer);
-  dlk_redis_conn_arm(c, dlk_time_add(c->used, c->events->push
-                                                  ? DLK_REDIS_SILENCE
-                                                  : DLK_REDIS_IDLE_CLOSE));
+  arm(c, dlk_time_add(c->times.used, c->events->push ? DLK_REDIS_SILENCE
+                                                     : DLK_REDIS_IDLE_CLOSE));
 }
 
 void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
@@ -289,11 +250,7 @@ void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
 void dlk_redis_conn_off(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_STOPPED)
     return;
-  while (!dlk_list_empty(&c->flying)) { /* a greeting, perhaps */
-    struct dlk_redis_req *r = first(&c->flying);
-    dlk_list_remove(&r->entry);
-    r->under_way = false;
-  }
+  dlk_redis_pipe_forget(&c->pipe); /* a greeting, perhaps */
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
   enter(c, DLK_REDIS_OFF);
@@ -309,33 +266,8 @@ void dlk_redis_conn_retreat(struct dlk_redis_conn *c,
 
 /* Called after each batch of replies, when nobody depends on the state. */
 static void drained(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_DRAINING && dlk_list_empty(&c->flying))
+  if (c->state == DLK_REDIS_DRAINING && dlk_list_empty(&c->pipe.flying))
     discard(c, &c->why);
-}
-
-static void give(struct dlk_redis_conn *c, redisReply *reply) {
-  if (dlk_list_empty(&c->flying)) {
-    c->events->push(c, reply);
-    return;
-  }
-  struct dlk_redis_req *r = first(&c->flying);
-  bool error = reply->type == REDIS_REPLY_ERROR;
-  if (r->each)
-    r->each(r, r->got, reply);
-  if (error && !c->refused[0]) /* an error without a text is one, too */
-    snprintf(c->refused, sizeof c->refused, "%s",
-             reply->str[0] ? reply->str : "ERR");
-  if (++r->got < r->replies)
-    return;
-  dlk_list_remove(&r->entry);
-  r->under_way = false;
-  char refusal[sizeof c->refused];
-  memcpy(refusal, c->refused, sizeof refusal);
-  c->refused[0] = '\0';
-  struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED,
-                               .reply = error ? NULL : reply,
-                               .refusal = refusal[0] ? refusal : NULL};
-  r->done(r, &a);
 }
 
 static void broken_protocol(struct dlk_redis_conn *c) {
@@ -344,42 +276,42 @@ static void broken_protocol(struct dlk_redis_conn *c) {
                  "what answers there is not a Redis server, or wants TLS, "
                  "which is not built in yet; check host and port");
   else
-    dlk_redis_conn_lost(c, "the server's answer broke the protocol");
+    lost(c, "the server's answer broke the protocol");
 }
 
 static void sign_of_life(struct dlk_redis_conn *c) {
-  c->used = now(c);
-  if (c->asked)
-    dlk_redis_conn_arm(c, dlk_time_add(c->used, DLK_REDIS_SILENCE));
-  c->asked = false;
+  c->times.used = now(c);
+  if (c->times.asked)
+    arm(c, dlk_time_add(c->times.used, DLK_REDIS_SILENCE));
+  c->times.asked = false;
 }
 
 /* Gives what the bytes complete. False: the connection is another one now. */
 static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
   struct dlk_redis_sock *sock = c->sock;
-  if (!dlk_redis_scan(&c->scan, p, n) ||
-      redisReaderFeed(c->reader, p, n) != REDIS_OK) {
+  if (!dlk_redis_pipe_feed(&c->pipe, p, n)) {
     broken_protocol(c);
     return false;
   }
   for (;;) {
-    void *reply = NULL;
-    if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+    void *reply;
+    if (!dlk_redis_pipe_next(&c->pipe, &reply)) {
       broken_protocol(c);
       return false;
     }
     if (!reply)
       return true;
-    c->second_look = false;
+    c->times.looked = false;
     if (c->events->push)
       sign_of_life(c);
-    if (dlk_list_empty(&c->flying) && !c->events->push) {
-      freeReplyObject(reply);
+    bool asked = dlk_redis_pipe_answer(&c->pipe, reply);
+    if (!asked && c->events->push)
+      c->events->push(c, reply);
+    freeReplyObject(reply);
+    if (!asked && !c->events->push) {
       broken_protocol(c);
       return false;
     }
-    give(c, reply);
-    freeReplyObject(reply);
     if (c->sock != sock)
       return false;
   }
@@ -394,9 +326,9 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
     if (empty && !over)
       break;
     if (n <= 0) {
-      dlk_redis_conn_lost(c, empty   ? over
-                             : n < 0 ? strerror(errno)
-                                     : "the server closed the connection");
+      lost(c, empty   ? over
+              : n < 0 ? strerror(errno)
+                      : "the server closed the connection");
       return;
     }
     if (!feed(c, bytes, (size_t)n))
@@ -417,49 +349,84 @@ static void on_broken(void *arg) {
 
 static void on_writable(void *arg) {
   struct dlk_redis_conn *c = arg;
-  dlk_redis_conn_send(c);
+  send_out(c);
 }
 
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
-  r->got = 0;
-  r->under_way = true;
-  dlk_list_init(&r->entry);
-  write_one(c, r, now(c));
-  if (c->out.failed)
-    dlk_redis_conn_lost(c, "out of memory");
+  dlk_redis_pipe_write(&c->pipe, r, now(c));
+  if (c->pipe.out.failed)
+    lost(c, "out of memory");
   else
-    dlk_redis_conn_send(c);
+    send_out(c);
 }
 
 static void on_open(void *arg) {
   struct dlk_redis_conn *c = arg;
-  c->reader = redisReaderCreate();
-  memset(&c->scan, 0, sizeof c->scan);
-  c->refused[0] = '\0';
   enter(c, DLK_REDIS_GREETING);
-  if (c->reader)
+  if (dlk_redis_pipe_open(&c->pipe))
     dlk_redis_conn_say(c, c->events->greet(c));
   else
-    dlk_redis_conn_lost(c, "out of memory");
+    lost(c, "out of memory");
 }
 
 static const struct dlk_redis_sock_events sock_events = {
     on_open, on_failed, on_readable, on_writable, on_broken};
 
-void dlk_redis_conn_pause_over(struct dlk_redis_conn *c) {
-  enter(c, DLK_REDIS_OFF);
-  dlk_redis_conn_wake(c);
+/* ---- time ---- */
+
+static void ask_sign_of_life(struct dlk_redis_conn *c) {
+  static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+  dlk_buf_add(&c->pipe.out, ping, sizeof ping - 1);
+  if (c->pipe.out.failed)
+    lost(c, "out of memory");
+  else if (!c->blocked)
+    send_out(c);
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t at) {
+  struct dlk_redis_conn *c = DLK_CONTAINER(timer, struct dlk_redis_conn, timer);
+  const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
+  bool listens = c->events->push != NULL;
+  struct dlk_redis_due due = dlk_redis_due(
+      &c->times,
+      &(struct dlk_redis_moment){.state = c->state,
+                                 .at = at,
+                                 .oldest = oldest ? oldest->sent : -1,
+                                 .io_timeout = c->conf->io_timeout,
+                                 .listens = listens,
+                                 .needed = listens && c->events->needed(c),
+                                 .wanted = c->wanted});
+  switch (due.deed) {
+  case DLK_REDIS_SLEEP:
+    arm(c, due.next);
+    break;
+  case DLK_REDIS_GIVE_UP:
+    lost(c, due.why);
+    break;
+  case DLK_REDIS_PROBE_LIFE:
+    arm(c, due.next);
+    ask_sign_of_life(c);
+    break;
+  case DLK_REDIS_CLOSE:
+    dlk_redis_conn_off(c);
+    break;
+  case DLK_REDIS_REOPEN:
+    enter(c, DLK_REDIS_OFF);
+    dlk_redis_conn_wake(c);
+    break;
+  case DLK_REDIS_NOTHING:
+    break;
+  }
 }
 
 void dlk_redis_conn_init(struct dlk_redis_conn *c) {
-  dlk_list_init(&c->waiting);
-  dlk_list_init(&c->flying);
-  c->timer.fire = dlk_redis_conn_fire;
+  dlk_redis_pipe_init(&c->pipe);
+  c->timer.fire = on_timer;
   c->state = DLK_REDIS_OFF;
 }
 
 void dlk_redis_conn_free(struct dlk_redis_conn *c) {
-  dlk_buf_free(&c->out);
+  dlk_redis_pipe_free(&c->pipe);
 }
 
 void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
@@ -467,12 +434,12 @@ void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
   struct dlk_list flying, waiting;
   if (c->state == DLK_REDIS_STOPPED)
     return;
-  dlk_list_take(&c->flying, &flying);
-  dlk_list_take(&c->waiting, &waiting);
+  dlk_list_take(&c->pipe.flying, &flying);
+  dlk_list_take(&c->pipe.waiting, &waiting);
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
   enter(c, DLK_REDIS_STOPPED);
   dlk_error_set(&why, DLK_CLOSED, "the store was closed");
-  end_all(&flying, DLK_REDIS_UNKNOWN, &why);
-  end_all(&waiting, DLK_REDIS_UNSENT, &why);
+  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
+  dlk_redis_pipe_end(&waiting, DLK_REDIS_UNSENT, &why);
 }

@@ -6,11 +6,10 @@
 #define DLK_STORE_REDIS_CONN_H
 
 #include "core/timer.h"
-#include "store/redis/conn/link.h"
+#include "store/redis/conn/due.h"
+#include "store/redis/conn/pipe.h"
 #include "store/redis/conn/sock.h"
-#include "store/redis/wire/codec.h"
 
-struct redisReader;
 struct dlk_redis_conn;
 
 struct dlk_redis_conn_events {
@@ -29,16 +28,6 @@ struct dlk_redis_conn_events {
   void (*gone)(void *arg); /* see sock.h; arg is the conn's `arg` */
 };
 
-enum dlk_redis_conn_state {
-  DLK_REDIS_OFF,
-  DLK_REDIS_PAUSE,   /* between two attempts */
-  DLK_REDIS_OPENING, /* look-up and connect */
-  DLK_REDIS_GREETING,
-  DLK_REDIS_READY,
-  DLK_REDIS_DRAINING, /* ready, but only waits for replies, then pauses */
-  DLK_REDIS_STOPPED
-};
-
 struct dlk_redis_conn {
   /* Set by the owner before the first use: */
   struct dlk_host *host;
@@ -51,19 +40,12 @@ struct dlk_redis_conn {
   enum dlk_redis_conn_state state;
   struct dlk_redis_sock *sock;
   struct dlk_timer timer;
-  struct dlk_list waiting, flying; /* not written yet; not answered yet */
-  struct dlk_buf out;
-  size_t out_at;
-  bool blocked;
-  struct redisReader *reader;
-  struct dlk_redis_scan scan;
+  struct dlk_redis_pipe pipe;
+  bool blocked; /* the socket takes no more for now */
   int64_t state_since, armed;
-  int64_t used;     /* with push: when something came last, or was asked for */
-  bool asked;       /* with push: for a sign of life */
-  bool second_look; /* see too_late */
+  struct dlk_redis_times times;
   unsigned failures;
   struct dlk_error why;
-  char refused[160]; /* first error reply of the request under way */
 };
 
 void dlk_redis_conn_init(struct dlk_redis_conn *c);
@@ -87,21 +69,5 @@ void dlk_redis_conn_retreat(struct dlk_redis_conn *c,
 void dlk_redis_conn_stop(struct dlk_redis_conn *c);
 /* Ends it for now, without anybody being told. Only when nothing waits. */
 void dlk_redis_conn_off(struct dlk_redis_conn *c);
-
-/* ---- between conn.c and conn_time.c ---- */
-
-#define DLK_REDIS_IDLE_CLOSE (60 * DLK_SEC)
-/* After such a silence a connection that only listens asks for a sign of
- * life. */
-#define DLK_REDIS_SILENCE (5 * DLK_SEC)
-
-/* The timer; fires at `at` or before. */
-void dlk_redis_conn_arm(struct dlk_redis_conn *c, int64_t at);
-void dlk_redis_conn_fire(struct dlk_timer *timer, int64_t at);
-/* Gives the connection, or the attempt, up. */
-void dlk_redis_conn_lost(struct dlk_redis_conn *c, const char *text);
-/* Writes what is in `out`. */
-void dlk_redis_conn_send(struct dlk_redis_conn *c);
-void dlk_redis_conn_pause_over(struct dlk_redis_conn *c);
 
 #endif

@@ -1,0 +1,77 @@
+/* What a connection does when its one timer fires: an attempt or an answer that
+ * is too late, a pause that is over, a silence that may be a death, or nothing
+ * to do for so long that the connection is closed. */
+#include "store/redis/conn/due.h"
+
+#include <stddef.h>
+
+#include "core/clock.h"
+
+static struct dlk_redis_due sleep_until(int64_t next) {
+  return (struct dlk_redis_due){.deed = DLK_REDIS_SLEEP, .next = next};
+}
+
+/* Whether it is really too late: nobody may have run the loop for long (no one
+ * waited, or the process stood still), and then the answer is there and only
+ * has to be read. So the loop runs once more before it counts as missing. */
+static struct dlk_redis_due too_late(struct dlk_redis_times *t,
+                                     const struct dlk_redis_moment *m,
+                                     const char *why) {
+  t->looked = !t->looked;
+  if (t->looked)
+    return sleep_until(m->at + DLK_MS);
+  return (struct dlk_redis_due){.deed = DLK_REDIS_GIVE_UP, .why = why};
+}
+
+/* Nothing is asked on a connection that only listens, so its silence says
+ * nothing: while it matters it is asked, by PING behind all that is under way.
+ * Whatever comes then is the sign of life, a refusal too. */
+static struct dlk_redis_due listening(struct dlk_redis_times *t,
+                                      const struct dlk_redis_moment *m) {
+  int64_t due =
+      dlk_time_add(t->used, t->asked ? m->io_timeout : DLK_REDIS_SILENCE);
+  if (m->at < due)
+    return sleep_until(due);
+  if (t->asked)
+    return too_late(t, m, "the server did not answer in time");
+  if (!m->needed)
+    return sleep_until(dlk_time_add(m->at, DLK_REDIS_SILENCE));
+  t->asked = true;
+  t->used = m->at;
+  return (struct dlk_redis_due){.deed = DLK_REDIS_PROBE_LIFE,
+                                .next = dlk_time_add(m->at, m->io_timeout)};
+}
+
+static struct dlk_redis_due asking(struct dlk_redis_times *t,
+                                   const struct dlk_redis_moment *m) {
+  int64_t due = m->oldest >= 0 ? dlk_time_add(m->oldest, m->io_timeout)
+                               : dlk_time_add(t->used, DLK_REDIS_IDLE_CLOSE);
+  if (m->at < due)
+    return sleep_until(due);
+  if (m->oldest >= 0)
+    return too_late(t, m, "the server did not answer in time");
+  if (m->wanted)
+    return sleep_until(dlk_time_add(m->at, DLK_REDIS_IDLE_CLOSE));
+  return (struct dlk_redis_due){.deed = DLK_REDIS_CLOSE};
+}
+
+struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
+                                   const struct dlk_redis_moment *m) {
+  switch (m->state) {
+  case DLK_REDIS_PAUSE:
+    return (struct dlk_redis_due){.deed = DLK_REDIS_REOPEN};
+  case DLK_REDIS_OPENING:
+    return too_late(t, m,
+                    "could not connect in time; check the host and firewalls");
+  case DLK_REDIS_GREETING:
+    return too_late(t, m,
+                    "accepts connections but does not answer; is it Redis?");
+  case DLK_REDIS_READY:
+  case DLK_REDIS_DRAINING:
+    return m->listens ? listening(t, m) : asking(t, m);
+  case DLK_REDIS_OFF:
+  case DLK_REDIS_STOPPED:
+    break;
+  }
+  return (struct dlk_redis_due){.deed = DLK_REDIS_NOTHING};
+}

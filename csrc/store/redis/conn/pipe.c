@@ -1,0 +1,130 @@
+/* `flying` is in the order of the bytes in and behind `out`; each reply belongs
+ * to its first request that has not got all of its replies. Whatever `done` or
+ * `each` does with the connection, nothing is touched behind it that may have
+ * gone with the request. */
+#include "store/redis/conn/pipe.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct dlk_redis_req *first(struct dlk_list *l) {
+  return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
+}
+
+void dlk_redis_pipe_init(struct dlk_redis_pipe *p) {
+  dlk_list_init(&p->waiting);
+  dlk_list_init(&p->flying);
+}
+
+void dlk_redis_pipe_free(struct dlk_redis_pipe *p) {
+  dlk_buf_free(&p->out);
+}
+
+bool dlk_redis_pipe_open(struct dlk_redis_pipe *p) {
+  p->reader = redisReaderCreate();
+  memset(&p->scan, 0, sizeof p->scan);
+  p->refused[0] = '\0';
+  return p->reader != NULL;
+}
+
+void dlk_redis_pipe_close(struct dlk_redis_pipe *p) {
+  if (p->reader)
+    redisReaderFree(p->reader);
+  p->reader = NULL;
+  dlk_buf_clear(&p->out);
+  p->out_at = 0;
+}
+
+void dlk_redis_pipe_submit(struct dlk_redis_pipe *p, struct dlk_redis_req *r) {
+  r->got = 0;
+  r->under_way = true;
+  dlk_list_append(&p->waiting, &r->entry);
+}
+
+bool dlk_redis_pipe_withdraw(struct dlk_redis_pipe *p,
+                             struct dlk_redis_req *r) {
+  for (struct dlk_list *l = p->waiting.next; l != &p->waiting; l = l->next) {
+    if (l != &r->entry)
+      continue;
+    dlk_list_remove(l);
+    r->under_way = false;
+    return true;
+  }
+  return false;
+}
+
+void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
+                          int64_t at) {
+  r->got = 0;
+  r->under_way = true;
+  dlk_list_append(&p->flying, &r->entry);
+  r->sent = at;
+  r->encode(r, &p->out);
+}
+
+void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at) {
+  while (!dlk_list_empty(&p->waiting)) {
+    struct dlk_redis_req *r = first(&p->waiting);
+    dlk_list_remove(&r->entry);
+    dlk_redis_pipe_write(p, r, at);
+  }
+}
+
+struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p) {
+  return dlk_list_empty(&p->flying) ? NULL : first(&p->flying);
+}
+
+bool dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes,
+                         size_t n) {
+  return dlk_redis_scan(&p->scan, bytes, n) &&
+         redisReaderFeed(p->reader, bytes, n) == REDIS_OK;
+}
+
+bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply) {
+  *reply = NULL;
+  return redisReaderGetReply(p->reader, reply) == REDIS_OK;
+}
+
+bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
+  struct dlk_redis_req *r = dlk_redis_pipe_oldest(p);
+  if (!r)
+    return false;
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  if (r->each)
+    r->each(r, r->got, reply);
+  if (error && !p->refused[0]) /* an error without a text is one, too */
+    snprintf(p->refused, sizeof p->refused, "%s",
+             reply->str[0] ? reply->str : "ERR");
+  if (++r->got < r->replies)
+    return true;
+  dlk_list_remove(&r->entry);
+  r->under_way = false;
+  char refusal[sizeof p->refused];
+  memcpy(refusal, p->refused, sizeof refusal);
+  p->refused[0] = '\0';
+  struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED,
+                               .reply = error ? NULL : reply,
+                               .refusal = refusal[0] ? refusal : NULL};
+  r->done(r, &a);
+  return true;
+}
+
+void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,
+                        const struct dlk_error *why) {
+  struct dlk_redis_answer a = {.outcome = outcome, .err = why};
+  while (!dlk_list_empty(l)) {
+    struct dlk_redis_req *r = first(l);
+    dlk_list_remove(&r->entry);
+    r->under_way = false;
+    r->done(r, &a);
+  }
+}
+
+void dlk_redis_pipe_forget(struct dlk_redis_pipe *p) {
+  while (!dlk_list_empty(&p->flying)) {
+    struct dlk_redis_req *r = first(&p->flying);
+    dlk_list_remove(&r->entry);
+    r->under_way = false;
+  }
+}

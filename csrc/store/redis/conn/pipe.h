@@ -1,0 +1,51 @@
+/* The requests of one connection and their bytes: what waits to be written,
+ * what was written and is not answered, and the replies that come back. Knows
+ * no socket and no time. */
+#ifndef DLK_STORE_REDIS_CONN_PIPE_H
+#define DLK_STORE_REDIS_CONN_PIPE_H
+
+#include "store/redis/conn/link.h"
+#include "store/redis/wire/codec.h"
+
+struct redisReader;
+
+struct dlk_redis_pipe {
+  struct dlk_list waiting, flying; /* not written yet; not answered yet */
+  struct dlk_buf out;
+  size_t out_at; /* so much of it has left */
+  struct redisReader *reader;
+  struct dlk_redis_scan scan;
+  char refused[160]; /* first error reply of the request under way */
+};
+
+void dlk_redis_pipe_init(struct dlk_redis_pipe *p);
+void dlk_redis_pipe_free(struct dlk_redis_pipe *p);
+/* For a fresh connection; false: out of memory. */
+bool dlk_redis_pipe_open(struct dlk_redis_pipe *p);
+/* The connection is gone; its requests stay in their lists. */
+void dlk_redis_pipe_close(struct dlk_redis_pipe *p);
+
+void dlk_redis_pipe_submit(struct dlk_redis_pipe *p, struct dlk_redis_req *r);
+bool dlk_redis_pipe_withdraw(struct dlk_redis_pipe *p, struct dlk_redis_req *r);
+/* Encodes a request that is in no list, past all that wait; */
+void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
+                          int64_t at);
+/* and all that wait. */
+void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at);
+/* The oldest request that was not answered, or NULL. */
+struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p);
+
+/* Takes what was received. False: it breaks the protocol. */
+bool dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
+/* The next whole reply, to be freed, or NULL. False: as above. */
+bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply);
+/* Gives it to the oldest request. False: there is none. */
+bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply);
+
+/* Ends all of a list that was taken out of the pipe. */
+void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,
+                        const struct dlk_error *why);
+/* Forgets what flies; nobody is told. */
+void dlk_redis_pipe_forget(struct dlk_redis_pipe *p);
+
+#endif

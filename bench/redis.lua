@@ -9,6 +9,7 @@
 
 local core = require "dlock.core"
 local dlock = require "dlock"
+local engine = require "spec.support.engine"
 local uv = require "luv"
 
 local verbs = {}
@@ -37,7 +38,7 @@ function verbs.worker(url, key, turns, waiters)
   first:release()
   local tickets, came, went = {}, {}, {}
   local function queue_up(i)
-    tickets[i] = assert(client.engine:acquire(key, 0, 0, true, 60, 30, true))
+    tickets[i] = assert(engine.acquire(client.engine, key, { timeout = 60 }))
   end
   for i = 1, waiters do queue_up(i) end
   assert(store:ping()) -- answered after all that was sent before

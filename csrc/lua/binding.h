@@ -87,6 +87,9 @@ int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
 /* Seconds at index as ns: nil or none is -1 (the default), infinity is
  * DLK_FOREVER; NaN and negatives raise. */
 int64_t dlk_lua_ns(lua_State *L, int index);
+/* A count at index that fits into 32 bits, 0 if there is none; else raises. */
+uint32_t dlk_lua_count(lua_State *L, int index);
+int dlk_lua_prepare(lua_State *L); /* prepared.c */
 /* Pushes a ticket without a request, whose uservalue is the table at `anchor`
  * (an absolute index): for what must not be in C's hands while Lua allocates.
  */

@@ -28,12 +28,12 @@ static const char *field(lua_State *L, int t, const char *name) {
   return s;
 }
 
-static int64_t seconds(lua_State *L, int t, const char *name,
-                       int64_t otherwise) {
+/* Required: the defaults of options stand in lua/dlock/options.lua. */
+static int64_t seconds(lua_State *L, int t, const char *name) {
   lua_getfield(L, t, name);
   int64_t ns = dlk_lua_ns(L, lua_gettop(L));
   lua_pop(L, 1);
-  return ns < 0 ? otherwise : ns;
+  return ns >= 0 ? ns : luaL_error(L, "the store has no %s", name);
 }
 
 /* The host list, in a userdata that is left on the stack. */
@@ -68,10 +68,10 @@ static int core_engine(lua_State *L) {
                           .username = field(L, 2, "username"),
                           .password = field(L, 2, "password"),
                           .prefix = field(L, 2, "prefix")};
-  conf.session_timeout = seconds(L, 2, "session_timeout", 10 * DLK_SEC);
-  conf.connect_timeout = seconds(L, 2, "connect_timeout", 3 * DLK_SEC);
-  conf.io_timeout = seconds(L, 2, "io_timeout", 2 * DLK_SEC);
-  conf.fence_memory = seconds(L, 2, "fence_memory", 600 * DLK_SEC);
+  conf.session_timeout = seconds(L, 2, "session_timeout");
+  conf.connect_timeout = seconds(L, 2, "connect_timeout");
+  conf.io_timeout = seconds(L, 2, "io_timeout");
+  conf.fence_memory = seconds(L, 2, "fence_memory");
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
   struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
@@ -92,7 +92,7 @@ static int submit(lua_State *L, struct dlk_request *r) {
   return dlk_lua_submit(L, e, r, lua_gettop(L));
 }
 
-static uint32_t count_arg(lua_State *L, int index) {
+uint32_t dlk_lua_count(lua_State *L, int index) {
   double n = luaL_optnumber(L, index, 0);
   luaL_argcheck(L, n >= 0 && n <= 4294967295.0, index, "not a count");
   return (uint32_t)n;
@@ -101,60 +101,6 @@ static uint32_t count_arg(lua_State *L, int index) {
 static int64_t ns_or(lua_State *L, int index, int64_t otherwise) {
   int64_t ns = dlk_lua_ns(L, index);
   return ns < 0 ? otherwise : ns;
-}
-
-/* The arguments from 2 on: key, units, cap, wait, timeout, ttl, renew,
- * max_hold, min_hold, owner, value, handoffs. */
-static struct dlk_request acquire_args(lua_State *L) {
-  struct dlk_request r = {.kind = DLK_OP_ACQUIRE};
-  r.key = luaL_checklstring(L, 2, &r.key_len);
-  r.want.units = count_arg(L, 3);
-  r.want.cap = count_arg(L, 4);
-  r.wait = lua_toboolean(L, 5);
-  r.timeout = r.wait ? ns_or(L, 6, -1) : -1;
-  r.ttl = ns_or(L, 7, 30 * DLK_SEC);
-  r.renew = lua_toboolean(L, 8);
-  r.max_hold = ns_or(L, 9, DLK_FOREVER);
-  r.min_hold = ns_or(L, 10, 0);
-  r.owner = luaL_optstring(L, 11, NULL);
-  r.value = luaL_optlstring(L, 12, NULL, &r.value_len);
-  r.handoffs = count_arg(L, 13);
-  return r;
-}
-
-static int engine_acquire(lua_State *L) {
-  struct dlk_request r = acquire_args(L);
-  return submit(L, &r);
-}
-
-/* Upvalues behind those of all functions: the engine, its anchor, the request
- * in a userdata, key, owner, value (which the request points to). */
-enum { REQUEST_ENGINE = DLK_LUA_LEASE + 1, REQUEST_ANCHOR, REQUEST };
-
-static int submit_prepared(lua_State *L) {
-  const struct engine_box *box =
-      lua_touserdata(L, lua_upvalueindex(REQUEST_ENGINE));
-  const struct dlk_request *r = lua_touserdata(L, lua_upvalueindex(REQUEST));
-  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
-  return dlk_lua_submit(L, box->engine, r, lua_upvalueindex(REQUEST_ANCHOR));
-}
-
-/* engine:prepare(the same): a function that makes this acquire each time that
- * it is called, without reading its arguments again. */
-static int engine_prepare(lua_State *L) {
-  struct dlk_request r = acquire_args(L);
-  dlk_lua_check_engine(L);
-  lua_settop(L, 12);
-  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
-    lua_pushvalue(L, lua_upvalueindex(type));
-  lua_pushvalue(L, 1);
-  lua_getuservalue(L, 1);
-  *(struct dlk_request *)lua_newuserdata(L, sizeof r) = r;
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 11);
-  lua_pushvalue(L, 12);
-  lua_pushcclosure(L, submit_prepared, REQUEST + 3);
-  return 1;
 }
 
 static int key_request(lua_State *L, enum dlk_op_kind kind) {
@@ -184,7 +130,7 @@ static int engine_list(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_LIST, .timeout = -1};
   r.key = luaL_optlstring(L, 2, "", &r.key_len);
   r.text = luaL_optlstring(L, 3, NULL, &r.text_len);
-  r.limit = count_arg(L, 4);
+  r.limit = dlk_lua_count(L, 4);
   return submit(L, &r);
 }
 
@@ -393,7 +339,6 @@ static int engine_gc(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"acquire", engine_acquire},
     {"locked", engine_locked},
     {"inspect", engine_inspect},
     {"break_lock", engine_break_lock},
@@ -404,7 +349,7 @@ static const luaL_Reg methods[] = {
     {"attach", engine_attach},
     {"close", engine_close},
     {"tag", engine_tag},
-    {"prepare", engine_prepare},
+    {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},
     {"client", engine_client},
     {"news", engine_news},

@@ -47,68 +47,65 @@ end
 
 local wait_noted = lockable.wait_noted
 
--- What needs more than a look: the inner table of the option cancel, or nil,
--- and the units to ask for; then what is wrong, and its code.
+-- What of an acquire's options is not the request's: the inner table of the
+-- option cancel, or nil. Then what is wrong, and its code.
 local function read(opts, kind, key)
-  local cancel, units = rawget(opts, "cancel"), kind.units
+  local cancel, permits = rawget(opts, "cancel"), rawget(opts, "permits")
   cancel = cancel and canceller.state(cancel)
   if cancel and cancel.cancelled then
-    return nil, nil, ("cancelled: the canceller given for %s was used before")
+    return nil, ("cancelled: the canceller given for %s was used before")
       :format(text.quote(key)), "cancelled"
+  elseif permits and permits > kind.cap then
+    return nil, ("invalid: permits is %s, but the semaphore %s has %s")
+      :format(text.number(permits), text.quote(key), text.number(kind.cap)),
+      "invalid"
   end
-  if kind.mode == "semaphore" then
-    units = rawget(opts, "permits") or 1
-    if units > kind.cap then
-      return nil, nil, ("invalid: permits is %s, but the semaphore %s has %s")
-        :format(text.number(units), text.quote(key), text.number(kind.cap)),
-        "invalid"
-    end
-  end
-  return cancel, units
+  return cancel
 end
 
--- How often the lease may go from hand to hand in this process.
-local function handoffs(base, opts)
-  local fair, limit = base.fair, base.local_handoffs
-  if opts and rawget(opts, "fair") ~= nil then -- of store:lock
-    fair = rawget(opts, "fair")
-  end
-  return fair and 0 or opts and rawget(opts, "local_handoffs") or limit
+-- The function that makes requests in the name of `from`.
+local function prepare(from)
+  from.prepared = from.client.engine:prepare(from.base, from.kind, from.key,
+    from.owner)
+  return from.prepared
 end
 
-local function request(client, kind, key, base, opts, wait, owner, waits)
-  local ttl, timeout, renew = base.ttl, base.timeout, base.renew
-  local max_hold, min_hold = base.max_hold, base.min_hold
-  local value, cancel, bad, code = kind.value, nil, nil, nil
-  local units = kind.units
+-- Acquires in the name of `from`.
+local function request(from, opts, wait, waits, key, owner)
+  local client, cancel = from.client, nil
   if opts then
-    ttl = rawget(opts, "ttl") or ttl
-    timeout = rawget(opts, "timeout") or timeout
-    max_hold = rawget(opts, "max_hold") or max_hold
-    min_hold = rawget(opts, "min_hold") or min_hold
-    value = rawget(opts, "value") or value
-    cancel, units, bad, code = read(opts, kind, key)
-    if rawget(opts, "renew") ~= nil then
-      renew = rawget(opts, "renew")
+    local bad, why
+    cancel, bad, why = read(opts, from.kind, key or from.key)
+    if bad then
+      return nil, bad, why
     end
   end
-  if bad then
-    return nil, bad, code
-  end
-  wait = wait and timeout > 0
-  local adapter, message
-  adapter, message, code = host.ready(client)
+  local adapter, message, code = ready(client)
   if not adapter then
     return nil, message, code
   end
-  local ticket
-  ticket, message, code = client.engine:acquire(key, units,
-    kind.cap, wait, wait and timeout or 0, ttl, renew, max_hold, min_hold,
-    owner, value, handoffs(base, opts))
+  local submit, ticket = from.prepared or prepare(from)
+  ticket, message, code = submit(wait, opts, key, owner)
   if not ticket then
     return nil, message, code
   end
   return wait_noted(client, ticket, adapter, waits, cancel)
+end
+
+-- What a lockable is asked most often, in as few steps as can be.
+local function request_as_prepared(state)
+  local client = state.client
+  local adapter, message, code = ready(client)
+  if not adapter then
+    return nil, message, code
+  end
+  local submit, waits, ticket = state.prepared or prepare(state), state.waits
+  ticket, message, code = submit(true)
+  if not ticket then
+    return nil, message, code
+  end
+  waits[ticket] = true
+  return wait_for(client, ticket, adapter, waits)
 end
 
 -- A live hold that this owner may enter again: of the same mode, or, for a
@@ -129,8 +126,9 @@ local function find_outer(client, kind, key, who)
   return outer, other
 end
 
-local function request_reentrant(client, kind, key, base, opts, wait, owner,
-    waits)
+local function request_reentrant(from, opts, wait, waits, key, owner)
+  local client, kind = from.client, from.kind
+  key, owner = key or from.key, owner or from.owner
   if not owner then -- who asks is known only where somebody can wait
     local adapter, message, code = host.ready(client)
     if not adapter then
@@ -148,8 +146,7 @@ local function request_reentrant(client, kind, key, base, opts, wait, owner,
   else
     local message, code
     mode = kind.mode
-    inner, message, code = request(client, kind, key, base, opts, wait, owner,
-      waits)
+    inner, message, code = request(from, opts, wait, waits, key, owner)
     if not inner then
       return nil, message, code
     end
@@ -159,21 +156,19 @@ local function request_reentrant(client, kind, key, base, opts, wait, owner,
 end
 
 --- Acquires. Everything has been checked.
----@param client table
----@param kind table
----@param key string
----@param base table what opts fall back on
+---@param from table a lockable's state, or client.mutex: client, kind, base
+--- (what opts fall back on) and, of one lock, key and owner
 ---@param opts table|nil of this call
 ---@param wait boolean false: try once
----@param nested boolean reentrant
----@param owner string|nil
 ---@param waits table|nil where to note the wait
-function lockable.acquire(client, kind, key, base, opts, wait, nested, owner,
-    waits)
+---@param nested boolean reentrant
+---@param key string|nil instead of from's
+---@param owner string|nil
+function lockable.acquire(from, opts, wait, waits, nested, key, owner)
   if nested then
-    return request_reentrant(client, kind, key, base, opts, wait, owner, waits)
+    return request_reentrant(from, opts, wait, waits, key, owner)
   end
-  return request(client, kind, key, base, opts, wait, owner, waits)
+  return request(from, opts, wait, waits, key, owner)
 end
 
 local acquire = lockable.acquire
@@ -210,39 +205,13 @@ end
 
 local state_of = lockable.state_of
 
--- A wait without options of its own asks for the same each time, so the
--- request is prepared once. (A semaphore's units come with the options.)
-local function prepare(state)
-  local base, kind = state.base, state.kind
-  local engine = state.client.engine
-  state.prepared = engine:prepare(state.key, kind.units, kind.cap,
-    base.timeout > 0, base.timeout, base.ttl, base.renew, base.max_hold,
-    base.min_hold, state.owner, kind.value, handoffs(base))
-  return state.prepared
-end
-
-local function take_prepared(state)
-  local client = state.client
-  local adapter, message, code = ready(client)
-  if not adapter then
-    return nil, message, code
-  end
-  local submit, waits, ticket = state.prepared or prepare(state), state.waits
-  ticket, message, code = submit()
-  if not ticket then
-    return nil, message, code
-  end
-  waits[ticket] = true
-  return wait_for(client, ticket, adapter, waits)
-end
-
 --- How most kinds are taken; another one's kind.take replaces it.
 function lockable.take(state, opts, wait)
-  if wait and opts == nil and not state.base.reentrant then
-    return take_prepared(state)
+  local nested = state.base.reentrant
+  if wait and opts == nil and not nested then
+    return request_as_prepared(state)
   end
-  return acquire(state.client, state.kind, state.key, state.base, opts, wait,
-    state.base.reentrant, state.owner, state.waits)
+  return acquire(state, opts, wait, state.waits, nested)
 end
 
 --- Makes a request of a state's engine and waits for its end, where cancel()

@@ -1,6 +1,7 @@
 -- A store as the user sees it. The object is a shell around the client table,
 -- which is what leases and lockables keep alive and share:
 --   engine, host (an adapter, or false: ask), base (option defaults), shown,
+--   mutex (what locks without an object of their own are acquired by),
 --   holds (reentrancy), watched (callbacks), on_event, and id and prefix, by
 --   which dlock.all puts locks in order
 local admin = require "dlock.admin"
@@ -19,7 +20,6 @@ local stats = require "dlock.stats"
 local store = {}
 
 local STATE = {} -- the key of what nobody else may touch
-local MUTEX = lockable.MUTEX
 
 local methods = {}
 
@@ -194,9 +194,8 @@ methods.tag = on_key("tag", function(client, key)
 end)
 
 local function acquire(client, key, opts, wait_for_it)
-  local base = client.base
-  return lockable.acquire(client, MUTEX, key, base, opts, wait_for_it,
-    opts and rawget(opts, "reentrant"), opts and rawget(opts, "owner"))
+  return lockable.acquire(client.mutex, opts, wait_for_it, nil,
+    opts and rawget(opts, "reentrant"), key, opts and rawget(opts, "owner"))
 end
 
 --- Short for store:mutex(key, opts):acquire(opts).
@@ -371,6 +370,7 @@ function store.open(where, opts)
     id = opts.id or where.shown,
     prefix = opts.prefix or "",
   }
+  client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
   engine:set_client(client) -- where leases find it
   return setmetatable({ [STATE] = client }, META)
 end

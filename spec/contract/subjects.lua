@@ -2,6 +2,7 @@
 -- another program can do there, around dlock. A missing server is a failure.
 
 local core = require "dlock.core"
+local engine = require "spec.support.engine"
 local redis = require "spec.support.redis"
 local url = require "dlock.url"
 local uv = require "luv"
@@ -148,10 +149,10 @@ end
 
 function on_file.waiters(key)
   local where = assert(url.parse(on_file.url()))
-  local engine = assert(core.engine(require "dlock.store.file",
+  local e = assert(engine.new(require "dlock.store.file",
     { shown = where.shown, scheme = "file", path = where.path }))
-  local found = assert(finish(engine:inspect(key)))
-  finish(engine:close(1))
+  local found = assert(finish(e:inspect(key)))
+  finish(e:close(1))
   return #found.waiters
 end
 

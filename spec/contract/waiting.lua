@@ -55,8 +55,9 @@ return function(t, it)
       for i = 1, 5 do -- below the blocking API, which waits for one at a time
         dying[i] = t:peer()
         dying[i]:run("tickets = {} local _, client = next(store)"
-          .. " for i = 1, 100 do tickets[i] = client.engine:acquire("
-          .. "'%s', 0, 0, true, 60, 30, true) end store:ping()", key)
+          .. " local engine = require 'spec.support.engine'"
+          .. " for i = 1, 100 do tickets[i] = engine.acquire(client.engine,"
+          .. " '%s', { timeout = 60 }) end store:ping()", key)
       end
       t:queued(key, 500)
       local live = t:peer()

@@ -4,6 +4,7 @@
 -- each of them nothing may be left: no lease, no thread, no descriptor.
 local core = require "dlock.core"
 local dlock = require "dlock"
+local engine = require "spec.support.engine"
 local hosts = require "spec.contract.hosts"
 local leaks = require "spec.support.leaks"
 local memory = require("spec.support.memory").load()
@@ -12,7 +13,7 @@ local protect = require "dlock.protect"
 local proxy = require "spec.support.proxy"
 
 local function open()
-  return assert(core.engine(memory, { shown = "memory:", io_timeout = 0.2 }))
+  return assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
 end
 
 local function finish(ticket)
@@ -24,8 +25,7 @@ local function finish(ticket)
 end
 
 local function acquire(e, key)
-  return assert(finish(assert(e:acquire(key, 0, 0, true, 5, 30, true,
-    math.huge, 0))))
+  return assert(finish(assert(engine.acquire(e, key))))
 end
 
 local function collect()
@@ -111,7 +111,7 @@ describe("an engine's close", function()
 
   it("does not count on one whose ticket nobody keeps", function()
     local e = open()
-    local never = e:acquire("never:a", 0, 0, true, 60, 30, true, math.huge, 0)
+    local never = engine.acquire(e, "never:a", { timeout = 60 })
     core.drive(e:close(math.huge), 0.01)
     collect()
     assert.is_true(finish(e:close(0.05)))

@@ -1,16 +1,15 @@
 -- The engine alone, over a store in memory that misbehaves on demand: its
 -- tickets, its leases and their renewal, the keeper thread, and its end.
 local core = require "dlock.core"
+local engine = require "spec.support.engine"
 local leaks = require "spec.support.leaks"
 local memory = require("spec.support.memory").load()
-
-local huge = math.huge
 
 local function open(conf)
   conf = conf or {}
   conf.shown = "memory:"
   conf.io_timeout = conf.io_timeout or 0.2
-  return assert(core.engine(memory, conf))
+  return assert(engine.new(memory, conf))
 end
 
 local function finish(ticket)
@@ -22,9 +21,7 @@ local function finish(ticket)
 end
 
 local function ask(e, key, o)
-  o = o or {}
-  return e:acquire(key, 0, 0, o.wait ~= false, o.timeout or 5, o.ttl or 30,
-    o.renew ~= false, o.max_hold or huge, 0, o.owner)
+  return engine.acquire(e, key, o)
 end
 
 local function acquire(e, key, o)

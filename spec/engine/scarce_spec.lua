@@ -138,12 +138,14 @@ local LIFE = COMMON .. [[
 local ATTACH = COMMON .. [[
   local core = require "dlock.core"
   local memory = require("spec.support.memory").load()
-  local e = assert(core.engine(memory, { shown = "memory:" }))
+  local engine = require "spec.support.engine"
+  local e = assert(engine.new(memory, { shown = "memory:" }))
   local function finish(ticket)
     repeat until core.drive(ticket, 1)
     return ticket:take()
   end
-  local lease = assert(finish(e:acquire(key, 0, 0, true, 5, 60, true, 1e9)))
+  local lease = assert(finish(engine.acquire(e, key,
+    { ttl = 60, max_hold = 1e9 })))
   local text, ticket, problem = assert(finish(core.detach(lease))), nil, nil
   local function attach()
     ticket, problem = e:attach(text)

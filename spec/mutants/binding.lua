@@ -2,6 +2,7 @@
 
 local LEASE = "csrc/lua/lease.c"
 local ENGINE = "csrc/lua/engine.c"
+local PREPARED = "csrc/lua/prepared.c"
 local CHILD = "csrc/lua/child.c"
 
 return {
@@ -45,9 +46,20 @@ return {
         .. " bool failed",
       put = "int64_t left = over(box) ? 0 : dlk_hold_ttl(box->hold);"
         .. " bool failed" },
-    { name = "a wait takes the io_timeout for its own", file = ENGINE,
-      find = "r.timeout = r.wait ? ns_or(L, 6, -1) : -1;",
-      put = "r.timeout = -1;" },
+    { name = "a wait takes the io_timeout for its own", file = PREPARED,
+      find = "if (!r->wait) r->timeout = -1;",
+      put = "r->timeout = -1;" },
+    { name = "a time of 0 waits", file = PREPARED,
+      find = "r->wait = wait && r->timeout > 0;", put = "r->wait = wait;" },
+    { name = "the option renew = false of a call is not heard",
+      file = PREPARED,
+      find = "if (!lua_isnoneornil(L, 2)) read(L, p, 2);",
+      put = "bool renew = p->request.renew; if (!lua_isnoneornil(L, 2))"
+        .. " read(L, p, 2); p->request.renew = renew;" },
+    { name = "options of one call are those of the next", file = PREPARED,
+      find = "copy = *prepared; r = changed(L, &copy);",
+      put = "(void)copy; r = changed(L, (struct prepared *)(uintptr_t)"
+        .. "prepared);" },
     { name = "max_hold of a detached lease begins again", file = ENGINE,
       find = "r->max_hold = most >= 0 ? most : DLK_FOREVER;",
       put = "(void)most; r->max_hold = DLK_FOREVER;" },

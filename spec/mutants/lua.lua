@@ -153,7 +153,8 @@ return {
       find = "if holds.count >= holds.limit then", put = "if false then" },
     -- lockable.lua
     { name = "more permits than there are", file = "lua/dlock/lockable.lua",
-      find = "if units > kind.cap then", put = "if false then" },
+      find = "elseif permits and permits > kind.cap then",
+      put = "elseif false then" },
     { name = "a used canceller starts a wait", file = "lua/dlock/lockable.lua",
       find = "if cancel and cancel.cancelled then\n    return",
       put = "if false then\n    return" },
@@ -164,11 +165,6 @@ return {
     { name = "a reader does not find its own write lock",
       file = "lua/dlock/lockable.lua",
       find = [[return outer, other]], put = "return nil, other" },
-    { name = "a time of 0 waits", file = "lua/dlock/lockable.lua",
-      find = "wait = wait and timeout > 0", put = "" },
-    { name = "the option renew = false of a call is not heard",
-      file = "lua/dlock/lockable.lua",
-      find = [[renew = rawget(opts, "renew")]], put = "local _ = renew" },
     { name = "cancel() finds no wait that was prepared",
       file = "lua/dlock/lockable.lua",
       find = "waits[ticket] = true\n  return wait_for(client, ticket, adapter,"

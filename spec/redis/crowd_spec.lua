@@ -7,11 +7,12 @@ local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
 
 -- A line for the peer: n waits of one client, none of them ever looked at.
-local QUEUE_UP = "core = require 'dlock.core' e = assert(core.engine("
+local QUEUE_UP = "core = require 'dlock.core'"
+  .. " local engine = require 'spec.support.engine' e = assert(engine.new("
   .. "require 'dlock.store.redis', { shown = 'x', scheme = 'redis',"
   .. " hosts = { { host = '%s', port = %d } }, path = '' }))"
-  .. " tickets = {} for i = 1, %d do tickets[i] = e:acquire('%s', %d, 0, true,"
-  .. " 60, 30, true) end core.drive(tickets[1], 0.2)"
+  .. " tickets = {} for i = 1, %d do tickets[i] = engine.acquire(e, '%s',"
+  .. " { units = %d, timeout = 60 }) end core.drive(tickets[1], 0.2)"
 
 describe("a crowd on Redis", function()
   local t

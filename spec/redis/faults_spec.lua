@@ -451,10 +451,10 @@ describe("redis faults:", function()
       dying[i] = process.spawn { args = { private.url }, script = [[
         -- 50 waits at once in one process: below the blocking API.
         local _, client = next(assert(require "dlock".open(arg[1])))
+        local engine = require "spec.support.engine"
         local tickets = {}
         for i = 1, 50 do
-          tickets[i] = client.engine:acquire("crowd", 0, 0, true, 60, 30,
-            true, math.huge, 0)
+          tickets[i] = engine.acquire(client.engine, "crowd", { timeout = 60 })
         end
         require("dlock.core").drive(tickets[1], 100)
       ]] }

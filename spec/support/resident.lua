@@ -1,5 +1,6 @@
 -- The engine in resident mode, and how an event loop waits for it.
 local core = require "dlock.core"
+local engine = require "spec.support.engine"
 local memory = require("spec.support.memory").load()
 local uv = require "luv"
 
@@ -8,7 +9,7 @@ local resident = {}
 --- An engine over the store in memory that nobody has to drive; unless `yet`
 --- is false.
 function resident.open(yet)
-  local e = assert(core.engine(memory, { shown = "memory:", io_timeout = 0.2 }))
+  local e = assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
   if yet ~= false then e:resident() end
   return e
 end
@@ -16,10 +17,7 @@ end
 --- The ticket of an acquire; o: wait, timeout, ttl, renew, max_hold, min_hold,
 --- owner, value, handoffs, units.
 function resident.ask(e, key, o)
-  o = o or {}
-  return assert(e:acquire(key, o.units or 0, 0, o.wait ~= false, o.timeout or 5,
-    o.ttl or 30, o.renew ~= false, o.max_hold or math.huge, o.min_hold or 0,
-    o.owner, o.value, o.handoffs))
+  return assert(engine.acquire(e, key, o))
 end
 
 --- Waits for the ticket as an event loop does: only the bell is waited for.

@@ -4,6 +4,7 @@
 
 local core = require "dlock.core"
 local dlock = require "dlock"
+local engine = require "spec.support.engine"
 local host = require "dlock.host"
 local process = require "spec.support.process"
 local uv = require "luv"
@@ -93,13 +94,14 @@ function common.engine(store, key)
   local self = {}
   function self.acquire(k, want, opts)
     opts = opts or {}
-    return wait(client, client.engine:acquire(k, want[1], want[2],
-      opts.timeout ~= 0, opts.timeout or 5, opts.ttl or 30,
-      opts.renew ~= false, nil, opts.min_hold, opts.owner, opts.value))
+    return wait(client, engine.acquire(client.engine, k, {
+      units = want[1], cap = want[2], timeout = opts.timeout, ttl = opts.ttl,
+      renew = opts.renew, min_hold = opts.min_hold, owner = opts.owner,
+      value = opts.value }))
   end
   function self.start(k, want, timeout)
-    return assert(client.engine:acquire(k, want[1], want[2], true,
-      timeout or 10, 30, true))
+    return assert(engine.acquire(client.engine, k, { units = want[1],
+      cap = want[2], timeout = timeout or 10 }))
   end
   function self.finish(ticket)
     return wait(client, ticket)

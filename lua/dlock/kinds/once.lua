@@ -17,7 +17,6 @@ local text = require "dlock.text"
 
 local once = {}
 
-local MUTEX = lockable.MUTEX
 local WEAK = { __mode = "k" }
 
 -- Held by its callers alone: a flight whose callers were all killed goes.
@@ -71,8 +70,8 @@ end
 ---@return string? code
 function once.run(client, key, fn, opts)
   local flight = flight_of(client, key)
-  local lease, message, code = lockable.acquire(client, MUTEX, key,
-    client.base, opts, true, false, nil, flight.waits)
+  local lease, message, code = lockable.acquire(client.mutex, opts, true,
+    flight.waits, false, key)
   if flight.result then
     if lease then
       lease:release_later()

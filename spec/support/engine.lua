@@ -1,0 +1,27 @@
+-- dlock.core's engines without the store objects above them, for specs that
+-- need many waits at once in one process, or an engine over a store in memory.
+local core = require "dlock.core"
+local options = require "dlock.options"
+
+local engine = {}
+
+--- core.engine with the usual defaults.
+function engine.new(kind, conf)
+  for _, name in ipairs { "session_timeout", "connect_timeout", "io_timeout",
+      "fence_memory" } do
+    conf[name] = conf[name] or options.default(name)
+  end
+  return core.engine(kind, conf)
+end
+
+--- The ticket of an acquire. o: options of an acquire; besides owner, units and
+--- cap (0 and 0: exclusive), wait (true) and handoffs (0).
+function engine.acquire(e, key, o)
+  o = o or {}
+  local base = options.defaults { fair = (o.handoffs or 0) == 0,
+    local_handoffs = o.handoffs or 0 }
+  local acquire = e:prepare(base, { units = 0, cap = 0 }, key, o.owner)
+  return acquire(o.wait ~= false, o)
+end
+
+return engine

@@ -21,7 +21,9 @@ read_globals = {
 files["examples/openresty"] = { globals = { "ngx" } }
 files["spec"] = { std = "+busted" }
 files["spec/support"] = { std = "min" }
-files["spec/support/support_spec.lua"] = { std = "+busted" }
+for _, name in ipairs { "support", "steady" } do
+  files["spec/support/" .. name .. "_spec.lua"] = { std = "+busted" }
+end
 files["csrc/store/redis/scripts"] = {
   read_globals = { "redis", "KEYS", "ARGV", "cjson", "cmsgpack" },
   -- Included into other scripts, which use what is defined there.

@@ -16,8 +16,8 @@ LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
-GOALS := demo test shaken lint asan tsan bench mutants torture fuzz sim
-GOALS += all-night
+GOALS := demo test shaken lint asan tsan bench mutants torture fuzz sim \
+  all-night
 # The stores to build: those that have a luaopen_ file, unless told otherwise.
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
 

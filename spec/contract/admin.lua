@@ -6,7 +6,7 @@ local function code_of(_, _, code)
   return code
 end
 
-return function(t, it)
+return function(t, it, timed)
   it("inspect of a key that nobody holds", function()
     local store, key = t:open(), t:key()
     local found, message = store:inspect(key)
@@ -176,7 +176,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("revoke: the holder is asked, and goes on", function()
+  timed("revoke: the holder is asked, and goes on", function()
     local a, b, key = t:open(), t:open(), t:key()
     assert.is_true(b:revoke(key)) -- nobody there
     local lease, told = assert(a:lock(key, { ttl = 2 })), 0
@@ -204,7 +204,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("revoke of all readers, also in other processes", function()
+  timed("revoke of all readers, also in other processes", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local mine = assert(assert(store:rwlock(key)):read():acquire { ttl = 2 })
     peer:run("l = assert(store:rwlock('%s'):read():acquire{ ttl = 2 })"
@@ -250,7 +250,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("guard: refuses the late write of a holder whose time is over",
+  timed("guard: refuses the late write of a holder whose time is over",
     function()
       local a, b, key = t:open(), t:open(), t:key()
       local old = assert(a:lock(key, { ttl = 0.3, renew = false }))

@@ -9,7 +9,7 @@ local function code_of(_, _, code)
   return code
 end
 
-return function(t, it)
+return function(t, it, timed)
   -- A store of another kind than this subject's.
   local function open_other()
     for _, other in ipairs(subjects) do
@@ -52,7 +52,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("or none", function()
+  timed("or none", function()
     local a, b, other, key = t:open(), t:open(), open_other(), t:key()
     local function both()
       return dlock.all { assert(other:mutex(key)), assert(a:mutex(key .. "b")) }
@@ -75,7 +75,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("one time-out for all of them", function()
+  timed("one time-out for all of them", function()
     local a, b, key, peer = t:open(), t:open(), t:key(), t:peer()
     local first, second = assert(a:lock(key .. "1")), assert(a:lock(key .. "2"))
     peer:start("local now, lease, _, code = require('dlock.core').now"
@@ -137,7 +137,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("none that was lost while the next was waited for", function()
+  timed("none that was lost while the next was waited for", function()
     local a, b, key = t:open(), t:open(), t:key()
     local held = assert(a:lock(key .. "2"))
     local both = dlock.all { assert(b:mutex(key .. "1")),
@@ -152,7 +152,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("what is lost when one of them is lost", function()
+  timed("what is lost when one of them is lost", function()
     local a, b, key = t:open(), t:open(), t:key()
     local both = dlock.all { assert(a:mutex(key .. "2")),
       assert(a:mutex(key .. "1")) }
@@ -178,7 +178,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("what is waited for: the loss of any of them, in any store", function()
+  timed("what is waited for: the loss of any of them, in any store", function()
     local a, b, c, key = t:open(), t:open(), t:open(), t:key()
     local peer = t:peer()
     local both = dlock.all { assert(a:mutex(key .. "1")),

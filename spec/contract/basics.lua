@@ -2,7 +2,7 @@
 
 local assert = require "luassert"
 
-return function(t, it)
+return function(t, it, timed)
   it("a lock that is acquired, held and released", function()
     local store, key = t:open(), t:key()
     local lease = assert(store:lock(key))
@@ -54,7 +54,7 @@ return function(t, it)
     assert.is_truthy(tostring(store):find("^dlock%.store: " .. t.subject.name))
   end)
 
-  it("a key that this very process holds: the message says so", function()
+  timed("a key that this very process holds: the message says so", function()
     local a, b, key = t:open(), t:open(), t:key()
     local named = t:open({ name = "one-of-many" })
     -- Connecting may take longer than the time-out under test.
@@ -96,7 +96,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("a wait that times out, and leaves nothing behind", function()
+  timed("a wait that times out, and leaves nothing behind", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key))
     local start = t:now()
@@ -154,7 +154,7 @@ return function(t, it)
     assert(store:try_lock(key)):release()
   end)
 
-  it("a mutex whose options are defaults for its acquires", function()
+  timed("a mutex whose options are defaults for its acquires", function()
     local store, key = t:open { ttl = 9 }, t:key()
     local mutex = assert(store:mutex(key, { ttl = 7, timeout = 0.3 }))
     local lease = assert(mutex:acquire { timeout = 20 })
@@ -180,7 +180,7 @@ return function(t, it)
     lease:release()
   end)
 
-  it("who was in the way of a wait, in its message", function()
+  timed("who was in the way of a wait, in its message", function()
     local a, b, key = t:open { name = "web-3" }, t:open(), t:key()
     for owner, opts in pairs {
       ["web-3"] = {}, ["job-7"] = { owner = "job-7" },

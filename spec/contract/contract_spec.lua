@@ -1,10 +1,12 @@
 -- The contract: the same cases on every store, and in every host. A case file
--- returns a function that is given a context and adds its cases to it; a new
--- kind of lock is a new file in CASES, a new host or store a new entry in its
--- list.
+-- returns a function that is given a context and adds its cases to it, by `it`,
+-- or by `timed` if it needs a machine that does not stand still for as long as
+-- its short times to live and time-outs; a new kind of lock is a new file in
+-- CASES, a new host or store a new entry in its list.
 
 local context = require "spec.contract.context"
 local hosts = require "spec.contract.hosts"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 
 local CASES = {
@@ -33,17 +35,19 @@ end
 local function cases_on(subject, host)
   local t = context.new(subject, host)
 
-  local function it_in_host(name, fn)
-    it(name, function() host.run(fn) end)
-  end
-
-  after_each(function()
+  local timed = steady(nil, function()
     host.run(function() t:clean_up() end)
   end)
 
+  local function in_host(case)
+    return function(name, fn)
+      case(name, function() host.run(fn) end)
+    end
+  end
+
   for _, name in ipairs(CASES) do
     describe(name, function()
-      require("spec.contract." .. name)(t, it_in_host)
+      require("spec.contract." .. name)(t, in_host(it), in_host(timed))
     end)
   end
 end

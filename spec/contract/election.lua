@@ -6,7 +6,7 @@ local function code_of(_, _, code)
   return code
 end
 
-return function(t, it)
+return function(t, it, timed)
   it("a leader with what it published", function()
     local a, b, key = t:open { name = "first" }, t:open(), t:key()
     local here, there = assert(a:election(key)), assert(b:election(key))
@@ -33,7 +33,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("a campaign, which waits for ever by default", function()
+  timed("a campaign, which waits for ever by default", function()
     local a, b, key = t:open(), t:open { timeout = 0.1 }, t:key()
     local lease = assert(a:lock(key))
     local election = assert(b:election(key))
@@ -49,7 +49,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("leaders that follow one another, each seen", function()
+  timed("leaders that follow one another, each seen", function()
     local store, key = t:open(), t:key()
     local first, second = t:peer(), t:peer()
     local election = assert(store:election(key))
@@ -90,7 +90,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("wait_change, which misses nothing between two calls", function()
+  timed("wait_change, which misses nothing between two calls", function()
     local a, b, key = t:open(), t:open(), t:key()
     local election = assert(b:election(key))
     assert.are.equal("timeout", code_of(election:wait_change(0))) -- looks
@@ -105,7 +105,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("the successor of a leader that was killed", function()
+  timed("the successor of a leader that was killed", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     peer:run("l = assert(store:election('%s'):campaign"
       .. "{ ttl = 1, value = 'dead' })", key)

@@ -29,9 +29,9 @@ local function is_waiting(store, key, pid)
   return false
 end
 
-return function(t, it)
+return function(t, it, timed)
   -- These bring a loop of their own.
-  local only_outside = t.host.blocks and it or function() end
+  local only_outside = t.host.blocks and timed or function() end
 
   only_outside("waiters of one process that let another process in", function()
     local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()

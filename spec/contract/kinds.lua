@@ -7,7 +7,7 @@ local function code_of(_, _, code)
   return code
 end
 
-return function(t, it)
+return function(t, it, timed)
   local function read(store, key, opts)
     return assert(store:rwlock(key)):read():acquire(opts)
   end
@@ -110,7 +110,7 @@ return function(t, it)
     t:expect_nothing_left(10)
   end)
 
-  it("a time-out of a writer, which leaves nothing", function()
+  timed("a time-out of a writer, which leaves nothing", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(read(a, key))
     assert.are.equal("timeout", code_of(write(b, key, { timeout = 0.2 })))
@@ -136,7 +136,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("min_hold of a reader", function()
+  timed("min_hold of a reader", function()
     local a, b, key = t:open(), t:open(), t:key()
     local start = t:now()
     assert(read(a, key, { min_hold = 0.7 })):release()
@@ -247,7 +247,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("a semaphore, as many as it has permits", function()
+  timed("a semaphore, as many as it has permits", function()
     local a, b, key = t:open(), t:open(), t:key()
     local here, there = assert(a:semaphore(key, 3)), assert(b:semaphore(key, 3))
     local two = assert(here:acquire { permits = 2 })
@@ -308,7 +308,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("each hold of a semaphore, which ends by itself", function()
+  timed("each hold of a semaphore, which ends by itself", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local semaphore = assert(store:semaphore(key, 3))
     local mine = assert(semaphore:acquire { ttl = 1 })
@@ -411,7 +411,7 @@ return function(t, it)
   end)
 
   if t.subject.foreign then
-    it("foreign clients, who stay out while readers are in", function()
+    timed("foreign clients, who stay out while readers are in", function()
       local a, b, key = t:open(), t:open(), t:key()
       local one, two = assert(read(a, key)), assert(read(b, key))
       assert.is_false(t.subject.foreign(key))

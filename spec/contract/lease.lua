@@ -2,8 +2,8 @@
 
 local assert = require "luassert"
 
-return function(t, it)
-  it("renewal beyond the ttl, while Lua does something else", function()
+return function(t, it, timed)
+  timed("renewal beyond the ttl, while Lua does something else", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key, { ttl = 0.6 }))
     local until_ = t:now() + 2
@@ -16,7 +16,7 @@ return function(t, it)
     assert.is_true(lease:release())
   end)
 
-  it("remaining, which falls, and extend, which lifts it", function()
+  timed("remaining, which falls, and extend, which lifts it", function()
     -- On ZooKeeper no lease claims more than its session is good for.
     local store, key = t:open { session_timeout = 10 }, t:key()
     local lease = assert(store:lock(key, { ttl = 3, renew = false }))
@@ -35,7 +35,7 @@ return function(t, it)
     assert.is_true(lease:release())
   end)
 
-  it("an extend that outlasts the first ttl on the server too", function()
+  timed("an extend that outlasts the first ttl on the server too", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key, { ttl = 0.5, renew = false }))
     assert(lease:extend(10))
@@ -45,7 +45,7 @@ return function(t, it)
     assert.is_true(lease:release())
   end)
 
-  it("min_hold, which keeps the key after a release", function()
+  timed("min_hold, which keeps the key after a release", function()
     local a, b, key = t:open(), t:open(), t:key()
     local start = t:now()
     local lease = assert(a:lock(key, { min_hold = 0.5 }))
@@ -120,7 +120,7 @@ return function(t, it)
       t:expect_nothing_left()
     end)
 
-  it("a lease that is kept alive, and with it the store", function()
+  timed("a lease that is kept alive, and with it the store", function()
     local b, key = t:open(), t:key()
     local lease
     do
@@ -207,7 +207,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("max_hold, which goes on through detach and attach", function()
+  timed("max_hold, which goes on through detach and attach", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key, { ttl = 0.5, max_hold = 1 }))
     local start = t:now()
@@ -263,7 +263,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("on_lost of a lease that another store of this process got", function()
+  timed("on_lost of a lease that another store of this process got", function()
     local a, b, key, heard = t:open(), t:open(), t:key(), {}
     local opts = { ttl = 0.5, renew = false }
     local own = assert(b:lock(key .. "-own", { ttl = 20 }))

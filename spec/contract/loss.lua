@@ -2,12 +2,12 @@
 
 local assert = require "luassert"
 
-return function(t, it)
+return function(t, it, timed)
   local function short(store, key)
     return assert(store:lock(key, { ttl = 0.3, renew = false }))
   end
 
-  it("renew = false: the lease ends at its ttl, on every store", function()
+  timed("renew = false: the lease ends at its ttl, on every store", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = short(a, key)
     assert.is_true(lease:held())
@@ -27,7 +27,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("max_hold: renewal ends", function()
+  timed("max_hold: renewal ends", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key, { ttl = 0.3, max_hold = 0.7 }))
     t:sleep(0.5)
@@ -54,7 +54,7 @@ return function(t, it)
   end)
 
   if t.host.blocks then
-    it("on_lost, at the next call of another store too", function()
+    timed("on_lost, at the next call of another store too", function()
       local a, b, key, heard = t:open(), t:open(), t:key(), {}
       assert(b:ping())
       local lease, again = short(a, key), nil
@@ -89,7 +89,7 @@ return function(t, it)
     assert.are.equal(1, heard)
   end)
 
-  it("on_lost, but not after a release", function()
+  timed("on_lost, but not after a release", function()
     local store, key, heard = t:open(), t:key(), 0
     local lease = short(store, key)
     lease:on_lost(function() heard = heard + 1 end)
@@ -100,7 +100,7 @@ return function(t, it)
     assert.are.equal(0, heard)
   end)
 
-  it("on_lost of each handle of a hold that is not released", function()
+  timed("on_lost of each handle of a hold that is not released", function()
     local store, key, heard = t:open(), t:key(), {}
     local opts = { ttl = 0.3, renew = false, reentrant = true }
     local leases = {}
@@ -158,7 +158,7 @@ return function(t, it)
     assert.is_truthy(found)
   end)
 
-  it("wait_lost", function()
+  timed("wait_lost", function()
     local store, key = t:open(), t:key()
     local lease = assert(store:lock(key, { ttl = 0.8, renew = false }))
     local got, message, code = lease:wait_lost(0.1)
@@ -173,7 +173,7 @@ return function(t, it)
     assert.is_truthy(lease:wait_lost())
   end)
 
-  it("a holder that is killed, whose lock is free again", function()
+  timed("a holder that is killed, whose lock is free again", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     peer:run("l = assert(store:lock('%s', { ttl = 1 }))", key)
     assert.are.equal("busy", select(3, store:try_lock(key)))

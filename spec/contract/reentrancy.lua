@@ -2,8 +2,8 @@
 
 local assert = require "luassert"
 
-return function(t, it)
-  it("not by default: one waits for oneself", function()
+return function(t, it, timed)
+  timed("not by default: one waits for oneself", function()
     local store, key = t:open(), t:key()
     local lease = assert(store:lock(key))
     assert.are.equal("busy", select(3, store:try_lock(key)))

@@ -3,7 +3,7 @@
 local assert = require "luassert"
 local protect = require "dlock.protect"
 
-return function(t, it)
+return function(t, it, timed)
   it("results and arguments, nils among them", function()
     local store, key = t:open(), t:key()
     local mutex = assert(store:mutex(key))
@@ -78,7 +78,7 @@ return function(t, it)
     assert(store:try_lock(key)):release()
   end)
 
-  it("never unlocked", function()
+  timed("never unlocked", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease, ran = assert(a:lock(key)), false
     local got, message, code = b:with(key, { timeout = 0.1 }, function()

@@ -20,10 +20,11 @@ return {
     file = of "recipe/wait.c",
     find = "int64_t end = dlk_lease_deadline(t->waited_at, claim);",
     put = "int64_t end = dlk_lease_deadline(dlk_redis_now(t->store), claim);" },
-  { name = "the old token joins anew", file = of "recipe/acquire.c",
-    find = "t->joined = false; dlk_redis_token_new(s, h);",
+  { name = "the old token joins anew", file = of "recipe/candidate.c",
+    find = "t->joined = false; dlk_redis_draw_token(t);",
     put = "  t->joined = false;" },
-  { name = "the deadline counts from the answer", file = of "recipe/acquire.c",
+  { name = "the deadline counts from the answer",
+    file = of "recipe/candidate.c",
     find = "lease->sent = sent;",
     put = "  lease->sent = sent = dlk_redis_now(t->store);" },
   { name = "a renewal counts from its answer", file = of "recipe/hold.c",
@@ -37,24 +38,24 @@ return {
     put = "    s->host->renewed(s->host, lease, call->req.sent);" },
   { name = "a hold from hand to hand does not know its name",
     file = of "op/token.c",
-    find = "to->token_len = from->token_len;",
+    find = "to->len = from->len;",
     put = "  " },
   { name = "the new connection leaves the old one to itself", lax = "kill" },
 
   -- counters
   { name = "a counter counts as lifted on whatever connection",
     file = of "op/fence.c",
-    find = "memset(s->lifted, 0, sizeof s->lifted);", put = "" },
+    find = "dlk_redis_lately_clear(&f->lifted);", put = "" },
   { name = "what is plain is decided when it is submitted", rare = true,
     edits = {
     { file = of "op/call.c",
       find = "c->as_plain = c->script >= 0 && c->plain"
-        .. " && dlk_redis_fence_is_plain(c);",
+        .. " && may_be_plain(c);",
       put = "c->as_plain = c->as_plain && c->script >= 0 && c->plain;" },
     { file = of "op/call.c",
       find = "call->plain = plain;",
       put = "call->plain = plain;"
-        .. " call->as_plain = plain && dlk_redis_fence_is_plain(call);" } } },
+        .. " call->as_plain = plain && may_be_plain(call);" } } },
   { name = "a script that handed nothing on counts as a lift",
     file = of "op/call.c",
     find = "&& c->lifts && dlk_redis_int(reply, 2, 0) == 1;",
@@ -90,14 +91,16 @@ return {
         find = "} else if (held && t->op.kind == DLK_OP_DETACH) {",
         put = "} else if (false) {" } } },
   { name = "a release is tried for no longer than before the extension",
-    file = of "recipe/hold.c",
+    file = of "recipe/release.c",
     find = "if (until < h->asked)", put = "if (false)" },
 
   -- leases that are detached, broken, downgraded
   { name = "a late hand-off message takes back what has been detached",
     file = of "redis.c", find = "if (h && h->waiting)",
-    put = "if (!h) dlk_redis_orphan(s, \"lock\", 4, token,"
-      .. " len - (size_t)(token - p), dlk_redis_now(s) + DLK_REDIS_CLAIM);"
+    put = "if (!h) { struct dlk_redis_token old = { .len = (uint8_t)(len -"
+      .. " (size_t)(token - p)) }; memcpy(old.text, token, old.len);"
+      .. " dlk_redis_orphan(s, \"lock\", 4, &old,"
+      .. " dlk_redis_now(s) + DLK_SEC); }"
       .. "if (h && h->waiting)" },
   { name = "a detach does not wait for what is tried again",
     file = engine "request.c",
@@ -108,10 +111,11 @@ return {
     put = "return false && changes &&" },
   { name = "a detached lease is listened for",
     file = of "recipe/attach.c",
-    find = "dlk_redis_token_drop(t->store, h); dlk_redis_done(t, NULL);",
+    find = "dlk_redis_token_drop(&t->store->tokens, &h->token);"
+      .. " dlk_redis_done(t, NULL);",
     put = "dlk_redis_done(t, NULL);" },
   { name = "a lease that a guarded write found lost is listened for",
-    file = of "redis.c",
+    file = of "op/try.c",
     find = "|| err->code == DLK_LOST))", put = "))" },
   { name = "a break whose message crosses a renewal is not minded",
     file = of "recipe/hold.c", find = "h->broken = true;", put = "" },
@@ -131,7 +135,9 @@ return {
     put = "? call->req.sent : dlk_redis_now(call->store);" },
 
   { name = "a string is attached as often as it is asked for",
-    file = of "recipe/attach.c", find = "dlk_redis_token_make(t->store, h);",
+    file = of "recipe/attach.c",
+    find = "dlk_redis_token_make(&t->store->tokens, t->store->host,"
+      .. " &h->token, h->lease->owner);",
     put = "" },
   { name = "each attempt to attach has another token",
     file = of "recipe/attach.c",
@@ -143,16 +149,16 @@ return {
 
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",
-    file = of "recipe/admin.c",
+    file = of "op/try.c",
     find = "if (r->verdict == DLK_REDIS_UNSURE) { dlk_error_set",
     put = "if (r->verdict == DLK_REDIS_UNSURE && t->op->kind == DLK_OP_GUARD)"
-      .. " { dlk_redis_guard(t); return true; }\n"
+      .. " { dlk_redis_call_send(&t->call); return true; }\n"
       .. "if (r->verdict == DLK_REDIS_UNSURE) { dlk_error_set" },
   { name = "a lease goes from hand to hand with a write under way",
     file = engine "handoff.c", find = "&& h->ops == 0 &&", put = "&&" },
 
   -- what the server refuses
-  { name = "a wait that was denied is listened for", file = of "redis.c",
+  { name = "a wait that was denied is listened for", file = of "op/try.c",
     find = "(t->op->kind == DLK_OP_ACQUIRE || err->code == DLK_LOST)",
     put = "err->code == DLK_LOST" },
   { name = "a wait that was denied leaves its place to itself",
@@ -162,11 +168,11 @@ return {
     file = of "recipe/acquire.c",
     find = "if (t->alone && r->verdict == DLK_REDIS_BAD", put = "if (false" },
   { name = "a release is given up when the server refuses for a moment",
-    file = of "recipe/hold.c",
+    file = of "op/try.c",
     find = "if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))",
     put = "if (r->verdict == DLK_REDIS_UNSURE && dlk_redis_patient(t))" },
   { name = "a release that is given up is left to the ttl",
-    file = of "recipe/hold.c", find = "if (over && !t->store->stopping)",
+    file = of "recipe/release.c", find = "if (over && !t->store->stopping)",
     put = "if (false)" },
   { name = "what a loading server refuses is taken for good",
     file = of "wire/errors.c", find = '"LOADING", DLK_REDIS_RETRY',

@@ -225,7 +225,7 @@ static void tell(struct input *in) {
   for (size_t i = 0; i < n; i++) {
     const struct slot *s = w.slot_count ? &w.slots[who % w.slot_count] : NULL;
     if (p[i] == '%' && s)
-      dlk_buf_add(&text, s->hold.token, s->hold.token_len);
+      dlk_buf_add(&text, s->hold.token.text, s->hold.token.len);
     else
       dlk_buf_add(&text, p + i, 1);
   }

@@ -8,8 +8,9 @@
 
 #include "core/heap.h"
 #include "input.h"
-#include "store/redis/op/machine.h"
+#include "store/redis/op/try.h"
 #include "store/redis/redis.h"
+#include "store/redis/wire/codec.h"
 
 #define LEASES 64
 #define OPS 128

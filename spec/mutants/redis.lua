@@ -1,6 +1,10 @@
 -- Mutants of csrc/store/redis (the C; the scripts have a list of their own).
 
 local ACQUIRE = "csrc/store/redis/recipe/acquire.c"
+local CANDIDATE = "csrc/store/redis/recipe/candidate.c"
+local RELEASE = "csrc/store/redis/recipe/release.c"
+local TRY = "csrc/store/redis/op/try.c"
+local NAMES = "csrc/store/redis/wire/names.c"
 local WAIT = "csrc/store/redis/recipe/wait.c"
 local HOLD = "csrc/store/redis/recipe/hold.c"
 local CALL = "csrc/store/redis/op/call.c"
@@ -18,21 +22,21 @@ return {
     .. " spec/contract/contract_spec.lua",
   mutants = {
     -- acquire.c
-    { name = "a grant counts from its answer", file = ACQUIRE,
+    { name = "a grant counts from its answer", file = CANDIDATE,
       find = "lease->sent = sent; lease->claim = claim;",
       put = "(void)sent; lease->sent = dlk_redis_now(t->store);"
         .. " lease->claim = claim;" },
-    { name = "a token of unknown outcome is asked for again", file = ACQUIRE,
-      find = "t->joined = false; dlk_redis_token_new(s, h);",
-      put = "t->joined = false; if (!take_back) dlk_redis_token_new(s, h);" },
-    { name = "a token of unknown outcome is not taken back", file = ACQUIRE,
+    { name = "a token of unknown outcome is asked for again", file = CANDIDATE,
+      find = "t->joined = false; dlk_redis_draw_token(t);",
+      put = "t->joined = false; if (!take_back) dlk_redis_draw_token(t);" },
+    { name = "a token of unknown outcome is not taken back", file = CANDIDATE,
       find = "if (take_back) dlk_redis_orphan(",
       put = "if (take_back && first) dlk_redis_orphan(" },
     { name = "a refusal is tried again until the time is over",
       file = ACQUIRE,
       find = "bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;",
       put = "bool over = t->store->stopping;" },
-    { name = "a time-out without any answer is a time-out", file = ACQUIRE,
+    { name = "a time-out without any answer is a time-out", file = TRY,
       find = "dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);",
       put = "dlk_redis_done_code(t, code);" },
     { name = "a fence is taken although the SET was refused",
@@ -79,7 +83,7 @@ return {
     { name = "who is not known any more keeps its token", file = WAIT,
       find = [[strcmp(word, "gone") == 0) { dlk_redis_new_token(t, false);]],
       put = [[strcmp(word, "gone") == 0) {]] },
-    { name = "a cancel does not leave the queue", file = WAIT,
+    { name = "a cancel does not leave the queue", file = TRY,
       find = "if (!t->joined) { dlk_redis_give_up(t); return; }",
       put = "if (1) { dlk_redis_give_up(t); return; }" },
     { name = "who was cancelled while it joined stays", file = WAIT,
@@ -90,28 +94,28 @@ return {
       find = "memcpy(t->order, order->str, order->len + 1);",
       put = "(void)order;" },
     -- hold.c
-    { name = "a release whose answer was lost is told as lost", file = HOLD,
+    { name = "a release whose answer was lost is told as lost", file = RELEASE,
       find = "if (t->ours || first_did_it)", put = "if (t->ours)" },
     { name = "a release of unknown outcome past the deadline is told as done",
-      file = HOLD,
+      file = RELEASE,
       find = "bool first_did_it = t->unsure && t->op->started <"
-        .. " hold_of(t)->until;",
+        .. " dlk_redis_try_hold(t)->until;",
       put = "bool first_did_it = t->unsure;" },
-    { name = "a release that failed leaves the token", file = HOLD,
+    { name = "a release that failed leaves the token", file = RELEASE,
       find = "if (over && !t->store->stopping) release_later(t);", put = "" },
-    { name = "min_hold counts from the release", file = HOLD,
+    { name = "min_hold counts from the release", file = RELEASE,
       find = "return min <= 0 ? 0 : h->granted + min -"
         .. " dlk_redis_now(t->store);",
       put = "(void)h; return min <= 0 ? 0 : min;" },
-    { name = "somebody queues and is not told of the release", file = HOLD,
+    { name = "somebody queues and is not told of the release", file = RELEASE,
       find = "if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)"
         .. " { leave(t); return; }",
       put = "if (t->op->lease->want.units != 0 || rest_of(t) > 0) {"
         .. " leave(t); return; }",
       same = "the small script answers -2 when somebody queues, and the full"
         .. " one follows: one round trip more, and nothing else" },
-    { name = "an extend after the release says ok", file = HOLD,
-      find = "return changes && !hold_of(t)->node.queued;",
+    { name = "an extend after the release says ok", file = TRY,
+      find = "return changes && !dlk_redis_try_hold(t)->token.node.queued;",
       put = "return changes && false;" },
     { name = "a request to give up is not heard by a renewal", file = HOLD,
       find = "if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1,"
@@ -128,9 +132,9 @@ return {
       put = "DLK_REDIS_BAD;" },
     { name = "a server that is loading is asked on and on", file = CALL,
       find = "c->store->link->retreat(c->store->link, err);", put = "" },
-    { name = "the name of the last key is the name of all", file = CALL,
-      find = "len == s->last_len && memcmp(key, s->last_key, len) == 0)",
-      put = "len == s->last_len)" },
+    { name = "the name of the last key is the name of all", file = NAMES,
+      find = "len == n->last_len && memcmp(key, n->last_key, len) == 0)",
+      put = "len == n->last_len)" },
     { name = "a word is found in the middle of another", file = ERRORS,
       find = [[&& (text[n] == ' ' || text[n] == '\0');]], put = ";" },
     { name = "an error of a script is not looked into", file = ERRORS,

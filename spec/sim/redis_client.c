@@ -221,7 +221,8 @@ static int l_knows(lua_State *L) {
   struct client *c = sim_client_check(L);
   size_t len;
   const char *token = luaL_checklstring(L, 2, &len);
-  lua_pushboolean(L, dlk_redis_token_find(c->arg, token, len) != NULL);
+  struct dlk_redis_tokens *tokens = &((struct dlk_redis *)c->arg)->tokens;
+  lua_pushboolean(L, dlk_redis_token_find(tokens, token, len) != NULL);
   return 1;
 }
 
@@ -247,7 +248,7 @@ static void tell(lua_State *L, struct thing *t) {
     const struct dlk_redis_hold *h = dlk_hold_lease(t->hold)->data;
     lua_pushnumber(L, (lua_Number)dlk_hold_lease(t->hold)->fence);
     lua_setfield(L, -2, "fence");
-    lua_pushlstring(L, h->token, h->token_len);
+    lua_pushlstring(L, h->token.text, h->token.len);
     lua_setfield(L, -2, "token");
   }
   dlk_ticket_unref(t->ticket);

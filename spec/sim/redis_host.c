@@ -62,10 +62,11 @@ static void renew(void *store, struct dlk_lease *const *leases, size_t count) {
  * memory goes. */
 static void forgotten(const struct dlk_lease *lease) {
   struct dlk_redis_hold *h = lease->data;
-  if (!h->node.queued)
+  if (!h->token.node.queued)
     return;
   sim_complain("a lease that is over is still listened for");
-  dlk_redis_token_drop(sim_running->arg, h);
+  struct dlk_redis *s = sim_running->arg;
+  dlk_redis_token_drop(&s->tokens, &h->token);
 }
 
 static bool ends_lease(const struct dlk_op *op, enum dlk_code code) {
@@ -129,7 +130,10 @@ static void lost(struct dlk_host *host, struct dlk_lease *lease,
 static struct dlk_hold *named(struct client *c, const char *text, size_t len) {
   if (len < 3 || text[0] != 'b')
     return NULL;
-  struct dlk_redis_hold *h = dlk_redis_token_find(c->arg, text + 2, len - 2);
+  struct dlk_redis *s = c->arg;
+  struct dlk_redis_token *t =
+      dlk_redis_token_find(&s->tokens, text + 2, len - 2);
+  struct dlk_redis_hold *h = t ? dlk_redis_hold_by(t) : NULL;
   return h && !h->waiting ? (struct dlk_hold *)(void *)h->lease : NULL;
 }
 
@@ -210,7 +214,7 @@ const char *sim_client_left(struct client *c) {
     return "a renewal that was never answered";
   if (!dlk_list_empty(&e->holds))
     return "a lease that is held";
-  if (s->tokens.count > 0)
+  if (s->tokens.map.count > 0)
     return "a token that is listened for";
   if (!dlk_list_empty(&s->waits) || !dlk_list_empty(&s->watches))
     return "a wait";

@@ -17,7 +17,8 @@
 #include <lua.h>
 
 #include "engine/internal.h"
-#include "store/redis/op/machine.h"
+#include "store/redis/op/lease.h"
+#include "store/redis/op/store.h"
 #include "store/redis/redis.h"
 
 #if LUA_VERSION_NUM < 502

@@ -14,95 +14,27 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/redis/conn/net.h"
-#include "store/redis/op/machine.h"
+#include "store/redis/op/orphan.h"
+#include "store/redis/op/subscription.h"
+#include "store/redis/op/try.h"
+#include "store/redis/recipe/acquire.h"
+#include "store/redis/recipe/admin.h"
+#include "store/redis/recipe/attach.h"
+#include "store/redis/recipe/candidate.h"
+#include "store/redis/recipe/guard.h"
+#include "store/redis/recipe/hold.h"
+#include "store/redis/recipe/inspect.h"
+#include "store/redis/recipe/leader.h"
+#include "store/redis/recipe/list.h"
+#include "store/redis/recipe/ping.h"
+#include "store/redis/recipe/release.h"
+#include "store/redis/recipe/wait.h"
 
 #define DEFAULT_PREFIX "dlock:"
 #define PREFIX_MAX 512
-#define CROWDED_FOR DLK_SEC
-#define QUIET_AFTER (60 * DLK_SEC)
-
-/* ---- ending ops ---- */
-
-/* Somebody holds or waits. */
-static bool needed(void *arg) {
-  const struct dlk_redis *s = arg;
-  return s->tokens.count > 0 || !dlk_list_empty(&s->waits) ||
-         !dlk_list_empty(&s->watches);
-}
-
-static void quiet_down(struct dlk_redis *s) {
-  if (s->stopping || !s->link->listening || s->quiet.node.queued || needed(s))
-    return;
-  s->host->timer_set(s->host, &s->quiet, dlk_redis_now(s) + QUIET_AFTER);
-}
-
-static void on_quiet(struct dlk_timer *timer, int64_t now) {
-  struct dlk_redis *s = DLK_CONTAINER(timer, struct dlk_redis, quiet);
-  (void)now;
-  if (!needed(s))
-    s->link->unlisten(s->link);
-}
-
-void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
-  struct dlk_redis *s = t->store;
-  const struct dlk_error *trouble = t->trouble; /* err may be that */
-  t->trouble = NULL;
-  t->step = DLK_REDIS_IDLE;
-  dlk_list_remove(&t->entry);
-  s->host->timer_clear(s->host, &t->timer);
-  struct dlk_lease *lease = t->op->lease;
-  if (err && lease && (t->op->kind == DLK_OP_ACQUIRE || err->code == DLK_LOST))
-    dlk_redis_token_drop(s, dlk_redis_hold_of(lease));
-  quiet_down(s);
-  s->host->done(s->host, t->op, err);
-  dlk_error_drop(&trouble);
-}
-
-void dlk_redis_answered(struct dlk_redis_try *t) {
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
-}
-
-void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
-  dlk_error_drop(&t->trouble);
-  t->trouble = dlk_error_keep(why);
-}
-
-void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code) {
-  struct dlk_error err = {.code = code};
-  dlk_redis_done(t, &err);
-}
-
-bool dlk_redis_patient(struct dlk_redis_try *t) {
-  struct dlk_redis *s = t->store;
-  const struct dlk_op *op = t->op;
-  if (op->ending != DLK_OK || s->stopping)
-    return false;
-  switch (op->kind) {
-  case DLK_OP_RELEASE:
-  case DLK_OP_EXTEND:
-  case DLK_OP_ATTACH:
-  case DLK_OP_DETACH:
-  case DLK_OP_DOWNGRADE:
-    return true;
-  default:
-    break;
-  }
-  bool waits = op->wait || op->kind == DLK_OP_CHANGE;
-  return waits && (s->link->served ||
-                   dlk_redis_now(s) < op->started + s->conf.connect_timeout);
-}
-
-bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  return dlk_redis_lately(s, s->crowded, key, len, dlk_redis_now(s) + 1);
-}
-
-void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key, size_t len) {
-  dlk_redis_lately_mark(s, s->crowded, key, len,
-                        dlk_redis_now(s) + CROWDED_FOR);
-}
 
 /* ---- what the link hears ---- */
 
@@ -115,7 +47,8 @@ static void heard(void *arg) {
     l = l->next;
     dlk_redis_queue_refresh(t);
   }
-  quiet_down(s); /* all may have ended before it could be had */
+  dlk_redis_subscription_rest(
+      s); /* all may have ended before it could be had */
 }
 
 static void deaf(void *arg, const struct dlk_error *why) {
@@ -137,6 +70,13 @@ static void deaf(void *arg, const struct dlk_error *why) {
   }
 }
 
+/* The wait or hold that a message names, or NULL. */
+static struct dlk_redis_hold *named(struct dlk_redis *s, const char *token,
+                                    size_t len) {
+  struct dlk_redis_token *found = dlk_redis_token_find(&s->tokens, token, len);
+  return found ? dlk_redis_hold_by(found) : NULL;
+}
+
 /* `g fence token`: the lock was handed to the token, for a claim. A token that
  * nobody waits with is let be: what became of it is settled by whoever gave it
  * up (leave, or orphan.c), and it may be a hold that has been detached since
@@ -146,8 +86,7 @@ static void handed(struct dlk_redis *s, const char *p, size_t len) {
   if (!token)
     return;
   token++;
-  struct dlk_redis_hold *h =
-      dlk_redis_token_find(s, token, len - (size_t)(token - p));
+  struct dlk_redis_hold *h = named(s, token, len - (size_t)(token - p));
   if (h && h->waiting)
     dlk_redis_queue_handed(dlk_redis_try_of(h->waiting), strtoll(p, NULL, 10));
 }
@@ -164,7 +103,7 @@ static void message(void *arg, const char *p, size_t len) {
     dlk_redis_changed(s, p + 2, len - 2);
     return;
   }
-  struct dlk_redis_hold *h = dlk_redis_token_find(s, p + 2, len - 2);
+  struct dlk_redis_hold *h = named(s, p + 2, len - 2);
   if (!h || h->waiting)
     return;
   if (p[0] == 'b')
@@ -178,6 +117,10 @@ static void message(void *arg, const char *p, size_t len) {
 static void link_stopped(void *arg) {
   struct dlk_redis *s = arg;
   s->host->stopped(s->host);
+}
+
+static bool needed(void *arg) {
+  return dlk_redis_subscription_needed(arg);
 }
 
 static const struct dlk_redis_ears ears = {heard, deaf, message, needed,
@@ -241,7 +184,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   if (s) {
     s->host = host;
     s->conf = *conf;
-    s->prefix = prefix;
+    dlk_redis_names_init(&s->names, prefix);
     s->link =
         dlk_redis_net_new(host, &s->conf, db, prefix, s->channel, &ears, s);
   }
@@ -249,7 +192,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     free(s);
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
-  s->quiet.fire = on_quiet;
+  s->fences.link = s->link;
+  s->fences.memory = conf->fence_memory;
+  dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);
   dlk_list_init(&s->watches);
   dlk_list_init(&s->orphans);
@@ -259,17 +204,19 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 
 /* The client's name is drawn at first use, which comes after any fork. */
 static void introduce(struct dlk_redis *s) {
-  if (s->client[0])
+  if (s->tokens.client[0])
     return;
   unsigned char bits[20];
   s->host->random(s->host, bits, sizeof bits);
   for (int i = 0; i < 8; i++)
-    snprintf(s->client + 2 * i, 3, "%02x", (unsigned)bits[i]);
-  snprintf(s->channel, sizeof s->channel, DLK_REDIS_RESERVED "c:%s", s->client);
+    snprintf(s->tokens.client + 2 * i, 3, "%02x", (unsigned)bits[i]);
+  snprintf(s->channel, sizeof s->channel, DLK_REDIS_RESERVED "c:%s",
+           s->tokens.client);
   uint32_t seed;
   memcpy(&seed, bits + 8, sizeof seed);
-  dlk_map_init(&s->tokens, seed);
-  memcpy(&s->seed, bits + 12, sizeof s->seed);
+  dlk_map_init(&s->tokens.map, seed);
+  memcpy(&s->fences.lifted.seed, bits + 12, sizeof s->fences.lifted.seed);
+  s->crowded.seed = s->fences.lifted.seed;
 }
 
 static bool bad_name(struct dlk_redis_try *t) {
@@ -277,7 +224,7 @@ static bool bad_name(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
   if (op->kind == DLK_OP_PING || op->kind == DLK_OP_ATTACH ||
       op->kind == DLK_OP_LIST ||
-      dlk_redis_name(t->store, &name, op->key, op->key_len))
+      dlk_redis_names_of(&t->store->names, &name, op->key, op->key_len))
     return false;
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
@@ -419,7 +366,7 @@ static void destroy(void *store) {
     return;
   dlk_redis_orphans_end(s);
   s->link->destroy(s->link);
-  dlk_map_clear(&s->tokens);
+  dlk_map_clear(&s->tokens.map);
   free(s);
 }
 

@@ -48,10 +48,9 @@ struct dlk_redis_req {
                const struct redisReply *reply);
   unsigned replies; /* that `encode` asks for */
   /* Set by the link: */
+  unsigned got;
   int64_t sent; /* just before it was written */
   struct dlk_list entry;
-  unsigned got;
-  bool under_way;
 };
 
 struct dlk_redis_link {

@@ -38,7 +38,6 @@ void dlk_redis_pipe_close(struct dlk_redis_pipe *p) {
 
 void dlk_redis_pipe_submit(struct dlk_redis_pipe *p, struct dlk_redis_req *r) {
   r->got = 0;
-  r->under_way = true;
   dlk_list_append(&p->waiting, &r->entry);
 }
 
@@ -48,7 +47,6 @@ bool dlk_redis_pipe_withdraw(struct dlk_redis_pipe *p,
     if (l != &r->entry)
       continue;
     dlk_list_remove(l);
-    r->under_way = false;
     return true;
   }
   return false;
@@ -57,7 +55,6 @@ bool dlk_redis_pipe_withdraw(struct dlk_redis_pipe *p,
 void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
                           int64_t at) {
   r->got = 0;
-  r->under_way = true;
   dlk_list_append(&p->flying, &r->entry);
   r->sent = at;
   r->encode(r, &p->out);
@@ -99,7 +96,6 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
   if (++r->got < r->replies)
     return true;
   dlk_list_remove(&r->entry);
-  r->under_way = false;
   char refusal[sizeof p->refused];
   memcpy(refusal, p->refused, sizeof refusal);
   p->refused[0] = '\0';
@@ -116,7 +112,6 @@ void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,
   while (!dlk_list_empty(l)) {
     struct dlk_redis_req *r = first(l);
     dlk_list_remove(&r->entry);
-    r->under_way = false;
     r->done(r, &a);
   }
 }
@@ -125,6 +120,5 @@ void dlk_redis_pipe_forget(struct dlk_redis_pipe *p) {
   while (!dlk_list_empty(&p->flying)) {
     struct dlk_redis_req *r = first(&p->flying);
     dlk_list_remove(&r->entry);
-    r->under_way = false;
   }
 }

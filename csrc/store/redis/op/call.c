@@ -1,10 +1,15 @@
-/* Between the machines and the link: scripts by name and shape, and what the
+/* Between the operations and the link: scripts by name and shape, and what the
  * server's refusals mean. NOSCRIPT, and a user who may not call scripts by
  * name, are settled here by sending the text; a server that cannot serve now
  * makes the link retreat, and the request counts as not executed. */
-#include <hiredis/hiredis.h>
+#include "store/redis/op/call.h"
 
-#include "store/redis/op/machine.h"
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
+#include "store/redis/wire/reply.h"
 
 /* What follows the arguments of a script's own: for how long the key's counter
  * stays; and whether it is lifted, where the script may raise it. */
@@ -20,7 +25,7 @@ static const struct {
     [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS},
     [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES},
     [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE},
-    [DLK_REDIS_LOOK] = {"-fqwhpi", 0, NO_FENCE},
+    [DLK_REDIS_INSPECT] = {"-fqwhpi", 0, NO_FENCE},
     [DLK_REDIS_LIST] = {"", 4, NO_FENCE},
     [DLK_REDIS_BREAK] = {"-fqwhpin", 0, FENCE_RISES},
     [DLK_REDIS_REVOKE] = {"-fqwhpin", 0, NO_FENCE},
@@ -30,34 +35,15 @@ static const struct {
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES},
 };
 
-bool dlk_redis_name(struct dlk_redis *s, struct dlk_redis_name *name,
-                    const char *key, size_t len) {
-  if (len > 0 && len == s->last_len && memcmp(key, s->last_key, len) == 0) {
-    name->prefix = s->prefix;
-    name->prefix_len = strlen(s->prefix);
-    name->key = key;
-    name->key_len = len;
-    memcpy(name->tag, s->last_tag, sizeof name->tag);
-    return true;
-  }
-  if (!dlk_redis_name_make(name, s->prefix, key, len))
-    return false;
-  if (len <= sizeof s->last_key) {
-    s->last_len = len;
-    memcpy(s->last_key, key, len);
-    memcpy(s->last_tag, name->tag, sizeof s->last_tag);
-  }
-  return true;
-}
-
 static void put_fence(struct dlk_redis_call *c, uint8_t fence,
                       struct dlk_buf *out) {
   if (fence == NO_FENCE)
     return;
-  dlk_redis_put_int(out, dlk_to_ms(dlk_redis_fence_memory(c)));
+  struct dlk_redis_fences *f = &c->store->fences;
+  dlk_redis_put_int(out, dlk_to_ms(dlk_redis_fence_memory(f, c->holds)));
   if (fence == FENCE_STAYS)
     return;
-  c->lifts = !dlk_redis_fence_is_lifted(c);
+  c->lifts = !dlk_redis_fence_is_lifted(f, c->key, c->key_len);
   dlk_redis_put_int(out, c->lifts);
 }
 
@@ -69,14 +55,22 @@ static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
               reply->type == REDIS_REPLY_INTEGER && reply->integer > 0);
   bool left = c->script == DLK_REDIS_LEAVE && c->lifts &&
               dlk_redis_int(reply, 2, 0) == 1;
-  if (got || left)
-    dlk_redis_fence_lifted(c, got);
+  struct dlk_redis_fences *f = &c->store->fences;
+  if (got)
+    dlk_redis_fence_stays(f, c->key, c->key_len, c->holds, c->req.sent);
+  else if (left)
+    dlk_redis_fence_lifted(f, c->key, c->key_len);
+}
+
+static bool may_be_plain(const struct dlk_redis_call *c) {
+  return dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len,
+                                  c->holds, dlk_redis_now(c->store));
 }
 
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
   c->lifts = false;
-  c->as_plain = c->script >= 0 && c->plain && dlk_redis_fence_is_plain(c);
+  c->as_plain = c->script >= 0 && c->plain && may_be_plain(c);
   if (c->as_plain) {
     req->replies = 4;
     c->plain(c, out);
@@ -107,7 +101,7 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   dlk_redis_put_int(out, (int64_t)keys);
   struct dlk_redis_name name;
   if (keys > 0)
-    (void)dlk_redis_name(c->store, &name, c->key, c->key_len);
+    (void)dlk_redis_names_of(&c->store->names, &name, c->key, c->key_len);
   for (; *parts; parts++)
     dlk_redis_put_name(out, &name,
                        *parts == '-' ? DLK_REDIS_LOCK
@@ -197,29 +191,16 @@ void dlk_redis_call_script(struct dlk_redis_call *call,
   dlk_redis_call_either(call, script, NULL);
 }
 
+void dlk_redis_call_plain(struct dlk_redis_call *call) {
+  call->script = -1;
+  call->req.replies = 1;
+  call->req.each = NULL;
+  dlk_redis_call_send(call);
+}
+
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {
   if (!call->store->link->withdraw(call->store->link, &call->req))
     return false;
   call->busy = false;
   return true;
-}
-
-int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
-  if (!reply || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
-      reply->element[i]->type != REDIS_REPLY_INTEGER)
-    return none;
-  return reply->element[i]->integer;
-}
-
-const char *dlk_redis_word(const redisReply *reply) {
-  bool word = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-              reply->element[0]->type == REDIS_REPLY_STRING;
-  return word ? reply->element[0]->str : "";
-}
-
-enum dlk_code dlk_redis_odd(struct dlk_redis *s, struct dlk_error *err) {
-  return dlk_error_set(err, DLK_UNAVAILABLE,
-                       "%s gives an answer that Redis would not; is there a "
-                       "proxy in between?",
-                       s->conf.shown);
 }

@@ -41,83 +41,59 @@
  * The counter's time: it stays for `fence_memory` from its last use, and longer
  * than what is held. A script sets an eighth more than that, so that plain
  * INCRs, which set nothing, may follow for as long as the rest suffices. */
-#include "store/redis/op/machine.h"
+#include "store/redis/op/fence.h"
+
+#include "core/clock.h"
 
 #define DEFAULT_MEMORY (600 * DLK_SEC)
 
-/* Keys by a hash with a seed that nobody else knows: two of them are never
- * taken for one. A newer one takes the place. */
-static struct dlk_redis_lately *place_of(struct dlk_redis *s,
-                                         struct dlk_redis_lately *table,
-                                         const char *key, size_t len,
-                                         uint64_t *hash) {
-  uint64_t h = s->seed;
-  for (size_t i = 0; i < len; i++)
-    h = (h ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
-  h ^= h >> 32;
-  *hash = h | 1; /* 0 is nobody's */
-  return &table[h / 2 % DLK_REDIS_LATELY];
-}
-
-bool dlk_redis_lately(struct dlk_redis *s, struct dlk_redis_lately *table,
-                      const char *key, size_t len, int64_t until) {
-  uint64_t h;
-  const struct dlk_redis_lately *at = place_of(s, table, key, len, &h);
-  return at->hash == h && at->until >= until;
-}
-
-void dlk_redis_lately_mark(struct dlk_redis *s, struct dlk_redis_lately *table,
-                           const char *key, size_t len, int64_t until) {
-  uint64_t h;
-  struct dlk_redis_lately *at = place_of(s, table, key, len, &h);
-  at->hash = h;
-  at->until = until;
-}
-
 /* Another connection: nothing is known. */
-static void compare_connection(struct dlk_redis *s) {
-  if (s->lifted_on == s->link->connections)
+static void compare_connection(struct dlk_redis_fences *f) {
+  if (f->connection == f->link->connections)
     return;
-  s->lifted_on = s->link->connections;
-  memset(s->lifted, 0, sizeof s->lifted);
+  f->connection = f->link->connections;
+  dlk_redis_lately_clear(&f->lifted);
 }
 
-static int64_t life_of(const struct dlk_redis_call *call) {
-  int64_t memory = call->store->conf.fence_memory;
-  if (memory <= 0)
-    memory = DEFAULT_MEMORY;
-  return call->holds > memory ? call->holds : memory;
+static int64_t life_of(const struct dlk_redis_fences *f, int64_t holds) {
+  int64_t memory = f->memory > 0 ? f->memory : DEFAULT_MEMORY;
+  return holds > memory ? holds : memory;
 }
 
-int64_t dlk_redis_fence_memory(const struct dlk_redis_call *call) {
-  int64_t life = life_of(call);
+int64_t dlk_redis_fence_memory(const struct dlk_redis_fences *f,
+                               int64_t holds) {
+  int64_t life = life_of(f, holds);
   return dlk_time_add(life, life / 8);
 }
 
-bool dlk_redis_fence_is_lifted(struct dlk_redis_call *call) {
-  compare_connection(call->store);
-  return dlk_redis_lately(call->store, call->store->lifted, call->key,
-                          call->key_len, 0);
+bool dlk_redis_fence_is_lifted(struct dlk_redis_fences *f, const char *key,
+                               size_t len) {
+  compare_connection(f);
+  return dlk_redis_lately(&f->lifted, key, len, 0);
 }
 
-bool dlk_redis_fence_is_plain(struct dlk_redis_call *call) {
-  struct dlk_redis *s = call->store;
-  compare_connection(s);
-  return dlk_redis_lately(s, s->lifted, call->key, call->key_len,
-                          dlk_time_add(dlk_redis_now(s), life_of(call)));
+bool dlk_redis_fence_is_plain(struct dlk_redis_fences *f, const char *key,
+                              size_t len, int64_t holds, int64_t now) {
+  compare_connection(f);
+  return dlk_redis_lately(&f->lifted, key, len,
+                          dlk_time_add(now, life_of(f, holds)));
 }
 
-void dlk_redis_fence_lifted(struct dlk_redis_call *call, bool stays) {
-  struct dlk_redis *s = call->store;
-  compare_connection(s);
-  int64_t until =
-      stays ? dlk_time_add(call->req.sent, dlk_redis_fence_memory(call)) : 0;
-  if (stays || !dlk_redis_fence_is_lifted(call))
-    dlk_redis_lately_mark(s, s->lifted, call->key, call->key_len, until);
+void dlk_redis_fence_lifted(struct dlk_redis_fences *f, const char *key,
+                            size_t len) {
+  if (!dlk_redis_fence_is_lifted(f, key, len))
+    dlk_redis_lately_mark(&f->lifted, key, len, 0);
 }
 
-void dlk_redis_fence_contended(struct dlk_redis_call *call) {
-  struct dlk_redis *s = call->store;
-  if (dlk_redis_fence_is_lifted(call))
-    dlk_redis_lately_mark(s, s->lifted, call->key, call->key_len, 0);
+void dlk_redis_fence_stays(struct dlk_redis_fences *f, const char *key,
+                           size_t len, int64_t holds, int64_t sent) {
+  compare_connection(f);
+  dlk_redis_lately_mark(&f->lifted, key, len,
+                        dlk_time_add(sent, dlk_redis_fence_memory(f, holds)));
+}
+
+void dlk_redis_fence_contended(struct dlk_redis_fences *f, const char *key,
+                               size_t len) {
+  if (dlk_redis_fence_is_lifted(f, key, len))
+    dlk_redis_lately_mark(&f->lifted, key, len, 0);
 }

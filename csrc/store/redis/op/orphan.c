@@ -7,21 +7,26 @@
  * CLIENT KILL a delayed command may still put the token there after it was
  * taken back, so it is taken back again at every beat until its time is over.
  *
- * Bounded: beyond DLK_REDIS_ORPHANS, or without memory, a token is left to
+ * Bounded: beyond MOST, or without memory, a token is left to
  * its own expiry. */
-#include <stdlib.h>
+#include "store/redis/op/orphan.h"
 
-#include "store/redis/op/machine.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
 
 #define BEAT (DLK_SEC / 2)
+#define MOST 4096
 
 struct orphan {
   struct dlk_redis_call call;
   struct dlk_timer timer;
   struct dlk_list entry;
   int64_t until, fence;
-  size_t token_len, back_len; /* 0: it is taken back */
-  char token[DLK_REDIS_TOKEN_MAX + 1];
+  size_t back_len; /* 0: it is taken back */
+  struct dlk_redis_token token;
   char back[DLK_REDIS_TOKEN_MAX + 1];
   char key[];
 };
@@ -34,13 +39,19 @@ static void drop(struct orphan *o) {
   free(o);
 }
 
+void dlk_redis_leave_args(struct dlk_buf *out,
+                          const struct dlk_redis_token *token, int64_t rest) {
+  dlk_redis_put_token(out, token);
+  dlk_redis_put_int(out, rest > 0 ? dlk_to_ms(rest) : 0);
+}
+
 static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
   if (o->back_len == 0) {
-    dlk_redis_leave_args(out, o->token, o->token_len, 0);
+    dlk_redis_leave_args(out, &o->token, 0);
     return;
   }
-  dlk_redis_put(out, o->token, o->token_len);
+  dlk_redis_put_token(out, &o->token);
   dlk_redis_put(out, o->back, o->back_len);
   dlk_redis_put_int(out, 0);
   dlk_redis_put_int(out, o->fence);
@@ -78,15 +89,15 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
 
 /* NULL: it is left to its own expiry. */
 static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
-                           const char *token, size_t token_len, int64_t until) {
-  if (s->stopping || s->orphan_count >= DLK_REDIS_ORPHANS)
+                           const struct dlk_redis_token *token, int64_t until) {
+  if (s->stopping || s->orphan_count >= MOST)
     return NULL;
   struct orphan *o = calloc(1, sizeof *o + key_len);
   if (!o)
     return NULL;
   memcpy(o->key, key, key_len);
-  memcpy(o->token, token, token_len);
-  o->token_len = token_len;
+  memcpy(o->token.text, token->text, token->len);
+  o->token.len = token->len;
   o->until = until;
   o->timer.fire = on_timer;
   o->call.store = s;
@@ -100,21 +111,21 @@ static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
 }
 
 void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
-                      const char *token, size_t token_len, int64_t until) {
-  struct orphan *o = make(s, key, key_len, token, token_len, until);
+                      const struct dlk_redis_token *token, int64_t until) {
+  struct orphan *o = make(s, key, key_len, token, until);
   if (o)
     send(o);
 }
 
 void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
-                             const char *back, size_t back_len, int64_t until) {
-  const struct dlk_redis_hold *h = lease->data;
-  struct orphan *o =
-      make(s, lease->key, lease->key_len, h->token, h->token_len, until);
+                             const struct dlk_redis_token *token,
+                             const char *back, int64_t until) {
+  struct orphan *o = make(s, lease->key, lease->key_len, token, until);
   if (!o)
     return;
-  memcpy(o->back, back, back_len);
-  o->back_len = back_len;
+  /* It has the same owner, so it is as long. */
+  memcpy(o->back, back, token->len);
+  o->back_len = token->len;
   o->fence = lease->fence;
   send(o);
 }

@@ -2,9 +2,12 @@
  * which channel its messages are read; the owner is for people. Every token
  * that waits or holds is in the map, so that a message finds its lease, and a
  * message for a token that is in nobody's hands is known as such. */
-#include <stdio.h>
+#include "store/redis/op/token.h"
 
-#include "store/redis/op/machine.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "store/redis/wire/codec.h"
 
 static void hex(char *out, const unsigned char *in, size_t n) {
   static const char digits[] = "0123456789abcdef";
@@ -22,48 +25,50 @@ static size_t put_owner(char *out, const char *owner) {
   return n;
 }
 
-void dlk_redis_token_put(struct dlk_redis *s, struct dlk_redis_hold *h) {
+void dlk_redis_token_put(struct dlk_redis_tokens *all,
+                         struct dlk_redis_token *t) {
   /* Without memory for the map, messages for this token are not heard; the
    * refresh and the renewal find out the same, later. */
-  (void)dlk_map_put(&s->tokens, &h->node, h->token, h->token_len);
+  (void)dlk_map_put(&all->map, &t->node, t->text, t->len);
 }
 
-void dlk_redis_token_make(struct dlk_redis *s, struct dlk_redis_hold *h) {
+void dlk_redis_token_make(struct dlk_redis_tokens *all, struct dlk_host *host,
+                          struct dlk_redis_token *t, const char *owner) {
   unsigned char bits[16];
-  s->host->random(s->host, bits, sizeof bits);
-  hex(h->token, bits, sizeof bits);
-  h->token[32] = ':';
-  memcpy(h->token + 33, s->client, 16);
-  h->token[49] = ':';
-  size_t n = put_owner(h->token + DLK_REDIS_OWNER_AT, h->lease->owner);
-  h->token_len = (uint8_t)(DLK_REDIS_OWNER_AT + n);
-  h->token[h->token_len] = '\0';
+  host->random(host, bits, sizeof bits);
+  hex(t->text, bits, sizeof bits);
+  t->text[32] = ':';
+  memcpy(t->text + 33, all->client, DLK_REDIS_CLIENT);
+  t->text[49] = ':';
+  size_t n = put_owner(t->text + DLK_REDIS_OWNER_AT, owner);
+  t->len = (uint8_t)(DLK_REDIS_OWNER_AT + n);
+  t->text[t->len] = '\0';
 }
 
-void dlk_redis_token_new(struct dlk_redis *s, struct dlk_redis_hold *h) {
-  dlk_redis_token_drop(s, h);
-  dlk_redis_token_make(s, h);
-  dlk_redis_token_put(s, h);
+void dlk_redis_token_drop(struct dlk_redis_tokens *all,
+                          struct dlk_redis_token *t) {
+  if (t->node.queued)
+    dlk_map_remove(&all->map, &t->node);
 }
 
-void dlk_redis_token_drop(struct dlk_redis *s, struct dlk_redis_hold *h) {
-  if (h->node.queued)
-    dlk_map_remove(&s->tokens, &h->node);
-}
-
-void dlk_redis_token_move(struct dlk_redis *s, struct dlk_redis_hold *from,
-                          struct dlk_redis_hold *to) {
-  to->token_len = from->token_len;
-  memcpy(to->token, from->token, from->token_len + 1u);
-  from->token_len = 0;
+void dlk_redis_token_move(struct dlk_redis_tokens *all,
+                          struct dlk_redis_token *from,
+                          struct dlk_redis_token *to) {
+  to->len = from->len;
+  memcpy(to->text, from->text, from->len + 1u);
+  from->len = 0;
   if (from->node.queued)
-    dlk_map_replace(&s->tokens, &from->node, &to->node, to->token);
+    dlk_map_replace(&all->map, &from->node, &to->node, to->text);
 }
 
-struct dlk_redis_hold *dlk_redis_token_find(struct dlk_redis *s,
-                                            const char *token, size_t len) {
-  struct dlk_map_node *n = dlk_map_get(&s->tokens, token, len);
-  return n ? DLK_CONTAINER(n, struct dlk_redis_hold, node) : NULL;
+struct dlk_redis_token *dlk_redis_token_find(struct dlk_redis_tokens *all,
+                                             const char *text, size_t len) {
+  struct dlk_map_node *n = dlk_map_get(&all->map, text, len);
+  return n ? DLK_CONTAINER(n, struct dlk_redis_token, node) : NULL;
+}
+
+void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t) {
+  dlk_redis_put(out, t->text, t->len);
 }
 
 void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,

@@ -26,74 +26,31 @@
  *
  * A cancel that crosses the grant: the op then ends well, and the engine gives
  * the lock to the caller or releases it. */
+#include "store/redis/recipe/acquire.h"
+
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-#include "store/redis/op/machine.h"
+#include "store/redis/op/orphan.h"
+#include "store/redis/recipe/candidate.h"
+#include "store/redis/recipe/wait.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
+#include "store/redis/wire/reply.h"
 
 static void try_once(struct dlk_redis_try *t);
 static void seed(struct dlk_redis_try *t);
 
-static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
-  return dlk_redis_hold_of(t->op->lease);
-}
-
-void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
-                       int64_t claim) {
-  struct dlk_lease *lease = t->op->lease;
-  struct dlk_redis_hold *h = hold_of(t);
-  lease->fence = fence;
-  lease->sent = sent;
-  lease->claim = claim;
-  h->waiting = NULL;
-  h->granted = dlk_redis_now(t->store);
-  h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
-  dlk_redis_done(t, NULL);
-}
-
-void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
-  dlk_redis_replace_token(t, take_back, NULL);
-}
-
-void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
-                             void (*first)(struct dlk_redis_try *t)) {
-  struct dlk_redis_hold *h = hold_of(t);
-  struct dlk_redis *s = t->store;
-  char old[DLK_REDIS_TOKEN_MAX + 1];
-  size_t len = h->token_len;
-  int64_t span = t->op->lease->ttl;
-  if (t->joined && span < 60 * DLK_SEC)
-    span = 60 * DLK_SEC;
-  memcpy(old, h->token, len);
-  t->joined = false;
-  dlk_redis_token_new(s, h);
-  if (first)
-    first(t);
-  if (take_back)
-    dlk_redis_orphan(s, t->op->key, t->op->key_len, old, len,
-                     dlk_time_add(dlk_redis_now(s), span));
-}
-
-void dlk_redis_give_up(struct dlk_redis_try *t) {
-  enum dlk_code code = t->op->ending;
-  if (code != DLK_TIMEOUT && code != DLK_UNAVAILABLE)
-    dlk_redis_done_code(t, code);
-  else if (t->trouble)
-    dlk_redis_done(t, t->trouble);
-  else
-    dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
-}
-
 /* ---- what stands on the server though it was refused ---- */
 
 static void settle_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len, 0);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, 0);
 }
 
 static void settled(struct dlk_redis_call *call,
                     const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1) {
     dlk_redis_call_script(call, DLK_REDIS_LEAVE); /* more dead waiters */
     return;
@@ -142,13 +99,13 @@ static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
 /* ---- seeding the fence ---- */
 
 static void seed_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
 }
 
 static void seeded(struct dlk_redis_call *call,
                    const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     no_answer(t, r, seed);
     return;
@@ -165,7 +122,7 @@ static void seeded(struct dlk_redis_call *call,
   }
 }
 
-static void ask_seed(struct dlk_redis_try *t, dlk_redis_heard *answer) {
+static void ask_seed(struct dlk_redis_try *t, dlk_redis_on_answer *answer) {
   t->step = DLK_REDIS_SEEDING;
   t->call.args = seed_args;
   t->call.answer = answer;
@@ -180,13 +137,13 @@ static void seed(struct dlk_redis_try *t) {
 /* ---- the first attempt ---- */
 
 static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   struct dlk_redis_name name;
-  (void)dlk_redis_name(t->store, &name, call->key, call->key_len);
+  (void)dlk_redis_names_of(&t->store->names, &name, call->key, call->key_len);
   dlk_buf_add(out, "*1\r\n$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n", 28);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
-  dlk_redis_put(out, h->token, h->token_len);
+  dlk_redis_put_token(out, &h->token);
   dlk_buf_add(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
   dlk_redis_put_int(out, dlk_to_ms(t->op->lease->ttl));
   dlk_buf_add(out, "*2\r\n$4\r\nINCR\r\n", 14);
@@ -198,26 +155,17 @@ static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 static void each(struct dlk_redis_req *req, unsigned index,
                  const redisReply *reply) {
   struct dlk_redis_call *call = DLK_CONTAINER(req, struct dlk_redis_call, req);
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (call->as_plain && index == 0 && reply->type == REDIS_REPLY_ERROR)
     t->alone = true;
-}
-
-void dlk_redis_other_limit(struct dlk_redis_try *t) {
-  struct dlk_error err;
-  if (t->op->ending != DLK_OK) {
-    dlk_redis_give_up(t);
-    return;
-  }
-  dlk_error_other_limit(&err, t->op->key, t->op->key_len);
-  dlk_redis_done(t, &err);
 }
 
 /* ---- in vain ---- */
 
 static void holder_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_name name;
-  (void)dlk_redis_name(call->store, &name, call->key, call->key_len);
+  (void)dlk_redis_names_of(&call->store->names, &name, call->key,
+                           call->key_len);
   dlk_redis_put_array(out, 2);
   dlk_redis_put(out, "GET", 3);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
@@ -226,7 +174,7 @@ static void holder_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 /* Without an answer it is busy all the same. */
 static void holder_told(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict == DLK_REDIS_GOOD && r->reply->type == REDIS_REPLY_STRING)
     dlk_redis_holder_text(t->op->holder, r->reply->str, r->reply->len);
   if (r->verdict == DLK_REDIS_BAD && r->err->code == DLK_INVALID)
@@ -239,12 +187,9 @@ static void holder_told(struct dlk_redis_call *call,
  * for it. */
 static void ask_holder(struct dlk_redis_try *t) {
   t->step = DLK_REDIS_TRYING;
-  t->call.req.each = NULL;
-  t->call.req.replies = 1;
-  t->call.script = -1;
   t->call.args = holder_args;
   t->call.answer = holder_told;
-  dlk_redis_call_send(&t->call);
+  dlk_redis_call_plain(&t->call);
 }
 
 /* Somebody else holds it. */
@@ -265,7 +210,7 @@ static void occupied(struct dlk_redis_try *t) {
  * be there: it is given its time to live, or it would stay for ever. */
 static void seeded_in_vain(struct dlk_redis_call *call,
                            const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD)
     no_answer(t, r, try_once);
   else
@@ -290,7 +235,7 @@ static void odd(struct dlk_redis_try *t, const redisReply *error) {
   if (error && error->type == REDIS_REPLY_ERROR)
     dlk_redis_fault_error(&err, error->str, t->store->conf.shown);
   else
-    dlk_redis_odd(t->store, &err);
+    dlk_redis_odd(&err, t->store->conf.shown);
   dlk_redis_done(t, &err);
 }
 
@@ -301,7 +246,7 @@ static void tried(struct dlk_redis_try *t, const redisReply *exec) {
   bool number = pair && incr->type == REDIS_REPLY_INTEGER;
   bool seeded = number && incr->integer >= DLK_REDIS_FENCE_SEEDED;
   if (pair && set->type == REDIS_REPLY_NIL) {
-    dlk_redis_fence_contended(&t->call);
+    dlk_redis_fence_contended(&t->store->fences, t->call.key, t->call.key_len);
     if (number && !seeded)
       ask_seed(t, seeded_in_vain);
     else
@@ -318,9 +263,9 @@ static void tried(struct dlk_redis_try *t, const redisReply *exec) {
 
 /* A try by the script. */
 static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   const struct dlk_lease *lease = t->op->lease;
-  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
   dlk_redis_put_int(out, lease->want.units);
   dlk_redis_put_int(out, lease->want.cap);
@@ -333,7 +278,7 @@ static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 
 static void script_tried(struct dlk_redis_call *call,
                          const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (!answered(t, r))
     return;
   if (call->as_plain) {
@@ -379,13 +324,13 @@ static void try_once(struct dlk_redis_try *t) {
 }
 
 void dlk_redis_acquire(struct dlk_redis_try *t) {
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   h->lease = t->op->lease;
   h->waiting = t->op;
   h->call.store = t->store;
   h->call.key = t->op->lease->key;
   h->call.key_len = t->op->lease->key_len;
-  dlk_redis_token_new(t->store, h);
+  dlk_redis_draw_token(t);
   try_once(t);
 }
 

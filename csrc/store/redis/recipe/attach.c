@@ -18,17 +18,14 @@
  *   connection, finds the string's token only if nobody attached it since; it
  *   is then undone as well, at each beat until the time is over.
  * - A request that was not sent changed nothing. */
+#include "store/redis/recipe/attach.h"
+
 #include <hiredis/hiredis.h>
 
-#include "store/redis/op/machine.h"
-
-static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
-  return dlk_redis_hold_of(t->op->lease);
-}
-
-static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
-  return DLK_CONTAINER(call, struct dlk_redis_try, call);
-}
+#include "store/redis/op/orphan.h"
+#include "store/redis/recipe/hold.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
 
 /* The hold is ours, and what was left of it was `left` when it was asked for.
  * Such a hold counts as one that was sent for when its whole ttl was left. */
@@ -37,14 +34,14 @@ static bool taken_over(struct dlk_redis_try *t, int64_t left) {
   lease->sent = t->call.req.sent;
   if (!t->op->renew && dlk_from_ms(left) < lease->ttl)
     lease->sent -= lease->ttl - dlk_from_ms(left);
-  return dlk_redis_extended(t->store, hold_of(t), left, lease->ttl,
+  return dlk_redis_extended(t->store, dlk_redis_try_hold(t), left, lease->ttl,
                             lease->sent);
 }
 
 static void detach_done(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const struct dlk_lease *lease = t->op->lease;
   if (r->verdict != DLK_REDIS_GOOD) {
     dlk_redis_retry(t, r, dlk_redis_detach);
@@ -58,14 +55,14 @@ static void detach_done(struct dlk_redis_call *call,
   dlk_buf_addf(&b, "1 %lld %lld %u %u %zu %u ",
                (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
                lease->want.units, lease->want.cap, lease->key_len,
-               (unsigned)h->token_len);
+               (unsigned)h->token.len);
   dlk_buf_add(&b, lease->key, lease->key_len);
-  dlk_buf_add(&b, h->token, h->token_len);
+  dlk_buf_add(&b, h->token.text, h->token.len);
   t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
   dlk_buf_free(&b);
   struct dlk_error err;
   if (t->op->result) {
-    dlk_redis_token_drop(t->store, h);
+    dlk_redis_token_drop(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
   } else {
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
@@ -74,8 +71,8 @@ static void detach_done(struct dlk_redis_call *call,
 }
 
 static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
-  dlk_redis_renew_args(t->store, hold_of(t),
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t),
                        t->op->renew ? t->op->lease->ttl : 0, false, out);
 }
 
@@ -102,7 +99,7 @@ static int64_t next_number(const char **at, const char *end) {
  * proper, inside it, lives as long as the lease. */
 static bool parse(struct dlk_redis_try *t) {
   struct dlk_lease *lease = t->op->lease;
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const char *at = lease->key, *end = at + lease->key_len;
   int64_t n[7];
   for (int i = 0; i < 7; i++)
@@ -116,14 +113,14 @@ static bool parse(struct dlk_redis_try *t) {
     return false;
   lease->key = at;
   lease->key_len = (size_t)key_len; /* and behind it the token */
-  memcpy(h->token, at + key_len, (size_t)token_len);
-  h->token[token_len] = '\0';
-  h->token_len = (uint8_t)token_len;
+  memcpy(h->token.text, at + key_len, (size_t)token_len);
+  h->token.text[token_len] = '\0';
+  h->token.len = (uint8_t)token_len;
   lease->ttl = dlk_from_ms(n[1]);
   lease->fence = n[2];
   lease->want.units = (uint32_t)n[3];
   lease->want.cap = (uint32_t)n[4];
-  lease->owner = h->token + DLK_REDIS_OWNER_AT;
+  lease->owner = h->token.text + DLK_REDIS_OWNER_AT;
   return true;
 }
 
@@ -134,8 +131,8 @@ static void undo_attach(struct dlk_redis_try *t) {
   const struct dlk_lease *lease = t->op->lease;
   int64_t until = dlk_time_add(dlk_redis_now(t->store), lease->ttl);
   if (t->unsure)
-    dlk_redis_orphan_attach(t->store, lease, lease->key + lease->key_len,
-                            hold_of(t)->token_len, until);
+    dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token,
+                            lease->key + lease->key_len, until);
 }
 
 void dlk_redis_attach_cancel(struct dlk_redis_try *t) {
@@ -147,8 +144,8 @@ void dlk_redis_attach_cancel(struct dlk_redis_try *t) {
 
 static void attach_done(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   if (r->verdict != DLK_REDIS_GOOD) {
     t->unsure = t->unsure || r->verdict == DLK_REDIS_UNSURE;
     if (r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t))
@@ -157,7 +154,7 @@ static void attach_done(struct dlk_redis_call *call,
   } else if (taken_over(t, dlk_redis_number(r->reply, -1)) &&
              (t->op->renew || h->until > dlk_redis_now(t->store))) {
     h->granted = dlk_redis_now(t->store);
-    dlk_redis_token_put(t->store, h);
+    dlk_redis_token_put(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
   } else {
     struct dlk_error err;
@@ -172,9 +169,10 @@ static void attach_done(struct dlk_redis_call *call,
 
 /* The token in the string is as long as ours, which has the same owner. */
 static void attach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   const struct dlk_lease *lease = t->op->lease;
-  dlk_redis_put(out, lease->key + lease->key_len, hold_of(t)->token_len);
+  dlk_redis_put(out, lease->key + lease->key_len,
+                dlk_redis_try_hold(t)->token.len);
   detach_args(call, out);
 }
 
@@ -186,7 +184,7 @@ static void attach_send(struct dlk_redis_try *t) {
 }
 
 void dlk_redis_attach(struct dlk_redis_try *t) {
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   h->lease = t->op->lease;
   h->call.store = t->store;
   if (!parse(t)) {
@@ -196,7 +194,8 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
     dlk_redis_done(t, &err);
     return;
   }
-  dlk_redis_token_make(t->store, h);
+  dlk_redis_token_make(&t->store->tokens, t->store->host, &h->token,
+                       h->lease->owner);
   t->op->key = h->call.key = t->call.key = h->lease->key;
   t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
   attach_send(t);

@@ -1,180 +1,27 @@
-/* What one does with a lease: renew, extend, release, hand on. (Detach and
- * attach: attach.c.)
+/* What one does with a lease that stays: renew, extend, hand on.
  *
  * - A renewal never makes a hold: the script extends what carries our token
  *   and otherwise says so. Renewals of one batch leave in one write.
  * - A renewal never takes time away; an extension may (and a renewal after the
- *   server's clock was seen to have stepped back), and is numbered. What
- *   is written later carries the number of the last one. So where the server
- *   may not be told to drop an old connection, a renewal that lingers on it
- * does not cut what was extended since, and an extension that lingers (also one
- *   that its caller was told nothing good of) does nothing once any later
- *   request was executed. One that comes before all later ones finds the
- *   holder expecting it: the engine counts with the shorter time until a
- *   request that was sent after it is answered.
- * - A release is repeatable: it only ever touches its own token. If its reply
- *   was lost it is sent again; a token that is then not there any more was
- *   released by the first one, provided that our own deadline had not passed
- *   when we first asked. Otherwise it counts as lost.
- * - An uncontended release is one small script; only when it says that the
- *   token is not there, or that somebody queues, the full script follows. On
- *   a key that others queued for lately the full script goes first.
+ *   server's clock was seen to have stepped back), and is numbered. What is
+ *   written later carries the number of the last one. So where the server may
+ *   not be told to drop an old connection, a renewal that lingers on it does
+ *   not cut what was extended since, and an extension that lingers (also one
+ *   whose caller was told nothing good) does nothing once any later request
+ *   was executed. One that comes before all later ones finds the holder
+ *   expecting it: the engine counts with the shorter time until a request that
+ *   was sent after it is answered.
  * - While a renewal is under way its lease is not reported as lost by a
  *   message: the engine must hear one answer to it. That answer then is the
  *   loss, also if the renewal came to the server before the break. */
+#include "store/redis/recipe/hold.h"
+
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/redis/op/machine.h"
-
-static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
-  return dlk_redis_hold_of(t->op->lease);
-}
-
-static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
-  return DLK_CONTAINER(call, struct dlk_redis_try, call);
-}
-
-int64_t dlk_redis_number(const redisReply *reply, int64_t none) {
-  if (reply->type == REDIS_REPLY_ARRAY)
-    return dlk_redis_int(reply, 0, none);
-  return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
-}
-
-/* Its lease's release began, or it was seen to be gone. min_hold may keep the
- * token on the server, and that is not to be changed any more. */
-static bool is_over(struct dlk_redis_try *t) {
-  enum dlk_op_kind kind = t->op->kind;
-  bool changes = kind == DLK_OP_EXTEND || kind == DLK_OP_DETACH ||
-                 kind == DLK_OP_DOWNGRADE;
-  return changes && !hold_of(t)->node.queued;
-}
-
-void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
-                     void (*again)(struct dlk_redis_try *)) {
-  dlk_redis_trouble(t, r->err);
-  if (is_over(t))
-    dlk_redis_done_code(t, DLK_LOST);
-  else if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
-    again(t);
-  else
-    dlk_redis_done(t, r->err);
-}
-
-/* ---- release ---- */
-
-void dlk_redis_leave_args(struct dlk_buf *out, const char *token, size_t len,
-                          int64_t rest) {
-  dlk_redis_put(out, token, len);
-  dlk_redis_put_int(out, rest > 0 ? dlk_to_ms(rest) : 0);
-}
-
-static void leave(struct dlk_redis_try *t);
-
-static int64_t rest_of(struct dlk_redis_try *t) {
-  const struct dlk_redis_hold *h = hold_of(t);
-  int64_t min = t->op->lease->min_hold;
-  return min <= 0 ? 0 : h->granted + min - dlk_redis_now(t->store);
-}
-
-static void args_leave(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
-  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len,
-                       rest_of(t));
-}
-
-static void args_token(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
-  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
-}
-
-/* Sent or not, the server will be told as long as it may keep the token. */
-static void release_later(struct dlk_redis_try *t) {
-  struct dlk_redis_hold *h = hold_of(t);
-  int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->lease->ttl);
-  if (rest_of(t) > 0)
-    return;
-  if (until < h->asked)
-    until = h->asked;
-  dlk_redis_orphan(t->store, t->op->key, t->op->key_len, h->token, h->token_len,
-                   until);
-}
-
-static void release_failed(struct dlk_redis_try *t,
-                           const struct dlk_redis_result *r) {
-  if (r->verdict == DLK_REDIS_UNSURE)
-    t->unsure = true;
-  bool over = r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t);
-  if (over && !t->store->stopping)
-    release_later(t);
-  dlk_redis_retry(t, r, leave);
-}
-
-static void left(struct dlk_redis_call *call,
-                 const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    release_failed(t, r);
-    return;
-  }
-  if (dlk_redis_int(r->reply, 0, 0) == 1)
-    t->ours = true;
-  if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
-    leave(t);
-    return;
-  }
-  bool first_did_it = t->unsure && t->op->started < hold_of(t)->until;
-  if (t->ours || first_did_it)
-    dlk_redis_done(t, NULL);
-  else
-    dlk_redis_done_code(t, DLK_LOST);
-}
-
-static void leave(struct dlk_redis_try *t) {
-  t->step = DLK_REDIS_LEAVING;
-  t->call.args = args_leave;
-  t->call.answer = left;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
-}
-
-static void released(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    release_failed(t, r);
-  } else if (dlk_redis_number(r->reply, 0) == 1) {
-    dlk_redis_done(t, NULL);
-  } else {
-    if (dlk_redis_number(r->reply, 0) == -2)
-      dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
-    leave(t);
-  }
-}
-
-void dlk_redis_release(struct dlk_redis_try *t) {
-  struct dlk_redis *s = t->store;
-  struct dlk_redis_hold *h = hold_of(t);
-  dlk_redis_token_drop(s, h);
-  bool crowded = h->crowded || h->noted || t->op->lease->value ||
-                 dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
-  if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0) {
-    leave(t);
-    return;
-  }
-  t->call.args = args_token;
-  t->call.answer = released;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RELEASE);
-}
-
-void dlk_redis_release_cancel(struct dlk_redis_try *t) {
-  if (!dlk_redis_call_withdraw(&t->call))
-    return; /* its answer ends the op */
-  release_later(t);
-  dlk_redis_give_up(t);
-}
-
-/* ---- renewal ---- */
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
 
 /* The server's clock against ours: what was left of the hold there should be
  * what we think was left. Said once a minute at most. A hold that would last
@@ -206,7 +53,7 @@ void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                           int64_t ttl, bool exact, struct dlk_buf *out) {
   if (exact)
     h->number++;
-  dlk_redis_put(out, h->token, h->token_len);
+  dlk_redis_put_token(out, &h->token);
   dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
@@ -217,7 +64,7 @@ void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
 bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
                         int64_t left, int64_t ttl, int64_t sent) {
   if (left < 0) {
-    dlk_redis_token_drop(s, h);
+    dlk_redis_token_drop(&s->tokens, &h->token);
     return false;
   }
   if (h->until)
@@ -283,7 +130,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->crowded = a->crowded;
   b->noted = a->noted;
   b->number = a->number;
-  dlk_redis_token_move(s, a, b);
+  dlk_redis_token_move(&s->tokens, &a->token, &b->token);
 }
 
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
@@ -292,23 +139,23 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
     h->lease->spare = 0; /* nor is it handed over meanwhile */
     return;
   }
-  dlk_redis_token_drop(s, h);
+  dlk_redis_token_drop(&s->tokens, &h->token);
   s->host->lost(s->host, h->lease, "it was broken by an administrator");
 }
 
 /* ---- extend ---- */
 
 static void extend_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
-  dlk_redis_renew_args(t->store, hold_of(t), t->op->ttl, true, out);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), t->op->ttl, true, out);
 }
 
 static void extend_done(struct dlk_redis_call *call,
                         const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     dlk_redis_retry(t, r, dlk_redis_extend);
-  } else if (dlk_redis_extended(t->store, hold_of(t),
+  } else if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
                                 dlk_redis_number(r->reply, -1), t->op->ttl,
                                 call->req.sent)) {
     t->op->lease->sent = call->req.sent;
@@ -319,7 +166,7 @@ static void extend_done(struct dlk_redis_call *call,
 }
 
 void dlk_redis_extend(struct dlk_redis_try *t) {
-  struct dlk_redis_hold *h = hold_of(t);
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->ttl);
   if (h->asked < until)
     h->asked = until;

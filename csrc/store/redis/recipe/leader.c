@@ -17,21 +17,20 @@
  * - A wait that ends takes the name back (another wait of this client on the
  *   same key leaves it again with its next beat); what cannot be taken back
  *   expires after three beats. */
+#include "store/redis/recipe/leader.h"
+
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "store/redis/op/machine.h"
+#include "store/redis/recipe/inspect.h"
+#include "store/redis/wire/codec.h"
 
 #define BEAT DLK_SEC
 #define ID_MASK ((UINT64_C(1) << 4 * DLK_REDIS_ID) - 1)
 
-static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
-  return DLK_CONTAINER(call, struct dlk_redis_try, call);
-}
-
 static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   bool leaving = t->step == DLK_REDIS_LEAVING;
   char id[DLK_REDIS_ID + 2];
   if (t->op->fence <= DLK_REDIS_ID_FIRST) {
@@ -74,7 +73,7 @@ static void wait_until(struct dlk_redis_try *t, int64_t at) {
 
 static void left(struct dlk_redis_call *call,
                  const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD)
     dlk_redis_trouble(t, r->err);
   dlk_redis_give_up(t);
@@ -101,7 +100,7 @@ static void no_answer(struct dlk_redis_try *t,
 
 static void answered(struct dlk_redis_call *call,
                      const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   struct dlk_redis *s = t->store;
   if (r->verdict != DLK_REDIS_GOOD) {
     no_answer(t, r);
@@ -139,7 +138,7 @@ void dlk_redis_change(struct dlk_redis_try *t) {
 }
 
 void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len) {
-  size_t before = strlen(s->prefix);
+  size_t before = s->names.prefix_len;
   for (struct dlk_list *l = s->watches.next; l != &s->watches; l = l->next) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
     if (lock && (len != before + t->op->key_len ||

@@ -1,12 +1,10 @@
 /* The calls that neither take nor give: ping and locked. Both may be repeated
  * freely; a connection that turned out to be dead is worth one more try. */
+#include "store/redis/recipe/ping.h"
+
 #include <hiredis/hiredis.h>
 
-#include "store/redis/op/machine.h"
-
-static struct dlk_redis_try *try_of(struct dlk_redis_call *call) {
-  return DLK_CONTAINER(call, struct dlk_redis_try, call);
-}
+#include "store/redis/wire/codec.h"
 
 static void ping_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   (void)call;
@@ -16,29 +14,23 @@ static void ping_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 
 static void ponged(struct dlk_redis_call *call,
                    const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (dlk_redis_failed(t, r))
     return;
   int64_t took = dlk_redis_now(t->store) - call->req.sent;
   dlk_redis_finish(t, dlk_value_number((double)took / (double)DLK_SEC));
 }
 
-static void send(struct dlk_redis_try *t) {
-  t->call.script = -1;
-  t->call.req.replies = 1;
-  t->call.req.each = NULL;
-  dlk_redis_call_send(&t->call);
-}
-
 void dlk_redis_ping(struct dlk_redis_try *t) {
   t->call.args = ping_args;
   t->call.answer = ponged;
-  send(t);
+  dlk_redis_call_plain(&t->call);
 }
 
 static void locked_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_name name;
-  (void)dlk_redis_name(call->store, &name, call->key, call->key_len);
+  (void)dlk_redis_names_of(&call->store->names, &name, call->key,
+                           call->key_len);
   dlk_redis_put_array(out, 2);
   dlk_redis_put(out, "EXISTS", 6);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
@@ -46,7 +38,7 @@ static void locked_args(struct dlk_redis_call *call, struct dlk_buf *out) {
 
 static void looked(struct dlk_redis_call *call,
                    const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = try_of(call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (dlk_redis_failed(t, r))
     return;
   bool held = r->reply->type == REDIS_REPLY_INTEGER && r->reply->integer > 0;
@@ -56,5 +48,5 @@ static void looked(struct dlk_redis_call *call,
 void dlk_redis_locked(struct dlk_redis_try *t) {
   t->call.args = locked_args;
   t->call.answer = looked;
-  send(t);
+  dlk_redis_call_plain(&t->call);
 }

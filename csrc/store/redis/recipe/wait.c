@@ -47,18 +47,21 @@
  * Refreshes are for surviving the dead (holders without release, waiters, the
  * server itself), not for progress: a third of a claim for the first ranks,
  * slower behind, and for the head also when the holder's time is over. */
+#include "store/redis/recipe/wait.h"
+
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-#include "store/redis/op/machine.h"
+#include "store/redis/op/orphan.h"
+#include "store/redis/recipe/candidate.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
 
+/* A hand-off is good for so long unless it is confirmed. */
+#define CLAIM DLK_SEC
 #define FRONT 8u
-#define BEAT (DLK_REDIS_CLAIM / 3)
+#define BEAT (CLAIM / 3)
 #define BEAT_MAX (2 * DLK_SEC)
-
-static struct dlk_redis_hold *hold_of(struct dlk_redis_try *t) {
-  return dlk_redis_hold_of(t->op->lease);
-}
 
 static int64_t beat_of(const struct dlk_redis_try *t) {
   if (t->rank < FRONT)
@@ -69,14 +72,14 @@ static int64_t beat_of(const struct dlk_redis_try *t) {
 
 static int64_t claim_of(const struct dlk_redis_try *t) {
   int64_t ttl = t->op->lease->ttl;
-  return ttl < DLK_REDIS_CLAIM ? ttl : DLK_REDIS_CLAIM;
+  return ttl < CLAIM ? ttl : CLAIM;
 }
 
 static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   const struct dlk_lease *lease = t->op->lease;
   int64_t ttl = dlk_to_ms(lease->ttl);
-  dlk_redis_put(out, hold_of(t)->token, hold_of(t)->token_len);
+  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, ttl);
   dlk_redis_put_int(out, lease->want.units);
   dlk_redis_put_int(out, lease->want.cap);
@@ -103,13 +106,13 @@ static void ask(struct dlk_redis_try *t) {
 /* ---- leaving ---- */
 
 static void leave_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  dlk_redis_leave_args(out, hold_of(t)->token, hold_of(t)->token_len, 0);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, 0);
 }
 
 static void left(struct dlk_redis_call *call,
                  const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     dlk_redis_trouble(t, r->err);
     dlk_redis_new_token(t, true);
@@ -120,21 +123,6 @@ static void left(struct dlk_redis_call *call,
     dlk_error_drop(&t->trouble);
   }
   dlk_redis_give_up(t);
-}
-
-void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
-                        dlk_redis_args *encode, dlk_redis_heard *answer) {
-  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
-    return; /* the answer goes on from there */
-  if (!t->joined) {
-    dlk_redis_give_up(t);
-    return;
-  }
-  t->step = DLK_REDIS_LEAVING;
-  t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.args = encode;
-  t->call.answer = answer;
-  dlk_redis_call_script(&t->call, script);
 }
 
 void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
@@ -225,7 +213,7 @@ static uint32_t spare_of(const struct dlk_redis_try *t, int64_t said) {
 
 static void answered(struct dlk_redis_call *call,
                      const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
   if (r->verdict != DLK_REDIS_GOOD) {
     no_answer(t, r);
     return;
@@ -235,7 +223,7 @@ static void answered(struct dlk_redis_call *call,
   const char *word = dlk_redis_word(reply);
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
-    hold_of(t)->crowded = true;
+    dlk_redis_try_hold(t)->crowded = true;
     t->op->lease->spare = spare_of(t, dlk_redis_int(reply, 2, 0));
     note_before(t->op->lease, call, dlk_redis_int(reply, 3, -1));
     dlk_redis_granted(t, fence, call->req.sent, 0);
@@ -250,10 +238,8 @@ static void answered(struct dlk_redis_call *call,
   } else if (strcmp(word, "limit") == 0) {
     dlk_redis_other_limit(t);
   } else {
-    struct dlk_error err;
-    dlk_redis_odd(t->store, &err);
     dlk_redis_new_token(t, true);
-    dlk_redis_done(t, &err);
+    dlk_redis_done_odd(t);
   }
 }
 
@@ -283,7 +269,7 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
     dlk_redis_queue_refresh(t);
     return;
   }
-  hold_of(t)->crowded = true;
+  dlk_redis_try_hold(t)->crowded = true;
   dlk_redis_granted(t, fence, now, end);
 }
 

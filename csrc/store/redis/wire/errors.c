@@ -121,3 +121,10 @@ enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
   return dlk_error_set(err, f->code, "%s answers \"%s\"; %s", shown, clean,
                        f->advice);
 }
+
+enum dlk_code dlk_redis_odd(struct dlk_error *err, const char *shown) {
+  return dlk_error_set(err, DLK_UNAVAILABLE,
+                       "%s gives an answer that Redis would not; is there a "
+                       "proxy in between?",
+                       shown);
+}

@@ -29,4 +29,7 @@ int dlk_redis_fault_is_denial(const char *text);
 enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
                                     const char *shown);
 
+/* A reply that no server of ours would give. */
+enum dlk_code dlk_redis_odd(struct dlk_error *err, const char *shown);
+
 #endif

@@ -99,6 +99,32 @@ bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
   return !reserved(name);
 }
 
+void dlk_redis_names_init(struct dlk_redis_names *n, const char *prefix) {
+  n->prefix = prefix;
+  n->prefix_len = strlen(prefix);
+  n->last_len = 0;
+}
+
+bool dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
+                        const char *key, size_t len) {
+  if (len > 0 && len == n->last_len && memcmp(key, n->last_key, len) == 0) {
+    name->prefix = n->prefix;
+    name->prefix_len = n->prefix_len;
+    name->key = key;
+    name->key_len = len;
+    memcpy(name->tag, n->last_tag, sizeof name->tag);
+    return true;
+  }
+  if (!dlk_redis_name_make(name, n->prefix, key, len))
+    return false;
+  if (len <= sizeof n->last_key) {
+    n->last_len = len;
+    memcpy(n->last_key, key, len);
+    memcpy(n->last_tag, name->tag, sizeof n->last_tag);
+  }
+  return true;
+}
+
 /* `~dlock:{123456}:q:` */
 #define BEFORE (sizeof DLK_REDIS_RESERVED - 1 + 1 + DLK_REDIS_TAG + 4)
 

@@ -14,6 +14,7 @@
 #define DLK_REDIS_RESERVED "~dlock:"
 #define DLK_REDIS_TAG 6
 #define DLK_REDIS_SLOTS 16384u
+#define DLK_REDIS_NAME_KEY 512 /* longer keys are not remembered */
 
 enum dlk_redis_part {
   DLK_REDIS_LOCK = 0,
@@ -33,6 +34,14 @@ struct dlk_redis_name {
   char tag[DLK_REDIS_TAG];
 };
 
+/* Makes the names of one store, and remembers the tag of the last key: a
+ * release follows its acquire. */
+struct dlk_redis_names {
+  const char *prefix;
+  size_t prefix_len, last_len;
+  char last_key[DLK_REDIS_NAME_KEY], last_tag[DLK_REDIS_TAG];
+};
+
 /* CRC16 (XMODEM) of n bytes, going on from crc. */
 uint16_t dlk_redis_crc16(uint16_t crc, const char *p, size_t n);
 
@@ -45,6 +54,12 @@ void dlk_redis_tag(char out[DLK_REDIS_TAG], unsigned slot);
 /* False: the name begins as our own names do, and cannot be used. */
 bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
                          const char *key, size_t key_len);
+
+/* prefix stays the caller's. */
+void dlk_redis_names_init(struct dlk_redis_names *n, const char *prefix);
+/* As dlk_redis_name_make, with the store's prefix. */
+bool dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
+                        const char *key, size_t len);
 
 /* The length of a part's name, and the name itself (that many bytes). */
 size_t dlk_redis_name_len(const struct dlk_redis_name *name,

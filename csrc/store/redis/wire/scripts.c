@@ -17,7 +17,7 @@ static const struct {
     [DLK_REDIS_RENEW] = SCRIPT(renew),
     [DLK_REDIS_SEED] = SCRIPT(seed),
     [DLK_REDIS_PROBE] = SCRIPT(probe),
-    [DLK_REDIS_LOOK] = SCRIPT(inspect),
+    [DLK_REDIS_INSPECT] = SCRIPT(inspect),
     [DLK_REDIS_LIST] = SCRIPT(list),
     [DLK_REDIS_BREAK] = SCRIPT(break),
     [DLK_REDIS_REVOKE] = SCRIPT(revoke),

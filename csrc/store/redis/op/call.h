@@ -1,0 +1,65 @@
+/* One request: a script on the names of one key, or a plain command. */
+#ifndef DLK_STORE_REDIS_OP_CALL_H
+#define DLK_STORE_REDIS_OP_CALL_H
+
+#include "store/redis/op/store.h"
+
+struct dlk_redis_call;
+
+enum dlk_redis_verdict {
+  DLK_REDIS_GOOD,     /* reply */
+  DLK_REDIS_NOT_DONE, /* certainly not executed; may be sent again */
+  DLK_REDIS_UNSURE,   /* the connection was lost: executed, or not */
+  DLK_REDIS_BAD       /* not executed, and sending it again is no use */
+};
+
+struct dlk_redis_result {
+  enum dlk_redis_verdict verdict;
+  const struct redisReply *reply; /* GOOD */
+  const struct dlk_error *err;    /* not GOOD */
+};
+
+typedef void dlk_redis_on_answer(struct dlk_redis_call *call,
+                                 const struct dlk_redis_result *r);
+typedef void dlk_redis_args(struct dlk_redis_call *call, struct dlk_buf *out);
+
+/* Embedded in whoever waits for it, which must not go away while busy is
+ * true. */
+struct dlk_redis_call {
+  struct dlk_redis_req req;
+  struct dlk_redis *store;
+  dlk_redis_on_answer *answer;
+  /* Writes the ARGV of a script, or all of another command. */
+  dlk_redis_args *args;
+  /* Not NULL: all of another command with four replies, which is written
+   * instead of the script while fence.c allows a plain INCR. */
+  dlk_redis_args *plain;
+  const char *key;
+  size_t key_len;
+  int64_t holds;    /* for how long the lease that it is about may hold */
+  const char *tail; /* ACQUIRE: one more argument, or NULL */
+  size_t tail_len;
+  size_t more;   /* arguments beyond the script's own */
+  int8_t script; /* enum dlk_redis_script, or -1 */
+  bool by_text, busy;
+  bool lifts;    /* it was written so that it lifts the counter (fence.c) */
+  bool as_plain; /* `plain` was written */
+  /* What was written behind it may not overtake it: where the script is not
+   * known there it has failed, and goes as text the next time. */
+  bool in_order, text_next;
+};
+
+/* Sends call's script (or what args writes, with script -1 and
+ * `replies`). */
+void dlk_redis_call_send(struct dlk_redis_call *call);
+void dlk_redis_call_script(struct dlk_redis_call *call,
+                           enum dlk_redis_script script);
+/* The script, or `plain` where that will do when it is written (fence.c). */
+void dlk_redis_call_either(struct dlk_redis_call *call,
+                           enum dlk_redis_script script, dlk_redis_args *plain);
+/* A command that is no script, with one reply. */
+void dlk_redis_call_plain(struct dlk_redis_call *call);
+/* True: it was not sent and will not be. */
+bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
+
+#endif

@@ -1,0 +1,27 @@
+/* Keys that something happened to lately, each with a time. A table of fixed
+ * size: what is not found in it only costs a request more. */
+#ifndef DLK_STORE_REDIS_OP_LATELY_H
+#define DLK_STORE_REDIS_OP_LATELY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLK_REDIS_LATELY 1024
+
+struct dlk_redis_lately {
+  uint64_t seed;
+  struct {
+    uint64_t hash;
+    int64_t until;
+  } at[DLK_REDIS_LATELY];
+};
+
+/* Whether the key is marked until then at least. */
+bool dlk_redis_lately(const struct dlk_redis_lately *t, const char *key,
+                      size_t len, int64_t until);
+void dlk_redis_lately_mark(struct dlk_redis_lately *t, const char *key,
+                           size_t len, int64_t until);
+void dlk_redis_lately_clear(struct dlk_redis_lately *t);
+
+#endif

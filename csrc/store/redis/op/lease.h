@@ -1,0 +1,32 @@
+/* What the store keeps of a lease (lease->data), from candidate to hold. */
+#ifndef DLK_STORE_REDIS_OP_LEASE_H
+#define DLK_STORE_REDIS_OP_LEASE_H
+
+#include "store/redis/op/call.h"
+
+struct dlk_redis_hold {
+  struct dlk_lease *lease;
+  struct dlk_op *waiting;     /* the acquire that still waits, or NULL: held */
+  struct dlk_redis_call call; /* renewals */
+  struct dlk_redis_token token;
+  int64_t until;   /* the server keeps it so long at least */
+  int64_t asked;   /* it may keep it so long: an extension */
+  int64_t granted; /* for min_hold */
+  uint32_t number; /* how many extensions were written */
+  bool cut;        /* the server keeps it for too long */
+  bool crowded;    /* others queued for it */
+  bool noted;      /* the server keeps notes of it (info) */
+  bool broken;     /* said a message that crossed a renewal */
+};
+
+static inline struct dlk_redis_hold *dlk_redis_hold_of(struct dlk_lease *l) {
+  return l->data;
+}
+
+/* Whose token that is. */
+static inline struct dlk_redis_hold *
+dlk_redis_hold_by(struct dlk_redis_token *token) {
+  return DLK_CONTAINER(token, struct dlk_redis_hold, token);
+}
+
+#endif

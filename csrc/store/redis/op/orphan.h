@@ -1,0 +1,23 @@
+/* Tokens that are in nobody's hands and may stand on the server are taken back
+ * in the background. */
+#ifndef DLK_STORE_REDIS_OP_ORPHAN_H
+#define DLK_STORE_REDIS_OP_ORPHAN_H
+
+#include "store/redis/op/call.h"
+
+/* ARGV of the leave script; rest: ns for which the token must still stand. */
+void dlk_redis_leave_args(struct dlk_buf *out,
+                          const struct dlk_redis_token *token, int64_t rest);
+
+/* Has the server forget the token, until `until` (when it has forgotten it by
+ * itself). */
+void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
+                      const struct dlk_redis_token *token, int64_t until);
+/* The same for an attach of unknown outcome: has the server give the lease's
+ * hold back to the token that it was detached with. */
+void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
+                             const struct dlk_redis_token *token,
+                             const char *back, int64_t until);
+void dlk_redis_orphans_end(struct dlk_redis *s);
+
+#endif

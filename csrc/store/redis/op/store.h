@@ -1,0 +1,48 @@
+/* What one store consists of, made of what each module keeps for itself. The
+ * operations know the network only by link.h and the engine only by store.h,
+ * so a simulation can run them as they are. */
+#ifndef DLK_STORE_REDIS_OP_STORE_H
+#define DLK_STORE_REDIS_OP_STORE_H
+
+#include "store/redis/conn/link.h"
+#include "store/redis/op/fence.h"
+#include "store/redis/op/lately.h"
+#include "store/redis/op/token.h"
+#include "store/redis/wire/names.h"
+#include "store/store.h"
+
+#define DLK_REDIS_CROWDED_FOR DLK_SEC
+
+struct dlk_redis {
+  struct dlk_host *host;
+  struct dlk_conf conf;
+  struct dlk_redis_link *link;
+  struct dlk_redis_names names;
+  struct dlk_redis_fences fences;
+  struct dlk_redis_lately crowded; /* others wanted the key */
+  struct dlk_redis_tokens tokens;  /* of waits and holds */
+  struct dlk_list waits, watches;  /* operations that wait: wait.c, leader.c */
+  struct dlk_list orphans;         /* orphan.c */
+  size_t orphan_count;
+  struct dlk_timer quiet; /* subscription.c */
+  int64_t clock_warned;   /* hold.c */
+  bool stopping;
+  char channel[32]; /* ours, for messages */
+};
+
+static inline int64_t dlk_redis_now(struct dlk_redis *s) {
+  return s->host->now(s->host);
+}
+
+static inline bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key,
+                                        size_t len) {
+  return dlk_redis_lately(&s->crowded, key, len, dlk_redis_now(s) + 1);
+}
+
+static inline void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key,
+                                          size_t len) {
+  dlk_redis_lately_mark(&s->crowded, key, len,
+                        dlk_redis_now(s) + DLK_REDIS_CROWDED_FOR);
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* Leases that go from process to process. */
+#ifndef DLK_STORE_REDIS_RECIPE_ATTACH_H
+#define DLK_STORE_REDIS_RECIPE_ATTACH_H
+
+#include "store/redis/op/try.h"
+
+void dlk_redis_detach(struct dlk_redis_try *t);
+void dlk_redis_attach(struct dlk_redis_try *t);
+void dlk_redis_attach_cancel(struct dlk_redis_try *t);
+
+#endif

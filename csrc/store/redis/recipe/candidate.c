@@ -1,0 +1,58 @@
+/* Who wants a lock, whichever way: with a token that nobody asked for yet, to
+ * the grant. A token whose outcome is unknown, or that the server no longer
+ * knows, is never asked for again: a message for it that comes late would be
+ * taken for the grant of the new attempt. */
+#include "store/redis/recipe/candidate.h"
+
+#include "store/redis/op/orphan.h"
+
+void dlk_redis_draw_token(struct dlk_redis_try *t) {
+  struct dlk_redis *s = t->store;
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  dlk_redis_token_drop(&s->tokens, &h->token);
+  dlk_redis_token_make(&s->tokens, s->host, &h->token, h->lease->owner);
+  dlk_redis_token_put(&s->tokens, &h->token);
+}
+
+void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
+                       int64_t claim) {
+  struct dlk_lease *lease = t->op->lease;
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  lease->fence = fence;
+  lease->sent = sent;
+  lease->claim = claim;
+  h->waiting = NULL;
+  h->granted = dlk_redis_now(t->store);
+  h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
+  dlk_redis_done(t, NULL);
+}
+
+void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
+  dlk_redis_replace_token(t, take_back, NULL);
+}
+
+void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
+                             void (*first)(struct dlk_redis_try *t)) {
+  struct dlk_redis *s = t->store;
+  struct dlk_redis_token old = dlk_redis_try_hold(t)->token;
+  int64_t span = t->op->lease->ttl;
+  if (t->joined && span < 60 * DLK_SEC)
+    span = 60 * DLK_SEC;
+  t->joined = false;
+  dlk_redis_draw_token(t);
+  if (first)
+    first(t);
+  if (take_back)
+    dlk_redis_orphan(s, t->op->key, t->op->key_len, &old,
+                     dlk_time_add(dlk_redis_now(s), span));
+}
+
+void dlk_redis_other_limit(struct dlk_redis_try *t) {
+  struct dlk_error err;
+  if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+    return;
+  }
+  dlk_error_other_limit(&err, t->op->key, t->op->key_len);
+  dlk_redis_done(t, &err);
+}

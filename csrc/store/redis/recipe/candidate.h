@@ -1,0 +1,22 @@
+/* What all ways to a lock share: tokens, and the grant. */
+#ifndef DLK_STORE_REDIS_RECIPE_CANDIDATE_H
+#define DLK_STORE_REDIS_RECIPE_CANDIDATE_H
+
+#include "store/redis/op/try.h"
+
+/* claim: 0, or when it must be confirmed by. */
+void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
+                       int64_t claim);
+/* Its first token, or the next one. */
+void dlk_redis_draw_token(struct dlk_redis_try *t);
+/* The outcome of the current token is unknown, or the server forgot it: has
+ * it taken back, goes on with a new one. */
+void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back);
+/* The same; what `first` sends with the new token goes before the old one is
+ * taken back. */
+void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
+                             void (*first)(struct dlk_redis_try *t));
+/* The server said that others share under another limit. */
+void dlk_redis_other_limit(struct dlk_redis_try *t);
+
+#endif

@@ -1,0 +1,23 @@
+/* A lease that is held: renewals, extensions, hand-overs in the process. */
+#ifndef DLK_STORE_REDIS_RECIPE_HOLD_H
+#define DLK_STORE_REDIS_RECIPE_HOLD_H
+
+#include "store/redis/op/try.h"
+
+/* ARGV of a renewal; ttl 0: the hold's end stays; exact: it ends then even if
+ * it would have stayed for longer. */
+void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
+                          int64_t ttl, bool exact, struct dlk_buf *out);
+/* The answer to a renewal. True: the hold is ours, until `until` at least. */
+bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
+                        int64_t left, int64_t ttl, int64_t sent);
+void dlk_redis_extend(struct dlk_redis_try *t);
+void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
+                     size_t count);
+void dlk_redis_hand_over(void *store, struct dlk_lease *from,
+                         struct dlk_lease *to);
+void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h);
+/* For how long we have held it, as far as we know. */
+int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h);
+
+#endif

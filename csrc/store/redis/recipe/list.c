@@ -1,0 +1,135 @@
+/* Listing: walks the database with SCAN: first the names that hold our tokens,
+ * then the queues whose lock is free at the moment. A step looks at a bounded
+ * number of names, and a page takes a bounded number of steps, so a page may
+ * be empty, or somewhat longer than was asked for; a key that is held all the
+ * while is never missed, one may come twice (SCAN's own promise).
+ *
+ * The cursor: 'k' or 'q' (which of the two walks), and SCAN's number. */
+#include "store/redis/recipe/list.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
+
+#define STEPS 100 /* of one page */
+#define LOOKED_AT 1000
+
+static const redisReply *at(const redisReply *list, size_t i) {
+  static const redisReply none = {.type = REDIS_REPLY_NIL};
+  return i < list->elements ? list->element[i] : &none;
+}
+
+/* t->order is the cursor as it is shown: 'k' or 'q', then SCAN's. */
+
+/* The bytes as a glob that matches nothing else. */
+static void put_glob(struct dlk_buf *out, const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (p[i] && strchr("*?[]\\", p[i]))
+      dlk_buf_add(out, "\\", 1);
+    dlk_buf_add(out, p + i, 1);
+  }
+}
+
+static void list_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  const struct dlk_op *op = t->op;
+  bool queues = t->order[0] == 'q';
+  struct dlk_buf glob = {0};
+  size_t n = op->limit > 0 && op->limit < LOOKED_AT ? op->limit : LOOKED_AT;
+  if (queues)
+    dlk_buf_addf(&glob, DLK_REDIS_RESERVED "{??????}:q:");
+  put_glob(&glob, t->store->names.prefix, t->store->names.prefix_len);
+  put_glob(&glob, op->key, op->key_len);
+  dlk_buf_add(&glob, "*", 1);
+  dlk_redis_put_text(out, queues ? "queues" : "locks");
+  dlk_redis_put_text(out, t->order + 1);
+  dlk_redis_put(out, glob.data, glob.len);
+  dlk_redis_put_int(out, (int64_t)n);
+  out->failed = out->failed || glob.failed;
+  dlk_buf_free(&glob);
+}
+
+/* Adds what belongs to our prefix; returns how many. */
+static size_t collect(struct dlk_redis_try *t, const redisReply *names) {
+  size_t before = t->store->names.prefix_len, n = 0;
+  for (size_t i = 0; i < names->elements; i++) {
+    const redisReply *name = names->element[i];
+    if (name->type != REDIS_REPLY_STRING || name->len <= before ||
+        memcmp(name->str, t->store->names.prefix, before) != 0)
+      continue;
+    t->op->result =
+        dlk_value_add(t->op->result,
+                      dlk_value_string(name->str + before, name->len - before));
+    n++;
+  }
+  return n;
+}
+
+static void list_end(struct dlk_redis_try *t, bool last) {
+  struct dlk_value *keys = t->op->result, *v = dlk_value_tuple();
+  t->op->result = NULL;
+  v = dlk_value_add(v, keys);
+  v = dlk_value_add(v, last ? dlk_value_nil()
+                            : dlk_value_string(t->order, strlen(t->order)));
+  dlk_redis_finish(t, v);
+}
+
+static void listed(struct dlk_redis_call *call,
+                   const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = dlk_redis_try_by(call);
+  if (dlk_redis_failed(t, r))
+    return;
+  const redisReply *next = at(r->reply, 0), *names = at(r->reply, 1);
+  if (r->reply->type != REDIS_REPLY_ARRAY || r->reply->elements != 2 ||
+      next->type != REDIS_REPLY_STRING || next->len > 20 ||
+      names->type != REDIS_REPLY_ARRAY) {
+    dlk_redis_done_odd(t);
+    return;
+  }
+  size_t found = collect(t, names);
+  bool over = strcmp(next->str, "0") == 0;
+  bool last = over && t->order[0] == 'q';
+  char walk = over ? 'q' : t->order[0];
+  snprintf(t->order, sizeof t->order, "%c%s", walk, next->str);
+  t->rank++;
+  if (last || found > 0 || t->rank >= STEPS || !t->op->result ||
+      t->op->ending != DLK_OK) {
+    list_end(t, last);
+    return;
+  }
+  t->unsure = false;
+  dlk_redis_call_script(&t->call, DLK_REDIS_LIST);
+}
+
+/* A cursor comes from outside. */
+static bool cursor(struct dlk_redis_try *t) {
+  const struct dlk_op *op = t->op;
+  if (!op->text || op->text_len == 0) {
+    snprintf(t->order, sizeof t->order, "k0");
+    return true;
+  }
+  if (op->text_len < 2 || op->text_len > 20 || /* a larger number is none */
+      (op->text[0] != 'k' && op->text[0] != 'q') ||
+      strspn(op->text + 1, "0123456789") != op->text_len - 1)
+    return false;
+  memcpy(t->order, op->text, op->text_len);
+  t->order[op->text_len] = '\0';
+  return true;
+}
+
+void dlk_redis_list(struct dlk_redis_try *t) {
+  struct dlk_error err;
+  if (!cursor(t)) {
+    dlk_error_set(&err, DLK_INVALID,
+                  "the cursor is not one that store:list gave");
+    dlk_redis_done(t, &err);
+    return;
+  }
+  t->op->result = dlk_value_list();
+  t->call.args = list_args;
+  t->call.answer = listed;
+  dlk_redis_call_script(&t->call, DLK_REDIS_LIST);
+}

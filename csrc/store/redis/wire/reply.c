@@ -1,0 +1,25 @@
+/* Replies are read by what they are, not by what they ought to be: a proxy, or
+ * another server behind the same address, may say anything that is RESP2. */
+#include "store/redis/wire/reply.h"
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
+  if (!reply || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
+      reply->element[i]->type != REDIS_REPLY_INTEGER)
+    return none;
+  return reply->element[i]->integer;
+}
+
+int64_t dlk_redis_number(const redisReply *reply, int64_t none) {
+  if (reply->type == REDIS_REPLY_ARRAY)
+    return dlk_redis_int(reply, 0, none);
+  return reply->type == REDIS_REPLY_INTEGER ? reply->integer : none;
+}
+
+const char *dlk_redis_word(const redisReply *reply) {
+  bool word = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+              reply->element[0]->type == REDIS_REPLY_STRING;
+  return word ? reply->element[0]->str : "";
+}

@@ -1,0 +1,17 @@
+/* What is read of a reply, whatever the server may have said instead. */
+#ifndef DLK_STORE_REDIS_WIRE_REPLY_H
+#define DLK_STORE_REDIS_WIRE_REPLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct redisReply;
+
+/* The i-th integer of an array, or `none`. */
+int64_t dlk_redis_int(const struct redisReply *reply, size_t i, int64_t none);
+/* The number, also when it is the first of several. */
+int64_t dlk_redis_number(const struct redisReply *reply, int64_t none);
+/* How an array begins: its first string, or "". */
+const char *dlk_redis_word(const struct redisReply *reply);
+
+#endif

@@ -16,23 +16,51 @@ static char *digits(char *end, uint64_t n) {
   return end;
 }
 
-static void header(struct dlk_buf *out, char type, size_t n) {
-  char text[32], *end = text + sizeof text;
-  end -= 2;
-  memcpy(end, "\r\n", 2);
+#define HEADER 24 /* a type, the digits of a number, a line's end */
+
+static char *end_line(char *to) {
+  to[0] = '\r';
+  to[1] = '\n';
+  return to + 2;
+}
+
+/* Returns the end of what it wrote. */
+static char *header(char *to, char type, size_t n) {
+  *to++ = type;
+  if (n < 10) {
+    *to++ = (char)('0' + n);
+    return end_line(to);
+  }
+  char text[HEADER], *end = text + sizeof text;
   char *begin = digits(end, n);
-  *--begin = type;
-  dlk_buf_add(out, begin, (size_t)(text + sizeof text - begin));
+  size_t len = (size_t)(end - begin);
+  memcpy(to, begin, len);
+  return end_line(to + len);
 }
 
 void dlk_redis_put_array(struct dlk_buf *out, size_t count) {
-  header(out, '*', count);
+  char *to = dlk_buf_reserve(out, HEADER);
+  if (to)
+    out->len += (size_t)(header(to, '*', count) - to);
+}
+
+/* Room for an argument of that length, its header written; NULL: none. */
+static char *argument(struct dlk_buf *out, size_t len) {
+  char *to = dlk_buf_reserve(out, HEADER + len + 2);
+  return to ? header(to, '$', len) : NULL;
+}
+
+static void end_argument(struct dlk_buf *out, char *at) {
+  out->len = (size_t)(end_line(at) - out->data);
 }
 
 void dlk_redis_put(struct dlk_buf *out, const char *p, size_t len) {
-  header(out, '$', len);
-  dlk_buf_add(out, p, len);
-  dlk_buf_add(out, "\r\n", 2);
+  char *to = argument(out, len);
+  if (!to)
+    return;
+  if (len > 0)
+    memcpy(to, p, len);
+  end_argument(out, to + len);
 }
 
 void dlk_redis_put_text(struct dlk_buf *out, const char *text) {
@@ -51,13 +79,11 @@ void dlk_redis_put_int(struct dlk_buf *out, int64_t n) {
 void dlk_redis_put_name(struct dlk_buf *out, const struct dlk_redis_name *name,
                         enum dlk_redis_part part) {
   size_t len = dlk_redis_name_len(name, part);
-  header(out, '$', len);
-  char *room = dlk_buf_reserve(out, len + 2);
-  if (!room)
+  char *to = argument(out, len);
+  if (!to)
     return;
-  dlk_redis_name_write(name, part, room);
-  memcpy(room + len, "\r\n", 2);
-  out->len += len + 2;
+  dlk_redis_name_write(name, part, to);
+  end_argument(out, to + len);
 }
 
 /* One element is complete: close every array that it completes. */

@@ -98,7 +98,8 @@ static void stop_posted(struct dlk_post *post) {
 
 static void stop_store(struct dlk_engine *e) {
   e->close_state = DLK_CLOSE_STOPPING;
-  dlk_driver_post_inside(e, &e->stop_post);
+  e->loop.work++;
+  dlk_inbox_put(&e->loop.inbox, &e->stop_post);
 }
 
 static void begin(struct dlk_engine *e) {
@@ -113,20 +114,19 @@ static void begin(struct dlk_engine *e) {
 }
 
 void dlk_close_progress(struct dlk_engine *e) {
-  if (e->close_state == DLK_CLOSE_DRAINING && e->op_count == 0 && e->busy == 0)
+  if (e->close_state == DLK_CLOSE_DRAINING && dlk_list_empty(&e->ops) &&
+      e->busy == 0)
     stop_store(e);
 }
 
 void dlk_close_stopped(struct dlk_engine *e) {
+  if (e->close_state == DLK_CLOSE_STOPPING)
+    e->loop.work--;
   e->close_state = DLK_CLOSE_STOPPED;
   dlk_holds_forget_owed(e);
   end_ops(e);
   atomic_store(&e->stopped, true);
   tell_closers(e);
-}
-
-bool dlk_close_work_left(const struct dlk_engine *e) {
-  return e->close_state == DLK_CLOSE_STOPPING;
 }
 
 bool dlk_close_refuses(const struct dlk_engine *e) {
@@ -139,7 +139,7 @@ void dlk_close_start(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   dlk_list_append(&e->closers, &t->link);
   if (t->op.deadline != DLK_FOREVER)
-    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
   begin(e);
   dlk_close_progress(e);
   if (e->close_state == DLK_CLOSE_STOPPED)
@@ -151,7 +151,7 @@ void dlk_close_timed_out(struct dlk_ticket *t) {
   if (t->link.next != t->link.prev) { /* others have more time */
     dlk_ticket_finish(t, NULL);
   } else if (e->close_state == DLK_CLOSE_DRAINING) {
-    dlk_heap_put(&e->timers, &t->timer.node, dlk_clock_now() + LAST_WHILE);
+    dlk_timers_set(&e->loop.timers, &t->timer, dlk_clock_now() + LAST_WHILE);
     stop_store(e);
   } else {
     end_ops(e);
@@ -175,66 +175,32 @@ void dlk_close_init(struct dlk_engine *e) {
   e->left_post.run = left_posted;
 }
 
-static void leave_to_keeper(struct dlk_engine *e) {
+static void leave_to_thread(struct dlk_engine *e) {
   dlk_engine_ref(e);
-  atomic_store(&e->left, true); /* before the post: who is inside sees both */
-  dlk_driver_post(e, &e->left_post, true);
+  atomic_store(&e->left, true); /* before the post: the owner sees both */
+  dlk_owner_post(&e->loop, &e->left_post, true);
 }
 
-/* From now on nobody enters who would use the loop. */
-static void set_joined(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  atomic_store(&e->joined, true);
-  pthread_mutex_unlock(&e->lock);
-}
-
-/* In the role; leaves it. */
-static void end_loop(struct dlk_engine *e) {
-  dlk_driver_drain(e);
-  uv_close((uv_handle_t *)&e->kick, NULL);
-  uv_close((uv_handle_t *)&e->tick, NULL);
-  for (int i = 0; i < 100 && uv_loop_alive(&e->loop); i++)
-    if (uv_run(&e->loop, UV_RUN_NOWAIT) == 0)
-      break;
-  uv_loop_close(&e->loop);
-  dlk_driver_end(e);
-}
-
-bool dlk_close_left(struct dlk_engine *e) {
-  return atomic_load(&e->left) && atomic_load(&e->stopped);
-}
-
-void dlk_close_by_keeper(struct dlk_engine *e) {
-  set_joined(e);
-  dlk_keeper_detach(e);
-  end_loop(e);
-  dlk_notify_forget(e);
+bool dlk_close_by_thread(struct dlk_loop *l) {
+  struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
+  if (!atomic_load(&e->left) || !atomic_load(&e->stopped))
+    return false;
+  dlk_loop_end_by_thread(l);
+  dlk_completions_left(e);
   dlk_engine_unref(e);
-}
-
-/* Under the lock: another engine's thread must not tell us of anything from
- * now on, since nobody will ask. */
-static bool begins_to_end(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  bool first = !atomic_exchange(&e->closed, true);
-  pthread_mutex_unlock(&e->lock);
-  atomic_store(&e->closing, true);
-  return first;
+  return true;
 }
 
 void dlk_engine_join(struct dlk_engine *e) {
-  if (dlk_engine_forked(e) || !begins_to_end(e))
+  if (dlk_engine_forked(e) || !dlk_completions_close(&e->completions))
     return;
-  dlk_line_hang_up(e);
-  dlk_notify_end_bell(e);
-  if (atomic_load(&e->fork_stamp) == 0) {
-    set_joined(e);
-  } else if (!atomic_load(&e->stopped)) {
-    leave_to_keeper(e);
-  } else {
-    set_joined(e);
-    dlk_keeper_join(e);
-    dlk_driver_await(e);
-    end_loop(e);
-  }
+  atomic_store(&e->closing, true);
+  dlk_socket_hang_up(&e->socket);
+  dlk_wakeup_end(&e->loop.wakeup);
+  if (atomic_load(&e->fork_stamp) == 0)
+    dlk_loop_set_ended(&e->loop);
+  else if (!atomic_load(&e->stopped))
+    leave_to_thread(e);
+  else
+    dlk_loop_end(&e->loop);
 }

@@ -141,19 +141,19 @@ uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others);
 size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max);
 /* A descriptor that is readable when there may be some; -1 when there is none
  * to be had. The engine's; closed by join. Not thread-safe, as the rest. */
-int dlk_engine_bell(struct dlk_engine *e);
+int dlk_engine_wakeup(struct dlk_engine *e);
 /* keep: from now on somebody polls the bell, so a join rings it and leaves it
  * open. Not: nobody does any more, and it is closed now if the join came. */
-void dlk_engine_keep_bell(struct dlk_engine *e, bool keep);
+void dlk_engine_keep_wakeup(struct dlk_engine *e, bool keep);
 /* The same by a stream socket, on which bytes arrive when there may be some,
  * and at least twice a second: connect to the path that serve gives, then
  * accept, from the same process. NULL and err, or false, on failure. hang_up
  * ends it, whatever its state. One thread calls these. */
-const char *dlk_line_serve(struct dlk_engine *e, struct dlk_error *err);
-bool dlk_line_accept(struct dlk_engine *e);
-void dlk_line_hang_up(struct dlk_engine *e);
+const char *dlk_engine_serve(struct dlk_engine *e, struct dlk_error *err);
+bool dlk_engine_accept(struct dlk_engine *e);
+void dlk_engine_hang_up(struct dlk_engine *e);
 /* Drops what completed would have told: nobody will ask. */
-void dlk_engine_deafen(struct dlk_engine *e);
+void dlk_engine_forget_completed(struct dlk_engine *e);
 
 /* What ends with something outside: see scope.c. One thread only. */
 struct dlk_scope;

@@ -31,10 +31,10 @@ static void add(struct dlk_engine *e, bool abroad, const char *kind,
   }
   atomic_store(&e->has_news, true);
   if (!abroad)
-    atomic_store(&e->ring, true);
+    dlk_wakeup_note(&e->loop.wakeup);
   pthread_mutex_unlock(&e->lock);
   if (abroad)
-    dlk_notify_ring_abroad(e);
+    dlk_wakeup_send(&e->loop.wakeup);
   free(old);
 }
 

@@ -1,6 +1,6 @@
 /* What the engine's files share. Fields marked [lock] are touched under
  * e->lock, atomics by anybody; everything else, unless constant or said
- * otherwise, only by whoever holds the driver role. */
+ * otherwise, only by whoever owns the loop. */
 #ifndef DLK_ENGINE_INTERNAL_H
 #define DLK_ENGINE_INTERNAL_H
 
@@ -8,21 +8,15 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/count.h"
 #include "core/list.h"
 #include "core/map.h"
 #include "core/pool.h"
+#include "engine/completion.h"
 #include "engine/engine.h"
-
-/* Drops one of a count of references, all but the first of which were made by
- * somebody who had one. True: it was the last, and the count stays as it is:
- * whoever finds his to be the only one needs no locked instruction, since
- * nobody is left to make another. */
-static inline bool dlk_count_drop(atomic_int *count) {
-  return atomic_load_explicit(count, memory_order_acquire) == 1 ||
-         atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
-}
-
-enum dlk_role { DLK_ROLE_FREE, DLK_ROLE_CALLER, DLK_ROLE_KEEPER };
+#include "loop/life.h"
+#include "loop/owner.h"
+#include "loop/socket.h"
 
 enum dlk_close_state { /* of an engine; see close.c */
                        DLK_CLOSE_OPEN,
@@ -70,8 +64,9 @@ struct dlk_hold {
   const char *_Atomic ended;
   int64_t max_hold, max_end; /* max_end: constant once granted */
   int64_t granted_at;
-  struct dlk_heap_node due; /* in e->due_holds: next renewal, or the end */
-  struct dlk_list link;     /* in e->holds while HELD */
+  struct dlk_heap_node
+      due;              /* in e->loop.timers.batch: next renewal, or the end */
+  struct dlk_list link; /* in e->holds while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
   struct dlk_list detaches; /* tickets, until `ops` is 0 */
   struct dlk_post drop;     /* release_later */
@@ -87,7 +82,8 @@ struct dlk_ticket {
   struct dlk_engine *engine;
   struct dlk_engine *listener; /* is told that it is done; often the same */
   atomic_int refs;
-  atomic_bool done, taken;
+  atomic_int done; /* 0 or 1 */
+  atomic_bool taken;
   bool submitted;   /* the store has the op */
   bool settled;     /* told and ended: the engine let go */
   bool internal;    /* nobody waits for it */
@@ -100,9 +96,8 @@ struct dlk_ticket {
   struct dlk_hold *hold;
   struct dlk_post start, cancel;
   struct dlk_timer timer;
-  struct dlk_list link;          /* in e->ops, or a hold's waiters, detaches */
-  struct dlk_ticket *next_ready; /* in the listener's `ready` or `told` */
-  _Atomic uint64_t watch_id;     /* 0: nobody watches */
+  struct dlk_list link; /* in e->ops, or a hold's waiters, detaches */
+  struct dlk_completion completion; /* of the listener */
   struct dlk_gate *gate;         /* local_queue.c: parked there, or its head */
   const struct dlk_error *error; /* kept; NULL: none */
   size_t size;                   /* of its memory, arguments and all */
@@ -133,76 +128,36 @@ struct dlk_engine {
   atomic_int refs;
   atomic_uint fork_stamp; /* 0: never used */
   atomic_bool closing;    /* no request is taken */
-  atomic_bool closed;     /* set under lock: Lua's thread is done with it */
   _Atomic int64_t horizon;
   atomic_bool has_news;
 
-  /* Who sleeps for the role, who wakes the keeper or kicks the loop. Never
-   * taken on the way of a request that needs none of these. */
+  struct dlk_loop loop;
+  struct dlk_socket socket;
+  struct dlk_completions completions;
+
   pthread_mutex_t lock;
-  pthread_cond_t freed; /* the role was left, or a ticket got done */
-  atomic_int role;
-  atomic_int callers_waiting;      /* changed under lock */
-  struct dlk_post *_Atomic inbox;  /* posts to run, the latest first */
-  atomic_size_t inbox_tickets;     /* about so many of them are new tickets */
-  _Atomic int64_t due;             /* when the loop next needs running */
-  _Atomic int64_t keeper_wake;     /* when the keeper wakes by itself; 0: it is
-                                      awake and going to look */
-  atomic_bool keeper_wants;        /* it found the role taken */
-  atomic_bool keeper_stop, joined; /* set under lock */
-  atomic_bool keeper_running;      /* likewise; then keeper_fd is open */
-  atomic_bool resident;            /* the keeper drives all the time */
-  atomic_bool holds_any;           /* copy of !empty(holds), at leave */
-  atomic_int watch_fd;
   struct dlk_news *news_first, *news_last; /* [lock] */
   size_t news_count;                       /* [lock] */
   struct dlk_list adopted; /* [lock] held leases of others that we attached */
-  struct dlk_ticket *_Atomic ready; /* watched and done, the latest first */
-  struct dlk_ticket *told;          /* Lua's thread: taken from there */
-  uint64_t last_watch;              /* likewise */
-  struct dlk_numbers {              /* that were told; likewise */
-    uint64_t *list;
-    size_t old, len, limit; /* so many were told before the last time */
-  } free_numbers;
-  pthread_t keeper;
-  int keeper_fd;
-
-  uv_loop_t loop;
-  uv_async_t kick;
-  uv_timer_t tick;
-  int64_t tick_at, slice_end;
-  struct dlk_heap timers, due_holds;
   struct dlk_timer horizon_timer;
   struct dlk_list ops, holds;
-  size_t op_count, renewing, busy;
+  size_t busy;
   bool store_used;
   /* close.c */
   enum dlk_close_state close_state;
   struct dlk_list closers; /* tickets that wait for the end */
   struct dlk_post stop_post, left_post;
   atomic_bool stopped; /* the store was; everything is told */
-  atomic_bool left;    /* to the keeper, which has a reference */
+  atomic_bool left;    /* to the renewal thread, which has a reference */
   struct dlk_stats stats;
   struct dlk_pool spare_tickets, spare_holds;
   struct dlk_list gates; /* local_queue.c */
   struct dlk_map gate_map;
-  /* wakeup.c and socket.c */
-  atomic_bool ring;    /* something is ready, and nobody was told */
   atomic_bool listens; /* it attached, or may have, leases of another engine */
-  atomic_int bell_fd;
-  bool bell_kept; /* the listener's: a join leaves the bell open, and rung */
-  pthread_mutex_t line_lock;
-  int line_fd; /* under line_lock */
-  atomic_bool line_open;
-  int listen_fd; /* Lua's thread, and so is the path */
-  char line_path[108];
-  struct dlk_timer beat;
-  struct dlk_post line_post;
   unsigned char entropy[256];
   size_t entropy_left;
 };
 
-#define DLK_INBOX_MAX 65536
 #define DLK_NEWS_MAX 1024
 /* A lease that was handed over and is held for so long is renewed: for the
  * rest of its ttl, and for what the store shows of its holder. */
@@ -210,48 +165,14 @@ struct dlk_engine {
 
 /* open.c */
 unsigned dlk_fork_stamp(void);
+bool dlk_engine_accepts(struct dlk_engine *e, const struct dlk_request *r,
+                        struct dlk_error *err);
+bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err);
+/* Says so; false. */
+bool dlk_engine_say_closed(const struct dlk_engine *e, struct dlk_error *err);
 
 /* store_host.c */
 void dlk_host_init(struct dlk_host *host);
-bool dlk_timers_run(struct dlk_engine *e, int64_t now); /* any? */
-int64_t dlk_timers_next(const struct dlk_engine *e);
-
-/* loop/owner.c */
-/* Queues a post; wake: have the keeper run it if nobody drives. False if it
- * was queued already. */
-bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake);
-/* The same by whoever is in the role, and looks into the inbox before he
- * leaves it or sleeps. */
-void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post);
-bool dlk_driver_inbox_empty(struct dlk_engine *e);
-/* Runs a ticket's start at once if nobody is inside and nothing is queued
- * before it; for a caller that is going to drive. False: it was not run. */
-bool dlk_driver_start(struct dlk_ticket *t);
-void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode);
-void dlk_driver_drain(struct dlk_engine *e); /* runs the posts */
-void dlk_driver_leave(struct dlk_engine *e);
-bool dlk_driver_take(struct dlk_engine *e, enum dlk_role role); /* if free */
-/* Once joined is set: takes the role when no thread is inside. */
-void dlk_driver_await(struct dlk_engine *e);
-/* Once joined is set, out of the role: runs what was posted too late. */
-void dlk_driver_drain_late(struct dlk_engine *e);
-/* Likewise: leaves the role for the last time. */
-void dlk_driver_end(struct dlk_engine *e);
-bool dlk_driver_work_left(const struct dlk_engine *e);
-/* Nothing is to be done before the loop's descriptor or a timer (which may be
- * due: leaving the role sees to it) says so. */
-bool dlk_driver_at_rest(struct dlk_engine *e);
-void dlk_driver_told(struct dlk_ticket *t); /* it got done */
-
-/* thread.c */
-bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err);
-/* Wakes it, if it sleeps; it looks at `due` then. */
-void dlk_keeper_signal(struct dlk_engine *e);
-/* Nobody is going to drive for what was just started. */
-void dlk_keeper_look(struct dlk_engine *e);
-void dlk_keeper_join(struct dlk_engine *e);
-/* By the keeper: nobody is going to join it. */
-void dlk_keeper_detach(struct dlk_engine *e);
 
 /* stats.c */
 void dlk_stats_finished(struct dlk_ticket *t);
@@ -300,22 +221,13 @@ bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t);
  * and is released. */
 bool dlk_handoff_pass(struct dlk_hold *h);
 
-/* wakeup.c, socket.c */
-void dlk_notify_init(struct dlk_engine *e);
-void dlk_notify_done(struct dlk_ticket *t);
-void dlk_notify_ring(struct dlk_engine *e);
-/* The same, or by *others, as dlk_ticket_watch. */
-void dlk_notify_others(struct dlk_engine *e, bool *others);
-/* For another engine than the one whose role we are in. */
-void dlk_notify_done_abroad(struct dlk_ticket *t);
-void dlk_notify_ring_abroad(struct dlk_engine *l);
-void dlk_notify_close_bell(struct dlk_engine *e);
-/* The join came: rings the bell if it is kept, else closes it. */
-void dlk_notify_end_bell(struct dlk_engine *e);
+/* watch.c */
+/* t is done: whoever waits for it is told. */
+void dlk_ticket_tell(struct dlk_ticket *t);
+/* The listener is woken, or by *others, as dlk_ticket_watch. */
+void dlk_engine_take_others(struct dlk_engine *e, bool *others);
 /* Nobody will ask for what is ready. */
-void dlk_notify_forget(struct dlk_engine *e);
-void dlk_line_init(struct dlk_engine *e);
-void dlk_line_ring(struct dlk_engine *e);
+void dlk_completions_left(struct dlk_engine *e);
 
 /* ticket.c: memory and the caller's side */
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
@@ -375,7 +287,7 @@ void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want);
 /* renewal.c */
 /* Renews a hold at once: it was granted on a claim. */
 void dlk_hold_confirm(struct dlk_hold *h);
-void dlk_holds_run(struct dlk_engine *e, int64_t now);
+void dlk_holds_run(struct dlk_loop *l, int64_t now);
 /* Releases that are owed are not made: the store has stopped. */
 void dlk_holds_forget_owed(struct dlk_engine *e);
 void dlk_horizon_passed(struct dlk_timer *timer, int64_t now);
@@ -405,14 +317,11 @@ void dlk_close_timed_out(struct dlk_ticket *t);
 void dlk_close_progress(struct dlk_engine *e);
 /* Nothing of the store is left. */
 void dlk_close_stopped(struct dlk_engine *e);
-/* The loop has to be driven for the store to stop. */
-bool dlk_close_work_left(const struct dlk_engine *e);
 /* The store takes no operations any more. */
 bool dlk_close_refuses(const struct dlk_engine *e);
-/* By the keeper, in the role: whether the rest was left to it, and the store
- * has stopped; then the end, after which there may be no engine. */
-bool dlk_close_left(struct dlk_engine *e);
-void dlk_close_by_keeper(struct dlk_engine *e);
+/* As dlk_loop_calls, over: whether the rest was left to the renewal thread, and
+ * the store has stopped. */
+bool dlk_close_by_thread(struct dlk_loop *l);
 
 /* events.c */
 void dlk_news_add(struct dlk_engine *e, const char *kind, const char *text);

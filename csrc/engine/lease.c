@@ -173,7 +173,7 @@ void dlk_hold_release_later(struct dlk_hold *h) {
       atomic_exchange(&h->dropping, true))
     return;
   dlk_hold_ref(h);
-  if (!dlk_driver_post(h->engine, &h->drop, true))
+  if (!dlk_owner_post(&h->engine->loop, &h->drop, true))
     dlk_hold_unref(h);
 }
 
@@ -264,7 +264,7 @@ void dlk_hold_schedule(struct dlk_hold *h) {
     if (renew_at < at)
       at = renew_at;
   }
-  dlk_heap_put(&h->engine->due_holds, &h->due, at);
+  dlk_heap_put(&h->engine->loop.timers.batch, &h->due, at);
 }
 
 /* Whether enough of the ttl is left; of a claim the store has judged itself,
@@ -325,7 +325,7 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
     dlk_hold_extended(h, ttl);
   } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
     /* What it left behind is made good by a renewal. */
-    dlk_heap_put(&h->engine->due_holds, &h->due, dlk_clock_now());
+    dlk_heap_put(&h->engine->loop.timers.batch, &h->due, dlk_clock_now());
   }
 }
 
@@ -354,7 +354,7 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
   struct dlk_engine *e = h->engine;
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
-  dlk_heap_remove(&e->due_holds, &h->due);
+  dlk_heap_remove(&e->loop.timers.batch, &h->due);
   dlk_list_remove(&h->link);
   /* First the news: whoever waited for the loss then finds it there, also when
    * that is another engine's thread, which goes on at once. */
@@ -380,7 +380,7 @@ void dlk_hold_give_back(struct dlk_hold *h) {
   if (!passed && !dlk_ticket_release_background(h)) {
     dlk_hold_ref(h);
     h->owed = true;
-    dlk_heap_put(&e->due_holds, &h->due, dlk_clock_now() + DLK_SEC);
+    dlk_heap_put(&e->loop.timers.batch, &h->due, dlk_clock_now() + DLK_SEC);
   }
   dlk_hold_unref(h);
 }

@@ -79,7 +79,7 @@ static void next_posted(struct dlk_post *post) {
 
 void dlk_local_look(struct dlk_gate *g) {
   if (!at_rest(g))
-    dlk_driver_post_inside(g->engine, &g->next);
+    dlk_inbox_put(&g->engine->loop.inbox, &g->next);
 }
 
 static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
@@ -106,7 +106,7 @@ static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
 
 struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
                                 size_t key_len, bool make) {
-  if (!atomic_load_explicit(&e->resident, memory_order_relaxed))
+  if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
     return NULL;
   struct dlk_map_node *n = dlk_map_get(&e->gate_map, key, key_len);
   if (n)
@@ -134,7 +134,7 @@ bool dlk_local_park(struct dlk_ticket *t, bool behind) {
   if (g->head)
     dlk_handoff_parked(g->head->hold, g->count);
   if (t->op.deadline != DLK_FOREVER)
-    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
   dlk_local_look(g);
   return true;
 }

@@ -13,7 +13,7 @@ static struct dlk_hold *of_lease(struct dlk_lease *lease) {
 }
 
 static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
-  struct dlk_heap_node *n = dlk_heap_first(&e->due_holds);
+  struct dlk_heap_node *n = dlk_heap_first(&e->loop.timers.batch);
   if (!n || n->at > until)
     return NULL;
   return DLK_CONTAINER(n, struct dlk_hold, due);
@@ -27,7 +27,7 @@ static bool only_ends(const struct dlk_hold *h) {
 }
 
 static void pay_owed(struct dlk_hold *h) {
-  dlk_heap_remove(&h->engine->due_holds, &h->due);
+  dlk_heap_remove(&h->engine->loop.timers.batch, &h->due);
   h->owed = false;
   dlk_hold_give_back(h);
   dlk_hold_unref(h);
@@ -36,7 +36,7 @@ static void pay_owed(struct dlk_hold *h) {
 void dlk_holds_forget_owed(struct dlk_engine *e) {
   struct dlk_hold *h;
   while ((h = first_due(e, DLK_FOREVER)) && h->owed) {
-    dlk_heap_remove(&e->due_holds, &h->due);
+    dlk_heap_remove(&e->loop.timers.batch, &h->due);
     h->owed = false;
     dlk_hold_unref(h);
   }
@@ -44,7 +44,7 @@ void dlk_holds_forget_owed(struct dlk_engine *e) {
 
 static void begin(struct dlk_hold *h) {
   h->renewing = true;
-  h->engine->renewing++;
+  h->engine->loop.work++;
   dlk_hold_ref(h);
   dlk_hold_schedule(h);
 }
@@ -68,7 +68,7 @@ static size_t collect(struct dlk_engine *e, int64_t now,
       pay_owed(h);
     } else if (dlk_hold_check(h, now)) {
       if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
-        dlk_heap_put(&e->due_holds, &h->due, atomic_load(&h->deadline));
+        dlk_heap_put(&e->loop.timers.batch, &h->due, atomic_load(&h->deadline));
         break;
       }
       if (n == 0)
@@ -80,11 +80,12 @@ static size_t collect(struct dlk_engine *e, int64_t now,
   return n;
 }
 
-void dlk_holds_run(struct dlk_engine *e, int64_t now) {
+void dlk_holds_run(struct dlk_loop *l, int64_t now) {
+  struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
   struct dlk_lease *batch[BATCH];
   size_t n;
   do {
-    n = first_due(e, now) ? collect(e, now, batch) : 0;
+    n = collect(e, now, batch);
     if (n > 0)
       e->type->renew(e->store, batch, n);
   } while (n == BATCH);
@@ -94,7 +95,7 @@ void dlk_holds_run(struct dlk_engine *e, int64_t now) {
 static bool answered(struct dlk_hold *h) {
   if (h->renewing) {
     h->renewing = false;
-    h->engine->renewing--;
+    h->engine->loop.work--;
     return true;
   }
   return false;
@@ -132,7 +133,7 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
     if (pause < DLK_MS)
       pause = DLK_MS;
     int64_t at = now + pause;
-    dlk_heap_put(&h->engine->due_holds, &h->due, at < end ? at : end);
+    dlk_heap_put(&h->engine->loop.timers.batch, &h->due, at < end ? at : end);
   }
   dlk_hold_unref(h);
 }

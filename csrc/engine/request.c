@@ -1,5 +1,5 @@
 /* The engine's side of a ticket: start, deadline, cancel, result. All of it
- * runs in the driver role.
+ * is done by the owner of the loop.
  *
  * Deadlines: a waiting acquire ends with `timeout`, everything else with
  * `unavailable`. The store is asked to take back what it put on the server
@@ -23,7 +23,7 @@ static void settle(struct dlk_ticket *t) {
   if (t->settled || t->submitted || !dlk_ticket_done(t))
     return;
   t->settled = true;
-  dlk_heap_remove(&t->engine->timers, &t->timer.node);
+  dlk_timers_clear(&t->engine->loop.timers, &t->timer);
   dlk_local_done(t);
   dlk_ticket_drop_ref(t);
 }
@@ -133,7 +133,7 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
     atomic_store(&t->done, true); /* before `ends` is looked at */
     if (dlk_ticket_detaches(t))
       detach_over(t);
-    dlk_driver_told(t);
+    dlk_ticket_tell(t);
     dlk_ticket_end_linked(t);
   }
   settle(t);
@@ -150,10 +150,10 @@ static void set_submitted(struct dlk_ticket *t, bool submitted) {
   t->submitted = submitted;
   if (submitted) {
     dlk_list_append(&e->ops, &t->link);
-    e->op_count++;
+    e->loop.work++;
   } else {
     dlk_list_remove(&t->link);
-    e->op_count--;
+    e->loop.work--;
   }
   if (t->hold && !dlk_ticket_makes_hold(t))
     t->hold->ops += submitted ? 1 : -1;
@@ -175,8 +175,8 @@ void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code) {
   if (t->op.ending != DLK_OK)
     return;
   t->op.ending = code;
-  dlk_heap_put(&e->timers, &t->timer.node,
-               dlk_time_add(dlk_clock_now(), e->io_timeout));
+  dlk_timers_set(&e->loop.timers, &t->timer,
+                 dlk_time_add(dlk_clock_now(), e->io_timeout));
   e->type->cancel(e->store, &t->op);
 }
 
@@ -214,6 +214,12 @@ void dlk_ticket_run_cancel(struct dlk_post *post) {
 
 /* ---- start ---- */
 
+static void first_submit(struct dlk_engine *e) {
+  e->store_used = true;
+  e->loop.flush = e->type->flush;
+  e->loop.flush_of = e->store;
+}
+
 void dlk_ticket_submit(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   if (dlk_close_refuses(e)) {
@@ -221,9 +227,10 @@ void dlk_ticket_submit(struct dlk_ticket *t) {
     return;
   }
   set_submitted(t, true);
-  e->store_used = true;
+  if (!e->store_used)
+    first_submit(e);
   if (t->op.deadline != DLK_FOREVER)
-    dlk_heap_put(&e->timers, &t->timer.node, t->op.deadline);
+    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
   e->type->submit(e->store, &t->op);
 }
 
@@ -231,7 +238,7 @@ void dlk_ticket_submit(struct dlk_ticket *t) {
 static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
   dlk_list_append(list, &t->link);
   if (t->op.deadline != DLK_FOREVER)
-    dlk_heap_put(&t->engine->timers, &t->timer.node, t->op.deadline);
+    dlk_timers_set(&t->engine->loop.timers, &t->timer, t->op.deadline);
 }
 
 /* Requests that need a hold that is still ours. A background release is for

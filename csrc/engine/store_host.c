@@ -1,6 +1,5 @@
 /* What the engine is to a store: the clock, random bytes, timers, and the
- * ways to report back. The timers of all machines live in one heap, and the
- * loop's one libuv timer follows its head. */
+ * ways to report back. */
 #include "engine/internal.h"
 
 #include <stdlib.h>
@@ -38,11 +37,11 @@ static void random_bytes(struct dlk_host *host, void *out, size_t n) {
 
 static void timer_set(struct dlk_host *host, struct dlk_timer *timer,
                       int64_t at) {
-  dlk_heap_put(&engine_of(host)->timers, &timer->node, at);
+  dlk_timers_set(&engine_of(host)->loop.timers, timer, at);
 }
 
 static void timer_clear(struct dlk_host *host, struct dlk_timer *timer) {
-  dlk_heap_remove(&engine_of(host)->timers, &timer->node);
+  dlk_timers_clear(&engine_of(host)->loop.timers, timer);
 }
 
 static void horizon(struct dlk_host *host, int64_t until) {
@@ -50,9 +49,9 @@ static void horizon(struct dlk_host *host, int64_t until) {
   atomic_store(&e->horizon, until);
   e->horizon_timer.fire = dlk_horizon_passed;
   if (until == DLK_FOREVER)
-    dlk_heap_remove(&e->timers, &e->horizon_timer.node);
+    dlk_timers_clear(&e->loop.timers, &e->horizon_timer);
   else
-    dlk_heap_put(&e->timers, &e->horizon_timer.node, until);
+    dlk_timers_set(&e->loop.timers, &e->horizon_timer, until);
 }
 
 static void event(struct dlk_host *host, const char *kind, const char *text) {
@@ -62,19 +61,20 @@ static void event(struct dlk_host *host, const char *kind, const char *text) {
 static void busy(struct dlk_host *host, int delta) {
   struct dlk_engine *e = engine_of(host);
   e->busy += (size_t)delta;
+  e->loop.work += (size_t)delta;
   dlk_close_progress(e);
 }
 
 static void watch(struct dlk_host *host, int fd) {
-  atomic_store(&engine_of(host)->watch_fd, fd);
+  atomic_store(&engine_of(host)->loop.watch_fd, fd);
 }
 
 static void post(struct dlk_host *host, struct dlk_post *p) {
-  dlk_driver_post(engine_of(host), p, true);
+  dlk_owner_post(&engine_of(host)->loop, p, true);
 }
 
 static struct uv_loop_s *loop(struct dlk_host *host) {
-  return &engine_of(host)->loop;
+  return &engine_of(host)->loop.uv;
 }
 
 static void stopped(struct dlk_host *host) {
@@ -101,27 +101,4 @@ void dlk_host_init(struct dlk_host *host) {
       .loop = loop,
       .stopped = stopped,
   };
-}
-
-/* A timer that sets itself again for a time gone by runs in the next turn,
- * not in this one: a turn is always finite. */
-bool dlk_timers_run(struct dlk_engine *e, int64_t at) {
-  bool any = dlk_timers_next(e) <= at;
-  for (int i = 0; i < 10000; i++) {
-    struct dlk_heap_node *n = dlk_heap_first(&e->timers);
-    if (!n || n->at > at)
-      break;
-    dlk_heap_remove(&e->timers, n);
-    struct dlk_timer *t = DLK_CONTAINER(n, struct dlk_timer, node);
-    t->fire(t, at);
-  }
-  dlk_holds_run(e, at);
-  return any;
-}
-
-int64_t dlk_timers_next(const struct dlk_engine *e) {
-  const struct dlk_heap_node *a = dlk_heap_first(&e->timers);
-  const struct dlk_heap_node *b = dlk_heap_first(&e->due_holds);
-  int64_t next = a ? a->at : DLK_FOREVER;
-  return b && b->at < next ? b->at : next;
 }

@@ -240,7 +240,7 @@ bool dlk_ticket_take_text(struct dlk_ticket *t) {
 
 static void post_cancel(struct dlk_ticket *t) {
   dlk_ticket_ref(t);
-  if (!dlk_driver_post(t->engine, &t->cancel, true))
+  if (!dlk_owner_post(&t->engine->loop, &t->cancel, true))
     dlk_ticket_drop_ref(t);
 }
 

@@ -1,380 +1,293 @@
-/* The driver role: at most one thread is inside the loop, and a caller that
- * waits takes the role itself, so that an uncontended lock costs no thread
- * switch.
+/* Loop ownership: at most one thread runs the loop, and a caller that waits
+ * takes it itself, so that an uncontended lock costs no thread switch.
  *
- * The role is one word. A caller that finds it free takes it and runs the loop
- * until its ticket is done or its slice is over; then it leaves the role free
- * (it is never handed to a named thread) and notes when the loop must run next
- * (`due`). The keeper is signalled only if that is before the time at which it
- * wakes anyway: in a tight loop of acquire and release the next renewal never
- * moves forward, so nobody is signalled. A caller that finds the keeper inside
- * kicks it out and waits for `freed`.
+ * The owner is one word. A caller that finds it free takes the loop and runs it
+ * until what it waits for has come or its slice is over; then it leaves the
+ * loop free (it is never handed to a named thread) and notes when it must run
+ * next (`due`). The renewal thread is signalled only if that is before the time
+ * at which it wakes anyway: in a tight loop of acquire and release the next
+ * renewal never moves forward, so nobody is signalled. A caller that finds the
+ * renewal thread inside kicks it out and waits for `freed`.
  *
- * In resident mode (for event loops, where nobody may drive) the keeper does
- * all driving, and a caller only waits for `freed`. But it sleeps without the
- * role, on the loop's own descriptor: so a caller may take the role for what
- * takes no longer than a write (start_here): parking a wait, handing a lock to
- * the next of the parked, a request on a connection that stands. That costs no
- * thread switch. A keeper that wakes meanwhile says so (`keeper_wants`) and is
- * signalled when the role is left, as it is if the loop has anything to do
- * before its descriptor speaks.
+ * In resident mode (for event loops, where nobody may run it) the renewal
+ * thread runs the loop, and a caller only waits for `freed`. But it sleeps
+ * without owning the loop, on the loop's own descriptor: so a caller may take
+ * it for what takes no longer than a write (dlk_owner_enter): queueing a wait
+ * locally, handing a lock to the next in that queue, a request on a connection
+ * that stands. That costs no thread switch. A renewal thread that wakes
+ * meanwhile says so (`wants_loop`) and is signalled when the loop is left, as
+ * it is if the loop has anything to do before its descriptor speaks.
  *
  * Work from other threads arrives as posts in the inbox. Nobody ever waits for
  * a lock on this way, because a thread that must not be held up (nginx's) would
- * wait for one that the machine has put aside meanwhile. Instead each pair of
- * threads that could miss one another writes first and then reads what the
- * other writes, in one total order, so that one of them sees the other:
- * - post, then is the role free? / leave the role, then is the inbox empty?
- *   (who finds it taken kicks, and the loop's turn ends with the inbox)
- * - post or `due`, then does the keeper sleep? / `keeper_wake`, then the inbox,
- *   `due` and the role (thread.c)
- * - done or the role left, then does a caller wait? / `callers_waiting`, then
- *   done and the role (wait_freed)
- * - watched, then done? / done, then watched? (wakeup.c)
- * e->lock is for sleeping and for waking those who sleep. */
-#include "engine/internal.h"
+ * wait for one whose owner is descheduled. Instead each pair of threads that
+ * could miss one another writes first and then reads what the other writes, in
+ * one total order, so that one of them sees the other:
+ * - post, then is the loop free? / leave the loop, then is the inbox empty?
+ *   (who finds it owned kicks, and the loop's turn ends with the inbox)
+ * - post or `due`, then does the renewal thread sleep? / its `wake`, then the
+ *   inbox, `due` and the owner (thread.c)
+ * - what is waited for or the loop left, then does a caller wait? /
+ *   `callers_waiting`, then what is waited for and the owner (wait_freed)
+ * The loop's lock is for sleeping and for waking those who sleep. */
+#include "loop/owner.h"
 
 #include <time.h>
 
-/* Work under way that nobody drives is picked up by the keeper after this. */
+/* Work under way that nobody runs the loop for is picked up by the renewal
+ * thread after this. */
 #define ORPHAN_DELAY (20 * DLK_MS)
 
-bool dlk_driver_work_left(const struct dlk_engine *e) {
-  return e->op_count > 0 || e->busy > 0 || e->renewing > 0 ||
-         dlk_close_work_left(e);
+static bool is_free(struct dlk_loop *l) {
+  return atomic_load(&l->owner) == DLK_OWNER_NONE;
 }
 
-bool dlk_driver_inbox_empty(struct dlk_engine *e) {
-  return atomic_load(&e->inbox) == NULL;
+/* Ends the sleep of the owner; libuv's loop may be closed already. */
+static void kick(struct dlk_loop *l) {
+  pthread_mutex_lock(&l->lock);
+  if (!atomic_load(&l->ended) && !is_free(l))
+    uv_async_send(&l->kick);
+  pthread_mutex_unlock(&l->lock);
 }
 
-static struct dlk_post *take_inbox(struct dlk_engine *e) {
-  struct dlk_post *newest = atomic_exchange(&e->inbox, NULL), *oldest = NULL;
-  atomic_store(&e->inbox_tickets, 0);
-  while (newest) {
-    struct dlk_post *p = newest;
-    newest = p->next;
-    p->next = oldest;
-    oldest = p;
-  }
-  return oldest;
-}
-
-void dlk_driver_drain(struct dlk_engine *e) {
-  if (dlk_driver_inbox_empty(e))
-    return;
-  struct dlk_post *next;
-  for (struct dlk_post *p = take_inbox(e); p; p = next) {
-    next = p->next;
-    atomic_store(&p->queued, false); /* from now on it may be posted again */
-    p->run(p);
+/* Once `ended` is set, by anybody: what was posted too late. */
+static void run_late(struct dlk_loop *l) {
+  while (!dlk_inbox_empty(&l->inbox) && dlk_owner_take(l, DLK_OWNER_CALLER)) {
+    dlk_inbox_run(&l->inbox);
+    atomic_store(&l->owner, DLK_OWNER_NONE);
   }
 }
 
-/* False: it is in there already. */
-static bool put(struct dlk_engine *e, struct dlk_post *post) {
-  if (atomic_exchange(&post->queued, true))
+bool dlk_owner_post(struct dlk_loop *l, struct dlk_post *post, bool wake) {
+  if (atomic_load(&l->ended))
     return false;
-  struct dlk_post *newest = atomic_load(&e->inbox);
-  do {
-    post->next = newest;
-  } while (!atomic_compare_exchange_weak(&e->inbox, &newest, post));
-  return true;
-}
-
-void dlk_driver_post_inside(struct dlk_engine *e, struct dlk_post *post) {
-  put(e, post);
-}
-
-/* Ends the sleep of whoever is inside; the loop may be closed already. */
-static void kick(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  if (!atomic_load(&e->joined) && atomic_load(&e->role) != DLK_ROLE_FREE)
-    uv_async_send(&e->kick);
-  pthread_mutex_unlock(&e->lock);
-}
-
-bool dlk_driver_post(struct dlk_engine *e, struct dlk_post *post, bool wake) {
-  if (atomic_load(&e->joined))
-    return false;
-  bool fresh = put(e, post), resident = atomic_load(&e->resident);
-  if (atomic_load(&e->role) == DLK_ROLE_FREE) {
+  bool fresh = dlk_inbox_put(&l->inbox, post);
+  bool resident = atomic_load(&l->resident);
+  if (is_free(l)) {
     if ((wake || resident) && fresh)
-      dlk_keeper_look(e);
+      dlk_owner_look(l);
   } else if (!resident) { /* else nobody sleeps in there */
-    kick(e);
+    kick(l);
   }
-  if (atomic_load(&e->joined))
-    dlk_driver_drain_late(e);
+  if (atomic_load(&l->ended))
+    run_late(l);
   return fresh;
 }
 
-void dlk_driver_drain_late(struct dlk_engine *e) {
-  while (!dlk_driver_inbox_empty(e) && dlk_driver_take(e, DLK_ROLE_CALLER)) {
-    dlk_driver_drain(e);
-    atomic_store(&e->role, DLK_ROLE_FREE);
-  }
+void dlk_owner_look(struct dlk_loop *l) {
+  atomic_store(&l->sleeper.due, 0);
+  if (is_free(l))
+    dlk_sleeper_signal(&l->sleeper);
 }
 
-/* ---- taking the role and leaving it ---- */
+/* ---- taking the loop and leaving it ---- */
 
-bool dlk_driver_take(struct dlk_engine *e, enum dlk_role role) {
-  int free = DLK_ROLE_FREE;
-  return atomic_load(&e->role) == DLK_ROLE_FREE &&
-         atomic_compare_exchange_strong(&e->role, &free, (int)role);
+bool dlk_owner_take(struct dlk_loop *l, enum dlk_owner who) {
+  int none = DLK_OWNER_NONE;
+  return is_free(l) &&
+         atomic_compare_exchange_strong(&l->owner, &none, (int)who);
 }
 
-static void tell_callers(struct dlk_engine *e) {
-  if (atomic_load(&e->callers_waiting) == 0)
+void dlk_owner_tell_callers(struct dlk_loop *l) {
+  if (atomic_load(&l->callers_waiting) == 0)
     return;
-  pthread_mutex_lock(&e->lock);
-  pthread_cond_broadcast(&e->freed);
-  pthread_mutex_unlock(&e->lock);
+  pthread_mutex_lock(&l->lock);
+  pthread_cond_broadcast(&l->freed);
+  pthread_mutex_unlock(&l->lock);
 }
 
-void dlk_driver_end(struct dlk_engine *e) {
-  atomic_store(&e->role, DLK_ROLE_FREE);
-  tell_callers(e);
-  dlk_driver_drain_late(e);
+void dlk_owner_end(struct dlk_loop *l) {
+  atomic_store(&l->owner, DLK_OWNER_NONE);
+  dlk_owner_tell_callers(l);
+  run_late(l);
 }
 
-/* What must be looked at, and when, if nobody takes the role again. */
-static int64_t next_due(struct dlk_engine *e) {
-  int64_t due = dlk_timers_next(e);
-  if (atomic_load(&e->resident) || !dlk_driver_work_left(e))
+/* What must be looked at, and when, if nobody takes the loop again. */
+static int64_t next_due(struct dlk_loop *l) {
+  int64_t due = dlk_timers_next(&l->timers);
+  if (l->work == 0 || atomic_load(&l->resident))
     return due;
   int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
   return soon < due ? soon : due;
 }
 
-/* What is stored before the role goes with it: a keeper that finds the role
- * free sees that too, and one that looked before has said when it wakes. */
-void dlk_driver_leave(struct dlk_engine *e) {
-  int64_t due = next_due(e);
-  bool any = !dlk_list_empty(&e->holds);
-  atomic_store_explicit(&e->holds_any, any, memory_order_relaxed);
-  atomic_store_explicit(&e->due, due, memory_order_relaxed);
-  atomic_store(&e->role, DLK_ROLE_FREE);
-  if (!dlk_driver_inbox_empty(e)) { /* it came since the last look */
-    due = atomic_load(&e->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
-    atomic_store(&e->due, due);
+/* What is stored before the loop is left goes with it: a renewal thread that
+ * finds it free sees that too, and one that looked before has said when it
+ * wakes. */
+void dlk_owner_leave(struct dlk_loop *l) {
+  struct dlk_sleeper *s = &l->sleeper;
+  int64_t due = next_due(l);
+  bool batched = dlk_heap_first(&l->timers.batch) != NULL;
+  atomic_store_explicit(&l->batched, batched, memory_order_relaxed);
+  atomic_store_explicit(&s->due, due, memory_order_relaxed);
+  atomic_store(&l->owner, DLK_OWNER_NONE);
+  if (!dlk_inbox_empty(&l->inbox)) { /* it came since the last look */
+    due = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
+    atomic_store(&s->due, due);
   }
-  if (due < atomic_load(&e->keeper_wake) || atomic_load(&e->keeper_wants))
-    dlk_keeper_signal(e);
-  tell_callers(e);
+  if (due < atomic_load(&s->wake) || atomic_load(&s->wants_loop))
+    dlk_sleeper_signal(s);
+  dlk_owner_tell_callers(l);
 }
 
-static bool prompt(const struct dlk_engine *e) {
-  return e->store_used && e->type->prompt && e->type->prompt(e->store);
-}
-
-/* Closing takes longer than a write. */
-static bool start_promptly(struct dlk_ticket *t) {
-  if (t->request.task != DLK_TASK_OP || atomic_load(&t->engine->closing))
+bool dlk_owner_enter(struct dlk_loop *l, bool resident) {
+  if (atomic_load(&l->ended) || atomic_load(&l->callers_waiting) > 0 ||
+      (resident && !atomic_load(&l->sleeper.running)) ||
+      !dlk_inbox_empty(&l->inbox) || !dlk_owner_take(l, DLK_OWNER_CALLER))
     return false;
-  t->start.run(&t->start);
-  return true;
-}
-
-/* Takes the role if nobody is inside, nobody waits for it and nothing is queued
- * before. */
-static bool enter(struct dlk_engine *e, bool resident) {
-  if (atomic_load(&e->joined) || atomic_load(&e->callers_waiting) > 0 ||
-      (resident && !atomic_load(&e->keeper_running)) ||
-      !dlk_driver_inbox_empty(e) || !dlk_driver_take(e, DLK_ROLE_CALLER))
-    return false;
-  if (atomic_load(&e->joined)) {
-    atomic_store(&e->role, DLK_ROLE_FREE);
+  if (atomic_load(&l->ended)) {
+    atomic_store(&l->owner, DLK_OWNER_NONE);
     return false;
   }
-  if (resident && !dlk_driver_inbox_empty(e)) { /* the keeper's */
-    dlk_driver_leave(e);
+  if (resident && !dlk_inbox_empty(&l->inbox)) { /* the renewal thread's */
+    dlk_owner_leave(l);
     return false;
   }
   return true;
 }
 
-/* Resident: the keeper goes on, if there is anything to do. */
-static void leave_to_keeper(struct dlk_engine *e) {
-  bool at_rest = dlk_driver_at_rest(e);
-  dlk_driver_leave(e);
+void dlk_owner_leave_to_thread(struct dlk_loop *l) {
+  bool at_rest = dlk_owner_at_rest(l);
+  dlk_owner_leave(l);
   if (!at_rest)
-    dlk_keeper_look(e);
+    dlk_owner_look(l);
 }
 
-/* Resident, in the role. False: it is to be posted. What it ended is told by
- * dlk_ticket_watch. */
-static bool start_here(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  bool started = dlk_ticket_start_here(t);
-  if (prompt(e)) {
-    started = started || start_promptly(t);
-    dlk_driver_drain(e); /* what an end led to */
-  }
-  leave_to_keeper(e);
-  return started;
-}
-
-bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
-  struct dlk_engine *e = h->engine;
-  if (!atomic_load(&e->resident) || !enter(e, true))
-    return false;
-  bool can = !atomic_load(&e->closing) && !h->listener &&
-             atomic_load(&h->state) == DLK_HOLD_HELD;
-  if (!can || !dlk_handoff_pass(h)) {
-    dlk_driver_leave(e);
-    return false;
-  }
-  if (prompt(e))
-    dlk_driver_drain(e); /* what it led to */
-  leave_to_keeper(e);
-  dlk_notify_others(e, others);
-  return true;
-}
-
-/* The request is on its way while its caller makes ready to wait. While it is
- * not done the role is left without a look at what is due: the caller comes
- * back to drive, and if it does not, the ticket's collection posts. */
-bool dlk_driver_start(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  bool resident = atomic_load(&e->resident);
-  if (!enter(e, resident))
-    return false;
-  if (resident)
-    return start_here(t);
-  dlk_driver_drain(e); /* each in its turn */
-  t->start.run(&t->start);
-  if (e->type->flush && e->store_used)
-    e->type->flush(e->store);
-  if (!dlk_ticket_done(t) && dlk_driver_inbox_empty(e))
-    atomic_store(&e->role, DLK_ROLE_FREE);
+/* While he waits for something the loop is left without a look at what is due:
+ * if he does not come back, whoever drops what he waited for posts. */
+void dlk_owner_leave_to_caller(struct dlk_loop *l, bool waits) {
+  if (waits && dlk_inbox_empty(&l->inbox))
+    atomic_store(&l->owner, DLK_OWNER_NONE);
   else
-    dlk_driver_leave(e);
-  /* Somebody came who saw the role taken. */
-  if (!dlk_driver_inbox_empty(e) || atomic_load(&e->resident))
-    dlk_keeper_look(e);
-  tell_callers(e);
-  return true;
+    dlk_owner_leave(l);
+  /* Somebody came who saw the loop owned. */
+  if (!dlk_inbox_empty(&l->inbox) || atomic_load(&l->resident))
+    dlk_owner_look(l);
+  dlk_owner_tell_callers(l);
 }
+
+/* ---- by the owner ---- */
 
 /* libuv tells the kernel of new descriptors only at its next turn, and has no
  * call to ask whether there are such; the field is in its header since 0.11. */
-static bool all_registered(const uv_loop_t *loop) {
-  const void *queue = &loop->watcher_queue;
+static bool all_registered(const uv_loop_t *uv) {
+  const void *queue = &uv->watcher_queue;
   return *(const void *const *)queue == queue;
 }
 
-bool dlk_driver_at_rest(struct dlk_engine *e) {
-  if (e->type->flush && e->store_used)
-    e->type->flush(e->store);
-  return dlk_driver_inbox_empty(e) && all_registered(&e->loop) &&
-         uv_backend_timeout(&e->loop) != 0;
+bool dlk_owner_at_rest(struct dlk_loop *l) {
+  dlk_loop_flush(l);
+  return dlk_inbox_empty(&l->inbox) && all_registered(&l->uv) &&
+         uv_backend_timeout(&l->uv) != 0;
+}
+
+bool dlk_owner_run_due(struct dlk_loop *l, int64_t now) {
+  bool any = dlk_timers_next(&l->timers) <= now;
+  dlk_timers_fire(&l->timers, now);
+  if (dlk_timers_batch_next(&l->timers) <= now)
+    l->calls->run_batch(l, now);
+  return any;
 }
 
 static void on_tick(uv_timer_t *tick) {
-  struct dlk_engine *e = tick->loop->data;
-  e->tick_at = DLK_FOREVER;
+  struct dlk_loop *l = tick->loop->data;
+  l->tick_at = DLK_FOREVER;
   /* uv_run looks at timers before it sleeps too: without this, one that is
    * due just then would leave it asleep with no timer at all. */
   uv_stop(tick->loop);
 }
 
-/* Arms the loop's timer for the next thing due. One that is armed too early
- * is left: it costs a wake-up now and then, re-arming would cost each time. */
-static void arm(struct dlk_engine *e, int64_t now) {
-  int64_t next = dlk_timers_next(e);
-  if (e->slice_end < next)
-    next = e->slice_end;
-  if (next == DLK_FOREVER || next >= e->tick_at)
+/* Arms libuv's timer for the next thing due. One that is armed too early is
+ * left: it costs a wake-up now and then, re-arming would cost each time. */
+static void arm(struct dlk_loop *l, int64_t now) {
+  int64_t next = dlk_timers_next(&l->timers);
+  if (l->slice_end < next)
+    next = l->slice_end;
+  if (next == DLK_FOREVER || next >= l->tick_at)
     return;
-  e->tick_at = next;
-  uv_update_time(&e->loop);
+  l->tick_at = next;
+  uv_update_time(&l->uv);
   uint64_t ms = next <= now ? 0 : (uint64_t)dlk_to_ms(next - now);
-  uv_timer_start(&e->tick, on_tick, ms, 0);
+  uv_timer_start(&l->tick, on_tick, ms, 0);
 }
 
-/* One round: timers, the loop, posts. The loop sleeps only in ONCE mode, and
- * only if there is no post and no timer did anything: what is waited for may
- * just have happened. */
-void dlk_driver_turn(struct dlk_engine *e, uv_run_mode mode) {
+/* It sleeps only if there is no post and nothing was due: what is waited for
+ * may just have happened. */
+void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode) {
   int64_t now = dlk_clock_now();
-  if (dlk_timers_run(e, now) ||
-      (mode == UV_RUN_ONCE && !dlk_driver_inbox_empty(e)))
+  if (dlk_owner_run_due(l, now) ||
+      (mode == UV_RUN_ONCE && !dlk_inbox_empty(&l->inbox)))
     mode = UV_RUN_NOWAIT;
-  arm(e, now);
-  uv_run(&e->loop, mode);
-  dlk_driver_drain(e);
-  dlk_notify_ring(e);
+  arm(l, now);
+  uv_run(&l->uv, mode);
+  dlk_inbox_run(&l->inbox);
+  dlk_wakeup_flush(&l->wakeup);
 }
 
-static void drive(struct dlk_engine *e, const struct dlk_ticket *t,
-                  int64_t until) {
-  e->slice_end = until;
-  dlk_driver_drain(e);
-  while (!dlk_ticket_done(t) && dlk_clock_now() < until)
-    dlk_driver_turn(e, UV_RUN_ONCE);
-  if (e->type->flush && e->store_used)
-    e->type->flush(e->store); /* what the last answer led to */
-  dlk_notify_ring(e);
-  e->slice_end = DLK_FOREVER;
+/* ---- a caller waits ---- */
+
+static bool has_come(const atomic_int *state, int end) {
+  return atomic_load_explicit(state, memory_order_acquire) >= end;
 }
 
-void dlk_driver_told(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  if (t->listener == e)
-    dlk_notify_done(t);
-  tell_callers(e);
-  if (t->listener != e)
-    dlk_notify_done_abroad(t);
+static void run(struct dlk_loop *l, const atomic_int *state, int end,
+                int64_t until) {
+  l->slice_end = until;
+  dlk_inbox_run(&l->inbox);
+  while (!has_come(state, end) && dlk_clock_now() < until)
+    dlk_owner_turn(l, UV_RUN_ONCE);
+  dlk_loop_flush(l); /* what the last answer led to */
+  dlk_wakeup_flush(&l->wakeup);
+  l->slice_end = DLK_FOREVER;
 }
 
-/* Until the role was left, or a ticket got done. t NULL: only the role. */
-static void wait_freed(struct dlk_engine *e, const struct dlk_ticket *t,
+/* Until the loop was left, or what is waited for has come. state NULL: only
+ * the loop. */
+static void wait_freed(struct dlk_loop *l, const atomic_int *state, int end,
                        bool free_will_do, int64_t ns) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   ns += ts.tv_nsec;
   ts.tv_sec += (time_t)(ns / DLK_SEC);
   ts.tv_nsec = (long)(ns % DLK_SEC);
-  pthread_mutex_lock(&e->lock);
-  atomic_fetch_add(&e->callers_waiting, 1);
-  bool done = t && dlk_ticket_done(t);
-  bool left = free_will_do && atomic_load(&e->role) == DLK_ROLE_FREE;
+  pthread_mutex_lock(&l->lock);
+  atomic_fetch_add(&l->callers_waiting, 1);
+  bool done = state && atomic_load(state) >= end;
+  bool left = free_will_do && is_free(l);
   if (!done && !left)
-    pthread_cond_timedwait(&e->freed, &e->lock, &ts);
-  atomic_fetch_sub(&e->callers_waiting, 1);
-  pthread_mutex_unlock(&e->lock);
+    pthread_cond_timedwait(&l->freed, &l->lock, &ts);
+  atomic_fetch_sub(&l->callers_waiting, 1);
+  pthread_mutex_unlock(&l->lock);
 }
 
-/* A lease that was attached in another thread is driven there. */
-void dlk_driver_await(struct dlk_engine *e) {
-  while (!dlk_driver_take(e, DLK_ROLE_CALLER)) {
-    uv_async_send(&e->kick);
-    wait_freed(e, NULL, true, ORPHAN_DELAY);
+/* A lease that was attached in another thread has its loop run there. */
+void dlk_owner_await(struct dlk_loop *l) {
+  while (!dlk_owner_take(l, DLK_OWNER_CALLER)) {
+    uv_async_send(&l->kick);
+    wait_freed(l, NULL, 0, true, ORPHAN_DELAY);
   }
 }
 
-bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
-  struct dlk_engine *e = t->engine;
-  int64_t until = dlk_time_add(dlk_clock_now(), slice);
-  dlk_notify_ring(e); /* nobody is going to watch what t ended */
-  while (!dlk_ticket_done(t) && !atomic_load(&e->joined)) {
-    bool keepers = atomic_load(&e->resident) && atomic_load(&e->keeper_running);
-    if (!keepers && dlk_driver_take(e, DLK_ROLE_CALLER)) {
-      if (atomic_load(&e->joined)) {
-        atomic_store(&e->role, DLK_ROLE_FREE);
+void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
+                     int64_t until) {
+  dlk_wakeup_flush(&l->wakeup); /* nobody is going to watch what it ended */
+  while (!has_come(state, end) && !atomic_load(&l->ended)) {
+    bool by_thread =
+        atomic_load(&l->resident) && atomic_load(&l->sleeper.running);
+    if (!by_thread && dlk_owner_take(l, DLK_OWNER_CALLER)) {
+      if (atomic_load(&l->ended)) {
+        atomic_store(&l->owner, DLK_OWNER_NONE);
         break;
       }
-      drive(e, t, until);
-      dlk_driver_leave(e);
+      run(l, state, end, until);
+      dlk_owner_leave(l);
       break;
     }
     int64_t left = until - dlk_clock_now();
     if (left <= 0)
       break;
-    if (!keepers)
-      kick(e);
-    wait_freed(e, t, !keepers, left);
+    if (!by_thread)
+      kick(l);
+    wait_freed(l, state, end, !by_thread, left);
   }
-  return dlk_ticket_done(t);
 }

@@ -1,17 +1,15 @@
-/* The line: a Unix socket of this process with itself, because nginx can wait
- * for a socket that its Lua code connected, and for no other descriptor.
+/* The self-connected socket: a Unix socket of this process with itself, because
+ * nginx can wait for a socket that its Lua code connected, and for no other
+ * descriptor.
  *
- * dlk_line_serve listens in a new directory that only this user can enter;
- * once the other end has connected, dlk_line_accept takes it, sees that it is
+ * dlk_socket_serve listens in a new directory that only this user can enter;
+ * once the other end has connected, dlk_socket_accept takes it, sees that it is
  * this very process (SO_PEERCRED), and removes socket and directory. From then
- * on a byte goes out whenever the bell rings, and one twice a second: a read
- * that times out would write a line into nginx's error log, and by the looks
- * that a beat causes the reader is known to be there (host/nginx/pump.lua).
- *
- * Bytes say nothing but "look", so a full buffer loses nothing. The descriptor
- * changes under line_lock, which is held only for one system call that never
- * waits: the driver writes, Lua's thread opens and closes. */
-#include "engine/internal.h"
+ * on a byte goes out with every wakeup (wakeup.h), and one twice a second: a
+ * read that times out would write a line into nginx's error log, and by the
+ * looks that a beat causes the reader is known to be there
+ * (host/nginx/pump.lua). */
+#include "loop/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,70 +19,47 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "loop/owner.h"
+
 #define BEAT (500 * DLK_MS)
 
-/* ---- the driver's side ---- */
-
-/* False when nobody listens (any more). */
-static bool send_byte(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->line_lock);
-  int fd = e->line_fd;
-  bool open = fd >= 0;
-  if (open && send(fd, ".", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-      errno != EAGAIN && errno != EINTR) {
-    close(fd);
-    e->line_fd = -1;
-    atomic_store(&e->line_open, false);
-    open = false;
-  }
-  pthread_mutex_unlock(&e->line_lock);
-  return open;
-}
-
-void dlk_line_ring(struct dlk_engine *e) {
-  if (atomic_load_explicit(&e->line_open, memory_order_relaxed))
-    send_byte(e);
-}
+/* ---- by the loop's owner ---- */
 
 static void beat(struct dlk_timer *timer, int64_t now) {
-  struct dlk_engine *e = DLK_CONTAINER(timer, struct dlk_engine, beat);
-  if (send_byte(e))
-    dlk_heap_put(&e->timers, &timer->node, now + BEAT);
+  struct dlk_socket *s = DLK_CONTAINER(timer, struct dlk_socket, beat);
+  if (dlk_wakeup_beat(&s->loop->wakeup))
+    dlk_timers_set(&s->loop->timers, timer, now + BEAT);
 }
 
-static void start_beat(struct dlk_post *post) {
-  struct dlk_engine *e = DLK_CONTAINER(post, struct dlk_engine, line_post);
-  dlk_heap_put(&e->timers, &e->beat.node, dlk_clock_now() + BEAT);
-  send_byte(e);
+static void begin_beat(struct dlk_post *post) {
+  struct dlk_socket *s = DLK_CONTAINER(post, struct dlk_socket, begin);
+  dlk_timers_set(&s->loop->timers, &s->beat, dlk_clock_now() + BEAT);
+  dlk_wakeup_beat(&s->loop->wakeup);
 }
 
-void dlk_line_init(struct dlk_engine *e) {
-  e->line_fd = e->listen_fd = -1;
-  e->beat.fire = beat;
-  e->line_post.run = start_beat;
+void dlk_socket_init(struct dlk_socket *s, struct dlk_loop *l) {
+  s->loop = l;
+  s->listen_fd = -1;
+  s->beat.fire = beat;
+  s->begin.run = begin_beat;
 }
 
-/* ---- the listener's side, in Lua's thread ---- */
+/* ---- by the listener ---- */
 
-static void stop_listening(struct dlk_engine *e) {
-  if (e->listen_fd < 0)
+static void stop_listening(struct dlk_socket *s) {
+  if (s->listen_fd < 0)
     return;
-  close(e->listen_fd);
-  e->listen_fd = -1;
-  unlink(e->line_path);
-  *strrchr(e->line_path, '/') = '\0';
-  rmdir(e->line_path);
-  e->line_path[0] = '\0';
+  close(s->listen_fd);
+  s->listen_fd = -1;
+  unlink(s->path);
+  *strrchr(s->path, '/') = '\0';
+  rmdir(s->path);
+  s->path[0] = '\0';
 }
 
-void dlk_line_hang_up(struct dlk_engine *e) {
-  stop_listening(e);
-  pthread_mutex_lock(&e->line_lock);
-  if (e->line_fd >= 0)
-    close(e->line_fd);
-  e->line_fd = -1;
-  atomic_store(&e->line_open, false);
-  pthread_mutex_unlock(&e->line_lock);
+void dlk_socket_hang_up(struct dlk_socket *s) {
+  stop_listening(s);
+  dlk_wakeup_set_socket(&s->loop->wakeup, -1);
 }
 
 /* A directory of our own in the first place that lets us make one. */
@@ -107,8 +82,8 @@ static bool listen_at(int fd, const char *path) {
   return bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 4) == 0;
 }
 
-const char *dlk_line_serve(struct dlk_engine *e, struct dlk_error *err) {
-  dlk_line_hang_up(e);
+const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err) {
+  dlk_socket_hang_up(s);
   char dir[96];
   if (!make_dir(dir, sizeof dir)) {
     dlk_error_set(err, DLK_UNAVAILABLE,
@@ -117,17 +92,17 @@ const char *dlk_line_serve(struct dlk_engine *e, struct dlk_error *err) {
                   strerror(errno));
     return NULL;
   }
-  snprintf(e->line_path, sizeof e->line_path, "%s/s", dir);
+  snprintf(s->path, sizeof s->path, "%s/s", dir);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0 && listen_at(fd, e->line_path)) {
-    e->listen_fd = fd;
-    return e->line_path;
+  if (fd >= 0 && listen_at(fd, s->path)) {
+    s->listen_fd = fd;
+    return s->path;
   }
   dlk_error_set(err, DLK_UNAVAILABLE, "no socket to be had at '%s': %s",
-                e->line_path, strerror(errno));
+                s->path, strerror(errno));
   if (fd >= 0)
     close(fd);
-  unlink(e->line_path);
+  unlink(s->path);
   rmdir(dir);
   return NULL;
 }
@@ -149,19 +124,17 @@ static int accept_ourselves(int listening) {
   }
 }
 
-bool dlk_line_accept(struct dlk_engine *e) {
-  int fd = e->listen_fd < 0 ? -1 : accept_ourselves(e->listen_fd);
-  stop_listening(e);
+bool dlk_socket_accept(struct dlk_socket *s) {
+  struct dlk_wakeup *w = &s->loop->wakeup;
+  int fd = s->listen_fd < 0 ? -1 : accept_ourselves(s->listen_fd);
+  stop_listening(s);
   if (fd < 0)
     return false;
-  if (atomic_load(&e->closed)) {
+  if (w->ended) {
     close(fd);
     return false;
   }
-  pthread_mutex_lock(&e->line_lock);
-  e->line_fd = fd;
-  atomic_store(&e->line_open, true);
-  pthread_mutex_unlock(&e->line_lock);
-  dlk_driver_post(e, &e->line_post, true);
+  dlk_wakeup_set_socket(w, fd);
+  dlk_owner_post(s->loop, &s->begin, true);
   return true;
 }

@@ -1,53 +1,37 @@
-/* The keeper thread: keeps leases alive whatever Lua is doing, and finishes
+/* The renewal thread: keeps leases alive whatever Lua is doing, and finishes
  * what nobody waits for.
  *
- * It sleeps in poll(2) on its own eventfd and, while leases are held and the
- * role is free, on the descriptor that the store asked to have watched. First
- * it says when it will wake (`keeper_wake`), then it looks once more at all
- * that might have changed before it said so; whoever changes something after
- * that (a post, `due`, the role) finds that it sleeps, and signals it if that
- * is for earlier. While it is awake keeper_wake is 0: it is going to look
+ * It sleeps in poll(2) on its own eventfd (sleeper.h) and, while something is
+ * in the batch and nobody owns the loop, on the descriptor that is to be
+ * watched. First it says when it will wake (`wake`), then it looks once more at
+ * all that might have changed before it said so; whoever changes something
+ * after that (a post, `due`, the owner) finds that it sleeps, and signals it if
+ * that is for earlier. While it is awake `wake` is 0: it is going to look
  * anyway.
  *
- * When it finds the role taken it looks again at the known due time, or after
+ * When it finds the loop owned it looks again at the known due time, or after
  * LOOK_AGAIN, and does not ask to be told sooner: otherwise a tight loop of
  * calls would wake it at every call. */
-#include "engine/internal.h"
+#include "loop/thread.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+
+#include "loop/owner.h"
 
 #define LOOK_AGAIN (200 * DLK_MS)
 #define STACK_SIZE ((size_t)256 * 1024)
 
-void dlk_keeper_signal(struct dlk_engine *e) {
-  if (atomic_exchange(&e->keeper_wake, 0) == 0)
-    return;
-  pthread_mutex_lock(&e->lock);
-  if (atomic_load(&e->keeper_running)) {
-    uint64_t one = 1;
-    ssize_t n = write(e->keeper_fd, &one, sizeof one);
-    (void)n; /* full means signalled already */
-  }
-  pthread_mutex_unlock(&e->lock);
-}
-
-void dlk_keeper_look(struct dlk_engine *e) {
-  atomic_store(&e->due, 0);
-  if (atomic_load(&e->role) == DLK_ROLE_FREE)
-    dlk_keeper_signal(e);
+static bool is_owned(struct dlk_loop *l) {
+  return atomic_load(&l->owner) != DLK_OWNER_NONE;
 }
 
 /* When to wake without a signal. */
-static int64_t plan(struct dlk_engine *e, bool taken) {
-  int64_t due = atomic_load(&e->due);
-  if (!taken)
+static int64_t plan(struct dlk_loop *l, bool owned) {
+  int64_t due = atomic_load(&l->sleeper.due);
+  if (!owned)
     return due;
   int64_t now = dlk_clock_now(), latest = now + LOOK_AGAIN;
   return due > now && due < latest ? due : latest;
@@ -63,136 +47,124 @@ static int poll_ms(int64_t until) {
   return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* What was known when it was planned still holds. Whoever leaves the role from
- * now on finds keeper_wake; one who has left it did not, so a role that was
- * taken and is free is a reason to plan anew, by the `due` of that leaving and
- * with the descriptor that nobody inside looks at any more. */
-static bool nothing_new(struct dlk_engine *e, bool taken, int64_t wake) {
-  if (atomic_load(&e->keeper_stop))
+/* What was known when it was planned still holds. Whoever leaves the loop from
+ * now on finds `wake`; one who has left it did not, so a loop that was owned
+ * and is free is a reason to plan anew, by the `due` of that leaving and with
+ * the descriptor that no owner looks at any more. */
+static bool nothing_new(struct dlk_loop *l, bool owned, int64_t wake) {
+  if (atomic_load(&l->sleeper.stop))
     return false;
-  if (atomic_load(&e->role) != DLK_ROLE_FREE)
+  if (is_owned(l))
     return true;
-  bool posts = atomic_load(&e->resident) && !dlk_driver_inbox_empty(e);
-  return !taken && !posts && atomic_load(&e->due) >= wake;
+  bool posts = atomic_load(&l->resident) && !dlk_inbox_empty(&l->inbox);
+  return !owned && !posts && atomic_load(&l->sleeper.due) >= wake;
 }
 
 /* True when the watched descriptor spoke. */
-static bool sleep_until_due(struct dlk_engine *e) {
-  bool taken = atomic_load(&e->role) != DLK_ROLE_FREE;
-  bool resident = atomic_load(&e->resident);
-  int64_t wake = plan(e, taken);
-  struct pollfd fds[2] = {{.fd = e->keeper_fd, .events = POLLIN},
+static bool sleep_until_due(struct dlk_loop *l) {
+  struct dlk_sleeper *s = &l->sleeper;
+  bool owned = is_owned(l), resident = atomic_load(&l->resident);
+  int64_t wake = plan(l, owned);
+  struct pollfd fds[2] = {{.fd = s->fd, .events = POLLIN},
                           {.fd = -1, .events = POLLIN}};
-  if (!taken && resident)
-    fds[1].fd = uv_backend_fd(&e->loop);
-  else if (!taken && atomic_load(&e->holds_any))
-    fds[1].fd = atomic_load(&e->watch_fd);
-  atomic_store(&e->keeper_wants, resident && taken);
-  atomic_store(&e->keeper_wake, wake > 0 ? wake : 1);
-  bool still = nothing_new(e, taken, wake);
+  if (!owned && resident)
+    fds[1].fd = uv_backend_fd(&l->uv);
+  else if (!owned && atomic_load(&l->batched))
+    fds[1].fd = atomic_load(&l->watch_fd);
+  atomic_store(&s->wants_loop, resident && owned);
+  atomic_store(&s->wake, wake > 0 ? wake : 1);
+  bool still = nothing_new(l, owned, wake);
   poll(fds, 2, still ? poll_ms(wake) : 0);
-  if (fds[0].revents) {
-    uint64_t n;
-    ssize_t got = read(e->keeper_fd, &n, sizeof n);
-    (void)got;
-  }
-  atomic_store(&e->keeper_wake, 0);
-  atomic_store(&e->keeper_wants, false);
+  if (fds[0].revents)
+    dlk_sleeper_clear(s);
+  atomic_store(&s->wake, 0);
+  atomic_store(&s->wants_loop, false);
   return fds[1].revents != 0;
 }
 
 /* False: nothing is left to do, or somebody else wants to do it. */
-static bool goes_on(struct dlk_engine *e, bool resident) {
-  bool work =
-      resident ? !dlk_driver_at_rest(e) || dlk_timers_next(e) <= dlk_clock_now()
-               : dlk_driver_work_left(e);
-  return work && (resident || atomic_load(&e->callers_waiting) == 0) &&
-         !atomic_load(&e->keeper_stop);
+static bool goes_on(struct dlk_loop *l, bool resident) {
+  bool work = resident ? !dlk_owner_at_rest(l) ||
+                             dlk_timers_next(&l->timers) <= dlk_clock_now()
+                       : l->work > 0;
+  return work && (resident || atomic_load(&l->callers_waiting) == 0) &&
+         !atomic_load(&l->sleeper.stop);
 }
 
-/* In the role: everything that is ready, then until no work is left. In
- * resident mode only what is ready: it is waited for without the role, which
- * a caller may take meanwhile. */
-static void drive(struct dlk_engine *e) {
-  bool resident = atomic_load(&e->resident);
-  dlk_driver_turn(e, UV_RUN_NOWAIT);
-  while (goes_on(e, resident))
-    dlk_driver_turn(e, resident ? UV_RUN_NOWAIT : UV_RUN_ONCE);
-  dlk_timers_run(e, dlk_clock_now());
-  dlk_notify_ring(e);
+/* As the owner: everything that is ready, then until no work is left. In
+ * resident mode only what is ready: the rest is waited for without owning the
+ * loop, which a caller may take meanwhile. */
+static void drive(struct dlk_loop *l) {
+  bool resident = atomic_load(&l->resident);
+  dlk_owner_turn(l, UV_RUN_NOWAIT);
+  while (goes_on(l, resident))
+    dlk_owner_turn(l, resident ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+  dlk_owner_run_due(l, dlk_clock_now());
+  dlk_wakeup_flush(&l->wakeup);
 }
 
-static void *keeper_main(void *arg) {
-  struct dlk_engine *e = arg;
+static void *thread_main(void *arg) {
+  struct dlk_loop *l = arg;
   bool spoke = false;
-  while (!atomic_load(&e->keeper_stop)) {
-    bool due = spoke || atomic_load(&e->due) <= dlk_clock_now();
-    bool mine = atomic_load(&e->resident) ||
-                (due && atomic_load(&e->callers_waiting) == 0);
-    if (mine && dlk_driver_take(e, DLK_ROLE_KEEPER)) {
-      drive(e);
-      if (dlk_close_left(e)) {
-        dlk_close_by_keeper(e);
+  while (!atomic_load(&l->sleeper.stop)) {
+    bool due = spoke || atomic_load(&l->sleeper.due) <= dlk_clock_now();
+    bool mine = atomic_load(&l->resident) ||
+                (due && atomic_load(&l->callers_waiting) == 0);
+    if (mine && dlk_owner_take(l, DLK_OWNER_THREAD)) {
+      drive(l);
+      if (l->calls->over(l))
         return NULL;
-      }
-      dlk_driver_leave(e);
+      dlk_owner_leave(l);
     }
-    spoke = sleep_until_due(e);
+    spoke = sleep_until_due(l);
   }
   return NULL;
 }
 
-bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
-  e->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (e->keeper_fd < 0) {
-    char why[DLK_REASON_MAX];
-    dlk_error_set(err, DLK_UNAVAILABLE, "no wake-up for '%s': %s", e->shown,
-                  dlk_reason(why, errno));
-    return false;
-  }
+/* 0, or an errno. It blocks all signals from birth. */
+static int create(struct dlk_loop *l) {
   pthread_attr_t attr;
   sigset_t all, old;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, STACK_SIZE);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int rc = pthread_create(&e->keeper, &attr, keeper_main, e);
+  int rc = pthread_create(&l->thread, &attr, thread_main, l);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   pthread_attr_destroy(&attr);
-  if (rc == 0) {
-    pthread_setname_np(e->keeper, "dlock-keeper");
-    atomic_store(&e->keeper_running, true);
+  return rc;
+}
+
+bool dlk_thread_start(struct dlk_loop *l, const char *shown,
+                      struct dlk_error *err) {
+  char why[DLK_REASON_MAX];
+  int error = dlk_sleeper_open(&l->sleeper);
+  if (error != 0) {
+    dlk_error_set(err, DLK_UNAVAILABLE, "no wake-up for '%s': %s", shown,
+                  dlk_reason(why, error));
+    return false;
+  }
+  error = create(l);
+  if (error == 0) {
+    pthread_setname_np(l->thread, "dlock-renewal");
+    dlk_sleeper_begin(&l->sleeper);
     return true;
   }
-  close(e->keeper_fd);
-  e->keeper_fd = -1;
-  dlk_error_set(err, DLK_UNAVAILABLE, "no thread to be had: %s", strerror(rc));
+  dlk_sleeper_close(&l->sleeper);
+  dlk_error_set(err, DLK_UNAVAILABLE, "no thread to be had: %s",
+                strerror(error));
   return false;
 }
 
-void dlk_keeper_detach(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  atomic_store(&e->keeper_running, false);
-  close(e->keeper_fd);
-  e->keeper_fd = -1;
-  pthread_mutex_unlock(&e->lock);
-  pthread_detach(e->keeper);
+void dlk_thread_detach(struct dlk_loop *l) {
+  dlk_sleeper_end(&l->sleeper);
+  pthread_detach(l->thread);
 }
 
-void dlk_keeper_join(struct dlk_engine *e) {
-  pthread_mutex_lock(&e->lock);
-  bool running = atomic_exchange(&e->keeper_running, false);
-  atomic_store(&e->keeper_stop, true);
-  if (running) {
-    uint64_t one = 1;
-    ssize_t n = write(e->keeper_fd, &one, sizeof one);
-    (void)n;
-    uv_async_send(&e->kick);
-  }
-  pthread_mutex_unlock(&e->lock);
-  if (!running)
+void dlk_thread_join(struct dlk_loop *l) {
+  if (!dlk_sleeper_stop(&l->sleeper))
     return;
-  pthread_join(e->keeper, NULL);
-  close(e->keeper_fd);
-  e->keeper_fd = -1;
+  uv_async_send(&l->kick);
+  pthread_join(l->thread, NULL);
+  dlk_sleeper_close(&l->sleeper);
 }

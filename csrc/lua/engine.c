@@ -333,7 +333,7 @@ static int engine_gc(lua_State *L) {
     return 0;
   if (dlk_engine_used(e) && !dlk_engine_joined(e))
     close_bounded(e);
-  dlk_engine_deafen(e);
+  dlk_engine_forget_completed(e);
   dlk_engine_unref(e);
   return 0;
 }

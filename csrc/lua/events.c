@@ -15,7 +15,7 @@ static int engine_resident(lua_State *L) {
 /* engine:bell(): a descriptor that is readable when tickets got done. */
 static int engine_bell(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
-  int fd = dlk_engine_forked(e) ? -1 : dlk_engine_bell(e);
+  int fd = dlk_engine_forked(e) ? -1 : dlk_engine_wakeup(e);
   if (fd < 0)
     return 0;
   lua_pushinteger(L, fd);
@@ -26,7 +26,7 @@ static int engine_bell(lua_State *L) {
 static int engine_keep_bell(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
-    dlk_engine_keep_bell(e, lua_toboolean(L, 2));
+    dlk_engine_keep_wakeup(e, lua_toboolean(L, 2));
   return 0;
 }
 
@@ -116,7 +116,7 @@ static int engine_completed(lua_State *L) {
 static int engine_serve(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   struct dlk_error err;
-  const char *path = dlk_line_serve(e, &err);
+  const char *path = dlk_engine_serve(e, &err);
   if (!path)
     return dlk_lua_failure(L, &err);
   lua_pushstring(L, path);
@@ -125,14 +125,14 @@ static int engine_serve(lua_State *L) {
 
 /* engine:accept(): true when it was us who connected. */
 static int engine_accept(lua_State *L) {
-  lua_pushboolean(L, dlk_line_accept(dlk_lua_check_engine(L)));
+  lua_pushboolean(L, dlk_engine_accept(dlk_lua_check_engine(L)));
   return 1;
 }
 
 static int engine_hang_up(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
-    dlk_line_hang_up(e);
+    dlk_engine_hang_up(e);
   return 0;
 }
 

@@ -1,4 +1,4 @@
--- The C unit tests: programs that test csrc/core, the engine's keeper, and the
+-- The C unit tests: programs that test csrc/core, the renewal thread, and the
 -- file store's table, without Lua. Each line they print is a test.
 
 local process = require "spec.support.process"
@@ -20,8 +20,8 @@ describe("C unit tests", function()
     assert.are.equal(15, run "core_test")
   end)
 
-  it("of the engine's keeper pass", function()
-    assert.are.equal(1, run "keeper_test")
+  it("of the renewal thread pass", function()
+    assert.are.equal(1, run "thread_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

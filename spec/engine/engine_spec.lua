@@ -1,5 +1,5 @@
 -- The engine alone, over a store in memory that misbehaves on demand: its
--- tickets, its leases and their renewal, the keeper thread, and its end.
+-- tickets, its leases and their renewal, the renewal thread, and its end.
 local core = require "dlock.core"
 local engine = require "spec.support.engine"
 local leaks = require "spec.support.leaks"
@@ -369,7 +369,7 @@ describe("engine's end", function()
     acquire(e, "a")
     local status
     for id, name in pairs(leaks.threads()) do
-      if name == "dlock-keeper" then
+      if name == "dlock-renewal" then
         status = assert(io.open("/proc/self/task/" .. id .. "/status"))
       end
     end

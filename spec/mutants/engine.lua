@@ -1,4 +1,4 @@
--- Mutants of csrc/engine.
+-- Mutants of csrc/loop and csrc/engine.
 
 return {
   specs = "spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
@@ -133,8 +133,9 @@ return {
       find = "|| t->request.want.units != 0) return false;",
       put = ") return false;" },
     { name = "a parked wait has no end", file = "csrc/engine/local_queue.c",
-      find = "if (t->op.deadline != DLK_FOREVER) dlk_heap_put("
-        .. "&e->timers, &t->timer.node, t->op.deadline); dlk_local_look(g);",
+      find = "if (t->op.deadline != DLK_FOREVER) dlk_timers_set("
+        .. "&e->loop.timers, &t->timer, t->op.deadline);"
+        .. " dlk_local_look(g);",
       put = "dlk_local_look(g);" },
     { name = "nobody follows a head whose wait is over",
       file = "csrc/engine/local_queue.c",
@@ -216,10 +217,10 @@ return {
       file = "csrc/engine/close.c",
       find = "atomic_store(&e->left, true);", put = "",
       specs = "spec/engine/close_spec.lua" },
-    { name = "a role that was left while the keeper planned is not seen",
+    { name = "a loop that was left while its thread planned is not seen",
       file = "csrc/loop/thread.c",
-      find = "return !taken && !posts &&",
-      put = "if (taken) return true; return !posts &&",
+      find = "return !owned && !posts &&",
+      put = "if (owned) return true; return !posts &&",
       specs = "spec/engine/core_spec.lua" },
     { name = "an ended scope is found by the next request",
       file = "csrc/engine/scopes.c",
@@ -228,8 +229,8 @@ return {
       file = "csrc/engine/store_host.c",
       find = "e->entropy_left -= take;", put = "" },
     { name = "timers that are due end a turn after the first",
-      file = "csrc/engine/store_host.c",
-      find = "for (int i = 0; i < 10000; i++) {",
+      file = "csrc/loop/timers.c",
+      find = "for (int i = 0; i < MOST; i++) {",
       put = "for (int i = 0; i < 1; i++) {",
       same = "the loop is armed for the next timer, which is due: the rest"
         .. " runs in the turns that follow at once" },

@@ -299,7 +299,7 @@ static int l_left(lua_State *L) {
 /* ---- time ---- */
 
 static int l_next(lua_State *L) {
-  int64_t at = dlk_timers_next(sim_client_check(L)->engine);
+  int64_t at = dlk_timers_next(&sim_client_check(L)->engine->loop.timers);
   if (at == DLK_FOREVER)
     return 0;
   lua_pushnumber(L, (lua_Number)at);

@@ -208,9 +208,9 @@ const char *sim_client_left(struct client *c) {
   const struct dlk_redis *s = c->arg;
   if (!dlk_engine_used(e))
     return NULL;
-  if (c->ops.count > 0 || e->op_count > 0)
+  if (c->ops.count > 0 || !dlk_list_empty(&e->ops))
     return "an operation that never ended";
-  if (c->renewals.count > 0 || e->renewing > 0)
+  if (c->renewals.count > 0 || e->loop.work > e->busy)
     return "a renewal that was never answered";
   if (!dlk_list_empty(&e->holds))
     return "a lease that is held";

@@ -1,9 +1,9 @@
 /* A process with the engine and the Redis store in it, as the simulation sees
- * it. Both are the shipped ones, with the driver, the operations, the renewals
- * and the hand-overs. What stands in for the real world:
+ * it. Both are the shipped ones, with the loop, the operations, the renewals
+ * and the hand-offs. What stands in for the real world:
  *
- *   redis_system.c  the system's clock and random numbers, and the keeper,
- *                   which is no thread here: the simulation drives
+ *   redis_system.c  the system's clock and random numbers, and the renewal
+ *                   thread: here the simulation runs the loop
  *   redis_link.c    the network under the store (link.h)
  *   redis_host.c    looks over the shoulder of both, where they meet (store.h):
  *                   each operation ends once, each renewal is answered once,

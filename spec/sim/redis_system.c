@@ -38,37 +38,32 @@ HIDDEN ssize_t getrandom(void *out, size_t n, unsigned flags) {
 
 /* ---- in thread.c's place ---- */
 
-bool dlk_keeper_start(struct dlk_engine *e, struct dlk_error *err) {
+bool dlk_thread_start(struct dlk_loop *l, const char *shown,
+                      struct dlk_error *err) {
+  (void)shown;
   (void)err;
-  e->keeper_running = true;
+  l->sleeper.running = true;
   return true;
 }
 
-void dlk_keeper_signal(struct dlk_engine *e) {
-  (void)e;
+void dlk_thread_join(struct dlk_loop *l) {
+  l->sleeper.running = false;
 }
 
-void dlk_keeper_look(struct dlk_engine *e) {
-  (void)e;
-}
-
-void dlk_keeper_join(struct dlk_engine *e) {
-  e->keeper_running = false;
-}
-
-void dlk_keeper_detach(struct dlk_engine *e) {
-  e->keeper_running = false;
+void dlk_thread_detach(struct dlk_loop *l) {
+  l->sleeper.running = false;
 }
 
 void sim_enter(struct client *c) {
   sim_running = c;
-  atomic_store(&c->engine->role, DLK_ROLE_KEEPER);
+  atomic_store(&c->engine->loop.owner, DLK_OWNER_THREAD);
 }
 
 void sim_leave(struct client *c) {
-  struct dlk_engine *e = c->engine;
-  while (dlk_engine_used(e) &&
-         (!dlk_driver_inbox_empty(e) || dlk_timers_next(e) <= sim_time))
-    dlk_driver_turn(e, UV_RUN_NOWAIT);
-  dlk_driver_leave(e);
+  struct dlk_loop *l = &c->engine->loop;
+  while (
+      dlk_engine_used(c->engine) &&
+      (!dlk_inbox_empty(&l->inbox) || dlk_timers_next(&l->timers) <= sim_time))
+    dlk_owner_turn(l, UV_RUN_NOWAIT);
+  dlk_owner_leave(l);
 }

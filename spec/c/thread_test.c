@@ -1,9 +1,10 @@
-/* The keeper between its look at the role and its sleep. It looks, plans when
- * to wake, says so, and looks again; whoever leaves the role in between does
- * not know yet that it sleeps, and leaves it to that second look. Here that
- * moment is made, whatever the machine does: linked with --wrap, the clock that
- * the keeper reads behind its first look leaves the role in the name of whoever
- * is inside, and poll shows for how long the keeper then means to sleep. */
+/* The renewal thread between its look at the loop's owner and its sleep. It
+ * looks, plans when to wake, says so, and looks again; whoever leaves the loop
+ * in between does not know yet that it sleeps, and leaves it to that second
+ * look. Here that moment is made, whatever the machine does: linked with
+ * --wrap, the clock that the thread reads behind its first look leaves the loop
+ * in the name of its owner, and poll shows for how long the thread then means
+ * to sleep. */
 #include <poll.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
 static struct dlk_engine *engine;
-static _Thread_local bool is_keeper;
+static _Thread_local bool is_renewal;
 static _Thread_local int reads; /* of the clock, since it last woke */
 static int64_t leave_with;      /* what is due then: ns from now */
 static atomic_bool armed, left;
@@ -30,13 +31,13 @@ static void fire(struct dlk_timer *timer, int64_t now) {
 static struct dlk_timer timer = {.fire = fire};
 
 int64_t __wrap_dlk_clock_now(void) {
-  /* The first time it asks whether anything is due, then it has found the role
-   * taken and plans. */
-  if (is_keeper && atomic_load(&armed) && ++reads == 2) {
+  /* The first time it asks whether anything is due, then it has found the loop
+   * owned and plans. */
+  if (is_renewal && atomic_load(&armed) && ++reads == 2) {
     atomic_store(&armed, false);
     engine->host.timer_set(&engine->host, &timer,
                            __real_dlk_clock_now() + leave_with);
-    dlk_driver_leave(engine);
+    dlk_owner_leave(&engine->loop);
     atomic_store(&left, true);
   }
   return __real_dlk_clock_now();
@@ -48,7 +49,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms) {
     atomic_store(&slept, ms);
   }
   int rc = __real_poll(fds, n, ms);
-  is_keeper = true; /* nobody else of ours polls */
+  is_renewal = true; /* nobody else of ours polls */
   reads = 0;
   return rc;
 }
@@ -113,15 +114,15 @@ static void end(void) {
   dlk_engine_unref(engine);
 }
 
-/* For how many ms it means to sleep when the role is left at that moment. */
+/* For how many ms it means to sleep when the loop is left at that moment. */
 static int sleep_after(int64_t due) {
   leave_with = due;
-  while (!dlk_driver_take(engine, DLK_ROLE_CALLER))
+  while (!dlk_owner_take(&engine->loop, DLK_OWNER_CALLER))
     usleep(1000);
   atomic_store(&slept, -2);
   atomic_store(&armed, true);
   while (atomic_load(&slept) == -2) {
-    dlk_keeper_signal(engine);
+    dlk_sleeper_signal(&engine->loop.sleeper);
     usleep(1000);
   }
   return atomic_load(&slept);
@@ -138,7 +139,7 @@ static void wakes_for_what_is_due(void) {
 
 int main(void) {
   static const struct check tests[] = {
-      {"the keeper wakes for what became due while it looked",
+      {"the renewal thread wakes for what became due while it looked",
        wakes_for_what_is_due},
   };
   return check_all(tests, sizeof tests / sizeof *tests);

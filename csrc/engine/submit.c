@@ -1,0 +1,99 @@
+/* Starting a request: by its caller, who owns the loop for that moment, or by a
+ * post. */
+#include "engine/internal.h"
+
+static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
+                    struct dlk_error *err) {
+  if (!dlk_inbox_admit(&e->loop.inbox)) {
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
+                  e->shown);
+    return false;
+  }
+  /* Refused: another thread closed the store since we looked. */
+  return dlk_owner_post(&e->loop, &t->start, wake) ||
+         dlk_engine_say_closed(e, err);
+}
+
+static bool prompt(const struct dlk_engine *e) {
+  return e->store_used && e->type->prompt && e->type->prompt(e->store);
+}
+
+/* Closing takes longer than a write. */
+static bool start_promptly(struct dlk_ticket *t) {
+  if (t->request.task != DLK_TASK_OP || atomic_load(&t->engine->closing))
+    return false;
+  t->start.run(&t->start);
+  return true;
+}
+
+/* Resident, as the owner. False: it is to be posted. What it ended is told by
+ * dlk_ticket_watch. */
+static bool start_here(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  bool started = dlk_ticket_start_here(t);
+  if (prompt(e)) {
+    started = started || start_promptly(t);
+    dlk_inbox_run(&e->loop.inbox); /* what an end led to */
+  }
+  dlk_owner_leave_to_thread(&e->loop);
+  return started;
+}
+
+/* The request is on its way while its caller makes ready to wait: he comes back
+ * to run the loop. False: it was not started. */
+static bool start_now(struct dlk_ticket *t) {
+  struct dlk_loop *l = &t->engine->loop;
+  bool resident = atomic_load(&l->resident);
+  if (!dlk_owner_enter(l, resident))
+    return false;
+  if (resident)
+    return start_here(t);
+  dlk_inbox_run(&l->inbox); /* each in its turn */
+  t->start.run(&t->start);
+  dlk_loop_flush(l);
+  dlk_owner_leave_to_caller(l, !dlk_ticket_done(t));
+  return true;
+}
+
+struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
+                                     const struct dlk_request *r, bool wake,
+                                     struct dlk_error *err) {
+  if (!dlk_engine_accepts(e, r, err) || !dlk_engine_first_use(e, err))
+    return NULL;
+  struct dlk_ticket *t = dlk_ticket_new(e, r);
+  if (!t) {
+    dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+    return NULL;
+  }
+  if (!wake && start_now(t))
+    return t;
+  if (enqueue(e, t, wake, err))
+    return t;
+  dlk_ticket_drop_ref(t);
+  dlk_ticket_drop_ref(t);
+  return NULL;
+}
+
+bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
+  struct dlk_engine *e = h->engine;
+  if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
+    return false;
+  bool can = !atomic_load(&e->closing) && !h->listener &&
+             atomic_load(&h->state) == DLK_HOLD_HELD;
+  if (!can || !dlk_handoff_pass(h)) {
+    dlk_owner_leave(&e->loop);
+    return false;
+  }
+  if (prompt(e))
+    dlk_inbox_run(&e->loop.inbox); /* what it led to */
+  dlk_owner_leave_to_thread(&e->loop);
+  dlk_engine_take_others(e, others);
+  return true;
+}
+
+bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
+  int64_t until = dlk_time_add(dlk_clock_now(), slice);
+  dlk_owner_drive(&t->engine->loop, &t->done, 1, until);
+  return dlk_ticket_done(t);
+}

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mode.h"
 #include "lua/binding.h"
 
 /* A finalised handle can still be met, in a table with weak keys. */
@@ -346,12 +347,6 @@ static int core_released(lua_State *L) {
 
 /* ---- metamethods ---- */
 
-static const char *mode_of(struct dlk_want w) {
-  if (w.units == 0)
-    return "exclusive";
-  return w.cap == 0 ? "shared" : "semaphore";
-}
-
 static int push_field(lua_State *L, const struct lease_box *box,
                       const char *name) {
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
@@ -363,7 +358,7 @@ static int push_field(lua_State *L, const struct lease_box *box,
   else if (strcmp(name, "owner") == 0)
     lua_pushstring(L, l->owner);
   else if (strcmp(name, "mode") == 0)
-    lua_pushstring(L, mode_of(want));
+    lua_pushstring(L, dlk_mode_name(want.units, want.cap));
   else if (strcmp(name, "permits") == 0 && want.cap != 0)
     dlk_compat_pushint(L, want.units);
   else if (strcmp(name, "ttl") == 0)

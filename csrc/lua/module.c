@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/mode.h"
 #include "lua/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
@@ -152,9 +153,15 @@ static int core_pid(lua_State *L) {
   return 1;
 }
 
+/* core.mode(units, cap): the name of what asks for these. */
+static int core_mode(lua_State *L) {
+  lua_pushstring(L, dlk_mode_name(dlk_lua_count(L, 1), dlk_lua_count(L, 2)));
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"pid", core_pid},         {"now", core_now}, {"euid", core_euid},
-    {"no_self", core_no_self}, {NULL, NULL},
+    {"mode", core_mode}, {"pid", core_pid},         {"now", core_now},
+    {"euid", core_euid}, {"no_self", core_no_self}, {NULL, NULL},
 };
 
 static void push_codes(lua_State *L) {

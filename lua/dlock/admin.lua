@@ -1,21 +1,7 @@
--- Looking and mending: what store:inspect, list, break_lock and revoke do, and
--- the one shape that every store's answer is brought into.
+-- Administration: what store:inspect, list, break_lock and revoke do.
 local lockable = require "dlock.lockable"
 
 local admin = {}
-
--- A store says how many units somebody has and, on top, the limit; users read
--- permits where there is a limit, and readers have none.
-local function tidy(list, limit)
-  for _, one in ipairs(list) do
-    if one.mode == "shared" and limit then
-      one.mode = "semaphore"
-    end
-    if not limit and one.mode ~= "semaphore" then
-      one.permits = nil
-    end
-  end
-end
 
 --- Who holds a key and who waits for it, or nil (and no code) if nobody. Where
 --- a fence may be uncertain, holders have a `hold` too: what stands for the
@@ -29,12 +15,6 @@ function admin.inspect(state)
   if not found then
     return nil, message, code
   end
-  local limit = found.permits
-  if found.mode == "shared" and limit then
-    found.mode = "semaphore"
-  end
-  tidy(found.holders, limit)
-  tidy(found.waiters, limit)
   if #found.holders == 0 and #found.waiters == 0 then
     return nil
   end

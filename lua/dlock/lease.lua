@@ -5,6 +5,7 @@
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
+local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
 local text = require "dlock.text"
@@ -210,7 +211,7 @@ methods.resign = releasing "resign"
 function methods:downgrade()
   local client = client_of(self, "downgrade") or raise_collected()
   local holds = client.holds
-  if self.mode ~= "exclusive" and not core.given_up(self) then
+  if self.mode ~= modes.exclusive and not core.given_up(self) then
     return nil, ("unsupported: the lease on %s is %s already; only one that is"
       .. " exclusive, as rw:write() gives it, can become shared")
       :format(text.quote(self.key), self.mode), "unsupported"
@@ -220,7 +221,7 @@ function methods:downgrade()
   end
   local ok, message, code = host.ask(client, core.downgrade, self)
   if ok and holds.count > 0 then
-    reentrant.move(holds, self, "shared\0" .. self.key)
+    reentrant.move(holds, self, modes.shared .. "\0" .. self.key)
   end
   return ok, message, code
 end

@@ -6,6 +6,7 @@
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local host = require "dlock.host"
+local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
 local text = require "dlock.text"
@@ -20,11 +21,12 @@ local WEAK = { __mode = "k" }
 
 -- units, cap: what is asked of the queue (a semaphore's units: see read).
 -- mode: what an owner who enters again is looked up by.
-local MUTEX = { name = "mutex", mode = "exclusive", units = 0, cap = 0 }
+local EXCLUSIVE, SHARED = modes.exclusive, modes.shared
+local MUTEX = { name = "mutex", mode = EXCLUSIVE, units = 0, cap = 0 }
 
 lockable.MUTEX = MUTEX
-lockable.READER = { name = "reader", mode = "shared", units = 1, cap = 0 }
-lockable.WRITER = { name = "writer", mode = "exclusive", units = 0, cap = 0 }
+lockable.READER = { name = "reader", mode = SHARED, units = 1, cap = 0 }
+lockable.WRITER = { name = "writer", mode = EXCLUSIVE, units = 0, cap = 0 }
 
 --- Waits for a ticket, which is noted, weakly, where cancel() will look.
 ---@param client table
@@ -116,9 +118,9 @@ local function find_outer(client, kind, key, who)
   if outer then
     return outer, mode
   end
-  local other = mode == "shared" and "exclusive" or "shared"
+  local other = mode == SHARED and EXCLUSIVE or SHARED
   outer = reentrant.find(client.holds, other .. "\0" .. key, who)
-  if outer and mode == "exclusive" then
+  if outer and mode == EXCLUSIVE then
     return nil, nil, ("unsupported: %s is held for reading by the same owner,"
       .. " which would wait for itself: release that first, or begin with"
       .. " write() and lease:downgrade()"):format(text.quote(key))

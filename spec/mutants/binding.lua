@@ -38,8 +38,8 @@ return {
     { name = "an extend without a ttl is for a second", file = LEASE,
       find = "r.ttl = ttl < 0 ? dlk_hold_ttl(box->hold) : ttl;",
       put = "r.ttl = ttl < 0 ? DLK_SEC : ttl;" },
-    { name = "a semaphore's mode is shared", file = LEASE,
-      find = [[return w.cap == 0 ? "shared" : "semaphore";]],
+    { name = "a semaphore's mode is shared", file = "csrc/core/mode.c",
+      find = [[return cap == 0 ? "shared" : "semaphore";]],
       put = [[return "shared";]] },
     { name = "tostring shows a lost lease as held", file = LEASE,
       find = "int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);"

@@ -160,7 +160,7 @@ return {
       put = "if false then\n    return" },
     { name = "a writer who enters by a reader waits for itself",
       file = "lua/dlock/lockable.lua",
-      find = [[if outer and mode == "exclusive" then]],
+      find = "if outer and mode == EXCLUSIVE then",
       put = "if false then" },
     { name = "a reader does not find its own write lock",
       file = "lua/dlock/lockable.lua",

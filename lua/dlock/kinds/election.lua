@@ -11,6 +11,7 @@
 local admin = require "dlock.admin"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
+local modes = require "dlock.modes"
 local options = require "dlock.options"
 local text = require "dlock.text"
 
@@ -18,7 +19,7 @@ local election = {}
 
 -- The empty value says that there is one: a store then notes it, and with it
 -- the fence, where anybody can read them.
-local KIND = { name = "election", mode = "exclusive", units = 0, cap = 0,
+local KIND = { name = "election", mode = modes.exclusive, units = 0, cap = 0,
   value = "" }
 local UNKNOWN = -1 -- the fence of a holder that is no candidate
 

@@ -1,6 +1,7 @@
 -- A semaphore: so many permits of one key can be held together. A request of p
 -- permits asks the queue for p units under the cap that the semaphore has.
 local lockable = require "dlock.lockable"
+local modes = require "dlock.modes"
 
 local semaphore = {}
 
@@ -8,7 +9,7 @@ local CLASS = lockable.class "semaphore"
 
 --- A semaphore; all has been checked.
 function semaphore.new(client, key, permits, opts)
-  local kind = { name = "semaphore", mode = "semaphore", units = 1,
+  local kind = { name = "semaphore", mode = modes.semaphore, units = 1,
     cap = permits }
   return lockable.new(CLASS, kind, client, key, opts)
 end

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/mode.h"
 #include "store/file/internal.h"
 
 #define SHOWN_MAX 1000 /* holders, and waiters, in one inspect */
@@ -39,7 +40,7 @@ static struct dlk_value *show_holder(struct dlk_file_table *t, uint32_t index,
   v = dlk_value_set(v, "fence", dlk_value_int(h->fence));
   v = dlk_value_set(v, "ttl", dlk_value_number(seconds(h->ttl)));
   v = dlk_value_set(v, "since", dlk_value_number(seconds(now - h->since)));
-  if (h->units > 0)
+  if (h->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(h->units));
   if (h->value_len > 0) {
     char value[DLK_FILE_VALUE];
@@ -54,10 +55,8 @@ static struct dlk_value *show_waiter(const struct dlk_file_slot *w,
                                      int64_t now) {
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "owner", owner_of(w));
-  v = dlk_value_set(v, "mode",
-                    dlk_value_string(w->units == 0 ? "exclusive" : "shared",
-                                     w->units == 0 ? 9 : 6));
-  if (w->units > 0)
+  v = dlk_value_set(v, "mode", dlk_mode_value(w->units, w->cap));
+  if (w->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(w->units));
   return dlk_value_set(v, "waited", dlk_value_number(seconds(now - w->since)));
 }
@@ -81,11 +80,11 @@ static struct dlk_value *show_list(struct dlk_file_store *s,
 static struct dlk_value *show(struct dlk_file_op *f, uint32_t cap) {
   struct dlk_file_store *s = f->store;
   int64_t now = s->host->now(s->host);
-  const char *mode = s->table.head.exclusive > 0 ? "exclusive" : "shared";
+  int64_t units = s->table.head.exclusive > 0 ? 0 : 1;
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(f->op->key, f->op->key_len));
   if (s->table.head.count[DLK_FILE_HELD] > 0)
-    v = dlk_value_set(v, "mode", dlk_value_string(mode, strlen(mode)));
+    v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(cap));
   v = dlk_value_set(v, "holders", show_list(s, DLK_FILE_HELD, now));

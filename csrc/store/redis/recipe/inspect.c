@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/mode.h"
 #include "store/redis/wire/reply.h"
 
 static const redisReply *at(const redisReply *list, size_t i) {
@@ -55,7 +56,6 @@ static struct dlk_value *known(struct dlk_value *v, const redisReply *token,
 static struct dlk_value *holder(const redisReply *list, size_t i) {
   struct dlk_value *v = dlk_value_map();
   const redisReply *fence = at(list, i + 3), *value = at(list, i + 5);
-  int64_t units = dlk_redis_int(list, i + 1, 0);
   int64_t left = dlk_redis_int(list, i + 2, -1);
   int64_t held = dlk_redis_int(list, i + 4, -1);
   v = dlk_value_set(v, "owner", owner(at(list, i)));
@@ -65,19 +65,14 @@ static struct dlk_value *holder(const redisReply *list, size_t i) {
     v = dlk_value_set(v, "ttl", ms(left));
   if (held >= 0)
     v = dlk_value_set(v, "since", ms(held));
-  if (units > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(units));
   if (value->type == REDIS_REPLY_STRING && value->len > 0)
     v = dlk_value_set(v, "value", dlk_value_string(value->str, value->len));
   return v;
 }
 
-static struct dlk_value *word(const char *text) {
-  return dlk_value_string(text, strlen(text));
-}
-
-static const char *mode(int64_t units, int64_t cap) {
-  return units == 0 ? "exclusive" : cap == 0 ? "shared" : "semaphore";
+static struct dlk_value *permit(const redisReply *list, size_t i) {
+  return dlk_value_set(holder(list, i), "permits",
+                       dlk_value_int(dlk_redis_int(list, i + 1, 0)));
 }
 
 /* token, units, cap, ms waited */
@@ -86,7 +81,7 @@ static struct dlk_value *waiter(const redisReply *list, size_t i) {
   int64_t units = dlk_redis_int(list, i + 1, 0);
   int64_t cap = dlk_redis_int(list, i + 2, 0);
   v = dlk_value_set(v, "owner", owner(at(list, i)));
-  v = dlk_value_set(v, "mode", word(mode(units, cap)));
+  v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(units));
   return dlk_value_set(v, "waited", ms(dlk_redis_int(list, i + 3, 0)));
@@ -108,10 +103,10 @@ static struct dlk_value *show(const struct dlk_op *op, const redisReply *r) {
   int64_t cap = dlk_redis_int(r, 1, 0);
   v = dlk_value_set(v, "key", dlk_value_string(op->key, op->key_len));
   if (holders->elements > 0)
-    v = dlk_value_set(v, "mode", word(mode(shared ? 1 : 0, cap)));
+    v = dlk_value_set(v, "mode", dlk_mode_value(shared ? 1 : 0, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(cap));
-  v = dlk_value_set(v, "holders", each(holders, 6, holder));
+  v = dlk_value_set(v, "holders", each(holders, 6, cap > 0 ? permit : holder));
   return dlk_value_set(v, "waiters", each(at(r, 3), 4, waiter));
 }
 

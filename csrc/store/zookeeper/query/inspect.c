@@ -8,6 +8,7 @@
  * it by the watch on its own node, at the latest at its next renewal; until
  * then it may believe in its lease while the next one has it. revoke marks the
  * holders' nodes; they hear of it by the same watch. */
+#include "core/mode.h"
 #include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static struct dlk_value *holder(const struct dlk_zk_shown *s,
   if (d.ttl_ms > 0)
     v = dlk_value_set(v, "ttl", dlk_value_number((double)d.ttl_ms / 1e3));
   v = dlk_value_set(v, "since", dlk_value_number(seconds_since(s)));
-  if (e->units > 0)
+  if (e->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(e->units));
   if (d.value)
     v = dlk_value_set(v, "value", value_of(&d));
@@ -60,12 +61,11 @@ static struct dlk_value *holder(const struct dlk_zk_shown *s,
 static struct dlk_value *waiter(const struct dlk_zk_shown *s,
                                 const struct dlk_zk_entry *e) {
   struct dlk_zk_data d;
-  const char *mode = e->units == 0 ? "exclusive" : "shared";
   dlk_zk_data_parse(s->data, s->len, &d);
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "owner", owner_of(&d));
-  v = dlk_value_set(v, "mode", dlk_value_string(mode, strlen(mode)));
-  if (e->units > 0)
+  v = dlk_value_set(v, "mode", dlk_mode_value(e->units, e->cap));
+  if (e->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(e->units));
   return dlk_value_set(v, "waited", dlk_value_number(seconds_since(s)));
 }
@@ -80,7 +80,6 @@ static struct dlk_value *picture(struct dlk_zk_ask *a) {
   if (a->queue.count == 0)
     return dlk_value_nil();
   const struct dlk_zk_entry *first = &a->queue.at[0];
-  const char *mode = first->units == 0 ? "exclusive" : "shared";
   struct dlk_value *holders = dlk_value_list(), *waiters = dlk_value_list();
   for (size_t i = 0; i < a->queue.count; i++)
     if (holds(a, i))
@@ -89,7 +88,7 @@ static struct dlk_value *picture(struct dlk_zk_ask *a) {
       waiters = dlk_value_add(waiters, waiter(&a->shown[i], &a->queue.at[i]));
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(a->op->key, a->op->key_len));
-  v = dlk_value_set(v, "mode", dlk_value_string(mode, strlen(mode)));
+  v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
   if (first->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(first->cap));
   v = dlk_value_set(v, "holders", holders);

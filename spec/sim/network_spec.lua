@@ -96,8 +96,8 @@ describe("simulated network", function()
     end)
   end
 
-  for i, fault in ipairs(faults) do
-    if not seeds.again and is_mine(i) and (LONG or not fault.rare) then
+  for i, fault in ipairs(seeds.faults(faults)) do
+    if is_mine(i) and (LONG or not fault.rare) then
       look_for(i, fault)
     end
   end

@@ -395,7 +395,10 @@ function network:maybe_trouble(node)
     elseif what < 0.65 then
       self:cut_subscription(node)
     elseif what < 0.85 then
-      node.stopped = self.now + self:between(0.05, 4) * SEC
+      local ends = self.now + self:between(0.05, 4) * SEC
+      if (node.stopped or 0) <= self.now then
+        node.stopped = ends -- else what waits for it keeps its order
+      end
       self:say("%d stands still until %.1f", node.n, node.stopped / MS)
     elseif what < 0.93 and node.mortal then
       return self:die(node)

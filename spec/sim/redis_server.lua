@@ -191,6 +191,9 @@ return function(network, faulty)
   end
 
   function network:stand_still(span)
+    if self:stands_still() then
+      return -- what came meanwhile keeps its order
+    end
     self.still = math.min(self.now + span, faulty)
     self:say("server: stands still until %.1f", self.still / MS)
   end

@@ -54,7 +54,7 @@ describe("simulated redis", function()
     end)
   end
 
-  for i, fault in ipairs(seeds.again and {} or faults) do
+  for i, fault in ipairs(seeds.faults(faults)) do
     if is_mine(i) then
       look_for(fault)
     end

@@ -9,6 +9,13 @@ local seeds = {}
 --- The seed to replay, or nil.
 seeds.again = tonumber(os.getenv("DLOCK_SIM_SEED"))
 
+--- The mistakes that a simulation should notice; none while it replays a
+--- history, nor while another mistake is in the code already (.ci/mutants).
+function seeds.faults(list)
+  local off = seeds.again or os.getenv("DLOCK_SIM_FAULTS") == "0"
+  return off and {} or list
+end
+
 --- The first seed and how many: `count` of them from one that is drawn and
 --- printed, or the one to replay.
 function seeds.draw(name, count)

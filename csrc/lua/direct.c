@@ -35,17 +35,17 @@ bool dlk_lua_closed(struct dlk_engine *e) {
   return dlk_engine_forked(e) || dlk_engine_joined(e);
 }
 
-void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_told *told) {
-  uint64_t ids[sizeof told->numbers / sizeof *told->numbers];
+void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found) {
+  uint64_t ids[sizeof found->numbers / sizeof *found->numbers];
   size_t max = sizeof ids / sizeof *ids, n = 0;
   if (!dlk_engine_forked(e))
     n = dlk_engine_completed(e, ids, max);
   for (size_t i = 0; i < n; i++)
-    told->numbers[i] = (double)ids[i];
-  told->count = (int)n;
-  told->more = n == max;
-  told->news = dlk_engine_has_news(e);
-  told->closed = dlk_lua_closed(e);
+    found->numbers[i] = (double)ids[i];
+  found->count = (int)n;
+  found->more = n == max;
+  found->events = dlk_engine_has_news(e);
+  found->closed = dlk_lua_closed(e);
 }
 
 /* ---- requests of nginx ---- */
@@ -98,8 +98,9 @@ static int done(const struct ticket_box *box) {
   return dlk_lua_done(box);
 }
 
-static void completed(const struct engine_box *box, struct dlk_lua_told *told) {
-  dlk_lua_completed(box->engine, told);
+static void completed(const struct engine_box *box,
+                      struct dlk_lua_completed *found) {
+  dlk_lua_completed(box->engine, found);
 }
 
 /* core.scopes() */
@@ -125,6 +126,9 @@ static void set_address(lua_State *L, const char *name, void (*fn)(void)) {
 }
 
 #define SET(fn) set_address(L, #fn, (void (*)(void))(fn))
+/* What a macro stands for, as text. */
+#define SET_TEXT(name, macro) (TEXT(macro), lua_setfield(L, -2, #name))
+#define TEXT(...) lua_pushliteral(L, #__VA_ARGS__)
 
 void dlk_lua_open_direct(lua_State *L) {
   lua_pushcfunction(L, core_scopes);
@@ -142,5 +146,7 @@ void dlk_lua_open_direct(lua_State *L) {
   SET(watch);
   SET(done);
   SET(completed);
+  SET_TEXT(watched_fields, DLK_LUA_WATCHED);
+  SET_TEXT(completed_fields, DLK_LUA_COMPLETED);
   lua_setfield(L, -2, "direct");
 }

@@ -5,18 +5,26 @@
 
 #include "lua/binding.h"
 
-/* lua/dlock/host/direct.lua declares these two structs in the same words. */
+/* Two structs that the FFI reads. Their fields are macros, because direct.c
+ * gives the same words to the FFI as text, so that neither can differ. */
+
+/* number: 0 when the ticket is done. others: some got done by it, so ask for
+ * what is completed. leaves: there may be something for a scope to end. */
+#define DLK_LUA_WATCHED                                                        \
+  double number;                                                               \
+  bool others, leaves;
+
+/* events: the engine has some for Lua. */
+#define DLK_LUA_COMPLETED                                                      \
+  double numbers[256];                                                         \
+  int count;                                                                   \
+  bool more, events, closed;
 
 struct dlk_lua_watched {
-  double number; /* 0: the ticket is done */
-  bool others;   /* got done by it: ask for what is completed */
-  bool leaves;   /* there may be something for a scope to end */
+  DLK_LUA_WATCHED
 };
-
-struct dlk_lua_told {
-  double numbers[256];
-  int count;
-  bool more, news, closed;
+struct dlk_lua_completed {
+  DLK_LUA_COMPLETED
 };
 
 /* drains: the caller will ask for what is completed if there are others. */
@@ -27,7 +35,7 @@ bool dlk_lua_done(const struct ticket_box *box);
 void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box);
 /* The handle ends with the scope. */
 void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box);
-void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_told *told);
+void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found);
 bool dlk_lua_closed(struct dlk_engine *e);
 
 #endif

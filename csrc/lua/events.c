@@ -98,17 +98,17 @@ static int engine_stats(lua_State *L) {
  * the array t; how many, whether there are more, whether there is news, and
  * whether the engine is closed. */
 static int engine_completed(lua_State *L) {
-  struct dlk_lua_told told;
+  struct dlk_lua_completed found;
   luaL_checktype(L, 2, LUA_TTABLE);
-  dlk_lua_completed(dlk_lua_check_engine(L), &told);
-  for (int i = 0; i < told.count; i++) {
-    dlk_compat_pushint(L, (int64_t)told.numbers[i]);
+  dlk_lua_completed(dlk_lua_check_engine(L), &found);
+  for (int i = 0; i < found.count; i++) {
+    dlk_compat_pushint(L, (int64_t)found.numbers[i]);
     lua_rawseti(L, 2, i + 1);
   }
-  lua_pushinteger(L, told.count);
-  lua_pushboolean(L, told.more);
-  lua_pushboolean(L, told.news);
-  lua_pushboolean(L, told.closed);
+  lua_pushinteger(L, found.count);
+  lua_pushboolean(L, found.more);
+  lua_pushboolean(L, found.events);
+  lua_pushboolean(L, found.closed);
   return 4;
 }
 

@@ -1,20 +1,16 @@
--- What C gives to LuaJIT's FFI (csrc/lua/direct.c), with its types. Userdata
--- are taken as the addresses of their boxes: whoever calls answers for what
--- they are.
+-- What C gives to LuaJIT's FFI (csrc/lua/direct.c), with its types. The structs
+-- are declared by C's own text (csrc/lua/direct.h). Userdata are taken as the
+-- addresses of their boxes: the caller answers for what they are.
 local core = require "dlock.core"
 local ffi = require "ffi"
 
+local function struct(fields)
+  return ffi.typeof("struct {" .. fields .. "}")
+end
+
 local direct = {
-  -- As csrc/lua/direct.h has them.
-  Watched = ffi.typeof[[struct {
-    double number;
-    bool others, leaves;
-  }]],
-  Told = ffi.typeof[[struct {
-    double numbers[256];
-    int count;
-    bool more, news, closed;
-  }]],
+  Watched = struct(core.direct.watched_fields),
+  Completed = struct(core.direct.completed_fields),
 }
 
 local TYPES = {

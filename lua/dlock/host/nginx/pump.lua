@@ -37,16 +37,16 @@ local READ_TIMEOUT = 5000 -- ms
 local FIRST_PATIENCE, LAST_PATIENCE = 0.05, 1
 local SILENCE = 3 * BEAT -- how long one that has appeared may keep silent
 
-local TOLD = direct.Told()
+local COMPLETED = direct.Completed()
 local completed = direct.completed
 
 -- As engine:completed.
 local function take_completed(engine, numbers)
-  completed(engine, TOLD)
-  for i = 1, TOLD.count do
-    numbers[i] = TOLD.numbers[i - 1]
+  completed(engine, COMPLETED)
+  for i = 1, COMPLETED.count do
+    numbers[i] = COMPLETED.numbers[i - 1]
   end
-  return TOLD.count, TOLD.more, TOLD.news, TOLD.closed
+  return COMPLETED.count, COMPLETED.more, COMPLETED.events, COMPLETED.closed
 end
 
 --- Wakes whoever waits for what got done.

@@ -25,7 +25,7 @@ describe("C unit tests", function()
   end)
 
   it("of the file store's table pass, killed at any byte", function()
-    assert.are.equal(6, run "table_test")
+    assert.are.equal(7, run "table_test")
   end)
 
   it("of the file store's queue agree with a plain model", function()

@@ -1,14 +1,15 @@
 /* The file store's admission rule and its table (queue.c, table.c) in random
  * histories: stores on one key's table come, leave, wait, hold for a minimum
- * time, and are killed, also between a change and its commit. Each step loads
- * the table, works on it and commits it, as under the mutex. Checked against
- * a plain queue:
+ * time, become readers, and are killed, also between a change and its commit.
+ * Each step loads the table, works on it and commits it, as under the mutex.
+ * Checked against a plain queue:
  *
  * - the living who hold and who wait are those of the plain queue, in order,
  *   as soon as those who were woken, or whose neighbour died, have looked;
  * - whoever was let in by another was woken; fences rise;
  * - a change that was cut short by a kill is not there;
  * - whoever waits behind another limit is refused, by itself, when woken;
+ * - when a minimum time ends, the first of the queue has a timer for it;
  * - the counts in the header agree with the lists. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct one {
   bool there, woken, ghost; /* ghost: kept by its minimum time alone */
   uint64_t instance;
   int64_t until;
+  int64_t timer; /* of one that waits: when it looks without being woken */
   struct dlk_want want;
   struct dlk_file_entry entry;
 };
@@ -256,8 +258,8 @@ static unsigned join(void) {
   *o = (struct one){.instance = instance, .want = want()};
   o->entry.token = ++next_token;
   struct dlk_lease lease = {.want = o->want, .owner = "me"};
-  if (sim_roll(8) == 0)
-    lease.min_hold = 1 + sim_roll(40);
+  if (sim_roll(kind % 5 == 0 ? 2 : 8) == 0)
+    lease.min_hold = 1 + sim_roll(sim_roll(2) ? 40 : 8);
   begin(instance);
   struct dlk_file_table *t = &store.table;
   dlk_file_settle(&store);
@@ -346,11 +348,55 @@ static void leave(void) {
   plain_leave(&plain, i);
 }
 
+/* As admin.c does it. */
+static void downgrade(void) {
+  unsigned i = plain.held > 0 ? plain.holders[0].id : 0;
+  struct one *o = &ones[i];
+  if (i == 0 || o->ghost || o->want.units != 0)
+    return;
+  begin((unsigned)o->instance);
+  dlk_file_table_unlink(&store.table, o->entry.slot);
+  struct dlk_file_slot *slot = dlk_file_table_edit(&store.table, o->entry.slot);
+  slot->units = 1;
+  slot->cap = 0;
+  dlk_file_table_append(&store.table, o->entry.slot, DLK_FILE_HELD);
+  store.holders_changed = true;
+  dlk_file_grant(&store);
+  if (cut_short()) {
+    kill_store((unsigned)o->instance); /* before the commit */
+    return;
+  }
+  end();
+  sim_say("#%u becomes a reader", i);
+  o->want = (struct dlk_want){1, 0};
+  plain_downgrade(&plain, i);
+}
+
+/* Whoever looks sets its timer anew, as wait.c does (watch_holders): the first
+ * for the end of a minimum time. What it does to be sure is not counted on. */
+static void set_timers(bool all_look, unsigned self) {
+  begin((unsigned)store.instance);
+  for (size_t k = 0; k < plain.waiting; k++) {
+    struct one *o = &ones[plain.queue[k].id];
+    if (!o->woken && !all_look && plain.queue[k].id != self)
+      continue;
+    o->timer = INT64_MAX;
+    for (size_t h = 0; h < plain.held && k == 0; h++) {
+      int64_t until = slot_of(plain.holders[h].id)->until;
+      if (until > clock_now && until < o->timer)
+        o->timer = until;
+    }
+  }
+}
+
 static void pass(void) {
+  const struct one *first = plain.waiting > 0 ? &ones[plain.queue[0].id] : NULL;
   clock_now += 1 + sim_roll(20);
   for (unsigned i = 1; i <= ONES; i++) {
     if (!ones[i].there || !ones[i].ghost || ones[i].until > clock_now)
       continue;
+    if (first != NULL && first->timer > ones[i].until)
+      sim_wrong("the time of #%u ends, and the first sleeps on", i);
     ones[i].there = false;
     plain_leave(&plain, i);
     somebody_looks = true;
@@ -379,21 +425,24 @@ static void history(uint64_t seed) {
   last_fence = 0;
   for (int step = 0; step < STEPS; step++) {
     unsigned self = 0;
-    uint32_t what = sim_roll(20);
+    uint32_t what = sim_roll(21);
     if (what < 9)
       self = join();
     else if (what < 17)
       leave();
     else if (what < 18)
       kill_store(a_store());
-    else
+    else if (what < 20)
       pass();
+    else
+      downgrade();
     store.instance = a_store();
     bool all_look = somebody_looks || sim_roll(10) == 0;
     if (all_look)
       look_around();
     somebody_looks = false;
     refuse(all_look);
+    set_timers(all_look, self);
     check(self);
     learn();
   }

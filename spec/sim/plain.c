@@ -44,6 +44,13 @@ void plain_admit(struct plain *p) {
   }
 }
 
+void plain_downgrade(struct plain *p, unsigned id) {
+  for (size_t i = 0; i < p->held; i++)
+    if (p->holders[i].id == id)
+      p->holders[i] = (struct plain_one){id, 1, 0};
+  plain_admit(p);
+}
+
 bool plain_join(struct plain *p, unsigned id, uint32_t units, uint32_t cap) {
   if (p->waiting == PLAIN_MAX || p->held == PLAIN_MAX)
     abort();

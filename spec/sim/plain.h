@@ -32,6 +32,8 @@ void plain_leave(struct plain *p, unsigned id);
 /* Leaves and lets nobody in. */
 void plain_remove(struct plain *p, unsigned id);
 void plain_admit(struct plain *p);
+/* One that holds exclusively becomes a reader, and lets in who then fits. */
+void plain_downgrade(struct plain *p, unsigned id);
 bool plain_holds(const struct plain *p, unsigned id);
 bool plain_waits(const struct plain *p, unsigned id);
 

@@ -67,9 +67,10 @@ struct dlk_zk_session {
   int64_t id, opened, timeout;
   struct dlk_zk_confirm confirm;
   int64_t confirm_not_before;
-  struct dlk_zk_node *confirm_node; /* whose node the last confirm names, */
-  uint32_t confirm_named;           /* with this token */
-  struct dlk_list nodes, asks;
+  struct dlk_zk_contender
+      *confirm_node;      /* whose node the last confirm names, */
+  uint32_t confirm_named; /* with this token */
+  struct dlk_list nodes, queries;
   struct dlk_list zombies; /* nodes that only wait for answers */
   size_t node_count, parked, live, held, ready; /* live: asks for or has */
   size_t resting;
@@ -102,7 +103,7 @@ enum dlk_zk_step {
 
 /* A contender: one node in a lock's queue, from before it exists until it is
  * gone. Owned by the store; the engine's lease and op only point here. */
-struct dlk_zk_node {
+struct dlk_zk_contender {
   struct dlk_list link;  /* in session->nodes */
   struct dlk_list fresh; /* in session->fresh or looks */
   struct dlk_list refs;  /* its watches */
@@ -142,17 +143,18 @@ struct dlk_zk_node {
 };
 
 struct dlk_zk_op_data {
-  struct dlk_zk_node *node;
-  struct dlk_zk_ask *ask;
+  struct dlk_zk_contender *node;
+  struct dlk_zk_query *query;
   struct dlk_op *op;       /* EXTEND: itself */
   struct dlk_list extends; /* in node->extends */
 };
 
 struct dlk_zk_lease_data {
-  struct dlk_zk_node *node;
+  struct dlk_zk_contender *node;
 };
 
-static inline struct dlk_zk_node **dlk_zk_node_of(struct dlk_lease *lease) {
+static inline struct dlk_zk_contender **
+dlk_zk_contender_of(struct dlk_lease *lease) {
   return &((struct dlk_zk_lease_data *)lease->data)->node;
 }
 
@@ -211,82 +213,86 @@ void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now);
 /* ---- node.c ---- */
 void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op);
 /* The session is connected (again), or a pause is over: goes on. */
-void dlk_zk_node_resume(struct dlk_zk_node *n);
+void dlk_zk_contender_resume(struct dlk_zk_contender *n);
 /* Its session is over. */
-void dlk_zk_node_orphaned(struct dlk_zk_node *n, enum dlk_code code);
+void dlk_zk_contender_orphaned(struct dlk_zk_contender *n, enum dlk_code code);
 /* Its own node is not there any more. */
-void dlk_zk_node_vanished(struct dlk_zk_node *n);
-void dlk_zk_node_step(struct dlk_zk_node *n, enum dlk_zk_step step);
+void dlk_zk_contender_vanished(struct dlk_zk_contender *n);
+void dlk_zk_contender_step(struct dlk_zk_contender *n, enum dlk_zk_step step);
 /* Tries again soon, or when the session is connected. */
-void dlk_zk_node_stall(struct dlk_zk_node *n);
-bool dlk_zk_node_send(struct dlk_zk_node *n, struct dlk_zk_request *r,
-                      dlk_zk_answer *answer);
-/* The same for the lock's node, whose path is the start of n's. */
-bool dlk_zk_node_send_lock(struct dlk_zk_node *n, struct dlk_zk_request *r,
+void dlk_zk_contender_stall(struct dlk_zk_contender *n);
+bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
                            dlk_zk_answer *answer);
+/* The same for the lock's node, whose path is the start of n's. */
+bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
+                                struct dlk_zk_request *r,
+                                dlk_zk_answer *answer);
 /* n's write was just sent, at `now`, and may be a confirm; it was answered. */
-void dlk_zk_node_confirms(struct dlk_zk_node *n, int64_t now);
-void dlk_zk_node_confirmed(struct dlk_zk_node *n, uint32_t tag, bool ok);
+void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now);
+void dlk_zk_contender_confirmed(struct dlk_zk_contender *n, uint32_t tag,
+                                bool ok);
 /* An answer for n came: false when nothing but its memory is left. */
-bool dlk_zk_node_answered(struct dlk_zk_node *n);
+bool dlk_zk_contender_answered(struct dlk_zk_contender *n);
 /* Goes on in the session that a new contender is given; nothing of it is under
  * way. */
-void dlk_zk_node_rejoin(struct dlk_zk_node *n);
-void dlk_zk_node_forget_name(struct dlk_zk_node *n);
+void dlk_zk_contender_rejoin(struct dlk_zk_contender *n);
+void dlk_zk_contender_forget_name(struct dlk_zk_contender *n);
 /* The path of another node of the same lock, in the store's scratch. NULL when
  * out of memory. */
-const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name);
+const char *dlk_zk_contender_sibling(struct dlk_zk_contender *n,
+                                     const char *name);
 
 /* ---- line.c ---- */
 /* A try looks before it writes. */
-void dlk_zk_line_peek(struct dlk_zk_node *n);
+void dlk_zk_place_peek(struct dlk_zk_contender *n);
 /* Sends the list that the verdict is made from. */
-bool dlk_zk_line_list(struct dlk_zk_node *n);
+bool dlk_zk_place_list(struct dlk_zk_contender *n);
 /* Lets in those of s that wait and may hold now, and marks all of s that are
  * listed. False: no memory. */
-bool dlk_zk_line_admit(struct dlk_zk_session *s, const struct dlk_zk_reply *r);
+bool dlk_zk_place_admit(struct dlk_zk_session *s, const struct dlk_zk_reply *r);
 /* Lists again: something changed. */
-void dlk_zk_node_relist(struct dlk_zk_node *n);
+void dlk_zk_place_relist(struct dlk_zk_contender *n);
 
 /* ---- hold.c ---- */
-void dlk_zk_grant(struct dlk_zk_node *n);
-void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone);
+void dlk_zk_grant(struct dlk_zk_contender *n);
+void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone);
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count);
 /* The connection is back. */
-void dlk_zk_hold_resume(struct dlk_zk_node *n);
+void dlk_zk_hold_resume(struct dlk_zk_contender *n);
 /* Its own watch: armed (revoked: the node says so), or over: the node changed
  * (OK), is gone (NONODE), or could not be read. */
-void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked);
-void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc);
+void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked);
+void dlk_zk_own_over(struct dlk_zk_contender *n, enum dlk_zk_rc rc);
 void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now);
 
 /* ---- leave.c ---- */
 /* Takes n out of the queue; its op ends with `outcome` once it is gone. */
-void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome);
-void dlk_zk_delete(struct dlk_zk_node *n);
+void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome);
+void dlk_zk_delete(struct dlk_zk_contender *n);
 /* What the node that stands in the way says of its owner goes to the op. */
 void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r);
 /* It is gone: answers its op and frees it. */
-void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code);
+void dlk_zk_finish(struct dlk_zk_contender *n, enum dlk_code release_code);
 /* Ends its op now, unanswered; what is left goes on in the background. */
-void dlk_zk_node_end_op(struct dlk_zk_node *n);
-void dlk_zk_dispose(struct dlk_zk_node *n);
-void dlk_zk_count_busy(struct dlk_zk_node *n);
-void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
-                        struct dlk_zk_node *n);
+void dlk_zk_contender_end_op(struct dlk_zk_contender *n);
+void dlk_zk_dispose(struct dlk_zk_contender *n);
+void dlk_zk_count_busy(struct dlk_zk_contender *n);
+void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,
+                             struct dlk_zk_contender *n);
 
 /* ---- watch.c ---- */
 struct dlk_zk_watch;
 /* n wants to hear of path; own: it is n's own node. False: no memory. */
-bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
+bool dlk_zk_watch_add(struct dlk_zk_contender *n, const char *path, bool own,
                       bool list);
-void dlk_zk_watch_drop(struct dlk_zk_node *n);
+void dlk_zk_watch_drop(struct dlk_zk_contender *n);
 /* The same for a CHANGE, which starts again when the watch fires. */
-struct dlk_zk_ask;
-bool dlk_zk_watch_add_ask(struct dlk_zk_ask *a, const char *path, bool list);
-void dlk_zk_watch_drop_ask(struct dlk_zk_ask *a);
+struct dlk_zk_query;
+bool dlk_zk_watch_add_query(struct dlk_zk_query *a, const char *path,
+                            bool list);
+void dlk_zk_watch_drop_query(struct dlk_zk_query *a);
 /* What is known of a watched node: 0 nothing yet, 1 it stands as its name
  * says, 2 it was downgraded. */
 int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path);
@@ -306,12 +312,12 @@ struct dlk_zk_data {
 };
 void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out);
 
-/* ---- ask.c ---- */
-void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
-                       struct dlk_zk_ask *ask);
-void dlk_zk_ask_again(struct dlk_zk_ask *ask);
-void dlk_zk_asks_resume(struct dlk_zk_session *s);
-void dlk_zk_asks_move(struct dlk_zk_session *s);
-void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code);
+/* ---- query.c ---- */
+void dlk_zk_query_cancel(struct dlk_zk_store *st, struct dlk_op *op,
+                         struct dlk_zk_query *query);
+void dlk_zk_query_again(struct dlk_zk_query *query);
+void dlk_zk_queries_resume(struct dlk_zk_session *s);
+void dlk_zk_queries_move(struct dlk_zk_session *s);
+void dlk_zk_queries_orphaned(struct dlk_list *queries, enum dlk_code code);
 
 #endif

@@ -142,25 +142,25 @@ static void submit(void *store, struct dlk_op *op) {
     dlk_zk_extend(st, op);
     break;
   case DLK_OP_PING:
-    dlk_zk_ask(st, op, dlk_zk_ping_start);
+    dlk_zk_query_run(st, op, dlk_zk_ping_start);
     break;
   case DLK_OP_LOCKED:
-    dlk_zk_ask(st, op, dlk_zk_locked_start);
+    dlk_zk_query_run(st, op, dlk_zk_locked_start);
     break;
   case DLK_OP_INSPECT:
   case DLK_OP_BREAK:
   case DLK_OP_REVOKE:
-    dlk_zk_ask(st, op, dlk_zk_admin_start);
+    dlk_zk_query_run(st, op, dlk_zk_admin_start);
     break;
   case DLK_OP_LIST:
-    dlk_zk_ask(st, op, dlk_zk_list_start);
+    dlk_zk_query_run(st, op, dlk_zk_list_start);
     break;
   case DLK_OP_GUARD:
   case DLK_OP_DOWNGRADE:
-    dlk_zk_ask(st, op, dlk_zk_guard_start);
+    dlk_zk_query_run(st, op, dlk_zk_guard_start);
     break;
   case DLK_OP_CHANGE:
-    dlk_zk_ask(st, op, dlk_zk_change_start);
+    dlk_zk_query_run(st, op, dlk_zk_change_start);
     break;
   case DLK_OP_DETACH:
   case DLK_OP_ATTACH:
@@ -171,10 +171,10 @@ static void submit(void *store, struct dlk_op *op) {
 
 static void cancel(void *store, struct dlk_op *op) {
   struct dlk_zk_op_data *data = op->data;
-  if (data->ask)
-    dlk_zk_ask_cancel(store, op, data->ask);
+  if (data->query)
+    dlk_zk_query_cancel(store, op, data->query);
   else if (data->node)
-    dlk_zk_cancel_node(store, op, data->node);
+    dlk_zk_contender_cancel(store, op, data->node);
 }
 
 const struct dlk_store_type dlk_zookeeper_store = {

@@ -44,7 +44,7 @@
 
 /* ---- small things ---- */
 
-void dlk_zk_node_step(struct dlk_zk_node *n, enum dlk_zk_step step) {
+void dlk_zk_contender_step(struct dlk_zk_contender *n, enum dlk_zk_step step) {
   struct dlk_zk_session *s = n->session;
   if (s) {
     s->parked -= n->step == DLK_ZK_PARKED;
@@ -61,7 +61,7 @@ void dlk_zk_node_step(struct dlk_zk_node *n, enum dlk_zk_step step) {
   n->step = step;
 }
 
-bool dlk_zk_node_answered(struct dlk_zk_node *n) {
+bool dlk_zk_contender_answered(struct dlk_zk_contender *n) {
   n->flying--;
   if (n->step != DLK_ZK_GONE)
     return true;
@@ -72,40 +72,42 @@ bool dlk_zk_node_answered(struct dlk_zk_node *n) {
   return false;
 }
 
-bool dlk_zk_node_send(struct dlk_zk_node *n, struct dlk_zk_request *r,
-                      dlk_zk_answer *answer) {
+bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
+                           dlk_zk_answer *answer) {
   if (!dlk_zk_send(n->session, r, answer, n, ++n->tag))
     return false;
   n->flying++;
   return true;
 }
 
-bool dlk_zk_node_send_lock(struct dlk_zk_node *n, struct dlk_zk_request *r,
-                           dlk_zk_answer *answer) {
+bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
+                                struct dlk_zk_request *r,
+                                dlk_zk_answer *answer) {
   char kept = n->path[n->lock_len];
   n->path[n->lock_len] = '\0';
   r->path = n->path;
-  bool ok = dlk_zk_node_send(n, r, answer);
+  bool ok = dlk_zk_contender_send(n, r, answer);
   n->path[n->lock_len] = kept;
   return ok;
 }
 
-void dlk_zk_node_confirms(struct dlk_zk_node *n, int64_t now) {
+void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now) {
   n->confirm = dlk_zk_confirm_sent(&n->session->confirm, now);
   n->confirm_tag = n->tag;
 }
 
-void dlk_zk_node_confirmed(struct dlk_zk_node *n, uint32_t tag, bool ok) {
+void dlk_zk_contender_confirmed(struct dlk_zk_contender *n, uint32_t tag,
+                                bool ok) {
   if (tag == n->confirm_tag)
     dlk_zk_session_confirmed(n->session, n->confirm, ok);
 }
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
-  dlk_zk_node_resume(DLK_CONTAINER(timer, struct dlk_zk_node, timer));
+  dlk_zk_contender_resume(DLK_CONTAINER(timer, struct dlk_zk_contender, timer));
 }
 
-void dlk_zk_node_stall(struct dlk_zk_node *n) {
+void dlk_zk_contender_stall(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
   n->tag++;
   if (n->session && n->session->state == DLK_ZK_CONNECTED)
@@ -113,7 +115,7 @@ void dlk_zk_node_stall(struct dlk_zk_node *n) {
 }
 
 /* What was asked about the old name is answered for nobody. */
-void dlk_zk_node_forget_name(struct dlk_zk_node *n) {
+void dlk_zk_contender_forget_name(struct dlk_zk_contender *n) {
   if (n->session && n->session->confirm_node == n)
     n->session->confirm_node = NULL;
   dlk_map_remove(&n->store->by_guid, &n->by_guid);
@@ -123,7 +125,8 @@ void dlk_zk_node_forget_name(struct dlk_zk_node *n) {
   n->cut = n->downgraded = false;
 }
 
-const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name) {
+const char *dlk_zk_contender_sibling(struct dlk_zk_contender *n,
+                                     const char *name) {
   struct dlk_buf *b = &n->store->scratch;
   dlk_buf_clear(b);
   dlk_buf_add(b, n->path, n->lock_len);
@@ -133,27 +136,27 @@ const char *dlk_zk_node_sibling(struct dlk_zk_node *n, const char *name) {
 /* ---- create ---- */
 
 static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   (void)tag;
   if (r->rc == DLK_ZK_NOAUTH)
     n->denied = true;
-  dlk_zk_node_answered(n);
+  dlk_zk_contender_answered(n);
 }
 
-static bool make_parent(struct dlk_zk_node *n, size_t len,
+static bool make_parent(struct dlk_zk_contender *n, size_t len,
                         enum dlk_zk_mode mode) {
   char kept = n->path[len];
   n->path[len] = '\0';
   struct dlk_zk_request r = {
       .verb = DLK_ZK_CREATE, .path = n->path, .data = "", .mode = mode};
-  bool ok = dlk_zk_node_send(n, &r, on_parent);
+  bool ok = dlk_zk_contender_send(n, &r, on_parent);
   n->path[len] = kept;
   return ok;
 }
 
 /* Usually only the lock's own container is missing; if that was not all,
  * everything above it. They leave together with the next create. */
-static bool make_parents(struct dlk_zk_node *n) {
+static bool make_parents(struct dlk_zk_contender *n) {
   size_t chroot = n->store->chroot;
   if (n->tries > 1)
     for (size_t i = 1; i < n->lock_len; i++)
@@ -166,7 +169,7 @@ static bool make_parents(struct dlk_zk_node *n) {
 
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
-static bool send_create(struct dlk_zk_node *n) {
+static bool send_create(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
   struct dlk_buf *data = &st->scratch;
   char name[DLK_ZK_NAME_MAX];
@@ -183,14 +186,14 @@ static bool send_create(struct dlk_zk_node *n) {
                              .data = data->data,
                              .len = data->len,
                              .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL};
-  bool ok = dlk_zk_node_send(n, &r, on_created);
+  bool ok = dlk_zk_contender_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)
-    dlk_zk_node_confirms(n, n->sent);
+    dlk_zk_contender_confirms(n, n->sent);
   return ok;
 }
 
-static bool new_guid(struct dlk_zk_node *n) {
+static bool new_guid(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
   unsigned char random[DLK_ZK_GUID / 2];
   st->host->random(st->host, random, sizeof random);
@@ -199,15 +202,15 @@ static bool new_guid(struct dlk_zk_node *n) {
 }
 
 /* A list that could not be sent (no memory) is asked for later. */
-static void start(struct dlk_zk_node *n) {
-  dlk_zk_node_forget_name(n);
+static void start(struct dlk_zk_contender *n) {
+  dlk_zk_contender_forget_name(n);
   n->denied = false;
   if (n->leaving || !n->lease) {
     dlk_zk_finish(n, DLK_OK);
     return;
   }
   if (!n->wait && !n->peeked) {
-    dlk_zk_line_peek(n);
+    dlk_zk_place_peek(n);
     return;
   }
   if (!new_guid(n) || (n->tries > 0 && !make_parents(n)) || !send_create(n)) {
@@ -215,12 +218,12 @@ static void start(struct dlk_zk_node *n) {
     dlk_zk_finish(n, DLK_OK);
     return;
   }
-  dlk_zk_node_step(n, DLK_ZK_CREATING);
-  n->first_list = dlk_zk_line_list(n);
+  dlk_zk_contender_step(n, DLK_ZK_CREATING);
+  n->first_list = dlk_zk_place_list(n);
   dlk_zk_session_tick(n->session);
 }
 
-static void created(struct dlk_zk_node *n, const char *path, int32_t seq,
+static void created(struct dlk_zk_contender *n, const char *path, int32_t seq,
                     int64_t czxid) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
@@ -229,14 +232,14 @@ static void created(struct dlk_zk_node *n, const char *path, int32_t seq,
   n->seq = seq;
   n->czxid = czxid;
   n->tries = 0;
-  dlk_zk_node_step(n, DLK_ZK_LISTING);
+  dlk_zk_contender_step(n, DLK_ZK_LISTING);
   if (n->leaving)
     dlk_zk_leave(n, n->outcome);
   else if (!n->first_list)
-    dlk_zk_node_relist(n);
+    dlk_zk_place_relist(n);
 }
 
-static bool is_own_name(const struct dlk_zk_node *n, const char *path,
+static bool is_own_name(const struct dlk_zk_contender *n, const char *path,
                         struct dlk_zk_entry *e) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
@@ -245,12 +248,12 @@ static bool is_own_name(const struct dlk_zk_node *n, const char *path,
          memcmp(e->guid, n->guid, DLK_ZK_GUID) == 0;
 }
 
-static void fail(struct dlk_zk_node *n, enum dlk_code code) {
+static void fail(struct dlk_zk_contender *n, enum dlk_code code) {
   n->outcome = code;
   dlk_zk_finish(n, DLK_OK);
 }
 
-static void no_parent(struct dlk_zk_node *n) {
+static void no_parent(struct dlk_zk_contender *n) {
   if (n->denied)
     fail(n, DLK_DENIED);
   else if (++n->tries > TRIES_MAX)
@@ -260,10 +263,10 @@ static void no_parent(struct dlk_zk_node *n) {
 }
 
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   struct dlk_zk_entry e;
-  dlk_zk_node_confirmed(n, tag, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_node_answered(n))
+  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
+  if (!dlk_zk_contender_answered(n))
     return;
   if (r->rc == DLK_ZK_OK && is_own_name(n, r->path, &e)) {
     created(n, r->path, e.seq, r->stat.czxid);
@@ -272,10 +275,10 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_NOAUTH) {
     fail(n, DLK_DENIED);
   } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_OK) {
-    dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
+    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
     if (n->leaving)
-      dlk_zk_node_end_op(n);
-    dlk_zk_node_stall(n);
+      dlk_zk_contender_end_op(n);
+    dlk_zk_contender_stall(n);
   } else {
     fail(n, dlk_zk_code(r->rc));
   }
@@ -284,9 +287,9 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 /* ---- a create whose answer was lost ---- */
 
 static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   struct dlk_zk_entry e;
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   if (r->rc == DLK_ZK_OK && r->stat.owner == n->session->id &&
       is_own_name(n, n->path, &e)) {
@@ -295,12 +298,12 @@ static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE) {
     start(n);
   } else {
-    dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+    dlk_zk_contender_stall(n);
   }
 }
 
-static const char *find_own(struct dlk_zk_node *n,
+static const char *find_own(struct dlk_zk_contender *n,
                             const struct dlk_zk_reply *r) {
   struct dlk_zk_entry e;
   for (size_t i = 0; i < r->count; i++)
@@ -310,12 +313,12 @@ static const char *find_own(struct dlk_zk_node *n,
 }
 
 static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+    dlk_zk_contender_stall(n);
     return;
   }
   const char *name = find_own(n, r);
@@ -326,36 +329,36 @@ static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   n->path[n->lock_len] = '/';
   memcpy(n->path + n->lock_len + 1, name, strlen(name) + 1);
   struct dlk_zk_request get = {.verb = DLK_ZK_GET, .path = n->path};
-  if (!dlk_zk_node_send(n, &get, on_adopted)) {
-    dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_node_stall(n);
+  if (!dlk_zk_contender_send(n, &get, on_adopted)) {
+    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+    dlk_zk_contender_stall(n);
   }
 }
 
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
   bool synced = r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE;
-  if (!synced || !dlk_zk_node_send_lock(n, &list, on_searched)) {
-    dlk_zk_node_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_node_stall(n);
+  if (!synced || !dlk_zk_contender_send_lock(n, &list, on_searched)) {
+    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+    dlk_zk_contender_stall(n);
   }
 }
 
-static void settle(struct dlk_zk_node *n) {
+static void settle(struct dlk_zk_contender *n) {
   struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};
   n->path[n->lock_len] = '\0';
-  if (dlk_zk_node_send_lock(n, &sync, on_synced))
-    dlk_zk_node_step(n, DLK_ZK_SETTLING);
+  if (dlk_zk_contender_send_lock(n, &sync, on_synced))
+    dlk_zk_contender_step(n, DLK_ZK_SETTLING);
   else
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
 }
 
 /* ---- turns of fate ---- */
 
-void dlk_zk_node_vanished(struct dlk_zk_node *n) {
+void dlk_zk_contender_vanished(struct dlk_zk_contender *n) {
   if (n->step == DLK_ZK_HELD)
     dlk_zk_lose(n, "its node was deleted", true);
   else if (n->step == DLK_ZK_RESTING)
@@ -364,7 +367,7 @@ void dlk_zk_node_vanished(struct dlk_zk_node *n) {
     start(n);
 }
 
-void dlk_zk_node_resume(struct dlk_zk_node *n) {
+void dlk_zk_contender_resume(struct dlk_zk_contender *n) {
   if (!n->session || n->session->state != DLK_ZK_CONNECTED)
     return;
   if (n->step != DLK_ZK_RESTING)
@@ -380,7 +383,7 @@ void dlk_zk_node_resume(struct dlk_zk_node *n) {
   case DLK_ZK_LISTING:
   case DLK_ZK_WAITING:
   case DLK_ZK_READY:
-    dlk_zk_node_relist(n);
+    dlk_zk_place_relist(n);
     break;
   case DLK_ZK_RESTING:
     if (dlk_zk_now(n->store) < n->rest_until)
@@ -401,7 +404,7 @@ void dlk_zk_node_resume(struct dlk_zk_node *n) {
   }
 }
 
-static void attach(struct dlk_zk_node *n, struct dlk_zk_session *s) {
+static void attach(struct dlk_zk_contender *n, struct dlk_zk_session *s) {
   n->session = s;
   n->step = DLK_ZK_PARKED;
   s->parked++;
@@ -410,7 +413,7 @@ static void attach(struct dlk_zk_node *n, struct dlk_zk_session *s) {
   dlk_list_append(&s->nodes, &n->link);
 }
 
-static void join(struct dlk_zk_node *n) {
+static void join(struct dlk_zk_contender *n) {
   bool looks = !n->wait && !n->peeked;
   struct dlk_zk_session *s =
       looks ? dlk_zk_session_any(n->store) : dlk_zk_session_pick(n->store);
@@ -423,11 +426,11 @@ static void join(struct dlk_zk_node *n) {
     start(n);
 }
 
-void dlk_zk_node_rejoin(struct dlk_zk_node *n) {
+void dlk_zk_contender_rejoin(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->session;
-  dlk_zk_node_forget_name(n);
-  dlk_zk_node_step(n, DLK_ZK_GONE);
+  dlk_zk_contender_forget_name(n);
+  dlk_zk_contender_step(n, DLK_ZK_GONE);
   s->node_count--;
   dlk_list_remove(&n->link);
   dlk_zk_session_tidy(s);
@@ -440,7 +443,7 @@ void dlk_zk_node_rejoin(struct dlk_zk_node *n) {
 
 /* The session is over and with it the node, if there was one: what is held
  * is lost, what was to go is gone, what waits joins the next session. */
-void dlk_zk_node_orphaned(struct dlk_zk_node *n, enum dlk_code code) {
+void dlk_zk_contender_orphaned(struct dlk_zk_contender *n, enum dlk_code code) {
   struct dlk_zk_store *st = n->store;
   if (n->step == DLK_ZK_HELD) {
     dlk_zk_lose(n, "the session is over", true);
@@ -454,7 +457,7 @@ void dlk_zk_node_orphaned(struct dlk_zk_node *n, enum dlk_code code) {
     dlk_zk_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
     return;
   }
-  dlk_zk_node_rejoin(n);
+  dlk_zk_contender_rejoin(n);
 }
 
 void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
@@ -467,9 +470,9 @@ void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
   }
   dlk_zk_lock_path(st, &path, op->key, op->key_len);
   /* The lock's path, '/', the name. */
-  size_t size =
-      sizeof(struct dlk_zk_node) + path.len + 1 + dlk_zk_name_room(want.units);
-  struct dlk_zk_node *n = path.failed ? NULL : calloc(1, size);
+  size_t size = sizeof(struct dlk_zk_contender) + path.len + 1 +
+                dlk_zk_name_room(want.units);
+  struct dlk_zk_contender *n = path.failed ? NULL : calloc(1, size);
   if (!n) {
     dlk_buf_free(&path);
     dlk_zk_done(st, op, DLK_UNAVAILABLE);

@@ -21,15 +21,15 @@
 #define OWN_WATCHES 250
 #define LOOKS_AT_ONCE 64
 
-static void forget_lease(struct dlk_zk_node *n) {
+static void forget_lease(struct dlk_zk_contender *n) {
   if (n->lease)
-    *dlk_zk_node_of(n->lease) = NULL;
+    *dlk_zk_contender_of(n->lease) = NULL;
   n->lease = NULL;
 }
 
 /* ---- grant ---- */
 
-static void rest(struct dlk_zk_node *n, int64_t now) {
+static void rest(struct dlk_zk_contender *n, int64_t now) {
   struct dlk_host *host = n->store->host;
   struct dlk_zk_session *s = n->session;
   n->rest_until = dlk_time_add(now, n->lease->min_hold);
@@ -38,7 +38,7 @@ static void rest(struct dlk_zk_node *n, int64_t now) {
     host->timer_set(host, &s->fresh_timer, now + FRESH_FOR);
 }
 
-void dlk_zk_grant(struct dlk_zk_node *n) {
+void dlk_zk_grant(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->session;
   int64_t now = dlk_zk_now(st);
@@ -47,7 +47,7 @@ void dlk_zk_grant(struct dlk_zk_node *n) {
     return;
   }
   if (now >= s->confirm.horizon) {
-    dlk_zk_node_step(n, DLK_ZK_READY);
+    dlk_zk_contender_step(n, DLK_ZK_READY);
     dlk_zk_session_tick(s);
     return;
   }
@@ -57,8 +57,8 @@ void dlk_zk_grant(struct dlk_zk_node *n) {
   n->op = NULL;
   n->lease->fence = n->czxid;
   n->lease->sent = n->sent;
-  *dlk_zk_node_of(n->lease) = n;
-  dlk_zk_node_step(n, DLK_ZK_HELD);
+  *dlk_zk_contender_of(n->lease) = n;
+  dlk_zk_contender_step(n, DLK_ZK_HELD);
   rest(n, now);
   dlk_zk_session_holds(s);
   st->host->done(st->host, op, NULL);
@@ -76,7 +76,7 @@ static void end_extends(struct dlk_zk_store *st, struct dlk_list *extends,
   }
 }
 
-static void answer_renewal(struct dlk_zk_node *n, bool ok) {
+static void answer_renewal(struct dlk_zk_contender *n, bool ok) {
   struct dlk_host *host = n->store->host;
   bool renewing = n->renewing;
   n->renewing = false;
@@ -87,7 +87,7 @@ static void answer_renewal(struct dlk_zk_node *n, bool ok) {
 }
 
 /* The renewal and the extensions that wait for it. */
-static void answer_all(struct dlk_zk_node *n, enum dlk_code code) {
+static void answer_all(struct dlk_zk_contender *n, enum dlk_code code) {
   struct dlk_zk_store *st = n->store;
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
@@ -96,7 +96,7 @@ static void answer_all(struct dlk_zk_node *n, enum dlk_code code) {
 }
 
 /* What its node says. */
-static void own_read(struct dlk_zk_node *n, bool revoked) {
+static void own_read(struct dlk_zk_contender *n, bool revoked) {
   struct dlk_zk_store *st = n->store;
   if (n->step != DLK_ZK_HELD)
     return;
@@ -108,7 +108,7 @@ static void own_read(struct dlk_zk_node *n, bool revoked) {
     st->host->revoked(st->host, lease);
 }
 
-void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked) {
+void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked) {
   n->watched = true;
   own_read(n, revoked);
 }
@@ -117,7 +117,7 @@ void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked) {
 
 /* Neither watched nor read: it is gone, or to be tried again, with the next
  * renewal or soon. */
-static void own_missed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   struct dlk_host *host = n->store->host;
   struct dlk_zk_session *s = n->session;
   if (n->step != DLK_ZK_HELD)
@@ -141,12 +141,13 @@ static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 static void look_on(struct dlk_zk_session *s) {
   while (!dlk_list_empty(&s->looks) && s->looking < LOOKS_AT_ONCE) {
     struct dlk_list *l = s->looks.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
     struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
       own_missed(n, DLK_ZK_CUT);
-    else if (dlk_zk_node_send(n, &r, on_looked))
+    else if (dlk_zk_contender_send(n, &r, on_looked))
       s->looking++;
     else
       own_missed(n, DLK_ZK_MEMORY);
@@ -155,12 +156,12 @@ static void look_on(struct dlk_zk_session *s) {
 
 /* One that holds belongs to its session for good. */
 static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   struct dlk_zk_session *s = n->session;
   (void)tag;
   s->looking--;
   struct dlk_zk_data d;
-  if (dlk_zk_node_answered(n)) {
+  if (dlk_zk_contender_answered(n)) {
     dlk_zk_data_parse(r->data, r->len, &d);
     if (r->rc == DLK_ZK_OK)
       own_read(n, d.revoked);
@@ -170,7 +171,7 @@ static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   look_on(s);
 }
 
-static void watch_own(struct dlk_zk_node *n) {
+static void watch_own(struct dlk_zk_contender *n) {
   struct dlk_zk_session *s = n->session;
   if (!dlk_list_empty(&n->refs))
     return;
@@ -184,7 +185,7 @@ static void watch_own(struct dlk_zk_node *n) {
   }
 }
 
-void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+void dlk_zk_own_over(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   n->watched = false;
   if (rc != DLK_ZK_OK)
     own_missed(n, rc);
@@ -203,7 +204,8 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
   dlk_list_init(&todo);
   while (!dlk_list_empty(&s->fresh)) {
     struct dlk_list *l = s->fresh.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
     if (n->sent + FRESH_FOR > now)
       break;
     dlk_list_remove(l);
@@ -212,7 +214,7 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
   while (!dlk_list_empty(&todo)) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);
-    watch_own(DLK_CONTAINER(l, struct dlk_zk_node, fresh));
+    watch_own(DLK_CONTAINER(l, struct dlk_zk_contender, fresh));
   }
   if (!dlk_list_empty(&s->fresh))
     host->timer_set(host, timer, now + FRESH_FOR);
@@ -221,7 +223,7 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
 /* ---- loss ---- */
 
 /* is_gone: the node is known not to exist; else it is deleted behind. */
-void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
+void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->session;
   struct dlk_lease *lease = n->lease;
@@ -241,7 +243,7 @@ void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
 
 /* True when the hold stands; a hold whose time is over is lost here. */
 static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+  struct dlk_zk_contender *n = *dlk_zk_contender_of(lease);
   if (!n)
     return false;
   if (dlk_zk_now(st) < n->session->confirm.horizon)
@@ -253,7 +255,7 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
 /* ---- renew, extend, release ---- */
 
 /* An extend that came while there was no connection waits for it. */
-void dlk_zk_hold_resume(struct dlk_zk_node *n) {
+void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
   if (dlk_list_empty(&n->extends) || n->session->state != DLK_ZK_CONNECTED)
     return;
   dlk_list_remove(&n->fresh);
@@ -264,7 +266,7 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   struct dlk_zk_store *st = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_lease *lease = leases[i];
-    struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+    struct dlk_zk_contender *n = *dlk_zk_contender_of(lease);
     if (!n) {
       st->host->lost(st->host, lease, "its node is gone");
     } else if (stands(st, lease)) {
@@ -282,7 +284,7 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
 }
 
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  struct dlk_zk_contender *n = *dlk_zk_contender_of(op->lease);
   if (!stands(st, op->lease)) {
     dlk_zk_done(st, op, DLK_LOST);
   } else if (n->watched) {
@@ -299,17 +301,17 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
   }
 }
 
-static void start_rest(struct dlk_zk_node *n) {
+static void start_rest(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
   dlk_zk_watch_drop(n);
   dlk_list_remove(&n->fresh);
-  dlk_zk_node_step(n, DLK_ZK_RESTING);
+  dlk_zk_contender_step(n, DLK_ZK_RESTING);
   dlk_zk_count_busy(n);
   host->timer_set(host, &n->timer, n->rest_until);
 }
 
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  struct dlk_zk_contender *n = *dlk_zk_contender_of(op->lease);
   if (!stands(st, op->lease)) {
     dlk_zk_done(st, op, DLK_LOST);
     return;

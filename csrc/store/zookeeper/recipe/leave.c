@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dlk_zk_count_busy(struct dlk_zk_node *n) {
+void dlk_zk_count_busy(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
   bool done = n->step == DLK_ZK_GONE || n->step == DLK_ZK_RESTING;
   bool busy = !n->op && !n->lease && !done;
@@ -26,11 +26,11 @@ void dlk_zk_count_busy(struct dlk_zk_node *n) {
   host->busy(host, busy ? 1 : -1);
 }
 
-void dlk_zk_dispose(struct dlk_zk_node *n) {
+void dlk_zk_dispose(struct dlk_zk_contender *n) {
   struct dlk_zk_session *s = n->session;
   struct dlk_zk_store *st = n->store;
-  dlk_zk_node_forget_name(n);
-  dlk_zk_node_step(n, DLK_ZK_GONE);
+  dlk_zk_contender_forget_name(n);
+  dlk_zk_contender_step(n, DLK_ZK_GONE);
   dlk_zk_count_busy(n);
   st->host->timer_clear(st->host, &n->timer);
   free(n->head);
@@ -47,7 +47,7 @@ void dlk_zk_dispose(struct dlk_zk_node *n) {
     free(n);
 }
 
-void dlk_zk_node_end_op(struct dlk_zk_node *n) {
+void dlk_zk_contender_end_op(struct dlk_zk_contender *n) {
   struct dlk_op *op = n->op;
   if (!op)
     return;
@@ -58,7 +58,7 @@ void dlk_zk_node_end_op(struct dlk_zk_node *n) {
   dlk_zk_done(n->store, op, dlk_zk_unanswered(op));
 }
 
-void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
+void dlk_zk_finish(struct dlk_zk_contender *n, enum dlk_code release_code) {
   struct dlk_zk_store *st = n->store;
   struct dlk_op *op = n->op;
   enum dlk_code code = n->outcome;
@@ -72,9 +72,9 @@ void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
 }
 
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  dlk_zk_node_confirmed(n, tag, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_node_answered(n))
+  struct dlk_zk_contender *n = who;
+  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
+  if (!dlk_zk_contender_answered(n))
     return;
   if (tag != n->tag) {
     n->cut |= r->rc != DLK_ZK_NONODE;
@@ -85,8 +85,8 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_MEMORY) {
     n->cut = true;
     if (n->op && n->op->ending != DLK_OK)
-      dlk_zk_node_end_op(n);
-    dlk_zk_node_stall(n);
+      dlk_zk_contender_end_op(n);
+    dlk_zk_contender_stall(n);
   } else {
     /* It cannot be deleted: only the session's end takes it away. */
     n->cut = false;
@@ -96,18 +96,18 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-void dlk_zk_delete(struct dlk_zk_node *n) {
+void dlk_zk_delete(struct dlk_zk_contender *n) {
   struct dlk_zk_session *s = n->session;
-  dlk_zk_node_step(n, DLK_ZK_LEAVING);
+  dlk_zk_contender_step(n, DLK_ZK_LEAVING);
   if (s->state != DLK_ZK_CONNECTED)
     return;
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
   int64_t now = dlk_zk_now(n->store);
-  if (dlk_zk_node_send(n, &r, on_deleted))
-    dlk_zk_node_confirms(n, now);
+  if (dlk_zk_contender_send(n, &r, on_deleted))
+    dlk_zk_contender_confirms(n, now);
   else
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
 }
 
 /* ---- who stood in the way ---- */
@@ -121,23 +121,23 @@ void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r) {
 }
 
 static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   (void)tag;
-  if (dlk_zk_node_answered(n) && n->op && r->rc == DLK_ZK_OK)
+  if (dlk_zk_contender_answered(n) && n->op && r->rc == DLK_ZK_OK)
     dlk_zk_keep_holder(n->op, r);
 }
 
 /* Leaves right before our delete, so it costs no wait. */
-static void ask_head(struct dlk_zk_node *n) {
+static void ask_head(struct dlk_zk_contender *n) {
   if (!n->op || !n->head || n->session->state != DLK_ZK_CONNECTED)
     return;
   struct dlk_zk_request r = {.verb = DLK_ZK_GET,
-                             .path = dlk_zk_node_sibling(n, n->head)};
+                             .path = dlk_zk_contender_sibling(n, n->head)};
   if (r.path)
-    dlk_zk_node_send(n, &r, on_head);
+    dlk_zk_contender_send(n, &r, on_head);
 }
 
-void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
+void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
   n->outcome = outcome;
   switch (n->step) {
   case DLK_ZK_PARKED:
@@ -170,8 +170,8 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
 
 /* ---- cancel ---- */
 
-void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
-                        struct dlk_zk_node *n) {
+void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,
+                             struct dlk_zk_contender *n) {
   if (op->kind == DLK_OP_EXTEND) {
     dlk_list_remove(&((struct dlk_zk_op_data *)op->data)->extends);
     dlk_zk_done(st, op, dlk_zk_unanswered(op));
@@ -181,7 +181,7 @@ void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
     return;
   bool away = n->session->state != DLK_ZK_CONNECTED;
   if (op->kind == DLK_OP_RELEASE) {
-    dlk_zk_node_end_op(n);
+    dlk_zk_contender_end_op(n);
     return;
   }
   if (n->step <= DLK_ZK_PEEKING) {
@@ -191,5 +191,5 @@ void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
   if (!n->leaving && n->step != DLK_ZK_LEAVING)
     dlk_zk_leave(n, op->ending);
   if (away)
-    dlk_zk_node_end_op(n);
+    dlk_zk_contender_end_op(n);
 }

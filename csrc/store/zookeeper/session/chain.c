@@ -26,7 +26,8 @@ static void lose_holds(struct dlk_zk_session *s) {
   for (size_t left = s->node_count;
        left > 0 && s->held > 0 && s->node_count > 0; left--) {
     struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, link);
     dlk_list_remove(l);
     dlk_list_append(&s->nodes, l);
     if (n->step == DLK_ZK_HELD)
@@ -65,11 +66,12 @@ static void wake_ready(struct dlk_zk_session *s) {
   for (size_t left = s->node_count;
        left > 0 && s->ready > 0 && s->node_count > 0; left--) {
     struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, link);
     dlk_list_remove(l);
     dlk_list_append(&s->nodes, l);
     if (n->step == DLK_ZK_READY)
-      dlk_zk_node_relist(n);
+      dlk_zk_place_relist(n);
   }
 }
 
@@ -96,19 +98,20 @@ static void on_confirmed(void *who, uint32_t token,
                          const struct dlk_zk_reply *r) {
   struct dlk_zk_session *s = who;
   if (token == s->confirm_named) {
-    struct dlk_zk_node *n = s->confirm_node;
+    struct dlk_zk_contender *n = s->confirm_node;
     s->confirm_node = NULL;
     if (r->rc == DLK_ZK_NONODE && n)
-      dlk_zk_node_vanished(n);
+      dlk_zk_contender_vanished(n);
   }
   dlk_zk_session_confirmed(s, token, r->rc == DLK_ZK_OK);
 }
 
 /* In turn, so that with time each is seen to be there. */
-static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
+static struct dlk_zk_contender *next_node(struct dlk_zk_session *s) {
   for (size_t left = s->node_count; left > 0; left--) {
     struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, link);
     dlk_list_remove(l);
     dlk_list_append(&s->nodes, l);
     if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_RESTING)
@@ -121,7 +124,7 @@ static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
  * changes nothing: it wakes nobody who watches the node, and says NONODE when
  * the node is gone. */
 static void send_confirm(struct dlk_zk_session *s, int64_t now) {
-  struct dlk_zk_node *n = next_node(s);
+  struct dlk_zk_contender *n = next_node(s);
   s->confirm_not_before = now + s->timeout / 16;
   if (!n)
     return;

@@ -53,7 +53,7 @@ static struct dlk_zk_session *session_new(struct dlk_zk_store *st) {
   s->timeout = st->conf.session_timeout;
   dlk_list_init(&s->link);
   dlk_list_init(&s->nodes);
-  dlk_list_init(&s->asks);
+  dlk_list_init(&s->queries);
   dlk_list_init(&s->zombies);
   dlk_list_init(&s->fresh);
   dlk_list_init(&s->looks);
@@ -108,13 +108,13 @@ void dlk_zk_session_retire(struct dlk_zk_session *s) {
   s->retired = true;
   if (s->store->current == s)
     s->store->current = NULL;
-  dlk_zk_asks_move(s);
+  dlk_zk_queries_move(s);
   dlk_zk_session_tidy(s);
 }
 
 void dlk_zk_session_tidy(struct dlk_zk_session *s) {
   struct dlk_host *host = s->store->host;
-  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->asks))
+  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->queries))
     host->timer_set(host, &s->tidy_timer, 0);
 }
 
@@ -122,7 +122,7 @@ static void tidy_fired(struct dlk_timer *timer, int64_t now) {
   struct dlk_zk_session *s =
       DLK_CONTAINER(timer, struct dlk_zk_session, tidy_timer);
   (void)now;
-  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->asks))
+  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->queries))
     dlk_zk_session_end(s, DLK_OK);
 }
 
@@ -178,16 +178,16 @@ void dlk_zk_session_end(struct dlk_zk_session *s, enum dlk_code code) {
   s->retired = true;
   dlk_zk_watch_free_all(s);
   while (!dlk_list_empty(&s->nodes)) {
-    struct dlk_zk_node *n =
-        DLK_CONTAINER(s->nodes.next, struct dlk_zk_node, link);
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(s->nodes.next, struct dlk_zk_contender, link);
     n->flying = 0;
-    dlk_zk_node_orphaned(n, code);
+    dlk_zk_contender_orphaned(n, code);
   }
-  dlk_zk_asks_orphaned(&s->asks, code);
+  dlk_zk_queries_orphaned(&s->queries, code);
   while (!dlk_list_empty(&s->zombies)) {
     struct dlk_list *l = s->zombies.next;
     dlk_list_remove(l);
-    free(DLK_CONTAINER(l, struct dlk_zk_node, link));
+    free(DLK_CONTAINER(l, struct dlk_zk_contender, link));
   }
   clear_timers(s);
   dlk_map_clear(&s->watches);
@@ -249,7 +249,7 @@ static void resume_nodes(struct dlk_zk_session *s) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);
     dlk_list_append(&s->nodes, l);
-    dlk_zk_node_resume(DLK_CONTAINER(l, struct dlk_zk_node, link));
+    dlk_zk_contender_resume(DLK_CONTAINER(l, struct dlk_zk_contender, link));
   }
 }
 
@@ -283,7 +283,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     return;
   }
   resume_nodes(s);
-  dlk_zk_asks_resume(s);
+  dlk_zk_queries_resume(s);
   dlk_zk_session_tick(s);
   if (!dlk_list_empty(&s->fresh))
     st->host->timer_set(st->host, &s->fresh_timer, dlk_zk_now(st));

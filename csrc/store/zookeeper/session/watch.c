@@ -26,16 +26,16 @@ struct dlk_zk_watch {
 /* One who wants to hear of it: a contender, or a CHANGE. */
 struct dlk_zk_watch_ref {
   struct dlk_list by_watch, by_node;
-  struct dlk_zk_node *node;
-  struct dlk_zk_ask *ask;
+  struct dlk_zk_contender *node;
+  struct dlk_zk_query *query;
   bool own;
 };
 
 static void free_ref(struct dlk_zk_watch_ref *r) {
   dlk_list_remove(&r->by_watch);
   dlk_list_remove(&r->by_node);
-  if (r->ask)
-    r->ask->watching = NULL;
+  if (r->query)
+    r->query->watching = NULL;
   free(r);
 }
 
@@ -54,15 +54,15 @@ static void free_watch(struct dlk_zk_watch *w) {
 }
 
 /* A waiter lists again after a change; without an answer it must wait. */
-static void end_wait(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+static void end_wait(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_WAITING)
     return;
   if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)
-    dlk_zk_node_relist(n);
+    dlk_zk_place_relist(n);
   else if (rc == DLK_ZK_NOAUTH)
     dlk_zk_leave(n, DLK_DENIED);
   else
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
 }
 
 /* Everyone who is told may watch again, or not; each is told once. */
@@ -87,12 +87,12 @@ static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
   free_watch(w);
   while (!dlk_list_empty(&todo)) {
     struct dlk_zk_watch_ref *r = first_of(&todo);
-    struct dlk_zk_node *n = r->node;
-    struct dlk_zk_ask *a = r->ask;
+    struct dlk_zk_contender *n = r->node;
+    struct dlk_zk_query *a = r->query;
     bool own = r->own;
     free_ref(r);
     if (a)
-      dlk_zk_ask_again(a);
+      dlk_zk_query_again(a);
     else if (own)
       dlk_zk_own_over(n, rc);
     else
@@ -110,28 +110,28 @@ static void forget_listed(struct dlk_zk_watch *w,
 /* Who is not listed was deleted. */
 static void list_ref_armed(struct dlk_zk_watch *w,
                            struct dlk_zk_watch_ref *ref) {
-  struct dlk_zk_node *n = ref->node;
+  struct dlk_zk_contender *n = ref->node;
   (void)w;
-  if (ref->ask)
-    dlk_zk_ask_again(ref->ask);
+  if (ref->query)
+    dlk_zk_query_again(ref->query);
   else if (n->step == DLK_ZK_WAITING && !n->listed)
-    dlk_zk_node_vanished(n);
+    dlk_zk_contender_vanished(n);
 }
 
 static void ref_armed(struct dlk_zk_watch *w, struct dlk_zk_watch_ref *ref) {
-  struct dlk_zk_node *n = ref->node;
-  if (ref->ask)
+  struct dlk_zk_contender *n = ref->node;
+  if (ref->query)
     return;
   if (ref->own)
     dlk_zk_own_armed(n, w->revoked);
   else if (n->step == DLK_ZK_WAITING && (w->downgraded || !n->wait))
-    dlk_zk_node_relist(n);
+    dlk_zk_place_relist(n);
 }
 
 static void list_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
   w->armed = true;
   tell_all(w, forget_listed);
-  if (dlk_zk_line_admit(w->session, r))
+  if (dlk_zk_place_admit(w->session, r))
     tell_all(w, list_ref_armed);
   else
     over(w, DLK_ZK_MEMORY);
@@ -209,7 +209,7 @@ static struct dlk_zk_watch_ref *add_ref(struct dlk_zk_session *s,
 }
 
 /* An own watch that somebody else armed before is armed for its owner too. */
-bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
+bool dlk_zk_watch_add(struct dlk_zk_contender *n, const char *path, bool own,
                       bool list) {
   struct dlk_zk_watch *w;
   struct dlk_zk_watch_ref *ref = add_ref(n->session, path, list, &w);
@@ -227,22 +227,23 @@ bool dlk_zk_watch_add(struct dlk_zk_node *n, const char *path, bool own,
   return true;
 }
 
-bool dlk_zk_watch_add_ask(struct dlk_zk_ask *a, const char *path, bool list) {
+bool dlk_zk_watch_add_query(struct dlk_zk_query *a, const char *path,
+                            bool list) {
   struct dlk_zk_watch *w;
   struct dlk_zk_watch_ref *ref = add_ref(a->session, path, list, &w);
   if (!ref)
     return false;
-  ref->ask = a;
+  ref->query = a;
   a->watching = ref;
   return true;
 }
 
-void dlk_zk_watch_drop_ask(struct dlk_zk_ask *a) {
+void dlk_zk_watch_drop_query(struct dlk_zk_query *a) {
   if (a->watching)
     free_ref(a->watching);
 }
 
-void dlk_zk_watch_drop(struct dlk_zk_node *n) {
+void dlk_zk_watch_drop(struct dlk_zk_contender *n) {
   while (!dlk_list_empty(&n->refs))
     free_ref(DLK_CONTAINER(n->refs.next, struct dlk_zk_watch_ref, by_node));
   n->watched = false;
@@ -258,8 +259,8 @@ int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
 static void list_ref_changed(struct dlk_zk_watch *w,
                              struct dlk_zk_watch_ref *ref) {
   (void)w;
-  if (ref->ask)
-    dlk_zk_ask_again(ref->ask);
+  if (ref->query)
+    dlk_zk_query_again(ref->query);
 }
 
 static bool has_nodes(const struct dlk_zk_watch *w) {

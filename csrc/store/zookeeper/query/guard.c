@@ -11,7 +11,7 @@
  * ahead to go. The readers behind it watch it (it is the nearest exclusive
  * node ahead of the first of them, or of a writer that keeps them out anyway);
  * the change wakes them, they read the data, and count the node as a reader
- * from then on (line.c, judge). They are let in only after the holder asked
+ * from then on (place.c, judge). They are let in only after the holder asked
  * for it to be written, so nobody shares what is still exclusive. A write whose
  * answer is lost may be done, and readers be in, so the lease must not stay
  * exclusive: our own node is read again, and written if it does not say so
@@ -28,6 +28,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/format/data.h"
+#include "store/zookeeper/session/watch.h"
+
 static void end_text(struct dlk_zk_query *q, enum dlk_code code,
                      const char *text) {
   struct dlk_zk_store *st = q->store;
@@ -37,7 +40,7 @@ static void end_text(struct dlk_zk_query *q, enum dlk_code code,
 }
 
 static void node_is_gone(struct dlk_zk_query *q) {
-  struct dlk_zk_contender *n = *dlk_zk_contender_of(q->op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   if (n)
     dlk_zk_contender_vanished(n);
   dlk_zk_query_end(q, DLK_LOST, NULL);
@@ -146,7 +149,7 @@ static void on_downgraded(void *who, uint32_t tag,
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  struct dlk_zk_contender *n = *dlk_zk_contender_of(q->op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   if (r->rc == DLK_ZK_OK) {
     is_shared(q, n);
   } else if (r->rc == DLK_ZK_VERSION) {
@@ -162,7 +165,7 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  struct dlk_zk_contender *n = *dlk_zk_contender_of(q->op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   const struct dlk_zk_shown read = {
       .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
   struct dlk_zk_data data;
@@ -190,8 +193,8 @@ static bool start_downgrade(struct dlk_zk_query *q,
 }
 
 bool dlk_zk_guard_start(struct dlk_zk_query *q) {
-  struct dlk_zk_contender *n = *dlk_zk_contender_of(q->op->lease);
-  if (!n || dlk_zk_now(q->store) >= n->session->confirm.horizon) {
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+  if (!n || dlk_zk_now(q->store) >= n->member.session->confirm.horizon) {
     dlk_zk_query_end(q, DLK_LOST, NULL);
     return true;
   }
@@ -209,7 +212,7 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_query_end(q, DLK_DENIED, NULL);
   else if (r->rc == DLK_ZK_OK && r->stat.czxid == q->op->fence) {
     const char *path = dlk_zk_query_path(q, q->queue.at[0].name);
-    if (!path || !dlk_zk_watch_add_query(q, path, false))
+    if (!path || !dlk_zk_watch_add(&q->member, path, false, false))
       dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
   } else if (r->rc == DLK_ZK_NONODE && q->op->fence == 0)
     dlk_zk_query_again(q);
@@ -256,7 +259,7 @@ static void nobody_holds(struct dlk_zk_query *q) {
   const char *path = dlk_zk_query_path(q, NULL);
   if (q->op->fence != 0)
     dlk_zk_query_end(q, DLK_OK, NULL);
-  else if (!path || !dlk_zk_watch_add_query(q, path, true))
+  else if (!path || !dlk_zk_watch_add(&q->member, path, false, true))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 

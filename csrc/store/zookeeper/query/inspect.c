@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/format/data.h"
+
 #define SHOWN_MAX 1000
 
 /* ---- what is shown ---- */

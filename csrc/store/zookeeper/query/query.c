@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/session/watch.h"
+
 #define RETRY (100 * DLK_MS)
 
 /* ---- life ---- */
@@ -27,10 +29,10 @@ static void free_work(struct dlk_zk_query *q) {
   q->names = NULL;
   q->count = q->pending = 0;
   q->any = q->crossed = q->acting = false;
-  dlk_zk_watch_drop_query(q);
+  dlk_zk_watch_drop(&q->member);
 }
 
-static void free_ask(struct dlk_zk_query *q) {
+static void free_query(struct dlk_zk_query *q) {
   free_work(q);
   dlk_buf_free(&q->path);
   free(q);
@@ -38,16 +40,15 @@ static void free_ask(struct dlk_zk_query *q) {
 
 static void leave(struct dlk_zk_query *q) {
   q->store->host->timer_clear(q->store->host, &q->timer);
-  if (q->flying > 0)
+  if (q->member.flying > 0)
     return;
-  dlk_list_remove(&q->link);
-  dlk_zk_session_tidy(q->session);
-  free_ask(q);
+  dlk_zk_session_leave(&q->member);
+  free_query(q);
 }
 
 void dlk_zk_query_detach(struct dlk_zk_query *q) {
   q->op = NULL;
-  dlk_zk_watch_drop_query(q);
+  dlk_zk_watch_drop(&q->member);
   leave(q);
 }
 
@@ -60,9 +61,8 @@ void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
   dlk_zk_done(st, op, code);
 }
 
-void dlk_zk_query_cancel(struct dlk_zk_store *st, struct dlk_op *op,
-                         struct dlk_zk_query *q) {
-  (void)st;
+void dlk_zk_query_cancel(struct dlk_zk_query *q) {
+  const struct dlk_op *op = q->op;
   if (q->settling)
     return;
   bool waits = op->kind == DLK_OP_CHANGE;
@@ -71,9 +71,9 @@ void dlk_zk_query_cancel(struct dlk_zk_store *st, struct dlk_op *op,
 
 bool dlk_zk_query_send(struct dlk_zk_query *q, struct dlk_zk_request *r,
                        dlk_zk_answer *answer) {
-  if (!dlk_zk_send(q->session, r, answer, q, q->tag))
+  if (!dlk_zk_send(q->member.session, r, answer, q, q->tag))
     return false;
-  q->flying++;
+  q->member.flying++;
   return true;
 }
 
@@ -103,7 +103,7 @@ static void retry(struct dlk_zk_query *q) {
   struct dlk_host *host = q->store->host;
   q->tag++;
   free_work(q);
-  if (q->session->state == DLK_ZK_CONNECTED)
+  if (dlk_zk_session_connected(q->member.session))
     host->timer_set(host, &q->timer, dlk_zk_now(q->store) + RETRY);
 }
 
@@ -114,7 +114,7 @@ static void timer_fired(struct dlk_timer *timer, int64_t now) {
 
 bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
                            const struct dlk_zk_reply *r) {
-  q->flying--;
+  q->member.flying--;
   if (!q->op) {
     leave(q);
     return false;
@@ -203,7 +203,7 @@ static void start(struct dlk_zk_query *q) {
 
 void dlk_zk_query_again(struct dlk_zk_query *q) {
   q->acting = false;
-  if (q->op && q->session->state == DLK_ZK_CONNECTED)
+  if (q->op && dlk_zk_session_connected(q->member.session))
     start(q);
 }
 
@@ -214,9 +214,9 @@ static bool for_lease(const struct dlk_op *op) {
 /* What acts for a lease does so in the session of its node. */
 static struct dlk_zk_session *session_for(struct dlk_zk_query *q) {
   if (!for_lease(q->op))
-    return dlk_zk_session_any(q->store);
-  struct dlk_zk_contender *n = *dlk_zk_contender_of(q->op->lease);
-  return n ? n->session : NULL;
+    return dlk_zk_session_any(&q->store->sessions);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+  return n ? n->member.session : NULL;
 }
 
 static void join(struct dlk_zk_query *q) {
@@ -224,92 +224,94 @@ static void join(struct dlk_zk_query *q) {
   if (!s) {
     struct dlk_op *op = q->op;
     struct dlk_zk_store *st = q->store;
-    free_ask(q);
+    free_query(q);
     dlk_zk_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
     return;
   }
-  q->session = s;
-  dlk_list_append(&s->queries, &q->link);
+  dlk_zk_session_visit(s, &q->member);
   if (s->state == DLK_ZK_CONNECTED)
     start(q);
 }
 
+static struct dlk_zk_query *query_of(struct dlk_zk_member *m) {
+  return DLK_CONTAINER(m, struct dlk_zk_query, member);
+}
+
 /* What was sent while the library had no connection, and we did not know it,
  * is still to be answered. */
-void dlk_zk_queries_resume(struct dlk_zk_session *s) {
-  struct dlk_list todo;
-  dlk_list_init(&todo);
-  while (!dlk_list_empty(&s->queries)) {
-    struct dlk_list *l = s->queries.next;
-    dlk_list_remove(l);
-    dlk_list_append(&todo, l);
-  }
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_list *l = todo.next;
-    struct dlk_zk_query *q = DLK_CONTAINER(l, struct dlk_zk_query, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->queries, l);
-    if (q->op && !q->acting)
-      start(q);
-  }
+static void resume(struct dlk_zk_member *m) {
+  struct dlk_zk_query *q = query_of(m);
+  if (q->op && !q->acting)
+    start(q);
 }
 
 /* The session is over: a look goes on in the next one; an act whose answer
  * is open is not repeated. */
-void dlk_zk_queries_orphaned(struct dlk_list *queries, enum dlk_code code) {
-  while (!dlk_list_empty(queries)) {
-    struct dlk_list *l = queries->next;
-    struct dlk_zk_query *q = DLK_CONTAINER(l, struct dlk_zk_query, link);
-    dlk_list_remove(l);
-    q->store->host->timer_clear(q->store->host, &q->timer);
-    bool open = q->flying > 0 && q->acting;
-    q->flying = 0;
-    q->tag++;
-    free_work(q);
-    if (q->op && code == DLK_OK && !open && !q->store->stopping) {
-      join(q);
-      continue;
-    }
-    struct dlk_op *op = q->op;
-    struct dlk_zk_store *st = q->store;
-    free_ask(q);
-    if (op)
-      dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
+static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
+  struct dlk_zk_query *q = query_of(m);
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
+  bool open = m->flying > 0 && q->acting;
+  m->flying = 0;
+  dlk_zk_session_leave(m);
+  st->host->timer_clear(st->host, &q->timer);
+  q->tag++;
+  free_work(q);
+  if (op && code == DLK_OK && !open && !st->sessions.stopping) {
+    join(q);
+    return;
   }
+  free_query(q);
+  if (op)
+    dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
 }
 
 /* The session goes out of use, and would have to stay for what may wait for
  * ever in it. A look starts again in the next session: the answers that it
  * still has to get come to what is left of it here. What acts, and what acts
  * for a lease, ends where it began. */
-void dlk_zk_queries_move(struct dlk_zk_session *s) {
-  struct dlk_list todo;
-  dlk_list_take(&s->queries, &todo);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_list *l = todo.next;
-    struct dlk_zk_query *q = DLK_CONTAINER(l, struct dlk_zk_query, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->queries, l);
-    if (!q->op || q->acting || for_lease(q->op))
-      continue;
-    struct dlk_zk_store *st = q->store;
-    struct dlk_op *op = q->op;
-    dlk_zk_first *first = q->first;
-    dlk_zk_query_detach(q);
-    dlk_zk_query_run(st, op, first);
-  }
+static void retired(struct dlk_zk_member *m) {
+  struct dlk_zk_query *q = query_of(m);
+  if (!q->op || q->acting || for_lease(q->op))
+    return;
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
+  dlk_zk_first *first = q->first;
+  dlk_zk_query_detach(q);
+  dlk_zk_query_run(st, op, first);
 }
+
+/* The list that armed the watch may be newer than the one that was read. */
+static void armed(struct dlk_zk_member *m, const struct dlk_zk_sight *sight) {
+  if (sight->list)
+    dlk_zk_query_again(query_of(m));
+}
+
+static void changed(struct dlk_zk_member *m, bool own, enum dlk_zk_rc rc) {
+  (void)own;
+  (void)rc;
+  dlk_zk_query_again(query_of(m));
+}
+
+static const struct dlk_zk_member_type guest = {
+    .resume = resume,
+    .orphaned = orphaned,
+    .retired = retired,
+    .armed = armed,
+    .changed = changed,
+};
 
 void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
                       dlk_zk_first *first) {
   struct dlk_zk_query *q = calloc(1, sizeof *q);
   if (q) {
+    dlk_zk_member_init(&q->member, &guest);
     dlk_zk_lock_path(st, &q->path, op->key, op->key_len);
     q->path_len = q->path.len;
   }
   if (!q || q->path.failed) {
     if (q)
-      free_ask(q);
+      free_query(q);
     dlk_zk_done(st, op, DLK_UNAVAILABLE);
     return;
   }
@@ -317,7 +319,6 @@ void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
   q->op = op;
   q->first = first;
   q->timer.fire = timer_fired;
-  dlk_list_init(&q->link);
-  ((struct dlk_zk_op_data *)op->data)->query = q;
+  dlk_zk_op_data(op)->query = q;
   join(q);
 }

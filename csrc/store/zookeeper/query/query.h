@@ -1,8 +1,10 @@
-/* An operation that looks, or acts once, without a place in the queue. */
+/* An operation that looks, or acts once, without a place in the queue: a guest
+ * of a session. */
 #ifndef DLK_STORE_ZOOKEEPER_ASK_H
 #define DLK_STORE_ZOOKEEPER_ASK_H
 
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/contender.h"
+#include "store/zookeeper/recipe/queue.h"
 
 /* One node of a queue, as it was read. */
 struct dlk_zk_shown {
@@ -17,17 +19,14 @@ struct dlk_zk_query;
 typedef bool dlk_zk_first(struct dlk_zk_query *q);
 
 struct dlk_zk_query {
-  struct dlk_list link; /* in session->queries */
+  struct dlk_zk_member member;
   struct dlk_zk_store *store;
-  struct dlk_zk_session *session;
   struct dlk_op *op; /* NULL once it was answered */
   dlk_zk_first *first;
   struct dlk_timer timer;
-  int flying;
   uint32_t tag;        /* answers of an earlier try are ignored */
   struct dlk_buf path; /* the lock's node; siblings are built behind it */
   size_t path_len;
-  struct dlk_zk_watch_ref *watching; /* CHANGE */
   /* What the steps keep between answers. */
   char **names;               /* one block: pointers, then strings */
   struct dlk_zk_queue queue;  /* points into names */
@@ -66,6 +65,9 @@ void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
 void dlk_zk_query_detach(struct dlk_zk_query *q);
 /* Copies a list of names into a->names, count. */
 bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r);
+/* Starts again from its first step. */
+void dlk_zk_query_again(struct dlk_zk_query *q);
+void dlk_zk_query_cancel(struct dlk_zk_query *q);
 dlk_zk_first dlk_zk_ping_start, dlk_zk_locked_start; /* query.c */
 dlk_zk_first dlk_zk_admin_start;                     /* INSPECT BREAK REVOKE */
 dlk_zk_first dlk_zk_list_start;                      /* LIST */

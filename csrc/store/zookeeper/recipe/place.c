@@ -1,13 +1,18 @@
-/* A contender's place in line: the list of all of them, the verdict on it, and
- * what follows: grant, give up, or watches. node.c has the argument.
+/* A contender's place in the queue: the list of all of them, the verdict on it,
+ * and what follows: grant, give up, or watches. acquire.c has the argument.
  *
  * Ghosts are dealt with here as well: any listed node with our client id that
  * no contender claims is deleted. A contender claims its guid from before its
  * create is sent until its node is known to be gone. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "store/zookeeper/recipe/hold.h"
+#include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/queue.h"
+#include "store/zookeeper/session/watch.h"
 
 #define NEWCOMER SIZE_MAX /* a place behind all */
 
@@ -19,11 +24,11 @@ bool dlk_zk_place_list(struct dlk_zk_contender *n) {
 }
 
 void dlk_zk_place_relist(struct dlk_zk_contender *n) {
-  dlk_zk_watch_drop(n);
+  dlk_zk_contender_unwatch(n);
   dlk_zk_contender_step(n, DLK_ZK_LISTING);
   n->first_list = false;
   n->sent = dlk_zk_now(n->store);
-  if (n->session->state != DLK_ZK_CONNECTED || !dlk_zk_place_list(n))
+  if (!dlk_zk_session_connected(n->member.session) || !dlk_zk_place_list(n))
     dlk_zk_contender_stall(n);
 }
 
@@ -45,7 +50,7 @@ static void delete_ghosts(struct dlk_zk_contender *n,
                                .path = dlk_zk_contender_sibling(n, e->name),
                                .version = -1};
     if (r.path)
-      dlk_zk_send(n->session, &r, ignore, NULL, 0);
+      dlk_zk_send(n->member.session, &r, ignore, NULL, 0);
   }
 }
 
@@ -68,7 +73,7 @@ static void judge(struct dlk_zk_contender *n, struct dlk_zk_queue *q,
     if (!behind_exclusive(n, q, j))
       return;
     const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
-    if (!path || dlk_zk_watch_knows(n->session, path) != 2)
+    if (!path || dlk_zk_watch_knows(n->member.session, path) != 2)
       return;
     dlk_zk_queue_downgrade(q, j->watch[0]);
   }
@@ -83,7 +88,7 @@ static bool gives_up(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   if (!behind_exclusive(n, q, j))
     return true;
   const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
-  return !path || dlk_zk_watch_knows(n->session, path) == 1;
+  return !path || dlk_zk_watch_knows(n->member.session, path) == 1;
 }
 
 static void set_watches(struct dlk_zk_contender *n,
@@ -94,12 +99,12 @@ static void set_watches(struct dlk_zk_contender *n,
   if (j->verdict == DLK_ZK_WATCH_LIST) {
     char kept = n->path[n->lock_len];
     n->path[n->lock_len] = '\0';
-    ok = dlk_zk_watch_add(n, n->path, false, true);
+    ok = dlk_zk_watch_add(&n->member, n->path, false, true);
     n->path[n->lock_len] = kept;
   }
   for (size_t i = 0; ok && i < j->watch_count; i++) {
     const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[i]].name);
-    ok = path && dlk_zk_watch_add(n, path, false, false);
+    ok = path && dlk_zk_watch_add(&n->member, path, false, false);
   }
   if (!ok)
     dlk_zk_contender_stall(n);
@@ -163,18 +168,19 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 /* One of s that stands in the list, or NULL. */
 static struct dlk_zk_contender *own(struct dlk_zk_session *s,
                                     const struct dlk_zk_entry *e) {
-  struct dlk_zk_store *st = s->store;
+  struct dlk_zk_store *st =
+      DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
   struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
   struct dlk_zk_contender *n =
       m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
-  return n && n->session == s ? n : NULL;
+  return n && n->member.session == s ? n : NULL;
 }
 
 /* Whoever stands behind one that may not hold may not either, so the walk ends
  * there. The list was asked for after each of those who wait for it had been
  * created, for each of them had read one before. */
-bool dlk_zk_place_admit(struct dlk_zk_session *s,
-                        const struct dlk_zk_reply *r) {
+bool dlk_zk_place_listed(struct dlk_zk_session *s,
+                         const struct dlk_zk_reply *r) {
   struct dlk_zk_queue q;
   struct dlk_zk_judgement j;
   if (!dlk_zk_queue_read(&q, r->names, r->count))
@@ -182,7 +188,7 @@ bool dlk_zk_place_admit(struct dlk_zk_session *s,
   for (size_t i = 0; i < q.count; i++) {
     struct dlk_zk_contender *n = own(s, &q.at[i]);
     if (n)
-      n->listed = true;
+      n->listed = s->lists;
   }
   for (size_t i = 0; i < q.count; i++) {
     struct dlk_zk_contender *n = own(s, &q.at[i]);
@@ -191,11 +197,37 @@ bool dlk_zk_place_admit(struct dlk_zk_session *s,
     judge(n, &q, i, &j);
     if (j.verdict != DLK_ZK_HOLDS)
       break;
-    dlk_zk_watch_drop(n);
+    dlk_zk_contender_unwatch(n);
     dlk_zk_grant(n);
   }
   dlk_zk_queue_free(&q);
   return true;
+}
+
+/* ---- what the session tells ---- */
+
+/* Who waits on the children and is not listed was deleted. A hold ahead that
+ * was downgraded no longer stands in the way of those who share. */
+void dlk_zk_place_armed(struct dlk_zk_contender *n,
+                        const struct dlk_zk_sight *sight) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (!sight->list && (sight->downgraded || !n->wait))
+    dlk_zk_place_relist(n);
+  else if (sight->list && n->listed != n->member.session->lists)
+    dlk_zk_contender_vanished(n);
+}
+
+/* A waiter lists again after a change; without an answer it must wait. */
+void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)
+    dlk_zk_place_relist(n);
+  else if (rc == DLK_ZK_NOAUTH)
+    dlk_zk_leave(n, DLK_DENIED);
+  else
+    dlk_zk_contender_stall(n);
 }
 
 /* ---- a try ---- */
@@ -219,10 +251,7 @@ static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
 /* A session that is good for a look may not be good for a hold. */
 static void stand_in_line(struct dlk_zk_contender *n) {
   n->peeked = true;
-  if (n->flying == 0)
-    dlk_zk_contender_rejoin(n);
-  else
-    dlk_zk_contender_resume(n);
+  dlk_zk_contender_resume(n);
 }
 
 static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {

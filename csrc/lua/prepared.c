@@ -1,11 +1,14 @@
 /* Acquires, as every kind of lock makes them: prepared once, submitted often.
  *
- * A prepared acquire is a function. It keeps a request that was filled in from
- * the options of a store or a lock, and from what its kind asks of the queue;
- * each call copies that and puts the options of this call over it. So options
- * have one list of names here, defaults stand in lua/dlock/options.lua alone,
- * and a call without options of its own reads none. What is read here was
- * checked by options.lua before. */
+ * A prepared acquire is an object that is called. It keeps a request that was
+ * filled in from the options of a store or a lock, and from what its kind asks
+ * of the queue; each call copies that and puts the options of this call over
+ * it. So options have one list of names here, defaults stand in
+ * lua/dlock/options.lua alone, and a call without options of its own reads
+ * none. What is read here was checked by options.lua before.
+ *
+ * It is no function, because LuaJIT's traces keep the functions alive that they
+ * call, and with that one they would keep its store. */
 #include <string.h>
 
 #include "lua/binding.h"
@@ -13,14 +16,17 @@
 /* as_it_is: the request of a call that waits and says nothing else. handoffs:
  * what a request gets unless waiters are served in order. */
 struct prepared {
+  const struct engine_box *box;
   struct dlk_request request, as_it_is;
   bool fair;
   uint32_t handoffs;
 };
 
-/* Upvalues behind those of all functions: the engine, its anchor, the struct in
- * a userdata, and what owns its strings. */
-enum { ENGINE = DLK_LUA_LEASE + 1, ANCHOR, PREPARED, KIND, KEY, OWNER };
+#define TYPE "dlock.prepared"
+
+/* What its uservalue keeps alive: the engine and its anchor, and what owns the
+ * request's strings. */
+enum { ANCHOR = 1, ENGINE, KIND, KEY, OWNER };
 
 enum type { NS, COUNT, FLAG };
 
@@ -86,37 +92,48 @@ static struct dlk_request *decide(struct prepared *p, bool wait) {
 /* The request with what this call says otherwise. */
 static const struct dlk_request *changed(lua_State *L, struct prepared *p) {
   struct dlk_request *r = &p->request;
-  if (!lua_isnoneornil(L, 2))
-    read(L, p, 2);
-  if (!r->key || !lua_isnoneornil(L, 3)) {
-    r->key = luaL_checklstring(L, 3, &r->key_len);
-    r->owner = luaL_optstring(L, 4, NULL);
+  if (!lua_isnoneornil(L, 3))
+    read(L, p, 3);
+  if (!r->key || !lua_isnoneornil(L, 4)) {
+    r->key = luaL_checklstring(L, 4, &r->key_len);
+    r->owner = luaL_optstring(L, 5, NULL);
   }
-  return decide(p, lua_toboolean(L, 1));
+  return decide(p, lua_toboolean(L, 2));
 }
 
 /* acquire(wait [, options [, key, owner]]): its ticket. wait false: one try. A
  * key goes with its owner (nil: the engine's name) and stands for the prepared
  * ones. */
 static int submit(lua_State *L) {
-  const struct engine_box *box = lua_touserdata(L, lua_upvalueindex(ENGINE));
-  const struct prepared *prepared =
-      lua_touserdata(L, lua_upvalueindex(PREPARED));
+  const struct prepared *prepared = luaL_checkudata(L, 1, TYPE);
   const struct dlk_request *r = &prepared->as_it_is;
   struct prepared copy;
-  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
-  if (!r->key || lua_gettop(L) > 1 || !lua_toboolean(L, 1)) {
+  luaL_argcheck(L, prepared->box->engine, 1, "the engine was collected");
+  if (!r->key || lua_gettop(L) > 2 || !lua_toboolean(L, 2)) {
     copy = *prepared;
     r = changed(L, &copy);
   }
-  return dlk_lua_submit(L, box->engine, r, lua_upvalueindex(ANCHOR));
+  lua_getuservalue(L, 1);
+  lua_rawgeti(L, -1, ANCHOR);
+  return dlk_lua_submit(L, prepared->box->engine, r, lua_gettop(L));
 }
 
-/* engine:prepare(options, kind [, key, owner]): such a function. options has
+/* The metatable, on the stack; its function has the upvalues of all others. */
+static void push_type(lua_State *L) {
+  if (luaL_newmetatable(L, TYPE)) {
+    for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+      lua_pushvalue(L, lua_upvalueindex(type));
+    lua_pushcclosure(L, submit, DLK_LUA_LEASE);
+    lua_setfield(L, -2, "__call");
+  }
+}
+
+/* engine:prepare(options, kind [, key, owner]): such an object. options has
  * every option that a lock falls back on; kind: units, cap, value. */
 int dlk_lua_prepare(lua_State *L) {
   struct prepared p = {.request = {.kind = DLK_OP_ACQUIRE}};
   dlk_lua_check_engine(L);
+  p.box = lua_touserdata(L, 1);
   lua_settop(L, 5);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);
@@ -127,13 +144,18 @@ int dlk_lua_prepare(lua_State *L) {
   luaL_argcheck(L, p.request.ttl > 0, 2, "there is no ttl");
   struct prepared copy = p;
   p.as_it_is = *decide(&copy, true);
-  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
-    lua_pushvalue(L, lua_upvalueindex(type));
-  lua_pushvalue(L, 1);
-  lua_getuservalue(L, 1);
   *(struct prepared *)lua_newuserdata(L, sizeof p) = p;
-  for (int index = 3; index <= 5; index++) /* kind, key, owner */
-    lua_pushvalue(L, index);
-  lua_pushcclosure(L, submit, OWNER);
+  lua_createtable(L, OWNER, 0);
+  lua_getuservalue(L, 1);
+  lua_rawseti(L, -2, ANCHOR);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, ENGINE);
+  for (int i = 3; i <= 5; i++) { /* kind, key, owner */
+    lua_pushvalue(L, i);
+    lua_rawseti(L, -2, KIND + i - 3);
+  }
+  lua_setuservalue(L, -2);
+  push_type(L);
+  lua_setmetatable(L, -2);
   return 1;
 }

@@ -53,9 +53,9 @@ return {
       find = "r->wait = wait && r->timeout > 0;", put = "r->wait = wait;" },
     { name = "the option renew = false of a call is not heard",
       file = PREPARED,
-      find = "if (!lua_isnoneornil(L, 2)) read(L, p, 2);",
-      put = "bool renew = p->request.renew; if (!lua_isnoneornil(L, 2))"
-        .. " read(L, p, 2); p->request.renew = renew;" },
+      find = "if (!lua_isnoneornil(L, 3)) read(L, p, 3);",
+      put = "bool renew = p->request.renew; if (!lua_isnoneornil(L, 3))"
+        .. " read(L, p, 3); p->request.renew = renew;" },
     { name = "options of one call are those of the next", file = PREPARED,
       find = "copy = *prepared; r = changed(L, &copy);",
       put = "(void)copy; r = changed(L, (struct prepared *)(uintptr_t)"

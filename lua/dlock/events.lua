@@ -1,6 +1,5 @@
--- Events of leases (losses, revocations), brought to Lua's own thread. A native
--- thread never calls Lua: the engine queues its events, and the next call that
--- waits takes them from there and runs the user's callbacks.
+-- What happened to leases while nobody looked, brought to Lua's own thread: a
+-- native thread never calls Lua, it leaves news for the next call that waits.
 --
 -- Callbacks live in the slot of their lease. client.watched finds the leases
 -- that have some, by a number:
@@ -15,9 +14,9 @@ local text = require "dlock.text"
 
 local events = {}
 
--- The engines of this Lua state whose clients have callbacks, by a number. In a
--- program that waits on its own thread every wait runs the callbacks of all of
--- them. Weak values, and userdata, because these are taken out before they are
+-- The engines of this Lua state whose clients have callbacks, by a number: a
+-- program that waits on its own thread hears of all of them, whichever it
+-- calls. Weak values, and userdata, because these are taken out before they are
 -- finalised: what is found here is alive.
 local listening = { last = 0, engines = setmetatable({}, { __mode = "v" }) }
 
@@ -42,7 +41,7 @@ local function show(problem)
   end
 end
 
---- Calls the user's on_event, if there is one.
+--- Tells the user's on_event, if there is one.
 function events.event(client, kind, message, key)
   if not client.on_event then
     return
@@ -50,7 +49,7 @@ function events.event(client, kind, message, key)
   local ok, problem = protect.call(client.on_event,
     { kind = kind, message = message, key = key })
   if not ok then
-    show(("error in on_event: %s (the event was: %s)"):format(
+    show(("error in on_event: %s (it was told: %s)"):format(
       text.of_error(problem), message))
   end
 end
@@ -68,8 +67,8 @@ local function call_back(client, lease, name, fn, message)
   end
 end
 
--- Adds to `due` the calls that an event of a lease means. They are the lease's
--- last of that kind.
+-- Adds to `due` the calls that news of a lease means. They are the lease's last
+-- of that kind.
 local function add(due, client, lease, kind, message)
   local slot, name = core.slot(lease), HANDLERS[kind]
   local callbacks = name and slot[name]
@@ -135,7 +134,7 @@ local function add_items(due, client, items)
       add(due, client, lease, item.kind, item.message)
     end
     if HANDLERS[item.kind] then
-      client.watched.late = true -- of many, the engine may have dropped some
+      client.watched.late = true -- of many, not all may be in the news
     end
   end
 end
@@ -149,8 +148,8 @@ local function add_revoked(due, client, lease)
   add(due, client, lease, "revoked", "somebody asked for the lock")
 end
 
--- Losses and revocations that came before their callback was noted, or whose
--- events the engine dropped because there were too many.
+-- Losses and requests that are no news: callbacks that were noted later, and
+-- what the engine dropped because there was too much of it.
 local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
@@ -168,7 +167,7 @@ end
 --- by whoever asks.
 ---@return function[]
 function events.due(client)
-  local due, items = {}, client.engine:events()
+  local due, items = {}, client.engine:news()
   if items then
     add_items(due, client, items)
   end
@@ -179,7 +178,7 @@ function events.due(client)
 end
 
 --- Those of a lease whose release is over; `lost`: it was not ours any more.
---- What the release itself was the first to see is among them.
+--- What the release itself was the first to see is told as well.
 ---@param client table
 ---@param lease userdata
 ---@param lost boolean
@@ -202,14 +201,14 @@ function events.has_callbacks(client)
 end
 
 --- Runs the callbacks that are due. Called between and after waits, never
---- while the engine's loop runs.
+--- while one is being driven.
 function events.deliver(client)
   for _, call in ipairs(events.due(client)) do
     call()
   end
 end
 
--- The callbacks of the other clients, but of those that an event loop serves.
+-- Those that an event loop told before are told by it.
 local function deliver_others(client)
   local due = {}
   for number, engine in next, listening.engines do
@@ -218,7 +217,7 @@ local function deliver_others(client)
     if engine:closed() or next(watched.leases) == nil then
       listening.engines[number], watched.listed = nil, false
     elseif other ~= client and not other.waiting
-        and (watched.late or engine:has_events()) then
+        and (watched.late or engine:has_news()) then
       due[#due + 1] = other
     end
   end
@@ -230,7 +229,7 @@ end
 --- What a wait on Lua's own thread ends with: the callbacks that are due, of
 --- this client and of the others.
 ---@param client table
----@param fresh boolean its engine has events
+---@param fresh boolean its engine has news
 function events.deliver_all(client, fresh)
   if fresh or client.watched.late then
     events.deliver(client)
@@ -258,7 +257,7 @@ function events.check_callback(fn, call)
   end
 end
 
---- Notes fn for events of this kind and lease.
+--- Notes fn for the given kind of news of this lease.
 ---@param kind "lost"|"revoked"
 function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched

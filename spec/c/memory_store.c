@@ -154,7 +154,7 @@ static void release(struct store *s, struct dlk_op *op) {
   bool ours = held && d->ends > s->host->now(s->host);
   if (held)
     dlk_list_remove(&d->link);
-  if (ours)
+  if (held && !holder(s, op))
     next(s, op);
   finish(s, op, ours ? DLK_OK : DLK_LOST);
 }

@@ -1,5 +1,4 @@
--- Inspection and administration: inspect, list, break_lock and revoke; and
--- guarded writes.
+-- Looking and mending: inspect, list, break_lock, revoke; and guarded writes.
 
 local assert = require "luassert"
 

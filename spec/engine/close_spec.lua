@@ -11,6 +11,7 @@ local memory = require("spec.support.memory").load()
 local process = require "spec.support.process"
 local protect = require "dlock.protect"
 local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
 
 local function open()
   return assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
@@ -53,15 +54,17 @@ describe("an engine's close", function()
     finish(e:close(1))
   end)
 
-  before_each(function()
+  local function set_up()
     collect()
     before = leaks.snapshot()
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     collect()
     assert.same({}, leaks.since(before, 5))
-  end)
+  end
+
+  local it = steady(set_up, tear_down)
 
   -- The release of "deaf:" is answered when it is withdrawn, after 0.2 s.
   it("is waited for by a second one too", function()
@@ -174,17 +177,19 @@ for _, host in ipairs(hosts) do
   describe("a store's close, " .. host.name .. ",", function()
     local before, store
 
-    before_each(function()
+    local function set_up()
       collect()
       before = leaks.snapshot()
-    end)
+    end
 
-    after_each(function()
+    local function tear_down()
       debug.sethook()
       store = nil
       collect()
       assert.same({}, leaks.since(before, 5))
-    end)
+    end
+
+    local it = steady(set_up, tear_down)
 
     -- Its close takes 0.3 s and is seen to by nobody else.
     local function use(opts)
@@ -287,17 +292,19 @@ end
 describe("a store's close that is interrupted", function()
   local before, store
 
-  before_each(function()
+  local function set_up()
     collect()
     before = leaks.snapshot()
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     debug.sethook()
     store = nil
     collect()
     assert.same({}, leaks.since(before, 5))
-  end)
+  end
+
+  local it = steady(set_up, tear_down)
 
   -- As Ctrl-C does it: at the first Lua code after the first slice.
   local function interrupt_close()

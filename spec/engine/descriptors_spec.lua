@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 local uv = require "luv"
 
@@ -190,17 +191,19 @@ for _, subject in ipairs(subjects) do
     local t = context.new(subject)
     local dir
 
-    before_each(function()
+    local function set_up()
       dir = server.new_dir()
-    end)
+    end
 
-    after_each(function()
+    local function tear_down()
       process.close_all()
       server.remove_dir(dir)
       t:clean_up()
-    end)
+    end
 
-    it("are said to be, and do no harm", function()
+    local timed = steady(set_up, tear_down)
+
+    timed("are said to be, and do no harm", function()
       local left = library.build(dir, "left", SOURCE)
       local url = subject.name == "file" and "file://" .. dir .. "/locks"
         or subject.url()

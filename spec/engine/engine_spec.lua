@@ -4,6 +4,7 @@ local core = require "dlock.core"
 local engine = require "spec.support.engine"
 local leaks = require "spec.support.leaks"
 local memory = require("spec.support.memory").load()
+local steady = require "spec.support.steady"
 
 local function open(conf)
   conf = conf or {}
@@ -47,13 +48,16 @@ end
 describe("engine", function()
   local e
 
-  before_each(function() e = open() end)
+  local function set_up() e = open() end
 
-  after_each(function()
+  local function tear_down()
     finish(e:close(1))
     e = nil
     collectgarbage()
-  end)
+  end
+
+  -- A store that is given 0.2 s to answer, and leases of 0.3 s.
+  local it = steady(set_up, tear_down)
 
   it("takes and releases, and a second release tells the same", function()
     local lease = assert(acquire(e, "a"))
@@ -118,10 +122,10 @@ describe("engine", function()
   it("says lost when the store says so, once and for ever", function()
     local lease = acquire(e, "gone:a", { ttl = 0.3 })
     assert.is_true(finish(core.wait_lost(lease, 5)))
-    local events = e:events()
-    assert.equal("lost", events[1].kind)
-    assert.equal(core.id(lease), events[1].lease)
-    assert.is_nil(e:events())
+    local news = e:news()
+    assert.equal("lost", news[1].kind)
+    assert.equal(core.id(lease), news[1].lease)
+    assert.is_nil(e:news())
     local _, message, code = finish(core.extend(lease, 1))
     assert.equal("lost", code)
     assert.matches("the test took it away", message)

@@ -5,6 +5,7 @@ local context = require "spec.contract.context"
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 
 local SOURCE = [[
@@ -65,7 +66,7 @@ describe("after a fork", function()
     server.remove_dir(dir)
   end)
 
-  after_each(process.close_all)
+  local timed = steady(nil, process.close_all)
 
   for _, subject in ipairs(subjects) do
     local function key()
@@ -117,7 +118,7 @@ describe("after a fork", function()
         "parent held true", "parent busy busy", "parent release true")
     end)
 
-    it("a wait that it was made in says forked, and goes on in the parent, "
+    timed("a wait that it was made in says forked, and goes on in the parent, "
       .. subject.name, function()
         expect(run(subject.url(), key(), [[
           local other = assert(dlock.open { url = url, session_timeout = 2 })
@@ -144,7 +145,7 @@ describe("after a fork", function()
           "parent held true")
       end)
 
-    it("a child that ends takes nothing with it, " .. subject.name,
+    timed("a child that ends takes nothing with it, " .. subject.name,
       function()
         expect(run(subject.url(), key(), [[
           local lease = assert(store:lock(key, { ttl = 2 }))

@@ -1,24 +1,26 @@
--- Local hand-off: a released lock goes to the next waiter of the same engine
+-- From hand to hand: a released lock goes to the next waiter of the same engine
 -- without a request to the store, if it came before the last question to the
 -- store was asked or before whoever queues there, or (`handoffs`) a number of
--- times. Over the store in memory, whose ping tells the number of requests so
--- far.
+-- times. Over the store in memory, whose ping tells how many requests came.
 local core = require "dlock.core"
 local resident = require "spec.support.resident"
+local steady = require "spec.support.steady"
 
-local ask, close, finish = resident.ask, resident.close, resident.finish
-local free_soon = resident.free_soon
+local ask, close = resident.ask, resident.close
+local finish, free_soon = resident.finish, resident.free_soon
 
-describe("local hand-off:", function()
+describe("from hand to hand,", function()
   local e
 
-  before_each(function() e = resident.open() end)
+  local function set_up() e = resident.open() end
 
-  after_each(function()
+  local function tear_down()
     assert.is_true(close(e))
     e = nil
     collectgarbage()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function want(key, o)
     o = o or {}
@@ -34,16 +36,12 @@ describe("local hand-off:", function()
     assert.is_true(finish(e, core.release(lease)))
   end
 
-  local function count()
-    return e:stats().local_handoffs
-  end
+  local function count() return e:stats().local_handoffs end
 
-  local function requests()
-    return finish(e, e:ping())
-  end
+  local function requests() return finish(e, e:ping()) end
 
-  -- Returns when the local queue has been looked at, which happens in a turn of
-  -- its own that may come after the next one's.
+  -- Returns when the parked have been looked at: in a turn of its own, which
+  -- may come after the next one's.
   local function looked()
     requests()
     requests()
@@ -338,7 +336,7 @@ describe("local hand-off:", function()
     assert.is_true(finish(e, core.release(old)))
     assert.equal("lost", (select(3, finish(e, core.release(new)))))
     assert.equal(18, assert(finish(e, again)).fence)
-    assert.equal(core.id(new), e:events()[1].lease)
+    assert.equal(core.id(new), e:news()[1].lease)
   end)
 
   it("somebody who asked for it politely comes first", function()
@@ -350,7 +348,7 @@ describe("local hand-off:", function()
     assert.equal(0, count())
   end)
 
-  it("a lease that ends by max_hold is not passed on", function()
+  timed("a lease that ends by max_hold is not passed on", function()
     local lease = hold("a", { max_hold = 0.1 })
     local ticket = want("a", { max_hold = 0.3 })
     assert.is_true(finish(e, core.wait_lost(lease, 5)))
@@ -365,7 +363,7 @@ describe("local hand-off:", function()
     assert.is_true(finish(e, core.wait_lost(lease, 5)))
   end)
 
-  it("it is renewed as any other", function()
+  timed("it is renewed as any other", function()
     local lease, ticket = hold("a", { ttl = 0.3 }), want("a", { ttl = 0.3 })
     release(lease)
     lease = assert(finish(e, ticket))
@@ -379,7 +377,7 @@ describe("local hand-off:", function()
     assert.equal(2, count())
   end)
 
-  it("one whose renewal fails is not passed on", function()
+  timed("one whose renewal fails is not passed on", function()
     local lease = hold("stale:a", { ttl = 2 })
     local ticket = want("stale:a", { ttl = 2 })
     counted "renew_failed"
@@ -389,7 +387,7 @@ describe("local hand-off:", function()
   end)
 
   -- It is renewed together with another lease, before it is due by itself.
-  it("one whose renewal is under way is passed on, but not when it is late",
+  timed("one whose renewal is under way is passed on, but not when it is late",
     function()
       local first = hold("first", { ttl = 2 })
       local lease = hold("mum:a", { ttl = 2 })

@@ -106,7 +106,7 @@ local COMMON = [[
 local LIFE = COMMON .. [[
   local shared = not url:find("memory")
   local function life()
-    local store = assert(dlock.open { url = url, ttl = 1, io_timeout = 1 })
+    local store = assert(dlock.open { url = url, ttl = 5, io_timeout = 5 })
     local lease = assert(store:lock(key, { timeout = 10 }))
     assert(select(3, store:try_lock(key)) == "busy")
     lease = assert(store:attach((assert(lease:detach()))))
@@ -120,7 +120,7 @@ local LIFE = COMMON .. [[
   life()
   collect()
   local before = leaks.snapshot()
-  local other = assert(dlock.open { url = url, io_timeout = 1 })
+  local other = assert(dlock.open { url = url, io_timeout = 5 })
   for _, lasting in ipairs { false, true } do
     starve(lasting, life, function()
       collect()

@@ -3,6 +3,7 @@
 local context = require "spec.contract.context"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 local uv = require "luv"
 
@@ -43,12 +44,14 @@ for _, subject in ipairs(subjects) do
   describe("on " .. subject.name .. ", signals:", function()
     local t = context.new(subject)
 
-    after_each(function()
+    local function tear_down()
       process.close_all()
       t:clean_up()
-    end)
+    end
 
-    it("Ctrl-C ends a wait at once and leaves nothing behind", function()
+    local timed = steady(nil, tear_down)
+
+    timed("Ctrl-C ends a wait at once and leaves nothing behind", function()
       local store, key = t:open(), t:key()
       local lease = assert(store:lock(key))
       local p = process.spawn {

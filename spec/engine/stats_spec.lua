@@ -1,21 +1,24 @@
 -- store:stats: what was counted, and the text for Prometheus.
 local dlock = require "dlock"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 
 describe("store:stats", function()
   local dir, store, other
 
-  before_each(function()
+  local function set_up()
     dir = server.new_dir()
     store = assert(dlock.open("file://" .. dir .. "/locks"))
     other = assert(dlock.open("file://" .. dir .. "/locks"))
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     store:close(1)
     other:close(1)
     server.remove_dir(dir)
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   it("counts from the start, without I/O", function()
     local found = store:stats()
@@ -24,7 +27,7 @@ describe("store:stats", function()
     assert.equal(0, found.wait.count)
   end)
 
-  it("counts how acquires end, holds, and losses", function()
+  timed("counts how acquires end, holds, and losses", function()
     local lease = assert(store:lock("a"))
     assert.equal("busy", (select(3, store:try_lock("a"))))
     assert.equal("timeout", (select(3, store:lock("a", { timeout = 0.05 }))))
@@ -46,7 +49,7 @@ describe("store:stats", function()
     assert.equal(0, other:stats().acquires.granted)
   end)
 
-  it("counts renewals", function()
+  timed("counts renewals", function()
     local lease = assert(store:lock("a", { ttl = 0.3 }))
     lease:wait_lost(0.5)
     assert.is_true(store:stats().renewed >= 2)

@@ -4,6 +4,7 @@
 local process = require "spec.support.process"
 local promptly = require "spec.support.promptly"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local tool = require "spec.support.file_tool"
 local uv = require "luv"
 
@@ -43,15 +44,17 @@ end
 describe("file store", function()
   local dir, base
 
-  before_each(function()
+  local function set_up()
     base = server.new_dir()
     dir = base .. "/locks"
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     process.close_all()
     server.remove_dir(base)
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function start(n)
     local list = {}
@@ -98,14 +101,14 @@ describe("file store", function()
       all[1]:send("release", "w1")
       local last = 0
       for _, i in ipairs { 3, 6, 7, 9 } do
-        local _, fence = all[i]:expect("^w" .. i .. " held (%d+)$", 5)
+        local _, fence = all[i]:expect("^w" .. i .. " held (%d+)$")
         assert.is_true(tonumber(fence) > last)
         last = tonumber(fence)
         all[i]:send("release", "w" .. i)
       end
     end)
 
-    it("of holder and all waiters but the last", function()
+    timed("of holder and all waiters but the last", function()
       local all = { start(6) }
       all[1]:hold("w1", "key")
       for i = 2, 6 do
@@ -116,7 +119,7 @@ describe("file store", function()
       for i = 1, 5 do
         all[i].process:kill()
       end
-      all[6]:expect("^w6 held", 5)
+      all[6]:expect("^w6 held")
       assert.is_true(seconds_since(began) < 1.5)
     end)
 
@@ -154,7 +157,7 @@ describe("file store", function()
       b:acquire("b", "key", WRITE)
       a:wait_queue("key", 1)
       a:kill()
-      b:expect("^b held", 5)
+      b:expect("^b held")
       -- It was really there all the time.
       assert.are.equal(0, uv.kill(child, "sigkill"))
     end)
@@ -216,7 +219,7 @@ describe("file store", function()
       a:send("release", "w")
       local seen = {}
       for _ = 1, 100 do
-        local _, id = b:expect("^r(%d+) held", 5)
+        local _, id = b:expect("^r(%d+) held")
         seen[tonumber(id)] = true
       end
       assert.are.equal(100, #seen)
@@ -271,7 +274,7 @@ describe("file store", function()
     end)
   end)
 
-  it("keeps a key for min_hold, even when its process ends", function()
+  timed("keeps a key for min_hold, even when its process ends", function()
     local a, b = start(2)
     a:hold("a", "job", { min_hold = 0.6 })
     local began = uv.hrtime()
@@ -303,12 +306,12 @@ describe("file store", function()
     a:send("jam", tool.hex("key"))
     a:expect("jammed")
     b:acquire("w", "key", { timeout = 0.3 })
-    b:expect("^w timeout", 2)
+    b:expect("^w timeout", 5)
     b:acquire("t", "key")
-    b:expect("^t unavailable: .*stopped", 5)
+    b:expect("^t unavailable: .*stopped", 10)
     b:send("release", "b")
     b.process:write("ping\n")
-    b:expect("^ping ok", 2)
+    b:expect("^ping ok", 5)
     uv.kill(a.pid, "sigcont")
     b:expect("^b released$")
     assert.is_false(b:locked("key"))
@@ -432,7 +435,7 @@ describe("file store", function()
     end)
   end)
 
-  describe("inspection and administration", function()
+  describe("looking and mending", function()
     it("breaks a hold: the holder hears, the waiter gets it", function()
       local a, b, c = start(3)
       local fence = a:hold("a", "key")

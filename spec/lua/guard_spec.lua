@@ -3,6 +3,7 @@
 
 local context = require "spec.contract.context"
 local process = require "spec.support.process"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 
 local on_file
@@ -13,15 +14,17 @@ end
 describe("a holder that was paused", function()
   local t
 
-  after_each(function()
+  local function tear_down()
     t:clean_up()
     process.close_all()
-  end)
+  end
+
+  local timed = steady(nil, tear_down)
 
   for _, subject in ipairs(subjects) do
     local guarded = subject.guarded
     if guarded then
-      it("cannot write any more on " .. subject.name, function()
+      timed("cannot write any more on " .. subject.name, function()
         t = context.new(subject)
         local store, key, peer = t:open(), t:key(), t:peer()
         peer:run("package.path = './?.lua;' .. package.path"

@@ -8,6 +8,7 @@ local uv = require "luv"
 local waits = require "dlock.host"
 
 local cqueues = require "cqueues"
+local steady = require "spec.support.steady"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 
@@ -71,19 +72,21 @@ for _, kind in ipairs { on_cqueues, on_luv } do
   describe("host " .. kind.name, function()
     local loop, store, key, other
 
-    before_each(function()
+    local function set_up()
       loop = kind.new()
       store = assert(dlock.open { url = URL, host = kind.host })
       other = assert(dlock.open { url = URL, host = "blocking" })
       count = count + 1
       key = ("loops%d:%s%d"):format(uv.os_getpid(), kind.name, count)
-    end)
+    end
 
-    after_each(function()
+    local function tear_down()
       loop.spawn(function() store:close(1) end)
       loop.run()
       other:close(1)
-    end)
+    end
+
+    local timed = steady(set_up, tear_down)
 
     it("waits without stopping the other coroutines", function()
       local held = assert(other:lock(key))
@@ -105,7 +108,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(20, ticks)
     end)
 
-    it("waits for the loss of any of several leases", function()
+    timed("waits for the loss of any of several leases", function()
       local second = assert(dlock.open { url = URL, host = kind.host })
       for i = 1, 2 do
         local both = dlock.all { store:mutex(key .. "1"),
@@ -173,7 +176,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(100, done)
     end)
 
-    it("ends a wait by its timeout, by cancel and by a canceller", function()
+    timed("ends a wait by its timeout, by cancel and by a canceller", function()
       local held = assert(other:lock(key))
       local mutex, canceller = store:mutex(key), dlock.canceller()
       local codes = {}
@@ -196,7 +199,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       held:release()
     end)
 
-    it("lets the loop end although a lease is held and renewed", function()
+    timed("lets the loop end although a lease is held and renewed", function()
       local lease
       loop.spawn(function()
         lease = assert(store:lock(key, { ttl = 0.4 }))
@@ -325,7 +328,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       held:release()
     end)
 
-    it("runs on_lost as soon as any coroutine waits", function()
+    timed("runs on_lost as soon as any coroutine waits", function()
       local lost
       loop.spawn(function()
         local lease = assert(store:lock(key, { ttl = 0.3, renew = false }))
@@ -340,7 +343,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(key, lost)
     end)
 
-    it("runs on_lost before a wait for the loss ends, also of a lease that "
+    timed("runs on_lost before a wait for the loss ends, also of a lease that "
       .. "another store got", function()
       local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/loops"
       local a = assert(dlock.open { url = url, host = kind.host })

@@ -1,6 +1,7 @@
 -- store:once: one runs the function, the others get its result.
 local cqueues = require "cqueues"
 local dlock = require "dlock"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
@@ -9,19 +10,21 @@ describe("store:once", function()
   local store, other, queue, key
   local count = 0
 
-  before_each(function()
+  local function set_up()
     store = assert(dlock.open(URL))
     other = assert(dlock.open(URL))
     queue = cqueues.new()
     count = count + 1
     key = ("once%d:%d"):format(uv.os_getpid(), count)
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     queue:wrap(function() store:close(1) end)
     assert(queue:loop(10))
     other:close(1)
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function run()
     assert(queue:loop(20))
@@ -131,7 +134,7 @@ describe("store:once", function()
     assert.equal("fine", result)
   end)
 
-  it("runs in one process at a time", function()
+  timed("runs in one process at a time", function()
     local held = assert(other:lock(key))
     local got, _, code = store:once(key, function() return "x" end,
       { timeout = 0.1 })

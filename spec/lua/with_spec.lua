@@ -4,21 +4,24 @@
 local core = require "dlock.core"
 local dlock = require "dlock"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 
 describe("with, on a server that stops answering,", function()
   local one, store
 
-  before_each(function()
+  local function set_up()
     one = redis.start()
     store = assert(dlock.open { url = one.url, io_timeout = 0.2,
       connect_timeout = 0.2 })
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     one:resume()
     store:close(1)
     one:stop()
-  end)
+  end
+
+  local it = steady(set_up, tear_down)
 
   it("gives the results when the lease was still held", function()
     local release

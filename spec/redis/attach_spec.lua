@@ -5,6 +5,7 @@ local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 
 local URL = os.getenv("DLOCK_TEST_REDIS")
 
@@ -19,19 +20,21 @@ describe("attaching on redis:", function()
     return stores[#stores]
   end
 
-  before_each(function()
+  local function set_up()
     r = redis.connect()
     count = count + 1
     key = ("attach-%d-%d"):format(r:call("CLIENT", "ID"), count)
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     for _, store in ipairs(stores) do store:close(1) end
     stores = {}
     if between then between:stop() end
     between = nil
     r:close()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local KINDS = {
     mutex = function(store) return store:mutex(key) end,
@@ -78,7 +81,7 @@ describe("attaching on redis:", function()
     assert(a:lock(key, { timeout = 5 })):release()
   end)
 
-  it("the new holder is told of a break and of a wish", function()
+  timed("the new holder is told of a break and of a wish", function()
     local a, b = open(), open()
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
     assert.are.equal("timeout", select(3, b:lock(key, { timeout = 0.1 })))

@@ -6,12 +6,13 @@ local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local private, admin
 
 local function opts(url, more)
-  local all = { url = url, connect_timeout = 1, io_timeout = 1 }
+  local all = { url = url, connect_timeout = 5, io_timeout = 5 }
   for name, value in pairs(more or {}) do all[name] = value end
   return all
 end
@@ -44,7 +45,7 @@ describe("connecting to redis:", function()
     private:stop()
   end)
 
-  after_each(process.close_all)
+  local timed = steady(nil, process.close_all)
 
   local function user(...)
     admin:call("ACL", "DELUSER", "u")
@@ -197,7 +198,7 @@ describe("connecting to redis:", function()
     end
   end)
 
-  it("the rights that docs/redis.md names are enough", function()
+  timed("the rights that docs/redis.md names are enough", function()
     local rule = io.open("docs/redis.md"):read("*a")
       :match("ACL SETUSER app on >secret (.-)```"):gsub("\\\n", " ")
     local words = { "ACL", "SETUSER", "app", "on", ">secret" }
@@ -273,7 +274,7 @@ describe("connecting to redis:", function()
 
   it("one that never answers is unavailable", function()
     local f = fake_server.start({}, { on_accept = "silent" })
-    fails(f.url, "unavailable", "")
+    fails(f.url, "unavailable", "", { connect_timeout = 1, io_timeout = 1 })
     f:stop()
   end)
 

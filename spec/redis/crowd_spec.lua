@@ -4,6 +4,7 @@
 local context = require "spec.contract.context"
 local core = require "dlock.core"
 local process = require "spec.support.process"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 
 -- A line for the peer: n waits of one client, none of them ever looked at.
@@ -17,11 +18,13 @@ local QUEUE_UP = "core = require 'dlock.core'"
 describe("a crowd on Redis", function()
   local t
 
-  before_each(function() t = context.new(subjects[1]) end)
-  after_each(function()
+  local function set_up() t = context.new(subjects[1]) end
+  local function tear_down()
     t:clean_up()
     process.close_all()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function crowd(peer, n, key, units)
     local host, port = subjects[1].url():match("//([%d.]+):(%d+)")
@@ -33,7 +36,8 @@ describe("a crowd on Redis", function()
   end
 
   for units, kind in pairs { [0] = "writers", [1] = "readers" } do
-    it("500 dead " .. kind .. " cost the next one less than 1.5 s", function()
+    timed("500 dead " .. kind .. " cost the next one less than 1.5 s",
+    function()
       local store, key = t:open(), t:key()
       local dead, live = t:peer(), t:peer()
       local lease = assert(store:lock(key))

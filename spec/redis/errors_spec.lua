@@ -6,13 +6,14 @@ local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local SCRIPT = "ERR Error running script (call to f_0123): @user_script:1: "
   .. "@user_script: 1: "
 
 local function open(f, more)
-  local opts = { url = f.url, connect_timeout = 1, io_timeout = 1 }
+  local opts = { url = f.url, connect_timeout = 5, io_timeout = 5 }
   for name, value in pairs(more or {}) do opts[name] = value end
   return assert(dlock.open(opts))
 end
@@ -78,7 +79,8 @@ local function finish(ticket)
 end
 
 describe("redis errors:", function()
-  after_each(process.close_all)
+
+  local timed = steady(nil, process.close_all)
 
   it("what will not pass is reported at once", function()
     for word, code in pairs {
@@ -270,7 +272,7 @@ describe("redis errors:", function()
     other:stop()
   end)
 
-  it("silence is unavailable within its time, and taken back", function()
+  timed("silence is unavailable within its time, and taken back", function()
     local f = fake_server.start()
     local store = warm(f, { EXEC = fake_server.SILENT }, { io_timeout = 0.3 })
     local start = uv.hrtime()

@@ -6,6 +6,7 @@ local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local private, admin
@@ -59,17 +60,21 @@ describe("redis faults:", function()
 
   local p, store
 
-  before_each(function()
+  local function set_up()
+    admin:call("FLUSHALL")
     p = proxy.start(private.url)
     store = assert(dlock.open { url = p.url, io_timeout = 0.5 })
     assert(store:ping())
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     store:close(1)
     p:stop()
     process.close_all()
-  end)
+  end
+
+  -- Each depends on a short time-out, or on a short time to live.
+  local it = steady(set_up, tear_down)
 
   -- Uses a key, so that what follows for it is sent without a script.
   local function warm(key)

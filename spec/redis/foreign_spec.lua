@@ -5,6 +5,7 @@
 local dlock = require "dlock"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 
 local PYTHON = [[
 import sys, redis
@@ -43,19 +44,21 @@ describe("foreign clients on redis:", function()
   local key = ("foreign%d"):format(math.random(1, 1e9))
   local store, py
 
-  before_each(function()
+  local function set_up()
     store = assert(dlock.open { url = url, prefix = "" })
     py = process.spawn { command = { python(), "-c", PYTHON, url, key } }
     py:expect("^ready$")
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     store:close()
     process.close_all()
     local r = redis.connect(url)
     r:call("DEL", key)
     r:close()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function says(word, answer)
     py:write(word .. "\n")
@@ -72,7 +75,7 @@ describe("foreign clients on redis:", function()
     says("release", "released")
   end)
 
-  it("dlock does not get what redis-py holds, and then does", function()
+  timed("dlock does not get what redis-py holds, and then does", function()
     says("try", "got")
     local got, message, code = store:try_lock(key)
     assert.is_nil(got)
@@ -122,7 +125,7 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
-  it("a key that ends in 300 years is waited for in peace", function()
+  timed("a key that ends in 300 years is waited for in peace", function()
     local r, name = redis.connect(url), key .. "-far"
     r:call("SET", name, "somebody else's", "EX", "9999999999")
     local calls = r:command_counts().evalsha or 0

@@ -5,6 +5,7 @@
 
 local dlock = require "dlock"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 
 describe("late requests on redis:", function()
   local server, r, monitor, store, key
@@ -20,19 +21,21 @@ describe("late requests on redis:", function()
     server:stop()
   end)
 
-  before_each(function()
+  local function set_up()
     count = count + 1
     key = "late-" .. count
     store = assert(dlock.open(server.url))
     assert(store:ping())
     monitor = server:connect()
     monitor:call("MONITOR")
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     store:close(1)
     monitor:close()
-  end)
+  end
+
+  local it = steady(set_up, tear_down)
 
   -- The words of the next call of a script for the key.
   local function seen()

@@ -8,6 +8,7 @@ local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local PRELUDE = [[
@@ -33,15 +34,17 @@ end
 describe("the connection to redis:", function()
   local private, admin
 
-  before_each(function()
+  local function set_up()
     private = redis.start()
     admin = private:connect()
-  end)
-  after_each(function()
+  end
+  local function tear_down()
     process.close_all()
     admin:close()
     private:stop()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   -- A process in which SIGPIPE does what it does unless told otherwise.
   local function begin(script, url)
@@ -63,7 +66,7 @@ describe("the connection to redis:", function()
     assert.are.equal(0, status)
   end
 
-  it("a new one has time-outs like the first, FAULTS 26", function()
+  timed("a new one has time-outs like the first, FAULTS 26", function()
     local p = proxy.start(private.url)
     local store = assert(dlock.open { url = p.url, io_timeout = 0.3,
       connect_timeout = 0.5 })

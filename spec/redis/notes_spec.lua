@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local command = require "spec.support.command"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 
 describe("a hold without a note on redis:", function()
   local private, admin, store, rival
@@ -20,18 +21,21 @@ describe("a hold without a note on redis:", function()
     private:stop()
   end)
 
-  before_each(function()
+  local function set_up()
+    admin:call("FLUSHALL")
     store = assert(dlock.open { url = private.url, name = "me" })
     rival = assert(dlock.open(private.url))
     for _, one in ipairs { store, rival } do -- from now on without a script
       assert(assert(one:lock("k")):release())
     end
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     store:close(1)
     rival:close(1)
-  end)
+  end
+
+  local it = steady(set_up, tear_down)
 
   -- One try, which raises the counter.
   local function fail()

@@ -8,6 +8,7 @@ local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local function now()
@@ -40,11 +41,14 @@ describe("time on redis:", function()
     return stores[#stores]
   end
 
-  after_each(function()
+  local function tear_down()
+    servers_clock:go_on()
     for _, store in ipairs(stores) do store:close(1) end
     stores = {}
     process.close_all()
-  end)
+  end
+
+  local timed = steady(nil, tear_down)
 
   -- Waits for the lock in a process of its own for longer than its ttl, and
   -- says whether it still has it then.
@@ -116,7 +120,7 @@ describe("time on redis:", function()
       assert.are.equal(0, (p:wait()))
     end)
 
-  it("a server's clock that steps is reported, and who lost by it hears so, "
+  timed("a server's clock that steps is reported, and who lost by it hears so, "
     .. "FAULTS 5", function()
     local seen = {}
     local store = open { on_event = function(event)
@@ -146,7 +150,7 @@ describe("time on redis:", function()
     assert(next_one:release())
   end)
 
-  it("a server's clock that stands still ends no wait late, FAULTS 6",
+  timed("a server's clock that stands still ends no wait late, FAULTS 6",
     function()
       local store = open()
       servers_clock:freeze()

@@ -15,11 +15,12 @@ local uv = require "luv"
 local STOOD_STILL = 0.1 -- seconds
 local PATIENCE = 60 -- for all attempts
 
--- Runs in a thread, with a Lua of its own, until it can read from `stop`; then
--- writes the longest time between two of its turns, in ns.
-local function watch(stop, longest, began)
+-- Runs in a thread, with a Lua of its own, and says so, until it can read from
+-- `stop`; then writes the longest time between two of its turns, in ns.
+local function look_on(stop, longest, began)
   local clock = require "luv"
   local most, before = 0, began
+  clock.fs_write(longest, "b", -1)
   repeat
     clock.sleep(5)
     local now = clock.hrtime()
@@ -31,10 +32,10 @@ end
 -- Watches from now on, until the function that is returned is called: that
 -- gives for how many seconds the machine stood still at the most.
 local function watched()
-  local how = { nonblock = true }
-  local stop, longest = uv.pipe(how, how), uv.pipe(how, how)
-  local thread = uv.new_thread(watch, stop.read, longest.write,
+  local stop, longest = uv.pipe({ nonblock = true }, {}), uv.pipe({}, {})
+  local thread = uv.new_thread(look_on, stop.read, longest.write,
     uv.hrtime())
+  assert(uv.fs_read(longest.read, 1, -1) == "b")
   return function()
     uv.fs_write(stop.write, "x", -1)
     thread:join()
@@ -52,23 +53,24 @@ local function first_line(problem)
   return tostring(text):match("[^\n]*")
 end
 
--- Calls fn until it does not fail; between() before each further attempt.
-local function attempt(name, fn, between)
+-- Calls fn until it does not fail. The watch is on, so that it is no news to a
+-- case that looks for new threads; watch.renew() before each further attempt.
+local function attempt(watch, name, fn)
   local deadline = uv.hrtime() + PATIENCE * 1e9
   while true do
-    local stood_still = watched()
     local ok, problem = protect.call(fn)
-    local seconds = stood_still()
     if ok then
       return
-    elseif seconds < STOOD_STILL or uv.hrtime() > deadline then
+    end
+    local seconds = watch.finish()
+    if seconds < STOOD_STILL or uv.hrtime() > deadline then
       error(problem, 0)
     end
     print(("  again, since the machine stood still for %.1f s: %s (%s)")
       :format(seconds, name, first_line(problem)))
     collectgarbage() -- stores that it left open
     collectgarbage()
-    if between then between() end
+    watch.renew()
   end
 end
 
@@ -78,18 +80,39 @@ end
 ---@param before? function
 ---@param after? function
 return function(before, after)
-  local function set_up()
-    attempt("before a case", before, after)
+  local stood_still
+
+  local function begin()
+    stood_still = watched()
   end
-  if before then busted.before_each(set_up) end
-  if after then busted.after_each(after) end
+
+  local function finish()
+    local seconds = stood_still and stood_still() or 0
+    stood_still = nil
+    return seconds
+  end
+
+  local function set_up()
+    begin()
+    if before then
+      attempt({ finish = finish, renew = begin }, "before a case", before)
+    end
+  end
+
+  local function tear_down()
+    finish()
+    if after then after() end
+  end
+
+  busted.before_each(set_up)
+  busted.after_each(tear_down)
 
   return function(name, fn)
     busted.it(name, function()
-      attempt(name, fn, function()
-        if after then after() end
-        if before then set_up() end
-      end)
+      attempt({ finish = finish, renew = function()
+        tear_down()
+        set_up()
+      end }, name, fn)
     end)
   end
 end

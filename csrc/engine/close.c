@@ -8,47 +8,56 @@
  * The first close ticket starts this; every other one joins those who wait.
  * Nothing here depends on any of them: a ticket that is cancelled (the call
  * was interrupted) or dropped leaves the list as any other ticket leaves its
- * own, and the closing goes on, driven by the keeper if nobody else does.
+ * own, and the closing goes on, driven by the renewal thread if nobody else
+ * does.
  * Each close waits no longer than its time, but the last one of them has the
  * store stopped with what is left when that is over, and waits DLK_STOP_WAIT
  * and a bit for the store to say so. After that all are told, whatever the
- * store says, and the keeper goes on alone.
+ * store says, and the renewal thread goes on alone.
  *
  * The end of the loop comes once, when the store has stopped, by one of two:
  * - whoever is told last that it is over, in Lua's thread, which joins the
- *   keeper (dlk_engine_join; `ends_engine` says for which tickets);
- * - the keeper, if the join came before the store had stopped, or nobody could
- *   wait at all. The join then leaves it a reference and says so (`left`); it
- *   ends the loop in the role, which it never leaves to anybody who would use
- *   the loop, and goes with a detached thread.
- * It is one or the other because only the join chooses, and the join comes
- * once: `closed` lets the first one through. `stopped` may be set just after
- * the join looked: it sets `left` and then posts, and the keeper, which runs
- * every post before it sleeps, looks at both after its turn.
+ *   renewal thread (dlk_engine_join; `ends_engine` says for which tickets);
+ * - the renewal thread, if the join came before the store had stopped, or
+ * nobody could wait at all. The join then leaves it a reference and says so
+ * (`left`); it ends the loop as its owner, never leaves it to anybody who would
+ * use it, and goes with a detached thread. It is one or the other because only
+ * the join chooses, and the join comes once: `closed` lets the first one
+ * through. `stopped` may be set just after the join looked: it sets `left` and
+ * then posts, and the renewal thread, which runs every post before it sleeps,
+ * looks at both after its turn.
  *
- * The join closes the bell and the line, since their descriptors are known to
- * Lua's event loop; a bell that is still polled there is rung instead, and
- * closed by the last who leaves it (wakeup.c). Nobody is told of a ticket any
- * more. All of them are done by then, or get done by DLK_CLOSED.
+ * The join closes the wakeup's descriptors, since Lua's event loop knows them;
+ * an eventfd that is still polled there is signalled instead, and closed by the
+ * last who leaves it (loop/wakeup.h). Nobody is told of a ticket any more. All
+ * of them are done by then, or get done by DLK_CLOSED.
  *
  * A lease that was granted before and is taken only now (a callback closed the
  * store in between) was given back with the others: its taker is told that the
  * store was closed (`dlk_engine_is_open`). */
-#include "engine/internal.h"
+#include "engine/close.h"
+
+#include "engine/local_queue.h"
+#include "engine/renewal.h"
+#include "engine/request.h"
+#include "engine/transfer.h"
+#include "engine/watch.h"
+#include "loop/life.h"
+#include "loop/owner.h"
 
 /* What a store may take to stop, and what that may take to be noticed. */
 #define LAST_WHILE (DLK_STOP_WAIT + 50 * DLK_MS)
 
 static void end_waits(struct dlk_engine *e) {
   dlk_local_end_all(e);
-  struct dlk_list *l = e->ops.next;
-  while (l != &e->ops) {
+  struct dlk_list *l = e->work.ops.next;
+  while (l != &e->work.ops) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     bool waits = t->op.kind == DLK_OP_ACQUIRE || t->op.kind == DLK_OP_CHANGE;
     dlk_ticket_ref(t);
     if (waits && t->op.ending == DLK_OK) {
-      dlk_ticket_end(t, DLK_CANCELLED);
-      l = e->ops.next; /* others may have ended with it */
+      dlk_request_end(t, DLK_CANCELLED);
+      l = e->work.ops.next; /* others may have ended with it */
     } else {
       l = l->next;
     }
@@ -57,136 +66,158 @@ static void end_waits(struct dlk_engine *e) {
 }
 
 static void give_back_all(struct dlk_engine *e) {
-  while (!dlk_list_empty(&e->holds))
-    dlk_hold_give_back(DLK_CONTAINER(e->holds.next, struct dlk_hold, link));
+  while (!dlk_list_empty(&e->held.list))
+    dlk_hold_give_back(DLK_CONTAINER(e->held.list.next, struct dlk_hold, link));
 }
 
 /* Whoever waits is told; with joins, taking that ends the engine. */
-static void tell_closers(struct dlk_engine *e) {
-  while (!dlk_list_empty(&e->closers)) {
+static void tell_closers(struct dlk_close *c) {
+  while (!dlk_list_empty(&c->closers)) {
     struct dlk_ticket *t =
-        DLK_CONTAINER(e->closers.next, struct dlk_ticket, link);
+        DLK_CONTAINER(c->closers.next, struct dlk_ticket, link);
     t->ends_engine = true;
-    dlk_ticket_finish(t, NULL);
+    dlk_request_finish(t, NULL);
   }
 }
 
 /* What the store has not ended: it forgot it, or its callers wait no longer. */
-static void end_ops(struct dlk_engine *e) {
-  bool stopped = e->close_state == DLK_CLOSE_STOPPED;
-  for (struct dlk_list *l = e->ops.next, *next; l != &e->ops; l = next) {
+static void end_ops(struct dlk_close *c) {
+  struct dlk_list *ops = &c->engine->work.ops;
+  for (struct dlk_list *l = ops->next, *next; l != ops; l = next) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     next = l->next;
-    if (stopped)
-      dlk_ticket_forget(t);
+    if (c->state == DLK_CLOSE_STOPPED)
+      dlk_request_forget(t);
     else
-      dlk_ticket_finish_code(t, DLK_CLOSED);
+      dlk_request_finish_code(t, DLK_CLOSED);
   }
 }
 
 /* ---- the steps ---- */
 
-/* In a turn of its own: the store may be in the middle of something when the
- * last operation ends. */
+static void begin(struct dlk_close *c) {
+  struct dlk_engine *e = c->engine;
+  if (c->state != DLK_CLOSE_OPEN)
+    return;
+  c->state = DLK_CLOSE_ENDING;
+  atomic_store(&e->closing, true);
+  end_waits(e);
+  give_back_all(e);
+  dlk_transfer_release_adopted(e);
+  c->state = DLK_CLOSE_DRAINING;
+  e->work.idle = &c->stop_post;
+  dlk_work_look(&e->work, &e->loop);
+}
+
+static void set_stopping(struct dlk_close *c) {
+  struct dlk_engine *e = c->engine;
+  c->state = DLK_CLOSE_STOPPING;
+  e->work.idle = NULL;
+  e->refuses = true;
+  e->loop.work++; /* until it has stopped */
+}
+
+/* With what is left. */
+static void stop_now(struct dlk_close *c) {
+  set_stopping(c);
+  dlk_inbox_put(&c->engine->loop.inbox, &c->stop_post);
+}
+
+/* Nothing was under way, or it is stopped with what is left. */
 static void stop_posted(struct dlk_post *post) {
-  struct dlk_engine *e = DLK_CONTAINER(post, struct dlk_engine, stop_post);
+  struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, stop_post);
+  struct dlk_engine *e = c->engine;
+  if (c->state == DLK_CLOSE_DRAINING) {
+    if (!dlk_work_is_idle(&e->work))
+      return;
+    set_stopping(c);
+  }
   if (e->store_used)
     e->type->stop(e->store);
   else
     e->host.stopped(&e->host);
 }
 
-static void stop_store(struct dlk_engine *e) {
-  e->close_state = DLK_CLOSE_STOPPING;
-  e->loop.work++;
-  dlk_inbox_put(&e->loop.inbox, &e->stop_post);
-}
-
-static void begin(struct dlk_engine *e) {
-  if (e->close_state != DLK_CLOSE_OPEN)
-    return;
-  e->close_state = DLK_CLOSE_ENDING;
-  atomic_store(&e->closing, true);
-  end_waits(e);
-  give_back_all(e);
-  dlk_detached_release_adopted(e);
-  e->close_state = DLK_CLOSE_DRAINING;
-}
-
-void dlk_close_progress(struct dlk_engine *e) {
-  if (e->close_state == DLK_CLOSE_DRAINING && dlk_list_empty(&e->ops) &&
-      e->busy == 0)
-    stop_store(e);
-}
-
 void dlk_close_stopped(struct dlk_engine *e) {
-  if (e->close_state == DLK_CLOSE_STOPPING)
-    e->loop.work--;
-  e->close_state = DLK_CLOSE_STOPPED;
+  struct dlk_close *c = e->close;
+  c->state = DLK_CLOSE_STOPPED;
+  e->loop.work--;
   dlk_holds_forget_owed(e);
-  end_ops(e);
-  atomic_store(&e->stopped, true);
-  tell_closers(e);
-}
-
-bool dlk_close_refuses(const struct dlk_engine *e) {
-  return e->close_state >= DLK_CLOSE_STOPPING;
+  end_ops(c);
+  atomic_store(&c->stopped, true);
+  tell_closers(c);
 }
 
 /* ---- tickets ---- */
 
-void dlk_close_start(struct dlk_ticket *t) {
+static void start_posted(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
   struct dlk_engine *e = t->engine;
-  dlk_list_append(&e->closers, &t->link);
-  if (t->op.deadline != DLK_FOREVER)
-    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
-  begin(e);
-  dlk_close_progress(e);
-  if (e->close_state == DLK_CLOSE_STOPPED)
-    tell_closers(e);
+  struct dlk_close *c = e->close;
+  dlk_list_append(&c->closers, &t->link);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
+  begin(c);
+  if (c->state == DLK_CLOSE_STOPPED)
+    tell_closers(c);
 }
 
-void dlk_close_timed_out(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
+static void timed_out(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  struct dlk_close *c = t->engine->close;
   if (t->link.next != t->link.prev) { /* others have more time */
-    dlk_ticket_finish(t, NULL);
-  } else if (e->close_state == DLK_CLOSE_DRAINING) {
-    dlk_timers_set(&e->loop.timers, &t->timer, dlk_clock_now() + LAST_WHILE);
-    stop_store(e);
+    dlk_request_finish(t, NULL);
+  } else if (c->state == DLK_CLOSE_DRAINING) {
+    dlk_timers_set(&t->engine->loop.timers, &t->timer, now + LAST_WHILE);
+    stop_now(c);
   } else {
-    end_ops(e);
-    tell_closers(e);
+    end_ops(c);
+    tell_closers(c);
   }
+}
+
+struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
+                                 const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_request_new(e, r);
+  if (t) {
+    t->start.run = start_posted;
+    t->timer.fire = timed_out;
+  }
+  return t;
 }
 
 /* ---- the end ---- */
 
 /* No ticket is needed for it: there may be no memory for one. */
 static void left_posted(struct dlk_post *post) {
-  struct dlk_engine *e = DLK_CONTAINER(post, struct dlk_engine, left_post);
-  begin(e);
-  if (e->close_state == DLK_CLOSE_DRAINING)
-    stop_store(e);
+  struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, left_post);
+  begin(c);
+  if (c->state == DLK_CLOSE_DRAINING)
+    stop_now(c);
 }
 
-void dlk_close_init(struct dlk_engine *e) {
-  dlk_list_init(&e->closers);
-  e->stop_post.run = stop_posted;
-  e->left_post.run = left_posted;
+void dlk_close_init(struct dlk_close *c, struct dlk_engine *e) {
+  c->engine = e;
+  dlk_list_init(&c->closers);
+  c->stop_post.run = stop_posted;
+  c->left_post.run = left_posted;
 }
 
-static void leave_to_thread(struct dlk_engine *e) {
-  dlk_engine_ref(e);
-  atomic_store(&e->left, true); /* before the post: the owner sees both */
-  dlk_owner_post(&e->loop, &e->left_post, true);
+bool dlk_close_is_over(const struct dlk_close *c) {
+  return atomic_load(&c->engine->loop.ended) && atomic_load(&c->stopped);
+}
+
+static void leave_to_thread(struct dlk_close *c) {
+  dlk_engine_ref(c->engine);
+  atomic_store(&c->left, true); /* before the post: the owner sees both */
+  dlk_owner_post(&c->engine->loop, &c->left_post, true);
 }
 
 bool dlk_close_by_thread(struct dlk_loop *l) {
   struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
-  if (!atomic_load(&e->left) || !atomic_load(&e->stopped))
+  if (!atomic_load(&e->close->left) || !atomic_load(&e->close->stopped))
     return false;
   dlk_loop_end_by_thread(l);
-  dlk_completions_left(e);
+  dlk_engine_drop_ready(e);
   dlk_engine_unref(e);
   return true;
 }
@@ -199,8 +230,8 @@ void dlk_engine_join(struct dlk_engine *e) {
   dlk_wakeup_end(&e->loop.wakeup);
   if (atomic_load(&e->fork_stamp) == 0)
     dlk_loop_set_ended(&e->loop);
-  else if (!atomic_load(&e->stopped))
-    leave_to_thread(e);
+  else if (!atomic_load(&e->close->stopped))
+    leave_to_thread(e->close);
   else
     dlk_loop_end(&e->loop);
 }

@@ -1,6 +1,6 @@
 /* The engine as the Lua binding sees it: one per open store. It owns the
  * loop, the operations under way (tickets), the leases held (holds) and the
- * keeper thread, and knows the store only by store/store.h.
+ * renewal thread, and knows the store only by store/store.h.
  *
  * Every function here may be called from any thread that owns a reference,
  * unless it says otherwise; none calls Lua. Only dlk_engine_drive and
@@ -50,9 +50,9 @@ bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice);
 
 /* After a close ticket is done that ends the engine, or where there can be
- * none: joins the keeper and frees the loop. What the store could not end in
- * time (a look-up in the resolver) the keeper sees to, and frees all then.
- * Idempotent, by one thread. */
+ * none: joins the renewal thread and frees the loop. What the store could not
+ * end in time (a look-up in the resolver) the renewal thread sees to, and frees
+ * all then. Idempotent, by one thread. */
 void dlk_engine_join(struct dlk_engine *e);
 /* Whether the ticket is one of a close, done, after which comes the join;
  * another close may have more time and still wait. */
@@ -91,7 +91,7 @@ struct dlk_request {
 
 /* Queues a request (everything is copied) and returns its ticket with one
  * reference for the caller; NULL and err on failure. wake: nobody is going to
- * drive for it, so the keeper must. */
+ * drive for it, so the renewal thread must. */
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
                                      const struct dlk_request *r, bool wake,
                                      struct dlk_error *err);
@@ -128,8 +128,9 @@ struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t);
 
 /* ---- event loops ---- */
 
-/* From now on the keeper drives all the time: for callers that must not. A
- * drive then only waits until the ticket is done. Before or after first use. */
+/* From now on the renewal thread drives all the time: for callers that must
+ * not. A drive then only waits until the ticket is done. Before or after first
+ * use. */
 void dlk_engine_resident(struct dlk_engine *e);
 /* Has dlk_engine_completed tell when the ticket is done. Its number there, the
  * same at every call; 0 if it is done already. *others: the caller's last
@@ -259,18 +260,18 @@ const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e);
 /* The upper bound of a bucket in seconds; negative: none. */
 double dlk_stats_bound(int bucket);
 
-/* ---- news: what Lua's thread must hear of ---- */
+/* ---- events: what Lua's thread must hear of ---- */
 
-struct dlk_news {
-  struct dlk_news *next;
-  uint64_t hold; /* 0: none */
+struct dlk_event {
+  struct dlk_event *next;
+  uint64_t lease; /* the id of its hold; 0: none */
   char kind[16];
   char text[256];
 };
 
-/* The news since the last call, oldest first, to be freed one by one with
+/* The events since the last call, oldest first, to be freed one by one with
  * free(); NULL (and cheap) when there is none. */
-struct dlk_news *dlk_engine_news(struct dlk_engine *e);
-bool dlk_engine_has_news(const struct dlk_engine *e);
+struct dlk_event *dlk_engine_events(struct dlk_engine *e);
+bool dlk_engine_has_events(const struct dlk_engine *e);
 
 #endif

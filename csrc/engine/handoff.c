@@ -1,5 +1,5 @@
-/* From hand to hand: a lock goes to the next waiter of the same engine without
- * the store being asked.
+/* Batched local hand-off: a lock goes to the next waiter of the same engine
+ * without the store being asked (lock cohorting).
  *
  * When a parked one goes to the store, it asks for itself and for all who are
  * parked behind it: the store sets so many fences aside with the grant
@@ -33,10 +33,10 @@
  * released as any other.
  *
  * Why no two hold: the old hold left HELD before the new one enters it, both
- * in the driver role; both lie within the time for which the server keeps the
+ * by the loop's owner; both lie within the time for which the server keeps the
  * one entry; and the store gives it to nobody else in that time.
  *
- * What can cross, all of it one after the other in the driver role:
+ * What can cross, all of it one after the other by the loop's owner:
  * - Time-out, cancel or abandoning of the parked one comes first: it is gone
  *   from the list, the next one is taken. Comes later: it has a hold, and that
  *   is given back as every grant that crossed a cancel, perhaps by a hand-over.
@@ -58,10 +58,14 @@
  * here while the store gives the key to another one of this engine, perhaps to
  * a try that nobody may expect anything of. Each way the gate has another
  * holder then, or none, and whenever that changes (set_holder) it is looked at;
- * so it is by everything else that can end the expectation. */
-#include "engine/internal.h"
+ * so it is by everything else that can end the expectation.
+ *
+ * In a circle with request.c and local_queue.c: see request.c for why. */
+#include "engine/handoff.h"
 
 #include <string.h>
+
+#include "engine/request.h"
 
 /* So many fences are set aside at most for those who came along. */
 #define FAIR_MAX 256u
@@ -135,7 +139,7 @@ static bool fit(struct dlk_hold *h, int64_t now) {
   return lease->spare > 0 && !atomic_load(&h->expired) &&
          now < atomic_load(&h->deadline) &&
          now < dlk_time_add(lease->sent, sure_for(h)) &&
-         now < atomic_load(&h->engine->horizon) && lease->claim == 0 &&
+         now < atomic_load(&h->engine->held.horizon) && lease->claim == 0 &&
          h->renew && h->ops == 0 && !atomic_load(&h->revoked);
 }
 
@@ -153,9 +157,7 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;
   struct dlk_lease *from = &h->lease, *to = &next->lease;
-  dlk_list_remove(&t->link);
-  g->count--;
-  g->head = t; /* as if the store had granted it */
+  dlk_local_advance(g); /* as if the store had granted it */
   set_holder(g, NULL);
   next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = true;
@@ -165,7 +167,7 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   to->sent = from->sent;
   e->type->hand_over(e->store, from, to);
   dlk_hold_leave(h, now, DLK_HOLD_RELEASED, "it was released");
-  dlk_stats_handed_over(e);
-  dlk_ticket_granted(t, now);
+  dlk_stats_handed_over(&e->stats);
+  dlk_request_granted(t, now);
   return true;
 }

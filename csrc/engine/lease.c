@@ -8,10 +8,12 @@
  *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
-#include "engine/internal.h"
+#include "engine/lease.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "loop/owner.h"
 
 static _Atomic uint64_t last_id; /* of any store: news are told by it */
 
@@ -31,7 +33,7 @@ static const char *put(char **at, const char *s, size_t n) {
 
 static void drop_posted(struct dlk_post *post) {
   struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
-  if (atomic_load(&h->state) == DLK_HOLD_HELD)
+  if (dlk_hold_is_held(h))
     dlk_hold_give_back(h);
   dlk_hold_unref(h);
 }
@@ -64,7 +66,7 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
   size_t data = aligned(sizeof(struct dlk_hold));
   size_t text = data + aligned(e->type->lease_size);
   size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
-  struct dlk_hold *h = dlk_pool_take(&e->spare_holds, size);
+  struct dlk_hold *h = dlk_pool_take(&e->held.spare, size);
   if (!h)
     return NULL;
   h->size = (uint32_t)size;
@@ -82,7 +84,7 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
 }
 
 void dlk_hold_ref(struct dlk_hold *h) {
-  atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+  dlk_count_add(&h->refs);
 }
 
 void dlk_hold_unref(struct dlk_hold *h) {
@@ -90,7 +92,7 @@ void dlk_hold_unref(struct dlk_hold *h) {
     return;
   struct dlk_engine *e = h->engine;
   dlk_engine_unref(h->listener);
-  dlk_pool_give(&e->spare_holds, h, h->size);
+  dlk_pool_give(&e->held.spare, h, h->size);
   dlk_engine_unref(e);
 }
 
@@ -110,12 +112,12 @@ uint64_t dlk_hold_id(const struct dlk_hold *h) {
 
 static int64_t end_of(struct dlk_hold *h) {
   int64_t own = atomic_load_explicit(&h->deadline, memory_order_acquire);
-  int64_t all = atomic_load(&h->engine->horizon);
+  int64_t all = atomic_load(&h->engine->held.horizon);
   return own < all ? own : all;
 }
 
 int64_t dlk_hold_remaining(struct dlk_hold *h) {
-  if (atomic_load(&h->state) != DLK_HOLD_HELD || atomic_load(&h->dropping) ||
+  if (!dlk_hold_is_held(h) || atomic_load(&h->dropping) ||
       atomic_load(&h->expired))
     return 0;
   int64_t left = end_of(h) - dlk_clock_now();
@@ -169,70 +171,14 @@ int64_t dlk_hold_min_left(const struct dlk_hold *h) {
 }
 
 void dlk_hold_release_later(struct dlk_hold *h) {
-  if (atomic_load(&h->state) != DLK_HOLD_HELD ||
-      atomic_exchange(&h->dropping, true))
+  if (!dlk_hold_is_held(h) || atomic_exchange(&h->dropping, true))
     return;
   dlk_hold_ref(h);
   if (!dlk_owner_post(&h->engine->loop, &h->drop, true))
     dlk_hold_unref(h);
 }
 
-/* ---- handles ---- */
-
-struct dlk_share { /* a handle that is not the first */
-  atomic_int refs;
-  atomic_bool given_up;
-};
-
-struct dlk_handle dlk_hold_first(struct dlk_hold *h) {
-  return (struct dlk_handle){.hold = h, .turn = atomic_load(&h->turn)};
-}
-
-bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out) {
-  struct dlk_share *share = malloc(sizeof *share);
-  if (!share)
-    return false;
-  atomic_init(&share->refs, 1);
-  atomic_init(&share->given_up, false);
-  dlk_hold_ref(h);
-  atomic_fetch_add(&h->handles, 1);
-  *out = (struct dlk_handle){.hold = h, .share = share};
-  return true;
-}
-
-int dlk_hold_handles(const struct dlk_hold *h) {
-  return atomic_load(&h->handles);
-}
-
-void dlk_handle_ref(const struct dlk_handle *handle) {
-  dlk_hold_ref(handle->hold);
-  if (handle->share)
-    atomic_fetch_add(&handle->share->refs, 1);
-}
-
-void dlk_handle_unref(const struct dlk_handle *handle) {
-  struct dlk_share *share = handle->share;
-  if (share && dlk_count_drop(&share->refs))
-    free(share);
-  dlk_hold_unref(handle->hold);
-}
-
-bool dlk_handle_given_up(const struct dlk_handle *handle) {
-  if (handle->share)
-    return atomic_load(&handle->share->given_up);
-  return atomic_load(&handle->hold->turn) != handle->turn;
-}
-
-bool dlk_handle_give_up(const struct dlk_handle *handle) {
-  struct dlk_hold *h = handle->hold;
-  unsigned turn = handle->turn;
-  bool now = handle->share
-                 ? !atomic_exchange(&handle->share->given_up, true)
-                 : atomic_compare_exchange_strong(&h->turn, &turn, turn + 1);
-  return now && dlk_count_drop(&h->handles);
-}
-
-/* ---- in the role ---- */
+/* ---- by the loop's owner ---- */
 
 /* `want` and `ttl` are for people: nothing else is read by them. */
 void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want) {
@@ -271,28 +217,25 @@ void dlk_hold_schedule(struct dlk_hold *h) {
  * and the horizon moves on, so these only have to be ahead. */
 static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
-  if (atomic_load(&h->engine->horizon) <= now)
+  if (atomic_load(&h->engine->held.horizon) <= now)
     return false;
   return h->lease.claim ? h->lease.claim > now : given - now >= least;
 }
 
-bool dlk_hold_granted(struct dlk_ticket *t, int64_t now, int64_t least) {
-  struct dlk_engine *e = t->engine;
-  struct dlk_hold *h = t->hold;
+bool dlk_hold_begin(struct dlk_hold *h, int64_t now, int64_t least) {
+  struct dlk_engine *e = h->engine;
   h->max_end = dlk_time_add(now, h->max_hold);
   set_deadline(h);
   if (!of_use(h, now, least))
     return false;
   h->id = atomic_fetch_add(&last_id, 1) + 1;
   dlk_hold_set_want(h, h->lease.want);
+  h->granted_at = now;
   atomic_store_explicit(&h->state, DLK_HOLD_HELD, memory_order_release);
-  dlk_stats_held(t, now);
+  dlk_stats_began(&e->stats);
   dlk_hold_ref(h);
-  dlk_list_append(&e->holds, &h->link);
-  dlk_handoff_held(h, t->gate);
+  dlk_list_append(&e->held.list, &h->link);
   dlk_hold_schedule(h);
-  if (h->lease.claim)
-    dlk_hold_confirm(h);
   return true;
 }
 
@@ -329,16 +272,14 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
   }
 }
 
-/* code: DLK_OK or an error. */
-static void end_all(struct dlk_list *tickets, enum dlk_code code) {
-  while (!dlk_list_empty(tickets)) {
-    struct dlk_ticket *t =
-        DLK_CONTAINER(tickets->next, struct dlk_ticket, link);
-    if (code == DLK_OK)
-      dlk_ticket_finish(t, NULL);
-    else
-      dlk_ticket_finish_code(t, code);
-  }
+void dlk_hold_tell(const struct dlk_hold *h, const char *kind,
+                   const char *text) {
+  struct dlk_engine *l = h->listener ? h->listener : h->engine;
+  dlk_events_add(&l->events, kind, h->id, text);
+  if (h->listener) /* nobody there sees to it at the end of our turn */
+    dlk_wakeup_send(&l->loop.wakeup);
+  else
+    dlk_wakeup_note(&l->loop.wakeup);
 }
 
 static void tell_lost(const struct dlk_hold *h, const char *why) {
@@ -346,7 +287,7 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
   struct dlk_error err;
   dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
                 dlk_quote(key, h->lease.key, h->lease.key_len), why);
-  dlk_news_of_hold(h, "lost", err.text);
+  dlk_hold_tell(h, "lost", err.text);
 }
 
 void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
@@ -356,28 +297,23 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
   dlk_heap_remove(&e->loop.timers.batch, &h->due);
   dlk_list_remove(&h->link);
-  /* First the news: whoever waited for the loss then finds it there, also when
-   * that is another engine's thread, which goes on at once. */
+  /* First the event: whoever waited for the loss then finds it there, also
+   * when that is another engine's thread, which goes on at once. */
   if (state == DLK_HOLD_LOST)
     tell_lost(h, why);
-  end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
-  end_all(&h->detaches, DLK_LOST);
-  dlk_stats_ended(h, now, state == DLK_HOLD_LOST);
-  if (h->detached)
-    dlk_detached_forget(h);
-  dlk_detached_disown(h);
-  dlk_handoff_left(h);
+  dlk_stats_ended(&e->stats, now - h->granted_at, state == DLK_HOLD_LOST);
+  e->held.calls->left(h, state);
   dlk_hold_unref(h);
 }
 
 void dlk_hold_give_back(struct dlk_hold *h) {
   struct dlk_engine *e = h->engine;
   dlk_hold_ref(h);
-  bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
-  bool passed = held && dlk_handoff_pass(h);
+  bool held = dlk_hold_is_held(h);
+  bool passed = held && e->held.calls->pass(h);
   if (held && !passed)
     dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_RELEASING, "it was released");
-  if (!passed && !dlk_ticket_release_background(h)) {
+  if (!passed && !e->held.calls->release(h)) {
     dlk_hold_ref(h);
     h->owed = true;
     dlk_heap_put(&e->loop.timers.batch, &h->due, dlk_clock_now() + DLK_SEC);
@@ -386,7 +322,7 @@ void dlk_hold_give_back(struct dlk_hold *h) {
 }
 
 bool dlk_hold_check(struct dlk_hold *h, int64_t now) {
-  if (atomic_load(&h->state) != DLK_HOLD_HELD)
+  if (!dlk_hold_is_held(h))
     return false;
   int64_t end = atomic_load(&h->deadline);
   if (!atomic_load(&h->expired) && now < end_of(h))

@@ -16,27 +16,32 @@
  * hold's end, another first one) has the gate looked at: nobody is forgotten.
  *
  * A parked ticket was not submitted, so its time-out and its cancel end it
- * without the store, by the ordinary way (dlk_ticket_finish takes it out of
+ * without the store, by the ordinary way (dlk_request_finish takes it out of
  * the list). At close all of them are ended before the heads are.
  *
  * Only exclusive waits, and only in resident mode: elsewhere a thread waits
- * for one thing at a time, and a look here would be for nothing. */
-#include "engine/internal.h"
+ * for one thing at a time, and a look here would be for nothing.
+ *
+ * In a circle with request.c and handoff.c: see request.c for why. */
+#include "engine/local_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void dlk_local_init(struct dlk_engine *e) {
-  dlk_list_init(&e->gates);
+#include "engine/handoff.h"
+#include "engine/request.h"
+
+void dlk_local_init(struct dlk_local_queues *q) {
+  dlk_list_init(&q->gates);
 }
 
-void dlk_local_clear(struct dlk_engine *e) {
-  while (!dlk_list_empty(&e->gates)) {
-    struct dlk_gate *g = DLK_CONTAINER(e->gates.next, struct dlk_gate, all);
+void dlk_local_clear(struct dlk_local_queues *q) {
+  while (!dlk_list_empty(&q->gates)) {
+    struct dlk_gate *g = DLK_CONTAINER(q->gates.next, struct dlk_gate, all);
     dlk_list_remove(&g->all);
     free(g);
   }
-  dlk_map_clear(&e->gate_map);
+  dlk_map_clear(&q->map);
 }
 
 struct dlk_ticket *dlk_local_first(const struct dlk_gate *g) {
@@ -55,9 +60,16 @@ static bool at_rest(const struct dlk_gate *g) {
 }
 
 static void free_gate(struct dlk_gate *g) {
-  dlk_map_remove(&g->engine->gate_map, &g->node);
+  dlk_map_remove(&g->engine->local->map, &g->node);
   dlk_list_remove(&g->all);
   free(g);
+}
+
+void dlk_local_advance(struct dlk_gate *g) {
+  struct dlk_ticket *t = dlk_local_first(g);
+  dlk_list_remove(&t->link);
+  g->count--;
+  g->head = t;
 }
 
 static void next_posted(struct dlk_post *post) {
@@ -69,12 +81,10 @@ static void next_posted(struct dlk_post *post) {
     free_gate(g);
     return;
   }
-  dlk_list_remove(&t->link);
-  g->count--;
-  g->head = t;
+  dlk_local_advance(g);
   t->op.parked = true;
   dlk_handoff_asks(t, g->count);
-  dlk_ticket_submit(t);
+  dlk_request_submit(t);
 }
 
 void dlk_local_look(struct dlk_gate *g) {
@@ -87,20 +97,20 @@ static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
   struct dlk_gate *g = calloc(1, sizeof *g + key_len);
   if (!g)
     return NULL;
-  if (e->gate_map.size == 0) {
+  if (e->local->map.size == 0) {
     uint32_t seed;
     e->host.random(&e->host, &seed, sizeof seed);
-    dlk_map_init(&e->gate_map, seed);
+    dlk_map_init(&e->local->map, seed);
   }
   memcpy(g->key, key, key_len);
   g->engine = e;
   g->next.run = next_posted;
   dlk_list_init(&g->parked);
-  if (!dlk_map_put(&e->gate_map, &g->node, g->key, key_len)) {
+  if (!dlk_map_put(&e->local->map, &g->node, g->key, key_len)) {
     free(g);
     return NULL;
   }
-  dlk_list_append(&e->gates, &g->all);
+  dlk_list_append(&e->local->gates, &g->all);
   return g;
 }
 
@@ -108,7 +118,7 @@ struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
                                 size_t key_len, bool make) {
   if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
     return NULL;
-  struct dlk_map_node *n = dlk_map_get(&e->gate_map, key, key_len);
+  struct dlk_map_node *n = dlk_map_get(&e->local->map, key, key_len);
   if (n)
     return DLK_CONTAINER(n, struct dlk_gate, node);
   return make ? new_gate(e, key, key_len) : NULL;
@@ -158,10 +168,11 @@ void dlk_local_gone(struct dlk_ticket *t) {
 }
 
 void dlk_local_end_all(struct dlk_engine *e) {
-  for (struct dlk_list *l = e->gates.next; l != &e->gates; l = l->next) {
+  for (struct dlk_list *l = e->local->gates.next; l != &e->local->gates;
+       l = l->next) {
     struct dlk_gate *g = DLK_CONTAINER(l, struct dlk_gate, all);
     struct dlk_ticket *t;
     while ((t = dlk_local_first(g)))
-      dlk_ticket_finish_code(t, DLK_CANCELLED);
+      dlk_request_finish_code(t, DLK_CANCELLED);
   }
 }

@@ -4,7 +4,7 @@
  * lost, for ever. The store's renew never creates a hold, so whatever
  * crosses a renewal (release, expiry, break) wins. While an extension is under
  * way there is none: it would ask for the ttl of before. */
-#include "engine/internal.h"
+#include "engine/renewal.h"
 
 #define BATCH 256
 
@@ -107,7 +107,7 @@ void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
   (void)host;
   if (!answered(h))
     return;
-  dlk_stats_renewed(h->engine, true);
+  dlk_stats_renewed(&h->engine->stats, true);
   if (dlk_hold_check(h, dlk_clock_now())) {
     h->lease.sent = sent;
     h->lease.claim = 0;
@@ -123,7 +123,7 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
   (void)host;
   if (!answered(h))
     return;
-  dlk_stats_renewed(h->engine, false);
+  dlk_stats_renewed(&h->engine->stats, false);
   int64_t now = dlk_clock_now();
   if (dlk_hold_check(h, now)) {
     int64_t end = atomic_load(&h->deadline);
@@ -143,7 +143,7 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
   struct dlk_hold *h = of_lease(lease);
   (void)host;
   bool was_renewing = answered(h);
-  if (atomic_load(&h->state) == DLK_HOLD_HELD)
+  if (dlk_hold_is_held(h))
     dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST, why);
   if (was_renewing)
     dlk_hold_unref(h);
@@ -152,16 +152,32 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
 void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
   struct dlk_hold *h = of_lease(lease);
   (void)host;
-  if (atomic_load(&h->state) != DLK_HOLD_HELD ||
-      atomic_exchange(&h->revoked, true))
+  if (!dlk_hold_is_held(h) || atomic_exchange(&h->revoked, true))
     return;
-  dlk_news_of_hold(h, "revoked", "somebody asked for the lock");
+  dlk_hold_tell(h, "revoked", "somebody asked for the lock");
 }
 
-void dlk_horizon_passed(struct dlk_timer *timer, int64_t now) {
-  struct dlk_engine *e = DLK_CONTAINER(timer, struct dlk_engine, horizon_timer);
-  while (
-      !dlk_list_empty(&e->holds) &&
-      !dlk_hold_check(DLK_CONTAINER(e->holds.next, struct dlk_hold, link), now))
-    continue;
+static struct dlk_hold *first_held(const struct dlk_engine *e) {
+  const struct dlk_list *list = &e->held.list;
+  return dlk_list_empty(list)
+             ? NULL
+             : DLK_CONTAINER(list->next, struct dlk_hold, link);
+}
+
+static void horizon_passed(struct dlk_timer *timer, int64_t now) {
+  struct dlk_engine *e =
+      DLK_CONTAINER(timer, struct dlk_engine, held.horizon_timer);
+  for (struct dlk_hold *h = first_held(e); h && !dlk_hold_check(h, now);)
+    h = first_held(e);
+}
+
+void dlk_hold_horizon(struct dlk_host *host, int64_t until) {
+  struct dlk_engine *e = (struct dlk_engine *)(void *)host;
+  struct dlk_timer *timer = &e->held.horizon_timer;
+  atomic_store(&e->held.horizon, until);
+  timer->fire = horizon_passed;
+  if (until == DLK_FOREVER)
+    dlk_timers_clear(&e->loop.timers, timer);
+  else
+    dlk_timers_set(&e->loop.timers, timer, until);
 }

@@ -5,11 +5,22 @@
  * `unavailable`. The store is asked to take back what it put on the server
  * (cancel); if that too gets no answer within io_timeout, the caller is told
  * `unavailable` (or `cancelled`, if that was asked for) and the op goes on in
- * the background until the store calls done. */
-#include "engine/internal.h"
+ * the background until the store calls done.
+ *
+ * This file goes round in a circle with local_queue.c and handoff.c, because
+ * the thing itself does: a release hands the lock to the next request of the
+ * local queue, which is granted by that, and whose end lets the one behind it
+ * ask the store. */
+#include "engine/request.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/handoff.h"
+#include "engine/local_queue.h"
+#include "engine/renewal.h"
+#include "engine/transfer.h"
+#include "engine/watch.h"
 
 static struct dlk_ticket *of_op(struct dlk_op *op) {
   return (struct dlk_ticket *)(void *)op;
@@ -36,7 +47,7 @@ static void waited_text(const struct dlk_ticket *t, char out[32]) {
 
 static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
   const struct dlk_list *at;
-  for (at = e->holds.next; at != &e->holds; at = at->next) {
+  for (at = e->held.list.next; at != &e->held.list; at = at->next) {
     const struct dlk_lease *l =
         &DLK_CONTAINER(at, struct dlk_hold, link)->lease;
     if (l->key_len == op->key_len && memcmp(l->key, op->key, l->key_len) == 0)
@@ -93,7 +104,7 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
 
 /* The handle has given the lease up. */
 static void detach_over(struct dlk_ticket *t) {
-  bool held = atomic_load(&t->hold->state) == DLK_HOLD_HELD;
+  bool held = dlk_hold_is_held(t->hold);
   if (t->error
           ? held
           : atomic_load(&t->abandoned) && !atomic_exchange(&t->taken, true))
@@ -122,14 +133,19 @@ static void keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
   t->error = dlk_error_keep(&own);
 }
 
-void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
+static void count(const struct dlk_ticket *t) {
+  if (t->request.task == DLK_TASK_OP && t->op.kind == DLK_OP_ACQUIRE)
+    dlk_stats_acquired(&t->engine->stats, t->error ? t->error->code : DLK_OK);
+}
+
+void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
   if (!dlk_ticket_done(t)) {
     if (err && err->code != DLK_OK)
       keep_error(t, err);
     if (!t->submitted)
       dlk_list_remove(&t->link);
     dlk_local_gone(t);
-    dlk_stats_finished(t);
+    count(t);
     atomic_store(&t->done, true); /* before `ends` is looked at */
     if (dlk_ticket_detaches(t))
       detach_over(t);
@@ -139,37 +155,34 @@ void dlk_ticket_finish(struct dlk_ticket *t, const struct dlk_error *err) {
   settle(t);
 }
 
-void dlk_ticket_finish_code(struct dlk_ticket *t, enum dlk_code code) {
+void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_error err = {.code = code, .text = ""};
-  dlk_ticket_finish(t, &err);
+  dlk_request_finish(t, &err);
 }
 
 /* The store has it, or has it no longer. */
 static void set_submitted(struct dlk_ticket *t, bool submitted) {
   struct dlk_engine *e = t->engine;
   t->submitted = submitted;
-  if (submitted) {
-    dlk_list_append(&e->ops, &t->link);
-    e->loop.work++;
-  } else {
-    dlk_list_remove(&t->link);
-    e->loop.work--;
-  }
+  if (submitted)
+    dlk_work_begin(&e->work, &e->loop, &t->link);
+  else
+    dlk_work_end(&e->loop, &t->link);
   if (t->hold && !dlk_ticket_makes_hold(t))
     t->hold->ops += submitted ? 1 : -1;
 }
 
-void dlk_ticket_forget(struct dlk_ticket *t) {
+void dlk_request_forget(struct dlk_ticket *t) {
   set_submitted(t, false);
-  dlk_ticket_finish_code(t, DLK_CLOSED);
+  dlk_request_finish_code(t, DLK_CLOSED);
 }
 
 /* ---- early ends ---- */
 
-void dlk_ticket_end(struct dlk_ticket *t, enum dlk_code code) {
+void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
   if (!t->submitted) {
-    dlk_ticket_finish_code(t, code);
+    dlk_request_finish_code(t, code);
     return;
   }
   if (t->op.ending != DLK_OK)
@@ -187,25 +200,23 @@ static enum dlk_code late_code(const struct dlk_ticket *t) {
   return waits ? DLK_TIMEOUT : DLK_UNAVAILABLE;
 }
 
-void dlk_ticket_timed_out(struct dlk_timer *timer, int64_t now) {
+static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
   (void)now;
-  if (t->request.task == DLK_TASK_CLOSE)
-    dlk_close_timed_out(t);
-  else if (!t->submitted || t->op.ending == DLK_OK)
-    dlk_ticket_end(t, late_code(t));
+  if (!t->submitted || t->op.ending == DLK_OK)
+    dlk_request_end(t, late_code(t));
   else
-    dlk_ticket_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
-                                                          : t->op.ending);
+    dlk_request_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
+                                                           : t->op.ending);
 }
 
-void dlk_ticket_run_cancel(struct dlk_post *post) {
+static void run_cancel(struct dlk_post *post) {
   struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, cancel);
   bool over = dlk_ticket_done(t);
   bool abandoned = atomic_load(&t->abandoned);
   if (!over)
-    dlk_ticket_end(t, abandoned ? DLK_CANCELLED
-                                : (enum dlk_code)atomic_load(&t->wanted));
+    dlk_request_end(t, abandoned ? DLK_CANCELLED
+                                 : (enum dlk_code)atomic_load(&t->wanted));
   else if (abandoned && !dlk_ticket_error(t) &&
            !atomic_exchange(&t->taken, true))
     dlk_hold_give_back(t->hold);
@@ -220,10 +231,10 @@ static void first_submit(struct dlk_engine *e) {
   e->loop.flush_of = e->store;
 }
 
-void dlk_ticket_submit(struct dlk_ticket *t) {
+void dlk_request_submit(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  if (dlk_close_refuses(e)) {
-    dlk_ticket_finish_code(t, DLK_CLOSED);
+  if (e->refuses) {
+    dlk_request_finish_code(t, DLK_CLOSED);
     return;
   }
   set_submitted(t, true);
@@ -253,12 +264,12 @@ static void start_on_hold(struct dlk_ticket *t) {
   if (!ours && !t->internal) {
     bool released = atomic_load(&h->state) == DLK_HOLD_RELEASED;
     bool release = t->op.kind == DLK_OP_RELEASE;
-    dlk_ticket_finish_code(t, released && release ? DLK_OK : DLK_LOST);
+    dlk_request_finish_code(t, released && release ? DLK_OK : DLK_LOST);
     return;
   }
   if (ours && t->op.kind == DLK_OP_RELEASE) {
     if (dlk_handoff_pass(h)) {
-      dlk_ticket_finish(t, NULL);
+      dlk_request_finish(t, NULL);
       return;
     }
     dlk_hold_leave(h, now, DLK_HOLD_RELEASING, "it was released");
@@ -273,11 +284,11 @@ static void start_on_hold(struct dlk_ticket *t) {
   if (ours && t->op.kind == DLK_OP_DETACH && !local)
     dlk_hold_extending(h, h->lease.ttl); /* so it is not renewed */
   if (!local) {
-    dlk_ticket_submit(t);
+    dlk_request_submit(t);
     return;
   }
-  t->op.result = dlk_detached_put(h);
-  dlk_ticket_finish_code(t, t->op.result ? DLK_OK : DLK_UNAVAILABLE);
+  t->op.result = dlk_transfer_put(h);
+  dlk_request_finish_code(t, t->op.result ? DLK_OK : DLK_UNAVAILABLE);
 }
 
 static void start_wait_lost(struct dlk_ticket *t) {
@@ -285,33 +296,30 @@ static void start_wait_lost(struct dlk_ticket *t) {
   if (dlk_hold_check(h, dlk_clock_now())) {
     wait_in(&h->waiters, t);
   } else if (atomic_load(&h->state) == DLK_HOLD_LOST) {
-    dlk_ticket_finish(t, NULL);
+    dlk_request_finish(t, NULL);
   } else {
-    dlk_ticket_finish_code(t, DLK_CANCELLED);
+    dlk_request_finish_code(t, DLK_CANCELLED);
   }
 }
 
 static void start_reattach(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
-  h->detached = false;
   if (!dlk_hold_check(h, dlk_clock_now())) {
-    dlk_ticket_finish_code(t, DLK_LOST);
+    dlk_request_finish_code(t, DLK_LOST);
     return;
   }
-  dlk_detached_adopt(h, t->listener);
+  dlk_transfer_adopt(h, t->listener);
   h->renew = t->request.renew;
   dlk_hold_schedule(h);
-  dlk_ticket_finish(t, NULL);
+  dlk_request_finish(t, NULL);
 }
 
 static void start(struct dlk_ticket *t) {
   bool closing = atomic_load(&t->engine->closing);
-  if (t->request.task == DLK_TASK_CLOSE)
-    dlk_close_start(t);
-  else if (closing && !t->internal)
-    dlk_ticket_finish_code(t, DLK_CLOSED);
+  if (closing && !t->internal)
+    dlk_request_finish_code(t, DLK_CLOSED);
   else if (atomic_load(&t->abandoned))
-    dlk_ticket_finish_code(t, DLK_CANCELLED);
+    dlk_request_finish_code(t, DLK_CANCELLED);
   else if (t->request.task == DLK_TASK_WAIT_LOST)
     start_wait_lost(t);
   else if (t->request.task == DLK_TASK_REATTACH)
@@ -319,28 +327,27 @@ static void start(struct dlk_ticket *t) {
   else if (t->hold && !dlk_ticket_makes_hold(t))
     start_on_hold(t);
   else if (!dlk_local_park(t, false))
-    dlk_ticket_submit(t);
+    dlk_request_submit(t);
 }
 
-void dlk_ticket_start(struct dlk_post *post) {
+static void start_posted(struct dlk_post *post) {
   start(DLK_CONTAINER(post, struct dlk_ticket, start));
 }
 
-bool dlk_ticket_start_here(struct dlk_ticket *t) {
+bool dlk_request_start_here(struct dlk_ticket *t) {
   return t->request.task == DLK_TASK_OP && t->op.kind == DLK_OP_ACQUIRE &&
          !atomic_load(&t->engine->closing) && dlk_local_park(t, true);
 }
 
-bool dlk_ticket_release_background(struct dlk_hold *h) {
-  struct dlk_request r = {
-      .task = DLK_TASK_OP, .kind = DLK_OP_RELEASE, .hold = h, .timeout = -1};
-  struct dlk_ticket *t = dlk_ticket_new(h->engine, &r);
-  if (!t)
-    return false;
-  t->internal = true;
-  dlk_ticket_drop_ref(t); /* nobody else has it */
-  start(t);
-  return true;
+struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
+                                   const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_ticket_new(e, r);
+  if (t) {
+    t->start.run = start_posted;
+    t->cancel.run = run_cancel;
+    t->timer.fire = timed_out;
+  }
+  return t;
 }
 
 /* ---- the store is done ---- */
@@ -351,16 +358,26 @@ static bool unwanted(const struct dlk_ticket *t) {
          atomic_load(&t->engine->closing);
 }
 
-void dlk_ticket_granted(struct dlk_ticket *t, int64_t now) {
+static void began(struct dlk_ticket *t, int64_t now) {
+  struct dlk_hold *h = t->hold;
+  if (t->op.kind == DLK_OP_ACQUIRE)
+    dlk_stats_waited(&t->engine->stats, now - t->op.started);
+  dlk_handoff_held(h, t->gate);
+  if (h->lease.claim)
+    dlk_hold_confirm(h);
+}
+
+void dlk_request_granted(struct dlk_ticket *t, int64_t now) {
   if (unwanted(t)) {
     atomic_store(&t->taken, true);
     dlk_hold_give_back(t->hold);
-    dlk_ticket_finish_code(t, DLK_CANCELLED);
+    dlk_request_finish_code(t, DLK_CANCELLED);
     return;
   }
   bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew; /* it goes on */
-  if (dlk_hold_granted(t, now, old ? 1 : t->hold->lease.ttl / 10)) {
-    dlk_ticket_finish(t, NULL);
+  if (dlk_hold_begin(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
+    began(t, now);
+    dlk_request_finish(t, NULL);
     return;
   }
   /* The grant came when most of its time was over: not worth having. */
@@ -368,7 +385,7 @@ void dlk_ticket_granted(struct dlk_ticket *t, int64_t now) {
   bool again = t->op.kind == DLK_OP_ACQUIRE && t->op.wait &&
                t->op.ending == DLK_OK && now < t->op.deadline;
   if (again && dlk_ticket_new_candidate(t)) {
-    dlk_ticket_submit(t);
+    dlk_request_submit(t);
     return;
   }
   char key[DLK_QUOTED_MAX];
@@ -378,7 +395,7 @@ void dlk_ticket_granted(struct dlk_ticket *t, int64_t now) {
                 "longer ttl",
                 dlk_quote(key, t->op.key, t->op.key_len), t->engine->shown,
                 (long long)(t->hold->lease.ttl / DLK_MS));
-  dlk_ticket_finish(t, &err);
+  dlk_request_finish(t, &err);
 }
 
 /* What changes a lease is lost when that ended meanwhile, whatever the store
@@ -386,13 +403,13 @@ void dlk_ticket_granted(struct dlk_ticket *t, int64_t now) {
 static bool too_late(const struct dlk_ticket *t) {
   bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
                  t->op.kind == DLK_OP_DOWNGRADE;
-  return changes && atomic_load(&t->hold->state) != DLK_HOLD_HELD;
+  return changes && !dlk_hold_is_held(t->hold);
 }
 
 static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_hold *h = t->hold;
   enum dlk_code code = err ? err->code : DLK_OK;
-  bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
+  bool held = dlk_hold_is_held(h);
   if (t->op.kind == DLK_OP_RELEASE) {
     if (atomic_load(&h->state) == DLK_HOLD_RELEASING)
       atomic_store(&h->state,
@@ -422,15 +439,15 @@ static void start_detach(struct dlk_hold *h) {
   }
 }
 
-void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
-                        const struct dlk_error *err) {
+void dlk_request_op_done(struct dlk_host *host, struct dlk_op *op,
+                         const struct dlk_error *err) {
   struct dlk_ticket *t = of_op(op);
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   if (err && err->code == DLK_OK)
     err = NULL;
   set_submitted(t, false);
   if (dlk_ticket_makes_hold(t) && !err) {
-    dlk_ticket_granted(t, dlk_clock_now());
+    dlk_request_granted(t, dlk_clock_now());
   } else {
     static const struct dlk_error gone = {.code = DLK_LOST};
     dlk_ticket_ref(t);
@@ -438,10 +455,46 @@ void dlk_ticket_op_done(struct dlk_host *host, struct dlk_op *op,
       err = !err && too_late(t) ? &gone : err;
       after_hold_op(t, err);
     }
-    dlk_ticket_finish(t, err);
+    dlk_request_finish(t, err);
     if (t->hold)
       start_detach(t->hold);
     dlk_ticket_drop_ref(t);
   }
-  dlk_close_progress(e);
+  dlk_work_look(&e->work, &e->loop);
 }
+
+/* ---- what leases ask ---- */
+
+/* code: DLK_OK or an error. */
+static void end_all(struct dlk_list *tickets, enum dlk_code code) {
+  while (!dlk_list_empty(tickets)) {
+    struct dlk_ticket *t =
+        DLK_CONTAINER(tickets->next, struct dlk_ticket, link);
+    if (code == DLK_OK)
+      dlk_request_finish(t, NULL);
+    else
+      dlk_request_finish_code(t, code);
+  }
+}
+
+static void left(struct dlk_hold *h, enum dlk_hold_state state) {
+  end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
+  end_all(&h->detaches, DLK_LOST);
+  dlk_transfer_end(h);
+  dlk_handoff_left(h);
+}
+
+static bool release_in_background(struct dlk_hold *h) {
+  struct dlk_request r = {
+      .task = DLK_TASK_OP, .kind = DLK_OP_RELEASE, .hold = h, .timeout = -1};
+  struct dlk_ticket *t = dlk_request_new(h->engine, &r);
+  if (!t)
+    return false;
+  t->internal = true;
+  dlk_ticket_drop_ref(t); /* nobody else has it */
+  start(t);
+  return true;
+}
+
+const struct dlk_lease_calls dlk_request_lease_calls = {
+    .left = left, .pass = dlk_handoff_pass, .release = release_in_background};

@@ -4,7 +4,7 @@
  * It holds a reference on each ticket that would leave something behind: a
  * wait, a lease that came of one, or a detach whose string nobody has. Its end
  * cancels the waits, has grants that cross it given back, and releases the
- * leases, all by posts to the driver: it may be called from where nothing must
+ * leases, all by posts to the loop: it may be called from where nothing must
  * block or call Lua.
  *
  * A scope belongs to one thread; one that has ended may begin anew. Tickets
@@ -13,7 +13,7 @@
  * lease is one handle: others may share the hold, another request's too, and
  * those keep it. A handle that was given up (released, detached) is nobody's
  * any more. */
-#include "engine/internal.h"
+#include "engine/ticket.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,9 @@
  *
  * Whoever ends them is outside of Lua and may come when the Lua state is gone:
  * the set lives until the last of them has ended. */
-#include "engine/internal.h"
+#include "core/list.h"
+#include "core/map.h"
+#include "engine/engine.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* Counters and histograms of one engine. Written in the driver role only and
+/* Counters and histograms of one engine. Written by the loop's owner only and
  * read from any thread, so a plain load and store of an atomic is enough: no
  * locked instruction in the way of an uncontended lock. */
-#include "engine/internal.h"
+#include "engine/stats.h"
 
 /* Upper bounds of the buckets, in us; the last bucket has none. */
 static const int64_t bounds[DLK_STATS_BUCKETS - 1] = {
@@ -22,39 +22,31 @@ static void put(struct dlk_histogram *h, int64_t ns) {
   add(&h->sum_us, (uint64_t)us);
 }
 
-void dlk_stats_finished(struct dlk_ticket *t) {
-  struct dlk_stats *s = &t->engine->stats;
-  if (t->request.task != DLK_TASK_OP || t->op.kind != DLK_OP_ACQUIRE)
-    return;
-  add(&s->acquires[t->error ? t->error->code : DLK_OK], 1);
+void dlk_stats_acquired(struct dlk_stats *s, enum dlk_code code) {
+  add(&s->acquires[code], 1);
 }
 
-void dlk_stats_held(struct dlk_ticket *t, int64_t now) {
-  struct dlk_stats *s = &t->engine->stats;
-  t->hold->granted_at = now;
+void dlk_stats_waited(struct dlk_stats *s, int64_t ns) {
+  put(&s->wait, ns);
+}
+
+void dlk_stats_began(struct dlk_stats *s) {
   add(&s->begun, 1);
-  if (t->op.kind == DLK_OP_ACQUIRE)
-    put(&s->wait, now - t->op.started);
 }
 
-void dlk_stats_ended(struct dlk_hold *h, int64_t now, bool lost) {
-  struct dlk_stats *s = &h->engine->stats;
+void dlk_stats_ended(struct dlk_stats *s, int64_t held_ns, bool lost) {
   add(&s->ended, 1);
   if (lost)
     add(&s->lost, 1);
-  put(&s->hold, now - h->granted_at);
+  put(&s->hold, held_ns);
 }
 
-void dlk_stats_renewed(struct dlk_engine *e, bool ok) {
-  add(ok ? &e->stats.renewed : &e->stats.renew_failed, 1);
+void dlk_stats_renewed(struct dlk_stats *s, bool ok) {
+  add(ok ? &s->renewed : &s->renew_failed, 1);
 }
 
-void dlk_stats_handed_over(struct dlk_engine *e) {
-  add(&e->stats.handed_over, 1);
-}
-
-const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e) {
-  return &e->stats;
+void dlk_stats_handed_over(struct dlk_stats *s) {
+  add(&s->handed_over, 1);
 }
 
 double dlk_stats_bound(int bucket) {

@@ -1,6 +1,11 @@
 /* Starting a request: by its caller, who owns the loop for that moment, or by a
  * post. */
-#include "engine/internal.h"
+#include "engine/close.h"
+#include "engine/handoff.h"
+#include "engine/open.h"
+#include "engine/request.h"
+#include "engine/watch.h"
+#include "loop/owner.h"
 
 static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
                     struct dlk_error *err) {
@@ -31,7 +36,7 @@ static bool start_promptly(struct dlk_ticket *t) {
  * dlk_ticket_watch. */
 static bool start_here(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool started = dlk_ticket_start_here(t);
+  bool started = dlk_request_start_here(t);
   if (prompt(e)) {
     started = started || start_promptly(t);
     dlk_inbox_run(&e->loop.inbox); /* what an end led to */
@@ -56,12 +61,25 @@ static bool start_now(struct dlk_ticket *t) {
   return true;
 }
 
+static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
+                    struct dlk_error *err) {
+  if (!dlk_engine_is_ours(e, err))
+    return false;
+  return r->task == DLK_TASK_CLOSE || dlk_engine_is_open(e, err);
+}
+
+static struct dlk_ticket *new_ticket(struct dlk_engine *e,
+                                     const struct dlk_request *r) {
+  return r->task == DLK_TASK_CLOSE ? dlk_close_new(e, r)
+                                   : dlk_request_new(e, r);
+}
+
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
                                      const struct dlk_request *r, bool wake,
                                      struct dlk_error *err) {
-  if (!dlk_engine_accepts(e, r, err) || !dlk_engine_first_use(e, err))
+  if (!accepts(e, r, err) || !dlk_engine_first_use(e, err))
     return NULL;
-  struct dlk_ticket *t = dlk_ticket_new(e, r);
+  struct dlk_ticket *t = new_ticket(e, r);
   if (!t) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return NULL;
@@ -79,8 +97,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   struct dlk_engine *e = h->engine;
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
     return false;
-  bool can = !atomic_load(&e->closing) && !h->listener &&
-             atomic_load(&h->state) == DLK_HOLD_HELD;
+  bool can = !atomic_load(&e->closing) && !h->listener && dlk_hold_is_held(h);
   if (!can || !dlk_handoff_pass(h)) {
     dlk_owner_leave(&e->loop);
     return false;

@@ -18,9 +18,11 @@
  * back (request.c). `taken` decides between who takes it and who
  * gives it back; whoever abandons a ticket posts, so the one of them that comes
  * second, the end or the post, sees the other. */
-#include "engine/internal.h"
+#include "engine/ticket.h"
 
 #include <string.h>
+
+#include "loop/owner.h"
 
 static size_t aligned(size_t n) {
   size_t a = _Alignof(max_align_t);
@@ -103,9 +105,6 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   atomic_init(&t->refs, 2);
   atomic_init(&t->wanted, DLK_OK);
   t->request = *r;
-  t->start.run = dlk_ticket_start;
-  t->cancel.run = dlk_ticket_run_cancel;
-  t->timer.fire = dlk_ticket_timed_out;
   dlk_list_init(&t->link);
   t->op.kind = r->kind;
   t->op.wait = r->wait;
@@ -185,7 +184,7 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
 }
 
 void dlk_ticket_ref(struct dlk_ticket *t) {
-  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  dlk_count_add(&t->refs);
 }
 
 void dlk_ticket_drop_ref(struct dlk_ticket *t) {
@@ -259,7 +258,7 @@ void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other) {
     dlk_ticket_end_linked(other);
 }
 
-/* In the role of `other`'s engine, or of nobody: whoever comes first. */
+/* By the owner of `other`'s loop, or by anybody: whoever comes first. */
 void dlk_ticket_end_linked(struct dlk_ticket *other) {
   if (!atomic_load(&other->ends))
     return;

@@ -3,7 +3,7 @@
  * While in here a hold is not renewed, so that one that nobody takes up ends at
  * its ttl (from now, unless it was never to be renewed); the list has no entry
  * for a hold that is not held. */
-#include "engine/internal.h"
+#include "engine/transfer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +19,78 @@ struct entry {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
 
-bool dlk_engine_portable(const struct dlk_engine *e) {
-  return e->type->portable;
+bool dlk_transfers_init(struct dlk_transfers *tr) {
+  dlk_list_init(&tr->adopted);
+  return pthread_mutex_init(&tr->lock, NULL) == 0;
+}
+
+void dlk_transfers_destroy(struct dlk_transfers *tr) {
+  pthread_mutex_destroy(&tr->lock);
+}
+
+/* ---- the listener ----
+ *
+ * A hold that another store attached stays with the engine that got it, which
+ * renews it and does what is asked of it; the other store hears of it (tickets
+ * and events), and closing either ends it. */
+
+static void disown(struct dlk_hold *h) {
+  struct dlk_engine *l = h->listener;
+  if (!l)
+    return;
+  pthread_mutex_lock(&l->transfers->lock);
+  dlk_list_remove(&h->adopted);
+  pthread_mutex_unlock(&l->transfers->lock);
+}
+
+void dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by) {
+  disown(h);
+  dlk_engine_unref(h->listener);
+  h->listener = NULL;
+  h->detached = false;
+  if (by == h->engine)
+    return;
+  dlk_engine_ref(by);
+  h->listener = by;
+  pthread_mutex_lock(&by->transfers->lock);
+  dlk_list_append(&by->transfers->adopted, &h->adopted);
+  pthread_mutex_unlock(&by->transfers->lock);
+}
+
+/* What is in the list is held, so its engine has a reference. */
+static struct dlk_hold *take_adopted(struct dlk_transfers *tr) {
+  struct dlk_hold *h = NULL;
+  pthread_mutex_lock(&tr->lock);
+  if (!dlk_list_empty(&tr->adopted)) {
+    h = DLK_CONTAINER(tr->adopted.next, struct dlk_hold, adopted);
+    dlk_list_remove(&h->adopted);
+    dlk_hold_ref(h);
+  }
+  pthread_mutex_unlock(&tr->lock);
+  return h;
+}
+
+void dlk_transfer_release_adopted(struct dlk_engine *e) {
+  for (struct dlk_hold *h; (h = take_adopted(e->transfers)) != NULL;) {
+    dlk_hold_release_later(h);
+    dlk_hold_unref(h);
+  }
+}
+
+/* ---- the list of detached holds ---- */
+
+/* Takes the entry out that `found` says yes to. */
+static struct entry *take(bool (*found)(const struct entry *en, const void *of),
+                          const void *of) {
+  pthread_mutex_lock(&lock);
+  struct entry **p = &entries;
+  while (*p && !found(*p, of))
+    p = &(*p)->next;
+  struct entry *en = *p;
+  if (en)
+    *p = en->next;
+  pthread_mutex_unlock(&lock);
+  return en;
 }
 
 static struct dlk_value *make_text(struct dlk_hold *h, struct entry *en) {
@@ -32,14 +102,14 @@ static struct dlk_value *make_text(struct dlk_hold *h, struct entry *en) {
   return dlk_value_string(en->text, (size_t)n);
 }
 
-struct dlk_value *dlk_detached_put(struct dlk_hold *h) {
+struct dlk_value *dlk_transfer_put(struct dlk_hold *h) {
   struct entry *en = calloc(1, sizeof *en);
   struct dlk_value *text = en ? make_text(h, en) : NULL;
   if (!text) {
     free(en);
     return NULL;
   }
-  dlk_detached_disown(h);
+  disown(h);
   h->renew = false;
   h->detached = true;
   if (h->renews)
@@ -54,85 +124,41 @@ struct dlk_value *dlk_detached_put(struct dlk_hold *h) {
   return text;
 }
 
-void dlk_detached_forget(struct dlk_hold *h) {
+static bool is_of(const struct entry *en, const void *hold) {
+  return en->hold == hold;
+}
+
+static void forget(struct dlk_hold *h) {
   h->detached = false;
-  pthread_mutex_lock(&lock);
-  struct entry **p = &entries;
-  while (*p && (*p)->hold != h)
-    p = &(*p)->next;
-  struct entry *en = *p;
-  if (en)
-    *p = en->next;
-  pthread_mutex_unlock(&lock);
+  struct entry *en = take(is_of, h);
   if (!en)
     return;
   free(en);
   dlk_hold_unref(h);
 }
 
-/* ---- attached by another store ----
- *
- * The hold stays with the engine that got it, which renews it and does what is
- * asked of it; the other store hears of it (tickets and news), and closing
- * either ends it. */
-
-void dlk_detached_disown(struct dlk_hold *h) {
-  struct dlk_engine *l = h->listener;
-  if (!l)
-    return;
-  pthread_mutex_lock(&l->lock);
-  dlk_list_remove(&h->adopted);
-  pthread_mutex_unlock(&l->lock);
+void dlk_transfer_end(struct dlk_hold *h) {
+  if (h->detached)
+    forget(h);
+  disown(h);
 }
 
-void dlk_detached_adopt(struct dlk_hold *h, struct dlk_engine *by) {
-  dlk_detached_disown(h);
-  dlk_engine_unref(h->listener);
-  h->listener = NULL;
-  if (by == h->engine)
-    return;
-  dlk_engine_ref(by);
-  h->listener = by;
-  pthread_mutex_lock(&by->lock);
-  dlk_list_append(&by->adopted, &h->adopted);
-  pthread_mutex_unlock(&by->lock);
-}
+struct wanted {
+  const struct dlk_engine *engine;
+  const char *text;
+  size_t len;
+};
 
-/* What is in the list is held, so its engine has a reference. */
-static struct dlk_hold *take_adopted(struct dlk_engine *e) {
-  struct dlk_hold *h = NULL;
-  pthread_mutex_lock(&e->lock);
-  if (!dlk_list_empty(&e->adopted)) {
-    h = DLK_CONTAINER(e->adopted.next, struct dlk_hold, adopted);
-    dlk_list_remove(&h->adopted);
-    dlk_hold_ref(h);
-  }
-  pthread_mutex_unlock(&e->lock);
-  return h;
-}
-
-void dlk_detached_release_adopted(struct dlk_engine *e) {
-  for (struct dlk_hold *h; (h = take_adopted(e)) != NULL;) {
-    dlk_hold_release_later(h);
-    dlk_hold_unref(h);
-  }
+static bool is_wanted(const struct entry *en, const void *of) {
+  const struct wanted *w = of;
+  return strlen(en->text) == w->len && memcmp(en->text, w->text, w->len) == 0 &&
+         strcmp(en->hold->engine->shown, w->engine->shown) == 0;
 }
 
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
                                    size_t len) {
-  pthread_mutex_lock(&lock);
-  struct entry **p = &entries;
-  while (*p &&
-         (strlen((*p)->text) != len || memcmp((*p)->text, text, len) != 0 ||
-          strcmp((*p)->hold->engine->shown, e->shown) != 0))
-    p = &(*p)->next;
-  struct entry *en = *p;
-  if (en)
-    *p = en->next;
-  pthread_mutex_unlock(&lock);
-  if (!en)
-    return NULL;
-  struct dlk_hold *h = en->hold;
+  struct entry *en = take(is_wanted, &(struct wanted){e, text, len});
+  struct dlk_hold *h = en ? en->hold : NULL;
   free(en);
   return h;
 }

@@ -9,7 +9,10 @@
  * The listener is another engine than the ticket's only for leases that another
  * store attached. Then it is woken at once, and the lock of its completions
  * keeps these from being closed meanwhile: nobody would take them. */
-#include "engine/internal.h"
+#include "engine/watch.h"
+
+#include "loop/life.h"
+#include "loop/owner.h"
 
 static void put(struct dlk_engine *listener, struct dlk_ticket *t) {
   dlk_ticket_ref(t);
@@ -78,7 +81,7 @@ void dlk_engine_forget_completed(struct dlk_engine *e) {
     continue;
 }
 
-void dlk_completions_left(struct dlk_engine *e) {
+void dlk_engine_drop_ready(struct dlk_engine *e) {
   dlk_completions_forget(&e->completions, drop);
 }
 

@@ -44,7 +44,7 @@ void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found) {
     found->numbers[i] = (double)ids[i];
   found->count = (int)n;
   found->more = n == max;
-  found->events = dlk_engine_has_news(e);
+  found->events = dlk_engine_has_events(e);
   found->closed = dlk_lua_closed(e);
 }
 

@@ -245,23 +245,23 @@ static int engine_close(lua_State *L) {
   return submit(L, &r);
 }
 
-static void push_news(lua_State *L, const struct dlk_news *n) {
+static void push_news(lua_State *L, const struct dlk_event *n) {
   lua_createtable(L, 0, 3);
   lua_pushstring(L, n->kind);
   lua_setfield(L, -2, "kind");
   lua_pushstring(L, n->text);
   lua_setfield(L, -2, "message");
-  if (n->hold) {
-    dlk_compat_pushint(L, (int64_t)n->hold);
+  if (n->lease) {
+    dlk_compat_pushint(L, (int64_t)n->lease);
     lua_setfield(L, -2, "lease");
   }
 }
 
 /* A list of news in the hands of the collector while it is pushed. */
 static int free_news(lua_State *L) {
-  struct dlk_news **list = lua_touserdata(L, 1);
+  struct dlk_event **list = lua_touserdata(L, 1);
   while (*list) {
-    struct dlk_news *next = (*list)->next;
+    struct dlk_event *next = (*list)->next;
     free(*list);
     *list = next;
   }
@@ -271,9 +271,9 @@ static int free_news(lua_State *L) {
 /* engine:news(): nil, or an array of {kind=, message=, lease=}. */
 static int engine_news(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
-  if (dlk_engine_forked(e) || !dlk_engine_has_news(e))
+  if (dlk_engine_forked(e) || !dlk_engine_has_events(e))
     return 0;
-  struct dlk_news **list = lua_newuserdata(L, sizeof *list);
+  struct dlk_event **list = lua_newuserdata(L, sizeof *list);
   *list = NULL;
   if (luaL_newmetatable(L, "dlock.news")) {
     lua_pushcfunction(L, free_news);
@@ -281,10 +281,10 @@ static int engine_news(lua_State *L) {
   }
   lua_setmetatable(L, -2);
   lua_newtable(L);
-  *list = dlk_engine_news(e);
+  *list = dlk_engine_events(e);
   int i = 0;
   while (*list) {
-    struct dlk_news *n = *list;
+    struct dlk_event *n = *list;
     push_news(L, n);
     lua_rawseti(L, -2, ++i);
     *list = n->next;

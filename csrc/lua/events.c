@@ -39,7 +39,7 @@ static int engine_closed(lua_State *L) {
 
 /* engine:has_news(): engine:news() would give some. */
 static int engine_has_news(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_has_news(dlk_lua_check_engine(L)));
+  lua_pushboolean(L, dlk_engine_has_events(dlk_lua_check_engine(L)));
   return 1;
 }
 

@@ -92,7 +92,7 @@ static int core_drive(lua_State *L) {
   int64_t slice = dlk_lua_ns(L, 2);
   bool over = !e || dlk_engine_forked(e);
   lua_pushboolean(L, over || dlk_engine_drive(t, slice < 0 ? 0 : slice));
-  lua_pushboolean(L, !over && dlk_engine_has_news(e));
+  lua_pushboolean(L, !over && dlk_engine_has_events(e));
   return 2;
 }
 

@@ -9,7 +9,12 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "engine/internal.h"
+#include "engine/close.h"
+#include "engine/local_queue.h"
+#include "engine/renewal.h"
+#include "engine/request.h"
+#include "loop/owner.h"
+#include "loop/thread.h"
 
 int64_t __real_dlk_clock_now(void);
 int64_t __wrap_dlk_clock_now(void);

@@ -282,8 +282,8 @@ static int l_events(lua_State *L) {
     }
     lua_rawseti(L, -2, ++n);
   }
-  for (struct dlk_news *news = dlk_engine_news(c->engine); news;) {
-    struct dlk_news *next = news->next;
+  for (struct dlk_event *news = dlk_engine_events(c->engine); news;) {
+    struct dlk_event *next = news->next;
     free(news);
     news = next;
   }

@@ -92,7 +92,7 @@ static void done(struct dlk_host *host, struct dlk_op *op,
   }
   if (ends_lease(op, err ? err->code : DLK_OK))
     forgotten(op->lease);
-  dlk_ticket_op_done(host, op, err);
+  dlk_request_op_done(host, op, err);
 }
 
 static bool was_renewing(struct dlk_lease *lease) {
@@ -208,19 +208,19 @@ const char *sim_client_left(struct client *c) {
   const struct dlk_redis *s = c->arg;
   if (!dlk_engine_used(e))
     return NULL;
-  if (c->ops.count > 0 || !dlk_list_empty(&e->ops))
+  if (c->ops.count > 0 || !dlk_list_empty(&e->work.ops))
     return "an operation that never ended";
-  if (c->renewals.count > 0 || e->loop.work > e->busy)
+  if (c->renewals.count > 0 || e->loop.work > e->work.busy)
     return "a renewal that was never answered";
-  if (!dlk_list_empty(&e->holds))
+  if (!dlk_list_empty(&e->held.list))
     return "a lease that is held";
   if (s->tokens.map.count > 0)
     return "a token that is listened for";
   if (!dlk_list_empty(&s->waits) || !dlk_list_empty(&s->watches))
     return "a wait";
-  if (s->orphan_count > 0 || e->busy > 0 || c->request_count > 0)
+  if (s->orphan_count > 0 || e->work.busy > 0 || c->request_count > 0)
     return "something to take back";
-  return dlk_list_empty(&e->gates) ? NULL : "a queue of its own";
+  return dlk_list_empty(&e->local->gates) ? NULL : "a queue of its own";
 }
 
 /* Closes the store within no time at all, which gives the memory back. */

@@ -16,7 +16,12 @@
 #include <hiredis/hiredis.h>
 #include <lua.h>
 
-#include "engine/internal.h"
+#include "engine/close.h"
+#include "engine/local_queue.h"
+#include "engine/renewal.h"
+#include "engine/request.h"
+#include "loop/owner.h"
+#include "loop/thread.h"
 #include "store/redis/op/lease.h"
 #include "store/redis/op/store.h"
 #include "store/redis/redis.h"

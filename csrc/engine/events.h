@@ -1,0 +1,29 @@
+/* Events for Lua's thread: see events.c. */
+#ifndef DLK_ENGINE_EVENTS_H
+#define DLK_ENGINE_EVENTS_H
+
+#include <pthread.h>
+
+#include "engine/engine.h"
+
+struct dlk_events {
+  atomic_bool any;
+  pthread_mutex_t lock;
+  struct dlk_event *first, *last; /* under lock, as the count */
+  size_t count;
+};
+
+bool dlk_events_init(struct dlk_events *ev);
+void dlk_events_destroy(struct dlk_events *ev);
+/* From any thread; lease 0: of none. Whoever adds one wakes the listener. */
+void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t lease,
+                    const char *text);
+
+static inline bool dlk_events_any(const struct dlk_events *ev) {
+  return atomic_load_explicit(&ev->any, memory_order_relaxed);
+}
+
+/* All of them, the oldest first: the caller's. */
+struct dlk_event *dlk_events_take(struct dlk_events *ev);
+
+#endif

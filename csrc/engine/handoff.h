@@ -1,0 +1,25 @@
+/* Batched local hand-off: see handoff.c. All by the loop's owner. */
+#ifndef DLK_ENGINE_HANDOFF_H
+#define DLK_ENGINE_HANDOFF_H
+
+#include "engine/local_queue.h"
+
+/* A ticket that was parked goes to the store now; behind it are so many. */
+void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked);
+/* So many are parked now behind the one that went to the store for h. */
+void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked);
+/* The hold was granted; its ticket waited at g, if that is not NULL. */
+void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g);
+/* It is held no longer. */
+void dlk_handoff_left(struct dlk_hold *h);
+/* What was asked for it ended so: it may not be fit for handing over now. */
+void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
+                       enum dlk_code code);
+/* Whether this one, parked, may wait for the gate's holder to hand over to it
+ * rather than in the store's queue. */
+bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t);
+/* The hold is to be released, and is held. True: it was handed over instead,
+ * and is released. */
+bool dlk_handoff_pass(struct dlk_hold *h);
+
+#endif

@@ -1,0 +1,89 @@
+/* An engine's references, whether it is of this process and open, and what it
+ * can tell of itself. A stamp taken at first use, compared with one that every
+ * fork changes in the child, tells a forked child from the process that the
+ * threads live in. */
+#include "engine/state.h"
+
+static atomic_uint stamp = 1;
+static pthread_once_t stamp_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) {
+  atomic_fetch_add(&stamp, 1);
+}
+
+static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned dlk_fork_stamp(void) {
+  pthread_once(&stamp_once, watch_forks);
+  return atomic_load(&stamp);
+}
+
+bool dlk_engine_forked(const struct dlk_engine *e) {
+  unsigned mine = atomic_load(&e->fork_stamp);
+  return mine != 0 && mine != atomic_load(&stamp);
+}
+
+bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err) {
+  if (!dlk_engine_forked(e))
+    return true;
+  dlk_error_set(err, DLK_FORKED,
+                "'%s' was used before a fork; open it again in the child",
+                e->shown);
+  return false;
+}
+
+void dlk_engine_ref(struct dlk_engine *e) {
+  dlk_count_add(&e->refs);
+}
+
+void dlk_engine_unref(struct dlk_engine *e) {
+  if (e && atomic_fetch_sub(&e->refs, 1) == 1)
+    e->free(e);
+}
+
+bool dlk_engine_used(const struct dlk_engine *e) {
+  return atomic_load(&e->fork_stamp) != 0 || atomic_load(&e->listens);
+}
+
+bool dlk_engine_joined(const struct dlk_engine *e) {
+  return atomic_load(&e->completions.closed);
+}
+
+bool dlk_engine_say_closed(const struct dlk_engine *e, struct dlk_error *err) {
+  dlk_error_set(err, DLK_CLOSED, "the store '%s' was closed", e->shown);
+  return false;
+}
+
+bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err) {
+  return !atomic_load(&e->closing) || dlk_engine_say_closed(e, err);
+}
+
+const char *dlk_engine_shown(const struct dlk_engine *e) {
+  return e->shown;
+}
+
+bool dlk_engine_portable(const struct dlk_engine *e) {
+  return e->type->portable;
+}
+
+bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
+                    char out[DLK_TAG_MAX]) {
+  if (!e->type->tag)
+    return false;
+  e->type->tag(e->prefix, key, len, out);
+  return true;
+}
+
+const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e) {
+  return &e->stats;
+}
+
+bool dlk_engine_has_events(const struct dlk_engine *e) {
+  return dlk_events_any(&e->events);
+}
+
+struct dlk_event *dlk_engine_events(struct dlk_engine *e) {
+  return dlk_events_take(&e->events);
+}

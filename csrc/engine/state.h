@@ -1,0 +1,60 @@
+/* The engine of one open store: what its parts share. Parts that are known here
+ * have a struct of their own in a header of their own; those that stand above
+ * this file (local queue, transfer, close) are pointed to.
+ *
+ * What is not constant, atomic or said otherwise is guarded by ownership of the
+ * loop (loop/owner.h). */
+#ifndef DLK_ENGINE_STATE_H
+#define DLK_ENGINE_STATE_H
+
+#include "core/count.h"
+#include "engine/completion.h"
+#include "engine/events.h"
+#include "engine/held.h"
+#include "engine/random.h"
+#include "engine/stats.h"
+#include "engine/work.h"
+#include "loop/socket.h"
+
+struct dlk_local_queues;
+struct dlk_transfers;
+struct dlk_close;
+
+struct dlk_engine {
+  struct dlk_host host; /* first: what the store is handed */
+  const struct dlk_store_type *type;
+  void *store;
+  bool store_used;
+  bool refuses; /* the store takes no operations any more */
+  void *conf_memory;
+  const char *shown, *given_name, *prefix; /* prefix: NULL, or as given */
+  int64_t io_timeout;
+  char name[128];
+
+  atomic_int refs;
+  void (*free)(struct dlk_engine *e); /* by the last reference */
+  atomic_uint fork_stamp;             /* 0: never used */
+  atomic_bool closing;                /* no request is taken */
+  atomic_bool listens; /* it attached, or may have, leases of another engine */
+
+  struct dlk_loop loop;
+  struct dlk_socket socket;
+  struct dlk_completions completions;
+  struct dlk_events events;
+  struct dlk_stats stats;
+  struct dlk_random random;
+  struct dlk_work work;
+  struct dlk_held held;
+  struct dlk_pool spare_tickets;
+
+  struct dlk_local_queues *local;
+  struct dlk_transfers *transfers;
+  struct dlk_close *close;
+};
+
+/* Counts the forks that made this process, from now on. */
+unsigned dlk_fork_stamp(void);
+/* Says that the store was closed; false. */
+bool dlk_engine_say_closed(const struct dlk_engine *e, struct dlk_error *err);
+
+#endif

@@ -23,7 +23,6 @@
 #include "store/redis/recipe/acquire.h"
 #include "store/redis/recipe/admin.h"
 #include "store/redis/recipe/attach.h"
-#include "store/redis/recipe/candidate.h"
 #include "store/redis/recipe/guard.h"
 #include "store/redis/recipe/hold.h"
 #include "store/redis/recipe/inspect.h"
@@ -60,13 +59,7 @@ static void deaf(void *arg, const struct dlk_error *why) {
         DLK_CONTAINER(left.next, struct dlk_redis_try, entry);
     dlk_list_remove(&t->entry);
     dlk_list_append(&s->waits, &t->entry);
-    dlk_redis_trouble(t, why);
-    bool hopeless = why->code != DLK_UNAVAILABLE || !dlk_redis_patient(t);
-    if (t->step != DLK_REDIS_DEAF_STEP || !hopeless)
-      continue;
-    if (t->joined)
-      dlk_redis_new_token(t, true);
-    dlk_redis_done(t, why);
+    dlk_redis_queue_deaf(t, why);
   }
 }
 
@@ -282,9 +275,6 @@ static void submit(void *store, struct dlk_op *op) {
     return;
   switch (op->kind) {
   case DLK_OP_ACQUIRE:
-    t->call.holds = op->lease->ttl;
-    t->call.tail = op->lease->value;
-    t->call.tail_len = op->lease->value_len;
     dlk_redis_acquire(t);
     break;
   case DLK_OP_RELEASE:
@@ -323,19 +313,8 @@ static bool prompt(void *store) {
 }
 
 static void cancel(void *store, struct dlk_op *op) {
-  struct dlk_redis_try *t = dlk_redis_try_of(op);
   (void)store;
-  if (op->kind == DLK_OP_ACQUIRE)
-    dlk_redis_acquire_cancel(t);
-  else if (op->kind == DLK_OP_RELEASE)
-    dlk_redis_release_cancel(t);
-  else if (op->kind == DLK_OP_CHANGE)
-    dlk_redis_change_cancel(t);
-  else if (op->kind == DLK_OP_ATTACH)
-    dlk_redis_attach_cancel(t);
-  else if (dlk_redis_call_withdraw(&t->call))
-    dlk_redis_give_up(t);
-  /* else: the answer, or its time-out, ends it soon. */
+  dlk_redis_cancel(dlk_redis_try_of(op));
 }
 
 static void stop_all(struct dlk_redis *s, struct dlk_list *list) {

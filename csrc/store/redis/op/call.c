@@ -121,13 +121,13 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
     r->verdict = DLK_REDIS_UNSURE;
   } else if (a->outcome == DLK_REDIS_UNSENT) {
     /* A refusal that was found while connecting stays a refusal. */
-    r->verdict =
-        a->err->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE : DLK_REDIS_BAD;
+    r->verdict = a->err->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE
+                                                 : DLK_REDIS_REFUSED;
   } else if (a->refusal) {
     const struct dlk_redis_fault *f = dlk_redis_fault_find(a->refusal);
     dlk_redis_fault_error(err, a->refusal, c->store->conf.shown);
     r->err = err;
-    r->verdict = DLK_REDIS_BAD;
+    r->verdict = DLK_REDIS_REFUSED;
     if (f->action == DLK_REDIS_RETRY || f->action == DLK_REDIS_RECONNECT) {
       r->verdict = DLK_REDIS_NOT_DONE;
       c->store->link->retreat(c->store->link, err);

@@ -2,16 +2,10 @@
 #ifndef DLK_STORE_REDIS_OP_CALL_H
 #define DLK_STORE_REDIS_OP_CALL_H
 
+#include "store/redis/op/rules.h"
 #include "store/redis/op/store.h"
 
 struct dlk_redis_call;
-
-enum dlk_redis_verdict {
-  DLK_REDIS_GOOD,     /* reply */
-  DLK_REDIS_NOT_DONE, /* certainly not executed; may be sent again */
-  DLK_REDIS_UNSURE,   /* the connection was lost: executed, or not */
-  DLK_REDIS_BAD       /* not executed, and sending it again is no use */
-};
 
 struct dlk_redis_result {
   enum dlk_redis_verdict verdict;

@@ -69,17 +69,22 @@ static void answered(struct dlk_redis_call *call,
                      const struct dlk_redis_result *r) {
   struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
   struct dlk_redis *s = call->store;
-  bool good = r->verdict == DLK_REDIS_GOOD;
-  bool more = good && o->back_len == 0 && dlk_redis_int(r->reply, 1, 0) == 1;
   int64_t now = dlk_redis_now(s);
+  bool good = r->verdict == DLK_REDIS_GOOD, takes_back = o->back_len == 0;
+  bool more = good && takes_back && dlk_redis_int(r->reply, 1, 0) == 1;
+  bool again =
+      more ||
+      (!good && dlk_redis_rule(DLK_REDIS_TO_TAKE_BACK, r->verdict).until ==
+                    DLK_REDIS_STANDING);
   s->host->busy(s->host, -1);
-  if (s->stopping || r->verdict == DLK_REDIS_BAD || now >= o->until ||
-      (good && !s->link->may_linger && !more))
+  if (s->stopping || now >= o->until)
     drop(o);
-  else if (good && !more)
+  else if (again)
+    send(o);
+  else if (good && s->link->may_linger)
     s->host->timer_set(s->host, &o->timer, now + BEAT);
   else
-    send(o);
+    drop(o);
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {

@@ -1,15 +1,23 @@
-/* Every operation ends here, once: out of whatever list it stands in, with its
+/* An operation is a row of requests, one at a time. What an answer means, its
+ * protocol says (recipe); what it means that there is none, the table of
+ * rules.c says, and it is done here and nowhere else: the protocol only lends
+ * the functions that send again, take back and leave.
+ *
+ * Every operation ends here, once: out of whatever list it stands in, with its
  * token no longer heard when it came to nothing. */
 #include "store/redis/op/try.h"
 
+#include <hiredis/hiredis.h>
+
 #include "store/redis/op/subscription.h"
 #include "store/redis/wire/errors.h"
+
+/* ---- the end ---- */
 
 void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err) {
   struct dlk_redis *s = t->store;
   const struct dlk_error *trouble = t->trouble; /* err may be that */
   t->trouble = NULL;
-  t->step = DLK_REDIS_IDLE;
   dlk_list_remove(&t->entry);
   s->host->timer_clear(s->host, &t->timer);
   struct dlk_lease *lease = t->op->lease;
@@ -49,103 +57,151 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
     dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
 }
 
-void dlk_redis_answered(struct dlk_redis_try *t) {
-  t->answered = true;
-  dlk_error_drop(&t->trouble);
-}
-
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
   dlk_error_drop(&t->trouble);
   t->trouble = dlk_error_keep(why);
 }
 
-bool dlk_redis_patient(struct dlk_redis_try *t) {
-  struct dlk_redis *s = t->store;
+/* ---- no answer ---- */
+
+/* The caller waits, and the server may come: it was there, or there is still
+ * time to connect. */
+static bool waits(struct dlk_redis_try *t) {
+  const struct dlk_redis *s = t->store;
   const struct dlk_op *op = t->op;
-  if (op->ending != DLK_OK || s->stopping)
+  return (op->wait || op->kind == DLK_OP_CHANGE) &&
+         (s->link->served ||
+          dlk_redis_now(t->store) < op->started + s->conf.connect_timeout);
+}
+
+static bool repeats(struct dlk_redis_try *t, enum dlk_redis_until until,
+                    bool unsure_before) {
+  if (t->op->ending != DLK_OK || t->store->stopping)
     return false;
-  switch (op->kind) {
-  case DLK_OP_RELEASE:
-  case DLK_OP_EXTEND:
-  case DLK_OP_ATTACH:
-  case DLK_OP_DETACH:
-  case DLK_OP_DOWNGRADE:
-    return true;
-  default:
-    break;
-  }
-  bool waits = op->wait || op->kind == DLK_OP_CHANGE;
-  return waits && (s->link->served ||
-                   dlk_redis_now(s) < op->started + s->conf.connect_timeout);
+  return until == DLK_REDIS_WANTED ||
+         (until == DLK_REDIS_WAITING && waits(t)) ||
+         (until == DLK_REDIS_ONCE && !unsure_before);
 }
 
-void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
-                        dlk_redis_args *encode, dlk_redis_on_answer *answer) {
-  if (t->call.busy && !dlk_redis_call_withdraw(&t->call))
-    return; /* the answer goes on from there */
-  if (!t->joined) {
-    dlk_redis_give_up(t);
-    return;
-  }
-  t->step = DLK_REDIS_LEAVING;
-  t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.args = encode;
-  t->call.answer = answer;
-  dlk_redis_call_script(&t->call, script);
-}
-
-/* Its lease's release began, or it was seen to be gone. min_hold may keep the
+/* The lease's release began, or it was seen to be gone. min_hold may keep the
  * token on the server, and that is not to be changed any more. */
-static bool is_over(struct dlk_redis_try *t) {
-  enum dlk_op_kind kind = t->op->kind;
-  bool changes = kind == DLK_OP_EXTEND || kind == DLK_OP_DETACH ||
-                 kind == DLK_OP_DOWNGRADE;
-  return changes && !dlk_redis_try_hold(t)->token.node.queued;
+static bool lease_is_over(struct dlk_redis_try *t) {
+  return !dlk_redis_try_hold(t)->token.node.queued;
 }
 
-void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
-                     void (*again)(struct dlk_redis_try *)) {
-  dlk_redis_trouble(t, r->err);
-  if (is_over(t))
-    dlk_redis_done_code(t, DLK_LOST);
-  else if (r->verdict != DLK_REDIS_BAD && dlk_redis_patient(t))
-    again(t);
-  else
-    dlk_redis_done(t, r->err);
-}
-
-bool dlk_redis_failed(struct dlk_redis_try *t,
-                      const struct dlk_redis_result *r) {
-  if (r->verdict == DLK_REDIS_GOOD) {
-    t->answered = true;
-    return false;
-  }
-  dlk_redis_trouble(t, r->err);
-  bool again = r->verdict == DLK_REDIS_UNSURE && !t->unsure &&
-               t->op->ending == DLK_OK && !t->store->stopping;
-  t->unsure = true;
-  if (again)
-    dlk_redis_call_send(&t->call);
-  else
-    dlk_redis_done(t, r->err);
-  return true;
-}
-
-bool dlk_redis_unrepeated(struct dlk_redis_try *t,
-                          const struct dlk_redis_result *r, const char *what) {
+static void warn(struct dlk_redis_try *t) {
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
-  if (r->verdict == DLK_REDIS_GOOD)
-    return false;
-  if (r->verdict == DLK_REDIS_UNSURE) {
-    dlk_error_set(&err, DLK_UNAVAILABLE,
-                  "%s: '%s' went away before it answered; %s may have been "
-                  "done, look before you repeat it",
-                  dlk_quote(key, t->op->key, t->op->key_len),
-                  t->store->conf.shown, what);
-    dlk_redis_done(t, &err);
+  dlk_error_set(&err, DLK_UNAVAILABLE,
+                "%s: '%s' went away before it answered; %s may have been "
+                "done, look before you repeat it",
+                dlk_quote(key, t->op->key, t->op->key_len),
+                t->store->conf.shown, t->step->deed);
+  dlk_redis_done(t, &err);
+}
+
+static void tell(struct dlk_redis_try *t, enum dlk_redis_told told,
+                 const struct dlk_error *err) {
+  enum dlk_op_kind kind = t->op->kind;
+  bool waited = kind == DLK_OP_ACQUIRE || kind == DLK_OP_CHANGE;
+  if (err && told == DLK_REDIS_SAY_BUSY && err->code != DLK_INVALID)
+    dlk_redis_done_code(t, DLK_BUSY);
+  else if (!err || (waited && t->op->ending != DLK_OK))
+    dlk_redis_give_up(t);
+  else
+    dlk_redis_done(t, t->trouble ? t->trouble : err);
+}
+
+void dlk_redis_no_answer(struct dlk_redis_try *t,
+                         enum dlk_redis_verdict verdict,
+                         const struct dlk_error *err) {
+  const struct dlk_redis_step *step = t->step;
+  struct dlk_redis_rule rule = dlk_redis_rule(step->aim, verdict);
+  bool unsure_before = t->unsure;
+  t->unsure = unsure_before || verdict == DLK_REDIS_UNSURE;
+  if (err && !(rule.told == DLK_REDIS_SAY_FIRST && t->trouble))
+    dlk_redis_trouble(t, err);
+  if (rule.told == DLK_REDIS_SAY_LOST && lease_is_over(t)) {
+    dlk_redis_done_code(t, DLK_LOST);
+  } else if (repeats(t, rule.until, unsure_before)) {
+    dlk_redis_do *again =
+        rule.then == DLK_REDIS_NEW_TOKEN ? step->anew : step->again;
+    if (again)
+      again(t);
+    else
+      dlk_redis_send(t, step);
+  } else if (rule.then == DLK_REDIS_LEAVE_NOW && t->placed &&
+             !t->store->stopping) {
+    step->leave(t);
+  } else if (rule.then == DLK_REDIS_MAY_BE_DONE) {
+    warn(t);
   } else {
-    dlk_redis_done(t, r->err);
+    bool stands = t->placed || t->unsure;
+    if (rule.then != DLK_REDIS_LET_BE && stands && step->back)
+      step->back(t);
+    tell(t, rule.told, err);
   }
-  return true;
+}
+
+/* ---- requests ---- */
+
+static void write_args(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (t->step->args)
+    t->step->args(t, out);
+}
+
+static void write_plain(struct dlk_redis_call *call, struct dlk_buf *out) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  t->step->plain(t, out);
+}
+
+/* A MULTI that is refused lets what is behind it run by itself. */
+static void each(struct dlk_redis_req *req, unsigned index,
+                 const redisReply *reply) {
+  struct dlk_redis_call *call = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  if (call->as_plain && index == 0 && reply->type == REDIS_REPLY_ERROR)
+    t->half = true;
+}
+
+static void on_answer(struct dlk_redis_call *call,
+                      const struct dlk_redis_result *r) {
+  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
+  enum dlk_redis_verdict verdict = r->verdict;
+  if (verdict == DLK_REDIS_GOOD) {
+    t->answered = true;
+    if (t->trouble && t->step->aim != DLK_REDIS_TO_SETTLE)
+      dlk_error_drop(&t->trouble);
+    t->step->answer(t, r->reply);
+    return;
+  }
+  if (t->half)
+    verdict = verdict == DLK_REDIS_REFUSED ? DLK_REDIS_HALF : DLK_REDIS_UNSURE;
+  t->placed = t->placed || t->half;
+  dlk_redis_no_answer(t, verdict, r->err);
+}
+
+void dlk_redis_await(struct dlk_redis_try *t,
+                     const struct dlk_redis_step *step) {
+  t->step = step;
+}
+
+void dlk_redis_send(struct dlk_redis_try *t,
+                    const struct dlk_redis_step *step) {
+  t->step = step;
+  t->half = false;
+  t->call.args = write_args;
+  t->call.answer = on_answer;
+  t->call.req.each = step->plain ? each : NULL;
+  if (step->script == DLK_REDIS_NO_SCRIPT)
+    dlk_redis_call_plain(&t->call);
+  else
+    dlk_redis_call_either(&t->call, (enum dlk_redis_script)step->script,
+                          step->plain ? write_plain : NULL);
+}
+
+void dlk_redis_cancel(struct dlk_redis_try *t) {
+  if (!t->call.busy || dlk_redis_call_withdraw(&t->call))
+    dlk_redis_no_answer(t, DLK_REDIS_WITHDRAWN, NULL);
 }

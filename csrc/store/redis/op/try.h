@@ -1,18 +1,37 @@
-/* One operation under way, and its end. */
+/* One operation under way: its requests, what becomes of those that have no
+ * answer (rules.h), and its end. */
 #ifndef DLK_STORE_REDIS_OP_TRY_H
 #define DLK_STORE_REDIS_OP_TRY_H
 
 #include "store/redis/op/call.h"
 #include "store/redis/op/lease.h"
 
-enum dlk_redis_step {
-  DLK_REDIS_IDLE,
-  DLK_REDIS_TRYING,
-  DLK_REDIS_SEEDING,
-  DLK_REDIS_DEAF_STEP, /* waits for the subscription */
-  DLK_REDIS_JOINING,   /* join or refresh is under way */
-  DLK_REDIS_WAITING,
-  DLK_REDIS_LEAVING
+struct dlk_redis_try;
+typedef void dlk_redis_do(struct dlk_redis_try *t);
+typedef void dlk_redis_write(struct dlk_redis_try *t, struct dlk_buf *out);
+
+#define DLK_REDIS_NO_SCRIPT (-1)
+
+/* One kind of request that an operation makes, and what may follow from it. */
+struct dlk_redis_step {
+  enum dlk_redis_aim aim;
+  int script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
+  /* ARGV of the script, or all of a command that has one reply; may be NULL. */
+  dlk_redis_write *args;
+  /* See dlk_redis_call; NULL if there is no such thing. */
+  dlk_redis_write *plain;
+  /* It was answered, and not by an error. */
+  void (*answer)(struct dlk_redis_try *t, const struct redisReply *reply);
+  /* Sends it again; NULL: as it is. */
+  dlk_redis_do *again;
+  /* Begins anew with another token, and has the old one taken back. */
+  dlk_redis_do *anew;
+  /* The op ends: has what may stand on the server taken back in the
+   * background; NULL: that is left to its own end. */
+  dlk_redis_do *back;
+  /* Leaves, and goes on to the end from there. */
+  dlk_redis_do *leave;
+  const char *deed; /* "the break": what may have been done */
 };
 
 /* op->data */
@@ -20,34 +39,56 @@ struct dlk_redis_try {
   struct dlk_redis *store;
   struct dlk_op *op;
   struct dlk_redis_call call;
+  const struct dlk_redis_step *step; /* the last one */
   struct dlk_timer timer;
-  struct dlk_list entry; /* in store->waits, or watches */
-  enum dlk_redis_step step;
-  bool joined; /* this token has a place in the queue */
-  bool news;   /* a message came while a request was under way */
-  bool unsure; /* one of unknown outcome went before: a release, an attach */
-  bool ours;   /* a release found our token */
-  bool alone;  /* its MULTI was refused, its SET may have been done */
-  bool answered;
-  uint32_t rank;
-  int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
-  char order[24];
+  struct dlk_list entry;           /* in store->waits, or watches */
   const struct dlk_error *trouble; /* kept: why there is no answer */
+  bool answered;                   /* the server gave an answer once */
+  bool unsure; /* an attempt of unknown outcome went before */
+  bool placed; /* something of ours stands on the server for sure */
+  bool half;   /* refused, but a part of the request may have been done */
+  union {
+    struct {
+      bool news; /* a message came while a request was under way */
+      uint32_t rank;
+      int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
+      char order[24];
+    } acquire;
+    struct {
+      bool ours; /* a request found our token */
+    } release;
+    struct {
+      bool news;
+    } change;
+    struct {
+      unsigned steps; /* of this page */
+      char cursor[24];
+    } list;
+  };
 };
 
 static inline struct dlk_redis_try *dlk_redis_try_of(struct dlk_op *op) {
   return op->data;
 }
 
-static inline struct dlk_redis_try *
-dlk_redis_try_by(struct dlk_redis_call *call) {
-  return DLK_CONTAINER(call, struct dlk_redis_try, call);
-}
-
 static inline struct dlk_redis_hold *
 dlk_redis_try_hold(struct dlk_redis_try *t) {
   return dlk_redis_hold_of(t->op->lease);
 }
+
+/* The next request. */
+void dlk_redis_send(struct dlk_redis_try *t, const struct dlk_redis_step *step);
+/* Something other than a request is waited for; what is known of it is told by
+ * dlk_redis_no_answer. */
+void dlk_redis_await(struct dlk_redis_try *t,
+                     const struct dlk_redis_step *step);
+/* The last step has no answer: does what its rule says. err: why, or NULL. */
+void dlk_redis_no_answer(struct dlk_redis_try *t,
+                         enum dlk_redis_verdict verdict,
+                         const struct dlk_error *err);
+/* The caller does not want it any longer; a request that was written is still
+ * answered, and that ends the op. */
+void dlk_redis_cancel(struct dlk_redis_try *t);
 
 /* Ends the op; NULL: well. */
 void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err);
@@ -58,25 +99,7 @@ void dlk_redis_finish(struct dlk_redis_try *t, struct dlk_value *v);
 void dlk_redis_done_odd(struct dlk_redis_try *t);
 /* Ends the op early, in the way that its `ending` asks for. */
 void dlk_redis_give_up(struct dlk_redis_try *t);
-
-/* There was an answer: whatever trouble there had been is over. */
-void dlk_redis_answered(struct dlk_redis_try *t);
 /* Notes why there is no answer. */
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why);
-/* Whether a request that was not executed is worth sending again. */
-bool dlk_redis_patient(struct dlk_redis_try *t);
-/* No answer: `again`, while that may help, or the op's end. */
-void dlk_redis_retry(struct dlk_redis_try *t, const struct dlk_redis_result *r,
-                     void (*again)(struct dlk_redis_try *));
-/* False: there is an answer. Else a request that may be repeated was sent once
- * more, or the op has ended. */
-bool dlk_redis_failed(struct dlk_redis_try *t,
-                      const struct dlk_redis_result *r);
-/* The same for what must not be sent twice: the op has ended. */
-bool dlk_redis_unrepeated(struct dlk_redis_try *t,
-                          const struct dlk_redis_result *r, const char *what);
-/* A wait is over: has the server forget it, if it knows it. */
-void dlk_redis_withdraw(struct dlk_redis_try *t, enum dlk_redis_script script,
-                        dlk_redis_args *encode, dlk_redis_on_answer *answer);
 
 #endif

@@ -39,108 +39,122 @@
 #include "store/redis/wire/reply.h"
 
 static void try_once(struct dlk_redis_try *t);
-static void seed(struct dlk_redis_try *t);
+
+static void anew(struct dlk_redis_try *t) {
+  dlk_redis_token_back(t);
+  try_once(t);
+}
 
 /* ---- what stands on the server though it was refused ---- */
 
-static void settle_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, 0);
-}
+static const struct dlk_redis_step settling;
 
-static void settled(struct dlk_redis_call *call,
-                    const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1) {
-    dlk_redis_call_script(call, DLK_REDIS_LEAVE); /* more dead waiters */
-    return;
-  }
-  if (r->verdict != DLK_REDIS_GOOD)
-    dlk_redis_new_token(t, true);
-  dlk_redis_done(t, t->trouble ? t->trouble : r->err);
-}
-
-static void settle(struct dlk_redis_try *t, const struct dlk_error *refused) {
-  dlk_redis_trouble(t, refused);
-  t->step = DLK_REDIS_LEAVING;
-  t->joined = true; /* for a cancel: there is something to leave */
-  t->call.req.each = NULL;
-  t->call.args = settle_args;
-  t->call.answer = settled;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
-}
-
-/* After anything but an answer. `again` repeats what was not executed. */
-static void no_answer(struct dlk_redis_try *t, const struct dlk_redis_result *r,
-                      void (*again)(struct dlk_redis_try *)) {
-  if (t->alone && r->verdict == DLK_REDIS_BAD && !t->store->stopping) {
-    t->alone = false;
-    settle(t, r->err);
-    return;
-  }
-  bool unsure = r->verdict == DLK_REDIS_UNSURE || t->alone;
-  bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping;
-  bool ending = t->op->ending != DLK_OK;
-  bool repeat = !over && !ending && (unsure || dlk_redis_patient(t));
-  dlk_redis_trouble(t, r->err);
-  /* While its fence is seeded the token holds the lock. */
-  if (unsure || (!repeat && t->step == DLK_REDIS_SEEDING)) {
-    dlk_redis_new_token(t, true);
-    again = try_once;
-  }
-  if (repeat)
-    again(t);
-  else if (!over && ending)
-    dlk_redis_give_up(t);
+static void settled(struct dlk_redis_try *t, const redisReply *reply) {
+  if (dlk_redis_int(reply, 1, 0) == 1) /* more dead waiters */
+    dlk_redis_send(t, &settling);
+  else if (t->trouble)
+    dlk_redis_done(t, t->trouble);
   else
-    dlk_redis_done(t, r->err);
+    dlk_redis_done_code(t, DLK_UNAVAILABLE);
+}
+
+static const struct dlk_redis_step settling = {.aim = DLK_REDIS_TO_SETTLE,
+                                               .script = DLK_REDIS_LEAVE,
+                                               .args = dlk_redis_leave_all,
+                                               .answer = settled,
+                                               .back = dlk_redis_token_back,
+                                               .leave = dlk_redis_queue_leave};
+
+static void settle(struct dlk_redis_try *t) {
+  dlk_redis_send(t, &settling);
+}
+
+/* ---- in vain ---- */
+
+static void name_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  struct dlk_redis_name name;
+  (void)dlk_redis_names_of(&t->store->names, &name, t->call.key,
+                           t->call.key_len);
+  dlk_redis_put_array(out, 2);
+  dlk_redis_put(out, "GET", 3);
+  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
+}
+
+static void named(struct dlk_redis_try *t, const redisReply *reply) {
+  if (reply->type == REDIS_REPLY_STRING)
+    dlk_redis_holder_text(t->op->holder, reply->str, reply->len);
+  dlk_redis_done_code(t, DLK_BUSY);
+}
+
+/* Whose it is, for the message: SET does not say. Only a try that failed pays
+ * for it. */
+static const struct dlk_redis_step naming = {.aim = DLK_REDIS_TO_NAME,
+                                             .script = DLK_REDIS_NO_SCRIPT,
+                                             .args = name_args,
+                                             .answer = named};
+
+/* Somebody else holds it. */
+static void occupied(struct dlk_redis_try *t) {
+  if (t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+  } else if (!t->op->wait && t->op->holder[0]) {
+    dlk_redis_done_code(t, DLK_BUSY);
+  } else if (!t->op->wait) {
+    dlk_redis_send(t, &naming);
+  } else {
+    dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
+    dlk_redis_queue(t);
+  }
 }
 
 /* ---- seeding the fence ---- */
 
-static void seed_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void seed_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
 }
 
-static void seeded(struct dlk_redis_call *call,
-                   const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r, seed);
-    return;
-  }
-  int64_t fence =
-      r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -1;
+static void seeded(struct dlk_redis_try *t, const redisReply *reply) {
+  int64_t fence = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
   if (fence >= DLK_REDIS_FENCE_SEEDED) {
     dlk_redis_granted(t, fence, t->op->lease->sent, 0);
   } else if (t->op->ending != DLK_OK) {
     dlk_redis_give_up(t);
   } else { /* broken or expired before it was ours to use */
-    dlk_redis_new_token(t, false);
+    dlk_redis_new_token(t);
     try_once(t);
   }
 }
 
-static void ask_seed(struct dlk_redis_try *t, dlk_redis_on_answer *answer) {
-  t->step = DLK_REDIS_SEEDING;
-  t->call.args = seed_args;
-  t->call.answer = answer;
-  t->call.req.each = NULL;
-  dlk_redis_call_script(&t->call, DLK_REDIS_SEED);
+static const struct dlk_redis_step seeding = {.aim = DLK_REDIS_TO_SEED,
+                                              .script = DLK_REDIS_SEED,
+                                              .args = seed_args,
+                                              .answer = seeded,
+                                              .anew = anew,
+                                              .back = dlk_redis_token_back};
+
+static void seeded_in_vain(struct dlk_redis_try *t, const redisReply *reply) {
+  (void)reply;
+  occupied(t);
 }
 
-static void seed(struct dlk_redis_try *t) {
-  ask_seed(t, seeded);
-}
+/* Our INCR made the counter of a key that somebody else holds, which we knew to
+ * be there: it is given its time to live, or it would stay for ever. */
+static const struct dlk_redis_step seeding_in_vain = {.aim = DLK_REDIS_TO_TRY,
+                                                      .script = DLK_REDIS_SEED,
+                                                      .args = seed_args,
+                                                      .answer = seeded_in_vain,
+                                                      .again = try_once,
+                                                      .anew = anew,
+                                                      .back =
+                                                          dlk_redis_token_back};
 
 /* ---- the first attempt ---- */
 
-static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void try_pair(struct dlk_redis_try *t, struct dlk_buf *out) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   struct dlk_redis_name name;
-  (void)dlk_redis_names_of(&t->store->names, &name, call->key, call->key_len);
+  (void)dlk_redis_names_of(&t->store->names, &name, t->call.key,
+                           t->call.key_len);
   dlk_buf_add(out, "*1\r\n$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n", 28);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
   dlk_redis_put_token(out, &h->token);
@@ -151,87 +165,10 @@ static void try_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
 }
 
-/* A MULTI that was refused. */
-static void each(struct dlk_redis_req *req, unsigned index,
-                 const redisReply *reply) {
-  struct dlk_redis_call *call = DLK_CONTAINER(req, struct dlk_redis_call, req);
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (call->as_plain && index == 0 && reply->type == REDIS_REPLY_ERROR)
-    t->alone = true;
-}
-
-/* ---- in vain ---- */
-
-static void holder_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_name name;
-  (void)dlk_redis_names_of(&call->store->names, &name, call->key,
-                           call->key_len);
-  dlk_redis_put_array(out, 2);
-  dlk_redis_put(out, "GET", 3);
-  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
-}
-
-/* Without an answer it is busy all the same. */
-static void holder_told(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict == DLK_REDIS_GOOD && r->reply->type == REDIS_REPLY_STRING)
-    dlk_redis_holder_text(t->op->holder, r->reply->str, r->reply->len);
-  if (r->verdict == DLK_REDIS_BAD && r->err->code == DLK_INVALID)
-    dlk_redis_done(t, r->err); /* it is no lock at all */
-  else
-    dlk_redis_done_code(t, DLK_BUSY);
-}
-
-/* Whose it is, for the message: SET does not say. Only a try that failed pays
- * for it. */
-static void ask_holder(struct dlk_redis_try *t) {
-  t->step = DLK_REDIS_TRYING;
-  t->call.args = holder_args;
-  t->call.answer = holder_told;
-  dlk_redis_call_plain(&t->call);
-}
-
-/* Somebody else holds it. */
-static void occupied(struct dlk_redis_try *t) {
-  if (t->op->ending != DLK_OK) {
-    dlk_redis_give_up(t);
-  } else if (!t->op->wait && t->op->holder[0]) {
-    dlk_redis_done_code(t, DLK_BUSY);
-  } else if (!t->op->wait) {
-    ask_holder(t);
-  } else {
-    dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
-    dlk_redis_queue(t);
-  }
-}
-
-/* Our INCR made the counter of a key that somebody else holds, which we knew to
- * be there: it is given its time to live, or it would stay for ever. */
-static void seeded_in_vain(struct dlk_redis_call *call,
-                           const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD)
-    no_answer(t, r, try_once);
-  else
-    occupied(t);
-}
-
-/* False: there was none, and the op goes on or is over. */
-static bool answered(struct dlk_redis_try *t,
-                     const struct dlk_redis_result *r) {
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r, try_once);
-    return false;
-  }
-  dlk_redis_answered(t);
-  return true;
-}
-
 /* The answer was none; `error`: what may be the server's own word for it. */
 static void odd(struct dlk_redis_try *t, const redisReply *error) {
   struct dlk_error err;
-  dlk_redis_new_token(t, true);
+  dlk_redis_token_back(t);
   if (error && error->type == REDIS_REPLY_ERROR)
     dlk_redis_fault_error(&err, error->str, t->store->conf.shown);
   else
@@ -239,7 +176,7 @@ static void odd(struct dlk_redis_try *t, const redisReply *error) {
   dlk_redis_done(t, &err);
 }
 
-static void tried(struct dlk_redis_try *t, const redisReply *exec) {
+static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
   bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
   const redisReply *set = pair ? exec->element[0] : NULL;
   const redisReply *incr = pair ? exec->element[1] : NULL;
@@ -248,7 +185,7 @@ static void tried(struct dlk_redis_try *t, const redisReply *exec) {
   if (pair && set->type == REDIS_REPLY_NIL) {
     dlk_redis_fence_contended(&t->store->fences, t->call.key, t->call.key_len);
     if (number && !seeded)
-      ask_seed(t, seeded_in_vain);
+      dlk_redis_send(t, &seeding_in_vain);
     else
       occupied(t);
   } else if (!number || set->type != REDIS_REPLY_STATUS) {
@@ -257,13 +194,13 @@ static void tried(struct dlk_redis_try *t, const redisReply *exec) {
     dlk_redis_granted(t, incr->integer, t->call.req.sent, 0);
   } else {
     t->op->lease->sent = t->call.req.sent;
-    seed(t);
+    t->placed = true; /* the token holds the lock */
+    dlk_redis_send(t, &seeding);
   }
 }
 
 /* A try by the script. */
-static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void try_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
@@ -276,51 +213,55 @@ static void script_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, 0);
 }
 
-static void script_tried(struct dlk_redis_call *call,
-                         const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (!answered(t, r))
-    return;
-  if (call->as_plain) {
-    tried(t, r->reply);
+static void tried(struct dlk_redis_try *t, const redisReply *reply) {
+  if (t->call.as_plain) {
+    tried_pair(t, reply);
     return;
   }
-  int64_t fence = dlk_redis_int(r->reply, 1, -1);
-  const char *word = dlk_redis_word(r->reply);
+  int64_t fence = dlk_redis_int(reply, 1, -1);
+  const char *word = dlk_redis_word(reply);
   if (strcmp(word, "got") == 0 && fence > 0) {
-    dlk_redis_granted(t, fence, call->req.sent, 0);
-    return;
-  }
-  if (strcmp(dlk_redis_word(r->reply), "limit") == 0) {
+    dlk_redis_granted(t, fence, t->call.req.sent, 0);
+  } else if (strcmp(word, "limit") == 0) {
     dlk_redis_other_limit(t);
-    return;
-  }
-  if (strcmp(dlk_redis_word(r->reply), "busy") != 0 || r->reply->elements < 6) {
+  } else if (strcmp(word, "busy") == 0 && reply->elements >= 6) {
+    const redisReply *holder = reply->element[5];
+    if (holder->type == REDIS_REPLY_STRING)
+      dlk_redis_holder_text(t->op->holder, holder->str, holder->len);
+    occupied(t);
+  } else {
     odd(t, NULL);
-    return;
   }
-  if (r->reply->element[5]->type == REDIS_REPLY_STRING)
-    dlk_redis_holder_text(t->op->holder, r->reply->element[5]->str,
-                          r->reply->element[5]->len);
-  occupied(t);
 }
+
+static const struct dlk_redis_step trying = {.aim = DLK_REDIS_TO_TRY,
+                                             .script = DLK_REDIS_ACQUIRE,
+                                             .args = try_args,
+                                             .answer = tried,
+                                             .again = try_once,
+                                             .anew = anew,
+                                             .back = dlk_redis_token_back,
+                                             .leave = settle};
+
+static const struct dlk_redis_step trying_pair = {.aim = DLK_REDIS_TO_TRY,
+                                                  .script = DLK_REDIS_ACQUIRE,
+                                                  .args = try_args,
+                                                  .plain = try_pair,
+                                                  .answer = tried,
+                                                  .again = try_once,
+                                                  .anew = anew,
+                                                  .back = dlk_redis_token_back,
+                                                  .leave = settle};
 
 static void try_once(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
   /* What is to be published is stored with the hold, by the script. */
   bool exclusive = op->lease->want.units == 0 && !op->lease->value;
-  if (op->wait && (!exclusive || t->order[0] || op->parked ||
-                   dlk_redis_is_crowded(t->store, op->key, op->key_len))) {
+  if (op->wait && (!exclusive || t->acquire.order[0] || op->parked ||
+                   dlk_redis_is_crowded(t->store, op->key, op->key_len)))
     dlk_redis_queue(t);
-    return;
-  }
-  t->step = DLK_REDIS_TRYING;
-  t->alone = false;
-  t->call.req.each = each;
-  t->call.args = script_args;
-  t->call.answer = script_tried;
-  dlk_redis_call_either(&t->call, DLK_REDIS_ACQUIRE,
-                        exclusive ? try_args : NULL);
+  else
+    dlk_redis_send(t, exclusive ? &trying_pair : &trying);
 }
 
 void dlk_redis_acquire(struct dlk_redis_try *t) {
@@ -330,18 +271,9 @@ void dlk_redis_acquire(struct dlk_redis_try *t) {
   h->call.store = t->store;
   h->call.key = t->op->lease->key;
   h->call.key_len = t->op->lease->key_len;
+  t->call.holds = t->op->lease->ttl;
+  t->call.tail = t->op->lease->value;
+  t->call.tail_len = t->op->lease->value_len;
   dlk_redis_draw_token(t);
   try_once(t);
-}
-
-void dlk_redis_acquire_cancel(struct dlk_redis_try *t) {
-  if (t->step != DLK_REDIS_TRYING && t->step != DLK_REDIS_SEEDING) {
-    dlk_redis_queue_cancel(t);
-    return;
-  }
-  if (!dlk_redis_call_withdraw(&t->call))
-    return; /* its answer ends the op */
-  if (t->step == DLK_REDIS_SEEDING)
-    dlk_redis_new_token(t, true);
-  dlk_redis_give_up(t);
 }

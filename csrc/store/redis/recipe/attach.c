@@ -38,16 +38,10 @@ static bool taken_over(struct dlk_redis_try *t, int64_t left) {
                             lease->sent);
 }
 
-static void detach_done(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void detached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const struct dlk_lease *lease = t->op->lease;
-  if (r->verdict != DLK_REDIS_GOOD) {
-    dlk_redis_retry(t, r, dlk_redis_detach);
-    return;
-  }
-  if (!taken_over(t, dlk_redis_number(r->reply, -1))) {
+  if (!taken_over(t, dlk_redis_number(reply, -1))) {
     dlk_redis_done_code(t, DLK_LOST);
     return;
   }
@@ -70,17 +64,19 @@ static void detach_done(struct dlk_redis_call *call,
   }
 }
 
-static void detach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void detach_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_renew_args(t->store, dlk_redis_try_hold(t),
                        t->op->renew ? t->op->lease->ttl : 0, false, out);
 }
 
+static const struct dlk_redis_step detaching = {.aim = DLK_REDIS_TO_DETACH,
+                                                .script = DLK_REDIS_RENEW,
+                                                .args = detach_args,
+                                                .answer = detached};
+
 void dlk_redis_detach(struct dlk_redis_try *t) {
   t->call.holds = t->op->lease->ttl;
-  t->call.args = detach_args;
-  t->call.answer = detach_done;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+  dlk_redis_send(t, &detaching);
 }
 
 /* One number and the blank behind it; -1 when there is none. */
@@ -124,64 +120,45 @@ static bool parse(struct dlk_redis_try *t) {
   return true;
 }
 
-static void attach_send(struct dlk_redis_try *t);
-
 /* It may have been done, and nobody will ask again. */
 static void undo_attach(struct dlk_redis_try *t) {
   const struct dlk_lease *lease = t->op->lease;
   int64_t until = dlk_time_add(dlk_redis_now(t->store), lease->ttl);
-  if (t->unsure)
-    dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token,
-                            lease->key + lease->key_len, until);
+  dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token,
+                          lease->key + lease->key_len, until);
 }
 
-void dlk_redis_attach_cancel(struct dlk_redis_try *t) {
-  if (!dlk_redis_call_withdraw(&t->call))
-    return; /* its answer ends the op */
-  undo_attach(t);
-  dlk_redis_give_up(t);
-}
-
-static void attach_done(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void attached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    t->unsure = t->unsure || r->verdict == DLK_REDIS_UNSURE;
-    if (r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t))
-      undo_attach(t);
-    dlk_redis_retry(t, r, attach_send);
-  } else if (taken_over(t, dlk_redis_number(r->reply, -1)) &&
-             (t->op->renew || h->until > dlk_redis_now(t->store))) {
+  if (taken_over(t, dlk_redis_number(reply, -1)) &&
+      (t->op->renew || h->until > dlk_redis_now(t->store))) {
     h->granted = dlk_redis_now(t->store);
     dlk_redis_token_put(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
-  } else {
-    struct dlk_error err;
-    char key[DLK_QUOTED_MAX];
-    dlk_error_set(&err, DLK_LOST,
-                  "%s: the detached lease expired, was attached, released or "
-                  "broken",
-                  dlk_quote(key, call->key, call->key_len));
-    dlk_redis_done(t, &err);
+    return;
   }
+  struct dlk_error err;
+  char key[DLK_QUOTED_MAX];
+  dlk_error_set(&err, DLK_LOST,
+                "%s: the detached lease expired, was attached, released or "
+                "broken",
+                dlk_quote(key, t->call.key, t->call.key_len));
+  dlk_redis_done(t, &err);
 }
 
 /* The token in the string is as long as ours, which has the same owner. */
-static void attach_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void attach_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   dlk_redis_put(out, lease->key + lease->key_len,
                 dlk_redis_try_hold(t)->token.len);
-  detach_args(call, out);
+  detach_args(t, out);
 }
 
-static void attach_send(struct dlk_redis_try *t) {
-  t->call.holds = t->op->lease->ttl;
-  t->call.args = attach_args;
-  t->call.answer = attach_done;
-  dlk_redis_call_script(&t->call, DLK_REDIS_ATTACH);
-}
+static const struct dlk_redis_step attaching = {.aim = DLK_REDIS_TO_ATTACH,
+                                                .script = DLK_REDIS_ATTACH,
+                                                .args = attach_args,
+                                                .answer = attached,
+                                                .back = undo_attach};
 
 void dlk_redis_attach(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
@@ -198,5 +175,6 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
                        h->lease->owner);
   t->op->key = h->call.key = t->call.key = h->lease->key;
   t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
-  attach_send(t);
+  t->call.holds = t->op->lease->ttl;
+  dlk_redis_send(t, &attaching);
 }

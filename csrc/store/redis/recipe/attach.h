@@ -6,6 +6,5 @@
 
 void dlk_redis_detach(struct dlk_redis_try *t);
 void dlk_redis_attach(struct dlk_redis_try *t);
-void dlk_redis_attach_cancel(struct dlk_redis_try *t);
 
 #endif

@@ -27,24 +27,31 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   dlk_redis_done(t, NULL);
 }
 
-void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back) {
-  dlk_redis_replace_token(t, take_back, NULL);
+/* A place in a queue lasts for a minute at least. */
+static int64_t stands_for(struct dlk_redis_try *t) {
+  int64_t ttl = t->op->lease->ttl;
+  bool queued = t->placed && t->step->aim != DLK_REDIS_TO_SEED;
+  return queued && ttl < 60 * DLK_SEC ? 60 * DLK_SEC : ttl;
 }
 
-void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
-                             void (*first)(struct dlk_redis_try *t)) {
+void dlk_redis_new_token(struct dlk_redis_try *t) {
+  t->placed = t->unsure = false;
+  dlk_redis_draw_token(t);
+}
+
+void dlk_redis_token_back(struct dlk_redis_try *t) {
+  dlk_redis_replace_token(t, NULL);
+}
+
+void dlk_redis_replace_token(struct dlk_redis_try *t, dlk_redis_do *first) {
   struct dlk_redis *s = t->store;
   struct dlk_redis_token old = dlk_redis_try_hold(t)->token;
-  int64_t span = t->op->lease->ttl;
-  if (t->joined && span < 60 * DLK_SEC)
-    span = 60 * DLK_SEC;
-  t->joined = false;
-  dlk_redis_draw_token(t);
+  int64_t span = stands_for(t);
+  dlk_redis_new_token(t);
   if (first)
     first(t);
-  if (take_back)
-    dlk_redis_orphan(s, t->op->key, t->op->key_len, &old,
-                     dlk_time_add(dlk_redis_now(s), span));
+  dlk_redis_orphan(s, t->op->key, t->op->key_len, &old,
+                   dlk_time_add(dlk_redis_now(s), span));
 }
 
 void dlk_redis_other_limit(struct dlk_redis_try *t) {

@@ -9,13 +9,14 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
                        int64_t claim);
 /* Its first token, or the next one. */
 void dlk_redis_draw_token(struct dlk_redis_try *t);
-/* The outcome of the current token is unknown, or the server forgot it: has
- * it taken back, goes on with a new one. */
-void dlk_redis_new_token(struct dlk_redis_try *t, bool take_back);
-/* The same; what `first` sends with the new token goes before the old one is
- * taken back. */
-void dlk_redis_replace_token(struct dlk_redis_try *t, bool take_back,
-                             void (*first)(struct dlk_redis_try *t));
+/* The server forgot the token, or it came to nothing: goes on with a new one.
+ */
+void dlk_redis_new_token(struct dlk_redis_try *t);
+/* The token's outcome is unknown, or it stands on the server: the same, and the
+ * old one is taken back in the background. */
+void dlk_redis_token_back(struct dlk_redis_try *t);
+/* The same; what `first` sends with the new token goes before that. */
+void dlk_redis_replace_token(struct dlk_redis_try *t, dlk_redis_do *first);
 /* The server said that others share under another limit. */
 void dlk_redis_other_limit(struct dlk_redis_try *t);
 

@@ -8,11 +8,11 @@
 
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/errors.h"
+#include "store/redis/wire/reply.h"
 
 #define WORDS_MAX 1000 /* of a guarded command: they pass Lua's stack */
 
-static void guard_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_op *op = t->op;
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   for (size_t i = 0; i < op->argc; i++)
@@ -53,15 +53,8 @@ static void refused(struct dlk_redis_try *t, const char *text) {
   dlk_redis_done(t, &err);
 }
 
-static void guarded(struct dlk_redis_call *call,
-                    const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (dlk_redis_unrepeated(t, r, "the write"))
-    return;
-  const redisReply *reply = r->reply;
-  bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-              reply->element[0]->type == REDIS_REPLY_STRING;
-  const char *word = list ? reply->element[0]->str : "";
+static void guarded(struct dlk_redis_try *t, const redisReply *reply) {
+  const char *word = dlk_redis_word(reply);
   if (strcmp(word, "lost") == 0) {
     dlk_redis_done_code(t, DLK_LOST);
   } else if (strcmp(word, "refused") == 0 && reply->elements == 2 &&
@@ -77,6 +70,12 @@ static void guarded(struct dlk_redis_call *call,
   }
 }
 
+static const struct dlk_redis_step guarding = {.aim = DLK_REDIS_TO_GUARD,
+                                               .script = DLK_REDIS_GUARD,
+                                               .args = args,
+                                               .answer = guarded,
+                                               .deed = "the write"};
+
 void dlk_redis_guard(struct dlk_redis_try *t) {
   struct dlk_error err;
   if (t->op->argc > WORDS_MAX) {
@@ -87,7 +86,5 @@ void dlk_redis_guard(struct dlk_redis_try *t) {
     return;
   }
   t->call.more = t->op->argc;
-  t->call.args = guard_args;
-  t->call.answer = guarded;
-  dlk_redis_call_script(&t->call, DLK_REDIS_GUARD);
+  dlk_redis_send(t, &guarding);
 }

@@ -145,25 +145,26 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
 
 /* ---- extend ---- */
 
-static void extend_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void extend_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), t->op->ttl, true, out);
 }
 
-static void extend_done(struct dlk_redis_call *call,
-                        const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    dlk_redis_retry(t, r, dlk_redis_extend);
-  } else if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
-                                dlk_redis_number(r->reply, -1), t->op->ttl,
-                                call->req.sent)) {
-    t->op->lease->sent = call->req.sent;
+static void extended(struct dlk_redis_try *t, const redisReply *reply) {
+  if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
+                         dlk_redis_number(reply, -1), t->op->ttl,
+                         t->call.req.sent)) {
+    t->op->lease->sent = t->call.req.sent;
     dlk_redis_done(t, NULL);
   } else {
     dlk_redis_done_code(t, DLK_LOST);
   }
 }
+
+static const struct dlk_redis_step extending = {.aim = DLK_REDIS_TO_EXTEND,
+                                                .script = DLK_REDIS_RENEW,
+                                                .args = extend_args,
+                                                .answer = extended,
+                                                .again = dlk_redis_extend};
 
 void dlk_redis_extend(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
@@ -171,7 +172,5 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
   if (h->asked < until)
     h->asked = until;
   t->call.holds = t->op->ttl;
-  t->call.args = extend_args;
-  t->call.answer = extend_done;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RENEW);
+  dlk_redis_send(t, &extending);
 }

@@ -3,7 +3,6 @@
 #include "store/redis/recipe/inspect.h"
 
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/mode.h"
@@ -110,23 +109,20 @@ static struct dlk_value *show(const struct dlk_op *op, const redisReply *r) {
   return dlk_value_set(v, "waiters", each(at(r, 3), 4, waiter));
 }
 
-static void inspected(struct dlk_redis_call *call,
-                      const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (dlk_redis_failed(t, r))
-    return;
-  if (r->reply->type == REDIS_REPLY_NIL)
+static void inspected(struct dlk_redis_try *t, const redisReply *reply) {
+  if (reply->type == REDIS_REPLY_NIL)
     dlk_redis_finish(t, dlk_value_nil());
-  else if (r->reply->type == REDIS_REPLY_ARRAY && r->reply->elements == 4 &&
-           r->reply->element[2]->type == REDIS_REPLY_ARRAY &&
-           r->reply->element[3]->type == REDIS_REPLY_ARRAY)
-    dlk_redis_finish(t, show(t->op, r->reply));
+  else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 4 &&
+           reply->element[2]->type == REDIS_REPLY_ARRAY &&
+           reply->element[3]->type == REDIS_REPLY_ARRAY)
+    dlk_redis_finish(t, show(t->op, reply));
   else
     dlk_redis_done_odd(t);
 }
 
+static const struct dlk_redis_step inspecting = {
+    .aim = DLK_REDIS_TO_READ, .script = DLK_REDIS_INSPECT, .answer = inspected};
+
 void dlk_redis_inspect(struct dlk_redis_try *t) {
-  t->call.args = NULL;
-  t->call.answer = inspected;
-  dlk_redis_call_script(&t->call, DLK_REDIS_INSPECT);
+  dlk_redis_send(t, &inspecting);
 }

@@ -29,9 +29,8 @@
 #define BEAT DLK_SEC
 #define ID_MASK ((UINT64_C(1) << 4 * DLK_REDIS_ID) - 1)
 
-static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  bool leaving = t->step == DLK_REDIS_LEAVING;
+static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  bool leaving = t->step->aim == DLK_REDIS_TO_UNWATCH;
   char id[DLK_REDIS_ID + 2];
   if (t->op->fence <= DLK_REDIS_ID_FIRST) {
     uint64_t digits = (uint64_t)(DLK_REDIS_ID_FIRST - t->op->fence);
@@ -44,77 +43,62 @@ static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, leaving ? 0 : dlk_to_ms(3 * BEAT));
 }
 
-static void answered(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r);
+static const struct dlk_redis_step watching;
 
 static void ask(struct dlk_redis_try *t) {
-  t->step = DLK_REDIS_JOINING;
-  t->news = false;
+  t->change.news = false;
   t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.args = args;
-  t->call.answer = answered;
-  dlk_redis_call_script(&t->call, DLK_REDIS_CHANGE);
+  dlk_redis_send(t, &watching);
+}
+
+static bool is_waiting(const struct dlk_redis_try *t) {
+  return t->step == &watching && !t->call.busy;
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {
   struct dlk_redis_try *t = DLK_CONTAINER(timer, struct dlk_redis_try, timer);
   (void)now;
-  if (t->step == DLK_REDIS_WAITING)
+  if (is_waiting(t))
     ask(t);
 }
 
 static void wait_until(struct dlk_redis_try *t, int64_t at) {
-  t->step = DLK_REDIS_WAITING;
   t->timer.fire = on_timer;
   t->store->host->timer_set(t->store->host, &t->timer, at);
 }
 
 /* ---- leaving ---- */
 
-static void left(struct dlk_redis_call *call,
-                 const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD)
-    dlk_redis_trouble(t, r->err);
+static void left(struct dlk_redis_try *t, const redisReply *reply) {
+  (void)reply;
   dlk_redis_give_up(t);
 }
 
-void dlk_redis_change_cancel(struct dlk_redis_try *t) {
-  dlk_redis_withdraw(t, DLK_REDIS_CHANGE, args, left);
+static const struct dlk_redis_step leaving = {.aim = DLK_REDIS_TO_UNWATCH,
+                                              .script = DLK_REDIS_CHANGE,
+                                              .args = args,
+                                              .answer = left};
+
+static void leave(struct dlk_redis_try *t) {
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  dlk_redis_send(t, &leaving);
 }
 
 /* ---- answers ---- */
 
-static void no_answer(struct dlk_redis_try *t,
-                      const struct dlk_redis_result *r) {
-  dlk_redis_trouble(t, r->err);
-  bool hopeless = t->store->stopping || r->verdict == DLK_REDIS_BAD;
-  bool again = r->verdict == DLK_REDIS_UNSURE || dlk_redis_patient(t);
-  if (!hopeless && t->op->ending != DLK_OK)
-    dlk_redis_give_up(t);
-  else if (!hopeless && again)
-    wait_until(t, dlk_redis_now(t->store) + BEAT / 10);
-  else
-    dlk_redis_done(t, r->err);
+static void ask_soon(struct dlk_redis_try *t) {
+  wait_until(t, dlk_redis_now(t->store) + BEAT / 10);
 }
 
-static void answered(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void answered(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis *s = t->store;
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r);
-    return;
-  }
-  int64_t left_ms =
-      r->reply->type == REDIS_REPLY_INTEGER ? r->reply->integer : -3;
-  dlk_redis_answered(t);
-  t->joined = left_ms != -3;
-  if (!t->joined) {
+  int64_t left_ms = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -3;
+  t->placed = left_ms != -3;
+  if (!t->placed) {
     dlk_redis_finish(t, dlk_value_bool(true));
   } else if (t->op->ending != DLK_OK) {
-    dlk_redis_change_cancel(t);
-  } else if (t->news) {
+    leave(t);
+  } else if (t->change.news) {
     ask(t);
   } else {
     uint16_t jitter;
@@ -127,6 +111,13 @@ static void answered(struct dlk_redis_call *call,
     wait_until(t, at);
   }
 }
+
+static const struct dlk_redis_step watching = {.aim = DLK_REDIS_TO_WATCH,
+                                               .script = DLK_REDIS_CHANGE,
+                                               .args = args,
+                                               .answer = answered,
+                                               .again = ask_soon,
+                                               .leave = leave};
 
 /* ---- the way in ---- */
 
@@ -144,8 +135,8 @@ void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len) {
     if (lock && (len != before + t->op->key_len ||
                  memcmp(lock + before, t->op->key, t->op->key_len) != 0))
       continue;
-    t->news = true;
-    if (t->step == DLK_REDIS_WAITING) /* from the loop: no re-entry here */
+    t->change.news = true;
+    if (is_waiting(t)) /* from the loop: no re-entry here */
       s->host->timer_set(s->host, &t->timer, dlk_redis_now(s));
   }
 }

@@ -5,7 +5,6 @@
 #include "store/redis/op/try.h"
 
 void dlk_redis_change(struct dlk_redis_try *t);
-void dlk_redis_change_cancel(struct dlk_redis_try *t);
 /* The holder of this lock is another one (lock NULL: of any, perhaps). */
 void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len);
 

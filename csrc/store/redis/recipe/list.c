@@ -22,8 +22,6 @@ static const redisReply *at(const redisReply *list, size_t i) {
   return i < list->elements ? list->element[i] : &none;
 }
 
-/* t->order is the cursor as it is shown: 'k' or 'q', then SCAN's. */
-
 /* The bytes as a glob that matches nothing else. */
 static void put_glob(struct dlk_buf *out, const char *p, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -33,10 +31,9 @@ static void put_glob(struct dlk_buf *out, const char *p, size_t n) {
   }
 }
 
-static void list_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_op *op = t->op;
-  bool queues = t->order[0] == 'q';
+  bool queues = t->list.cursor[0] == 'q';
   struct dlk_buf glob = {0};
   size_t n = op->limit > 0 && op->limit < LOOKED_AT ? op->limit : LOOKED_AT;
   if (queues)
@@ -45,7 +42,7 @@ static void list_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   put_glob(&glob, op->key, op->key_len);
   dlk_buf_add(&glob, "*", 1);
   dlk_redis_put_text(out, queues ? "queues" : "locks");
-  dlk_redis_put_text(out, t->order + 1);
+  dlk_redis_put_text(out, t->list.cursor + 1);
   dlk_redis_put(out, glob.data, glob.len);
   dlk_redis_put_int(out, (int64_t)n);
   out->failed = out->failed || glob.failed;
@@ -72,18 +69,17 @@ static void list_end(struct dlk_redis_try *t, bool last) {
   struct dlk_value *keys = t->op->result, *v = dlk_value_tuple();
   t->op->result = NULL;
   v = dlk_value_add(v, keys);
-  v = dlk_value_add(v, last ? dlk_value_nil()
-                            : dlk_value_string(t->order, strlen(t->order)));
+  v = dlk_value_add(
+      v, last ? dlk_value_nil()
+              : dlk_value_string(t->list.cursor, strlen(t->list.cursor)));
   dlk_redis_finish(t, v);
 }
 
-static void listed(struct dlk_redis_call *call,
-                   const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (dlk_redis_failed(t, r))
-    return;
-  const redisReply *next = at(r->reply, 0), *names = at(r->reply, 1);
-  if (r->reply->type != REDIS_REPLY_ARRAY || r->reply->elements != 2 ||
+static const struct dlk_redis_step listing;
+
+static void listed(struct dlk_redis_try *t, const redisReply *reply) {
+  const redisReply *next = at(reply, 0), *names = at(reply, 1);
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
       next->type != REDIS_REPLY_STRING || next->len > 20 ||
       names->type != REDIS_REPLY_ARRAY) {
     dlk_redis_done_odd(t);
@@ -91,32 +87,37 @@ static void listed(struct dlk_redis_call *call,
   }
   size_t found = collect(t, names);
   bool over = strcmp(next->str, "0") == 0;
-  bool last = over && t->order[0] == 'q';
-  char walk = over ? 'q' : t->order[0];
-  snprintf(t->order, sizeof t->order, "%c%s", walk, next->str);
-  t->rank++;
-  if (last || found > 0 || t->rank >= STEPS || !t->op->result ||
+  bool last = over && t->list.cursor[0] == 'q';
+  char walk = over ? 'q' : t->list.cursor[0];
+  snprintf(t->list.cursor, sizeof t->list.cursor, "%c%s", walk, next->str);
+  t->list.steps++;
+  if (last || found > 0 || t->list.steps >= STEPS || !t->op->result ||
       t->op->ending != DLK_OK) {
     list_end(t, last);
     return;
   }
   t->unsure = false;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LIST);
+  dlk_redis_send(t, &listing);
 }
+
+static const struct dlk_redis_step listing = {.aim = DLK_REDIS_TO_READ,
+                                              .script = DLK_REDIS_LIST,
+                                              .args = args,
+                                              .answer = listed};
 
 /* A cursor comes from outside. */
 static bool cursor(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
   if (!op->text || op->text_len == 0) {
-    snprintf(t->order, sizeof t->order, "k0");
+    snprintf(t->list.cursor, sizeof t->list.cursor, "k0");
     return true;
   }
   if (op->text_len < 2 || op->text_len > 20 || /* a larger number is none */
       (op->text[0] != 'k' && op->text[0] != 'q') ||
       strspn(op->text + 1, "0123456789") != op->text_len - 1)
     return false;
-  memcpy(t->order, op->text, op->text_len);
-  t->order[op->text_len] = '\0';
+  memcpy(t->list.cursor, op->text, op->text_len);
+  t->list.cursor[op->text_len] = '\0';
   return true;
 }
 
@@ -129,7 +130,5 @@ void dlk_redis_list(struct dlk_redis_try *t) {
     return;
   }
   t->op->result = dlk_value_list();
-  t->call.args = list_args;
-  t->call.answer = listed;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LIST);
+  dlk_redis_send(t, &listing);
 }

@@ -9,11 +9,12 @@
  *   a key that others queued for lately the full script goes first. */
 #include "store/redis/recipe/release.h"
 
+#include <hiredis/hiredis.h>
+
 #include "store/redis/op/orphan.h"
-#include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-static void leave(struct dlk_redis_try *t);
+static const struct dlk_redis_step leaving;
 
 static int64_t rest_of(struct dlk_redis_try *t) {
   const struct dlk_redis_hold *h = dlk_redis_try_hold(t);
@@ -21,14 +22,8 @@ static int64_t rest_of(struct dlk_redis_try *t) {
   return min <= 0 ? 0 : h->granted + min - dlk_redis_now(t->store);
 }
 
-static void args_leave(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void leave_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, rest_of(t));
-}
-
-static void args_token(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
 }
 
 /* Sent or not, the server will be told as long as it may keep the token. */
@@ -42,57 +37,51 @@ static void release_later(struct dlk_redis_try *t) {
   dlk_redis_orphan(t->store, t->op->key, t->op->key_len, &h->token, until);
 }
 
-static void release_failed(struct dlk_redis_try *t,
-                           const struct dlk_redis_result *r) {
-  if (r->verdict == DLK_REDIS_UNSURE)
-    t->unsure = true;
-  bool over = r->verdict == DLK_REDIS_BAD || !dlk_redis_patient(t);
-  if (over && !t->store->stopping)
-    release_later(t);
-  dlk_redis_retry(t, r, leave);
-}
-
-static void left(struct dlk_redis_call *call,
-                 const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    release_failed(t, r);
-    return;
-  }
-  if (dlk_redis_int(r->reply, 0, 0) == 1)
-    t->ours = true;
-  if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
-    leave(t);
+static void left(struct dlk_redis_try *t, const redisReply *reply) {
+  if (dlk_redis_int(reply, 0, 0) == 1)
+    t->release.ours = true;
+  if (dlk_redis_int(reply, 1, 0) == 1) { /* more dead waiters */
+    dlk_redis_send(t, &leaving);
     return;
   }
   bool first_did_it =
       t->unsure && t->op->started < dlk_redis_try_hold(t)->until;
-  if (t->ours || first_did_it)
+  if (t->release.ours || first_did_it)
     dlk_redis_done(t, NULL);
   else
     dlk_redis_done_code(t, DLK_LOST);
 }
 
+static const struct dlk_redis_step leaving = {.aim = DLK_REDIS_TO_RELEASE,
+                                              .script = DLK_REDIS_LEAVE,
+                                              .args = leave_args,
+                                              .answer = left,
+                                              .back = release_later};
+
 static void leave(struct dlk_redis_try *t) {
-  t->step = DLK_REDIS_LEAVING;
-  t->call.args = args_leave;
-  t->call.answer = left;
-  dlk_redis_call_script(&t->call, DLK_REDIS_LEAVE);
+  dlk_redis_send(t, &leaving);
 }
 
-static void released(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    release_failed(t, r);
-  } else if (dlk_redis_number(r->reply, 0) == 1) {
-    dlk_redis_done(t, NULL);
-  } else {
-    if (dlk_redis_number(r->reply, 0) == -2)
-      dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
-    leave(t);
-  }
+static void token_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
 }
+
+static void released(struct dlk_redis_try *t, const redisReply *reply) {
+  if (dlk_redis_number(reply, 0) == 1) {
+    dlk_redis_done(t, NULL);
+    return;
+  }
+  if (dlk_redis_number(reply, 0) == -2)
+    dlk_redis_mark_crowded(t->store, t->op->key, t->op->key_len);
+  leave(t);
+}
+
+static const struct dlk_redis_step releasing = {.aim = DLK_REDIS_TO_RELEASE,
+                                                .script = DLK_REDIS_RELEASE,
+                                                .args = token_args,
+                                                .answer = released,
+                                                .again = leave,
+                                                .back = release_later};
 
 void dlk_redis_release(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
@@ -100,18 +89,9 @@ void dlk_redis_release(struct dlk_redis_try *t) {
   dlk_redis_token_drop(&s->tokens, &h->token);
   bool crowded = h->crowded || h->noted || t->op->lease->value ||
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
-  if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0) {
+  t->placed = true;
+  if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)
     leave(t);
-    return;
-  }
-  t->call.args = args_token;
-  t->call.answer = released;
-  dlk_redis_call_script(&t->call, DLK_REDIS_RELEASE);
-}
-
-void dlk_redis_release_cancel(struct dlk_redis_try *t) {
-  if (!dlk_redis_call_withdraw(&t->call))
-    return; /* its answer ends the op */
-  release_later(t);
-  dlk_redis_give_up(t);
+  else
+    dlk_redis_send(t, &releasing);
 }

@@ -5,6 +5,5 @@
 #include "store/redis/op/try.h"
 
 void dlk_redis_release(struct dlk_redis_try *t);
-void dlk_redis_release_cancel(struct dlk_redis_try *t);
 
 #endif

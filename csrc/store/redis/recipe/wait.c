@@ -64,9 +64,9 @@
 #define BEAT_MAX (2 * DLK_SEC)
 
 static int64_t beat_of(const struct dlk_redis_try *t) {
-  if (t->rank < FRONT)
+  if (t->acquire.rank < FRONT)
     return BEAT;
-  int64_t beat = BEAT + BEAT * (int64_t)(t->rank - FRONT) / FRONT;
+  int64_t beat = BEAT + BEAT * (int64_t)(t->acquire.rank - FRONT) / FRONT;
   return beat < BEAT_MAX ? beat : BEAT_MAX;
 }
 
@@ -75,58 +75,50 @@ static int64_t claim_of(const struct dlk_redis_try *t) {
   return ttl < CLAIM ? ttl : CLAIM;
 }
 
-static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   int64_t ttl = dlk_to_ms(lease->ttl);
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, ttl);
   dlk_redis_put_int(out, lease->want.units);
   dlk_redis_put_int(out, lease->want.cap);
-  dlk_redis_put_text(out, t->joined ? "refresh" : "join");
+  dlk_redis_put_text(out, t->placed ? "refresh" : "join");
   dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
   dlk_redis_put_int(out, dlk_to_ms(3 * beat_of(t)));
-  dlk_redis_put_text(out, t->order);
+  dlk_redis_put_text(out, t->acquire.order);
   dlk_redis_put_int(out, lease->handoffs);
 }
 
-static void answered(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r);
+static const struct dlk_redis_step joining;
 
 static void ask(struct dlk_redis_try *t) {
-  t->step = DLK_REDIS_JOINING;
-  t->news = false;
+  t->acquire.news = false;
   t->store->host->timer_clear(t->store->host, &t->timer);
-  t->call.req.each = NULL;
-  t->call.args = args;
-  t->call.answer = answered;
-  dlk_redis_call_script(&t->call, DLK_REDIS_ACQUIRE);
+  dlk_redis_send(t, &joining);
 }
 
 /* ---- leaving ---- */
 
-static void leave_args(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
+static void left(struct dlk_redis_try *t, const redisReply *reply) {
+  if (dlk_redis_int(reply, 1, 0) == 1) /* more dead waiters */
+    dlk_redis_queue_leave(t);
+  else
+    dlk_redis_give_up(t);
+}
+
+void dlk_redis_leave_all(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, 0);
 }
 
-static void left(struct dlk_redis_call *call,
-                 const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    dlk_redis_trouble(t, r->err);
-    dlk_redis_new_token(t, true);
-  } else if (dlk_redis_int(r->reply, 1, 0) == 1) { /* more dead waiters */
-    dlk_redis_call_script(call, DLK_REDIS_LEAVE);
-    return;
-  } else {
-    dlk_error_drop(&t->trouble);
-  }
-  dlk_redis_give_up(t);
-}
+static const struct dlk_redis_step leaving = {.aim = DLK_REDIS_TO_LEAVE,
+                                              .script = DLK_REDIS_LEAVE,
+                                              .args = dlk_redis_leave_all,
+                                              .answer = left,
+                                              .back = dlk_redis_token_back};
 
-void dlk_redis_queue_cancel(struct dlk_redis_try *t) {
-  dlk_redis_withdraw(t, DLK_REDIS_LEAVE, leave_args, left);
+void dlk_redis_queue_leave(struct dlk_redis_try *t) {
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  dlk_redis_send(t, &leaving);
 }
 
 /* ---- answers ---- */
@@ -158,50 +150,31 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis *s = t->store;
   int64_t pttl = dlk_redis_int(reply, 1, -1);
   const redisReply *order = reply->element[3], *value = reply->element[5];
-  t->joined = true;
-  t->rank = (uint32_t)dlk_redis_int(reply, 4, 0);
-  t->waited_at = t->call.req.sent;
-  t->waited_fence = dlk_redis_int(reply, 2, INT64_MAX);
-  if (order->type == REDIS_REPLY_STRING && order->len < sizeof t->order)
-    memcpy(t->order, order->str, order->len + 1);
+  t->placed = true;
+  t->acquire.rank = (uint32_t)dlk_redis_int(reply, 4, 0);
+  t->acquire.waited_at = t->call.req.sent;
+  t->acquire.waited_fence = dlk_redis_int(reply, 2, INT64_MAX);
+  if (order->type == REDIS_REPLY_STRING && order->len < sizeof t->acquire.order)
+    memcpy(t->acquire.order, order->str, order->len + 1);
   if (value->type == REDIS_REPLY_STRING)
     dlk_redis_holder_text(t->op->holder, value->str, value->len);
   dlk_redis_mark_crowded(s, t->op->key, t->op->key_len);
   if (t->op->ending != DLK_OK) {
-    dlk_redis_queue_cancel(t);
+    dlk_redis_queue_leave(t);
     return;
   }
-  if (t->news || dlk_redis_int(reply, 6, 0) == 1) {
+  if (t->acquire.news || dlk_redis_int(reply, 6, 0) == 1) {
     ask(t);
     return;
   }
-  t->step = DLK_REDIS_WAITING;
   uint16_t jitter;
   s->host->random(s->host, &jitter, sizeof jitter);
   int64_t beat = beat_of(t), now = dlk_redis_now(s);
   int64_t at = now + beat - beat / 4 * jitter / UINT16_MAX;
   int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(pttl));
-  if (t->rank == 0 && pttl >= 0 && ends < at)
+  if (t->acquire.rank == 0 && pttl >= 0 && ends < at)
     at = ends;
   look_again(t, at);
-}
-
-static void no_answer(struct dlk_redis_try *t,
-                      const struct dlk_redis_result *r) {
-  dlk_redis_trouble(t, r->err);
-  bool unsure = r->verdict == DLK_REDIS_UNSURE;
-  bool over = r->verdict == DLK_REDIS_BAD || t->store->stopping ||
-              t->op->ending != DLK_OK || (!unsure && !dlk_redis_patient(t));
-  if (over)
-    dlk_redis_new_token(t, unsure || t->joined);
-  if (!over && unsure)
-    dlk_redis_replace_token(t, true, ask);
-  else if (!over)
-    dlk_redis_queue(t);
-  else if (t->op->ending != DLK_OK)
-    dlk_redis_give_up(t);
-  else
-    dlk_redis_done(t, r->err);
 }
 
 /* What the server says that it set aside, which may be anything: not more than
@@ -211,26 +184,18 @@ static uint32_t spare_of(const struct dlk_redis_try *t, int64_t said) {
   return (uint32_t)(said < 0 ? 0 : said < most ? said : most);
 }
 
-static void answered(struct dlk_redis_call *call,
-                     const struct dlk_redis_result *r) {
-  struct dlk_redis_try *t = dlk_redis_try_by(call);
-  if (r->verdict != DLK_REDIS_GOOD) {
-    no_answer(t, r);
-    return;
-  }
-  dlk_redis_answered(t);
-  const redisReply *reply = r->reply;
+static void answered(struct dlk_redis_try *t, const redisReply *reply) {
   const char *word = dlk_redis_word(reply);
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
     dlk_redis_try_hold(t)->crowded = true;
     t->op->lease->spare = spare_of(t, dlk_redis_int(reply, 2, 0));
-    note_before(t->op->lease, call, dlk_redis_int(reply, 3, -1));
-    dlk_redis_granted(t, fence, call->req.sent, 0);
+    note_before(t->op->lease, &t->call, dlk_redis_int(reply, 3, -1));
+    dlk_redis_granted(t, fence, t->call.req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
     wait_on(t, reply);
   } else if (strcmp(word, "gone") == 0) {
-    dlk_redis_new_token(t, false);
+    dlk_redis_new_token(t);
     if (t->op->ending != DLK_OK)
       dlk_redis_give_up(t);
     else
@@ -238,12 +203,38 @@ static void answered(struct dlk_redis_call *call,
   } else if (strcmp(word, "limit") == 0) {
     dlk_redis_other_limit(t);
   } else {
-    dlk_redis_new_token(t, true);
+    dlk_redis_token_back(t);
     dlk_redis_done_odd(t);
   }
 }
 
+/* The new token is to stand before the old one is taken back. */
+static void join_anew(struct dlk_redis_try *t) {
+  dlk_redis_replace_token(t, ask);
+}
+
+static const struct dlk_redis_step joining = {.aim = DLK_REDIS_TO_JOIN,
+                                              .script = DLK_REDIS_ACQUIRE,
+                                              .args = args,
+                                              .answer = answered,
+                                              .again = dlk_redis_queue,
+                                              .anew = join_anew,
+                                              .back = dlk_redis_token_back,
+                                              .leave = dlk_redis_queue_leave};
+
 /* ---- the way in ---- */
+
+/* The subscription could not be had, and more attempts follow: the timer asks
+ * without it. */
+static void wait_on_timer(struct dlk_redis_try *t) {
+  (void)t;
+}
+
+static const struct dlk_redis_step subscribing = {.aim = DLK_REDIS_TO_SUBSCRIBE,
+                                                  .again = wait_on_timer,
+                                                  .back = dlk_redis_token_back,
+                                                  .leave =
+                                                      dlk_redis_queue_leave};
 
 void dlk_redis_queue(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
@@ -255,17 +246,32 @@ void dlk_redis_queue(struct dlk_redis_try *t) {
     return;
   }
   /* `heard` goes on from here, or else the timer. */
-  t->step = DLK_REDIS_DEAF_STEP;
+  dlk_redis_await(t, &subscribing);
   look_again(t, dlk_redis_now(s) + BEAT);
+}
+
+void dlk_redis_queue_deaf(struct dlk_redis_try *t,
+                          const struct dlk_error *why) {
+  if (t->step == &subscribing)
+    dlk_redis_no_answer(t,
+                        why->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE
+                                                     : DLK_REDIS_REFUSED,
+                        why);
+  else
+    dlk_redis_trouble(t, why);
+}
+
+/* It has a place, and nothing is under way. */
+static bool is_waiting(const struct dlk_redis_try *t) {
+  return t->step == &joining && !t->call.busy;
 }
 
 void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
   int64_t claim = claim_of(t);
-  int64_t end = dlk_lease_deadline(t->waited_at, claim);
+  int64_t end = dlk_lease_deadline(t->acquire.waited_at, claim);
   int64_t now = dlk_redis_now(t->store);
-  if (t->step != DLK_REDIS_WAITING || t->call.busy ||
-      t->op->lease->handoffs > 0 || fence <= t->waited_fence ||
-      end - now <= claim / 2) {
+  if (!is_waiting(t) || t->op->lease->handoffs > 0 ||
+      fence <= t->acquire.waited_fence || end - now <= claim / 2) {
     dlk_redis_queue_refresh(t);
     return;
   }
@@ -274,10 +280,10 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
 }
 
 void dlk_redis_queue_refresh(struct dlk_redis_try *t) {
-  if (t->step == DLK_REDIS_LEAVING)
-    return;
+  if (t->op->ending != DLK_OK)
+    return; /* it leaves */
   if (t->call.busy)
-    t->news = true;
+    t->acquire.news = true;
   else
     ask(t);
 }

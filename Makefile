@@ -1,10 +1,10 @@
 # dlock's build: one core library and one library per store, for each Lua.
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.3, lua5.2, lua5.1, luajit
+#   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, test, shaken, lint, asan, tsan, bench, mutants, torture,
 #   fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper    all of it, that store; PREFIX, DESTDIR
-#   make env      shell lines to use the build as it lies here
-#   make deps, clean    get what all this needs; remove what was built
+#   make env, deps, clean    use the build from here; what it needs; remove it
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -16,7 +16,7 @@ LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
-GOALS := demo test shaken lint asan tsan bench mutants torture fuzz sim \
+GOALS := demo spec test shaken lint asan tsan bench mutants torture fuzz sim \
   all-night
 # The stores to build: those that have a luaopen_ file, unless told otherwise.
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))

@@ -136,8 +136,8 @@ static void a_revoke_that_crosses_a_write_reads_again(void) {
 
 /* ---- what comes in between, and what rests ---- */
 
-/* FAULTS 38: after each answer in turn. A hold that is taken from us is noticed
- * with the next renewal. */
+/* The container is removed after each answer in turn. A hold that is taken from
+ * us is noticed with the next renewal. */
 static void the_lock_is_deleted_at_each_step(void) {
   bool over = false;
   for (int steps = 0; !over; steps++) {

@@ -87,7 +87,7 @@ static void an_old_confirm_ends_no_other_hold(void) {
   free(first);
 }
 
-/* FAULTS 34: the node that the lost create made is there, and not ours. */
+/* The node that the lost create made is there, and not ours. */
 static void a_node_of_another_session_is_never_adopted(void) {
   start();
   release(held("k"));

@@ -146,7 +146,7 @@ static void four_in_order(const long *seqs) {
   CHECK(verdict(&l, 9, &j, NULL) == DLK_ZK_ABSENT);
 }
 
-/* FAULTS 36: the counter wraps to -2147483648, and in time to 0 again. */
+/* The counter wraps to -2147483648, and in time to 0 again. */
 static void order_across_the_wrap(void) {
   static const long seqs[][4] = {
       {7, 8, 9, 10},
@@ -156,7 +156,8 @@ static void order_across_the_wrap(void) {
     four_in_order(seqs[i]);
 }
 
-/* FAULTS 42b. */
+/* A waiter that watched only the node ahead would sleep for ever when another
+ * holder leaves. */
 static void semaphore_watches(void) {
   struct list l = {.count = 0};
   struct dlk_zk_judgement j;

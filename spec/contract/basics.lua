@@ -146,7 +146,7 @@ return function(t, it, timed)
     assert.is_true(other:release())
   end)
 
-  it("a lease that another coroutine releases, FAULTS 22", function()
+  it("a lease that another coroutine releases", function()
     local store, key = t:open(), t:key()
     local lease
     t:wrap(function() lease = assert(store:lock(key)) end)()

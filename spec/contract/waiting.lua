@@ -48,7 +48,7 @@ return function(t, it, timed)
     assert(store:try_lock(key)):release()
   end)
 
-  it("500 waiters who are killed, FAULTS 21: the next that lives holds soon",
+  it("500 waiters who are killed: the next that lives holds soon",
     function()
       local store, key, dying = t:open(), t:key(), {}
       local lease = assert(store:lock(key))

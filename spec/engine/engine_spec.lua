@@ -265,7 +265,7 @@ describe("engine", function()
     assert.is_truthy(acquire(e, "a", { timeout = 5 }))
   end)
 
-  -- FAULTS 10: whatever crosses, nothing is renewed afterwards.
+  -- Whatever crosses, nothing is renewed afterwards.
   it("leaves nothing after 20,000 crossings of cancel and release", function()
     local first = acquire(e, "a")
     for i = 1, 20000 do

@@ -73,7 +73,7 @@ describe("after a fork", function()
       return context.new(subject):key() .. "fork"
     end
 
-    it("a store that was not used yet connects in the child, FAULTS 55, "
+    it("a store that was not used yet connects in the child, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[
         fork()
@@ -84,7 +84,7 @@ describe("after a fork", function()
       ]]), "child true true", "parent true true")
     end)
 
-    it("a used one says forked, and the parent keeps its lease, FAULTS 47, "
+    it("a used one says forked, and the parent keeps its lease, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[
         local lease = assert(store:lock(key, { ttl = 3 }))

@@ -1,4 +1,4 @@
--- FAULTS 46: a program closes its Lua state, which unloads the libraries that
+-- A program closes its Lua state, which unloads the libraries that
 -- it loaded, and goes on. Threads of ours may live longer than that, those of
 -- ZooKeeper while a server hangs. Without the code under their feet they would
 -- take the process with them, so no library of ours can be unloaded.
@@ -72,7 +72,7 @@ local function threads(pid)
   return count
 end
 
-describe("a program that closes its Lua state and goes on, FAULTS 46,",
+describe("a program that closes its Lua state and goes on,",
 function()
   local dir, host, one
 

@@ -1,6 +1,5 @@
 -- Servers that refuse, are too old, or are no Redis at all: each is found when
 -- connecting, in bounded time, with its code and a text that says what to do.
--- FAULTS 13, 15, 18, 19, 30.
 
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"

@@ -1,5 +1,6 @@
--- What a server says in a crisis, one by one, mostly through a server that says
--- what it is told to. FAULTS 18, 30: one table, and no broken reply does harm.
+-- What a server says in a crisis, one error at a time, mostly from a fake
+-- server. One table decides what each error means, and no broken reply does
+-- harm.
 
 local core = require "dlock.core"
 local dlock = require "dlock"
@@ -200,7 +201,7 @@ describe("redis errors:", function()
     f:stop()
   end)
 
-  it("30: replies that are broken end the connection, not the program",
+  it("replies that are broken end the connection, not the program",
     function()
     for _, reply in ipairs {
       "*2147483647\r\n",
@@ -216,7 +217,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("30: replies of another shape than asked for are no lock", function()
+  it("replies of another shape than asked for are no lock", function()
     for _, reply in ipairs {
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
       "*1\r\n+OK\r\n", "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n",
@@ -231,7 +232,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("30: a reply that trickles in is a reply", function()
+  it("a reply that trickles in is a reply", function()
     local raw = "*2\r\n+OK\r\n:35184372088833\r\n"
     local proxy = require "spec.support.proxy"
     local f = fake_server.start()

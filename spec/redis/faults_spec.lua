@@ -1,5 +1,5 @@
--- Faults of the network, of the server and of others, on a real server behind a
--- proxy. The numbers are the rows of FAULTS: what peers got wrong.
+-- Faults of the network, of the server and of other clients, on a real server
+-- behind a proxy. docs/faults.md has the list.
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
@@ -81,7 +81,7 @@ describe("redis faults:", function()
     assert(assert(store:try_lock(key)):release())
   end
 
-  it("2: a reply that comes when the ttl is over is no lock", function()
+  it("a reply that comes when the ttl is over is no lock", function()
     warm("tardy")
     p:delay("down", 0.3)
     local got, message, code = store:try_lock("tardy", { ttl = 0.2 })
@@ -92,7 +92,7 @@ describe("redis faults:", function()
     eventually("nothing is left", 2, function() return gone("tardy") end)
   end)
 
-  it("25: a reply that comes after its time is nobody's", function()
+  it("a reply that comes after its time is nobody's", function()
     p:hold("down")
     assert.are.equal("unavailable", select(3, store:ping()))
     p:release("down")
@@ -104,7 +104,7 @@ describe("redis faults:", function()
     end
   end)
 
-  it("7: the reply to a try is lost: it tries again, one key, no orphan",
+  it("the reply to a try is lost: it tries again, one key, no orphan",
     function()
       warm("lost")
       p:cut_after("EXEC")
@@ -115,7 +115,7 @@ describe("redis faults:", function()
       eventually("nothing is left", 2, function() return gone("lost") end)
     end)
 
-  it("7: lost, and the server out of reach: taken back later", function()
+  it("lost, and the server out of reach: taken back later", function()
     warm("orphan")
     p:cut_after("EXEC")
     p:refuse(true)
@@ -129,14 +129,14 @@ describe("redis faults:", function()
     end)
   end)
 
-  it("7: the reply to a release is lost: it was released", function()
+  it("the reply to a release is lost: it was released", function()
     local lease = assert(store:try_lock("rel"))
     p:cut_after("EVALSHA")
     assert(lease:release())
     assert.is_true(gone("rel"))
   end)
 
-  it("8: released late, somebody else has it: lost, and untouched", function()
+  it("released late, somebody else has it: lost, and untouched", function()
     local lease = assert(store:try_lock("late"))
     admin:call("DEL", "dlock:late")
     local w = worker(private.url, "late")
@@ -150,7 +150,7 @@ describe("redis faults:", function()
     w:expect("^released$")
   end)
 
-  it("23a: a delayed SET never lands after its clean-up", function()
+  it("a delayed SET never lands after its clean-up", function()
     warm("delayed")
     p:hold("up", { sent = "\r\nNX\r\n" })
     local got, _, code = store:try_lock("delayed", { ttl = 60 })
@@ -167,7 +167,7 @@ describe("redis faults:", function()
     assert.is_true(gone("delayed"))
   end)
 
-  it("23c: an idle connection closed by the server is no news", function()
+  it("an idle connection closed by the server is not seen by users", function()
     admin:call("CONFIG", "SET", "timeout", "1")
     eventually("the server closes it, and the proxy passes it on", 5, function()
       return not admin:call("CLIENT", "LIST"):find("name=dlock ")
@@ -179,7 +179,7 @@ describe("redis faults:", function()
     assert.are.equal(0, p:count("KILL"))
   end)
 
-  it("17: the script cache is emptied all the time", function()
+  it("the script cache is emptied all the time", function()
     for i = 1, 50 do
       if i % 2 == 0 then admin:call("SCRIPT", "FLUSH") end
       local lease = assert(store:try_lock("flush"))
@@ -190,7 +190,7 @@ describe("redis faults:", function()
     end
   end)
 
-  it("16: fences rise over FLUSHALL, DEL and restart", function()
+  it("fences rise over FLUSHALL, DEL and restart", function()
     local other = redis.start()
     local r = other:connect()
     local s = assert(dlock.open(other.url))
@@ -215,7 +215,7 @@ describe("redis faults:", function()
     other:stop()
   end)
 
-  it("23b: a hold whose key is deleted has the smaller fence", function()
+  it("a hold whose key is deleted has the smaller fence", function()
     local one = assert(store:try_lock("del"))
     admin:call("DEL", "dlock:del")
     local two = assert(store:try_lock("del"))
@@ -224,7 +224,7 @@ describe("redis faults:", function()
     assert(two:release())
   end)
 
-  it("20: the hand-off message is lost: the next refresh finds it", function()
+  it("the hand-off message is lost: the next refresh finds it", function()
     local lease = assert(store:try_lock("missed"))
     local w = worker(p.url, "missed")
     w:write("lock\n")
@@ -239,7 +239,7 @@ describe("redis faults:", function()
     eventually("nothing is left", 2, function() return gone("missed") end)
   end)
 
-  it("20: a foreign client deletes a key that never expires", function()
+  it("a foreign client deletes a key that never expires", function()
     admin:call("SET", "dlock:foreign", "x")
     local w = worker(p.url, "foreign")
     w:write("lock\n")
@@ -248,7 +248,7 @@ describe("redis faults:", function()
     w:expect("^got", 1.5)
   end)
 
-  it("23: a hand-off message that is late by a claim and a re-join", function()
+  it("a hand-off message that is late by a claim and a re-join", function()
     local first = assert(store:try_lock("stale"))
     local w = worker(p.url, "stale")
     w:write("lock\n")
@@ -295,7 +295,7 @@ describe("redis faults:", function()
     eventually("nothing is left", 3, function() return gone("place") end)
   end)
 
-  it("9: renewal goes on after the connection was cut", function()
+  it("renewal goes on after the connection was cut", function()
     local lease = assert(store:try_lock("renewed", { ttl = 1 }))
     for _ = 1, 3 do
       p:reset()
@@ -306,7 +306,7 @@ describe("redis faults:", function()
     assert(lease:release())
   end)
 
-  it("9: a hold that is gone is lost, and never made again", function()
+  it("a hold that is gone is lost, and never made again", function()
     local lease = assert(store:try_lock("killed", { ttl = 1 }))
     admin:call("DEL", "dlock:killed")
     assert(lease:wait_lost(3))
@@ -314,7 +314,7 @@ describe("redis faults:", function()
     assert.are.equal(0, admin:call("EXISTS", "dlock:killed"))
   end)
 
-  it("5: a server clock that stepped is reported", function()
+  it("a server clock that stepped is reported", function()
     local seen = {}
     local direct = assert(dlock.open { url = private.url,
       on_event = function(event) seen[#seen + 1] = event end })
@@ -446,7 +446,7 @@ describe("redis faults:", function()
     assert.is_true(gone("left"))
   end)
 
-  it("21: 500 waiters die in the middle of the queue", function()
+  it("500 waiters die in the middle of the queue", function()
     local lease = assert(store:try_lock("crowd", { ttl = 30 }))
     local front = worker(private.url, "crowd")
     front:write("lock\n")
@@ -483,7 +483,7 @@ describe("redis faults:", function()
     eventually("nothing is left", 3, function() return gone("crowd") end)
   end)
 
-  it("21: the next in line dies right after the hand-off", function()
+  it("the next in line dies right after the hand-off", function()
     local lease = assert(store:try_lock("heir"))
     local one, two = worker(private.url, "heir"), worker(private.url, "heir")
     one:write("lock\n")

@@ -1,5 +1,5 @@
--- What hiredis' own socket code gets wrong, and ours must not: FAULTS 26, 27,
--- 29 (25 and 30: redis/faults_spec, redis/errors_spec).
+-- What hiredis' own socket code gets wrong, and ours must not. Late and broken
+-- replies stand in redis/faults_spec and redis/errors_spec.
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
@@ -66,7 +66,7 @@ describe("the connection to redis:", function()
     assert.are.equal(0, status)
   end
 
-  timed("a new one has time-outs like the first, FAULTS 26", function()
+  timed("a new one has time-outs like the first", function()
     local p = proxy.start(private.url)
     local store = assert(dlock.open { url = p.url, io_timeout = 0.3,
       connect_timeout = 0.5 })
@@ -96,7 +96,7 @@ describe("the connection to redis:", function()
     p:stop()
   end)
 
-  it("is closed by its server all the time: no SIGPIPE, FAULTS 27", function()
+  it("is closed by its server all the time: no SIGPIPE", function()
     local p = begin [[
       assert(store:ping())
       print "ready"
@@ -121,7 +121,7 @@ describe("the connection to redis:", function()
     ends_well(p)
   end)
 
-  it("dies while much is being written: no SIGPIPE, FAULTS 27", function()
+  it("dies while much is being written: no SIGPIPE", function()
     local p = begin([[
       local lease = assert(store:lock("k", { ttl = 20 }))
       print "ready"
@@ -141,7 +141,7 @@ describe("the connection to redis:", function()
     ends_well(p)
   end)
 
-  it("uses hiredis for its codec only, FAULTS 29", function()
+  it("uses hiredis for its codec only", function()
     local seen = {}
     for _, name in ipairs(library.taken("dlock/store/redis")) do
       if name:find("[rR]edis") or name:find("Reply") then

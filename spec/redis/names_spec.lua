@@ -1,4 +1,4 @@
--- FAULTS 23d: every part of a lock is in the hash slot of the lock's own name,
+-- Names on Redis: every part of a lock is in the hash slot of the lock's name,
 -- whatever the name, and no part of one lock is another lock.
 
 local dlock = require "dlock"

@@ -1,5 +1,5 @@
--- Time that is not what it seems, on Redis: FAULTS 3 to 6 (2:
--- redis/faults_spec).
+-- Time that is not what it seems, on Redis: retries, a machine that slept, a
+-- server's clock that steps or stands still. Late replies: redis/faults_spec.
 
 local clock = require "spec.support.clock"
 local dlock = require "dlock"
@@ -67,7 +67,7 @@ describe("time on redis:", function()
     return p
   end
 
-  it("a lease that was waited for longer than its ttl has all of it, FAULTS 3",
+  it("a lease that was waited for longer than its ttl has all of it",
     function()
       local lease = assert(open():lock("patient", { ttl = 30 }))
       local p = patient(private.url, "patient")
@@ -83,7 +83,7 @@ describe("time on redis:", function()
       p:expect("^got\ttrue\ttrue$")
     end)
 
-  it("each attempt has its own time, FAULTS 3", function()
+  it("each attempt has its own time", function()
     local between = proxy.start(private.url)
     local p = patient(between.url, "attempts")
     between:cut_after("EVALSHA")
@@ -99,7 +99,7 @@ describe("time on redis:", function()
     between:stop()
   end)
 
-  it("a lease is over when the machine slept for longer than it, FAULTS 4",
+  it("a lease is over when the machine slept for longer than it",
     function()
       local c = clock.new(server.new_dir())
       local p = process.spawn { env = c.env, args = { private.url },
@@ -120,8 +120,8 @@ describe("time on redis:", function()
       assert.are.equal(0, (p:wait()))
     end)
 
-  timed("a server's clock that steps is reported, and who lost by it hears so, "
-    .. "FAULTS 5", function()
+  timed("a server's clock that steps is reported, also to a holder that lost",
+    function()
     local seen = {}
     local store = open { on_event = function(event)
       seen[#seen + 1] = event.kind
@@ -150,7 +150,7 @@ describe("time on redis:", function()
     assert(next_one:release())
   end)
 
-  timed("a server's clock that stands still ends no wait late, FAULTS 6",
+  timed("a server's clock that stands still ends no wait late",
     function()
       local store = open()
       servers_clock:freeze()

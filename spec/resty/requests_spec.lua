@@ -253,7 +253,7 @@ describe("a request of OpenResty", function()
     assert.is_true(taken_after(function() end) < 0.5)
   end)
 
-  -- FAULTS 56a: coroutine objects are recycled.
+  -- ngx_lua recycles coroutine objects.
   it("that is aborted while it detaches leaves nothing", function()
     local one = n:begin("/detach_late?key=" .. key)
     wait_held()

@@ -33,8 +33,7 @@ describe("with ZooKeeper in trouble,", function()
     between = nil
   end)
 
-  it("a create whose answer is lost leaves one node, and it is ours, "
-    .. "FAULTS 33, 42a", function()
+  it("a create whose answer is lost leaves one node, and it is ours", function()
     local store, k = through(), key()
     assert(store:lock(k)):release() -- the lock's node is there
     between:cut_after("/dlock/" .. k .. "/x-")
@@ -55,7 +54,7 @@ describe("with ZooKeeper in trouble,", function()
   end)
 
   it("a create whose answer is lost, and a wait that ends before that is "
-    .. "settled, leave nothing, FAULTS 39", function()
+    .. "settled, leave nothing", function()
     local store, k = through { io_timeout = 0.5 }, key()
     assert(store:lock(k)):release() -- the lock's node is there
     between:refuse(true)
@@ -150,8 +149,8 @@ describe("with ZooKeeper in trouble,", function()
     lease:release()
   end)
 
-  it("a cut-off holder stops believing before the server gives its lock away, "
-    .. "FAULTS 1, 40", function()
+  it("a cut-off holder stops believing before the server gives its lock away",
+    function()
     local store, k = through { session_timeout = 3 }, key()
     local lease = assert(store:lock(k, { ttl = 30 }))
     local other = common.peer([[
@@ -174,7 +173,7 @@ describe("with ZooKeeper in trouble,", function()
     between:discard()
   end)
 
-  it("a late answer does not revive a hold, FAULTS 2", function()
+  it("a late answer does not revive a hold", function()
     local store, k = through { session_timeout = 3 }, key()
     local lease = assert(store:lock(k))
     between:hold("down")
@@ -191,7 +190,7 @@ describe("with ZooKeeper in trouble,", function()
     assert(store:lock(k, { timeout = 10 })):release()
   end)
 
-  it("a waiter whose session expired joins anew, FAULTS 41", function()
+  it("a waiter whose session expired joins anew", function()
     local store, k = through { session_timeout = 2 }, key()
     local holder = assert(open():lock(k))
     local e = common.engine(store)
@@ -216,7 +215,7 @@ describe("with ZooKeeper in trouble,", function()
     lease:release()
   end)
 
-  it("a waiter whose node an admin deletes joins anew, FAULTS 41", function()
+  it("a waiter whose node an admin deletes joins anew", function()
     local store, k = open(), key()
     local holder = assert(store:lock(k))
     local e = common.engine(open())
@@ -237,7 +236,7 @@ describe("with ZooKeeper in trouble,", function()
   end)
 
   it("a server nobody listens on, or that never answers, is unavailable in "
-    .. "bounded time, FAULTS 48", function()
+    .. "bounded time", function()
     local dead = open { url = "zookeeper://127.0.0.1:9", timeout = 1,
       io_timeout = 1 }
     local start = common.now()
@@ -324,7 +323,7 @@ describe("with ZooKeeper in trouble,", function()
     ensemble:stop()
   end)
 
-  it("watches do not pile up, FAULTS 43", function()
+  it("watches do not pile up", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
     local other = open()
@@ -374,7 +373,7 @@ describe("with ZooKeeper in trouble,", function()
   -- Its answers to us do not renew the session at the leader: the follower's
   -- next pings would have, which the leader no longer gets.
   it("a follower that is cut off right after an answer has confirmed no more "
-    .. "than the leader knew, FAULTS 42", function()
+    .. "than the leader knew", function()
     local links = {}
     local ensemble = zk.start_ensemble(3, { sync_limit = 40,
       between = function(port)
@@ -410,7 +409,7 @@ describe("with ZooKeeper in trouble,", function()
   end)
 
   it("a leader without its majority confirms nothing, whatever it still "
-    .. "answers, FAULTS 42", function()
+    .. "answers", function()
     local ensemble = zk.start_ensemble(3, { sync_limit = 40 })
     local leader, k = ensemble:leader(), key()
     local store = open { url = ensemble[leader].url, session_timeout = 4 }

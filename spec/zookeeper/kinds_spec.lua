@@ -40,7 +40,7 @@ describe("on ZooKeeper", function()
     r:release()
   end)
 
-  it("a semaphore lets in what fits, in order, FAULTS 42b", function()
+  it("a semaphore lets in what fits, in order", function()
     local e, k = common.engine(open()), key()
     local one = assert(e.acquire(k, { 1, 2 }))
     local two = assert(e.acquire(k, { 1, 2 }))
@@ -56,7 +56,7 @@ describe("on ZooKeeper", function()
     all:release()
   end)
 
-  it("500 waiters are woken once each, in order, FAULTS 45", function()
+  it("500 waiters are woken once each, in order", function()
     local k, n = key(), 500
     local holder = common.engine(open { session_timeout = 10 })
     local waiters = common.engine(open { session_timeout = 10 })

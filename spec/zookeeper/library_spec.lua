@@ -1,5 +1,6 @@
--- What is known to go wrong in and around ZooKeeper's C library, FAULTS 48 to
--- 53 (46: engine/unload_spec, 47: engine/fork_spec).
+-- What is known to go wrong in and around ZooKeeper's C library. What it does
+-- when it is unloaded, and after a fork, stands in engine/unload_spec and
+-- engine/fork_spec.
 
 local common = require "spec.zookeeper.common"
 local library = require "spec.support.library"
@@ -87,7 +88,7 @@ describe("ZooKeeper's library:", function()
     assert.are.equal(0, status)
   end
 
-  it("none of its calls that wait is linked, FAULTS 48", function()
+  it("none of its calls that wait is linked", function()
     local seen = 0
     local harmless = { zoo_set_servers_resolution_delay = true,
       zoo_set_debug_level = true, zoo_state = true, zoo_client_id = true,
@@ -105,7 +106,7 @@ describe("ZooKeeper's library:", function()
   -- The library's own close waits for seconds, and crashes in a callback of its
   -- own; ours is in no callback of its.
   it("a close is bounded while the server hangs, also from a callback, and so "
-    .. "is the end of the program, FAULTS 49", function()
+    .. "is the end of the program", function()
     one = zk.start()
     local admin = common.open { url = one.url }
     for _, ending in ipairs { "callback", "end" } do
@@ -145,7 +146,7 @@ describe("ZooKeeper's library:", function()
     end
   end)
 
-  it("names are looked up to connect, not while connected, FAULTS 50",
+  it("names are looked up to connect, not while connected",
     function()
       local opts = begin([[
         local lease = assert(store:lock(key, { timeout = 20 }))
@@ -180,7 +181,7 @@ describe("ZooKeeper's library:", function()
       ended(p)
     end)
 
-  it("its log is below DEBUG, whatever it was, FAULTS 51", function()
+  it("its log is below DEBUG, whatever it was", function()
     local opts = begin([[
       local tell = assert(package.loadlib(path, "tell"))
       assert(package.loadlib(path, "debug"))()
@@ -194,7 +195,7 @@ describe("ZooKeeper's library:", function()
     ended(p)
   end)
 
-  it("it says nothing on standard error when servers come and go, FAULTS 53",
+  it("it says nothing on standard error when servers come and go",
     function()
       local opts = begin [[
         local dead = dlock.open { url = "zookeeper://127.0.0.1:9", timeout = 1 }

@@ -57,8 +57,8 @@ describe("a ZooKeeper lock", function()
     assert(store:close(1))
   end)
 
-  it("keeps its fences rising when its parent is deleted between holds, "
-    .. "FAULTS 37", function()
+  it("keeps its fences rising when its parent is deleted between holds",
+    function()
     local store, k = open(), key()
     local guard = assert(open { prefix = "/admin" }:lock(k))
     local last = 0
@@ -71,7 +71,7 @@ describe("a ZooKeeper lock", function()
     end
   end)
 
-  it("wakes one of many waiters at each release, FAULTS 45", function()
+  it("wakes one of many waiters at each release", function()
     local k, n = key(), 8
     local holder = assert(open():lock(k))
     local waiters = {}
@@ -103,7 +103,7 @@ describe("a ZooKeeper lock", function()
     assert.is_true(reads() - before <= 2 * n, reads() - before)
   end)
 
-  it("leaves nothing behind when a wait ends, FAULTS 39", function()
+  it("leaves nothing behind when a wait ends", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
     local other = open()
@@ -128,7 +128,7 @@ describe("a ZooKeeper lock", function()
   -- That program has the holder's connection too: the library's descriptors
   -- are not closed on exec.
   it("frees a killed holder's lock in time, whatever program it started and"
-    .. " left, FAULTS 44", function()
+    .. " left", function()
     local k = key()
     local holder = peer([[
       assert(store:lock(key))
@@ -220,7 +220,7 @@ describe("a ZooKeeper lock", function()
       assert.same({}, leaks.since(before, 5))
     end)
 
-  it("says nothing on standard error, FAULTS 53", function()
+  it("says nothing on standard error", function()
     local status, out, err = process.run {
       script = [[
         local dlock = require "dlock"

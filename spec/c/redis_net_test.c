@@ -12,18 +12,18 @@
   "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~dlock:c:test\r\n:1\r\n"
 #define MESSAGE "*3\r\n$7\r\nmessage\r\n$13\r\n~dlock:c:test\r\n$3\r\nc k\r\n"
 
-static int heard_count, deaf_count, message_count;
+static int subscribed_count, unsubscribed_count, message_count;
 static bool listener_needed;
 
-static void heard(void *arg) {
+static void subscribed(void *arg) {
   (void)arg;
-  heard_count++;
+  subscribed_count++;
 }
 
-static void deaf(void *arg, const struct dlk_error *why) {
+static void unsubscribed(void *arg, const struct dlk_error *why) {
   (void)arg;
   (void)why;
-  deaf_count++;
+  unsubscribed_count++;
 }
 
 static void message(void *arg, const char *p, size_t len) {
@@ -43,12 +43,13 @@ static void stopped(void *arg) {
   host->stopped(host);
 }
 
-static const struct dlk_redis_ears ears = {heard, deaf, message, needed,
-                                           stopped};
+static const struct dlk_redis_link_events link_events = {
+    subscribed, unsubscribed, message, needed, stopped};
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  *out = dlk_redis_net_new(host, conf, 0, "", "~dlock:c:test", &ears, host);
+  *out =
+      dlk_redis_net_new(host, conf, 0, "", "~dlock:c:test", &link_events, host);
   return *out ? DLK_OK : dlk_error_set(err, DLK_UNAVAILABLE, "no memory");
 }
 
@@ -130,22 +131,22 @@ static struct host *open_link(struct dlk_addr *addr) {
   struct host *h = host_open(&bare, &kept, NULL);
   struct dlk_redis_link *link = h->store;
   h->used = true;
-  heard_count = deaf_count = message_count = 0;
+  subscribed_count = unsubscribed_count = message_count = 0;
   listener_needed = true;
-  link->listen(link);
+  link->subscribe(link);
   return h;
 }
 
-/* The subscription is given up while it is being greeted, and wanted again. */
-static void test_unlisten_in_greeting(void) {
+/* The subscription is given up during the handshake, and wanted again. */
+static void test_unsubscribed_in_handshake(void) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
   struct dlk_redis_link *link = h->store;
   int one = accept_one(h, listener);
   CHECK(one >= 0);
-  link->unlisten(link);
-  link->listen(link);
+  link->unsubscribe(link);
+  link->subscribe(link);
   int two = accept_one(h, listener);
   CHECK(two >= 0);
   host_close(h);
@@ -163,9 +164,9 @@ static void test_answer_not_read_yet(void) {
   CHECK(fd >= 0);
   say(fd, SUBSCRIBED);
   h->skew += 61 * DLK_SEC;
-  for (int i = 0; i < 1000 && heard_count + deaf_count == 0; i++)
+  for (int i = 0; i < 1000 && subscribed_count + unsubscribed_count == 0; i++)
     host_turn(h, 10 * DLK_MS);
-  CHECK(heard_count == 1 && deaf_count == 0);
+  CHECK(subscribed_count == 1 && unsubscribed_count == 0);
   host_close(h);
   close(fd);
   close(listener);
@@ -181,7 +182,7 @@ static void test_message_and_reset(void) {
   int fd = accept_one(h, listener);
   CHECK(fd >= 0);
   say(fd, SUBSCRIBED);
-  await(h, &heard_count, 1);
+  await(h, &subscribed_count, 1);
   listener_needed = false; /* it has to notice by itself */
   say(fd, MESSAGE);
   CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
@@ -190,7 +191,7 @@ static void test_message_and_reset(void) {
   CHECK(fd >= 0);
   CHECK(message_count == 1);
   say(fd, SUBSCRIBED);
-  await(h, &heard_count, 2);
+  await(h, &subscribed_count, 2);
   host_close(h);
   close(fd);
   close(listener);
@@ -204,7 +205,7 @@ static void test_silence_is_asked(void) {
   int fd = accept_one(h, listener);
   CHECK(fd >= 0);
   say(fd, SUBSCRIBED);
-  await(h, &heard_count, 1);
+  await(h, &subscribed_count, 1);
   for (int i = 0; i < 3; i++) {
     h->skew += 6 * DLK_SEC;
     CHECK(asks_for_life(h, fd));
@@ -219,7 +220,7 @@ static void test_silence_is_asked(void) {
   h->skew += 11 * DLK_SEC;
   int two = accept_one(h, listener);
   CHECK(two >= 0);
-  CHECK(heard_count == 1 && message_count == 0);
+  CHECK(subscribed_count == 1 && message_count == 0);
   host_close(h);
   close(fd);
   close(two);
@@ -234,7 +235,7 @@ static void test_nobody_needs_it(void) {
   int fd = accept_one(h, listener);
   CHECK(fd >= 0);
   say(fd, SUBSCRIBED);
-  await(h, &heard_count, 1);
+  await(h, &subscribed_count, 1);
   listener_needed = false;
   h->skew += 90 * DLK_SEC;
   CHECK(!asks_for_life(h, fd));
@@ -248,7 +249,7 @@ static void test_nobody_needs_it(void) {
 
 int main(void) {
   static const struct check tests[] = {
-      {"unlisten_in_greeting", test_unlisten_in_greeting},
+      {"unsubscribed_in_handshake", test_unsubscribed_in_handshake},
       {"answer_not_read_yet", test_answer_not_read_yet},
       {"message_and_reset", test_message_and_reset},
       {"silence_is_asked", test_silence_is_asked},

@@ -230,7 +230,7 @@ static void tell(struct input *in) {
       dlk_buf_add(&text, p + i, 1);
   }
   dlk_buf_add(&text, "", 1);
-  w.ears->message(w.store, text.data, text.len - 1);
+  w.events->message(w.store, text.data, text.len - 1);
   dlk_buf_free(&text);
 }
 
@@ -248,12 +248,12 @@ static void pass(int64_t ns) {
 
 static void subscription(bool stands) {
   struct dlk_error err;
-  w.link.listening = stands;
+  w.link.subscribed = stands;
   if (stands) {
-    w.ears->heard(w.store);
+    w.events->subscribed(w.store);
   } else {
     dlk_error_set(&err, DLK_UNAVAILABLE, "cut");
-    w.ears->deaf(w.store, &err);
+    w.events->unsubscribed(w.store, &err);
   }
 }
 

@@ -163,23 +163,23 @@ static void link_retreat(struct dlk_redis_link *l, const struct dlk_error *e) {
 }
 
 static void link_stop(struct dlk_redis_link *link) {
-  link->listening = false;
+  link->subscribed = false;
   while (w.request_count > 0)
     world_lose(DLK_CLOSED);
-  w.ears->stopped(w.store);
+  w.events->stopped(w.store);
 }
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   unsigned db, const char *prefix, const char *channel,
-                  const struct dlk_redis_ears *ears, void *arg) {
+                  const struct dlk_redis_link_events *events, void *arg) {
   (void)host, (void)conf, (void)db, (void)prefix, (void)channel;
-  w.ears = ears;
+  w.events = events;
   w.store = arg;
   w.link = (struct dlk_redis_link){.submit = link_submit,
                                    .withdraw = link_withdraw,
-                                   .listen = link_nothing,
-                                   .unlisten = link_nothing,
+                                   .subscribe = link_nothing,
+                                   .unsubscribe = link_nothing,
                                    .retreat = link_retreat,
                                    .stop = link_stop,
                                    .destroy = link_nothing,

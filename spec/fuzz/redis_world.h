@@ -35,7 +35,7 @@ struct asked {
 struct world {
   struct dlk_host host;
   struct dlk_redis_link link;
-  const struct dlk_redis_ears *ears;
+  const struct dlk_redis_link_events *events;
   void *store;
   struct dlk_heap timers;
   int64_t now;

@@ -24,7 +24,7 @@ describe("the link to redis", function()
       "-Ispec/c -I" .. dir, "-pthread -luv -lhiredis")
     local _, out = process.run { command = { path }, timeout = 90 }
     server.remove_dir(dir)
-    assert.are.equal("ok unlisten_in_greeting\n"
+    assert.are.equal("ok unsubscribed_in_handshake\n"
       .. "ok answer_not_read_yet\n"
       .. "ok message_and_reset\n"
       .. "ok silence_is_asked\n"

@@ -161,7 +161,7 @@ void sim_client_hear(struct client *c, const char *text, size_t len) {
     dlk_hold_ref(h);
     c->broken[c->broken_count++] = h;
   }
-  c->ears->message(c->arg, text, len);
+  c->events->message(c->arg, text, len);
 }
 
 /* ---- life ---- */

@@ -57,7 +57,7 @@ struct bag {
 struct client {
   struct dlk_redis_link link;
   struct dlk_engine *engine;
-  const struct dlk_redis_ears *ears;
+  const struct dlk_redis_link_events *events;
   void *arg;
   const char *channel;
   uint64_t random;

@@ -45,11 +45,11 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return false;
 }
 
-static void link_listen(struct dlk_redis_link *link) {
+static void link_subscribe(struct dlk_redis_link *link) {
   linked(link)->wanted = true;
 }
 
-static void link_unlisten(struct dlk_redis_link *link) {
+static void link_unsubscribe(struct dlk_redis_link *link) {
   linked(link)->wanted = false;
 }
 
@@ -61,14 +61,14 @@ static void link_retreat(struct dlk_redis_link *link,
 
 static bool link_prompt(struct dlk_redis_link *link) {
   struct client *c = linked(link);
-  return !c->retreating && (link->listening || !c->wanted);
+  return !c->retreating && (link->subscribed || !c->wanted);
 }
 
 static void link_stop(struct dlk_redis_link *link) {
   struct client *c = linked(link);
   while (c->request_count > 0)
     sim_request_lose(c, 0, DLK_CLOSED);
-  c->ears->stopped(c->arg);
+  c->events->stopped(c->arg);
 }
 
 static void link_destroy(struct dlk_redis_link *link) {
@@ -78,19 +78,19 @@ static void link_destroy(struct dlk_redis_link *link) {
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   unsigned db, const char *prefix, const char *channel,
-                  const struct dlk_redis_ears *ears, void *arg) {
+                  const struct dlk_redis_link_events *events, void *arg) {
   struct client *c = sim_running;
   (void)host;
   (void)conf;
   (void)db;
   (void)prefix;
-  c->ears = ears;
+  c->events = events;
   c->arg = arg;
   c->channel = channel;
   c->link = (struct dlk_redis_link){.submit = link_submit,
                                     .withdraw = link_withdraw,
-                                    .listen = link_listen,
-                                    .unlisten = link_unlisten,
+                                    .subscribe = link_subscribe,
+                                    .unsubscribe = link_unsubscribe,
                                     .retreat = link_retreat,
                                     .prompt = link_prompt,
                                     .stop = link_stop,

@@ -108,15 +108,15 @@ static int l_wanted(lua_State *L) {
 
 static int l_heard(lua_State *L) {
   struct client *c = sim_client_check(L);
-  c->link.listening = true;
+  c->link.subscribed = true;
   sim_enter(c);
-  c->ears->heard(c->arg);
+  c->events->subscribed(c->arg);
   sim_leave(c);
   return 0;
 }
 
 static int l_deafen(lua_State *L) {
-  sim_client_check(L)->link.listening = false;
+  sim_client_check(L)->link.subscribed = false;
   return 0;
 }
 
@@ -125,7 +125,7 @@ static int l_deny(lua_State *L) {
   struct dlk_error err;
   dlk_error_set(&err, code_at(L, 2), "no messages");
   sim_enter(c);
-  c->ears->deaf(c->arg, &err);
+  c->events->unsubscribed(c->arg, &err);
   sim_leave(c);
   return 0;
 }

@@ -1,5 +1,5 @@
-/* The store's face to the engine: what was asked goes to the machine that
- * does it; what the link hears goes to whom it concerns.
+/* The store's face to the engine: what was asked goes to the recipe that
+ * does it; what the link is told goes to whom it concerns.
  *
  * The recipe, and why it excludes: an exclusive lock is one string key set
  * with NX and PX to a token that nobody else knows; every later write to it
@@ -35,9 +35,9 @@
 #define DEFAULT_PREFIX "dlock:"
 #define PREFIX_MAX 512
 
-/* ---- what the link hears ---- */
+/* ---- what the link tells ---- */
 
-static void heard(void *arg) {
+static void subscribed(void *arg) {
   struct dlk_redis *s = arg;
   dlk_redis_changed(s, NULL, 0);
   struct dlk_list *l = s->waits.next;
@@ -50,7 +50,7 @@ static void heard(void *arg) {
       s); /* all may have ended before it could be had */
 }
 
-static void deaf(void *arg, const struct dlk_error *why) {
+static void unsubscribed(void *arg, const struct dlk_error *why) {
   struct dlk_redis *s = arg;
   struct dlk_list left; /* who ends takes others along, from either list */
   dlk_list_take(&s->waits, &left);
@@ -59,7 +59,7 @@ static void deaf(void *arg, const struct dlk_error *why) {
         DLK_CONTAINER(left.next, struct dlk_redis_try, entry);
     dlk_list_remove(&t->entry);
     dlk_list_append(&s->waits, &t->entry);
-    dlk_redis_queue_deaf(t, why);
+    dlk_redis_queue_unsubscribed(t, why);
   }
 }
 
@@ -116,8 +116,8 @@ static bool needed(void *arg) {
   return dlk_redis_subscription_needed(arg);
 }
 
-static const struct dlk_redis_ears ears = {heard, deaf, message, needed,
-                                           link_stopped};
+static const struct dlk_redis_link_events link_events = {
+    subscribed, unsubscribed, message, needed, link_stopped};
 
 /* ---- life ---- */
 
@@ -178,8 +178,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->host = host;
     s->conf = *conf;
     dlk_redis_names_init(&s->names, prefix);
-    s->link =
-        dlk_redis_net_new(host, &s->conf, db, prefix, s->channel, &ears, s);
+    s->link = dlk_redis_net_new(host, &s->conf, db, prefix, s->channel,
+                                &link_events, s);
   }
   if (!s || !s->link) {
     free(s);

@@ -2,10 +2,10 @@
  * - Any time-out, protocol error or write error discards the connection:
  *   after a time-out the next reply would belong to the last command. What
  *   flew ends as UNKNOWN, and `broken` is told so before, so that the next
- *   greeting has the server drop the old connection first.
- * - A greeting is the only request that flies while GREETING. When an attempt
- *   fails, everything that waits ends as UNSENT: whoever still wants an answer
- *   submits again and so waits for the next attempt, which comes after a
+ *   handshake has the server drop the old connection first.
+ * - Nothing but the handshake's requests flies in the state HANDSHAKE. When an
+ *   attempt fails, everything that waits ends as UNSENT: whoever still wants an
+ *   answer submits again and so waits for the next attempt, which comes after a
  *   pause that grows to a second.
  * - Whatever ends a connection, all that can still be read is read before: an
  *   answer or a message may have come together with the end, and libuv stops
@@ -127,11 +127,11 @@ static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
 }
 
 /* A server that turns away whoever comes (maxclients, protected mode) says one
- * line and hangs up. What a user may not do is no such line: the greeting goes
+ * line and hangs up. What a user may not do is no such line: the handshake goes
  * on behind that. */
 static bool turned_away(struct dlk_redis_conn *c) {
   const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
-  return c->state == DLK_REDIS_GREETING && c->pipe.refused[0] && oldest &&
+  return c->state == DLK_REDIS_HANDSHAKE && c->pipe.refused[0] && oldest &&
          oldest->got == 1 && !dlk_redis_fault_is_denial(c->pipe.refused);
 }
 
@@ -250,7 +250,7 @@ void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
 void dlk_redis_conn_off(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_STOPPED)
     return;
-  dlk_redis_pipe_forget(&c->pipe); /* a greeting, perhaps */
+  dlk_redis_pipe_forget(&c->pipe); /* a handshake, perhaps */
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
   enter(c, DLK_REDIS_OFF);
@@ -362,9 +362,9 @@ void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
 
 static void on_open(void *arg) {
   struct dlk_redis_conn *c = arg;
-  enter(c, DLK_REDIS_GREETING);
+  enter(c, DLK_REDIS_HANDSHAKE);
   if (dlk_redis_pipe_open(&c->pipe))
-    dlk_redis_conn_say(c, c->events->greet(c));
+    dlk_redis_conn_say(c, c->events->handshake(c));
   else
     lost(c, "out of memory");
 }

@@ -1,6 +1,6 @@
 /* One connection that comes back: requests out in order, replies in order,
  * time-outs, reconnecting while something waits. What is said first on a
- * fresh connection (the greeting) and what becomes of replies that nobody
+ * fresh connection (the handshake) and what becomes of replies that nobody
  * asked for is the owner's affair. */
 #ifndef DLK_STORE_REDIS_CONN_H
 #define DLK_STORE_REDIS_CONN_H
@@ -13,9 +13,9 @@
 struct dlk_redis_conn;
 
 struct dlk_redis_conn_events {
-  /* A fresh connection: returns the greeting request. Its `done` must call
+  /* A fresh connection: returns the handshake request. Its `done` must call
    * ready, refuse or say (below) when it was ANSWERED. */
-  struct dlk_redis_req *(*greet)(struct dlk_redis_conn *c);
+  struct dlk_redis_req *(*handshake)(struct dlk_redis_conn *c);
   /* The connection, ready before, is gone; asked: requests were under way. */
   void (*broken)(struct dlk_redis_conn *c, bool asked,
                  const struct dlk_error *why);
@@ -56,7 +56,7 @@ void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 /* Writes what waits. Called before the loop sleeps and after it woke. */
 void dlk_redis_conn_flush(struct dlk_redis_conn *c);
-/* From the greeting's `done`: another question before it is ready, */
+/* From the handshake's `done`: another question before it is ready, */
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 /* or the verdict. */
 void dlk_redis_conn_ready(struct dlk_redis_conn *c);

@@ -63,7 +63,7 @@ struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
   case DLK_REDIS_OPENING:
     return too_late(t, m,
                     "could not connect in time; check the host and firewalls");
-  case DLK_REDIS_GREETING:
+  case DLK_REDIS_HANDSHAKE:
     return too_late(t, m,
                     "accepts connections but does not answer; is it Redis?");
   case DLK_REDIS_READY:

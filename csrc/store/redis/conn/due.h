@@ -11,7 +11,7 @@ enum dlk_redis_conn_state {
   DLK_REDIS_OFF,
   DLK_REDIS_PAUSE,   /* between two attempts */
   DLK_REDIS_OPENING, /* look-up and connect */
-  DLK_REDIS_GREETING,
+  DLK_REDIS_HANDSHAKE,
   DLK_REDIS_READY,
   DLK_REDIS_DRAINING, /* ready, but only waits for replies, then pauses */
   DLK_REDIS_STOPPED

@@ -34,13 +34,13 @@ enum step {
   LOAD /* and the script's number */
 };
 
-static void command(struct dlk_redis_greeting *g, struct dlk_buf *out,
+static void command(struct dlk_redis_handshake *g, struct dlk_buf *out,
                     unsigned step, size_t argc) {
   g->steps[g->req.replies++] = (uint8_t)step;
   dlk_redis_put_array(out, argc);
 }
 
-static void auth(struct dlk_redis_greeting *g, struct dlk_buf *out) {
+static void auth(struct dlk_redis_handshake *g, struct dlk_buf *out) {
   const char *user = g->conf->username, *password = g->conf->password;
   if (!user && !password)
     return;
@@ -51,7 +51,7 @@ static void auth(struct dlk_redis_greeting *g, struct dlk_buf *out) {
   dlk_redis_put_text(out, password ? password : ""); /* a nopass user's */
 }
 
-static void words(struct dlk_redis_greeting *g, struct dlk_buf *out,
+static void words(struct dlk_redis_handshake *g, struct dlk_buf *out,
                   unsigned step, const char *a, const char *b, const char *c) {
   command(g, out, step, c ? 3 : b ? 2 : 1);
   dlk_redis_put_text(out, a);
@@ -61,7 +61,7 @@ static void words(struct dlk_redis_greeting *g, struct dlk_buf *out,
     dlk_redis_put_text(out, c);
 }
 
-static void scripts(struct dlk_redis_greeting *g, struct dlk_buf *out) {
+static void scripts(struct dlk_redis_handshake *g, struct dlk_buf *out) {
   size_t len;
   for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
     const char *text = dlk_redis_script_text((enum dlk_redis_script)i, &len);
@@ -87,8 +87,8 @@ static void scripts(struct dlk_redis_greeting *g, struct dlk_buf *out) {
 }
 
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
-  struct dlk_redis_greeting *g =
-      DLK_CONTAINER(req, struct dlk_redis_greeting, req);
+  struct dlk_redis_handshake *g =
+      DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   req->replies = 0;
   auth(g, out);
   if (g->subscriber) {
@@ -120,7 +120,7 @@ static void info(const char *text, const char *name, char *out, size_t room) {
   out[n] = '\0';
 }
 
-static void judge_info(struct dlk_redis_greeting *g, const redisReply *reply) {
+static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   char version[24];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "redis_version:", version, sizeof version);
@@ -137,7 +137,8 @@ static void judge_info(struct dlk_redis_greeting *g, const redisReply *reply) {
   }
 }
 
-static void judge_probe(struct dlk_redis_greeting *g, const redisReply *reply) {
+static void judge_probe(struct dlk_redis_handshake *g,
+                        const redisReply *reply) {
   bool text =
       reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
   if (!text || strcmp(reply->str, "OK") == 0)
@@ -154,7 +155,7 @@ static const char *step_name(unsigned step) {
   return step < LOAD ? names[step] : "SCRIPT LOAD";
 }
 
-static void refused(struct dlk_redis_greeting *g, unsigned step,
+static void refused(struct dlk_redis_handshake *g, unsigned step,
                     const char *text) {
   const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
   bool denial = dlk_redis_fault_is_denial(text);
@@ -192,8 +193,8 @@ static void refused(struct dlk_redis_greeting *g, unsigned step,
 
 static void each(struct dlk_redis_req *req, unsigned index,
                  const redisReply *reply) {
-  struct dlk_redis_greeting *g =
-      DLK_CONTAINER(req, struct dlk_redis_greeting, req);
+  struct dlk_redis_handshake *g =
+      DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   unsigned step = g->steps[index];
   if (g->err.code != DLK_OK)
     return;
@@ -215,8 +216,8 @@ static void each(struct dlk_redis_req *req, unsigned index,
   }
 }
 
-void dlk_redis_greeting_start(struct dlk_redis_greeting *g,
-                              struct dlk_host *host) {
+void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
+                               struct dlk_host *host) {
   uint64_t bits[2];
   host->random(host, bits, sizeof bits);
   snprintf(g->nobody, sizeof g->nobody,

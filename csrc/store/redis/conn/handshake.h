@@ -1,14 +1,14 @@
 /* What is said first on a fresh connection, in one write, and what the
  * answers mean. */
-#ifndef DLK_STORE_REDIS_GREET_H
-#define DLK_STORE_REDIS_GREET_H
+#ifndef DLK_STORE_REDIS_CONN_HANDSHAKE_H
+#define DLK_STORE_REDIS_CONN_HANDSHAKE_H
 
 #include "store/redis/conn/conn.h"
 
 #define DLK_REDIS_RUN_ID 41
 #define DLK_REDIS_KILLS 8
 
-struct dlk_redis_greeting {
+struct dlk_redis_handshake {
   struct dlk_redis_req req;    /* encode and each are ours, done the owner's */
   struct dlk_redis_link *link; /* gets sha and may_linger */
   const struct dlk_conf *conf;
@@ -25,7 +25,7 @@ struct dlk_redis_greeting {
 };
 
 /* Readies g->req for a new connection. */
-void dlk_redis_greeting_start(struct dlk_redis_greeting *g,
-                              struct dlk_host *host);
+void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
+                               struct dlk_host *host);
 
 #endif

@@ -1,6 +1,7 @@
-/* What the state machines know of the network: requests go in, answers and
+/* What the operations know of the network: requests go in, answers and
  * messages come out. conn.c and net.c implement it over sockets; a simulation
- * may implement it over anything. Everything runs inside the driver role.
+ * may implement it over anything. Everything runs in the thread that owns the
+ * loop.
  *
  * Rules of the link:
  * - Requests are written in the order in which they were submitted, on one
@@ -57,11 +58,11 @@ struct dlk_redis_link {
   void (*submit)(struct dlk_redis_link *link, struct dlk_redis_req *req);
   /* True: it was not written and will not be; `done` is not called. */
   bool (*withdraw)(struct dlk_redis_link *link, struct dlk_redis_req *req);
-  /* Wants messages on the client's channel from now on. `heard` is called
+  /* Wants messages on the client's channel from now on. `subscribed` is called
    * after each acknowledgement. Idempotent. */
-  void (*listen)(struct dlk_redis_link *link);
+  void (*subscribe)(struct dlk_redis_link *link);
   /* Nobody waits or holds any longer: may end the subscription. */
-  void (*unlisten)(struct dlk_redis_link *link);
+  void (*unsubscribe)(struct dlk_redis_link *link);
   /* The server said that it cannot serve now: leave it alone for a moment,
    * then connect anew. */
   void (*retreat)(struct dlk_redis_link *link, const struct dlk_error *why);
@@ -72,7 +73,7 @@ struct dlk_redis_link {
   bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
-  bool listening;       /* the subscription stands */
+  bool subscribed;      /* the subscription stands */
   bool may_linger;      /* CLIENT KILL was refused: see above */
   bool served;          /* a connection was usable at least once */
   uint64_t connections; /* for commands: how many were usable so far */
@@ -80,10 +81,11 @@ struct dlk_redis_link {
   char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
 };
 
-/* What the link tells the machines. */
-struct dlk_redis_ears {
-  void (*heard)(void *arg); /* a subscription was acknowledged */
-  void (*deaf)(void *arg, const struct dlk_error *why); /* could not be had */
+/* What the link tells its owner. */
+struct dlk_redis_link_events {
+  void (*subscribed)(void *arg); /* the server acknowledged it */
+  /* The subscription could not be had. */
+  void (*unsubscribed)(void *arg, const struct dlk_error *why);
   void (*message)(void *arg, const char *p, size_t len);
   /* Whether somebody holds or waits, so that messages matter. */
   bool (*needed)(void *arg);

@@ -1,6 +1,6 @@
 /* A connection that was lost with requests under way may still have bytes on
  * the road: a delayed SET NX can land after its clean-up. So the next
- * greeting is followed, before any request, by CLIENT KILL ID of the old
+ * handshake is followed, before any request, by CLIENT KILL ID of the old
  * connection. Ids mean something only to the server process that gave them,
  * so they are dropped when the run id differs, and where the run id or KILL
  * may not be had, `may_linger` says that the guarantee is off.
@@ -21,15 +21,15 @@
 struct net {
   struct dlk_redis_link link; /* first: handed out */
   struct dlk_host *host;
-  const struct dlk_redis_ears *ears;
+  const struct dlk_redis_link_events *events;
   void *arg;
   struct dlk_redis_conn cmd, sub;
-  struct dlk_redis_greeting hello, hello_sub;
+  struct dlk_redis_handshake hello, hello_sub;
   struct dlk_redis_req kill_req;
   int64_t id, kills[DLK_REDIS_KILLS];
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
-  bool started, stopping, told_stopped, warned;
+  bool started, stopping, said_stopped, warned;
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -41,17 +41,17 @@ static struct net *net_of(struct dlk_redis_link *link) {
 static void gone(void *arg) {
   struct dlk_redis_conn *c = arg;
   struct net *n = c->arg;
-  if (n->alive || !n->stopping || n->told_stopped)
+  if (n->alive || !n->stopping || n->said_stopped)
     return;
-  n->told_stopped = true;
-  n->ears->stopped(n->arg);
+  n->said_stopped = true;
+  n->events->stopped(n->arg);
 }
 
 /* ---- the command connection ---- */
 
-static struct dlk_redis_req *greet(struct dlk_redis_conn *c) {
+static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_greeting_start(&n->hello, n->host);
+  dlk_redis_handshake_start(&n->hello, n->host);
   return &n->hello.req;
 }
 
@@ -77,7 +77,7 @@ static void killed(struct dlk_redis_req *req,
                    const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, kill_req);
   if (a->outcome != DLK_REDIS_ANSWERED)
-    return; /* the next greeting's task */
+    return; /* the next handshake's task */
   if (a->refusal)
     n->link.may_linger = true;
   n->kill_count = 0;
@@ -97,8 +97,8 @@ static void warn(struct net *n) {
   n->host->event(n->host, "eviction", text);
 }
 
-static void greeted(struct dlk_redis_req *req,
-                    const struct dlk_redis_answer *a) {
+static void handshake_done(struct dlk_redis_req *req,
+                           const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, hello.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
@@ -143,18 +143,18 @@ static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
 }
 
 static const struct dlk_redis_conn_events cmd_events = {
-    .greet = greet, .broken = broken, .failed = failed, .gone = gone};
+    .handshake = handshake, .broken = broken, .failed = failed, .gone = gone};
 
 /* ---- the connection for messages ---- */
 
-static struct dlk_redis_req *greet_sub(struct dlk_redis_conn *c) {
+static struct dlk_redis_req *sub_handshake(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_greeting_start(&n->hello_sub, n->host);
+  dlk_redis_handshake_start(&n->hello_sub, n->host);
   return &n->hello_sub.req;
 }
 
-static void greeted_sub(struct dlk_redis_req *req,
-                        const struct dlk_redis_answer *a) {
+static void sub_handshake_done(struct dlk_redis_req *req,
+                               const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
@@ -164,15 +164,15 @@ static void greeted_sub(struct dlk_redis_req *req,
     return;
   }
   dlk_redis_conn_ready(&n->sub);
-  n->link.listening = true;
+  n->link.subscribed = true;
   n->host->watch(n->host, dlk_redis_sock_fd(n->sub.sock));
-  n->ears->heard(n->arg);
+  n->events->subscribed(n->arg);
 }
 
-static void deaf(struct net *n) {
-  if (!n->link.listening)
+static void unsubscribed(struct net *n) {
+  if (!n->link.subscribed)
     return;
-  n->link.listening = false;
+  n->link.subscribed = false;
   n->host->watch(n->host, -1);
 }
 
@@ -181,13 +181,13 @@ static void broken_sub(struct dlk_redis_conn *c, bool asked,
   struct net *n = c->arg;
   (void)asked;
   (void)why;
-  deaf(n);
+  unsubscribed(n);
 }
 
 static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
-  deaf(n);
-  n->ears->deaf(n->arg, why);
+  unsubscribed(n);
+  n->events->unsubscribed(n->arg, why);
 }
 
 /* ["message", channel, text]; anything else, as the answer to PING, has done
@@ -201,15 +201,16 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
       return;
   if (strcmp(reply->element[0]->str, "message") != 0)
     return;
-  n->ears->message(n->arg, reply->element[2]->str, reply->element[2]->len);
+  n->events->message(n->arg, reply->element[2]->str, reply->element[2]->len);
 }
 
 static bool needed_sub(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  return n->ears->needed(n->arg);
+  return n->events->needed(n->arg);
 }
 
-static const struct dlk_redis_conn_events sub_events = {.greet = greet_sub,
+static const struct dlk_redis_conn_events sub_events = {.handshake =
+                                                            sub_handshake,
                                                         .broken = broken_sub,
                                                         .failed = failed_sub,
                                                         .push = push,
@@ -231,8 +232,8 @@ static void link_flush(struct dlk_redis_link *link) {
 
 static bool link_prompt(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  bool hears = n->link.listening || !n->sub.wanted;
-  return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && hears;
+  bool ready = n->link.subscribed || !n->sub.wanted;
+  return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && ready;
 }
 
 static void on_prepare(uv_prepare_t *h) {
@@ -276,18 +277,18 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return dlk_redis_conn_withdraw(&net_of(link)->cmd, req);
 }
 
-static void link_listen(struct dlk_redis_link *link) {
+static void link_subscribe(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
   start(n);
   n->sub.wanted = true;
 }
 
-static void link_unlisten(struct dlk_redis_link *link) {
+static void link_unsubscribe(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
   if (!n->sub.wanted)
     return;
   n->sub.wanted = false;
-  deaf(n);
+  unsubscribed(n);
   dlk_redis_conn_off(&n->sub);
 }
 
@@ -302,7 +303,7 @@ static void link_stop(struct dlk_redis_link *link) {
     return;
   n->stopping = true;
   n->alive++; /* until all is under way */
-  deaf(n);
+  unsubscribed(n);
   dlk_redis_conn_stop(&n->cmd);
   dlk_redis_conn_stop(&n->sub);
   if (n->started) {
@@ -334,21 +335,21 @@ static void set_up(struct net *n, struct dlk_redis_conn *c,
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   unsigned db, const char *prefix, const char *channel,
-                  const struct dlk_redis_ears *ears, void *arg) {
+                  const struct dlk_redis_link_events *events, void *arg) {
   struct net *n = calloc(1, sizeof *n);
   if (!n)
     return NULL;
   n->link.submit = link_submit;
   n->link.withdraw = link_withdraw;
-  n->link.listen = link_listen;
-  n->link.unlisten = link_unlisten;
+  n->link.subscribe = link_subscribe;
+  n->link.unsubscribe = link_unsubscribe;
   n->link.retreat = link_retreat;
   n->link.flush = link_flush;
   n->link.prompt = link_prompt;
   n->link.stop = link_stop;
   n->link.destroy = link_destroy;
   n->host = host;
-  n->ears = ears;
+  n->events = events;
   n->arg = arg;
   n->id = -1;
   set_up(n, &n->cmd, conf, &cmd_events);
@@ -359,7 +360,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.channel = n->hello_sub.channel = channel;
   n->hello.db = db;
   n->hello_sub.subscriber = true;
-  n->hello.req.done = greeted;
-  n->hello_sub.req.done = greeted_sub;
+  n->hello.req.done = handshake_done;
+  n->hello_sub.req.done = sub_handshake_done;
   return &n->link;
 }

@@ -11,6 +11,6 @@
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   unsigned db, const char *prefix, const char *channel,
-                  const struct dlk_redis_ears *ears, void *arg);
+                  const struct dlk_redis_link_events *events, void *arg);
 
 #endif

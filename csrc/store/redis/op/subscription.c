@@ -10,7 +10,7 @@ bool dlk_redis_subscription_needed(const struct dlk_redis *s) {
 }
 
 void dlk_redis_subscription_rest(struct dlk_redis *s) {
-  if (s->stopping || !s->link->listening || s->quiet.node.queued ||
+  if (s->stopping || !s->link->subscribed || s->quiet.node.queued ||
       dlk_redis_subscription_needed(s))
     return;
   s->host->timer_set(s->host, &s->quiet, dlk_redis_now(s) + QUIET_AFTER);
@@ -20,7 +20,7 @@ static void on_quiet(struct dlk_timer *timer, int64_t now) {
   struct dlk_redis *s = DLK_CONTAINER(timer, struct dlk_redis, quiet);
   (void)now;
   if (!dlk_redis_subscription_needed(s))
-    s->link->unlisten(s->link);
+    s->link->unsubscribe(s->link);
 }
 
 void dlk_redis_subscription_init(struct dlk_redis *s) {

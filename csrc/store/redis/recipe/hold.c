@@ -110,7 +110,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
     h->call.answer = renewed;
     dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);
   }
-  s->link->listen(s->link);
+  s->link->subscribe(s->link);
 }
 
 /* The token stays what it is: the server hears nothing of this. What inspect

@@ -124,7 +124,7 @@ static const struct dlk_redis_step watching = {.aim = DLK_REDIS_TO_WATCH,
 void dlk_redis_change(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   dlk_list_append(&s->watches, &t->entry);
-  s->link->listen(s->link);
+  s->link->subscribe(s->link);
   ask(t);
 }
 

@@ -1,5 +1,5 @@
 /* Listing: walks the database with SCAN: first the names that hold our tokens,
- * then the queues whose lock is free at the moment. A step looks at a bounded
+ * then the queues whose lock is free at the moment. A step examines a bounded
  * number of names, and a page takes a bounded number of steps, so a page may
  * be empty, or somewhat longer than was asked for; a key that is held all the
  * while is never missed, one may come twice (SCAN's own promise).
@@ -15,7 +15,7 @@
 #include "store/redis/wire/reply.h"
 
 #define STEPS 100 /* of one page */
-#define LOOKED_AT 1000
+#define EXAMINED 1000
 
 static const redisReply *at(const redisReply *list, size_t i) {
   static const redisReply none = {.type = REDIS_REPLY_NIL};
@@ -35,7 +35,7 @@ static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_op *op = t->op;
   bool queues = t->list.cursor[0] == 'q';
   struct dlk_buf glob = {0};
-  size_t n = op->limit > 0 && op->limit < LOOKED_AT ? op->limit : LOOKED_AT;
+  size_t n = op->limit > 0 && op->limit < EXAMINED ? op->limit : EXAMINED;
   if (queues)
     dlk_buf_addf(&glob, DLK_REDIS_RESERVED "{??????}:q:");
   put_glob(&glob, t->store->names.prefix, t->store->names.prefix_len);

@@ -36,16 +36,17 @@ static void locked_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
 }
 
-static void looked(struct dlk_redis_try *t, const redisReply *reply) {
+static void locked(struct dlk_redis_try *t, const redisReply *reply) {
   bool held = reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
   dlk_redis_finish(t, dlk_value_bool(held));
 }
 
-static const struct dlk_redis_step looking = {.aim = DLK_REDIS_TO_READ,
-                                              .script = DLK_REDIS_NO_SCRIPT,
-                                              .args = locked_args,
-                                              .answer = looked};
+static const struct dlk_redis_step asking_locked = {.aim = DLK_REDIS_TO_READ,
+                                                    .script =
+                                                        DLK_REDIS_NO_SCRIPT,
+                                                    .args = locked_args,
+                                                    .answer = locked};
 
 void dlk_redis_locked(struct dlk_redis_try *t) {
-  dlk_redis_send(t, &looking);
+  dlk_redis_send(t, &asking_locked);
 }

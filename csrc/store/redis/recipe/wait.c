@@ -141,7 +141,7 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
   dlk_redis_queue_refresh(t);
 }
 
-static void look_again(struct dlk_redis_try *t, int64_t at) {
+static void refresh_at(struct dlk_redis_try *t, int64_t at) {
   t->timer.fire = on_timer;
   t->store->host->timer_set(t->store->host, &t->timer, at);
 }
@@ -174,7 +174,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(pttl));
   if (t->acquire.rank == 0 && pttl >= 0 && ends < at)
     at = ends;
-  look_again(t, at);
+  refresh_at(t, at);
 }
 
 /* What the server says that it set aside, which may be anything: not more than
@@ -240,18 +240,18 @@ void dlk_redis_queue(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   if (dlk_list_empty(&t->entry))
     dlk_list_append(&s->waits, &t->entry);
-  s->link->listen(s->link);
-  if (s->link->listening) {
+  s->link->subscribe(s->link);
+  if (s->link->subscribed) {
     ask(t);
     return;
   }
-  /* `heard` goes on from here, or else the timer. */
+  /* `subscribed` goes on from here, or else the timer. */
   dlk_redis_await(t, &subscribing);
-  look_again(t, dlk_redis_now(s) + BEAT);
+  refresh_at(t, dlk_redis_now(s) + BEAT);
 }
 
-void dlk_redis_queue_deaf(struct dlk_redis_try *t,
-                          const struct dlk_error *why) {
+void dlk_redis_queue_unsubscribed(struct dlk_redis_try *t,
+                                  const struct dlk_error *why) {
   if (t->step == &subscribing)
     dlk_redis_no_answer(t,
                         why->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE

@@ -9,7 +9,8 @@ void dlk_redis_queue_refresh(struct dlk_redis_try *t);
 /* A message said that the lock was handed to its token, with this fence. */
 void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence);
 /* The subscription could not be had. */
-void dlk_redis_queue_deaf(struct dlk_redis_try *t, const struct dlk_error *why);
+void dlk_redis_queue_unsubscribed(struct dlk_redis_try *t,
+                                  const struct dlk_error *why);
 /* Has the server forget it, and gives up. */
 void dlk_redis_queue_leave(struct dlk_redis_try *t);
 /* ARGV of that. */

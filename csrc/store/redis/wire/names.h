@@ -24,7 +24,7 @@ enum dlk_redis_part {
   DLK_REDIS_HOLDERS = 'h',
   DLK_REDIS_PERMITS = 'p',
   DLK_REDIS_INFO = 'i',
-  DLK_REDIS_NEWS = 'n'
+  DLK_REDIS_WATCHERS = 'n'
 };
 
 /* A lock's name in its two pieces, which belong to somebody else. */

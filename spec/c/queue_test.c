@@ -18,7 +18,8 @@
 
 #include "check.h"
 #include "host.h"
-#include "store/file/internal.h"
+#include "store/file/file.h"
+#include "store/file/recipe/op.h"
 
 #define STORES 5
 #define ENTRIES 60
@@ -220,7 +221,7 @@ static void death(void) {
     return;
   const struct dlk_file_store *s = stores[i]->store;
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0 || dup2(nothing, s->wake) < 0)
+  if (nothing < 0 || dup2(nothing, s->dir.wake) < 0)
     abort();
   close(nothing);
   dead[dead_count++] = stores[i];
@@ -324,10 +325,10 @@ static bool all_hold(struct entry *const *readers) {
 static void end_of_store(int i) {
   const struct dlk_file_store *s = stores[i]->store;
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const struct dlk_list *l = s->recent.next;
-  for (; l != &s->recent; l = l->next)
+  const struct dlk_list *l = s->dir.recent.next;
+  for (; l != &s->dir.recent; l = l->next)
     dup2(nothing, DLK_CONTAINER(l, struct dlk_file_key, link)->fd);
-  dup2(nothing, s->wake);
+  dup2(nothing, s->dir.wake);
   close(nothing);
 }
 

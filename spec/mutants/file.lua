@@ -4,6 +4,7 @@ local QUEUE = "csrc/store/file/recipe/queue.c"
 local TABLE = "csrc/store/file/format/table.c"
 local WAIT = "csrc/store/file/recipe/wait.c"
 local HOLD = "csrc/store/file/recipe/hold.c"
+local KEY = "csrc/store/file/dir/key.h"
 local NAME = "csrc/store/file/format/name.c"
 
 return {
@@ -21,7 +22,7 @@ return {
     { name = "one permit too many", file = QUEUE,
       find = "h->used + want.units <= want.cap;",
       put = "h->used + want.units <= want.cap + 1;" },
-    { name = "a slot that is another's by now is ours", file = QUEUE,
+    { name = "a slot that is another's by now is ours", file = KEY,
       find = "slot->token == e->token && slot->instance == e->instance",
       put = "slot->instance == e->instance" },
     { name = "min_hold of a dead holder is not kept", file = QUEUE,
@@ -37,23 +38,23 @@ return {
       put = "slot->fence = t->head.fence;" },
     { name = "who waits for a change is not told", file = QUEUE,
       find = "dlk_file_table_append(t, index, DLK_FILE_HELD);"
-        .. " s->holders_changed = true;",
+        .. " d->holders_changed = true;",
       put = "dlk_file_table_append(t, index, DLK_FILE_HELD);" },
     { name = "a dead waiter is granted the lock", file = QUEUE,
-      find = "if (!alive || !dlk_file_peer_wake(s, w.instance, w.token)) {",
-      put = "(void)dlk_file_peer_wake(s, w.instance, w.token); if (0) {" },
+      find = "if (!alive || !dlk_file_peer_wake(d, w.instance, w.token)) {",
+      put = "(void)dlk_file_peer_wake(d, w.instance, w.token); if (0) {" },
     { name = "a leaving waiter does not wake the one behind", file = QUEUE,
-      find = "dlk_file_peer_wake(s, behind.instance, behind.token);",
+      find = "dlk_file_peer_wake(d, behind.instance, behind.token);",
       put = "(void)behind;" },
     { name = "the end of min_hold wakes nobody", file = QUEUE,
-      find = "dlk_file_table_edit(t, index)->instance = 0; wake_first(s);",
+      find = "dlk_file_table_edit(t, index)->instance = 0; wake_first(d);",
       put = "dlk_file_table_edit(t, index)->instance = 0;" },
     { name = "a release lets nobody in", file = QUEUE,
-      find = "dlk_file_table_drop(t, index); s->holders_changed = true;"
-        .. " dlk_file_grant(s);",
-      put = "dlk_file_table_drop(t, index); s->holders_changed = true;" },
+      find = "dlk_file_table_drop(t, index); d->holders_changed = true;"
+        .. " dlk_file_grant(d);",
+      put = "dlk_file_table_drop(t, index); d->holders_changed = true;" },
     { name = "a refused waiter is not woken", file = QUEUE,
-      find = "if (dlk_file_other_limit(s, want, 0)) wake_first(s);",
+      find = "if (dlk_file_other_limit(d, want, 0)) wake_first(d);",
       put = "" },
     { name = "a torn header is believed", file = TABLE,
       find = "bool ok = check == block_sum(b);",
@@ -80,23 +81,24 @@ return {
       find = "t->head.used += in ? s->units : -(uint64_t)s->units;",
       put = "t->head.used += in ? s->units : 0;" },
     { name = "a try does not look whether the holder lives", file = WAIT,
-      find = "if (!queue || !f->op->wait) dlk_file_settle(s);", put = "" },
+      find = "if (!queue || !f->op->wait) dlk_file_settle(d);", put = "" },
     { name = "a grant that crossed a cancel is dropped", file = WAIT,
       find = "if (error == 0 && slot.list == DLK_FILE_HELD) { got(f,"
         .. " slot.fence, now); } else if (error == 0 ||",
       put = "if (error == 0 ||" },
     { name = "a cancelled waiter stays in the queue", file = WAIT,
-      find = "name_holder(f); dlk_file_withdraw(s, e->slot);",
+      find = "name_holder(f); dlk_file_withdraw(d, e->slot);",
       put = "name_holder(f);" },
     { name = "who stands behind watches nobody", file = WAIT,
-      find = "*error = dlk_file_peer_watch(f, instance);",
+      find = "*error = dlk_file_peer_watch(&f->store->dir,"
+        .. " &f->watcher, instance);",
       put = "(void)instance; *error = 0;" },
     { name = "a release of what is not ours says ok", file = HOLD,
       find = "if (ours) dlk_file_end(f, NULL); else"
         .. " dlk_file_end_code(f, DLK_LOST);",
       put = "dlk_file_end(f, NULL);" },
     { name = "a renewal does not look", file = HOLD,
-      find = "int error = all_lost ? ENOENT : check_hold(s, leases[i],"
+      find = "int error = all_lost ? ENOENT : check_hold(d, leases[i],"
         .. " leases[i]->ttl);",
       put = "int error = all_lost ? ENOENT : 0;" },
     { name = "a key with a dot in front is a hidden file", file = NAME,

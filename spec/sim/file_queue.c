@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "plain.h"
-#include "store/file/internal.h"
+#include "store/file/recipe/queue.h"
 
 #define ONES 40
 #define STORES 6
@@ -33,7 +33,7 @@ struct one {
   struct dlk_file_entry entry;
 };
 
-static struct dlk_file_store store;
+static struct dlk_file_dir store;
 static struct plain plain;
 static struct one ones[ONES + 1];
 static bool alive[STORES + STEPS * 2];
@@ -44,14 +44,14 @@ static uint64_t next_token, kind, seq;
 
 /* ---- what queue.c asks for ---- */
 
-bool dlk_file_peer_alive(struct dlk_file_store *s, uint64_t instance) {
-  (void)s;
+bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance) {
+  (void)d;
   return instance != 0 && alive[instance];
 }
 
-bool dlk_file_peer_wake(struct dlk_file_store *s, uint64_t instance,
+bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
                         uint64_t token) {
-  (void)s;
+  (void)d;
   if (instance == 0 || !alive[instance])
     return false;
   for (unsigned i = 1; i <= ONES; i++)
@@ -60,8 +60,8 @@ bool dlk_file_peer_wake(struct dlk_file_store *s, uint64_t instance,
   return true;
 }
 
-int dlk_file_ttl_keep(struct dlk_file_store *s, int64_t ttl) {
-  (void)s;
+int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl) {
+  (void)d;
   (void)ttl;
   return 0;
 }

@@ -22,55 +22,22 @@
  * writes does not leave that behind: a header lies within a page, and such a
  * write happens or does not. A loss of power may, but then the table is a
  * remnant (key.c). */
-#include <stdlib.h>
+#include "store/file/dir/damage.h"
+
 #include <string.h>
 
-#include "store/file/internal.h"
+#include "store/file/dir/liveness.h"
 
 #define OWNER "a damaged lock file"
 
-/* Whether a hold of ours is one of this key. */
-static bool ours(const struct dlk_file_store *s, const char *key, size_t len) {
-  for (size_t i = 0; i < s->entries.size; i++)
-    for (struct dlk_map_node *n = s->entries.buckets[i]; n; n = n->next) {
-      const struct dlk_file_entry *e =
-          DLK_CONTAINER(n, struct dlk_file_entry, node);
-      if (e->lease != NULL && e->op == NULL && e->lease->key_len == len &&
-          memcmp(e->lease->key, key, len) == 0)
-        return true;
-    }
-  return false;
-}
-
-/* Tells all other stores that live to look at what they hold. False: there
- * are none. */
-static bool tell_others(struct dlk_file_store *s) {
-  bool any = false;
-  const struct dirent *d;
-  DIR *dir = dlk_file_dir_list(s);
-  if (dir == NULL)
-    return true;
-  while ((d = readdir(dir)) != NULL) {
-    uint64_t instance;
-    if (!dlk_file_wake_instance(d->d_name, &instance) ||
-        instance == s->instance || !dlk_file_peer_alive(s, instance))
-      continue;
-    any = true;
-    dlk_file_peer_wake(s, instance, DLK_FILE_ALL);
-  }
-  closedir(dir);
-  return any;
-}
-
-int dlk_file_guard_living(struct dlk_file_store *s, const char *key,
-                          size_t len) {
-  struct dlk_file_table *t = &s->table;
-  int64_t ttl, now = s->host->now(s->host);
-  bool other = tell_others(s);
-  if (!other && !ours(s, key, len))
+int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len) {
+  struct dlk_file_table *t = &d->table;
+  int64_t ttl, now = d->host->now(d->host);
+  bool other = dlk_file_peers_wake(d);
+  if (!other && !d->user->holds(d, key, len))
     return 0;
-  dlk_file_peer_wake(s, s->instance, DLK_FILE_ALL);
-  int error = dlk_file_ttl_longest(s, &ttl);
+  dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);
+  int error = dlk_file_ttl_longest(d, &ttl);
   uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
   if (index == 0)
     return error != 0 ? error : t->error;
@@ -81,20 +48,6 @@ int dlk_file_guard_living(struct dlk_file_store *s, const char *key,
   slot->fence = ++t->head.fence;
   memcpy(slot->owner, OWNER, sizeof OWNER);
   dlk_file_table_append(t, index, DLK_FILE_HELD);
-  s->holders_changed = true;
+  d->holders_changed = true;
   return t->error;
-}
-
-void dlk_file_look_all(struct dlk_file_store *s) {
-  size_t n = 0, count = s->entries.count;
-  uint64_t *tokens = malloc((count + 1) * sizeof *tokens);
-  if (tokens == NULL)
-    return;
-  for (size_t i = 0; i < s->entries.size; i++)
-    for (struct dlk_map_node *node = s->entries.buckets[i];
-         node != NULL && n < count; node = node->next)
-      tokens[n++] = DLK_CONTAINER(node, struct dlk_file_entry, node)->token;
-  for (size_t i = 0; i < n; i++)
-    dlk_file_look(s, tokens[i]);
-  free(tokens);
 }

@@ -23,6 +23,8 @@
  * since 1970 x 32. The floor at any time is at most as far ahead of that as
  * 32 grants a millisecond, on average since it was last set from the clock,
  * bring it; fences stay below 10^14 until 2069. */
+#include "store/file/dir/dir.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -33,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/file/internal.h"
+#include "store/file/dir/descriptors.h"
 
 #define META_MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
 #define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
@@ -60,11 +62,46 @@ static const struct {
     {0x19830326, "BeeGFS"}, {0x47504653, "GPFS"}, {0xaad7aaea, "PanFS"},
 };
 
-static enum dlk_code check_kind(struct dlk_file_store *s, int fd,
+/* "/dir/" would follow a link at its end, so slashes there go. */
+static char *trimmed(const char *path) {
+  size_t n = strlen(path);
+  while (n > 1 && path[n - 1] == '/')
+    n--;
+  return strndup(path, n);
+}
+
+bool dlk_file_dir_init(struct dlk_file_dir *d, struct dlk_host *host,
+                       const struct dlk_conf *conf, uint32_t seed) {
+  d->host = host;
+  d->path = trimmed(conf->path);
+  d->prefix = strdup(conf->prefix == NULL ? "" : conf->prefix);
+  if (d->path == NULL || d->prefix == NULL) {
+    free(d->path);
+    free(d->prefix);
+    return false;
+  }
+  d->prefix_len = strlen(d->prefix);
+  d->fd = d->meta = d->wake = -1;
+  dlk_list_init(&d->recent);
+  dlk_list_init(&d->idle);
+  dlk_map_init(&d->keys, seed);
+  dlk_map_init(&d->peers, seed);
+  return true;
+}
+
+void dlk_file_dir_free(struct dlk_file_dir *d) {
+  dlk_map_clear(&d->keys);
+  dlk_map_clear(&d->peers);
+  free(d->path);
+  free(d->wake_path);
+  free(d->prefix);
+}
+
+static enum dlk_code check_kind(struct dlk_file_dir *d, int fd,
                                 struct dlk_error *err) {
   struct statfs fs;
   if (fstatfs(fd, &fs) != 0)
-    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", s->path,
+    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", d->path,
                          strerror(errno));
   for (size_t i = 0; i < sizeof network / sizeof network[0]; i++)
     if (((unsigned long)fs.f_type & 0xffffffffu) == network[i].magic)
@@ -73,27 +110,27 @@ static enum dlk_code check_kind(struct dlk_file_store *s, int fd,
           "%s is on a network file system (%s), where locks do not see other "
           "hosts; use a local directory, or redis:// or zookeeper:// to lock "
           "across hosts",
-          s->path, network[i].name);
+          d->path, network[i].name);
   return DLK_OK;
 }
 
-static enum dlk_code check_owner(struct dlk_file_store *s, int fd,
+static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
                                  struct dlk_error *err) {
   struct stat st;
   if (fstat(fd, &st) != 0)
-    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", s->path,
+    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", d->path,
                          strerror(errno));
-  s->user = st.st_uid;
+  d->owner = st.st_uid;
   if (st.st_uid != geteuid())
     return dlk_error_set(err, DLK_DENIED,
                          "%s belongs to user %ld, we are %ld; name a directory "
                          "of your own (in $DLOCK_URL: file:///directory)",
-                         s->path, (long)st.st_uid, (long)geteuid());
+                         d->path, (long)st.st_uid, (long)geteuid());
   if ((st.st_mode & 022) != 0)
     return dlk_error_set(err, DLK_DENIED,
                          "%s has mode %04o, others can write to it; run "
                          "chmod 0700 on it or use another directory",
-                         s->path, (unsigned)(st.st_mode & 07777));
+                         d->path, (unsigned)(st.st_mode & 07777));
   return DLK_OK;
 }
 
@@ -112,7 +149,7 @@ static void make(const char *path) {
   }
 }
 
-static enum dlk_code open_error(struct dlk_file_store *s, int error,
+static enum dlk_code open_error(struct dlk_file_dir *d, int error,
                                 struct dlk_error *err) {
   char why[DLK_REASON_MAX];
   switch (error) {
@@ -121,19 +158,19 @@ static enum dlk_code open_error(struct dlk_file_store *s, int error,
     return dlk_error_set(err, DLK_DENIED,
                          "%s is a symbolic link or not a directory; name the "
                          "directory itself",
-                         s->path);
+                         d->path);
   case EACCES:
   case EPERM:
     return dlk_error_set(err, DLK_DENIED,
                          "no permission for %s; use a directory of your own, "
                          "mode 0700",
-                         s->path);
+                         d->path);
   case ENAMETOOLONG:
-    return dlk_error_set(err, DLK_INVALID, "path too long: %s", s->path);
+    return dlk_error_set(err, DLK_INVALID, "path too long: %s", d->path);
   default:
     return dlk_error_set(err, DLK_UNAVAILABLE,
                          "cannot make or open the lock directory %s: %s",
-                         s->path, dlk_reason(why, error));
+                         d->path, dlk_reason(why, error));
   }
 }
 
@@ -160,13 +197,12 @@ static int read_boot(uint8_t boot[16]) {
   return error != 0 || digits == 32 ? error : ENODATA;
 }
 
-static enum dlk_code check_boot(struct dlk_file_store *s,
-                                struct dlk_error *err) {
-  int error = read_boot(s->boot);
+static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
+  int error = read_boot(d->boot);
   if (error == 0)
     return DLK_OK;
   if (error == EMFILE || error == ENFILE)
-    return open_error(s, error, err);
+    return open_error(d, error, err);
   return dlk_error_set(err, DLK_UNAVAILABLE,
                        "cannot read " BOOT_ID " (%s), which tells locks of "
                        "before a restart of the machine from those of now; "
@@ -174,37 +210,36 @@ static enum dlk_code check_boot(struct dlk_file_store *s,
                        strerror(error));
 }
 
-enum dlk_code dlk_file_dir_open(struct dlk_file_store *s,
-                                struct dlk_error *err) {
+enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
   int flags = O_RDONLY | O_DIRECTORY;
-  int fd = dlk_file_fd_open(AT_FDCWD, s->path, flags, 0);
+  int fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
   if (fd == -ENOENT) {
-    make(s->path);
-    fd = dlk_file_fd_open(AT_FDCWD, s->path, flags, 0);
+    make(d->path);
+    fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
   }
   if (fd < 0)
-    return open_error(s, -fd, err);
-  enum dlk_code code = check_owner(s, fd, err);
+    return open_error(d, -fd, err);
+  enum dlk_code code = check_owner(d, fd, err);
   if (code == DLK_OK)
-    code = check_kind(s, fd, err);
+    code = check_kind(d, fd, err);
   if (code == DLK_OK)
-    code = check_boot(s, err);
+    code = check_boot(d, err);
   if (code != DLK_OK) {
     dlk_file_fd_close(fd);
     return code;
   }
-  s->dir = fd;
+  d->fd = fd;
   return DLK_OK;
 }
 
-bool dlk_file_dir_lost(const struct dlk_file_store *s) {
+bool dlk_file_dir_lost(const struct dlk_file_dir *d) {
   struct stat here, there;
-  return fstat(s->dir, &here) != 0 || lstat(s->path, &there) != 0 ||
+  return fstat(d->fd, &here) != 0 || lstat(d->path, &there) != 0 ||
          here.st_dev != there.st_dev || here.st_ino != there.st_ino;
 }
 
-DIR *dlk_file_dir_list(const struct dlk_file_store *s) {
-  int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+DIR *dlk_file_dir_list(const struct dlk_file_dir *d) {
+  int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *list = fd < 0 ? NULL : fdopendir(fd);
   if (list == NULL && fd >= 0)
     close(fd);
@@ -247,10 +282,10 @@ bool dlk_file_marked(mode_t mode) {
 }
 
 /* The umask may have taken of the mode. */
-static int make_own(struct dlk_file_store *s, const char *name, int flags,
+static int make_own(struct dlk_file_dir *d, const char *name, int flags,
                     mode_t mode) {
   struct stat st;
-  int fd = dlk_file_fd_open(s->dir, name, flags | O_CREAT | O_EXCL, mode);
+  int fd = dlk_file_fd_open(d->fd, name, flags | O_CREAT | O_EXCL, mode);
   if (fd < 0)
     return fd;
   if (fstat(fd, &st) == 0 &&
@@ -261,20 +296,20 @@ static int make_own(struct dlk_file_store *s, const char *name, int flags,
   return -error;
 }
 
-int dlk_file_own_open(struct dlk_file_store *s, const char *name, mode_t mode) {
+int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode) {
   const int flags = O_RDWR | O_NONBLOCK | O_NOATIME;
   int fd = -EAGAIN;
   for (int i = 0; i < TRIES && fd == -EAGAIN; i++) {
     struct stat st;
-    if (fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || st.st_uid != s->user ||
+    if (fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || st.st_uid != d->owner ||
           (st.st_mode & 077) != 0)
         return -EPROTO;
-      fd = dlk_file_fd_open(s->dir, name, flags, 0);
+      fd = dlk_file_fd_open(d->fd, name, flags, 0);
     } else if (errno != ENOENT || mode == 0) {
       return -errno;
     } else {
-      fd = make_own(s, name, flags, mode);
+      fd = make_own(d, name, flags, mode);
     }
     /* Somebody else has made or deleted it meanwhile. */
     if (fd == -EEXIST || (fd == -ENOENT && mode != 0 && i + 1 < TRIES))
@@ -291,101 +326,110 @@ static uint64_t meta_sum(const struct meta *m) {
   return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* A reader without the mutex may see half of a write: it reads again. */
-static int meta_read(struct dlk_file_store *s, struct meta *m) {
-  struct stat st;
-  *m = (struct meta){0};
-  for (int i = 0; i < 3; i++) {
-    if (pread(s->meta, m, sizeof *m, 0) < 0)
-      return errno;
-    if (m->magic == META_MAGIC && m->check == meta_sum(m))
-      return 0;
-  }
-  if (fstat(s->meta, &st) != 0)
-    return errno;
-  if (m->magic != META_MAGIC && !dlk_file_marked(st.st_mode))
-    return EBADMSG;
-  *m = (struct meta){.magic = META_MAGIC, .floor = dlk_file_fence_seed()};
-  return 0;
-}
-
-int dlk_file_meta_open(struct dlk_file_store *s) {
-  struct stat st;
-  struct meta m;
-  if (s->meta >= 0 && fstat(s->meta, &st) == 0 && st.st_nlink > 0)
-    return 0;
-  dlk_file_fd_close(s->meta);
-  s->meta = -1;
-  int fd = dlk_file_own_open(s, "~store", DLK_FILE_MADE);
-  if (fd < 0)
-    return fd == -EPROTO ? EBADMSG : -fd;
-  s->meta = fd;
-  s->ttl = 0;
-  int error = meta_read(s, &m);
-  if (error == 0)
-    return 0;
-  dlk_file_fd_close(fd);
-  s->meta = -1;
-  return error;
-}
-
-static int meta_write(struct dlk_file_store *s, struct meta *m) {
-  m->check = meta_sum(m);
-  ssize_t n = pwrite(s->meta, m, sizeof *m, 0);
-  return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
-}
-
-int64_t dlk_file_fence_seed(void) {
+/* No smaller one was ever given out, if the clock did not step back. */
+static int64_t fence_seed(void) {
   struct timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
   return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
 }
 
-int dlk_file_fence_floor(struct dlk_file_store *s, int64_t *floor) {
+/* A reader without the mutex may see half of a write: it reads again. */
+static int meta_read(struct dlk_file_dir *d, struct meta *m) {
+  struct stat st;
+  *m = (struct meta){0};
+  for (int i = 0; i < 3; i++) {
+    if (pread(d->meta, m, sizeof *m, 0) < 0)
+      return errno;
+    if (m->magic == META_MAGIC && m->check == meta_sum(m))
+      return 0;
+  }
+  if (fstat(d->meta, &st) != 0)
+    return errno;
+  if (m->magic != META_MAGIC && !dlk_file_marked(st.st_mode))
+    return EBADMSG;
+  *m = (struct meta){.magic = META_MAGIC, .floor = fence_seed()};
+  return 0;
+}
+
+int dlk_file_meta_open(struct dlk_file_dir *d) {
+  struct stat st;
   struct meta m;
-  int64_t seed = dlk_file_fence_seed();
-  int error = dlk_file_meta_open(s);
+  if (d->meta >= 0 && fstat(d->meta, &st) == 0 && st.st_nlink > 0)
+    return 0;
+  dlk_file_fd_close(d->meta);
+  d->meta = -1;
+  int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE);
+  if (fd < 0)
+    return fd == -EPROTO ? EBADMSG : -fd;
+  d->meta = fd;
+  d->ttl = 0;
+  int error = meta_read(d, &m);
   if (error == 0)
-    error = meta_read(s, &m);
+    return 0;
+  dlk_file_fd_close(fd);
+  d->meta = -1;
+  return error;
+}
+
+int dlk_file_meta_lock(struct dlk_file_dir *d) {
+  int error = dlk_file_meta_open(d);
+  return error == 0 ? dlk_file_lock(d->meta) : error;
+}
+
+int dlk_file_meta_try_lock(struct dlk_file_dir *d) {
+  int error = dlk_file_meta_open(d);
+  return error == 0 ? dlk_file_try_lock(d->meta) : error;
+}
+
+static int meta_write(struct dlk_file_dir *d, struct meta *m) {
+  m->check = meta_sum(m);
+  ssize_t n = pwrite(d->meta, m, sizeof *m, 0);
+  return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
+}
+
+int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor) {
+  struct meta m;
+  int64_t seed = fence_seed();
+  int error = dlk_file_meta_open(d);
+  if (error == 0)
+    error = meta_read(d, &m);
   if (error == 0)
     *floor = m.floor > seed ? m.floor : seed;
   return error;
 }
 
-int dlk_file_fence_keep(struct dlk_file_store *s, int64_t fence) {
+int dlk_file_fence_keep(struct dlk_file_dir *d, int64_t fence) {
   struct meta m;
-  int error = meta_read(s, &m);
+  int error = meta_read(d, &m);
   if (error != 0 || m.floor >= fence)
     return error;
   m.floor = fence;
-  return meta_write(s, &m);
+  return meta_write(d, &m);
 }
 
-int dlk_file_ttl_keep(struct dlk_file_store *s, int64_t ttl) {
+int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl) {
   struct meta m;
-  if (ttl <= s->ttl)
+  if (ttl <= d->ttl)
     return 0;
-  int error = dlk_file_meta_open(s);
-  if (error == 0)
-    error = dlk_file_lock(s->meta);
+  int error = dlk_file_meta_lock(d);
   if (error != 0)
     return error;
-  error = meta_read(s, &m);
+  error = meta_read(d, &m);
   if (error == 0 && m.ttl < ttl) {
     m.ttl = ttl;
-    error = meta_write(s, &m);
+    error = meta_write(d, &m);
   }
-  dlk_file_unlock(s->meta);
+  dlk_file_unlock(d->meta);
   if (error == 0)
-    s->ttl = m.ttl;
+    d->ttl = m.ttl;
   return error;
 }
 
-int dlk_file_ttl_longest(struct dlk_file_store *s, int64_t *ttl) {
+int dlk_file_ttl_longest(struct dlk_file_dir *d, int64_t *ttl) {
   struct meta m;
-  int error = dlk_file_meta_open(s);
+  int error = dlk_file_meta_open(d);
   if (error == 0)
-    error = meta_read(s, &m);
+    error = meta_read(d, &m);
   if (error == 0)
     *ttl = m.ttl > 0 ? m.ttl : TTL_UNKNOWN;
   return error;
@@ -397,21 +441,21 @@ static int64_t wall_seconds(void) {
   return ts.tv_sec;
 }
 
-bool dlk_file_sweep_due(struct dlk_file_store *s, int64_t *from) {
+bool dlk_file_sweep_due(struct dlk_file_dir *d, int64_t *from) {
   struct meta m;
   int64_t now = wall_seconds();
-  if (meta_read(s, &m) != 0 || (m.swept <= now && now - m.swept < SWEEP_EVERY))
+  if (meta_read(d, &m) != 0 || (m.swept <= now && now - m.swept < SWEEP_EVERY))
     return false;
   *from = m.cursor;
   m.swept = now;
-  return meta_write(s, &m) == 0;
+  return meta_write(d, &m) == 0;
 }
 
-void dlk_file_sweep_keep(struct dlk_file_store *s, int64_t at) {
+void dlk_file_sweep_keep(struct dlk_file_dir *d, int64_t at) {
   struct meta m;
-  if (meta_read(s, &m) != 0)
+  if (meta_read(d, &m) != 0)
     return;
   m.cursor = at;
   m.swept = at == 0 ? wall_seconds() : 0;
-  meta_write(s, &m);
+  meta_write(d, &m);
 }

@@ -15,16 +15,18 @@
  * CLOCK_BOOTTIME) mean nothing, and a part of it may never have reached the
  * disk. But containers that share a directory may be told different ids. So
  * the id alone proves nothing: such a table is a remnant, and is begun anew,
- * only when the pipe of nobody who stands in it has a reader (peer.c). A pipe
- * lives in the directory as the table does, so this holds in any container.
- * While somebody lives the table is used as it is. Where the id cannot be
- * read nothing is locked at all (dir.c): an id that was made up would find
- * every table to be another's.
+ * only when the pipe of nobody who stands in it has a reader (liveness.c). A
+ * pipe lives in the directory as the table does, so this holds in any
+ * container. While somebody lives the table is used as it is. Where the id
+ * cannot be read nothing is locked at all (dir.c): an id that was made up would
+ * find every table to be another's.
  *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
  * processes; so their number is bounded by what is held and waited for, and
- * DLK_FILE_OPEN_MAX for each live store. */
+ * FILES_MAX for each live store. */
+#include "store/file/dir/key.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -33,14 +35,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/file/internal.h"
+#include "store/file/dir/damage.h"
+#include "store/file/dir/descriptors.h"
+#include "store/file/dir/liveness.h"
 
 #define TRIES 8
+#define FILES_MAX 64 /* key files kept open */
 
-static void forget(struct dlk_file_store *s, struct dlk_file_key *k) {
-  dlk_map_remove(&s->keys, &k->node);
+static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  dlk_map_remove(&d->keys, &k->node);
   dlk_list_remove(&k->link);
-  s->key_count--;
+  d->key_count--;
   dlk_file_fd_close(k->fd);
   free(k);
 }
@@ -53,13 +58,66 @@ static bool named(struct dlk_file_key *k) {
   return true;
 }
 
-int dlk_file_key_open(struct dlk_file_store *s, const char *name, bool create) {
+/* ---- idle files ---- */
+
+static bool still_at(struct dlk_file_dir *d, const char *name, int fd) {
+  struct stat a, b;
+  return fstat(fd, &a) == 0 &&
+         fstatat(d->fd, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Whether a file under this name is a key's, with its table loaded (error: the
+ * answer to that). One that was just made may have no key in it yet. */
+static bool is_keys(const char *name, int fd, int error) {
+  char key[DLK_FILE_NAMED], made[DLK_FILE_NAME];
+  struct stat st;
+  if (error == ENODATA)
+    return fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
+  long n = error != 0 ? -1 : dlk_file_table_get_key(fd, key);
+  if (n < 0)
+    return false;
+  dlk_file_name(made, key, (size_t)n);
+  return strcmp(made, name) == 0;
+}
+
+/* With the file's mutex: deletes it if nothing is in it. */
+void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
+                              int fd) {
+  static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT, DLK_FILE_WATCH};
+  int error = dlk_file_table_load(&d->table, fd);
+  if (!is_keys(name, fd, error))
+    return;
+  bool used = error == 0 && d->table.torn;
+  for (size_t i = 0; error == 0 && i < 3; i++)
+    used = used || d->table.head.count[lists[i]] > 0;
+  if (used && !dlk_file_key_remnant(d))
+    return;
+  int64_t fence = d->table.head.fence;
+  if (dlk_file_meta_lock(d) != 0)
+    return;
+  if (still_at(d, name, fd) && dlk_file_fence_keep(d, fence) == 0)
+    unlinkat(d->fd, name, 0);
+  dlk_file_unlock(d->meta);
+}
+
+/* Closes the file, and deletes it if nothing is in it. */
+static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  if (d->fd >= 0 && dlk_file_try_lock(k->fd) == 0) {
+    dlk_file_key_delete_idle(d, k->name, k->fd);
+    dlk_file_unlock(k->fd);
+  }
+  forget(d, k);
+}
+
+/* ---- opening ---- */
+
+int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create) {
   mode_t mode = create ? DLK_FILE_NEW : 0;
-  int fd = dlk_file_own_open(s, name, mode);
-  while ((fd == -EMFILE || fd == -ENFILE) && !dlk_list_empty(&s->recent)) {
-    dlk_file_key_retire(
-        s, DLK_CONTAINER(s->recent.next, struct dlk_file_key, link));
-    fd = dlk_file_own_open(s, name, mode);
+  int fd = dlk_file_own_open(d, name, mode);
+  while ((fd == -EMFILE || fd == -ENFILE) && !dlk_list_empty(&d->recent)) {
+    retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
+    fd = dlk_file_own_open(d, name, mode);
   }
   return fd;
 }
@@ -69,56 +127,55 @@ bool dlk_file_key_gone(int error) {
 }
 
 /* The key with its prefix. */
-static bool full_key(const struct dlk_file_store *s, const char *key,
-                     size_t len, char out[DLK_FILE_NAMED]) {
-  if (s->prefix_len + len > DLK_FILE_NAMED)
+static bool full_key(const struct dlk_file_dir *d, const char *key, size_t len,
+                     char out[DLK_FILE_NAMED]) {
+  if (d->prefix_len + len > DLK_FILE_NAMED)
     return false;
-  memcpy(out, s->prefix, s->prefix_len);
-  memcpy(out + s->prefix_len, key, len);
+  memcpy(out, d->prefix, d->prefix_len);
+  memcpy(out + d->prefix_len, key, len);
   return true;
 }
 
-bool dlk_file_key_name(const struct dlk_file_store *s, const char *key,
+bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
                        size_t len, char out[DLK_FILE_NAME]) {
   char full[DLK_FILE_NAMED];
-  bool ok = full_key(s, key, len, full);
+  bool ok = full_key(d, key, len, full);
   if (ok)
-    dlk_file_name(out, full, s->prefix_len + len);
+    dlk_file_name(out, full, d->prefix_len + len);
   return ok;
 }
 
 /* The open file of a key, the most recently used one from now on. */
-static int find(struct dlk_file_store *s, const char *key, size_t len,
+static int find(struct dlk_file_dir *d, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
   char full[DLK_FILE_NAMED];
-  size_t n = s->prefix_len + len;
-  if (!full_key(s, key, len, full))
+  size_t n = d->prefix_len + len;
+  if (!full_key(d, key, len, full))
     return ENAMETOOLONG;
-  struct dlk_map_node *node = dlk_map_get(&s->keys, full, n);
+  struct dlk_map_node *node = dlk_map_get(&d->keys, full, n);
   if (node != NULL) {
     *out = DLK_CONTAINER(node, struct dlk_file_key, node);
     dlk_list_remove(&(*out)->link);
-    dlk_list_append(&s->recent, &(*out)->link);
+    dlk_list_append(&d->recent, &(*out)->link);
     return 0;
   }
-  if (s->key_count >= DLK_FILE_OPEN_MAX)
-    dlk_file_key_retire(
-        s, DLK_CONTAINER(s->recent.next, struct dlk_file_key, link));
+  if (d->key_count >= FILES_MAX)
+    retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
   struct dlk_file_key *k = calloc(1, sizeof *k + n);
   if (k == NULL)
     return ENOMEM;
   memcpy(k->key, full, n);
   k->len = n;
   dlk_file_name(k->name, full, n);
-  k->fd = dlk_file_key_open(s, k->name, create);
-  if (k->fd < 0 || !dlk_map_put(&s->keys, &k->node, k->key, n)) {
+  k->fd = dlk_file_key_open(d, k->name, create);
+  if (k->fd < 0 || !dlk_map_put(&d->keys, &k->node, k->key, n)) {
     int error = k->fd < 0 ? -k->fd : ENOMEM;
     dlk_file_fd_close(k->fd);
     free(k);
     return error;
   }
-  dlk_list_append(&s->recent, &k->link);
-  s->key_count++;
+  dlk_list_append(&d->recent, &k->link);
+  d->key_count++;
   *out = k;
   return 0;
 }
@@ -145,24 +202,24 @@ static int check_key(struct dlk_file_key *k) {
 
 /* Of a table of before a restart only the fence is taken over, if it is the
  * larger one. */
-static int begin(struct dlk_file_store *s, struct dlk_file_key *k) {
-  int64_t fence = s->table.head.fence, floor;
-  int error = dlk_file_fence_floor(s, &floor);
+static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  int64_t fence = d->table.head.fence, floor;
+  int error = dlk_file_fence_floor(d, &floor);
   if (error == 0)
     error = dlk_file_table_set_key(k->fd, k->key, k->len);
   if (error != 0)
     return error == ENOENT ? ESTALE : error;
   k->checked = true;
-  s->created++;
-  dlk_file_table_make(&s->table, k->fd, fence > floor ? fence : floor, s->boot);
+  d->created++;
+  dlk_file_table_make(&d->table, k->fd, fence > floor ? fence : floor, d->boot);
   return 0;
 }
 
 /* Whether somebody who stands in the table lives, or nobody can tell. It goes
  * by the slots and not by the lists: after a loss of power some of what was
  * written may be missing. */
-static bool anybody(struct dlk_file_store *s) {
-  struct dlk_file_table *t = &s->table;
+static bool anybody(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
   uint64_t dead = 0;
   for (uint32_t i = 1; i <= t->head.slots; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, i);
@@ -173,88 +230,80 @@ static bool anybody(struct dlk_file_store *s) {
       return true;
     if (damaged || slot.list == DLK_FILE_FREE || slot.instance == dead)
       continue;
-    if (dlk_file_peer_alive(s, slot.instance))
+    if (dlk_file_peer_alive(d, slot.instance))
       return true;
     dead = slot.instance;
   }
   return false;
 }
 
-bool dlk_file_key_remnant(struct dlk_file_store *s) {
-  return memcmp(s->table.head.boot, s->boot, sizeof s->boot) != 0 &&
-         !anybody(s);
+bool dlk_file_key_remnant(struct dlk_file_dir *d) {
+  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
+         !anybody(d);
 }
 
-static int guard_living(struct dlk_file_store *s,
-                        const struct dlk_file_key *k) {
-  return dlk_file_guard_living(s, k->key + s->prefix_len,
-                               k->len - s->prefix_len);
+static int guard_living(struct dlk_file_dir *d, const struct dlk_file_key *k) {
+  return dlk_file_guard_living(d, k->key + d->prefix_len,
+                               k->len - d->prefix_len);
 }
 
 /* Loads the table; one that is new, or of before a restart, is begun. */
-static int load(struct dlk_file_store *s, struct dlk_file_key *k) {
-  int error = dlk_file_table_load(&s->table, k->fd);
+static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return begin(s, k);
+    return begin(d, k);
   if (error == ENODATA || error == EPROTO)
     return dlk_file_marked(k->mode) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
-  if (dlk_file_key_remnant(s))
-    return begin(s, k);
-  if (s->table.error != 0)
-    return s->table.error;
+  if (dlk_file_key_remnant(d))
+    return begin(d, k);
+  if (d->table.error != 0)
+    return d->table.error;
   error = k->checked ? 0 : check_key(k);
-  if (error == 0 && s->table.torn)
-    error = guard_living(s, k);
+  if (error == 0 && d->table.torn)
+    error = guard_living(d, k);
   return error;
-}
-
-static bool still_at(struct dlk_file_store *s, const char *name, int fd) {
-  struct stat a, b;
-  return fstat(fd, &a) == 0 &&
-         fstatat(s->dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
-         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /* A table that cannot be read is begun anew, as damage.c says. Killed in
  * between we leave one that cannot be read either. */
-static int mend(struct dlk_file_store *s, struct dlk_file_key *k) {
+static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_wipe(k->fd);
   if (error == 0)
-    error = dlk_file_table_load(&s->table, k->fd);
+    error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA)
-    error = begin(s, k);
+    error = begin(d, k);
   if (error == 0)
-    error = guard_living(s, k);
+    error = guard_living(d, k);
   if (error == 0)
-    error = dlk_file_table_commit(&s->table);
+    error = dlk_file_table_commit(&d->table);
   if (error == 0)
-    s->host->event(s->host, "damaged",
+    d->host->event(d->host, "damaged",
                    "a lock file was damaged and has been made anew; who may "
                    "have held the lock has its ttl to notice");
   return error;
 }
 
-int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
+int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
                        bool create, struct dlk_file_key **out) {
   struct dlk_file_key *k = NULL;
   for (int i = 0; i < TRIES; i++) {
-    int error = find(s, key, len, create, &k);
+    int error = find(d, key, len, create, &k);
     if (error == ENOENT && create)
-      dlk_file_disconnect(s);
+      dlk_file_disconnect(d);
     if (error != 0)
       return error == ENOENT && create ? EAGAIN : error;
     error = dlk_file_lock(k->fd);
     if (error != 0)
       return error;
-    s->holders_changed = false;
+    d->holders_changed = false;
     if (named(k))
-      error = load(s, k);
+      error = load(d, k);
     else
       error = ESTALE;
     if (error == EUCLEAN)
-      error = mend(s, k);
+      error = mend(d, k);
     if (error == 0) {
       *out = k;
       return 0;
@@ -262,110 +311,58 @@ int dlk_file_key_enter(struct dlk_file_store *s, const char *key, size_t len,
     dlk_file_unlock(k->fd);
     if (error != ESTALE)
       return error;
-    forget(s, k);
+    forget(d, k);
   }
   return EAGAIN;
 }
 
-int dlk_file_key_leave(struct dlk_file_store *s, struct dlk_file_key *k) {
-  dlk_file_tell(s);
-  int error = dlk_file_table_commit(&s->table);
+int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  int error = dlk_file_table_commit(&d->table);
   if (error == 0 && k->mode != DLK_FILE_MADE)
     fchmod(k->fd, DLK_FILE_MADE);
   if (error == EUCLEAN) {
-    mend(s, k);
+    mend(d, k);
     error = EAGAIN;
   }
   dlk_file_unlock(k->fd);
   return error;
 }
 
-int dlk_file_key_peek(struct dlk_file_store *s, const char *key, size_t len,
+int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
                       const struct dlk_file_entry *e,
                       struct dlk_file_slot *out) {
   struct dlk_file_key *k = NULL;
   for (int i = 0; i < TRIES; i++) {
-    if (s->dir < 0 || e->instance != s->instance)
+    if (d->fd < 0 || e->instance != d->instance)
       return ENOENT;
-    int error = find(s, key, len, false, &k);
+    int error = find(d, key, len, false, &k);
     if (error != 0 || k == NULL)
       return dlk_file_key_gone(error) ? ENOENT : error;
     if (!named(k)) {
-      forget(s, k);
+      forget(d, k);
       continue;
     }
-    error = dlk_file_table_load(&s->table, k->fd);
+    error = dlk_file_table_load(&d->table, k->fd);
     if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)
       return error == EUCLEAN ? EAGAIN : error;
-    if (e->slot > s->table.head.slots)
+    if (e->slot > d->table.head.slots)
       return ENOENT;
-    *out = *dlk_file_table_at(&s->table, e->slot);
-    if (s->table.error != 0)
-      return s->table.error == EUCLEAN ? EAGAIN : s->table.error;
+    *out = *dlk_file_table_at(&d->table, e->slot);
+    if (d->table.error != 0)
+      return d->table.error == EUCLEAN ? EAGAIN : d->table.error;
     return dlk_file_ours(e, out) ? 0 : ENOENT;
   }
   return EAGAIN;
 }
 
-/* Whether a file under this name is a key's, with its table loaded (error: the
- * answer to that). One that was just made may have no key in it yet. */
-static bool is_keys(const char *name, int fd, int error) {
-  char key[DLK_FILE_NAMED], made[DLK_FILE_NAME];
-  struct stat st;
-  if (error == ENODATA)
-    return fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
-  long n = error != 0 ? -1 : dlk_file_table_get_key(fd, key);
-  if (n < 0)
-    return false;
-  dlk_file_name(made, key, (size_t)n);
-  return strcmp(made, name) == 0;
-}
-
-/* With the file's mutex: deletes it if nothing is in it. */
-static void delete_idle(struct dlk_file_store *s, const char *name, int fd) {
-  static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT, DLK_FILE_WATCH};
-  int error = dlk_file_table_load(&s->table, fd);
-  if (!is_keys(name, fd, error))
-    return;
-  bool used = error == 0 && s->table.torn;
-  for (size_t i = 0; error == 0 && i < 3; i++)
-    used = used || s->table.head.count[lists[i]] > 0;
-  if (used && !dlk_file_key_remnant(s))
-    return;
-  int64_t fence = s->table.head.fence;
-  if (dlk_file_meta_open(s) != 0 || dlk_file_lock(s->meta) != 0)
-    return;
-  if (still_at(s, name, fd) && dlk_file_fence_keep(s, fence) == 0)
-    unlinkat(s->dir, name, 0);
-  dlk_file_unlock(s->meta);
-}
-
-void dlk_file_key_retire(struct dlk_file_store *s, struct dlk_file_key *k) {
-  if (s->dir >= 0 && dlk_file_try_lock(k->fd) == 0) {
-    delete_idle(s, k->name, k->fd);
-    dlk_file_unlock(k->fd);
-  }
-  forget(s, k);
-}
-
-/* Dead holders and waiters of the file leave with it: settle looks at all
- * holders, and grant drops dead waiters from the head on. */
-void dlk_file_key_sweep(struct dlk_file_store *s, const char *name) {
-  int fd = dlk_file_key_open(s, name, false);
-  if (fd < 0)
-    return;
-  if (dlk_file_try_lock(fd) == 0) {
-    s->holders_changed = false;
-    if (dlk_file_table_load(&s->table, fd) == 0 && !s->table.torn &&
-        !dlk_file_key_remnant(s)) {
-      dlk_file_settle(s);
-      dlk_file_tell(s);
-      dlk_file_table_commit(&s->table);
-    }
-    delete_idle(s, name, fd);
-    dlk_file_unlock(fd);
-  }
-  dlk_file_fd_close(fd);
+void dlk_file_disconnect(struct dlk_file_dir *d) {
+  d->user->disconnected(d);
+  while (!dlk_list_empty(&d->recent))
+    retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
+  dlk_file_wake_close(d);
+  dlk_file_fd_close(d->meta);
+  dlk_file_fd_close(d->fd);
+  d->meta = d->fd = -1;
 }

@@ -1,4 +1,5 @@
-/* Looking and mending: inspect, list, break, revoke, downgrade.
+/* Read-only operations and administration: ping, locked, inspect, list, break,
+ * revoke, downgrade.
  *
  * Break takes the holds out of the table and tells their stores, whose
  * holders learn of it at once when their process is driven, else at the next
@@ -8,6 +9,8 @@
  * next renewal. list reads the directory in its own order, which is stable for
  * files that stay; a page is bounded by the names looked at, not only by the
  * keys found, so it may be short before the end. */
+#include "store/file/recipe/admin.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +21,8 @@
 #include <unistd.h>
 
 #include "core/mode.h"
-#include "store/file/internal.h"
+#include "store/file/dir/descriptors.h"
+#include "store/file/recipe/queue.h"
 
 #define SHOWN_MAX 1000 /* holders, and waiters, in one inspect */
 #define NAMES_MAX 1000 /* names looked at in one list */
@@ -61,16 +65,16 @@ static struct dlk_value *show_waiter(const struct dlk_file_slot *w,
   return dlk_value_set(v, "waited", dlk_value_number(seconds(now - w->since)));
 }
 
-static struct dlk_value *show_list(struct dlk_file_store *s,
+static struct dlk_value *show_list(struct dlk_file_dir *d,
                                    enum dlk_file_list list, int64_t now) {
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_table *t = &d->table;
   struct dlk_value *v = dlk_value_list();
   uint32_t index = t->head.first[list];
   for (int i = 0; i < SHOWN_MAX && index != 0; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, index);
     if (list == DLK_FILE_HELD)
       v = dlk_value_add(v, show_holder(t, index, &slot, now));
-    else if (dlk_file_peer_alive(s, slot.instance))
+    else if (dlk_file_peer_alive(d, slot.instance))
       v = dlk_value_add(v, show_waiter(&slot, now));
     index = slot.next;
   }
@@ -78,23 +82,23 @@ static struct dlk_value *show_list(struct dlk_file_store *s,
 }
 
 static struct dlk_value *show(struct dlk_file_op *f, uint32_t cap) {
-  struct dlk_file_store *s = f->store;
-  int64_t now = s->host->now(s->host);
-  int64_t units = s->table.head.exclusive > 0 ? 0 : 1;
+  struct dlk_file_dir *d = &f->store->dir;
+  int64_t now = d->host->now(d->host);
+  int64_t units = d->table.head.exclusive > 0 ? 0 : 1;
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(f->op->key, f->op->key_len));
-  if (s->table.head.count[DLK_FILE_HELD] > 0)
+  if (d->table.head.count[DLK_FILE_HELD] > 0)
     v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(cap));
-  v = dlk_value_set(v, "holders", show_list(s, DLK_FILE_HELD, now));
-  return dlk_value_set(v, "waiters", show_list(s, DLK_FILE_WAIT, now));
+  v = dlk_value_set(v, "holders", show_list(d, DLK_FILE_HELD, now));
+  return dlk_value_set(v, "waiters", show_list(d, DLK_FILE_WAIT, now));
 }
 
 /* Ends the visit, with a result or, out of memory, without. */
 static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
                      struct dlk_value *result) {
-  int error = k == NULL ? 0 : dlk_file_key_leave(f->store, k);
+  int error = k == NULL ? 0 : dlk_file_commit(&f->store->dir, k);
   if (error == 0 && result == NULL)
     error = ENOMEM;
   if (error == 0) {
@@ -115,18 +119,42 @@ static bool visit(struct dlk_file_op *f, struct dlk_file_key **k) {
   return error != ECANCELED;
 }
 
+void dlk_file_ping(struct dlk_file_op *f) {
+  struct dlk_file_dir *d = &f->store->dir;
+  if (dlk_file_ready(f) != 0)
+    return;
+  int64_t sent = d->host->now(d->host);
+  int error = dlk_file_meta_lock(d);
+  if (error != 0) {
+    dlk_file_fail(f, error);
+    return;
+  }
+  dlk_file_unlock(d->meta);
+  double took = (double)(d->host->now(d->host) - sent) / (double)DLK_SEC;
+  conclude(f, NULL, dlk_value_number(took));
+}
+
+void dlk_file_locked(struct dlk_file_op *f) {
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_key *k;
+  if (!visit(f, &k))
+    return;
+  if (k != NULL)
+    dlk_file_settle(d);
+  bool held = k != NULL && d->table.head.count[DLK_FILE_HELD] > 0;
+  conclude(f, k, dlk_value_bool(held));
+}
+
 void dlk_file_inspect(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
   struct dlk_value *v = NULL;
   if (!visit(f, &k))
     return;
   if (k != NULL) {
-    dlk_file_settle(s);
-    uint32_t first = t->head.first[DLK_FILE_HELD];
-    if (first == 0)
-      first = t->head.first[DLK_FILE_WAIT];
+    dlk_file_settle(d);
+    uint32_t first = dlk_file_first(t);
     if (first != 0)
       v = show(f, dlk_file_table_at(t, first)->cap);
     else
@@ -138,8 +166,8 @@ void dlk_file_inspect(struct dlk_file_op *f) {
 }
 
 void dlk_file_break(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
   bool any = false;
   if (!visit(f, &k))
@@ -148,25 +176,25 @@ void dlk_file_break(struct dlk_file_op *f) {
     uint32_t index = t->head.first[DLK_FILE_HELD];
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
     dlk_file_table_drop(t, index);
-    s->holders_changed = any = true;
+    d->holders_changed = any = true;
     if (dlk_file_table_commit(t) != 0)
       break;
-    dlk_file_peer_wake(s, h.instance, h.token);
+    dlk_file_peer_wake(d, h.instance, h.token);
   }
   if (k != NULL)
-    dlk_file_grant(s);
+    dlk_file_grant(d);
   conclude(f, k, dlk_value_bool(any));
 }
 
 void dlk_file_revoke(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
   bool any = false;
   if (!visit(f, &k))
     return;
   if (k != NULL)
-    dlk_file_settle(s);
+    dlk_file_settle(d);
   uint32_t index = k == NULL ? 0 : t->head.first[DLK_FILE_HELD];
   for (uint32_t i = 0; i < t->head.slots && index != 0; i++) {
     dlk_file_table_edit(t, index)->asked = 1;
@@ -174,7 +202,7 @@ void dlk_file_revoke(struct dlk_file_op *f) {
     if (dlk_file_table_commit(t) != 0)
       break;
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
-    dlk_file_peer_wake(s, h.instance, h.token);
+    dlk_file_peer_wake(d, h.instance, h.token);
     index = h.next;
   }
   conclude(f, k, dlk_value_bool(any));
@@ -183,30 +211,29 @@ void dlk_file_revoke(struct dlk_file_op *f) {
 /* The slot leaves the list of holders and comes back within one commit, so
  * there is no gap; then the readers at the head of the queue get in. */
 void dlk_file_downgrade(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
+  struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = f->op->lease->data;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
   int error = dlk_file_visit(f, false, &k);
   if (error == ECANCELED)
     return;
-  bool ours = error == 0 && dlk_file_stands(s, e);
+  bool ours = error == 0 && dlk_file_stands(d, e);
   if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
     dlk_file_table_unlink(t, e->slot);
     struct dlk_file_slot *slot = dlk_file_table_edit(t, e->slot);
     slot->units = 1;
     slot->cap = 0;
     dlk_file_table_append(t, e->slot, DLK_FILE_HELD);
-    s->holders_changed = true;
-    dlk_file_grant(s);
+    d->holders_changed = true;
+    dlk_file_grant(d);
   }
   if (error == 0)
-    error = dlk_file_key_leave(s, k);
+    error = dlk_file_commit(d, k);
   if (error == 0 && ours) {
     dlk_file_end(f, NULL);
   } else if (error == 0 || error == ENOENT) {
-    dlk_file_forget(s, e);
-    dlk_file_end_code(f, DLK_LOST);
+    dlk_file_end_lost(f);
   } else {
     dlk_file_fail(f, error);
   }
@@ -214,11 +241,11 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
 
 /* The key of a file that is held or waited for, without its prefix; -1 if
  * there is none, or not of ours. */
-static long used_key(struct dlk_file_store *s, const char *name,
+static long used_key(struct dlk_file_dir *d, const char *name,
                      const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
-  struct dlk_file_table *t = &s->table;
-  size_t skip = s->prefix_len;
-  int fd = dlk_file_key_open(s, name, false);
+  struct dlk_file_table *t = &d->table;
+  size_t skip = d->prefix_len;
+  int fd = dlk_file_key_open(d, name, false);
   if (fd < 0)
     return -1;
   int error = dlk_file_table_load(t, fd);
@@ -226,17 +253,17 @@ static long used_key(struct dlk_file_store *s, const char *name,
     error = dlk_file_table_load(t, fd);
   long n = error == 0 ? dlk_file_table_get_key(fd, key) : -1;
   bool match =
-      n >= (long)(skip + op->key_len) && memcmp(key, s->prefix, skip) == 0 &&
+      n >= (long)(skip + op->key_len) && memcmp(key, d->prefix, skip) == 0 &&
       (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
   static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT};
   bool used = false;
-  match = match && !dlk_file_key_remnant(s);
+  match = match && !dlk_file_key_remnant(d);
   for (int i = 0; match && !used && i < 2; i++) {
     uint32_t index = t->head.first[lists[i]];
     for (int j = 0; j < DLK_FILE_SCAN && index != 0 && !used; j++) {
       struct dlk_file_slot slot = *dlk_file_table_at(t, index);
-      used = slot.until > s->host->now(s->host) ||
-             dlk_file_peer_alive(s, slot.instance);
+      used = slot.until > d->host->now(d->host) ||
+             dlk_file_peer_alive(d, slot.instance);
       index = slot.next;
     }
   }
@@ -247,35 +274,35 @@ static long used_key(struct dlk_file_store *s, const char *name,
   return n - (long)skip;
 }
 
-static DIR *open_list(struct dlk_file_store *s, const struct dlk_op *op) {
-  DIR *dir = dlk_file_dir_list(s);
+static DIR *open_list(struct dlk_file_dir *d, const struct dlk_op *op) {
+  DIR *dir = dlk_file_dir_list(d);
   if (dir != NULL && op->text != NULL && op->text[0] != '\0')
     seekdir(dir, strtol(op->text, NULL, 10));
   return dir;
 }
 
 void dlk_file_list(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
+  struct dlk_file_dir *d = &f->store->dir;
   if (dlk_file_ready(f) != 0)
     return;
-  DIR *dir = open_list(s, f->op);
+  DIR *dir = open_list(d, f->op);
   if (dir == NULL) {
     dlk_file_fail(f, errno);
     return;
   }
   struct dlk_value *keys = dlk_value_list();
   size_t found = 0, limit = f->op->limit == 0 ? NAMES_MAX : f->op->limit;
-  const struct dirent *d = NULL;
+  const struct dirent *entry = NULL;
   for (int i = 0; i < NAMES_MAX && found < limit; i++) {
     char key[DLK_FILE_NAMED];
-    d = readdir(dir);
-    if (d == NULL)
+    entry = readdir(dir);
+    if (entry == NULL)
       break;
-    if (d->d_name[0] == '.')
+    if (entry->d_name[0] == '.')
       continue;
-    if (d->d_name[0] == '~' && d->d_name[1] != 'h')
+    if (entry->d_name[0] == '~' && entry->d_name[1] != 'h')
       continue;
-    long n = used_key(s, d->d_name, f->op, key);
+    long n = used_key(d, entry->d_name, f->op, key);
     if (n < 0)
       continue;
     keys = dlk_value_add(keys, dlk_value_string(key, (size_t)n));
@@ -284,8 +311,9 @@ void dlk_file_list(struct dlk_file_op *f) {
   char cursor[32];
   snprintf(cursor, sizeof cursor, "%ld", telldir(dir));
   struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
-  v = dlk_value_add(v, d == NULL ? dlk_value_nil()
-                                 : dlk_value_string(cursor, strlen(cursor)));
+  v = dlk_value_add(v, entry == NULL
+                           ? dlk_value_nil()
+                           : dlk_value_string(cursor, strlen(cursor)));
   closedir(dir);
   conclude(f, NULL, v);
 }

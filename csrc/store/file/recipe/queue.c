@@ -31,12 +31,16 @@
  * release it belongs to nobody (instance 0) and ends by the clock; who waits
  * for it is woken once to set a timer.
  *
- * The batch is bounded: after DLK_FILE_BATCH grants the next waiter is woken
+ * The batch is bounded: after BATCH grants the next waiter is woken
  * and goes on itself. */
+#include "store/file/recipe/queue.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "store/file/internal.h"
+#include "store/file/dir/liveness.h"
+
+#define BATCH 32 /* grants in one hold of the mutex */
 
 bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want) {
   const struct dlk_file_head *h = &t->head;
@@ -50,28 +54,22 @@ bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want) {
   return want.cap == 0 || h->used + want.units <= want.cap;
 }
 
-bool dlk_file_ours(const struct dlk_file_entry *e,
-                   const struct dlk_file_slot *slot) {
-  return slot->list != DLK_FILE_FREE && slot->token == e->token &&
-         slot->instance == e->instance && e->instance != 0;
-}
-
-bool dlk_file_stands(struct dlk_file_store *s, const struct dlk_file_entry *e) {
-  if (e->slot == 0 || e->slot > s->table.head.slots)
+bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e) {
+  if (e->slot == 0 || e->slot > d->table.head.slots)
     return false;
-  return dlk_file_ours(e, dlk_file_table_at(&s->table, e->slot));
+  return dlk_file_ours(e, dlk_file_table_at(&d->table, e->slot));
 }
 
-bool dlk_file_vacant(struct dlk_file_store *s, const struct dlk_file_slot *h,
+bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
                      int64_t now) {
   if (h->until > now)
     return false;
-  return !dlk_file_peer_alive(s, h->instance);
+  return !dlk_file_peer_alive(d, h->instance);
 }
 
-bool dlk_file_other_limit(struct dlk_file_store *s, struct dlk_want want,
+bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
                           uint32_t before) {
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_table *t = &d->table;
   uint32_t index = before != 0 ? before : t->head.last[DLK_FILE_HELD];
   if (index == 0 || want.units == 0)
     return false;
@@ -79,27 +77,32 @@ bool dlk_file_other_limit(struct dlk_file_store *s, struct dlk_want want,
   if (ahead.units == 0 || ahead.cap == want.cap)
     return false;
   if (ahead.list == DLK_FILE_WAIT)
-    return dlk_file_peer_alive(s, ahead.instance);
-  return !dlk_file_vacant(s, &ahead, s->host->now(s->host));
+    return dlk_file_peer_alive(d, ahead.instance);
+  return !dlk_file_vacant(d, &ahead, d->host->now(d->host));
 }
 
-static void hold(struct dlk_file_store *s, uint32_t index) {
-  struct dlk_file_table *t = &s->table;
+uint32_t dlk_file_first(const struct dlk_file_table *t) {
+  uint32_t holder = t->head.first[DLK_FILE_HELD];
+  return holder != 0 ? holder : t->head.first[DLK_FILE_WAIT];
+}
+
+static void hold(struct dlk_file_dir *d, uint32_t index) {
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
-  int64_t now = s->host->now(s->host), min_hold = slot->until;
+  int64_t now = d->host->now(d->host), min_hold = slot->until;
   slot->fence = ++t->head.fence;
   slot->since = now;
   slot->until = min_hold > 0 ? dlk_time_add(now, min_hold) : 0;
   dlk_file_table_append(t, index, DLK_FILE_HELD);
-  s->holders_changed = true;
+  d->holders_changed = true;
 }
 
-int dlk_file_join(struct dlk_file_store *s, struct dlk_file_entry *e,
+int dlk_file_join(struct dlk_file_dir *d, struct dlk_file_entry *e,
                   const struct dlk_lease *lease, enum dlk_file_list list) {
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_table *t = &d->table;
   int error = dlk_file_table_room(t);
   if (error == 0 && lease != NULL)
-    error = t->error = dlk_file_ttl_keep(s, lease->ttl);
+    error = t->error = dlk_file_ttl_keep(d, lease->ttl);
   uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
   if (index != 0 && lease != NULL && lease->value_len > 0)
     t->error =
@@ -107,9 +110,9 @@ int dlk_file_join(struct dlk_file_store *s, struct dlk_file_entry *e,
   if (t->error != 0)
     return t->error;
   struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
-  slot->instance = s->instance;
+  slot->instance = d->instance;
   slot->token = e->token;
-  slot->since = s->host->now(s->host);
+  slot->since = d->host->now(d->host);
   if (lease != NULL) {
     slot->units = lease->want.units;
     slot->cap = lease->want.cap;
@@ -122,117 +125,117 @@ int dlk_file_join(struct dlk_file_store *s, struct dlk_file_entry *e,
     memcpy(slot->owner, lease->owner == NULL ? "" : lease->owner, n);
   }
   e->slot = index;
-  e->instance = s->instance;
+  e->instance = d->instance;
   if (list == DLK_FILE_HELD)
-    hold(s, index);
+    hold(d, index);
   else
     dlk_file_table_append(t, index, list);
   return t->error;
 }
 
-static void wake_first(struct dlk_file_store *s) {
-  struct dlk_file_table *t = &s->table;
+static void wake_first(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
   uint32_t index = t->head.first[DLK_FILE_WAIT];
   if (index == 0)
     return;
   struct dlk_file_slot w = *dlk_file_table_at(t, index);
-  dlk_file_peer_wake(s, w.instance, w.token);
+  dlk_file_peer_wake(d, w.instance, w.token);
 }
 
-void dlk_file_grant(struct dlk_file_store *s) {
-  struct dlk_file_table *t = &s->table;
+void dlk_file_grant(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
   uint32_t index;
   int n = 0;
-  for (; n < DLK_FILE_BATCH; n++) {
+  for (; n < BATCH; n++) {
     if (dlk_file_table_full(t))
-      wake_first(s);
+      wake_first(d);
     index = t->head.first[DLK_FILE_WAIT];
     if (index == 0 || dlk_file_table_room(t) != 0)
       return;
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
     struct dlk_want want = {w.units, w.cap};
-    bool alive = dlk_file_peer_alive(s, w.instance);
+    bool alive = dlk_file_peer_alive(d, w.instance);
     if (alive && !dlk_file_fits(t, want)) {
-      if (dlk_file_other_limit(s, want, 0))
-        wake_first(s); /* it refuses itself */
+      if (dlk_file_other_limit(d, want, 0))
+        wake_first(d); /* it refuses itself */
       break;
     }
-    if (!alive || !dlk_file_peer_wake(s, w.instance, w.token)) {
+    if (!alive || !dlk_file_peer_wake(d, w.instance, w.token)) {
       dlk_file_table_drop(t, index);
       continue;
     }
     dlk_file_table_unlink(t, index);
-    hold(s, index);
+    hold(d, index);
     if (t->error != 0)
       return;
   }
-  bool all_of_batch = n == DLK_FILE_BATCH;
+  bool all_of_batch = n == BATCH;
   if (all_of_batch || (n > 0 && t->head.count[DLK_FILE_HELD] > 1))
-    wake_first(s);
+    wake_first(d);
 }
 
-void dlk_file_settle(struct dlk_file_store *s) {
-  struct dlk_file_table *t = &s->table;
+void dlk_file_settle(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
   uint32_t index = t->head.first[DLK_FILE_HELD];
   uint64_t alive = 0;
-  int64_t now = s->host->now(s->host);
+  int64_t now = d->host->now(d->host);
   for (int i = 0; i < DLK_FILE_SCAN && index != 0; i++) {
     if (dlk_file_table_room(t) != 0)
       return;
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
     bool known = h.instance != 0 && h.instance == alive;
-    if (!known && dlk_file_vacant(s, &h, now)) {
+    if (!known && dlk_file_vacant(d, &h, now)) {
       dlk_file_table_drop(t, index);
-      s->holders_changed = true;
+      d->holders_changed = true;
     } else if (h.until <= now) {
       alive = h.instance;
     }
     index = h.next;
   }
-  dlk_file_grant(s);
+  dlk_file_grant(d);
 }
 
-void dlk_file_let_go(struct dlk_file_store *s, uint32_t index) {
-  struct dlk_file_table *t = &s->table;
+void dlk_file_let_go(struct dlk_file_dir *d, uint32_t index) {
+  struct dlk_file_table *t = &d->table;
   if (dlk_file_table_room(t) != 0)
     return;
-  if (dlk_file_table_at(t, index)->until > s->host->now(s->host)) {
+  if (dlk_file_table_at(t, index)->until > d->host->now(d->host)) {
     dlk_file_table_edit(t, index)->instance = 0;
-    wake_first(s);
-    s->holders_changed = true;
+    wake_first(d);
+    d->holders_changed = true;
     return;
   }
   dlk_file_table_drop(t, index);
-  s->holders_changed = true;
-  dlk_file_grant(s);
+  d->holders_changed = true;
+  dlk_file_grant(d);
 }
 
-void dlk_file_withdraw(struct dlk_file_store *s, uint32_t index) {
-  struct dlk_file_table *t = &s->table;
+void dlk_file_withdraw(struct dlk_file_dir *d, uint32_t index) {
+  struct dlk_file_table *t = &d->table;
   if (dlk_file_table_room(t) != 0)
     return;
   struct dlk_file_slot w = *dlk_file_table_at(t, index);
   bool waits = w.list == DLK_FILE_WAIT;
   if (waits && w.next != 0) {
     struct dlk_file_slot behind = *dlk_file_table_at(t, w.next);
-    dlk_file_peer_wake(s, behind.instance, behind.token);
+    dlk_file_peer_wake(d, behind.instance, behind.token);
   }
   dlk_file_table_drop(t, index);
   if (waits && w.prev == 0 && t->error == 0)
-    dlk_file_grant(s);
+    dlk_file_grant(d);
 }
 
-void dlk_file_tell(struct dlk_file_store *s) {
-  struct dlk_file_table *t = &s->table;
+void dlk_file_tell(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
   uint32_t index = t->head.first[DLK_FILE_WATCH];
-  if (!s->holders_changed || t->error != 0)
+  if (!d->holders_changed || t->error != 0)
     return;
-  s->holders_changed = false;
+  d->holders_changed = false;
   for (uint32_t i = 0; i < t->head.slots && index != 0; i++) {
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
     if (dlk_file_table_room(t) != 0)
       return;
-    if (!dlk_file_peer_wake(s, w.instance, w.token))
+    if (!dlk_file_peer_wake(d, w.instance, w.token))
       dlk_file_table_drop(t, index);
     index = w.next;
   }

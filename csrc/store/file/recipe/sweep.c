@@ -3,14 +3,19 @@
  * minute at most, when it connects or has made many files. It goes in small
  * steps and in portions, of which the next one is taken by whoever connects
  * next, so nobody waits for it, not even a store that closes. What it does to
- * each file is what anybody may do at any time (key.c, peer.c), so it can be
- * cut short anywhere. */
+ * each file is what anybody may do at any time (key.c, liveness.c), so it can
+ * be cut short anywhere. */
+#include "store/file/recipe/sweep.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "store/file/internal.h"
+#include "store/file/dir/descriptors.h"
+#include "store/file/dir/key.h"
+#include "store/file/dir/liveness.h"
+#include "store/file/recipe/queue.h"
 
 #define STEP 32
 #define PORTION 1024
@@ -18,11 +23,31 @@
 /* Says where the next one goes on. */
 static void end(struct dlk_file_store *s, bool all) {
   int64_t at = all ? 0 : telldir(s->sweep);
-  if (dlk_file_meta_open(s) == 0 && dlk_file_try_lock(s->meta) == 0) {
-    dlk_file_sweep_keep(s, at);
-    dlk_file_unlock(s->meta);
+  if (dlk_file_meta_try_lock(&s->dir) == 0) {
+    dlk_file_sweep_keep(&s->dir, at);
+    dlk_file_unlock(s->dir.meta);
   }
   dlk_file_sweep_stop(s);
+}
+
+/* Dead holders and waiters of the file leave with it: settle looks at all
+ * holders, and grant drops dead waiters from the head on. */
+static void sweep_key(struct dlk_file_dir *d, const char *name) {
+  int fd = dlk_file_key_open(d, name, false);
+  if (fd < 0)
+    return;
+  if (dlk_file_try_lock(fd) == 0) {
+    d->holders_changed = false;
+    if (dlk_file_table_load(&d->table, fd) == 0 && !d->table.torn &&
+        !dlk_file_key_remnant(d)) {
+      dlk_file_settle(d);
+      dlk_file_tell(d);
+      dlk_file_table_commit(&d->table);
+    }
+    dlk_file_key_delete_idle(d, name, fd);
+    dlk_file_unlock(fd);
+  }
+  dlk_file_fd_close(fd);
 }
 
 static void step(struct dlk_timer *timer, int64_t now) {
@@ -37,32 +62,33 @@ static void step(struct dlk_timer *timer, int64_t now) {
     if (d->d_name[0] == '.')
       continue;
     if (d->d_name[0] != '~' || d->d_name[1] == 'h')
-      dlk_file_key_sweep(s, d->d_name);
+      sweep_key(&s->dir, d->d_name);
     else if (d->d_name[1] == 'w')
-      dlk_file_peer_bury(s, d->d_name);
+      dlk_file_peer_bury(&s->dir, d->d_name);
   }
-  s->host->timer_set(s->host, &s->sweep_timer, now);
+  s->dir.host->timer_set(s->dir.host, &s->sweep_timer, now);
 }
 
 void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from) {
   if (s->sweep != NULL)
     return;
-  s->sweep = dlk_file_dir_list(s);
+  s->sweep = dlk_file_dir_list(&s->dir);
   if (s->sweep == NULL)
     return;
   if (from != 0)
     seekdir(s->sweep, (long)from);
   s->sweep_names = PORTION;
-  s->host->busy(s->host, 1);
+  s->dir.host->busy(s->dir.host, 1);
   s->sweep_timer.fire = step;
-  s->host->timer_set(s->host, &s->sweep_timer, s->host->now(s->host));
+  s->dir.host->timer_set(s->dir.host, &s->sweep_timer,
+                         s->dir.host->now(s->dir.host));
 }
 
 void dlk_file_sweep_stop(struct dlk_file_store *s) {
   if (s->sweep == NULL)
     return;
-  s->host->timer_clear(s->host, &s->sweep_timer);
+  s->dir.host->timer_clear(s->dir.host, &s->sweep_timer);
   closedir(s->sweep);
   s->sweep = NULL;
-  s->host->busy(s->host, -1);
+  s->dir.host->busy(s->dir.host, -1);
 }

@@ -9,58 +9,42 @@
  *
  * An entry that is gone from the table (the directory was emptied, the file
  * damaged) has lost its place: it joins anew under a new token. */
+#include "store/file/recipe/wait.h"
+
 #include <errno.h>
 
-#include "store/file/internal.h"
+#include "store/file/recipe/entry.h"
+#include "store/file/recipe/queue.h"
 
 #define NET_FIRST (DLK_SEC / 2)
 #define NET_BEHIND (4 * DLK_SEC)
 #define NET_BLIND (DLK_SEC / 20) /* we could not watch: look often */
 
-static void sleep_until(struct dlk_file_op *f, int64_t at) {
-  struct dlk_host *h = f->store->host;
-  h->timer_set(h, &f->timer, at);
-}
-
-/* Half to the whole of `most` from now. */
-static int64_t jitter(struct dlk_file_op *f, int64_t most) {
-  struct dlk_host *h = f->store->host;
+/* Looks again at `wake`, and when half to the whole of `net` is over: who was
+ * to wake it may have failed to. */
+static void sleep_for(struct dlk_file_op *f, int64_t wake, int64_t net) {
+  struct dlk_host *h = f->store->dir.host;
   uint16_t r;
   h->random(h, &r, sizeof r);
-  return h->now(h) + most / 2 + most / 2 * r / 65536;
+  int64_t at = h->now(h) + net / 2 + net / 2 * r / 65536;
+  h->timer_set(h, &f->timer, wake < at ? wake : at);
 }
 
 static struct dlk_file_entry *entry_of(struct dlk_file_op *f) {
-  return f->op->lease != NULL ? f->op->lease->data : &f->watcher;
-}
-
-/* A new token each time: news for an old one finds nobody. */
-static bool enlist(struct dlk_file_op *f, struct dlk_file_entry *e) {
-  struct dlk_file_store *s = f->store;
-  if (e->node.queued)
-    dlk_map_remove(&s->entries, &e->node);
-  e->token = ++s->token;
-  e->lease = f->op->lease;
-  e->op = f->op;
-  e->told = false;
-  return dlk_map_put(&s->entries, &e->node, (const char *)&e->token,
-                     sizeof e->token);
+  return f->op->lease != NULL ? f->op->lease->data : &f->entry;
 }
 
 static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
   struct dlk_lease *lease = f->op->lease;
-  struct dlk_file_entry *e = lease->data;
-  e->op = NULL;
+  dlk_file_entry_won(lease->data);
   lease->fence = fence;
   lease->sent = now;
   dlk_file_end(f, NULL);
 }
 
 static void name_holder(struct dlk_file_op *f) {
-  struct dlk_file_table *t = &f->store->table;
-  uint32_t index = t->head.first[DLK_FILE_HELD];
-  if (index == 0)
-    index = t->head.first[DLK_FILE_WAIT];
+  struct dlk_file_table *t = &f->store->dir.table;
+  uint32_t index = dlk_file_first(t);
   if (index == 0)
     return;
   const struct dlk_file_slot *slot = dlk_file_table_at(t, index);
@@ -76,15 +60,17 @@ static void name_holder(struct dlk_file_op *f) {
 
 /* Watches the stores of all holders. ESRCH: one has just died. */
 static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
-  struct dlk_file_table *t = &f->store->table;
+  struct dlk_file_table *t = &f->store->dir.table;
   uint32_t index = t->head.first[DLK_FILE_HELD];
-  int64_t now = f->store->host->now(f->store->host);
+  int64_t now = f->store->dir.host->now(f->store->dir.host);
   int blind = 0;
   for (int i = 0; i < DLK_FILE_SCAN && index != 0; i++) {
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
     if (h.until > now && h.until < *wake)
       *wake = h.until;
-    int error = h.instance == 0 ? 0 : dlk_file_peer_watch(f, h.instance);
+    int error = h.instance == 0 ? 0
+                                : dlk_file_peer_watch(&f->store->dir,
+                                                      &f->watcher, h.instance);
     if (error == ESRCH && h.until <= now)
       return ESRCH;
     if (error != 0 && error != ESRCH)
@@ -97,25 +83,25 @@ static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
 /* In the queue and not at its head: watches the one before, or drops it.
  * True: look again. */
 static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
-  struct dlk_file_store *s = f->store;
-  uint64_t instance = dlk_file_table_at(&s->table, before)->instance;
-  *error = dlk_file_peer_watch(f, instance);
-  if (*error != ESRCH || dlk_file_table_room(&s->table) != 0)
+  struct dlk_file_dir *d = &f->store->dir;
+  uint64_t instance = dlk_file_table_at(&d->table, before)->instance;
+  *error = dlk_file_peer_watch(&f->store->dir, &f->watcher, instance);
+  if (*error != ESRCH || dlk_file_table_room(&d->table) != 0)
     return false;
-  dlk_file_table_drop(&s->table, before);
-  return s->table.error == 0;
+  dlk_file_table_drop(&d->table, before);
+  return d->table.error == 0;
 }
 
 /* Stands in the queue, under the mutex: does what can be done for those ahead
  * and watches what cannot. Afterwards the entry is HELD, or watches. False: it
  * was refused, because of another limit ahead of it, and is gone. */
 static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
-  struct dlk_file_table *t = &f->store->table;
+  struct dlk_file_table *t = &f->store->dir.table;
   int64_t wake = DLK_FOREVER;
   int error = 0;
   bool again = true;
   uint32_t before = 0;
-  dlk_file_peer_unwatch(f);
+  dlk_file_unwatch(f);
   for (int i = 0; again && i < DLK_FILE_SCAN; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
     if (t->error != 0 || slot.list != DLK_FILE_WAIT)
@@ -125,32 +111,22 @@ static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
       again = watch_before(f, before, &error);
       continue;
     }
-    dlk_file_settle(f->store);
+    dlk_file_settle(&f->store->dir);
     if (dlk_file_table_at(t, e->slot)->list != DLK_FILE_WAIT)
       return true;
     error = watch_holders(f, &wake);
     again = error == ESRCH;
   }
-  if (dlk_file_other_limit(f->store, f->op->lease->want, before)) {
-    dlk_file_peer_unwatch(f);
-    dlk_file_withdraw(f->store, e->slot);
+  if (dlk_file_other_limit(&f->store->dir, f->op->lease->want, before)) {
+    dlk_file_unwatch(f);
+    dlk_file_withdraw(&f->store->dir, e->slot);
     return false;
   }
-  int64_t net = jitter(f, error != 0    ? NET_BLIND
-                          : before == 0 ? NET_FIRST
-                                        : NET_BEHIND);
-  sleep_until(f, wake < net ? wake : net);
+  sleep_for(f, wake,
+            error != 0    ? NET_BLIND
+            : before == 0 ? NET_FIRST
+                          : NET_BEHIND);
   return true;
-}
-
-/* Ends the visit to the key. When something went wrong the table in memory
- * says more than the one on disk, so nothing may be concluded from it. */
-static bool finish(struct dlk_file_op *f, struct dlk_file_key *k) {
-  int error = dlk_file_key_leave(f->store, k);
-  if (error == 0)
-    return true;
-  dlk_file_fail(f, error);
-  return false;
 }
 
 static void refuse_limit(struct dlk_file_op *f) {
@@ -161,46 +137,46 @@ static void refuse_limit(struct dlk_file_op *f) {
 
 /* Joins, or answers `busy`. */
 static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
-  struct dlk_file_store *s = f->store;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_table *t = &d->table;
   struct dlk_lease *lease = f->op->lease;
   struct dlk_file_key *k;
   if (dlk_file_visit(f, true, &k) != 0)
     return;
-  int64_t now = s->host->now(s->host);
+  int64_t now = d->host->now(d->host);
   bool queue = t->head.count[DLK_FILE_WAIT] > 0;
   if (t->head.count[DLK_FILE_HELD] > 0 || (queue && !f->op->wait)) {
     if (!queue || !f->op->wait)
-      dlk_file_settle(s);
+      dlk_file_settle(d);
     queue = t->head.count[DLK_FILE_WAIT] > 0;
   } else if (queue) {
-    dlk_file_grant(s);
+    dlk_file_grant(d);
     queue = t->head.count[DLK_FILE_WAIT] > 0;
   }
-  if (dlk_file_other_limit(s, lease->want, t->head.last[DLK_FILE_WAIT])) {
-    if (finish(f, k))
+  if (dlk_file_other_limit(d, lease->want, t->head.last[DLK_FILE_WAIT])) {
+    if (dlk_file_finish(f, k))
       refuse_limit(f);
     return;
   }
   bool fits = !queue && dlk_file_fits(t, lease->want);
   if (!fits && !f->op->wait) {
     name_holder(f);
-    if (finish(f, k))
+    if (dlk_file_finish(f, k))
       dlk_file_end_code(f, DLK_BUSY);
     return;
   }
   uint64_t before = t->head.seq;
-  if (!enlist(f, e))
+  if (!dlk_file_enlist(f->store, e, f->op))
     t->error = ENOMEM;
   else
-    dlk_file_join(s, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
+    dlk_file_join(d, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
   bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
   /* Some of it was committed already, perhaps our entry: whatever goes wrong
    * now, the op must not end before that was looked at. */
   if (t->head.seq != before)
     f->phase = DLK_FILE_QUEUED;
-  if (!finish(f, k))
+  if (!dlk_file_finish(f, k))
     return;
   if (refused) {
     refuse_limit(f);
@@ -214,24 +190,24 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
 }
 
 static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
-  struct dlk_file_store *s = f->store;
+  struct dlk_file_dir *d = &f->store->dir;
   struct dlk_lease *lease = f->op->lease;
   struct dlk_file_slot slot;
   struct dlk_file_key *k = NULL;
-  int64_t now = s->host->now(s->host);
-  int error = dlk_file_key_peek(s, lease->key, lease->key_len, e, &slot);
+  int64_t now = d->host->now(d->host);
+  int error = dlk_file_key_peek(d, lease->key, lease->key_len, e, &slot);
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
     return;
   }
   if (error == 0 || error == EAGAIN)
-    error = dlk_file_key_enter(s, lease->key, lease->key_len, false, &k);
+    error = dlk_file_key_enter(d, lease->key, lease->key_len, false, &k);
   if (error == 0) {
-    bool ours = dlk_file_stands(s, e);
+    bool ours = dlk_file_stands(d, e);
     bool refused = ours && !arrange(f, e);
     if (ours)
-      slot = *dlk_file_table_at(&s->table, e->slot);
-    if (!finish(f, k))
+      slot = *dlk_file_table_at(&d->table, e->slot);
+    if (!dlk_file_finish(f, k))
       return;
     if (refused)
       refuse_limit(f);
@@ -242,7 +218,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
     error = ENOENT;
   }
   if (dlk_file_key_gone(error)) {
-    dlk_file_peer_unwatch(f);
+    dlk_file_unwatch(f);
     f->phase = DLK_FILE_START;
     join(f, e);
   } else {
@@ -266,28 +242,28 @@ static int64_t holder_fence(struct dlk_file_table *t) {
 /* A watcher of the holder: has an entry in a list of its own, which is told
  * of each change (dlk_file_tell), and watches the holders' stores. */
 void dlk_file_change(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
-  struct dlk_file_table *t = &s->table;
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_table *t = &d->table;
   struct dlk_file_entry *e = entry_of(f);
   struct dlk_file_key *k;
   int64_t wake = DLK_FOREVER;
   int error = dlk_file_visit(f, true, &k);
   if (error != 0)
     return;
-  bool in = dlk_file_stands(s, e);
-  dlk_file_settle(s);
+  bool in = dlk_file_stands(d, e);
+  dlk_file_settle(d);
   bool changed = holder_fence(t) != f->op->fence;
   if (changed && in)
-    dlk_file_withdraw(s, e->slot);
+    dlk_file_withdraw(d, e->slot);
   if (!changed) {
-    if (!in && !enlist(f, e))
+    if (!in && !dlk_file_enlist(f->store, e, f->op))
       t->error = ENOMEM;
     else if (!in)
-      dlk_file_join(s, e, NULL, DLK_FILE_WATCH);
-    dlk_file_peer_unwatch(f);
+      dlk_file_join(d, e, NULL, DLK_FILE_WATCH);
+    dlk_file_unwatch(f);
     error = watch_holders(f, &wake);
   }
-  if (!finish(f, k))
+  if (!dlk_file_finish(f, k))
     return;
   f->phase = DLK_FILE_QUEUED;
   f->tries = 0;
@@ -295,30 +271,29 @@ void dlk_file_change(struct dlk_file_op *f) {
     dlk_file_end(f, NULL);
     return;
   }
-  int64_t net = jitter(f, error != 0 ? NET_BLIND : NET_FIRST);
-  sleep_until(f, wake < net ? wake : net);
+  sleep_for(f, wake, error != 0 ? NET_BLIND : NET_FIRST);
 }
 
 /* Takes the entry out of the table; a grant that crossed it is passed on to
  * the engine. While the mutex cannot be had this goes on: an entry left
  * behind would be granted and block everyone. */
 void dlk_file_leave(struct dlk_file_op *f) {
-  struct dlk_file_store *s = f->store;
+  struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = entry_of(f);
   struct dlk_file_key *k;
-  int64_t now = s->host->now(s->host);
-  int error = e->instance == s->instance
-                  ? dlk_file_key_enter(s, f->op->key, f->op->key_len, false, &k)
+  int64_t now = d->host->now(d->host);
+  int error = e->instance == d->instance
+                  ? dlk_file_key_enter(d, f->op->key, f->op->key_len, false, &k)
                   : ENOENT;
   struct dlk_file_slot slot = {0};
   if (error == 0) {
-    if (dlk_file_stands(s, e))
-      slot = *dlk_file_table_at(&s->table, e->slot);
+    if (dlk_file_stands(d, e))
+      slot = *dlk_file_table_at(&d->table, e->slot);
     if (slot.list == DLK_FILE_WAIT || slot.list == DLK_FILE_WATCH) {
       name_holder(f);
-      dlk_file_withdraw(s, e->slot);
+      dlk_file_withdraw(d, e->slot);
     }
-    error = dlk_file_key_leave(s, k);
+    error = dlk_file_commit(d, k);
   }
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);

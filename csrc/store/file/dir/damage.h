@@ -1,0 +1,11 @@
+/* What is done about a table that something else has written into. */
+#ifndef DLK_STORE_FILE_DIR_DAMAGE_H
+#define DLK_STORE_FILE_DIR_DAMAGE_H
+
+#include "store/file/dir/dir.h"
+
+/* In a table that does not say who is in it: a hold of nobody (in memory), if
+ * somebody who lives may be. */
+int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len);
+
+#endif

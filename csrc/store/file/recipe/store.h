@@ -1,0 +1,21 @@
+/* A file store: a directory, and what of it is ours. */
+#ifndef DLK_STORE_FILE_RECIPE_STORE_H
+#define DLK_STORE_FILE_RECIPE_STORE_H
+
+#include "store/file/dir/dir.h"
+
+struct dlk_file_store {
+  struct dlk_file_dir dir;
+  struct dlk_map entries; /* ours that stand in a table, by token */
+  uint64_t token;         /* the last one given out */
+  struct dlk_list ops;    /* submitted and not ended */
+  DIR *sweep;
+  size_t sweep_names; /* left to look at in this portion */
+  struct dlk_timer sweep_timer;
+};
+
+static inline struct dlk_file_store *dlk_file_store_of(struct dlk_file_dir *d) {
+  return DLK_CONTAINER(d, struct dlk_file_store, dir);
+}
+
+#endif

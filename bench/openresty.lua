@@ -3,14 +3,16 @@
 -- lock is taken, a retry every 10 ms. Rounds are interleaved; medians are
 -- printed. And what dlock does to its worker: what 500 waiting handlers cost a
 -- location that does nothing, and what calls cost the thread (bench/calls.lua).
--- usage: bench/openresty (ROUNDS: 5, SECONDS_EACH: 2)
+-- usage: bench/openresty (ROUNDS: 5, SECONDS_EACH: 2; see bench/settings.lua)
 
+local median = require("bench.figures").median
 local nginx = require "spec.support.nginx"
 local redis = require "spec.support.redis"
+local settings = require "bench.settings"
 local uv = require "luv"
 
-local ROUNDS = tonumber(os.getenv("ROUNDS") or 5)
-local SECONDS = math.ceil(tonumber(os.getenv("SECONDS_EACH") or 2)) -- wrk's
+local ROUNDS = settings.number("ROUNDS", 5, 1)
+local SECONDS = math.ceil(settings.number("SECONDS_EACH", 2, 1)) -- wrk's
 local WAITERS = 500
 
 local HTTP = [[
@@ -64,11 +66,6 @@ local SERVER = [[
     if lease then ngx.sleep(600) end } }
   location = /connections { stub_status; }
 ]]
-
-local function median(list)
-  table.sort(list)
-  return list[math.floor(#list / 2) + 1]
-end
 
 local function rate(n, path)
   local found, out = n:wrk(path, { seconds = SECONDS })

@@ -1,5 +1,4 @@
 -- What bench/run measures of dlock on Redis, each in a process of its own:
---   redis.lua pairs URL SECONDS        uncontended pairs a second
 --   redis.lua worker URL KEY TURNS N   N waiters, all in the queue when it
 --                                      says "ready"; then they take turns and
 --                                      queue up again; prints when each acquire
@@ -13,22 +12,6 @@ local engine = require "spec.support.engine"
 local uv = require "luv"
 
 local verbs = {}
-
-function verbs.pairs(url, seconds)
-  local store = assert(dlock.open(url))
-  local mutex = store:mutex("bench")
-  assert(assert(mutex:acquire()):release()) -- connects, seeds the fence
-  local start, count = uv.hrtime(), 0
-  local stop = start + seconds * 1e9
-  repeat
-    for _ = 1, 64 do
-      assert(assert(mutex:acquire()):release())
-    end
-    count = count + 64
-  until uv.hrtime() >= stop
-  print(("%.0f"):format(count / ((uv.hrtime() - start) / 1e9)))
-  store:close()
-end
 
 -- One process can wait for many things only by the engine's own tickets.
 function verbs.worker(url, key, turns, waiters)

@@ -1,0 +1,121 @@
+-- How long it takes until the next one has a lock, from the call of release to
+-- the return of the other's acquire, between processes that each hold it for a
+-- while (they sleep) and want it again at once. The floors are in C: on Redis
+-- one PUBLISH from the holder and one message to a blocked reader, on ZooKeeper
+-- a delete and the event of the waiter's watch.
+
+local costs = require "bench.costs"
+local crowd = require "bench.crowd"
+local figures = require "bench.figures"
+local programs = require "bench.programs"
+local settings = require "bench.settings"
+
+local handover = {}
+
+local HOLDS = { 5, 0 } -- ms
+local CROWDS = settings.quick and { 2, 8 } or { 2, 8, 64 }
+-- So many turns for each at the least, and one before that.
+local LAPS = settings.quick and 6 or 12
+
+local FIGURES = {
+  { "p50", "p50 of a hand-over, us" },
+  { "p99", "p99 of a hand-over, us" },
+  { "changed", "holds that change hands, %", most = true },
+  { "rate", "pairs a second", most = true },
+  { "fewest", "fewest pairs of a client", plain = true },
+  { "most", "most pairs of a client", plain = true },
+  { "even", "fewest / most", most = true },
+  { "requests", "requests a pair" },
+  { "writes", "writes of the server a pair" },
+  { "inside", "commands in scripts a pair" },
+  { "commands_us", "server's commands a pair, us" },
+  { "server_user", "server user a pair, us" },
+  { "server_system", "server system a pair, us" },
+  { "user", "client user a pair, us" },
+  { "system", "client system a pair, us" },
+  { "switches", "client's sleeps a pair" },
+}
+
+-- Adds the figures of holds, in the order in which they began. Looks, by the
+-- way, whether two ever had the lock at once.
+local function of_holds(found, holds, count, seconds)
+  local turns, gaps = {}, {}
+  for i = 1, count do turns[i] = 0 end
+  for i, hold in ipairs(holds) do
+    turns[hold.who] = turns[hold.who] + 1
+    local last = holds[i - 1]
+    assert(not last or hold.came >= last.went, "two held it at once")
+    if last and last.who ~= hold.who then
+      gaps[#gaps + 1] = (hold.came - last.went) / 1e3
+    end
+  end
+  table.sort(turns)
+  found.p50 = figures.quantile(gaps, 0.5)
+  found.p99 = figures.quantile(gaps, 0.99)
+  found.changed = 100 * #gaps / math.max(#holds - 1, 1)
+  found.rate = #holds / seconds
+  found.fewest, found.most = turns[1], turns[count]
+  found.even = turns[1] / math.max(turns[count], 1)
+  return found
+end
+
+local function run(store, make)
+  for _, hold in ipairs(HOLDS) do
+    for _, count in ipairs(CROWDS) do
+      local lap = count * (hold + 1) / 1000
+      local warm, seconds = math.max(0.1, lap),
+        math.max(settings.seconds, LAPS * lap)
+      local list = make(hold)
+      local title = ("%s, hand-over, %d processes hold %d ms, %.1f s")
+        :format(store, count, hold, seconds)
+      figures.rounds(title, FIGURES, list, function(opts)
+        local found, total = crowd.round(opts, count, seconds, warm)
+        return of_holds(found, total.holds, count, seconds)
+      end)
+      costs.say_commands(list[#list])
+    end
+  end
+end
+
+local function worker(url, hold)
+  local lua = settings.luas[1]
+  return "dlock " .. lua, function()
+    return programs.lua(lua, "bench/worker.lua", url, "handover", hold)
+  end
+end
+
+--- private: a server (spec/support/redis.lua); admin: a connection to it.
+function handover.redis(private, admin)
+  local counters = costs.redis(admin)
+  run("Redis", function(hold)
+    local name, program = worker(private.url, hold)
+    return {
+      { name = "floor (C)", counters = counters,
+        figures = costs.of_redis("handover"), program = function(number, count)
+          return programs.floor("redis", private.port, "handover", hold,
+            number - 1, count)
+        end },
+      { name = name, counters = counters, figures = costs.of_redis("dlock"),
+        program = program },
+    }
+  end)
+end
+
+--- private: a server (spec/support/zk.lua).
+function handover.zookeeper(private)
+  local counters = costs.zookeeper(private.url)
+  local address = private.url:match("//([^/]+)")
+  run("ZooKeeper", function(hold)
+    local name, program = worker(private.url, hold)
+    return {
+      { name = "floor (C)", counters = counters, figures = costs.of_zookeeper,
+        program = function()
+          return programs.floor("zookeeper", address, "handover", hold)
+        end },
+      { name = name, counters = counters, figures = costs.of_zookeeper,
+        program = program },
+    }
+  end)
+end
+
+return handover

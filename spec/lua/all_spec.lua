@@ -3,9 +3,12 @@
 -- for 60 s.
 
 local context = require "spec.contract.context"
+local dlock = require "dlock"
+local lockable = require "dlock.lockable"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
+local uv = require "luv"
 
 local PROCESSES, TURNS = 8, 15
 local SECONDS = os.getenv("DLOCK_LONG") == "1" and 60 or 0
@@ -51,4 +54,28 @@ describe("dlock.all in 8 processes, in opposite order", function()
       assert.are.equal(sum, last)
     end)
   end
+end)
+
+describe("dlock.all, tried,", function()
+  it("is busy when one was lost while the next was taken", function()
+    local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    local key = ("all:%d"):format(uv.os_getpid())
+    local first, second = assert(store:mutex(key .. "1")),
+      assert(store:mutex(key .. "2"))
+    local state = lockable.state(second)
+    local take, taken = state.take, 0
+    function state.take(...)
+      taken = taken + 1
+      uv.sleep(150)
+      return take(...)
+    end
+    local lease, message, code = dlock.all { first, second }:try_acquire {
+      ttl = 0.1, renew = false }
+    assert.is_nil(lease)
+    assert.are.equal("busy", code)
+    assert.matches("^busy: ", message)
+    assert.are.equal(1, taken) -- it was one try
+    assert(store:lock(key .. "2")):release()
+    assert(store:close(1))
+  end)
 end)

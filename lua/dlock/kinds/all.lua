@@ -115,7 +115,7 @@ local function take(state, opts, wait)
   repeat
     plan.taken = {}
     lease, message, code, again = attempt(state, own, plan)
-  until lease or not again or core.now() >= plan.deadline
+  until lease or not (again and plan.wait) or core.now() >= plan.deadline
   if lease then
     return lease
   elseif not wait and code == "timeout" then

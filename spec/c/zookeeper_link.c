@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES 64
+#define NODES 2500
 #define REQUESTS 256
 #define LINKS 8
 #define TEXT 512
@@ -16,6 +16,7 @@ struct node {
   int64_t czxid, owner;
   int32_t version, sequence;
   bool watched, listed; /* watches on its data, on its children */
+  bool late;            /* not seen in a list before the next sync */
 };
 
 struct request {
@@ -39,6 +40,7 @@ struct dlk_zk_link {
 };
 
 static struct node nodes[NODES];
+static size_t used; /* nodes behind it were never used */
 static struct request queue[REQUESTS];
 static struct dlk_zk_link *links[LINKS];
 static size_t waiting, executed[DLK_ZK_MULTI + 1];
@@ -54,7 +56,7 @@ static _Noreturn void die(const char *what) {
 /* ---- the tree ---- */
 
 static struct node *find(const char *path) {
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     if (nodes[i].czxid && strcmp(nodes[i].path, path) == 0)
       return &nodes[i];
   return NULL;
@@ -94,6 +96,7 @@ static struct node *make(const char *path, const char *data, size_t len) {
     struct node *n = &nodes[i];
     if (n->czxid)
       continue;
+    used = i < used ? used : i + 1;
     memset(n, 0, sizeof *n);
     n->czxid = ++zxid;
     snprintf(n->path, sizeof n->path, "%s", path);
@@ -148,6 +151,11 @@ static enum dlk_zk_rc set(struct node *n, const struct dlk_zk_request *r) {
   return DLK_ZK_OK;
 }
 
+static void set_late(bool late) {
+  for (size_t i = 0; i < used; i++)
+    nodes[i].late = late;
+}
+
 /* ---- execution ---- */
 
 static void describe(const struct node *n, struct dlk_zk_reply *out) {
@@ -196,8 +204,10 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
       describe(n, out);
     return n ? DLK_ZK_OK : DLK_ZK_NONODE;
   }
-  if (q->r.verb == DLK_ZK_SYNC)
+  if (q->r.verb == DLK_ZK_SYNC) {
+    set_late(false);
     return DLK_ZK_OK;
+  }
   if (!n)
     return DLK_ZK_NONODE;
   if (q->r.verb == DLK_ZK_DELETE) {
@@ -208,8 +218,8 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
   describe(n, out);
   n->watched |= q->r.verb == DLK_ZK_GET && q->r.watch;
   n->listed |= q->r.verb == DLK_ZK_CHILDREN && q->r.watch;
-  for (size_t i = 0; q->r.verb == DLK_ZK_CHILDREN && i < NODES; i++)
-    if (is_below(&nodes[i], q->r.path))
+  for (size_t i = 0; q->r.verb == DLK_ZK_CHILDREN && i < used; i++)
+    if (is_below(&nodes[i], q->r.path) && !nodes[i].late)
       names[out->count++] = strrchr(nodes[i].path, '/') + 1;
   return rc;
 }
@@ -286,11 +296,15 @@ void fake_expire(void) {
   for (size_t i = 0; i < LINKS; i++) {
     if (!links[i] || links[i]->closed || !links[i]->connected)
       continue;
-    for (size_t k = 0; k < NODES; k++)
+    for (size_t k = 0; k < used; k++)
       if (nodes[k].czxid && nodes[k].owner == links[i]->id)
         delete (&nodes[k]);
     links[i]->events->ended(links[i]->user, DLK_ZK_END_EXPIRED, "expired");
   }
+}
+
+void fake_lag(void) {
+  set_late(true);
 }
 
 size_t fake_waiting(void) {
@@ -307,7 +321,7 @@ size_t fake_executed(enum dlk_zk_verb verb) {
 }
 
 const char *fake_data(const char *lock, size_t *len) {
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     if (is_below(&nodes[i], lock)) {
       *len = nodes[i].len;
       return nodes[i].data;
@@ -317,7 +331,7 @@ const char *fake_data(const char *lock, size_t *len) {
 
 size_t fake_nodes(const char *lock) {
   size_t count = 0;
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     count += is_below(&nodes[i], lock);
   return count;
 }
@@ -331,7 +345,7 @@ size_t fake_links(void) {
 
 void fake_remove_last(const char *lock) {
   struct node *last = NULL;
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     if (is_below(&nodes[i], lock) && (!last || nodes[i].czxid > last->czxid))
       last = &nodes[i];
   if (last)
@@ -339,7 +353,7 @@ void fake_remove_last(const char *lock) {
 }
 
 void fake_remove(const char *lock) {
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     if (is_below(&nodes[i], lock))
       delete (&nodes[i]);
   if (find(lock))
@@ -363,7 +377,8 @@ void fake_join(const char *lock) {
 }
 
 void fake_reset(void) {
-  memset(nodes, 0, sizeof nodes);
+  memset(nodes, 0, used * sizeof nodes[0]);
+  used = 0;
   memset(links, 0, sizeof links);
   memset(executed, 0, sizeof executed);
   refusal = DLK_ZK_OK;
@@ -453,7 +468,7 @@ static void fake_close(struct dlk_zk_link *link) {
     if (queue[i].link != link)
       queue[kept++] = queue[i];
   waiting = kept;
-  for (size_t i = 0; i < NODES; i++)
+  for (size_t i = 0; i < used; i++)
     if (nodes[i].czxid && nodes[i].owner == link->id)
       delete (&nodes[i]);
   link->host->post(link->host, &link->post);

@@ -21,6 +21,9 @@ void fake_cut(void);
 void fake_drop(void);
 /* The server ends the sessions, and says so. */
 void fake_expire(void);
+/* We are served by one that is behind: no list shows what there is now, until
+ * it was asked to catch up. */
+void fake_lag(void);
 size_t fake_waiting(void);
 /* The next request with that verb is refused so. */
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);

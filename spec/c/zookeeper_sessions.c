@@ -2,6 +2,8 @@
  * exact moment, or another session takes over: what is lost, late or doubled,
  * where a server would have to be lucky. spec/zookeeper/units_spec.lua compiles
  * and runs it. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -105,6 +107,25 @@ static void a_node_of_another_session_is_never_adopted(void) {
   host_close(h);
 }
 
+/* Found by the list behind the sync, so it is not made again, to wait behind
+ * its own first node. */
+static void a_node_is_looked_for_behind_a_sync(void) {
+  start();
+  release(held("k"));
+  size_t creates = fake_executed(DLK_ZK_CREATE);
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve_until(DLK_ZK_CREATE);
+  fake_cut();
+  fake_lag();
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, DLK_OK));
+  CHECK(fake_executed(DLK_ZK_CREATE) == creates + 1);
+  release(lease);
+  host_close(h);
+}
+
 static void a_cancel_without_a_connection(enum dlk_code asked,
                                           enum dlk_code told) {
   start();
@@ -174,7 +195,69 @@ static void a_resting_node_keeps_its_session_in_use(void) {
   host_close(h);
 }
 
+/* Waits for so many locks of somebody else, each given up again. go: each of
+ * those is gone after that, and with it the watch on it. How many sessions are
+ * open in the end, the one with our first hold among them. */
+static size_t sessions_after(int waits, bool go) {
+  char key[401] = "", lock[512];
+  start();
+  struct dlk_lease *kept = held("kept");
+  memset(key, 'k', sizeof key - 1);
+  for (int i = 0; i < waits; i++) {
+    snprintf(lock, sizeof lock, "%04d", i);
+    memcpy(key, lock, 4);
+    snprintf(lock, sizeof lock, "/dlock/%s", key);
+    release(held(key));
+    fake_join(lock);
+    struct dlk_lease *lease = candidate(key, 0);
+    struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+    fake_serve();
+    host_cancel(h, op, DLK_CANCELLED);
+    fake_serve();
+    CHECK(ended(op, DLK_CANCELLED));
+    free(lease);
+    if (go)
+      fake_remove(lock);
+  }
+  release(held("last"));
+  size_t count = fake_links();
+  release(kept);
+  host_close(h);
+  return count;
+}
+
+/* The library sets all of a session's watches anew in one packet, which must
+ * not be too large for the server. */
+static void watches_of_half_a_megabyte_fill_a_session(void) {
+  CHECK(sessions_after(1000, false) == 1);
+  CHECK(sessions_after(1200, false) == 2);
+}
+
+static void watches_that_are_over_fill_no_session(void) {
+  CHECK(sessions_after(1200, true) == 1);
+}
+
 /* ---- how long a hold counts ---- */
+
+/* All is answered when what the session's opening proved is over. */
+static void a_grant_waits_for_what_proves_the_session(void) {
+  start();
+  release(held("k"));
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  h->skew += TIMEOUT;
+  fake_serve();
+  CHECK(!host_over(op));
+  for (int i = 0; i < 64 && !host_over(op); i++) {
+    h->skew += TIMEOUT / 16;
+    host_turn(h, 0);
+    fake_serve();
+  }
+  CHECK(ended(op, DLK_OK));
+  CHECK(h->horizon > h->host.now(&h->host));
+  release(lease);
+  host_close(h);
+}
 
 static void a_shorter_timeout_ends_the_session(void) {
   start();
@@ -228,11 +311,18 @@ static const struct check tests[] = {
     {"an_old_confirm_ends_no_other_hold", an_old_confirm_ends_no_other_hold},
     {"a_node_of_another_session_is_never_adopted",
      a_node_of_another_session_is_never_adopted},
+    {"a_node_is_looked_for_behind_a_sync", a_node_is_looked_for_behind_a_sync},
     {"a_cancel_is_told_as_one_also_when_cut_off",
      a_cancel_is_told_as_one_also_when_cut_off},
     {"looks_move_to_the_next_session", looks_move_to_the_next_session},
     {"a_resting_node_keeps_its_session_in_use",
      a_resting_node_keeps_its_session_in_use},
+    {"watches_of_half_a_megabyte_fill_a_session",
+     watches_of_half_a_megabyte_fill_a_session},
+    {"watches_that_are_over_fill_no_session",
+     watches_that_are_over_fill_no_session},
+    {"a_grant_waits_for_what_proves_the_session",
+     a_grant_waits_for_what_proves_the_session},
     {"a_shorter_timeout_ends_the_session", a_shorter_timeout_ends_the_session},
     {"a_hold_ends_with_its_own_session_only",
      a_hold_ends_with_its_own_session_only}};

@@ -219,6 +219,7 @@ describe("engine", function()
     assert.is_false(core.held(inner))
     assert.is_true(finish(core.release(outer)))
     assert.is_false(finish(e:locked("a")))
+    assert.has_error(function() core.share(outer) end)
   end)
 
   it("detaches and attaches once", function()

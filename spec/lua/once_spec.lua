@@ -1,6 +1,8 @@
 -- store:once: one runs the function, the others get its result.
 local cqueues = require "cqueues"
 local dlock = require "dlock"
+local lockable = require "dlock.lockable"
+local once = require "dlock.kinds.once"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -111,6 +113,44 @@ describe("store:once", function()
       end
     end
     assert.equal(2, failed)
+  end)
+
+  it("gives the result at once, whoever has the lock next", function()
+    local begun, result = false, nil
+    queue:wrap(function()
+      store:once(key, function()
+        queue:wrap(function()
+          local next_one = assert(other:lock(key, { timeout = 30 }))
+          for _ = 1, 1000 do
+            if result then break end
+            cqueues.sleep(0.01)
+          end
+          assert.equal("made", result)
+          assert(next_one:release())
+        end)
+        while #assert(store:inspect(key)).waiters == 0 do cqueues.sleep(0) end
+        queue:wrap(function()
+          begun = true
+          result = store:once(key, function() return "anew" end,
+            { timeout = 30 })
+        end)
+        while not begun do cqueues.sleep(0) end
+        return "made"
+      end)
+    end)
+    run()
+    assert.equal("made", result)
+  end)
+
+  it("gives back a lock that came together with another's result", function()
+    local acquire, client, given_back = lockable.acquire, {}, false
+    function lockable.acquire()
+      client.flights[key].result = "theirs"
+      return { release_later = function() given_back = true end }
+    end
+    local ok, result = pcall(once.run, client, key, error)
+    lockable.acquire = acquire
+    assert.same({ true, "theirs", true }, { ok, result, given_back })
   end)
 
   it("passes an error on to who ran it, and to nobody else", function()

@@ -5,6 +5,7 @@ local core = require "dlock.core"
 local dlock = require "dlock"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
+local uv = require "luv"
 
 describe("with, on a server that stops answering,", function()
   local one, store
@@ -46,6 +47,24 @@ describe("with, on a server that stops answering,", function()
     assert.are.equal("lost", code)
     assert.is_truthy(message:find("^lost: "), message)
     assert.are.equal("result", result)
+  end)
+
+  it("says lost when one of several was, whatever the others say", function()
+    local other = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    local key = ("with:%d"):format(uv.os_getpid())
+    local both = dlock.all {
+      assert(other:mutex(key, { ttl = 0.4, renew = false })),
+      assert(store:mutex(key .. "z")) }
+    local got, message, code, result = both:with(function(lease)
+      assert.is_true(lease:wait_lost(5))
+      one:pause()
+      return "result"
+    end)
+    assert.is_nil(got)
+    assert.are.equal("lost", code, message)
+    assert.is_truthy(message:find("^lost: .*unavailable"), message)
+    assert.are.equal("result", result)
+    assert(other:close(1))
   end)
 
   it("passes an error on, within a bounded time", function()

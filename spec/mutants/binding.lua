@@ -81,6 +81,7 @@ return {
     { name = "a command that a signal ended exits 0", file = CHILD,
       find = "128 + WTERMSIG(status)", put = "WEXITSTATUS(status)" },
     { name = "a command is started with our signals blocked", file = CHILD,
+      specs = "spec/cli/run_spec.lua",
       find = "sigemptyset(&none);", put = "sigfillset(&none);" },
   },
 }

@@ -83,7 +83,7 @@ return {
       find = "check_result(key, result) if result and", put = "if result and" },
     -- kinds/all.lua
     { name = "what was taken stays when the next is not to be had",
-      file = "lua/dlock/kinds/all.lua",
+      file = "lua/dlock/kinds/all.lua", lua = "luajit", specs = CONTRACT,
       find = "elseif fine then undo(plan.taken, state.client)",
       put = "elseif fine then" },
     { name = "what was taken stays after an error",
@@ -106,6 +106,7 @@ return {
       find = "return a.state.client.prefix < b.state.client.prefix",
       put = "return false" },
     { name = "a try of several says timeout", file = "lua/dlock/kinds/all.lua",
+      specs = "spec/lua/all_spec.lua",
       find = [[elseif not wait and code == "timeout" then]],
       put = [[elseif false then]] },
     { name = "leases stand in the order in which they were taken",

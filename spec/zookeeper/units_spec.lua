@@ -32,8 +32,12 @@ local SESSIONS = {
   "a_release_that_the_close_cuts_off_is_not_lost",
   "an_old_confirm_ends_no_other_hold",
   "a_node_of_another_session_is_never_adopted",
+  "a_node_is_looked_for_behind_a_sync",
   "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
   "a_resting_node_keeps_its_session_in_use",
+  "watches_of_half_a_megabyte_fill_a_session",
+  "watches_that_are_over_fill_no_session",
+  "a_grant_waits_for_what_proves_the_session",
   "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",
 }
 

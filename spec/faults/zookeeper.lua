@@ -8,16 +8,17 @@ local faults = {}
 faults.recipe = {
   { name = "a renewal is not answered where another watches the node already",
     file = ROOM .. "session/watch.c",
-    find = "if (own && w->armed) dlk_zk_own_armed(n, w->revoked);",
-    put = "if (own && w->armed) n->watched = true;" },
+    find = "if (own && w->armed) tell_armed(w, r);",
+    put = "" },
   { name = "a waiter does not hear that the node ahead is gone",
-    file = ROOM .. "session/watch.c",
-    find = "if (n->step != DLK_ZK_WAITING) return;",
-    put = "if (n->step != DLK_ZK_WAITING || rc == DLK_ZK_NONODE) return;" },
+    file = ROOM .. "recipe/place.c",
+    find = "if (n->step != DLK_ZK_WAITING) return; if (rc == DLK_ZK_OK",
+    put = "if (n->step != DLK_ZK_WAITING || rc == DLK_ZK_NONODE) return;"
+      .. " if (rc == DLK_ZK_OK" },
   { name = "nobody goes on after a reconnect",
     file = ROOM .. "session/sessions.c",
-    find = "resume_nodes(s); dlk_zk_asks_resume(s);",
-    put = "if (first) resume_nodes(s); dlk_zk_asks_resume(s);" },
+    find = "tell_all(&s->nodes, tell_resumed);",
+    put = "if (first) tell_all(&s->nodes, tell_resumed);" },
   { name = "who waits on the list of children is forgotten",
     file = ROOM .. "session/watch.c",
     find = "w->armed = false; if (!read_path(w)) return false;",
@@ -41,7 +42,7 @@ faults.session = {
   { name = "a connection counts from when we hear of it",
     file = ROOM .. "session/sessions.c",
     find = "dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;",
-    put = "s->confirm.sent[1] = dlk_zk_now(st);"
+    put = "s->confirm.sent[1] = dlk_zk_session_now(s);"
       .. " dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;" },
   { name = "a connection begins with nothing proven",
     file = ROOM .. "session/confirm.c",

@@ -1,14 +1,14 @@
 -- Mutants of csrc/store/zookeeper.
 
-local NODE = "csrc/store/zookeeper/recipe/contender.c"
-local LINE = "csrc/store/zookeeper/recipe/place.c"
-local HOUSE = "csrc/store/zookeeper/session/sessions.c"
+local ACQUIRE = "csrc/store/zookeeper/recipe/acquire.c"
+local PLACE = "csrc/store/zookeeper/recipe/place.c"
+local SESSIONS = "csrc/store/zookeeper/session/sessions.c"
 local CHAIN = "csrc/store/zookeeper/session/chain.c"
 local HOLD = "csrc/store/zookeeper/recipe/hold.c"
 local LEAVE = "csrc/store/zookeeper/recipe/leave.c"
 local WATCH = "csrc/store/zookeeper/session/watch.c"
 local NAMES = "csrc/store/zookeeper/format/names.c"
-local ADMIN = "csrc/store/zookeeper/query/inspect.c"
+local INSPECT = "csrc/store/zookeeper/query/inspect.c"
 
 return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
@@ -41,23 +41,24 @@ return {
       "csrc/store/zookeeper/format/data.c",
       find = "dlk_zk_escape(out, lease->value, lease->value_len);",
       put = "dlk_buf_add(out, lease->value, lease->value_len);" },
-    { name = "any node of our client is a ghost", file = LINE,
+    { name = "any node of our client is a ghost", file = PLACE,
       find = "|| dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID)) continue;",
       put = "|| e->seq % 7 == 3) continue;" },
-    { name = "ghosts are left", file = LINE,
+    { name = "ghosts are left", file = PLACE,
       find = "delete_ghosts(n, &q); act(n, &q, &j);",
       put = "(void)delete_ghosts; act(n, &q, &j);" },
-    { name = "who shares does not look past a downgraded hold", file = LINE,
+    { name = "who shares does not look past a downgraded hold", file = PLACE,
       find = "if (!behind_exclusive(n, q, j)) return; const char *path",
       put = "if (1) return; const char *path" },
-    { name = "a list of before is believed", file = LINE,
+    { name = "a list of before is believed", file = PLACE,
       find = "if (n->step != DLK_ZK_LISTING || tag != n->tag) return;",
       put = "(void)tag; if (n->step != DLK_ZK_LISTING) return;" },
     { name = "a grant outside of what the session proved", file = HOLD,
-      find = "if (now >= s->confirm.horizon) { dlk_zk_node_step",
-      put = "if (0) { dlk_zk_node_step" },
+      find = "if (now >= s->confirm.horizon) { dlk_zk_contender_step",
+      put = "if (0) { dlk_zk_contender_step" },
     { name = "a hold without proof is renewed", file = HOLD,
-      find = "if (dlk_zk_now(st) < n->session->confirm.horizon) return true;",
+      find = "if (dlk_zk_now(st) < n->member.session->confirm.horizon)"
+        .. " return true;",
       put = "return true;" },
     { name = "a request to give up is told twice", file = HOLD,
       find = "bool tell = revoked && !n->revoked;",
@@ -73,37 +74,38 @@ return {
       find = "if (renewing && ok) host->renewed(host, n->lease,"
         .. " dlk_zk_now(n->store)); else if (renewing)",
       put = "if (renewing && ok) (void)host; else if (renewing)" },
-    { name = "a waiter does not list again after an event", file = WATCH,
+    { name = "a waiter does not list again after an event", file = PLACE,
       find = "if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)"
-        .. " dlk_zk_node_relist(n);",
-      put = "if (rc == DLK_ZK_NONODE) dlk_zk_node_relist(n);"
+        .. " dlk_zk_place_relist(n);",
+      put = "if (rc == DLK_ZK_NONODE) dlk_zk_place_relist(n);"
         .. " else if (rc == DLK_ZK_OK) return;" },
     { name = "the bytes of watches are never given back", file = WATCH,
       find = "s->watch_bytes -= w->node.len;", put = "" },
-    { name = "an adopted node may be of the session before", file = NODE,
-      find = "r->rc == DLK_ZK_OK && r->stat.owner == n->session->id &&",
+    { name = "an adopted node may be of the session before", file = ACQUIRE,
+      find = "r->rc == DLK_ZK_OK && r->stat.owner"
+        .. " == n->member.session->id &&",
       put = "r->rc == DLK_ZK_OK &&" },
-    { name = "a create of unknown outcome is sent anew", file = NODE,
+    { name = "a create of unknown outcome is sent anew", file = ACQUIRE,
       find = "case DLK_ZK_UNSETTLED: settle(n); break;",
       put = "case DLK_ZK_UNSETTLED: start(n); break;" },
-    { name = "a list without a sync before it is believed", file = NODE,
+    { name = "a list without a sync before it is believed", file = ACQUIRE,
       find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};",
       put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN};" },
-    { name = "one who left while creating stays", file = NODE,
+    { name = "one who left while creating stays", file = ACQUIRE,
       find = "if (n->leaving) dlk_zk_leave(n, n->outcome);"
         .. " else if (!n->first_list)",
       put = "if (!n->first_list)" },
-    { name = "only the lock's own container is made", file = NODE,
+    { name = "only the lock's own container is made", file = ACQUIRE,
       find = "if (n->tries > 1) for", put = "if (0) for" },
-    { name = "the lock's parent is no container", file = NODE,
+    { name = "the lock's parent is no container", file = ACQUIRE,
       find = "return make_parent(n, n->lock_len, DLK_ZK_CONTAINER);",
       put = "return make_parent(n, n->lock_len, DLK_ZK_PERSISTENT);" },
-    { name = "an orphaned waiter does not join again", file = NODE,
+    { name = "an orphaned waiter does not join again", file = ACQUIRE,
       find = "st->host->timer_clear(st->host, &n->timer); join(n); }",
       put = "st->host->timer_clear(st->host, &n->timer);"
-        .. " fail(n, DLK_UNAVAILABLE); }" },
+        .. " dlk_zk_fail(n, DLK_UNAVAILABLE); }" },
     { name = "a node that could not be deleted is forgotten", file = LEAVE,
-      find = "dlk_zk_session_retire(n->session);"
+      find = "dlk_zk_session_retire(n->member.session);"
         .. " dlk_zk_finish(n, n->outcome);",
       put = "dlk_zk_finish(n, n->outcome);" },
     { name = "who stood in the way is not asked for", file = LEAVE,
@@ -111,29 +113,30 @@ return {
         .. " ask_head(n);",
       put = "(void)ask_head;" },
     { name = "a session that is not proved for long is taken",
-      file = HOUSE,
+      file = SESSIONS,
       find = "return s->state == DLK_ZK_CONNECTED &&"
-        .. " dlk_zk_confirm_sustains(&s->confirm, dlk_zk_now(s->store));",
+        .. " dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));",
       put = "return s->state == DLK_ZK_CONNECTED;" },
-    { name = "watches of any size go to one session", file = HOUSE,
+    { name = "watches of any size go to one session", file = SESSIONS,
       find = "if (s->watch_bytes > WATCH_BYTES_MAX) return false;",
       put = "" },
     { name = "the engine is not told when the session's proof ends",
       file = CHAIN,
-      find = "if (until != DLK_FOREVER) st->host->horizon(st->host, until);",
+      find = "if (until != DLK_FOREVER) ss->host->horizon(ss->host, until);",
       put = "" },
     { name = "a broken link is opened again at once, for ever",
-      file = HOUSE,
-      find = "dlk_zk_now(st) + st->backoff);", put = "dlk_zk_now(st));" },
+      file = SESSIONS,
+      find = "dlk_zk_session_now(s) + ss->backoff);",
+      put = "dlk_zk_session_now(s));" },
     { name = "only the first node is used to confirm", file = CHAIN,
-      find = "dlk_list_remove(l); dlk_list_append(&s->nodes, l);"
-        .. " if (n->step >= DLK_ZK_LISTING",
-      put = "if (n->step >= DLK_ZK_LISTING" },
-    { name = "a break takes waiters too", file = ADMIN,
-      find = "} else if (holds(a, i)) { ok = act(a, i);",
-      put = "} else { ok = act(a, i);" },
-    { name = "a mark that crossed another write is dropped", file = ADMIN,
-      find = "else if (r->rc == DLK_ZK_VERSION) a->crossed = true;",
-      put = "else if (r->rc == DLK_ZK_VERSION) a->any = true;" },
+      find = "struct dlk_zk_member *m = turn(s); if (m->use >=",
+      put = "struct dlk_zk_member *m = DLK_CONTAINER(s->nodes.next,"
+        .. " struct dlk_zk_member, link); if (m->use >=" },
+    { name = "a break takes waiters too", file = INSPECT,
+      find = "} else if (holds(q, i)) { ok = act(q, i);",
+      put = "} else { ok = act(q, i);" },
+    { name = "a mark that crossed another write is dropped", file = INSPECT,
+      find = "else if (r->rc == DLK_ZK_VERSION) q->crossed = true;",
+      put = "else if (r->rc == DLK_ZK_VERSION) q->any = true;" },
   },
 }

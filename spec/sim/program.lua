@@ -9,7 +9,7 @@ local program = {}
 
 local FLAGS = "-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Wshadow "
   .. "-Wstrict-prototypes -Wmissing-prototypes -Wconversion -pthread "
-  .. "-Icsrc -Icsrc/store/zookeeper -Ispec/sim "
+  .. "-Icsrc -Ispec/sim "
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

@@ -1,5 +1,15 @@
 /* The ZooKeeper store as the engine sees it: checks what open() was told and
- * hands each operation to the file that knows it. internal.h has the list. */
+ * hands each operation to the file that knows it. Everything runs in the
+ * driver role. The folders, each calling only those before it, and what is
+ * best read first in each:
+ *
+ *   format/   names of nodes, what a contender's node says
+ *   client/   link.h: a session as the store needs it; the rest puts it on the
+ *             client library
+ *   session/  sessions.c: opening, replacing, ending; confirm.c: how long a
+ *             hold counts
+ *   recipe/   queue.c: the admission rule; acquire.c: the recipe
+ *   query/    query.c: operations that only look, or act once */
 #include "store/zookeeper/zookeeper.h"
 
 #include <stdio.h>
@@ -7,6 +17,9 @@
 #include <string.h>
 
 #include "store/zookeeper/query/query.h"
+#include "store/zookeeper/recipe/acquire.h"
+#include "store/zookeeper/recipe/hold.h"
+#include "store/zookeeper/recipe/leave.h"
 
 /* ---- create ---- */
 
@@ -64,8 +77,8 @@ static void wipe(char *secret) {
 
 static void destroy(void *store) {
   struct dlk_zk_store *st = store;
-  free(st->hosts);
-  wipe(st->auth);
+  free(st->sessions.hosts);
+  wipe(st->sessions.auth);
   free(st->base);
   dlk_map_clear(&st->by_guid);
   dlk_buf_free(&st->scratch);
@@ -75,7 +88,7 @@ static void destroy(void *store) {
 static bool fill(struct dlk_zk_store *st, const char *path,
                  const char *prefix) {
   const struct dlk_conf *conf = &st->conf;
-  st->hosts = join_hosts(conf);
+  st->sessions.hosts = join_hosts(conf);
   st->chroot = strlen(path);
   size_t size = st->chroot + strlen(prefix) + 1;
   st->base = malloc(size);
@@ -83,11 +96,13 @@ static bool fill(struct dlk_zk_store *st, const char *path,
     snprintf(st->base, size, "%s%s", path, prefix);
   if (conf->username) {
     size = strlen(conf->username) + strlen(conf->password) + 2;
-    st->auth = malloc(size);
-    if (st->auth)
-      snprintf(st->auth, size, "%s:%s", conf->username, conf->password);
+    st->sessions.auth = malloc(size);
+    if (st->sessions.auth)
+      snprintf(st->sessions.auth, size, "%s:%s", conf->username,
+               conf->password);
   }
-  return st->hosts && st->base && (st->auth || !conf->username);
+  return st->sessions.hosts && st->base &&
+         (st->sessions.auth || !conf->username);
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
@@ -103,9 +118,12 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
   st->host = host;
   st->conf = *conf;
-  st->driver = &dlk_zk_session_driver;
-  dlk_list_init(&st->sessions);
-  dlk_list_init(&st->closing);
+  st->sessions.host = host;
+  st->sessions.driver = &dlk_zk_session_driver;
+  st->sessions.hooks = &dlk_zk_recipe;
+  st->sessions.conf = &st->conf;
+  dlk_list_init(&st->sessions.all);
+  dlk_list_init(&st->sessions.closing);
   if (!fill(st, path, prefix)) {
     destroy(st);
     return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
@@ -142,25 +160,25 @@ static void submit(void *store, struct dlk_op *op) {
     dlk_zk_extend(st, op);
     break;
   case DLK_OP_PING:
-    dlk_zk_ask(st, op, dlk_zk_ping_start);
+    dlk_zk_query_run(st, op, dlk_zk_ping_start);
     break;
   case DLK_OP_LOCKED:
-    dlk_zk_ask(st, op, dlk_zk_locked_start);
+    dlk_zk_query_run(st, op, dlk_zk_locked_start);
     break;
   case DLK_OP_INSPECT:
   case DLK_OP_BREAK:
   case DLK_OP_REVOKE:
-    dlk_zk_ask(st, op, dlk_zk_admin_start);
+    dlk_zk_query_run(st, op, dlk_zk_admin_start);
     break;
   case DLK_OP_LIST:
-    dlk_zk_ask(st, op, dlk_zk_list_start);
+    dlk_zk_query_run(st, op, dlk_zk_list_start);
     break;
   case DLK_OP_GUARD:
   case DLK_OP_DOWNGRADE:
-    dlk_zk_ask(st, op, dlk_zk_guard_start);
+    dlk_zk_query_run(st, op, dlk_zk_guard_start);
     break;
   case DLK_OP_CHANGE:
-    dlk_zk_ask(st, op, dlk_zk_change_start);
+    dlk_zk_query_run(st, op, dlk_zk_change_start);
     break;
   case DLK_OP_DETACH:
   case DLK_OP_ATTACH:
@@ -171,10 +189,15 @@ static void submit(void *store, struct dlk_op *op) {
 
 static void cancel(void *store, struct dlk_op *op) {
   struct dlk_zk_op_data *data = op->data;
-  if (data->ask)
-    dlk_zk_ask_cancel(store, op, data->ask);
+  if (data->query)
+    dlk_zk_query_cancel(data->query);
   else if (data->node)
-    dlk_zk_cancel_node(store, op, data->node);
+    dlk_zk_contender_cancel(store, op, data->node);
+}
+
+static void stop(void *store) {
+  struct dlk_zk_store *st = store;
+  dlk_zk_sessions_stop(&st->sessions);
 }
 
 const struct dlk_store_type dlk_zookeeper_store = {
@@ -187,6 +210,6 @@ const struct dlk_store_type dlk_zookeeper_store = {
     .submit = submit,
     .cancel = cancel,
     .renew = dlk_zk_renew,
-    .stop = dlk_zk_stop,
+    .stop = stop,
     .destroy = destroy,
 };

@@ -1,13 +1,15 @@
 /* What a contender's node says about it, for people (inspect) and for those
  * behind it: lines of name=value, values escaped like keys. A downgrade and a
- * revoke each add a line (ask.c). */
-#include "store/zookeeper/internal.h"
+ * revoke each add a line (query.c, guard.c). */
+#include "store/zookeeper/format/data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "store/zookeeper/format/names.h"
 
 int64_t dlk_zk_wall_ms(void) {
   struct timespec ts;

@@ -11,7 +11,7 @@
  * ahead to go. The readers behind it watch it (it is the nearest exclusive
  * node ahead of the first of them, or of a writer that keeps them out anyway);
  * the change wakes them, they read the data, and count the node as a reader
- * from then on (line.c, judge). They are let in only after the holder asked
+ * from then on (place.c, judge). They are let in only after the holder asked
  * for it to be written, so nobody shares what is still exclusive. A write whose
  * answer is lost may be done, and readers be in, so the lease must not stay
  * exclusive: our own node is read again, and written if it does not say so
@@ -28,40 +28,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void end_text(struct dlk_zk_ask *a, enum dlk_code code,
+#include "store/zookeeper/format/data.h"
+#include "store/zookeeper/session/watch.h"
+
+static void end_text(struct dlk_zk_query *q, enum dlk_code code,
                      const char *text) {
-  struct dlk_zk_store *st = a->store;
-  struct dlk_op *op = a->op;
-  dlk_zk_ask_detach(a);
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
+  dlk_zk_query_detach(q);
   dlk_zk_done_text(st, op, code, text);
 }
 
-static void node_is_gone(struct dlk_zk_ask *a) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+static void node_is_gone(struct dlk_zk_query *q) {
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   if (n)
-    dlk_zk_node_vanished(n);
-  dlk_zk_ask_end(a, DLK_LOST, NULL);
+    dlk_zk_contender_vanished(n);
+  dlk_zk_query_end(q, DLK_LOST, NULL);
 }
 
 /* ---- guard ---- */
 
 static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_OK) {
-    bool set = a->op->argv_len[0] == 3;
+    bool set = q->op->argv_len[0] == 3;
     struct dlk_value *v =
         set ? dlk_value_int(r->part_version[1]) : dlk_value_bool(true);
-    dlk_zk_ask_end(a, DLK_OK, dlk_value_add(dlk_value_tuple(), v));
+    dlk_zk_query_end(q, DLK_OK, dlk_value_add(dlk_value_tuple(), v));
   } else if (r->part_rc[0] == DLK_ZK_NONODE) {
-    node_is_gone(a);
+    node_is_gone(q);
   } else if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
   } else {
     char text[160];
     snprintf(text, sizeof text, "the guarded write was refused: %s", r->text);
-    end_text(a, DLK_INVALID, text);
+    end_text(q, DLK_INVALID, text);
   }
 }
 
@@ -88,8 +91,8 @@ static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
   return true;
 }
 
-static bool read_write(struct dlk_zk_ask *a, struct dlk_zk_request *w) {
-  const struct dlk_op *op = a->op;
+static bool read_write(struct dlk_zk_query *q, struct dlk_zk_request *w) {
+  const struct dlk_op *op = q->op;
   bool ok = op->argc >= 2 && !memchr(op->argv[1], '\0', op->argv_len[1]);
   if (!ok)
     return false;
@@ -110,129 +113,130 @@ static bool read_write(struct dlk_zk_ask *a, struct dlk_zk_request *w) {
     w->data = op->argv[2];
     w->len = op->argv_len[2];
   }
-  dlk_buf_clear(&a->path);
-  dlk_buf_add(&a->path, a->store->base, a->store->chroot);
-  dlk_buf_add(&a->path, op->argv[1], op->argv_len[1]);
-  dlk_buf_add(&a->path, "", 1);
-  w->path = a->path.data;
-  return ok && !a->path.failed && op->argv_len[1] > 1 &&
-         op->argv[1][0] == '/' && dlk_zk_path_ok(a->path.data);
+  dlk_buf_clear(&q->path);
+  dlk_buf_add(&q->path, q->store->base, q->store->chroot);
+  dlk_buf_add(&q->path, op->argv[1], op->argv_len[1]);
+  dlk_buf_add(&q->path, "", 1);
+  w->path = q->path.data;
+  return ok && !q->path.failed && op->argv_len[1] > 1 &&
+         op->argv[1][0] == '/' && dlk_zk_path_ok(q->path.data);
 }
 
-static bool start_guard(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+static bool start_guard(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
   struct dlk_zk_request parts[2] = {
       {.verb = DLK_ZK_CHECK, .path = n->path, .version = -1}};
   struct dlk_zk_request r = {
       .verb = DLK_ZK_MULTI, .parts = parts, .part_count = 2};
-  if (!read_write(a, &parts[1])) {
-    end_text(a, DLK_INVALID,
+  if (!read_write(q, &parts[1])) {
+    end_text(q, DLK_INVALID,
              "guard takes \"SET\", path, data [, version], or \"CREATE\", "
              "path, data, or \"DELETE\", path [, version]");
     return true;
   }
-  return dlk_zk_ask_act(a, &r, on_guarded);
+  return dlk_zk_query_act(q, &r, on_guarded);
 }
 
 /* ---- downgrade ---- */
 
-static void is_shared(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+static void is_shared(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
   if (n)
     n->downgraded = true;
-  dlk_zk_ask_end(a, DLK_OK, NULL);
+  dlk_zk_query_end(q, DLK_OK, NULL);
 }
 
 static void on_downgraded(void *who, uint32_t tag,
                           const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
-  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   if (r->rc == DLK_ZK_OK) {
-    is_shared(a, n);
+    is_shared(q, n);
   } else if (r->rc == DLK_ZK_VERSION) {
-    dlk_zk_ask_again(a);
+    dlk_zk_query_again(q);
   } else if (r->rc == DLK_ZK_NONODE) {
-    node_is_gone(a);
+    node_is_gone(q);
   } else {
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
   }
 }
 
 static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
-  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
   const struct dlk_zk_shown read = {
       .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
   struct dlk_zk_data data;
   dlk_zk_data_parse(r->data, r->len, &data);
   if (r->rc == DLK_ZK_NONODE || !n)
-    node_is_gone(a);
+    node_is_gone(q);
   else if (r->rc != DLK_ZK_OK)
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
   else if (data.shared)
-    is_shared(a, n);
-  else if (dlk_zk_ask_mark(a, n->path, &read, "shared=1", on_downgraded))
-    a->settling = true;
+    is_shared(q, n);
+  else if (dlk_zk_query_mark(q, n->path, &read, "shared=1", on_downgraded))
+    q->settling = true;
   else
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-static bool start_downgrade(struct dlk_zk_ask *a, struct dlk_zk_node *n) {
+static bool start_downgrade(struct dlk_zk_query *q,
+                            struct dlk_zk_contender *n) {
   struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
   if (n->want.units != 0 || n->downgraded) {
-    dlk_zk_ask_end(a, DLK_OK, NULL);
+    dlk_zk_query_end(q, DLK_OK, NULL);
     return true;
   }
-  return dlk_zk_ask_send(a, &r, on_own_read);
+  return dlk_zk_query_send(q, &r, on_own_read);
 }
 
-bool dlk_zk_guard_start(struct dlk_zk_ask *a) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
-  if (!n || dlk_zk_now(a->store) >= n->session->confirm.horizon) {
-    dlk_zk_ask_end(a, DLK_LOST, NULL);
+bool dlk_zk_guard_start(struct dlk_zk_query *q) {
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+  if (!n || dlk_zk_now(q->store) >= n->member.session->confirm.horizon) {
+    dlk_zk_query_end(q, DLK_LOST, NULL);
     return true;
   }
-  return a->op->kind == DLK_OP_GUARD ? start_guard(a, n)
-                                     : start_downgrade(a, n);
+  return q->op->kind == DLK_OP_GUARD ? start_guard(q, n)
+                                     : start_downgrade(q, n);
 }
 
 /* ---- change ---- */
 
 static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_NOAUTH)
-    dlk_zk_ask_end(a, DLK_DENIED, NULL);
-  else if (r->rc == DLK_ZK_OK && r->stat.czxid == a->op->fence) {
-    const char *path = dlk_zk_ask_path(a, a->queue.at[0].name);
-    if (!path || !dlk_zk_watch_add_ask(a, path, false))
-      dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
-  } else if (r->rc == DLK_ZK_NONODE && a->op->fence == 0)
-    dlk_zk_ask_again(a);
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
+  else if (r->rc == DLK_ZK_OK && r->stat.czxid == q->op->fence) {
+    const char *path = dlk_zk_query_path(q, q->queue.at[0].name);
+    if (!path || !dlk_zk_watch_add(&q->member, path, false, false))
+      dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  } else if (r->rc == DLK_ZK_NONODE && q->op->fence == 0)
+    dlk_zk_query_again(q);
   else
-    dlk_zk_ask_end(a, DLK_OK, NULL);
+    dlk_zk_query_end(q, DLK_OK, NULL);
 }
 
 static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_NOAUTH)
-    dlk_zk_ask_end(a, DLK_DENIED, NULL);
-  else if (--a->pending == 0)
-    dlk_zk_ask_again(a);
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
+  else if (--q->pending == 0)
+    dlk_zk_query_again(q);
 }
 
 /* Nobody ever came: there must be a node to watch the list of. */
-static bool make_node(struct dlk_zk_ask *a) {
-  char *path = (char *)(uintptr_t)dlk_zk_ask_path(a, NULL);
-  size_t chroot = a->store->chroot;
+static bool make_node(struct dlk_zk_query *q) {
+  char *path = (char *)(uintptr_t)dlk_zk_query_path(q, NULL);
+  size_t chroot = q->store->chroot;
   if (!path)
     return false;
-  for (size_t i = 1; i <= a->path_len; i++) {
+  for (size_t i = 1; i <= q->path_len; i++) {
     if (path[i] != '/' && path[i] != '\0')
       continue;
     char kept = path[i];
@@ -242,54 +246,54 @@ static bool make_node(struct dlk_zk_ask *a) {
                                .data = "",
                                .mode = i <= chroot ? DLK_ZK_PERSISTENT
                                                    : DLK_ZK_CONTAINER};
-    bool ok = dlk_zk_ask_send(a, &r, on_made);
+    bool ok = dlk_zk_query_send(q, &r, on_made);
     path[i] = kept;
     if (!ok)
       return false;
-    a->pending++;
+    q->pending++;
   }
   return true;
 }
 
-static void nobody_holds(struct dlk_zk_ask *a) {
-  const char *path = dlk_zk_ask_path(a, NULL);
-  if (a->op->fence != 0)
-    dlk_zk_ask_end(a, DLK_OK, NULL);
-  else if (!path || !dlk_zk_watch_add_ask(a, path, true))
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+static void nobody_holds(struct dlk_zk_query *q) {
+  const char *path = dlk_zk_query_path(q, NULL);
+  if (q->op->fence != 0)
+    dlk_zk_query_end(q, DLK_OK, NULL);
+  else if (!path || !dlk_zk_watch_add(&q->member, path, false, true))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NONODE && a->op->fence == 0) {
-    if (!make_node(a))
-      dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  if (r->rc == DLK_ZK_NONODE && q->op->fence == 0) {
+    if (!make_node(q))
+      dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
   bool there = r->rc == DLK_ZK_OK;
   if (!there && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
     return;
   }
-  if (there && (!dlk_zk_ask_keep(a, r) ||
-                !dlk_zk_queue_read(&a->queue, a->names, a->count))) {
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  if (there && (!dlk_zk_query_keep(q, r) ||
+                !dlk_zk_queue_read(&q->queue, q->names, q->count))) {
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
-  if (a->queue.count == 0) {
-    nobody_holds(a);
+  if (q->queue.count == 0) {
+    nobody_holds(q);
     return;
   }
   struct dlk_zk_request get = {.verb = DLK_ZK_GET};
-  get.path = dlk_zk_ask_path(a, a->queue.at[0].name);
-  if (!get.path || !dlk_zk_ask_send(a, &get, on_head))
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  get.path = dlk_zk_query_path(q, q->queue.at[0].name);
+  if (!get.path || !dlk_zk_query_send(q, &get, on_head))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_change_start(struct dlk_zk_ask *a) {
+bool dlk_zk_change_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_ask_path(a, NULL)};
-  return r.path && dlk_zk_ask_send(a, &r, on_queue);
+                             .path = dlk_zk_query_path(q, NULL)};
+  return r.path && dlk_zk_query_send(q, &r, on_queue);
 }

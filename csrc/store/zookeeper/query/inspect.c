@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/format/data.h"
+
 #define SHOWN_MAX 1000
 
 /* ---- what is shown ---- */
@@ -70,24 +72,24 @@ static struct dlk_value *waiter(const struct dlk_zk_shown *s,
   return dlk_value_set(v, "waited", dlk_value_number(seconds_since(s)));
 }
 
-static bool holds(const struct dlk_zk_ask *a, size_t place) {
+static bool holds(const struct dlk_zk_query *q, size_t place) {
   struct dlk_zk_judgement j;
-  dlk_zk_queue_judge(&a->queue, place, &j);
+  dlk_zk_queue_judge(&q->queue, place, &j);
   return j.verdict == DLK_ZK_HOLDS;
 }
 
-static struct dlk_value *picture(struct dlk_zk_ask *a) {
-  if (a->queue.count == 0)
+static struct dlk_value *picture(struct dlk_zk_query *q) {
+  if (q->queue.count == 0)
     return dlk_value_nil();
-  const struct dlk_zk_entry *first = &a->queue.at[0];
+  const struct dlk_zk_entry *first = &q->queue.at[0];
   struct dlk_value *holders = dlk_value_list(), *waiters = dlk_value_list();
-  for (size_t i = 0; i < a->queue.count; i++)
-    if (holds(a, i))
-      holders = dlk_value_add(holders, holder(&a->shown[i], &a->queue.at[i]));
+  for (size_t i = 0; i < q->queue.count; i++)
+    if (holds(q, i))
+      holders = dlk_value_add(holders, holder(&q->shown[i], &q->queue.at[i]));
     else
-      waiters = dlk_value_add(waiters, waiter(&a->shown[i], &a->queue.at[i]));
+      waiters = dlk_value_add(waiters, waiter(&q->shown[i], &q->queue.at[i]));
   struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "key", dlk_value_string(a->op->key, a->op->key_len));
+  v = dlk_value_set(v, "key", dlk_value_string(q->op->key, q->op->key_len));
   v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
   if (first->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(first->cap));
@@ -98,102 +100,102 @@ static struct dlk_value *picture(struct dlk_zk_ask *a) {
 /* ---- what is done ---- */
 
 static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_OK)
-    a->any = true;
+    q->any = true;
   else if (r->rc == DLK_ZK_VERSION)
-    a->crossed = true;
+    q->crossed = true;
   else if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
     return;
   }
-  if (--a->pending > 0)
+  if (--q->pending > 0)
     return;
-  if (a->crossed)
-    dlk_zk_ask_again(a);
+  if (q->crossed)
+    dlk_zk_query_again(q);
   else
-    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(a->any));
+    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(q->any));
 }
 
-static bool act(struct dlk_zk_ask *a, size_t place) {
-  const struct dlk_zk_shown *s = &a->shown[place];
-  const char *path = dlk_zk_ask_path(a, a->queue.at[place].name);
+static bool act(struct dlk_zk_query *q, size_t place) {
+  const struct dlk_zk_shown *s = &q->shown[place];
+  const char *path = dlk_zk_query_path(q, q->queue.at[place].name);
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (!path)
     return false;
-  a->acting = true;
-  return a->op->kind == DLK_OP_BREAK
-             ? dlk_zk_ask_act(a, &r, on_acted)
-             : dlk_zk_ask_mark(a, path, s, "revoked=1", on_acted);
+  q->acting = true;
+  return q->op->kind == DLK_OP_BREAK
+             ? dlk_zk_query_act(q, &r, on_acted)
+             : dlk_zk_query_mark(q, path, s, "revoked=1", on_acted);
 }
 
 /* Who was asked already need not be asked again. */
-static bool was_asked(const struct dlk_zk_ask *a, size_t place) {
+static bool was_asked(const struct dlk_zk_query *q, size_t place) {
   struct dlk_zk_data d;
-  dlk_zk_data_parse(a->shown[place].data, a->shown[place].len, &d);
-  return a->op->kind == DLK_OP_REVOKE && d.revoked;
+  dlk_zk_data_parse(q->shown[place].data, q->shown[place].len, &d);
+  return q->op->kind == DLK_OP_REVOKE && d.revoked;
 }
 
-static void act_on_holders(struct dlk_zk_ask *a) {
+static void act_on_holders(struct dlk_zk_query *q) {
   size_t count = 0;
   bool ok = true;
-  for (size_t i = 0; ok && i < a->queue.count; i++)
-    if (holds(a, i) && was_asked(a, i)) {
-      a->any = true;
-    } else if (holds(a, i)) {
-      ok = act(a, i);
+  for (size_t i = 0; ok && i < q->queue.count; i++)
+    if (holds(q, i) && was_asked(q, i)) {
+      q->any = true;
+    } else if (holds(q, i)) {
+      ok = act(q, i);
       count += ok;
     }
-  a->pending = count;
+  q->pending = count;
   if (!ok)
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
   else if (count == 0)
-    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(a->any));
+    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(q->any));
 }
 
 /* ---- reading the queue ---- */
 
 /* What is gone leaves; a downgraded hold counts as the reader it is. */
-static void settle_queue(struct dlk_zk_ask *a) {
+static void settle_queue(struct dlk_zk_query *q) {
   size_t to = 0;
-  for (size_t i = 0; i < a->queue.count; i++) {
+  for (size_t i = 0; i < q->queue.count; i++) {
     struct dlk_zk_data d;
-    if (a->shown[i].gone) {
-      free(a->shown[i].data);
+    if (q->shown[i].gone) {
+      free(q->shown[i].data);
       continue;
     }
-    a->queue.at[to] = a->queue.at[i];
-    a->shown[to] = a->shown[i];
-    dlk_zk_data_parse(a->shown[to].data, a->shown[to].len, &d);
+    q->queue.at[to] = q->queue.at[i];
+    q->shown[to] = q->shown[i];
+    dlk_zk_data_parse(q->shown[to].data, q->shown[to].len, &d);
     if (d.shared)
-      dlk_zk_queue_downgrade(&a->queue, to);
+      dlk_zk_queue_downgrade(&q->queue, to);
     to++;
   }
-  a->queue.count = to;
+  q->queue.count = to;
 }
 
-static void all_read(struct dlk_zk_ask *a) {
-  settle_queue(a);
-  if (a->op->kind != DLK_OP_INSPECT) {
-    act_on_holders(a);
+static void all_read(struct dlk_zk_query *q) {
+  settle_queue(q);
+  if (q->op->kind != DLK_OP_INSPECT) {
+    act_on_holders(q);
     return;
   }
-  struct dlk_value *v = picture(a);
-  dlk_zk_ask_end(a, v ? DLK_OK : DLK_UNAVAILABLE, v);
+  struct dlk_value *v = picture(q);
+  dlk_zk_query_end(q, v ? DLK_OK : DLK_UNAVAILABLE, v);
 }
 
 static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_ask_end(a, DLK_DENIED, NULL);
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
     return;
   }
-  struct dlk_zk_shown *s = &a->shown[a->queue.count - a->pending];
+  struct dlk_zk_shown *s = &q->shown[q->queue.count - q->pending];
   s->gone = r->rc != DLK_ZK_OK;
   s->stat = r->stat;
   s->data = s->gone || r->len == 0 ? NULL : malloc(r->len);
@@ -201,47 +203,47 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     memcpy(s->data, r->data, r->len);
     s->len = r->len;
   }
-  if (--a->pending == 0)
-    all_read(a);
+  if (--q->pending == 0)
+    all_read(q);
 }
 
-static bool read_all(struct dlk_zk_ask *a) {
-  if (a->op->kind == DLK_OP_INSPECT && a->queue.count > SHOWN_MAX)
-    a->queue.count = SHOWN_MAX;
-  a->shown = calloc(a->queue.count, sizeof *a->shown);
-  if (!a->shown)
+static bool read_all(struct dlk_zk_query *q) {
+  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > SHOWN_MAX)
+    q->queue.count = SHOWN_MAX;
+  q->shown = calloc(q->queue.count, sizeof *q->shown);
+  if (!q->shown)
     return false;
-  a->pending = a->queue.count;
-  for (size_t i = 0; i < a->queue.count; i++) {
+  q->pending = q->queue.count;
+  for (size_t i = 0; i < q->queue.count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_GET};
-    r.path = dlk_zk_ask_path(a, a->queue.at[i].name);
-    if (!r.path || !dlk_zk_ask_send(a, &r, on_read))
+    r.path = dlk_zk_query_path(q, q->queue.at[i].name);
+    if (!r.path || !dlk_zk_query_send(q, &r, on_read))
       return false;
   }
   return true;
 }
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   bool there = r->rc == DLK_ZK_OK;
   if (!there && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
     return;
   }
-  bool read = !there || (dlk_zk_ask_keep(a, r) &&
-                         dlk_zk_queue_read(&a->queue, a->names, a->count));
-  bool inspects = a->op->kind == DLK_OP_INSPECT;
-  if (read && a->queue.count == 0)
-    dlk_zk_ask_end(a, DLK_OK,
-                   inspects ? dlk_value_nil() : dlk_value_bool(false));
-  else if (!read || !read_all(a))
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  bool read = !there || (dlk_zk_query_keep(q, r) &&
+                         dlk_zk_queue_read(&q->queue, q->names, q->count));
+  bool inspects = q->op->kind == DLK_OP_INSPECT;
+  if (read && q->queue.count == 0)
+    dlk_zk_query_end(q, DLK_OK,
+                     inspects ? dlk_value_nil() : dlk_value_bool(false));
+  else if (!read || !read_all(q))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_admin_start(struct dlk_zk_ask *a) {
+bool dlk_zk_admin_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_ask_path(a, NULL)};
-  return r.path && dlk_zk_ask_send(a, &r, on_listed);
+                             .path = dlk_zk_query_path(q, NULL)};
+  return r.path && dlk_zk_query_send(q, &r, on_listed);
 }

@@ -12,8 +12,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool wanted(const struct dlk_zk_ask *a, const char *name) {
-  const struct dlk_op *op = a->op;
+static bool wanted(const struct dlk_zk_query *q, const char *name) {
+  const struct dlk_op *op = q->op;
   struct dlk_buf key = {0};
   bool after = !op->text || strcmp(name, op->text) > 0;
   bool ok = after && dlk_zk_unescape(&key, name) && !key.failed &&
@@ -24,90 +24,90 @@ static bool wanted(const struct dlk_zk_ask *a, const char *name) {
 }
 
 /* The page's names move to the front; true when there are more. */
-static bool choose(struct dlk_zk_ask *a) {
-  size_t limit = a->op->limit;
+static bool choose(struct dlk_zk_query *q) {
+  size_t limit = q->op->limit;
   size_t to = 0;
   if (limit == 0 || limit > PAGE_MAX)
     limit = PAGE_MAX;
-  if (a->count > 1)
-    qsort(a->names, a->count, sizeof *a->names, by_name);
-  for (size_t i = 0; i < a->count; i++) {
-    if (!wanted(a, a->names[i]))
+  if (q->count > 1)
+    qsort(q->names, q->count, sizeof *q->names, by_name);
+  for (size_t i = 0; i < q->count; i++) {
+    if (!wanted(q, q->names[i]))
       continue;
     if (to == limit) {
-      a->count = to;
+      q->count = to;
       return true;
     }
-    a->names[to++] = a->names[i];
+    q->names[to++] = q->names[i];
   }
-  a->count = to;
+  q->count = to;
   return false;
 }
 
 /* Names without contenders were emptied as the answers came. */
-static void finish(struct dlk_zk_ask *a) {
+static void finish(struct dlk_zk_query *q) {
   struct dlk_value *keys = dlk_value_list();
-  for (size_t i = 0; i < a->count; i++) {
+  for (size_t i = 0; i < q->count; i++) {
     struct dlk_buf key = {0};
-    if (a->queue.at[i].units == 0)
+    if (q->queue.at[i].units == 0)
       continue;
-    dlk_zk_unescape(&key, a->names[i]);
+    dlk_zk_unescape(&key, q->names[i]);
     keys = dlk_value_add(
         keys, key.failed ? NULL : dlk_value_string(key.data, key.len));
     dlk_buf_free(&key);
   }
-  const char *last = a->any ? a->names[a->count - 1] : NULL;
+  const char *last = q->any ? q->names[q->count - 1] : NULL;
   struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
   v = dlk_value_add(v, last ? dlk_value_string(last, strlen(last))
                             : dlk_value_nil());
-  dlk_zk_ask_end(a, v ? DLK_OK : DLK_UNAVAILABLE, v);
+  dlk_zk_query_end(q, v ? DLK_OK : DLK_UNAVAILABLE, v);
 }
 
 static void on_stat(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   bool used = r->rc == DLK_ZK_OK && r->stat.children > 0;
-  a->queue.at[a->count - a->pending].units = used;
-  if (--a->pending == 0)
-    finish(a);
+  q->queue.at[q->count - q->pending].units = used;
+  if (--q->pending == 0)
+    finish(q);
 }
 
-static bool look_at_all(struct dlk_zk_ask *a) {
-  size_t base = strlen(a->store->base); /* a->path begins with it */
-  a->queue.at = calloc(a->count, sizeof *a->queue.at);
-  if (!a->queue.at)
+static bool look_at_all(struct dlk_zk_query *q) {
+  size_t base = strlen(q->store->base); /* a->path begins with it */
+  q->queue.at = calloc(q->count, sizeof *q->queue.at);
+  if (!q->queue.at)
     return false;
-  a->pending = a->count;
-  for (size_t i = 0; i < a->count; i++) {
+  q->pending = q->count;
+  for (size_t i = 0; i < q->count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB};
-    r.path = dlk_zk_path(&a->path, base, a->names[i]);
-    if (!r.path || !dlk_zk_ask_send(a, &r, on_stat))
+    r.path = dlk_zk_path(&q->path, base, q->names[i]);
+    if (!r.path || !dlk_zk_query_send(q, &r, on_stat))
       return false;
   }
   return true;
 }
 
 static void on_names(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
     return;
   }
-  if (r->rc == DLK_ZK_OK && !dlk_zk_ask_keep(a, r)) {
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  if (r->rc == DLK_ZK_OK && !dlk_zk_query_keep(q, r)) {
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
-  a->any = choose(a);
-  if (a->count == 0)
-    finish(a);
-  else if (!look_at_all(a))
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  q->any = choose(q);
+  if (q->count == 0)
+    finish(q);
+  else if (!look_at_all(q))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_list_start(struct dlk_zk_ask *a) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = a->store->base};
-  return dlk_zk_ask_send(a, &r, on_names);
+bool dlk_zk_list_start(struct dlk_zk_query *q) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = q->store->base};
+  return dlk_zk_query_send(q, &r, on_names);
 }

@@ -11,81 +11,81 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/session/watch.h"
+
 #define RETRY (100 * DLK_MS)
 
 /* ---- life ---- */
 
-static void start(struct dlk_zk_ask *a);
+static void start(struct dlk_zk_query *q);
 
-static void free_work(struct dlk_zk_ask *a) {
-  for (size_t i = 0; a->shown && i < a->queue.count; i++)
-    free(a->shown[i].data);
-  free(a->shown);
-  a->shown = NULL;
-  dlk_zk_queue_free(&a->queue);
-  free(a->names);
-  a->names = NULL;
-  a->count = a->pending = 0;
-  a->any = a->crossed = a->acting = false;
-  dlk_zk_watch_drop_ask(a);
+static void free_work(struct dlk_zk_query *q) {
+  for (size_t i = 0; q->shown && i < q->queue.count; i++)
+    free(q->shown[i].data);
+  free(q->shown);
+  q->shown = NULL;
+  dlk_zk_queue_free(&q->queue);
+  free(q->names);
+  q->names = NULL;
+  q->count = q->pending = 0;
+  q->any = q->crossed = q->acting = false;
+  dlk_zk_watch_drop(&q->member);
 }
 
-static void free_ask(struct dlk_zk_ask *a) {
-  free_work(a);
-  dlk_buf_free(&a->path);
-  free(a);
+static void free_query(struct dlk_zk_query *q) {
+  free_work(q);
+  dlk_buf_free(&q->path);
+  free(q);
 }
 
-static void leave(struct dlk_zk_ask *a) {
-  a->store->host->timer_clear(a->store->host, &a->timer);
-  if (a->flying > 0)
+static void leave(struct dlk_zk_query *q) {
+  q->store->host->timer_clear(q->store->host, &q->timer);
+  if (q->member.flying > 0)
     return;
-  dlk_list_remove(&a->link);
-  dlk_zk_session_tidy(a->session);
-  free_ask(a);
+  dlk_zk_session_leave(&q->member);
+  free_query(q);
 }
 
-void dlk_zk_ask_detach(struct dlk_zk_ask *a) {
-  a->op = NULL;
-  dlk_zk_watch_drop_ask(a);
-  leave(a);
+void dlk_zk_query_detach(struct dlk_zk_query *q) {
+  q->op = NULL;
+  dlk_zk_watch_drop(&q->member);
+  leave(q);
 }
 
-void dlk_zk_ask_end(struct dlk_zk_ask *a, enum dlk_code code,
-                    struct dlk_value *result) {
-  struct dlk_zk_store *st = a->store;
-  struct dlk_op *op = a->op;
+void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
+                      struct dlk_value *result) {
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
   op->result = result;
-  dlk_zk_ask_detach(a);
+  dlk_zk_query_detach(q);
   dlk_zk_done(st, op, code);
 }
 
-void dlk_zk_ask_cancel(struct dlk_zk_store *st, struct dlk_op *op,
-                       struct dlk_zk_ask *a) {
-  (void)st;
-  if (a->settling)
+void dlk_zk_query_cancel(struct dlk_zk_query *q) {
+  const struct dlk_op *op = q->op;
+  if (q->settling)
     return;
   bool waits = op->kind == DLK_OP_CHANGE;
-  dlk_zk_ask_end(a, waits ? op->ending : dlk_zk_unanswered(op), NULL);
+  dlk_zk_query_end(q, waits ? op->ending : dlk_zk_unanswered(op), NULL);
 }
 
-bool dlk_zk_ask_send(struct dlk_zk_ask *a, struct dlk_zk_request *r,
-                     dlk_zk_answer *answer) {
-  if (!dlk_zk_send(a->session, r, answer, a, a->tag))
+bool dlk_zk_query_send(struct dlk_zk_query *q, struct dlk_zk_request *r,
+                       dlk_zk_answer *answer) {
+  if (!dlk_zk_send(q->member.session, r, answer, q, q->tag))
     return false;
-  a->flying++;
+  q->member.flying++;
   return true;
 }
 
-bool dlk_zk_ask_act(struct dlk_zk_ask *a, struct dlk_zk_request *r,
-                    dlk_zk_answer *answer) {
-  a->acting = true;
-  return dlk_zk_ask_send(a, r, answer);
+bool dlk_zk_query_act(struct dlk_zk_query *q, struct dlk_zk_request *r,
+                      dlk_zk_answer *answer) {
+  q->acting = true;
+  return dlk_zk_query_send(q, r, answer);
 }
 
-bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
-                     const struct dlk_zk_shown *read, const char *line,
-                     dlk_zk_answer *answer) {
+bool dlk_zk_query_mark(struct dlk_zk_query *q, const char *path,
+                       const struct dlk_zk_shown *read, const char *line,
+                       dlk_zk_answer *answer) {
   struct dlk_buf data = {0};
   dlk_buf_add(&data, read->data, read->len);
   dlk_buf_addf(&data, "%s\n", line);
@@ -94,59 +94,59 @@ bool dlk_zk_ask_mark(struct dlk_zk_ask *a, const char *path,
                              .data = data.data,
                              .len = data.len,
                              .version = read->stat.version};
-  bool ok = !data.failed && dlk_zk_ask_send(a, &r, answer);
+  bool ok = !data.failed && dlk_zk_query_send(q, &r, answer);
   dlk_buf_free(&data);
   return ok;
 }
 
-static void retry(struct dlk_zk_ask *a) {
-  struct dlk_host *host = a->store->host;
-  a->tag++;
-  free_work(a);
-  if (a->session->state == DLK_ZK_CONNECTED)
-    host->timer_set(host, &a->timer, dlk_zk_now(a->store) + RETRY);
+static void retry(struct dlk_zk_query *q) {
+  struct dlk_host *host = q->store->host;
+  q->tag++;
+  free_work(q);
+  if (dlk_zk_session_connected(q->member.session))
+    host->timer_set(host, &q->timer, dlk_zk_now(q->store) + RETRY);
 }
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
-  start(DLK_CONTAINER(timer, struct dlk_zk_ask, timer));
+  start(DLK_CONTAINER(timer, struct dlk_zk_query, timer));
 }
 
-bool dlk_zk_ask_answered(struct dlk_zk_ask *a, uint32_t tag,
-                         const struct dlk_zk_reply *r) {
-  a->flying--;
-  if (!a->op) {
-    leave(a);
+bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
+                           const struct dlk_zk_reply *r) {
+  q->member.flying--;
+  if (!q->op) {
+    leave(q);
     return false;
   }
-  if (tag != a->tag)
+  if (tag != q->tag)
     return false;
   if (r->rc != DLK_ZK_CUT && r->rc != DLK_ZK_MEMORY)
     return true;
-  if (a->acting)
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+  if (q->acting)
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
   else
-    retry(a);
+    retry(q);
   return false;
 }
 
-const char *dlk_zk_ask_path(struct dlk_zk_ask *a, const char *name) {
-  return dlk_zk_path(&a->path, a->path_len, name);
+const char *dlk_zk_query_path(struct dlk_zk_query *q, const char *name) {
+  return dlk_zk_path(&q->path, q->path_len, name);
 }
 
-bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
+bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
   size_t size = r->count * sizeof(char *);
   for (size_t i = 0; i < r->count; i++)
     size += strlen(r->names[i]) + 1;
   char *block = malloc(size ? size : 1);
   if (!block)
     return false;
-  a->names = (char **)(void *)block;
-  a->count = r->count;
+  q->names = (char **)(void *)block;
+  q->count = r->count;
   char *at = block + r->count * sizeof(char *);
   for (size_t i = 0; i < r->count; i++) {
     size_t n = strlen(r->names[i]) + 1;
-    a->names[i] = memcpy(at, r->names[i], n);
+    q->names[i] = memcpy(at, r->names[i], n);
     at += n;
   }
   return true;
@@ -155,56 +155,56 @@ bool dlk_zk_ask_keep(struct dlk_zk_ask *a, const struct dlk_zk_reply *r) {
 /* ---- ping, locked ---- */
 
 static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
     return;
   }
-  double seconds = (double)(dlk_zk_now(a->store) - r->sent) / 1e9;
-  dlk_zk_ask_end(a, DLK_OK, dlk_value_number(seconds));
+  double seconds = (double)(dlk_zk_now(q->store) - r->sent) / 1e9;
+  dlk_zk_query_end(q, DLK_OK, dlk_value_number(seconds));
 }
 
 static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_ask *a = who;
-  if (!dlk_zk_ask_answered(a, tag, r))
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
     return;
   bool locked = false;
   struct dlk_zk_entry e;
   for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
     locked = dlk_zk_name_parse(r->names[i], &e);
   if (r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE)
-    dlk_zk_ask_end(a, DLK_OK, dlk_value_bool(locked));
+    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(locked));
   else
-    dlk_zk_ask_end(a, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
 }
 
-bool dlk_zk_ping_start(struct dlk_zk_ask *a) {
+bool dlk_zk_ping_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB, .path = "/"};
-  return dlk_zk_ask_send(a, &r, on_ping);
+  return dlk_zk_query_send(q, &r, on_ping);
 }
 
-bool dlk_zk_locked_start(struct dlk_zk_ask *a) {
+bool dlk_zk_locked_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_ask_path(a, NULL)};
-  return r.path && dlk_zk_ask_send(a, &r, on_locked);
+                             .path = dlk_zk_query_path(q, NULL)};
+  return r.path && dlk_zk_query_send(q, &r, on_locked);
 }
 
 /* ---- with the session ---- */
 
-static void start(struct dlk_zk_ask *a) {
-  a->store->host->timer_clear(a->store->host, &a->timer);
-  a->tag++;
-  free_work(a);
-  if (!a->first(a))
-    dlk_zk_ask_end(a, DLK_UNAVAILABLE, NULL);
+static void start(struct dlk_zk_query *q) {
+  q->store->host->timer_clear(q->store->host, &q->timer);
+  q->tag++;
+  free_work(q);
+  if (!q->first(q))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-void dlk_zk_ask_again(struct dlk_zk_ask *a) {
-  a->acting = false;
-  if (a->op && a->session->state == DLK_ZK_CONNECTED)
-    start(a);
+void dlk_zk_query_again(struct dlk_zk_query *q) {
+  q->acting = false;
+  if (q->op && dlk_zk_session_connected(q->member.session))
+    start(q);
 }
 
 static bool for_lease(const struct dlk_op *op) {
@@ -212,112 +212,113 @@ static bool for_lease(const struct dlk_op *op) {
 }
 
 /* What acts for a lease does so in the session of its node. */
-static struct dlk_zk_session *session_for(struct dlk_zk_ask *a) {
-  if (!for_lease(a->op))
-    return dlk_zk_session_any(a->store);
-  struct dlk_zk_node *n = *dlk_zk_node_of(a->op->lease);
-  return n ? n->session : NULL;
+static struct dlk_zk_session *session_for(struct dlk_zk_query *q) {
+  if (!for_lease(q->op))
+    return dlk_zk_session_any(&q->store->sessions);
+  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+  return n ? n->member.session : NULL;
 }
 
-static void join(struct dlk_zk_ask *a) {
-  struct dlk_zk_session *s = session_for(a);
+static void join(struct dlk_zk_query *q) {
+  struct dlk_zk_session *s = session_for(q);
   if (!s) {
-    struct dlk_op *op = a->op;
-    struct dlk_zk_store *st = a->store;
-    free_ask(a);
+    struct dlk_op *op = q->op;
+    struct dlk_zk_store *st = q->store;
+    free_query(q);
     dlk_zk_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
     return;
   }
-  a->session = s;
-  dlk_list_append(&s->asks, &a->link);
+  dlk_zk_session_visit(s, &q->member);
   if (s->state == DLK_ZK_CONNECTED)
-    start(a);
+    start(q);
+}
+
+static struct dlk_zk_query *query_of(struct dlk_zk_member *m) {
+  return DLK_CONTAINER(m, struct dlk_zk_query, member);
 }
 
 /* What was sent while the library had no connection, and we did not know it,
  * is still to be answered. */
-void dlk_zk_asks_resume(struct dlk_zk_session *s) {
-  struct dlk_list todo;
-  dlk_list_init(&todo);
-  while (!dlk_list_empty(&s->asks)) {
-    struct dlk_list *l = s->asks.next;
-    dlk_list_remove(l);
-    dlk_list_append(&todo, l);
-  }
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_list *l = todo.next;
-    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->asks, l);
-    if (a->op && !a->acting)
-      start(a);
-  }
+static void resume(struct dlk_zk_member *m) {
+  struct dlk_zk_query *q = query_of(m);
+  if (q->op && !q->acting)
+    start(q);
 }
 
 /* The session is over: a look goes on in the next one; an act whose answer
  * is open is not repeated. */
-void dlk_zk_asks_orphaned(struct dlk_list *asks, enum dlk_code code) {
-  while (!dlk_list_empty(asks)) {
-    struct dlk_list *l = asks->next;
-    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
-    dlk_list_remove(l);
-    a->store->host->timer_clear(a->store->host, &a->timer);
-    bool open = a->flying > 0 && a->acting;
-    a->flying = 0;
-    a->tag++;
-    free_work(a);
-    if (a->op && code == DLK_OK && !open && !a->store->stopping) {
-      join(a);
-      continue;
-    }
-    struct dlk_op *op = a->op;
-    struct dlk_zk_store *st = a->store;
-    free_ask(a);
-    if (op)
-      dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
+static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
+  struct dlk_zk_query *q = query_of(m);
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
+  bool open = m->flying > 0 && q->acting;
+  m->flying = 0;
+  dlk_zk_session_leave(m);
+  st->host->timer_clear(st->host, &q->timer);
+  q->tag++;
+  free_work(q);
+  if (op && code == DLK_OK && !open && !st->sessions.stopping) {
+    join(q);
+    return;
   }
+  free_query(q);
+  if (op)
+    dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
 }
 
 /* The session goes out of use, and would have to stay for what may wait for
  * ever in it. A look starts again in the next session: the answers that it
  * still has to get come to what is left of it here. What acts, and what acts
  * for a lease, ends where it began. */
-void dlk_zk_asks_move(struct dlk_zk_session *s) {
-  struct dlk_list todo;
-  dlk_list_take(&s->asks, &todo);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_list *l = todo.next;
-    struct dlk_zk_ask *a = DLK_CONTAINER(l, struct dlk_zk_ask, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->asks, l);
-    if (!a->op || a->acting || for_lease(a->op))
-      continue;
-    struct dlk_zk_store *st = a->store;
-    struct dlk_op *op = a->op;
-    dlk_zk_first *first = a->first;
-    dlk_zk_ask_detach(a);
-    dlk_zk_ask(st, op, first);
-  }
+static void retired(struct dlk_zk_member *m) {
+  struct dlk_zk_query *q = query_of(m);
+  if (!q->op || q->acting || for_lease(q->op))
+    return;
+  struct dlk_zk_store *st = q->store;
+  struct dlk_op *op = q->op;
+  dlk_zk_first *first = q->first;
+  dlk_zk_query_detach(q);
+  dlk_zk_query_run(st, op, first);
 }
 
-void dlk_zk_ask(struct dlk_zk_store *st, struct dlk_op *op,
-                dlk_zk_first *first) {
-  struct dlk_zk_ask *a = calloc(1, sizeof *a);
-  if (a) {
-    dlk_zk_lock_path(st, &a->path, op->key, op->key_len);
-    a->path_len = a->path.len;
+/* The list that armed the watch may be newer than the one that was read. */
+static void armed(struct dlk_zk_member *m, const struct dlk_zk_sight *sight) {
+  if (sight->list)
+    dlk_zk_query_again(query_of(m));
+}
+
+static void changed(struct dlk_zk_member *m, bool own, enum dlk_zk_rc rc) {
+  (void)own;
+  (void)rc;
+  dlk_zk_query_again(query_of(m));
+}
+
+static const struct dlk_zk_member_type guest = {
+    .resume = resume,
+    .orphaned = orphaned,
+    .retired = retired,
+    .armed = armed,
+    .changed = changed,
+};
+
+void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
+                      dlk_zk_first *first) {
+  struct dlk_zk_query *q = calloc(1, sizeof *q);
+  if (q) {
+    dlk_zk_member_init(&q->member, &guest);
+    dlk_zk_lock_path(st, &q->path, op->key, op->key_len);
+    q->path_len = q->path.len;
   }
-  if (!a || a->path.failed) {
-    if (a)
-      free_ask(a);
+  if (!q || q->path.failed) {
+    if (q)
+      free_query(q);
     dlk_zk_done(st, op, DLK_UNAVAILABLE);
     return;
   }
-  a->store = st;
-  a->op = op;
-  a->first = first;
-  a->timer.fire = timer_fired;
-  dlk_list_init(&a->link);
-  ((struct dlk_zk_op_data *)op->data)->ask = a;
-  join(a);
+  q->store = st;
+  q->op = op;
+  q->first = first;
+  q->timer.fire = timer_fired;
+  dlk_zk_op_data(op)->query = q;
+  join(q);
 }

@@ -13,52 +13,65 @@
  * min_hold: a release before its time is answered at once and the node stays
  * until then, without a lease. It ends with the session: closing the store,
  * or the death of the process, frees it at once. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/hold.h"
 
 #include <stdlib.h>
+
+#include "store/zookeeper/format/data.h"
+#include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/session/chain.h"
+#include "store/zookeeper/session/watch.h"
 
 #define FRESH_FOR (200 * DLK_MS)
 #define OWN_WATCHES 250
 #define LOOKS_AT_ONCE 64
 
-static void forget_lease(struct dlk_zk_node *n) {
-  if (n->lease)
-    *dlk_zk_node_of(n->lease) = NULL;
-  n->lease = NULL;
+/* Fences must print exactly on every Lua. A czxid is epoch << 32 | counter,
+ * so this is reached after 23,283 elections. */
+#define FENCE_MAX INT64_C(100000000000000)
+
+static struct dlk_zk_holds *holds_of(const struct dlk_zk_session *s) {
+  return s->data;
 }
 
 /* ---- grant ---- */
 
-static void rest(struct dlk_zk_node *n, int64_t now) {
+/* Holds stand in the order of their grants. */
+static void watch_later(struct dlk_zk_contender *n, int64_t now) {
   struct dlk_host *host = n->store->host;
-  struct dlk_zk_session *s = n->session;
-  n->rest_until = dlk_time_add(now, n->lease->min_hold);
-  dlk_list_append(&s->fresh, &n->fresh);
-  if (!s->fresh_timer.node.queued)
-    host->timer_set(host, &s->fresh_timer, now + FRESH_FOR);
+  struct dlk_zk_holds *h = holds_of(n->member.session);
+  dlk_list_remove(&n->fresh);
+  dlk_list_append(&h->fresh, &n->fresh);
+  if (!h->fresh_timer.node.queued)
+    host->timer_set(host, &h->fresh_timer, now + FRESH_FOR);
 }
 
-void dlk_zk_grant(struct dlk_zk_node *n) {
+static void rest(struct dlk_zk_contender *n, int64_t now) {
+  n->rest_until = dlk_time_add(now, n->lease->min_hold);
+  watch_later(n, now);
+}
+
+void dlk_zk_grant(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
-  struct dlk_zk_session *s = n->session;
+  struct dlk_zk_session *s = n->member.session;
   int64_t now = dlk_zk_now(st);
-  if (n->czxid >= DLK_ZK_FENCE_MAX) {
+  if (n->czxid >= FENCE_MAX) {
     dlk_zk_leave(n, DLK_UNSUPPORTED);
     return;
   }
   if (now >= s->confirm.horizon) {
-    dlk_zk_node_step(n, DLK_ZK_READY);
+    dlk_zk_contender_step(n, DLK_ZK_READY);
     dlk_zk_session_tick(s);
     return;
   }
   struct dlk_op *op = n->op;
   free(n->head);
   n->head = NULL;
-  n->op = NULL;
+  dlk_zk_contender_serve(n, NULL);
   n->lease->fence = n->czxid;
   n->lease->sent = n->sent;
-  *dlk_zk_node_of(n->lease) = n;
-  dlk_zk_node_step(n, DLK_ZK_HELD);
+  dlk_zk_contender_hold(n);
+  dlk_zk_contender_step(n, DLK_ZK_HELD);
   rest(n, now);
   dlk_zk_session_holds(s);
   st->host->done(st->host, op, NULL);
@@ -76,7 +89,7 @@ static void end_extends(struct dlk_zk_store *st, struct dlk_list *extends,
   }
 }
 
-static void answer_renewal(struct dlk_zk_node *n, bool ok) {
+static void answer_renewal(struct dlk_zk_contender *n, bool ok) {
   struct dlk_host *host = n->store->host;
   bool renewing = n->renewing;
   n->renewing = false;
@@ -87,7 +100,7 @@ static void answer_renewal(struct dlk_zk_node *n, bool ok) {
 }
 
 /* The renewal and the extensions that wait for it. */
-static void answer_all(struct dlk_zk_node *n, enum dlk_code code) {
+static void answer_all(struct dlk_zk_contender *n, enum dlk_code code) {
   struct dlk_zk_store *st = n->store;
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
@@ -96,7 +109,7 @@ static void answer_all(struct dlk_zk_node *n, enum dlk_code code) {
 }
 
 /* What its node says. */
-static void own_read(struct dlk_zk_node *n, bool revoked) {
+static void own_read(struct dlk_zk_contender *n, bool revoked) {
   struct dlk_zk_store *st = n->store;
   if (n->step != DLK_ZK_HELD)
     return;
@@ -108,7 +121,7 @@ static void own_read(struct dlk_zk_node *n, bool revoked) {
     st->host->revoked(st->host, lease);
 }
 
-void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked) {
+void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked) {
   n->watched = true;
   own_read(n, revoked);
 }
@@ -117,19 +130,14 @@ void dlk_zk_own_armed(struct dlk_zk_node *n, bool revoked) {
 
 /* Neither watched nor read: it is gone, or to be tried again, with the next
  * renewal or soon. */
-static void own_missed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
-  struct dlk_host *host = n->store->host;
-  struct dlk_zk_session *s = n->session;
+static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_HELD)
     return;
   if (rc == DLK_ZK_NONODE) {
     dlk_zk_lose(n, "its node was deleted", true);
     return;
   }
-  dlk_list_remove(&n->fresh);
-  dlk_list_append(&s->fresh, &n->fresh);
-  if (!s->fresh_timer.node.queued)
-    host->timer_set(host, &s->fresh_timer, dlk_zk_now(n->store) + FRESH_FOR);
+  watch_later(n, dlk_zk_now(n->store));
   if (rc == DLK_ZK_CUT)
     answer_renewal(n, false); /* extensions wait for the next connection */
   else
@@ -139,15 +147,17 @@ static void own_missed(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
 static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
 static void look_on(struct dlk_zk_session *s) {
-  while (!dlk_list_empty(&s->looks) && s->looking < LOOKS_AT_ONCE) {
-    struct dlk_list *l = s->looks.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+  struct dlk_zk_holds *h = holds_of(s);
+  while (!dlk_list_empty(&h->looks) && h->looking < LOOKS_AT_ONCE) {
+    struct dlk_list *l = h->looks.next;
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
     struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
       own_missed(n, DLK_ZK_CUT);
-    else if (dlk_zk_node_send(n, &r, on_looked))
-      s->looking++;
+    else if (dlk_zk_contender_send(n, &r, on_looked))
+      h->looking++;
     else
       own_missed(n, DLK_ZK_MEMORY);
   }
@@ -155,12 +165,12 @@ static void look_on(struct dlk_zk_session *s) {
 
 /* One that holds belongs to its session for good. */
 static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  struct dlk_zk_session *s = n->session;
+  struct dlk_zk_contender *n = who;
+  struct dlk_zk_session *s = n->member.session;
   (void)tag;
-  s->looking--;
+  holds_of(s)->looking--;
   struct dlk_zk_data d;
-  if (dlk_zk_node_answered(n)) {
+  if (dlk_zk_contender_answered(n)) {
     dlk_zk_data_parse(r->data, r->len, &d);
     if (r->rc == DLK_ZK_OK)
       own_read(n, d.revoked);
@@ -170,21 +180,21 @@ static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   look_on(s);
 }
 
-static void watch_own(struct dlk_zk_node *n) {
-  struct dlk_zk_session *s = n->session;
-  if (!dlk_list_empty(&n->refs))
+static void watch_own(struct dlk_zk_contender *n) {
+  struct dlk_zk_session *s = n->member.session;
+  if (!dlk_list_empty(&n->member.watches))
     return;
   if (s->own_watches < OWN_WATCHES) {
-    if (!dlk_zk_watch_add(n, n->path, true, false))
+    if (!dlk_zk_watch_add(&n->member, n->path, true, false))
       own_missed(n, DLK_ZK_MEMORY);
   } else if (n->renewing || !dlk_list_empty(&n->extends)) {
     dlk_list_remove(&n->fresh);
-    dlk_list_append(&s->looks, &n->fresh);
+    dlk_list_append(&holds_of(s)->looks, &n->fresh);
     look_on(s);
   }
 }
 
-void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
+void dlk_zk_own_over(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   n->watched = false;
   if (rc != DLK_ZK_OK)
     own_missed(n, rc);
@@ -193,17 +203,19 @@ void dlk_zk_own_over(struct dlk_zk_node *n, enum dlk_zk_rc rc) {
 }
 
 /* Holds stand in the order of their grants. */
-void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, fresh_timer);
-  struct dlk_host *host = s->store->host;
-  if (s->state != DLK_ZK_CONNECTED || dlk_list_empty(&s->fresh))
+static void fresh_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_holds *h =
+      DLK_CONTAINER(timer, struct dlk_zk_holds, fresh_timer);
+  struct dlk_zk_session *s = h->session;
+  struct dlk_host *host = s->sessions->host;
+  if (s->state != DLK_ZK_CONNECTED || dlk_list_empty(&h->fresh))
     return;
   struct dlk_list todo;
   dlk_list_init(&todo);
-  while (!dlk_list_empty(&s->fresh)) {
-    struct dlk_list *l = s->fresh.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, fresh);
+  while (!dlk_list_empty(&h->fresh)) {
+    struct dlk_list *l = h->fresh.next;
+    struct dlk_zk_contender *n =
+        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
     if (n->sent + FRESH_FOR > now)
       break;
     dlk_list_remove(l);
@@ -212,23 +224,45 @@ void dlk_zk_fresh_fired(struct dlk_timer *timer, int64_t now) {
   while (!dlk_list_empty(&todo)) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);
-    watch_own(DLK_CONTAINER(l, struct dlk_zk_node, fresh));
+    watch_own(DLK_CONTAINER(l, struct dlk_zk_contender, fresh));
   }
-  if (!dlk_list_empty(&s->fresh))
+  if (!dlk_list_empty(&h->fresh))
     host->timer_set(host, timer, now + FRESH_FOR);
+}
+
+/* ---- in each session ---- */
+
+void dlk_zk_holds_opened(struct dlk_zk_session *s) {
+  struct dlk_zk_holds *h = holds_of(s);
+  h->session = s;
+  h->fresh_timer.fire = fresh_fired;
+  dlk_list_init(&h->fresh);
+  dlk_list_init(&h->looks);
+}
+
+void dlk_zk_holds_connected(struct dlk_zk_session *s) {
+  struct dlk_zk_holds *h = holds_of(s);
+  struct dlk_host *host = s->sessions->host;
+  if (!dlk_list_empty(&h->fresh))
+    host->timer_set(host, &h->fresh_timer, dlk_zk_session_now(s));
+}
+
+void dlk_zk_holds_over(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->sessions->host;
+  host->timer_clear(host, &holds_of(s)->fresh_timer);
 }
 
 /* ---- loss ---- */
 
 /* is_gone: the node is known not to exist; else it is deleted behind. */
-void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
+void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone) {
   struct dlk_zk_store *st = n->store;
-  struct dlk_zk_session *s = n->session;
+  struct dlk_zk_session *s = n->member.session;
   struct dlk_lease *lease = n->lease;
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
   n->renewing = false; /* `lost` is the answer to a renewal as well */
-  forget_lease(n);
+  dlk_zk_contender_unhold(n);
   if (is_gone)
     dlk_zk_finish(n, DLK_OK);
   else
@@ -239,22 +273,27 @@ void dlk_zk_lose(struct dlk_zk_node *n, const char *why, bool is_gone) {
   dlk_zk_session_freed(s);
 }
 
+void dlk_zk_hold_expired(struct dlk_zk_contender *n) {
+  dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+}
+
 /* True when the hold stands; a hold whose time is over is lost here. */
 static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(lease);
   if (!n)
     return false;
-  if (dlk_zk_now(st) < n->session->confirm.horizon)
+  if (dlk_zk_now(st) < n->member.session->confirm.horizon)
     return true;
-  dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+  dlk_zk_hold_expired(n);
   return false;
 }
 
 /* ---- renew, extend, release ---- */
 
 /* An extend that came while there was no connection waits for it. */
-void dlk_zk_hold_resume(struct dlk_zk_node *n) {
-  if (dlk_list_empty(&n->extends) || n->session->state != DLK_ZK_CONNECTED)
+void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
+  if (dlk_list_empty(&n->extends) ||
+      !dlk_zk_session_connected(n->member.session))
     return;
   dlk_list_remove(&n->fresh);
   watch_own(n);
@@ -264,13 +303,13 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   struct dlk_zk_store *st = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_lease *lease = leases[i];
-    struct dlk_zk_node *n = *dlk_zk_node_of(lease);
+    struct dlk_zk_contender *n = dlk_zk_holder(lease);
     if (!n) {
       st->host->lost(st->host, lease, "its node is gone");
     } else if (stands(st, lease)) {
       if (n->watched) {
         st->host->renewed(st->host, lease, dlk_zk_now(st));
-      } else if (n->session->state != DLK_ZK_CONNECTED) {
+      } else if (!dlk_zk_session_connected(n->member.session)) {
         st->host->renew_failed(st->host, lease);
       } else {
         n->renewing = true;
@@ -282,14 +321,14 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
 }
 
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
   if (!stands(st, op->lease)) {
     dlk_zk_done(st, op, DLK_LOST);
   } else if (n->watched) {
     op->lease->sent = dlk_zk_now(st);
     dlk_zk_done(st, op, DLK_OK);
   } else {
-    struct dlk_zk_op_data *d = op->data;
+    struct dlk_zk_op_data *d = dlk_zk_op_data(op);
     bool first = dlk_list_empty(&n->extends);
     d->node = n;
     d->op = op;
@@ -299,31 +338,30 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
   }
 }
 
-static void start_rest(struct dlk_zk_node *n) {
+static void start_rest(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
-  dlk_zk_watch_drop(n);
+  dlk_zk_contender_unwatch(n);
   dlk_list_remove(&n->fresh);
-  dlk_zk_node_step(n, DLK_ZK_RESTING);
+  dlk_zk_contender_step(n, DLK_ZK_RESTING);
   dlk_zk_count_busy(n);
   host->timer_set(host, &n->timer, n->rest_until);
 }
 
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_node *n = *dlk_zk_node_of(op->lease);
+  struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
   if (!stands(st, op->lease)) {
     dlk_zk_done(st, op, DLK_LOST);
     return;
   }
   answer_all(n, DLK_LOST);
-  forget_lease(n);
+  dlk_zk_contender_unhold(n);
   if (dlk_zk_now(st) < n->rest_until) {
     start_rest(n);
-    dlk_zk_session_freed(n->session);
+    dlk_zk_session_freed(n->member.session);
     dlk_zk_done(st, op, DLK_OK);
     return;
   }
-  n->op = op;
-  ((struct dlk_zk_op_data *)op->data)->node = n;
+  dlk_zk_contender_serve(n, op);
   dlk_zk_leave(n, DLK_OK);
-  dlk_zk_session_freed(n->session);
+  dlk_zk_session_freed(n->member.session);
 }

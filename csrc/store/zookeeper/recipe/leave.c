@@ -11,12 +11,14 @@
  * NONODE to a release means that the lease was not ours any more, unless an
  * earlier delete of ours went unanswered: then it was that one that did it,
  * for while the session lives nobody else deletes our node but an admin. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/leave.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void dlk_zk_count_busy(struct dlk_zk_node *n) {
+#include "store/zookeeper/format/data.h"
+
+void dlk_zk_count_busy(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
   bool done = n->step == DLK_ZK_GONE || n->step == DLK_ZK_RESTING;
   bool busy = !n->op && !n->lease && !done;
@@ -26,55 +28,52 @@ void dlk_zk_count_busy(struct dlk_zk_node *n) {
   host->busy(host, busy ? 1 : -1);
 }
 
-void dlk_zk_dispose(struct dlk_zk_node *n) {
-  struct dlk_zk_session *s = n->session;
+static void dispose(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
-  dlk_zk_node_forget_name(n);
-  dlk_zk_node_step(n, DLK_ZK_GONE);
+  dlk_zk_contender_forget_name(n);
+  dlk_zk_contender_step(n, DLK_ZK_GONE);
   dlk_zk_count_busy(n);
   st->host->timer_clear(st->host, &n->timer);
   free(n->head);
   n->head = NULL;
   dlk_list_remove(&n->fresh);
-  dlk_list_remove(&n->link);
-  if (s) {
-    s->node_count--;
-    dlk_zk_session_tidy(s);
-  }
-  if (s && n->flying > 0)
-    dlk_list_append(&s->zombies, &n->link);
-  else
+  if (dlk_zk_session_leave(&n->member))
     free(n);
 }
 
-void dlk_zk_node_end_op(struct dlk_zk_node *n) {
+void dlk_zk_contender_end_op(struct dlk_zk_contender *n) {
   struct dlk_op *op = n->op;
   if (!op)
     return;
-  n->op = NULL;
+  dlk_zk_contender_serve(n, NULL);
   if (op->kind == DLK_OP_ACQUIRE)
-    n->lease = NULL;
+    dlk_zk_contender_unhold(n);
   dlk_zk_count_busy(n);
   dlk_zk_done(n->store, op, dlk_zk_unanswered(op));
 }
 
-void dlk_zk_finish(struct dlk_zk_node *n, enum dlk_code release_code) {
+void dlk_zk_finish(struct dlk_zk_contender *n, enum dlk_code release_code) {
   struct dlk_zk_store *st = n->store;
   struct dlk_op *op = n->op;
   enum dlk_code code = n->outcome;
   if (op && op->kind == DLK_OP_RELEASE)
     code = n->cut ? DLK_OK : release_code;
-  n->op = NULL;
-  n->lease = NULL;
-  dlk_zk_dispose(n);
+  dlk_zk_contender_serve(n, NULL);
+  dlk_zk_contender_unhold(n);
+  dispose(n);
   if (op)
     dlk_zk_done(st, op, code);
 }
 
+void dlk_zk_fail(struct dlk_zk_contender *n, enum dlk_code code) {
+  n->outcome = code;
+  dlk_zk_finish(n, DLK_OK);
+}
+
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  dlk_zk_node_confirmed(n, tag, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_node_answered(n))
+  struct dlk_zk_contender *n = who;
+  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
+  if (!dlk_zk_contender_answered(n))
     return;
   if (tag != n->tag) {
     n->cut |= r->rc != DLK_ZK_NONODE;
@@ -85,29 +84,28 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_MEMORY) {
     n->cut = true;
     if (n->op && n->op->ending != DLK_OK)
-      dlk_zk_node_end_op(n);
-    dlk_zk_node_stall(n);
+      dlk_zk_contender_end_op(n);
+    dlk_zk_contender_stall(n);
   } else {
     /* It cannot be deleted: only the session's end takes it away. */
     n->cut = false;
     n->outcome = dlk_zk_code(r->rc);
-    dlk_zk_session_retire(n->session);
+    dlk_zk_session_retire(n->member.session);
     dlk_zk_finish(n, n->outcome);
   }
 }
 
-void dlk_zk_delete(struct dlk_zk_node *n) {
-  struct dlk_zk_session *s = n->session;
-  dlk_zk_node_step(n, DLK_ZK_LEAVING);
-  if (s->state != DLK_ZK_CONNECTED)
+void dlk_zk_delete(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step(n, DLK_ZK_LEAVING);
+  if (!dlk_zk_session_connected(n->member.session))
     return;
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
   int64_t now = dlk_zk_now(n->store);
-  if (dlk_zk_node_send(n, &r, on_deleted))
-    dlk_zk_node_confirms(n, now);
+  if (dlk_zk_contender_send(n, &r, on_deleted))
+    dlk_zk_contender_confirms(n, now);
   else
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
 }
 
 /* ---- who stood in the way ---- */
@@ -121,23 +119,23 @@ void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r) {
 }
 
 static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   (void)tag;
-  if (dlk_zk_node_answered(n) && n->op && r->rc == DLK_ZK_OK)
+  if (dlk_zk_contender_answered(n) && n->op && r->rc == DLK_ZK_OK)
     dlk_zk_keep_holder(n->op, r);
 }
 
 /* Leaves right before our delete, so it costs no wait. */
-static void ask_head(struct dlk_zk_node *n) {
-  if (!n->op || !n->head || n->session->state != DLK_ZK_CONNECTED)
+static void ask_head(struct dlk_zk_contender *n) {
+  if (!n->op || !n->head || !dlk_zk_session_connected(n->member.session))
     return;
   struct dlk_zk_request r = {.verb = DLK_ZK_GET,
-                             .path = dlk_zk_node_sibling(n, n->head)};
+                             .path = dlk_zk_contender_sibling(n, n->head)};
   if (r.path)
-    dlk_zk_node_send(n, &r, on_head);
+    dlk_zk_contender_send(n, &r, on_head);
 }
 
-void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
+void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
   n->outcome = outcome;
   switch (n->step) {
   case DLK_ZK_PARKED:
@@ -154,7 +152,7 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
   case DLK_ZK_READY:
   case DLK_ZK_HELD:
     n->store->host->timer_clear(n->store->host, &n->timer);
-    dlk_zk_watch_drop(n);
+    dlk_zk_contender_unwatch(n);
     dlk_list_remove(&n->fresh);
     if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)
       ask_head(n);
@@ -170,18 +168,18 @@ void dlk_zk_leave(struct dlk_zk_node *n, enum dlk_code outcome) {
 
 /* ---- cancel ---- */
 
-void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
-                        struct dlk_zk_node *n) {
+void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,
+                             struct dlk_zk_contender *n) {
   if (op->kind == DLK_OP_EXTEND) {
-    dlk_list_remove(&((struct dlk_zk_op_data *)op->data)->extends);
+    dlk_list_remove(&dlk_zk_op_data(op)->extends);
     dlk_zk_done(st, op, dlk_zk_unanswered(op));
     return;
   }
   if (n->op != op)
     return;
-  bool away = n->session->state != DLK_ZK_CONNECTED;
+  bool away = !dlk_zk_session_connected(n->member.session);
   if (op->kind == DLK_OP_RELEASE) {
-    dlk_zk_node_end_op(n);
+    dlk_zk_contender_end_op(n);
     return;
   }
   if (n->step <= DLK_ZK_PEEKING) {
@@ -191,5 +189,5 @@ void dlk_zk_cancel_node(struct dlk_zk_store *st, struct dlk_op *op,
   if (!n->leaving && n->step != DLK_ZK_LEAVING)
     dlk_zk_leave(n, op->ending);
   if (away)
-    dlk_zk_node_end_op(n);
+    dlk_zk_contender_end_op(n);
 }

@@ -1,30 +1,35 @@
-/* A contender's place in line: the list of all of them, the verdict on it, and
- * what follows: grant, give up, or watches. node.c has the argument.
+/* A contender's place in the queue: the list of all of them, the verdict on it,
+ * and what follows: grant, give up, or watches. acquire.c has the argument.
  *
  * Ghosts are dealt with here as well: any listed node with our client id that
  * no contender claims is deleted. A contender claims its guid from before its
  * create is sent until its node is known to be gone. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "store/zookeeper/recipe/hold.h"
+#include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/queue.h"
+#include "store/zookeeper/session/watch.h"
 
 #define NEWCOMER SIZE_MAX /* a place behind all */
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
-bool dlk_zk_line_list(struct dlk_zk_node *n) {
+bool dlk_zk_place_list(struct dlk_zk_contender *n) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN};
-  return dlk_zk_node_send_lock(n, &r, on_listed);
+  return dlk_zk_contender_send_lock(n, &r, on_listed);
 }
 
-void dlk_zk_node_relist(struct dlk_zk_node *n) {
-  dlk_zk_watch_drop(n);
-  dlk_zk_node_step(n, DLK_ZK_LISTING);
+void dlk_zk_place_relist(struct dlk_zk_contender *n) {
+  dlk_zk_contender_unwatch(n);
+  dlk_zk_contender_step(n, DLK_ZK_LISTING);
   n->first_list = false;
   n->sent = dlk_zk_now(n->store);
-  if (n->session->state != DLK_ZK_CONNECTED || !dlk_zk_line_list(n))
-    dlk_zk_node_stall(n);
+  if (!dlk_zk_session_connected(n->member.session) || !dlk_zk_place_list(n))
+    dlk_zk_contender_stall(n);
 }
 
 static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -33,7 +38,8 @@ static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)r;
 }
 
-static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
+static void delete_ghosts(struct dlk_zk_contender *n,
+                          const struct dlk_zk_queue *q) {
   struct dlk_zk_store *st = n->store;
   for (size_t i = 0; i < q->count; i++) {
     const struct dlk_zk_entry *e = &q->at[i];
@@ -41,15 +47,15 @@ static void delete_ghosts(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
         dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
       continue;
     struct dlk_zk_request r = {.verb = DLK_ZK_DELETE,
-                               .path = dlk_zk_node_sibling(n, e->name),
+                               .path = dlk_zk_contender_sibling(n, e->name),
                                .version = -1};
     if (r.path)
-      dlk_zk_send(n->session, &r, ignore, NULL, 0);
+      dlk_zk_send(n->member.session, &r, ignore, NULL, 0);
   }
 }
 
 /* One that shares, kept out by an exclusive node. */
-static bool behind_exclusive(const struct dlk_zk_node *n,
+static bool behind_exclusive(const struct dlk_zk_contender *n,
                              const struct dlk_zk_queue *q,
                              const struct dlk_zk_judgement *j) {
   return j->verdict == DLK_ZK_WATCH_NODES && n->want.units != 0 &&
@@ -57,8 +63,8 @@ static bool behind_exclusive(const struct dlk_zk_node *n,
 }
 
 /* Those who share look past exclusive holds that became readers. */
-static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
-                  struct dlk_zk_judgement *j) {
+static void judge(struct dlk_zk_contender *n, struct dlk_zk_queue *q,
+                  size_t place, struct dlk_zk_judgement *j) {
   for (;;) {
     if (place == NEWCOMER)
       dlk_zk_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
@@ -66,8 +72,8 @@ static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
       dlk_zk_queue_judge(q, place, j);
     if (!behind_exclusive(n, q, j))
       return;
-    const char *path = dlk_zk_node_sibling(n, q->at[j->watch[0]].name);
-    if (!path || dlk_zk_watch_knows(n->session, path) != 2)
+    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
+    if (!path || dlk_zk_watch_knows(n->member.session, path) != 2)
       return;
     dlk_zk_queue_downgrade(q, j->watch[0]);
   }
@@ -75,44 +81,46 @@ static void judge(struct dlk_zk_node *n, struct dlk_zk_queue *q, size_t place,
 
 /* A try answers at once, but for one that shares behind an exclusive node: it
  * must be known first whether that was downgraded. */
-static bool gives_up(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+static bool gives_up(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
                      const struct dlk_zk_judgement *j) {
   if (n->wait)
     return false;
   if (!behind_exclusive(n, q, j))
     return true;
-  const char *path = dlk_zk_node_sibling(n, q->at[j->watch[0]].name);
-  return !path || dlk_zk_watch_knows(n->session, path) == 1;
+  const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
+  return !path || dlk_zk_watch_knows(n->member.session, path) == 1;
 }
 
-static void set_watches(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+static void set_watches(struct dlk_zk_contender *n,
+                        const struct dlk_zk_queue *q,
                         const struct dlk_zk_judgement *j) {
   bool ok = true;
-  dlk_zk_node_step(n, DLK_ZK_WAITING);
+  dlk_zk_contender_step(n, DLK_ZK_WAITING);
   if (j->verdict == DLK_ZK_WATCH_LIST) {
     char kept = n->path[n->lock_len];
     n->path[n->lock_len] = '\0';
-    ok = dlk_zk_watch_add(n, n->path, false, true);
+    ok = dlk_zk_watch_add(&n->member, n->path, false, true);
     n->path[n->lock_len] = kept;
   }
   for (size_t i = 0; ok && i < j->watch_count; i++) {
-    const char *path = dlk_zk_node_sibling(n, q->at[j->watch[i]].name);
-    ok = path && dlk_zk_watch_add(n, path, false, false);
+    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[i]].name);
+    ok = path && dlk_zk_watch_add(&n->member, path, false, false);
   }
   if (!ok)
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
 }
 
-static void keep_head(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
+static void keep_head(struct dlk_zk_contender *n,
+                      const struct dlk_zk_queue *q) {
   free(n->head);
   n->head = strdup(q->at[0].name);
 }
 
-static void act(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
+static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
                 const struct dlk_zk_judgement *j) {
   switch (j->verdict) {
   case DLK_ZK_ABSENT:
-    dlk_zk_node_vanished(n);
+    dlk_zk_contender_vanished(n);
     break;
   case DLK_ZK_HOLDS:
     dlk_zk_grant(n);
@@ -132,13 +140,13 @@ static void act(struct dlk_zk_node *n, const struct dlk_zk_queue *q,
 }
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  if (!dlk_zk_node_answered(n))
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n))
     return;
   if (n->step != DLK_ZK_LISTING || tag != n->tag)
     return;
   if (r->rc == DLK_ZK_NONODE) {
-    dlk_zk_node_vanished(n);
+    dlk_zk_contender_vanished(n);
     return;
   }
   if (r->rc == DLK_ZK_NOAUTH) {
@@ -147,7 +155,7 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   struct dlk_zk_queue q;
   if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
     return;
   }
   struct dlk_zk_judgement j;
@@ -158,74 +166,99 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 /* One of s that stands in the list, or NULL. */
-static struct dlk_zk_node *own(struct dlk_zk_session *s,
-                               const struct dlk_zk_entry *e) {
-  struct dlk_zk_store *st = s->store;
+static struct dlk_zk_contender *own(struct dlk_zk_session *s,
+                                    const struct dlk_zk_entry *e) {
+  struct dlk_zk_store *st =
+      DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
   struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
-  struct dlk_zk_node *n =
-      m ? DLK_CONTAINER(m, struct dlk_zk_node, by_guid) : NULL;
-  return n && n->session == s ? n : NULL;
+  struct dlk_zk_contender *n =
+      m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
+  return n && n->member.session == s ? n : NULL;
 }
 
 /* Whoever stands behind one that may not hold may not either, so the walk ends
  * there. The list was asked for after each of those who wait for it had been
  * created, for each of them had read one before. */
-bool dlk_zk_line_admit(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
+bool dlk_zk_place_listed(struct dlk_zk_session *s,
+                         const struct dlk_zk_reply *r) {
   struct dlk_zk_queue q;
   struct dlk_zk_judgement j;
   if (!dlk_zk_queue_read(&q, r->names, r->count))
     return false;
   for (size_t i = 0; i < q.count; i++) {
-    struct dlk_zk_node *n = own(s, &q.at[i]);
+    struct dlk_zk_contender *n = own(s, &q.at[i]);
     if (n)
-      n->listed = true;
+      n->listed = s->lists;
   }
   for (size_t i = 0; i < q.count; i++) {
-    struct dlk_zk_node *n = own(s, &q.at[i]);
+    struct dlk_zk_contender *n = own(s, &q.at[i]);
     if (!n || n->step != DLK_ZK_WAITING)
       continue;
     judge(n, &q, i, &j);
     if (j.verdict != DLK_ZK_HOLDS)
       break;
-    dlk_zk_watch_drop(n);
+    dlk_zk_contender_unwatch(n);
     dlk_zk_grant(n);
   }
   dlk_zk_queue_free(&q);
   return true;
 }
 
+/* ---- what the session tells ---- */
+
+/* Who waits on the children and is not listed was deleted. A hold ahead that
+ * was downgraded no longer stands in the way of those who share. */
+void dlk_zk_place_armed(struct dlk_zk_contender *n,
+                        const struct dlk_zk_sight *sight) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (!sight->list && (sight->downgraded || !n->wait))
+    dlk_zk_place_relist(n);
+  else if (sight->list && n->listed != n->member.session->lists)
+    dlk_zk_contender_vanished(n);
+}
+
+/* A waiter lists again after a change; without an answer it must wait. */
+void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)
+    dlk_zk_place_relist(n);
+  else if (rc == DLK_ZK_NOAUTH)
+    dlk_zk_leave(n, DLK_DENIED);
+  else
+    dlk_zk_contender_stall(n);
+}
+
 /* ---- a try ---- */
 
 static void on_blocker(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   if (r->rc == DLK_ZK_OK && n->op)
     dlk_zk_keep_holder(n->op, r);
   dlk_zk_leave(n, DLK_BUSY);
 }
 
-static void is_busy(struct dlk_zk_node *n, const struct dlk_zk_queue *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_GET,
-                             .path = dlk_zk_node_sibling(n, q->at[0].name)};
-  if (!r.path || !dlk_zk_node_send(n, &r, on_blocker))
+static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_GET, .path = dlk_zk_contender_sibling(n, q->at[0].name)};
+  if (!r.path || !dlk_zk_contender_send(n, &r, on_blocker))
     dlk_zk_leave(n, DLK_BUSY);
 }
 
 /* A session that is good for a look may not be good for a hold. */
-static void stand_in_line(struct dlk_zk_node *n) {
+static void stand_in_line(struct dlk_zk_contender *n) {
   n->peeked = true;
-  if (n->flying == 0)
-    dlk_zk_node_rejoin(n);
-  else
-    dlk_zk_node_resume(n);
+  dlk_zk_contender_resume(n);
 }
 
 static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   struct dlk_zk_queue q;
   struct dlk_zk_judgement j;
-  if (!dlk_zk_node_answered(n) || tag != n->tag)
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   if (r->rc == DLK_ZK_NONODE) {
     stand_in_line(n);
@@ -236,7 +269,7 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   }
   if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
-    dlk_zk_node_stall(n);
+    dlk_zk_contender_stall(n);
     return;
   }
   delete_ghosts(n, &q);
@@ -251,20 +284,20 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_node *n = who;
+  struct dlk_zk_contender *n = who;
   (void)tag;
   bool synced = r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE;
-  if (dlk_zk_node_answered(n) && n->step == DLK_ZK_PEEKING && !synced)
-    dlk_zk_node_stall(n);
+  if (dlk_zk_contender_answered(n) && n->step == DLK_ZK_PEEKING && !synced)
+    dlk_zk_contender_stall(n);
 }
 
 /* The sync has the list show every release that was answered before the try.
  * What is free by it has to be created all the same, and may be refused yet. */
-void dlk_zk_line_peek(struct dlk_zk_node *n) {
+void dlk_zk_place_peek(struct dlk_zk_contender *n) {
   struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};
   struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
-  dlk_zk_node_step(n, DLK_ZK_PEEKING);
-  if (!dlk_zk_node_send_lock(n, &sync, on_synced) ||
-      !dlk_zk_node_send_lock(n, &list, on_peeked))
-    dlk_zk_node_stall(n);
+  dlk_zk_contender_step(n, DLK_ZK_PEEKING);
+  if (!dlk_zk_contender_send_lock(n, &sync, on_synced) ||
+      !dlk_zk_contender_send_lock(n, &list, on_peeked))
+    dlk_zk_contender_stall(n);
 }

@@ -6,7 +6,7 @@
  * the chroot as plain nodes, the rest as containers, which the servers remove
  * when they have been empty for a minute. With credentials every node is made
  * for their owner alone, else for everybody. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/recipe/store.h"
 
 /* ---- errors ---- */
 
@@ -27,7 +27,8 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
     dlk_error_set(err, code,
                   "%s: ZooKeeper at %s did not answer in time%s%s; is it up, "
                   "and has it a quorum?",
-                  key, st->conf.shown, st->problem[0] ? ": " : "", st->problem);
+                  key, st->conf.shown, st->sessions.problem[0] ? ": " : "",
+                  st->sessions.problem);
   else if (code == DLK_DENIED)
     dlk_error_set(err, code,
                   "%s: ZooKeeper at %s refuses access to %s; check username "

@@ -1,44 +1,49 @@
 /* The chain of confirms in a session, and the horizon that comes of it:
  * confirm.c says what an answer proves, here the requests are sent, in turn for
- * each node, and what is proven goes to the holds and to the host.
+ * the node of each member, and what is proven goes to the holds and to the
+ * host.
  *
  * Holds end at the horizon, here by a timer, and at the latest before a later
  * horizon is published: an answer that arrives after the old horizon has
  * passed loses the holds first, so none is ever revived. The host is told of
  * the nearest horizon of all sessions that have a hold. */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/session/chain.h"
 
 /* ---- holds ---- */
 
-void dlk_zk_publish(struct dlk_zk_store *st) {
+void dlk_zk_publish(struct dlk_zk_sessions *ss) {
   int64_t until = DLK_FOREVER;
-  for (struct dlk_list *l = st->sessions.next; l != &st->sessions;
-       l = l->next) {
+  for (struct dlk_list *l = ss->all.next; l != &ss->all; l = l->next) {
     struct dlk_zk_session *s = DLK_CONTAINER(l, struct dlk_zk_session, link);
-    if (s->held > 0 && s->confirm.horizon < until)
+    if (s->uses[DLK_ZK_USE_HELD] > 0 && s->confirm.horizon < until)
       until = s->confirm.horizon;
   }
   if (until != DLK_FOREVER)
-    st->host->horizon(st->host, until);
+    ss->host->horizon(ss->host, until);
+}
+
+/* The next in turn, which goes to the end. */
+static struct dlk_zk_member *turn(struct dlk_zk_session *s) {
+  struct dlk_list *l = s->nodes.next;
+  dlk_list_remove(l);
+  dlk_list_append(&s->nodes, l);
+  return DLK_CONTAINER(l, struct dlk_zk_member, link);
 }
 
 static void lose_holds(struct dlk_zk_session *s) {
   for (size_t left = s->node_count;
-       left > 0 && s->held > 0 && s->node_count > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step == DLK_ZK_HELD)
-      dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+       left > 0 && s->uses[DLK_ZK_USE_HELD] > 0 && s->node_count > 0; left--) {
+    struct dlk_zk_member *m = turn(s);
+    if (m->use == DLK_ZK_USE_HELD)
+      m->type->expired(m);
   }
 }
 
 void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
   struct dlk_zk_session *s =
       DLK_CONTAINER(timer, struct dlk_zk_session, horizon_timer);
-  struct dlk_host *host = s->store->host;
-  if (s->held == 0)
+  struct dlk_host *host = s->sessions->host;
+  if (s->uses[DLK_ZK_USE_HELD] == 0)
     return;
   if (now >= s->confirm.horizon)
     lose_holds(s);
@@ -47,29 +52,26 @@ void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
 }
 
 void dlk_zk_session_holds(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
+  struct dlk_host *host = s->sessions->host;
   if (!s->horizon_timer.node.queued)
     host->timer_set(host, &s->horizon_timer, s->confirm.horizon);
-  dlk_zk_publish(s->store);
+  dlk_zk_publish(s->sessions);
 }
 
 /* A session at its end publishes when all its leases were told. */
 void dlk_zk_session_freed(struct dlk_zk_session *s) {
-  if (s->held == 0 && !dlk_list_empty(&s->link))
-    dlk_zk_publish(s->store);
+  if (s->uses[DLK_ZK_USE_HELD] == 0 && !dlk_list_empty(&s->link))
+    dlk_zk_publish(s->sessions);
 }
 
 /* ---- confirms ---- */
 
 static void wake_ready(struct dlk_zk_session *s) {
   for (size_t left = s->node_count;
-       left > 0 && s->ready > 0 && s->node_count > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step == DLK_ZK_READY)
-      dlk_zk_node_relist(n);
+       left > 0 && s->uses[DLK_ZK_USE_READY] > 0 && s->node_count > 0; left--) {
+    struct dlk_zk_member *m = turn(s);
+    if (m->use == DLK_ZK_USE_READY)
+      m->type->proven(m);
   }
 }
 
@@ -77,17 +79,22 @@ void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
                               bool ok) {
   if (token == 0 || token != s->confirm.flying)
     return;
-  int64_t now = dlk_zk_now(s->store);
-  if (ok && s->held > 0 && now >= s->confirm.horizon)
+  int64_t now = dlk_zk_session_now(s);
+  if (ok && s->uses[DLK_ZK_USE_HELD] > 0 && now >= s->confirm.horizon)
     lose_holds(s);
   if (!ok)
     s->confirm_not_before = now + s->timeout / 16;
   if (dlk_zk_confirm_answered(&s->confirm, token, ok, now)) {
-    if (s->held > 0)
-      dlk_zk_publish(s->store);
+    if (s->uses[DLK_ZK_USE_HELD] > 0)
+      dlk_zk_publish(s->sessions);
     wake_ready(s);
   }
   dlk_zk_session_tick(s);
+}
+
+void dlk_zk_session_unname(struct dlk_zk_member *m) {
+  if (m->session && m->session->confirm_member == m)
+    m->session->confirm_member = NULL;
 }
 
 /* One that was sent before the connection was lost may be answered when
@@ -96,23 +103,20 @@ static void on_confirmed(void *who, uint32_t token,
                          const struct dlk_zk_reply *r) {
   struct dlk_zk_session *s = who;
   if (token == s->confirm_named) {
-    struct dlk_zk_node *n = s->confirm_node;
-    s->confirm_node = NULL;
-    if (r->rc == DLK_ZK_NONODE && n)
-      dlk_zk_node_vanished(n);
+    struct dlk_zk_member *m = s->confirm_member;
+    s->confirm_member = NULL;
+    if (r->rc == DLK_ZK_NONODE && m)
+      m->type->gone(m);
   }
   dlk_zk_session_confirmed(s, token, r->rc == DLK_ZK_OK);
 }
 
 /* In turn, so that with time each is seen to be there. */
-static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
+static struct dlk_zk_member *next_node(struct dlk_zk_session *s) {
   for (size_t left = s->node_count; left > 0; left--) {
-    struct dlk_list *l = s->nodes.next;
-    struct dlk_zk_node *n = DLK_CONTAINER(l, struct dlk_zk_node, link);
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_RESTING)
-      return n;
+    struct dlk_zk_member *m = turn(s);
+    if (m->use >= DLK_ZK_USE_STANDING && m->use <= DLK_ZK_USE_RESTING)
+      return m;
   }
   return NULL;
 }
@@ -121,27 +125,28 @@ static struct dlk_zk_node *next_node(struct dlk_zk_session *s) {
  * changes nothing: it wakes nobody who watches the node, and says NONODE when
  * the node is gone. */
 static void send_confirm(struct dlk_zk_session *s, int64_t now) {
-  struct dlk_zk_node *n = next_node(s);
+  struct dlk_zk_member *m = next_node(s);
   s->confirm_not_before = now + s->timeout / 16;
-  if (!n)
+  if (!m)
     return;
   uint32_t token = dlk_zk_confirm_sent(&s->confirm, now);
   struct dlk_zk_request check = {
-      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
+      .verb = DLK_ZK_CHECK, .path = m->type->path(m), .version = -1};
   struct dlk_zk_request r = {
       .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
-  s->confirm_node = n;
+  s->confirm_member = m;
   s->confirm_named = token;
   if (dlk_zk_send(s, &r, on_confirmed, s, token))
     return;
-  s->confirm_node = NULL;
+  s->confirm_member = NULL;
   dlk_zk_confirm_answered(&s->confirm, token, false, now);
 }
 
 /* A node that rests keeps its session open: so it is kept good, else each
  * acquire after a pause would open another beside it. */
 static bool wants_confirms(const struct dlk_zk_session *s) {
-  return s->state == DLK_ZK_CONNECTED && s->live + s->resting > 0;
+  return s->state == DLK_ZK_CONNECTED &&
+         dlk_zk_session_live(s) + s->uses[DLK_ZK_USE_RESTING] > 0;
 }
 
 static int64_t confirm_at(const struct dlk_zk_session *s) {
@@ -150,7 +155,7 @@ static int64_t confirm_at(const struct dlk_zk_session *s) {
 }
 
 void dlk_zk_session_tick(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
+  struct dlk_host *host = s->sessions->host;
   if (!wants_confirms(s))
     return;
   int64_t at = confirm_at(s);

@@ -3,13 +3,15 @@
  * A store has one current session, and for a while others that are on their
  * way out. A contender belongs to one session for the life of its node, so
  * an answer, an event or a horizon of one session never touches another's.
+ * What its members do is not known here: what happens to the session is told
+ * them by the functions of their type (member.h).
  *
  * A new contender needs a session whose horizon will carry its hold: the
  * confirm chain (confirm.c) takes half a timeout to reach a new write, and
  * runs only while something is held or waited for. So after a pause, when
  * nothing of ours is live in it, the session is replaced: a fresh one counts
  * from its own connect. The old one is closed when its last background
- * delete is through; looks (a watch of an election) move to the next one, so
+ * delete is through; guests (a watch of an election) move to the next one, so
  * no more than two sessions are open but for such deletes. Too many watched
  * paths (the library restores them in one packet) also retire a session.
  *
@@ -19,11 +21,14 @@
  * one does not hold any more. (Only a server whose limits differ from the
  * others' does that, and if its answer is lost nobody here can know: confirm.c
  * has the conditions.) */
-#include "store/zookeeper/internal.h"
+#include "store/zookeeper/session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "store/zookeeper/session/chain.h"
+#include "store/zookeeper/session/watch.h"
 
 #define WATCH_BYTES_MAX ((size_t)512 * 1000)
 #define BACKOFF_MIN (100 * DLK_MS)
@@ -42,47 +47,50 @@ static const struct dlk_zk_events events;
 static void link_late(struct dlk_timer *timer, int64_t now);
 static void tidy_fired(struct dlk_timer *timer, int64_t now);
 
-static struct dlk_zk_session *session_new(struct dlk_zk_store *st) {
-  struct dlk_zk_session *s = calloc(1, sizeof *s);
-  if (!s)
-    return NULL;
+static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
   uint32_t seed;
-  st->host->random(st->host, &seed, sizeof seed);
-  s->store = st;
-  s->opened = dlk_zk_now(st);
-  s->timeout = st->conf.session_timeout;
+  ss->host->random(ss->host, &seed, sizeof seed);
+  s->sessions = ss;
+  s->data = s + 1;
+  s->opened = dlk_zk_session_now(s);
+  s->timeout = ss->conf->session_timeout;
   dlk_list_init(&s->link);
   dlk_list_init(&s->nodes);
-  dlk_list_init(&s->asks);
+  dlk_list_init(&s->guests);
   dlk_list_init(&s->zombies);
-  dlk_list_init(&s->fresh);
-  dlk_list_init(&s->looks);
   dlk_map_init(&s->watches, seed);
   s->timer.fire = link_late;
   s->tidy_timer.fire = tidy_fired;
   s->confirm_timer.fire = dlk_zk_confirm_fired;
   s->horizon_timer.fire = dlk_zk_horizon_fired;
-  s->fresh_timer.fire = dlk_zk_fresh_fired;
-  struct dlk_zk_conf conf = {st->hosts, st->auth, s->timeout};
+  ss->hooks->opened(s);
+}
+
+static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
+  struct dlk_zk_session *s = calloc(1, sizeof *s + ss->hooks->size);
+  if (!s)
+    return NULL;
+  init(s, ss);
+  struct dlk_zk_conf conf = {ss->hosts, ss->auth, s->timeout};
   s->closing = calloc(1, sizeof *s->closing);
   if (s->closing)
-    s->connection = st->driver->open(st->host, &conf, &events, s, st);
+    s->connection = ss->driver->open(ss->host, &conf, &events, s, ss);
   if (!s->connection) {
     free(s->closing);
     free(s);
     return NULL;
   }
-  st->links++;
-  dlk_list_append(&st->sessions, &s->link);
-  st->host->timer_set(st->host, &s->timer,
-                      s->opened + st->conf.connect_timeout);
+  ss->links++;
+  dlk_list_append(&ss->all, &s->link);
+  ss->host->timer_set(ss->host, &s->timer,
+                      s->opened + ss->conf->connect_timeout);
   return s;
 }
 
-struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_store *st) {
-  if (!st->current)
-    st->current = session_new(st);
-  return st->current;
+struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_sessions *ss) {
+  if (!ss->current)
+    ss->current = session_new(ss);
+  return ss->current;
 }
 
 static bool usable(struct dlk_zk_session *s) {
@@ -90,62 +98,141 @@ static bool usable(struct dlk_zk_session *s) {
     return true;
   if (s->watch_bytes > WATCH_BYTES_MAX)
     return false;
-  if (s->live > 0)
+  if (dlk_zk_session_live(s) > 0)
     return true;
   return s->state == DLK_ZK_CONNECTED &&
-         dlk_zk_confirm_sustains(&s->confirm, dlk_zk_now(s->store));
+         dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));
 }
 
-struct dlk_zk_session *dlk_zk_session_pick(struct dlk_zk_store *st) {
-  if (st->current && !usable(st->current))
-    dlk_zk_session_retire(st->current);
-  return dlk_zk_session_any(st);
+struct dlk_zk_session *dlk_zk_session_pick(struct dlk_zk_sessions *ss) {
+  if (ss->current && !usable(ss->current))
+    dlk_zk_session_retire(ss->current);
+  return dlk_zk_session_any(ss);
+}
+
+/* ---- members ---- */
+
+static bool is_empty(const struct dlk_zk_session *s) {
+  return s->node_count == 0 && dlk_list_empty(&s->guests);
+}
+
+/* Something left it: closes it if that was the last. */
+static void tidy(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->sessions->host;
+  if (s->retired && is_empty(s))
+    host->timer_set(host, &s->tidy_timer, 0);
+}
+
+static bool has_node(const struct dlk_zk_member *m) {
+  return m->type->path != NULL;
+}
+
+void dlk_zk_session_join(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+  m->session = s;
+  s->node_count++;
+  s->uses[m->use]++;
+  dlk_list_append(&s->nodes, &m->link);
+  dlk_zk_session_use(m, DLK_ZK_USE_PARKED);
+}
+
+void dlk_zk_session_visit(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+  m->session = s;
+  dlk_list_append(&s->guests, &m->link);
+}
+
+void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use) {
+  struct dlk_zk_session *s = m->session;
+  if (s) {
+    s->uses[m->use]--;
+    s->uses[use]++;
+  }
+  m->use = use;
+}
+
+bool dlk_zk_session_leave(struct dlk_zk_member *m) {
+  struct dlk_zk_session *s = m->session;
+  if (!s)
+    return true;
+  if (has_node(m)) {
+    s->uses[m->use]--;
+    s->node_count--;
+  }
+  m->use = DLK_ZK_USE_NONE;
+  dlk_list_remove(&m->link);
+  tidy(s);
+  if (m->flying > 0) {
+    dlk_list_append(&s->zombies, &m->link);
+    return false;
+  }
+  m->session = NULL;
+  return true;
+}
+
+static struct dlk_zk_member *first_of(struct dlk_list *members) {
+  return DLK_CONTAINER(members->next, struct dlk_zk_member, link);
+}
+
+/* Each is told once, whatever members do in it. */
+static void tell_all(struct dlk_list *members,
+                     void (*tell)(struct dlk_zk_member *m)) {
+  struct dlk_list todo;
+  dlk_list_take(members, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_member *m = first_of(&todo);
+    dlk_list_remove(&m->link);
+    dlk_list_append(members, &m->link);
+    tell(m);
+  }
+}
+
+static void tell_resumed(struct dlk_zk_member *m) {
+  m->type->resume(m);
+}
+
+static void tell_retired(struct dlk_zk_member *m) {
+  m->type->retired(m);
 }
 
 /* ---- end ---- */
 
 void dlk_zk_session_retire(struct dlk_zk_session *s) {
   s->retired = true;
-  if (s->store->current == s)
-    s->store->current = NULL;
-  dlk_zk_asks_move(s);
-  dlk_zk_session_tidy(s);
+  if (s->sessions->current == s)
+    s->sessions->current = NULL;
+  tell_all(&s->guests, tell_retired);
+  tidy(s);
 }
 
-void dlk_zk_session_tidy(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
-  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->asks))
-    host->timer_set(host, &s->tidy_timer, 0);
-}
+static void session_end(struct dlk_zk_session *s, enum dlk_code code);
 
 static void tidy_fired(struct dlk_timer *timer, int64_t now) {
   struct dlk_zk_session *s =
       DLK_CONTAINER(timer, struct dlk_zk_session, tidy_timer);
   (void)now;
-  if (s->retired && s->node_count == 0 && dlk_list_empty(&s->asks))
-    dlk_zk_session_end(s, DLK_OK);
+  if (s->retired && is_empty(s))
+    session_end(s, DLK_OK);
 }
 
 static void disconnect(struct dlk_zk_session *s) {
   if (!s->connection)
     return;
   s->closing->connection = s->connection;
-  dlk_list_append(&s->store->closing, &s->closing->link);
-  s->store->driver->close(s->connection);
+  dlk_list_append(&s->sessions->closing, &s->closing->link);
+  s->sessions->driver->close(s->connection);
   s->connection = NULL;
   s->closing = NULL;
 }
 
-static void tell_stopped(struct dlk_zk_store *st) {
-  if (!st->stopping || st->links > 0)
+static void tell_stopped(struct dlk_zk_sessions *ss) {
+  if (!ss->stopping || ss->links > 0)
     return;
-  st->host->timer_clear(st->host, &st->stop_timer);
-  st->host->stopped(st->host);
+  ss->host->timer_clear(ss->host, &ss->stop_timer);
+  ss->host->stopped(ss->host);
 }
 
 static void on_gone(void *owner, struct dlk_zk_link *link) {
-  struct dlk_zk_store *st = owner;
-  for (struct dlk_list *l = st->closing.next; l != &st->closing; l = l->next) {
+  struct dlk_zk_sessions *ss = owner;
+  for (struct dlk_list *l = ss->closing.next; l != &ss->closing; l = l->next) {
     struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
     if (c->connection != link)
       continue;
@@ -153,126 +240,116 @@ static void on_gone(void *owner, struct dlk_zk_link *link) {
     free(c);
     break;
   }
-  st->links--;
-  tell_stopped(st);
+  ss->links--;
+  tell_stopped(ss);
 }
 
 static void clear_timers(struct dlk_zk_session *s) {
-  struct dlk_host *host = s->store->host;
+  struct dlk_host *host = s->sessions->host;
   host->timer_clear(host, &s->timer);
   host->timer_clear(host, &s->tidy_timer);
   host->timer_clear(host, &s->confirm_timer);
   host->timer_clear(host, &s->horizon_timer);
-  host->timer_clear(host, &s->fresh_timer);
+  s->sessions->hooks->over(s);
 }
 
-/* From the first line on no answer and no event of s can come, so the nodes
+static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
+  while (!dlk_list_empty(members)) {
+    struct dlk_zk_member *m = first_of(members);
+    m->type->orphaned(m, code);
+  }
+}
+
+/* From the first line on no answer and no event of s can come, so its members
  * need not wait for any. Joining anew may open the next session. */
-void dlk_zk_session_end(struct dlk_zk_session *s, enum dlk_code code) {
-  struct dlk_zk_store *st = s->store;
+static void session_end(struct dlk_zk_session *s, enum dlk_code code) {
+  struct dlk_zk_sessions *ss = s->sessions;
   disconnect(s);
-  if (st->current == s)
-    st->current = NULL;
+  if (ss->current == s)
+    ss->current = NULL;
   clear_timers(s);
   dlk_list_remove(&s->link);
   s->retired = true;
   dlk_zk_watch_free_all(s);
-  while (!dlk_list_empty(&s->nodes)) {
-    struct dlk_zk_node *n =
-        DLK_CONTAINER(s->nodes.next, struct dlk_zk_node, link);
-    n->flying = 0;
-    dlk_zk_node_orphaned(n, code);
-  }
-  dlk_zk_asks_orphaned(&s->asks, code);
+  tell_orphaned(&s->nodes, code);
+  tell_orphaned(&s->guests, code);
   while (!dlk_list_empty(&s->zombies)) {
-    struct dlk_list *l = s->zombies.next;
-    dlk_list_remove(l);
-    free(DLK_CONTAINER(l, struct dlk_zk_node, link));
+    struct dlk_zk_member *m = first_of(&s->zombies);
+    dlk_list_remove(&m->link);
+    m->type->discard(m);
   }
   clear_timers(s);
   dlk_map_clear(&s->watches);
   free(s);
-  dlk_zk_publish(st);
+  dlk_zk_publish(ss);
 }
 
 /* ---- stop ---- */
 
 /* The links that are still closing let go of the host. */
 static void stop_late(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_store *st =
-      DLK_CONTAINER(timer, struct dlk_zk_store, stop_timer);
+  struct dlk_zk_sessions *ss =
+      DLK_CONTAINER(timer, struct dlk_zk_sessions, stop_timer);
   (void)now;
-  while (!dlk_list_empty(&st->closing)) {
-    struct dlk_list *l = st->closing.next;
+  while (!dlk_list_empty(&ss->closing)) {
+    struct dlk_list *l = ss->closing.next;
     struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
     dlk_list_remove(l);
     struct dlk_zk_link *connection = c->connection;
     free(c);
-    st->driver->abandon(connection);
+    ss->driver->abandon(connection);
   }
 }
 
 /* A close takes one round trip if the server is there; longer than
  * DLK_STOP_WAIT it is left to its thread, which touches nothing of ours. */
-void dlk_zk_stop(void *store) {
-  struct dlk_zk_store *st = store;
-  st->stopping = true;
-  st->stop_timer.fire = stop_late;
-  while (!dlk_list_empty(&st->sessions))
-    dlk_zk_session_end(
-        DLK_CONTAINER(st->sessions.next, struct dlk_zk_session, link),
-        DLK_CLOSED);
-  if (st->links > 0)
-    st->host->timer_set(st->host, &st->stop_timer,
-                        dlk_zk_now(st) + DLK_STOP_WAIT);
-  tell_stopped(st);
+void dlk_zk_sessions_stop(struct dlk_zk_sessions *ss) {
+  ss->stopping = true;
+  ss->stop_timer.fire = stop_late;
+  while (!dlk_list_empty(&ss->all))
+    session_end(DLK_CONTAINER(ss->all.next, struct dlk_zk_session, link),
+                DLK_CLOSED);
+  if (ss->links > 0)
+    ss->host->timer_set(ss->host, &ss->stop_timer,
+                        ss->host->now(ss->host) + DLK_STOP_WAIT);
+  tell_stopped(ss);
 }
 
 /* ---- what the link tells ---- */
 
 static void replace(struct dlk_zk_session *s) {
-  dlk_zk_session_end(s, DLK_OK);
+  session_end(s, DLK_OK);
 }
 
 static void link_late(struct dlk_timer *timer, int64_t now) {
   struct dlk_zk_session *s = DLK_CONTAINER(timer, struct dlk_zk_session, timer);
   (void)now;
   if (s->state == DLK_ZK_OPENING)
-    snprintf(s->store->problem, sizeof s->store->problem, "no server answers");
+    snprintf(s->sessions->problem, sizeof s->sessions->problem,
+             "no server answers");
   replace(s);
-}
-
-static void resume_nodes(struct dlk_zk_session *s) {
-  struct dlk_list todo;
-  dlk_list_take(&s->nodes, &todo);
-  while (!dlk_list_empty(&todo)) {
-    struct dlk_list *l = todo.next;
-    dlk_list_remove(l);
-    dlk_list_append(&s->nodes, l);
-    dlk_zk_node_resume(DLK_CONTAINER(l, struct dlk_zk_node, link));
-  }
 }
 
 /* A connect that took most of the timeout leaves nothing to hold with. */
 static bool too_slow(struct dlk_zk_session *s) {
-  struct dlk_zk_store *st = s->store;
-  if (dlk_zk_confirm_sustains(&s->confirm, dlk_zk_now(st))) {
-    st->slow_opens = 0;
+  struct dlk_zk_sessions *ss = s->sessions;
+  if (dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s))) {
+    ss->slow_opens = 0;
     return false;
   }
-  return ++st->slow_opens <= 3;
+  return ++ss->slow_opens <= 3;
 }
 
 static void on_connected(void *user, int64_t id, int64_t timeout) {
   struct dlk_zk_session *s = user;
-  struct dlk_zk_store *st = s->store;
+  struct dlk_zk_sessions *ss = s->sessions;
   bool first = s->state == DLK_ZK_OPENING;
-  st->host->timer_clear(st->host, &s->timer);
+  ss->host->timer_clear(ss->host, &s->timer);
   s->state = DLK_ZK_CONNECTED;
   s->id = id;
   s->timeout = timeout;
-  st->problem[0] = '\0';
-  st->backoff = 0;
+  ss->problem[0] = '\0';
+  ss->backoff = 0;
   if (first)
     dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
   else
@@ -282,41 +359,42 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     replace(s);
     return;
   }
-  resume_nodes(s);
-  dlk_zk_asks_resume(s);
+  tell_all(&s->nodes, tell_resumed);
+  tell_all(&s->guests, tell_resumed);
   dlk_zk_session_tick(s);
-  if (!dlk_list_empty(&s->fresh))
-    st->host->timer_set(st->host, &s->fresh_timer, dlk_zk_now(st));
+  ss->hooks->connected(s);
 }
 
 static void on_away(void *user) {
   struct dlk_zk_session *s = user;
-  struct dlk_zk_store *st = s->store;
+  struct dlk_zk_sessions *ss = s->sessions;
   if (s->state != DLK_ZK_CONNECTED)
     return;
   s->state = DLK_ZK_AWAY;
   dlk_zk_confirm_restart(&s->confirm);
-  snprintf(st->problem, sizeof st->problem, "the connection was lost");
-  int64_t until =
-      s->node_count > s->parked ? dlk_zk_now(st) + 2 * s->timeout : 0;
-  st->host->timer_set(st->host, &s->timer, until);
+  snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
+  int64_t until = s->node_count > s->uses[DLK_ZK_USE_PARKED]
+                      ? dlk_zk_session_now(s) + 2 * s->timeout
+                      : 0;
+  ss->host->timer_set(ss->host, &s->timer, until);
 }
 
 static void on_ended(void *user, enum dlk_zk_end end, const char *text) {
   struct dlk_zk_session *s = user;
-  struct dlk_zk_store *st = s->store;
-  snprintf(st->problem, sizeof st->problem, "%s", text);
+  struct dlk_zk_sessions *ss = s->sessions;
+  snprintf(ss->problem, sizeof ss->problem, "%s", text);
   if (end == DLK_ZK_END_EXPIRED) {
     replace(s);
   } else if (end == DLK_ZK_END_DENIED) {
-    dlk_zk_session_end(s, DLK_DENIED);
+    session_end(s, DLK_DENIED);
   } else {
     disconnect(s);
     s->state = DLK_ZK_BROKEN;
-    st->backoff = st->backoff ? st->backoff * 2 : BACKOFF_MIN;
-    if (st->backoff > BACKOFF_MAX)
-      st->backoff = BACKOFF_MAX;
-    st->host->timer_set(st->host, &s->timer, dlk_zk_now(st) + st->backoff);
+    ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
+    if (ss->backoff > BACKOFF_MAX)
+      ss->backoff = BACKOFF_MAX;
+    ss->host->timer_set(ss->host, &s->timer,
+                        dlk_zk_session_now(s) + ss->backoff);
   }
 }
 
@@ -331,9 +409,3 @@ static const struct dlk_zk_events events = {
     .event = on_event,
     .gone = on_gone,
 };
-
-bool dlk_zk_send(struct dlk_zk_session *s, const struct dlk_zk_request *r,
-                 dlk_zk_answer *answer, void *who, uint32_t tag) {
-  return s->connection &&
-         s->store->driver->send(s->connection, r, answer, who, tag);
-}

@@ -1,0 +1,57 @@
+/* The store: what its contenders and queries share. */
+#ifndef DLK_STORE_ZOOKEEPER_RECIPE_STORE_H
+#define DLK_STORE_ZOOKEEPER_RECIPE_STORE_H
+
+#include "core/buf.h"
+#include "store/zookeeper/format/names.h"
+#include "store/zookeeper/session/session.h"
+
+struct dlk_zk_contender;
+struct dlk_zk_query;
+
+struct dlk_zk_store {
+  struct dlk_host *host;
+  struct dlk_conf conf;
+  struct dlk_zk_sessions sessions;
+  char *base;                     /* chroot and prefix, "/app/dlock" */
+  size_t chroot;                  /* length of the chroot in it */
+  char client[DLK_ZK_CLIENT + 1]; /* "" until first use */
+  struct dlk_map by_guid;         /* all contenders with a name */
+  struct dlk_buf scratch;
+};
+
+/* What an operation belongs to: one of the two, or nothing. */
+struct dlk_zk_op_data {
+  struct dlk_zk_contender *node;
+  struct dlk_zk_query *query;
+  struct dlk_op *op;       /* EXTEND: itself */
+  struct dlk_list extends; /* in node->extends */
+};
+
+struct dlk_zk_lease_data {
+  struct dlk_zk_contender *node; /* while it is held */
+};
+
+static inline struct dlk_zk_op_data *dlk_zk_op_data(struct dlk_op *op) {
+  return op->data;
+}
+
+static inline int64_t dlk_zk_now(struct dlk_zk_store *st) {
+  return st->host->now(st->host);
+}
+
+/* Ends op with a code and a text (printf) that names key and server. */
+void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
+                 enum dlk_code code);
+void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
+                      enum dlk_code code, const char *text);
+/* What an op is told that ends while the servers do not answer: what its caller
+ * asked for, else `unavailable`. */
+enum dlk_code dlk_zk_unanswered(const struct dlk_op *op);
+/* What a reply that is neither OK nor a cut means to an op. */
+enum dlk_code dlk_zk_code(enum dlk_zk_rc rc);
+/* Appends the path of the key's lock node. */
+void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
+                      const char *key, size_t len);
+
+#endif

@@ -5,6 +5,7 @@ local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 
 local run, spawn = command.run, command.spawn
@@ -21,8 +22,9 @@ for _, subject in ipairs(subjects) do
   describe("dlock run on " .. subject.name, function()
     local url, key = subject.url(), nil
 
-    before_each(function() key = command.key() end)
-    after_each(process.close_all)
+    local function set_up() key = command.key() end
+
+    local timed = steady(set_up, process.close_all)
 
     it("ends with the command's status and tells it key and fence", function()
       local status, out = run("--url", url, "run", key, "--", "sh", "-c",
@@ -31,7 +33,7 @@ for _, subject in ipairs(subjects) do
       assert.equal(key, out:match("^(%S+) %d+\n$"))
     end)
 
-    it("ends with 75 when somebody else holds it, then gets it", function()
+    timed("ends with 75 when somebody else holds it, then gets it", function()
       local store = assert(dlock.open(url))
       local lease = assert(store:lock(key))
       for _, how in ipairs { { "--timeout", "0.1" }, { "--timeout=0" },
@@ -125,7 +127,6 @@ for _, subject in ipairs(subjects) do
     end)
   end)
 end
-
 
 describe("dlock run", function()
   local dir, url

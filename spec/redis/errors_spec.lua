@@ -80,7 +80,6 @@ local function finish(ticket)
 end
 
 describe("redis errors:", function()
-
   local timed = steady(nil, process.close_all)
 
   it("what will not pass is reported at once", function()

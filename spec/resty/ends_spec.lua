@@ -9,6 +9,7 @@ end
 local dlock = require "dlock"
 local nginx = require "spec.support.nginx"
 local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local RUN = ("ends%d:"):format(uv.os_getpid())
@@ -195,19 +196,21 @@ describe("in OpenResty", function()
     assert(lease:release())
   end
 
-  before_each(function()
+  local function set_up()
     n = nginx.start { http = HTTP, server = LOCATIONS }
     r = assert(redis.connect())
     other = assert(dlock.open { url = URL, prefix = RUN, host = "blocking" })
     count = count + 1
     key = "k" .. count
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     other:close(1)
     r:close()
     n:stop()
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   it("a call where nothing can wait leaves later requests alone", function()
     for _ = 1, 10 do
@@ -276,7 +279,7 @@ describe("in OpenResty", function()
       expect_free()
     end)
 
-  it("an exiting worker tells its requests of their loss", function()
+  timed("an exiting worker tells its requests of their loss", function()
     local one = n:begin("/lost?key=" .. key)
     wait_result("held")
     local old = n:reload()

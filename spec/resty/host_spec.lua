@@ -7,6 +7,7 @@ end
 local nginx = require "spec.support.nginx"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local RUN = ("resty%d:"):format(uv.os_getpid())
@@ -73,6 +74,8 @@ describe("host resty", function()
     r:close()
   end)
 
+  local timed = steady()
+
   it("locks and releases in a store opened by init_by_lua", function()
     local status, fence = n:get("/pair")
     assert.equal(200, status, n:log())
@@ -80,7 +83,7 @@ describe("host resty", function()
     assert.is_true(tonumber(second) > tonumber(fence))
   end)
 
-  it("serves other requests while a hundred wait", function()
+  timed("serves other requests while a hundred wait", function()
     local waiting = { n:begin("/hold?key=a&for=1.5") }
     for i = 2, 100 do waiting[i] = n:begin("/hold?key=a&for=0") end
     local before = uv.hrtime()
@@ -115,7 +118,7 @@ describe("host resty", function()
   end)
 
   -- What was drawn at random before the fork must not serve twice.
-  it("gives the leases of two workers different tokens", function()
+  timed("gives the leases of two workers different tokens", function()
     local two = nginx.start { workers = 2, http = HTTP, server = SERVER }
     local requests, tokens, clients = {}, {}, {}
     for i = 1, 40 do requests[i] = two:begin("/token") end

@@ -8,6 +8,7 @@ end
 local dlock = require "dlock"
 local nginx = require "spec.support.nginx"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 
 local RUN = ("limits%d:"):format(uv.os_getpid())
@@ -87,17 +88,19 @@ describe("OpenResty that is short of", function()
     n = nginx.start(opts)
   end
 
-  before_each(function()
+  local function set_up()
     dir = server.new_dir()
     other = assert(dlock.open { url = URL, prefix = RUN, host = "blocking" })
     count = 0
-  end)
+  end
 
-  after_each(function()
+  local function tear_down()
     other:close(1)
     n:stop()
     server.remove_dir(dir)
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   -- A file that does not exist yet, for handlers to wait for.
   local function new_file()
@@ -161,7 +164,8 @@ describe("OpenResty that is short of", function()
     assert.equal("told", get("/lost", 15))
   end)
 
-  it("pending timers says so, releases what is held, and recovers", function()
+  timed("pending timers says so, releases what is held, and recovers",
+  function()
     start { http = "lua_max_pending_timers 1;" }
     local file = new_file()
     local holder = n:begin("/hold?key=held&file=" .. file)
@@ -193,7 +197,8 @@ describe("OpenResty that is short of", function()
     expect_pump()
   end)
 
-  it("connections for the pump serves those who wait, and recovers", function()
+  timed("connections for the pump serves those who wait, and recovers",
+  function()
     start { connections = 24 }
     assert.equal("done", get("/pairs?count=1"))
     assert(nginx.wait_for(15, function() return running() == "0" end))

@@ -4,6 +4,7 @@
 local common = require "spec.zookeeper.common"
 local core = require "dlock.core"
 local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -28,10 +29,12 @@ local function until_true(store, what, fn, timeout)
 end
 
 describe("with ZooKeeper in trouble,", function()
-  after_each(function()
+  local function tear_down()
     common.clean_up()
     between = nil
-  end)
+  end
+
+  local timed = steady(nil, tear_down)
 
   it("a create whose answer is lost leaves one node, and it is ours", function()
     local store, k = through(), key()
@@ -76,7 +79,7 @@ describe("with ZooKeeper in trouble,", function()
     assert.are.equal(0, #common.nodes(k .. "/"))
   end)
 
-  it("a release that cannot be sent says unavailable, and is done later",
+  timed("a release that cannot be sent says unavailable, and is done later",
     function()
       local store, k = through { io_timeout = 0.5 }, key()
       local lease = assert(store:lock(k))
@@ -149,8 +152,8 @@ describe("with ZooKeeper in trouble,", function()
     lease:release()
   end)
 
-  it("a cut-off holder stops believing before the server gives its lock away",
-    function()
+  timed("a cut-off holder stops believing before the server gives its lock "
+    .. "away", function()
     local store, k = through { session_timeout = 3 }, key()
     local lease = assert(store:lock(k, { ttl = 30 }))
     local other = common.peer([[
@@ -235,7 +238,7 @@ describe("with ZooKeeper in trouble,", function()
     assert(e.finish(ticket)):release()
   end)
 
-  it("a server nobody listens on, or that never answers, is unavailable in "
+  timed("a server nobody listens on, or that never answers, is unavailable in "
     .. "bounded time", function()
     local dead = open { url = "zookeeper://127.0.0.1:9", timeout = 1,
       io_timeout = 1 }
@@ -346,7 +349,8 @@ describe("with ZooKeeper in trouble,", function()
     end)
   end)
 
-  it("what is held for long is confirmed by writes, and only then", function()
+  timed("what is held for long is confirmed by writes, and only then",
+  function()
     local s, k = zk.start(), key() -- alone, so that each write is ours
     local store = open { url = s.url, session_timeout = 5 }
     local function writes()
@@ -408,7 +412,7 @@ describe("with ZooKeeper in trouble,", function()
     ensemble:stop()
   end)
 
-  it("a leader without its majority confirms nothing, whatever it still "
+  timed("a leader without its majority confirms nothing, whatever it still "
     .. "answers", function()
     local ensemble = zk.start_ensemble(3, { sync_limit = 40 })
     local leader, k = ensemble:leader(), key()

@@ -4,6 +4,7 @@
 
 local common = require "spec.zookeeper.common"
 local core = require "dlock.core"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -17,7 +18,7 @@ local function busy(engine, k, want)
 end
 
 describe("on ZooKeeper", function()
-  after_each(common.clean_up)
+  local timed = steady(nil, common.clean_up)
 
   it("readers share, writers wait for all of them, and newcomers behind a "
     .. "writer wait too", function()
@@ -56,7 +57,7 @@ describe("on ZooKeeper", function()
     all:release()
   end)
 
-  it("500 waiters are woken once each, in order", function()
+  timed("500 waiters are woken once each, in order", function()
     local k, n = key(), 500
     local holder = common.engine(open { session_timeout = 10 })
     local waiters = common.engine(open { session_timeout = 10 })
@@ -213,8 +214,8 @@ describe("on ZooKeeper", function()
     assert.is_false(lease:held())
   end)
 
-  it("leases beyond the first hundreds have no watch and hear of it at their "
-    .. "renewals", function()
+  timed("leases beyond the first hundreds have no watch and hear of it at "
+    .. "their renewals", function()
     local store, k, n, held = open(), key(), 400, {}
     for i = 1, n do held[i] = assert(store:lock(k .. "-" .. i, { ttl = 3 })) end
     local other = common.engine(open())
@@ -284,8 +285,8 @@ describe("on ZooKeeper", function()
   it("inspect is exact for a hold that others only tried to get", function()
     local store, k = open(), key()
     local e = common.engine(store)
-    local lease = assert(e.acquire(k, { 0, 0 }, { value = "v=1\n%" }))
     local other, start = open(), common.now()
+    local lease = assert(e.acquire(k, { 0, 0 }, { value = "v=1\n%" }))
     for _ = 1, 3 do
       assert.are.equal("busy", select(3, other:try_lock(k)))
     end
@@ -315,8 +316,8 @@ describe("on ZooKeeper", function()
 
   it("min_hold keeps the key after the release", function()
     local e, k = common.engine(open()), key()
-    local lease = assert(e.acquire(k, EXCLUSIVE, { min_hold = 2 }))
     local start = common.now()
+    local lease = assert(e.acquire(k, EXCLUSIVE, { min_hold = 2 }))
     assert.is_true(lease:release())
     -- The release did not wait for it.
     assert.is_true(busy(common.engine(open()), k, EXCLUSIVE))
@@ -325,7 +326,7 @@ describe("on ZooKeeper", function()
     again:release()
   end)
 
-  it("change tells of the next holder", function()
+  timed("change tells of the next holder", function()
     local e, other, k = common.engine(open()), common.engine(open()), key()
     local first = assert(other.acquire(k, EXCLUSIVE))
     assert(e.change(k, 0, 5))

@@ -7,6 +7,7 @@ local library = require "spec.support.library"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local zk = require "spec.support.zk"
 
 local PRELUDE = [[
@@ -64,17 +65,19 @@ int tell(void *lua) {
 describe("ZooKeeper's library:", function()
   local dir, between, one
 
-  before_each(function()
+  local function set_up()
     dir = server.new_dir()
     between = proxy.start(common.url)
-  end)
-  after_each(function()
+  end
+  local function tear_down()
     between:stop()
     common.clean_up()
     if one then one:stop() end
     one = nil
     server.remove_dir(dir)
-  end)
+  end
+
+  local timed = steady(set_up, tear_down)
 
   local function begin(script, url, more)
     return { script = PRELUDE .. script, stderr = "pipe",
@@ -105,8 +108,8 @@ describe("ZooKeeper's library:", function()
 
   -- The library's own close waits for seconds, and crashes in a callback of its
   -- own; ours is in no callback of its.
-  it("a close is bounded while the server hangs, also from a callback, and so "
-    .. "is the end of the program", function()
+  timed("a close is bounded while the server hangs, also from a callback, and "
+    .. "so is the end of the program", function()
     one = zk.start()
     local admin = common.open { url = one.url }
     for _, ending in ipairs { "callback", "end" } do

@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -14,7 +15,7 @@ local key, open = common.key, common.open
 local nodes, peer = common.nodes, common.peer
 
 describe("a ZooKeeper lock", function()
-  after_each(common.clean_up)
+  local timed = steady(nil, common.clean_up)
 
   it("costs two writes and one read a pair", function()
     local mutex = open():mutex(key())
@@ -103,7 +104,7 @@ describe("a ZooKeeper lock", function()
     assert.is_true(reads() - before <= 2 * n, reads() - before)
   end)
 
-  it("leaves nothing behind when a wait ends", function()
+  timed("leaves nothing behind when a wait ends", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
     local other = open()
@@ -115,7 +116,7 @@ describe("a ZooKeeper lock", function()
     assert.are.equal(0, #nodes(k))
   end)
 
-  it("says who holds it", function()
+  timed("says who holds it", function()
     local k = key()
     local lease = assert(open { name = "the holder" }:lock(k))
     local _, message = open():try_lock(k)
@@ -161,7 +162,7 @@ describe("a ZooKeeper lock", function()
     one:release()
   end)
 
-  it("is denied on a path of somebody else", function()
+  timed("is denied on a path of somebody else", function()
     local path = "/" .. key()
     local owner = open { url = URL .. path, username = "ann",
       password = "secret-of-ann" }

@@ -3,6 +3,7 @@
 
 local common = require "spec.zookeeper.common"
 local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -18,9 +19,9 @@ local function stays_held(lease, seconds)
 end
 
 describe("a lease on ZooKeeper", function()
-  after_each(common.clean_up)
+  local timed = steady(nil, common.clean_up)
 
-  it("that was held for longer than the session's timeout survives"
+  timed("that was held for longer than the session's timeout survives"
     .. " connections that are reset", function()
     local between, k = proxy.start(common.url), key()
     local store = open { url = between.url, session_timeout = 2 }
@@ -34,7 +35,7 @@ describe("a lease on ZooKeeper", function()
     assert(lease:release())
   end)
 
-  it("survives a leader that is killed and comes back", function()
+  timed("survives a leader that is killed and comes back", function()
     local ensemble, k = zk.start_ensemble(3), key()
     local store = open { url = ensemble.url, session_timeout = 8 }
     local leases = {}

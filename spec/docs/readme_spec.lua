@@ -24,6 +24,7 @@ local PROGRAMS = { "README.md", "docs/howto.md", "docs/redis.md",
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
+  ["CONTRIBUTING.md: sh"] = "docs/contributing_spec, in a shell",
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
   ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
@@ -132,7 +133,7 @@ describe("pages:", function()
   it("the README leads to every other page", function()
     local readme = server.read_file("README.md")
     for _, page in ipairs(pages.list()) do
-      if page:find("^docs/") then
+      if page:find("^docs/") or page == "CONTRIBUTING.md" then
         assert.is_truthy(readme:find("](" .. page .. ")", 1, true), page)
       end
     end

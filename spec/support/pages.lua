@@ -5,7 +5,8 @@ local pages = {}
 
 --- The paths of all of them.
 function pages.list()
-  local found = { "README.md", "examples/openresty/README.md" }
+  local found = { "README.md", "CONTRIBUTING.md",
+    "examples/openresty/README.md" }
   for name in uv.fs_scandir_next, assert(uv.fs_scandir("docs")) do
     found[#found + 1] = "docs/" .. name
   end

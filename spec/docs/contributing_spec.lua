@@ -1,0 +1,69 @@
+-- The commands of CONTRIBUTING.md work: each ```sh block is run as it stands,
+-- in a shell that knows nothing of the tests around it. This is done under one
+-- Lua, since the commands name theirs, and not under a sanitizer, which would
+-- judge the shell as well.
+if _VERSION ~= "Lua 5.4" or os.getenv("DLOCK_TEST_SANITIZER") then
+  return
+end
+
+local pages = require "spec.support.pages"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local PAGE = "CONTRIBUTING.md"
+
+describe(PAGE, function()
+  after_each(process.close_all)
+
+  -- Without make's own variables, which say what the make above is doing.
+  local function run(block)
+    local command = { "env", "-i" }
+    for _, name in ipairs { "PATH", "HOME", "BUILD" } do
+      local value = os.getenv(name)
+      command[#command + 1] = value and name .. "=" .. value
+    end
+    for _, word in ipairs { "bash", "-euo", "pipefail", "-c",
+        table.concat(block, "\n") } do
+      command[#command + 1] = word
+    end
+    local status, out, err = process.run { command = command, timeout = 200 }
+    assert.are.equal(0, status, tostring(out) .. tostring(err))
+    return out
+  end
+
+  for _, block in ipairs(pages.blocks(PAGE)) do
+    it("has commands that work, line " .. block.line, function()
+      assert.are.equal("sh", block.language)
+      local out = run(block)
+      local _, wanted = table.concat(block, "\n"):gsub("make %l+ ", "")
+      local _, runs = out:gsub("\n== [^\n]* [1-9]%d* passed, 0 failed", "")
+      assert.are.equal(wanted, runs, out)
+    end)
+  end
+
+  it("shows every folder of csrc", function()
+    local text = server.read_file(PAGE)
+    local status, out = process.run { command = { "find", "csrc", "-mindepth",
+      "1", "-type", "d", "-printf", "%P\n" } }
+    assert.are.equal(0, status)
+    for path in out:gmatch("[^\n]+") do
+      local room, name = path:match("^store/(%l+)/(%l+)$")
+      if room then
+        local row = text:match("\n| [^\n]*`csrc/store/" .. room .. "/[^\n]*"
+          .. name .. "[^\n]*")
+        assert.is_truthy(row, path)
+      elseif not path:find("/") and path ~= "store" then
+        assert.is_truthy(text:find("`csrc/" .. path .. "`", 1, true), path)
+      end
+    end
+  end)
+
+  it("names commands of make that there are", function()
+    local goals = " all install " .. server.read_file("Makefile")
+      :match("\nGOALS := ([^\n]*\\?\n[^\n]*)"):gsub("\\\n", "") .. " "
+    for goal in server.read_file(PAGE):gmatch("`make (%l[%l-]*)") do
+      assert.is_truthy(goals:find(" " .. goal .. " ", 1, true)
+        or goal == "deps" or goal == "env", goal)
+    end
+  end)
+end)

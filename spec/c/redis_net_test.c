@@ -46,10 +46,40 @@ static void stopped(void *arg) {
 static const struct dlk_redis_link_events link_events = {
     subscribed, unsubscribed, message, needed, stopped};
 
+/* An endpoint that does not know the address yet. */
+static struct dlk_redis_seeker *seeker;
+static int sought_count, forgotten_count;
+
+static void seek(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  (void)e;
+  CHECK(!seeker);
+  seeker = who;
+  sought_count++;
+}
+
+static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  (void)e;
+  CHECK(seeker == who);
+  seeker = NULL;
+  forgotten_count++;
+}
+
+static void located(const struct dlk_redis_address *address, const char *why) {
+  struct dlk_redis_seeker *who = seeker;
+  seeker = NULL;
+  who->located(who, address, why);
+}
+
+static struct dlk_redis_endpoint unknown = {seek, forget};
+static struct dlk_redis_fixed fixed;
+static bool fixed_address;
+
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
+  dlk_redis_fixed_init(&fixed, conf);
   *out =
-      dlk_redis_net_new(host, conf, 0, "", "~dlock:c:test", &link_events, host);
+      dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
+                        0, "", "~dlock:c:test", &link_events, host);
   return *out ? DLK_OK : dlk_error_set(err, DLK_UNAVAILABLE, "no memory");
 }
 
@@ -128,6 +158,7 @@ static struct host *open_link(struct dlk_addr *addr) {
                           .io_timeout = 60 * DLK_SEC};
   static struct dlk_conf kept;
   kept = conf;
+  fixed_address = addr->port > 0;
   struct host *h = host_open(&bare, &kept, NULL);
   struct dlk_redis_link *link = h->store;
   h->used = true;
@@ -247,6 +278,37 @@ static void test_nobody_needs_it(void) {
   close(listener);
 }
 
+/* The address is asked for before each attempt, and comes when it comes. */
+static void test_address_comes_later(void) {
+  struct dlk_addr none = {0}, addr;
+  int listener = listen_on(&addr);
+  struct host *h = open_link(&none);
+  struct dlk_redis_link *link = h->store;
+  sought_count = forgotten_count = 0;
+  link->flush(link);
+  host_run(h, 30 * DLK_MS);
+  CHECK(sought_count == 1 && accept(listener, NULL, NULL) < 0);
+  located(NULL, "nobody knows");
+  CHECK(unsubscribed_count == 1);
+  await(h, &sought_count, 2); /* after the pause */
+  located(&(struct dlk_redis_address){.host = addr.host, .port = addr.port},
+          NULL);
+  int fd = accept_one(h, listener);
+  CHECK(fd >= 0);
+  say(fd, SUBSCRIBED);
+  await(h, &subscribed_count, 1);
+  close(fd); /* another one may have taken over */
+  await(h, &sought_count, 3);
+  CHECK(forgotten_count == 0);
+  h->skew += 61 * DLK_SEC;
+  await(h, &unsubscribed_count, 2); /* in the time for connecting */
+  CHECK(forgotten_count == 1);
+  await(h, &sought_count, 4);
+  host_close(h);
+  CHECK(forgotten_count == 2);
+  close(listener);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"unsubscribed_in_handshake", test_unsubscribed_in_handshake},
@@ -254,6 +316,7 @@ int main(void) {
       {"message_and_reset", test_message_and_reset},
       {"silence_is_asked", test_silence_is_asked},
       {"nobody_needs_it", test_nobody_needs_it},
+      {"address_comes_later", test_address_comes_later},
   };
   alarm(20); /* what goes round and round is a failure */
   return check_all(tests, sizeof tests / sizeof tests[0]);

@@ -8,8 +8,8 @@ local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
-  "conn/sock", "conn/handshake", "conn/resolve", "wire/codec", "wire/errors",
-  "wire/names", "wire/scripts" } do
+  "conn/endpoint", "conn/sock", "conn/handshake", "conn/resolve",
+  "wire/codec", "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
 for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do
@@ -28,6 +28,7 @@ describe("the link to redis", function()
       .. "ok answer_not_read_yet\n"
       .. "ok message_and_reset\n"
       .. "ok silence_is_asked\n"
-      .. "ok nobody_needs_it\n", out)
+      .. "ok nobody_needs_it\n"
+      .. "ok address_comes_later\n", out)
   end)
 end)

@@ -77,11 +77,13 @@ static void link_destroy(struct dlk_redis_link *link) {
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  unsigned db, const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint, unsigned db,
+                  const char *prefix, const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct client *c = sim_running;
   (void)host;
   (void)conf;
+  (void)endpoint;
   (void)db;
   (void)prefix;
   c->events = events;

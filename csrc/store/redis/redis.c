@@ -178,8 +178,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->host = host;
     s->conf = *conf;
     dlk_redis_names_init(&s->names, prefix);
-    s->link = dlk_redis_net_new(host, &s->conf, db, prefix, s->channel,
-                                &link_events, s);
+    dlk_redis_fixed_init(&s->endpoint, &s->conf);
+    s->link = dlk_redis_net_new(host, &s->conf, &s->endpoint.endpoint, db,
+                                prefix, s->channel, &link_events, s);
   }
   if (!s || !s->link) {
     free(s);

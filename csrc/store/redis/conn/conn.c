@@ -55,7 +55,10 @@ static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
   c->times.looked = false;
 }
 
+/* Whatever stands, or is being made. */
 static void close_sock(struct dlk_redis_conn *c) {
+  if (c->state == DLK_REDIS_SEEKING)
+    c->endpoint->forget(c->endpoint, &c->seeker);
   dlk_redis_sock_close(c->sock);
   c->sock = NULL;
   dlk_redis_pipe_close(&c->pipe);
@@ -152,15 +155,29 @@ static void on_failed(void *arg, const char *text) {
   attempt_failed(c, &why);
 }
 
-static void connect_now(struct dlk_redis_conn *c) {
+static void on_located(struct dlk_redis_seeker *who,
+                       const struct dlk_redis_address *address,
+                       const char *why) {
+  struct dlk_redis_conn *c = DLK_CONTAINER(who, struct dlk_redis_conn, seeker);
   char text[DLK_REASON_MAX];
-  enter(c, DLK_REDIS_OPENING);
-  c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
-  c->sock = dlk_redis_sock_open(c->host->loop(c->host), c->conf, &sock_events,
-                                c->events->gone, c->alive, c, text);
+  c->state = DLK_REDIS_OPENING; /* the time for connecting goes on */
+  c->times.looked = false;
+  if (!address) {
+    on_failed(c, why);
+    return;
+  }
+  c->sock =
+      dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
+                          &sock_events, c->events->gone, c->alive, c, text);
   if (!c->sock)
     on_failed(c, text);
+}
+
+static void connect_now(struct dlk_redis_conn *c) {
+  enter(c, DLK_REDIS_SEEKING);
+  c->host->timer_clear(c->host, &c->timer);
+  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
+  c->endpoint->locate(c->endpoint, &c->seeker);
 }
 
 void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
@@ -185,8 +202,6 @@ static void send_out(struct dlk_redis_conn *c) {
     ssize_t n = dlk_redis_sock_send(c->sock, c->pipe.out.data + c->pipe.out_at,
                                     c->pipe.out.len - c->pipe.out_at);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (!c->blocked)
-        dlk_redis_sock_want_write(c->sock, true);
       c->blocked = true;
       return;
     }
@@ -198,8 +213,6 @@ static void send_out(struct dlk_redis_conn *c) {
   }
   dlk_buf_clear(&c->pipe.out);
   c->pipe.out_at = 0;
-  if (c->blocked)
-    dlk_redis_sock_want_write(c->sock, false);
   c->blocked = false;
 }
 
@@ -422,6 +435,7 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
 void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   dlk_redis_pipe_init(&c->pipe);
   c->timer.fire = on_timer;
+  c->seeker.located = on_located;
   c->state = DLK_REDIS_OFF;
 }
 

@@ -7,8 +7,10 @@
 
 #include "core/timer.h"
 #include "store/redis/conn/due.h"
+#include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/pipe.h"
 #include "store/redis/conn/sock.h"
+#include "store/store.h"
 
 struct dlk_redis_conn;
 
@@ -32,12 +34,14 @@ struct dlk_redis_conn {
   /* Set by the owner before the first use: */
   struct dlk_host *host;
   const struct dlk_conf *conf;
+  struct dlk_redis_endpoint *endpoint;
   const struct dlk_redis_conn_events *events;
   void *arg;
   unsigned *alive;
   bool wanted; /* reconnect even when no request waits; never idle */
   /* The connection's own: */
   enum dlk_redis_conn_state state;
+  struct dlk_redis_seeker seeker; /* while SEEKING */
   struct dlk_redis_sock *sock;
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;

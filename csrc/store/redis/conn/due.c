@@ -60,6 +60,8 @@ struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
   switch (m->state) {
   case DLK_REDIS_PAUSE:
     return (struct dlk_redis_due){.deed = DLK_REDIS_REOPEN};
+  case DLK_REDIS_SEEKING:
+    return too_late(t, m, "its address was not found in time");
   case DLK_REDIS_OPENING:
     return too_late(t, m,
                     "could not connect in time; check the host and firewalls");

@@ -10,6 +10,7 @@
 enum dlk_redis_conn_state {
   DLK_REDIS_OFF,
   DLK_REDIS_PAUSE,   /* between two attempts */
+  DLK_REDIS_SEEKING, /* its address (endpoint.h) */
   DLK_REDIS_OPENING, /* look-up and connect */
   DLK_REDIS_HANDSHAKE,
   DLK_REDIS_READY,

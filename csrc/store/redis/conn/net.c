@@ -323,10 +323,12 @@ static void link_destroy(struct dlk_redis_link *link) {
 
 static void set_up(struct net *n, struct dlk_redis_conn *c,
                    const struct dlk_conf *conf,
+                   struct dlk_redis_endpoint *endpoint,
                    const struct dlk_redis_conn_events *events) {
   dlk_redis_conn_init(c);
   c->host = n->host;
   c->conf = conf;
+  c->endpoint = endpoint;
   c->events = events;
   c->arg = n;
   c->alive = &n->alive;
@@ -334,7 +336,8 @@ static void set_up(struct net *n, struct dlk_redis_conn *c,
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  unsigned db, const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint, unsigned db,
+                  const char *prefix, const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct net *n = calloc(1, sizeof *n);
   if (!n)
@@ -352,8 +355,8 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->events = events;
   n->arg = arg;
   n->id = -1;
-  set_up(n, &n->cmd, conf, &cmd_events);
-  set_up(n, &n->sub, conf, &sub_events);
+  set_up(n, &n->cmd, conf, endpoint, &cmd_events);
+  set_up(n, &n->sub, conf, endpoint, &sub_events);
   n->hello.link = n->hello_sub.link = &n->link;
   n->hello.conf = n->hello_sub.conf = conf;
   n->hello.prefix = n->hello_sub.prefix = prefix;

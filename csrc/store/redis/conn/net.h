@@ -3,14 +3,16 @@
 #ifndef DLK_STORE_REDIS_NET_H
 #define DLK_STORE_REDIS_NET_H
 
+#include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 
-/* prefix and channel stay the caller's and must live as long as the link.
- * NULL: out of memory. */
+/* Both connections ask the endpoint. It, prefix and channel stay the caller's
+ * and must live as long as the link. NULL: out of memory. */
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  unsigned db, const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint, unsigned db,
+                  const char *prefix, const char *channel,
                   const struct dlk_redis_link_events *events, void *arg);
 
 #endif

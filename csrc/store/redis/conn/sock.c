@@ -21,8 +21,6 @@
 
 #include "store/redis/conn/resolve.h"
 
-#define DEFAULT_PORT 6379
-
 struct watch {
   uv_poll_t poll;
   struct dlk_redis_sock *sock;
@@ -30,13 +28,15 @@ struct watch {
 
 struct dlk_redis_sock {
   uv_loop_t *loop;
-  const struct dlk_conf *conf;
+  const struct dlk_redis_address *address;
+  int64_t io_timeout;
   const struct dlk_redis_sock_events *events;
   void (*gone)(void *arg);
   unsigned *alive;
   void *arg;
   int fd, refs;
   bool connected, closed;
+  bool full; /* it is polled for room to write */
   struct watch *watch;
   struct addrinfo *found, *next;
   struct dlk_redis_lookup *lookup;
@@ -81,7 +81,7 @@ static void tune(struct dlk_redis_sock *s, int family) {
   if (family == AF_UNIX)
     return;
   option(s->fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  int ms = (int)(s->conf->io_timeout / DLK_MS);
+  int ms = (int)(s->io_timeout / DLK_MS);
   option(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms > 0 ? ms : 1);
   option(s->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   option(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
@@ -215,8 +215,8 @@ static int look_up(struct dlk_redis_sock *s, const char *host,
 }
 
 static int start_tcp(struct dlk_redis_sock *s) {
-  const struct dlk_addr *a = &s->conf->hosts[0];
-  int port = a->port ? a->port : DEFAULT_PORT;
+  const struct dlk_redis_address *a = s->address;
+  int port = a->port;
   struct sockaddr_in v4;
   struct sockaddr_in6 v6;
   if (uv_ip4_addr(a->host, port, &v4) == 0)
@@ -230,15 +230,16 @@ static int start_tcp(struct dlk_redis_sock *s) {
 
 static int start_unix(struct dlk_redis_sock *s) {
   struct sockaddr_un un = {.sun_family = AF_UNIX};
-  size_t len = strlen(s->conf->path);
+  size_t len = strlen(s->address->path);
   if (len >= sizeof un.sun_path)
     return ENAMETOOLONG;
-  memcpy(un.sun_path, s->conf->path, len + 1);
+  memcpy(un.sun_path, s->address->path, len + 1);
   return connect_to(s, (struct sockaddr *)&un, sizeof un);
 }
 
 struct dlk_redis_sock *
-dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
+dlk_redis_sock_open(struct uv_loop_s *loop,
+                    const struct dlk_redis_address *address, int64_t io_timeout,
                     const struct dlk_redis_sock_events *events,
                     void (*gone)(void *arg), unsigned *alive, void *arg,
                     char why[DLK_REASON_MAX]) {
@@ -248,7 +249,8 @@ dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
     return NULL;
   }
   s->loop = loop;
-  s->conf = conf;
+  s->address = address;
+  s->io_timeout = io_timeout;
   s->events = events;
   s->gone = gone;
   s->alive = alive;
@@ -256,7 +258,7 @@ dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
   s->fd = -1;
   s->refs = 2; /* the caller's, and ours until we know */
   ++*alive;
-  int e = conf->host_count ? start_tcp(s) : start_unix(s);
+  int e = address->host ? start_tcp(s) : start_unix(s);
   if (e != 0) {
     dlk_reason(why, e);
     dlk_redis_sock_close(s);
@@ -267,11 +269,26 @@ dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
   return s;
 }
 
+static void poll_for(struct dlk_redis_sock *s, bool room) {
+  int events = room ? UV_READABLE | UV_WRITABLE : UV_READABLE;
+  if (s->full == room)
+    return;
+  s->full = room;
+  if (s->watch)
+    (void)uv_poll_start(&s->watch->poll, events, on_poll);
+}
+
 ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
   ssize_t rc;
   do {
     rc = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (rc < 0 && errno == EINTR);
+  if (rc < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    poll_for(s, true);
+    errno = EAGAIN;
+  } else if (rc >= 0 && (size_t)rc == n) {
+    poll_for(s, false);
+  }
   return rc;
 }
 
@@ -281,12 +298,6 @@ ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
     rc = recv(s->fd, p, n, MSG_DONTWAIT);
   } while (rc < 0 && errno == EINTR);
   return rc;
-}
-
-void dlk_redis_sock_want_write(struct dlk_redis_sock *s, bool want) {
-  int events = want ? UV_READABLE | UV_WRITABLE : UV_READABLE;
-  if (s->watch)
-    (void)uv_poll_start(&s->watch->poll, events, on_poll);
 }
 
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {

@@ -3,10 +3,15 @@
 #ifndef DLK_STORE_REDIS_SOCK_H
 #define DLK_STORE_REDIS_SOCK_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#include "store/store.h"
+#include "core/clock.h"
+#include "core/status.h"
+#include "store/redis/conn/endpoint.h"
 
+struct uv_loop_s;
 struct dlk_redis_sock;
 
 /* None of these is called from inside a function below, nor after close. */
@@ -21,19 +26,22 @@ struct dlk_redis_sock_events {
   void (*broken)(void *arg);
 };
 
-/* Starts to connect to conf's first host (or conf's path, when it has none).
- * *alive is counted up now and down when nothing is left in the loop; then
- * gone(arg) is called. NULL and *why on failure. */
+/* Starts to connect; `address` must stay until then or close. io_timeout: how
+ * long the system may try to get bytes through. *alive is counted up now and
+ * down when nothing is left in the loop; then gone(arg) is called. NULL and
+ * *why on failure. */
 struct dlk_redis_sock *
-dlk_redis_sock_open(struct uv_loop_s *loop, const struct dlk_conf *conf,
+dlk_redis_sock_open(struct uv_loop_s *loop,
+                    const struct dlk_redis_address *address, int64_t io_timeout,
                     const struct dlk_redis_sock_events *events,
                     void (*gone)(void *arg), unsigned *alive, void *arg,
                     char why[DLK_REASON_MAX]);
 
-/* As send and recv: -1 and errno EAGAIN when it would block. */
+/* As send and recv: -1 and errno EAGAIN when it would block. What the socket
+ * waits for then is its own affair; after a send that would have blocked it
+ * calls `writable` when there is room. */
 ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);
 ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n);
-void dlk_redis_sock_want_write(struct dlk_redis_sock *s, bool want);
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
 /* Frees it, at once or when the loop has let go of it. NULL is fine. */
 void dlk_redis_sock_close(struct dlk_redis_sock *s);

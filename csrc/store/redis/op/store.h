@@ -4,6 +4,7 @@
 #ifndef DLK_STORE_REDIS_OP_STORE_H
 #define DLK_STORE_REDIS_OP_STORE_H
 
+#include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/link.h"
 #include "store/redis/op/fence.h"
 #include "store/redis/op/lately.h"
@@ -16,6 +17,7 @@
 struct dlk_redis {
   struct dlk_host *host;
   struct dlk_conf conf;
+  struct dlk_redis_fixed endpoint;
   struct dlk_redis_link *link;
   struct dlk_redis_names names;
   struct dlk_redis_fences fences;

@@ -217,7 +217,7 @@ static void run_cancel(struct dlk_post *post) {
   if (!over)
     dlk_request_end(t, abandoned ? DLK_CANCELLED
                                  : (enum dlk_code)atomic_load(&t->wanted));
-  else if (abandoned && !dlk_ticket_error(t) &&
+  else if (abandoned && dlk_ticket_gives(t) && !dlk_ticket_error(t) &&
            !atomic_exchange(&t->taken, true))
     dlk_hold_give_back(t->hold);
   dlk_ticket_drop_ref(t);

@@ -1,5 +1,6 @@
--- The C unit tests: programs that test csrc/core, the renewal thread, and the
--- file store's table, without Lua. Each line they print is a test.
+-- The C unit tests: programs that test csrc/core, the renewal thread, the
+-- engine's tickets and the file store's table, without Lua. Each line they
+-- print is a test.
 
 local process = require "spec.support.process"
 local tool = require "spec.support.file_tool"
@@ -22,6 +23,10 @@ describe("C unit tests", function()
 
   it("of the renewal thread pass", function()
     assert.are.equal(1, run "thread_test")
+  end)
+
+  it("of tickets that cross their own end pass", function()
+    assert.are.equal(2, run "engine_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

@@ -17,7 +17,7 @@
  *
  * The end of the loop comes once, when the store has stopped, by one of two:
  * - whoever is told last that it is over, in Lua's thread, which joins the
- *   renewal thread (dlk_engine_join; `ends_engine` says for which tickets);
+ *   renewal thread (dlk_engine_join; see dlk_ticket_ends_engine);
  * - the renewal thread, if the join came before the store had stopped, or
  * nobody could wait at all. The join then leaves it a reference and says so
  * (`left`); it ends the loop as its owner, never leaves it to anybody who would
@@ -72,10 +72,10 @@ static void give_back_all(struct dlk_engine *e) {
 
 /* Whoever waits is told; with joins, taking that ends the engine. */
 static void tell_closers(struct dlk_close *c) {
+  atomic_store(&c->told, true);
   while (!dlk_list_empty(&c->closers)) {
     struct dlk_ticket *t =
         DLK_CONTAINER(c->closers.next, struct dlk_ticket, link);
-    t->ends_engine = true;
     dlk_request_finish(t, NULL);
   }
 }
@@ -200,6 +200,11 @@ void dlk_close_init(struct dlk_close *c, struct dlk_engine *e) {
   dlk_list_init(&c->closers);
   c->stop_post.run = stop_posted;
   c->left_post.run = left_posted;
+}
+
+bool dlk_ticket_ends_engine(const struct dlk_ticket *t) {
+  return t->task == DLK_TASK_CLOSE && dlk_ticket_done(t) &&
+         !dlk_ticket_error(t) && atomic_load(&t->engine->close->told);
 }
 
 bool dlk_close_is_over(const struct dlk_close *c) {

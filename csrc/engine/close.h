@@ -17,6 +17,7 @@ struct dlk_close {
   enum dlk_close_state state;
   struct dlk_list closers; /* tickets that wait for the end */
   struct dlk_post stop_post, left_post;
+  atomic_bool told;    /* who waited: whoever takes that joins */
   atomic_bool stopped; /* the store was; everything is told */
   atomic_bool left;    /* to the renewal thread, which has a reference */
 };

@@ -61,10 +61,11 @@ bool dlk_ticket_ends_engine(const struct dlk_ticket *t);
 /* ---- requests and tickets ---- */
 
 enum dlk_task {
-  DLK_TASK_OP,       /* what `kind` says */
-  DLK_TASK_REATTACH, /* `hold`, found by dlk_detached_find */
-  DLK_TASK_CLOSE,    /* cancel waits, release holds, stop the store */
-  DLK_TASK_WAIT_LOST /* done when `hold` is lost, or at timeout */
+  DLK_TASK_OP,        /* what `kind` says */
+  DLK_TASK_REATTACH,  /* `hold`, found by dlk_detached_find */
+  DLK_TASK_CLOSE,     /* cancel waits, release holds, stop the store */
+  DLK_TASK_WAIT_LOST, /* done when `hold` is lost, or at timeout */
+  DLK_TASK_GIVE_BACK  /* the engine's own: a release that nobody waits for */
 };
 
 struct dlk_request {
@@ -107,7 +108,10 @@ void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other);
 bool dlk_engine_hand_over(struct dlk_hold *h, bool *others);
 /* Once done: the error, or NULL when all went well. */
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t);
-const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t);
+enum dlk_task dlk_ticket_task(const struct dlk_ticket *t);
+enum dlk_op_kind dlk_ticket_kind(const struct dlk_ticket *t);
+/* What it asks something of, or once done, gives; NULL: neither. */
+struct dlk_hold *dlk_ticket_hold(const struct dlk_ticket *t);
 bool dlk_ticket_detaches(const struct dlk_ticket *t);
 /* Once done: the store's result, or NULL. Owned by the ticket. */
 const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t);

@@ -152,7 +152,7 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   if (!t || !dlk_handoff_expects(g, t))
     return false;
   bool jumps = !came_along(h, t);
-  if (jumps && h->jumps >= t->request.handoffs)
+  if (jumps && h->jumps >= t->hold->lease.handoffs)
     return false;
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;

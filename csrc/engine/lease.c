@@ -83,6 +83,22 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
   return h;
 }
 
+struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
+  const struct dlk_lease *l = &old->lease;
+  const struct dlk_request r = {.key = l->key,
+                                .key_len = l->key_len,
+                                .want = l->want,
+                                .renew = old->renews,
+                                .handoffs = old->unfair ? l->handoffs : 0,
+                                .ttl = l->ttl,
+                                .max_hold = old->max_hold,
+                                .min_hold = l->min_hold,
+                                .owner = l->owner,
+                                .value = l->value,
+                                .value_len = l->value_len};
+  return dlk_hold_new(old->engine, &r);
+}
+
 void dlk_hold_ref(struct dlk_hold *h) {
   dlk_count_add(&h->refs);
 }

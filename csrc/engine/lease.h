@@ -78,6 +78,8 @@ static inline bool dlk_hold_is_held(const struct dlk_hold *h) {
 
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r);
+/* A candidate that asks for what the old one asked for. */
+struct dlk_hold *dlk_hold_again(const struct dlk_hold *old);
 /* By the loop's owner, as all that follows. The store granted it: HELD from now
  * on. False when less than `least` ns of the ttl are left: too little to be of
  * use. */

@@ -65,23 +65,45 @@ static void free_gate(struct dlk_gate *g) {
   free(g);
 }
 
-void dlk_local_advance(struct dlk_gate *g) {
+/* The places where a ticket comes to a gate and leaves it: as its head, or as
+ * one of the parked. */
+static void come(struct dlk_gate *g, struct dlk_ticket *t, bool park) {
+  t->gate = g;
+  if (park) {
+    dlk_list_append(&g->parked, &t->link);
+    g->count++;
+  } else {
+    g->head = t;
+  }
+}
+
+static void leave(struct dlk_ticket *t) {
+  struct dlk_gate *g = t->gate;
+  if (g->head == t) {
+    g->head = NULL;
+  } else {
+    dlk_list_remove(&t->link);
+    g->count--;
+  }
+  t->gate = NULL;
+}
+
+struct dlk_ticket *dlk_local_advance(struct dlk_gate *g) {
   struct dlk_ticket *t = dlk_local_first(g);
-  dlk_list_remove(&t->link);
-  g->count--;
-  g->head = t;
+  leave(t);
+  come(g, t, false);
+  return t;
 }
 
 static void next_posted(struct dlk_post *post) {
   struct dlk_gate *g = DLK_CONTAINER(post, struct dlk_gate, next);
-  struct dlk_ticket *t = dlk_local_first(g);
   if (at_rest(g))
     return;
-  if (!t) {
+  if (!dlk_local_first(g)) {
     free_gate(g);
     return;
   }
-  dlk_local_advance(g);
+  struct dlk_ticket *t = dlk_local_advance(g);
   t->op.parked = true;
   dlk_handoff_asks(t, g->count);
   dlk_request_submit(t);
@@ -127,24 +149,21 @@ struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
 bool dlk_local_park(struct dlk_ticket *t, bool behind) {
   struct dlk_engine *e = t->engine;
   if (t->gate || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
-      t->request.want.units != 0)
+      t->hold->lease.want.units != 0)
     return false;
   struct dlk_gate *g = dlk_local_gate(e, t->op.key, t->op.key_len, false);
   if (!g && behind)
     return false;
-  if (!g) { /* out of memory: it waits in the store's queue, as ever */
-    t->gate = dlk_local_gate(e, t->op.key, t->op.key_len, true);
-    if (t->gate)
-      t->gate->head = t;
+  if (!g) {
+    g = dlk_local_gate(e, t->op.key, t->op.key_len, true);
+    if (g) /* else out of memory: it waits in the store's queue, as ever */
+      come(g, t, false);
     return false;
   }
-  t->gate = g;
-  dlk_list_append(&g->parked, &t->link);
-  g->count++;
+  come(g, t, true);
   if (g->head)
     dlk_handoff_parked(g->head->hold, g->count);
-  if (t->op.deadline != DLK_FOREVER)
-    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   dlk_local_look(g);
   return true;
 }
@@ -153,8 +172,7 @@ void dlk_local_done(struct dlk_ticket *t) {
   struct dlk_gate *g = t->gate;
   if (!g || g->head != t)
     return;
-  t->gate = NULL;
-  g->head = NULL;
+  leave(t);
   dlk_local_look(g);
 }
 
@@ -162,8 +180,7 @@ void dlk_local_gone(struct dlk_ticket *t) {
   struct dlk_gate *g = t->gate;
   if (!g || g->head == t)
     return;
-  g->count--;
-  t->gate = NULL;
+  leave(t);
   dlk_local_look(g);
 }
 

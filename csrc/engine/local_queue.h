@@ -36,8 +36,8 @@ void dlk_local_gone(struct dlk_ticket *t);
 void dlk_local_end_all(struct dlk_engine *e);
 /* The first of the parked, or NULL. */
 struct dlk_ticket *dlk_local_first(const struct dlk_gate *g);
-/* The first of the parked, as if it were the one that the store has. */
-void dlk_local_advance(struct dlk_gate *g);
+/* The first of the parked, which there is, becomes the head. */
+struct dlk_ticket *dlk_local_advance(struct dlk_gate *g);
 /* The gate of a key, if there is one; with `make` there is, but for lack of
  * memory. */
 struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,

@@ -13,9 +13,7 @@
  * ask the store. */
 #include "engine/request.h"
 
-#include <stdio.h>
-#include <string.h>
-
+#include "engine/error_text.h"
 #include "engine/handoff.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
@@ -28,131 +26,81 @@ static struct dlk_ticket *of_op(struct dlk_op *op) {
 
 /* ---- the end ---- */
 
-/* The engine's reference goes when the caller was told and the store let go:
- * the next one's turn. */
-static void settle(struct dlk_ticket *t) {
-  if (t->settled || t->submitted || !dlk_ticket_done(t))
-    return;
-  t->settled = true;
+static enum dlk_ticket_state state_of(const struct dlk_ticket *t) {
+  return (enum dlk_ticket_state)atomic_load_explicit(&t->state,
+                                                     memory_order_relaxed);
+}
+
+/* The store has the op. */
+static bool is_submitted(const struct dlk_ticket *t) {
+  return state_of(t) == DLK_TICKET_SUBMITTED || state_of(t) == DLK_TICKET_LATE;
+}
+
+/* The only place where it changes: see ticket.h. Who makes it done looks behind
+ * that whether somebody watches or waits for it (`completion`, `ends`,
+ * callers), so those stores come before these loads in the one order of all. */
+static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
+  if (state_of(t) < DLK_TICKET_DONE && state >= DLK_TICKET_DONE)
+    atomic_store(&t->state, (int)state);
+  else
+    atomic_store_explicit(&t->state, (int)state, memory_order_release);
+}
+
+/* The caller was told, and the store let go: the next one's turn. The engine's
+ * reference goes with it. */
+static void let_go(struct dlk_ticket *t) {
   dlk_timers_clear(&t->engine->loop.timers, &t->timer);
   dlk_local_done(t);
   dlk_ticket_drop_ref(t);
 }
 
-static void waited_text(const struct dlk_ticket *t, char out[32]) {
-  int64_t ms = (dlk_clock_now() - t->op.started) / DLK_MS;
-  snprintf(out, 32, "%lld.%03lld s", (long long)(ms / 1000),
-           (long long)(ms % 1000));
-}
-
-static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
-  const struct dlk_list *at;
-  for (at = e->held.list.next; at != &e->held.list; at = at->next) {
-    const struct dlk_lease *l =
-        &DLK_CONTAINER(at, struct dlk_hold, link)->lease;
-    if (l->key_len == op->key_len && memcmp(l->key, op->key, l->key_len) == 0)
-      return true;
-  }
-  return false;
-}
-
-/* Who holds the key, and whether it is us. (Another store object of this
- * process has our name too, but so may a process in another container.) */
-static void holder_text(const struct dlk_ticket *t, char out[192]) {
-  const struct dlk_engine *e = t->engine;
-  const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
-  const char *us = "";
-  if (strcmp(who, e->name) == 0 && holds_key(e, &t->op))
-    us = " (this very process)";
-  else if (strcmp(who, e->name) == 0 && !e->given_name)
-    us = " (the name of this very process)";
-  snprintf(out, 192, "%s%s", who, us);
-}
-
-/* The engine's own sentence where the store gave only a code. */
-static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
-                          struct dlk_error *err) {
-  char key[DLK_QUOTED_MAX];
-  char waited[32], who[192];
-  dlk_quote(key, t->op.key, t->op.key_len);
-  waited_text(t, waited);
-  holder_text(t, who);
-  if (t->request.task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
-    dlk_error_set(err, code, "%s was not lost within %s", key, waited);
-  else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
-    dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
-  else if (code == DLK_TIMEOUT)
-    dlk_error_set(err, code, "%s: nothing happened within %s", key, waited);
-  else if (code == DLK_BUSY)
-    dlk_error_set(err, code, "%s is held by %s", key, who);
-  else if (code == DLK_CANCELLED)
-    dlk_error_set(err, code, "the wait for %s was cancelled after %s", key,
-                  waited);
-  else if (code == DLK_CLOSED)
-    dlk_error_set(err, code, "the store '%s' was closed", t->engine->shown);
-  else if (code == DLK_LOST)
-    dlk_error_set(err, code, "%s is not held by this lease any more: %s", key,
-                  t->hold && t->hold->ended ? t->hold->ended
-                                            : "it expired or was broken");
-  else if (code == DLK_UNSUPPORTED)
-    dlk_error_set(err, code, "%s: the store '%s' cannot do that", key,
-                  t->engine->shown);
-  else
-    dlk_error_set(err, code, "%s: no answer from '%s' within %s", key,
-                  t->engine->shown, waited);
+/* Nobody took what it gave, and this is who gives it back. */
+static bool to_give_back(struct dlk_ticket *t) {
+  return dlk_ticket_decide(t, DLK_FATE_ABANDONED, DLK_FATE_GIVEN_BACK);
 }
 
 /* The handle has given the lease up. */
 static void detach_over(struct dlk_ticket *t) {
   bool held = dlk_hold_is_held(t->hold);
-  if (t->error
-          ? held
-          : atomic_load(&t->abandoned) && !atomic_exchange(&t->taken, true))
+  if (t->error ? held : to_give_back(t))
     dlk_hold_give_back(t->hold);
 }
 
-/* A store's own sentence may be about a connection; what it stopped is the
- * same for all of them, and said here. */
-static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
-                     struct dlk_error *own) {
-  char key[DLK_QUOTED_MAX];
-  const char *rest = strstr(err->text, ": ");
-  dlk_quote(key, t->op.key, t->op.key_len);
-  if (t->op.key_len == 0 || !rest || strstr(err->text, key))
-    *own = *err;
-  else
-    dlk_error_set(own, err->code, "%s: %s", key, rest + 2);
-}
-
-static void keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
-  struct dlk_error own;
-  if (err->text[0])
-    name_key(t, err, &own);
-  else
-    standard_text(t, err->code, &own);
-  t->error = dlk_error_keep(&own);
-}
-
 static void count(const struct dlk_ticket *t) {
-  if (t->request.task == DLK_TASK_OP && t->op.kind == DLK_OP_ACQUIRE)
+  if (dlk_ticket_is(t, DLK_OP_ACQUIRE))
     dlk_stats_acquired(&t->engine->stats, t->error ? t->error->code : DLK_OK);
 }
 
+static void tell(struct dlk_ticket *t, const struct dlk_error *err,
+                 enum dlk_ticket_state next) {
+  if (err && err->code != DLK_OK)
+    dlk_ticket_keep_error(t, err);
+  dlk_local_gone(t);
+  count(t);
+  set_state(t, next);
+  if (dlk_ticket_detaches(t))
+    detach_over(t);
+  dlk_ticket_tell(t);
+  dlk_ticket_end_linked(t);
+}
+
 void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
-  if (!dlk_ticket_done(t)) {
-    if (err && err->code != DLK_OK)
-      keep_error(t, err);
-    if (!t->submitted)
-      dlk_list_remove(&t->link);
-    dlk_local_gone(t);
-    count(t);
-    atomic_store(&t->done, true); /* before `ends` is looked at */
-    if (dlk_ticket_detaches(t))
-      detach_over(t);
-    dlk_ticket_tell(t);
-    dlk_ticket_end_linked(t);
+  switch (state_of(t)) {
+  case DLK_TICKET_OURS:
+    dlk_list_remove(&t->link);
+    tell(t, err, DLK_TICKET_ENDED);
+    let_go(t);
+    break;
+  case DLK_TICKET_SUBMITTED:
+    tell(t, err, DLK_TICKET_LATE);
+    break;
+  case DLK_TICKET_RETURNED:
+    set_state(t, DLK_TICKET_ENDED);
+    let_go(t);
+    break;
+  default: /* LATE: the store has it yet */
+    break;
   }
-  settle(t);
 }
 
 void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
@@ -160,20 +108,27 @@ void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
   dlk_request_finish(t, &err);
 }
 
-/* The store has it, or has it no longer. */
-static void set_submitted(struct dlk_ticket *t, bool submitted) {
-  struct dlk_engine *e = t->engine;
-  t->submitted = submitted;
-  if (submitted)
-    dlk_work_begin(&e->work, &e->loop, &t->link);
-  else
-    dlk_work_end(&e->loop, &t->link);
+static void count_on_hold(const struct dlk_ticket *t, int by) {
   if (t->hold && !dlk_ticket_makes_hold(t))
-    t->hold->ops += submitted ? 1 : -1;
+    t->hold->ops += by;
+}
+
+static void hand_to_store(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  set_state(t, DLK_TICKET_SUBMITTED);
+  dlk_work_begin(&e->work, &e->loop, &t->link);
+  count_on_hold(t, 1);
+}
+
+static void take_from_store(struct dlk_ticket *t) {
+  bool late = state_of(t) == DLK_TICKET_LATE;
+  set_state(t, late ? DLK_TICKET_RETURNED : DLK_TICKET_OURS);
+  dlk_work_end(&t->engine->loop, &t->link);
+  count_on_hold(t, -1);
 }
 
 void dlk_request_forget(struct dlk_ticket *t) {
-  set_submitted(t, false);
+  take_from_store(t);
   dlk_request_finish_code(t, DLK_CLOSED);
 }
 
@@ -181,7 +136,7 @@ void dlk_request_forget(struct dlk_ticket *t) {
 
 void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
-  if (!t->submitted) {
+  if (!is_submitted(t)) {
     dlk_request_finish_code(t, code);
     return;
   }
@@ -194,8 +149,7 @@ void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
 }
 
 static enum dlk_code late_code(const struct dlk_ticket *t) {
-  bool waits = t->request.task == DLK_TASK_WAIT_LOST ||
-               t->op.kind == DLK_OP_CHANGE ||
+  bool waits = t->task == DLK_TASK_WAIT_LOST || t->op.kind == DLK_OP_CHANGE ||
                (t->op.kind == DLK_OP_ACQUIRE && t->op.wait);
   return waits ? DLK_TIMEOUT : DLK_UNAVAILABLE;
 }
@@ -203,7 +157,7 @@ static enum dlk_code late_code(const struct dlk_ticket *t) {
 static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
   (void)now;
-  if (!t->submitted || t->op.ending == DLK_OK)
+  if (!is_submitted(t) || t->op.ending == DLK_OK)
     dlk_request_end(t, late_code(t));
   else
     dlk_request_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
@@ -212,13 +166,11 @@ static void timed_out(struct dlk_timer *timer, int64_t now) {
 
 static void run_cancel(struct dlk_post *post) {
   struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, cancel);
-  bool over = dlk_ticket_done(t);
-  bool abandoned = atomic_load(&t->abandoned);
-  if (!over)
-    dlk_request_end(t, abandoned ? DLK_CANCELLED
-                                 : (enum dlk_code)atomic_load(&t->wanted));
-  else if (abandoned && dlk_ticket_gives(t) && !dlk_ticket_error(t) &&
-           !atomic_exchange(&t->taken, true))
+  if (!dlk_ticket_done(t))
+    dlk_request_end(t, dlk_ticket_is_abandoned(t)
+                           ? DLK_CANCELLED
+                           : (enum dlk_code)atomic_load(&t->wanted));
+  else if (dlk_ticket_gives(t) && !dlk_ticket_error(t) && to_give_back(t))
     dlk_hold_give_back(t->hold);
   dlk_ticket_drop_ref(t);
 }
@@ -237,19 +189,17 @@ void dlk_request_submit(struct dlk_ticket *t) {
     dlk_request_finish_code(t, DLK_CLOSED);
     return;
   }
-  set_submitted(t, true);
+  hand_to_store(t);
   if (!e->store_used)
     first_submit(e);
-  if (t->op.deadline != DLK_FOREVER)
-    dlk_timers_set(&e->loop.timers, &t->timer, t->op.deadline);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   e->type->submit(e->store, &t->op);
 }
 
 /* Waits in one of the hold's lists; until its time is over. */
 static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
   dlk_list_append(list, &t->link);
-  if (t->op.deadline != DLK_FOREVER)
-    dlk_timers_set(&t->engine->loop.timers, &t->timer, t->op.deadline);
+  dlk_timers_set_end(&t->engine->loop.timers, &t->timer, t->op.deadline);
 }
 
 /* Requests that need a hold that is still ours. A background release is for
@@ -261,7 +211,7 @@ static void start_on_hold(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   int64_t now = dlk_clock_now();
   bool ours = dlk_hold_check(h, now);
-  if (!ours && !t->internal) {
+  if (!ours && t->task != DLK_TASK_GIVE_BACK) {
     bool released = atomic_load(&h->state) == DLK_HOLD_RELEASED;
     bool release = t->op.kind == DLK_OP_RELEASE;
     dlk_request_finish_code(t, released && release ? DLK_OK : DLK_LOST);
@@ -309,20 +259,20 @@ static void start_reattach(struct dlk_ticket *t) {
     return;
   }
   dlk_transfer_adopt(h, t->listener);
-  h->renew = t->request.renew;
+  h->renew = t->op.renew;
   dlk_hold_schedule(h);
   dlk_request_finish(t, NULL);
 }
 
 static void start(struct dlk_ticket *t) {
   bool closing = atomic_load(&t->engine->closing);
-  if (closing && !t->internal)
+  if (closing && t->task != DLK_TASK_GIVE_BACK)
     dlk_request_finish_code(t, DLK_CLOSED);
-  else if (atomic_load(&t->abandoned))
+  else if (dlk_ticket_is_abandoned(t))
     dlk_request_finish_code(t, DLK_CANCELLED);
-  else if (t->request.task == DLK_TASK_WAIT_LOST)
+  else if (t->task == DLK_TASK_WAIT_LOST)
     start_wait_lost(t);
-  else if (t->request.task == DLK_TASK_REATTACH)
+  else if (t->task == DLK_TASK_REATTACH)
     start_reattach(t);
   else if (t->hold && !dlk_ticket_makes_hold(t))
     start_on_hold(t);
@@ -335,7 +285,7 @@ static void start_posted(struct dlk_post *post) {
 }
 
 bool dlk_request_start_here(struct dlk_ticket *t) {
-  return t->request.task == DLK_TASK_OP && t->op.kind == DLK_OP_ACQUIRE &&
+  return dlk_ticket_is(t, DLK_OP_ACQUIRE) &&
          !atomic_load(&t->engine->closing) && dlk_local_park(t, true);
 }
 
@@ -353,7 +303,7 @@ struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
 /* ---- the store is done ---- */
 
 static bool unwanted(const struct dlk_ticket *t) {
-  return dlk_ticket_done(t) || atomic_load(&t->abandoned) ||
+  return dlk_ticket_done(t) || dlk_ticket_is_abandoned(t) ||
          t->op.ending == DLK_CANCELLED || t->op.ending == DLK_CLOSED ||
          atomic_load(&t->engine->closing);
 }
@@ -369,7 +319,7 @@ static void began(struct dlk_ticket *t, int64_t now) {
 
 void dlk_request_granted(struct dlk_ticket *t, int64_t now) {
   if (unwanted(t)) {
-    atomic_store(&t->taken, true);
+    atomic_store(&t->fate, DLK_FATE_GIVEN_BACK);
     dlk_hold_give_back(t->hold);
     dlk_request_finish_code(t, DLK_CANCELLED);
     return;
@@ -445,7 +395,7 @@ void dlk_request_op_done(struct dlk_host *host, struct dlk_op *op,
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   if (err && err->code == DLK_OK)
     err = NULL;
-  set_submitted(t, false);
+  take_from_store(t);
   if (dlk_ticket_makes_hold(t) && !err) {
     dlk_request_granted(t, dlk_clock_now());
   } else {
@@ -485,12 +435,13 @@ static void left(struct dlk_hold *h, enum dlk_hold_state state) {
 }
 
 static bool release_in_background(struct dlk_hold *h) {
-  struct dlk_request r = {
-      .task = DLK_TASK_OP, .kind = DLK_OP_RELEASE, .hold = h, .timeout = -1};
+  struct dlk_request r = {.task = DLK_TASK_GIVE_BACK,
+                          .kind = DLK_OP_RELEASE,
+                          .hold = h,
+                          .timeout = -1};
   struct dlk_ticket *t = dlk_request_new(h->engine, &r);
   if (!t)
     return false;
-  t->internal = true;
   dlk_ticket_drop_ref(t); /* nobody else has it */
   start(t);
   return true;

@@ -61,6 +61,11 @@ static struct dlk_handle handle_of(const struct entry *en) {
   return handle;
 }
 
+static bool is_taken(const struct dlk_ticket *t) {
+  int fate = atomic_load(&t->fate);
+  return fate == DLK_FATE_TAKEN || fate == DLK_FATE_GIVEN_BACK;
+}
+
 /* Nothing of it is left that the scope would have to end. */
 static bool over(const struct entry *en) {
   struct dlk_ticket *t = en->ticket;
@@ -69,7 +74,7 @@ static bool over(const struct entry *en) {
   if (t && (!dlk_ticket_gives(t) || dlk_ticket_error(t)))
     return true;
   if (t && dlk_ticket_detaches(t))
-    return atomic_load(&t->taken);
+    return is_taken(t);
   struct dlk_handle handle = handle_of(en);
   return atomic_load(&handle.hold->state) != DLK_HOLD_HELD ||
          dlk_handle_given_up(&handle);
@@ -79,7 +84,7 @@ static void end_one(const struct entry *en) {
   struct dlk_ticket *t = en->ticket;
   if (t)
     dlk_ticket_abandon(t);
-  if (over(en) || (t && !(dlk_ticket_done(t) && atomic_load(&t->taken))))
+  if (over(en) || (t && !(dlk_ticket_done(t) && is_taken(t))))
     return;
   struct dlk_handle handle = handle_of(en);
   if (dlk_handle_give_up(&handle))
@@ -136,8 +141,8 @@ static bool make_room(struct dlk_scope *s) {
 }
 
 bool dlk_scope_wants(const struct dlk_ticket *t) {
-  return dlk_ticket_gives(t) || t->request.task == DLK_TASK_WAIT_LOST ||
-         (t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_CHANGE);
+  return dlk_ticket_gives(t) || t->task == DLK_TASK_WAIT_LOST ||
+         dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
 bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
@@ -149,7 +154,7 @@ bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
   }
   struct entry *en = &s->entries[s->count++];
   dlk_ticket_ref(t);
-  bool again = t->request.task == DLK_TASK_REATTACH;
+  bool again = t->task == DLK_TASK_REATTACH;
   unsigned turn = again ? atomic_load(&t->hold->turn) : 0;
   *en = (struct entry){.ticket = t, .handle = {.turn = turn}};
   t->owned = true;

@@ -26,7 +26,7 @@ static bool prompt(const struct dlk_engine *e) {
 
 /* Closing takes longer than a write. */
 static bool start_promptly(struct dlk_ticket *t) {
-  if (t->request.task != DLK_TASK_OP || atomic_load(&t->engine->closing))
+  if (t->task != DLK_TASK_OP || atomic_load(&t->engine->closing))
     return false;
   t->start.run(&t->start);
   return true;
@@ -111,6 +111,6 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
 
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
   int64_t until = dlk_time_add(dlk_clock_now(), slice);
-  dlk_owner_drive(&t->engine->loop, &t->done, 1, until);
+  dlk_owner_drive(&t->engine->loop, &t->state, DLK_TICKET_DONE, until);
   return dlk_ticket_done(t);
 }

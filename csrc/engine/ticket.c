@@ -15,7 +15,7 @@
  * A detach is the other ticket whose result somebody has to take, since the
  * lease's handle has given it up when it asked: it fails, or nobody takes the
  * string (the call was interrupted, its request ended), and the lease is given
- * back (request.c). `taken` decides between who takes it and who
+ * back (request.c). Its `fate` decides between who takes it and who
  * gives it back; whoever abandons a ticket posts, so the one of them that comes
  * second, the end or the post, sees the other. */
 #include "engine/ticket.h"
@@ -31,11 +31,21 @@ static size_t aligned(size_t n) {
 
 /* ---- memory: the ticket, the store's bytes, copies of the arguments ---- */
 
+static bool makes_hold(const struct dlk_request *r) {
+  return r->task == DLK_TASK_OP &&
+         (r->kind == DLK_OP_ACQUIRE || r->kind == DLK_OP_ATTACH);
+}
+
+/* The key is the hold's, if there is one. */
+static size_t own_key(const struct dlk_request *r) {
+  return r->hold || makes_hold(r) ? 0 : r->key_len;
+}
+
 static size_t arguments_size(const struct dlk_request *r) {
   size_t n = r->argc * (sizeof *r->argv + sizeof *r->argv_len);
   for (size_t i = 0; i < r->argc; i++)
     n += r->argv_len[i];
-  return n + r->key_len + r->text_len + 1;
+  return n + own_key(r) + r->text_len + 1;
 }
 
 static void copy_arguments(struct dlk_ticket *t, const struct dlk_request *r,
@@ -53,11 +63,11 @@ static void copy_arguments(struct dlk_ticket *t, const struct dlk_request *r,
   t->op.argc = r->argc;
   t->op.argv = argv;
   t->op.argv_len = lens;
-  if (r->key_len)
-    memcpy(at, r->key, r->key_len);
   t->op.key = at;
-  t->op.key_len = r->key_len;
-  at += r->key_len;
+  t->op.key_len = own_key(r);
+  if (t->op.key_len)
+    memcpy(at, r->key, t->op.key_len);
+  at += t->op.key_len;
   if (r->text) {
     memcpy(at, r->text, r->text_len);
     t->op.text = at;
@@ -65,25 +75,20 @@ static void copy_arguments(struct dlk_ticket *t, const struct dlk_request *r,
   }
 }
 
-static bool makes_hold(const struct dlk_request *r) {
-  return r->task == DLK_TASK_OP &&
-         (r->kind == DLK_OP_ACQUIRE || r->kind == DLK_OP_ATTACH);
-}
-
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t) {
-  return makes_hold(&t->request);
+  return dlk_ticket_is(t, DLK_OP_ACQUIRE) || dlk_ticket_is(t, DLK_OP_ATTACH);
 }
 
-static bool gives_lease(const struct dlk_request *r) {
-  return makes_hold(r) || r->task == DLK_TASK_REATTACH;
+static bool gives_lease(const struct dlk_ticket *t) {
+  return dlk_ticket_makes_hold(t) || t->task == DLK_TASK_REATTACH;
 }
 
 bool dlk_ticket_detaches(const struct dlk_ticket *t) {
-  return t->request.task == DLK_TASK_OP && t->request.kind == DLK_OP_DETACH;
+  return dlk_ticket_is(t, DLK_OP_DETACH);
 }
 
 bool dlk_ticket_gives(const struct dlk_ticket *t) {
-  return gives_lease(&t->request) || dlk_ticket_detaches(t);
+  return gives_lease(t) || dlk_ticket_detaches(t);
 }
 
 static int64_t deadline_of(const struct dlk_engine *e,
@@ -104,7 +109,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   }
   atomic_init(&t->refs, 2);
   atomic_init(&t->wanted, DLK_OK);
-  t->request = *r;
+  t->task = r->task;
   dlk_list_init(&t->link);
   t->op.kind = r->kind;
   t->op.wait = r->wait;
@@ -116,19 +121,17 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->op.deadline = deadline_of(e, r, t->op.started);
 }
 
-/* Binds the op to its hold, whose copies of the strings serve from now on. */
+/* The only place where a ticket gets its hold, which has the key. */
 static void use_hold(struct dlk_ticket *t, struct dlk_hold *h) {
   t->hold = h;
   t->op.lease = &h->lease;
-  t->op.key = t->request.key = h->lease.key;
-  t->op.key_len = t->request.key_len = h->lease.key_len;
-  t->request.owner = h->lease.owner;
-  t->request.value = h->lease.value;
+  t->op.key = h->lease.key;
+  t->op.key_len = h->lease.key_len;
 }
 
 bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
   struct dlk_hold *old = t->hold;
-  struct dlk_hold *h = dlk_hold_new(t->engine, &t->request);
+  struct dlk_hold *h = dlk_hold_again(old);
   if (!h)
     return false;
   use_hold(t, h);
@@ -164,8 +167,6 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
   init(t, e, r);
   t->op.data = (char *)t + data;
   copy_arguments(t, r, (char *)t + args);
-  t->request.key = t->op.key;
-  t->request.text = t->op.text;
   if (makes_hold(r)) {
     struct dlk_hold *h = dlk_hold_new(e, r);
     if (!h) {
@@ -198,19 +199,24 @@ void dlk_ticket_drop_ref(struct dlk_ticket *t) {
 /* ---- the caller's side ---- */
 
 bool dlk_ticket_done(const struct dlk_ticket *t) {
-  return atomic_load_explicit(&t->done, memory_order_acquire);
+  return atomic_load_explicit(&t->state, memory_order_acquire) >=
+         DLK_TICKET_DONE;
 }
 
 const struct dlk_error *dlk_ticket_error(const struct dlk_ticket *t) {
   return t->error;
 }
 
-const struct dlk_request *dlk_ticket_request(const struct dlk_ticket *t) {
-  return &t->request;
+enum dlk_task dlk_ticket_task(const struct dlk_ticket *t) {
+  return t->task;
 }
 
-bool dlk_ticket_ends_engine(const struct dlk_ticket *t) {
-  return dlk_ticket_done(t) && t->ends_engine;
+enum dlk_op_kind dlk_ticket_kind(const struct dlk_ticket *t) {
+  return t->op.kind;
+}
+
+struct dlk_hold *dlk_ticket_hold(const struct dlk_ticket *t) {
+  return t->hold;
 }
 
 const struct dlk_value *dlk_ticket_result(const struct dlk_ticket *t) {
@@ -225,16 +231,19 @@ struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t) {
   return t->listener;
 }
 
+static bool take(struct dlk_ticket *t) {
+  return dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_TAKEN);
+}
+
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
-  if (!gives_lease(&t->request) || dlk_ticket_error(t) ||
-      atomic_exchange(&t->taken, true))
+  if (!gives_lease(t) || dlk_ticket_error(t) || !take(t))
     return NULL;
   dlk_hold_ref(t->hold);
   return t->hold;
 }
 
 bool dlk_ticket_take_text(struct dlk_ticket *t) {
-  return !atomic_exchange(&t->taken, true);
+  return take(t);
 }
 
 static void post_cancel(struct dlk_ticket *t) {
@@ -254,7 +263,7 @@ void dlk_ticket_cancel(struct dlk_ticket *t, enum dlk_code code) {
 void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other) {
   dlk_ticket_ref(t);
   atomic_store(&other->ends, t);
-  if (atomic_load(&other->done))
+  if (atomic_load(&other->state) >= DLK_TICKET_DONE)
     dlk_ticket_end_linked(other);
 }
 
@@ -270,17 +279,17 @@ void dlk_ticket_end_linked(struct dlk_ticket *other) {
 }
 
 /* Something that goes on, or stays behind, if nobody ends it. */
-static bool leaves_something(struct dlk_ticket *t) {
-  const struct dlk_request *r = &t->request;
+static bool leaves_something(const struct dlk_ticket *t) {
   bool gives = dlk_ticket_gives(t);
   if (dlk_ticket_done(t))
-    return gives && !dlk_ticket_error(t) && !atomic_load(&t->taken);
-  return gives || r->task == DLK_TASK_WAIT_LOST || r->task == DLK_TASK_CLOSE ||
-         (r->task == DLK_TASK_OP && r->kind == DLK_OP_CHANGE);
+    return gives && !dlk_ticket_error(t);
+  return gives || t->task == DLK_TASK_WAIT_LOST || t->task == DLK_TASK_CLOSE ||
+         dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
 void dlk_ticket_abandon(struct dlk_ticket *t) {
-  if (leaves_something(t) && !atomic_exchange(&t->abandoned, true))
+  if (leaves_something(t) &&
+      dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_ABANDONED))
     post_cancel(t);
 }
 

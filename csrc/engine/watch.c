@@ -63,7 +63,7 @@ uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
   if (dlk_ticket_done(t))
     return 0;
   uint64_t number = dlk_completions_watch(&e->completions, &t->completion);
-  return atomic_load(&t->done) ? 0 : number;
+  return atomic_load(&t->state) >= DLK_TICKET_DONE ? 0 : number;
 }
 
 static void drop(struct dlk_completion *one) {

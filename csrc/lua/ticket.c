@@ -125,7 +125,7 @@ static int core_end_with(lua_State *L) {
  * to be renewed, for how many ms at most (none: no limit), and, behind a comma
  * if there is something left of min_hold, how many ms that is. */
 static int push_text(lua_State *L, struct dlk_ticket *t) {
-  struct dlk_hold *h = dlk_ticket_request(t)->hold;
+  struct dlk_hold *h = dlk_ticket_hold(t);
   int64_t most = dlk_hold_max_left(h), least = dlk_hold_min_left(h);
   lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
   if (most == DLK_FOREVER)
@@ -144,23 +144,23 @@ static int push_text(lua_State *L, struct dlk_ticket *t) {
 }
 
 static int push_remaining(lua_State *L, struct dlk_ticket *t) {
-  struct dlk_hold *h = dlk_ticket_request(t)->hold;
+  struct dlk_hold *h = dlk_ticket_hold(t);
   lua_pushnumber(L, (double)dlk_hold_remaining(h) / 1e9);
   return 1;
 }
 
 static int push_result(lua_State *L, struct dlk_ticket *t) {
-  const struct dlk_request *r = dlk_ticket_request(t);
+  enum dlk_op_kind kind = dlk_ticket_kind(t);
   if (dlk_ticket_ends_engine(t))
     dlk_engine_join(dlk_ticket_engine(t));
-  if (r->task == DLK_TASK_REATTACH)
+  if (dlk_ticket_task(t) == DLK_TASK_REATTACH)
     return dlk_lua_push_lease(L, t, 1);
-  if (r->task == DLK_TASK_OP) {
-    if (r->kind == DLK_OP_ACQUIRE || r->kind == DLK_OP_ATTACH)
+  if (dlk_ticket_task(t) == DLK_TASK_OP) {
+    if (kind == DLK_OP_ACQUIRE || kind == DLK_OP_ATTACH)
       return dlk_lua_push_lease(L, t, 1);
-    if (r->kind == DLK_OP_DETACH)
+    if (kind == DLK_OP_DETACH)
       return push_text(L, t);
-    if (r->kind == DLK_OP_EXTEND)
+    if (kind == DLK_OP_EXTEND)
       return push_remaining(L, t);
     if (dlk_ticket_result(t))
       return dlk_lua_push_value(L, dlk_ticket_result(t));

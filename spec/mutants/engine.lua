@@ -103,7 +103,7 @@ return {
       put = "" },
     { name = "a grant whose caller has gone is kept",
       file = "csrc/engine/request.c",
-      find = "atomic_load(&t->abandoned) || t->op.ending == DLK_CANCELLED",
+      find = "dlk_ticket_is_abandoned(t) || t->op.ending == DLK_CANCELLED",
       put = "t->op.ending == DLK_CANCELLED" },
     { name = "a waiter whose grant came late is not asked for again",
       file = "csrc/engine/request.c",
@@ -130,16 +130,17 @@ return {
       put = "if (!behind) return false; if (!g) return false;" },
     { name = "a reader is parked behind writers",
       file = "csrc/engine/local_queue.c",
-      find = "|| t->request.want.units != 0) return false;",
+      find = "|| t->hold->lease.want.units != 0) return false;",
       put = ") return false;" },
     { name = "a parked wait has no end", file = "csrc/engine/local_queue.c",
-      find = "if (t->op.deadline != DLK_FOREVER) dlk_timers_set("
-        .. "&e->loop.timers, &t->timer, t->op.deadline);"
+      find = "dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);"
         .. " dlk_local_look(g);",
       put = "dlk_local_look(g);" },
     { name = "nobody follows a head whose wait is over",
       file = "csrc/engine/local_queue.c",
-      find = "g->head = NULL; dlk_local_look(g);", put = "g->head = NULL;" },
+      find = "if (!g || g->head != t) return; leave(t);"
+        .. " dlk_local_look(g);",
+      put = "if (!g || g->head != t) return; leave(t);" },
     { name = "the parked are not looked at when their holder is another",
       file = "csrc/engine/handoff.c",
       find = "h->gate = g; dlk_local_look(g);", put = "h->gate = g;" },
@@ -155,7 +156,8 @@ return {
       find = "(from->lease.spare > 0 && came_along(from, t))",
       put = "(from->lease.spare > 0)" },
     { name = "a hand-over without a limit", file = "csrc/engine/handoff.c",
-      find = "if (jumps && h->jumps >= t->request.handoffs) return false;",
+      find = "if (jumps && h->jumps >= t->hold->lease.handoffs) return"
+        .. " false;",
       put = "" },
     { name = "a lease is handed over however late its renewal is",
       file = "csrc/engine/handoff.c",
@@ -183,11 +185,11 @@ return {
       find = "if (code != DLK_OK) h->lease.spare = 0;", put = "" },
     -- ticket.c, stats.c, scopes.c, store_host.c
     { name = "an abandoned wait goes on", file = "csrc/engine/ticket.c",
-      find = "if (leaves_something(t) && !atomic_exchange("
-        .. "&t->abandoned, true)) post_cancel(t);",
+      find = "if (leaves_something(t) && dlk_ticket_decide(t, DLK_FATE_OPEN,"
+        .. " DLK_FATE_ABANDONED)) post_cancel(t);",
       put = "" },
     { name = "a lease is fetched twice", file = "csrc/engine/ticket.c",
-      find = "|| dlk_ticket_error(t) || atomic_exchange(&t->taken, true))",
+      find = "|| dlk_ticket_error(t) || !take(t))",
       put = "|| dlk_ticket_error(t))" },
     { name = "a lease that ended is counted as one that began",
       file = "csrc/engine/stats.c",
@@ -206,8 +208,8 @@ return {
         .. " dlk_hold_release_later(handle.hold); }" },
     { name = "a detach that a scope ended keeps the lease",
       file = "csrc/engine/ticket.c",
-      find = "return gives_lease(&t->request) || dlk_ticket_detaches(t);",
-      put = "return gives_lease(&t->request);",
+      find = "return gives_lease(t) || dlk_ticket_detaches(t);",
+      put = "return gives_lease(t);",
       specs = "spec/engine/detach_spec.lua" },
     { name = "a close with less time ends one that has more",
       file = "csrc/engine/close.c",

@@ -14,6 +14,7 @@
  *   mum:…      a renewal fails only when the key is released
  *   stuck:…    an extend is not answered, but its cancel is
  *   line:…     a grant tells who of the engine's own came before the next one
+ *   session:…  all that is held ends 300 ms from now, as with a session
  *   silent:…   a break does not tell the holder
  *   lazy:…     once asked for, it takes the store 400 ms to stop
  * A break tells the holder that it lost the key, a revoke that somebody asks
@@ -97,6 +98,8 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   if (is(op, "claim"))
     op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;
   d->ends = sent + op->lease->ttl;
+  if (is(op, "session:"))
+    s->host->horizon(s->host, s->host->now(s->host) + 300 * DLK_MS);
   finish(s, op, DLK_OK);
 }
 

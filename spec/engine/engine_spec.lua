@@ -132,6 +132,30 @@ describe("engine", function()
     assert.is_false(core.held(lease))
   end)
 
+  it("ends all leases of a session with it, and tells of each", function()
+    local leases, waits = {}, {}
+    for i = 1, 3 do
+      leases[i] = assert(acquire(e, "session:" .. i))
+      waits[i] = core.wait_lost(leases[i], 10)
+    end
+    for i = 1, 3 do
+      assert.is_true(finish(waits[i]))
+      assert.is_false(core.held(leases[i]))
+      assert.equal("lost", (select(3, finish(core.release(leases[i])))))
+    end
+  end)
+
+  it("shows what became of a lease", function()
+    local lost = acquire(e, "gone:a", { ttl = 0.3 })
+    assert.matches("^dlock.lease: gone:a fence=1 held ", tostring(lost))
+    assert.is_true(finish(core.wait_lost(lost, 5)))
+    assert.equal("dlock.lease: gone:a fence=1 lost", tostring(lost))
+    local released = acquire(e, "a")
+    finish(core.release(released))
+    assert.matches(" released$", tostring(released))
+    assert.has_error(function() core.share(released) end)
+  end)
+
   it("asks again when a grant came too late to be of use", function()
     local lease = assert(acquire(e, "late:a", { ttl = 0.3 }))
     assert.equal(2, lease.fence)
@@ -170,6 +194,18 @@ describe("engine", function()
     local left = finish(core.extend(lease, 60))
     assert.is_true(left > 50 and left <= 60)
     assert.equal(60, lease.ttl)
+  end)
+
+  it("keeps to the shorter time of an extension that failed", function()
+    local lease = acquire(e, "stuck:a", { ttl = 30, renew = false })
+    local shorter = core.extend(lease, 1)
+    core.drive(shorter, 0.01)
+    shorter:cancel()
+    assert.equal("cancelled", (select(3, finish(shorter))))
+    local longer = core.extend(lease, 60) -- nobody knows about that one either
+    core.drive(longer, 0.01)
+    assert.is_true(core.remaining(lease) <= 1)
+    finish(longer)
   end)
 
   it("cancels a wait", function()
@@ -220,6 +256,13 @@ describe("engine", function()
     assert.is_true(finish(core.release(outer)))
     assert.is_false(finish(e:locked("a")))
     assert.has_error(function() core.share(outer) end)
+  end)
+
+  it("detaches nothing that another handle holds", function()
+    local outer = acquire(e, "a")
+    local inner = core.share(outer)
+    assert.equal("unsupported", (select(3, core.detach(outer))))
+    assert.is_true(core.held(outer) and core.held(inner))
   end)
 
   it("detaches and attaches once", function()
@@ -290,6 +333,7 @@ describe("engine", function()
     local leases = {}
     for i = 1, 1000 do
       leases[i] = acquire(e, "k" .. i, { ttl = 3 })
+      if i % 10 == 0 then compute(0.003) end
     end
     local before = finish(e:ping())
     compute(1.5)

@@ -1,4 +1,5 @@
 local dlock = require "dlock"
+local server = require "spec.support.server"
 
 describe("a canceller", function()
   it("is ready, then cancelled for good", function()
@@ -9,6 +10,19 @@ describe("a canceller", function()
     assert.is_true(canceller:cancel())
     assert.is_true(canceller:cancelled())
     assert.are.equal("dlock.canceller: cancelled", tostring(canceller))
+  end)
+
+  it("that was used starts no wait", function()
+    local dir = server.new_dir()
+    local store = assert(dlock.open("file://" .. dir))
+    local canceller = dlock.canceller()
+    canceller:cancel()
+    local lease, _, code = store:lock("k", { cancel = canceller })
+    assert.is_nil(lease)
+    assert.are.equal("cancelled", code)
+    assert.is_false(store:mutex("k"):locked())
+    store:close()
+    server.remove_dir(dir)
   end)
 
   it("says how to call it", function()

@@ -2,6 +2,8 @@
 
 return {
   specs = "spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
+    .. " spec/sim/network_spec.lua spec/engine/detach_spec.lua"
+    .. " spec/engine/close_spec.lua"
     .. " spec/engine/resident_spec.lua spec/engine/scopes_spec.lua"
     .. " spec/engine/stats_spec.lua spec/engine/threads_spec.lua"
     .. " spec/lua/loops_spec.lua spec/contract/contract_spec.lua"
@@ -18,7 +20,9 @@ return {
     { name = "a lease that is being given back is still held",
       file = "csrc/engine/lease.c",
       find = "!dlk_hold_is_held(h) || atomic_load(&h->dropping) ||",
-      put = "!dlk_hold_is_held(h) ||" },
+      put = "!dlk_hold_is_held(h) ||",
+      same = "it is given back by the last of its handles, and each of them"
+        .. " says by itself that it was given up" },
     { name = "max_hold does not end a lease", file = "csrc/engine/lease.c",
       find = "if (h->max_end < at) at = h->max_end;", put = "" },
     { name = "a claim counts as long as the ttl", file = "csrc/engine/lease.c",
@@ -122,7 +126,9 @@ return {
       find = "code == DLK_LOST ? DLK_HOLD_LOST : DLK_HOLD_RELEASED",
       put = "DLK_HOLD_RELEASED" },
     { name = "a second release says lost", file = "csrc/engine/request.c",
-      find = "released && release ? DLK_OK : DLK_LOST", put = "DLK_LOST" },
+      find = "released && release ? DLK_OK : DLK_LOST", put = "DLK_LOST",
+      same = "a hold is released once, by its last handle, which answers"
+        .. " every later release itself" },
     -- local_queue.c, handoff.c
     { name = "all who wait for a key ask the store",
       file = "csrc/engine/local_queue.c",

@@ -10,7 +10,7 @@ local NAME = "csrc/store/file/format/name.c"
 return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
-    .. " spec/contract/exclusion_spec.lua"
+    .. " spec/file/wakes_spec.lua spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "readers come in with a writer", file = QUEUE,

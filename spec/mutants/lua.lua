@@ -6,6 +6,7 @@ return {
   specs = "spec/lua/options_spec.lua spec/lua/url_spec.lua"
     .. " spec/lua/with_spec.lua spec/lua/once_spec.lua"
     .. " spec/lua/reentrancy_spec.lua spec/lua/all_spec.lua"
+    .. " spec/lua/canceller_spec.lua"
     .. " spec/engine/engine_spec.lua spec/lua/bad_input_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {

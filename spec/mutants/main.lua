@@ -9,11 +9,20 @@
 --                                                and the specs to run
 --   lua5.4 spec/mutants/main.lua take ID         takes it out again
 --   lua5.4 spec/mutants/main.lua argued          those that change nothing
+--   lua5.4 spec/mutants/main.lua killer ID       the spec, and the test in it,
+--                                                that noticed last time
+--   lua5.4 spec/mutants/main.lua noticed ID LOG  a line for killers.txt, from
+--                                                the output of .ci/specs
+--   lua5.4 spec/mutants/main.lua record FILE     puts such lines there
 --
 -- spec/mutants/<room>.lua returns { specs =, lua =, mutants = { ... } }, each$
 -- these { name =, file =, find =, put =, specs =, lua =, same = }: `specs` are
 -- those that ought to notice (of the room, or of one mutant, which are then run
 -- first), `same` argues that a mutant changes nothing that anybody could see.
+--
+-- spec/mutants/killers.txt says by which test each was noticed when all were
+-- tried (RECORD=1 make mutants): room, name, spec, test, tabs between them. It
+-- is run alone at first, so most mutants take seconds.
 
 local edit = require "spec.support.edit"
 
@@ -27,6 +36,8 @@ local function read(path)
   return text
 end
 
+local KILLERS = "spec/mutants/killers.txt"
+
 local function write(path, text)
   local file = assert(io.open(path, "wb"))
   assert(file:write(text))
@@ -39,7 +50,7 @@ local function load_all()
     local room = require("spec.mutants." .. name)
     for i, mutant in ipairs(room.mutants) do
       local specs = (mutant.specs and mutant.specs .. " " or "") .. room.specs
-      local one = { id = name .. "-" .. i, mutant = mutant,
+      local one = { id = name .. "-" .. i, mutant = mutant, room = name,
         lua = mutant.lua or room.lua or "lua5.4", specs = specs }
       list[#list + 1] = one
       by_id[one.id] = one
@@ -79,6 +90,7 @@ end
 
 function verbs.draw(share, seed, pattern)
   local list, drawn = load_all(), {}
+  pattern = pattern and pattern:gsub("%-", "%%-") -- as in "redis-12"
   for _, one in ipairs(list) do
     local wanted = not pattern or one.id:find(pattern)
       or one.mutant.file:find(pattern)
@@ -125,6 +137,70 @@ function verbs.argued()
       print(("%s: %s: %s"):format(one.id, one.mutant.name, one.mutant.same))
     end
   end
+  return true
+end
+
+-- By room and name, since the numbers move.
+local function load_killers()
+  local known, file = {}, io.open(KILLERS)
+  for line in file and file:lines() or function() end do
+    local one, spec, test = line:match("^(.-\t.-)\t(.-)\t(.*)$")
+    known[one] = { spec = spec, test = test }
+  end
+  if file then
+    file:close()
+  end
+  return known
+end
+
+local function called(one)
+  return one.room .. "\t" .. one.mutant.name
+end
+
+function verbs.killer(id)
+  local killer = load_killers()[called(find(id))]
+  if killer then
+    print(killer.spec)
+    print(killer.test)
+  end
+  return killer ~= nil
+end
+
+-- A spec is named in the report when it is over. One that crashed or hangs is
+-- the first that is not named.
+function verbs.noticed(id, log)
+  local one, text = find(id), read(log)
+  local name, rest = text:match("\nFAILED ([^\n]+)(.*)")
+  if not name then
+    return false
+  end
+  local test, spec = name:match("did not finish.-, last: (.*)"), nil
+  for path in test and one.specs:gmatch("%S+") or function() end do
+    spec = spec or not text:find("\n  " .. path, 1, true) and path
+  end
+  spec = spec or rest:match("\n  (%S+_spec%.lua) +%d+ passed")
+  if not spec or test == "" then
+    return false
+  end
+  print(("%s\t%s\t%s"):format(called(one), spec, test or name))
+  return true
+end
+
+function verbs.record(path)
+  local known, lines = load_killers(), {}
+  for line in io.lines(path) do
+    local one, spec, test = line:match("^(.-\t.-)\t(.-)\t(.*)$")
+    known[one] = { spec = spec, test = test }
+  end
+  for _, one in ipairs((load_all())) do
+    local killer = known[called(one)]
+    if killer then
+      lines[#lines + 1] = ("%s\t%s\t%s\n"):format(called(one), killer.spec,
+        killer.test)
+    end
+  end
+  table.sort(lines)
+  write(KILLERS, table.concat(lines))
   return true
 end
 

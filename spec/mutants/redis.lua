@@ -14,7 +14,8 @@ local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
 return {
-  specs = "spec/redis/library_spec.lua spec/redis/errors_spec.lua"
+  specs = "spec/sim/network_spec.lua spec/redis/library_spec.lua"
+    .. " spec/redis/errors_spec.lua"
     .. " spec/redis/connect_spec.lua spec/redis/net_spec.lua"
     .. " spec/redis/names_spec.lua spec/redis/admin_spec.lua"
     .. " spec/redis/foreign_spec.lua spec/redis/faults_spec.lua"
@@ -149,7 +150,7 @@ return {
       find = "a->err->code == DLK_UNAVAILABLE ? DLK_REDIS_NOT_DONE :"
         .. " DLK_REDIS_REFUSED;",
       put = "DLK_REDIS_REFUSED;" },
-    { name = "a server that is loading is asked on and on", file = CALL,
+    { name = "who was refused for now asks the same connection", file = CALL,
       find = "c->store->link->retreat(c->store->link, err);", put = "" },
     { name = "the name of the last key is the name of all", file = NAMES,
       find = "len == n->last_len && memcmp(key, n->last_key, len) == 0)",
@@ -179,7 +180,8 @@ return {
     { name = "a reply of any size is taken", file = CODEC,
       find = "if (s->number > DLK_REDIS_REPLY_MAX) return false;", put = "" },
     { name = "a line without a number is a number", file = CODEC,
-      find = "if (!s->digits) return false;", put = "" },
+      find = "if (!s->digits) return false;", put = "",
+      same = "hiredis is fed the same bytes, and refuses the line as well" },
     { name = "negative numbers are sent without a sign", file = CODEC,
       find = "if (n < 0) *--begin = '-'; dlk_redis_put",
       put = "dlk_redis_put" },

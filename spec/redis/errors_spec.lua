@@ -176,6 +176,23 @@ describe("redis errors:", function()
     f:stop()
   end)
 
+  it("READONLY: another connection is asked, it may be another server's",
+    function()
+    local f = fake_server.start("local first\n" .. [[
+      return function(name, words, client)
+        if name ~= "QUEUED SET" and script_of(words) ~= "ACQUIRE" then
+          return true
+        end
+        first = first or client
+        return client ~= first or "-READONLY You can't write\r\n"
+      end]])
+    local store = open(f)
+    local lease, message = store:lock("k", { timeout = 5 })
+    assert.is_truthy(lease, message)
+    store:close(0.2)
+    f:stop()
+  end)
+
   it("a lock whose fence could not be seeded is given back", function()
     local f = fake_server.start()
     local store = warm(f, { INCR = ":1\r\n",
@@ -205,7 +222,8 @@ describe("redis errors:", function()
     for _, reply in ipairs {
       "*2147483647\r\n",
       "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n",
-      "$999999999999\r\n", "$-5\r\n", ":12a\r\n", ":\r\n", "%1\r\n+a\r\n+b\r\n",
+      "$999999999999\r\n", "$-5\r\n", ":12a\r\n", ":\r\n", "$\r\n",
+      "%1\r\n+a\r\n+b\r\n",
       "#t\r\n", "+no\nend\r\n", "*-7\r\n", ":99999999999999999999999\r\n",
       "hello\r\n", "\0\0\0\0", "*1000000\r\n" .. ("*1000000\r\n"):rep(3),
     } do
@@ -214,6 +232,12 @@ describe("redis errors:", function()
       got, text = try({ ["EVALSHA ACQUIRE"] = once(reply) }, true)
       assert.are.equal("ok", got, text)
     end
+  end)
+
+  it("what would move a reader's cursor is not passed on", function()
+    local got, text = try { EXEC = "-ERR \27[2J\7 gone\127\r\n" }
+    assert.are.equal("unavailable", got)
+    assert.is_truthy(text:find("ERR ?[2J? gone?", 1, true), text)
   end)
 
   it("replies of another shape than asked for are no lock", function()

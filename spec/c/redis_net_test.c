@@ -15,13 +15,15 @@
 static int subscribed_count, unsubscribed_count, message_count;
 static bool listener_needed;
 
-static void subscribed(void *arg) {
+static void subscribed(void *arg, int slot) {
   (void)arg;
+  CHECK(slot == DLK_REDIS_ANY_SLOT);
   subscribed_count++;
 }
 
-static void unsubscribed(void *arg, const struct dlk_error *why) {
+static void unsubscribed(void *arg, int slot, const struct dlk_error *why) {
   (void)arg;
+  (void)slot;
   (void)why;
   unsubscribed_count++;
 }
@@ -164,7 +166,7 @@ static struct host *open_link(struct dlk_addr *addr) {
   h->used = true;
   subscribed_count = unsubscribed_count = message_count = 0;
   listener_needed = true;
-  link->subscribe(link);
+  link->subscribe(link, 1);
   return h;
 }
 
@@ -177,7 +179,7 @@ static void test_unsubscribed_in_handshake(void) {
   int one = accept_one(h, listener);
   CHECK(one >= 0);
   link->unsubscribe(link);
-  link->subscribe(link);
+  link->subscribe(link, 1);
   int two = accept_one(h, listener);
   CHECK(two >= 0);
   host_close(h);

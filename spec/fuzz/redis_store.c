@@ -246,14 +246,19 @@ static void pass(int64_t ns) {
   }
 }
 
-static void subscription(bool stands) {
+/* Of all slots, or of the last one that messages were wanted of. */
+static void subscription(bool stands, bool all) {
   struct dlk_error err;
-  w.link.subscribed = stands;
+  int slot = all ? DLK_REDIS_ANY_SLOT : w.wanted;
+  if (all)
+    w.subscribed = stands;
+  else
+    w.only = stands ? slot : DLK_REDIS_ANY_SLOT;
   if (stands) {
-    w.events->subscribed(w.store);
+    w.events->subscribed(w.store, slot);
   } else {
     dlk_error_set(&err, DLK_UNAVAILABLE, "cut");
-    w.events->unsubscribed(w.store, &err);
+    w.events->unsubscribed(w.store, slot, &err);
   }
 }
 
@@ -295,7 +300,7 @@ static void step(struct input *in) {
     pass((int64_t)(what / 16 + 1) * DLK_SEC / 8);
     break;
   case 10:
-    subscription(what & 16);
+    subscription(what & 16, what & 32);
     break;
   case 11:
     if (what & 16)

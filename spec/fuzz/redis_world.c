@@ -140,6 +140,19 @@ static bool link_withdraw(struct dlk_redis_link *l, struct dlk_redis_req *req) {
   return false;
 }
 
+static void link_subscribe(struct dlk_redis_link *link, int slot) {
+  (void)link;
+  MUST(slot >= 0 && slot < (int)DLK_REDIS_SLOTS);
+  w.wanted = slot;
+}
+
+static bool link_subscribed(struct dlk_redis_link *link, int slot) {
+  (void)link;
+  if (slot == DLK_REDIS_ANY_SLOT)
+    return w.subscribed || w.only != DLK_REDIS_ANY_SLOT;
+  return w.subscribed || w.only == slot;
+}
+
 static void link_nothing(struct dlk_redis_link *link) {
   (void)link;
 }
@@ -163,7 +176,9 @@ static void link_retreat(struct dlk_redis_link *l, const struct dlk_error *e) {
 }
 
 static void link_stop(struct dlk_redis_link *link) {
-  link->subscribed = false;
+  (void)link;
+  w.subscribed = false;
+  w.only = DLK_REDIS_ANY_SLOT;
   while (w.request_count > 0)
     world_lose(DLK_CLOSED);
   w.events->stopped(w.store);
@@ -179,7 +194,8 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   w.store = arg;
   w.link = (struct dlk_redis_link){.submit = link_submit,
                                    .withdraw = link_withdraw,
-                                   .subscribe = link_nothing,
+                                   .subscribe = link_subscribe,
+                                   .subscribed = link_subscribed,
                                    .unsubscribe = link_nothing,
                                    .retreat = link_retreat,
                                    .stop = link_stop,
@@ -201,6 +217,7 @@ void world_begin(void) {
                                        .connect_timeout = DLK_SEC};
   struct dlk_error err;
   memset(&w, 0, sizeof w);
+  w.wanted = w.only = DLK_REDIS_ANY_SLOT;
   w.now = 1000 * DLK_SEC;
   w.host = (struct dlk_host){.abi = DLK_STORE_ABI,
                              .now = host_now,

@@ -41,7 +41,8 @@ struct world {
   int64_t now;
   uint64_t random;
   int busy, open;
-  bool stopped;
+  bool stopped, subscribed; /* to all slots */
+  int wanted, only;         /* a slot that was asked for; the one there is */
   struct slot slots[LEASES];
   struct asked asked[OPS];
   size_t slot_count, asked_count;

@@ -65,7 +65,7 @@ struct client {
   struct request requests[REQUESTS];
   size_t request_count;
   int last_id;
-  bool wanted, retreating;
+  bool wanted, subscribed, retreating;
   struct bag ops, renewals;     /* what the store has not answered */
   struct dlk_hold *broken[BAG]; /* that it heard of, with a reference */
   size_t broken_count;

@@ -45,8 +45,15 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return false;
 }
 
-static void link_subscribe(struct dlk_redis_link *link) {
+static void link_subscribe(struct dlk_redis_link *link, int slot) {
+  if (slot < 0)
+    sim_complain("messages are wanted of no slot");
   linked(link)->wanted = true;
+}
+
+static bool link_subscribed(struct dlk_redis_link *link, int slot) {
+  (void)slot;
+  return linked(link)->subscribed;
 }
 
 static void link_unsubscribe(struct dlk_redis_link *link) {
@@ -61,7 +68,7 @@ static void link_retreat(struct dlk_redis_link *link,
 
 static bool link_prompt(struct dlk_redis_link *link) {
   struct client *c = linked(link);
-  return !c->retreating && (link->subscribed || !c->wanted);
+  return !c->retreating && (c->subscribed || !c->wanted);
 }
 
 static void link_stop(struct dlk_redis_link *link) {
@@ -92,6 +99,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   c->link = (struct dlk_redis_link){.submit = link_submit,
                                     .withdraw = link_withdraw,
                                     .subscribe = link_subscribe,
+                                    .subscribed = link_subscribed,
                                     .unsubscribe = link_unsubscribe,
                                     .retreat = link_retreat,
                                     .prompt = link_prompt,

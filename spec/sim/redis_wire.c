@@ -14,6 +14,11 @@
  *   channel()              which that is */
 #include "redis_client.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/redis/wire/names.h"
+
 static int l_requests(lua_State *L) {
   struct client *c = sim_client_check(L);
   int n = 0;
@@ -35,6 +40,38 @@ static size_t request_at(lua_State *L, struct client *c) {
   return (size_t)luaL_error(L, "no request %d", id);
 }
 
+static bool is_in_slot(const redisReply *key, int slot) {
+  return (int)dlk_redis_slot(key->str, key->len) == slot;
+}
+
+/* All keys of a command are in the slot that its request names. */
+static bool keys_are_in_slot(const redisReply *command, int slot) {
+  const char *verb = command->element[0]->str;
+  size_t first = 1, count = 1;
+  if (strncmp(verb, "EVAL", 4) == 0) {
+    first = 3;
+    count = (size_t)strtoul(command->element[2]->str, NULL, 10);
+  } else if (command->elements == 1) { /* MULTI, EXEC, PING */
+    count = 0;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!is_in_slot(command->element[first + i], slot))
+      return false;
+  return true;
+}
+
+static void check_slot(struct client *c, const struct dlk_buf *out, int slot) {
+  redisReader *reader = redisReaderCreate();
+  void *command;
+  redisReaderFeed(reader, out->data, out->len);
+  while (redisReaderGetReply(reader, &command) == REDIS_OK && command) {
+    if (!keys_are_in_slot(command, slot))
+      c->complaint = "a request names keys of another slot than its own";
+    freeReplyObject(command);
+  }
+  redisReaderFree(reader);
+}
+
 static int l_write(lua_State *L) {
   struct client *c = sim_client_check(L);
   struct request *r = &c->requests[request_at(L, c)];
@@ -44,6 +81,7 @@ static int l_write(lua_State *L) {
   r->req->encode(r->req, &out);
   if (out.failed)
     sim_die("out of memory");
+  check_slot(c, &out, r->req->slot);
   lua_pushlstring(L, out.data, out.len);
   dlk_buf_free(&out);
   return 1;
@@ -108,15 +146,15 @@ static int l_wanted(lua_State *L) {
 
 static int l_heard(lua_State *L) {
   struct client *c = sim_client_check(L);
-  c->link.subscribed = true;
+  c->subscribed = true;
   sim_enter(c);
-  c->events->subscribed(c->arg);
+  c->events->subscribed(c->arg, DLK_REDIS_ANY_SLOT);
   sim_leave(c);
   return 0;
 }
 
 static int l_deafen(lua_State *L) {
-  sim_client_check(L)->link.subscribed = false;
+  sim_client_check(L)->subscribed = false;
   return 0;
 }
 
@@ -125,7 +163,7 @@ static int l_deny(lua_State *L) {
   struct dlk_error err;
   dlk_error_set(&err, code_at(L, 2), "no messages");
   sim_enter(c);
-  c->events->unsubscribed(c->arg, &err);
+  c->events->unsubscribed(c->arg, DLK_REDIS_ANY_SLOT, &err);
   sim_leave(c);
   return 0;
 }

@@ -37,20 +37,21 @@
 
 /* ---- what the link tells ---- */
 
-static void subscribed(void *arg) {
+static void subscribed(void *arg, int slot) {
   struct dlk_redis *s = arg;
-  dlk_redis_changed(s, NULL, 0);
+  dlk_redis_change_subscribed(s, slot);
   struct dlk_list *l = s->waits.next;
   while (l != &s->waits) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
     l = l->next;
-    dlk_redis_queue_refresh(t);
+    if (dlk_redis_call_is_in(&t->call, slot))
+      dlk_redis_queue_refresh(t);
   }
-  dlk_redis_subscription_rest(
-      s); /* all may have ended before it could be had */
+  /* All may have ended before it could be had. */
+  dlk_redis_subscription_rest(s);
 }
 
-static void unsubscribed(void *arg, const struct dlk_error *why) {
+static void unsubscribed(void *arg, int slot, const struct dlk_error *why) {
   struct dlk_redis *s = arg;
   struct dlk_list left; /* who ends takes others along, from either list */
   dlk_list_take(&s->waits, &left);
@@ -59,7 +60,8 @@ static void unsubscribed(void *arg, const struct dlk_error *why) {
         DLK_CONTAINER(left.next, struct dlk_redis_try, entry);
     dlk_list_remove(&t->entry);
     dlk_list_append(&s->waits, &t->entry);
-    dlk_redis_queue_unsubscribed(t, why);
+    if (dlk_redis_call_is_in(&t->call, slot))
+      dlk_redis_queue_unsubscribed(t, why);
   }
 }
 
@@ -213,13 +215,14 @@ static void introduce(struct dlk_redis *s) {
   s->crowded.seed = s->fences.lifted.seed;
 }
 
-static bool bad_name(struct dlk_redis_try *t) {
-  struct dlk_redis_name name;
+/* False: the op has ended. */
+static bool set_key(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
+  t->call.req.slot = DLK_REDIS_ANY_SLOT;
   if (op->kind == DLK_OP_PING || op->kind == DLK_OP_ATTACH ||
       op->kind == DLK_OP_LIST ||
-      dlk_redis_names_of(&t->store->names, &name, op->key, op->key_len))
-    return false;
+      dlk_redis_call_key(&t->call, op->key, op->key_len))
+    return true;
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
   dlk_error_set(&err, DLK_INVALID,
@@ -227,7 +230,7 @@ static bool bad_name(struct dlk_redis_try *t) {
                 " are dlock's own; use another key or a prefix",
                 dlk_quote(key, op->key, op->key_len));
   dlk_redis_done(t, &err);
-  return true;
+  return false;
 }
 
 static void administer(struct dlk_redis_try *t) {
@@ -265,14 +268,12 @@ static void submit(void *store, struct dlk_op *op) {
   introduce(s);
   t->store = t->call.store = s;
   t->op = op;
-  t->call.key = op->key;
-  t->call.key_len = op->key_len;
   dlk_list_init(&t->entry);
   if (s->stopping) {
     dlk_redis_done_code(t, DLK_CLOSED);
     return;
   }
-  if (bad_name(t))
+  if (!set_key(t))
     return;
   switch (op->kind) {
   case DLK_OP_ACQUIRE:

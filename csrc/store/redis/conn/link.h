@@ -27,6 +27,8 @@
 
 struct redisReply;
 
+#define DLK_REDIS_ANY_SLOT (-1)
+
 enum dlk_redis_outcome {
   DLK_REDIS_ANSWERED,
   DLK_REDIS_UNSENT,
@@ -48,6 +50,7 @@ struct dlk_redis_req {
   void (*each)(struct dlk_redis_req *req, unsigned index,
                const struct redisReply *reply);
   unsigned replies; /* that `encode` asks for */
+  int slot;         /* of all its keys; DLK_REDIS_ANY_SLOT: it has none */
   /* Set by the link: */
   unsigned got;
   int64_t sent; /* just before it was written */
@@ -58,9 +61,11 @@ struct dlk_redis_link {
   void (*submit)(struct dlk_redis_link *link, struct dlk_redis_req *req);
   /* True: it was not written and will not be; `done` is not called. */
   bool (*withdraw)(struct dlk_redis_link *link, struct dlk_redis_req *req);
-  /* Wants messages on the client's channel from now on. `subscribed` is called
-   * after each acknowledgement. Idempotent. */
-  void (*subscribe)(struct dlk_redis_link *link);
+  /* Wants messages about the locks of this slot from now on. `subscribed` is
+   * called after each acknowledgement. Idempotent. */
+  void (*subscribe)(struct dlk_redis_link *link, int slot);
+  /* Whether that subscription stands; of any slot: whether one does. */
+  bool (*subscribed)(struct dlk_redis_link *link, int slot);
   /* Nobody waits or holds any longer: may end the subscription. */
   void (*unsubscribe)(struct dlk_redis_link *link);
   /* The server said that it cannot serve now: leave it alone for a moment,
@@ -73,7 +78,6 @@ struct dlk_redis_link {
   bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
-  bool subscribed;      /* the subscription stands */
   bool may_linger;      /* CLIENT KILL was refused: see above */
   bool served;          /* a connection was usable at least once */
   uint64_t connections; /* for commands: how many were usable so far */
@@ -83,9 +87,10 @@ struct dlk_redis_link {
 
 /* What the link tells its owner. */
 struct dlk_redis_link_events {
-  void (*subscribed)(void *arg); /* the server acknowledged it */
+  /* A server acknowledged the subscription for this slot, or for any. */
+  void (*subscribed)(void *arg, int slot);
   /* The subscription could not be had. */
-  void (*unsubscribed)(void *arg, const struct dlk_error *why);
+  void (*unsubscribed)(void *arg, int slot, const struct dlk_error *why);
   void (*message)(void *arg, const char *p, size_t len);
   /* Whether somebody holds or waits, so that messages matter. */
   bool (*needed)(void *arg);

@@ -29,7 +29,7 @@ struct net {
   int64_t id, kills[DLK_REDIS_KILLS];
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
-  bool started, stopping, said_stopped, warned;
+  bool subscribed, started, stopping, said_stopped, warned;
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -164,15 +164,15 @@ static void sub_handshake_done(struct dlk_redis_req *req,
     return;
   }
   dlk_redis_conn_ready(&n->sub);
-  n->link.subscribed = true;
+  n->subscribed = true;
   n->host->watch(n->host, dlk_redis_sock_fd(n->sub.sock));
-  n->events->subscribed(n->arg);
+  n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
 }
 
 static void unsubscribed(struct net *n) {
-  if (!n->link.subscribed)
+  if (!n->subscribed)
     return;
-  n->link.subscribed = false;
+  n->subscribed = false;
   n->host->watch(n->host, -1);
 }
 
@@ -187,7 +187,7 @@ static void broken_sub(struct dlk_redis_conn *c, bool asked,
 static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
   unsubscribed(n);
-  n->events->unsubscribed(n->arg, why);
+  n->events->unsubscribed(n->arg, DLK_REDIS_ANY_SLOT, why);
 }
 
 /* ["message", channel, text]; anything else, as the answer to PING, has done
@@ -232,7 +232,7 @@ static void link_flush(struct dlk_redis_link *link) {
 
 static bool link_prompt(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  bool ready = n->link.subscribed || !n->sub.wanted;
+  bool ready = n->subscribed || !n->sub.wanted;
   return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && ready;
 }
 
@@ -277,10 +277,17 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return dlk_redis_conn_withdraw(&net_of(link)->cmd, req);
 }
 
-static void link_subscribe(struct dlk_redis_link *link) {
+/* One server has all slots. */
+static void link_subscribe(struct dlk_redis_link *link, int slot) {
+  (void)slot;
   struct net *n = net_of(link);
   start(n);
   n->sub.wanted = true;
+}
+
+static bool link_subscribed(struct dlk_redis_link *link, int slot) {
+  (void)slot;
+  return net_of(link)->subscribed;
 }
 
 static void link_unsubscribe(struct dlk_redis_link *link) {
@@ -345,6 +352,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.submit = link_submit;
   n->link.withdraw = link_withdraw;
   n->link.subscribe = link_subscribe;
+  n->link.subscribed = link_subscribed;
   n->link.unsubscribe = link_unsubscribe;
   n->link.retreat = link_retreat;
   n->link.flush = link_flush;

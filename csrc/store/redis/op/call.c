@@ -101,7 +101,8 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   dlk_redis_put_int(out, (int64_t)keys);
   struct dlk_redis_name name;
   if (keys > 0)
-    (void)dlk_redis_names_of(&c->store->names, &name, c->key, c->key_len);
+    dlk_redis_names_of(&c->store->names, &name, c->key, c->key_len,
+                       c->req.slot);
   for (; *parts; parts++)
     dlk_redis_put_name(out, &name,
                        *parts == '-' ? DLK_REDIS_LOCK
@@ -167,6 +168,14 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   if (r.verdict == DLK_REDIS_GOOD && c->script >= 0 && !c->as_plain)
     note_fence(c, r.reply);
   c->answer(c, &r);
+}
+
+bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
+                        size_t len) {
+  call->key = key;
+  call->key_len = len;
+  call->req.slot = dlk_redis_names_slot(&call->store->names, key, len);
+  return call->req.slot >= 0;
 }
 
 void dlk_redis_call_send(struct dlk_redis_call *call) {

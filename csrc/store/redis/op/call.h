@@ -43,6 +43,9 @@ struct dlk_redis_call {
   bool in_order, text_next;
 };
 
+/* Which key it is about; false: that begins as our own names do. */
+bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
+                        size_t len);
 /* Sends call's script (or what args writes, with script -1 and
  * `replies`). */
 void dlk_redis_call_send(struct dlk_redis_call *call);
@@ -55,5 +58,11 @@ void dlk_redis_call_either(struct dlk_redis_call *call,
 void dlk_redis_call_plain(struct dlk_redis_call *call);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
+
+/* Whether its key is in the slot, or that is DLK_REDIS_ANY_SLOT. */
+static inline bool dlk_redis_call_is_in(const struct dlk_redis_call *call,
+                                        int slot) {
+  return slot == DLK_REDIS_ANY_SLOT || call->req.slot == slot;
+}
 
 #endif

@@ -106,8 +106,7 @@ static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
   o->until = until;
   o->timer.fire = on_timer;
   o->call.store = s;
-  o->call.key = o->key;
-  o->call.key_len = key_len;
+  (void)dlk_redis_call_key(&o->call, o->key, key_len);
   o->call.args = args;
   o->call.answer = answered;
   dlk_list_append(&s->orphans, &o->entry);

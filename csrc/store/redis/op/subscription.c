@@ -10,8 +10,8 @@ bool dlk_redis_subscription_needed(const struct dlk_redis *s) {
 }
 
 void dlk_redis_subscription_rest(struct dlk_redis *s) {
-  if (s->stopping || !s->link->subscribed || s->quiet.node.queued ||
-      dlk_redis_subscription_needed(s))
+  if (s->stopping || s->quiet.node.queued || dlk_redis_subscription_needed(s) ||
+      !s->link->subscribed(s->link, DLK_REDIS_ANY_SLOT))
     return;
   s->host->timer_set(s->host, &s->quiet, dlk_redis_now(s) + QUIET_AFTER);
 }

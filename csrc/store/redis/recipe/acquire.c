@@ -73,8 +73,8 @@ static void settle(struct dlk_redis_try *t) {
 
 static void name_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   struct dlk_redis_name name;
-  (void)dlk_redis_names_of(&t->store->names, &name, t->call.key,
-                           t->call.key_len);
+  dlk_redis_names_of(&t->store->names, &name, t->call.key, t->call.key_len,
+                     t->call.req.slot);
   dlk_redis_put_array(out, 2);
   dlk_redis_put(out, "GET", 3);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
@@ -153,8 +153,8 @@ static const struct dlk_redis_step seeding_in_vain = {.aim = DLK_REDIS_TO_TRY,
 static void try_pair(struct dlk_redis_try *t, struct dlk_buf *out) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   struct dlk_redis_name name;
-  (void)dlk_redis_names_of(&t->store->names, &name, t->call.key,
-                           t->call.key_len);
+  dlk_redis_names_of(&t->store->names, &name, t->call.key, t->call.key_len,
+                     t->call.req.slot);
   dlk_buf_add(out, "*1\r\n$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n", 28);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
   dlk_redis_put_token(out, &h->token);
@@ -269,8 +269,7 @@ void dlk_redis_acquire(struct dlk_redis_try *t) {
   h->lease = t->op->lease;
   h->waiting = t->op;
   h->call.store = t->store;
-  h->call.key = t->op->lease->key;
-  h->call.key_len = t->op->lease->key_len;
+  (void)dlk_redis_call_key(&h->call, h->lease->key, h->lease->key_len);
   t->call.holds = t->op->lease->ttl;
   t->call.tail = t->op->lease->value;
   t->call.tail_len = t->op->lease->value_len;

@@ -164,7 +164,9 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   h->lease = t->op->lease;
   h->call.store = t->store;
-  if (!parse(t)) {
+  bool good = parse(t) && dlk_redis_call_key(&h->call, t->op->lease->key,
+                                             t->op->lease->key_len);
+  if (!good) {
     struct dlk_error err;
     dlk_error_set(&err, DLK_INVALID,
                   "this is not a string that lease:detach() gave on Redis");
@@ -173,8 +175,9 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
   }
   dlk_redis_token_make(&t->store->tokens, t->store->host, &h->token,
                        h->lease->owner);
-  t->op->key = h->call.key = t->call.key = h->lease->key;
-  t->op->key_len = h->call.key_len = t->call.key_len = h->lease->key_len;
+  t->op->key = h->lease->key;
+  t->op->key_len = h->lease->key_len;
+  (void)dlk_redis_call_key(&t->call, t->op->key, t->op->key_len);
   t->call.holds = t->op->lease->ttl;
   dlk_redis_send(t, &attaching);
 }

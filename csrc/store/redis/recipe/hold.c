@@ -109,8 +109,8 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
     h->call.args = renewal_args;
     h->call.answer = renewed;
     dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);
+    s->link->subscribe(s->link, h->call.req.slot);
   }
-  s->link->subscribe(s->link);
 }
 
 /* The token stays what it is: the server hears nothing of this. What inspect
@@ -124,6 +124,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.store = s;
   b->call.key = to->key;
   b->call.key_len = to->key_len;
+  b->call.req.slot = a->call.req.slot;
   b->until = a->until;
   b->asked = a->asked;
   b->granted = dlk_redis_now(s);

@@ -124,19 +124,31 @@ static const struct dlk_redis_step watching = {.aim = DLK_REDIS_TO_WATCH,
 void dlk_redis_change(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   dlk_list_append(&s->watches, &t->entry);
-  s->link->subscribe(s->link);
+  s->link->subscribe(s->link, t->call.req.slot);
   ask(t);
+}
+
+static void hint(struct dlk_redis_try *t) {
+  t->change.news = true;
+  if (is_waiting(t)) /* from the loop: no re-entry here */
+    t->store->host->timer_set(t->store->host, &t->timer,
+                              dlk_redis_now(t->store));
 }
 
 void dlk_redis_changed(struct dlk_redis *s, const char *lock, size_t len) {
   size_t before = s->names.prefix_len;
   for (struct dlk_list *l = s->watches.next; l != &s->watches; l = l->next) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
-    if (lock && (len != before + t->op->key_len ||
-                 memcmp(lock + before, t->op->key, t->op->key_len) != 0))
-      continue;
-    t->change.news = true;
-    if (is_waiting(t)) /* from the loop: no re-entry here */
-      s->host->timer_set(s->host, &t->timer, dlk_redis_now(s));
+    if (len == before + t->op->key_len &&
+        memcmp(lock + before, t->op->key, t->op->key_len) == 0)
+      hint(t);
+  }
+}
+
+void dlk_redis_change_subscribed(struct dlk_redis *s, int slot) {
+  for (struct dlk_list *l = s->watches.next; l != &s->watches; l = l->next) {
+    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
+    if (dlk_redis_call_is_in(&t->call, slot))
+      hint(t);
   }
 }

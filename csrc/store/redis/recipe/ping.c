@@ -29,8 +29,8 @@ void dlk_redis_ping(struct dlk_redis_try *t) {
 
 static void locked_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   struct dlk_redis_name name;
-  (void)dlk_redis_names_of(&t->store->names, &name, t->call.key,
-                           t->call.key_len);
+  dlk_redis_names_of(&t->store->names, &name, t->call.key, t->call.key_len,
+                     t->call.req.slot);
   dlk_redis_put_array(out, 2);
   dlk_redis_put(out, "EXISTS", 6);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);

@@ -240,8 +240,8 @@ void dlk_redis_queue(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   if (dlk_list_empty(&t->entry))
     dlk_list_append(&s->waits, &t->entry);
-  s->link->subscribe(s->link);
-  if (s->link->subscribed) {
+  s->link->subscribe(s->link, t->call.req.slot);
+  if (s->link->subscribed(s->link, t->call.req.slot)) {
     ask(t);
     return;
   }

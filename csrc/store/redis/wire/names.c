@@ -103,26 +103,35 @@ void dlk_redis_names_init(struct dlk_redis_names *n, const char *prefix) {
   n->prefix = prefix;
   n->prefix_len = strlen(prefix);
   n->last_len = 0;
+  n->tagged = -1;
 }
 
-bool dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
-                        const char *key, size_t len) {
-  if (len > 0 && len == n->last_len && memcmp(key, n->last_key, len) == 0) {
-    name->prefix = n->prefix;
-    name->prefix_len = n->prefix_len;
-    name->key = key;
-    name->key_len = len;
-    memcpy(name->tag, n->last_tag, sizeof name->tag);
-    return true;
-  }
-  if (!dlk_redis_name_make(name, n->prefix, key, len))
-    return false;
+int dlk_redis_names_slot(struct dlk_redis_names *n, const char *key,
+                         size_t len) {
+  struct dlk_redis_name name = {n->prefix, key, n->prefix_len, len, {0}};
+  if (len > 0 && len == n->last_len && memcmp(key, n->last_key, len) == 0)
+    return n->last_slot;
+  if (reserved(&name))
+    return -1;
+  int slot = (int)slot_of(&name);
   if (len <= sizeof n->last_key) {
     n->last_len = len;
     memcpy(n->last_key, key, len);
-    memcpy(n->last_tag, name->tag, sizeof n->last_tag);
+    n->last_slot = slot;
   }
-  return true;
+  return slot;
+}
+
+void dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
+                        const char *key, size_t len, int slot) {
+  if (slot != n->tagged)
+    dlk_redis_tag(n->last_tag, (unsigned)slot);
+  n->tagged = slot;
+  name->prefix = n->prefix;
+  name->prefix_len = n->prefix_len;
+  name->key = key;
+  name->key_len = len;
+  memcpy(name->tag, n->last_tag, sizeof name->tag);
 }
 
 /* `~dlock:{123456}:q:` */

@@ -34,11 +34,12 @@ struct dlk_redis_name {
   char tag[DLK_REDIS_TAG];
 };
 
-/* Makes the names of one store, and remembers the tag of the last key: a
- * release follows its acquire. */
+/* Makes the names of one store, and remembers the slot of the last key and the
+ * tag of the last slot: a release follows its acquire. */
 struct dlk_redis_names {
   const char *prefix;
   size_t prefix_len, last_len;
+  int last_slot, tagged; /* of last_key; of last_tag */
   char last_key[DLK_REDIS_NAME_KEY], last_tag[DLK_REDIS_TAG];
 };
 
@@ -57,9 +58,13 @@ bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
 
 /* prefix stays the caller's. */
 void dlk_redis_names_init(struct dlk_redis_names *n, const char *prefix);
-/* As dlk_redis_name_make, with the store's prefix. */
-bool dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
-                        const char *key, size_t len);
+/* The hash slot of the lock's name; -1: it begins as our own names do, and
+ * cannot be used. */
+int dlk_redis_names_slot(struct dlk_redis_names *n, const char *key,
+                         size_t len);
+/* As dlk_redis_name_make, with the store's prefix; slot: of that key. */
+void dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
+                        const char *key, size_t len, int slot);
 
 /* The length of a part's name, and the name itself (that many bytes). */
 size_t dlk_redis_name_len(const struct dlk_redis_name *name,

@@ -7,6 +7,7 @@ local CHAIN = "csrc/store/zookeeper/session/chain.c"
 local HOLD = "csrc/store/zookeeper/recipe/hold.c"
 local LEAVE = "csrc/store/zookeeper/recipe/leave.c"
 local WATCH = "csrc/store/zookeeper/session/watch.c"
+local MEANING = "csrc/store/zookeeper/recipe/meaning.c"
 local NAMES = "csrc/store/zookeeper/format/names.c"
 local INSPECT = "csrc/store/zookeeper/query/inspect.c"
 
@@ -67,7 +68,7 @@ return {
     { name = "min_hold is not kept", file = HOLD,
       find = "if (dlk_zk_now(st) < n->rest_until) {", put = "if (0) {" },
     { name = "an own node that was deleted is not noticed", file = HOLD,
-      find = "if (rc == DLK_ZK_NONODE) { dlk_zk_lose(n, \"its node was"
+      find = "if (meaning == DLK_ZK_MISSING) { dlk_zk_lose(n, \"its node was"
         .. " deleted\", true); return; }",
       put = "" },
     { name = "a renewal that is asked for is not answered", file = HOLD,
@@ -75,10 +76,22 @@ return {
         .. " dlk_zk_now(n->store)); else if (renewing)",
       put = "if (renewing && ok) (void)host; else if (renewing)" },
     { name = "a waiter does not list again after an event", file = PLACE,
-      find = "if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)"
+      find = "case DLK_ZK_ANSWERED: case DLK_ZK_MISSING:"
         .. " dlk_zk_place_relist(n);",
-      put = "if (rc == DLK_ZK_NONODE) dlk_zk_place_relist(n);"
-        .. " else if (rc == DLK_ZK_OK) return;" },
+      put = "case DLK_ZK_ANSWERED: break; case DLK_ZK_MISSING:"
+        .. " dlk_zk_place_relist(n);" },
+    { name = "a break whose answer was lost is done again", file = MEANING,
+      find = "CROSS, END, UNSURE, UNSURE, OK}",
+      put = "CROSS, END, AGAIN, AGAIN, OK}" },
+    { name = "a downgrade whose answer was lost ends", file = MEANING,
+      find = "CROSS, END, SETTLE, SETTLE, END}",
+      put = "CROSS, END, UNSURE, UNSURE, END}" },
+    { name = "a delete whose answer was lost is not sent again",
+      file = MEANING, find = "{NONE, END, END, INSIST, INSIST, END}",
+      put = "{NONE, END, END, END, END, END}" },
+    { name = "a list without an answer ends the waiting", file = MEANING,
+      find = "{NONE, AGAIN, END, AGAIN, AGAIN, AGAIN}",
+      put = "{NONE, AGAIN, END, END, AGAIN, AGAIN}" },
     { name = "the bytes of watches are never given back", file = WATCH,
       find = "s->watch_bytes -= w->node.len;", put = "" },
     { name = "an adopted node may be of the session before", file = ACQUIRE,

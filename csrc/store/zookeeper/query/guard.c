@@ -59,8 +59,6 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_query_end(q, DLK_OK, dlk_value_add(dlk_value_tuple(), v));
   } else if (r->part_rc[0] == DLK_ZK_NONODE) {
     node_is_gone(q);
-  } else if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
   } else {
     char text[160];
     snprintf(text, sizeof text, "the guarded write was refused: %s", r->text);
@@ -133,7 +131,7 @@ static bool start_guard(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
              "path, data, or \"DELETE\", path [, version]");
     return true;
   }
-  return dlk_zk_query_act(q, &r, on_guarded);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_guarded);
 }
 
 /* ---- downgrade ---- */
@@ -154,10 +152,8 @@ static void on_downgraded(void *who, uint32_t tag,
     is_shared(q, n);
   } else if (r->rc == DLK_ZK_VERSION) {
     dlk_zk_query_again(q);
-  } else if (r->rc == DLK_ZK_NONODE) {
-    node_is_gone(q);
   } else {
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+    node_is_gone(q);
   }
 }
 
@@ -172,13 +168,10 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   dlk_zk_data_parse(r->data, r->len, &data);
   if (r->rc == DLK_ZK_NONODE || !n)
     node_is_gone(q);
-  else if (r->rc != DLK_ZK_OK)
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
   else if (data.shared)
     is_shared(q, n);
-  else if (dlk_zk_query_mark(q, n->path, &read, "shared=1", on_downgraded))
-    q->settling = true;
-  else
+  else if (!dlk_zk_query_mark(q, DLK_ZK_FOR_DOWNGRADE, n->path, &read,
+                              "shared=1", on_downgraded))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
@@ -189,7 +182,7 @@ static bool start_downgrade(struct dlk_zk_query *q,
     dlk_zk_query_end(q, DLK_OK, NULL);
     return true;
   }
-  return dlk_zk_query_send(q, &r, on_own_read);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_own_read);
 }
 
 bool dlk_zk_guard_start(struct dlk_zk_query *q) {
@@ -208,9 +201,7 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NOAUTH)
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
-  else if (r->rc == DLK_ZK_OK && r->stat.czxid == q->op->fence) {
+  if (r->rc == DLK_ZK_OK && r->stat.czxid == q->op->fence) {
     const char *path = dlk_zk_query_path(q, q->queue.at[0].name);
     if (!path || !dlk_zk_watch_add(&q->member, path, false, false))
       dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
@@ -224,9 +215,7 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NOAUTH)
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
-  else if (--q->pending == 0)
+  if (--q->pending == 0)
     dlk_zk_query_again(q);
 }
 
@@ -246,7 +235,7 @@ static bool make_node(struct dlk_zk_query *q) {
                                .data = "",
                                .mode = i <= chroot ? DLK_ZK_PERSISTENT
                                                    : DLK_ZK_CONTAINER};
-    bool ok = dlk_zk_query_send(q, &r, on_made);
+    bool ok = dlk_zk_query_send(q, DLK_ZK_FOR_PARENT, &r, on_made);
     path[i] = kept;
     if (!ok)
       return false;
@@ -273,10 +262,6 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   }
   bool there = r->rc == DLK_ZK_OK;
-  if (!there && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
-    return;
-  }
   if (there && (!dlk_zk_query_keep(q, r) ||
                 !dlk_zk_queue_read(&q->queue, q->names, q->count))) {
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
@@ -288,12 +273,12 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   struct dlk_zk_request get = {.verb = DLK_ZK_GET};
   get.path = dlk_zk_query_path(q, q->queue.at[0].name);
-  if (!get.path || !dlk_zk_query_send(q, &get, on_head))
+  if (!get.path || !dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &get, on_head))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 bool dlk_zk_change_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, &r, on_queue);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_queue);
 }

@@ -107,10 +107,6 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     q->any = true;
   else if (r->rc == DLK_ZK_VERSION)
     q->crossed = true;
-  else if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
-    return;
-  }
   if (--q->pending > 0)
     return;
   if (q->crossed)
@@ -126,10 +122,9 @@ static bool act(struct dlk_zk_query *q, size_t place) {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (!path)
     return false;
-  q->acting = true;
-  return q->op->kind == DLK_OP_BREAK
-             ? dlk_zk_query_act(q, &r, on_acted)
-             : dlk_zk_query_mark(q, path, s, "revoked=1", on_acted);
+  if (q->op->kind == DLK_OP_BREAK)
+    return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_acted);
+  return dlk_zk_query_mark(q, DLK_ZK_FOR_ACT, path, s, "revoked=1", on_acted);
 }
 
 /* Who was asked already need not be asked again. */
@@ -191,10 +186,6 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
-    return;
-  }
   struct dlk_zk_shown *s = &q->shown[q->queue.count - q->pending];
   s->gone = r->rc != DLK_ZK_OK;
   s->stat = r->stat;
@@ -217,7 +208,7 @@ static bool read_all(struct dlk_zk_query *q) {
   for (size_t i = 0; i < q->queue.count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_GET};
     r.path = dlk_zk_query_path(q, q->queue.at[i].name);
-    if (!r.path || !dlk_zk_query_send(q, &r, on_read))
+    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_read))
       return false;
   }
   return true;
@@ -228,10 +219,6 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (!dlk_zk_query_answered(q, tag, r))
     return;
   bool there = r->rc == DLK_ZK_OK;
-  if (!there && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
-    return;
-  }
   bool read = !there || (dlk_zk_query_keep(q, r) &&
                          dlk_zk_queue_read(&q->queue, q->names, q->count));
   bool inspects = q->op->kind == DLK_OP_INSPECT;
@@ -245,5 +232,5 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 bool dlk_zk_admin_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, &r, on_listed);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_listed);
 }

@@ -1,8 +1,7 @@
 /* Operations that only look, or act once: ping, locked, and what admin.c,
- * list.c and guard.c add. They run on any connected session. A look whose
- * answer was lost is asked again from the start until the engine's deadline
- * cancels it. An act (a guarded write, a mark, a break) is sent once: whether
- * it was done is not known then, and the op says `unavailable`.
+ * list.c and guard.c add. They run on any connected session. meaning.c says
+ * what becomes of one whose answer was lost: a look starts again from its first
+ * step, an act (a guarded write, a mark, a break) ends.
  *
  * ping measures one read answered by the connected server: it says that the
  * server can be reached and our session is accepted. */
@@ -28,7 +27,8 @@ static void free_work(struct dlk_zk_query *q) {
   free(q->names);
   q->names = NULL;
   q->count = q->pending = 0;
-  q->any = q->crossed = q->acting = false;
+  q->any = q->crossed = false;
+  q->purpose = DLK_ZK_FOR_LOOK;
   dlk_zk_watch_drop(&q->member);
 }
 
@@ -69,23 +69,19 @@ void dlk_zk_query_cancel(struct dlk_zk_query *q) {
   dlk_zk_query_end(q, waits ? op->ending : dlk_zk_unanswered(op), NULL);
 }
 
-bool dlk_zk_query_send(struct dlk_zk_query *q, struct dlk_zk_request *r,
-                       dlk_zk_answer *answer) {
+bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
+                       struct dlk_zk_request *r, dlk_zk_answer *answer) {
+  q->purpose = purpose;
   if (!dlk_zk_send(q->member.session, r, answer, q, q->tag))
     return false;
+  q->settling |= dlk_zk_until_known(purpose);
   q->member.flying++;
   return true;
 }
 
-bool dlk_zk_query_act(struct dlk_zk_query *q, struct dlk_zk_request *r,
-                      dlk_zk_answer *answer) {
-  q->acting = true;
-  return dlk_zk_query_send(q, r, answer);
-}
-
-bool dlk_zk_query_mark(struct dlk_zk_query *q, const char *path,
-                       const struct dlk_zk_shown *read, const char *line,
-                       dlk_zk_answer *answer) {
+bool dlk_zk_query_mark(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
+                       const char *path, const struct dlk_zk_shown *read,
+                       const char *line, dlk_zk_answer *answer) {
   struct dlk_buf data = {0};
   dlk_buf_add(&data, read->data, read->len);
   dlk_buf_addf(&data, "%s\n", line);
@@ -94,7 +90,7 @@ bool dlk_zk_query_mark(struct dlk_zk_query *q, const char *path,
                              .data = data.data,
                              .len = data.len,
                              .version = read->stat.version};
-  bool ok = !data.failed && dlk_zk_query_send(q, &r, answer);
+  bool ok = !data.failed && dlk_zk_query_send(q, purpose, &r, answer);
   dlk_buf_free(&data);
   return ok;
 }
@@ -121,12 +117,21 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
   }
   if (tag != q->tag)
     return false;
-  if (r->rc != DLK_ZK_CUT && r->rc != DLK_ZK_MEMORY)
+  switch (dlk_zk_meaning(q->purpose, r->rc)) {
+  case DLK_ZK_ANSWERED:
+  case DLK_ZK_MISSING:
+  case DLK_ZK_CROSSED:
     return true;
-  if (q->acting)
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
-  else
-    retry(q);
+  case DLK_ZK_REFUSED:
+  case DLK_ZK_UNSURE:
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+    return false;
+  case DLK_ZK_REPEAT:
+  case DLK_ZK_INSIST:
+  case DLK_ZK_SETTLE:
+    break;
+  }
+  retry(q);
   return false;
 }
 
@@ -158,10 +163,6 @@ static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
-    return;
-  }
   double seconds = (double)(dlk_zk_now(q->store) - r->sent) / 1e9;
   dlk_zk_query_end(q, DLK_OK, dlk_value_number(seconds));
 }
@@ -174,21 +175,18 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_entry e;
   for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
     locked = dlk_zk_name_parse(r->names[i], &e);
-  if (r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE)
-    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(locked));
-  else
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+  dlk_zk_query_end(q, DLK_OK, dlk_value_bool(locked));
 }
 
 bool dlk_zk_ping_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB, .path = "/"};
-  return dlk_zk_query_send(q, &r, on_ping);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_ping);
 }
 
 bool dlk_zk_locked_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, &r, on_locked);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_locked);
 }
 
 /* ---- with the session ---- */
@@ -202,7 +200,7 @@ static void start(struct dlk_zk_query *q) {
 }
 
 void dlk_zk_query_again(struct dlk_zk_query *q) {
-  q->acting = false;
+  q->purpose = DLK_ZK_FOR_LOOK;
   if (q->op && dlk_zk_session_connected(q->member.session))
     start(q);
 }
@@ -241,7 +239,7 @@ static struct dlk_zk_query *query_of(struct dlk_zk_member *m) {
  * is still to be answered. */
 static void resume(struct dlk_zk_member *m) {
   struct dlk_zk_query *q = query_of(m);
-  if (q->op && !q->acting)
+  if (q->op && !dlk_zk_only_once(q->purpose))
     start(q);
 }
 
@@ -251,7 +249,7 @@ static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
   struct dlk_zk_query *q = query_of(m);
   struct dlk_zk_store *st = q->store;
   struct dlk_op *op = q->op;
-  bool open = m->flying > 0 && q->acting;
+  bool open = m->flying > 0 && dlk_zk_only_once(q->purpose);
   m->flying = 0;
   dlk_zk_session_leave(m);
   st->host->timer_clear(st->host, &q->timer);
@@ -272,7 +270,7 @@ static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
  * for a lease, ends where it began. */
 static void retired(struct dlk_zk_member *m) {
   struct dlk_zk_query *q = query_of(m);
-  if (!q->op || q->acting || for_lease(q->op))
+  if (!q->op || dlk_zk_only_once(q->purpose) || for_lease(q->op))
     return;
   struct dlk_zk_store *st = q->store;
   struct dlk_op *op = q->op;
@@ -318,6 +316,7 @@ void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
   q->store = st;
   q->op = op;
   q->first = first;
+  q->purpose = DLK_ZK_FOR_LOOK;
   q->timer.fire = timer_fired;
   dlk_zk_op_data(op)->query = q;
   join(q);

@@ -33,29 +33,27 @@ struct dlk_zk_query {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any;
-  bool crossed;  /* a node was changed between our read and our write */
-  bool acting;   /* what it does was sent, and must not be done twice */
-  bool settling; /* what it does was sent: it goes on until that is known */
+  bool crossed;                /* by another write (DLK_ZK_CROSSED) */
+  enum dlk_zk_purpose purpose; /* of what was sent last */
+  bool settling;               /* it goes on until it is known what was done */
 };
 
 /* Runs op, from `first` on, and again from there after a cut. */
 void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
                       dlk_zk_first *first);
-/* Sends; the answer comes with the query as `who`. */
-bool dlk_zk_query_send(struct dlk_zk_query *q, struct dlk_zk_request *r,
-                       dlk_zk_answer *answer);
-/* The same for what changes something: if its answer is lost the op ends, for
- * done again it could meet somebody else. */
-bool dlk_zk_query_act(struct dlk_zk_query *q, struct dlk_zk_request *r,
-                      dlk_zk_answer *answer);
+/* Sends; the answer comes with the query as `who`. What is under way at one
+ * time has one purpose. */
+bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
+                       struct dlk_zk_request *r, dlk_zk_answer *answer);
 /* Adds a line to a node that was read: a write that is answered VERSION when
- * somebody else wrote it since. Whether it may be done again is the caller's
- * to say (a->acting, a->settling). */
-bool dlk_zk_query_mark(struct dlk_zk_query *q, const char *path,
-                       const struct dlk_zk_shown *read, const char *line,
-                       dlk_zk_answer *answer);
+ * somebody else wrote it since. */
+bool dlk_zk_query_mark(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
+                       const char *path, const struct dlk_zk_shown *read,
+                       const char *line, dlk_zk_answer *answer);
 /* For each answer first: false when it is not wanted any more (its query may
- * be gone). A cut is dealt with: the query ends, or starts again by itself. */
+ * be gone), or says nothing (meaning.h): the query ends, or starts again by
+ * itself. True: it was answered, or what it is about is missing or was
+ * crossed. */
 bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
                            const struct dlk_zk_reply *r);
 /* Answers the op and frees the query. The result goes to the op. */
@@ -63,7 +61,7 @@ void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
                       struct dlk_value *result);
 /* Lets go of the op without answering it, and frees the query. */
 void dlk_zk_query_detach(struct dlk_zk_query *q);
-/* Copies a list of names into a->names, count. */
+/* Copies a list of names into q->names, count. */
 bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r);
 /* Starts again from its first step. */
 void dlk_zk_query_again(struct dlk_zk_query *q);

@@ -52,7 +52,7 @@
 static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   (void)tag;
-  if (r->rc == DLK_ZK_NOAUTH)
+  if (dlk_zk_meaning(DLK_ZK_FOR_PARENT, r->rc) == DLK_ZK_REFUSED)
     n->denied = true;
   dlk_zk_contender_answered(n);
 }
@@ -168,24 +168,38 @@ static void no_parent(struct dlk_zk_contender *n) {
     start(n);
 }
 
+static void unsettled(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+  dlk_zk_contender_stall(n);
+}
+
+/* An answer with a name that is not ours says no more than none. */
+static enum dlk_zk_meaning meaning_of_create(const struct dlk_zk_contender *n,
+                                             const struct dlk_zk_reply *r,
+                                             struct dlk_zk_entry *e) {
+  bool foreign = r->rc == DLK_ZK_OK && !is_own_name(n, r->path, e);
+  return dlk_zk_meaning(DLK_ZK_FOR_NODE, foreign ? DLK_ZK_CUT : r->rc);
+}
+
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   struct dlk_zk_entry e;
   dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
   if (!dlk_zk_contender_answered(n))
     return;
-  if (r->rc == DLK_ZK_OK && is_own_name(n, r->path, &e)) {
+  switch (meaning_of_create(n, r, &e)) {
+  case DLK_ZK_ANSWERED:
     created(n, r->path, e.seq, r->stat.czxid);
-  } else if (r->rc == DLK_ZK_NONODE) {
+    break;
+  case DLK_ZK_MISSING:
     no_parent(n);
-  } else if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_fail(n, DLK_DENIED);
-  } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_OK) {
-    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+    break;
+  case DLK_ZK_SETTLE:
     if (n->leaving)
       dlk_zk_contender_end_op(n);
-    dlk_zk_contender_stall(n);
-  } else {
+    unsettled(n);
+    break;
+  default:
     dlk_zk_fail(n, dlk_zk_code(r->rc));
   }
 }
@@ -197,15 +211,14 @@ static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_entry e;
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
-  if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
-      is_own_name(n, n->path, &e)) {
+  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST) {
+    unsettled(n);
+  } else if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
+             is_own_name(n, n->path, &e)) {
     n->first_list = false;
     created(n, n->path, e.seq, r->stat.czxid);
-  } else if (r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE) {
-    start(n);
   } else {
-    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_contender_stall(n);
+    start(n);
   }
 }
 
@@ -222,9 +235,8 @@ static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
-  if (r->rc != DLK_ZK_OK && r->rc != DLK_ZK_NONODE) {
-    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_contender_stall(n);
+  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST) {
+    unsettled(n);
     return;
   }
   const char *name = find_own(n, r);
@@ -234,10 +246,8 @@ static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   dlk_zk_contender_name(n, name);
   struct dlk_zk_request get = {.verb = DLK_ZK_GET, .path = n->path};
-  if (!dlk_zk_contender_send(n, &get, on_adopted)) {
-    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_contender_stall(n);
-  }
+  if (!dlk_zk_contender_send(n, &get, on_adopted))
+    unsettled(n);
 }
 
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -245,11 +255,9 @@ static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
   struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
-  bool synced = r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE;
-  if (!synced || !dlk_zk_contender_send_lock(n, &list, on_searched)) {
-    dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
-    dlk_zk_contender_stall(n);
-  }
+  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST ||
+      !dlk_zk_contender_send_lock(n, &list, on_searched))
+    unsettled(n);
 }
 
 static void settle(struct dlk_zk_contender *n) {

@@ -7,6 +7,7 @@
 #ifndef DLK_STORE_ZOOKEEPER_RECIPE_CONTENDER_H
 #define DLK_STORE_ZOOKEEPER_RECIPE_CONTENDER_H
 
+#include "store/zookeeper/recipe/meaning.h"
 #include "store/zookeeper/recipe/store.h"
 
 enum dlk_zk_step {

@@ -133,12 +133,13 @@ void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked) {
 static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_HELD)
     return;
-  if (rc == DLK_ZK_NONODE) {
+  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, rc);
+  if (meaning == DLK_ZK_MISSING) {
     dlk_zk_lose(n, "its node was deleted", true);
     return;
   }
   watch_later(n, dlk_zk_now(n->store));
-  if (rc == DLK_ZK_CUT)
+  if (meaning == DLK_ZK_REPEAT)
     answer_renewal(n, false); /* extensions wait for the next connection */
   else
     answer_all(n, DLK_UNAVAILABLE);

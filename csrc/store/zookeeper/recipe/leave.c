@@ -77,16 +77,22 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   if (tag != n->tag) {
     n->cut |= r->rc != DLK_ZK_NONODE;
-  } else if (r->rc == DLK_ZK_OK) {
+    return;
+  }
+  switch (dlk_zk_meaning(DLK_ZK_FOR_DELETE, r->rc)) {
+  case DLK_ZK_ANSWERED:
     dlk_zk_finish(n, DLK_OK);
-  } else if (r->rc == DLK_ZK_NONODE) {
+    break;
+  case DLK_ZK_MISSING:
     dlk_zk_finish(n, DLK_LOST);
-  } else if (r->rc == DLK_ZK_CUT || r->rc == DLK_ZK_MEMORY) {
+    break;
+  case DLK_ZK_INSIST:
     n->cut = true;
     if (n->op && n->op->ending != DLK_OK)
       dlk_zk_contender_end_op(n);
     dlk_zk_contender_stall(n);
-  } else {
+    break;
+  default:
     /* It cannot be deleted: only the session's end takes it away. */
     n->cut = false;
     n->outcome = dlk_zk_code(r->rc);

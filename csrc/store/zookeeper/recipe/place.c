@@ -139,26 +139,40 @@ static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   }
 }
 
+static enum dlk_zk_meaning read_list(struct dlk_zk_queue *q,
+                                     const struct dlk_zk_reply *r) {
+  enum dlk_zk_rc rc = r->rc;
+  if (rc == DLK_ZK_OK && !dlk_zk_queue_read(q, r->names, r->count))
+    rc = DLK_ZK_MEMORY;
+  return dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc);
+}
+
+/* Nothing to judge from: refused, or to be asked for again. */
+static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  if (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc) == DLK_ZK_REFUSED)
+    dlk_zk_leave(n, dlk_zk_code(rc));
+  else
+    dlk_zk_contender_stall(n);
+}
+
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   if (!dlk_zk_contender_answered(n))
     return;
   if (n->step != DLK_ZK_LISTING || tag != n->tag)
     return;
-  if (r->rc == DLK_ZK_NONODE) {
+  struct dlk_zk_queue q;
+  struct dlk_zk_judgement j;
+  switch (read_list(&q, r)) {
+  case DLK_ZK_ANSWERED:
+    break;
+  case DLK_ZK_MISSING:
     dlk_zk_contender_vanished(n);
     return;
-  }
-  if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_leave(n, DLK_DENIED);
+  default:
+    no_list(n, r->rc);
     return;
   }
-  struct dlk_zk_queue q;
-  if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
-    dlk_zk_contender_stall(n);
-    return;
-  }
-  struct dlk_zk_judgement j;
   judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
   delete_ghosts(n, &q);
   act(n, &q, &j);
@@ -222,12 +236,14 @@ void dlk_zk_place_armed(struct dlk_zk_contender *n,
 void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_WAITING)
     return;
-  if (rc == DLK_ZK_OK || rc == DLK_ZK_NONODE)
+  switch (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc)) {
+  case DLK_ZK_ANSWERED:
+  case DLK_ZK_MISSING:
     dlk_zk_place_relist(n);
-  else if (rc == DLK_ZK_NOAUTH)
-    dlk_zk_leave(n, DLK_DENIED);
-  else
-    dlk_zk_contender_stall(n);
+    break;
+  default:
+    no_list(n, rc);
+  }
 }
 
 /* ---- a try ---- */
@@ -260,16 +276,14 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_judgement j;
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
-  if (r->rc == DLK_ZK_NONODE) {
+  switch (read_list(&q, r)) {
+  case DLK_ZK_ANSWERED:
+    break;
+  case DLK_ZK_MISSING:
     stand_in_line(n);
     return;
-  }
-  if (r->rc == DLK_ZK_NOAUTH) {
-    dlk_zk_leave(n, DLK_DENIED);
-    return;
-  }
-  if (r->rc != DLK_ZK_OK || !dlk_zk_queue_read(&q, r->names, r->count)) {
-    dlk_zk_contender_stall(n);
+  default:
+    no_list(n, r->rc);
     return;
   }
   delete_ghosts(n, &q);
@@ -286,7 +300,7 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   (void)tag;
-  bool synced = r->rc == DLK_ZK_OK || r->rc == DLK_ZK_NONODE;
+  bool synced = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) != DLK_ZK_INSIST;
   if (dlk_zk_contender_answered(n) && n->step == DLK_ZK_PEEKING && !synced)
     dlk_zk_contender_stall(n);
 }

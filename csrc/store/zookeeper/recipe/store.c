@@ -10,15 +10,6 @@
 
 /* ---- errors ---- */
 
-enum dlk_code dlk_zk_code(enum dlk_zk_rc rc) {
-  return rc == DLK_ZK_NOAUTH ? DLK_DENIED : DLK_UNAVAILABLE;
-}
-
-enum dlk_code dlk_zk_unanswered(const struct dlk_op *op) {
-  bool asked = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED;
-  return asked && op->kind != DLK_OP_RELEASE ? op->ending : DLK_UNAVAILABLE;
-}
-
 static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];

@@ -45,11 +45,6 @@ void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
                  enum dlk_code code);
 void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
-/* What an op is told that ends while the servers do not answer: what its caller
- * asked for, else `unavailable`. */
-enum dlk_code dlk_zk_unanswered(const struct dlk_op *op);
-/* What a reply that is neither OK nor a cut means to an op. */
-enum dlk_code dlk_zk_code(enum dlk_zk_rc rc);
 /* Appends the path of the key's lock node. */
 void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
                       const char *key, size_t len);

@@ -1,31 +1,31 @@
 /* Batched local hand-off: a lock goes to the next waiter of the same engine
  * without the store being asked (lock cohorting).
  *
- * When a parked one goes to the store, it asks for itself and for all who are
- * parked behind it: the store sets so many fences aside with the grant
- * (lease->spare). While there are some, a release gives the first of the
- * parked the hold: a new one with the next fence and the old deadline, which is
+ * When one that was queued locally goes to the store, it asks for itself and
+ * for all who wait behind it: the store sets so many fences aside with the
+ * grant (lease->spare). While there are some, a release gives the first of
+ * these the hold: a new one with the next fence and the old deadline, which is
  * the same entry on the server. The old one is RELEASED, for ever.
  *
  * Why that is fair: whoever stood in the store's queue before the one that
  * asked is served before it. Whoever stands behind it came after it had asked,
  * and the store says with the grant when the first of these came. So all who
- * were parked before the later of these two moments (lease->before) came before
- * everybody else. Those who are parked later do not go along: as soon as one of
+ * were queued before the later of these two moments (lease->before) came before
+ * everybody else. Those who are queued later do not go along: as soon as one of
  * them is the first it stands in the store's queue.
  *
  * Where nobody promised to be fair (local_handoffs, which are the fences that
  * are set aside then) a later one goes along as well, if it does not mind
- * either: it jumps ahead of whoever queues in the store. Such ones stay parked
+ * either: it jumps ahead of whoever queues in the store. Such ones stay here
  * while one of them holds. When no fence is left the lock is released, and the
- * first of the parked asks the store right behind that: it gets the lock at
+ * first who waits asks the store right behind that: it gets the lock at
  * once, or stands behind everybody who came before. That is the bound for the
  * others.
  *
  * Whether it may be, is seen at the release (fit): the entry on the server is
  * sure (not on a claim, no renewal due or missed, so two thirds of the ttl are
- * left, or one third while a renewal is under way: else the parked, who have no
- * place in the store's queue, would fall behind all who have one whenever a
+ * left, or one third while a renewal is under way: else the waiters, who have
+ * no place in the store's queue, would fall behind all who have one whenever a
  * release crosses a renewal), nobody asked for the lock politely, and nothing
  * that was asked for the hold is under way or of unknown outcome, because a
  * guarded write that comes late would find its successor under the same name.
@@ -37,7 +37,7 @@
  * one entry; and the store gives it to nobody else in that time.
  *
  * What can cross, all of it one after the other by the loop's owner:
- * - Time-out, cancel or abandoning of the parked one comes first: it is gone
+ * - Time-out, cancel or abandoning of the waiter comes first: it is gone
  *   from the list, the next one is taken. Comes later: it has a hold, and that
  *   is given back as every grant that crossed a cancel, perhaps by a hand-over.
  * - The hold is lost, broken, expired, closed, detached or downgraded before:
@@ -50,13 +50,13 @@
  *   break while it renews takes the spare fences back.
  * - Released twice (a release, the end of its request, the collector): the
  *   second finds it RELEASED.
- * - Close: the parked ones are ended before holds are given back.
+ * - Close: those who wait here are ended before holds are given back.
  *
  * Why nobody is forgotten: one who expects the lock has a holder before it.
  * Every end of that holder goes through dlk_hold_leave; and if its entry went
  * on the server (a break that was not heard of, a restart) it may still be held
  * here while the store gives the key to another one of this engine, perhaps to
- * a try that nobody may expect anything of. Each way the gate has another
+ * a try that nobody may expect anything of. Each way the queue has another
  * holder then, or none, and whenever that changes (set_holder) it is looked at;
  * so it is by everything else that can end the expectation.
  *
@@ -70,28 +70,28 @@
 /* So many fences are set aside at most for those who came along. */
 #define FAIR_MAX 256u
 
-/* The only place where it changes; whoever is parked there may have expected
+/* The only place where it changes; whoever waits there may have expected
  * the lock of the one before. */
-static void set_holder(struct dlk_gate *g, struct dlk_hold *h) {
+static void set_holder(struct dlk_local_queue *g, struct dlk_hold *h) {
   if (g->holder)
-    g->holder->gate = NULL;
+    g->holder->queue = NULL;
   g->holder = h;
   if (h)
-    h->gate = g;
+    h->queue = g;
   dlk_local_look(g);
 }
 
-void dlk_handoff_held(struct dlk_hold *h, struct dlk_gate *g) {
+void dlk_handoff_held(struct dlk_hold *h, struct dlk_local_queue *g) {
   bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
   if (!g)
-    g = dlk_local_gate(h->engine, h->lease.key, h->lease.key_len, can);
+    g = dlk_local_find(h->engine, h->lease.key, h->lease.key_len, can);
   if (g) /* if it has another holder, that was lost */
     set_holder(g, can ? h : NULL);
 }
 
 void dlk_handoff_left(struct dlk_hold *h) {
-  if (h->gate)
-    set_holder(h->gate, NULL);
+  if (h->queue)
+    set_holder(h->queue, NULL);
 }
 
 void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
@@ -100,26 +100,27 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
     h->lease.spare = 0;
   if (kind == DLK_OP_DOWNGRADE)
     dlk_handoff_left(h); /* readers may come in */
-  else if (h->gate)
-    dlk_local_look(h->gate); /* its ttl may have changed */
+  else if (h->queue)
+    dlk_local_look(h->queue); /* its ttl may have changed */
 }
 
-void dlk_handoff_asks(struct dlk_ticket *t, uint32_t parked) {
+void dlk_handoff_asks(struct dlk_ticket *t, uint32_t behind) {
   struct dlk_hold *h = t->hold;
   h->lease.before = dlk_clock_now();
-  dlk_handoff_parked(h, parked);
+  dlk_handoff_behind(h, behind);
 }
 
-void dlk_handoff_parked(struct dlk_hold *h, uint32_t parked) {
+void dlk_handoff_behind(struct dlk_hold *h, uint32_t behind) {
   if (h->hands_on && !h->unfair)
-    h->lease.handoffs = parked < FAIR_MAX ? parked : FAIR_MAX;
+    h->lease.handoffs = behind < FAIR_MAX ? behind : FAIR_MAX;
 }
 
 static bool came_along(const struct dlk_hold *h, const struct dlk_ticket *t) {
   return t->op.started < h->lease.before;
 }
 
-bool dlk_handoff_expects(const struct dlk_gate *g, const struct dlk_ticket *t) {
+bool dlk_handoff_expects(const struct dlk_local_queue *g,
+                         const struct dlk_ticket *t) {
   const struct dlk_hold *from = g->holder, *to = t->hold;
   if (!from || !to->hands_on || from->lease.ttl != to->lease.ttl ||
       strcmp(from->lease.owner, to->lease.owner) != 0)
@@ -144,7 +145,7 @@ static bool fit(struct dlk_hold *h, int64_t now) {
 }
 
 bool dlk_handoff_pass(struct dlk_hold *h) {
-  struct dlk_gate *g = h->gate;
+  struct dlk_local_queue *g = h->queue;
   int64_t now = dlk_clock_now();
   if (!g || g->head || !fit(h, now))
     return false;

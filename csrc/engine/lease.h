@@ -13,7 +13,7 @@ enum dlk_hold_state {
   DLK_HOLD_DETACHED /* given up to whoever has the string */
 };
 
-struct dlk_gate;
+struct dlk_local_queue;
 
 struct dlk_hold {
   struct dlk_lease lease; /* first: the store hands back &lease */
@@ -32,12 +32,12 @@ struct dlk_hold {
   int64_t cut_to; /* held no longer than that: one of them may
                      have been for less than is left */
   /* handoff.c */
-  struct dlk_gate *gate; /* it is the gate's holder */
-  bool hands_on : 1;     /* as asked for: it may be handed on locally */
-  bool unfair : 1;       /* likewise, before those who came earlier elsewhere */
-  bool handed : 1;       /* it came so, and was not renewed since */
-  uint16_t jumps;        /* how often it went before others */
-  uint32_t size;         /* of its memory, the store's bytes and texts too */
+  struct dlk_local_queue *queue; /* it is its holder */
+  bool hands_on : 1;             /* as asked for: it may be handed on locally */
+  bool unfair : 1; /* likewise, before those who came earlier elsewhere */
+  bool handed : 1; /* it came so, and was not renewed since */
+  uint16_t jumps;  /* how often it went before others */
+  uint32_t size;   /* of its memory, the store's bytes and texts too */
   /* Copies of lease.ttl and lease.want for other threads. */
   _Atomic int64_t deadline, ttl;
   _Atomic uint64_t want; /* units << 32 | cap */

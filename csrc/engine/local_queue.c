@@ -1,23 +1,23 @@
 /* The local queue: of the waiters for one key in one engine only the first
- * stands in the store's queue; the others are parked here, in order. A worker
+ * stands in the store's queue; the others are queued here, in order. A worker
  * of nginx with 500 handlers waiting for one lock thus costs the server one
  * entry, and each hand-over the same few requests whatever their number.
  *
- * A gate exists for a key while somebody waits for it: the head, which the
- * store has, and those parked behind. When the store is done with the head
- * (granted or not) the next one becomes the head, in a turn of its own: a
+ * There is a local queue for a key while somebody waits for it: the head, which
+ * the store has, and those who wait behind it. When the store is done with the
+ * head (granted or not) the next one becomes the head, in a turn of its own: a
  * store that fails at once would otherwise be called ever deeper. So between
- * the head's end and its successor's start the gate stands without a head,
- * and whoever comes in that moment is parked at the end: order is kept.
+ * the head's end and its successor's start the queue stands without a head, and
+ * whoever comes in that moment waits at its end: order is kept.
  *
- * A gate also has a holder while a hold of this engine may be handed over to a
- * waiter (handoff.c). As long as the first of the parked may expect that, it
- * stays parked and there is no head. Whatever may end the expectation (the
- * hold's end, another first one) has the gate looked at: nobody is forgotten.
+ * A queue also has a holder while a hold of this engine may be handed over to a
+ * waiter (handoff.c). As long as the first who waits may expect that, it stays
+ * and there is no head. Whatever may end the expectation (the hold's end,
+ * another first one) has the queue looked at: nobody is forgotten.
  *
- * A parked ticket was not submitted, so its time-out and its cancel end it
- * without the store, by the ordinary way (dlk_request_finish takes it out of
- * the list). At close all of them are ended before the heads are.
+ * A ticket that waits here was not submitted, so its time-out and its cancel
+ * end it without the store, by the ordinary way (dlk_request_finish takes it
+ * out of the list). At close all of them are ended before the heads are.
  *
  * Only exclusive waits, and only in resident mode: elsewhere a thread waits
  * for one thing at a time, and a look here would be for nothing.
@@ -32,45 +32,46 @@
 #include "engine/request.h"
 
 void dlk_local_init(struct dlk_local_queues *q) {
-  dlk_list_init(&q->gates);
+  dlk_list_init(&q->all);
 }
 
 void dlk_local_clear(struct dlk_local_queues *q) {
-  while (!dlk_list_empty(&q->gates)) {
-    struct dlk_gate *g = DLK_CONTAINER(q->gates.next, struct dlk_gate, all);
+  while (!dlk_list_empty(&q->all)) {
+    struct dlk_local_queue *g =
+        DLK_CONTAINER(q->all.next, struct dlk_local_queue, all);
     dlk_list_remove(&g->all);
     free(g);
   }
   dlk_map_clear(&q->map);
 }
 
-struct dlk_ticket *dlk_local_first(const struct dlk_gate *g) {
-  return dlk_list_empty(&g->parked)
+struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g) {
+  return dlk_list_empty(&g->waiting)
              ? NULL
-             : DLK_CONTAINER(g->parked.next, struct dlk_ticket, link);
+             : DLK_CONTAINER(g->waiting.next, struct dlk_ticket, link);
 }
 
 /* Nothing is to be done: the store has somebody, or the first one expects to
  * be handed the lock. */
-static bool at_rest(const struct dlk_gate *g) {
+static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
     return true;
   return first ? dlk_handoff_expects(g, first) : g->holder != NULL;
 }
 
-static void free_gate(struct dlk_gate *g) {
+static void free_queue(struct dlk_local_queue *g) {
   dlk_map_remove(&g->engine->local->map, &g->node);
   dlk_list_remove(&g->all);
   free(g);
 }
 
-/* The places where a ticket comes to a gate and leaves it: as its head, or as
- * one of the parked. */
-static void come(struct dlk_gate *g, struct dlk_ticket *t, bool park) {
-  t->gate = g;
-  if (park) {
-    dlk_list_append(&g->parked, &t->link);
+/* The only places where a ticket comes to a queue and leaves it: as its head,
+ * or as one that waits. */
+static void come(struct dlk_local_queue *g, struct dlk_ticket *t, bool waits) {
+  t->queue = g;
+  if (waits) {
+    dlk_list_append(&g->waiting, &t->link);
     g->count++;
   } else {
     g->head = t;
@@ -78,17 +79,17 @@ static void come(struct dlk_gate *g, struct dlk_ticket *t, bool park) {
 }
 
 static void leave(struct dlk_ticket *t) {
-  struct dlk_gate *g = t->gate;
+  struct dlk_local_queue *g = t->queue;
   if (g->head == t) {
     g->head = NULL;
   } else {
     dlk_list_remove(&t->link);
     g->count--;
   }
-  t->gate = NULL;
+  t->queue = NULL;
 }
 
-struct dlk_ticket *dlk_local_advance(struct dlk_gate *g) {
+struct dlk_ticket *dlk_local_advance(struct dlk_local_queue *g) {
   struct dlk_ticket *t = dlk_local_first(g);
   leave(t);
   come(g, t, false);
@@ -96,11 +97,11 @@ struct dlk_ticket *dlk_local_advance(struct dlk_gate *g) {
 }
 
 static void next_posted(struct dlk_post *post) {
-  struct dlk_gate *g = DLK_CONTAINER(post, struct dlk_gate, next);
+  struct dlk_local_queue *g = DLK_CONTAINER(post, struct dlk_local_queue, next);
   if (at_rest(g))
     return;
   if (!dlk_local_first(g)) {
-    free_gate(g);
+    free_queue(g);
     return;
   }
   struct dlk_ticket *t = dlk_local_advance(g);
@@ -109,14 +110,14 @@ static void next_posted(struct dlk_post *post) {
   dlk_request_submit(t);
 }
 
-void dlk_local_look(struct dlk_gate *g) {
+void dlk_local_look(struct dlk_local_queue *g) {
   if (!at_rest(g))
     dlk_inbox_put(&g->engine->loop.inbox, &g->next);
 }
 
-static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
-                                 size_t key_len) {
-  struct dlk_gate *g = calloc(1, sizeof *g + key_len);
+static struct dlk_local_queue *new_queue(struct dlk_engine *e, const char *key,
+                                         size_t key_len) {
+  struct dlk_local_queue *g = calloc(1, sizeof *g + key_len);
   if (!g)
     return NULL;
   if (e->local->map.size == 0) {
@@ -127,49 +128,50 @@ static struct dlk_gate *new_gate(struct dlk_engine *e, const char *key,
   memcpy(g->key, key, key_len);
   g->engine = e;
   g->next.run = next_posted;
-  dlk_list_init(&g->parked);
+  dlk_list_init(&g->waiting);
   if (!dlk_map_put(&e->local->map, &g->node, g->key, key_len)) {
     free(g);
     return NULL;
   }
-  dlk_list_append(&e->local->gates, &g->all);
+  dlk_list_append(&e->local->all, &g->all);
   return g;
 }
 
-struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
-                                size_t key_len, bool make) {
+struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,
+                                       size_t key_len, bool make) {
   if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
     return NULL;
   struct dlk_map_node *n = dlk_map_get(&e->local->map, key, key_len);
   if (n)
-    return DLK_CONTAINER(n, struct dlk_gate, node);
-  return make ? new_gate(e, key, key_len) : NULL;
+    return DLK_CONTAINER(n, struct dlk_local_queue, node);
+  return make ? new_queue(e, key, key_len) : NULL;
 }
 
-bool dlk_local_park(struct dlk_ticket *t, bool behind) {
+bool dlk_local_join(struct dlk_ticket *t, bool behind) {
   struct dlk_engine *e = t->engine;
-  if (t->gate || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
+  if (t->queue || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
       t->hold->lease.want.units != 0)
     return false;
-  struct dlk_gate *g = dlk_local_gate(e, t->op.key, t->op.key_len, false);
+  struct dlk_local_queue *g =
+      dlk_local_find(e, t->op.key, t->op.key_len, false);
   if (!g && behind)
     return false;
   if (!g) {
-    g = dlk_local_gate(e, t->op.key, t->op.key_len, true);
+    g = dlk_local_find(e, t->op.key, t->op.key_len, true);
     if (g) /* else out of memory: it waits in the store's queue, as ever */
       come(g, t, false);
     return false;
   }
   come(g, t, true);
   if (g->head)
-    dlk_handoff_parked(g->head->hold, g->count);
+    dlk_handoff_behind(g->head->hold, g->count);
   dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   dlk_local_look(g);
   return true;
 }
 
 void dlk_local_done(struct dlk_ticket *t) {
-  struct dlk_gate *g = t->gate;
+  struct dlk_local_queue *g = t->queue;
   if (!g || g->head != t)
     return;
   leave(t);
@@ -177,7 +179,7 @@ void dlk_local_done(struct dlk_ticket *t) {
 }
 
 void dlk_local_gone(struct dlk_ticket *t) {
-  struct dlk_gate *g = t->gate;
+  struct dlk_local_queue *g = t->queue;
   if (!g || g->head == t)
     return;
   leave(t);
@@ -185,9 +187,9 @@ void dlk_local_gone(struct dlk_ticket *t) {
 }
 
 void dlk_local_end_all(struct dlk_engine *e) {
-  for (struct dlk_list *l = e->local->gates.next; l != &e->local->gates;
+  for (struct dlk_list *l = e->local->all.next; l != &e->local->all;
        l = l->next) {
-    struct dlk_gate *g = DLK_CONTAINER(l, struct dlk_gate, all);
+    struct dlk_local_queue *g = DLK_CONTAINER(l, struct dlk_local_queue, all);
     struct dlk_ticket *t;
     while ((t = dlk_local_first(g)))
       dlk_request_finish_code(t, DLK_CANCELLED);

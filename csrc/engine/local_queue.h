@@ -6,10 +6,10 @@
 #include "engine/ticket.h"
 
 /* Who of this engine waits for a key, and who might hand it over. */
-struct dlk_gate {
+struct dlk_local_queue {
   struct dlk_map_node node;
-  struct dlk_list all;     /* in the engine's local queues */
-  struct dlk_list parked;  /* tickets */
+  struct dlk_list all;     /* in the engine's list of them */
+  struct dlk_list waiting; /* tickets */
   uint32_t count;          /* of these */
   struct dlk_ticket *head; /* the one that the store has */
   struct dlk_hold *holder;
@@ -19,30 +19,30 @@ struct dlk_gate {
 };
 
 struct dlk_local_queues {
-  struct dlk_list gates;
+  struct dlk_list all;
   struct dlk_map map; /* by key */
 };
 
 void dlk_local_init(struct dlk_local_queues *q);
 void dlk_local_clear(struct dlk_local_queues *q);
-/* True: it was parked, and will be submitted when its turn comes. Where there
- * is no gate it becomes the head of one, but if it is only to wait `behind`
+/* True: it waits here, and will be submitted when its turn comes. Where there
+ * is no queue it becomes the head of one, but if it is only to wait `behind`
  * others. */
-bool dlk_local_park(struct dlk_ticket *t, bool behind);
+bool dlk_local_join(struct dlk_ticket *t, bool behind);
 /* The store is done with it: the next one's turn. */
 void dlk_local_done(struct dlk_ticket *t);
-/* It ended while it was parked. */
+/* It ended while it waited here. */
 void dlk_local_gone(struct dlk_ticket *t);
 void dlk_local_end_all(struct dlk_engine *e);
-/* The first of the parked, or NULL. */
-struct dlk_ticket *dlk_local_first(const struct dlk_gate *g);
-/* The first of the parked, which there is, becomes the head. */
-struct dlk_ticket *dlk_local_advance(struct dlk_gate *g);
-/* The gate of a key, if there is one; with `make` there is, but for lack of
+/* The first of those who wait, or NULL. */
+struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g);
+/* The first of those who wait, which there is, becomes the head. */
+struct dlk_ticket *dlk_local_advance(struct dlk_local_queue *g);
+/* The queue of a key, if there is one; with `make` there is, but for lack of
  * memory. */
-struct dlk_gate *dlk_local_gate(struct dlk_engine *e, const char *key,
-                                size_t key_len, bool make);
+struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,
+                                       size_t key_len, bool make);
 /* Sees to it that somebody waits in the store's queue, if that is due. */
-void dlk_local_look(struct dlk_gate *g);
+void dlk_local_look(struct dlk_local_queue *g);
 
 #endif

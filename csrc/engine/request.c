@@ -276,7 +276,7 @@ static void start(struct dlk_ticket *t) {
     start_reattach(t);
   else if (t->hold && !dlk_ticket_makes_hold(t))
     start_on_hold(t);
-  else if (!dlk_local_park(t, false))
+  else if (!dlk_local_join(t, false))
     dlk_request_submit(t);
 }
 
@@ -284,9 +284,9 @@ static void start_posted(struct dlk_post *post) {
   start(DLK_CONTAINER(post, struct dlk_ticket, start));
 }
 
-bool dlk_request_start_here(struct dlk_ticket *t) {
+bool dlk_request_queue_up(struct dlk_ticket *t) {
   return dlk_ticket_is(t, DLK_OP_ACQUIRE) &&
-         !atomic_load(&t->engine->closing) && dlk_local_park(t, true);
+         !atomic_load(&t->engine->closing) && dlk_local_join(t, true);
 }
 
 struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
@@ -312,7 +312,7 @@ static void began(struct dlk_ticket *t, int64_t now) {
   struct dlk_hold *h = t->hold;
   if (t->op.kind == DLK_OP_ACQUIRE)
     dlk_stats_waited(&t->engine->stats, now - t->op.started);
-  dlk_handoff_held(h, t->gate);
+  dlk_handoff_held(h, t->queue);
   if (h->lease.claim)
     dlk_hold_confirm(h);
 }

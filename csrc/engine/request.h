@@ -8,8 +8,9 @@
 /* A ticket that is ready to be started by its post `start`. */
 struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
                                    const struct dlk_request *r);
-/* Does what needs neither the store nor the loop; false: nothing was done. */
-bool dlk_request_start_here(struct dlk_ticket *t);
+/* Gives it a place behind others in the local queue of its key, which needs
+ * neither the store nor libuv; false: there is none, and nothing was done. */
+bool dlk_request_queue_up(struct dlk_ticket *t);
 /* Hands it to the store. */
 void dlk_request_submit(struct dlk_ticket *t);
 /* An acquire was granted: by the store, or by a hand-over. */

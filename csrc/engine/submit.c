@@ -1,5 +1,7 @@
-/* Starting a request: by its caller, who owns the loop for that moment, or by a
- * post. */
+/* Submitting a request. It starts in one way, by its post `start`, which is run
+ * by whoever owns the loop when it comes out of the inbox, or by its caller at
+ * once if he finds the loop free. Where a caller must not be held up he may
+ * give it a place in the local queue instead, which asks nobody. */
 #include "engine/close.h"
 #include "engine/handoff.h"
 #include "engine/open.h"
@@ -24,25 +26,20 @@ static bool prompt(const struct dlk_engine *e) {
   return e->store_used && e->type->prompt && e->type->prompt(e->store);
 }
 
-/* Closing takes longer than a write. */
-static bool start_promptly(struct dlk_ticket *t) {
-  if (t->task != DLK_TASK_OP || atomic_load(&t->engine->closing))
-    return false;
-  t->start.run(&t->start);
-  return true;
-}
-
-/* Resident, as the owner. False: it is to be posted. What it ended is told by
- * dlk_ticket_watch. */
-static bool start_here(struct dlk_ticket *t) {
+/* Resident, as the owner: what takes no longer than a write. That is a place in
+ * the local queue, or a request (but a close) on a connection that stands.
+ * False: it is to be posted. What it ended is told by dlk_ticket_watch. */
+static bool start_in_passing(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool started = dlk_request_start_here(t);
-  if (prompt(e)) {
-    started = started || start_promptly(t);
+  bool queued = dlk_request_queue_up(t), writes = prompt(e);
+  bool starts =
+      !queued && writes && t->task == DLK_TASK_OP && !atomic_load(&e->closing);
+  if (starts)
+    t->start.run(&t->start);
+  if (writes)
     dlk_inbox_run(&e->loop.inbox); /* what an end led to */
-  }
   dlk_owner_leave_to_thread(&e->loop);
-  return started;
+  return queued || starts;
 }
 
 /* The request is on its way while its caller makes ready to wait: he comes back
@@ -53,7 +50,7 @@ static bool start_now(struct dlk_ticket *t) {
   if (!dlk_owner_enter(l, resident))
     return false;
   if (resident)
-    return start_here(t);
+    return start_in_passing(t);
   dlk_inbox_run(&l->inbox); /* each in its turn */
   t->start.run(&t->start);
   dlk_loop_flush(l);

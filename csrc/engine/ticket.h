@@ -48,7 +48,8 @@ struct dlk_ticket {
   struct dlk_timer timer;
   struct dlk_list link; /* in work.ops, or a hold's waiters, detaches */
   struct dlk_completion completion; /* of the listener */
-  struct dlk_gate *gate;         /* local_queue.c: parked there, or its head */
+  struct dlk_local_queue
+      *queue; /* local_queue.c: it waits there, or is the head */
   const struct dlk_error *error; /* kept; NULL: none */
   size_t size;                   /* of its memory, arguments and all */
 };

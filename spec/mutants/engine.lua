@@ -149,7 +149,7 @@ return {
       put = "if (!g || g->head != t) return; leave(t);" },
     { name = "the parked are not looked at when their holder is another",
       file = "csrc/engine/handoff.c",
-      find = "h->gate = g; dlk_local_look(g);", put = "h->gate = g;" },
+      find = "h->queue = g; dlk_local_look(g);", put = "h->queue = g;" },
     { name = "a hand-over to one of another ttl",
       file = "csrc/engine/handoff.c",
       find = "from->lease.ttl != to->lease.ttl ||", put = "" },

@@ -220,7 +220,7 @@ const char *sim_client_left(struct client *c) {
     return "a wait";
   if (s->orphan_count > 0 || e->work.busy > 0 || c->request_count > 0)
     return "something to take back";
-  return dlk_list_empty(&e->local->gates) ? NULL : "a queue of its own";
+  return dlk_list_empty(&e->local->all) ? NULL : "a queue of its own";
 }
 
 /* Closes the store within no time at all, which gives the memory back. */

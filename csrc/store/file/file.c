@@ -7,9 +7,9 @@
  * table is valid after every write. queue.c has the admission rule and the
  * argument that no death and no lost message blocks anyone.
  *
- * Everything here runs in the engine's driver role, one call at a time; only
- * descriptors.c has state of the process. The folders, each calling only those
- * before it:
+ * Everything here is run by the owner of the engine's loop, one call at a time;
+ * only descriptors.c has state of the process. The folders, each calling only
+ * those before it:
  *
  *   format/  names of files, the table in a key's file
  *   dir/     the directory, its "~store", key files, damage, other processes'

@@ -1,7 +1,7 @@
 /* The ZooKeeper store as the engine sees it: checks what open() was told and
- * hands each operation to the file that knows it. Everything runs in the
- * driver role. The folders, each calling only those before it, and what is
- * best read first in each:
+ * hands each operation to the file that knows it. Everything is run
+ * by the loop's owner. The folders, each calling only those before it, and what
+ * is best read first in each:
  *
  *   format/   names of nodes, what a contender's node says
  *   client/   link.h: a session as the store needs it; the rest puts it on the
@@ -9,7 +9,7 @@
  *   session/  sessions.c: opening, replacing, ending; confirm.c: how long a
  *             hold counts
  *   recipe/   queue.c: the admission rule; acquire.c: the recipe
- *   query/    query.c: operations that only look, or act once */
+ *   query/    query.c: operations that only read, or act once */
 #include "store/zookeeper/zookeeper.h"
 
 #include <stdio.h>

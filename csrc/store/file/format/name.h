@@ -1,6 +1,6 @@
 /* File names for keys. */
-#ifndef DLK_STORE_FILE_NAME_H
-#define DLK_STORE_FILE_NAME_H
+#ifndef DLK_STORE_FILE_FORMAT_NAME_H
+#define DLK_STORE_FILE_FORMAT_NAME_H
 
 #include <stddef.h>
 #include <stdint.h>

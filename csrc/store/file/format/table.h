@@ -3,8 +3,8 @@
  * Every function but dlk_file_table_load on its own wants the file's mutex
  * (key.c). Errors are errno values and stick until the next load: after one,
  * slots are a scratch slot and commit answers the error. */
-#ifndef DLK_STORE_FILE_TABLE_H
-#define DLK_STORE_FILE_TABLE_H
+#ifndef DLK_STORE_FILE_FORMAT_TABLE_H
+#define DLK_STORE_FILE_FORMAT_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* The way back from the library's threads to the role.
+/* The way back from the library's threads to the loop.
  *
  * A callback copies its data into the request's own context, which was there
  * before the request was sent, and moves it to the ready list; so handing an
  * answer over cannot fail for want of memory. An answer's data and an event
  * need memory of their own: without it the answer says DLK_ZK_MEMORY, and an
  * event that cannot be kept ends the link, because the recipe may not miss
- * one. The list keeps the library's order; one post at a time has the role
- * drain it. */
+ * one. The list keeps the library's order; one post at a time has the loop's
+ * owner drain it. */
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
@@ -33,8 +33,9 @@ void dlk_zk_link_kick(struct dlk_zk_link *link) {
   link->host->post(link->host, &link->post);
 }
 
-static struct dlk_zk_flight *new_flight(struct dlk_zk_link *link, size_t room) {
-  struct dlk_zk_flight *f = calloc(1, sizeof *f + room);
+static struct dlk_zk_completion *new_completion(struct dlk_zk_link *link,
+                                                size_t room) {
+  struct dlk_zk_completion *f = calloc(1, sizeof *f + room);
   if (!f)
     return NULL;
   dlk_list_init(&f->link);
@@ -44,9 +45,10 @@ static struct dlk_zk_flight *new_flight(struct dlk_zk_link *link, size_t room) {
 }
 
 /* The name a create answers with is the path and a number of 11 at most. */
-struct dlk_zk_flight *dlk_zk_flight_new(struct dlk_zk_link *link,
-                                        const char *path) {
-  struct dlk_zk_flight *f = new_flight(link, strlen(path ? path : "") + 16);
+struct dlk_zk_completion *dlk_zk_completion_new(struct dlk_zk_link *link,
+                                                const char *path) {
+  struct dlk_zk_completion *f =
+      new_completion(link, strlen(path ? path : "") + 16);
   if (!f)
     return NULL;
   pthread_mutex_lock(&link->lock);
@@ -55,12 +57,12 @@ struct dlk_zk_flight *dlk_zk_flight_new(struct dlk_zk_link *link,
   return f;
 }
 
-static void free_flight(struct dlk_zk_flight *f) {
+static void free_completion(struct dlk_zk_completion *f) {
   free(f->data);
   free(f);
 }
 
-static void queue(struct dlk_zk_link *link, struct dlk_zk_flight *f) {
+static void queue(struct dlk_zk_link *link, struct dlk_zk_completion *f) {
   pthread_mutex_lock(&link->lock);
   dlk_list_remove(&f->link);
   dlk_list_append(&link->ready, &f->link);
@@ -68,7 +70,7 @@ static void queue(struct dlk_zk_link *link, struct dlk_zk_flight *f) {
   pthread_mutex_unlock(&link->lock);
 }
 
-void dlk_zk_flight_ready(struct dlk_zk_flight *f, int rc) {
+void dlk_zk_completion_ready(struct dlk_zk_completion *f, int rc) {
   f->rc = rc;
   queue(f->owner, f);
 }
@@ -77,11 +79,11 @@ static void free_list(struct dlk_list *list) {
   while (!dlk_list_empty(list)) {
     struct dlk_list *at = list->next;
     dlk_list_remove(at);
-    free_flight(DLK_CONTAINER(at, struct dlk_zk_flight, link));
+    free_completion(DLK_CONTAINER(at, struct dlk_zk_completion, link));
   }
 }
 
-void dlk_zk_flights_free(struct dlk_zk_link *link) {
+void dlk_zk_completions_free(struct dlk_zk_link *link) {
   pthread_mutex_lock(&link->lock);
   free_list(&link->flying);
   free_list(&link->ready);
@@ -90,11 +92,11 @@ void dlk_zk_flights_free(struct dlk_zk_link *link) {
 
 /* ---- the library's callbacks ---- */
 
-static struct dlk_zk_flight *flight_of(const void *data) {
-  return (struct dlk_zk_flight *)(uintptr_t)data;
+static struct dlk_zk_completion *completion_of(const void *data) {
+  return (struct dlk_zk_completion *)(uintptr_t)data;
 }
 
-static void copy_stat(struct dlk_zk_flight *f, const struct Stat *stat) {
+static void copy_stat(struct dlk_zk_completion *f, const struct Stat *stat) {
   if (!stat)
     return;
   f->stat.czxid = stat->czxid;
@@ -104,35 +106,35 @@ static void copy_stat(struct dlk_zk_flight *f, const struct Stat *stat) {
   f->stat.children = stat->numChildren;
 }
 
-static void copy_text(struct dlk_zk_flight *f, const char *text) {
+static void copy_text(struct dlk_zk_completion *f, const char *text) {
   if (text && f->room > 0)
     snprintf(f->text, f->room, "%s", text);
 }
 
 void dlk_zk_on_void(int rc, const void *data) {
-  dlk_zk_flight_ready(flight_of(data), rc);
+  dlk_zk_completion_ready(completion_of(data), rc);
 }
 
 void dlk_zk_on_stat(int rc, const struct Stat *stat, const void *data) {
-  copy_stat(flight_of(data), stat);
-  dlk_zk_flight_ready(flight_of(data), rc);
+  copy_stat(completion_of(data), stat);
+  dlk_zk_completion_ready(completion_of(data), rc);
 }
 
 void dlk_zk_on_string(int rc, const char *value, const void *data) {
   (void)value;
-  dlk_zk_flight_ready(flight_of(data), rc);
+  dlk_zk_completion_ready(completion_of(data), rc);
 }
 
 void dlk_zk_on_created(int rc, const char *value, const struct Stat *stat,
                        const void *data) {
-  copy_stat(flight_of(data), stat);
-  copy_text(flight_of(data), value);
-  dlk_zk_flight_ready(flight_of(data), rc);
+  copy_stat(completion_of(data), stat);
+  copy_text(completion_of(data), value);
+  dlk_zk_completion_ready(completion_of(data), rc);
 }
 
 void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
                     const void *data) {
-  struct dlk_zk_flight *f = flight_of(data);
+  struct dlk_zk_completion *f = completion_of(data);
   copy_stat(f, stat);
   if (rc == ZOK && value && len > 0) {
     f->data = malloc((size_t)len);
@@ -143,11 +145,11 @@ void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
       rc = ZSYSTEMERROR;
     }
   }
-  dlk_zk_flight_ready(f, rc);
+  dlk_zk_completion_ready(f, rc);
 }
 
 /* One block: the pointers, then the strings. */
-static bool copy_names(struct dlk_zk_flight *f,
+static bool copy_names(struct dlk_zk_completion *f,
                        const struct String_vector *names) {
   size_t count = (size_t)names->count;
   size_t size = count * sizeof(char *);
@@ -170,10 +172,10 @@ static bool copy_names(struct dlk_zk_flight *f,
 
 void dlk_zk_on_names(int rc, const struct String_vector *names,
                      const void *data) {
-  struct dlk_zk_flight *f = flight_of(data);
+  struct dlk_zk_completion *f = completion_of(data);
   if (rc == ZOK && names && !copy_names(f, names))
     rc = ZSYSTEMERROR;
-  dlk_zk_flight_ready(f, rc);
+  dlk_zk_completion_ready(f, rc);
 }
 
 /* zoo_client_id and zoo_recv_timeout only read what the handshake set. */
@@ -182,7 +184,7 @@ void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
   struct dlk_zk_link *link = context;
   bool session = type == ZOO_SESSION_EVENT;
   size_t room = session || !path ? 1 : strlen(path) + 1;
-  struct dlk_zk_flight *f = new_flight(link, room);
+  struct dlk_zk_completion *f = new_completion(link, room);
   if (!f) {
     pthread_mutex_lock(&link->lock);
     link->memory_failed = true;
@@ -200,7 +202,7 @@ void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
   queue(link, f);
 }
 
-/* ---- in the role ---- */
+/* ---- by the loop's owner ---- */
 
 static enum dlk_zk_rc rc_of(int rc) {
   switch (rc) {
@@ -233,7 +235,7 @@ static enum dlk_zk_rc rc_of(int rc) {
   }
 }
 
-static void answer(struct dlk_zk_flight *f) {
+static void answer(struct dlk_zk_completion *f) {
   struct dlk_zk_reply r = {.rc = rc_of(f->rc), .sent = f->sent};
   r.text = f->rc == ZOK ? "" : zerror(f->rc);
   r.path = f->text;
@@ -253,7 +255,7 @@ static void answer(struct dlk_zk_flight *f) {
 }
 
 static void state_changed(struct dlk_zk_link *link,
-                          const struct dlk_zk_flight *f) {
+                          const struct dlk_zk_completion *f) {
   const struct dlk_zk_events *e = link->events;
   if (f->kind == ZOO_CONNECTED_STATE)
     e->connected(link->user, f->session, f->timeout);
@@ -266,7 +268,7 @@ static void state_changed(struct dlk_zk_link *link,
 }
 
 static void event_came(struct dlk_zk_link *link,
-                       const struct dlk_zk_flight *f) {
+                       const struct dlk_zk_completion *f) {
   enum dlk_zk_event event = DLK_ZK_CHANGED;
   if (f->kind == ZOO_DELETED_EVENT)
     event = DLK_ZK_DELETED;
@@ -276,12 +278,12 @@ static void event_came(struct dlk_zk_link *link,
 }
 
 /* The library may tell that it is connected before zookeeper_init2 returned
- * to the caretaker; until then there is no handle to send on. */
-static struct dlk_zk_flight *next(struct dlk_zk_link *link) {
-  struct dlk_zk_flight *f = NULL;
+ * to the session thread; until then there is no handle to send on. */
+static struct dlk_zk_completion *next(struct dlk_zk_link *link) {
+  struct dlk_zk_completion *f = NULL;
   pthread_mutex_lock(&link->lock);
   if (link->zh && !link->muted && !dlk_list_empty(&link->ready)) {
-    f = DLK_CONTAINER(link->ready.next, struct dlk_zk_flight, link);
+    f = DLK_CONTAINER(link->ready.next, struct dlk_zk_completion, link);
     dlk_list_remove(&f->link);
   }
   pthread_mutex_unlock(&link->lock);
@@ -289,7 +291,7 @@ static struct dlk_zk_flight *next(struct dlk_zk_link *link) {
 }
 
 static void drain(struct dlk_zk_link *link) {
-  struct dlk_zk_flight *f;
+  struct dlk_zk_completion *f;
   while (!link->muted && (f = next(link))) {
     if (f->item == DLK_ZK_ITEM_ANSWER)
       answer(f);
@@ -297,7 +299,7 @@ static void drain(struct dlk_zk_link *link) {
       state_changed(link, f);
     else
       event_came(link, f);
-    free_flight(f);
+    free_completion(f);
   }
 }
 

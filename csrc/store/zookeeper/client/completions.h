@@ -1,7 +1,7 @@
-/* A link on libzookeeper, and the way of its answers and events to the role.
- * session.c has the rest: requests, threads, life. */
-#ifndef DLK_STORE_ZOOKEEPER_DELIVER_H
-#define DLK_STORE_ZOOKEEPER_DELIVER_H
+/* A link on libzookeeper, and the way of its answers and events to the loop.
+ * handle.c has the rest: requests, threads, life. */
+#ifndef DLK_STORE_ZOOKEEPER_CLIENT_COMPLETIONS_H
+#define DLK_STORE_ZOOKEEPER_CLIENT_COMPLETIONS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,13 +18,13 @@ struct dlk_zk_link {
   void *user, *owner;
   char *hosts, *auth; /* auth: wiped once it was handed over */
   int64_t timeout_ms;
-  zhandle_t *zh; /* [lock] until `opened` was seen in the role */
+  zhandle_t *zh; /* [lock] until the loop's owner saw that it is open */
   /* [lock] */
   struct dlk_host *host; /* NULL once abandoned */
   struct dlk_list flying, ready;
   bool posted, closing, through, memory_failed;
   int open_error;
-  /* Role only. */
+  /* The loop's owner's. */
   struct dlk_post post;
   bool muted, told_gone;
 };
@@ -32,7 +32,7 @@ struct dlk_zk_link {
 enum dlk_zk_item { DLK_ZK_ITEM_ANSWER, DLK_ZK_ITEM_STATE, DLK_ZK_ITEM_EVENT };
 
 /* One request under way, or one thing that happened. */
-struct dlk_zk_flight {
+struct dlk_zk_completion {
   struct dlk_list link; /* in flying, then in ready */
   struct dlk_zk_link *owner;
   enum dlk_zk_item item;
@@ -54,19 +54,19 @@ struct dlk_zk_flight {
   char text[]; /* CREATE's name, an event's path */
 };
 
-/* [lock] Has the role look at the queue. */
+/* [lock] Has the loop look at the queue. */
 void dlk_zk_link_kick(struct dlk_zk_link *link);
 void dlk_zk_link_run(struct dlk_post *post);
 /* Frees it with the last reference. Any thread. */
 void dlk_zk_link_unref(struct dlk_zk_link *link);
 
 /* A request's context, listed as flying; NULL when out of memory. */
-struct dlk_zk_flight *dlk_zk_flight_new(struct dlk_zk_link *link,
-                                        const char *path);
+struct dlk_zk_completion *dlk_zk_completion_new(struct dlk_zk_link *link,
+                                                const char *path);
 /* Its answer is there. Any thread. */
-void dlk_zk_flight_ready(struct dlk_zk_flight *f, int rc);
+void dlk_zk_completion_ready(struct dlk_zk_completion *f, int rc);
 /* Frees what was never answered or delivered. */
-void dlk_zk_flights_free(struct dlk_zk_link *link);
+void dlk_zk_completions_free(struct dlk_zk_link *link);
 
 /* The library's callbacks. */
 void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,

@@ -1,24 +1,25 @@
 /* The shell around the ZooKeeper C library (libzookeeper_mt).
  *
- * Threads. Each link has one thread of ours, the caretaker: it runs
+ * Threads. Each link has one thread of ours, the session thread: it runs
  * zookeeper_init2 (which looks names up and may block), sleeps, and runs
  * zookeeper_close (which may block for seconds) when told to. It exists from
  * the start, so that closing needs no new thread and cannot fail. The library
  * has two threads of its own per handle; all of them are born with every
  * signal blocked. On those threads a completion or a watcher only copies what
- * it was given and queues it (deliver.c); everything else happens in the
- * driver role.
+ * it was given and queues it (completions.c); everything else is done by the
+ * loop's owner.
  *
  * Life. A link is one handle and one session: never reused, so an answer of
- * an old session cannot be taken for one of a new. References: the role's
- * (from open to close), the caretaker's, and that of a post under way. After
- * close nothing is called back but `gone`, once the caretaker is through or
- * `abandon` was called, and never while a post of ours is in the host's
- * queue. The caretaker may go on after that; it touches the link only.
+ * an old session cannot be taken for one of a new. References: the owner's
+ * (from open to close), the session thread's, and that of a post under way.
+ * After close nothing is called back but `gone`, once the session thread is
+ * through or `abandon` was called, and never while a post of ours is in the
+ * host's queue. The session thread may go on after that; it touches the link
+ * only.
  *
  * Contexts of requests are freed when their answer was delivered. What the
  * library never answered (it drops answers when a handle is closed) is freed
- * by the caretaker after zookeeper_close.
+ * by the session thread after zookeeper_close.
  *
  * The library's log is switched off unless its level was lowered by somebody
  * else (DEBUG has memory bugs, and all levels write into a buffer that handles
@@ -49,7 +50,7 @@ static void quiet_library(void) {
     zoo_set_debug_level((ZooLogLevel)0);
 }
 
-/* ---- the caretaker ---- */
+/* ---- the session thread ---- */
 
 static void no_completion(int rc, const void *data) {
   (void)rc;
@@ -80,7 +81,7 @@ static zhandle_t *open_handle(struct dlk_zk_link *link) {
   return zh;
 }
 
-static void *caretaker(void *arg) {
+static void *session_thread(void *arg) {
   struct dlk_zk_link *link = arg;
   zhandle_t *zh = open_handle(link);
   pthread_mutex_lock(&link->lock);
@@ -89,7 +90,7 @@ static void *caretaker(void *arg) {
   pthread_mutex_unlock(&link->lock);
   if (zh)
     zookeeper_close(zh);
-  dlk_zk_flights_free(link);
+  dlk_zk_completions_free(link);
   pthread_mutex_lock(&link->lock);
   link->through = true;
   dlk_zk_link_kick(link);
@@ -98,7 +99,7 @@ static void *caretaker(void *arg) {
   return NULL;
 }
 
-static bool start_caretaker(struct dlk_zk_link *link) {
+static bool start_thread(struct dlk_zk_link *link) {
   pthread_t thread;
   pthread_attr_t attr;
   sigset_t all, old;
@@ -108,7 +109,7 @@ static bool start_caretaker(struct dlk_zk_link *link) {
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int rc = pthread_create(&thread, &attr, caretaker, link);
+  int rc = pthread_create(&thread, &attr, session_thread, link);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   pthread_attr_destroy(&attr);
   return rc == 0;
@@ -149,7 +150,7 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
   link->events = events;
   link->user = user;
   link->owner = owner;
-  if (start_caretaker(link))
+  if (start_thread(link))
     return link;
   dlk_zk_link_unref(link);
   dlk_zk_link_unref(link);
@@ -195,7 +196,7 @@ static int mode_of(enum dlk_zk_mode mode) {
   return ZOO_PERSISTENT;
 }
 
-static int send_multi(struct dlk_zk_link *link, struct dlk_zk_flight *f,
+static int send_multi(struct dlk_zk_link *link, struct dlk_zk_completion *f,
                       const struct dlk_zk_request *r) {
   zoo_op_t ops[DLK_ZK_PARTS_MAX];
   if (r->part_count > DLK_ZK_PARTS_MAX)
@@ -218,7 +219,7 @@ static int send_multi(struct dlk_zk_link *link, struct dlk_zk_flight *f,
                     f);
 }
 
-static int send_now(struct dlk_zk_link *link, struct dlk_zk_flight *f,
+static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
                     const struct dlk_zk_request *r) {
   zhandle_t *zh = link->zh;
   switch (r->verb) {
@@ -251,7 +252,7 @@ static int send_now(struct dlk_zk_link *link, struct dlk_zk_flight *f,
 static bool send_request(struct dlk_zk_link *link,
                          const struct dlk_zk_request *request,
                          dlk_zk_answer *answer, void *who, uint32_t tag) {
-  struct dlk_zk_flight *f = dlk_zk_flight_new(link, request->path);
+  struct dlk_zk_completion *f = dlk_zk_completion_new(link, request->path);
   if (!f)
     return false;
   f->answer = answer;
@@ -260,7 +261,7 @@ static bool send_request(struct dlk_zk_link *link,
   f->sent = link->host->now(link->host);
   int rc = link->zh ? send_now(link, f, request) : ZCONNECTIONLOSS;
   if (rc != ZOK)
-    dlk_zk_flight_ready(f, rc);
+    dlk_zk_completion_ready(f, rc);
   return true;
 }
 

@@ -1,14 +1,15 @@
 /* A ZooKeeper session as the recipe sees it: requests go out, answers, watch
- * events and the session's own changes come in. session.c puts it on the
+ * events and the session's own changes come in. handle.c puts it on the
  * ZooKeeper C library; a simulation can be one as well.
  *
  * Promises the recipe stands on: requests of one connection are answered in
  * the order they were sent; a watch event comes before any answer that shows
  * what it tells of; a request that was under way when the connection was lost
- * is answered DLK_ZK_CUT after `away` was reported. Everything is called, and
- * calls back, inside the driver role, and never from inside `send`. */
-#ifndef DLK_STORE_ZOOKEEPER_LINK_H
-#define DLK_STORE_ZOOKEEPER_LINK_H
+ * is answered DLK_ZK_CUT after `away` was reported. Everything is called by
+ * the loop's owner, which is called back as well, and never from inside `send`.
+ */
+#ifndef DLK_STORE_ZOOKEEPER_CLIENT_LINK_H
+#define DLK_STORE_ZOOKEEPER_CLIENT_LINK_H
 
 #include "store/store.h"
 

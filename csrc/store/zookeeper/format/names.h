@@ -1,6 +1,6 @@
 /* Node names: of locks (escaped keys) and of contenders. */
-#ifndef DLK_STORE_ZOOKEEPER_NAMES_H
-#define DLK_STORE_ZOOKEEPER_NAMES_H
+#ifndef DLK_STORE_ZOOKEEPER_FORMAT_NAMES_H
+#define DLK_STORE_ZOOKEEPER_FORMAT_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

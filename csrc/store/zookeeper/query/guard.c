@@ -1,7 +1,7 @@
 /* guard, downgrade and change.
  *
  * guard is one multi: a check that our own node is there, and the write. Our
- * node was first in line when the lease was granted and stays so while it
+ * node was first in the queue when the lease was granted and stays so while it
  * exists, so a committed multi was a write by the holder, at that place in the
  * order of all writes; after a loss the check fails and nothing is written,
  * however late the request arrives.
@@ -182,7 +182,7 @@ static bool start_downgrade(struct dlk_zk_query *q,
     dlk_zk_query_end(q, DLK_OK, NULL);
     return true;
   }
-  return dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_own_read);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_own_read);
 }
 
 bool dlk_zk_guard_start(struct dlk_zk_query *q) {
@@ -273,12 +273,12 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   struct dlk_zk_request get = {.verb = DLK_ZK_GET};
   get.path = dlk_zk_query_path(q, q->queue.at[0].name);
-  if (!get.path || !dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &get, on_head))
+  if (!get.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_head))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 bool dlk_zk_change_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_queue);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_queue);
 }

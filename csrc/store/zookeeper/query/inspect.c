@@ -4,10 +4,10 @@
  * the picture is that of the list.
  *
  * break deletes the nodes of those that hold, not of those that wait: the next
- * in line is woken by the deletion like by a release. A broken holder hears of
- * it by the watch on its own node, at the latest at its next renewal; until
- * then it may believe in its lease while the next one has it. revoke marks the
- * holders' nodes; they hear of it by the same watch. */
+ * in the queue is woken by the deletion like by a release. A broken holder
+ * hears of it by the watch on its own node, at the latest at its next renewal;
+ * until then it may believe in its lease while the next one has it. revoke
+ * marks the holders' nodes; they hear of it by the same watch. */
 #include "core/mode.h"
 #include "store/zookeeper/query/query.h"
 
@@ -208,7 +208,7 @@ static bool read_all(struct dlk_zk_query *q) {
   for (size_t i = 0; i < q->queue.count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_GET};
     r.path = dlk_zk_query_path(q, q->queue.at[i].name);
-    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_read))
+    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_read))
       return false;
   }
   return true;
@@ -232,5 +232,5 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 bool dlk_zk_admin_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_listed);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_listed);
 }

@@ -82,7 +82,7 @@ static bool look_at_all(struct dlk_zk_query *q) {
   for (size_t i = 0; i < q->count; i++) {
     struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB};
     r.path = dlk_zk_path(&q->path, base, q->names[i]);
-    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_stat))
+    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_stat))
       return false;
   }
   return true;
@@ -105,5 +105,5 @@ static void on_names(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 bool dlk_zk_list_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = q->store->base};
-  return dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_names);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_names);
 }

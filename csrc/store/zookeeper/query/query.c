@@ -1,6 +1,6 @@
-/* Operations that only look, or act once: ping, locked, and what admin.c,
+/* Operations that only read, or act once: ping, locked, and what inspect.c,
  * list.c and guard.c add. They run on any connected session. meaning.c says
- * what becomes of one whose answer was lost: a look starts again from its first
+ * what becomes of one whose answer was lost: a read starts again from its first
  * step, an act (a guarded write, a mark, a break) ends.
  *
  * ping measures one read answered by the connected server: it says that the
@@ -28,7 +28,7 @@ static void free_work(struct dlk_zk_query *q) {
   q->names = NULL;
   q->count = q->pending = 0;
   q->any = q->crossed = false;
-  q->purpose = DLK_ZK_FOR_LOOK;
+  q->purpose = DLK_ZK_FOR_READ;
   dlk_zk_watch_drop(&q->member);
 }
 
@@ -180,13 +180,13 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 bool dlk_zk_ping_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB, .path = "/"};
-  return dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_ping);
+  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_ping);
 }
 
 bool dlk_zk_locked_start(struct dlk_zk_query *q) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
                              .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_LOOK, &r, on_locked);
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_locked);
 }
 
 /* ---- with the session ---- */
@@ -200,7 +200,7 @@ static void start(struct dlk_zk_query *q) {
 }
 
 void dlk_zk_query_again(struct dlk_zk_query *q) {
-  q->purpose = DLK_ZK_FOR_LOOK;
+  q->purpose = DLK_ZK_FOR_READ;
   if (q->op && dlk_zk_session_connected(q->member.session))
     start(q);
 }
@@ -243,7 +243,7 @@ static void resume(struct dlk_zk_member *m) {
     start(q);
 }
 
-/* The session is over: a look goes on in the next one; an act whose answer
+/* The session is over: what reads goes on in the next one; an act whose answer
  * is open is not repeated. */
 static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
   struct dlk_zk_query *q = query_of(m);
@@ -265,7 +265,7 @@ static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
 }
 
 /* The session goes out of use, and would have to stay for what may wait for
- * ever in it. A look starts again in the next session: the answers that it
+ * ever in it. What reads starts again in the next session: the answers that it
  * still has to get come to what is left of it here. What acts, and what acts
  * for a lease, ends where it began. */
 static void retired(struct dlk_zk_member *m) {
@@ -316,7 +316,7 @@ void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
   q->store = st;
   q->op = op;
   q->first = first;
-  q->purpose = DLK_ZK_FOR_LOOK;
+  q->purpose = DLK_ZK_FOR_READ;
   q->timer.fire = timer_fired;
   dlk_zk_op_data(op)->query = q;
   join(q);

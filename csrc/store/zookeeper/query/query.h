@@ -1,7 +1,7 @@
-/* An operation that looks, or acts once, without a place in the queue: a guest
+/* An operation that reads, or acts once, without a place in the queue: a guest
  * of a session. */
-#ifndef DLK_STORE_ZOOKEEPER_ASK_H
-#define DLK_STORE_ZOOKEEPER_ASK_H
+#ifndef DLK_STORE_ZOOKEEPER_QUERY_QUERY_H
+#define DLK_STORE_ZOOKEEPER_QUERY_QUERY_H
 
 #include "store/zookeeper/recipe/contender.h"
 #include "store/zookeeper/recipe/queue.h"

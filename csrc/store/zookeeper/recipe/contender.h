@@ -18,7 +18,7 @@ enum dlk_zk_step {
   DLK_ZK_SETTLING,  /* finding out */
   DLK_ZK_LISTING,   /* node is there; a list is under way or due */
   DLK_ZK_WAITING,   /* for a watch */
-  DLK_ZK_READY,     /* first in line; for the horizon */
+  DLK_ZK_READY,     /* first in the queue; for the horizon */
   DLK_ZK_HELD,
   DLK_ZK_RESTING, /* given back, kept by min_hold */
   DLK_ZK_LEAVING, /* being deleted */
@@ -27,7 +27,7 @@ enum dlk_zk_step {
 
 struct dlk_zk_contender {
   struct dlk_zk_member member;
-  struct dlk_list fresh; /* in its session's fresh or looks (hold.c) */
+  struct dlk_list fresh; /* in its session's fresh or reads (hold.c) */
   struct dlk_map_node by_guid;
   struct dlk_zk_store *store;
   struct dlk_lease *lease; /* while asked for or held */

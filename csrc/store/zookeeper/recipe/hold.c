@@ -24,7 +24,7 @@
 
 #define FRESH_FOR (200 * DLK_MS)
 #define OWN_WATCHES 250
-#define LOOKS_AT_ONCE 64
+#define READS_AT_ONCE 64
 
 /* Fences must print exactly on every Lua. A czxid is epoch << 32 | counter,
  * so this is reached after 23,283 elections. */
@@ -145,31 +145,31 @@ static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
     answer_all(n, DLK_UNAVAILABLE);
 }
 
-static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
-static void look_on(struct dlk_zk_session *s) {
+static void read_on(struct dlk_zk_session *s) {
   struct dlk_zk_holds *h = holds_of(s);
-  while (!dlk_list_empty(&h->looks) && h->looking < LOOKS_AT_ONCE) {
-    struct dlk_list *l = h->looks.next;
+  while (!dlk_list_empty(&h->reads) && h->reading < READS_AT_ONCE) {
+    struct dlk_list *l = h->reads.next;
     struct dlk_zk_contender *n =
         DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
     struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
       own_missed(n, DLK_ZK_CUT);
-    else if (dlk_zk_contender_send(n, &r, on_looked))
-      h->looking++;
+    else if (dlk_zk_contender_send(n, &r, on_own_read))
+      h->reading++;
     else
       own_missed(n, DLK_ZK_MEMORY);
   }
 }
 
 /* One that holds belongs to its session for good. */
-static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   struct dlk_zk_session *s = n->member.session;
   (void)tag;
-  holds_of(s)->looking--;
+  holds_of(s)->reading--;
   struct dlk_zk_data d;
   if (dlk_zk_contender_answered(n)) {
     dlk_zk_data_parse(r->data, r->len, &d);
@@ -178,7 +178,7 @@ static void on_looked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     else
       own_missed(n, r->rc);
   }
-  look_on(s);
+  read_on(s);
 }
 
 static void watch_own(struct dlk_zk_contender *n) {
@@ -190,8 +190,8 @@ static void watch_own(struct dlk_zk_contender *n) {
       own_missed(n, DLK_ZK_MEMORY);
   } else if (n->renewing || !dlk_list_empty(&n->extends)) {
     dlk_list_remove(&n->fresh);
-    dlk_list_append(&holds_of(s)->looks, &n->fresh);
-    look_on(s);
+    dlk_list_append(&holds_of(s)->reads, &n->fresh);
+    read_on(s);
   }
 }
 
@@ -238,7 +238,7 @@ void dlk_zk_holds_opened(struct dlk_zk_session *s) {
   h->session = s;
   h->fresh_timer.fire = fresh_fired;
   dlk_list_init(&h->fresh);
-  dlk_list_init(&h->looks);
+  dlk_list_init(&h->reads);
 }
 
 void dlk_zk_holds_connected(struct dlk_zk_session *s) {

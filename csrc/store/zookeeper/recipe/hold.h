@@ -8,8 +8,8 @@
 struct dlk_zk_holds {
   struct dlk_zk_session *session;
   struct dlk_list fresh;        /* holds whose own node is not watched yet */
-  struct dlk_list looks;        /* holds whose own node is to be read */
-  size_t looking;               /* such reads under way */
+  struct dlk_list reads;        /* holds whose own node is to be read */
+  size_t reading;               /* such reads under way */
   struct dlk_timer fresh_timer; /* watch what is held for longer */
 };
 

@@ -34,7 +34,7 @@ static const struct {
     [DLK_ZK_FOR_PLACE]     = {NONE,   AGAIN,  END,    AGAIN,  AGAIN,  AGAIN},
     [DLK_ZK_FOR_OWN]       = {NONE,   END,    END,    AGAIN,  END,    END},
     [DLK_ZK_FOR_DELETE]    = {NONE,   END,    END,    INSIST, INSIST, END},
-    [DLK_ZK_FOR_LOOK]      = {NONE,   END,    END,    AGAIN,  AGAIN,  END},
+    [DLK_ZK_FOR_READ]      = {NONE,   END,    END,    AGAIN,  AGAIN,  END},
     [DLK_ZK_FOR_ACT]       = {NONE,   CROSS,  END,    UNSURE, UNSURE, OK},
     [DLK_ZK_FOR_DOWNGRADE] = {NONE,   CROSS,  END,    SETTLE, SETTLE, END},
     /* clang-format on */

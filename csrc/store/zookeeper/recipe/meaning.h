@@ -12,7 +12,7 @@ enum dlk_zk_purpose {
   DLK_ZK_FOR_PLACE,     /* list, or watch, that a place is judged from */
   DLK_ZK_FOR_OWN,       /* read or watch of a hold's own node */
   DLK_ZK_FOR_DELETE,    /* delete: a contender's own node */
-  DLK_ZK_FOR_LOOK,      /* any read of a query */
+  DLK_ZK_FOR_READ,      /* any read of a query */
   DLK_ZK_FOR_ACT,       /* a write of a query that nobody may do twice */
   DLK_ZK_FOR_DOWNGRADE, /* set: of what was read before, by its version */
   DLK_ZK_PURPOSES

@@ -265,7 +265,7 @@ static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
 }
 
 /* A session that is good for a look may not be good for a hold. */
-static void stand_in_line(struct dlk_zk_contender *n) {
+static void join_queue(struct dlk_zk_contender *n) {
   n->peeked = true;
   dlk_zk_contender_resume(n);
 }
@@ -280,7 +280,7 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   case DLK_ZK_ANSWERED:
     break;
   case DLK_ZK_MISSING:
-    stand_in_line(n);
+    join_queue(n);
     return;
   default:
     no_list(n, r->rc);
@@ -291,7 +291,7 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (j.verdict == DLK_ZK_OTHER_LIMIT)
     dlk_zk_leave(n, DLK_INVALID);
   else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, &q, &j))
-    stand_in_line(n);
+    join_queue(n);
   else
     is_busy(n, &q);
   dlk_zk_queue_free(&q);

@@ -1,7 +1,7 @@
 /* The admission rule: who of a lock's contenders holds it, and what the
  * others have to watch. Pure; knows names only. */
-#ifndef DLK_STORE_ZOOKEEPER_QUEUE_H
-#define DLK_STORE_ZOOKEEPER_QUEUE_H
+#ifndef DLK_STORE_ZOOKEEPER_RECIPE_QUEUE_H
+#define DLK_STORE_ZOOKEEPER_RECIPE_QUEUE_H
 
 #include "store/zookeeper/format/names.h"
 

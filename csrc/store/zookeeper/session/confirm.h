@@ -1,6 +1,6 @@
 /* When may a session say "held": the chain of confirming writes. */
-#ifndef DLK_STORE_ZOOKEEPER_CONFIRM_H
-#define DLK_STORE_ZOOKEEPER_CONFIRM_H
+#ifndef DLK_STORE_ZOOKEEPER_SESSION_CONFIRM_H
+#define DLK_STORE_ZOOKEEPER_SESSION_CONFIRM_H
 
 #include "core/clock.h"
 

@@ -3,7 +3,7 @@
  * uses this: it is the one place where handlers are set, and only when the
  * command asks for it.
  *
- * The group is the command's own so that all of it can be told to end, and
+ * The group is the command's own so that a signal can end all of it, and
  * nobody else: dlock's own group is also that of the script or the pipeline
  * that dlock is part of. A group that is not the foreground one of its
  * terminal gets no Ctrl-C, and is stopped when it reads there. So:
@@ -23,15 +23,15 @@
  * stay ignored, but for SIGCHLD: a child whose end is ignored can never be
  * waited for, so we catch that one in any case. The child begins with what we
  * were given ourselves. The interpreter sets a handler for SIGINT before any
- * of our code runs, so whether that was ignored cannot be seen. SIGQUIT tells:
- * a shell without job control ignores both in its background jobs. (Where
+ * of our code runs, so whether that was ignored cannot be seen. SIGQUIT shows
+ * it: a shell without job control ignores both in its background jobs. (Where
  * only SIGINT was ignored, it ends us nonetheless.)
  *
  * The child asks the kernel to be sent SIGTERM should dlock be killed: the
- * lock is about to be somebody else's then. The group cannot be told that way,
- * nor can anybody insist with SIGKILL. A program that changes its user loses
- * that wish in exec. It hangs on the thread that forked, which is the one that
- * runs the command to its end.
+ * lock is about to be somebody else's then. The whole group cannot be reached
+ * that way, nor can anybody insist with SIGKILL. A program that changes its
+ * user loses that wish in exec. It hangs on the thread that forked, which is
+ * the one that runs the command to its end.
  *
  * Signals that come between a look and a wait are not missed: they are blocked
  * but for the wait itself (ppoll). */
@@ -102,7 +102,7 @@ static int core_catch_signals(lua_State *L) {
   return 0;
 }
 
-/* core.caught(): a signal that came and was not told of yet, or nil. */
+/* core.caught(): a signal that came and was not returned yet, or nil. */
 static int core_caught(lua_State *L) {
   for (int signal = 1; signal < (int)COUNT(caught); signal++)
     if (caught[signal] && signal != SIGCHLD) {
@@ -140,7 +140,7 @@ static _Noreturn void become(char **argv, pid_t parent, int report) {
   if (children_ignored)
     set_handler(SIGCHLD, SIG_IGN);
   if (getppid() != parent)
-    _exit(127); /* killed before we asked to be told */
+    _exit(127); /* the parent was killed before prctl */
   sigprocmask(SIG_SETMASK, &none, NULL);
   execvp(argv[0], argv);
   int why = errno;

@@ -245,7 +245,7 @@ static int engine_close(lua_State *L) {
   return submit(L, &r);
 }
 
-static void push_news(lua_State *L, const struct dlk_event *n) {
+static void push_event(lua_State *L, const struct dlk_event *n) {
   lua_createtable(L, 0, 3);
   lua_pushstring(L, n->kind);
   lua_setfield(L, -2, "kind");
@@ -257,8 +257,8 @@ static void push_news(lua_State *L, const struct dlk_event *n) {
   }
 }
 
-/* A list of news in the hands of the collector while it is pushed. */
-static int free_news(lua_State *L) {
+/* Events that the collector owns while they are pushed. */
+static int free_events(lua_State *L) {
   struct dlk_event **list = lua_touserdata(L, 1);
   while (*list) {
     struct dlk_event *next = (*list)->next;
@@ -268,15 +268,15 @@ static int free_news(lua_State *L) {
   return 0;
 }
 
-/* engine:news(): nil, or an array of {kind=, message=, lease=}. */
-static int engine_news(lua_State *L) {
+/* engine:events(): nil, or an array of {kind=, message=, lease=}. */
+static int engine_events(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (dlk_engine_forked(e) || !dlk_engine_has_events(e))
     return 0;
   struct dlk_event **list = lua_newuserdata(L, sizeof *list);
   *list = NULL;
-  if (luaL_newmetatable(L, "dlock.news")) {
-    lua_pushcfunction(L, free_news);
+  if (luaL_newmetatable(L, "dlock.events")) {
+    lua_pushcfunction(L, free_events);
     lua_setfield(L, -2, "__gc");
   }
   lua_setmetatable(L, -2);
@@ -285,7 +285,7 @@ static int engine_news(lua_State *L) {
   int i = 0;
   while (*list) {
     struct dlk_event *n = *list;
-    push_news(L, n);
+    push_event(L, n);
     lua_rawseti(L, -2, ++i);
     *list = n->next;
     free(n);
@@ -352,7 +352,7 @@ static const luaL_Reg methods[] = {
     {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},
     {"client", engine_client},
-    {"news", engine_news},
+    {"events", engine_events},
     {NULL, NULL},
 };
 

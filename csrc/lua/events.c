@@ -4,7 +4,7 @@
 
 #include "lua/direct.h"
 
-/* engine:resident(): the native thread drives from now on. */
+/* engine:resident(): the renewal thread runs the loop from now on. */
 static int engine_resident(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
@@ -12,8 +12,8 @@ static int engine_resident(lua_State *L) {
   return 0;
 }
 
-/* engine:bell(): a descriptor that is readable when tickets got done. */
-static int engine_bell(lua_State *L) {
+/* engine:wakeup(): a descriptor that is readable when tickets got done. */
+static int engine_wakeup(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   int fd = dlk_engine_forked(e) ? -1 : dlk_engine_wakeup(e);
   if (fd < 0)
@@ -22,8 +22,9 @@ static int engine_bell(lua_State *L) {
   return 1;
 }
 
-/* engine:keep_bell(keep): whether somebody polls it, now that it may close. */
-static int engine_keep_bell(lua_State *L) {
+/* engine:keep_wakeup(keep): whether somebody polls it, so that it stays open
+ * when the engine ends. */
+static int engine_keep_wakeup(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (!dlk_engine_forked(e))
     dlk_engine_keep_wakeup(e, lua_toboolean(L, 2));
@@ -37,8 +38,8 @@ static int engine_closed(lua_State *L) {
   return 1;
 }
 
-/* engine:has_news(): engine:news() would give some. */
-static int engine_has_news(lua_State *L) {
+/* engine:has_events(): engine:events() would give some. */
+static int engine_has_events(lua_State *L) {
   lua_pushboolean(L, dlk_engine_has_events(dlk_lua_check_engine(L)));
   return 1;
 }
@@ -95,8 +96,8 @@ static int engine_stats(lua_State *L) {
 }
 
 /* engine:completed(t): puts the numbers of watched tickets that got done into
- * the array t; how many, whether there are more, whether there is news, and
- * whether the engine is closed. */
+ * the array t; how many, whether there are more, whether there are events,
+ * and whether the engine is closed. */
 static int engine_completed(lua_State *L) {
   struct dlk_lua_completed found;
   luaL_checktype(L, 2, LUA_TTABLE);
@@ -151,9 +152,10 @@ static struct dlk_scope *scope_at(lua_State *L, int index) {
 }
 
 /* ticket:watch([scope [, drains]]): the number that engine:completed will give,
- * or nil when it is done. What it gives ends with the scope. drains: no bell is
- * rung for what the request ended at once; then the second result is true, and
- * the caller has to ask for what is completed. */
+ * or nil when it is done. What it gives ends with the scope. drains: the
+ * descriptor is not written to for tickets that the request ended at once; then
+ * the second result is true, and the caller has to ask for what is completed.
+ */
 static int ticket_watch(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
@@ -215,14 +217,14 @@ static int scope_gc(lua_State *L) {
 static const luaL_Reg of_engine[] = {
     {"stats", engine_stats},
     {"resident", engine_resident},
-    {"bell", engine_bell},
+    {"wakeup", engine_wakeup},
     {"closed", engine_closed},
-    {"has_news", engine_has_news},
+    {"has_events", engine_has_events},
     {"completed", engine_completed},
     {"serve", engine_serve},
     {"accept", engine_accept},
     {"hang_up", engine_hang_up},
-    {"keep_bell", engine_keep_bell},
+    {"keep_wakeup", engine_keep_wakeup},
     {NULL, NULL},
 };
 

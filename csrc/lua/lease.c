@@ -105,7 +105,7 @@ static int core_revoked(lua_State *L) {
   return 1;
 }
 
-/* An integer that names the hold in engine:news(). */
+/* An integer that names the hold in engine:events(). */
 static int core_id(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   dlk_compat_pushint(L, (int64_t)dlk_hold_id(box->hold));

@@ -1,5 +1,5 @@
 /* The module dlock.core: what C gives to Lua. Nothing in it blocks but
- * engine:drive, which is bounded; all waiting is Lua code. */
+ * core.drive, which is bounded; all waiting is Lua code. */
 #include <string.h>
 #include <unistd.h>
 

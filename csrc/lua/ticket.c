@@ -82,7 +82,7 @@ static int ticket_poll(lua_State *L) {
   return 1;
 }
 
-/* core.drive(ticket, seconds): is it done, and has its engine news? Waits, by
+/* core.drive(ticket, seconds): is it done, and has its engine events? Waits, by
  * running the loop on this thread: never in the child of a fork that was made
  * in a debug hook or a callback, where the loop's sockets are the parent's. */
 static int core_drive(lua_State *L) {

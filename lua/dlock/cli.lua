@@ -1,9 +1,10 @@
 -- The command `dlock`: run a program under a lock (dlock.cli.run), and look
 -- after locks. What the command line may hold stands in dlock.cli.args.
 --
--- A signal ends whatever waits: it is noted, a hook sees the note as soon as
--- Lua code runs again, which is five times a second while dlock waits, and
--- raises an error that ends the wait as Lua's own answer to Ctrl-C would.
+-- A signal ends every wait: its handler notes it, and a debug hook looks for
+-- the note whenever Lua code runs, which is five times a second while dlock
+-- waits. The hook then raises an error, which ends the wait as Lua's own
+-- handler of Ctrl-C would.
 local args = require "dlock.cli.args"
 local core = require "dlock.core"
 local dlock = require "dlock"
@@ -255,7 +256,7 @@ return function(list)
   local request, problem = args.read(list)
   if not request then
     complain(text.escape(problem))
-    io.stderr:write("dlock --help tells what there is\n")
+    io.stderr:write("dlock --help lists what there is\n")
     return EX_USAGE
   elseif request.help then
     say(USAGE)

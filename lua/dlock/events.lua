@@ -1,5 +1,6 @@
--- What happened to leases while nobody looked, brought to Lua's own thread: a
--- native thread never calls Lua, it leaves news for the next call that waits.
+-- Events of leases (losses, revocations), brought to Lua's own thread. A native
+-- thread never calls Lua: the engine queues its events, and the next call that
+-- waits takes them from there and runs the user's callbacks.
 --
 -- Callbacks live in the slot of their lease. client.watched finds the leases
 -- that have some, by a number:
@@ -14,9 +15,9 @@ local text = require "dlock.text"
 
 local events = {}
 
--- The engines of this Lua state whose clients have callbacks, by a number: a
--- program that waits on its own thread hears of all of them, whichever it
--- calls. Weak values, and userdata, because these are taken out before they are
+-- The engines of this Lua state whose clients have callbacks, by a number. In a
+-- program that waits on its own thread every wait runs the callbacks of all of
+-- them. Weak values, and userdata, because these are taken out before they are
 -- finalised: what is found here is alive.
 local listening = { last = 0, engines = setmetatable({}, { __mode = "v" }) }
 
@@ -41,7 +42,7 @@ local function show(problem)
   end
 end
 
---- Tells the user's on_event, if there is one.
+--- Calls the user's on_event, if there is one.
 function events.event(client, kind, message, key)
   if not client.on_event then
     return
@@ -49,7 +50,7 @@ function events.event(client, kind, message, key)
   local ok, problem = protect.call(client.on_event,
     { kind = kind, message = message, key = key })
   if not ok then
-    show(("error in on_event: %s (it was told: %s)"):format(
+    show(("error in on_event: %s (the event was: %s)"):format(
       text.of_error(problem), message))
   end
 end
@@ -67,8 +68,8 @@ local function call_back(client, lease, name, fn, message)
   end
 end
 
--- Adds to `due` the calls that news of a lease means. They are the lease's last
--- of that kind.
+-- Adds to `due` the calls that an event of a lease means. They are the lease's
+-- last of that kind.
 local function add(due, client, lease, kind, message)
   local slot, name = core.slot(lease), HANDLERS[kind]
   local callbacks = name and slot[name]
@@ -134,7 +135,7 @@ local function add_items(due, client, items)
       add(due, client, lease, item.kind, item.message)
     end
     if HANDLERS[item.kind] then
-      client.watched.late = true -- of many, not all may be in the news
+      client.watched.late = true -- of many, the engine may have dropped some
     end
   end
 end
@@ -148,8 +149,8 @@ local function add_revoked(due, client, lease)
   add(due, client, lease, "revoked", "somebody asked for the lock")
 end
 
--- Losses and requests that are no news: callbacks that were noted later, and
--- what the engine dropped because there was too much of it.
+-- Losses and revocations that came before their callback was noted, or whose
+-- events the engine dropped because there were too many.
 local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
@@ -167,7 +168,7 @@ end
 --- by whoever asks.
 ---@return function[]
 function events.due(client)
-  local due, items = {}, client.engine:news()
+  local due, items = {}, client.engine:events()
   if items then
     add_items(due, client, items)
   end
@@ -178,7 +179,7 @@ function events.due(client)
 end
 
 --- Those of a lease whose release is over; `lost`: it was not ours any more.
---- What the release itself was the first to see is told as well.
+--- What the release itself was the first to see is among them.
 ---@param client table
 ---@param lease userdata
 ---@param lost boolean
@@ -201,14 +202,14 @@ function events.has_callbacks(client)
 end
 
 --- Runs the callbacks that are due. Called between and after waits, never
---- while one is being driven.
+--- while the engine's loop runs.
 function events.deliver(client)
   for _, call in ipairs(events.due(client)) do
     call()
   end
 end
 
--- Those that an event loop told before are told by it.
+-- The callbacks of the other clients, but of those that an event loop serves.
 local function deliver_others(client)
   local due = {}
   for number, engine in next, listening.engines do
@@ -217,7 +218,7 @@ local function deliver_others(client)
     if engine:closed() or next(watched.leases) == nil then
       listening.engines[number], watched.listed = nil, false
     elseif other ~= client and not other.waiting
-        and (watched.late or engine:has_news()) then
+        and (watched.late or engine:has_events()) then
       due[#due + 1] = other
     end
   end
@@ -229,7 +230,7 @@ end
 --- What a wait on Lua's own thread ends with: the callbacks that are due, of
 --- this client and of the others.
 ---@param client table
----@param fresh boolean its engine has news
+---@param fresh boolean its engine has events
 function events.deliver_all(client, fresh)
   if fresh or client.watched.late then
     events.deliver(client)
@@ -257,7 +258,7 @@ function events.check_callback(fn, call)
   end
 end
 
---- Notes fn for the given kind of news of this lease.
+--- Notes fn for events of this kind and lease.
 ---@param kind "lost"|"revoked"
 function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched

@@ -51,7 +51,7 @@ local function release(client, self, timeout)
     forget(client, self)
   end
   local ticket
-  local deliver, told = adapter.deliver, has_callbacks(client)
+  local deliver, notify = adapter.deliver, has_callbacks(client)
   ticket, message, code = release_ticket(self, timeout, deliver)
   if ticket == true then
     if message then -- others got something by it
@@ -63,8 +63,9 @@ local function release(client, self, timeout)
   end
   local ok
   ok, message, code = wait(client, ticket, adapter)
-  if told then
-    host.tell(client, events.due_at_release(client, self, code == "lost"))
+  if notify then
+    host.run_callbacks(client,
+      events.due_at_release(client, self, code == "lost"))
   end
   if ok then
     released(self)
@@ -102,7 +103,7 @@ end
 ---@return string? code lost, unavailable, closed, forked
 methods.release = releasing "release"
 
---- Lets the native thread release it and returns at once; allowed where
+--- Has the renewal thread release it and returns at once; allowed where
 --- waiting is not.
 ---@return true
 function methods:release_later()
@@ -141,8 +142,8 @@ function methods:wait_lost(timeout)
   return host.ask(client, core.wait_lost, self, timeout)
 end
 
--- The result of one of the tickets from that number on: of one that tells of a
--- loss, or of any that is done. All others end.
+-- The result of one of the tickets from that number on: of one that ended with
+-- a loss, or of any that is done. All others are cancelled.
 local function result_of_one(tickets, from)
   local ok, message, code
   for i = from, #tickets do
@@ -246,7 +247,7 @@ function methods:guard(...)
   return host.ask(client, core.guard, self, ...)
 end
 
--- Has fn told of news of this lease, if it is not given up.
+-- Has fn called at an event of this lease, unless it is given up.
 local function subscribe(client, self, kind, fn)
   if not core.given_up(self) then
     events.subscribe(client, self, kind, fn)
@@ -255,9 +256,9 @@ local function subscribe(client, self, kind, fn)
   return true
 end
 
---- Runs fn(lease, reason) once, when the lease is seen to be lost, inside the
---- next call of dlock that may wait, its own release included. Errors in fn go
---- to on_event; without one they are written to standard error.
+--- Runs fn(lease, reason) once, when the lease is seen to be lost. It is called
+--- from the next dlock call that may block, its own release included. Errors in
+--- fn go to on_event; without one they are written to standard error.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
@@ -267,8 +268,8 @@ function methods:on_lost(fn)
 end
 
 --- Runs fn(lease, reason) once, when somebody asked for the lock by
---- store:revoke, inside the next call of dlock that may wait, its own release
---- included.
+--- store:revoke. It is called from the next dlock call that may block, its own
+--- release included.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)
@@ -302,7 +303,7 @@ core.lease_meta.__index = function(self, name)
 end
 
 -- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
--- comes of that is lost, because closing a variable has no result.
+-- the release returns is lost, because closing a variable has no result.
 core.lease_meta.__close = function(self)
   if core.given_up(self) then
     return

@@ -52,7 +52,7 @@ function dlock.all(list) end
 ---@field timeout? number seconds to wait (5; an election: for ever)
 ---@field owner? string who enters (the current coroutine)
 ---@field fair? boolean first come, first served (true)
----@field local_handoffs? integer how often it may go from hand to hand (16)
+---@field local_handoffs? integer local hand-offs in a row at most (16)
 
 ---@class dlock.mutex_options: dlock.lockable_options
 ---@field reentrant? boolean the owner may enter again (false)
@@ -210,7 +210,7 @@ function store:with(key, opts, fn, ...) end
 ---@field lost integer
 ---@field renewed integer
 ---@field renew_failed integer
----@field local_handoffs integer leases that went from hand to hand
+---@field local_handoffs integer leases that were handed to another local waiter
 ---@field wait dlock.histogram
 ---@field hold dlock.histogram
 

@@ -11,7 +11,7 @@ local COUNTERS = {
   { "renewed", "dlock_renewals_total", "Renewals that were answered." },
   { "renew_failed", "dlock_renewals_failed_total", "Renewals that failed." },
   { "local_handoffs", "dlock_local_handoffs_total",
-    "Leases that went from hand to hand in this process." },
+    "Leases that were handed to another waiter of this process." },
 }
 
 local HISTOGRAMS = {

@@ -10,7 +10,7 @@ local LONGEST, MOST_HOSTS = 4096, 64
 -- module: dlock.store.<module>, which may still say unsupported. hosts: how
 -- many at most, 0 for none (a path on this machine). path: what may follow the
 -- hosts. later: there is no such store yet. same: another name of that scheme,
--- which is what the store is told and what is shown, so that both names make
+-- which is what the store gets and what is shown, so that both names make
 -- one store in the order of dlock.all.
 local SCHEMES = {
   ["redis"] = { module = "redis", hosts = 1, path = "db" },

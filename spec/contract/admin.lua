@@ -1,4 +1,5 @@
--- Looking and mending: inspect, list, break_lock, revoke; and guarded writes.
+-- Inspection and administration: inspect, list, break_lock and revoke; and
+-- guarded writes.
 
 local assert = require "luassert"
 

@@ -112,7 +112,7 @@ describe("8 processes and one number", function()
   end
 
   for _, subject in ipairs(subjects) do
-    it("on " .. subject.name .. ", from hand to hand in each", function()
+    it("on " .. subject.name .. ", with local hand-offs in each", function()
       local key = context.new(subject):key()
       local turns, last = run(subject.url(), key, "unfair", 0)
       assert.are.same({ 0, 0, 0 }, { count_faults(turns) })

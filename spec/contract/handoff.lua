@@ -142,7 +142,7 @@ return function(t, it, timed)
       t:expect_nothing_left()
     end)
 
-  only_outside("a grant by message goes from hand to hand", function()
+  only_outside("a grant by message is handed on locally", function()
     local store, key = t:open { host = "luv" }, t:key()
     local mutex, order = store:mutex(key, { timeout = 30 }), {}
     local first

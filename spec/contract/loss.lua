@@ -82,7 +82,7 @@ return function(t, it, timed)
     local store, key, heard = t:open(), t:key(), 0
     local lease = short(store, key)
     t:sleep(0.5)
-    store:ping() -- the news of it is gone
+    store:ping() -- takes the event of it
     lease:on_lost(function() heard = heard + 1 end)
     assert.are.equal(0, heard)
     store:ping()
@@ -119,7 +119,7 @@ return function(t, it, timed)
     assert.are.same({ 1, 3 }, heard)
   end)
 
-  it("on_lost of more leases than news are kept", function()
+  it("on_lost of more leases than events are kept", function()
     local store = t:open { session_timeout = 10, io_timeout = 10 }
     local key, heard = t:key(), 0
     local leases = {}

@@ -16,7 +16,7 @@ local function required(name)
   return value
 end
 
--- hands_over: with fair = false a lock may go from hand to hand in a process.
+-- hands_over: with fair = false a lock may be handed on inside a process.
 local on_redis = { name = "redis", portable = true, hands_over = true }
 
 function on_redis.url()

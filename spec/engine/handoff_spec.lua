@@ -1,4 +1,4 @@
--- From hand to hand: a released lock goes to the next waiter of the same engine
+-- Local hand-off: a released lock goes to the next waiter of the same engine
 -- without a request to the store, if it came before the last question to the
 -- store was asked or before whoever queues there, or (`handoffs`) a number of
 -- times. Over the store in memory, whose ping tells how many requests came.
@@ -9,7 +9,7 @@ local steady = require "spec.support.steady"
 local ask, close = resident.ask, resident.close
 local finish, free_soon = resident.finish, resident.free_soon
 
-describe("from hand to hand,", function()
+describe("local hand-off:", function()
   local e
 
   local function set_up() e = resident.open() end
@@ -40,8 +40,8 @@ describe("from hand to hand,", function()
 
   local function requests() return finish(e, e:ping()) end
 
-  -- Returns when the parked have been looked at: in a turn of its own, which
-  -- may come after the next one's.
+  -- Returns when the local queue has been looked at, which happens in a turn of
+  -- its own that may come after the next one's.
   local function looked()
     requests()
     requests()
@@ -336,7 +336,7 @@ describe("from hand to hand,", function()
     assert.is_true(finish(e, core.release(old)))
     assert.equal("lost", (select(3, finish(e, core.release(new)))))
     assert.equal(18, assert(finish(e, again)).fence)
-    assert.equal(core.id(new), e:news()[1].lease)
+    assert.equal(core.id(new), e:events()[1].lease)
   end)
 
   it("somebody who asked for it politely comes first", function()

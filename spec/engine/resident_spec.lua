@@ -1,6 +1,6 @@
--- The engine in resident mode, which event loops use: its native thread drives,
--- nobody else; what is done is told by number, and a bell rings. Scopes: what
--- ends with something outside.
+-- The engine in resident mode, which event loops use: only its renewal thread
+-- runs the loop; a ticket that is done is reported by its number, and a
+-- descriptor becomes readable. Scopes: what ends with a request.
 local core = require "dlock.core"
 local leaks = require "spec.support.leaks"
 local resident = require "spec.support.resident"
@@ -80,17 +80,17 @@ describe("resident engine", function()
     assert.is_truthy(ticket:take())
   end)
 
-  it("rings for what was not asked for: a lost lease", function()
+  it("wakes for what was not asked for: a lost lease", function()
     local lease = finish(e, ask(e, "gone:a", { ttl = 0.3 }))
-    local poll, news = uv.new_poll(e:bell()), nil
+    local poll, found = uv.new_poll(e:wakeup()), nil
     poll:start("r", function()
-      e:completed({}) -- clears the bell; it may have rung for the acquire
-      news = news or e:news()
+      e:completed({}) -- the acquire may have made it readable
+      found = found or e:events()
     end)
-    while not news do uv.run("once") end
+    while not found do uv.run("once") end
     poll:close()
     uv.run("nowait")
-    assert.equal("lost", news[1].kind)
+    assert.equal("lost", found[1].kind)
     assert.is_false(core.held(lease))
   end)
 
@@ -274,7 +274,7 @@ describe("resident engine", function()
     assert.is_false(finish(e, e:locked("a")))
   end)
 
-  it("ends a parked wait by time-out, cancel and collection", function()
+  it("ends a locally queued wait by time-out, cancel and collection", function()
     local held = assert(finish(e, ask(e, "a")))
     local head = ask(e, "a", { timeout = 60 })
     local late, cancelled = ask(e, "a", { timeout = 0.05 }), ask(e, "a")
@@ -307,18 +307,18 @@ describe("resident engine", function()
 
   -- Its holder went on the server, and it was not told; the store then gave the
   -- key to somebody from whom nobody may expect it.
-  it("forgets no parked wait when another one gets the key", function()
+  it("forgets no locally queued wait when another one gets the key", function()
     for units = 0, 1 do -- a try, a reader
       local key = "silent:" .. units
       local old = assert(finish(e, ask(e, key, { handoffs = 16 })))
-      local parked = ask(e, key, { handoffs = 16, timeout = 60 })
+      local queued = ask(e, key, { handoffs = 16, timeout = 60 })
       finish(e, e:ping())
       finish(e, e:ping())
       assert.is_true(finish(e, e:break_lock(key)))
       assert.is_true(core.held(old))
       local other = ask(e, key, { wait = false, units = units })
       assert.is_true(finish(e, core.release(assert(finish(e, other)))))
-      assert.is_true(finish(e, core.release(assert(finish(e, parked)))))
+      assert.is_true(finish(e, core.release(assert(finish(e, queued)))))
       assert.equal("lost", (select(3, finish(e, core.release(old)))))
       assert.is_true(free_soon(e, key))
     end
@@ -378,12 +378,12 @@ describe("resident engine's end", function()
     local e = open()
     finish(e, ask(e, "a"))
     local ticket = ask(e, "a", { timeout = 60 })
-    local parked = ask(e, "a", { timeout = 60 })
+    local queued = ask(e, "a", { timeout = 60 })
     ticket:watch()
-    parked:watch()
+    queued:watch()
     close(e)
     assert.equal(2, (e:completed({})))
     assert.equal("cancelled", (select(3, ticket:take())))
-    assert.equal("cancelled", (select(3, parked:take())))
+    assert.equal("cancelled", (select(3, queued:take())))
   end)
 end)

@@ -435,7 +435,7 @@ describe("file store", function()
     end)
   end)
 
-  describe("looking and mending", function()
+  describe("inspection and administration", function()
     it("breaks a hold: the holder hears, the waiter gets it", function()
       local a, b, c = start(3)
       local fence = a:hold("a", "key")

@@ -168,7 +168,7 @@ describe("a call for a lock in which a callback closes the store", function()
           assert(store:close(1))
         end)
         local _, client = next(store)
-        while not client.engine:has_news() do uv.sleep(1) end
+        while not client.engine:has_events() do uv.sleep(1) end
         got, message, code = store:lock("second", { timeout = 10 })
       end)
       assert.equal(1, lost)

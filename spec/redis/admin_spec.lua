@@ -1,5 +1,5 @@
--- Looking and mending on Redis: what the contract cannot know, on a real server
--- and behind a proxy. Names of keys stand in docs/redis.md.
+-- Inspection and administration on Redis: what the contract cannot know, on a
+-- real server and behind a proxy. Names of keys stand in docs/redis.md.
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually

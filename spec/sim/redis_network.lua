@@ -97,7 +97,7 @@ end
 
 -- Somebody's process. Those with a short ttl may die; the others keep the
 -- lock long if anybody forgets it for them. The first two are event loops, in
--- the first of which four want the lock, so that it goes from hand to hand.
+-- the first of which four want the lock, so that it is handed on locally.
 function network:join(i)
   self.joined = (self.joined or 0) + 1
   local mortal, resident = i % 2 == 0, i <= 2

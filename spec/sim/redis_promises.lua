@@ -176,8 +176,8 @@ return function(network, faulty)
     end
   end
 
-  -- Who waits his turn: nobody gets a lock from hand to hand before somebody of
-  -- another process who stands in the queue since before he asked. (The
+  -- Order of service: no waiter gets a lock by a local hand-off before a waiter
+  -- of another process who was in the queue before it asked. (The
   -- server's clock may be a little slower than his.)
   function network:check_turn(agent, token, since)
     local before = self.holding[token]

@@ -20,11 +20,11 @@ function resident.ask(e, key, o)
   return assert(engine.acquire(e, key, o))
 end
 
---- Waits for the ticket as an event loop does: only the bell is waited for.
+--- Waits for the ticket as an event loop does: for the wakeup descriptor.
 function resident.finish(e, ticket, scope)
   local id = ticket:watch(scope)
   if not id then return ticket:take() end
-  local done, poll = false, uv.new_poll(e:bell())
+  local done, poll = false, uv.new_poll(e:wakeup())
   local late = uv.new_timer()
   uv.update_time()
   late:start(10000, 0, function() done = true end)
@@ -37,7 +37,7 @@ function resident.finish(e, ticket, scope)
   poll:close()
   late:close()
   uv.run("nowait")
-  assert(ticket:poll(), "the bell did not ring")
+  assert(ticket:poll(), "the wakeup descriptor is not readable")
   return ticket:take()
 end
 

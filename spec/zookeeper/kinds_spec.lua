@@ -1,5 +1,5 @@
 -- What the ZooKeeper store can do beside exclusive locks: shared holds,
--- semaphores, downgrade, guarded writes, looking and mending. Through the
+-- semaphores, downgrade, guarded writes, administration. Through the
 -- engine's own calls.
 
 local common = require "spec.zookeeper.common"

@@ -2,9 +2,9 @@
 --
 -- The lock is taken and given back by the lockable's own `with`, so what counts
 -- as lost, at the release too, is its rule. While the child runs, this looks
--- after it and after the lease, which the keeper thread renews. The child has
+-- after it and after the lease, which the renewal thread renews. The child has
 -- a process group of its own (csrc/lua/child.c says why): signals that came
--- for us go to that group, and all of it is told to end when the lease is
+-- for us go to that group, and all of it gets a SIGTERM when the lease is
 -- lost. Otherwise the child decides: the lock is released when it is gone,
 -- whatever it left running.
 local core = require "dlock.core"
@@ -54,9 +54,9 @@ local function asks(lease)
   return asked
 end
 
--- The lease was lost: the group is told. Returns when it is to be killed.
-local function tell(pid, lease)
-  complain(("lost: the lease on %s ended; the command is told to end")
+-- The lease was lost: ends the group. Returns when it is to be killed.
+local function terminate(pid, lease)
+  complain(("lost: the lease on %s ended; the command gets a SIGTERM")
     :format(text.quote(lease.key)))
   core.kill_group(pid, SIGTERM)
   return core.now() + GRACE
@@ -65,9 +65,9 @@ end
 -- Looks after the child and its lease until it has ended. Returns its status
 -- and, when the lease was lost, at what time its group is to be killed.
 --
--- A loss while all of us were stopped is told of before the child goes on, and
--- what is stopped has to go on to hear it. What else came for the child comes
--- after that: SIGCONT would take back a Ctrl-Z.
+-- When the lease was lost while all of us were stopped, SIGTERM is sent before
+-- the child goes on; a stopped process has to go on to receive it. Other
+-- signals are passed on after that, because SIGCONT would take back a Ctrl-Z.
 local function attend(pid, lease)
   local kill_at, asked
   while true do
@@ -79,7 +79,7 @@ local function attend(pid, lease)
     asked = asked or asks(lease)
     local go_on = what == "stopped" and stopped(pid, number)
     if not kill_at and not lease:held() then
-      kill_at, go_on = tell(pid, lease), true
+      kill_at, go_on = terminate(pid, lease), true
     elseif kill_at and core.now() > kill_at then
       core.kill_group(pid, SIGKILL)
     end
@@ -99,8 +99,8 @@ local function end_group(pid, kill_at)
   end
 end
 
--- A Ctrl-C that ended the child came to its group alone if that had the
--- terminal: the script that we are part of hears of it too.
+-- When the child's group had the terminal, a Ctrl-C that ended the child went
+-- to that group alone: the script that we are part of gets it too.
 local function take_terminal(pid, status)
   local _, had_it = core.pass_terminal(pid, OURS)
   if had_it and (status == 128 + SIGINT or status == 128 + SIGQUIT) then
@@ -108,7 +108,7 @@ local function take_terminal(pid, status)
   end
 end
 
--- Runs the command; returns its status, and true when the loss was told of.
+-- Runs the command; returns its status, and true when a loss was reported.
 local function execute(command, lease)
   core.setenv("DLOCK_KEY", lease.key)
   core.setenv("DLOCK_FENCE", ("%.0f"):format(lease.fence))
@@ -138,7 +138,7 @@ local function choose(store, key, options)
 end
 
 --- Runs it. A signal ends the wait for the lock by an error, until `waited` is
---- called, which tells of one that came before.
+--- called, which returns one that came before.
 ---@param store dlock.store
 ---@param request table as args.read returns it
 ---@param waited fun(): integer|nil
@@ -149,7 +149,7 @@ return function(store, request, waited)
   local options = request.options
   local lockable, message, code = choose(store, request.words[1], options)
   if not lockable then return nil, message, code end
-  local done, status, told
+  local done, status, reported
   local permits = options["--permits"]
   done, message, code = lockable:with({
     ttl = options["--ttl"],
@@ -157,16 +157,16 @@ return function(store, request, waited)
     permits = permits and permits.permits,
   }, function(lease)
     local signal = waited()
-    status, told = signal and 128 + signal, false
+    status, reported = signal and 128 + signal, false
     if not signal then
-      status, told = execute(request.command, lease)
+      status, reported = execute(request.command, lease)
     end
   end)
   if done then
     return status
   elseif code ~= "lost" then
     return nil, message, code
-  elseif not told then
+  elseif not reported then
     complain(message)
   end
   return LOST

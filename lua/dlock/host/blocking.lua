@@ -10,7 +10,7 @@ local events = require "dlock.events"
 
 local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
 
-local blocking = { tells = true }
+local blocking = { own_events = true }
 
 local core_drive = core.drive
 

@@ -1,14 +1,14 @@
 -- The host of cqueues. There is no coroutine of ours: it would keep cq:loop()
--- from ending. Each waiter polls the engine's bell and a condition of its own;
--- whoever hears the bell signals all the others, in whichever controller they
--- are, so that nested loops work too.
+-- from ending. Each waiter polls the engine's wakeup descriptor and a condition
+-- of its own. The one that the descriptor wakes signals all the others, in
+-- whichever controller they are, so that nested loops work too.
 --
 -- The engine must not close a descriptor that is polled: a controller updates
--- what it knows of it whenever one of its pollers goes on. So it keeps the bell
--- while there are any (client.pollers), also beyond its own end, which the bell
--- tells them. The last one takes the descriptor out of all controllers first: a
--- controller that still knew its number would be deaf on whatever gets that
--- number next.
+-- what it knows of it whenever one of its pollers goes on. So the engine keeps
+-- the descriptor while there are pollers (client.pollers), also beyond its own
+-- end, of which the descriptor informs them. The last poller takes it out of
+-- all controllers first: a controller that still had its number would miss the
+-- events of the next descriptor with that number.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 
@@ -43,20 +43,20 @@ function adapter.deliver(client)
 end
 
 -- Until there is nothing more to wait for.
-local function poll_bell(client, ticket, mine)
+local function poll_wakeup(client, ticket, mine)
   local cqueues, engine = modules(), client.engine
-  local bell = { pollfd = engine:bell(), events = "r" }
+  local wakeup = { pollfd = engine:wakeup(), events = "r" }
   client.pollers = (client.pollers or 0) + 1
-  engine:keep_bell(true)
+  engine:keep_wakeup(true)
   repeat
-    cqueues.poll(bell, mine)
+    cqueues.poll(wakeup, mine)
     event_loop.drain(client, signal)
     events.deliver(client)
   until event_loop.over(client, ticket)
   client.pollers = client.pollers - 1
-  if client.pollers == 0 and engine:bell() then -- there is none after a fork
-    cqueues.cancel(bell.pollfd)
-    engine:keep_bell(false)
+  if client.pollers == 0 and engine:wakeup() then -- there is none after a fork
+    cqueues.cancel(wakeup.pollfd)
+    engine:keep_wakeup(false)
   end
 end
 
@@ -76,7 +76,7 @@ function adapter.wait(client, ticket)
     return
   end
   if not event_loop.over(client, ticket) then
-    poll_bell(client, ticket, mine)
+    poll_wakeup(client, ticket, mine)
   end
   if waiting[number] == mine then -- it may be another one's meanwhile
     waiting[number] = nil

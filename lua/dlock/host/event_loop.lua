@@ -1,12 +1,11 @@
--- What the hosts of event loops share: who waits for which ticket. The engine
--- tells by number which tickets got done; the number finds the waiter here.
+-- What the hosts of event loops share: the table of waiters. The engine reports
+-- tickets that got done by their numbers; client.waiting[number] is the waiter,
+-- which the host knows how to wake. The coroutine that the engine's wakeup
+-- descriptor wakes takes all numbers and wakes all waiters, not only its own.
 --
--- client.waiting[number] is whatever the host wakes. Whoever hears the bell
--- takes all numbers out and wakes all waiters, its own or not.
---
--- A ticket may be another engine's, on whose lease this client's was attached,
--- and still be under way when this client's engine is closed, which then tells
--- of nothing any more: so the end of a wait is the end of either.
+-- A ticket may belong to another engine, on whose lease this client's was
+-- attached. It can still be under way when this client's engine is closed,
+-- which reports nothing any more: a wait ends with the ticket or the engine.
 local event_loop = {}
 
 --- client.waiting; the first call puts the engine into resident mode.
@@ -15,7 +14,7 @@ function event_loop.waiting(client)
   local waiting = client.waiting
   if not waiting then
     waiting = {}
-    client.waiting, client.told = waiting, {}
+    client.waiting, client.numbers = waiting, {}
     client.engine:resident()
   end
   return waiting
@@ -25,15 +24,16 @@ end
 ---@param client table
 ---@param wake fun(waiter: any, client: table)
 ---@param completed? function instead of engine.completed
----@return boolean news there are some
+---@return boolean events the engine has some
 function event_loop.drain(client, wake, completed)
-  local waiting, told, engine = client.waiting, client.told, client.engine
+  local waiting, numbers, engine =
+    client.waiting, client.numbers, client.engine
   local count, more, fresh, closed
   completed = completed or engine.completed
   repeat
-    count, more, fresh, closed = completed(engine, told)
+    count, more, fresh, closed = completed(engine, numbers)
     for i = 1, count do
-      local number = told[i]
+      local number = numbers[i]
       local waiter = waiting[number]
       if waiter then
         waiting[number] = nil
@@ -70,7 +70,7 @@ local function can_yield()
   return co ~= nil and not is_main
 end
 
---- Before each request: can its end be waited for by the engine's bell?
+--- Before each request: can the engine's wakeup descriptor be waited for here?
 ---@param client table
 ---@param running boolean the loop runs us
 ---@param instead string what to do where nothing can wait
@@ -84,7 +84,7 @@ function event_loop.ready(client, running, instead)
   end
   event_loop.waiting(client)
   local engine = client.engine
-  if not engine:bell() and not engine:closed() then
+  if not engine:wakeup() and not engine:closed() then
     return nil, "unavailable: no descriptor left: raise the limit of open"
       .. " files", "unavailable"
   end

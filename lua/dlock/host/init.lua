@@ -6,11 +6,11 @@
 --                             held: something is to be given back, so refuse
 --                             only what is impossible
 --   deliver(client)        -- wakes whoever waits for what this call ended; a
---                          -- host without it hears of that by the bell
+--                          -- host without it is woken by the descriptor
 --   forget(client)         -- the engine is about to close its descriptors
 --   own(client, lease)     -- the lease ends with whatever runs, a request say
---   tells = true           -- it delivers news by itself, and
---   tell(client, calls)    -- makes these calls of the user's functions
+--   own_events = true      -- it takes the engine's events by itself
+--   run_callbacks(client, calls)   -- makes these calls of the user's functions
 -- and everything else in dlock waits by calling ready and wait here. Which host
 -- it is is asked at every call unless the store's option names one: the same
 -- store may be used inside and outside of an event loop.
@@ -101,7 +101,7 @@ function host.own(client, lease)
   end
 end
 
---- Somebody wants to hear of this client's news although nobody waits.
+--- This client has callbacks to be run although nobody waits.
 function host.listen(client)
   local adapter = client.host or detect()
   if adapter.listen then
@@ -113,10 +113,10 @@ end
 --- found to be due.
 ---@param client table
 ---@param calls function[]
-function host.tell(client, calls)
+function host.run_callbacks(client, calls)
   local adapter = client.host or detect()
-  if adapter.tell then
-    adapter.tell(client, calls)
+  if adapter.run_callbacks then
+    adapter.run_callbacks(client, calls)
     return
   end
   for _, call in ipairs(calls) do
@@ -137,7 +137,7 @@ local function complete(client, ticket, adapter, waits, others, guard)
   if adapter == blocking then
     return finish(ticket)
   end
-  if not adapter.tells then
+  if not adapter.own_events then
     events.deliver(client)
   end
   if guard then
@@ -178,7 +178,7 @@ end
 ---@param waits? table a set in which the ticket is noted
 ---@param others? table another one
 function host.wait(client, ticket, adapter, waits, others)
-  if protect.closes and not adapter.tells then
+  if protect.closes and not adapter.own_events then
     return complete_guarded(client, ticket, adapter, waits, others)
   end
   return complete(client, ticket, adapter, waits, others)

@@ -1,6 +1,6 @@
--- The host of luv. A waiter yields; the engine's bell is a poll handle that is
--- started by the first waiter and stopped with the last, so that nothing of
--- ours keeps the loop alive.
+-- The host of luv. A waiter yields; a poll handle on the engine's wakeup
+-- descriptor is started by the first waiter and stopped with the last, so that
+-- nothing of ours keeps the loop alive.
 --
 -- Whoever resumes a waiting coroutine in between does no harm: it yields again,
 -- or goes on if its ticket is done meanwhile. From then on its yields are its
@@ -9,7 +9,8 @@
 --
 -- Nor does whoever ends one. A coroutine that is closed abandons its ticket at
 -- once (host.wait). One that died of an error, say of a debug hook, has closed
--- nothing: it is found dead when its ticket is told of, and abandoned then.
+-- nothing: its ticket is abandoned when that is done and the coroutine is found
+-- dead.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
@@ -43,7 +44,7 @@ local function resume_all(list)
   end
 end
 
-local function ring(client)
+local function wake(client)
   local list = {}
   event_loop.drain(client, function(waiter) list[#list + 1] = waiter end)
   if client.polling and next(client.waiting) == nil then
@@ -61,10 +62,10 @@ local function start(client)
     return
   end
   if not client.poll then
-    client.poll = require("luv").new_poll(client.engine:bell())
+    client.poll = require("luv").new_poll(client.engine:wakeup())
   end
   client.poll:start("r", function()
-    ring(client)
+    wake(client)
   end)
   client.polling = true
 end
@@ -100,7 +101,7 @@ function adapter.forget(client)
     local timer = require("luv").new_timer()
     timer:start(0, 0, function()
       timer:close()
-      ring(client)
+      wake(client)
     end)
   end
 end

@@ -7,7 +7,7 @@
 -- Waits and leases belong to their request. Lua code is not run when a request
 -- is aborted, and the collector comes when it likes; so each request that waits
 -- has a scope, which nginx ends in the request's pool clean-up, before the log
--- phase. The scope's number also tells requests apart in the owners of
+-- phase. The scope's number also distinguishes requests in the owners of
 -- reentrant locks: ngx_lua recycles coroutine objects.
 --
 -- A scope begins only where waiting is allowed. In the other phases there is
@@ -20,7 +20,7 @@
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
 
-local adapter = { tells = true }
+local adapter = { own_events = true }
 
 local ngx = rawget(_G, "ngx")
 
@@ -77,7 +77,7 @@ end
 local get_request = find_cleanup()
 local scopes = core.scopes()
 
--- The scope of the running request, or nil where there is none to tell.
+-- The scope of the running request, or nil where it cannot be known.
 local function current()
   local r = get_request and get_request()
   if not r then
@@ -171,7 +171,7 @@ end
 adapter.deliver = pump.deliver
 
 --- Makes these calls of the user's functions.
-function adapter.tell(client, calls)
+function adapter.run_callbacks(client, calls)
   callbacks.add(client, calls)
 end
 
@@ -192,7 +192,7 @@ local function look_alone(client, mine, pause)
   return pause, pause
 end
 
--- Sleeps until its ticket is done, or will not be told of.
+-- Sleeps until its ticket is done, or its end will not be reported any more.
 local function sleep(client, ticket, mine)
   local pause, seconds = FIRST_LOOK, FIRST_LOOK
   while not mine.over do

@@ -19,7 +19,7 @@ local all = {}
 
 local methods = {}
 
--- Releases taken[n] ... taken[1]; where nothing can wait the native thread
+-- Releases taken[n] ... taken[1]; where nothing can wait the renewal thread
 -- does it.
 local function undo(taken, client)
   local waits = host.ready(client)

@@ -44,7 +44,7 @@ function methods:release(timeout)
   return result[1], result[2], result[3]
 end
 
---- Lets the native thread release them and returns at once.
+--- Has the renewal thread release them and returns at once.
 ---@return true
 function methods:release_later()
   local list, state = list_of(self, "release_later")
@@ -96,13 +96,13 @@ function methods:remaining()
   return least
 end
 
--- Runs fn once, with the whole, at the first news of any of them.
+-- Runs fn once, with the whole, at the first event of any of them.
 local function on_first(self, list, subscribe, fn)
-  local told = false
+  local ran = false
   for _, lease in ipairs(list) do
     lease[subscribe](lease, function(_, reason)
-      if not told then
-        told = true
+      if not ran then
+        ran = true
         fn(self, reason)
       end
     end)

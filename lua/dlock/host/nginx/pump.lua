@@ -105,7 +105,7 @@ end
 -- Callbacks of leases that end with their request keep it in an exiting worker
 -- too: that request is what keeps the worker. Those of others would keep the
 -- worker for as long as they are renewed.
-local function expects_news(client, exiting)
+local function expects_events(client, exiting)
   if exiting and not client.owned then
     return false
   end
@@ -125,7 +125,7 @@ local function may_leave(client, now)
   end
   local idle = exiting or now - client.last_asked > IDLE
     or now < client.last_asked
-  return idle and not expects_news(client, exiting)
+  return idle and not expects_events(client, exiting)
 end
 
 -- What it does whenever it wakes; true: it has to leave.

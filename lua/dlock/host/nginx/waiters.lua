@@ -1,6 +1,6 @@
 -- Who waits in nginx: each handler on a semaphore of its own.
 --
---   client.waiting[number] = waiter    its ticket is not told to be done yet
+--   client.waiting[number] = waiter    its ticket is not known to be done yet
 --   client.woken[waiter] = true        it is, but the handler has not gone on
 --
 -- A light thread can be killed, and a request aborted, while it waits: none of

@@ -405,6 +405,23 @@ static void full_disk(void) {
     clear(waiters[i]);
 }
 
+/* The lock is ours in the table when its waiter gives up without having seen
+ * that: it is handed on, so that the engine gives it back. */
+static void grant_crosses_cancel(void) {
+  struct entry *holder = stand(0, (struct dlk_want){0, 0});
+  CHECK(host_wait(stores[0], holder->op, DLK_SEC));
+  struct entry *waiter = stand(1, (struct dlk_want){0, 0});
+  give_back(holder);
+  CHECK(!host_over(waiter->op));
+  host_cancel(stores[1], waiter->op, DLK_CANCELLED);
+  CHECK(host_wait(stores[1], waiter->op, DLK_SEC));
+  CHECK(host_error(waiter->op)->code == DLK_OK);
+  give_back(waiter);
+  struct entry *next = stand(2, (struct dlk_want){0, 0});
+  CHECK(host_wait(stores[2], next->op, DLK_SEC));
+  give_back(next);
+}
+
 static void remove_all(void) {
   char command[128];
   snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -416,6 +433,7 @@ int main(int argc, char **argv) {
   static const struct check tests[] = {
       {"a death in the middle of a grant loses no wake-up", deaths_in_a_grant},
       {"a full disk leaves no place in the queue behind", full_disk},
+      {"a grant that crosses a cancel is handed on", grant_crosses_cancel},
       {"the queue does what the model says", histories},
   };
   if (argc > 1)

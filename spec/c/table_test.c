@@ -259,6 +259,26 @@ static void damage(void) {
   close(fd);
 }
 
+/* Two slots, the first of which is in its own place. */
+static void torn_slot(void) {
+  static struct dlk_file_table t;
+  int fd = new_file();
+  begin(fd, &t);
+  for (int i = 0; i < 2; i++)
+    dlk_file_table_append(&t, dlk_file_table_take(&t), DLK_FILE_WAIT);
+  CHECK(dlk_file_table_commit(&t) == 0);
+  dlk_file_table_edit(&t, 2)->fence = 1;
+  CHECK(dlk_file_table_commit(&t) == 0);
+  CHECK(dlk_file_table_load(&t, fd) == 0);
+  CHECK(dlk_file_table_at(&t, 1)->list == DLK_FILE_WAIT && t.error == 0);
+  CHECK(pwrite(fd, "torn", 4, 8192 + 20) == 4);
+  CHECK(dlk_file_table_load(&t, fd) == 0);
+  CHECK(dlk_file_table_at(&t, 2)->fence == 1 && t.error == 0);
+  CHECK(dlk_file_table_at(&t, 1)->list == DLK_FILE_FREE);
+  CHECK(t.error == EUCLEAN && dlk_file_table_commit(&t) == EUCLEAN);
+  close(fd);
+}
+
 /* ---- names ---- */
 
 static void names(void) {
@@ -309,6 +329,7 @@ int main(void) {
       {"kills at any byte keep the table valid", kills},
       {"a commit happens or does not", every_byte},
       {"damage is seen", damage},
+      {"a slot that is torn is not believed", torn_slot},
       {"names", names},
       {"SHA-256", sums},
   };

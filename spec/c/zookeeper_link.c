@@ -16,7 +16,8 @@ struct node {
   int64_t czxid, owner;
   int32_t version, sequence;
   bool watched, listed; /* watches on its data, on its children */
-  bool late;            /* not seen in a list before the next sync */
+  enum dlk_zk_mode mode;
+  bool late; /* not seen in a list before the next sync */
 };
 
 struct request {
@@ -124,6 +125,7 @@ static struct node *create(struct dlk_zk_link *link,
   if (r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL)
     snprintf(path, sizeof path, "%s%010d", r->path, up->sequence++);
   struct node *n = make(path, r->data, r->len);
+  n->mode = r->mode;
   n->owner = r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL ? link->id : 0;
   children_changed(n->path);
   return n;
@@ -303,6 +305,12 @@ void fake_expire(void) {
   }
 }
 
+void fake_fail(void) {
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] && !links[i]->closed && !links[i]->connected)
+      links[i]->events->ended(links[i]->user, DLK_ZK_END_FAILED, "no address");
+}
+
 void fake_lag(void) {
   set_late(true);
 }
@@ -334,6 +342,10 @@ size_t fake_nodes(const char *lock) {
   for (size_t i = 0; i < used; i++)
     count += is_below(&nodes[i], lock);
   return count;
+}
+
+enum dlk_zk_mode fake_mode(const char *path) {
+  return find(path)->mode;
 }
 
 size_t fake_links(void) {

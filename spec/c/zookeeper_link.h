@@ -24,6 +24,8 @@ void fake_expire(void);
 /* We are served by one that is behind: no list shows what there is now, until
  * it was asked to catch up. */
 void fake_lag(void);
+/* Those that are not connected yet could not be opened. */
+void fake_fail(void);
 size_t fake_waiting(void);
 /* The next request with that verb is refused so. */
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);
@@ -32,6 +34,8 @@ size_t fake_executed(enum dlk_zk_verb verb);
 /* What a contender's node says, the first one of the lock; NULL if none. */
 const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);
+/* How a node was made. */
+enum dlk_zk_mode fake_mode(const char *path);
 /* How many links are not closed. */
 size_t fake_links(void);
 /* An admin deletes the lock with all that is in it. */

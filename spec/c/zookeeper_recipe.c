@@ -248,6 +248,18 @@ static void one_of_many_whose_node_is_deleted_joins_anew(void) {
   host_close(h);
 }
 
+/* The server takes containers away when they are empty, and nothing else: a
+ * key costs it no memory when it is not used any more. The chroot is kept. */
+static void all_but_the_chroot_is_made_of_containers(void) {
+  start_in("/app");
+  struct dlk_lease *lease = held("k");
+  CHECK(fake_mode("/app") == DLK_ZK_PERSISTENT);
+  CHECK(fake_mode("/app/dlock") == DLK_ZK_CONTAINER);
+  CHECK(fake_mode("/app/dlock/k") == DLK_ZK_CONTAINER);
+  release(lease);
+  host_close(h);
+}
+
 /* ---- who is refused ---- */
 
 static void a_list_that_is_refused_is_denied(void) {
@@ -295,6 +307,8 @@ static const struct check tests[] = {
     {"the_lock_is_deleted_at_each_step", the_lock_is_deleted_at_each_step},
     {"a_store_with_a_resting_node_is_not_busy",
      a_store_with_a_resting_node_is_not_busy},
+    {"all_but_the_chroot_is_made_of_containers",
+     all_but_the_chroot_is_made_of_containers},
     {"a_list_that_is_refused_is_denied", a_list_that_is_refused_is_denied},
     {"a_node_ahead_that_is_refused_is_denied",
      a_node_ahead_that_is_refused_is_denied}};

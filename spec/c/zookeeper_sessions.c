@@ -151,6 +151,28 @@ static void a_cancel_is_told_as_one_also_when_cut_off(void) {
 
 /* ---- which session is used ---- */
 
+/* The library cannot even begin (an address that is none, no descriptor): it
+ * is asked again a while later, and later still. */
+static void a_session_that_cannot_be_opened_is_tried_now_and_then(void) {
+  start();
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  size_t opened = 0;
+  for (int i = 0; i < 400; i++) { /* 10 seconds */
+    opened += fake_links();
+    fake_fail();
+    h->skew += DLK_SEC / 40;
+    host_turn(h, 0);
+  }
+  CHECK(!host_over(op));
+  CHECK(opened > 5 && opened < 20);
+  h->skew += 2 * DLK_SEC;
+  host_turn(h, 0);
+  fake_connected(TIMEOUT);
+  gets_it(op, lease);
+  host_close(h);
+}
+
 /* Each acquire comes so late after the last that its session is a new one. */
 static void looks_move_to_the_next_session(void) {
   struct dlk_op *look[12];
@@ -239,6 +261,26 @@ static void watches_that_are_over_fill_no_session(void) {
 
 /* ---- how long a hold counts ---- */
 
+/* Asked before anybody noticed that the servers proved nothing any more. */
+static void a_hold_without_proof_is_lost_when_asked_for(void) {
+  for (int how = 0; how < 3; how++) {
+    start();
+    struct dlk_lease *lease = held("k");
+    h->skew += 2 * TIMEOUT;
+    if (how == 0)
+      h->type->renew(h->store, &lease, 1);
+    else
+      CHECK(
+          ended(submit(how == 1 ? DLK_OP_EXTEND : DLK_OP_RELEASE, lease, NULL),
+                DLK_LOST));
+    CHECK(lost_why && renewals == 0);
+    fake_serve();
+    CHECK(fake_nodes(LOCK) == 0);
+    free(lease);
+    host_close(h);
+  }
+}
+
 /* All is answered when what the session's opening proved is over. */
 static void a_grant_waits_for_what_proves_the_session(void) {
   start();
@@ -315,12 +357,16 @@ static const struct check tests[] = {
     {"a_cancel_is_told_as_one_also_when_cut_off",
      a_cancel_is_told_as_one_also_when_cut_off},
     {"looks_move_to_the_next_session", looks_move_to_the_next_session},
+    {"a_session_that_cannot_be_opened_is_tried_now_and_then",
+     a_session_that_cannot_be_opened_is_tried_now_and_then},
     {"a_resting_node_keeps_its_session_in_use",
      a_resting_node_keeps_its_session_in_use},
     {"watches_of_half_a_megabyte_fill_a_session",
      watches_of_half_a_megabyte_fill_a_session},
     {"watches_that_are_over_fill_no_session",
      watches_that_are_over_fill_no_session},
+    {"a_hold_without_proof_is_lost_when_asked_for",
+     a_hold_without_proof_is_lost_when_asked_for},
     {"a_grant_waits_for_what_proves_the_session",
      a_grant_waits_for_what_proves_the_session},
     {"a_shorter_timeout_ends_the_session", a_shorter_timeout_ends_the_session},

@@ -31,12 +31,16 @@ static void on_lost(struct host *host, struct dlk_lease *lease,
 }
 
 void start(void) {
+  start_in("");
+}
+
+void start_in(const char *chroot) {
   static const struct dlk_addr at = {"server", 0};
   struct dlk_conf conf = {.shown = "zookeeper://server",
                           .scheme = "zookeeper",
                           .hosts = &at,
                           .host_count = 1,
-                          .path = "",
+                          .path = chroot,
                           .session_timeout = TIMEOUT,
                           .connect_timeout = 3 * DLK_SEC,
                           .io_timeout = 2 * DLK_SEC};

@@ -17,6 +17,8 @@ extern const char *lost_why;
 
 /* A server without a node, and a store without a session, in h. */
 void start(void);
+/* The same below a chroot. */
+void start_in(const char *chroot);
 struct dlk_op *submit(enum dlk_op_kind kind, struct dlk_lease *lease,
                       const char *key);
 struct dlk_lease *candidate(const char *key, uint32_t units);

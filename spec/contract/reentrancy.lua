@@ -33,6 +33,21 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("holds that nest, which cannot be detached", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local mutex = assert(a:mutex(key, { reentrant = true }))
+    local outer, inner = assert(mutex:acquire()), assert(mutex:acquire())
+    for _, lease in ipairs { inner, outer } do
+      local text, message, code = lease:detach()
+      assert.is_nil(text)
+      assert.are.equal("unsupported", code, message)
+      assert.is_true(lease:held())
+    end
+    assert.is_true(inner:release())
+    assert.is_true(assert(b:attach(assert(outer:detach()))):release())
+    t:expect_nothing_left()
+  end)
+
   it("matches by key and owner, not by object", function()
     local store, key = t:open(), t:key()
     local nested = { reentrant = true }

@@ -111,6 +111,16 @@ return function(t, it, timed)
     assert.are.equal(value, problem)
   end)
 
+  it("a lease that was broken while fn ran, and nobody heard", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local got, _, code, result = a:with(key, { ttl = 2 }, function()
+      assert.is_true(b:break_lock(key))
+      return 1
+    end)
+    assert.are.same({ nil, "lost", 1 }, { got, code, result })
+    t:expect_nothing_left(5)
+  end)
+
   it("a lease that was lost before fn itself released it", function()
     local store, key = t:open(), t:key()
     for _, name in ipairs { "release", "release_later" } do

@@ -30,10 +30,10 @@ describe("C unit tests", function()
   end)
 
   it("of the file store's table pass, killed at any byte", function()
-    assert.are.equal(7, run "table_test")
+    assert.are.equal(8, run "table_test")
   end)
 
   it("of the file store's queue agree with a plain model", function()
-    assert.are.equal(3, run "queue_test")
+    assert.are.equal(4, run "queue_test")
   end)
 end)

@@ -56,8 +56,28 @@ describe("dlock.all in 8 processes, in opposite order", function()
   end
 end)
 
-describe("dlock.all, tried,", function()
-  it("is busy when one was lost while the next was taken", function()
+describe("dlock.all, between two members,", function()
+  it("hears of a cancel", function()
+    local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    local key = ("all:%d"):format(uv.os_getpid())
+    local first, second = assert(store:mutex(key .. "1")),
+      assert(store:mutex(key .. "2"))
+    local both = dlock.all { first, second }
+    local state = lockable.state(second)
+    local take = state.take
+    function state.take(...)
+      both:cancel()
+      return take(...)
+    end
+    local lease, message, code = both:acquire()
+    assert.is_nil(lease)
+    assert.are.equal("cancelled", code, message)
+    state.take = take
+    assert(both:try_acquire()):release() -- nothing of it was kept
+    assert(store:close(1))
+  end)
+
+  it("is a try, and busy when one was lost meanwhile", function()
     local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
     local key = ("all:%d"):format(uv.os_getpid())
     local first, second = assert(store:mutex(key .. "1")),

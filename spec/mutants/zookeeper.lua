@@ -53,7 +53,12 @@ return {
       put = "if (1) return; const char *path" },
     { name = "a list of before is believed", file = PLACE,
       find = "if (n->step != DLK_ZK_LISTING || tag != n->tag) return;",
-      put = "(void)tag; if (n->step != DLK_ZK_LISTING) return;" },
+      put = "(void)tag; if (n->step != DLK_ZK_LISTING) return;",
+      same = "a session's answers come in the order of its requests, so a list"
+        .. " from before our present node is answered while that is being"
+        .. " created; any later one shows that node and all ahead of it: by it"
+        .. " we hold, as by the newest, or watch who may be gone by then,"
+        .. " which makes a new list" },
     { name = "a grant outside of what the session proved", file = HOLD,
       find = "if (now >= s->confirm.horizon) { dlk_zk_contender_step",
       put = "if (0) { dlk_zk_contender_step" },

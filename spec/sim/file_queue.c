@@ -7,6 +7,7 @@
  * - the living who hold and who wait are those of the plain queue, in order,
  *   as soon as those who were woken, or whose neighbour died, have looked;
  * - whoever was let in by another was woken; fences rise;
+ * - who watches the key is woken when its holders change;
  * - a change that was cut short by a kill is not there;
  * - whoever waits behind another limit is refused, by itself, when woken;
  * - when a minimum time ends, the first of the queue has a timer for it;
@@ -41,6 +42,9 @@ static unsigned numbers[STORES], next_number; /* never used again */
 static int64_t clock_now, last_fence;
 static bool somebody_looks; /* a watched store died, or a time is over */
 static uint64_t next_token, kind, seq;
+static struct dlk_file_entry watcher; /* its store lives on */
+static bool watcher_woken;
+static uint64_t holders_seen;
 
 /* ---- what queue.c asks for ---- */
 
@@ -54,6 +58,7 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   (void)d;
   if (instance == 0 || !alive[instance])
     return false;
+  watcher_woken |= token == watcher.token;
   for (unsigned i = 1; i <= ONES; i++)
     if (ones[i].there && ones[i].entry.token == token)
       ones[i].woken = true;
@@ -201,6 +206,27 @@ static void check_fences(const unsigned *held, size_t n) {
   last_fence = most;
 }
 
+static void watch(void) {
+  watcher.token = ++next_token;
+  alive[++next_number] = true;
+  begin(next_number);
+  if (dlk_file_join(&store, &watcher, NULL, DLK_FILE_WATCH) != 0)
+    sim_wrong("watch: error %d", store.table.error);
+  end();
+  holders_seen = 0;
+}
+
+/* Tokens are never used again, so another sum is another set. */
+static void check_watcher(const unsigned *held, size_t n) {
+  uint64_t sum = 0;
+  for (size_t k = 0; k < n; k++)
+    sum += UINT64_C(1) << held[k] | ones[held[k]].entry.token << 44;
+  if (sum != holders_seen && !watcher_woken)
+    sim_wrong("who watches is not told of a change");
+  holders_seen = sum;
+  watcher_woken = false;
+}
+
 static void check(unsigned self) {
   unsigned list[PLAIN_MAX];
   begin((unsigned)store.instance);
@@ -215,6 +241,7 @@ static void check(unsigned self) {
       sim_wrong("#%u was let in and not woken", i);
   }
   check_fences(list, n);
+  check_watcher(list, n);
   n = walk(DLK_FILE_WAIT, list);
   if (n != plain.waiting)
     sim_wrong("%zu wait, due %zu", n, plain.waiting);
@@ -423,6 +450,7 @@ static void history(uint64_t seed) {
   kind = seed;
   clock_now = 1;
   last_fence = 0;
+  watch();
   for (int step = 0; step < STEPS; step++) {
     unsigned self = 0;
     uint32_t what = sim_roll(21);

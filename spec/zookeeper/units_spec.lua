@@ -23,6 +23,7 @@ local RECIPE = {
   "a_release_costs_one_list_however_many_wait",
   "one_of_many_whose_node_is_deleted_joins_anew",
   "the_lock_is_deleted_at_each_step", "a_store_with_a_resting_node_is_not_busy",
+  "all_but_the_chroot_is_made_of_containers",
   "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
 }
 
@@ -34,9 +35,11 @@ local SESSIONS = {
   "a_node_of_another_session_is_never_adopted",
   "a_node_is_looked_for_behind_a_sync",
   "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
+  "a_session_that_cannot_be_opened_is_tried_now_and_then",
   "a_resting_node_keeps_its_session_in_use",
   "watches_of_half_a_megabyte_fill_a_session",
   "watches_that_are_over_fill_no_session",
+  "a_hold_without_proof_is_lost_when_asked_for",
   "a_grant_waits_for_what_proves_the_session",
   "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",
 }

@@ -36,7 +36,7 @@ bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err);
 /* It has done something, or hears of another engine's leases: closing it takes
  * a ticket. */
 bool dlk_engine_used(const struct dlk_engine *e);
-/* The join came: there is no bell and no request any more. */
+/* The join came: no wakeup comes, and no request is taken any more. */
 bool dlk_engine_joined(const struct dlk_engine *e);
 /* False: closing began, all leases are given back; err says so. */
 bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err);
@@ -136,28 +136,30 @@ struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t);
  * not. A drive then only waits until the ticket is done. Before or after first
  * use. */
 void dlk_engine_resident(struct dlk_engine *e);
-/* Has dlk_engine_completed tell when the ticket is done. Its number there, the
- * same at every call; 0 if it is done already. *others: the caller's last
- * request ended other tickets, and no bell is rung for these if the caller
- * hears of it; NULL: a bell is rung. */
+/* Has dlk_engine_completed tell when the ticket is done. Returns the ticket's
+ * number there, the same at every call; 0 if it is done already. *others is set
+ * if the caller's last request ended other tickets: then he has to ask for what
+ * is completed, since no wakeup is sent for these. NULL: one is sent. */
 uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others);
 /* The numbers of watched tickets that got done since, at most max; fewer than
  * max means that there are no more. Never waits. */
 size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max);
-/* A descriptor that is readable when there may be some; -1 when there is none
- * to be had. The engine's; closed by join. Not thread-safe, as the rest. */
+/* An eventfd that is readable when tickets may be completed; -1 when none can
+ * be had. It is the engine's, which closes it at the join. Like the functions
+ * that follow it is for one thread. */
 int dlk_engine_wakeup(struct dlk_engine *e);
-/* keep: from now on somebody polls the bell, so a join rings it and leaves it
- * open. Not: nobody does any more, and it is closed now if the join came. */
+/* keep: from now on somebody polls the eventfd, so a join signals it and leaves
+ * it open. Not: nobody polls it any more, and it is closed now if the join
+ * came. */
 void dlk_engine_keep_wakeup(struct dlk_engine *e, bool keep);
-/* The same by a stream socket, on which bytes arrive when there may be some,
- * and at least twice a second: connect to the path that serve gives, then
- * accept, from the same process. NULL and err, or false, on failure. hang_up
- * ends it, whatever its state. One thread calls these. */
+/* The wakeup as a stream socket, on which bytes arrive when tickets may be
+ * completed, and at least twice a second: connect to the path that serve gives,
+ * then accept, from the same process. NULL and err, or false, on failure.
+ * hang_up ends it, whatever its state. */
 const char *dlk_engine_serve(struct dlk_engine *e, struct dlk_error *err);
 bool dlk_engine_accept(struct dlk_engine *e);
 void dlk_engine_hang_up(struct dlk_engine *e);
-/* Drops what completed would have told: nobody will ask. */
+/* Drops what dlk_engine_completed would give: nobody will ask. */
 void dlk_engine_forget_completed(struct dlk_engine *e);
 
 /* What ends with something outside: see scope.c. One thread only. */

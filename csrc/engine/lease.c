@@ -15,7 +15,7 @@
 
 #include "loop/owner.h"
 
-static _Atomic uint64_t last_id; /* of any store: news are told by it */
+static _Atomic uint64_t last_id; /* of any store: events name it */
 
 static size_t aligned(size_t n) {
   size_t a = _Alignof(max_align_t);

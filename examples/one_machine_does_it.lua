@@ -1,5 +1,5 @@
 -- A job that every machine starts at the same minute (cron), and that only one
--- of them is to do. The others find it taken and leave.
+-- of them should do. The others find the lock held and end.
 --
 --   lua examples/one_machine_does_it.lua [URL]
 
@@ -11,10 +11,10 @@ local function job()
   print "making the nightly report"
 end
 
--- timeout = 0: whoever comes second does not wait for the first to end.
+-- timeout = 0: the second machine does not wait for the first to end.
 local done, message, code = store:with("nightly-report", { timeout = 0 }, job)
 if not done and code == "busy" then
-  print "somebody else makes it"
+  print "another machine makes it"
 elseif not done then
   -- The store is down, or the lock was lost while we were at it.
   io.stderr:write(message, "\n")

@@ -8,7 +8,7 @@ local dlock = require "dlock"
 
 local store = assert(arg[1] and dlock.open(arg[1]) or dlock.open())
 
--- What is protected. In earnest: UPDATE … SET value = ?, fence = ?
+-- The protected resource. In production: UPDATE … SET value = ?, fence = ?
 -- WHERE fence <= ?, in one transaction.
 local account = { value = 0, fence = 0 }
 

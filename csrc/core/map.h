@@ -1,6 +1,7 @@
 /* Intrusive hash map with byte-string keys. The map allocates only its
  * bucket array; when that cannot grow, chains get longer and nothing fails.
- * Keys are owned by whoever owns the node and must outlive its stay. */
+ * A key belongs to the owner of its node, and must live while the node is in
+ * the map. */
 #ifndef DLK_CORE_MAP_H
 #define DLK_CORE_MAP_H
 

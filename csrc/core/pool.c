@@ -1,8 +1,8 @@
-/* The list is guarded by `busy`, which whoever gets in holds for a few
- * instructions. Who finds it set goes to malloc or free instead of waiting: the
- * one inside may be a thread that the machine has put aside. Setting it
- * acquires what clearing it released, so the next user of a block comes after
- * all that its last one did with it.
+/* Lists of free blocks, guarded by the flag `busy`, which a thread holds for a
+ * few instructions. A thread that finds it set calls malloc or free instead of
+ * waiting, because the holder may be descheduled. Setting the flag acquires
+ * what clearing it released, so the next user of a block comes after everything
+ * that the last user did with it.
  *
  * Sanitizers have to see the end of each block, so with them none is kept. */
 #include "core/pool.h"

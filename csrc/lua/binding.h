@@ -40,7 +40,7 @@ struct lease_box {
   struct dlk_ticket *release; /* of the last handle, once asked for */
   bool released;
   bool detached; /* it asked for that, and so gave the hold up */
-  bool parted;   /* and the string has come to somebody */
+  bool parted;   /* and the string was taken */
   bool lost;     /* it was, before it was released later */
   bool owned;    /* the handle is a scope's to give up, not the collector's */
 };
@@ -60,8 +60,8 @@ extern const char *const dlk_lua_type_names[];
 /* The userdata at index; NULL, or an error, when it is of another type. */
 void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type);
 void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type);
-/* Raises that the method `call` was not called on an `object`; level 1 is
- * whoever called the C function that is running, as for Lua's error. */
+/* Raises that the method `call` was not called on an `object`; level 1 is the
+ * caller of the C function that is running, as for Lua's error. */
 int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
                     int level);
 /* An empty one, on the stack. */

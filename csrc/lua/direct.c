@@ -1,6 +1,6 @@
 /* What compiled Lua code calls without leaving its trace: core.direct gives
  * the addresses of C functions to LuaJIT's FFI. Each gets userdata as the
- * addresses of their boxes, and whoever calls answers for their types. None
+ * addresses of their boxes, and the caller answers for their types. None
  * raises, calls Lua, or waits. */
 #include "lua/direct.h"
 

@@ -3,8 +3,8 @@
  * methods that wait are Lua functions in core.lease_methods; here are those
  * that do not, and the requests that they wait for.
  *
- * The uservalue of a lease is its engine's anchor until somebody asks for a
- * slot: then a table of its own, {[DLK_ANCHOR_OF_SLOT] = anchor}, for
+ * The uservalue of a lease is its engine's anchor until the slot is first asked
+ * for: then a table of its own, {[DLK_ANCHOR_OF_SLOT] = anchor}, for
  * callbacks. */
 #include <math.h>
 #include <stdio.h>

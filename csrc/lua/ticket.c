@@ -184,8 +184,8 @@ static int push_results(lua_State *L, struct ticket_box *box) {
   return err ? dlk_lua_failure(L, err) : push_result(L, t);
 }
 
-/* The results were pushed, and nothing raises any more: a detach's string has
- * come to somebody. False: the lease was given back instead. */
+/* The results were pushed, and nothing raises any more: a detach's string was
+ * taken. False: the lease was released instead. */
 static bool took(const struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   return !t || !dlk_ticket_detaches(t) || dlk_ticket_take_text(t);

@@ -1,11 +1,12 @@
--- A cron job on one worker of a fleet: every worker has the timer, whoever is
--- first does the job. min_hold keeps the others out for most of the interval,
--- even when the job is done in no time and their clocks differ a little.
+-- A cron job on one worker of a fleet: every worker has the timer, and the
+-- first one does the job. min_hold keeps the others out for most of the
+-- interval, even when the job is done in no time and their clocks differ a
+-- little.
 local store = require "locks"
 
 local cron = {}
 
-local INTERVAL = 1 -- seconds; an hour in earnest
+local INTERVAL = 1 -- seconds; in production an hour
 
 local function job()
   ngx.shared.cache:incr("jobs", 1, 0)

@@ -3,9 +3,9 @@ local lockable = require "dlock.lockable"
 
 local admin = {}
 
---- Who holds a key and who waits for it, or nil (and no code) if nobody. Where
---- a fence may be uncertain, holders have a `hold` too: what stands for the
---- hold where its fence is asked for.
+--- The holders and waiters of a key, or nil (and no code) if there are none. In
+--- a store whose fences may be uncertain holders have a `hold` too, which can
+--- stand for the fence.
 ---@param state table client and key
 ---@return table|nil
 ---@return string? message

@@ -165,7 +165,7 @@ local function add_late(due, client)
 end
 
 --- The calls of the user's functions that are due, in their order: to be made
---- by whoever asks.
+--- by the caller.
 ---@return function[]
 function events.due(client)
   local due, items = {}, client.engine:events()

@@ -11,7 +11,7 @@ local version = require "dlock.version"
 
 local dlock = { VERSION = version }
 
--- The embedded store of whoever runs this, for programs that name no store. It
+-- The embedded store of this user, for programs that name no store. It
 -- must not depend on the session: a cron job and a login shell of a user are to
 -- exclude each other ($XDG_RUNTIME_DIR is there in one and not in the other,
 -- and goes at the logout; so does what is in /dev/shm, for systemd).

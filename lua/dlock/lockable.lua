@@ -131,7 +131,7 @@ end
 local function request_reentrant(from, opts, wait, waits, key, owner)
   local client, kind = from.client, from.kind
   key, owner = key or from.key, owner or from.owner
-  if not owner then -- who asks is known only where somebody can wait
+  if not owner then -- the owner is known only where a call can wait
     local adapter, message, code = host.ready(client)
     if not adapter then
       return nil, message, code
@@ -249,7 +249,7 @@ function methods:acquire(opts)
   return state.take(state, opts, true)
 end
 
---- Tries once; "busy" when somebody else holds it or waits for it.
+--- Tries once; "busy" when another one holds it or waits for it.
 ---@param opts? dlock.acquire_options without timeout
 ---@return dlock.lease|nil
 ---@return string? message

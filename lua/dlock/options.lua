@@ -203,8 +203,8 @@ local function look(opts, rules, name)
   return problem, other, other_expected
 end
 
---- Checks a table of options. Raises an error (at `level`, 1 being whoever
---- calls this) for an unknown option or a wrong type.
+--- Checks a table of options. Raises an error (at `level`, 1 being the
+--- caller of this) for an unknown option or a wrong type.
 ---@param opts table
 ---@param call string one of CALLS
 ---@param level integer

@@ -1,5 +1,5 @@
--- A pcall that can be yielded across on every Lua, and the question "who is
--- asking?" that hangs on it.
+-- A pcall that can be yielded across on every Lua, and with it the owner of a
+-- call, for reentrant locks.
 --
 -- PUC 5.1 cannot yield across pcall. There, and only inside a coroutine, the
 -- function runs in a coroutine of its own whose yields are passed on. It is

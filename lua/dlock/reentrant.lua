@@ -1,5 +1,6 @@
--- Who holds what, counted here and not on the server: a nested acquire of the
--- same key by the same owner shares the hold and costs no round trip.
+-- The owners of holds, for reentrant locks. They are counted here and not on
+-- the server: a nested acquire of the same key by the same owner shares the
+-- hold and costs no round trip.
 --
 --   holds.keys[key][owner] = the handles of that hold, a weak set
 --

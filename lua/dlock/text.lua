@@ -19,7 +19,7 @@ function text.quote(key)
   return "'" .. shown:gsub("[^\32-\126]", escape) .. rest .. "'"
 end
 
---- Text of somebody else's for a line of a terminal, whole: control bytes as
+--- Text of another program for a line of a terminal, whole: control bytes as
 --- \xNN, all others as they are.
 ---@param s string
 ---@return string
@@ -27,7 +27,7 @@ function text.escape(s)
   return (s:gsub("%c", escape))
 end
 
---- What somebody else's code raised, as text. Never raises itself, whatever its
+--- The error that other code raised, as text. Never raises itself, whatever its
 --- __tostring does.
 ---@param problem any
 ---@return string

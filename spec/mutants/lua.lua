@@ -83,7 +83,7 @@ return {
       file = "lua/dlock/kinds/once.lua",
       find = "check_result(key, result) if result and", put = "if result and" },
     -- kinds/all.lua
-    { name = "what was taken stays when the next is not to be had",
+    { name = "what was taken stays when the next cannot be acquired",
       file = "lua/dlock/kinds/all.lua", lua = "luajit", specs = CONTRACT,
       find = "elseif fine then undo(plan.taken, state.client)",
       put = "elseif fine then" },

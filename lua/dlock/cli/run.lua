@@ -28,8 +28,8 @@ end
 -- the terminal did to the child's group only, it would have done to ours, and
 -- so all of that stops. Otherwise SIGTSTP came for our group, and the others
 -- have it already, or for us alone.
--- Whoever stopped it in another way lets it go on when he likes. Returns
--- whether it is to go on now.
+-- A process that stopped the child in another way lets it go on by itself.
+-- Returns whether the child is to go on now.
 local function stopped(pid, signal)
   local wants = signal == SIGTTIN or signal == SIGTTOU
   if wants and core.pass_terminal(OURS, pid) then
@@ -45,7 +45,7 @@ local function stopped(pid, signal)
   return true
 end
 
--- Says that somebody asks for the lock, which the command has to decide.
+-- Reports that the lock was revoked; the command decides what to do.
 local function asks(lease)
   local asked = lease:revoked()
   if asked then

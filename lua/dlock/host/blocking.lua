@@ -1,4 +1,4 @@
--- The host of plain Lua: whoever waits runs the loop on its own thread.
+-- The host of plain Lua: a waiting call runs the loop on its own thread.
 --
 -- A wait is cut into slices, because the interpreter's answer to Ctrl-C is a
 -- debug hook that raises an error as soon as Lua code runs again. That error
@@ -28,7 +28,7 @@ if jit then
   jit.off(drive) -- compiled code never looks at the hook
 end
 
--- What it gives all the same is given back.
+-- What the ticket gives all the same is released.
 local function withdraw(ticket)
   ticket:cancel()
   core_drive(ticket, WITHDRAW)

@@ -37,7 +37,7 @@ local function signal(condition)
   condition:signal()
 end
 
---- Wakes whoever waits for what got done.
+--- Wakes the waiters of tickets that are done.
 function adapter.deliver(client)
   event_loop.drain(client, signal)
 end

@@ -1,12 +1,12 @@
--- Who waits, and how. A host is a table with
+-- Hosts: how to wait. A host is a table with
 --   wait(client, ticket)   -- returns when ticket:poll() is true; may give
 --                          -- what that gives
 -- and, on event loops,
 --   ready(client, held)    -- true, or nil, message, code: cannot wait here;
 --                             held: something is to be given back, so refuse
 --                             only what is impossible
---   deliver(client)        -- wakes whoever waits for what this call ended; a
---                          -- host without it is woken by the descriptor
+--   deliver(client)        -- wakes the waiters of tickets that this call
+--                          -- ended; else the descriptor wakes them
 --   forget(client)         -- the engine is about to close its descriptors
 --   own(client, lease)     -- the lease ends with whatever runs, a request say
 --   own_events = true      -- it takes the engine's events by itself

@@ -2,15 +2,15 @@
 -- descriptor is started by the first waiter and stopped with the last, so that
 -- nothing of ours keeps the loop alive.
 --
--- Whoever resumes a waiting coroutine in between does no harm: it yields again,
--- or goes on if its ticket is done meanwhile. From then on its yields are its
--- own, so it takes itself out of the table, and those who are about to be
--- resumed together (resume_all) are looked at again before each one's turn.
+-- When a program resumes a waiting coroutine in between, that does no harm: the
+-- coroutine yields again, or goes on if its ticket is done meanwhile. From then
+-- on its yields are its own, so it takes itself out of the table; and waiters
+-- that are resumed together (resume_all) are checked again before each turn.
 --
--- Nor does whoever ends one. A coroutine that is closed abandons its ticket at
--- once (host.wait). One that died of an error, say of a debug hook, has closed
--- nothing: its ticket is abandoned when that is done and the coroutine is found
--- dead.
+-- Nor does it harm when a program ends one. A coroutine that is closed abandons
+-- its ticket at once (host.wait). One that died of an error, say of a debug
+-- hook, has closed nothing: its ticket is abandoned when that is done and the
+-- coroutine is found dead.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"

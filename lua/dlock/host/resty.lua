@@ -1,8 +1,9 @@
 -- The host of OpenResty (nginx with its Lua module).
 --
--- Whoever waits does so on a semaphore (nginx/waiters.lua), which is posted by
--- whoever takes what got done from the engine: the pump (nginx/pump.lua), a
--- handler whose own call ended it, or, while there is no pump, a waiter.
+-- A handler waits on a semaphore (nginx/waiters.lua). The light thread that
+-- takes the completed tickets from the engine posts it: the pump
+-- (nginx/pump.lua), a handler whose own call ended the ticket, or, while there
+-- is no pump, a waiter.
 --
 -- Waits and leases belong to their request. Lua code is not run when a request
 -- is aborted, and the collector comes when it likes; so each request that waits
@@ -65,7 +66,7 @@ local function find_cleanup()
   if not has_base or ngx.config.subsystem ~= "http" then
     return nil -- the requests of the stream module are others
   end
-  -- Under a name of our own: somebody else may have declared it, differently.
+  -- Under a name of our own: other code may have declared it differently.
   pcall(ffi.cdef, [[
     void *dlock_cleanup_add(void *r, size_t size)
       __asm__("ngx_http_cleanup_add");

@@ -1,13 +1,13 @@
--- Elections: the leader is who holds the lock, and what it published stands
--- beside its name. A candidate is a waiter like any other, so the order of
--- succession is the queue's.
+-- Elections: the leader is the holder of the lock, and `inspect` shows the
+-- value that it published. A candidate is a waiter like any other, so the order
+-- of succession is the order of the queue.
 --
 -- wait_change compares fences: each leadership has its own, larger than those
--- before, and no leader at all is 0. A holder that is no candidate may have one
--- that is not certain, so far; it is known by what the store names the hold. It
--- stays the same hold when its fence becomes certain. What was seen last is
--- remembered here, so a change between two calls is not missed, however short
--- it was.
+-- before; 0 means that there is no leader. A holder that is no candidate may
+-- have a fence that is not certain yet; it is recognised by the store's name of
+-- the hold, which stays when the fence becomes certain. The object remembers
+-- the leadership that it saw last, so a change between two calls is not missed,
+-- however short it was.
 local admin = require "dlock.admin"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"

@@ -1,12 +1,12 @@
--- Single flight: of those who want the same thing at the same time, one makes
--- it, and the others get what it made.
+-- Single flight: when several callers want the same result at the same time,
+-- one makes it, and the others get it.
 --
--- Whoever comes first gets the lock and runs the function; whoever comes while
--- it runs waits for the lock like anybody. When the result is there, and while
--- the lock is still held, those waits are ended, and each takes the result
--- instead. So nothing but locks is waited for, and the loss of the one who runs
--- the function (an error, a killed request, a dead process) is what it always
--- is: the next in the queue has the lock, and runs the function in its place.
+-- The first caller gets the lock and runs the function; callers that come while
+-- it runs wait for the lock. When the result is there, and while the lock is
+-- still held, those waits are ended, and each caller takes the result instead.
+-- So callers wait for locks only. When the one that runs the function fails (an
+-- error, a killed request, a dead process), the next in the queue gets the
+-- lock, as always, and runs the function in its place.
 --
 -- A flight is shared by the callers of one store object. In another process
 -- the function runs when that process' turn comes, one at a time; a function
@@ -36,7 +36,7 @@ local function flight_of(client, key)
   return flight
 end
 
--- It landed: who comes from now on begins another.
+-- The flight landed: later callers begin another.
 local function land(client, key, flight, result)
   flight.result = result
   if client.flights[key] == flight then

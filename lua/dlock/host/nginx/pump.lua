@@ -1,6 +1,6 @@
 -- The pump: a light thread per store and worker that reads from a Unix socket
 -- which the engine serves, because nginx can wait for sockets only, takes the
--- numbers of what got done, and wakes whoever waits for it.
+-- numbers of completed tickets, and wakes their waiters.
 --
 -- It is started by the first call that waits, and leaves when the worker is
 -- exiting or nothing was asked for in a second, *and* nobody waits: one that
@@ -49,7 +49,7 @@ local function take_completed(engine, numbers)
   return COMPLETED.count, COMPLETED.more, COMPLETED.events, COMPLETED.closed
 end
 
---- Wakes whoever waits for what got done.
+--- Wakes the waiters of tickets that are done.
 function pump.deliver(client)
   if event_loop.drain(client, waiters.wake, take_completed) then
     callbacks.add(client, events.due(client))
@@ -188,7 +188,7 @@ local function main(_, self)
   if client.pump == self then
     client.pump = nil
   end
-  if not ok then -- whoever waits will miss it
+  if not ok then -- the waiters will notice that it is gone
     ngx.log(ngx.ERR, "dlock: ", problem)
   end
 end

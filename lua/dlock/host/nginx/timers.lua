@@ -19,7 +19,7 @@ function timers.start(fn, argument)
   if ok and given then
     return true
   end
-  return nil, "unavailable: no timer to be had from nginx ("
+  return nil, "unavailable: nginx gives no timer ("
     .. tostring(ok and problem or given) .. "); raise lua_max_pending_timers,"
     .. " lua_max_running_timers or worker_connections", "unavailable"
 end

@@ -1,4 +1,4 @@
--- Who waits in nginx: each handler on a semaphore of its own.
+-- The waiters in nginx: each handler waits on a semaphore of its own.
 --
 --   client.waiting[number] = waiter    its ticket is not known to be done yet
 --   client.woken[waiter] = true        it is, but the handler has not gone on
@@ -51,7 +51,7 @@ function waiters.free(waiter, client)
   end
 end
 
---- Sleeps until somebody wakes it, at most so many seconds.
+--- Sleeps until it is woken, at most so many seconds.
 function waiters.sleep(waiter, seconds)
   waiter.awake = false
   waiter.semaphore:wait(seconds)

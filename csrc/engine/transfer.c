@@ -2,7 +2,13 @@
  * process, under its own lock, from which another Lua state may take one up.
  * While in here a hold is not renewed, so that one that nobody takes up ends at
  * its ttl (from now, unless it was never to be renewed); the list has no entry
- * for a hold that is not held. */
+ * for a hold that is not held.
+ *
+ * Why it is here, and not a store's: such a lease hangs on a session or on
+ * descriptors that the engine's store has, so it can move to another Lua state
+ * only as a whole, with the engine that renews it. What that costs is one
+ * pointer in a hold and one in a ticket (the listener), this file, and in
+ * watch.c the way to tell an engine whose loop another thread owns. */
 #include "engine/transfer.h"
 
 #include <inttypes.h>

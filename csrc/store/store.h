@@ -5,8 +5,8 @@
  * is a shared object of its own that is handed a table (struct dlk_host) and
  * never reaches the engine by symbols; a simulation can be the host as well.
  *
- * Threads: every function of a store, and every call of the host but `post`,
- * runs inside the engine's driver role: on changing threads, one at a time.
+ * Threads: every function of a store, and every call of the host but `post`, is
+ * for the owner of the engine's loop: on changing threads, one at a time.
  * Nothing here may block. A store never calls Lua.
  *
  * Calling back (done, lost, ...) from inside submit, cancel or renew is
@@ -135,7 +135,7 @@ struct dlk_host {
   uint32_t abi;
   int64_t (*now)(struct dlk_host *host);
   void (*random)(struct dlk_host *host, void *out, size_t n);
-  /* Arms (or moves) and disarms; a timer fires once, inside the role. A
+  /* Arms (or moves) and disarms; a timer fires once, by the owner. A
    * zeroed timer with `fire` set is ready for use. */
   void (*timer_set)(struct dlk_host *host, struct dlk_timer *timer, int64_t at);
   void (*timer_clear)(struct dlk_host *host, struct dlk_timer *timer);
@@ -161,10 +161,10 @@ struct dlk_host {
   /* While the count is above 0 the loop is driven even when nobody waits:
    * for clean-up in the background. Operations count by themselves. */
   void (*busy)(struct dlk_host *host, int delta);
-  /* Has the keeper wake up when fd is readable and nobody drives, while
+  /* Has the renewal thread wake up when fd is readable and nobody drives, while
    * leases are held (messages such as `broken`). fd -1: no more. */
   void (*watch)(struct dlk_host *host, int fd);
-  /* Any thread: run post->run inside the role soon. */
+  /* Any thread: have the owner run post->run soon. */
   void (*post)(struct dlk_host *host, struct dlk_post *post);
   /* The loop, valid from the first submit to `stopped`. */
   struct uv_loop_s *(*loop)(struct dlk_host *host);

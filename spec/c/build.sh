@@ -34,8 +34,8 @@ file=$(find csrc/store/file -name '*.c')
 # shellcheck disable=SC2086
 build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c $file
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
-build thread_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
-  spec/c/thread_test.c csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
+build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
+  spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
 build engine_test spec/c/engine_test.c csrc/core/*.c csrc/loop/*.c \
   csrc/engine/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \

@@ -1,4 +1,4 @@
--- The C unit tests: programs that test csrc/core, the renewal thread, the
+-- The C unit tests: programs that test csrc/core, the loop, the
 -- engine's tickets and the file store's table, without Lua. Each line they
 -- print is a test.
 
@@ -21,8 +21,8 @@ describe("C unit tests", function()
     assert.are.equal(15, run "core_test")
   end)
 
-  it("of the renewal thread pass", function()
-    assert.are.equal(1, run "thread_test")
+  it("of the loop pass, without an engine", function()
+    assert.are.equal(5, run "loop_test")
   end)
 
   it("of tickets that cross their own end pass", function()

@@ -1,0 +1,200 @@
+/* The loop without an engine: whatever it is part of, it runs what is posted
+ * and due, and sleeps for no longer than it may.
+ *
+ * The renewal thread has a moment between its look at the loop's owner and its
+ * sleep. It looks, plans when to wake, says so, and looks again; whoever leaves
+ * the loop in between does not know yet that it sleeps, and leaves it to that
+ * second look. Here that moment is made, whatever the machine does: linked with
+ * --wrap, the clock that the thread reads behind its first look leaves the loop
+ * in the name of its owner, and poll shows for how long the thread then means
+ * to sleep. */
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "loop/life.h"
+#include "loop/owner.h"
+
+int64_t __real_dlk_clock_now(void);
+int64_t __wrap_dlk_clock_now(void);
+int __real_poll(struct pollfd *fds, nfds_t n, int ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+
+static struct dlk_loop loop;
+static _Thread_local bool is_renewal;
+static _Thread_local int reads; /* of the clock, since it last woke */
+static int64_t leave_with;      /* what is due then: ns from now */
+static atomic_bool armed, left;
+static atomic_int slept = -2; /* what poll got after that */
+
+static void fire(struct dlk_timer *timer, int64_t now) {
+  (void)timer;
+  (void)now;
+}
+
+static struct dlk_timer timer = {.fire = fire};
+
+int64_t __wrap_dlk_clock_now(void) {
+  /* The first time it asks whether anything is due, then it has found the loop
+   * owned and plans. */
+  if (is_renewal && atomic_load(&armed) && ++reads == 2) {
+    atomic_store(&armed, false);
+    dlk_timers_set(&loop.timers, &timer, __real_dlk_clock_now() + leave_with);
+    dlk_owner_leave(&loop);
+    atomic_store(&left, true);
+  }
+  return __real_dlk_clock_now();
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms) {
+  if (atomic_exchange(&left, false))
+    atomic_store(&slept, ms);
+  int rc = __real_poll(fds, n, ms);
+  is_renewal = true; /* nobody else of ours polls */
+  reads = 0;
+  return rc;
+}
+
+/* ---- what the loop asks of us ---- */
+
+static atomic_int batches;
+
+static void run_batch(struct dlk_loop *l, int64_t now) {
+  while (dlk_timers_batch_next(&l->timers) <= now)
+    dlk_heap_remove(&l->timers.batch, dlk_heap_first(&l->timers.batch));
+  atomic_fetch_add(&batches, 1);
+}
+
+static bool over(struct dlk_loop *l) {
+  (void)l;
+  return false;
+}
+
+static const struct dlk_loop_calls calls = {.run_batch = run_batch,
+                                            .over = over};
+
+static void begin(void) {
+  struct dlk_error err;
+  memset(&loop, 0, sizeof loop);
+  memset(&timer.node, 0, sizeof timer.node);
+  CHECK(dlk_loop_init(&loop, &calls));
+  CHECK(dlk_loop_open(&loop, "a test", &err));
+}
+
+static void end(void) {
+  dlk_loop_end(&loop);
+  dlk_loop_destroy(&loop);
+}
+
+static void take(void) {
+  while (!dlk_owner_take(&loop, DLK_OWNER_CALLER))
+    usleep(1000);
+}
+
+/* ---- the tests ---- */
+
+/* For how many ms it means to sleep when the loop is left at that moment. */
+static int sleep_after(int64_t due) {
+  leave_with = due;
+  take();
+  atomic_store(&slept, -2);
+  atomic_store(&armed, true);
+  while (atomic_load(&slept) == -2) {
+    dlk_sleeper_signal(&loop.sleeper);
+    usleep(1000);
+  }
+  return atomic_load(&slept);
+}
+
+static void wakes_for_what_is_due(void) {
+  begin();
+  for (int i = 0; i < 20; i++) {
+    int ms = sleep_after(30 * DLK_MS);
+    CHECK(ms >= 0 && ms <= 30);
+  }
+  end();
+}
+
+#define POSTS 100
+
+static struct dlk_post posts[POSTS];
+static int order[POSTS];
+static atomic_int ran;
+
+static void note(struct dlk_post *post) {
+  int n = atomic_load(&ran);
+  order[n] = (int)(post - posts);
+  atomic_store(&ran, n + 1);
+}
+
+static void post_all(bool wake) {
+  atomic_store(&ran, 0);
+  for (int i = 0; i < POSTS; i++) {
+    posts[i].run = note;
+    CHECK(dlk_owner_post(&loop, &posts[i], wake));
+  }
+}
+
+static void posts_run_in_order(void) {
+  begin();
+  take();
+  post_all(true); /* the owner is inside: nobody runs them yet */
+  CHECK(atomic_load(&ran) == 0 && !dlk_owner_post(&loop, &posts[7], true));
+  dlk_owner_leave(&loop);
+  while (atomic_load(&ran) < POSTS) /* the renewal thread finds them */
+    usleep(1000);
+  for (int i = 0; i < POSTS; i++)
+    CHECK(order[i] == i);
+  end();
+}
+
+static void a_caller_runs_it(void) {
+  begin();
+  post_all(false); /* nobody is woken for them */
+  int64_t until = dlk_clock_now() + 60 * DLK_SEC;
+  dlk_owner_drive(&loop, &ran, POSTS, until);
+  CHECK(atomic_load(&ran) == POSTS && dlk_clock_now() < until);
+  CHECK(atomic_load(&loop.owner) == DLK_OWNER_NONE);
+  end();
+}
+
+static void what_is_due_is_done(void) {
+  static struct dlk_heap_node nodes[3];
+  begin();
+  atomic_store(&batches, 0);
+  take();
+  for (int i = 0; i < 3; i++)
+    dlk_heap_put(&loop.timers.batch, &nodes[i], dlk_clock_now() + i);
+  dlk_owner_leave(&loop); /* and nobody comes back */
+  while (atomic_load(&batches) == 0)
+    usleep(1000);
+  take();
+  CHECK(!nodes[0].queued);
+  for (int i = 0; i < 3; i++)
+    dlk_heap_remove(&loop.timers.batch, &nodes[i]);
+  dlk_owner_leave(&loop);
+  end();
+}
+
+static void nobody_posts_behind_the_end(void) {
+  begin();
+  dlk_loop_end(&loop);
+  posts[0].run = note;
+  CHECK(!dlk_owner_post(&loop, &posts[0], true));
+  CHECK(!dlk_owner_enter(&loop, false));
+  dlk_loop_destroy(&loop);
+}
+
+int main(void) {
+  static const struct check tests[] = {
+      {"the renewal thread wakes for what became due while it looked",
+       wakes_for_what_is_due},
+      {"posts run once, in their order", posts_run_in_order},
+      {"a caller runs the loop until what it waits for has come",
+       a_caller_runs_it},
+      {"what is due is done though nobody waits", what_is_due_is_done},
+      {"nobody posts or enters behind the end", nobody_posts_behind_the_end},
+  };
+  return check_all(tests, sizeof tests / sizeof *tests);
+}

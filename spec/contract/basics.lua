@@ -125,7 +125,7 @@ return function(t, it, timed)
     assert.is_false(mutex:locked())
   end)
 
-  it("fences that rise with every holder, whoever it is", function()
+  it("fences that rise with every holder, of any process", function()
     local a, b, key, last = t:open(), t:open(), t:key(), 0
     for i = 1, 20 do
       local lease = assert((i % 3 == 0 and b or a):lock(key))

@@ -96,8 +96,8 @@ local function turn(mode)
   turning[co] = nil
 end
 
--- The coroutine is resumed by whoever knows that it may go on, so that one
--- that nobody wakes is noticed. results[1]: whether it went well.
+-- Only the code that knows that the coroutine may go on resumes it, so that a
+-- missing wakeup is noticed. results[1]: whether it went well.
 local function start(fn, ...)
   local results = {}
   local co = coroutine.create(function(...)

@@ -1,5 +1,6 @@
--- Callbacks of leases in plain Lua, in processes of their own: whoever releases
--- hears what the release found, and an error that nobody takes is shown once.
+-- Callbacks of leases in plain Lua, in processes of their own: a release calls
+-- those whose event it found, and an error that no on_event takes is shown
+-- once.
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"

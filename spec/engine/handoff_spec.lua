@@ -1,6 +1,6 @@
 -- Local hand-off: a released lock goes to the next waiter of the same engine
--- without a request to the store, if it came before the last question to the
--- store was asked or before whoever queues there, or (`handoffs`) a number of
+-- without a request to the store, if it came before the last request to the
+-- store, or before every waiter that queues there, or (`handoffs`) a number of
 -- times. Over the store in memory, whose ping tells how many requests came.
 local core = require "dlock.core"
 local resident = require "spec.support.resident"
@@ -105,7 +105,7 @@ describe("local hand-off:", function()
     assert.equal(4, count())
   end)
 
-  it("whoever waits without it is served at his turn", function()
+  it("a waiter without it is served in its turn", function()
     local lease = hold("a")
     local tickets = { want("a"), ask(e, "a", { timeout = 60 }), want("a") }
     local last = lease.fence
@@ -122,7 +122,7 @@ describe("local hand-off:", function()
     return ask(e, key, { timeout = 60 })
   end
 
-  it("whoever was here when the first one asked goes along", function()
+  it("waiters that came before the first one asked go along", function()
     local lease, tickets = assert(finish(e, fair("a"))), {}
     for i = 1, 6 do tickets[i] = fair("a") end
     looked() -- all have been looked at
@@ -166,7 +166,7 @@ describe("local hand-off:", function()
     assert.equal(1, count())
   end)
 
-  it("so does whoever came before the next one in the store's queue",
+  it("so do waiters that came before the next in the store's queue",
     function()
       local lease = assert(finish(e, fair("line:a")))
       local first = fair("line:a")

@@ -8,7 +8,7 @@ local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local uv = require "luv"
 
--- A server in a process of its own: says `greeting` to whoever sends something
+-- A server in a process of its own: says `greeting` to a client that sends data
 -- ("" for nothing) and keeps the connection.
 local LISTEN = [[
   local uv = require "luv"

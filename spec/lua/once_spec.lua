@@ -115,7 +115,7 @@ describe("store:once", function()
     assert.equal(2, failed)
   end)
 
-  it("gives the result at once, whoever has the lock next", function()
+  it("gives the result at once, even if the lock goes to others", function()
     local begun, result = false, nil
     queue:wrap(function()
       store:once(key, function()

@@ -1,7 +1,7 @@
 local canceller = require "dlock.canceller"
 local options = require "dlock.options"
 
--- As a method of dlock would call it: level 2 is whoever called the method.
+-- As a method of dlock would call it: level 2 is the caller of the method.
 local function method(opts, call)
   local problem = options.check(opts, call or "store:lock", 2)
   return problem

@@ -264,7 +264,7 @@ describe("redis faults:", function()
     w:write("lock\n")
     eventually("it queues", 5, function() return queued("stale") == 1 end)
     p:release("down")
-    -- The late message is for a token of long ago: whoever has it keeps it.
+    -- The late message is for an old token: the holder keeps the lock.
     assert.is_nil(w:read_line(0.5))
     assert.are.equal(value, admin:call("GET", "dlock:stale"))
     assert.is_true(second:held())
@@ -382,7 +382,7 @@ describe("redis faults:", function()
     assert(lease:release())
   end)
 
-  -- It is being released then, whoever would have attached it.
+  -- It is being released then, even if another process would have attached it.
   it("a detach that is answered when the lease is over says lost", function()
     local lease = assert(store:try_lock("late", { ttl = 0.8, renew = false }))
     eventually("its end is near", 3, function()

@@ -63,7 +63,7 @@ describe("fences on redis:", function()
     admin:close()
   end)
 
-  it("rise after a restart, whoever hands the lock on first", function()
+  it("rise after a restart, whichever client hands on first", function()
     local server, admin = start()
     local store = open(server.url)
     local other = open(server.url)

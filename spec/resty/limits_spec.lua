@@ -1,6 +1,6 @@
--- In a real nginx that is short of timers or connections: whoever waits is
--- served all the same, and what was dropped is started again. Runs on LuaJIT
--- only: that is the Lua which nginx has.
+-- In a real nginx that is short of timers or connections: waiters are served
+-- all the same, and dropped timers are started again. Runs on LuaJIT only: that
+-- is the Lua which nginx has.
 if not rawget(_G, "jit") then
   return
 end

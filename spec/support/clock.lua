@@ -1,7 +1,7 @@
--- A clock that a spec holds in its hands, for a process that it starts: loaded
+-- A clock that a spec controls, for a process that it starts: loaded
 -- before the C library, it answers for the time of day and for CLOCK_BOOTTIME
 -- (which goes on while a machine sleeps). CLOCK_MONOTONIC goes on as it is, so
--- that whoever sleeps by that does so.
+-- that sleeps by that clock are real.
 --
 --   local c = clock.new(dir); start a process with c.env
 --   c:step(3600); c:freeze(); c:go_on()

@@ -14,7 +14,7 @@ pipe_signal:unref()
 
 -- uv.run("once") first runs the timers that are due and then blocks until
 -- something else happens: a timer that becomes due just before it would be
--- noticed too late. So whoever is about to block looks whether one ran.
+-- noticed too late. So a caller that is about to block checks whether one ran.
 local due, guard
 
 local function run_once(mode)

@@ -146,8 +146,8 @@ local TIDY = [[
   assert(store:close(5))
 ]]
 
---- Takes each key once more: it must be free, and whoever uses a key next
---- clears away what killed ones left in its queue.
+--- Acquires each key once more: it must be free, and this clears away the
+--- entries that killed processes left in its queue.
 function crew:tidy(keys)
   local status, out, err = process.run { script = TIDY, timeout = 120,
     args = { self.nemesis.url, table.concat(keys, " ") } }

@@ -1,8 +1,8 @@
 -- When which fault happens to whom: drawn from a seed and nothing else, so
 -- that a run can be asked for again. A fault ends `seconds` after it began;
 -- faults of one class (what may not be broken twice at a time) follow each
--- other. Each round of faults ends with a calm, in which nothing is broken and
--- whoever waits has to get an answer.
+-- other. Each round of faults ends with a calm, without faults, in which every
+-- waiter has to get an answer.
 --
 --   schedule.make(seed, 60, profile) --> { faults = …, calms = …, text }
 --
@@ -31,7 +31,7 @@ local function pick(r, kinds)
   end
 end
 
--- A fault at that time, whoever it is about; always the same count of draws.
+-- A fault at that time, on any target; always the same count of draws.
 local function draw(r, profile, at)
   local kind = pick(r, profile.kinds)
   local worker = 1 + math.floor(r:next() * profile.workers)

@@ -96,7 +96,7 @@ function turns:stay(h, seconds)
   return false
 end
 
--- Hands a lease to whoever looks into the mail: another process, or (where
+-- Detaches a lease for the next reader of the mail: another process, or (where
 -- leases do not travel) the same one.
 function turns:send(h)
   local context = self.context

@@ -95,7 +95,7 @@ return {
       put = "(void)instance; *error = 0;" },
     { name = "a release of what is not ours says ok", file = HOLD,
       find = "if (ours) dlk_file_end(f, NULL); else"
-        .. " dlk_file_end_code(f, DLK_LOST);",
+        .. " dlk_file_end_lost(f);",
       put = "dlk_file_end(f, NULL);" },
     { name = "a renewal does not look", file = HOLD,
       find = "int error = all_lost ? ENOENT : check_hold(d, leases[i],"

@@ -316,6 +316,15 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
   return EAGAIN;
 }
 
+int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
+                           const struct dlk_file_entry *e,
+                           struct dlk_file_key **out) {
+  if (e->instance != d->instance)
+    return ENOENT;
+  int error = dlk_file_key_enter(d, key, len, false, out);
+  return dlk_file_key_gone(error) ? ENOENT : error;
+}
+
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_commit(&d->table);
   if (error == 0 && k->mode != DLK_FILE_MADE)
@@ -326,6 +335,11 @@ int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   }
   dlk_file_unlock(k->fd);
   return error;
+}
+
+/* Without the mutex, what looks damaged may be half of a write. */
+static int unlocked(int error) {
+  return error == EUCLEAN ? EAGAIN : error;
 }
 
 int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
@@ -346,12 +360,12 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
     if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)
-      return error == EUCLEAN ? EAGAIN : error;
+      return unlocked(error);
     if (e->slot > d->table.head.slots)
       return ENOENT;
     *out = *dlk_file_table_at(&d->table, e->slot);
     if (d->table.error != 0)
-      return d->table.error == EUCLEAN ? EAGAIN : d->table.error;
+      return unlocked(d->table.error);
     return dlk_file_ours(e, out) ? 0 : ENOENT;
   }
   return EAGAIN;

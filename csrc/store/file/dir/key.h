@@ -38,6 +38,11 @@ static inline bool dlk_file_ours(const struct dlk_file_entry *e,
  * of ours. */
 int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
                        bool create, struct dlk_file_key **out);
+/* The same for an entry of ours. ENOENT: it cannot stand there any more, since
+ * the file is gone, or is none of ours. */
+int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
+                           const struct dlk_file_entry *e,
+                           struct dlk_file_key **out);
 /* Commits and lets the mutex go. */
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k);
 /* Our slot as it is now, without the mutex. ENOENT: not ours any more;
@@ -45,8 +50,7 @@ int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k);
 int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
                       const struct dlk_file_entry *e,
                       struct dlk_file_slot *out);
-/* For an answer of key_enter: whether no entry of ours can stand there, since
- * the file is gone, or is none of ours any more. */
+/* For an answer of key_enter: whether no entry of ours can stand there. */
 bool dlk_file_key_gone(int error);
 /* Whether the loaded table was left from before a restart of the machine. May
  * set the table's error. */

@@ -32,7 +32,7 @@ void dlk_file_release(struct dlk_file_op *f) {
   if (ours)
     dlk_file_end(f, NULL);
   else
-    dlk_file_end_code(f, DLK_LOST);
+    dlk_file_end_lost(f);
 }
 
 /* Under the mutex: whether the hold is ours. Its ttl, which is there to be
@@ -41,9 +41,9 @@ static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
                       int64_t ttl, struct dlk_file_slot *slot) {
   struct dlk_file_key *k;
   const struct dlk_file_entry *e = lease->data;
-  int error = dlk_file_key_enter(d, lease->key, lease->key_len, false, &k);
+  int error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error != 0)
-    return dlk_file_key_gone(error) ? ENOENT : error;
+    return error;
   bool ours = dlk_file_stands(d, e);
   if (ours)
     *slot = *dlk_file_table_at(&d->table, e->slot);

@@ -201,7 +201,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
     return;
   }
   if (error == 0 || error == EAGAIN)
-    error = dlk_file_key_enter(d, lease->key, lease->key_len, false, &k);
+    error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error == 0) {
     bool ours = dlk_file_stands(d, e);
     bool refused = ours && !arrange(f, e);
@@ -217,7 +217,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
       return;
     error = ENOENT;
   }
-  if (dlk_file_key_gone(error)) {
+  if (error == ENOENT) {
     dlk_file_unwatch(f);
     f->phase = DLK_FILE_START;
     join(f, e);
@@ -282,9 +282,7 @@ void dlk_file_leave(struct dlk_file_op *f) {
   struct dlk_file_entry *e = entry_of(f);
   struct dlk_file_key *k;
   int64_t now = d->host->now(d->host);
-  int error = e->instance == d->instance
-                  ? dlk_file_key_enter(d, f->op->key, f->op->key_len, false, &k)
-                  : ENOENT;
+  int error = dlk_file_key_enter_own(d, f->op->key, f->op->key_len, e, &k);
   struct dlk_file_slot slot = {0};
   if (error == 0) {
     if (dlk_file_stands(d, e))
@@ -297,8 +295,7 @@ void dlk_file_leave(struct dlk_file_op *f) {
   }
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
-  } else if (error == 0 || dlk_file_key_gone(error) ||
-             f->op->ending == DLK_CLOSED) {
+  } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
     /* When the store closes, its pipe goes, and with it the entry. */
     dlk_file_end_code(f, f->op->ending);
   } else {

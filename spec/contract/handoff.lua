@@ -21,6 +21,16 @@ local function together(n, fn)
   if problem then error(problem, 0) end
 end
 
+-- Who came when, for a case that fails.
+local function shown(store, theirs, fences)
+  local out = {}
+  for i = 1, WAITERS do
+    out[i] = fences[i] and ("%d"):format(fences[i] - theirs) or "none"
+  end
+  return ("fences, from the other process's on: %s; %d local hand-offs")
+    :format(table.concat(out, " "), store:stats().local_handoffs)
+end
+
 local function is_waiting(store, key, pid)
   local found = assert(store:inspect(key))
   for _, waiter in ipairs(found.waiters) do
@@ -99,7 +109,8 @@ return function(t, it, timed)
         assert.is_true(fences[i] > fences[i - 1])
       end
       if t.subject.hands_over then
-        assert.is_true(theirs > fences[WAITERS - 1])
+        assert.is_true(theirs > fences[WAITERS - 1],
+          shown(store, theirs, fences))
         assert.is_true(store:stats().local_handoffs >= WAITERS - 6)
       end
       assert.is_true(theirs < fences[WAITERS])
@@ -135,7 +146,7 @@ return function(t, it, timed)
       assert.is_true(theirs < fences[WAITERS])
       if t.subject.hands_over then
         for i = 3, WAITERS - 1 do
-          assert.is_true(fences[i] < theirs)
+          assert.is_true(fences[i] < theirs, shown(store, theirs, fences))
         end
         assert.are.equal(WAITERS - 3, store:stats().local_handoffs)
       end

@@ -72,8 +72,8 @@ static inline bool dlk_ticket_is_abandoned(const struct dlk_ticket *t) {
 /* True: nobody else changed its fate before. */
 static inline bool dlk_ticket_decide(struct dlk_ticket *t, enum dlk_fate from,
                                      enum dlk_fate to) {
-  int expected = from;
-  return atomic_compare_exchange_strong(&t->fate, &expected, to);
+  int expected = (int)from;
+  return atomic_compare_exchange_strong(&t->fate, &expected, (int)to);
 }
 
 /* What comes of it has to be taken: a lease, or the string of a detach. */

@@ -145,6 +145,15 @@ describe("engine", function()
     end
   end)
 
+  it("tells once that somebody asked for the lock", function()
+    acquire(e, "a")
+    for _ = 1, 3 do finish(e:revoke("a")) end
+    local events = e:events()
+    assert.equal("revoked", events[1].kind)
+    assert.equal(1, #events)
+    assert.is_nil(e:events())
+  end)
+
   it("shows what became of a lease", function()
     local lost = acquire(e, "gone:a", { ttl = 0.3 })
     assert.matches("^dlock.lease: gone:a fence=1 held ", tostring(lost))

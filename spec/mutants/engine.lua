@@ -108,7 +108,9 @@ return {
     { name = "a grant whose caller has gone is kept",
       file = "csrc/engine/request.c",
       find = "dlk_ticket_is_abandoned(t) || t->op.ending == DLK_CANCELLED",
-      put = "t->op.ending == DLK_CANCELLED" },
+      put = "t->op.ending == DLK_CANCELLED",
+      same = "the cancel that was posted when the caller went gives the grant"
+        .. " back, one turn of the loop later" },
     { name = "a waiter whose grant came late is not asked for again",
       file = "csrc/engine/request.c",
       find = "if (again && dlk_ticket_new_candidate(t)) {",

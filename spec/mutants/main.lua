@@ -3,7 +3,7 @@
 -- specs, so the share that is noticed says what the suite is worth.
 --
 --   lua5.4 spec/mutants/main.lua check           every one can be put in
---   lua5.4 spec/mutants/main.lua draw SHARE SEED [PATTERN]
+--   lua5.4 spec/mutants/main.lua draw SHARE SEED [ONLY]
 --                                                the ids of one in SHARE
 --   lua5.4 spec/mutants/main.lua put ID          puts it in; prints the Lua
 --                                                and the specs to run
@@ -88,13 +88,22 @@ function verbs.check()
   return bad == 0
 end
 
-function verbs.draw(share, seed, pattern)
+-- only: ids, beginnings of ids ("redis-"), parts of file names.
+local function is_wanted(one, only)
+  for word in (only or ""):gmatch("%S+") do
+    local room = word:match("^%a+%-$")
+    if one.id == word or room and one.id:find(room, 1, true) == 1
+        or one.mutant.file:find(word, 1, true) then
+      return true
+    end
+  end
+  return not only
+end
+
+function verbs.draw(share, seed, only)
   local list, drawn = load_all(), {}
-  pattern = pattern and pattern:gsub("%-", "%%-") -- as in "redis-12"
   for _, one in ipairs(list) do
-    local wanted = not pattern or one.id:find(pattern)
-      or one.mutant.file:find(pattern)
-    if wanted and not one.mutant.same then
+    if is_wanted(one, only) and not one.mutant.same then
       drawn[#drawn + 1] = one.id
     end
   end

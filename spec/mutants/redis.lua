@@ -15,6 +15,7 @@ local SIM = "spec/sim/redis_spec.lua"
 
 return {
   specs = "spec/sim/network_spec.lua spec/redis/library_spec.lua"
+    .. " spec/redis/queue_spec.lua"
     .. " spec/redis/errors_spec.lua"
     .. " spec/redis/connect_spec.lua spec/redis/net_spec.lua"
     .. " spec/redis/names_spec.lua spec/redis/admin_spec.lua"
@@ -117,7 +118,9 @@ return {
       file = RELEASE,
       find = "bool first_did_it = t->unsure && t->op->started <"
         .. " dlk_redis_try_hold(t)->until;",
-      put = "bool first_did_it = t->unsure;" },
+      put = "bool first_did_it = t->unsure;",
+      same = "the engine lets no release begin past its own deadline but those"
+        .. " that nobody waits for" },
     { name = "a release that failed leaves the token",
       file = RULES,
       find = "RULE(RELEASE) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",

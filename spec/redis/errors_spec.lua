@@ -95,6 +95,7 @@ describe("redis errors:", function()
       ["WRONGTYPE Operation against a key"] = "invalid",
       ["ERR something nobody knows"] = "unavailable",
       ["SURPRISE!"] = "unavailable",
+      ["NOAUTHORITY is no NOAUTH"] = "unavailable",
     } do
       local reply = "-" .. word .. "\r\n"
       for _, cold in ipairs { false, true } do
@@ -106,6 +107,18 @@ describe("redis errors:", function()
         assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
       end
     end
+  end)
+
+  it("what will not pass is asked for once, also by who waits", function()
+    local f = fake_server.start()
+    local store = warm(f, { ["QUEUED SET"] = "-OOM command not allowed\r\n",
+      EXEC = "-EXECABORT Transaction discarded.\r\n" }, { io_timeout = 0.3 })
+    local before = f:count("MULTI")
+    local _, _, code = store:lock("k", { timeout = 0.2 })
+    assert.are.equal("unavailable", code)
+    assert.are.equal(before + 1, f:count("MULTI"))
+    store:close(0.2)
+    f:stop()
   end)
 
   it("what passes is tried again until it did", function()
@@ -200,6 +213,27 @@ describe("redis errors:", function()
     assert.are.equal("unavailable", select(3, store:try_lock("k")))
     -- The pair before, the seed, and the taking back.
     assert(f:wait_for("EVALSHA", 4))
+    store:close(0.2)
+    f:stop()
+  end)
+
+  it("a lock whose fence is being seeded is given back to a cancel", function()
+    local f = fake_server.start()
+    local store = warm(f, { INCR = ":1\r\n",
+      ["EVALSHA SEED"] = { raw = ":40000000000000\r\n", delay = 0.4 } })
+    local before = f:count("EVALSHA")
+    local canceller, at = dlock.canceller(), core.now() + 0.2
+    debug.sethook(function()
+      if core.now() > at then
+        debug.sethook()
+        canceller:cancel()
+      end
+    end, "", 1)
+    local lease, _, code = store:lock("k", { cancel = canceller })
+    debug.sethook()
+    assert.is_nil(lease)
+    assert.are.equal("cancelled", code)
+    assert(f:wait_for("EVALSHA", before + 2)) -- the seed and the taking back
     store:close(0.2)
     f:stop()
   end)

@@ -1,0 +1,134 @@
+-- A waiter on Redis, and a server that says at each step what a real one says
+-- only when things cross: which answers and messages are believed, and when
+-- the next question is asked.
+
+local core = require "dlock.core"
+local dlock = require "dlock"
+local fake_server = require "spec.support.fake_server"
+
+local FENCE = 40000000000000
+
+-- `step(n, push)` answers the n-th question of who waits (the first is its
+-- joining); push sends it a message. wait{...} is the answer that it waits, got
+-- the one that it holds. RANK: so far behind that it asks again after 1.5 s at
+-- the earliest.
+local SERVER = [[
+  local FENCE, RANK = 40000000000000, 200
+  local subscriber, channel, token
+  local n = 0
+  local function text(s) return ("$%d\r\n%s\r\n"):format(#s, s) end
+  local function number(i) return (":%.0f\r\n"):format(i) end
+  local function wait(o)
+    return "*7\r\n" .. text "wait" .. number(o.left or 20000) .. number(FENCE)
+      .. text "1700000000000000" .. number(o.rank or RANK) .. text "somebody"
+      .. number(o.more or 0)
+  end
+  local function got(fence)
+    return "*3\r\n" .. text "got" .. number(fence) .. number(0)
+  end
+  local function push(kind, fence)
+    local message = ("%s %.0f %s"):format(kind, fence, token)
+    subscriber.socket:write("*3\r\n" .. text "message" .. text(channel)
+      .. text(message))
+  end
+  local function later(seconds, fn)
+    local timer = require("luv").new_timer()
+    timer:start(seconds * 1000, 0, function() timer:close() fn() end)
+  end
+  local step = STEP
+  return function(name, words, client)
+    if name == "SUBSCRIBE" then
+      subscriber, channel = client, words[2]
+    elseif name == "QUEUED SET" or name ~= "EVALSHA"
+        or script_of(words) ~= "ACQUIRE" then
+      return true
+    else
+      local keys = tonumber(words[3])
+      token = words[keys + 4]
+      if words[keys + 8] == "try" then
+        return "*6\r\n" .. text "busy" .. number(20000) .. number(0):rep(3)
+          .. text "somebody"
+      end
+      n = n + 1
+      return step(n, push)
+    end
+    return true
+  end]]
+
+describe("a waiter on redis", function()
+  local f, store
+
+  local function start(step)
+    f = fake_server.start((SERVER:gsub("STEP", function() return step end)))
+    store = assert(dlock.open { url = f.url, io_timeout = 5,
+      connect_timeout = 5 })
+  end
+
+  after_each(function()
+    store:close(0.2)
+    f:stop()
+  end)
+
+  it("takes no hand-off from before it was told to wait", function()
+    start [[function(n, push)
+      if n == 1 then
+        later(0.1, function() push("g", FENCE) end)
+        return wait {}
+      end
+      return got(FENCE + 9)
+    end]]
+    assert.are.equal(FENCE + 9, assert(store:lock("k")).fence)
+  end)
+
+  it("takes no hand-off whose claim is half over", function()
+    start [[function(n, push)
+      if n == 1 then
+        later(0.7, function() push("g", FENCE + 1) end)
+        return wait {}
+      end
+      return got(FENCE + 9)
+    end]]
+    assert.are.equal(FENCE + 9, assert(store:lock("k")).fence)
+  end)
+
+  it("asks at once when a message crossed its question", function()
+    start [[function(n, push)
+      if n > 20 then return got(FENCE + 9) end
+      push("g", FENCE + n)
+      return { raw = wait {}, delay = 0.02 }
+    end]]
+    assert(store:lock("k", { timeout = 15 }))
+  end)
+
+  it("asks on while there are dead ones to be dropped", function()
+    start [[function(n)
+      return n > 20 and got(FENCE + 9) or wait { more = 1 }
+    end]]
+    assert(store:lock("k", { timeout = 15 }))
+  end)
+
+  it("asks when the holder's time is over, if it is the first", function()
+    start [[function(n)
+      return n > 100 and got(FENCE + 9) or wait { rank = 0, left = 5 }
+    end]]
+    assert(store:lock("k", { timeout = 15 }))
+  end)
+
+  it("leaves when it was cancelled while it joined", function()
+    start [[function() return { raw = wait {}, delay = 0.3 } end]]
+    local canceller = dlock.canceller()
+    local at = core.now() + 0.15
+    debug.sethook(function()
+      if core.now() > at then
+        debug.sethook()
+        canceller:cancel()
+      end
+    end, "", 1)
+    local lease, _, code = store:lock("k", { cancel = canceller })
+    debug.sethook()
+    assert.is_nil(lease)
+    assert.are.equal("cancelled", code)
+    local leave = ("EVALSHA %040d"):format(2) -- the second of the scripts
+    assert.are.equal(1, f:count(leave))
+  end)
+end)

@@ -307,7 +307,16 @@ static const struct dlk_store_type memory = {
 };
 
 __attribute__((visibility("default"))) int luaopen_memory_store(lua_State *L);
+__attribute__((visibility("default"))) int luaopen_later_store(lua_State *L);
 
 int luaopen_memory_store(lua_State *L) {
   return dlk_lua_push_store(L, &memory);
+}
+
+/* One that was built for another version of dlock. */
+int luaopen_later_store(lua_State *L) {
+  static struct dlk_store_type later;
+  later = memory;
+  later.abi++;
+  return dlk_lua_push_store(L, &later);
 }

@@ -89,6 +89,32 @@ static void an_old_confirm_ends_no_other_hold(void) {
   free(first);
 }
 
+/* A waiter's own node is not watched: that it was deleted is seen when it is
+ * that node's turn to confirm the session. */
+static void each_node_confirms_in_turn(void) {
+  start();
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *first = held("a"), *waiter = candidate("k", 0);
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 2);
+  fake_remove_last(LOCK);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 1);
+  for (int i = 0; i < 64; i++) {
+    h->skew += TIMEOUT / 32;
+    host_turn(h, 0);
+    fake_serve();
+  }
+  CHECK(fake_nodes(LOCK) == 2);
+  host_cancel(h, wait, DLK_CANCELLED);
+  release(first);
+  CHECK(ended(wait, DLK_CANCELLED));
+  free(waiter);
+  host_close(h);
+}
+
 /* The node that the lost create made is there, and not ours. */
 static void a_node_of_another_session_is_never_adopted(void) {
   start();
@@ -351,6 +377,7 @@ static const struct check tests[] = {
     {"a_release_that_the_close_cuts_off_is_not_lost",
      a_release_that_the_close_cuts_off_is_not_lost},
     {"an_old_confirm_ends_no_other_hold", an_old_confirm_ends_no_other_hold},
+    {"each_node_confirms_in_turn", each_node_confirms_in_turn},
     {"a_node_of_another_session_is_never_adopted",
      a_node_of_another_session_is_never_adopted},
     {"a_node_is_looked_for_behind_a_sync", a_node_is_looked_for_behind_a_sync},

@@ -45,6 +45,10 @@ static void names_of_keys(void) {
     CHECK(out.len == strlen(fixed[i][1]));
     CHECK(memcmp(out.data, fixed[i][1], out.len) == 0);
   }
+  static const char *const others[] = {"%2e", "%c3%a9", "%2", "%",
+                                       "%G0", "a/b",    ""};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    CHECK(!dlk_zk_unescape(&back, others[i]));
   for (int i = 0; i < 20000; i++) {
     char key[64];
     size_t len = 1 + roll(sizeof key);

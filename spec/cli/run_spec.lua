@@ -33,6 +33,13 @@ for _, subject in ipairs(subjects) do
       assert.equal(key, out:match("^(%S+) %d+\n$"))
     end)
 
+    it("ends with 128 and the signal that ended the command", function()
+      for signal, number in pairs { KILL = 9, TERM = 15, SEGV = 11 } do
+        assert.equal(128 + number, (run("--url", url, "run", key, "--", "sh",
+          "-c", "ulimit -c 0; kill -" .. signal .. " $$")))
+      end
+    end)
+
     timed("ends with 75 when somebody else holds it, then gets it", function()
       local store = assert(dlock.open(url))
       local lease = assert(store:lock(key))

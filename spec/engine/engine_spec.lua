@@ -255,6 +255,13 @@ describe("engine", function()
     assert.is_true(finish(core.release(lease)))
   end)
 
+  it("takes no store that was built for another version", function()
+    local later = require("spec.support.memory").load("later")
+    local ok, problem = pcall(engine.new, later, { shown = "later:" })
+    assert.is_false(ok)
+    assert.matches("built for another version", problem)
+  end)
+
   it("ends a shared hold with its last handle", function()
     local outer = acquire(e, "a")
     local inner = core.share(outer)

@@ -28,6 +28,11 @@ describe("options", function()
     raises("'url' does not belong to store:lock", { url = "x" })
     raises("'timeout' does not belong to store:try_lock", { timeout = 1 },
       "store:try_lock")
+    for _, kind in ipairs { "mutex", "reader", "writer", "semaphore",
+        "election", "all" } do
+      local call = kind .. ":try_acquire"
+      raises("'timeout' does not belong to " .. call, { timeout = 1 }, call)
+    end
     raises("'reentrant' does not belong to mutex:acquire",
       { reentrant = true }, "mutex:acquire")
     raises("'cancel' does not belong to store:mutex",

@@ -79,6 +79,7 @@ return {
         .. " close_bounded(e);",
       put = "" },
     { name = "a command that a signal ended exits 0", file = CHILD,
+      specs = "spec/cli/run_spec.lua",
       find = "128 + WTERMSIG(status)", put = "WEXITSTATUS(status)" },
     { name = "a command is started with our signals blocked", file = CHILD,
       specs = "spec/cli/run_spec.lua",

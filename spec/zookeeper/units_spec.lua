@@ -32,7 +32,7 @@ local SESSIONS = {
   "a_guard_in_the_gap_is_one_write", "a_release_in_the_gap_is_ours",
   "a_release_that_the_close_cuts_off_is_not_lost",
   "an_old_confirm_ends_no_other_hold",
-  "a_node_of_another_session_is_never_adopted",
+  "each_node_confirms_in_turn", "a_node_of_another_session_is_never_adopted",
   "a_node_is_looked_for_behind_a_sync",
   "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
   "a_session_that_cannot_be_opened_is_tried_now_and_then",

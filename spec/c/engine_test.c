@@ -3,8 +3,11 @@
  * order is always this one. */
 #include <unistd.h>
 
+#include <string.h>
+
 #include "check.h"
 #include "engine/close.h"
+#include "engine/stats.h"
 #include "loop/owner.h"
 
 /* ---- a store that answers a change when it is told to ---- */
@@ -114,8 +117,22 @@ static void close_is_over_when_abandoned(void) {
   end();
 }
 
+/* As Prometheus has it: a bucket's bound is in the bucket. */
+static void bounds_are_in_their_buckets(void) {
+  for (int i = 0; dlk_stats_bound(i) > 0; i++) {
+    static struct dlk_stats s;
+    memset(&s, 0, sizeof s);
+    int64_t ns = (int64_t)(dlk_stats_bound(i) * 1e6 + 0.5) * 1000;
+    dlk_stats_waited(&s, ns);
+    CHECK(s.wait.buckets[i] == 1);
+    dlk_stats_waited(&s, ns + 1000);
+    CHECK(s.wait.buckets[i + 1] == 1);
+  }
+}
+
 int main(void) {
   static const struct check tests[] = {
+      {"the bound of a bucket is in it", bounds_are_in_their_buckets},
       {"a change that comes when nobody waits any more",
        change_is_done_when_abandoned},
       {"a close that is over when nobody waits any more",

@@ -73,6 +73,16 @@ describe("resident engine", function()
     core.release_later(held)
   end)
 
+  it("has the store queue whoever shares, behind writers of its own", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local before = finish(e, e:ping())
+    local writer, reader = ask(e, "a"), ask(e, "a", { units = 1 })
+    assert.equal(before + 3, finish(e, e:ping())) -- each, and this one
+    writer:cancel()
+    reader:cancel()
+    core.release_later(held)
+  end)
+
   it("gives no number for a ticket that is done", function()
     local ticket = ask(e, "a")
     repeat until ticket:poll()

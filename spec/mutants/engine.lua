@@ -244,6 +244,7 @@ return {
       put = "if (owned) return true; return !posts &&",
       specs = "spec/engine/core_spec.lua" },
     { name = "an ended scope is found by the next request",
+      lua = "luajit", specs = "spec/engine/scopes_spec.lua",
       file = "csrc/engine/scopes.c",
       find = "dlk_map_remove(&s->live, &m->node);", put = "" },
     { name = "random bytes are given out twice",

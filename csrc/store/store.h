@@ -73,7 +73,7 @@ struct dlk_lease {
   const char *value; /* what an election publishes, or NULL */
   size_t value_len;
   int64_t min_hold; /* ns from the grant; the key stays held at least so */
-  /* How often the hold may go from hand to hand in this process without the
+  /* How often the hold may be handed on locally in this process without the
    * store being asked; 0: never. Grows while others come to wait for it. */
   uint32_t handoffs;
   /* Filled by the store with the fence: so many above it (at most `handoffs`)

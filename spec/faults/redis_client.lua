@@ -38,7 +38,7 @@ return {
     file = of "recipe/hold.c",
     find = "s->host->renew_failed(s->host, lease);",
     put = "    s->host->renewed(s->host, lease, call->req.sent);" },
-  { name = "a hold from hand to hand does not know its name",
+  { name = "a hold that was handed on locally does not know its name",
     file = of "op/token.c",
     find = "to->len = from->len;",
     put = "  " },
@@ -129,10 +129,10 @@ return {
     find = "if (h->call.busy) { h->lease->spare = 0; /* nor is it handed over"
       .. " meanwhile */ return; }",
     put = "" },
-  { name = "a downgraded lease goes from hand to hand",
+  { name = "a downgraded lease is handed on locally",
     file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
     put = "if (false)" },
-  { name = "whoever comes goes along from hand to hand",
+  { name = "later waiters take part in a local hand-off",
     file = engine "handoff.c", find = "return t->op.started < h->lease.before;",
     put = "return true;" },
   { name = "who comes before the answer goes along", file = of "recipe/wait.c",
@@ -160,7 +160,7 @@ return {
     file = of "op/rules.c",
     find = "RULE(GUARD) = {TELL, WARN,",
     put = "RULE(GUARD) = {TELL, AGAIN," },
-  { name = "a lease goes from hand to hand with a write under way",
+  { name = "a lease is handed on with a write under way",
     file = engine "handoff.c", find = "&& h->ops == 0 &&", put = "&&" },
 
   -- what the server refuses

@@ -96,7 +96,7 @@ void sim_complain(const char *what);
 
 /* Takes the request at that place out of the list. */
 void sim_request_forget(struct client *c, size_t at);
-/* Ends it: the connection is gone, or (not written) not to be had. */
+/* Ends it: the connection is gone, or (not written) cannot be made. */
 void sim_request_lose(struct client *c, size_t at, enum dlk_code code);
 
 /* The value on the stack's top as a server's reply; numbers are integers,

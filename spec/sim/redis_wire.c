@@ -3,7 +3,7 @@
  *   requests()             ids of what is submitted and not written
  *   write(id) -> bytes     from now on it is under way
  *   answer(id, replies)    the replies to one request
- *   lose(id, code)         the connection is gone, or not to be had
+ *   lose(id, code)         the connection is gone, or cannot be made
  *   retreats()             it wants the connection anew
  *   returned()             it has it
  *   wanted()               it wants to hear messages

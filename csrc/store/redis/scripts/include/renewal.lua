@@ -26,7 +26,7 @@ if value == token then
   local ends = span(left)
   if ends > 0 then call('PEXPIRE', L, ends) end
   remember() -- before HSET, see below
-  -- For inspect: a hold that came without a script, or from hand to hand.
+  -- For inspect: a hold that came without a script, or by a local hand-off.
   local note = call('HGET', I, token)
   if not note or note:match('^%d+') ~= fence then
     local time = call('TIME')

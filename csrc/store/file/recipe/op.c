@@ -95,7 +95,7 @@ void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err) {
   dlk_file_unwatch(f);
   if (op->kind == DLK_OP_CHANGE)
     dlk_file_forget(f->store, &f->entry);
-  if (op->kind == DLK_OP_ACQUIRE && err != NULL)
+  if (op->kind == DLK_OP_ACQUIRE && op->lease != NULL && err != NULL)
     dlk_file_forget(f->store, op->lease->data);
   h->done(h, op, err);
 }

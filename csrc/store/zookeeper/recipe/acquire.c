@@ -184,7 +184,7 @@ static enum dlk_zk_meaning meaning_of_create(const struct dlk_zk_contender *n,
 
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
-  struct dlk_zk_entry e;
+  struct dlk_zk_entry e = {0};
   dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
   if (!dlk_zk_contender_answered(n))
     return;

@@ -161,7 +161,7 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   if (n->step != DLK_ZK_LISTING || tag != n->tag)
     return;
-  struct dlk_zk_queue q;
+  struct dlk_zk_queue q = {0};
   struct dlk_zk_judgement j;
   switch (read_list(&q, r)) {
   case DLK_ZK_ANSWERED:
@@ -272,7 +272,7 @@ static void join_queue(struct dlk_zk_contender *n) {
 
 static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
-  struct dlk_zk_queue q;
+  struct dlk_zk_queue q = {0};
   struct dlk_zk_judgement j;
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;

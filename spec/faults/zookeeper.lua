@@ -12,9 +12,9 @@ faults.recipe = {
     put = "" },
   { name = "a waiter does not hear that the node ahead is gone",
     file = ROOM .. "recipe/place.c",
-    find = "if (n->step != DLK_ZK_WAITING) return; switch",
+    find = "if (n->step != DLK_ZK_WAITING) return; if (rc == DLK_ZK_OK)",
     put = "if (n->step != DLK_ZK_WAITING || rc == DLK_ZK_NONODE) return;"
-      .. " switch" },
+      .. " if (rc == DLK_ZK_OK)" },
   { name = "nobody goes on after a reconnect",
     file = ROOM .. "session/sessions.c",
     find = "tell_all(&s->nodes, tell_resumed);",

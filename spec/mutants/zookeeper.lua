@@ -81,10 +81,8 @@ return {
         .. " dlk_zk_now(n->store)); else if (renewing)",
       put = "if (renewing && ok) (void)host; else if (renewing)" },
     { name = "a waiter does not list again after an event", file = PLACE,
-      find = "case DLK_ZK_ANSWERED: case DLK_ZK_MISSING:"
-        .. " dlk_zk_place_relist(n);",
-      put = "case DLK_ZK_ANSWERED: break; case DLK_ZK_MISSING:"
-        .. " dlk_zk_place_relist(n);" },
+      find = "if (rc == DLK_ZK_OK) dlk_zk_place_relist(n);",
+      put = "if (rc == DLK_ZK_OK) return;" },
     { name = "a break whose answer was lost is done again", file = MEANING,
       find = "CROSS, END, UNSURE, UNSURE, OK}",
       put = "CROSS, END, AGAIN, AGAIN, OK}" },

@@ -139,20 +139,24 @@ static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   }
 }
 
-static enum dlk_zk_meaning read_list(struct dlk_zk_queue *q,
-                                     const struct dlk_zk_reply *r) {
-  enum dlk_zk_rc rc = r->rc;
-  if (rc == DLK_ZK_OK && !dlk_zk_queue_read(q, r->names, r->count))
-    rc = DLK_ZK_MEMORY;
-  return dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc);
+static bool read_list(struct dlk_zk_queue *q, const struct dlk_zk_reply *r) {
+  return r->rc == DLK_ZK_OK && dlk_zk_queue_read(q, r->names, r->count);
 }
 
-/* Nothing to judge from: refused, or to be asked for again. */
-static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
-  if (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc) == DLK_ZK_REFUSED)
+/* Nothing to judge from: what was listed is missing, or it was refused, or is
+ * to be asked for again. */
+static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc,
+                    void (*missing)(struct dlk_zk_contender *n)) {
+  switch (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc)) {
+  case DLK_ZK_MISSING:
+    missing(n);
+    break;
+  case DLK_ZK_REFUSED:
     dlk_zk_leave(n, dlk_zk_code(rc));
-  else
+    break;
+  default:
     dlk_zk_contender_stall(n);
+  }
 }
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -161,16 +165,10 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   if (n->step != DLK_ZK_LISTING || tag != n->tag)
     return;
-  struct dlk_zk_queue q = {0};
+  struct dlk_zk_queue q;
   struct dlk_zk_judgement j;
-  switch (read_list(&q, r)) {
-  case DLK_ZK_ANSWERED:
-    break;
-  case DLK_ZK_MISSING:
-    dlk_zk_contender_vanished(n);
-    return;
-  default:
-    no_list(n, r->rc);
+  if (!read_list(&q, r)) {
+    no_list(n, r->rc, dlk_zk_contender_vanished);
     return;
   }
   judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
@@ -236,14 +234,10 @@ void dlk_zk_place_armed(struct dlk_zk_contender *n,
 void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_WAITING)
     return;
-  switch (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc)) {
-  case DLK_ZK_ANSWERED:
-  case DLK_ZK_MISSING:
+  if (rc == DLK_ZK_OK)
     dlk_zk_place_relist(n);
-    break;
-  default:
-    no_list(n, rc);
-  }
+  else
+    no_list(n, rc, dlk_zk_place_relist);
 }
 
 /* ---- a try ---- */
@@ -272,18 +266,12 @@ static void join_queue(struct dlk_zk_contender *n) {
 
 static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
-  struct dlk_zk_queue q = {0};
+  struct dlk_zk_queue q;
   struct dlk_zk_judgement j;
   if (!dlk_zk_contender_answered(n) || tag != n->tag)
     return;
-  switch (read_list(&q, r)) {
-  case DLK_ZK_ANSWERED:
-    break;
-  case DLK_ZK_MISSING:
-    join_queue(n);
-    return;
-  default:
-    no_list(n, r->rc);
+  if (!read_list(&q, r)) {
+    no_list(n, r->rc, join_queue);
     return;
   }
   delete_ghosts(n, &q);

@@ -70,6 +70,7 @@ return function(t, it)
     local inherited = leaks.inherited(before)
     lease:release()
     peer:finish()
+    peer:run("l:release()")
     -- The ZooKeeper library's own: a connection and a pipe.
     assert.is_true(#inherited <= (t.subject.inherits or 0),
       table.concat(inherited, ", "))

@@ -77,11 +77,10 @@ static void answered(struct dlk_redis_call *call,
       (!good && dlk_redis_rule(DLK_REDIS_TO_TAKE_BACK, r->verdict).until ==
                     DLK_REDIS_STANDING);
   s->host->busy(s->host, -1);
-  if (s->stopping || now >= o->until)
-    drop(o);
-  else if (again)
+  bool stands = !s->stopping && now < o->until;
+  if (stands && again)
     send(o);
-  else if (good && s->link->may_linger)
+  else if (stands && good && s->link->may_linger)
     s->host->timer_set(s->host, &o->timer, now + BEAT);
   else
     drop(o);

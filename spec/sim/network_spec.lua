@@ -18,7 +18,7 @@ local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
 
 local COUNT = tonumber(os.getenv("DLOCK_SIM_NETWORK")) or 40
-local ENOUGH = 1000 -- histories in which a fault must show
+local ENOUGH = 3000 -- histories in which a fault must show
 -- It is the same C whatever runs it: each Lua looks for a part of the faults.
 -- Those that take hundreds of histories to show are looked for in the long run
 -- only.

@@ -90,8 +90,9 @@ return function(t, it, timed)
       local first
       together(1, function() first = enter(1) end)
       together(WAITERS, function(i)
-        if i == 3 then -- it asked together with all that wait by then
-          local lease = enter(i)
+        if i == 3 then
+          t:queued(key, 1) -- the second one asked, alone
+          local lease = enter(i) -- asked together with all that wait by then
           peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
             .. " local f = l.fence; l:release(); return f", key)
           repeat until is_waiting(store, key, peer.pid)

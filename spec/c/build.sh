@@ -36,8 +36,8 @@ build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c $file
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
 build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
   spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
-build engine_test spec/c/engine_test.c csrc/core/*.c csrc/loop/*.c \
-  csrc/engine/*.c
+build engine_test -Wl,--wrap=dlk_clock_now spec/c/engine_test.c \
+  csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/store/file/format/table.c csrc/store/file/format/name.c
 # shellcheck disable=SC2086

@@ -10,6 +10,15 @@
 #include "engine/stats.h"
 #include "loop/owner.h"
 
+int64_t __real_dlk_clock_now(void);
+int64_t __wrap_dlk_clock_now(void);
+
+static _Thread_local int64_t later; /* for this thread only */
+
+int64_t __wrap_dlk_clock_now(void) {
+  return __real_dlk_clock_now() + later;
+}
+
 /* ---- a store that answers a change when it is told to ---- */
 
 static struct dlk_host *host;
@@ -26,10 +35,13 @@ static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
 
 static void submit(void *store, struct dlk_op *op) {
   (void)store;
-  if (op->kind == DLK_OP_CHANGE)
+  if (op->kind == DLK_OP_CHANGE) {
     waiting = op;
-  else
-    host->done(host, op, NULL);
+    return;
+  }
+  if (op->kind == DLK_OP_ACQUIRE)
+    op->lease->sent = host->now(host);
+  host->done(host, op, NULL);
 }
 
 static void stop(void *store) {
@@ -117,6 +129,29 @@ static void close_is_over_when_abandoned(void) {
   end();
 }
 
+/* A thread that renews reads the clock, and is preempted; another one sees that
+ * the time has passed; then the first goes on with what it read. */
+static void what_was_seen_to_end_is_over(void) {
+  const struct dlk_request acquire = {.kind = DLK_OP_ACQUIRE,
+                                      .key = "k",
+                                      .key_len = 1,
+                                      .ttl = 10 * DLK_SEC,
+                                      .max_hold = DLK_FOREVER,
+                                      .timeout = DLK_SEC};
+  begin();
+  struct dlk_ticket *t = ask(&acquire, true);
+  dlk_inbox_run(&engine->loop.inbox);
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(h && dlk_hold_remaining(h) > 0);
+  later = 11 * DLK_SEC;
+  CHECK(dlk_hold_remaining(h) == 0);
+  later = 0;
+  CHECK(dlk_hold_remaining(h) == 0);
+  dlk_hold_unref(h);
+  dlk_ticket_unref(t);
+  end();
+}
+
 /* As Prometheus has it: a bucket's bound is in the bucket. */
 static void bounds_are_in_their_buckets(void) {
   for (int i = 0; dlk_stats_bound(i) > 0; i++) {
@@ -132,6 +167,8 @@ static void bounds_are_in_their_buckets(void) {
 
 int main(void) {
   static const struct check tests[] = {
+      {"a lease that was seen to have ended is over",
+       what_was_seen_to_end_is_over},
       {"the bound of a bucket is in it", bounds_are_in_their_buckets},
       {"a change that comes when nobody waits any more",
        change_is_done_when_abandoned},

@@ -127,6 +127,20 @@ local LOCATIONS = [[
       ngx.shared.results:set(key, "lost in " .. ngx.get_phase())
     end)
   } }
+  location = /lost_before { content_by_lua_block {
+    local lease = assert(store:lock(ngx.var.arg_key,
+      { ttl = 0.1, renew = false }))
+    repeat ngx.sleep(0.05) until not lease:held()
+    ngx.sleep(0.6) -- what looks for events has found nothing to run
+    local told
+    lease:on_lost(function() told = true end)
+    local began = ngx.now()
+    while not told and ngx.now() - began < 10 do
+      ngx.sleep(0.05)
+      ngx.update_time()
+    end
+    ngx.print(tostring(told))
+  } }
   location = /result { content_by_lua_block {
     ngx.print(ngx.shared.results:get(ngx.var.arg_key) or "none")
   } }
@@ -316,6 +330,12 @@ describe("a request of OpenResty", function()
       return result() == "lost in timer"
     end), result())
   end)
+
+  it("hears of a loss that was before it asked, although nobody waits",
+    function()
+      local _, body = n:get("/lost_before?key=" .. key)
+      assert.equal("true", body)
+    end)
 
   it("leaves nothing in the log but its own error", function()
     for _, line in ipairs(n:complaints()) do

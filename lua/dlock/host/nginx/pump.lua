@@ -49,9 +49,11 @@ local function take_completed(engine, numbers)
   return COMPLETED.count, COMPLETED.more, COMPLETED.events, COMPLETED.closed
 end
 
---- Wakes the waiters of tickets that are done.
+--- Wakes the waiters of tickets that are done, and starts the callbacks that
+--- are due; some may be that the engine has no event for (events.due).
 function pump.deliver(client)
-  if event_loop.drain(client, waiters.wake, take_completed) then
+  local fresh = event_loop.drain(client, waiters.wake, take_completed)
+  if fresh or client.watched.late then
     callbacks.add(client, events.due(client))
   end
 end

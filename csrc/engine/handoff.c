@@ -167,6 +167,9 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
   to->spare = from->spare - 1;
   to->sent = from->sent;
   e->type->hand_over(e->store, from, to);
+  DLK_TRACE(now, "engine", "hand-off", to->key, to->key_len,
+            "in this process, fence %lld to %lld", (long long)from->fence,
+            (long long)to->fence);
   dlk_hold_leave(h, now, DLK_HOLD_RELEASED, "it was released");
   dlk_stats_handed_over(&e->stats);
   dlk_request_granted(t, now);

@@ -309,6 +309,9 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
 void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
                     const char *why) {
   struct dlk_engine *e = h->engine;
+  DLK_TRACE(now, "engine", "leave", h->lease.key, h->lease.key_len,
+            "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
+            dlk_trace_ms(now - h->granted_at).text, why);
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
   dlk_heap_remove(&e->loop.timers.batch, &h->due);

@@ -163,6 +163,8 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
     return false;
   }
   come(g, t, true);
+  DLK_TRACE(dlk_clock_now(), "engine", "queue", t->op.key, t->op.key_len,
+            "place %u in this process", (unsigned)g->count);
   if (g->head)
     dlk_handoff_behind(g->head->hold, g->count);
   dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);

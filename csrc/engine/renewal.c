@@ -42,7 +42,17 @@ void dlk_holds_forget_owed(struct dlk_engine *e) {
   }
 }
 
+static void trace(const struct dlk_hold *h, const char *how) {
+  int64_t now = dlk_clock_now();
+  dlk_trace_line(now, "engine", "renewal", h->lease.key, h->lease.key_len,
+                 "%s, fence %lld, held for %s ms", how,
+                 (long long)h->lease.fence,
+                 dlk_trace_ms(now - h->granted_at).text);
+}
+
 static void begin(struct dlk_hold *h) {
+  if (DLK_TRACING)
+    trace(h, "asked for");
   h->renewing = true;
   h->engine->loop.work++;
   dlk_hold_ref(h);
@@ -108,6 +118,8 @@ void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
   if (!answered(h))
     return;
   dlk_stats_renewed(&h->engine->stats, true);
+  if (DLK_TRACING)
+    trace(h, "done");
   if (dlk_hold_check(h, dlk_clock_now())) {
     h->lease.sent = sent;
     h->lease.claim = 0;
@@ -124,6 +136,8 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
   if (!answered(h))
     return;
   dlk_stats_renewed(&h->engine->stats, false);
+  if (DLK_TRACING)
+    trace(h, "failed");
   int64_t now = dlk_clock_now();
   if (dlk_hold_check(h, now)) {
     int64_t end = atomic_load(&h->deadline);

@@ -71,8 +71,17 @@ static void count(const struct dlk_ticket *t) {
     dlk_stats_acquired(&t->engine->stats, t->error ? t->error->code : DLK_OK);
 }
 
+static void trace_end(const struct dlk_ticket *t, enum dlk_code code) {
+  int64_t now = dlk_clock_now();
+  dlk_trace_line(now, "engine", "end", t->op.key, t->op.key_len,
+                 "%s %s, after %s ms", dlk_ticket_word(t), dlk_code_name(code),
+                 dlk_trace_ms(now - t->op.started).text);
+}
+
 static void tell(struct dlk_ticket *t, const struct dlk_error *err,
                  enum dlk_ticket_state next) {
+  if (DLK_TRACING)
+    trace_end(t, err ? err->code : DLK_OK);
   if (err && err->code != DLK_OK)
     dlk_ticket_keep_error(t, err);
   dlk_local_gone(t);
@@ -296,6 +305,8 @@ struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
     t->start.run = start_posted;
     t->cancel.run = run_cancel;
     t->timer.fire = timed_out;
+    DLK_TRACE(t->op.started, "engine", "request", t->op.key, t->op.key_len,
+              "%s", dlk_ticket_word(t));
   }
   return t;
 }
@@ -310,6 +321,9 @@ static bool unwanted(const struct dlk_ticket *t) {
 
 static void began(struct dlk_ticket *t, int64_t now) {
   struct dlk_hold *h = t->hold;
+  DLK_TRACE(now, "engine", "grant", t->op.key, t->op.key_len,
+            "fence %lld, after %s ms", (long long)h->lease.fence,
+            dlk_trace_ms(now - t->op.started).text);
   if (t->op.kind == DLK_OP_ACQUIRE)
     dlk_stats_waited(&t->engine->stats, now - t->op.started);
   dlk_handoff_held(h, t->queue);

@@ -8,6 +8,7 @@
 #define DLK_ENGINE_STATE_H
 
 #include "core/count.h"
+#include "core/trace.h"
 #include "engine/completion.h"
 #include "engine/events.h"
 #include "engine/held.h"

@@ -231,6 +231,22 @@ struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t) {
   return t->listener;
 }
 
+const char *dlk_ticket_word(const struct dlk_ticket *t) {
+  static const char *const tasks[] = {[DLK_TASK_REATTACH] = "reattach",
+                                      [DLK_TASK_CLOSE] = "close",
+                                      [DLK_TASK_WAIT_LOST] = "wait_lost",
+                                      [DLK_TASK_GIVE_BACK] = "give back"};
+  static const char *const kinds[] = {
+      [DLK_OP_ACQUIRE] = "acquire", [DLK_OP_RELEASE] = "release",
+      [DLK_OP_EXTEND] = "extend",   [DLK_OP_PING] = "ping",
+      [DLK_OP_LOCKED] = "locked",   [DLK_OP_DETACH] = "detach",
+      [DLK_OP_ATTACH] = "attach",   [DLK_OP_INSPECT] = "inspect",
+      [DLK_OP_LIST] = "list",       [DLK_OP_BREAK] = "break",
+      [DLK_OP_REVOKE] = "revoke",   [DLK_OP_GUARD] = "guard",
+      [DLK_OP_CHANGE] = "change",   [DLK_OP_DOWNGRADE] = "downgrade"};
+  return t->task == DLK_TASK_OP ? kinds[t->op.kind] : tasks[t->task];
+}
+
 static bool take(struct dlk_ticket *t) {
   return dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_TAKEN);
 }

@@ -59,6 +59,8 @@ struct dlk_ticket {
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
+/* What it asks for, in a word. */
+const char *dlk_ticket_word(const struct dlk_ticket *t);
 
 static inline bool dlk_ticket_is(const struct dlk_ticket *t,
                                  enum dlk_op_kind kind) {

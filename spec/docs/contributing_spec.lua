@@ -1,7 +1,8 @@
--- The commands of CONTRIBUTING.md work: each ```sh block is run as it stands,
--- in a shell that knows nothing of the tests around it. This is done under one
--- Lua, since the commands name theirs, and not under a sanitizer, which would
--- judge the shell as well.
+-- The commands of CONTRIBUTING.md work: each ```sh block is run as it stands (a
+-- server that it names is that of the tests), in a shell that knows nothing of
+-- the tests around it. A ```text block is the trace of the block before it.
+-- This is done under one Lua, since the commands name theirs, and not under a
+-- sanitizer, which would judge the shell as well.
 if _VERSION ~= "Lua 5.4" or os.getenv("DLOCK_TEST_SANITIZER") then
   return
 end
@@ -23,21 +24,45 @@ describe(PAGE, function()
       command[#command + 1] = value and name .. "=" .. value
     end
     for _, word in ipairs { "bash", "-euo", "pipefail", "-c",
-        table.concat(block, "\n") } do
+        pages.here(block, { redis = os.getenv("DLOCK_TEST_REDIS") }) } do
       command[#command + 1] = word
     end
     local status, out, err = process.run { command = command, timeout = 200 }
     assert.are.equal(0, status, tostring(out) .. tostring(err))
-    return out
+    return out, err
   end
 
+  -- The lines of a trace, without what is another one each time.
+  local function shape(text)
+    local lines = {}
+    for line in text:gmatch("dlock %d[^\n]*") do
+      lines[#lines + 1] = (line:gsub("%.%.%x%x%x%x$", "..N")
+        :gsub("%f[%w]%d[%d.]*", "N"))
+    end
+    return table.concat(lines, "\n")
+  end
+
+  local commands = {}
   for _, block in ipairs(pages.blocks(PAGE)) do
+    if block.language == "text" then
+      commands[#commands].prints = block
+    else
+      commands[#commands + 1] = block
+    end
+  end
+
+  for _, block in ipairs(commands) do
     it("has commands that work, line " .. block.line, function()
       assert.are.equal("sh", block.language)
-      local out = run(block)
+      local out, err = run(block)
       local _, wanted = table.concat(block, "\n"):gsub("make %l+ ", "")
       local _, runs = out:gsub("\n== [^\n]* [1-9]%d* passed, 0 failed", "")
       assert.are.equal(wanted, runs, out)
+      if block.prints then
+        local said = table.concat(block.prints, "\n")
+        assert.are.equal(shape(said), shape(err))
+        assert.is_truthy(said:find("engine grant", 1, true))
+      end
     end)
   end
 

@@ -25,6 +25,7 @@ local PROGRAMS = { "README.md", "docs/howto.md", "docs/redis.md",
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
   ["CONTRIBUTING.md: sh"] = "docs/contributing_spec, in a shell",
+  ["CONTRIBUTING.md: text"] = "docs/contributing_spec: what a command prints",
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
   ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",

@@ -3,7 +3,7 @@
 return {
   specs = "spec/engine/core_spec.lua spec/engine/engine_spec.lua"
     .. " spec/engine/handoff_spec.lua spec/engine/stats_spec.lua"
-    .. " spec/file/store_spec.lua",
+    .. " spec/file/store_spec.lua spec/engine/trace_spec.lua",
   mutants = {
     { name = "a heap's siblings keep a pointer to what was removed",
       file = "csrc/core/heap.c",
@@ -15,6 +15,12 @@ return {
       file = "csrc/core/heap.c",
       find = "node *children = merge_pairs(n->child);",
       put = "node *children = NULL;" },
+    { name = "the trace is on whatever DLOCK_TRACE says",
+      file = "csrc/core/trace.c", find = 'strcmp(said, "1") == 0',
+      put = "true" },
+    { name = "the trace shows tokens of ZooKeeper's nodes",
+      file = "csrc/store/zookeeper/format/traced.c",
+      find = "if (n >= LONG) {", put = "if (false) {" },
     { name = "a map node that is not in the map is removed",
       file = "csrc/core/map.c",
       find = "if (!node->queued) return; *slot_of",

@@ -3,6 +3,7 @@
 
 local edits = require "spec.support.edit"
 local process = require "spec.support.process"
+local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
 
 local program = {}
@@ -68,11 +69,14 @@ function program.build(dir, name, sources, fault, flags, libs)
   return out
 end
 
--- What it printed, and whether it ended well.
+-- Whether it ended well, and what it printed, which is seen at once when a
+-- history is played again.
 function program.run(path, count, seed, ...)
   local command = { path, tostring(count), tostring(seed or 1), ... }
   local status, text, err = process.run { command = command, timeout = 600 }
-  return status == 0, (text or "") .. (err or "")
+  local all = (text or "") .. (err or "")
+  if seeds.again then io.stderr:write(all) end
+  return status == 0, all
 end
 
 return program

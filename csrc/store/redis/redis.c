@@ -72,6 +72,12 @@ static struct dlk_redis_hold *named(struct dlk_redis *s, const char *token,
   return found ? dlk_redis_hold_by(found) : NULL;
 }
 
+static void trace_message(struct dlk_redis *s, const struct dlk_redis_hold *h,
+                          const char *what) {
+  DLK_TRACE(dlk_redis_now(s), "redis", "message", h->call.key, h->call.key_len,
+            "%s, token ..%s", what, dlk_redis_token_end(&h->token).text);
+}
+
 /* `g fence token`: the lock was handed to the token, for a claim. A token that
  * nobody waits with is let be: what became of it is settled by whoever gave it
  * up (leave, or orphan.c), and it may be a hold that has been detached since
@@ -82,6 +88,8 @@ static void handed(struct dlk_redis *s, const char *p, size_t len) {
     return;
   token++;
   struct dlk_redis_hold *h = named(s, token, len - (size_t)(token - p));
+  if (h && h->waiting)
+    trace_message(s, h, "handed over");
   if (h && h->waiting)
     dlk_redis_queue_handed(dlk_redis_try_of(h->waiting), strtoll(p, NULL, 10));
 }
@@ -101,6 +109,7 @@ static void message(void *arg, const char *p, size_t len) {
   struct dlk_redis_hold *h = named(s, p + 2, len - 2);
   if (!h || h->waiting)
     return;
+  trace_message(s, h, p[0] == 'b' ? "broken" : "asked for");
   if (p[0] == 'b')
     dlk_redis_broken(s, h);
   if (p[0] != 'r')

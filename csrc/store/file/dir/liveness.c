@@ -34,6 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/trace.h"
 #include "store/file/dir/descriptors.h"
 
 #define PEERS_MAX 64 /* other stores' pipes kept open unwatched */
@@ -344,6 +345,8 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   struct peer *p = NULL;
   if (instance == 0)
     return false;
+  DLK_TRACE(d->host->now(d->host), "file", "wake", NULL, 0, "token ..%04x",
+            (unsigned)(token & 0xffff));
   if (instance == d->instance) {
     send_token(d->wake, token);
     return true;

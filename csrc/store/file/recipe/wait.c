@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "core/trace.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 
@@ -39,6 +40,9 @@ static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
   dlk_file_entry_won(lease->data);
   lease->fence = fence;
   lease->sent = now;
+  DLK_TRACE(now, "file", "grant", lease->key, lease->key_len,
+            "fence %lld, token ..%04x", (long long)fence,
+            (unsigned)(entry_of(f)->token & 0xffff));
   dlk_file_end(f, NULL);
 }
 
@@ -184,6 +188,8 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     got(f, slot.fence, now);
   } else {
     name_holder(f);
+    DLK_TRACE(now, "file", "queue", lease->key, lease->key_len, "token ..%04x",
+              (unsigned)(e->token & 0xffff));
     f->phase = DLK_FILE_QUEUED;
     f->tries = 0;
   }

@@ -5,8 +5,10 @@
 #include "store/redis/op/call.h"
 
 #include <hiredis/hiredis.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/trace.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/errors.h"
 #include "store/redis/wire/reply.h"
@@ -67,12 +69,71 @@ static bool may_be_plain(const struct dlk_redis_call *c) {
                                   c->holds, dlk_redis_now(c->store));
 }
 
-static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
-  struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+/* ---- the trace ---- */
+
+/* The length of what comes at *p, after its kind: "*2\r\n" or "$3\r\n". */
+static size_t length_at(const char **p) {
+  char *end;
+  size_t n = strtoul(*p + 1, &end, 10);
+  *p = end + 2;
+  return n;
+}
+
+/* The commands in what was written, by their first words: an argument may be a
+ * token. */
+static void commands(const char *p, const char *end, struct dlk_buf *out) {
+  while (p < end) {
+    size_t words = length_at(&p);
+    for (size_t i = 0; i < words; i++) {
+      size_t n = length_at(&p);
+      if (i == 0)
+        dlk_buf_addf(out, "%s%.*s", out->len ? " " : "", (int)n, p);
+      p += n + 2;
+    }
+  }
+}
+
+static const char *script_of(const struct dlk_redis_call *c) {
+  bool script = c->script >= 0 && !c->as_plain;
+  return script ? dlk_redis_script_name((enum dlk_redis_script)c->script) : "";
+}
+
+static void trace_sent(const struct dlk_redis_call *c,
+                       const struct dlk_buf *out, size_t from) {
+  struct dlk_buf words = {0};
+  if (!out->failed) {
+    commands(out->data + from, out->data + out->len, &words);
+    const char *script = script_of(c);
+    dlk_trace_line(dlk_redis_now(c->store), "redis", "send", c->key, c->key_len,
+                   "%.*s%s%s", (int)words.len, words.data ? words.data : "",
+                   *script ? " " : "", script);
+  }
+  dlk_buf_free(&words);
+}
+
+/* Of a refusal the first word, the server's code. */
+static void trace_answer(const struct dlk_redis_call *c,
+                         const struct dlk_redis_answer *a) {
+  static const char *const outcomes[] = {[DLK_REDIS_ANSWERED] = "good",
+                                         [DLK_REDIS_UNSENT] = "not sent",
+                                         [DLK_REDIS_UNKNOWN] = "none"};
+  int64_t now = dlk_redis_now(c->store);
+  int64_t sent = a->outcome == DLK_REDIS_UNSENT ? now : c->req.sent;
+  const char *word = a->refusal ? a->refusal : outcomes[a->outcome];
+  const char *script = script_of(c);
+  dlk_trace_line(now, "redis", "answer", c->key, c->key_len,
+                 "%s%s%.*s, after %s ms", script, *script ? " " : "",
+                 (int)strcspn(word, a->refusal ? " \r\n" : ""), word,
+                 dlk_trace_ms(now - sent).text);
+}
+
+/* ---- to the link and back ---- */
+
+static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->lifts = false;
   c->as_plain = c->script >= 0 && c->plain && may_be_plain(c);
   if (c->as_plain) {
-    req->replies = 4;
+    c->req.replies = 4;
     c->plain(c, out);
     return;
   }
@@ -80,7 +141,7 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     c->args(c, out);
     return;
   }
-  req->replies = 1;
+  c->req.replies = 1;
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
   const char *sha = c->store->link->sha[c->script];
@@ -112,6 +173,14 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   put_fence(c, fence, out);
   if (tail)
     dlk_redis_put(out, c->tail, c->tail_len);
+}
+
+static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
+  struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  size_t from = out->len;
+  put_request(c, out);
+  if (DLK_TRACING)
+    trace_sent(c, out, from);
 }
 
 static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
@@ -153,6 +222,8 @@ static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
 
 static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
+  if (DLK_TRACING)
+    trace_answer(c, a);
   if (needs_text(c, a->refusal)) {
     c->by_text = true;
     c->text_next = c->in_order;

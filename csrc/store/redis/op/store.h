@@ -4,6 +4,7 @@
 #ifndef DLK_STORE_REDIS_OP_STORE_H
 #define DLK_STORE_REDIS_OP_STORE_H
 
+#include "core/trace.h"
 #include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/link.h"
 #include "store/redis/op/fence.h"

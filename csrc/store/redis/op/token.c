@@ -67,6 +67,13 @@ struct dlk_redis_token *dlk_redis_token_find(struct dlk_redis_tokens *all,
   return n ? DLK_CONTAINER(n, struct dlk_redis_token, node) : NULL;
 }
 
+struct dlk_redis_token_end
+dlk_redis_token_end(const struct dlk_redis_token *t) {
+  struct dlk_redis_token_end end = {""};
+  memcpy(end.text, t->text + DLK_REDIS_RANDOM - 4, 4);
+  return end;
+}
+
 void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t) {
   dlk_redis_put(out, t->text, t->len);
 }

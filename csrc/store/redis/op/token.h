@@ -7,6 +7,7 @@
 #include "store/store.h"
 
 /* A token: 32 random digits, ':', 16 digits of the client, ':', the owner. */
+#define DLK_REDIS_RANDOM 32
 #define DLK_REDIS_CLIENT 16
 #define DLK_REDIS_OWNER_AT 50
 #define DLK_REDIS_OWNER_MAX 64
@@ -38,6 +39,12 @@ void dlk_redis_token_move(struct dlk_redis_tokens *all,
                           struct dlk_redis_token *to);
 struct dlk_redis_token *dlk_redis_token_find(struct dlk_redis_tokens *all,
                                              const char *text, size_t len);
+
+/* For the trace, as %s: its last random digits. */
+struct dlk_redis_token_end {
+  char text[5];
+};
+struct dlk_redis_token_end dlk_redis_token_end(const struct dlk_redis_token *t);
 
 /* As an argument. */
 void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t);

@@ -24,6 +24,9 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   h->waiting = NULL;
   h->granted = dlk_redis_now(t->store);
   h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
+  DLK_TRACE(h->granted, "redis", "grant", lease->key, lease->key_len,
+            "fence %lld, token ..%s", (long long)fence,
+            dlk_redis_token_end(&h->token).text);
   dlk_redis_done(t, NULL);
 }
 

@@ -132,6 +132,9 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->noted = a->noted;
   b->number = a->number;
   dlk_redis_token_move(&s->tokens, &a->token, &b->token);
+  DLK_TRACE(b->granted, "redis", "hand-off", to->key, to->key_len,
+            "fence %lld, token ..%s", (long long)to->fence,
+            dlk_redis_token_end(&b->token).text);
 }
 
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {

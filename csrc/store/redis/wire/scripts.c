@@ -5,10 +5,10 @@
 #include "redis_scripts.h"
 
 #define SCRIPT(name)                                                           \
-  { dlk_script_##name, sizeof dlk_script_##name - 1 }
+  { #name, dlk_script_##name, sizeof dlk_script_##name - 1 }
 
 static const struct {
-  const char *text;
+  const char *name, *text;
   size_t len;
 } scripts[DLK_REDIS_SCRIPTS] = {
     [DLK_REDIS_ACQUIRE] = SCRIPT(acquire),
@@ -26,6 +26,10 @@ static const struct {
     [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade),
     [DLK_REDIS_ATTACH] = SCRIPT(attach),
 };
+
+const char *dlk_redis_script_name(enum dlk_redis_script script) {
+  return scripts[script].name;
+}
 
 const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len) {
   *len = scripts[script].len;

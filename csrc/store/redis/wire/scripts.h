@@ -24,6 +24,7 @@ enum dlk_redis_script {
 
 #define DLK_REDIS_SHA 41
 
+const char *dlk_redis_script_name(enum dlk_redis_script script);
 const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len);
 
 #endif

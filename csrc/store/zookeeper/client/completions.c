@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/format/traced.h"
+
 /* ---- any thread ---- */
 
 void dlk_zk_link_unref(struct dlk_zk_link *link) {
@@ -44,13 +46,21 @@ static struct dlk_zk_completion *new_completion(struct dlk_zk_link *link,
   return f;
 }
 
-/* The name a create answers with is the path and a number of 11 at most. */
-struct dlk_zk_completion *dlk_zk_completion_new(struct dlk_zk_link *link,
-                                                const char *path) {
-  struct dlk_zk_completion *f =
-      new_completion(link, strlen(path ? path : "") + 16);
+/* The name a create answers with is the path and a number of 11 at most. The
+ * trace has a copy of the path behind it. */
+struct dlk_zk_completion *
+dlk_zk_completion_new(struct dlk_zk_link *link,
+                      const struct dlk_zk_request *request) {
+  size_t room = strlen(request->path ? request->path : "") + 16;
+  const char *path = DLK_TRACING ? dlk_zk_request_path(request) : NULL;
+  size_t more = path ? strlen(path) + 1 : 0;
+  struct dlk_zk_completion *f = new_completion(link, room + more);
   if (!f)
     return NULL;
+  f->room = room;
+  f->verb = request->verb;
+  if (path)
+    f->path = memcpy(f->text + room, path, more);
   pthread_mutex_lock(&link->lock);
   dlk_list_append(&link->flying, &f->link);
   pthread_mutex_unlock(&link->lock);
@@ -235,6 +245,17 @@ static enum dlk_zk_rc rc_of(int rc) {
   }
 }
 
+static int64_t now(const struct dlk_zk_completion *f) {
+  return f->owner->host->now(f->owner->host);
+}
+
+static void trace_answer(const struct dlk_zk_completion *f) {
+  int64_t at = now(f);
+  dlk_zk_trace(at, "answer", f->path, "%s %s, after %s ms",
+               dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : zerror(f->rc),
+               dlk_trace_ms(at - f->sent).text);
+}
+
 static void answer(struct dlk_zk_completion *f) {
   struct dlk_zk_reply r = {.rc = rc_of(f->rc), .sent = f->sent};
   r.text = f->rc == ZOK ? "" : zerror(f->rc);
@@ -251,12 +272,17 @@ static void answer(struct dlk_zk_completion *f) {
     r.part_rc[i] = rc_of(f->part[i].err);
     r.part_version[i] = f->part_stat[i].version;
   }
+  if (DLK_TRACING)
+    trace_answer(f);
   f->answer(f->who, f->tag, &r);
 }
 
 static void state_changed(struct dlk_zk_link *link,
                           const struct dlk_zk_completion *f) {
   const struct dlk_zk_events *e = link->events;
+  if (DLK_TRACING)
+    dlk_zk_trace(now(f), "session", NULL, "%s",
+                 f->kind == ZOO_CONNECTED_STATE ? "connected" : "changed");
   if (f->kind == ZOO_CONNECTED_STATE)
     e->connected(link->user, f->session, f->timeout);
   else if (f->kind == ZOO_EXPIRED_SESSION_STATE)
@@ -274,6 +300,11 @@ static void event_came(struct dlk_zk_link *link,
     event = DLK_ZK_DELETED;
   else if (f->kind == ZOO_CHILD_EVENT)
     event = DLK_ZK_CHILD;
+  if (DLK_TRACING)
+    dlk_zk_trace(now(f), "event", f->text, "%s",
+                 event == DLK_ZK_DELETED ? "deleted"
+                 : event == DLK_ZK_CHILD ? "children"
+                                         : "changed");
   link->events->event(link->user, event, f->text);
 }
 

@@ -40,6 +40,8 @@ struct dlk_zk_completion {
   void *who;
   uint32_t tag;
   int64_t sent;
+  enum dlk_zk_verb verb;
+  const char *path; /* in text, for the trace; else NULL */
   int rc;
   struct dlk_zk_stat stat;
   char *data; /* GET; or the block of names */
@@ -61,8 +63,9 @@ void dlk_zk_link_run(struct dlk_post *post);
 void dlk_zk_link_unref(struct dlk_zk_link *link);
 
 /* A request's context, listed as flying; NULL when out of memory. */
-struct dlk_zk_completion *dlk_zk_completion_new(struct dlk_zk_link *link,
-                                                const char *path);
+struct dlk_zk_completion *
+dlk_zk_completion_new(struct dlk_zk_link *link,
+                      const struct dlk_zk_request *request);
 /* Its answer is there. Any thread. */
 void dlk_zk_completion_ready(struct dlk_zk_completion *f, int rc);
 /* Frees what was never answered or delivered. */

@@ -252,7 +252,7 @@ static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
 static bool send_request(struct dlk_zk_link *link,
                          const struct dlk_zk_request *request,
                          dlk_zk_answer *answer, void *who, uint32_t tag) {
-  struct dlk_zk_completion *f = dlk_zk_completion_new(link, request->path);
+  struct dlk_zk_completion *f = dlk_zk_completion_new(link, request);
   if (!f)
     return false;
   f->answer = answer;

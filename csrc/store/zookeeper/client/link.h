@@ -43,6 +43,14 @@ enum dlk_zk_mode {
   DLK_ZK_EPHEMERAL_SEQUENTIAL
 };
 
+/* For the trace. */
+static inline const char *dlk_zk_verb_word(enum dlk_zk_verb verb) {
+  static const char *const words[] = {"create", "delete", "set",
+                                      "get",    "exists", "children",
+                                      "sync",   "check",  "multi"};
+  return words[verb];
+}
+
 #define DLK_ZK_PARTS_MAX 4
 
 struct dlk_zk_request {
@@ -56,6 +64,11 @@ struct dlk_zk_request {
   const struct dlk_zk_request *parts; /* MULTI: CHECK, SET, CREATE, DELETE */
   size_t part_count;
 };
+
+/* Whose node it is about, for the trace; of a MULTI the first one's. */
+static inline const char *dlk_zk_request_path(const struct dlk_zk_request *r) {
+  return r->path || r->part_count == 0 ? r->path : r->parts[0].path;
+}
 
 struct dlk_zk_stat {
   int64_t czxid, ctime_ms, owner; /* owner: the session of an ephemeral */

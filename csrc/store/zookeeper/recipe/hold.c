@@ -69,6 +69,9 @@ void dlk_zk_grant(struct dlk_zk_contender *n) {
   n->head = NULL;
   dlk_zk_contender_serve(n, NULL);
   n->lease->fence = n->czxid;
+  DLK_TRACE(now, "zookeeper", "grant", n->lease->key, n->lease->key_len,
+            "fence %lld, token ..%.4s", (long long)n->lease->fence,
+            n->guid + DLK_ZK_GUID - 4);
   n->lease->sent = n->sent;
   dlk_zk_contender_hold(n);
   dlk_zk_contender_step(n, DLK_ZK_HELD);

@@ -3,6 +3,7 @@
 #define DLK_STORE_ZOOKEEPER_SESSION_SESSION_H
 
 #include "core/map.h"
+#include "store/zookeeper/format/traced.h"
 #include "store/zookeeper/session/confirm.h"
 #include "store/zookeeper/session/member.h"
 
@@ -106,6 +107,9 @@ static inline size_t dlk_zk_session_live(const struct dlk_zk_session *s) {
 static inline bool dlk_zk_send(struct dlk_zk_session *s,
                                const struct dlk_zk_request *r,
                                dlk_zk_answer *answer, void *who, uint32_t tag) {
+  if (DLK_TRACING && s->connection)
+    dlk_zk_trace(dlk_zk_session_now(s), "send", dlk_zk_request_path(r), "%s",
+                 dlk_zk_verb_word(r->verb));
   return s->connection &&
          s->sessions->driver->send(s->connection, r, answer, who, tag);
 }

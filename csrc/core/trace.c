@@ -1,0 +1,66 @@
+/* Each of our libraries has this file, so each has the flag: it is set when the
+ * library is loaded, before any thread can look at it, and never again.
+ *
+ * A line is written by one write(2), and is shorter than what a pipe takes in
+ * one piece, so lines of several threads and processes do not mix. Its time is
+ * that of the clock of all processes of the machine (core/clock.h), so the
+ * lines of two processes that want one lock can be put in order; in a
+ * simulation it is the simulated time. */
+#include "core/trace.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/status.h"
+
+#define LINE_MAX_BYTES 512
+
+bool dlk_trace_on;
+
+__attribute__((constructor)) static void look(void) {
+  const char *said = getenv("DLOCK_TRACE");
+  dlk_trace_on = said && strcmp(said, "1") == 0;
+}
+
+/* Without the locale's decimal comma. */
+struct dlk_trace_ms dlk_trace_ms(int64_t ns) {
+  struct dlk_trace_ms out;
+  if (ns == DLK_FOREVER)
+    snprintf(out.text, sizeof out.text, "infinite");
+  else
+    snprintf(out.text, sizeof out.text, "%lld.%03lld", (long long)(ns / DLK_MS),
+             (long long)(ns % DLK_MS / DLK_US));
+  return out;
+}
+
+/* What is there when the line is full is enough. */
+static size_t used(int n, size_t room) {
+  if (n < 0)
+    return 0;
+  return (size_t)n < room ? (size_t)n : room - 1;
+}
+
+void dlk_trace_line(int64_t now, const char *room, const char *event,
+                    const char *key, size_t len, const char *fmt, ...) {
+  int problem = errno;
+  char line[LINE_MAX_BYTES], quoted[DLK_QUOTED_MAX];
+  size_t most = sizeof line - 1; /* and the line's end */
+  size_t n =
+      used(snprintf(line, most, "dlock %ld %s %s %s %s: ", (long)getpid(),
+                    dlk_trace_ms(now).text, room, event,
+                    dlk_quote(quoted, key, len)),
+           most);
+  va_list ap;
+  va_start(ap, fmt);
+  n += used(vsnprintf(line + n, most - n, fmt, ap), most - n);
+  va_end(ap);
+  line[n++] = '\n';
+  ssize_t written = write(STDERR_FILENO, line, n);
+  (void)written; /* nobody is there to be told */
+  errno = problem;
+}

@@ -1,0 +1,33 @@
+/* The trace: with DLOCK_TRACE=1 in the environment, one line on stderr for each
+ * thing that happens to a request. See trace.c. */
+#ifndef DLK_CORE_TRACE_H
+#define DLK_CORE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Constant once the library is loaded. */
+extern bool dlk_trace_on __attribute__((visibility("hidden")));
+
+/* While it is off this is a branch, and evaluates no argument. */
+#define DLK_TRACING __builtin_expect(dlk_trace_on, 0)
+#define DLK_TRACE(...)                                                         \
+  do {                                                                         \
+    if (DLK_TRACING)                                                           \
+      dlk_trace_line(__VA_ARGS__);                                             \
+  } while (0)
+
+/* now: by the clock of whoever tells it; room: the folder of csrc; key: as
+ * dlk_quote takes it. No argument may hold a secret or a whole token. */
+void dlk_trace_line(int64_t now, const char *room, const char *event,
+                    const char *key, size_t len, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* ns as text in ms, valid for the expression it stands in. */
+struct dlk_trace_ms {
+  char text[32];
+};
+struct dlk_trace_ms dlk_trace_ms(int64_t ns);
+
+#endif

@@ -115,6 +115,7 @@ local LOCATIONS = [[
   location = /share { content_by_lua_block {
     local lease = assert(store:lock(ngx.var.arg_key,
       { reentrant = true, owner = "both" }))
+    ngx.shared.results:incr(ngx.var.arg_key, 1, 0)
     ngx.sleep(tonumber(ngx.var.arg_for))
     ngx.print(tostring(lease:held()), " ", ngx.var.arg_release
       and tostring(lease:release()) or "")
@@ -309,14 +310,21 @@ describe("a request of OpenResty", function()
     end)
 
   it("ends its own share only of what another one holds too", function()
+    -- The key is on the server before the first one's request knows of it, and
+    -- until then the second one would queue behind it.
+    local function wait_entered(times)
+      assert(nginx.wait_for(10, function()
+        return result() == tostring(times)
+      end), result())
+    end
     local one = n:begin("/share?for=0.3&key=" .. key)
-    wait_held()
+    wait_entered(1)
     local two = n:begin("/share?for=0.8&release=1&key=" .. key)
     assert.equal("true ", (select(2, one:finish())))
     assert.is_true(held())
     assert.equal("true true", (select(2, two:finish())))
     one = n:begin("/share?for=0.8&key=" .. key)
-    wait_held()
+    wait_entered(3)
     two = n:begin("/share?for=0.1&key=" .. key)
     assert.equal("true ", (select(2, two:finish())))
     assert.is_true(held())

@@ -362,12 +362,13 @@ void dlk_request_granted(struct dlk_ticket *t, int64_t now) {
   dlk_request_finish(t, &err);
 }
 
-/* What changes a lease is lost when that ended meanwhile, whatever the store
- * says: a release is under way, which whoever attached it would suffer from. */
+/* What changes a lease is lost when that ended meanwhile, or its deadline has
+ * passed, whatever the store says: somebody may have seen that it is not held,
+ * and its release is under way, which whoever attached it would suffer from. */
 static bool too_late(const struct dlk_ticket *t) {
   bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
                  t->op.kind == DLK_OP_DOWNGRADE;
-  return changes && !dlk_hold_is_held(t->hold);
+  return changes && !dlk_hold_check(t->hold, dlk_clock_now());
 }
 
 static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {

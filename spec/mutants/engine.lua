@@ -1,7 +1,8 @@
 -- Mutants of csrc/loop and csrc/engine.
 
 return {
-  specs = "spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
+  specs = "spec/engine/core_spec.lua"
+    .. " spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
     .. " spec/sim/network_spec.lua spec/engine/detach_spec.lua"
     .. " spec/engine/close_spec.lua"
     .. " spec/engine/resident_spec.lua spec/engine/scopes_spec.lua"
@@ -121,8 +122,12 @@ return {
       put = "t->op.kind == DLK_OP_DETACH && h->ops > 1000" },
     { name = "what is extended after its end says ok",
       file = "csrc/engine/request.c",
-      find = "return changes && !dlk_hold_is_held(t->hold);",
+      find = "return changes && !dlk_hold_check(t->hold, dlk_clock_now());",
       put = "return changes && false;" },
+    { name = "what is extended when its deadline has passed says ok",
+      file = "csrc/engine/request.c",
+      find = "return changes && !dlk_hold_check(t->hold, dlk_clock_now());",
+      put = "return changes && !dlk_hold_is_held(t->hold);" },
     { name = "a loss that a release finds is not told",
       file = "csrc/engine/request.c",
       find = "code == DLK_LOST ? DLK_HOLD_LOST : DLK_HOLD_RELEASED",

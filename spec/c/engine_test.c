@@ -1,6 +1,7 @@
-/* Tickets that cross their own end: what nobody wants any more gets done before
- * the post that says so is run. The test owns the loop meanwhile, so that the
- * order is always this one. */
+/* Requests and leases whose answers come at a bad moment: when nobody wants
+ * them any more, behind a deadline, across one another. The store answers when
+ * the test says so, the clock is the test's, and the test owns the loop
+ * meanwhile, so the order of events is always the same. */
 #include <unistd.h>
 
 #include <string.h>
@@ -19,10 +20,13 @@ int64_t __wrap_dlk_clock_now(void) {
   return __real_dlk_clock_now() + later;
 }
 
-/* ---- a store that answers a change when it is told to ---- */
+/* ---- a store that answers some requests only when it is told to ---- */
 
 static struct dlk_host *host;
-static struct dlk_op *waiting;
+static unsigned unanswered; /* bits of kinds */
+static struct dlk_op *waiting, *cancelled;
+static struct dlk_lease *renewing;
+static int releases, renewals;
 
 static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
@@ -35,13 +39,32 @@ static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
 
 static void submit(void *store, struct dlk_op *op) {
   (void)store;
-  if (op->kind == DLK_OP_CHANGE) {
-    waiting = op;
-    return;
-  }
-  if (op->kind == DLK_OP_ACQUIRE)
+  if (op->kind == DLK_OP_RELEASE)
+    releases++;
+  if (op->kind == DLK_OP_ACQUIRE || op->kind == DLK_OP_EXTEND)
     op->lease->sent = host->now(host);
-  host->done(host, op, NULL);
+  if (unanswered & 1u << op->kind)
+    waiting = op;
+  else
+    host->done(host, op, NULL);
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  (void)store;
+  cancelled = op;
+}
+
+static void renew(void *store, struct dlk_lease *const *leases, size_t n) {
+  (void)store;
+  renewing = leases[n - 1];
+  renewals++;
+}
+
+/* What waits ends so. */
+static void answer(enum dlk_code code) {
+  const struct dlk_error err = {.code = code, .text = ""};
+  unanswered = 0;
+  host->done(host, waiting, code == DLK_OK ? NULL : &err);
 }
 
 static void stop(void *store) {
@@ -57,6 +80,8 @@ static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "slow",
                                            .create = create,
                                            .submit = submit,
+                                           .cancel = cancel,
+                                           .renew = renew,
                                            .stop = stop,
                                            .destroy = destroy};
 
@@ -88,6 +113,11 @@ static void begin(void) {
   const struct dlk_conf conf = {
       .shown = "slow:", .scheme = "", .path = "", .io_timeout = DLK_SEC};
   struct dlk_error err;
+  later = 0;
+  unanswered = 0;
+  waiting = cancelled = NULL;
+  renewing = NULL;
+  releases = renewals = 0;
   engine = dlk_engine_new(&type, &conf, "me", &err);
   CHECK(engine);
   ask_and_wait(&ping);
@@ -96,10 +126,68 @@ static void begin(void) {
 
 static void end(void) {
   const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = DLK_SEC};
+  later = 0;
   dlk_owner_leave(&engine->loop);
   ask_and_wait(&close);
   dlk_engine_join(engine);
   dlk_engine_unref(engine);
+}
+
+/* The clock goes on, and what is due is done. */
+static void pass(int64_t ns) {
+  later += ns;
+  dlk_owner_run_due(&engine->loop, dlk_clock_now());
+}
+
+/* ---- what is asked for ---- */
+
+static struct dlk_ticket *start(const struct dlk_request *r) {
+  struct dlk_ticket *t = ask(r, true);
+  dlk_inbox_run(&engine->loop.inbox);
+  return t;
+}
+
+/* The store does not answer it yet. */
+static struct dlk_ticket *start_unanswered(const struct dlk_request *r) {
+  unanswered = 1u << r->kind;
+  struct dlk_ticket *t = start(r);
+  CHECK(waiting && !dlk_ticket_done(t));
+  return t;
+}
+
+static bool ended_with(const struct dlk_ticket *t, enum dlk_code code) {
+  const struct dlk_error *err = dlk_ticket_error(t);
+  return dlk_ticket_done(t) && (err ? err->code : DLK_OK) == code;
+}
+
+#define TTL (10 * DLK_SEC)
+
+static const struct dlk_request acquire = {.kind = DLK_OP_ACQUIRE,
+                                           .key = "k",
+                                           .key_len = 1,
+                                           .wait = true,
+                                           .renew = true,
+                                           .ttl = TTL,
+                                           .max_hold = DLK_FOREVER,
+                                           .timeout = DLK_SEC};
+
+static struct dlk_hold *hold(void) {
+  struct dlk_ticket *t = start(&acquire);
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(h && dlk_hold_remaining(h) > 0);
+  dlk_ticket_unref(t);
+  return h;
+}
+
+/* A renewal of it is under way. */
+static void start_renewal(struct dlk_hold *h) {
+  pass(TTL / 3);
+  CHECK(renewals == 1 && renewing == dlk_hold_lease(h));
+}
+
+static struct dlk_request extend(struct dlk_hold *h, int64_t ttl) {
+  return (struct dlk_request){
+      .kind = DLK_OP_EXTEND, .hold = h, .ttl = ttl, .timeout = DLK_SEC};
 }
 
 /* ---- the tests ---- */
@@ -108,11 +196,9 @@ static void change_is_done_when_abandoned(void) {
   const struct dlk_request change = {
       .kind = DLK_OP_CHANGE, .key = "k", .key_len = 1, .timeout = DLK_FOREVER};
   begin();
-  struct dlk_ticket *t = ask(&change, true);
-  dlk_inbox_run(&engine->loop.inbox);
-  CHECK(waiting);
+  struct dlk_ticket *t = start_unanswered(&change);
   dlk_ticket_unref(t);
-  host->done(host, waiting, NULL);
+  answer(DLK_OK);
   dlk_inbox_run(&engine->loop.inbox);
   CHECK(dlk_list_empty(&engine->work.ops));
   end();
@@ -121,8 +207,7 @@ static void change_is_done_when_abandoned(void) {
 static void close_is_over_when_abandoned(void) {
   const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = DLK_SEC};
   begin();
-  struct dlk_ticket *t = ask(&close, true);
-  dlk_inbox_run(&engine->loop.inbox); /* the store is to be stopped */
+  struct dlk_ticket *t = start(&close); /* the store is to be stopped */
   dlk_ticket_unref(t);
   dlk_inbox_run(&engine->loop.inbox);
   CHECK(atomic_load(&engine->close->stopped));
@@ -132,23 +217,134 @@ static void close_is_over_when_abandoned(void) {
 /* A thread that renews reads the clock, and is preempted; another one sees that
  * the time has passed; then the first goes on with what it read. */
 static void what_was_seen_to_end_is_over(void) {
-  const struct dlk_request acquire = {.kind = DLK_OP_ACQUIRE,
-                                      .key = "k",
-                                      .key_len = 1,
-                                      .ttl = 10 * DLK_SEC,
-                                      .max_hold = DLK_FOREVER,
-                                      .timeout = DLK_SEC};
   begin();
-  struct dlk_ticket *t = ask(&acquire, true);
-  dlk_inbox_run(&engine->loop.inbox);
-  struct dlk_hold *h = dlk_ticket_take(t);
-  CHECK(h && dlk_hold_remaining(h) > 0);
+  struct dlk_hold *h = hold();
   later = 11 * DLK_SEC;
   CHECK(dlk_hold_remaining(h) == 0);
   later = 0;
   CHECK(dlk_hold_remaining(h) == 0);
   dlk_hold_unref(h);
+  end();
+}
+
+static void grant_crosses_a_cancel(void) {
+  begin();
+  struct dlk_ticket *t = start_unanswered(&acquire);
+  dlk_ticket_cancel(t, DLK_CANCELLED);
+  dlk_inbox_run(&engine->loop.inbox);
+  CHECK(cancelled == waiting);
+  answer(DLK_OK);
+  CHECK(ended_with(t, DLK_CANCELLED) && !dlk_ticket_take(t));
+  CHECK(releases == 1);
   dlk_ticket_unref(t);
+  end();
+}
+
+static void grant_crosses_a_timeout(void) {
+  begin();
+  struct dlk_ticket *t = start_unanswered(&acquire);
+  pass(acquire.timeout);
+  CHECK(cancelled == waiting);
+  answer(DLK_OK);
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(ended_with(t, DLK_OK) && h && dlk_hold_remaining(h) > 0);
+  dlk_hold_unref(h);
+  dlk_ticket_unref(t);
+  end();
+}
+
+static void release_finds_a_loss(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  const struct dlk_request release = {
+      .kind = DLK_OP_RELEASE, .hold = h, .timeout = DLK_SEC};
+  struct dlk_ticket *t = start_unanswered(&release);
+  CHECK(!dlk_hold_is_lost(h));
+  answer(DLK_LOST);
+  CHECK(ended_with(t, DLK_LOST) && dlk_hold_is_lost(h));
+  CHECK(strcmp(dlk_hold_ended(h), "it had expired or was broken") == 0);
+  dlk_ticket_unref(t);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* The server may have begun its ttl as soon as it was sent. */
+static void renewal_counts_from_its_sending(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  start_renewal(h);
+  int64_t sent = dlk_clock_now();
+  later += TTL / 3;
+  host->renewed(host, renewing, sent);
+  CHECK(dlk_hold_remaining(h) > 0);
+  later = sent + TTL - __real_dlk_clock_now();
+  CHECK(dlk_hold_remaining(h) == 0);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* Nobody has looked at the lease since its deadline. */
+static void renewal_comes_after_the_deadline(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  start_renewal(h);
+  int64_t sent = dlk_clock_now();
+  later += TTL - TTL / 3;
+  host->renewed(host, renewing, sent);
+  CHECK(dlk_hold_is_lost(h) && dlk_hold_remaining(h) == 0);
+  CHECK(releases == 1);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* Until its answer nobody knows whether it took effect. */
+static void extension_cuts_the_deadline(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  const struct dlk_request shorter = extend(h, DLK_SEC);
+  struct dlk_ticket *t = start_unanswered(&shorter);
+  later += DLK_SEC;
+  CHECK(dlk_hold_remaining(h) == 0);
+  answer(DLK_OK);
+  CHECK(ended_with(t, DLK_LOST) && dlk_hold_is_lost(h) && releases == 1);
+  dlk_ticket_unref(t);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* Nobody has looked at the lease since its deadline. */
+static void extension_comes_after_the_deadline(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  const struct dlk_request longer = extend(h, 2 * TTL);
+  struct dlk_ticket *t = start_unanswered(&longer);
+  later += TTL;
+  answer(DLK_OK);
+  CHECK(ended_with(t, DLK_LOST) && dlk_hold_is_lost(h) && releases == 1);
+  dlk_ticket_unref(t);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* One that failed is tried again soon, but not across an extension: it could
+ * undo that at the store. */
+static void renewal_waits_for_an_extension(void) {
+  begin();
+  struct dlk_hold *h = hold();
+  start_renewal(h);
+  struct dlk_request longer = extend(h, 2 * TTL);
+  longer.timeout = DLK_FOREVER;
+  struct dlk_ticket *t = start_unanswered(&longer);
+  host->renew_failed(host, renewing);
+  pass(2 * DLK_SEC);
+  CHECK(renewals == 1 && dlk_hold_remaining(h) > 0);
+  answer(DLK_UNAVAILABLE);
+  pass(0);
+  CHECK(renewals == 2);
+  host->renewed(host, renewing, dlk_clock_now());
+  CHECK(ended_with(t, DLK_UNAVAILABLE) && dlk_hold_remaining(h) > 0);
+  dlk_ticket_unref(t);
+  dlk_hold_unref(h);
   end();
 }
 
@@ -174,6 +370,17 @@ int main(void) {
        change_is_done_when_abandoned},
       {"a close that is over when nobody waits any more",
        close_is_over_when_abandoned},
+      {"a grant that crosses a cancel is given back", grant_crosses_a_cancel},
+      {"a grant that crosses a time-out is handed out",
+       grant_crosses_a_timeout},
+      {"a loss that a release finds is a loss", release_finds_a_loss},
+      {"a renewal counts from its sending", renewal_counts_from_its_sending},
+      {"a renewal that comes after the deadline is none",
+       renewal_comes_after_the_deadline},
+      {"an extension under way cuts the deadline", extension_cuts_the_deadline},
+      {"an extension that comes after the deadline is none",
+       extension_comes_after_the_deadline},
+      {"no renewal crosses an extension", renewal_waits_for_an_extension},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

@@ -246,6 +246,39 @@ describe("redis errors:", function()
     f:stop()
   end)
 
+  it("a lock whose fence cannot be seeded now is given back to a cancel",
+    function()
+    local f = fake_server.start()
+    -- The lock is there and its counter is new, which the server cannot mend
+    -- now; and it says nothing to the next connection. So what would mend it
+    -- waits for that, unsent, and the cancel finds it there.
+    local store = warm(f, { MULTI = true, ["QUEUED SET"] = true,
+      ["QUEUED INCR"] = true, SET = true, EXEC = true, INCR = ":1\r\n",
+      ["EVALSHA SEED"] = "-LOADING Redis is loading\r\n",
+      ["*"] = fake_server.SILENT })
+    local asked_before = f:count("EVALSHA")
+    local connections = f:count("connection")
+    local canceller, look_at = dlock.canceller(), core.now()
+    debug.sethook(function()
+      if core.now() < look_at then return end
+      look_at = core.now() + 0.02
+      if f:count("connection") > connections then
+        debug.sethook()
+        canceller:cancel()
+      end
+    end, "", 1)
+    local lease, _, code = store:lock("k", { cancel = canceller, timeout = 30 })
+    debug.sethook()
+    assert.is_nil(lease)
+    assert.are.equal("cancelled", code)
+    assert.are.equal(asked_before + 1, f:count("EVALSHA")) -- the seed
+    f:rules {}
+    f:close_connections()
+    assert(f:wait_for("EVALSHA", asked_before + 2)) -- the taking back
+    store:close(0.2)
+    f:stop()
+  end)
+
   it("NOSCRIPT: the text is sent", function()
     local f = fake_server.start {
       EVALSHA = "-NOSCRIPT No matching script.\r\n",

@@ -78,6 +78,7 @@ static void destroy(void *store) {
 
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "slow",
+                                           .portable = true,
                                            .create = create,
                                            .submit = submit,
                                            .cancel = cancel,
@@ -313,17 +314,22 @@ static void extension_cuts_the_deadline(void) {
 }
 
 /* Nobody has looked at the lease since its deadline. */
-static void extension_comes_after_the_deadline(void) {
-  begin();
-  struct dlk_hold *h = hold();
-  const struct dlk_request longer = extend(h, 2 * TTL);
-  struct dlk_ticket *t = start_unanswered(&longer);
-  later += TTL;
-  answer(DLK_OK);
-  CHECK(ended_with(t, DLK_LOST) && dlk_hold_is_lost(h) && releases == 1);
-  dlk_ticket_unref(t);
-  dlk_hold_unref(h);
-  end();
+static void change_comes_after_the_deadline(void) {
+  static const enum dlk_op_kind changes[] = {DLK_OP_EXTEND, DLK_OP_DOWNGRADE,
+                                             DLK_OP_DETACH};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    begin();
+    struct dlk_hold *h = hold();
+    const struct dlk_request change = {
+        .kind = changes[i], .hold = h, .ttl = 2 * TTL, .timeout = DLK_SEC};
+    struct dlk_ticket *t = start_unanswered(&change);
+    later += TTL;
+    answer(DLK_OK);
+    CHECK(ended_with(t, DLK_LOST) && dlk_hold_is_lost(h) && releases == 1);
+    dlk_ticket_unref(t);
+    dlk_hold_unref(h);
+    end();
+  }
 }
 
 /* One that failed is tried again soon, but not across an extension: it could
@@ -378,8 +384,8 @@ int main(void) {
       {"a renewal that comes after the deadline is none",
        renewal_comes_after_the_deadline},
       {"an extension under way cuts the deadline", extension_cuts_the_deadline},
-      {"an extension that comes after the deadline is none",
-       extension_comes_after_the_deadline},
+      {"what is changed after the deadline is lost",
+       change_comes_after_the_deadline},
       {"no renewal crosses an extension", renewal_waits_for_an_extension},
   };
   return check_all(tests, sizeof tests / sizeof *tests);

@@ -13,6 +13,7 @@ crew.__index = crew
 local COUNT = 8
 local LUAS = { "lua5.4", "luajit" }
 local AIM = 0.5 -- seconds to wait until the one to be stopped holds something
+local TWICE = 0.2 -- of the detached strings; the second one must not have it
 
 -- The module paths of a build, for a Lua that is not ours.
 local function environment(lua)
@@ -36,7 +37,7 @@ local function start(self, index)
     session_timeout = nemesis.session_timeout or 2,
     io_timeout = nemesis.io_timeout, portable = nemesis.portable and 1 or 0,
     ends = ("%.3f"):format(self.ends), believe = self.extra.believe or 0,
-    twice = self.extra.twice or 0,
+    twice = self.extra.twice or TWICE,
   }
   local command = { lua, "spec/torture/worker.lua" }
   for key, value in pairs(words) do

@@ -5,7 +5,7 @@
 -- usage: lua5.4 spec/torture/main.lua STORE SECONDS [SEED] [NAME=VALUE…]
 --   STORE      redis, redis-older, zookeeper, file
 --   believe=S  workers go on believing in lost leases: the checker must see it
---   twice=P    that part of the detached strings goes to two processes
+--   twice=P    that part of the detached strings goes to two processes (0.2)
 --   only=KIND  no other faults than those of this kind (long-stop, …)
 --   lua=NAME   workers under this Lua only
 --   keep=DIR   where the records of a failed run go (build/torture)

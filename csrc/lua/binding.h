@@ -71,7 +71,7 @@ void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type);
 /* luaL_setfuncs with these upvalues, into the table on top of the stack. */
 void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
 
-/* engine.c, ticket.c, lease.c, then events.c: functions into the module table
+/* Each file that opens something puts functions into the module table
  * on top of the stack, and into the metatables. */
 void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);

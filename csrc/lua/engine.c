@@ -13,12 +13,6 @@ static struct engine_box *box_of(lua_State *L) {
   return dlk_lua_box(L, 1, DLK_LUA_ENGINE);
 }
 
-struct dlk_engine *dlk_lua_check_engine(lua_State *L) {
-  struct engine_box *box = box_of(L);
-  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
-  return box->engine;
-}
-
 /* ---- conf ---- */
 
 static const char *field(lua_State *L, int t, const char *name) {
@@ -90,12 +84,6 @@ static int submit(lua_State *L, struct dlk_request *r) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   lua_getuservalue(L, 1);
   return dlk_lua_submit(L, e, r, lua_gettop(L));
-}
-
-uint32_t dlk_lua_count(lua_State *L, int index) {
-  double n = luaL_optnumber(L, index, 0);
-  luaL_argcheck(L, n >= 0 && n <= 4294967295.0, index, "not a count");
-  return (uint32_t)n;
 }
 
 static int64_t ns_or(lua_State *L, int index, int64_t otherwise) {

@@ -13,31 +13,8 @@
 #include "core/mode.h"
 #include "lua/binding.h"
 
-/* A finalised handle can still be met, in a table with weak keys. */
-struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
-  struct lease_box *box = dlk_lua_box(L, index, DLK_LUA_LEASE);
-  luaL_argcheck(L, box->hold != NULL, index, "the lease was collected");
-  return box;
-}
-
 static struct lease_box *new_box(lua_State *L) {
   return dlk_lua_new_box(L, DLK_LUA_LEASE);
-}
-
-int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
-  struct lease_box *box = new_box(L);
-  lua_getuservalue(L, index);
-  lua_setuservalue(L, -2);
-  box->owned = dlk_ticket_owned(t);
-  box->hold = dlk_ticket_take(t);
-  if (!box->hold)
-    return dlk_lua_given_back(L);
-  box->handle = dlk_hold_first(box->hold);
-  /* Since it was granted, callbacks may have run, and closed the store. */
-  struct dlk_error closed;
-  if (!dlk_engine_is_open(dlk_ticket_listener(t), &closed))
-    return dlk_lua_failure(L, &closed);
-  return 1;
 }
 
 static bool in_child(const struct lease_box *box) {

@@ -31,13 +31,6 @@ static struct engine_box *engine_of(lua_State *L, int anchor) {
   return engine;
 }
 
-int dlk_lua_given_back(lua_State *L) {
-  static const struct dlk_error err = {
-      DLK_CANCELLED, "cancelled: the request ended that asked for this lease,"
-                     " so it was given back"};
-  return dlk_lua_failure(L, &err);
-}
-
 struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor) {
   struct engine_box *engine = engine_of(L, anchor);
   if (engine->spares > 0) {

@@ -1,0 +1,173 @@
+/* What the binding's files stand on: userdata and how they are known, numbers
+ * from Lua, results for Lua. It calls none of those files. */
+#include "lua/binding.h"
+
+#include <string.h>
+
+int dlk_lua_failure(lua_State *L, const struct dlk_error *err) {
+  lua_pushnil(L);
+  lua_pushstring(L, err->text);
+  lua_pushstring(L, dlk_code_name(err->code));
+  return 3;
+}
+
+static void push_children(lua_State *L, const struct dlk_value *v) {
+  int n = 0;
+  lua_newtable(L);
+  for (v = v->u.children.first; v; v = v->next) {
+    dlk_lua_push_value(L, v);
+    if (v->name)
+      lua_setfield(L, -2, v->name);
+    else
+      lua_rawseti(L, -2, ++n);
+  }
+}
+
+static int push_tuple(lua_State *L, const struct dlk_value *v) {
+  int n = 0;
+  for (v = v->u.children.first; v; v = v->next) {
+    luaL_checkstack(L, 4, "too many results");
+    n += dlk_lua_push_value(L, v);
+  }
+  return n;
+}
+
+int dlk_lua_push_value(lua_State *L, const struct dlk_value *v) {
+  luaL_checkstack(L, 4, "results nested too deeply");
+  switch (v->kind) {
+  case DLK_VALUE_TUPLE:
+    return push_tuple(L, v);
+  case DLK_VALUE_LIST:
+  case DLK_VALUE_MAP:
+    push_children(L, v);
+    break;
+  case DLK_VALUE_BOOL:
+    lua_pushboolean(L, v->u.boolean);
+    break;
+  case DLK_VALUE_INT:
+    dlk_compat_pushint(L, v->u.integer);
+    break;
+  case DLK_VALUE_NUMBER:
+    lua_pushnumber(L, v->u.number);
+    break;
+  case DLK_VALUE_STRING:
+    lua_pushlstring(L, v->u.string.data, v->u.string.len);
+    break;
+  case DLK_VALUE_NIL:
+    lua_pushnil(L);
+    break;
+  }
+  return 1;
+}
+
+int64_t dlk_lua_ns(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index))
+    return -1;
+  double s = luaL_checknumber(L, index);
+  luaL_argcheck(L, s >= 0, index, "seconds must not be negative or NaN");
+  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+}
+
+const char *const dlk_lua_type_names[] = {
+    [DLK_LUA_ENGINE] = DLK_ENGINE_TYPE,
+    [DLK_LUA_TICKET] = DLK_TICKET_TYPE,
+    [DLK_LUA_LEASE] = DLK_LEASE_TYPE,
+};
+
+static const size_t sizes[] = {
+    [DLK_LUA_ENGINE] = sizeof(struct engine_box),
+    [DLK_LUA_TICKET] = sizeof(struct ticket_box),
+    [DLK_LUA_LEASE] = sizeof(struct lease_box),
+};
+
+void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type) {
+  struct dlk_lua_tag *box = lua_touserdata(L, index);
+  if (!box)
+    return NULL;
+  if (lua_rawlen(L, index) == sizes[type] &&
+      box->name == &dlk_lua_type_names[type])
+    return box;
+  if (!lua_getmetatable(L, index))
+    return NULL;
+  int same = lua_rawequal(L, -1, lua_upvalueindex((int)type));
+  lua_pop(L, 1);
+  return same ? box : NULL;
+}
+
+void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type) {
+  void *box = dlk_lua_find_box(L, index, type);
+  return box ? box : luaL_checkudata(L, index, dlk_lua_type_names[type]);
+}
+
+void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type) {
+  struct dlk_lua_tag *box = dlk_lua_box(L, 1, type);
+  box->name = NULL;
+  return box;
+}
+
+int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
+                    int level) {
+  luaL_where(L, level);
+  lua_pushfstring(L, "call it with a colon, as in %s:%s()", object, call);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+uint32_t dlk_lua_count(lua_State *L, int index) {
+  double n = luaL_optnumber(L, index, 0);
+  luaL_argcheck(L, n >= 0 && n <= 4294967295.0, index, "not a count");
+  return (uint32_t)n;
+}
+
+void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type) {
+  struct dlk_lua_tag *box = lua_newuserdata(L, sizes[type]);
+  memset(box, 0, sizes[type]);
+  box->name = &dlk_lua_type_names[type];
+  lua_pushvalue(L, lua_upvalueindex((int)type));
+  lua_setmetatable(L, -2);
+  return box;
+}
+
+void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list) {
+  for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+    luaL_getmetatable(L, dlk_lua_type_names[type]);
+  luaL_setfuncs(L, list, DLK_LUA_LEASE);
+}
+
+struct dlk_engine *dlk_lua_check_engine(lua_State *L) {
+  struct engine_box *box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
+  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
+  return box->engine;
+}
+
+/* ---- what tickets give ---- */
+
+int dlk_lua_given_back(lua_State *L) {
+  static const struct dlk_error err = {
+      DLK_CANCELLED, "cancelled: the request ended that asked for this lease,"
+                     " so it was given back"};
+  return dlk_lua_failure(L, &err);
+}
+
+int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
+  struct lease_box *box = dlk_lua_new_box(L, DLK_LUA_LEASE);
+  lua_getuservalue(L, index);
+  lua_setuservalue(L, -2);
+  box->owned = dlk_ticket_owned(t);
+  box->hold = dlk_ticket_take(t);
+  if (!box->hold)
+    return dlk_lua_given_back(L);
+  box->handle = dlk_hold_first(box->hold);
+  /* Since it was granted, callbacks may have run, and closed the store. */
+  struct dlk_error closed;
+  if (!dlk_engine_is_open(dlk_ticket_listener(t), &closed))
+    return dlk_lua_failure(L, &closed);
+  return 1;
+}
+
+/* A finalised handle can still be met, in a table with weak keys. */
+struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
+  struct lease_box *box = dlk_lua_box(L, index, DLK_LUA_LEASE);
+  luaL_argcheck(L, box->hold != NULL, index, "the lease was collected");
+  return box;
+}

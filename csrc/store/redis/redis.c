@@ -88,10 +88,10 @@ static void handed(struct dlk_redis *s, const char *p, size_t len) {
     return;
   token++;
   struct dlk_redis_hold *h = named(s, token, len - (size_t)(token - p));
-  if (h && h->waiting)
+  if (h && h->waiting) {
     trace_message(s, h, "handed over");
-  if (h && h->waiting)
     dlk_redis_queue_handed(dlk_redis_try_of(h->waiting), strtoll(p, NULL, 10));
+  }
 }
 
 static void message(void *arg, const char *p, size_t len) {

@@ -20,11 +20,11 @@
 
 #define LINE_MAX_BYTES 512
 
-bool dlk_trace_on;
+atomic_bool dlk_trace_on;
 
 __attribute__((constructor)) static void look(void) {
   const char *said = getenv("DLOCK_TRACE");
-  dlk_trace_on = said && strcmp(said, "1") == 0;
+  atomic_store(&dlk_trace_on, said && strcmp(said, "1") == 0);
 }
 
 /* Without the locale's decimal comma. */

@@ -3,15 +3,18 @@
 #ifndef DLK_CORE_TRACE_H
 #define DLK_CORE_TRACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Constant once the library is loaded. */
-extern bool dlk_trace_on __attribute__((visibility("hidden")));
+/* Constant once the library is loaded. The thread that loads it is not ordered
+ * before the others that any tool could see, so it is an atomic. */
+extern atomic_bool dlk_trace_on __attribute__((visibility("hidden")));
 
 /* While it is off this is a branch, and evaluates no argument. */
-#define DLK_TRACING __builtin_expect(dlk_trace_on, 0)
+#define DLK_TRACING                                                            \
+  __builtin_expect(atomic_load_explicit(&dlk_trace_on, memory_order_relaxed), 0)
 #define DLK_TRACE(...)                                                         \
   do {                                                                         \
     if (DLK_TRACING)                                                           \

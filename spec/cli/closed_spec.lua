@@ -31,7 +31,7 @@ for _, subject in ipairs(subjects) do
 
     after_each(process.close_all)
 
-    it("are nobody's", function()
+    it("are used by no descriptor of dlock", function()
       for _, closed in ipairs(CLOSED) do
         local path = os.tmpname()
         local status = process.run { command = { "sh", "-c",
@@ -51,7 +51,7 @@ for _, subject in ipairs(subjects) do
       end
     end)
 
-    it("are not those of dlock run", function()
+    it("are used by no descriptor of dlock run", function()
       for _, closed in ipairs(CLOSED) do
         assert.same({ closed, 7 }, { closed, (process.run { command = { "sh",
           "-c", process.lua .. ' bin/dlock --url "$0" run "$1" -- '

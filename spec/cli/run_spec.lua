@@ -26,7 +26,7 @@ for _, subject in ipairs(subjects) do
 
     local timed = steady(set_up, process.close_all)
 
-    it("ends with the command's status and tells it key and fence", function()
+    it("ends with the command's status and gives it key and fence", function()
       local status, out = run("--url", url, "run", key, "--", "sh", "-c",
         'echo "$DLOCK_KEY $DLOCK_FENCE"; exit 7')
       assert.equal(7, status)
@@ -60,7 +60,7 @@ for _, subject in ipairs(subjects) do
       assert(store:close())
     end)
 
-    it("tells the whole group to end when the lock is lost, and says 70",
+    it("ends the whole process group when the lock is lost, with status 70",
       function()
         local store = assert(dlock.open(url))
         local p = spawn("--url", url, "run", "--ttl", "0.6", key, "--", "sh",
@@ -205,7 +205,7 @@ describe("dlock run", function()
   end)
 
   -- The script is a job of a shell, or the kernel would let nobody stop it.
-  it("stops alone when it alone was told to", function()
+  it("stops alone when the signal was for it alone", function()
     server.write_file(dir .. "/script", process.lua
       .. [[ bin/dlock --url "$0" run k -- sh -c '
         echo child; read x; exit 6' <&3 &
@@ -228,7 +228,7 @@ describe("dlock run", function()
     p:wait(10)
   end)
 
-  it("says once that somebody asks for its lock", function()
+  it("says once that another program asks for its lock", function()
     local store = assert(dlock.open(url))
     local p = spawn("--url", url, "run", "k", "--", "sh", "-c",
       "echo begun; read x; exit 0")

@@ -8,7 +8,7 @@ local function code_of(_, _, code)
 end
 
 return function(t, it, timed)
-  it("inspect of a key that nobody holds", function()
+  it("inspect of a free key", function()
     local store, key = t:open(), t:key()
     local found, message = store:inspect(key)
     assert.is_nil(found)
@@ -21,7 +21,7 @@ return function(t, it, timed)
     assert.has_error(function() store:inspect() end)
   end)
 
-  it("inspect: the holder, and who waits, in order", function()
+  it("inspect: the holder, and the waiters in order", function()
     local store, key, peers = t:open { name = "me" }, t:key(), {}
     local lease = assert(store:lock(key, { ttl = 20, value = "what\0for" }))
     for i, how in ipairs { "write", "read" } do

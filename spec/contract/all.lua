@@ -94,7 +94,7 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
-  it("cancel, which gives back what was taken", function()
+  it("cancel, which gives back the members that were taken", function()
     local a, b, key = t:open(), t:open(), t:key()
     local held = assert(a:lock(key .. "2"))
     local both = dlock.all { assert(b:mutex(key .. "1")),
@@ -209,7 +209,7 @@ return function(t, it, timed)
     t:expect_nothing_left(5) -- notes of what was renewed: the ttl and 1 s
   end)
 
-  it("with, and what a lease of several has not", function()
+  it("with, and the fields that a lease of several does not have", function()
     local a, b, key = t:open(), t:open(), t:key()
     local both = dlock.all { assert(a:mutex(key .. "1")),
       assert(a:mutex(key .. "2")) }

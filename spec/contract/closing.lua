@@ -38,7 +38,7 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("releases a lease that another store got and this one attached", function()
+  it("releases a lease of another store that this one attached", function()
     local a, b, key = t:open(), t:open(), t:key()
     local text = assert(assert(a:lock(key)):detach())
     local lease = assert(b:attach(text))
@@ -98,7 +98,7 @@ return function(t, it)
     assert.is_true(mutex:cancel())
   end)
 
-  it("wakes those who wait", function()
+  it("wakes the waiters", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key))
     local stop

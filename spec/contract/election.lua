@@ -7,7 +7,7 @@ local function code_of(_, _, code)
 end
 
 return function(t, it, timed)
-  it("a leader with what it published", function()
+  it("a leader and its published value", function()
     local a, b, key = t:open { name = "first" }, t:open(), t:key()
     local here, there = assert(a:election(key)), assert(b:election(key))
     assert.are.equal("dlock.election: '" .. key .. "'", tostring(here))

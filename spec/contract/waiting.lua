@@ -36,7 +36,7 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
-  it("a try that does not push in before those who wait", function()
+  it("a try that does not push in before the waiters", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local lease = assert(store:lock(key))
     peer:start("l = assert(store:lock('%s', { timeout = 20 }))", key)

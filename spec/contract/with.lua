@@ -111,7 +111,7 @@ return function(t, it, timed)
     assert.are.equal(value, problem)
   end)
 
-  it("a lease that was broken while fn ran, and nobody heard", function()
+  it("a lease that was broken unnoticed while fn ran", function()
     local a, b, key = t:open(), t:open(), t:key()
     local got, _, code, result = a:with(key, { ttl = 2 }, function()
       assert.is_true(b:break_lock(key))

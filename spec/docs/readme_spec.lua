@@ -77,7 +77,7 @@ describe("pages:", function()
     assert.is_true(counter >= 15)
   end)
 
-  it("have no block that nobody runs", function()
+  it("have no block that is not run", function()
     local programs = {}
     for _, page in ipairs(PROGRAMS) do programs[page .. ": lua"] = true end
     local missing = {}
@@ -210,7 +210,7 @@ describe("pages:", function()
     assert.is_true(counted > 8)
   end)
 
-  it("make says what a build needs and does not find", function()
+  it("make names the libraries that a build needs and does not find", function()
     local function says(lua, ...)
       local status, _, err = process.run { command = { "make", "-s",
         "BUILD=" .. dir .. "/build", "LUA=" .. lua, ... } }

@@ -99,7 +99,7 @@ describe("docs/openresty.md", function()
     loop.close(socket)
   end)
 
-  it("answers 503 with Retry-After to who does not get the lock", function()
+  it("answers 503 with Retry-After to a request that gets no lock", function()
     local store = assert(dlock.open(URLS.redis))
     local lease = assert(store:lock("import", { timeout = 5 }))
     local before = #n:complaints()

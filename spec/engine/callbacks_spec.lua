@@ -51,7 +51,7 @@ describe("a callback", function()
       return name == "redis" and URL or "file://" .. dir .. "/locks"
     end
 
-    it("hears at the release that the lease was lost, " .. name, function()
+    it("runs at the release after the lease was lost, " .. name, function()
       assert.equal("lost lost 0.0\ntrue\n", (run(url(), [[
         local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
         lease:on_lost(function(l, reason)
@@ -64,7 +64,7 @@ describe("a callback", function()
       ]])))
     end)
 
-    it("hears at the release that the lock was broken, " .. name, function()
+    it("runs at the release after the lock was broken, " .. name, function()
       assert.equal("told\nlost\n", (run(url(), [[
         local lease = assert(store:lock(key))
         lease:on_lost(function() print("told") end)
@@ -74,7 +74,7 @@ describe("a callback", function()
       ]])))
     end)
 
-    it("is not told of a loss when the release went well, " .. name, function()
+    it("does not run when the release went well, " .. name, function()
       assert.equal("true\n", (run(url(), [[
         local lease = assert(store:lock(key))
         lease:on_lost(function() print("told") end)
@@ -96,7 +96,7 @@ describe("a callback", function()
     ]])))
   end)
 
-  it("hears of a loss at the end of a with", function()
+  it("runs at the end of a with whose lease was lost", function()
     assert.equal("told\nlost\n", (run(URL, [[
       local _, _, code = store:with(key, { ttl = 0.2, renew = false },
         function(lease)
@@ -107,7 +107,7 @@ describe("a callback", function()
     ]])))
   end)
 
-  it("that fails is shown once, where nobody listens", function()
+  it("that fails is shown once if there is no on_event", function()
     local out, err = run(URL, [[
       local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
       lease:on_lost(function() error("the callback failed") end)
@@ -122,7 +122,7 @@ describe("a callback", function()
     assert.matches("^dlock: error in a callback of on_lost: ", err)
   end)
 
-  it("that fails is told to on_event, and then is not shown", function()
+  it("that fails is reported to on_event, and then is not shown", function()
     local out, err = run(URL, [[
       store = open { on_event = function(event)
         if event.kind == "callback" then print(event.message) end

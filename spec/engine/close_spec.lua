@@ -104,7 +104,7 @@ describe("an engine's close", function()
     e, first = nil, nil -- luacheck: ignore
   end)
 
-  it("goes on when nobody keeps its ticket", function()
+  it("goes on when its ticket is collected", function()
     local e = open()
     acquire(e, "deaf:a")
     core.drive(e:close(0.05), 0.01)
@@ -112,7 +112,7 @@ describe("an engine's close", function()
     assert.is_true(finish(e:close(5)))
   end)
 
-  it("does not count on one whose ticket nobody keeps", function()
+  it("does not depend on a ticket that was collected", function()
     local e = open()
     local never = engine.acquire(e, "never:a", { timeout = 60 })
     core.drive(e:close(math.huge), 0.01)
@@ -154,7 +154,7 @@ describe("an engine's close", function()
     collect()
   end)
 
-  it("does not start what was never used", function()
+  it("does not start an engine that was never used", function()
     local e = open()
     assert.is_true(finish(e:close(5)))
     assert.same({}, leaks.since(before, 0))
@@ -221,7 +221,7 @@ for _, host in ipairs(hosts) do
       end)
     end)
 
-    it("goes on although a second one had less time", function()
+    it("goes on although a second close had less time", function()
       host.run(function()
         local stop, second
         use()

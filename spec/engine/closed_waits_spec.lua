@@ -74,7 +74,7 @@ describe("a wait whose coroutine is dead", function()
     eventually("the loop ends", function() return not uv.loop_alive() end, true)
   end
 
-  it("gives back what it gets, as soon as it is told", function()
+  it("gives back the lock once its event loop looks", function()
     local held = assert(other:lock(key))
     local co = start(function() store:lock(key, { timeout = 60 }) end)
     eventually("it queues", function() return is_waited_for(key) end)
@@ -117,7 +117,7 @@ describe("a wait whose coroutine is dead", function()
     end)
   end
 
-  it("gives back what it has got when that is closed", function()
+  it("gives back its lease when that is closed", function()
     local held = assert(other:lock(key))
     local co = start(function() store:lock(key, { timeout = 60 }) end)
     eventually("it queues", function() return is_waited_for(key) end)

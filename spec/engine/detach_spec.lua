@@ -15,7 +15,7 @@ local free_soon, open = resident.free_soon, resident.open
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 local RUN = ("detach%d:"):format(uv.os_getpid())
 
-describe("a detach that nobody takes", function()
+describe("a detach whose string is not taken", function()
   local e
 
   before_each(function() e = open() end)
@@ -83,7 +83,7 @@ describe("a detach that nobody takes", function()
     finish(e, extension)
   end)
 
-  it("is somebody's as soon as the string was taken", function()
+  it("belongs to the caller as soon as the string was taken", function()
     local scope = core.scope()
     local lease = assert(finish(e, ask(e, "a"), scope))
     local text = assert(finish(e, core.detach(lease), scope))

@@ -59,7 +59,7 @@ describe("engine", function()
   -- A store that is given 0.2 s to answer, and leases of 0.3 s.
   local it = steady(set_up, tear_down)
 
-  it("takes and releases, and a second release tells the same", function()
+  it("takes and releases, and a second release has the same result", function()
     local lease = assert(acquire(e, "a"))
     assert.is_true(core.held(lease))
     assert.equal("a", lease.key)
@@ -69,7 +69,7 @@ describe("engine", function()
     assert.is_true(finish(core.release(lease)))
   end)
 
-  it("names us host/pid, or as it was told", function()
+  it("names us host/pid, or as the option says", function()
     assert.matches("/" .. ("%d"):format(pid()) .. "$", acquire(e, "a").owner)
     assert.equal("me", acquire(e, "b", { owner = "me" }).owner)
   end)
@@ -132,7 +132,7 @@ describe("engine", function()
     assert.is_false(core.held(lease))
   end)
 
-  it("ends all leases of a session with it, and tells of each", function()
+  it("ends all leases of a session with it, each with an event", function()
     local leases, waits = {}, {}
     for i = 1, 3 do
       leases[i] = assert(acquire(e, "session:" .. i))
@@ -145,7 +145,7 @@ describe("engine", function()
     end
   end)
 
-  it("tells once that somebody asked for the lock", function()
+  it("reports once that the lock was asked for", function()
     acquire(e, "a")
     for _ = 1, 3 do finish(e:revoke("a")) end
     local events = e:events()
@@ -154,7 +154,7 @@ describe("engine", function()
     assert.is_nil(e:events())
   end)
 
-  it("shows what became of a lease", function()
+  it("shows the state of a lease", function()
     local lost = acquire(e, "gone:a", { ttl = 0.3 })
     assert.matches("^dlock.lease: gone:a fence=1 held ", tostring(lost))
     assert.is_true(finish(core.wait_lost(lost, 5)))
@@ -226,7 +226,7 @@ describe("engine", function()
     assert.equal("cancelled", code)
   end)
 
-  it("gives back a grant that nobody takes", function()
+  it("gives back a grant that is not taken", function()
     local ticket = ask(e, "slow:a")
     core.drive(ticket, 0.01)
     ticket = nil -- luacheck: ignore
@@ -247,7 +247,7 @@ describe("engine", function()
     assert.is_truthy(acquire(e, "a"))
   end)
 
-  it("release_later needs nobody to drive", function()
+  it("release_later needs no caller to drive the loop", function()
     local lease = acquire(e, "a")
     core.release_later(lease)
     assert.is_false(core.held(lease))
@@ -319,7 +319,7 @@ describe("engine", function()
     finish(extension)
   end)
 
-  it("ends a detached lease at its ttl if nobody attaches it", function()
+  it("ends a detached lease at its ttl if it is not attached", function()
     local lease = acquire(e, "a", { ttl = 0.2 })
     finish(core.detach(lease))
     assert.is_truthy(acquire(e, "a", { timeout = 5 }))
@@ -421,7 +421,7 @@ describe("engine's end", function()
     assert.equal(before, tasks())
   end)
 
-  it("says so when its store cannot do what is asked", function()
+  it("says so when its store does not support a request", function()
     local e = open()
     local found, message, code = finish(e:inspect("k"))
     assert.same({ nil, "unsupported: 'k': the store 'memory:' cannot do that",

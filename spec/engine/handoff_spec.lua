@@ -60,7 +60,7 @@ describe("local hand-off:", function()
     return (select(3, finish(e, ticket)))
   end
 
-  it("all get it in order, each with its fence, and nobody asks", function()
+  it("waiters get it in order, with their fences, by no request", function()
     local lease, tickets = hold("a"), {}
     for i = 1, 10 do tickets[i] = want("a") end
     local before = requests()
@@ -148,7 +148,7 @@ describe("local hand-off:", function()
     assert.equal(4, count())
   end)
 
-  it("who came later does not go in the place of one who left", function()
+  it("a later waiter does not take the place of one that left", function()
     local lease, tickets = assert(finish(e, fair("a"))), {}
     for i = 1, 4 do tickets[i] = fair("a") end
     looked()
@@ -273,7 +273,7 @@ describe("local hand-off:", function()
     assert(finish(e, other))
   end)
 
-  it("who timed out, was cancelled or collected is passed over", function()
+  it("waits that timed out, were cancelled or dropped are skipped", function()
     local lease = hold("a")
     local late, cancelled = want("a", { timeout = 0.05 }), want("a")
     local dropped = want("a") -- luacheck: ignore
@@ -305,7 +305,7 @@ describe("local hand-off:", function()
       assert.equal(3, count())
     end)
 
-  it("a grant that nobody takes goes on", function()
+  it("a grant that is not taken goes on", function()
     local lease, scope = hold("a"), core.scope()
     local crossed = want("a")
     crossed:watch(scope)
@@ -326,7 +326,7 @@ describe("local hand-off:", function()
     assert.equal(0, count())
   end)
 
-  it("what is lost after that is the new one's", function()
+  it("a loss after it ends the new lease", function()
     local old, ticket = hold("a"), want("a")
     release(old)
     local new = assert(finish(e, ticket))
@@ -339,7 +339,7 @@ describe("local hand-off:", function()
     assert.equal(core.id(new), e:events()[1].lease)
   end)
 
-  it("somebody who asked for it politely comes first", function()
+  it("another client that revoked the lock comes first", function()
     local lease, ticket = hold("a"), want("a")
     finish(e, e:revoke("a"))
     assert.is_true(core.revoked(lease))
@@ -417,7 +417,7 @@ describe("local hand-off:", function()
     assert.equal(0, count())
   end)
 
-  it("one that was extended goes to those who want that ttl", function()
+  it("an extended lease goes to waiters with that ttl", function()
     local lease, ticket = hold("a"), want("a")
     assert(finish(e, core.extend(lease, 40)))
     release(lease)
@@ -431,7 +431,7 @@ describe("local hand-off:", function()
     assert.equal(40, lease.ttl)
   end)
 
-  it("closing ends those who wait, and nothing stays held", function()
+  it("closing ends the waits, and nothing stays held", function()
     local other = resident.open()
     local function mine()
       return ask(other, "a", { handoffs = 16, timeout = 60 })
@@ -446,7 +446,7 @@ describe("local hand-off:", function()
     assert.equal("cancelled", (select(3, second:take())))
   end)
 
-  it("somebody who drives by himself gets it from the store", function()
+  it("a caller that drives the loop gets it from the store", function()
     local other = resident.open(false)
     local function drive(ticket)
       repeat until core.drive(ticket, 0.2)
@@ -462,7 +462,7 @@ describe("local hand-off:", function()
 
   -- What may cross: releases of each kind, scopes that end before or after the
   -- grant, waits that are cancelled or dropped.
-  it("20,000 crossings lose nobody, and fences rise", function()
+  it("20,000 crossings lose no waiter, and fences rise", function()
     local last, waiting = 0, {}
     for i = 1, 20000 do
       local scope = core.scope()

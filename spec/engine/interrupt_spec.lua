@@ -40,7 +40,7 @@ describe("a call that was interrupted anywhere", function()
     assert.is_true(step > 20 and step <= 2000, step)
   end
 
-  it("does not end a later wait of somebody else", function()
+  it("does not end a later wait of another coroutine", function()
     local held = assert(other:lock("held"))
     local one, canceller
     local waiting = assert(store:mutex("held", { timeout = 0.001 }))
@@ -81,7 +81,7 @@ describe("a call that was interrupted anywhere", function()
     end,
   }
   for name, call in pairs(calls) do
-    it("gives back what it took, once collected: " .. name, function()
+    it("gives back its lease once collected: " .. name, function()
       local key = "none"
       at_each_step(function(step)
         key = name .. step

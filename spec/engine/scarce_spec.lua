@@ -204,7 +204,7 @@ describe("a Lua state without memory", function()
     end)
   end
 
-  it("does not lose what it could not attach", function()
+  it("does not lose a lease that it could not attach", function()
     run(ATTACH, "memory:")
   end)
 end)

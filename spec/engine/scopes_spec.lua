@@ -114,7 +114,7 @@ describe("scopes of requests", function()
     end
   end)
 
-  it("are told apart when there are thousands", function()
+  it("are found by their request among thousands", function()
     local list = {}
     for i = 1, 5000 do
       local scope, cleanup = start(i)

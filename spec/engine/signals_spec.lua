@@ -92,7 +92,7 @@ for _, subject in ipairs(subjects) do
       assert.are.equal(0, (p:wait()))
     end)
 
-    it("what the host does with signals is left alone", function()
+    it("the host's signal handlers are left alone", function()
       local p = process.spawn { script = "print 'up' io.read() " .. HOLD,
         args = { subject.url(), t:key() } }
       local path = ("/proc/%d/status"):format(p.pid)

@@ -57,11 +57,11 @@ describe("file store of several containers", function()
     assert.is_true(c:hold("c", "key") > tonumber(later))
   end
 
-  it("excludes between those that are told different boot ids", function()
+  it("excludes between processes that see different boot ids", function()
     check_exclusion(tool.start(dir), elsewhere(1), elsewhere(2))
   end)
 
-  it("excludes between those that see no process of each other", function()
+  it("excludes between processes that cannot see each other", function()
     local function start()
       return tool.start(dir, nil, apart("--pid --mount-proc", ""))
     end
@@ -79,7 +79,7 @@ describe("file store of several containers", function()
     assert.are.equal("a renewed", a:ask("renew", "a"))
   end)
 
-  it("frees what was held before the machine was restarted", function()
+  it("frees locks that were held before the machine was restarted", function()
     local a = elsewhere(1)
     local fence = a:hold("a", "key", { min_hold = 1000 })
     a:hold("other", "other")

@@ -67,7 +67,7 @@ describe("a lock file that is written into", function()
   -- Whoever gets it when the first one is stopped gets it after the time in
   -- which that one stops believing in it.
   for kind, damage in pairs(KINDS) do
-    it("(" .. kind .. ") is given to nobody else in its ttl", function()
+    it("(" .. kind .. ") is not granted again within its ttl", function()
       local a, b, c = start(), start(), start()
       local fence = a:hold("a", "key")
       b:acquire("b", "key", LATER)
@@ -110,7 +110,7 @@ describe("a lock file that is written into", function()
     b:expect("^b held")
   end)
 
-  it("is mended at once when nobody else is there", function()
+  it("is mended at once when no other process is there", function()
     local a = start()
     a:hold("a", "key")
     a:send("release", "a")
@@ -119,7 +119,7 @@ describe("a lock file that is written into", function()
     a:hold("b", "key")
   end)
 
-  it("keeps nobody out whom an admin lets in", function()
+  it("is free at once after an admin breaks the lock", function()
     local a, b = start(), start()
     a:send("ttl", 1000000)
     a:hold("a", "key")

@@ -27,7 +27,7 @@ describe("file store", function()
     return p, ("/proc/%d/root%s"):format(p.pid, dir)
   end
 
-  it("on a full disk locks nothing new, and gives back what is held",
+  it("on a full disk grants no new lock, and releases the held ones",
     function()
       local a, inside = mounted("size=256k")
       local fence = a:hold("a", "key")
@@ -77,7 +77,7 @@ describe("file store", function()
     b:expect("^b busy %(c/%d+%)$")
   end)
 
-  it("that asks for a lock first after its directory was moved sees it",
+  it("whose directory was moved before its first acquire notices",
     function()
       local a = tool.start(dir)
       a:hold("a", "key")

@@ -77,7 +77,7 @@ describe("fences of the file store, with the clock set back,", function()
     check(tool.start(dir), fences)
   end)
 
-  it("are not given while those of deleted files cannot be read", function()
+  it("are not given while fences of deleted files cannot be read", function()
     local a, fences = before(1)
     a:ask("close")
     assert(uv.fs_rename(dir .. "/~store", base .. "/store"))

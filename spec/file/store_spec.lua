@@ -88,7 +88,7 @@ describe("file store", function()
       b:hold("b", "key")
     end)
 
-    it("of waiters in the middle blocks nobody", function()
+    it("of waiters in the middle blocks no other waiter", function()
       local all = { start(9) }
       all[1]:hold("w1", "key")
       for i = 2, 9 do
@@ -238,7 +238,7 @@ describe("file store", function()
       b:expect("^d invalid: ")
     end)
 
-    it("is left by a timeout and by cancel, and those behind move up",
+    it("is left by a timeout and by cancel, and later waiters move up",
       function()
         local a, b, c, d = start(4)
         a:hold("a", "key", READ)
@@ -256,7 +256,7 @@ describe("file store", function()
         b:wait_queue("key", 0)
       end)
 
-    it("is watched on by who stood behind one that left", function()
+    it("is still watched by the waiter behind one that left", function()
       promptly(TOLD, function(i)
         local a, b, c = start(3)
         a:hold("a", "key" .. i)
@@ -342,7 +342,7 @@ describe("file store", function()
       assert.matches(text, start():ask("ping"))
     end)
 
-    it("is refused when it is somebody else's", function()
+    it("is refused when it belongs to another user", function()
       assert(uv.fs_mkdir(dir, 448))
       if uv.getuid() ~= 0 then
         dir = "/" -- root's
@@ -436,7 +436,7 @@ describe("file store", function()
   end)
 
   describe("inspection and administration", function()
-    it("breaks a hold: the holder hears, the waiter gets it", function()
+    it("breaks a hold: the holder gets an event, a waiter the lock", function()
       local a, b, c = start(3)
       local fence = a:hold("a", "key")
       b:acquire("b", "key", WRITE)
@@ -470,7 +470,7 @@ describe("file store", function()
       c:expect("^w held")
     end)
 
-    it("tells who watches of every change", function()
+    it("wakes a watcher at every change", function()
       local a, b, c = start(3)
       local fence = a:hold("a", "leader")
       c:send("change", "c", tool.hex("leader"), fence)

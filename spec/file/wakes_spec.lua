@@ -10,7 +10,7 @@ local uv = require "luv"
 -- A waiter's own timer looks after a quarter of a second at the earliest.
 local TOLD = 0.24
 
-describe("file store, waking who waits:", function()
+describe("file store, waking waiters:", function()
   local dir, a, b
 
   before_each(function()
@@ -27,7 +27,7 @@ describe("file store, waking who waits:", function()
     return (uv.hrtime() - start) / 1e9
   end
 
-  it("whom a downgrade puts behind another limit is refused", function()
+  it("a waiter is refused when a downgrade leaves another limit", function()
     promptly(TOLD, function(i)
       local key, id = "key" .. i, "a" .. i
       a:hold(id, key)
@@ -40,7 +40,7 @@ describe("file store, waking who waits:", function()
     end)
   end)
 
-  it("who watches a key that nobody held hears of the first", function()
+  it("a watcher of a free key is woken by its first holder", function()
     promptly(TOLD, function(i)
       local key = "leader" .. i
       b:send("change", "b", tool.hex(key), 0)

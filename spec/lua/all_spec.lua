@@ -57,7 +57,7 @@ describe("dlock.all in 8 processes, in opposite order", function()
 end)
 
 describe("dlock.all, between two members,", function()
-  it("hears of a cancel", function()
+  it("notices a cancel", function()
     local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
     local key = ("all:%d"):format(uv.os_getpid())
     local first, second = assert(store:mutex(key .. "1")),

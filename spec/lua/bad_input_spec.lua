@@ -87,7 +87,7 @@ describe("bad input:", function()
         assert(dlock.open(("redis://x"):gsub("x", "h"))) -- two results
       end)
 
-    it("says how to call it, and what belongs into url", function()
+    it("shows how to call it, and which values url takes", function()
       local function says(text, ...)
         local ok, got, message = pcall(...)
         message = ok and message or got
@@ -103,7 +103,7 @@ describe("bad input:", function()
       says("is stands in url", dlock.open, { uri = "redis://h" })
     end)
 
-    it("does not tell of URLs that it then cannot open", function()
+    it("names no URL that it then cannot open", function()
       for _, url in ipairs { "localhost", "http://h", "redis://a,b",
         "rediss://h", "redis+sentinel://h/m", "redlock://a,b,c",
         "redis+cluster://a", "valkeys://h" } do
@@ -237,7 +237,7 @@ describe("bad input:", function()
     end)
   end)
 
-  describe("a port where nobody listens", function()
+  describe("a port without a listener", function()
     it("is unavailable", function()
       local port = server.free_port()
       gives({ url = "redis://127.0.0.1:" .. port }, "unavailable", 3,

@@ -71,7 +71,7 @@ describe("closing a store", function()
     assert.equal(10, ticks)
   end)
 
-  it("answers those of a loop that is run from outside of it", function()
+  it("ends the waits of a loop that is run from outside of it", function()
     local queue, codes = cqueues.new(), {}
     wait_in(queue, codes, 10)
     assert.is_true(store:close(1))
@@ -80,7 +80,7 @@ describe("closing a store", function()
     expect_all(codes, 10)
   end)
 
-  it("answers those of two loops, one inside of the other", function()
+  it("ends the waits of two loops, one inside of the other", function()
     local outer, inner, codes = cqueues.new(), cqueues.new(), {}
     wait_in(outer, codes, 5)
     outer:wrap(function()
@@ -92,7 +92,7 @@ describe("closing a store", function()
     expect_all(codes, 10)
   end)
 
-  it("keeps no descriptor of those who waited", function()
+  it("keeps no descriptor of a wait", function()
     local function once()
       local mine = assert(dlock.open(URL))
       local queue = cqueues.new()

@@ -147,7 +147,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       for i = 2, 100 do assert.is_true(fences[i] > fences[i - 1]) end
     end)
 
-    it("serves those who come back at once, of several keys", function()
+    it("serves waiters of several keys that come back at once", function()
       local taken = 0
       for i = 1, 40 do
         loop.spawn(function()
@@ -210,7 +210,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal("busy", (select(3, other:try_lock(key))))
     end)
 
-    it("withdraws the wait of a coroutine that nobody has any more", function()
+    it("withdraws the wait of a coroutine that was dropped", function()
       local held = assert(other:lock(key))
       local ended
       do
@@ -243,7 +243,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.is_nil(ended)
     end)
 
-    it("tells those who wait when the store is closed", function()
+    it("wakes the waiters when the store is closed", function()
       local held, code = assert(other:lock(key)), nil
       loop.spawn(function()
         code = select(3, store:lock(key, { timeout = 30 }))
@@ -259,7 +259,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
 
     -- The waits are those of the store that got the lease; who is told of their
     -- end is the one that is closed.
-    it("tells those who wait on a lease of another store when it is closed",
+    it("wakes waiters on a lease of another store when it is closed",
     function()
       local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/locks"
       for i = 1, 20 do
@@ -283,7 +283,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       end
     end)
 
-    it("tells those who ask for a lease of another store when it is closed",
+    it("wakes an acquire of another store when it is closed",
     function()
       local between = proxy.start(os.getenv("DLOCK_TEST_ZOOKEEPER"))
       local first = assert(dlock.open { url = between.url, host = "blocking",
@@ -310,7 +310,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       between:stop()
     end)
 
-    it("tells those who wait also when the close was done at once", function()
+    it("wakes the waiters also when the close was done at once", function()
       local held, code, closed = assert(other:lock(key)), nil, nil
       loop.spawn(function()
         code = select(3, store:lock(key, { timeout = 30 }))

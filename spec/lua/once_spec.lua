@@ -33,7 +33,7 @@ describe("store:once", function()
     assert(queue:empty())
   end
 
-  it("runs the function once for a hundred who want it at a time", function()
+  it("runs the function once for a hundred callers at a time", function()
     local runs, results = 0, {}
     for i = 1, 100 do
       queue:wrap(function()
@@ -50,7 +50,7 @@ describe("store:once", function()
     assert(other:try_lock(key)):release()
   end)
 
-  it("runs it again for who comes later", function()
+  it("runs it again for later callers", function()
     local runs = 0
     local function make()
       runs = runs + 1
@@ -115,7 +115,7 @@ describe("store:once", function()
     assert.equal(2, failed)
   end)
 
-  it("gives the result at once, even if the lock goes to others", function()
+  it("gives the result at once, even if other clients get the lock", function()
     local begun, result = false, nil
     queue:wrap(function()
       store:once(key, function()
@@ -153,7 +153,7 @@ describe("store:once", function()
     assert.same({ true, "theirs", true }, { ok, result, given_back })
   end)
 
-  it("passes an error on to who ran it, and to nobody else", function()
+  it("passes an error on to the caller that ran it, and to no other", function()
     local begun, problem, result
     queue:wrap(function()
       local ok
@@ -200,7 +200,7 @@ describe("store:once", function()
     held:release()
   end)
 
-  it("refuses what is no function and what is no string", function()
+  it("refuses values other than a function or a string", function()
     assert.has_error(function() store:once(key, "x") end)
     assert.has_error(function() store:once(key, print, { fair = 1 }) end)
     assert.has_error(function()

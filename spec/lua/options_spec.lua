@@ -99,7 +99,7 @@ describe("options", function()
     assert.is_nil(problem:find("hush", 1, true))
   end)
 
-  it("tell how to hold for longer than the longest ttl", function()
+  it("name a way to hold for longer than the longest ttl", function()
     assert.is_truthy(method({ ttl = 1e9 }):find("renew = true", 1, true))
   end)
 

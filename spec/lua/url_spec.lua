@@ -96,7 +96,7 @@ describe("the URL of a store", function()
     end
   end)
 
-  it("refuses what cannot be a store", function()
+  it("refuses URLs that cannot be a store", function()
     for _, s in ipairs {
       "", "redis", "redis:", "redis:/h", "://h", "http://h", "redis://",
       "redis://h:", "redis://h:x", "redis://h:65536", "redis://h:0",

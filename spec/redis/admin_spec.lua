@@ -192,7 +192,7 @@ describe("redis administration:", function()
     admin:call("FLUSHALL")
   end)
 
-  it("list shows what is only waited for", function()
+  it("list shows a key that has only waiters", function()
     local w = worker(private.url)
     admin:call("SET", "dlock:queued", "foreign", "PX", 60000)
     tell(w, "return store:lock('queued', { timeout = 20 })")
@@ -215,7 +215,7 @@ describe("redis administration:", function()
     end
   end)
 
-  it("break: the holder hears of it long before its renewal", function()
+  it("break: the holder is notified long before its renewal", function()
     subscribe()
     local lease = assert(store:lock("rude", { ttl = 60 }))
     assert.is_true(other:break_lock("rude"))
@@ -282,7 +282,7 @@ describe("redis administration:", function()
     assert.is_true(gone("later"))
   end)
 
-  it("a late hand-off message does not take back what was detached",
+  it("a late hand-off message does not take back a detached lease",
     function()
       local w = worker(p.url)
       local lease = assert(other:lock("moved"))
@@ -430,7 +430,7 @@ describe("redis administration:", function()
     assert.is_true(gone("chief"))
   end)
 
-  it("wait_change hears of what nobody tells, and takes its name back",
+  it("wait_change finds a change without a message, and removes its name",
     function()
       local w = worker(private.url)
       run(w, "e = store:election('quiet') e:leader()")

@@ -95,7 +95,7 @@ describe("attaching on redis:", function()
     assert.is_truthy(lease:wait_lost(5))
   end)
 
-  it("those who queue behind it are served", function()
+  it("the waiters queued behind it are served", function()
     local a, b = open(), open { host = "luv" }
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
     local got

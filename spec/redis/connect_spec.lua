@@ -70,7 +70,7 @@ describe("connecting to redis:", function()
     fails(private.url, "denied", "password", { username = "nobody" })
   end)
 
-  it("what stopped a call is said with the key that it was about", function()
+  it("the reason of a failed call stands beside the key", function()
     local store = assert(dlock.open(opts("redis://127.0.0.1:1")))
     local _, message, code = store:try_lock("orders:42")
     assert.are.equal("unavailable", code)
@@ -121,7 +121,7 @@ describe("connecting to redis:", function()
     assert.are.same({}, admin:call("KEYS", "*probe*"))
   end)
 
-  it("nobody's key is touched to find out", function()
+  it("no key of another program is touched to find out", function()
     local names = { "dlock probe", "dlock:dlock probe" }
     for _, name in ipairs(names) do admin:call("SET", name, "a user's") end
     for _, prefix in ipairs { "", "dlock:" } do
@@ -262,7 +262,7 @@ describe("connecting to redis:", function()
     f:stop()
   end)
 
-  it("what is not redis is invalid", function()
+  it("a server that is not redis is invalid", function()
     local f = fake_server.start({ ["*"] = "HTTP/1.1 400 Bad\r\n\r\n" })
     fails(f.url, "invalid", "not a Redis")
     f:stop()
@@ -283,7 +283,7 @@ describe("connecting to redis:", function()
     f:stop()
   end)
 
-  it("a port nobody listens on is unavailable", function()
+  it("a port without a listener is unavailable", function()
     fails("redis://127.0.0.1:1", "unavailable", "refused")
     fails("redis+unix:///nonexistent/s", "unavailable", "No such file")
     fails("redis://no-such-host.invalid", "unavailable", "be resolved")

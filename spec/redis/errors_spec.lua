@@ -82,7 +82,7 @@ end
 describe("redis errors:", function()
   local timed = steady(nil, process.close_all)
 
-  it("what will not pass is reported at once", function()
+  it("an error that will not pass is reported at once", function()
     for word, code in pairs {
       ["OOM command not allowed when used memory > 'maxmemory'."] =
         "unavailable",
@@ -109,7 +109,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("what will not pass is asked for once, also by who waits", function()
+  it("an error that will not pass ends a wait at the first request", function()
     local f = fake_server.start()
     local store = warm(f, { ["QUEUED SET"] = "-OOM command not allowed\r\n",
       EXEC = "-EXECABORT Transaction discarded.\r\n" }, { io_timeout = 0.3 })
@@ -121,7 +121,7 @@ describe("redis errors:", function()
     f:stop()
   end)
 
-  it("what passes is tried again until it did", function()
+  it("an error that passes is tried again until it did", function()
     for _, word in ipairs {
       "LOADING Redis is loading the dataset in memory",
       "BUSY Redis is busy running a script",
@@ -150,7 +150,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("a detach comes after what is tried again for its lease", function()
+  it("a detach comes after the repeated requests of its lease", function()
     local f = fake_server.start(refuses_once(RENEW, 20000))
     local store = open(f)
     local lease = assert(store:try_lock("k", { ttl = 30 }))
@@ -309,7 +309,7 @@ describe("redis errors:", function()
     end
   end)
 
-  it("what would move a reader's cursor is not passed on", function()
+  it("bytes that would move a reader's cursor are not passed on", function()
     local got, text = try { EXEC = "-ERR \27[2J\7 gone\127\r\n" }
     assert.are.equal("unavailable", got)
     assert.is_truthy(text:find("ERR ?[2J? gone?", 1, true), text)

@@ -92,7 +92,7 @@ describe("redis faults:", function()
     eventually("nothing is left", 2, function() return gone("tardy") end)
   end)
 
-  it("a reply that comes after its time is nobody's", function()
+  it("a reply that comes after its time is dropped", function()
     p:hold("down")
     assert.are.equal("unavailable", select(3, store:ping()))
     p:release("down")
@@ -136,7 +136,7 @@ describe("redis faults:", function()
     assert.is_true(gone("rel"))
   end)
 
-  it("released late, somebody else has it: lost, and untouched", function()
+  it("released late, with a new holder: lost, and untouched", function()
     local lease = assert(store:try_lock("late"))
     admin:call("DEL", "dlock:late")
     local w = worker(private.url, "late")
@@ -422,7 +422,7 @@ describe("redis faults:", function()
     assert(store:break_lock("min2"))
   end)
 
-  it("who dies before the first fence is known leaves no counter for ever",
+  it("a process that dies before its first fence leaves no counter for ever",
     function()
       p:hold("down")
       assert.are.equal("unavailable", select(3, store:try_lock("early")))

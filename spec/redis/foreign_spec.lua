@@ -65,7 +65,7 @@ describe("foreign clients on redis:", function()
     assert.are.equal(answer, py:read_line())
   end
 
-  it("redis-py does not get what dlock holds, and then does", function()
+  it("redis-py gets a key only after dlock released it", function()
     local lease = assert(store:lock(key))
     says("try", "busy")
     py:write("lock\n")
@@ -138,7 +138,7 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
-  it("what is not renewed has what its key has left, however little", function()
+  it("a lease without renewal has what is left of its key's ttl", function()
     local r = redis.connect(url)
     local lease = assert(store:lock(key, { ttl = 600, renew = false }))
     local text = assert(lease:detach())

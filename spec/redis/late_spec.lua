@@ -87,7 +87,7 @@ describe("late requests on redis:", function()
       assert.is_true(r:has_nothing_of("dlock:" .. key))
     end)
 
-    it("an extension does not cut what was attached: " .. name, function()
+    it("an extension does not cut an attached lease: " .. name, function()
       local lease = assert(lockable():acquire { ttl = 20 })
       seen()
       assert(lease:extend(3))

@@ -69,7 +69,7 @@ describe("a waiter on redis", function()
     f:stop()
   end)
 
-  it("takes no hand-off from before it was told to wait", function()
+  it("takes no hand-off from before it was queued", function()
     start [[function(n, push)
       if n == 1 then
         later(0.1, function() push("g", FENCE) end)

@@ -64,7 +64,7 @@ describe("waiting on redis:", function()
     store:close(1)
   end)
 
-  it("a newcomer who hears no messages asks by its timers", function()
+  it("a newcomer that gets no messages asks by its timers", function()
     local p = proxy.start(private.url)
     p:hold("down", { sent = "SUBSCRIBE" })
     local lease = assert(store:lock("deaf"))
@@ -77,7 +77,7 @@ describe("waiting on redis:", function()
     p:stop()
   end)
 
-  it("who waits keeps its place when the server stood still", function()
+  it("a waiter keeps its place when the server stood still", function()
     local first, holder = assert(store:lock("still")),
       worker(private.url, "still")
     wait_in_line(holder, "still", 1)

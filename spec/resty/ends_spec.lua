@@ -230,7 +230,7 @@ describe("in OpenResty", function()
     end)
   end
 
-  it("the collector releases what is the worker's", function()
+  it("the collector releases leases of the worker", function()
     assert.equal("collected", get("/of_worker"))
     expect_free()
   end)
@@ -249,7 +249,7 @@ describe("in OpenResty", function()
     one:abort()
   end)
 
-  it("a light thread that was killed before it heard of its grant gets "
+  it("a light thread that was killed before it saw its grant gets "
     .. "nothing", function()
     -- The first grant of a key on a connection sets no fences aside.
     assert.equal("free", get("/try"))

@@ -67,7 +67,7 @@ describe("examples/openresty", function()
     assert.is_true(most <= 3, most .. " were inside")
   end)
 
-  it("makes a page once for all who want it", function()
+  it("makes a page once for all requests", function()
     for _, body in ipairs(together(40, "/page")) do
       assert.equal("page number 1\n", body)
     end

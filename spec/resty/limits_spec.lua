@@ -143,7 +143,7 @@ describe("OpenResty that is short of", function()
     return taken
   end
 
-  it("running timers serves those who wait, and recovers", function()
+  it("running timers serves the waiters, and recovers", function()
     start { http = "lua_max_running_timers 1;" }
     local file = new_file()
     assert.equal("given", get("/timer?file=" .. file))
@@ -159,7 +159,7 @@ describe("OpenResty that is short of", function()
     expect_pump()
   end)
 
-  it("running timers tells of a lost lease all the same", function()
+  it("running timers reports a lost lease all the same", function()
     start { http = "lua_max_running_timers 1;" }
     assert.equal("told", get("/lost", 15))
   end)
@@ -183,7 +183,7 @@ describe("OpenResty that is short of", function()
     expect_pump()
   end)
 
-  it("connections for its first timer is told unavailable", function()
+  it("connections for its first timer answers unavailable", function()
     start { connections = 24 }
     local file, stay = new_file(), new_file()
     local one = n:begin("/wait?file=" .. file)

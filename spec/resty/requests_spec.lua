@@ -254,7 +254,7 @@ describe("a request of OpenResty", function()
     assert.is_true(taken_after(function() end) < 0.5)
   end)
 
-  it("does not own what scope = 'worker' took", function()
+  it("does not own a lease of scope = 'worker'", function()
     assert.equal("kept", (select(2, n:get("/worker?key=" .. key))))
     uv.sleep(2500) -- longer than its ttl: it is renewed
     assert.equal("busy", (select(3, other:try_lock(key))))
@@ -309,7 +309,7 @@ describe("a request of OpenResty", function()
       end
     end)
 
-  it("ends its own share only of what another one holds too", function()
+  it("ends only its own share of a lease that another one holds too", function()
     -- The key is on the server before the first one's request knows of it, and
     -- until then the second one would queue behind it.
     local function wait_entered(times)
@@ -339,7 +339,7 @@ describe("a request of OpenResty", function()
     end), result())
   end)
 
-  it("hears of a loss that was before it asked, although nobody waits",
+  it("sees a loss from before it asked, although it never waits",
     function()
       local _, body = n:get("/lost_before?key=" .. key)
       assert.equal("true", body)

@@ -73,7 +73,7 @@ describe("simulated network", function()
     return machine, redis_network.world(machine, texts)
   end
 
-  it("never has two holders, strands nobody and leaves nothing", function()
+  it("never has two holders, strands no waiter and leaves nothing", function()
     local machine, world = client("redis_client")
     local first, count = seeds.draw("network", COUNT)
     for seed = first, first + count - 1 do

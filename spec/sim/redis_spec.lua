@@ -129,7 +129,7 @@ describe("simulated redis", function()
       assert.equal(0, reply[5])
     end)
 
-    it("passes over who hangs while others ask", function()
+    it("passes over a stopped client while others ask", function()
       for _, last in ipairs { "refresh", "release" } do
         db.keys = {}
         queue_up(2, 1000)

@@ -41,7 +41,7 @@ describe("on ZooKeeper", function()
     r:release()
   end)
 
-  it("a semaphore lets in what fits, in order", function()
+  it("a semaphore grants requests that fit, in order", function()
     local e, k = common.engine(open()), key()
     local one = assert(e.acquire(k, { 1, 2 }))
     local two = assert(e.acquire(k, { 1, 2 }))

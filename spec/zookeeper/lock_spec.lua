@@ -40,7 +40,7 @@ describe("a ZooKeeper lock", function()
     assert.are.equal(50, reads)
   end)
 
-  it("says what cannot be reached: the store, where there is no key", function()
+  it("names the store when a call without a key cannot reach it", function()
     local store = assert(dlock.open {
       url = "zookeeper://127.0.0.1:" .. server.free_port() })
     local k = key()

@@ -178,6 +178,19 @@ static struct dlk_hold *first_held(const struct dlk_engine *e) {
              : DLK_CONTAINER(list->next, struct dlk_hold, link);
 }
 
+/* Due now, and still held when it is looked at. What is being renewed, or
+ * extended, is answered by whoever holds it now. */
+void dlk_holds_hurry(struct dlk_host *host) {
+  struct dlk_engine *e = (struct dlk_engine *)(void *)host;
+  struct dlk_list *held = &e->held.list;
+  int64_t now = dlk_clock_now();
+  for (struct dlk_list *l = held->next; l != held; l = l->next) {
+    struct dlk_hold *h = DLK_CONTAINER(l, struct dlk_hold, link);
+    if (!only_ends(h))
+      dlk_heap_put(&e->loop.timers.batch, &h->due, now);
+  }
+}
+
 static void horizon_passed(struct dlk_timer *timer, int64_t now) {
   struct dlk_engine *e =
       DLK_CONTAINER(timer, struct dlk_engine, held.horizon_timer);

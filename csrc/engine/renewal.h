@@ -17,6 +17,7 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease);
 void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
                    const char *why);
 void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease);
+void dlk_holds_hurry(struct dlk_host *host);
 void dlk_hold_horizon(struct dlk_host *host, int64_t until);
 
 #endif

@@ -68,6 +68,7 @@ void dlk_host_init(struct dlk_host *host) {
       .renew_failed = dlk_hold_renew_failed,
       .lost = dlk_hold_lost,
       .revoked = dlk_hold_revoke,
+      .hurry = dlk_holds_hurry,
       .horizon = dlk_hold_horizon,
       .event = event,
       .busy = busy,

@@ -46,6 +46,55 @@ static const struct dlk_addr *hosts(lua_State *L, int t, size_t *count) {
   return list;
 }
 
+/* How many options there are in the table on top; of a table its entries. */
+static size_t count_options(lua_State *L) {
+  size_t n = 0;
+  int t = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1))
+    n += lua_istable(L, -1) ? count_options(L) : 1;
+  return n;
+}
+
+/* Those of the table on top; name: NULL, or of what that table is the value.
+ * Names and texts stay alive in it. */
+static struct dlk_option *put_options(lua_State *L, const char *name,
+                                      struct dlk_option *to) {
+  int t = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1)) {
+    luaL_checktype(L, -2, LUA_TSTRING);
+    const char *key = lua_tostring(L, -2);
+    if (lua_istable(L, -1)) {
+      to = put_options(L, key, to);
+      continue;
+    }
+    *to = (struct dlk_option){.name = name ? name : key};
+    to->key = name ? key : NULL;
+    if (lua_type(L, -1) == LUA_TNUMBER)
+      to->number = lua_tonumber(L, -1);
+    else if (lua_isboolean(L, -1))
+      to->number = lua_toboolean(L, -1);
+    else
+      to->text = luaL_checkstring(L, -1);
+    to++;
+  }
+  return to;
+}
+
+/* The store's own options, {name = value}, in a userdata that is left on the
+ * stack. */
+static struct dlk_options own_options(lua_State *L, int t) {
+  lua_getfield(L, t, "options");
+  if (!lua_istable(L, -1))
+    return (struct dlk_options){.count = 0};
+  luaL_checkstack(L, 8, NULL);
+  size_t n = count_options(L);
+  struct dlk_option *list = lua_newuserdata(L, (n + 1) * sizeof *list);
+  lua_insert(L, -2);
+  (void)put_options(L, NULL, list);
+  lua_pop(L, 1);
+  return (struct dlk_options){.list = list, .count = n};
+}
+
 static const char *or_empty(const char *s) {
   return s ? s : "";
 }
@@ -62,12 +111,11 @@ static int core_engine(lua_State *L) {
                           .username = field(L, 2, "username"),
                           .password = field(L, 2, "password"),
                           .prefix = field(L, 2, "prefix")};
-  conf.session_timeout = seconds(L, 2, "session_timeout");
   conf.connect_timeout = seconds(L, 2, "connect_timeout");
   conf.io_timeout = seconds(L, 2, "io_timeout");
-  conf.fence_memory = seconds(L, 2, "fence_memory");
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
+  conf.options = own_options(L, 2);
   struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
   lua_createtable(L, DLK_ANCHOR_CLIENT, 0);
   lua_pushvalue(L, -2);

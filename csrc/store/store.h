@@ -22,11 +22,12 @@
 
 #include "core/clock.h"
 #include "core/list.h"
+#include "core/option.h"
 #include "core/status.h"
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 6u
+#define DLK_STORE_ABI 7u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -153,6 +154,10 @@ struct dlk_host {
    * lease that the engine no longer holds is ignored. why: a constant. */
   void (*lost)(struct dlk_host *host, struct dlk_lease *lease, const char *why);
   void (*revoked)(struct dlk_host *host, struct dlk_lease *lease);
+  /* Every lease of this store is due for renewal now, but those that are not
+   * to be renewed: what holds them may be another server than the one that
+   * granted them. */
+  void (*hurry)(struct dlk_host *host);
   /* No lease of this store is held past this time, whatever its own deadline
    * (a session's end). DLK_FOREVER at first. */
   void (*horizon)(struct dlk_host *host, int64_t until);
@@ -187,8 +192,8 @@ struct dlk_conf {
   const char *username; /* NULL if none */
   const char *password; /* NULL if none; a secret */
   const char *prefix;   /* NULL: the store's default */
-  int64_t session_timeout, connect_timeout, io_timeout;
-  int64_t fence_memory; /* how long a fence counter outlives its last use */
+  int64_t connect_timeout, io_timeout;
+  struct dlk_options options; /* the store's own; `create` checks them */
 };
 
 struct dlk_store_type {

@@ -11,6 +11,9 @@ local options = {}
 local YEAR = 31536000
 local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 
+-- own: of open, but the store's affair: "zookeeper" is for that one, and others
+-- never hear of it, so that a program can give all of them one table; true is
+-- for whichever store is opened, which refuses what it has no use for.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
 -- wait), permits (of a semaphore), list. infinite: math.huge is allowed too.
@@ -20,14 +23,14 @@ local TABLE = {
   password = { where = "open", type = "string", max_length = 4096 },
   password_file = { where = "open", type = "string", max_length = 4096 },
   prefix = { where = "open", type = "string", max_length = 256 },
-  session_timeout =
-    { where = "open", type = "number", min = 0.1, max = 86400, default = 10 },
+  session_timeout = { where = "open", own = "zookeeper", type = "number",
+    min = 0.1, max = 86400, default = 10 },
   connect_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
   io_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 2 },
-  fence_memory =
-    { where = "open", type = "number", min = 1, max = YEAR, default = 600 },
+  fence_memory = { where = "open", own = "redis", type = "number", min = 1,
+    max = YEAR, default = 600 },
   name = { where = "open", type = "string", min_length = 1, max_length = 64 },
   host = { where = "open", type = "string", default = "auto",
     one_of = { "auto", "blocking", "resty", "cqueues", "luv" },
@@ -280,6 +283,23 @@ function options.defaults(opts, base)
     if rule.default ~= nil and RULES["store:mutex"][name] then
       local value = opts and rawget(opts, name)
       if value == nil and base then value = base[name] end
+      if value == nil then value = rule.default end
+      out[name] = value
+    end
+  end
+  return out
+end
+
+--- The options that are a store's own, with their defaults: for its `create`,
+--- which checks that they are of use to it.
+---@param opts table that were checked
+---@param module string whose library it is
+---@return table<string, any>
+function options.own(opts, module)
+  local out = {}
+  for name, rule in pairs(TABLE) do
+    if rule.own == true or rule.own == module then
+      local value = rawget(opts, name)
       if value == nil then value = rule.default end
       out[name] = value
     end

@@ -348,12 +348,10 @@ function store.open(where, opts)
     password = opts.password or where.password,
     prefix = opts.prefix,
     name = opts.name,
-    session_timeout =
-      opts.session_timeout or options.default("session_timeout"),
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = opts.io_timeout or options.default("io_timeout"),
-    fence_memory = opts.fence_memory or options.default("fence_memory"),
+    options = options.own(opts, where.module),
   })
   if not engine then
     return nil, message, code

@@ -21,7 +21,7 @@ struct host {
   struct dlk_heap timers;
   int64_t skew; /* added to the clock */
   int64_t horizon;
-  int busy, open_ops, watched;
+  int busy, open_ops, watched, hurries;
   bool used, stopped;
   /* Called when they are set: */
   void (*on_done)(struct host *h, struct dlk_op *op,

@@ -17,8 +17,13 @@
  *   session:…  all that is held ends 300 ms from now, as with a session
  *   silent:…   a break does not tell the holder
  *   lazy:…     once asked for, it takes the store 400 ms to stop
+ *   moved:…    a revoke says that another server holds the leases now, so that
+ *              all of them are renewed
  * A break tells the holder that it lost the key, a revoke that somebody asks
- * for it. ping's result is the number of requests seen so far. */
+ * for it. ping's result is the number of requests seen so far. Its own options:
+ * first_fence, a number, and names, a table whose entry of a key is what it
+ * calls the holder of that key. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +40,7 @@ struct item {
 
 struct store {
   struct dlk_host *host;
+  struct dlk_options options;
   struct dlk_list held;    /* lease_data links */
   struct dlk_list waiting; /* items */
   int64_t fence;
@@ -115,6 +121,13 @@ static void late(struct dlk_timer *timer, int64_t now) {
   grant(s, op, sent);
 }
 
+static const char *name_of(struct store *s, const struct dlk_op *op) {
+  char key[DLK_KEY_MAX + 1];
+  snprintf(key, sizeof key, "%.*s", (int)op->key_len, op->key);
+  const struct dlk_option *o = dlk_option_find(&s->options, "names", key);
+  return o ? o->text : "memory/1";
+}
+
 static void acquire(struct store *s, struct dlk_op *op) {
   struct item *it = op->data;
   it->op = op;
@@ -131,7 +144,7 @@ static void acquire(struct store *s, struct dlk_op *op) {
   } else if (!holder(s, op)) {
     grant(s, op, s->host->now(s->host));
   } else if (op->wait) {
-    memcpy(op->holder, "memory/1", 9);
+    snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     dlk_list_append(&s->waiting, &it->link);
   } else {
     finish(s, op, DLK_BUSY);
@@ -185,7 +198,9 @@ static void hand_over(void *store, struct dlk_lease *from,
 
 static void tell_holder(struct store *s, struct dlk_op *op) {
   struct lease_data *d = holder(s, op);
-  if (d && op->kind == DLK_OP_REVOKE) {
+  if (op->kind == DLK_OP_REVOKE && is(op, "moved:")) {
+    s->host->hurry(s->host);
+  } else if (d && op->kind == DLK_OP_REVOKE) {
     s->host->revoked(s->host, d->lease);
   } else if (d) {
     dlk_list_remove(&d->link);
@@ -281,11 +296,17 @@ static void stop(void *store) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
+  static const char *const known[] = {"first_fence", "names", NULL};
+  enum dlk_code code =
+      dlk_option_check(&conf->options, known, conf->shown, err);
+  if (code != DLK_OK)
+    return code;
   struct store *s = calloc(1, sizeof *s);
-  (void)conf;
   if (!s)
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   s->host = host;
+  s->options = conf->options; /* what it points to stays */
+  s->fence = (int64_t)dlk_option_number(&conf->options, "first_fence", 1) - 1;
   dlk_list_init(&s->held);
   dlk_list_init(&s->waiting);
   *out = s;

@@ -12,7 +12,7 @@
   "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~dlock:c:test\r\n:1\r\n"
 #define MESSAGE "*3\r\n$7\r\nmessage\r\n$13\r\n~dlock:c:test\r\n$3\r\nc k\r\n"
 
-static int subscribed_count, unsubscribed_count, message_count;
+static int subscribed_count, unsubscribed_count, message_count, moved_count;
 static bool listener_needed;
 
 static void subscribed(void *arg, int slot) {
@@ -45,8 +45,13 @@ static void stopped(void *arg) {
   host->stopped(host);
 }
 
+static void moved(void *arg) {
+  (void)arg;
+  moved_count++;
+}
+
 static const struct dlk_redis_link_events link_events = {
-    subscribed, unsubscribed, message, needed, stopped};
+    subscribed, unsubscribed, message, moved, needed, stopped};
 
 /* An endpoint that does not know the address yet. */
 static struct dlk_redis_seeker *seeker;

@@ -36,12 +36,14 @@ void start(void) {
 
 void start_in(const char *chroot) {
   static const struct dlk_addr at = {"server", 0};
+  const struct dlk_option timeout = {.name = "session_timeout",
+                                     .number = (double)TIMEOUT / DLK_SEC};
   struct dlk_conf conf = {.shown = "zookeeper://server",
                           .scheme = "zookeeper",
                           .hosts = &at,
                           .host_count = 1,
                           .path = chroot,
-                          .session_timeout = TIMEOUT,
+                          .options = {&timeout, 1},
                           .connect_timeout = 3 * DLK_SEC,
                           .io_timeout = 2 * DLK_SEC};
   fake_reset();

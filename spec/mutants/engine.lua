@@ -261,5 +261,14 @@ return {
       put = "for (int i = 0; i < 1; i++) {",
       same = "the loop is armed for the next timer, which is due: the rest"
         .. " runs in the turns that follow at once" },
+    -- renewal.c, conf.c: what a store may ask, and what it is told
+    { name = "leases that are to be renewed at once are not",
+      file = "csrc/engine/renewal.c", specs = "spec/engine/store_seam_spec.lua",
+      find = "if (!only_ends(h)) dlk_heap_put(&e->loop.timers.batch, &h->due,"
+        .. " now);",
+      put = "if (now < 0) dlk_heap_put(&e->loop.timers.batch, &h->due, now);" },
+    { name = "the texts of a store's options are not copied",
+      file = "csrc/engine/conf.c", specs = "spec/engine/store_seam_spec.lua",
+      find = "list[i].text = put(at, from->list[i].text);", put = "" },
   },
 }

@@ -188,5 +188,17 @@ return {
     { name = "negative numbers are sent without a sign", file = CODEC,
       find = "if (n < 0) *--begin = '-'; dlk_redis_put",
       put = "dlk_redis_put" },
+    { name = "a server that was restarted is not noticed",
+      file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
+      find = "if (moved) n->events->moved(n->arg);", put = "(void)moved;" },
+    { name = "who holds a lock waits for the next request to connect",
+      file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
+      find = "c->wanted = !n->stopping && n->events->needed(n->arg); if"
+        .. " (!asked",
+      put = "if (!asked" },
+    { name = "each connection counts as one to another server",
+      file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
+      find = "n->moved = n->link.served; }",
+      put = "} n->moved = n->link.served;" },
   },
 }

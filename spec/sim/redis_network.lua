@@ -320,7 +320,7 @@ function network:reconnect(node, epoch)
       end
       node.epoch, node.up = epoch + 1, true
       node.arrived, node.answered = self.now, self.now
-      node.machine:returned()
+      node.machine:returned(node.epoch % 3 == 0)
       self:say("%d is connected again", node.n)
     end)
   end)

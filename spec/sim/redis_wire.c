@@ -5,7 +5,7 @@
  *   answer(id, replies)    the replies to one request
  *   lose(id, code)         the connection is gone, or cannot be made
  *   retreats()             it wants the connection anew
- *   returned()             it has it
+ *   returned(moved)        it has it; moved: to another server, it seems
  *   wanted()               it wants to hear messages
  *   heard()                its subscription is confirmed
  *   deafen()               the subscription is gone, and it does not know yet
@@ -136,6 +136,10 @@ static int l_returned(lua_State *L) {
   struct client *c = sim_client_check(L);
   c->retreating = false;
   c->link.connections++;
+  sim_enter(c);
+  if (lua_toboolean(L, 2))
+    c->events->moved(c->arg);
+  sim_leave(c);
   return 0;
 }
 

@@ -165,12 +165,14 @@ static void gentle_step(void) {
 
 static void history(uint64_t seed) {
   static const struct dlk_addr at = {"server", 0};
+  const struct dlk_option timeout = {.name = "session_timeout",
+                                     .number = (double)TIMEOUT / DLK_SEC};
   const struct dlk_conf conf = {.shown = "zookeeper://server",
                                 .scheme = "zookeeper",
                                 .hosts = &at,
                                 .host_count = 1,
                                 .path = "",
-                                .session_timeout = TIMEOUT,
+                                .options = {&timeout, 1},
                                 .connect_timeout = 3 * DLK_SEC,
                                 .io_timeout = 2 * DLK_SEC};
   gentle = sim_sound = seed % 4 == 0;

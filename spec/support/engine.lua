@@ -7,8 +7,7 @@ local engine = {}
 
 --- core.engine with the usual defaults.
 function engine.new(kind, conf)
-  for _, name in ipairs { "session_timeout", "connect_timeout", "io_timeout",
-      "fence_memory" } do
+  for _, name in ipairs { "connect_timeout", "io_timeout" } do
     conf[name] = conf[name] or options.default(name)
   end
   return core.engine(kind, conf)

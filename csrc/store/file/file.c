@@ -166,7 +166,8 @@ static enum dlk_code check_conf(const struct dlk_conf *conf,
   if (conf->prefix != NULL && strlen(conf->prefix) > PREFIX_LIMIT)
     return dlk_error_set(err, DLK_INVALID, "the prefix is longer than %d bytes",
                          PREFIX_LIMIT);
-  return DLK_OK;
+  static const char *const none[] = {NULL};
+  return dlk_option_check(&conf->options, none, conf->shown, err);
 }
 
 static void destroy(void *store) {

@@ -118,6 +118,12 @@ static void message(void *arg, const char *p, size_t len) {
   s->host->revoked(s->host, h->lease);
 }
 
+/* What is held is held there as well, or lost: its renewal tells. */
+static void moved(void *arg) {
+  struct dlk_redis *s = arg;
+  s->host->hurry(s->host);
+}
+
 static void link_stopped(void *arg) {
   struct dlk_redis *s = arg;
   s->host->stopped(s->host);
@@ -128,7 +134,7 @@ static bool needed(void *arg) {
 }
 
 static const struct dlk_redis_link_events link_events = {
-    subscribed, unsubscribed, message, needed, link_stopped};
+    subscribed, unsubscribed, message, moved, needed, link_stopped};
 
 /* ---- life ---- */
 
@@ -174,7 +180,10 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                          "%s: a prefix has at most %d bytes and does not "
                          "begin with " DLK_REDIS_RESERVED,
                          conf->shown, PREFIX_MAX);
-  return database(conf, db, err);
+  static const char *const known[] = {"fence_memory", NULL};
+  enum dlk_code code =
+      dlk_option_check(&conf->options, known, conf->shown, err);
+  return code == DLK_OK ? database(conf, db, err) : code;
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
@@ -198,7 +207,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
   s->fences.link = s->link;
-  s->fences.memory = conf->fence_memory;
+  s->fences.memory = dlk_option_ns(&conf->options, "fence_memory", 0);
   dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);
   dlk_list_init(&s->watches);

@@ -44,6 +44,10 @@ static char *join_hosts(const struct dlk_conf *conf) {
   return b.data;
 }
 
+static int64_t session_timeout(const struct dlk_conf *conf) {
+  return dlk_option_ns(&conf->options, "session_timeout", 0);
+}
+
 static enum dlk_code check(const struct dlk_conf *conf, const char *path,
                            const char *prefix, struct dlk_error *err) {
   if (strcmp(conf->scheme, "zookeepers") == 0)
@@ -62,11 +66,12 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
                 "needs both a username and a password, or neither");
   if (conf->username && strchr(conf->username, ':'))
     return fail(err, DLK_INVALID, conf, "a username has no ':' in it");
-  if (conf->session_timeout < 100 * DLK_MS ||
-      conf->session_timeout > 86400 * DLK_SEC)
+  static const char *const known[] = {"session_timeout", NULL};
+  int64_t timeout = session_timeout(conf);
+  if (timeout < 100 * DLK_MS || timeout > 86400 * DLK_SEC)
     return fail(err, DLK_INVALID, conf,
                 "session_timeout must be from 0.1 to 86400 seconds");
-  return DLK_OK;
+  return dlk_option_check(&conf->options, known, conf->shown, err);
 }
 
 static void wipe(char *secret) {
@@ -122,6 +127,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   st->sessions.driver = &dlk_zk_session_driver;
   st->sessions.hooks = &dlk_zk_recipe;
   st->sessions.conf = &st->conf;
+  st->sessions.timeout = session_timeout(conf);
   dlk_list_init(&st->sessions.all);
   dlk_list_init(&st->sessions.closing);
   if (!fill(st, path, prefix)) {

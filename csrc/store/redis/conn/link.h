@@ -92,6 +92,9 @@ struct dlk_redis_link_events {
   /* The subscription could not be had. */
   void (*unsubscribed)(void *arg, int slot, const struct dlk_error *why);
   void (*message)(void *arg, const char *p, size_t len);
+  /* A connection is usable, and its server is another process than the one
+   * before: it has, or has not, what that one had. */
+  void (*moved)(void *arg);
   /* Whether somebody holds or waits, so that messages matter. */
   bool (*needed)(void *arg);
   void (*stopped)(void *arg);

@@ -5,6 +5,11 @@
  * so they are dropped when the run id differs, and where the run id or KILL
  * may not be had, `may_linger` says that the guarantee is off.
  *
+ * While somebody holds or waits, a command connection that ended is made anew
+ * at once and not with the next request. If another server process answers by
+ * then (`moved`), all leases are renewed there: those that it does not know are
+ * lost now, and not when their next renewal is due.
+ *
  * Requests are flushed before the loop sleeps (prepare) and after it woke
  * (check): what was submitted in between leaves in one write. */
 #include "store/redis/conn/net.h"
@@ -29,7 +34,7 @@ struct net {
   int64_t id, kills[DLK_REDIS_KILLS];
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
-  bool subscribed, started, stopping, said_stopped, warned;
+  bool subscribed, started, stopping, said_stopped, warned, moved;
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -56,9 +61,14 @@ static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
 }
 
 static void usable(struct net *n) {
+  bool moved = n->moved;
+  n->moved = false;
   n->link.served = true;
   n->link.connections++;
+  n->cmd.wanted = false;
   dlk_redis_conn_ready(&n->cmd);
+  if (moved)
+    n->events->moved(n->arg);
 }
 
 static void encode_kill(struct dlk_redis_req *req, struct dlk_buf *out) {
@@ -110,8 +120,10 @@ static void handshake_done(struct dlk_redis_req *req,
   n->id = n->hello.id;
   if (!n->hello.run_id[0])
     n->link.may_linger = true;
-  if (!n->hello.run_id[0] || strcmp(n->run_id, n->hello.run_id) != 0)
+  if (!n->hello.run_id[0] || strcmp(n->run_id, n->hello.run_id) != 0) {
     n->kill_count = 0;
+    n->moved = n->link.served;
+  }
   memcpy(n->run_id, n->hello.run_id, sizeof n->run_id);
   warn(n);
   if (n->kill_count == 0) {
@@ -127,6 +139,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
                    const struct dlk_error *why) {
   struct net *n = c->arg;
   (void)why;
+  c->wanted = !n->stopping && n->events->needed(n->arg);
   if (!asked || n->id < 0)
     return;
   if (n->kill_count == DLK_REDIS_KILLS) {
@@ -138,8 +151,9 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 }
 
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
-  (void)c;
+  struct net *n = c->arg;
   (void)why;
+  c->wanted = !n->stopping && n->events->needed(n->arg);
 }
 
 static const struct dlk_redis_conn_events cmd_events = {

@@ -24,6 +24,7 @@ struct dlk_zk_sessions {
   const struct dlk_zk_driver *driver;
   const struct dlk_zk_session_hooks *hooks;
   const struct dlk_conf *conf;
+  int64_t timeout; /* that is asked for */
   char *hosts, *auth;
   struct dlk_list all, closing; /* closing: struct dlk_zk_closing */
   struct dlk_zk_session *current;

@@ -53,7 +53,7 @@ static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
   s->sessions = ss;
   s->data = s + 1;
   s->opened = dlk_zk_session_now(s);
-  s->timeout = ss->conf->session_timeout;
+  s->timeout = ss->timeout;
   dlk_list_init(&s->link);
   dlk_list_init(&s->nodes);
   dlk_list_init(&s->guests);

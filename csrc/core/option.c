@@ -1,0 +1,57 @@
+/* A list of a few, so it is walked each time. */
+#include "core/option.h"
+
+#include <string.h>
+
+#include "core/clock.h"
+
+static bool is(const struct dlk_option *o, const char *name, const char *key) {
+  return strcmp(o->name, name) == 0 &&
+         (!key || (o->key && strcmp(o->key, key) == 0));
+}
+
+const struct dlk_option *dlk_option_find(const struct dlk_options *all,
+                                         const char *name, const char *key) {
+  for (size_t i = 0; i < all->count; i++)
+    if (is(&all->list[i], name, key))
+      return &all->list[i];
+  return NULL;
+}
+
+const char *dlk_option_text(const struct dlk_options *all, const char *name) {
+  const struct dlk_option *o = dlk_option_find(all, name, NULL);
+  return o ? o->text : NULL;
+}
+
+double dlk_option_number(const struct dlk_options *all, const char *name,
+                         double otherwise) {
+  const struct dlk_option *o = dlk_option_find(all, name, NULL);
+  return o && !o->text ? o->number : otherwise;
+}
+
+int64_t dlk_option_ns(const struct dlk_options *all, const char *name,
+                      int64_t otherwise) {
+  double s = dlk_option_number(all, name, -1);
+  if (s < 0)
+    return otherwise;
+  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+}
+
+static bool is_known(const struct dlk_option *o, const char *const *known) {
+  for (; *known; known++)
+    if (strcmp(o->name, *known) == 0)
+      return true;
+  return false;
+}
+
+enum dlk_code dlk_option_check(const struct dlk_options *all,
+                               const char *const *known, const char *shown,
+                               struct dlk_error *err) {
+  for (size_t i = 0; i < all->count; i++)
+    if (!is_known(&all->list[i], known))
+      return dlk_error_set(err, DLK_INVALID,
+                           "%s: the option '%.64s' has no meaning for this "
+                           "store; leave it out",
+                           shown, all->list[i].name);
+  return DLK_OK;
+}

@@ -1,0 +1,116 @@
+-- Where engine and store meet: the options that are the store's own, and what
+-- a store may ask of the engine, on the store in memory.
+local core = require "dlock.core"
+local dlock = require "dlock"
+local engine = require "spec.support.engine"
+local memory = require("spec.support.memory").load()
+local steady = require "spec.support.steady"
+
+local function open(options)
+  return engine.new(memory, { shown = "memory:", options = options })
+end
+
+local function finish(ticket)
+  for _ = 1, 500 do
+    if ticket:poll() then return ticket:take() end
+    core.drive(ticket, 0.2)
+  end
+  error("the ticket was never done")
+end
+
+local function acquire(e, key, o)
+  return finish(assert(engine.acquire(e, key, o)))
+end
+
+describe("a store's own options", function()
+  it("come to it with their names and values, tables entry by entry",
+  function()
+    local e = assert(open { first_fence = 7000,
+      names = { a = "alice", ["b:1"] = "bob" } })
+    assert.equal(7000, assert(acquire(e, "a")).fence)
+    assert(acquire(e, "b:1"))
+    assert(acquire(e, "c"))
+    for key, name in pairs { a = "alice", ["b:1"] = "bob", c = "memory/1" } do
+      local lease, message = acquire(e, key, { timeout = 0.01 })
+      assert.is_nil(lease)
+      assert.is_truthy(message:find(name, 1, true), message)
+    end
+    finish(e:close(1))
+  end)
+
+  it("live as long as the engine does", function()
+    local e = assert(open { names = { ["a" .. 1] = ("x"):rep(20) .. "y" } })
+    collectgarbage()
+    collectgarbage()
+    assert(acquire(e, "a1"))
+    local _, message = acquire(e, "a1", { timeout = 0.01 })
+    assert.is_truthy(message:find("xy", 1, true), message)
+    finish(e:close(1))
+  end)
+
+  it("are invalid, by their name, where the store has no use for them",
+  function()
+    local e, message, code = open { first_fence = 1, colour = "red" }
+    assert.is_nil(e)
+    assert.equal("invalid", code)
+    assert.equal("invalid: memory:: the option 'colour' has no meaning for"
+      .. " this store; leave it out", message)
+    e, message = open { colours = { a = 1, b = 2 } }
+    assert.is_nil(e)
+    assert.is_truthy(message:find("'colours'", 1, true), message)
+  end)
+
+  it("of one store are no obstacle to another", function()
+    for _, url in ipairs { "redis://127.0.0.1:1", "zookeeper://127.0.0.1:1",
+        "file:///tmp/x" } do
+      assert(dlock.open { url = url, session_timeout = 5, fence_memory = 60 })
+    end
+  end)
+end)
+
+describe("a store that has its leases renewed at once", function()
+  local e
+  local timed = steady(function() e = assert(open()) end, function()
+    finish(e:close(1))
+    e = nil
+  end)
+
+  -- Asks the store to, and counts how many renewals were answered since.
+  local function hurried()
+    local before = e:stats().renewed
+    assert(finish(e:revoke("moved:x")))
+    local limit = core.now() + 5
+    repeat
+      finish(e:ping(1))
+    until e:stats().renewed > before or core.now() > limit
+    return e:stats().renewed - before
+  end
+
+  timed("is told of all that are to be renewed, long before they are due",
+  function()
+    local one = acquire(e, "a", { ttl = 30 })
+    local two = acquire(e, "b", { ttl = 60 })
+    local ends = acquire(e, "c", { ttl = 30, renew = false })
+    local left = core.remaining(ends)
+    assert.equal(2, hurried())
+    assert.is_true(core.held(one) and core.held(two) and core.held(ends))
+    assert.is_true(core.remaining(ends) <= left)
+    assert.equal(2, hurried())
+  end)
+
+  timed("may say of each that it is lost", function()
+    local gone, stays = acquire(e, "gone:a", { ttl = 30 }), acquire(e, "b",
+      { ttl = 30 })
+    assert.equal(1, hurried())
+    assert.is_false(core.held(gone))
+    assert.is_true(core.held(stays))
+  end)
+
+  timed("does not have what cannot be renewed asked again and again",
+  function()
+    acquire(e, "a", { ttl = 30, max_hold = 20 })
+    assert(finish(e:revoke("moved:x")))
+    local before = finish(e:ping(1))
+    for i = 1, 20 do assert.equal(before + i, finish(e:ping(1))) end
+  end)
+end)

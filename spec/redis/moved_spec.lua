@@ -1,0 +1,72 @@
+-- Another server process answers than the one that granted: what is held is
+-- renewed there at once, and so is there or lost, long before its time.
+local core = require "dlock.core"
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+
+describe("a redis server that was restarted", function()
+  local server, store
+
+  local function start(config)
+    server = redis.start(config)
+    store = assert(dlock.open { url = server.url, connect_timeout = 5 })
+  end
+
+  after_each(function()
+    store:close(1)
+    server:stop()
+  end)
+
+  local function restart()
+    server:kill()
+    server:start_again()
+  end
+
+  it("empty: what was held is lost before its next renewal is due", function()
+    start()
+    local one = assert(store:lock("a", { ttl = 60 }))
+    local two = assert(store:lock("b", { ttl = 30 }))
+    restart()
+    local before = core.now()
+    for _, lease in ipairs { one, two } do
+      assert.is_true(lease:wait_lost(9))
+      assert.is_false(lease:held())
+    end
+    assert.is_true(core.now() - before < 9)
+  end)
+
+  it("with its data: leases go on, and are renewed at once", function()
+    start { appendonly = "yes", appendfsync = "always" }
+    local lease = assert(store:lock("a", { ttl = 60 }))
+    local admin = server:connect()
+    admin:call("PEXPIRE", "dlock:a", 30000)
+    admin:close()
+    restart()
+    admin = server:connect()
+    eventually("a renewal", 9, function()
+      assert(store:ping())
+      return admin:call("PTTL", "dlock:a") > 31000
+    end)
+    admin:close()
+    assert.is_true(lease:held())
+    assert.is_true((lease:release()))
+  end)
+
+  it("is not what a connection that was cut is taken for", function()
+    start()
+    local between = proxy.start(server.url)
+    store:close(1)
+    store = assert(dlock.open { url = between.url })
+    local lease = assert(store:lock("a", { ttl = 60 }))
+    local admin = server:connect()
+    admin:call("PEXPIRE", "dlock:a", 30000)
+    between:reset()
+    for _ = 1, 20 do assert(store:ping()) end
+    assert.is_true(admin:call("PTTL", "dlock:a") <= 30000)
+    assert.is_true((lease:release()))
+    admin:close()
+    between:stop()
+  end)
+end)

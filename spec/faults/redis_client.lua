@@ -100,6 +100,15 @@ return {
     find = "if (until < h->asked)", put = "if (false)" },
 
   -- leases that are detached, broken, downgraded
+  { name = "a detach that nobody takes keeps the lease",
+    file = engine "ticket.c",
+    find = "return gives_lease(t) || dlk_ticket_detaches(t);",
+    put = "return gives_lease(t);" },
+  { name = "a detach that nobody takes is given back only if it was dropped"
+      .. " while it was under way",
+    file = engine "request.c",
+    find = "else if (dlk_ticket_gives(t) && !dlk_ticket_error(t)",
+    put = "else if (dlk_ticket_makes_hold(t) && !dlk_ticket_error(t)" },
   { name = "a late hand-off message takes back what has been detached",
     file = of "redis.c", find = "if (h && h->waiting)",
     put = "if (!h) { struct dlk_redis_token old = { .len = (uint8_t)(len -"

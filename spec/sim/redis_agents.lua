@@ -1,9 +1,10 @@
 -- Those who want the lock on the network of redis_network.lua: what programs
 -- do with a store and its leases, at random. They wait, or try; they give up
 -- early; while they hold they extend, for more or for less time, write under
--- guard, downgrade, or detach, and somebody attaches what was detached; they
--- release or let the collector do it. Now and then one is an administrator,
--- who breaks the lock, or asks the holders to let go.
+-- guard, downgrade, or detach, and somebody attaches what was detached, or the
+-- detach was interrupted and nobody has its string; they release or let the
+-- collector do it. Now and then one is an administrator, who breaks the lock,
+-- or asks the holders to let go.
 
 local MS, SEC = 1e6, 1e9
 local KEY = "lock"
@@ -224,13 +225,31 @@ return function(network, healthy)
     return ttl or math.huge
   end
 
+  -- A detach that is interrupted, or whose request was killed: nobody gets the
+  -- string. The lease must neither be renewed from then on nor stay.
+  local function drop_detach(self, agent)
+    local machine = agent.node.machine
+    self:say("%d detaches, and drops the string", agent.node.n)
+    agent.leaving = true
+    local id, token = machine:ask(agent.lease, "detach", true), agent.token
+    self.detached[token] = agent.node
+    local span = self:chance(0.3) and 0 or self:between(0, 500) * MS
+    self:later(agent, span, function()
+      machine:forget(id)
+      self.detached[token] = nil
+      self:over(agent)
+    end)
+  end
+
   -- Only what ends soon if it is lost on the way. Often the lease is extended
   -- just before.
   function network:detach(agent)
     if self:chance(0.7) then
       self:extend(agent, agent.node.ttl * self:between(0.2, 0.8))
     end
-    if longest(agent) <= 3 * SEC then
+    if self:chance(0.2) then
+      drop_detach(self, agent)
+    elseif longest(agent) <= 3 * SEC then
       self:say("%d detaches", agent.node.n)
       agent.leaving = true
       self:request(agent, "detach")

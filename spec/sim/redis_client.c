@@ -9,10 +9,11 @@
  *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout) -> id
  *   attach(text, renew) -> id
  *   ask(id, what, value...) -> id of the request: release, extend (ttl),
- *                           detach, downgrade or guard (words) of a lease
+ *                           detach (whether nobody looks at its end),
+ *                           downgrade or guard (words) of a lease
  *   admin(what, key) -> id  break or revoke
  *   cancel(id)              what is asked for is not wanted any longer
- *   forget(id)              the lease's handle is collected
+ *   forget(id)              the lease's handle, or the ticket, is collected
  *   held(id) -> until, units, cap, ttl, when the request that said so was
  *                           sent; nothing: it is not held
  *   quiet()                 nothing is asked of the server, or to be taken back
@@ -152,10 +153,12 @@ static int l_ask(lua_State *L) {
     words[r.argc] = luaL_checklstring(L, i, &lens[r.argc]);
   if (r.kind == DLK_OP_DETACH) {
     r.renew = dlk_hold_renews(r.hold);
-    struct dlk_handle first = dlk_hold_first(r.hold);
-    dlk_handle_give_up(&first);
+    dlk_handle_give_up(&thing_at(L, c)->handle);
   }
-  return submit(L, c, &r);
+  bool unread = r.kind == DLK_OP_DETACH && lua_toboolean(L, 4);
+  submit(L, c, &r);
+  c->things[lua_tointeger(L, -1) % THINGS]->unread = unread;
+  return 1;
 }
 
 static int l_admin(lua_State *L) {
@@ -187,7 +190,8 @@ static int l_forget(lua_State *L) {
   if (t->ticket)
     dlk_ticket_unref(t->ticket);
   if (t->hold) {
-    dlk_hold_release_later(t->hold);
+    if (dlk_handle_give_up(&t->handle))
+      dlk_hold_release_later(t->hold);
     dlk_hold_unref(t->hold);
   }
   free(t);
@@ -245,6 +249,7 @@ static void tell(lua_State *L, struct thing *t) {
     sim_complain("a lease was given back whose detach somebody waits for");
   if (!err && dlk_ticket_makes_hold(t->ticket)) {
     t->hold = dlk_ticket_take(t->ticket);
+    t->handle = dlk_hold_first(t->hold);
     const struct dlk_redis_hold *h = dlk_hold_lease(t->hold)->data;
     lua_pushnumber(L, (lua_Number)dlk_hold_lease(t->hold)->fence);
     lua_setfield(L, -2, "fence");
@@ -273,7 +278,7 @@ static int l_events(lua_State *L) {
   lua_newtable(L);
   for (size_t i = 0; i < THINGS; i++) {
     struct thing *t = c->things[i];
-    if (!t || !t->ticket || !dlk_ticket_done(t->ticket))
+    if (!t || !t->ticket || t->unread || !dlk_ticket_done(t->ticket))
       continue;
     tell(L, t);
     if (!t->hold) {

@@ -41,6 +41,8 @@ struct thing {
   int id;
   struct dlk_ticket *ticket; /* until its end was told */
   struct dlk_hold *hold;
+  struct dlk_handle handle; /* on the hold, as the binding's object has it */
+  bool unread;              /* nobody looks at the ticket */
 };
 
 struct request {

@@ -1,6 +1,8 @@
--- In a real nginx that is short of timers or connections: waiters are served
--- all the same, and dropped timers are started again. Runs on LuaJIT only: that
--- is the Lua which nginx has.
+-- In a real nginx that is short of timers, connections or shared memory:
+-- waiters are served all the same, and dropped timers are started again. dlock
+-- keeps nothing in shared memory (no spec configures a lua_shared_dict for it),
+-- so the case there is a handler's own dictionary, which is full. Runs on
+-- LuaJIT only: that is the Lua which nginx has.
 if not rawget(_G, "jit") then
   return
 end
@@ -71,12 +73,28 @@ local SERVER = [[
   location = /running { content_by_lua_block {
     ngx.print(ngx.timer.running_count(), " ", ngx.timer.pending_count())
   } }
+  location = /cache { content_by_lua_block {
+    local full = ngx.shared.full
+    local ok, message = store:with("cache", { timeout = 20 }, function(lease)
+      local stored, problem = full:safe_set("page", ("x"):rep(4000))
+      ngx.print(tostring(stored), " ", problem, " ", tostring(lease:held()))
+    end)
+    ngx.print(" ", tostring(ok), message or "")
+  } }
   location = /lost { content_by_lua_block {
     local lease = assert(store:lock("lost", { ttl = 0.3, renew = false }))
     lease:on_lost(function() there.lost = true end)
     while not there.lost do ngx.sleep(0.01) end
     ngx.print("told")
   } }
+]]
+
+local FULL = [[
+  lua_shared_dict full 12k;
+  init_worker_by_lua_block {
+    local n = 0
+    repeat n = n + 1 until not ngx.shared.full:safe_set(n, ("x"):rep(50))
+  }
 ]]
 
 describe("OpenResty that is short of", function()
@@ -180,6 +198,21 @@ describe("OpenResty that is short of", function()
     assert.equal("true", (select(2, holder:finish())))
     assert.equal("ended", (select(2, late:finish())))
     assert.equal("done", get("/pairs?count=20"))
+    expect_pump()
+  end)
+
+  -- Two workers, so that waiters of both go through the store.
+  it("shared memory locks, hands on and releases all the same", function()
+    start { workers = 2, http = FULL }
+    local requests = {}
+    for i = 1, 20 do
+      requests[i] = n:begin(i % 2 == 0 and "/pairs?count=10" or "/cache")
+    end
+    for i = 1, 20 do
+      assert.equal(i % 2 == 0 and "done" or "false no memory true true",
+        (select(2, requests[i]:finish(15))))
+    end
+    assert.same({}, n:complaints())
     expect_pump()
   end)
 

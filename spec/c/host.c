@@ -31,7 +31,10 @@ static struct host *of(struct dlk_host *host) {
 }
 
 static int64_t now(struct dlk_host *host) {
-  return dlk_clock_now() + of(host)->skew;
+  struct host *h = of(host);
+  if (h->stands_at)
+    h->skew = h->stands_at - dlk_clock_now();
+  return h->stands_at ? h->stands_at : dlk_clock_now() + h->skew;
 }
 
 static void random_bytes(struct dlk_host *host, void *out, size_t n) {

@@ -19,7 +19,8 @@ struct host {
   uv_mutex_t lock;
   struct dlk_post *posts, **last_post; /* in order; where the next one goes */
   struct dlk_heap timers;
-  int64_t skew; /* added to the clock */
+  int64_t skew;      /* added to the clock */
+  int64_t stands_at; /* what the clock says for ever; 0: it goes on */
   int64_t horizon;
   int busy, open_ops, watched, hurries;
   bool used, stopped;

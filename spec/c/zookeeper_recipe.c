@@ -51,6 +51,84 @@ static void hears_a_revoke_behind_a_waiter(void) {
   host_close(h);
 }
 
+/* ---- the second in the queue ---- */
+
+/* The clock stands still from here on. */
+static void stop_clock(void) {
+  h->stands_at = h->host.now(&h->host);
+}
+
+static void who_is_second_needs_no_list_to_be_first(void) {
+  start();
+  struct dlk_lease *first = held("k"), *second = candidate("k", 0);
+  stop_clock();
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
+  fake_serve();
+  size_t lists = fake_executed(DLK_ZK_CHILDREN);
+  h->stands_at += 20 * DLK_MS;
+  release(first);
+  CHECK(host_over(wait) && fake_executed(DLK_ZK_CHILDREN) == lists);
+  CHECK(second->sent == h->stands_at);
+  gets_it(wait, second);
+  host_close(h);
+}
+
+/* The node ahead is gone before it can be watched. */
+static void who_is_second_may_come_too_late_to_watch(void) {
+  start();
+  struct dlk_lease *first = held("k"), *second = candidate("k", 0);
+  size_t lists = fake_executed(DLK_ZK_CHILDREN);
+  stop_clock();
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
+  struct dlk_op *end = submit(DLK_OP_RELEASE, first, NULL);
+  fake_serve();
+  CHECK(ended(end, DLK_OK) && fake_executed(DLK_ZK_CHILDREN) == lists + 1);
+  free(first);
+  gets_it(wait, second);
+  host_close(h);
+}
+
+/* Who has waited for longer looks whether its own node is still there. */
+static void a_waiter_whose_node_is_deleted_joins_anew(void) {
+  start();
+  struct dlk_lease *first = held("k"), *second = candidate("k", 0);
+  stop_clock();
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
+  fake_serve();
+  h->stands_at += 21 * DLK_MS;
+  fake_remove_last(LOCK);
+  CHECK(fake_nodes(LOCK) == 1);
+  release(first);
+  CHECK(host_over(wait) && fake_nodes(LOCK) == 1);
+  gets_it(wait, second);
+  host_close(h);
+}
+
+static void is_lost_before(struct host *host, struct dlk_op *op,
+                           const struct dlk_error *err) {
+  (void)host;
+  (void)err;
+  CHECK(op->kind != DLK_OP_ACQUIRE || lost_why);
+}
+
+/* Also where both are in one process. */
+static void a_broken_holder_hears_of_it_before_the_next_one_holds(void) {
+  start();
+  struct dlk_lease *first = held("k"), *second = candidate("k", 0);
+  stop_clock();
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
+  fake_serve();
+  h->type->renew(h->store, &first, 1);
+  h->on_done = is_lost_before;
+  struct dlk_op *ask = submit(DLK_OP_BREAK, NULL, "k");
+  fake_serve();
+  CHECK(ended(ask, DLK_OK) && lost_why);
+  h->on_done = NULL;
+  free(first);
+  gets_it(wait, second);
+  host_close(h);
+}
+
 /* ---- marks on a node ---- */
 
 static size_t marks(const char *mark) {
@@ -302,6 +380,14 @@ static const struct check tests[] = {
     {"a_try_on_a_held_key_writes_nothing", a_try_on_a_held_key_writes_nothing},
     {"a_release_costs_one_list_however_many_wait",
      a_release_costs_one_list_however_many_wait},
+    {"who_is_second_needs_no_list_to_be_first",
+     who_is_second_needs_no_list_to_be_first},
+    {"who_is_second_may_come_too_late_to_watch",
+     who_is_second_may_come_too_late_to_watch},
+    {"a_waiter_whose_node_is_deleted_joins_anew",
+     a_waiter_whose_node_is_deleted_joins_anew},
+    {"a_broken_holder_hears_of_it_before_the_next_one_holds",
+     a_broken_holder_hears_of_it_before_the_next_one_holds},
     {"one_of_many_whose_node_is_deleted_joins_anew",
      one_of_many_whose_node_is_deleted_joins_anew},
     {"the_lock_is_deleted_at_each_step", the_lock_is_deleted_at_each_step},

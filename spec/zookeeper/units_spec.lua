@@ -15,7 +15,11 @@ local UNITS = {
 
 local RECIPE = {
   "extends_behind_a_waiter", "renews_behind_a_waiter",
-  "hears_a_revoke_behind_a_waiter", "asks_again_and_the_node_does_not_grow",
+  "hears_a_revoke_behind_a_waiter", "who_is_second_needs_no_list_to_be_first",
+  "who_is_second_may_come_too_late_to_watch",
+  "a_waiter_whose_node_is_deleted_joins_anew",
+  "a_broken_holder_hears_of_it_before_the_next_one_holds",
+  "asks_again_and_the_node_does_not_grow",
   "a_downgrade_and_a_revoke_cross",
   "a_downgrade_whose_answer_is_lost_is_settled",
   "a_revoke_that_crosses_a_write_reads_again",

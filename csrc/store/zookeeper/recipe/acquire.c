@@ -12,14 +12,14 @@
  *    and sends both again. The fence is the node's czxid: it rises with each
  *    write of the ensemble, also where a parent made anew counts from 0.
  * 2. A grant needs: our node first in the queue, in a list that was read
- *    after the create in the session that owns the node, and now < that
- *    session's horizon (confirm.c). Nobody can come in front later: the
- *    counter only rises, and those behind wait for our node to go. So two
- *    holders of one lock would need two live nodes that each see the other
- *    gone.
- * 3. Waiting: watch.c and queue.c say on what. An event only makes us list
- *    again; our own node's absence from a list means it was taken from us
- *    (an admin, or the session), and we join anew with a new one.
+ *    after the create in the session that owns the node (or second in it, and
+ *    the first one gone since: place.c), and now < that session's horizon
+ *    (confirm.c). Nobody can come in front later: the counter only rises, and
+ *    those behind wait for our node to go. So two holders of one lock would
+ *    need two live nodes that each see the other gone.
+ * 3. Waiting: watch.c and queue.c say on what. Any other event only makes us
+ *    list again; our own node's absence from a list means it was taken from
+ *    us (an admin, or the session), and we join anew with a new one.
  * 4. A create whose answer was lost may have happened. When the connection is
  *    back: sync, then list. By then the old server's create is decided or
  *    refused, and the sync keeps a lagging server from hiding the node; else

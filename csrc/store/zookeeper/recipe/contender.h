@@ -46,6 +46,7 @@ struct dlk_zk_contender {
   bool downgraded;
   bool revoked;
   bool first_list; /* the list that left together with create */
+  bool second;     /* WAITING: exactly one node was ahead of it */
   int tries;
   uint32_t listed;      /* session->lists when it stood in one */
   uint32_t tag;         /* of the answer it goes on with */

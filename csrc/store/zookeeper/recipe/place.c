@@ -3,7 +3,36 @@
  *
  * Ghosts are dealt with here as well: any listed node with our client id that
  * no contender claims is deleted. A contender claims its guid from before its
- * create is sent until its node is known to be gone. */
+ * create is sent until its node is known to be gone.
+ *
+ * Second in the queue. A waiter lists again after each event, but for one case:
+ * its list had exactly one node ahead of its own, and that one is gone now (the
+ * event of a deletion, or NONODE to the read that was to arm the watch). Then
+ * it is first, and whoever is first holds, whatever it or the other asked for.
+ * The list would cost a round trip between a release and the next hold. Why
+ * nobody else can be ahead of it:
+ *
+ * - The list had its own node in it, so the server had executed everything up
+ *   to that create. Numbers are given in the order of the creates: each node
+ *   with a smaller number was made before, and stood in that list if it stood
+ *   at all. Those that come later have larger ones. The counter begins anew
+ *   only with a new parent, and a parent with our node in it cannot go.
+ * - A node that is gone never comes again: its name has the guid of one
+ *   attempt, and an attempt whose answer was lost makes its next node, behind
+ *   ours, with another guid. Why it went makes no difference: a release, a
+ *   wait given up, a break, or a session that the leader ended, which its
+ *   holder stopped believing in before (confirm.c).
+ * - A mark on the node ahead (revoke, downgrade) is another event, after which
+ *   it lists. So it does after a new connection, whatever is known by then; an
+ *   event that was on its way before that is true all the same.
+ * - Its own node stands as long as its session, which grant() wants to be
+ *   proven, unless somebody deleted that one node: an administrator, or who
+ *   breaks the lock at the moment when we are first. The list would tell, this
+ *   way does not. So it is taken only until SURE_FOR after the list; who has
+ *   waited for longer than that can wait for a list too. A waiter whose node
+ *   is deleted in that time, and who is let in within it, is in the place of a
+ *   holder whose node was deleted: it hears of that as a holder does (hold.c),
+ *   its guarded writes are refused, and the next hold has a larger fence. */
 #include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>
@@ -15,6 +44,7 @@
 #include "store/zookeeper/session/watch.h"
 
 #define NEWCOMER SIZE_MAX /* a place behind all */
+#define SURE_FOR (20 * DLK_MS)
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
@@ -96,6 +126,7 @@ static void set_watches(struct dlk_zk_contender *n,
                         const struct dlk_zk_judgement *j) {
   bool ok = true;
   dlk_zk_contender_step(n, DLK_ZK_WAITING);
+  n->second = j->me == 1;
   if (j->verdict == DLK_ZK_WATCH_LIST) {
     char kept = n->path[n->lock_len];
     n->path[n->lock_len] = '\0';
@@ -230,14 +261,26 @@ void dlk_zk_place_armed(struct dlk_zk_contender *n,
     dlk_zk_contender_vanished(n);
 }
 
-/* A waiter lists again after a change; without an answer it must wait. */
+/* The one node that was ahead is gone, and nothing else can be. */
+static bool is_first(const struct dlk_zk_contender *n, enum dlk_zk_rc rc,
+                     int64_t now) {
+  return rc == DLK_ZK_NONODE && n->second && now - n->sent <= SURE_FOR;
+}
+
+/* A waiter lists again after a change, or is first; without an answer it must
+ * wait. */
 void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  int64_t now = dlk_zk_now(n->store);
   if (n->step != DLK_ZK_WAITING)
     return;
-  if (rc == DLK_ZK_OK)
+  if (is_first(n, rc, now)) {
+    n->sent = now;
+    dlk_zk_grant(n);
+  } else if (rc == DLK_ZK_OK) {
     dlk_zk_place_relist(n);
-  else
+  } else {
     no_list(n, rc, dlk_zk_place_relist);
+  }
 }
 
 /* ---- a try ---- */

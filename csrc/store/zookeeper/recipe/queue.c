@@ -14,7 +14,7 @@
  * limit - mine + 1: while all of those stand it cannot hold, so whatever
  * admits it takes one of them away. Watching only the node ahead would sleep
  * for ever (limit 2: A and B hold, C watches B, A leaves). A waiter lists
- * again after each event. */
+ * again after each event, or knows that it is first (place.c). */
 #include "store/zookeeper/recipe/queue.h"
 
 #include <stdlib.h>

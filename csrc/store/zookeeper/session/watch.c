@@ -161,7 +161,8 @@ static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
 }
 
 /* A watch of a member's own node that somebody else armed before is armed for
- * its owner too. */
+ * its owner too. The owner is told first: who waits for a hold to end should
+ * not have the lock before the holder knows that its node is gone. */
 bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
                       bool list) {
   struct ref *r = calloc(1, sizeof *r);
@@ -176,7 +177,7 @@ bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
   }
   r->member = m;
   r->own = own;
-  dlk_list_append(&w->refs, &r->by_watch);
+  dlk_list_append(own ? w->refs.next : &w->refs, &r->by_watch);
   dlk_list_append(&m->watches, &r->by_member);
   if (own && !w->armed && !w->own) {
     m->session->own_watches++;

@@ -2,7 +2,8 @@
 -- the return of the other's acquire, between processes that each hold it for a
 -- while (they sleep) and want it again at once. The floors are in C: on Redis
 -- one PUBLISH from the holder and one message to a blocked reader, on ZooKeeper
--- a delete and the event of the waiter's watch.
+-- a delete and the event of the waiter's watch. A peer takes part where it is
+-- installed: kazoo.
 
 local costs = require "bench.costs"
 local crowd = require "bench.crowd"
@@ -107,14 +108,20 @@ function handover.zookeeper(private)
   local address = private.url:match("//([^/]+)")
   run("ZooKeeper", function(hold)
     local name, program = worker(private.url, hold)
-    return {
-      { name = "floor (C)", counters = counters, figures = costs.of_zookeeper,
-        program = function()
+    local list = {
+      { name = "floor (C)", program = function()
           return programs.floor("zookeeper", address, "handover", hold)
         end },
-      { name = name, counters = counters, figures = costs.of_zookeeper,
-        program = program },
+      { name = name, program = program },
     }
+    local peer = programs.peer("kazoo", "zookeeper", address, "handover", hold)
+    if peer then
+      list[3] = { name = "kazoo", program = function() return peer end }
+    end
+    for _, contender in ipairs(list) do
+      contender.counters, contender.figures = counters, costs.of_zookeeper
+    end
+    return list
   end)
 end
 

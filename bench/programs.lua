@@ -40,6 +40,19 @@ function programs.floor(store, ...)
   return { command = words({ BUILD .. "/bench/floor_" .. store }, ...) }
 end
 
+--- Somebody else's library, in Python (Debian's is asked first): its name, the
+--- store, arguments. Nil where it is not installed.
+function programs.peer(name, store, ...)
+  for _, python in ipairs { "/usr/bin/python3", "python3" } do
+    local command = { python, "-c", "import " .. name }
+    local found, status = pcall(process.run, { command = command })
+    if found and status == 0 then
+      return { command =
+        words({ python, "bench/peer_" .. store .. ".py" }, ...) }
+    end
+  end
+end
+
 --- The same program as the last arguments of another: perf, strace.
 function programs.under(program, ...)
   local command = words({}, ...)

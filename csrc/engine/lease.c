@@ -215,18 +215,33 @@ static void set_deadline(struct dlk_hold *h) {
   atomic_store_explicit(&h->deadline, at, memory_order_release);
 }
 
+void dlk_hold_due(struct dlk_hold *h, int64_t at) {
+  dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, false);
+}
+
+/* When a hold on a claim is renewed: see renewal.c. */
+static int64_t confirm_at(const struct dlk_hold *h, bool *lax) {
+  int64_t left = h->lease.claim - h->granted_at;
+  *lax = left / 2 >= DLK_HANDED_RENEW + DLK_TIMERS_LAX;
+  return h->granted_at + (*lax ? DLK_HANDED_RENEW : left / 4);
+}
+
 /* When the engine must look at it next: to renew it or to end it. */
 void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t end = atomic_load(&h->deadline);
   int64_t at = end;
-  if (h->renew && !h->renewing && !h->extending && end < h->max_end) {
+  bool lax = false, claim = h->lease.claim != 0;
+  if ((h->renew || claim) && !h->renewing && !h->extending &&
+      end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
     if (h->handed && h->granted_at + DLK_HANDED_RENEW < renew_at)
       renew_at = h->granted_at + DLK_HANDED_RENEW;
+    if (claim)
+      renew_at = confirm_at(h, &lax);
     if (renew_at < at)
       at = renew_at;
   }
-  dlk_heap_put(&h->engine->loop.timers.batch, &h->due, at);
+  dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, lax);
 }
 
 /* Whether enough of the ttl is left; of a claim the store has judged itself,
@@ -284,7 +299,7 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
     dlk_hold_extended(h, ttl);
   } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
     /* What it left behind is made good by a renewal. */
-    dlk_heap_put(&h->engine->loop.timers.batch, &h->due, dlk_clock_now());
+    dlk_hold_due(h, dlk_clock_now());
   }
 }
 
@@ -314,7 +329,7 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
             dlk_trace_ms(now - h->granted_at).text, why);
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
-  dlk_heap_remove(&e->loop.timers.batch, &h->due);
+  dlk_timers_batch_take(&e->loop.timers, &h->due);
   dlk_list_remove(&h->link);
   /* First the event: whoever waited for the loss then finds it there, also
    * when that is another engine's thread, which goes on at once. */
@@ -335,7 +350,7 @@ void dlk_hold_give_back(struct dlk_hold *h) {
   if (!passed && !e->held.calls->release(h)) {
     dlk_hold_ref(h);
     h->owed = true;
-    dlk_heap_put(&e->loop.timers.batch, &h->due, dlk_clock_now() + DLK_SEC);
+    dlk_hold_due(h, dlk_clock_now() + DLK_SEC);
   }
   dlk_hold_unref(h);
 }

@@ -44,7 +44,7 @@ struct dlk_hold {
   const char *_Atomic ended;
   int64_t max_hold, max_end; /* max_end: constant once granted */
   int64_t granted_at;
-  struct dlk_heap_node due; /* in the loop's batch: its renewal, or its end */
+  struct dlk_due due;       /* in the loop's batch: its renewal, or its end */
   struct dlk_list link;     /* in held.list while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
   struct dlk_list detaches; /* tickets, until `ops` is 0 */
@@ -69,7 +69,8 @@ struct dlk_lease_calls {
 };
 
 /* A hold that is handed over and is held for so long is renewed: for the rest
- * of its ttl, and for what the store shows of its holder. */
+ * of its ttl (on a claim: for a whole one), and for what the store shows of its
+ * holder. */
 #define DLK_HANDED_RENEW (50 * DLK_MS)
 
 static inline bool dlk_hold_is_held(const struct dlk_hold *h) {
@@ -98,6 +99,8 @@ void dlk_hold_give_back(struct dlk_hold *h);
  * otherwise. */
 bool dlk_hold_check(struct dlk_hold *h, int64_t now);
 void dlk_hold_schedule(struct dlk_hold *h);
+/* The engine must look at it at that time. */
+void dlk_hold_due(struct dlk_hold *h, int64_t at);
 void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want);
 /* An event for whoever hears of it. */
 void dlk_hold_tell(const struct dlk_hold *h, const char *kind,

@@ -3,7 +3,26 @@
  * A renewal that fails is tried again until the deadline; then the hold is
  * lost, for ever. The store's renew never creates a hold, so whatever
  * crosses a renewal (release, expiry, break) wins. While an extension is under
- * way there is none: it would ask for the ttl of before. */
+ * way there is none: it would ask for the ttl of before.
+ *
+ * A grant on a claim (a message said that the lock was handed over) is sure for
+ * a short time only. It is renewed for its ttl 50 ms later, so that a hold
+ * which is shorter asks nothing more, and the caller goes on without having
+ * written or woken anybody. That renewal is lax (loop/timers.h): a thread that
+ * sleeps is woken for it only if it would not wake by itself within another
+ * 200 ms. Then half of what was left of the claim is left yet, for the renewal
+ * and for another one if that fails. Where less is left the renewal is due
+ * after a quarter of it, and not lax.
+ *
+ * What that costs: until the renewal a process that stands still (SIGSTOP,
+ * swapping, a suspended machine) has what is left of the claim, at least half a
+ * second of the Redis store's, and not its ttl, before the lock goes to the
+ * next one and the hold is lost. It would be so for the time of one answer
+ * if the renewal left with the grant; now it is so for these 50 ms, at most
+ * 250. Nobody ever holds at the same time: the deadline is the claim's end.
+ *
+ * A detach on a claim sends the renewal first: what it asks may leave the end
+ * where it is. */
 #include "engine/renewal.h"
 
 #define BATCH 256
@@ -13,10 +32,10 @@ static struct dlk_hold *of_lease(struct dlk_lease *lease) {
 }
 
 static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
-  struct dlk_heap_node *n = dlk_heap_first(&e->loop.timers.batch);
-  if (!n || n->at > until)
+  struct dlk_due *due = dlk_timers_batch_first(&e->loop.timers);
+  if (!due || due->node.at > until)
     return NULL;
-  return DLK_CONTAINER(n, struct dlk_hold, due);
+  return DLK_CONTAINER(due, struct dlk_hold, due);
 }
 
 /* It only waits for its end: not to be touched before that. */
@@ -27,7 +46,7 @@ static bool only_ends(const struct dlk_hold *h) {
 }
 
 static void pay_owed(struct dlk_hold *h) {
-  dlk_heap_remove(&h->engine->loop.timers.batch, &h->due);
+  dlk_timers_batch_take(&h->engine->loop.timers, &h->due);
   h->owed = false;
   dlk_hold_give_back(h);
   dlk_hold_unref(h);
@@ -36,7 +55,7 @@ static void pay_owed(struct dlk_hold *h) {
 void dlk_holds_forget_owed(struct dlk_engine *e) {
   struct dlk_hold *h;
   while ((h = first_due(e, DLK_FOREVER)) && h->owed) {
-    dlk_heap_remove(&e->loop.timers.batch, &h->due);
+    dlk_timers_batch_take(&e->loop.timers, &h->due);
     h->owed = false;
     dlk_hold_unref(h);
   }
@@ -72,13 +91,13 @@ static size_t collect(struct dlk_engine *e, int64_t now,
   int64_t window = 0;
   struct dlk_hold *h;
   while (n < BATCH && (h = first_due(e, now + window))) {
-    if (h->due.at > now && only_ends(h))
+    if (h->due.node.at > now && only_ends(h))
       break;
     if (h->owed) {
       pay_owed(h);
     } else if (dlk_hold_check(h, now)) {
       if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
-        dlk_heap_put(&e->loop.timers.batch, &h->due, atomic_load(&h->deadline));
+        dlk_hold_due(h, atomic_load(&h->deadline));
         break;
       }
       if (n == 0)
@@ -147,7 +166,7 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
     if (pause < DLK_MS)
       pause = DLK_MS;
     int64_t at = now + pause;
-    dlk_heap_put(&h->engine->loop.timers.batch, &h->due, at < end ? at : end);
+    dlk_hold_due(h, at < end ? at : end);
   }
   dlk_hold_unref(h);
 }
@@ -187,7 +206,7 @@ void dlk_holds_hurry(struct dlk_host *host) {
   for (struct dlk_list *l = held->next; l != held; l = l->next) {
     struct dlk_hold *h = DLK_CONTAINER(l, struct dlk_hold, link);
     if (!only_ends(h))
-      dlk_heap_put(&e->loop.timers.batch, &h->due, now);
+      dlk_hold_due(h, now);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "engine/lease.h"
 
-/* Renews a hold at once: it was granted on a claim. */
+/* Renews a hold on a claim at once. */
 void dlk_hold_confirm(struct dlk_hold *h);
 /* As dlk_loop_calls, run_batch. */
 void dlk_holds_run(struct dlk_loop *l, int64_t now);

@@ -240,8 +240,11 @@ static void start_on_hold(struct dlk_ticket *t) {
   bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
-  if (ours && t->op.kind == DLK_OP_DETACH && !local)
+  if (ours && t->op.kind == DLK_OP_DETACH && !local) {
+    if (h->lease.claim && !h->renewing)
+      dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
     dlk_hold_extending(h, h->lease.ttl); /* so it is not renewed */
+  }
   if (!local) {
     dlk_request_submit(t);
     return;
@@ -327,8 +330,6 @@ static void began(struct dlk_ticket *t, int64_t now) {
   if (t->op.kind == DLK_OP_ACQUIRE)
     dlk_stats_waited(&t->engine->stats, now - t->op.started);
   dlk_handoff_held(h, t->queue);
-  if (h->lease.claim)
-    dlk_hold_confirm(h);
 }
 
 void dlk_request_granted(struct dlk_ticket *t, int64_t now) {

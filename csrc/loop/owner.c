@@ -6,7 +6,9 @@
  * loop free (it is never handed to a named thread) and notes when it must run
  * next (`due`). The renewal thread is signalled only if that is before the time
  * at which it wakes anyway: in a tight loop of acquire and release the next
- * renewal never moves forward, so nobody is signalled. A caller that finds the
+ * renewal never moves forward, so nobody is signalled; and what is lax
+ * (timers.h) can wait until a thread that looked at an owned loop looks again.
+ * A caller that finds the
  * renewal thread inside kicks it out and waits for `freed`.
  *
  * In resident mode (for event loops, where nobody may run it) the renewal
@@ -102,13 +104,21 @@ void dlk_owner_end(struct dlk_loop *l) {
   run_late(l);
 }
 
-/* What must be looked at, and when, if nobody takes the loop again. */
-static int64_t next_due(struct dlk_loop *l) {
-  int64_t due = dlk_timers_next(&l->timers);
+/* When somebody must look, if nobody takes the loop again: a thread that is
+ * awake; and by when one has to be woken. */
+struct moment {
+  int64_t due, latest;
+};
+
+static struct moment next_due(struct dlk_loop *l) {
+  struct moment m = {dlk_timers_next(&l->timers),
+                     dlk_timers_latest(&l->timers)};
   if (l->work == 0 || atomic_load(&l->resident))
-    return due;
+    return m;
   int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
-  return soon < due ? soon : due;
+  m.due = dlk_timers_least(m.due, soon);
+  m.latest = dlk_timers_least(m.latest, soon);
+  return m;
 }
 
 /* What is stored before the loop is left goes with it: a renewal thread that
@@ -116,16 +126,16 @@ static int64_t next_due(struct dlk_loop *l) {
  * wakes. */
 void dlk_owner_leave(struct dlk_loop *l) {
   struct dlk_sleeper *s = &l->sleeper;
-  int64_t due = next_due(l);
-  bool batched = dlk_heap_first(&l->timers.batch) != NULL;
+  struct moment m = next_due(l);
+  bool batched = dlk_timers_batch_first(&l->timers) != NULL;
   atomic_store_explicit(&l->batched, batched, memory_order_relaxed);
-  atomic_store_explicit(&s->due, due, memory_order_relaxed);
+  atomic_store_explicit(&s->due, m.due, memory_order_relaxed);
   atomic_store(&l->owner, DLK_OWNER_NONE);
   if (!dlk_inbox_empty(&l->inbox)) { /* it came since the last look */
-    due = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
-    atomic_store(&s->due, due);
+    m.latest = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
+    atomic_store(&s->due, m.latest);
   }
-  if (due < atomic_load(&s->wake) || atomic_load(&s->wants_loop))
+  if (m.latest < atomic_load(&s->wake) || atomic_load(&s->wants_loop))
     dlk_sleeper_signal(s);
   dlk_owner_tell_callers(l);
 }

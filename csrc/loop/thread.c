@@ -11,7 +11,12 @@
  *
  * When it finds the loop owned it looks again at the known due time, or after
  * LOOK_AGAIN, and does not ask to be told sooner: otherwise a tight loop of
- * calls would wake it at every call. */
+ * calls would wake it at every call. For what is lax nobody wakes it if it
+ * wakes by itself in time, which after such a look it does.
+ *
+ * The descriptor is left alone while it is going to look soon anyway. A message
+ * that hands the lock to a caller who takes the loop meanwhile then wakes that
+ * caller only. */
 #include "loop/thread.h"
 
 #include <limits.h>
@@ -21,7 +26,9 @@
 
 #include "loop/owner.h"
 
-#define LOOK_AGAIN (200 * DLK_MS)
+#define LOOK_AGAIN DLK_TIMERS_LAX
+/* Who looks again so soon need not be woken by a message before that. */
+#define SOON (50 * DLK_MS)
 #define STACK_SIZE ((size_t)256 * 1024)
 
 static bool is_owned(struct dlk_loop *l) {
@@ -69,7 +76,7 @@ static bool sleep_until_due(struct dlk_loop *l) {
                           {.fd = -1, .events = POLLIN}};
   if (!owned && resident)
     fds[1].fd = uv_backend_fd(&l->uv);
-  else if (!owned && atomic_load(&l->batched))
+  else if (!owned && atomic_load(&l->batched) && wake > dlk_clock_now() + SOON)
     fds[1].fd = atomic_load(&l->watch_fd);
   atomic_store(&s->wants_loop, resident && owned);
   atomic_store(&s->wake, wake > 0 ? wake : 1);

@@ -1,14 +1,26 @@
 /* What is to be done at a time, by the loop's owner. Timers fire one by one.
  * What is in the batch is done together by whoever put it there, because one
- * write serves many of them (dlk_loop_calls, run_batch). */
+ * write serves many of them (dlk_loop_calls, run_batch).
+ *
+ * A part of the batch is lax: it is done at its time by a thread that is awake,
+ * but no thread is woken for it until it is late by DLK_TIMERS_LAX. */
 #ifndef DLK_LOOP_TIMERS_H
 #define DLK_LOOP_TIMERS_H
 
 #include "core/clock.h"
+#include "core/list.h"
 #include "core/timer.h"
 
+#define DLK_TIMERS_LAX (200 * DLK_MS)
+
 struct dlk_timers {
-  struct dlk_heap single, batch;
+  struct dlk_heap single, batch, lax;
+};
+
+/* One of the batch; zeroed, in no list. */
+struct dlk_due {
+  struct dlk_heap_node node;
+  bool lax;
 };
 
 static inline void dlk_timers_set(struct dlk_timers *t, struct dlk_timer *timer,
@@ -28,16 +40,55 @@ static inline void dlk_timers_clear(struct dlk_timers *t,
   dlk_heap_remove(&t->single, &timer->node);
 }
 
-static inline int64_t dlk_timers_batch_next(const struct dlk_timers *t) {
-  const struct dlk_heap_node *n = dlk_heap_first(&t->batch);
+static inline void dlk_timers_batch_take(struct dlk_timers *t,
+                                         struct dlk_due *due) {
+  dlk_heap_remove(due->lax ? &t->lax : &t->batch, &due->node);
+}
+
+/* Puts it in, or moves it. */
+static inline void dlk_timers_batch_put(struct dlk_timers *t,
+                                        struct dlk_due *due, int64_t at,
+                                        bool lax) {
+  dlk_timers_batch_take(t, due);
+  due->lax = lax;
+  dlk_heap_put(lax ? &t->lax : &t->batch, &due->node, at);
+}
+
+/* The first of both parts; NULL: it is empty. */
+static inline struct dlk_due *
+dlk_timers_batch_first(const struct dlk_timers *t) {
+  struct dlk_heap_node *n = dlk_heap_first(&t->batch);
+  struct dlk_heap_node *lax = dlk_heap_first(&t->lax);
+  if (!n || (lax && lax->at < n->at))
+    n = lax;
+  return n ? DLK_CONTAINER(n, struct dlk_due, node) : NULL;
+}
+
+static inline int64_t dlk_timers_at(const struct dlk_heap_node *n) {
   return n ? n->at : DLK_FOREVER;
+}
+
+static inline int64_t dlk_timers_batch_next(const struct dlk_timers *t) {
+  const struct dlk_due *first = dlk_timers_batch_first(t);
+  return first ? first->node.at : DLK_FOREVER;
+}
+
+static inline int64_t dlk_timers_least(int64_t a, int64_t b) {
+  return a < b ? a : b;
 }
 
 /* When the first of all is due. */
 static inline int64_t dlk_timers_next(const struct dlk_timers *t) {
-  const struct dlk_heap_node *n = dlk_heap_first(&t->single);
-  int64_t batch = dlk_timers_batch_next(t);
-  return n && n->at < batch ? n->at : batch;
+  return dlk_timers_least(dlk_timers_at(dlk_heap_first(&t->single)),
+                          dlk_timers_batch_next(t));
+}
+
+/* By when a thread has to be awake. */
+static inline int64_t dlk_timers_latest(const struct dlk_timers *t) {
+  int64_t lax = dlk_timers_at(dlk_heap_first(&t->lax));
+  int64_t n = dlk_timers_least(dlk_timers_at(dlk_heap_first(&t->single)),
+                               dlk_timers_at(dlk_heap_first(&t->batch)));
+  return dlk_timers_least(n, dlk_time_add(lax, DLK_TIMERS_LAX));
 }
 
 /* Fires the single ones that are due. One that sets itself again for a time

@@ -91,7 +91,7 @@ struct dlk_lease {
   int64_t sent;  /* when the request that got it (EXTEND: that extended
                     it) was sent; the engine counts ttl from here */
   int64_t claim; /* 0; or the hold is sure only until then, and the engine
-                    has it renewed for its ttl at once */
+                    has it renewed for its ttl before that */
   void *data;    /* the store's */
 };
 

@@ -26,7 +26,8 @@ static struct dlk_host *host;
 static unsigned unanswered; /* bits of kinds */
 static struct dlk_op *waiting, *cancelled;
 static struct dlk_lease *renewing;
-static int releases, renewals;
+static int releases, renewals, renewals_before_detach;
+static int64_t claim; /* so long a grant is sure; 0: as long as its ttl */
 
 static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
@@ -43,6 +44,10 @@ static void submit(void *store, struct dlk_op *op) {
     releases++;
   if (op->kind == DLK_OP_ACQUIRE || op->kind == DLK_OP_EXTEND)
     op->lease->sent = host->now(host);
+  if (op->kind == DLK_OP_ACQUIRE && claim > 0)
+    op->lease->claim = host->now(host) + claim;
+  if (op->kind == DLK_OP_DETACH)
+    renewals_before_detach = renewals;
   if (unanswered & 1u << op->kind)
     waiting = op;
   else
@@ -114,7 +119,7 @@ static void begin(void) {
   const struct dlk_conf conf = {
       .shown = "slow:", .scheme = "", .path = "", .io_timeout = DLK_SEC};
   struct dlk_error err;
-  later = 0;
+  later = claim = 0;
   unanswered = 0;
   waiting = cancelled = NULL;
   renewing = NULL;
@@ -354,6 +359,61 @@ static void renewal_waits_for_an_extension(void) {
   end();
 }
 
+/* Nobody is to be woken before the end of that time. */
+static void renewed_after(int64_t ns, int64_t lax) {
+  begin();
+  claim = ns;
+  struct dlk_hold *h = hold();
+  int64_t due = dlk_timers_next(&engine->loop.timers);
+  CHECK(dlk_timers_latest(&engine->loop.timers) == due + lax);
+  CHECK(due > h->granted_at && due - h->granted_at < ns / 2);
+  pass((due - h->granted_at) / 2);
+  CHECK(renewals == 0 || dlk_clock_now() >= due);
+  pass(due - dlk_clock_now());
+  CHECK(renewals == 1 && dlk_hold_remaining(h) < ns);
+  host->renewed(host, renewing, dlk_clock_now());
+  CHECK(dlk_hold_remaining(h) > TTL / 2);
+  dlk_hold_unref(h);
+  end();
+}
+
+static void claim_is_renewed_in_time(void) {
+  renewed_after(DLK_SEC, DLK_TIMERS_LAX);
+  renewed_after(600 * DLK_MS, DLK_TIMERS_LAX);
+  renewed_after(400 * DLK_MS, 0);
+  renewed_after(100 * DLK_MS, 0);
+}
+
+static void short_hold_on_a_claim_asks_nothing(void) {
+  begin();
+  claim = 600 * DLK_MS;
+  struct dlk_hold *h = hold();
+  const struct dlk_request release = {
+      .kind = DLK_OP_RELEASE, .hold = h, .timeout = DLK_SEC};
+  pass(40 * DLK_MS);
+  CHECK(dlk_hold_remaining(h) > 0);
+  dlk_ticket_unref(start(&release));
+  pass(TTL);
+  CHECK(renewals == 0 && releases == 1);
+  dlk_hold_unref(h);
+  end();
+}
+
+/* It might leave the end where it is. */
+static void claim_is_renewed_before_a_detach(void) {
+  begin();
+  claim = 600 * DLK_MS;
+  struct dlk_hold *h = hold();
+  const struct dlk_request detach = {
+      .kind = DLK_OP_DETACH, .hold = h, .timeout = DLK_SEC};
+  dlk_ticket_unref(start_unanswered(&detach));
+  CHECK(renewals == 1 && renewals_before_detach == 1);
+  host->renewed(host, renewing, dlk_clock_now());
+  answer(DLK_OK);
+  dlk_hold_unref(h);
+  end();
+}
+
 /* As Prometheus has it: a bucket's bound is in the bucket. */
 static void bounds_are_in_their_buckets(void) {
   for (int i = 0; dlk_stats_bound(i) > 0; i++) {
@@ -387,6 +447,10 @@ int main(void) {
       {"what is changed after the deadline is lost",
        change_comes_after_the_deadline},
       {"no renewal crosses an extension", renewal_waits_for_an_extension},
+      {"a claim is renewed in time", claim_is_renewed_in_time},
+      {"a short hold on a claim asks nothing",
+       short_hold_on_a_claim_asks_nothing},
+      {"a claim is renewed before a detach", claim_is_renewed_before_a_detach},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

@@ -62,7 +62,7 @@ static atomic_int batches;
 
 static void run_batch(struct dlk_loop *l, int64_t now) {
   while (dlk_timers_batch_next(&l->timers) <= now)
-    dlk_heap_remove(&l->timers.batch, dlk_heap_first(&l->timers.batch));
+    dlk_timers_batch_take(&l->timers, dlk_timers_batch_first(&l->timers));
   atomic_fetch_add(&batches, 1);
 }
 
@@ -160,20 +160,52 @@ static void a_caller_runs_it(void) {
 }
 
 static void what_is_due_is_done(void) {
-  static struct dlk_heap_node nodes[3];
+  static struct dlk_due dues[3];
   begin();
   atomic_store(&batches, 0);
   take();
   for (int i = 0; i < 3; i++)
-    dlk_heap_put(&loop.timers.batch, &nodes[i], dlk_clock_now() + i);
+    dlk_timers_batch_put(&loop.timers, &dues[i], dlk_clock_now() + i, i == 1);
   dlk_owner_leave(&loop); /* and nobody comes back */
   while (atomic_load(&batches) == 0)
     usleep(1000);
   take();
-  CHECK(!nodes[0].queued);
+  CHECK(!dues[0].node.queued);
   for (int i = 0; i < 3; i++)
-    dlk_heap_remove(&loop.timers.batch, &nodes[i]);
+    dlk_timers_batch_take(&loop.timers, &dues[i]);
   dlk_owner_leave(&loop);
+  end();
+}
+
+/* Until it sleeps, until that time by itself at least. */
+static int64_t asleep(int64_t at_least) {
+  int64_t wake;
+  while ((wake = atomic_load(&loop.sleeper.wake)) < at_least)
+    usleep(1000);
+  return wake;
+}
+
+static void leave_with_lax(struct dlk_due *due) {
+  atomic_store(&batches, 0);
+  dlk_timers_batch_put(&loop.timers, due, dlk_clock_now() + DLK_MS, true);
+  dlk_owner_leave(&loop);
+}
+
+static void nobody_is_woken_for_what_is_lax(void) {
+  static struct dlk_due due;
+  begin();
+  take();
+  dlk_sleeper_signal(&loop.sleeper); /* it finds the loop owned */
+  int64_t wake = asleep(dlk_clock_now() + DLK_TIMERS_LAX / 2);
+  leave_with_lax(&due);
+  CHECK(dlk_clock_now() >= wake || atomic_load(&loop.sleeper.wake) == wake);
+  while (atomic_load(&batches) == 0) /* it looks again by itself */
+    usleep(1000);
+  (void)asleep(DLK_FOREVER);
+  take();
+  leave_with_lax(&due); /* now it would not */
+  while (atomic_load(&batches) == 0)
+    usleep(1000);
   end();
 }
 
@@ -194,6 +226,8 @@ int main(void) {
       {"a caller runs the loop until what it waits for has come",
        a_caller_runs_it},
       {"what is due is done though nobody waits", what_is_due_is_done},
+      {"nobody is woken for what is lax if he wakes in time",
+       nobody_is_woken_for_what_is_lax},
       {"nobody posts or enters behind the end", nobody_posts_behind_the_end},
   };
   return check_all(tests, sizeof tests / sizeof *tests);

@@ -12,8 +12,9 @@
  *   that was answered `wait`: the server cannot have granted before it read
  *   that, so the claim ends there later than here.
  * The hold then counts only until the claim ends by our count, and the engine
- * renews it for its ttl at once: the renewal never makes a hold, so a claim
- * that was broken or taken away meanwhile ends as `lost`. A message that fails
+ * renews it for its ttl if it is held for long enough (engine/renewal.c): the
+ * renewal never makes a hold, so a claim that was broken or taken away
+ * meanwhile ends as `lost`. A message that fails
  * a condition, or that crosses a request, only makes us refresh, and the
  * script tells what is so. Who wants to hand the lock on in its own process
  * asks as well: the answer brings the fences set aside for that, and says
@@ -57,7 +58,7 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-/* A hand-off is good for so long unless it is confirmed. */
+/* A hand-off is good for so long unless it is renewed. */
 #define CLAIM DLK_SEC
 #define FRONT 8u
 #define BEAT (CLAIM / 3)

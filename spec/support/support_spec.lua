@@ -7,6 +7,7 @@ local process = require "spec.support.process"
 local server = require "spec.support.server"
 local redis = require "spec.support.redis"
 local zk = require "spec.support.zk"
+local zk_client = require "spec.support.zk_client"
 local proxy = require "spec.support.proxy"
 local fake_server = require "spec.support.fake_server"
 local leaks = require "spec.support.leaks"
@@ -160,6 +161,31 @@ describe("zk", function()
     assert.is_nil((zk.four("ruok", s.url)))
     s:start_again()
     assert.equal("imok", zk.four("ruok", s.url))
+  end)
+end)
+
+describe("zk_client", function()
+  it("writes through a server, and says why it could not", function()
+    local one = zk.start()
+    finally(function()
+      one:stop()
+    end)
+    local function last_change()
+      return tonumber((zk.four("srvr", one.url):match("Zxid: (%S+)")))
+    end
+    local before = last_change()
+    assert.is_true(zk_client.write(one.url, "/", "some data", 30))
+    assert.is_true(last_change() >= before + 2) -- a session, and its write
+    assert.are.same({ nil, "error -101" },
+      { zk_client.write(one.url, "/missing", "", 30) })
+    assert(one:pause())
+    assert.are.same({ nil, "no session in time" },
+      { zk_client.write(one.url, "/", "", 0.1) })
+    one:resume()
+    assert.is_true(zk_client.write(one.url, "/", "", 30))
+    one:kill()
+    assert.are.same({ nil, "ECONNREFUSED" },
+      { zk_client.write(one.url, "/", "", 30) })
   end)
 end)
 

@@ -235,7 +235,19 @@ function instance:kill()
   return self.server:kill()
 end
 
+--- What it has said since its last start, and before.
+function instance:logs()
+  local list = { self.dir .. "/zookeeper.log" }
+  for i = 1, self.starts or 0 do
+    list[#list + 1] = list[1] .. "." .. i
+  end
+  return list
+end
+
 function instance:start_again()
+  self.starts = (self.starts or 0) + 1
+  os.rename(self.dir .. "/zookeeper.log", self.dir .. "/zookeeper.log."
+    .. self.starts)
   local again, log = launch(self)
   assert(again, log)
 end

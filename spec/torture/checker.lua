@@ -137,6 +137,34 @@ local function stopped(stops, from, to)
   return sum
 end
 
+--- The parts of calms (from, to) in which no server was silent, and for how
+--- many seconds of them one was. silences: { from, to }, without a `to` when it
+--- never ended; they may overlap.
+function checker.cut(calms, silences)
+  local sorted, parts, silent = {}, {}, 0
+  for i, one in ipairs(silences) do
+    sorted[i] = one
+  end
+  table.sort(sorted, function(a, b) return a.from < b.from end)
+  for _, calm in ipairs(calms) do
+    local from = calm.from
+    for _, one in ipairs(sorted) do
+      local to = math.min(one.to or calm.to, calm.to)
+      if to > from and one.from < calm.to then
+        if one.from > from then
+          parts[#parts + 1] = { from = from, to = one.from }
+        end
+        silent = silent + to - math.max(from, one.from)
+        from = to
+      end
+    end
+    if calm.to > from then
+      parts[#parts + 1] = { from = from, to = calm.to }
+    end
+  end
+  return parts, silent
+end
+
 local ALLOWED = { ok = true, busy = true, timeout = true, cancelled = true,
   lost = true, unavailable = true, ["-"] = true }
 

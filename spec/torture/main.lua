@@ -112,7 +112,11 @@ local function executor(dir, nemesis, workers, counts, calms)
   end
 
   function run.calm()
-    nemesis:heal()
+    local healed = nemesis:heal()
+    if healed then
+      counts[healed] = (counts[healed] or 0) + 1
+      calms.healed = true
+    end
     calms[#calms + 1] = { from = core.now(), to = math.huge }
     log:write(("%.3f calm\n"):format(core.now()))
   end
@@ -141,10 +145,14 @@ local function check(dir, workers, nemesis, calms)
     records.read_calls(dir .. "/" .. name .. ".calls", name, calls)
   end
   local excused = nemesis.excused
+  local served, silent = checker.cut(calms, nemesis.silences
+    and nemesis:silences() or {})
   return {
     holds = checker.holds(holds, excused),
     calls = checker.calls(calls, workers.life, { slack = SLACK,
-      calm = nemesis.profile.calm - 1, calms = calms }),
+      calm = nemesis.profile.calm - 1, calms = served }),
+    silent = nemesis.silences and silent,
+    odd = silent > 0 or calms.healed,
     register = checker.register(read_register(dir)),
     believed = holds, excused = excused,
   }
@@ -183,12 +191,15 @@ local function torture(args, nemesis, dir)
   return result
 end
 
--- Leaves the records where they can be looked at.
-local function keep(dir, args)
+-- Leaves the records where they can be looked at, and what the servers said.
+local function keep(dir, args, nemesis)
   local kept = ("%s/%s-%d"):format(args.extra.keep
     or (os.getenv("BUILD") or "build") .. "/torture", args.store, args.seed)
   os.execute(("mkdir -p '%s' && cp '%s'/*.holds '%s'/*.calls '%s'/register "
     .. "'%s'/faults '%s'"):format(kept, dir, dir, dir, dir, kept))
+  for i, path in ipairs(nemesis.logs and nemesis:logs() or {}) do
+    os.execute(("cp '%s' '%s/server-%d.log'"):format(path, kept, i))
+  end
   print(("to see it again: make torture STORE=%s SECONDS=%g SEED=%d\n"
     .. "what was written down is in %s"):format(args.store, args.seconds,
     args.seed, kept))
@@ -215,9 +226,9 @@ if not ok then
   print(result)
 end
 crew.kill_all()
-nemesis:stop()
-if not good then
-  keep(dir, args)
+if not good or result.odd then
+  keep(dir, args, nemesis)
 end
+nemesis:stop()
 server.remove_dir(dir)
 os.exit(good and 0 or 1)

@@ -52,6 +52,10 @@ function report.print(result, args)
   print("faults            " .. counts(result.faults))
   say_register(result.register, args.store)
   print(("longest wait      %.1f s of a calm"):format(calls.longest))
+  if result.silent then
+    print(("servers silent    %.1f s of the calms, which do not count"):format(
+      result.silent))
+  end
   if result.excused and args.store == "redis-older" then
     print(("excused           %d, in %d restarts with older data"):format(
       holds.excused, #result.excused))

@@ -3,10 +3,14 @@
 -- and real.
 
 local checker = require "spec.torture.checker"
+local core = require "dlock.core"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local records = require "spec.torture.records"
 local schedule = require "spec.torture.schedule"
 local server = require "spec.support.server"
+local service = require "spec.torture.service"
+local zk = require "spec.support.zk"
 
 local function hold(start, last, fence, more)
   local h = { key = "k", mode = "x", units = 0, cap = 0, fence = fence,
@@ -128,6 +132,30 @@ describe("the torture's checker", function()
     assert.are.same({ 0, 0, 0 }, judge(call(1, 2, { code = "lost" })))
   end)
 
+  it("counts no calm in which a server was silent", function()
+    local calms = { { from = 10, to = 20 }, { from = 40, to = 50 } }
+    local function cut(...)
+      local parts, silent = checker.cut(calms, { ... })
+      for i, part in ipairs(parts) do
+        parts[i] = ("%g-%g"):format(part.from, part.to)
+      end
+      return table.concat(parts, " "), silent
+    end
+    assert.are.same({ "10-20 40-50", 0 }, { cut() })
+    assert.are.same({ "10-20 40-50", 0 }, { cut({ from = 20, to = 40 }) })
+    assert.are.same({ "10-12 15-20 40-50", 3 }, { cut({ from = 12, to = 15 }) })
+    assert.are.same({ "11-18 45-50", 8 }, { cut({ from = 18, to = 45 },
+      { from = 5, to = 11 }) })
+    assert.are.same({ "10-12 17-20 40-50", 5 }, { cut({ from = 12, to = 16 },
+      { from = 13, to = 17 }, { from = 14, to = 15 }) })
+    assert.are.same({ "10-20 40-41", 9 }, { cut({ from = 41 }) })
+    assert.are.same({ "", 20 }, { cut({ from = 1, to = 60 }) })
+    local found = checker.calls({ call(10, 20, { bound = 60 }) }, {},
+      { slack = 1, calm = 4, calms = checker.cut(calms,
+        { { from = 13, to = 17 } }) })
+    assert.are.same({ 0, 3 }, { found.stuck.count, found.longest })
+  end)
+
   it("replays a register with and without a check of the fence", function()
     local function write(start, fence)
       return { key = "k", start = start, fence = fence }
@@ -205,6 +233,39 @@ describe("the torture's schedule", function()
         end
       end
     end
+  end)
+end)
+
+describe("the torture's watch on servers", function()
+  it("knows when one of them commits no writes", function()
+    local first, second = zk.start(), zk.start()
+    finally(function()
+      first:stop()
+      second:stop()
+    end)
+    local began = core.now()
+    local watch = service.new({ first.url, second.url }, 1)
+    local function served(what)
+      local from = core.now()
+      loop.eventually(what, 60, function()
+        return watch:served_since(from)
+      end)
+    end
+    assert.is_false(watch:served_since(began))
+    served("a write through each")
+    assert(second:pause())
+    local from = core.now()
+    loop.eventually("a silence", 60, function()
+      return watch.open[2]
+    end)
+    assert.is_false(watch:served_since(from))
+    local silence, to = watch.open[2], core.now()
+    assert.is_nil(silence.to)
+    second:resume()
+    served("a write through each again")
+    watch:stop()
+    assert.are.equal(2, silence.server)
+    assert.is_true(silence.from < to and silence.to >= to)
   end)
 end)
 

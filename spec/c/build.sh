@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the C test programs: the core's unit tests, the file store's tool, and
-# the ZooKeeper store without its client library.
+# the ZooKeeper store, its client library only where that is what is tested.
 # usage: spec/c/build.sh DIR [NAME…]   compiles into DIR what is out of date
 # there (all, or those of these names); CC and CFLAGS as in the Makefile, so a
 # sanitizer build tests them as well. Several may call it with one DIR.
@@ -46,6 +46,9 @@ build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c \
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/zookeeper/format/names.c csrc/store/zookeeper/recipe/queue.c \
   csrc/store/zookeeper/session/confirm.c
+build zookeeper_client spec/c/zookeeper_client.c csrc/core/*.c \
+  csrc/store/zookeeper/format/*.c csrc/store/zookeeper/client/completions.c \
+  -lzookeeper_mt
 for part in recipe sessions; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \

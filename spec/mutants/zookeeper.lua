@@ -8,6 +8,7 @@ local HOLD = "csrc/store/zookeeper/recipe/hold.c"
 local LEAVE = "csrc/store/zookeeper/recipe/leave.c"
 local WATCH = "csrc/store/zookeeper/session/watch.c"
 local MEANING = "csrc/store/zookeeper/recipe/meaning.c"
+local COMPLETIONS = "csrc/store/zookeeper/client/completions.c"
 local NAMES = "csrc/store/zookeeper/format/names.c"
 local INSPECT = "csrc/store/zookeeper/query/inspect.c"
 
@@ -115,6 +116,11 @@ return {
     { name = "a list without an answer ends the waiting", file = MEANING,
       find = "{NONE, AGAIN, END, AGAIN, AGAIN, AGAIN}",
       put = "{NONE, AGAIN, END, END, AGAIN, AGAIN}" },
+    { name = "one that leads another wakes as well", file = COMPLETIONS,
+      find = "if (!f->leads || dlk_list_empty(&link->flying))", put = "" },
+    { name = "one that leads never wakes", file = COMPLETIONS,
+      find = "if (!f->leads || dlk_list_empty(&link->flying))",
+      put = "if (!f->leads)" },
     { name = "the bytes of watches are never given back", file = WATCH,
       find = "s->watch_bytes -= w->node.len;", put = "" },
     { name = "an adopted node may be of the session before", file = ACQUIRE,

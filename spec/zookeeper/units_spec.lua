@@ -1,7 +1,7 @@
 -- The ZooKeeper store in C, without a server: its pure parts (names, the
 -- admission and watch rule, also by chance against the rule in its plainest
 -- form, the chain of confirms), and the recipe on a link that loses, doubles
--- and crosses what a test wants it to.
+-- and crosses what a test wants it to; and which answers wake the loop.
 
 local process = require "spec.support.process"
 local tool = require "spec.support.file_tool"
@@ -48,6 +48,11 @@ local SESSIONS = {
   "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",
 }
 
+local CLIENT = {
+  "one_that_leads_another_wakes_nobody", "each_other_one_wakes",
+  "one_that_leads_nobody_wakes", "one_that_leads_a_refused_one_is_answered",
+}
+
 local function tests_of(program, names)
   local out
 
@@ -75,4 +80,8 @@ end)
 
 describe("the ZooKeeper store's sessions:", function()
   tests_of("zookeeper_sessions", SESSIONS)
+end)
+
+describe("the ZooKeeper store's client:", function()
+  tests_of("zookeeper_client", CLIENT)
 end)

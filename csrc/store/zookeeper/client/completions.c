@@ -6,7 +6,14 @@
  * need memory of their own: without it the answer says DLK_ZK_MEMORY, and an
  * event that cannot be kept ends the link, because the recipe may not miss
  * one. The list keeps the library's order; one post at a time has the loop's
- * owner drain it. */
+ * owner drain it.
+ *
+ * A request that leads another one (a create, the list behind it) wakes nobody
+ * by its answer while anything is under way: answers come in the order of the
+ * requests, so what is under way then was sent later, and is answered later,
+ * if only because the connection is lost. Should the other one not have been
+ * sent, or be refused at once, it is not under way: then the leader's own
+ * answer wakes, or the refusal does, and both are in the list by then. */
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
@@ -59,6 +66,7 @@ dlk_zk_completion_new(struct dlk_zk_link *link,
     return NULL;
   f->room = room;
   f->verb = request->verb;
+  f->leads = request->leads;
   if (path)
     f->path = memcpy(f->text + room, path, more);
   pthread_mutex_lock(&link->lock);
@@ -76,7 +84,8 @@ static void queue(struct dlk_zk_link *link, struct dlk_zk_completion *f) {
   pthread_mutex_lock(&link->lock);
   dlk_list_remove(&f->link);
   dlk_list_append(&link->ready, &f->link);
-  dlk_zk_link_kick(link);
+  if (!f->leads || dlk_list_empty(&link->flying))
+    dlk_zk_link_kick(link);
   pthread_mutex_unlock(&link->lock);
 }
 

@@ -42,6 +42,7 @@ struct dlk_zk_completion {
   int64_t sent;
   enum dlk_zk_verb verb;
   const char *path; /* in text, for the trace; else NULL */
+  bool leads;
   int rc;
   struct dlk_zk_stat stat;
   char *data; /* GET; or the block of names */

@@ -58,9 +58,10 @@ struct dlk_zk_request {
   const char *path; /* CREATE: the sequence number is appended */
   const char *data;
   size_t len;
-  enum dlk_zk_mode mode;              /* CREATE */
-  int32_t version;                    /* DELETE, SET, CHECK; -1: any */
-  bool watch;                         /* GET, CHILDREN */
+  enum dlk_zk_mode mode; /* CREATE */
+  int32_t version;       /* DELETE, SET, CHECK; -1: any */
+  bool watch;            /* GET, CHILDREN */
+  bool leads; /* another one is sent at once: answered together with it */
   const struct dlk_zk_request *parts; /* MULTI: CHECK, SET, CREATE, DELETE */
   size_t part_count;
 };

@@ -99,7 +99,8 @@ static bool send_create(struct dlk_zk_contender *n) {
                              .path = n->path,
                              .data = data->data,
                              .len = data->len,
-                             .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL};
+                             .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL,
+                             .leads = true};
   bool ok = dlk_zk_contender_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)

@@ -16,6 +16,7 @@ return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
     .. " spec/sim/queues_spec.lua spec/zookeeper/lock_spec.lua"
     .. " spec/zookeeper/kinds_spec.lua spec/zookeeper/faults_spec.lua"
+    .. " spec/zookeeper/lag_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "a key with a dot alone is not escaped", file = NAMES,
@@ -133,6 +134,10 @@ return {
     { name = "a list without a sync before it is believed", file = ACQUIRE,
       find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};",
       put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN};" },
+    { name = "an admin's list is not behind a sync",
+      file = "csrc/store/zookeeper/query/query.c",
+      find = "sync = {.verb = DLK_ZK_SYNC, .path = path};",
+      put = "sync = {.verb = DLK_ZK_EXISTS_VERB, .path = path};" },
     { name = "one who left while creating stays", file = ACQUIRE,
       find = "if (n->leaving) dlk_zk_leave(n, n->outcome);"
         .. " else if (!n->first_list)",

@@ -230,7 +230,5 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 bool dlk_zk_admin_start(struct dlk_zk_query *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_listed);
+  return dlk_zk_query_list(q, dlk_zk_query_path(q, NULL), on_listed);
 }

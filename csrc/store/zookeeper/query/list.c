@@ -104,6 +104,5 @@ static void on_names(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 bool dlk_zk_list_start(struct dlk_zk_query *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN, .path = q->store->base};
-  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_names);
+  return dlk_zk_query_list(q, q->store->base, on_names);
 }

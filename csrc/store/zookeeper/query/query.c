@@ -157,6 +157,20 @@ bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
   return true;
 }
 
+/* ---- lists ---- */
+
+static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)dlk_zk_query_answered(who, tag, r);
+}
+
+bool dlk_zk_query_list(struct dlk_zk_query *q, const char *path,
+                       dlk_zk_answer *answer) {
+  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = path};
+  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = path};
+  return path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &sync, on_synced) &&
+         dlk_zk_query_send(q, DLK_ZK_FOR_READ, &list, answer);
+}
+
 /* ---- ping, locked ---- */
 
 static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -184,9 +198,7 @@ bool dlk_zk_ping_start(struct dlk_zk_query *q) {
 }
 
 bool dlk_zk_locked_start(struct dlk_zk_query *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_locked);
+  return dlk_zk_query_list(q, dlk_zk_query_path(q, NULL), on_locked);
 }
 
 /* ---- with the session ---- */

@@ -45,6 +45,12 @@ void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
  * time has one purpose. */
 bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
                        struct dlk_zk_request *r, dlk_zk_answer *answer);
+/* Sends a list of path's children, behind a sync: a server may lag behind the
+ * others, and would show what was before. It answers the list when it has all
+ * that the leader had at the sync, hence all that anybody was answered before
+ * the list was asked for. What is read behind the list is no older than it. */
+bool dlk_zk_query_list(struct dlk_zk_query *q, const char *path,
+                       dlk_zk_answer *answer);
 /* Adds a line to a node that was read: a write that is answered VERSION when
  * somebody else wrote it since. */
 bool dlk_zk_query_mark(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,

@@ -24,7 +24,7 @@ local function default_url()
 end
 
 -- The file's first line; a secret, so it is never part of a message.
-local function read_password(path)
+local function read_password(option, path)
   local file, problem = io.open(path, "rb")
   local password = file and file:read("*l")
   if file then
@@ -33,8 +33,22 @@ local function read_password(path)
   if password then
     return (password:gsub("\r$", ""))
   end
-  return nil, ("invalid: password_file %s cannot be read (%s)")
-    :format(text.quote(path), tostring(problem or "it is empty"))
+  return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
+    text.quote(path), tostring(problem or "it is empty"))
+end
+
+-- Puts what the files hold where the passwords are looked for.
+local function read_passwords(opts)
+  for _, name in ipairs { "password", "sentinel_password" } do
+    local path = opts[name .. "_file"]
+    if path and not opts[name] then
+      local message
+      opts[name], message = read_password(name .. "_file", path)
+      if message then
+        return message
+      end
+    end
+  end
 end
 
 -- What all functions of the module ask of their first argument.
@@ -69,11 +83,9 @@ function dlock.open(where, ...)
   if not parsed then
     return nil, message, code
   end
-  if opts.password_file and not opts.password then
-    opts.password, message = read_password(opts.password_file)
-    if not opts.password then
-      return nil, message, "invalid"
-    end
+  message = read_passwords(opts)
+  if message then
+    return nil, message, "invalid"
   end
   return store.open(parsed, opts)
 end

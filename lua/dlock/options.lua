@@ -22,6 +22,14 @@ local TABLE = {
   username = { where = "open", type = "string", max_length = 512 },
   password = { where = "open", type = "string", max_length = 4096 },
   password_file = { where = "open", type = "string", max_length = 4096 },
+  sentinel_username =
+    { where = "open", own = true, type = "string", max_length = 512 },
+  sentinel_password =
+    { where = "open", own = true, type = "string", max_length = 4096 },
+  sentinel_password_file =
+    { where = "open", type = "string", max_length = 4096 },
+  address_map = { where = "open", own = true, type = "table",
+    entry = "^%S+:%d+$", like = '["10.0.0.7:6379"] = "localhost:7001"' },
   prefix = { where = "open", type = "string", max_length = 256 },
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
@@ -169,6 +177,16 @@ local function bad_string(value, rule)
     table.concat(rule.one_of, ", "), rule.hint or "")
 end
 
+-- Each entry of such a table is a string behind a string, both of one form.
+local function bad_table(value, rule)
+  for name, one in next, value do
+    if type(name) ~= "string" or type(one) ~= "string"
+        or not name:find(rule.entry) or not one:find(rule.entry) then
+      return "has an entry that is not of the form " .. rule.like
+    end
+  end
+end
+
 -- What is wrong with one option: its type, or else its value.
 local function wrong(value, rule)
   if rule.canceller then
@@ -179,6 +197,8 @@ local function wrong(value, rule)
     return nil, bad_number(value, rule)
   elseif rule.type == "string" then
     return nil, bad_string(value, rule)
+  elseif rule.type == "table" then
+    return nil, bad_table(value, rule)
   end
 end
 

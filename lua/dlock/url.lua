@@ -170,6 +170,7 @@ local function invalid(what)
 end
 
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
+  .. " redis+sentinel://host1:26379,host2/master,"
   .. " zookeeper://host:2181, file:///directory"
 
 local function parse_authority(authority, rule)

@@ -296,7 +296,8 @@ static void stop(void *store) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  static const char *const known[] = {"first_fence", "names", NULL};
+  static const char *const known[] = {"first_fence", "names", "fence_memory",
+                                      NULL}; /* it stands in for Redis */
   enum dlk_code code =
       dlk_option_check(&conf->options, known, conf->shown, err);
   if (code != DLK_OK)

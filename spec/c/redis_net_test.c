@@ -55,7 +55,7 @@ static const struct dlk_redis_link_events link_events = {
 
 /* An endpoint that does not know the address yet. */
 static struct dlk_redis_seeker *seeker;
-static int sought_count, forgotten_count;
+static int sought_count, settled_count, forgotten_count;
 
 static void seek(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   (void)e;
@@ -64,20 +64,28 @@ static void seek(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   sought_count++;
 }
 
-static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void settle(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   (void)e;
   CHECK(seeker == who);
+  settled_count++;
+}
+
+static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  (void)e;
+  if (seeker != who)
+    return;
   seeker = NULL;
   forgotten_count++;
 }
 
 static void located(const struct dlk_redis_address *address, const char *why) {
-  struct dlk_redis_seeker *who = seeker;
-  seeker = NULL;
-  who->located(who, address, why);
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_UNAVAILABLE, "%s", why ? why : "");
+  seeker->located(seeker, address, address ? NULL : &err);
 }
 
-static struct dlk_redis_endpoint unknown = {seek, forget};
+static struct dlk_redis_endpoint unknown = {
+    .locate = seek, .settle = settle, .forget = forget};
 static struct dlk_redis_fixed fixed;
 static bool fixed_address;
 
@@ -291,29 +299,61 @@ static void test_address_comes_later(void) {
   int listener = listen_on(&addr);
   struct host *h = open_link(&none);
   struct dlk_redis_link *link = h->store;
-  sought_count = forgotten_count = 0;
+  sought_count = settled_count = forgotten_count = 0;
   link->flush(link);
   host_run(h, 30 * DLK_MS);
   CHECK(sought_count == 1 && accept(listener, NULL, NULL) < 0);
   located(NULL, "nobody knows");
-  CHECK(unsubscribed_count == 1);
+  CHECK(unsubscribed_count == 1 && forgotten_count == 1);
   await(h, &sought_count, 2); /* after the pause */
   located(&(struct dlk_redis_address){.host = addr.host, .port = addr.port},
           NULL);
   int fd = accept_one(h, listener);
-  CHECK(fd >= 0);
+  CHECK(fd >= 0 && settled_count == 0);
   say(fd, SUBSCRIBED);
   await(h, &subscribed_count, 1);
+  CHECK(settled_count == 1 && forgotten_count == 1);
   close(fd); /* another one may have taken over */
   await(h, &sought_count, 3);
-  CHECK(forgotten_count == 0);
+  CHECK(forgotten_count == 2);
   h->skew += 61 * DLK_SEC;
   await(h, &unsubscribed_count, 2); /* in the time for connecting */
-  CHECK(forgotten_count == 1);
+  CHECK(forgotten_count == 3);
   await(h, &sought_count, 4);
   host_close(h);
-  CHECK(forgotten_count == 2);
+  CHECK(forgotten_count == 4);
   close(listener);
+}
+
+/* Another address is told while one is connected to, and when that stands. */
+static void test_address_changes(void) {
+  struct dlk_addr none = {0}, first, second;
+  int one = listen_on(&first), two = listen_on(&second);
+  struct host *h = open_link(&none);
+  struct dlk_redis_link *link = h->store;
+  link->flush(link);
+  host_run(h, 30 * DLK_MS);
+  located(&(struct dlk_redis_address){.host = first.host, .port = first.port},
+          NULL);
+  int a = accept_one(h, one);
+  CHECK(a >= 0); /* it says nothing, for as long as it likes */
+  located(&(struct dlk_redis_address){.host = second.host, .port = second.port},
+          NULL);
+  CHECK(unsubscribed_count == 0);
+  int b = accept_one(h, two);
+  CHECK(b >= 0);
+  say(b, SUBSCRIBED);
+  await(h, &subscribed_count, 1);
+  sought_count = 0;
+  located(&(struct dlk_redis_address){.host = first.host, .port = first.port},
+          NULL);
+  CHECK(!link->subscribed(link, DLK_REDIS_ANY_SLOT));
+  await(h, &sought_count, 1);
+  host_close(h);
+  close(a);
+  close(b);
+  close(one);
+  close(two);
 }
 
 int main(void) {
@@ -324,6 +364,7 @@ int main(void) {
       {"silence_is_asked", test_silence_is_asked},
       {"nobody_needs_it", test_nobody_needs_it},
       {"address_comes_later", test_address_comes_later},
+      {"address_changes", test_address_changes},
   };
   alarm(20); /* what goes round and round is a failure */
   return check_all(tests, sizeof tests / sizeof tests[0]);

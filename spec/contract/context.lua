@@ -18,7 +18,7 @@ function context.new(subject, host)
   host = host or hosts[1]
   local self = { subject = subject, host = host, count = 0, stores = {},
     peers = {} }
-  self.prefix = RUN .. subject.name .. host.name
+  self.prefix = RUN .. subject.name:gsub("%W", "") .. host.name
   return setmetatable(self, context)
 end
 

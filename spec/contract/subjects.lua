@@ -16,20 +16,6 @@ local function required(name)
   return value
 end
 
--- hands_over: with fair = false a lock may be handed on inside a process.
-local on_redis = { name = "redis", portable = true, hands_over = true }
-
-function on_redis.url()
-  return required("DLOCK_TEST_REDIS")
-end
-
-local function call(...)
-  local client = assert(redis.connect(on_redis.url()))
-  local reply = client:call(...)
-  client:close()
-  return reply
-end
-
 local function names(client, pattern)
   local found, cursor = {}, "0"
   repeat
@@ -40,54 +26,80 @@ local function names(client, pattern)
   return found
 end
 
---- The lock is deleted by somebody else.
-function on_redis.delete(key)
-  call("DEL", "dlock:" .. key)
-end
+-- hands_over: with fair = false a lock may be handed on inside a process.
+-- plain: what names the server itself, for what others than dlock do there.
+local function new_redis(name, url_of, plain)
+  local on = { name = name, portable = true, hands_over = true }
 
---- Whether another program, with a lock library of its own, gets the lock; for
---- 300 ms.
-function on_redis.foreign(key)
-  return call("SET", "dlock:" .. key, "foreign", "NX", "PX", 300) == "OK"
-end
-
---- How many wait in the queue of key.
-function on_redis.waiters(key)
-  local client, count = assert(redis.connect(on_redis.url())), 0
-  for _, name in ipairs(names(client, "~dlock:*:q:*" .. key)) do
-    count = count + client:call("ZCARD", name)
+  function on.url()
+    return required(url_of)
   end
-  client:close()
-  return count
-end
 
-function on_redis.buried() end
+  local function connect()
+    return assert(redis.connect(required(plain)))
+  end
 
---- What is there of all keys that begin with prefix, but for the fences, which
---- stay for a day.
-function on_redis.leftovers(prefix)
-  local client = assert(redis.connect(on_redis.url()))
-  local left = {}
-  for _, name in ipairs(names(client, "*" .. prefix .. "*")) do
-    if not name:find("^~dlock:[^:]*:f:") then
-      left[#left + 1] = name
+  local function call(...)
+    local client = connect()
+    local reply = client:call(...)
+    client:close()
+    return reply
+  end
+
+  --- The lock is deleted by somebody else.
+  function on.delete(key)
+    call("DEL", "dlock:" .. key)
+  end
+
+  --- Whether another program, with a lock library of its own, gets the lock;
+  --- for 300 ms.
+  function on.foreign(key)
+    return call("SET", "dlock:" .. key, "foreign", "NX", "PX", 300) == "OK"
+  end
+
+  --- How many wait in the queue of key.
+  function on.waiters(key)
+    local client, count = connect(), 0
+    for _, queue in ipairs(names(client, "~dlock:*:q:*" .. key)) do
+      count = count + client:call("ZCARD", queue)
     end
+    client:close()
+    return count
   end
-  client:close()
-  return left
+
+  function on.buried() end
+
+  --- What is there of all keys that begin with prefix, but for the fences,
+  --- which stay for a day.
+  function on.leftovers(prefix)
+    local client = connect()
+    local left = {}
+    for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
+      if not found:find("^~dlock:[^:]*:f:") then
+        left[#left + 1] = found
+      end
+    end
+    client:close()
+    return left
+  end
+
+  --- Guarded writes: begin, finish around them; write returns how many there
+  --- were.
+  on.guarded = {
+    begin = function() end,
+    write = function(lease, key)
+      return lease:guard("INCR", "dlock:" .. key .. "-data")
+    end,
+    finish = function(lease, key)
+      assert(lease:guard("DEL", "dlock:" .. key .. "-data"))
+    end,
+  }
+  return on
 end
 
---- Guarded writes: begin, finish around them; write returns how many there
---- were.
-on_redis.guarded = {
-  begin = function() end,
-  write = function(lease, key)
-    return lease:guard("INCR", "dlock:" .. key .. "-data")
-  end,
-  finish = function(lease, key)
-    assert(lease:guard("DEL", "dlock:" .. key .. "-data"))
-  end,
-}
+local on_redis = new_redis("redis", "DLOCK_TEST_REDIS", "DLOCK_TEST_REDIS")
+local on_sentinel = new_redis("redis+sentinel", "DLOCK_TEST_SENTINEL",
+  "DLOCK_TEST_SENTINEL_PRIMARY")
 
 -- inherits: how many descriptors of a client library stay open on exec.
 local on_zookeeper = { name = "zookeeper", inherits = 3 }
@@ -161,4 +173,4 @@ function on_file.leftovers()
   return {}
 end
 
-return { on_redis, on_zookeeper, on_file }
+return { on_redis, on_zookeeper, on_file, on_sentinel }

@@ -105,7 +105,7 @@ describe("bad input:", function()
 
     it("names no URL that it then cannot open", function()
       for _, url in ipairs { "localhost", "http://h", "redis://a,b",
-        "rediss://h", "redis+sentinel://h/m", "redlock://a,b,c",
+        "rediss://h", "redis+sentinel://h", "redlock://a,b,c",
         "redis+cluster://a", "valkeys://h" } do
         local message = select(2, dlock.open(url)):gsub("'[^']*'", "")
           :gsub("^unsupported: %S+ ", "")
@@ -113,6 +113,7 @@ describe("bad input:", function()
           assert.is_truthy(dlock.open(({
             ["redis+unix"] = "redis+unix:///s", file = "file:///d",
             redis = "redis://h", zookeeper = "zookeeper://h",
+            ["redis+sentinel"] = "redis+sentinel://h/m",
           })[scheme] or scheme .. "://h"), message)
         end
       end
@@ -120,8 +121,7 @@ describe("bad input:", function()
 
     it("says that a store is not there yet", function()
       for _, url in ipairs { "mysql://h/d", "etcd://h", "rediss://h",
-        "redis+cluster://a,b", "redis+sentinel://a,b/m", "redlock://a,b,c",
-        "zookeepers://h" } do
+        "redis+cluster://a,b", "redlock://a,b,c", "zookeepers://h" } do
         assert.are.equal("unsupported", select(3, dlock.open(url)), url)
       end
       local store, message, code = dlock.open {

@@ -193,7 +193,7 @@ return {
       find = "if (moved) n->events->moved(n->arg);", put = "(void)moved;" },
     { name = "who holds a lock waits for the next request to connect",
       file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
-      find = "c->wanted = !n->stopping && n->events->needed(n->arg); if"
+      find = "want_back(n, !n->stopping && n->events->needed(n->arg)); if"
         .. " (!asked",
       put = "if (!asked" },
     { name = "each connection counts as one to another server",

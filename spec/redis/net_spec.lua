@@ -8,7 +8,7 @@ local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
-  "conn/endpoint", "conn/sock", "conn/handshake", "conn/resolve",
+  "conn/endpoint", "conn/sock", "conn/handshake", "conn/resolve", "conn/wake",
   "wire/codec", "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
@@ -29,6 +29,7 @@ describe("the link to redis", function()
       .. "ok message_and_reset\n"
       .. "ok silence_is_asked\n"
       .. "ok nobody_needs_it\n"
-      .. "ok address_comes_later\n", out)
+      .. "ok address_comes_later\n"
+      .. "ok address_changes\n", out)
   end)
 end)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "store/redis/conn/net.h"
+#include "store/redis/conn/sentinel.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/op/subscription.h"
 #include "store/redis/op/try.h"
@@ -138,9 +139,15 @@ static const struct dlk_redis_link_events link_events = {
 
 /* ---- life ---- */
 
+static bool by_sentinel(const struct dlk_conf *conf) {
+  return strcmp(conf->scheme, "redis+sentinel") == 0;
+}
+
 static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
                               struct dlk_error *err) {
   const char *path = conf->path ? conf->path : "";
+  if (by_sentinel(conf)) /* a name stands before it */
+    path = strchr(path + 1, '/') ? strchr(path + 1, '/') : "";
   *db = 0;
   if (conf->host_count == 0 || path[0] == '\0' || strcmp(path, "/") == 0)
     return DLK_OK;
@@ -155,6 +162,16 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
   return DLK_OK;
 }
 
+static enum dlk_code check_options(const struct dlk_conf *conf,
+                                   struct dlk_error *err) {
+  static const char *const known[] = {"fence_memory", NULL};
+  static const char *const sentinel[] = {"fence_memory", "sentinel_username",
+                                         "sentinel_password", "address_map",
+                                         NULL};
+  return dlk_option_check(&conf->options, by_sentinel(conf) ? sentinel : known,
+                          conf->shown, err);
+}
+
 static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                            unsigned *db, struct dlk_error *err) {
   if (strcmp(conf->scheme, "rediss") == 0)
@@ -162,13 +179,18 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                          "%s: TLS is not built in yet; use redis:// through "
                          "a tunnel (stunnel, ssh -L), or redis+unix://",
                          conf->shown);
-  if (strcmp(conf->scheme, "redis") != 0 &&
+  if (strcmp(conf->scheme, "redis") != 0 && !by_sentinel(conf) &&
       strcmp(conf->scheme, "redis+unix") != 0)
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "%s: not built in; use redis://host:port/db",
                          conf->shown);
-  if (conf->host_count > 1)
+  if (conf->host_count > (by_sentinel(conf) ? 64u : 1u))
     return dlk_error_set(err, DLK_INVALID, "%s: redis:// takes one host",
+                         conf->shown);
+  if (by_sentinel(conf) && (!conf->path || strlen(conf->path) < 2))
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: behind the Sentinels the name of the primary is "
+                         "missing, as in redis+sentinel://h1,h2,h3/mymaster",
                          conf->shown);
   if (conf->host_count == 0 && (!conf->path || conf->path[0] != '/'))
     return dlk_error_set(err, DLK_INVALID,
@@ -180,10 +202,21 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                          "%s: a prefix has at most %d bytes and does not "
                          "begin with " DLK_REDIS_RESERVED,
                          conf->shown, PREFIX_MAX);
-  static const char *const known[] = {"fence_memory", NULL};
-  enum dlk_code code =
-      dlk_option_check(&conf->options, known, conf->shown, err);
+  enum dlk_code code = check_options(conf, err);
   return code == DLK_OK ? database(conf, db, err) : code;
+}
+
+static struct dlk_redis_endpoint *endpoint_of(struct dlk_redis *s) {
+  if (by_sentinel(&s->conf))
+    return dlk_redis_sentinel_new(s->host, &s->conf);
+  dlk_redis_fixed_init(&s->fixed, &s->conf);
+  return &s->fixed.endpoint;
+}
+
+static void free_all(struct dlk_redis *s) {
+  if (s && s->endpoint && s->endpoint->changes)
+    s->endpoint->destroy(s->endpoint);
+  free(s);
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
@@ -198,12 +231,13 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->host = host;
     s->conf = *conf;
     dlk_redis_names_init(&s->names, prefix);
-    dlk_redis_fixed_init(&s->endpoint, &s->conf);
-    s->link = dlk_redis_net_new(host, &s->conf, &s->endpoint.endpoint, db,
-                                prefix, s->channel, &link_events, s);
+    s->endpoint = endpoint_of(s);
+    if (s->endpoint)
+      s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, db, prefix,
+                                  s->channel, &link_events, s);
   }
   if (!s || !s->link) {
-    free(s);
+    free_all(s);
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
   s->fences.link = s->link;
@@ -366,7 +400,7 @@ static void destroy(void *store) {
   dlk_redis_orphans_end(s);
   s->link->destroy(s->link);
   dlk_map_clear(&s->tokens.map);
-  free(s);
+  free_all(s);
 }
 
 /* In braces: what the slot of a name is made from. */

@@ -57,8 +57,7 @@ static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
 
 /* Whatever stands, or is being made. */
 static void close_sock(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_SEEKING)
-    c->endpoint->forget(c->endpoint, &c->seeker);
+  c->endpoint->forget(c->endpoint, &c->seeker);
   dlk_redis_sock_close(c->sock);
   c->sock = NULL;
   dlk_redis_pipe_close(&c->pipe);
@@ -66,11 +65,11 @@ static void close_sock(struct dlk_redis_conn *c) {
 }
 
 static int64_t pause_of(struct dlk_redis_conn *c) {
-  int64_t span = PAUSE_FIRST;
-  for (unsigned i = 1; i < c->failures && span < PAUSE_LAST; i++)
+  int64_t span = PAUSE_FIRST, most = c->pause ? c->pause : PAUSE_LAST;
+  for (unsigned i = 1; i < c->failures && span < most; i++)
     span *= 2;
-  if (span > PAUSE_LAST)
-    span = PAUSE_LAST;
+  if (span > most)
+    span = most;
   uint16_t jitter;
   c->host->random(c->host, &jitter, sizeof jitter);
   return span / 2 + span / 2 * jitter / UINT16_MAX;
@@ -151,26 +150,53 @@ static void lost(struct dlk_redis_conn *c, const char *text) {
 static void on_failed(void *arg, const char *text) {
   struct dlk_redis_conn *c = arg;
   struct dlk_error why;
-  dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
+  char where[300] = "";
+  if (c->endpoint->changes && c->at)
+    snprintf(where, sizeof where, " the primary %s:%u:", c->at->host,
+             (unsigned)c->at->port);
+  dlk_error_set(&why, DLK_UNAVAILABLE, "%s:%s %s", c->conf->shown, where, text);
   attempt_failed(c, &why);
 }
 
-static void on_located(struct dlk_redis_seeker *who,
-                       const struct dlk_redis_address *address,
-                       const char *why) {
-  struct dlk_redis_conn *c = DLK_CONTAINER(who, struct dlk_redis_conn, seeker);
+/* An attempt under way goes to another address. What flies are requests of the
+ * handshake, which begins anew. */
+static void abandon(struct dlk_redis_conn *c) {
+  dlk_redis_pipe_forget(&c->pipe);
+  dlk_redis_sock_close(c->sock);
+  c->sock = NULL;
+  dlk_redis_pipe_close(&c->pipe);
+  c->blocked = false;
+  c->host->timer_clear(c->host, &c->timer);
+  arm(c, dlk_time_add(now(c), c->conf->connect_timeout));
+}
+
+static void open_sock(struct dlk_redis_conn *c,
+                      const struct dlk_redis_address *address) {
   char text[DLK_REASON_MAX];
+  c->at = address;
   c->state = DLK_REDIS_OPENING; /* the time for connecting goes on */
   c->times.looked = false;
-  if (!address) {
-    on_failed(c, why);
-    return;
-  }
   c->sock =
       dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
                           &sock_events, c->events->gone, c->alive, c, text);
   if (!c->sock)
     on_failed(c, text);
+}
+
+static void on_located(struct dlk_redis_seeker *who,
+                       const struct dlk_redis_address *address,
+                       const struct dlk_error *why) {
+  struct dlk_redis_conn *c = DLK_CONTAINER(who, struct dlk_redis_conn, seeker);
+  if (!address) {
+    if (c->state == DLK_REDIS_SEEKING)
+      attempt_failed(c, why);
+  } else if (c->state >= DLK_REDIS_READY) {
+    lost(c, "another server is the primary now");
+  } else {
+    if (c->state != DLK_REDIS_SEEKING)
+      abandon(c);
+    open_sock(c, address);
+  }
 }
 
 static void connect_now(struct dlk_redis_conn *c) {
@@ -250,6 +276,7 @@ void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   c->times.used = c->state_since;
   c->failures = 0;
   c->times.asked = false;
+  c->endpoint->settle(c->endpoint, &c->seeker);
   c->host->timer_clear(c->host, &c->timer);
   arm(c, dlk_time_add(c->times.used, c->events->push ? DLK_REDIS_SILENCE
                                                      : DLK_REDIS_IDLE_CLOSE));
@@ -436,6 +463,7 @@ void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   dlk_redis_pipe_init(&c->pipe);
   c->timer.fire = on_timer;
   c->seeker.located = on_located;
+  dlk_list_init(&c->seeker.entry);
   c->state = DLK_REDIS_OFF;
 }
 

@@ -38,10 +38,12 @@ struct dlk_redis_conn {
   const struct dlk_redis_conn_events *events;
   void *arg;
   unsigned *alive;
-  bool wanted; /* reconnect even when no request waits; never idle */
+  int64_t pause; /* between two attempts at most; 0: a second */
+  bool wanted;   /* reconnect even when no request waits; never idle */
   /* The connection's own: */
   enum dlk_redis_conn_state state;
-  struct dlk_redis_seeker seeker; /* while SEEKING */
+  struct dlk_redis_seeker seeker;     /* from SEEKING until it is OFF again */
+  const struct dlk_redis_address *at; /* where it connected last */
   struct dlk_redis_sock *sock;
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;

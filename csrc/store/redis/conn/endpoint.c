@@ -1,6 +1,10 @@
 /* What is fixed needs no looking for. */
 #include "store/redis/conn/endpoint.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "store/store.h"
 
 #define DEFAULT_PORT 6379
@@ -11,18 +15,59 @@ static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   who->located(who, &f->address, NULL);
 }
 
-static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void nothing(struct dlk_redis_endpoint *e,
+                    struct dlk_redis_seeker *who) {
   (void)e;
   (void)who;
 }
 
-void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
-                          const struct dlk_conf *conf) {
+void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
+                          const struct dlk_conf *conf, size_t host,
+                          uint16_t port) {
   f->endpoint.locate = locate;
-  f->endpoint.forget = forget;
+  f->endpoint.settle = f->endpoint.forget = nothing;
   f->address.path = conf->path;
   if (conf->host_count == 0)
     return;
-  f->address.host = conf->hosts[0].host;
-  f->address.port = conf->hosts[0].port ? conf->hosts[0].port : DEFAULT_PORT;
+  f->address.host = conf->hosts[host].host;
+  f->address.port = conf->hosts[host].port ? conf->hosts[host].port : port;
+}
+
+void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
+                          const struct dlk_conf *conf) {
+  dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT);
+}
+
+/* ---- places ---- */
+
+bool dlk_redis_place_is(const struct dlk_redis_place *a,
+                        const struct dlk_redis_place *b) {
+  return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+struct dlk_redis_place_text
+dlk_redis_place_text(const struct dlk_redis_place *place) {
+  struct dlk_redis_place_text t;
+  bool v6 = strchr(place->host, ':') != NULL;
+  snprintf(t.text, sizeof t.text, "%s%s%s:%u", v6 ? "[" : "", place->host,
+           v6 ? "]" : "", (unsigned)place->port);
+  return t;
+}
+
+bool dlk_redis_place_read(struct dlk_redis_place *place, const char *text) {
+  const char *colon = strrchr(text, ':');
+  size_t len = colon ? (size_t)(colon - text) : 0;
+  if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
+    text++;
+    len -= 2;
+  }
+  char *end;
+  unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+  if (len == 0 || len >= sizeof place->host || port < 1 || port > UINT16_MAX ||
+      *end)
+    return false;
+  memcpy(place->host, text, len);
+  place->host[len] = '\0';
+  place->port = (uint16_t)port;
+  return true;
 }

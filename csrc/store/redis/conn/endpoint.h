@@ -3,9 +3,15 @@
 #ifndef DLK_STORE_REDIS_CONN_ENDPOINT_H
 #define DLK_STORE_REDIS_CONN_ENDPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "core/clock.h"
+#include "core/list.h"
+#include "core/status.h"
+
 struct dlk_conf;
+struct dlk_redis_wake;
 
 struct dlk_redis_address {
   const char *host; /* a name, or an address; NULL: a Unix socket */
@@ -13,19 +19,43 @@ struct dlk_redis_address {
   const char *path;
 };
 
+/* A host's, with its own memory. */
+struct dlk_redis_place {
+  char host[254];
+  uint16_t port;
+};
+
 /* Embedded in whoever wants to know an address. */
 struct dlk_redis_seeker {
-  /* address: valid until the next one is asked for. NULL, and why: there is
-   * none, "its Sentinels do not answer". */
+  /* address: valid until the next one is told. NULL, and why: there is none.
+   * Told again when it is another one, until the seeker forgets it. */
   void (*located)(struct dlk_redis_seeker *who,
-                  const struct dlk_redis_address *address, const char *why);
+                  const struct dlk_redis_address *address,
+                  const struct dlk_error *why);
+  /* The endpoint's: */
+  struct dlk_list entry;
+  bool settled;
+  uint64_t told; /* which of the addresses, or 0 */
 };
 
 struct dlk_redis_endpoint {
-  /* Answers by `located`, at once or later, once. */
+  /* Answers by `located`, at once or later. */
   void (*locate)(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who);
-  /* No answer is wanted any more. */
+  /* It is connected there; only another address is of interest now. */
+  void (*settle)(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who);
+  /* No answer is wanted any more. May be called at any time. */
   void (*forget)(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who);
+  /* Servers may change places: whether one is the primary is asked of itself,
+   * and the pauses between attempts are short. The following are not NULL. */
+  bool changes;
+  /* Before the first of these; *alive and gone(arg) as in sock.h. */
+  void (*start)(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
+                unsigned *alive, void (*gone)(void *arg), void *arg);
+  /* Before the loop sleeps, and after it woke. listening: messages are wanted,
+   * since somebody holds or waits. */
+  void (*flush)(struct dlk_redis_endpoint *e, bool listening);
+  void (*stop)(struct dlk_redis_endpoint *e);
+  void (*destroy)(struct dlk_redis_endpoint *e);
 };
 
 /* The one address that the URL names. */
@@ -36,5 +66,20 @@ struct dlk_redis_fixed {
 
 void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
                           const struct dlk_conf *conf);
+/* Of one host of a list, whose port is this one where none is given. */
+void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
+                          const struct dlk_conf *conf, size_t host,
+                          uint16_t port);
+
+bool dlk_redis_place_is(const struct dlk_redis_place *a,
+                        const struct dlk_redis_place *b);
+/* "host:port", an IPv6 address in brackets. */
+struct dlk_redis_place_text {
+  char text[264];
+};
+struct dlk_redis_place_text
+dlk_redis_place_text(const struct dlk_redis_place *place);
+/* The other way; false: that is none. */
+bool dlk_redis_place_read(struct dlk_redis_place *place, const char *text);
 
 #endif

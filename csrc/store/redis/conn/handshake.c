@@ -26,6 +26,7 @@ enum step {
   ID,
   SETNAME,
   INFO,
+  ROLE,
   POLICY,
   MULTI,
   EXEC,
@@ -91,6 +92,8 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
       DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   req->replies = 0;
   auth(g, out);
+  if (g->changes)
+    words(g, out, ROLE, "INFO", "replication", NULL);
   if (g->subscriber) {
     words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock-messages");
     words(g, out, SUBSCRIBE, "SUBSCRIBE", g->channel, NULL);
@@ -137,6 +140,19 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   }
 }
 
+/* Whoever was named may not have been promoted yet, or be demoted already; a
+ * subscription at a replica would hear nothing. */
+static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
+  char role[16];
+  info(reply->type == REDIS_REPLY_STRING ? reply->str : "", "role:", role,
+       sizeof role);
+  if (strcmp(role, "slave") == 0)
+    dlk_error_set(&g->err, DLK_UNAVAILABLE,
+                  "%s: the server that is named as the primary is a replica; "
+                  "a failover is under way, or a Sentinel is wrong",
+                  g->conf->shown);
+}
+
 static void judge_probe(struct dlk_redis_handshake *g,
                         const redisReply *reply) {
   bool text =
@@ -150,7 +166,7 @@ static void judge_probe(struct dlk_redis_handshake *g,
 
 static const char *step_name(unsigned step) {
   static const char *const names[] = {
-      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",
+      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",     "INFO",
       "CONFIG", "MULTI",  "EXEC",      "EVAL",           "SUBSCRIBE"};
   return step < LOAD ? names[step] : "SCRIPT LOAD";
 }
@@ -162,7 +178,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   if (step == ID)
     g->link->may_linger = true;
   if (denial && (step >= LOAD || step == ID || step == SETNAME ||
-                 step == INFO || step == POLICY))
+                 step == INFO || step == ROLE || step == POLICY))
     return;
   if (step == SETNAME || step == POLICY || step == ID)
     return;
@@ -205,6 +221,8 @@ static void each(struct dlk_redis_req *req, unsigned index,
       memcpy(g->link->sha[step - LOAD], reply->str, DLK_REDIS_SHA);
   } else if (step == INFO) {
     judge_info(g, reply);
+  } else if (step == ROLE) {
+    judge_role(g, reply);
   } else if (step == PROBE) {
     judge_probe(g, reply);
   } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {

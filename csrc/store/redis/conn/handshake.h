@@ -14,7 +14,7 @@ struct dlk_redis_handshake {
   const struct dlk_conf *conf;
   const char *prefix, *channel;
   unsigned db;
-  bool subscriber;
+  bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
   uint8_t steps[32];
   char nobody[48];      /* what the probe writes to */

@@ -22,19 +22,25 @@
 
 #include "store/redis/conn/conn.h"
 #include "store/redis/conn/handshake.h"
+#include "store/redis/conn/wake.h"
+
+/* Between two attempts at most, where servers may change places. */
+#define PAUSE (250 * DLK_MS)
 
 struct net {
   struct dlk_redis_link link; /* first: handed out */
   struct dlk_host *host;
   const struct dlk_redis_link_events *events;
   void *arg;
+  struct dlk_redis_endpoint *endpoint;
   struct dlk_redis_conn cmd, sub;
+  struct dlk_redis_wake wake;
   struct dlk_redis_handshake hello, hello_sub;
   struct dlk_redis_req kill_req;
   int64_t id, kills[DLK_REDIS_KILLS];
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
-  bool subscribed, started, stopping, said_stopped, warned, moved;
+  bool subscribed, started, stopping, said_stopped, warned, moved, busy;
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -60,12 +66,21 @@ static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
   return &n->hello.req;
 }
 
+/* Whether the loop is driven, though nobody may wait, until a command
+ * connection is usable again. */
+static void want_back(struct net *n, bool wanted) {
+  n->cmd.wanted = wanted;
+  if (n->busy != wanted)
+    n->host->busy(n->host, wanted ? 1 : -1);
+  n->busy = wanted;
+}
+
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
   n->link.served = true;
   n->link.connections++;
-  n->cmd.wanted = false;
+  want_back(n, false);
   dlk_redis_conn_ready(&n->cmd);
   if (moved)
     n->events->moved(n->arg);
@@ -139,7 +154,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
                    const struct dlk_error *why) {
   struct net *n = c->arg;
   (void)why;
-  c->wanted = !n->stopping && n->events->needed(n->arg);
+  want_back(n, !n->stopping && n->events->needed(n->arg));
   if (!asked || n->id < 0)
     return;
   if (n->kill_count == DLK_REDIS_KILLS) {
@@ -153,7 +168,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
   (void)why;
-  c->wanted = !n->stopping && n->events->needed(n->arg);
+  want_back(n, !n->stopping && n->events->needed(n->arg));
 }
 
 static const struct dlk_redis_conn_events cmd_events = {
@@ -179,7 +194,8 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   }
   dlk_redis_conn_ready(&n->sub);
   n->subscribed = true;
-  n->host->watch(n->host, dlk_redis_sock_fd(n->sub.sock));
+  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES,
+                     dlk_redis_sock_fd(n->sub.sock));
   n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
 }
 
@@ -187,7 +203,7 @@ static void unsubscribed(struct net *n) {
   if (!n->subscribed)
     return;
   n->subscribed = false;
-  n->host->watch(n->host, -1);
+  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES, -1);
 }
 
 static void broken_sub(struct dlk_redis_conn *c, bool asked,
@@ -238,6 +254,8 @@ static void flush(struct net *n) {
     return;
   dlk_redis_conn_flush(&n->cmd);
   dlk_redis_conn_wake(&n->sub);
+  if (n->endpoint->changes)
+    n->endpoint->flush(n->endpoint, n->sub.wanted);
 }
 
 static void link_flush(struct dlk_redis_link *link) {
@@ -273,6 +291,8 @@ static void start(struct net *n) {
   (void)uv_check_init(loop, &n->check);
   n->prepare.data = n->check.data = n;
   n->alive += 2;
+  if (n->endpoint->changes)
+    n->endpoint->start(n->endpoint, &n->wake, &n->alive, gone, &n->cmd);
   (void)uv_prepare_start(&n->prepare, on_prepare);
   (void)uv_check_start(&n->check, on_check);
 }
@@ -323,10 +343,13 @@ static void link_stop(struct dlk_redis_link *link) {
   if (n->stopping)
     return;
   n->stopping = true;
+  want_back(n, false);
   n->alive++; /* until all is under way */
   unsubscribed(n);
   dlk_redis_conn_stop(&n->cmd);
   dlk_redis_conn_stop(&n->sub);
+  if (n->started && n->endpoint->changes)
+    n->endpoint->stop(n->endpoint);
   if (n->started) {
     uv_close((uv_handle_t *)&n->prepare, hook_closed);
     uv_close((uv_handle_t *)&n->check, hook_closed);
@@ -353,6 +376,7 @@ static void set_up(struct net *n, struct dlk_redis_conn *c,
   c->events = events;
   c->arg = n;
   c->alive = &n->alive;
+  c->pause = endpoint->changes ? PAUSE : 0;
 }
 
 struct dlk_redis_link *
@@ -374,6 +398,8 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.stop = link_stop;
   n->link.destroy = link_destroy;
   n->host = host;
+  n->endpoint = endpoint;
+  dlk_redis_wake_init(&n->wake, host);
   n->events = events;
   n->arg = arg;
   n->id = -1;
@@ -385,6 +411,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.channel = n->hello_sub.channel = channel;
   n->hello.db = db;
   n->hello_sub.subscriber = true;
+  n->hello.changes = n->hello_sub.changes = endpoint->changes;
   n->hello.req.done = handshake_done;
   n->hello_sub.req.done = sub_handshake_done;
   return &n->link;

@@ -1,0 +1,100 @@
+/* The newest configuration counts, by its epoch: a Sentinel that was cut off
+ * goes on naming the old primary, and who believes the first one that answers
+ * writes to a server that nobody else uses. Of those who know that epoch more
+ * than half must name one address: in the middle of a failover the one that
+ * leads it names the new primary before it counts up.
+ *
+ * What was seen once is not taken back for an older epoch, unless more than
+ * half of all Sentinels speak of that (they were reset): who remembers nothing
+ * would follow a stale one as soon as the others are away.
+ *
+ * A user who may not ask for the epoch (SENTINEL MASTER) has the addresses
+ * counted alone. */
+#include "store/redis/conn/agree.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dlk_redis_opinion_epoch(struct dlk_redis_opinion *o,
+                             const redisReply *reply) {
+  o->epoch = -1;
+  if (reply->type != REDIS_REPLY_ARRAY)
+    return;
+  for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+    const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+    bool words =
+        name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING;
+    if (words && strcmp(name->str, "config-epoch") == 0)
+      o->epoch = strtoll(value->str, NULL, 10);
+  }
+}
+
+static bool is_word(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_STRING && reply->len > 0;
+}
+
+void dlk_redis_opinion_place(struct dlk_redis_opinion *o,
+                             const redisReply *reply) {
+  o->said = DLK_REDIS_SAID_NOTHING;
+  if (reply->type == REDIS_REPLY_NIL)
+    o->said = DLK_REDIS_SAID_UNKNOWN;
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+      !is_word(reply->element[0]) || !is_word(reply->element[1]) ||
+      reply->element[0]->len >= sizeof o->place.host)
+    return;
+  long port = strtol(reply->element[1]->str, NULL, 10);
+  if (port < 1 || port > UINT16_MAX)
+    return;
+  o->said = DLK_REDIS_SAID_ADDRESS;
+  snprintf(o->place.host, sizeof o->place.host, "%s", reply->element[0]->str);
+  o->place.port = (uint16_t)port;
+}
+
+static bool names(const struct dlk_redis_opinion *o, int64_t epoch) {
+  return o->said == DLK_REDIS_SAID_ADDRESS && (epoch < 0 || o->epoch == epoch);
+}
+
+static size_t votes_for(const struct dlk_redis_opinion *all, size_t count,
+                        int64_t epoch, const struct dlk_redis_place *place) {
+  size_t votes = 0;
+  for (size_t i = 0; i < count; i++)
+    if (names(&all[i], epoch) &&
+        (!place || dlk_redis_place_is(&all[i].place, place)))
+      votes++;
+  return votes;
+}
+
+/* One that names another address than `place`, or (NULL) any. */
+static const struct dlk_redis_place *
+named(const struct dlk_redis_opinion *all, size_t count, int64_t epoch,
+      const struct dlk_redis_place *place) {
+  for (size_t i = 0; i < count; i++)
+    if (names(&all[i], epoch) &&
+        (!place || !dlk_redis_place_is(&all[i].place, place)))
+      return &all[i].place;
+  return NULL;
+}
+
+struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
+                                           size_t count, int64_t seen) {
+  struct dlk_redis_agreement agreed = {.epoch = -1};
+  for (size_t i = 0; i < count; i++)
+    if (names(&all[i], -1) && all[i].epoch > agreed.epoch)
+      agreed.epoch = all[i].epoch;
+  size_t voters = votes_for(all, count, agreed.epoch, NULL);
+  agreed.stale = agreed.epoch >= 0 && agreed.epoch < seen &&
+                 2 * votes_for(all, count, -1, NULL) <= count;
+  if (voters == 0 || agreed.stale)
+    return agreed;
+  for (size_t i = 0; i < count && !agreed.place; i++)
+    if (names(&all[i], agreed.epoch) &&
+        2 * votes_for(all, count, agreed.epoch, &all[i].place) > voters)
+      agreed.place = &all[i].place;
+  if (!agreed.place) {
+    agreed.a = named(all, count, agreed.epoch, NULL);
+    agreed.b = named(all, count, agreed.epoch, agreed.a);
+  }
+  return agreed;
+}

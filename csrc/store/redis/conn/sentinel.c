@@ -1,0 +1,331 @@
+/* Asks all Sentinels of the list at once, each by a connection of its own, and
+ * follows what they agree on (agree.c).
+ *
+ * A round asks each of them that has no question under way. It ends when all
+ * have answered or failed, or after WAIT_FOR_ALL with those who have, if these
+ * name an address; who comes later counts in the next round. As long as anybody
+ * seeks, also while it already connects to what was found, a round follows
+ * every ROUND: a machine that is dead, but still named, then costs nothing more
+ * when the Sentinels name another one. The connections that stand are told of
+ * a new address too, and end.
+ *
+ * While messages are listened for (somebody holds or waits) one Sentinel is
+ * subscribed to +switch-master, the next one of the list when that is lost.
+ * What it says is no address to use, only a reason for a round: it may be old.
+ *
+ * Two places hold the address, turn by turn, so that an address that was told
+ * stays until the next one is told. */
+#include "store/redis/conn/sentinel.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/redis/conn/agree.h"
+#include "store/redis/conn/news.h"
+#include "store/redis/conn/witness.h"
+
+#define MOST 64
+#define WAIT_FOR_ALL (200 * DLK_MS)
+/* What was agreed on so lately is not asked for again. */
+#define FRESH (50 * DLK_MS)
+
+struct sentinel {
+  struct dlk_redis_endpoint endpoint; /* first: handed out */
+  struct dlk_redis_sentinels all;
+  struct dlk_host *host;
+  const struct dlk_conf *conf;
+  struct dlk_list seekers;
+  struct dlk_timer timer;
+  bool asking, filling, stopped; /* filling: questions are being handed out */
+  size_t open;                   /* questions under way */
+  int64_t asked_at, agreed_at, epoch;
+  uint64_t turn; /* how many addresses there were */
+  struct dlk_redis_place places[2];
+  struct dlk_redis_address address;
+  struct dlk_redis_news news;
+  struct witness {
+    struct dlk_redis_witness w; /* first */
+    struct sentinel *sentinel;
+  } witnesses[];
+};
+
+static struct sentinel *of(struct dlk_redis_endpoint *e) {
+  return (struct sentinel *)(void *)e;
+}
+
+/* ---- telling ---- */
+
+static bool anybody_seeks(const struct sentinel *s) {
+  for (struct dlk_list *l = s->seekers.next; l != &s->seekers; l = l->next)
+    if (!DLK_CONTAINER(l, struct dlk_redis_seeker, entry)->settled)
+      return true;
+  return false;
+}
+
+/* Each that does not know it yet; why: not NULL when there is no address. Who
+ * is told may forget, and seek again. */
+static void tell(struct sentinel *s, const struct dlk_error *why) {
+  struct dlk_list left;
+  uint64_t turn = s->turn;
+  dlk_list_take(&s->seekers, &left);
+  while (!dlk_list_empty(&left)) {
+    struct dlk_redis_seeker *who =
+        DLK_CONTAINER(left.next, struct dlk_redis_seeker, entry);
+    dlk_list_remove(&who->entry);
+    dlk_list_append(&s->seekers, &who->entry);
+    if (why ? who->told > 0 : who->told == turn)
+      continue;
+    who->told = why ? 0 : turn;
+    who->located(who, why ? NULL : &s->address, why);
+  }
+}
+
+static void use(struct sentinel *s, const struct dlk_redis_place *named) {
+  struct dlk_redis_place place = *named;
+  const struct dlk_option *map = dlk_option_find(
+      &s->conf->options, "address_map", dlk_redis_place_text(named).text);
+  if (map)
+    (void)dlk_redis_place_read(&place, map->text);
+  if (s->turn > 0 && dlk_redis_place_is(&place, &s->places[s->turn % 2]))
+    return;
+  if (s->turn > 0) {
+    char text[800];
+    snprintf(text, sizeof text, "%s: the primary is %s now, it was %s",
+             s->conf->shown, dlk_redis_place_text(&place).text,
+             dlk_redis_place_text(&s->places[s->turn % 2]).text);
+    s->host->event(s->host, "failover", text);
+  }
+  s->turn++;
+  s->places[s->turn % 2] = place;
+  s->address.host = s->places[s->turn % 2].host;
+  s->address.port = place.port;
+}
+
+/* ---- judging ---- */
+
+static void disagree(const struct sentinel *s,
+                     const struct dlk_redis_agreement *agreed,
+                     struct dlk_error *err) {
+  if (agreed->stale)
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "%s: the Sentinels that answer are behind what others said "
+                  "before; are some cut off?",
+                  s->conf->shown);
+  else
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "%s: its Sentinels do not agree: one names %s, another one "
+                  "%s",
+                  s->conf->shown, dlk_redis_place_text(agreed->a).text,
+                  dlk_redis_place_text(agreed->b).text);
+}
+
+/* None of them named an address: what was said that helps most. */
+static void nobody_knows(const struct sentinel *s, struct dlk_error *err) {
+  bool unknown = false;
+  const struct dlk_error *no = NULL;
+  for (size_t i = 0; i < s->conf->host_count; i++) {
+    const struct dlk_redis_witness *w = &s->witnesses[i].w;
+    unknown = unknown || w->opinion.said == DLK_REDIS_SAID_UNKNOWN;
+    if (w->opinion.said == DLK_REDIS_SAID_NO)
+      no = &w->why;
+  }
+  if (no)
+    *err = *no;
+  else if (unknown)
+    dlk_error_set(err, DLK_INVALID,
+                  "%s: these Sentinels do not know a primary of the name "
+                  "'%.64s'; check it (SENTINEL MASTERS)",
+                  s->conf->shown, s->all.master);
+  else
+    dlk_error_set(err, DLK_UNAVAILABLE, "%s: no Sentinel answers (%.200s)",
+                  s->conf->shown, s->witnesses[0].w.why.text);
+}
+
+static void round_over(struct sentinel *s) {
+  s->asking = false;
+  s->host->busy(s->host, -1);
+  s->host->timer_set(s->host, &s->timer,
+                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+}
+
+/* last: nobody will say anything more in this round. */
+static void judge(struct sentinel *s, bool last) {
+  struct dlk_redis_opinion said[MOST];
+  size_t count = s->conf->host_count;
+  for (size_t i = 0; i < count; i++)
+    said[i] = s->witnesses[i].w.opinion;
+  struct dlk_redis_agreement agreed = dlk_redis_agree(said, count, s->epoch);
+  struct dlk_error why;
+  if (!agreed.place && !last)
+    return;
+  round_over(s);
+  if (agreed.place) {
+    s->epoch = agreed.epoch;
+    s->agreed_at = s->host->now(s->host);
+    use(s, agreed.place);
+    tell(s, NULL);
+    return;
+  }
+  if (agreed.a || agreed.stale)
+    disagree(s, &agreed, &why);
+  else
+    nobody_knows(s, &why);
+  tell(s, &why);
+}
+
+/* ---- rounds ---- */
+
+static void answered(struct dlk_redis_witness *w) {
+  struct sentinel *s = ((struct witness *)(void *)w)->sentinel;
+  s->open--;
+  if (s->asking && !s->filling && s->open == 0)
+    judge(s, true);
+}
+
+static void round_begin(struct sentinel *s) {
+  if (s->asking || s->stopped)
+    return;
+  s->asking = true;
+  s->host->busy(s->host, 1);
+  s->asked_at = s->host->now(s->host);
+  s->host->timer_set(s->host, &s->timer,
+                     dlk_time_add(s->asked_at, WAIT_FOR_ALL));
+  s->filling = true;
+  for (size_t i = 0; i < s->conf->host_count; i++) {
+    struct dlk_redis_witness *w = &s->witnesses[i].w;
+    if (w->asked)
+      continue;
+    s->open++;
+    dlk_redis_witness_ask(w);
+  }
+  s->filling = false;
+  if (s->open == 0)
+    judge(s, true);
+}
+
+static void heard(struct dlk_redis_news *n) {
+  round_begin(DLK_CONTAINER(n, struct sentinel, news));
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t now) {
+  struct sentinel *s = DLK_CONTAINER(timer, struct sentinel, timer);
+  (void)now;
+  if (s->asking)
+    judge(s, s->open == 0);
+  else if (anybody_seeks(s))
+    round_begin(s);
+}
+
+/* ---- the endpoint ---- */
+
+static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  struct sentinel *s = of(e);
+  dlk_list_remove(&who->entry);
+  dlk_list_append(&s->seekers, &who->entry);
+  who->settled = false;
+  who->told = 0;
+  if (s->agreed_at && s->host->now(s->host) - s->agreed_at < FRESH) {
+    who->told = s->turn;
+    who->located(who, &s->address, NULL);
+    if (!s->asking)
+      s->host->timer_set(s->host, &s->timer,
+                         dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+    return;
+  }
+  round_begin(s);
+}
+
+static void settle(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  (void)e;
+  who->settled = true;
+}
+
+static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+  if (!dlk_list_empty(&who->entry))
+    of(e)->agreed_at = 0; /* it may have failed there */
+  dlk_list_remove(&who->entry);
+}
+
+static void start(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
+                  unsigned *alive, void (*gone)(void *arg), void *arg) {
+  struct sentinel *s = of(e);
+  s->news.wake = wake;
+  s->all.gone = gone;
+  s->all.gone_arg = arg;
+  s->news.conn.alive = alive;
+  for (size_t i = 0; i < s->conf->host_count; i++)
+    s->witnesses[i].w.conn.alive = alive;
+}
+
+static void flush(struct dlk_redis_endpoint *e, bool listening) {
+  struct sentinel *s = of(e);
+  if (s->stopped)
+    return;
+  dlk_redis_news_want(&s->news, listening);
+  for (size_t i = 0; s->open > 0 && i < s->conf->host_count; i++)
+    dlk_redis_conn_flush(&s->witnesses[i].w.conn);
+}
+
+static void stop(struct dlk_redis_endpoint *e) {
+  struct sentinel *s = of(e);
+  s->stopped = true;
+  s->host->timer_clear(s->host, &s->timer);
+  if (s->asking)
+    s->host->busy(s->host, -1);
+  s->asking = false;
+  for (size_t i = 0; i < s->conf->host_count; i++)
+    dlk_redis_conn_stop(&s->witnesses[i].w.conn);
+  dlk_redis_news_want(&s->news, false);
+  dlk_redis_conn_stop(&s->news.conn);
+}
+
+static void destroy(struct dlk_redis_endpoint *e) {
+  struct sentinel *s = of(e);
+  for (size_t i = 0; i < s->conf->host_count; i++)
+    dlk_redis_conn_free(&s->witnesses[i].w.conn);
+  dlk_redis_conn_free(&s->news.conn);
+  free(s);
+}
+
+static void init(struct sentinel *s, struct dlk_host *host,
+                 const struct dlk_conf *conf) {
+  size_t len = strcspn(conf->path + 1, "/");
+  s->all.host = s->host = host;
+  s->all.conf = s->conf = conf;
+  s->all.username = dlk_option_text(&conf->options, "sentinel_username");
+  s->all.password = dlk_option_text(&conf->options, "sentinel_password");
+  snprintf(s->all.master, sizeof s->all.master, "%.*s", (int)len,
+           conf->path + 1);
+  s->epoch = -1;
+  s->timer.fire = on_timer;
+  dlk_list_init(&s->seekers);
+  s->news.heard = heard;
+  dlk_redis_news_init(&s->news, &s->all);
+  for (size_t i = 0; i < conf->host_count; i++) {
+    s->witnesses[i].sentinel = s;
+    s->witnesses[i].w.answered = answered;
+    dlk_redis_witness_init(&s->witnesses[i].w, &s->all, i);
+  }
+}
+
+struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
+                                                  const struct dlk_conf *conf) {
+  size_t count = conf->host_count;
+  struct sentinel *s = NULL;
+  if (count <= MOST)
+    s = calloc(1, sizeof *s + count * sizeof(struct witness));
+  if (!s)
+    return NULL;
+  s->endpoint = (struct dlk_redis_endpoint){.locate = locate,
+                                            .settle = settle,
+                                            .forget = forget,
+                                            .changes = true,
+                                            .start = start,
+                                            .flush = flush,
+                                            .stop = stop,
+                                            .destroy = destroy};
+  init(s, host, conf);
+  return &s->endpoint;
+}

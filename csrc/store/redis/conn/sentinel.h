@@ -1,0 +1,14 @@
+/* The primary that Sentinels name, as an endpoint. */
+#ifndef DLK_STORE_REDIS_CONN_SENTINEL_H
+#define DLK_STORE_REDIS_CONN_SENTINEL_H
+
+#include "store/redis/conn/endpoint.h"
+#include "store/store.h"
+
+/* conf: its hosts are the Sentinels, its path is "/name" and perhaps more; its
+ * options sentinel_username, sentinel_password and address_map are heeded. It
+ * must live as long. NULL: out of memory. */
+struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
+                                                  const struct dlk_conf *conf);
+
+#endif

@@ -1,0 +1,20 @@
+/* The sockets on which something may be said unasked, as the one descriptor
+ * that the host watches: that of the messages, and that of the Sentinel that
+ * tells of another primary. */
+#ifndef DLK_STORE_REDIS_CONN_WAKE_H
+#define DLK_STORE_REDIS_CONN_WAKE_H
+
+#include "store/store.h"
+
+enum { DLK_REDIS_WAKE_MESSAGES, DLK_REDIS_WAKE_NEWS, DLK_REDIS_WAKES };
+
+struct dlk_redis_wake {
+  struct dlk_host *host;
+  int fds[DLK_REDIS_WAKES], both; /* both: an epoll descriptor, or -1 */
+};
+
+void dlk_redis_wake_init(struct dlk_redis_wake *w, struct dlk_host *host);
+/* fd: -1 for none. */
+void dlk_redis_wake_set(struct dlk_redis_wake *w, int which, int fd);
+
+#endif

@@ -1,0 +1,177 @@
+/* A Sentinel is asked for the epoch and for the address in one write. The first
+ * may be refused (a user's rights), the second only together with a reason that
+ * the user is told. */
+#include "store/redis/conn/witness.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/redis/wire/errors.h"
+
+/* ---- any connection to one ---- */
+
+void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
+                             struct dlk_redis_req *r, struct dlk_buf *out) {
+  r->replies = 1;
+  if (!all->username && !all->password)
+    return;
+  r->replies = 2;
+  dlk_redis_put_array(out, all->username ? 3 : 2);
+  dlk_redis_put_text(out, "AUTH");
+  if (all->username)
+    dlk_redis_put_text(out, all->username);
+  dlk_redis_put_text(out, all->password ? all->password : "");
+}
+
+/* What its refusal means to the user. */
+static void explain(const struct dlk_redis_sentinels *all,
+                    const struct dlk_redis_address *at, const char *text,
+                    struct dlk_error *err) {
+  char name[300];
+  snprintf(name, sizeof name, "%s: the Sentinel %s:%u", all->conf->shown,
+           at->host, (unsigned)at->port);
+  struct dlk_error said;
+  dlk_redis_fault_error(&said, text, name);
+  if (said.code == DLK_DENIED)
+    dlk_error_set(err, DLK_DENIED,
+                  "%s refuses us (%.40s); check sentinel_username and "
+                  "sentinel_password, which are not those of Redis",
+                  name, text);
+  else if (strstr(text, "unknown command"))
+    dlk_error_set(err, DLK_INVALID,
+                  "%s is no Sentinel; check host and port (26379 as a rule)",
+                  name);
+  else
+    *err = said;
+}
+
+bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
+                                struct dlk_redis_conn *c,
+                                const struct dlk_redis_address *at,
+                                const struct dlk_redis_answer *a) {
+  struct dlk_error why;
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return false;
+  if (a->refusal) {
+    explain(all, at, a->refusal, &why);
+    dlk_redis_conn_refuse(c, &why);
+    return false;
+  }
+  dlk_redis_conn_ready(c);
+  dlk_redis_conn_flush(c);
+  return true;
+}
+
+void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,
+                             struct dlk_redis_conn *c,
+                             const struct dlk_redis_conn_events *events) {
+  dlk_redis_conn_init(c);
+  c->host = all->host;
+  c->conf = all->conf;
+  c->events = events;
+  c->pause = DLK_REDIS_SENTINEL_PAUSE;
+}
+
+/* ---- one that is asked ---- */
+
+static void encode_hello(struct dlk_redis_req *r, struct dlk_buf *out) {
+  struct dlk_redis_witness *w =
+      DLK_CONTAINER(r, struct dlk_redis_witness, hello);
+  dlk_redis_sentinel_auth(w->all, r, out);
+  dlk_redis_put_array(out, 1);
+  dlk_redis_put_text(out, "PING");
+}
+
+static void hello_done(struct dlk_redis_req *r,
+                       const struct dlk_redis_answer *a) {
+  struct dlk_redis_witness *w =
+      DLK_CONTAINER(r, struct dlk_redis_witness, hello);
+  (void)dlk_redis_sentinel_greeted(w->all, &w->conn, &w->at.address, a);
+}
+
+static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
+  const struct dlk_redis_witness *w =
+      DLK_CONTAINER(r, struct dlk_redis_witness, ask);
+  static const char *const words[] = {"MASTER", "GET-MASTER-ADDR-BY-NAME"};
+  r->replies = 2;
+  for (int i = 0; i < 2; i++) {
+    dlk_redis_put_array(out, 3);
+    dlk_redis_put_text(out, "SENTINEL");
+    dlk_redis_put_text(out, words[i]);
+    dlk_redis_put_text(out, w->all->master);
+  }
+}
+
+static void each(struct dlk_redis_req *r, unsigned index,
+                 const redisReply *reply) {
+  struct dlk_redis_witness *w = DLK_CONTAINER(r, struct dlk_redis_witness, ask);
+  if (index == 0) {
+    dlk_redis_opinion_epoch(&w->opinion, reply);
+  } else if (reply->type == REDIS_REPLY_ERROR) {
+    w->opinion.said = DLK_REDIS_SAID_NO;
+    explain(w->all, &w->at.address, reply->str, &w->why);
+  } else {
+    dlk_redis_opinion_place(&w->opinion, reply);
+  }
+}
+
+static void ask_done(struct dlk_redis_req *r,
+                     const struct dlk_redis_answer *a) {
+  struct dlk_redis_witness *w = DLK_CONTAINER(r, struct dlk_redis_witness, ask);
+  w->asked = false;
+  if (a->outcome != DLK_REDIS_ANSWERED) {
+    bool no = a->err->code == DLK_DENIED || a->err->code == DLK_INVALID;
+    w->opinion.said = no ? DLK_REDIS_SAID_NO : DLK_REDIS_SAID_NOTHING;
+    w->why = *a->err;
+  }
+  w->answered(w);
+}
+
+void dlk_redis_witness_ask(struct dlk_redis_witness *w) {
+  w->opinion = (struct dlk_redis_opinion){.said = DLK_REDIS_SAID_NOTHING};
+  w->asked = true;
+  dlk_redis_conn_submit(&w->conn, &w->ask);
+  dlk_redis_conn_flush(&w->conn);
+}
+
+/* ---- its connection ---- */
+
+static struct dlk_redis_req *hello(struct dlk_redis_conn *c) {
+  struct dlk_redis_witness *w = c->arg;
+  return &w->hello;
+}
+
+static void broken(struct dlk_redis_conn *c, bool asked,
+                   const struct dlk_error *why) {
+  (void)c, (void)asked, (void)why;
+}
+
+static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
+  (void)c, (void)why;
+}
+
+static void gone(void *arg) {
+  struct dlk_redis_conn *c = arg;
+  const struct dlk_redis_witness *w = c->arg;
+  w->all->gone(w->all->gone_arg);
+}
+
+static const struct dlk_redis_conn_events events = {
+    .handshake = hello, .broken = broken, .failed = failed, .gone = gone};
+
+void dlk_redis_witness_init(struct dlk_redis_witness *w,
+                            const struct dlk_redis_sentinels *all,
+                            size_t host) {
+  w->all = all;
+  dlk_redis_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT);
+  dlk_redis_sentinel_conn(all, &w->conn, &events);
+  w->conn.endpoint = &w->at.endpoint;
+  w->conn.arg = w;
+  w->hello.encode = encode_hello;
+  w->hello.done = hello_done;
+  w->ask.encode = encode_ask;
+  w->ask.each = each;
+  w->ask.done = ask_done;
+  dlk_list_init(&w->ask.entry);
+}

@@ -1,0 +1,304 @@
+-- redis+sentinel://: which server is found, and what is said when none is. What
+-- Sentinels say is made up here, by servers that answer as they are told.
+local core = require "dlock.core"
+local dlock = require "dlock"
+local fake_server = require "spec.support.fake_server"
+local redis = require "spec.support.redis"
+local sentinel = require "spec.support.sentinel"
+local server = require "spec.support.server"
+
+local function bulk(text)
+  return ("$%d\r\n%s\r\n"):format(#tostring(text), tostring(text))
+end
+
+local function array(...)
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = bulk((select(i, ...))) end
+  return ("*%d\r\n%s"):format(#parts, table.concat(parts))
+end
+
+-- What a Sentinel says that names that port, in the configuration of `epoch`
+-- (nil: its user may not ask for it).
+local function naming(port, epoch, host)
+  host = host or "127.0.0.1"
+  return {
+    ["SENTINEL MASTER"] = epoch and array("name", "m", "ip", host, "port",
+      port, "flags", "master", "config-epoch", epoch)
+      or "-NOPERM this user has no permissions to run 'sentinel|master'\r\n",
+    ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = array(host, port),
+  }
+end
+
+local UNKNOWN = {
+  ["SENTINEL MASTER"] = "-ERR No such master with that name\r\n",
+  ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = "*-1\r\n",
+}
+
+describe("of servers that Sentinels name,", function()
+  local opened, a, b = {}, nil, nil
+
+  setup(function()
+    a, b = redis.start(), redis.start()
+  end)
+
+  teardown(function()
+    a:stop()
+    b:stop()
+  end)
+
+  local function later(one)
+    opened[#opened + 1] = one
+    return one
+  end
+
+  after_each(function()
+    for i = #opened, 1, -1 do
+      local one = opened[i];
+      (one.stop or one.close)(one)
+      opened[i] = nil
+    end
+  end)
+
+  local function url_of(list)
+    local hosts = {}
+    for i, one in ipairs(list) do hosts[i] = "127.0.0.1:" .. one.port end
+    return "redis+sentinel://" .. table.concat(hosts, ",") .. "/m"
+  end
+
+  -- A store that asks fake Sentinels, which say this.
+  local function asks(said, opts)
+    local list = {}
+    for i, rules in ipairs(said) do
+      list[i] = later(fake_server.start(rules))
+    end
+    local all = { url = url_of(list), connect_timeout = 5, io_timeout = 5 }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return later(assert(dlock.open(all))), list
+  end
+
+  -- Whether that server is the one that a lock is set on.
+  local function uses(store, node)
+    local lease = assert(store:try_lock("k"))
+    local client = node:connect()
+    local found = client:call("EXISTS", "dlock:k")
+    client:close()
+    assert(lease:release())
+    return found == 1
+  end
+
+  local function fails(store, code, ...)
+    local before = core.now()
+    local lease, message, got = store:try_lock("k")
+    assert.is_nil(lease)
+    assert.equal(code, got, message)
+    for _, part in ipairs { ... } do
+      assert.is_truthy(message:find(part, 1, true), message)
+    end
+    assert.is_true(core.now() - before < 6)
+    return message
+  end
+
+  it("the one of the newest configuration is taken", function()
+    local store = asks { naming(a.port, 3), naming(a.port, 3),
+      naming(b.port, 4) }
+    assert.is_true(uses(store, b))
+  end)
+
+  it("the one that most name is taken, if all are as new", function()
+    for _, epoch in ipairs { 7, false } do
+      local store = asks { naming(b.port, epoch), naming(a.port, epoch),
+        naming(b.port, epoch) }
+      assert.is_true(uses(store, b))
+    end
+  end)
+
+  it("none is taken if they disagree, and both are named", function()
+    fails(asks { naming(a.port, 3), naming(b.port, 3) }, "unavailable",
+      "do not agree", "127.0.0.1:" .. a.port, "127.0.0.1:" .. b.port)
+  end)
+
+  it("none is taken from few who know less than was known", function()
+    local store, said = asks { naming(a.port, 5), naming(a.port, 5),
+      naming(b.port, 6) }
+    assert.is_true(uses(store, b))
+    said[2]:stop()
+    said[3]:stop()
+    b:kill()
+    fails(store, "unavailable", "behind what others said")
+    b:start_again()
+    fails(store, "unavailable", "behind what others said")
+  end)
+
+  it("an older one is taken if most say so: they were reset", function()
+    local store, said = asks { naming(b.port, 6), naming(b.port, 6),
+      naming(b.port, 6) }
+    assert.is_true(uses(store, b))
+    for i = 1, 2 do said[i]:rules(naming(a.port, 0)) end
+    said[3]:stop()
+    b:kill()
+    b:start_again()
+    assert.is_true(uses(store, a))
+  end)
+
+  it("one is taken that fewer Sentinels name, when the others do not answer",
+  function()
+    local store, said = asks { naming(b.port, 1), naming(b.port, 1),
+      naming(b.port, 1) }
+    said[1]:stop()
+    said[2]:rules { ["*"] = fake_server.SILENT }
+    assert.is_true(uses(store, b))
+  end)
+
+  it("a replica is none, and the Sentinels are asked again", function()
+    local client = a:connect()
+    client:call("REPLICAOF", "127.0.0.1", b.port)
+    local store, said = asks { naming(a.port, 1) }
+    local message = fails(store, "unavailable", "is a replica")
+    assert.is_nil(message:find("READONLY", 1, true))
+    said[1]:rules(naming(b.port, 2))
+    assert.is_truthy(store:lock("k", { timeout = 10 }))
+    client:call("REPLICAOF", "NO", "ONE")
+    client:close()
+  end)
+
+  it("a name that nobody knows is invalid", function()
+    fails(asks { UNKNOWN, UNKNOWN, UNKNOWN }, "invalid", "'m'",
+      "SENTINEL MASTERS")
+    assert.is_true(uses(asks { UNKNOWN, naming(b.port, 2) }, b))
+  end)
+
+  it("a server that is no Sentinel is told from one", function()
+    local store = later(assert(dlock.open(url_of { a })))
+    fails(store, "invalid", "127.0.0.1:" .. a.port, "is no Sentinel")
+  end)
+
+  it("none is found when no Sentinel answers, and that is said", function()
+    local store = later(assert(dlock.open { url = url_of {
+      { port = server.free_port() }, { port = server.free_port() } },
+      connect_timeout = 1 }))
+    fails(store, "unavailable", "no Sentinel answers", "Connection refused")
+  end)
+
+  it("an address is looked up in address_map", function()
+    local store = asks({ naming(6379, 1, "10.255.1.2") }, { address_map = {
+      ["10.255.1.2:6379"] = "127.0.0.1:" .. b.port } })
+    assert.is_true(uses(store, b))
+    store = asks({ naming(6379, 1, "fd00::7") }, { address_map = {
+      ["[fd00::7]:6379"] = "localhost:" .. b.port } })
+    assert.is_true(uses(store, b))
+  end)
+
+  it("odd answers are no answers", function()
+    for _, said in ipairs { "*0\r\n", array("h"), array("h", "x"),
+        array("h", 0), array("h", 65536), array("", 6379), ":5\r\n",
+        array(("h"):rep(300), 6379) } do
+      local store = asks { { ["SENTINEL MASTER"] = said,
+        ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = said } }
+      fails(store, "unavailable", "no Sentinel answers")
+    end
+  end)
+end)
+
+describe("a Sentinel with users", function()
+  local set
+
+  setup(function()
+    set = sentinel.start { replicas = 0, sentinels = 1 }
+    set.sentinels[1]:call("ACL", "SETUSER", "locker", "on", ">secret", "-@all",
+      "+auth", "+ping", "+sentinel|master", "+sentinel|get-master-addr-by-name",
+      "+subscribe", "resetchannels", "&+switch-master")
+    set.sentinels[1]:call("ACL", "SETUSER", "poor", "on", ">secret", "-@all",
+      "+auth", "+ping", "+sentinel|get-master-addr-by-name")
+  end)
+
+  teardown(function()
+    set:stop()
+  end)
+
+  local function try(username, password)
+    local store = assert(dlock.open { url = set.url,
+      sentinel_username = username, sentinel_password = password })
+    local lease, message, code = store:try_lock("k")
+    if lease then assert(lease:release()) end
+    store:close(1)
+    return lease ~= nil, message, code
+  end
+
+  it("takes one with the rights that the documentation names", function()
+    assert.is_true((try("locker", "secret")))
+  end)
+
+  it("may withhold the epoch", function()
+    assert.is_true((try("poor", "secret")))
+  end)
+
+  it("refuses a wrong password; the message names the option", function()
+    for _, name in ipairs { "locker", "nobody" } do
+      local ok, message, code = try(name, "hush")
+      assert.is_false(ok)
+      assert.equal("denied", code)
+      assert.is_truthy(message:find("sentinel_password", 1, true), message)
+      assert.is_nil(message:find("hush", 1, true))
+    end
+  end)
+
+  it("is not given the password of Redis", function()
+    local url = set.url:gsub("//", "//locker:secret@")
+    local client = set.nodes[1]:connect()
+    client:call("ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*",
+      "+@all")
+    local store = assert(dlock.open(url))
+    assert(store:try_lock("k"):release())
+    store:close(1)
+    client:call("ACL", "SETUSER", "locker", "resetpass")
+    client:close()
+    store = assert(dlock.open(url))
+    local _, message, code = store:try_lock("k")
+    assert.equal("denied", code)
+    assert.is_nil(message:find("sentinel_password", 1, true), message)
+    store:close(1)
+  end)
+
+  it("has its password read from a file, too", function()
+    local dir = server.new_dir()
+    server.write_file(dir .. "/password", "secret\n")
+    local store = assert(dlock.open { url = set.url,
+      sentinel_username = "locker",
+      sentinel_password_file = dir .. "/password" })
+    assert(store:ping())
+    store:close(1)
+    local none, message, code = dlock.open { url = set.url,
+      sentinel_password_file = dir .. "/none" }
+    server.remove_dir(dir)
+    assert.is_nil(none)
+    assert.equal("invalid", code)
+    assert.is_truthy(message:find("sentinel_password_file", 1, true), message)
+  end)
+end)
+
+describe("the options of redis+sentinel", function()
+  it("are invalid with every other store", function()
+    for _, url in ipairs { "redis://h", "zookeeper://h", "file:///tmp/x" } do
+      for name, value in pairs { sentinel_username = "u",
+          sentinel_password = "p", address_map = { ["a:1"] = "b:2" } } do
+        local store, message, code = dlock.open { url = url, [name] = value }
+        assert.is_nil(store)
+        assert.equal("invalid", code)
+        assert.is_truthy(message:find("'" .. name .. "'", 1, true), message)
+      end
+    end
+  end)
+
+  it("are checked", function()
+    for _, bad in ipairs { { ["a:1"] = "b" }, { a = "b:1" }, { "a:1" },
+        { ["a:1"] = 5 } } do
+      local store, message, code = dlock.open {
+        url = "redis+sentinel://h/m", address_map = bad }
+      assert.is_nil(store)
+      assert.equal("invalid", code)
+      assert.is_truthy(message:find("address_map", 1, true), message)
+    end
+    assert.is_false((pcall(dlock.open, { url = "redis+sentinel://h/m",
+      address_map = "a:1" })))
+  end)
+end)

@@ -1,0 +1,206 @@
+-- A primary, replicas and Sentinels on free loopback ports, for specs. The
+-- Sentinels look often and are quick to judge, so a failover takes about a
+-- second.
+--
+--   local set = sentinel.start { replicas = 1, sentinels = 3 }
+--   set.url                        -- redis+sentinel://…/mymaster
+--   set:primary():kill()           -- one of set.nodes, as redis.start gives it
+--   set:switched(before)           -- waits until another one is named
+--   set:failover(); set:stop()
+
+local loop = require "spec.support.loop"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+
+local sentinel = {}
+local set = {}
+set.__index = set
+
+local NAME = "mymaster"
+-- While a failover is under way its leader looks at the replicas once a second
+-- only. A replica of which it heard nothing for five of its ping periods is not
+-- chosen, and others turn a new primary back that they were not told of for
+-- four of their publish periods.
+local FAST = { "ping-period", 300, "info-period", 100, "ask-period", 50,
+  "publish-period", 400 }
+
+-- ---- one Sentinel ----
+
+local member = {}
+member.__index = member
+
+local function launch(self)
+  return server.spawn({ "redis-server", self.dir .. "/sentinel.conf",
+    "--sentinel" }, self.dir .. "/sentinel.log", function(log)
+    return log:find("Sentinel ID is", 1, true)
+  end)
+end
+
+function member:connect()
+  return redis.connect("redis://127.0.0.1:" .. self.port)
+end
+
+--- One command, on a connection of its own.
+function member:call(...)
+  local client = assert(self:connect())
+  local reply = client:call(...)
+  client:close()
+  return reply
+end
+
+--- Its view of the set, as name = value.
+function member:view()
+  local found, list = {}, self:call("SENTINEL", "MASTER", NAME)
+  for i = 1, #list, 2 do found[list[i]] = list[i + 1] end
+  return found
+end
+
+function member:pause() return self.server:pause() end
+function member:resume() return self.server:resume() end
+function member:kill() return self.server:kill() end
+
+function member:start_again()
+  local again, log = launch(self)
+  self.server = assert(again, log)
+  self:call("SENTINEL", "DEBUG", (table.unpack or unpack)(FAST))
+end
+
+local function new_member(of, primary_port, dir)
+  local self = setmetatable({ set = of, dir = dir or server.new_dir() },
+    member)
+  self.server = server.retry(function()
+    self.port = server.free_port()
+    server.write_file(self.dir .. "/sentinel.conf", table.concat({
+      "port " .. self.port, "bind 127.0.0.1", "dir " .. self.dir,
+      ("sentinel monitor %s 127.0.0.1 %d %d"):format(NAME, primary_port,
+        of.quorum),
+      ("sentinel down-after-milliseconds %s %d"):format(NAME, of.down_after),
+      ("sentinel failover-timeout %s 1500"):format(NAME),
+      ("sentinel parallel-syncs %s 4"):format(NAME),
+    }, "\n") .. "\n")
+    return launch(self)
+  end)
+  self.pid = self.server.pid
+  self:call("SENTINEL", "DEBUG", (table.unpack or unpack)(FAST))
+  return self
+end
+
+-- ---- the set ----
+
+--- Starts them. opts: replicas (1), sentinels (3), down_after (200, ms),
+--- config (of the Redis servers), new_dir (makes a directory of that name).
+function sentinel.start(opts)
+  opts = opts or {}
+  local self = setmetatable({ nodes = {}, sentinels = {},
+    quorum = math.floor((opts.sentinels or 3) / 2) + 1,
+    down_after = opts.down_after or 200 }, set)
+  local function dir(name) return opts.new_dir and opts.new_dir(name) end
+  local config = { ["repl-diskless-sync-delay"] = 0,
+    ["repl-ping-replica-period"] = 1, ["min-replicas-max-lag"] = 1 }
+  for name, value in pairs(opts.config or {}) do config[name] = value end
+  self.nodes[1] = redis.start(config, dir("node-1"))
+  for i = 1, opts.replicas or 1 do
+    config.replicaof = "127.0.0.1 " .. self.nodes[1].port
+    self.nodes[i + 1] = redis.start(config, dir("node-" .. i + 1))
+  end
+  local hosts = {}
+  for i = 1, opts.sentinels or 3 do
+    self.sentinels[i] = new_member(self, self.nodes[1].port,
+      dir("sentinel-" .. i))
+    hosts[i] = "127.0.0.1:" .. self.sentinels[i].port
+  end
+  self.hosts = table.concat(hosts, ",")
+  self.url = ("redis+sentinel://%s/%s"):format(self.hosts, NAME)
+  self:settled()
+  return self
+end
+
+--- Waits until every Sentinel knows all the others and every replica, and
+--- these follow the primary.
+function set:settled()
+  local function one_is(m)
+    local view = m:view()
+    return tonumber(view["num-slaves"]) >= #self.nodes - 1
+      and tonumber(view["num-other-sentinels"]) >= #self.sentinels - 1
+      and view.flags == "master"
+  end
+  loop.eventually("Sentinels that know each other", 30, function()
+    for _, m in ipairs(self.sentinels) do
+      if not one_is(m) then return false end
+    end
+    local primary = self:primary()
+    local client = primary and primary:connect()
+    if not client then return false end
+    local text = client:call("INFO", "replication")
+    client:close()
+    local _, online = text:gsub("state=online", "")
+    return text:find("role:master", 1, true) and online >= #self.nodes - 1
+  end)
+end
+
+--- The node at a port.
+function set:node(port)
+  for _, node in ipairs(self.nodes) do
+    if node.port == tonumber(port) then return node end
+  end
+end
+
+--- The node that the first Sentinel which answers names as the primary.
+function set:primary()
+  for _, m in ipairs(self.sentinels) do
+    local client = server.alive(m.server.pid) and m:connect()
+    if client then
+      local found = client:call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+      client:close()
+      return self:node(found[2])
+    end
+  end
+end
+
+--- A node that is not the primary.
+function set:replica()
+  local primary = self:primary()
+  for _, node in ipairs(self.nodes) do
+    if node ~= primary then return node end
+  end
+end
+
+--- Waits until the Sentinels name another node than `before`, and that is a
+--- primary; returns it.
+function set:switched(before, timeout)
+  local found
+  loop.eventually("a failover", timeout or 30, function()
+    found = self:primary()
+    if not found or found == before then return false end
+    local client = found:connect()
+    local text = client and client:call("INFO", "replication") or ""
+    if client then client:close() end
+    return text:find("role:master", 1, true)
+  end)
+  return found
+end
+
+--- A planned failover; returns the new primary.
+function set:failover()
+  local before = self:primary()
+  loop.eventually("a failover that begins", 10, function()
+    local client = self.sentinels[1]:connect()
+    local ok = client:pcall("SENTINEL", "FAILOVER", NAME)
+    client:close()
+    return ok
+  end)
+  return self:switched(before)
+end
+
+function set:stop()
+  for _, m in ipairs(self.sentinels) do
+    if m.dir then
+      m.server:kill()
+      server.remove_dir(m.dir)
+      m.dir = nil
+    end
+  end
+  for _, node in ipairs(self.nodes) do node:stop() end
+end
+
+return sentinel

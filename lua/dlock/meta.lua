@@ -72,7 +72,7 @@ function dlock.all(list) end
 ---@field sentinel_username? string for the Sentinels
 ---@field sentinel_password? string
 ---@field sentinel_password_file? string its first line is the password
----@field address_map? table<string, string> "host:port" as Sentinels name it to "host:port"
+---@field address_map? table<string, string> where a named server really is
 ---@field prefix? string before each key on the server
 ---@field name? string who we are, for others to see (host/pid)
 ---@field id? string names the store among others (the URL)

@@ -153,6 +153,11 @@ function uncontended.zookeeper(private)
       return programs.floor("zookeeper", address, "pairs")
     end } }
   add_ours(list, private.url, counters, costs.of_zookeeper)
+  local peer = programs.peer("kazoo", "zookeeper", address, "pairs")
+  if peer then
+    list[#list + 1] = { name = "kazoo", counters = counters,
+      figures = costs.of_zookeeper, program = function() return peer end }
+  end
   compare("ZooKeeper, uncontended, 1 process", list, 1)
   count_what_can_be(list)
 end

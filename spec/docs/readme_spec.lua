@@ -28,6 +28,7 @@ local ELSEWHERE = {
   ["CONTRIBUTING.md: text"] = "docs/contributing_spec: what a command prints",
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
+  ["docs/performance.md: sh"] = "docs/performance_spec, in a shell",
   ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
 }

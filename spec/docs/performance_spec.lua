@@ -1,0 +1,35 @@
+-- The commands of docs/performance.md work: each ```sh block is run as it
+-- stands, in a shell that knows nothing of the tests around it, in rounds so
+-- short that nobody should look at the figures. They measure the Luas that they
+-- name, so this is done under one, and not under a sanitizer.
+if _VERSION ~= "Lua 5.4" or os.getenv("DLOCK_TEST_SANITIZER") then
+  return
+end
+
+local pages = require "spec.support.pages"
+local process = require "spec.support.process"
+
+local PAGE = "docs/performance.md"
+
+describe(PAGE, function()
+  after_each(process.close_all)
+
+  for _, block in ipairs(pages.blocks(PAGE)) do
+    it("has commands that work, line " .. block.line, function()
+      assert.are.equal("sh", block.language)
+      local command = { "env", "-i", "QUICK=1", "ROUNDS=1",
+        "SECONDS_EACH=0.05", "RENEW_SECONDS=0" }
+      for _, name in ipairs { "PATH", "HOME", "BUILD" } do
+        local value = os.getenv(name)
+        command[#command + 1] = value and name .. "=" .. value
+      end
+      for _, word in ipairs { "bash", "-euo", "pipefail", "-c",
+          table.concat(block, "\n") } do
+        command[#command + 1] = word
+      end
+      local status, out, err = process.run { command = command, timeout = 200 }
+      assert.are.equal(0, status, tostring(out) .. tostring(err))
+      assert.is_truthy(out:find("; 1 rounds:\n", 1, true), out)
+    end)
+  end
+end)

@@ -23,18 +23,37 @@ local function default_url()
   return ("file:///tmp/dlock-%d"):format(core.euid())
 end
 
+local LONGEST = 4096 -- bytes of a password, as dlock.options has it
+
+-- The first line of a file that may be anything: a terminal, a pipe, one that
+-- never ends. Nil and why when there is none.
+local function first_line(file)
+  local line = {}
+  while #line <= LONGEST do
+    local byte, problem = file:read(1)
+    if byte == "\n" or not byte and #line > 0 and not problem then
+      return (table.concat(line):gsub("\r$", ""))
+    elseif not byte then
+      return nil, problem or "it is empty"
+    end
+    line[#line + 1] = byte
+  end
+  return nil, ("its first line has more than %d bytes"):format(LONGEST)
+end
+
 -- The file's first line; a secret, so it is never part of a message.
 local function read_password(option, path)
+  local password
   local file, problem = io.open(path, "rb")
-  local password = file and file:read("*l")
   if file then
+    password, problem = first_line(file)
     file:close()
   end
   if password then
-    return (password:gsub("\r$", ""))
+    return password
   end
   return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
-    text.quote(path), tostring(problem or "it is empty"))
+    text.quote(path), problem)
 end
 
 -- Puts what the files hold where the passwords are looked for.

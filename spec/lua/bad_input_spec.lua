@@ -153,6 +153,18 @@ describe("bad input:", function()
       assert.are.equal("invalid", code)
       assert.is_truthy(message:find("/nonexistent/secret", 1, true))
     end)
+
+    it("reads of password_file no more than a password may have", function()
+      for path, why in pairs { ["/dev/zero"] = "4096",
+          ["/dev/null"] = "empty", ["/"] = "directory" } do
+        local store, message, code = dlock.open {
+          url = "redis://h", password_file = path,
+        }
+        assert.is_nil(store)
+        assert.are.equal("invalid", code)
+        assert.is_truthy(message:find(why, 1, true), message)
+      end
+    end)
   end)
 
   describe("a method that is not called on its object", function()

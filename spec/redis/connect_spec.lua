@@ -271,6 +271,30 @@ describe("connecting to redis:", function()
     f:stop()
   end)
 
+  -- As hosters do with rename-command.
+  it("a server without some commands is used without them", function()
+    local names = { "INFO", "SCRIPT", "EVALSHA", "CLIENT", "CONFIG" }
+    local renamed = {}
+    for i, name in ipairs(names) do renamed[i] = name .. ' ""' end
+    local bare = redis.start { rename_command = renamed }
+    local a, b = assert(dlock.open(bare.url)), assert(dlock.open(bare.url))
+    for _ = 1, 2 do
+      local lease = assert(a:lock("bare"))
+      assert.are.equal("timeout", select(3, b:lock("bare", { timeout = 0.2 })))
+      assert(lease:extend())
+      assert(lease:release())
+    end
+    a:close()
+    b:close()
+    bare:stop()
+  end)
+
+  it("a command that cannot be missed is named", function()
+    local bare = redis.start { rename_command = 'MULTI ""' }
+    fails(bare.url, "unavailable", "'MULTI'.*rename%-command")
+    bare:stop()
+  end)
+
   it("one that never answers is unavailable", function()
     local f = fake_server.start({}, { on_accept = "silent" })
     fails(f.url, "unavailable", "", { connect_timeout = 1, io_timeout = 1 })

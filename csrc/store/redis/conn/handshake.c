@@ -9,7 +9,7 @@
  *
  * Each command becomes a numbered step, and its reply is judged by that; the
  * first thing that is fatal wins. Commands that we can do without (CLIENT,
- * INFO, CONFIG, SCRIPT LOAD) may be refused. */
+ * INFO, CONFIG, SCRIPT LOAD) may be refused, or missing (rename-command). */
 #include "store/redis/conn/handshake.h"
 
 #include <hiredis/hiredis.h>
@@ -199,7 +199,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->conf->shown);
     return;
   }
-  if (denial)
+  if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/redis.md",
                   g->conf->shown, step_name(step));

@@ -7,6 +7,7 @@
  * and RECONNECT may send the same request again. */
 #include "store/redis/wire/errors.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const struct dlk_redis_fault table[] = {
@@ -57,6 +58,9 @@ static const struct dlk_redis_fault no_password = {
     "the server has no password set; open it without one"};
 static const struct dlk_redis_fault no_right = {
     "", DLK_REDIS_FAIL, DLK_DENIED, "change the user's ACL, see docs/redis.md"};
+static const struct dlk_redis_fault no_command = {
+    "", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+    "it was set up without that command (rename-command), and dlock needs it"};
 static const struct dlk_redis_fault too_many = {
     "", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "raise its maxclients"};
 
@@ -81,8 +85,13 @@ static const struct dlk_redis_fault *by_word(const char *text) {
   return NULL;
 }
 
+static bool is_missing(const char *text) {
+  return begins(text, "ERR unknown command") ||
+         strstr(text, "Unknown Redis command") != NULL;
+}
+
 int dlk_redis_fault_is_denial(const char *text) {
-  return begins(reason_of(text), "NOPERM") ||
+  return is_missing(text) || begins(reason_of(text), "NOPERM") ||
          strstr(text, "ACL failure") != NULL ||
          strstr(text, "executing the script can't") != NULL;
 }
@@ -104,6 +113,8 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
     return &no_password;
   if (strstr(text, "max number of clients"))
     return &too_many;
+  if (is_missing(text))
+    return &no_command;
   if (dlk_redis_fault_is_denial(text))
     return &no_right;
   return &other;

@@ -22,7 +22,8 @@ struct dlk_redis_fault {
  * the text that servers before 7.0 wrap around a script's error. */
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
 
-/* True when the reply says that the user's rights do not suffice. */
+/* True when the reply says that the user's rights do not suffice, or that the
+ * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);
 
 /* "<code>: <shown>: <what the server said>; <advice>" */

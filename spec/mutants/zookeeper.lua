@@ -11,12 +11,13 @@ local MEANING = "csrc/store/zookeeper/recipe/meaning.c"
 local COMPLETIONS = "csrc/store/zookeeper/client/completions.c"
 local NAMES = "csrc/store/zookeeper/format/names.c"
 local INSPECT = "csrc/store/zookeeper/query/inspect.c"
+local HANDLE = "csrc/store/zookeeper/client/handle.c"
 
 return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
     .. " spec/sim/queues_spec.lua spec/zookeeper/lock_spec.lua"
     .. " spec/zookeeper/kinds_spec.lua spec/zookeeper/faults_spec.lua"
-    .. " spec/zookeeper/lag_spec.lua"
+    .. " spec/zookeeper/lag_spec.lua spec/zookeeper/reconnect_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "a key with a dot alone is not escaped", file = NAMES,
@@ -185,5 +186,8 @@ return {
     { name = "a mark that crossed another write is dropped", file = INSPECT,
       find = "else if (r->rc == DLK_ZK_VERSION) q->crossed = true;",
       put = "else if (r->rc == DLK_ZK_VERSION) q->any = true;" },
+    { name = "the library gets an even number of servers", file = HANDLE,
+      find = "if (count % 2 != 0) return strdup(hosts);",
+      put = "if (count > 0) return strdup(hosts);" },
   },
 }

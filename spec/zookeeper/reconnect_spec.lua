@@ -58,4 +58,32 @@ describe("a lease on ZooKeeper", function()
     common.clean_up()
     ensemble:stop()
   end)
+
+  for _, count in ipairs { 2, 3, 4 } do
+    it("finds the one of " .. count .. " servers that is there", function()
+      local gates, addresses = {}, {}
+      for i = 1, count do
+        gates[i] = proxy.start(common.url)
+        addresses[i] = gates[i].address
+      end
+      -- It is long before a session that finds nobody is given up.
+      local store = open { session_timeout = 60,
+        url = "zookeeper://" .. table.concat(addresses, ",") }
+      local lease = assert(store:lock(key(), { timeout = 20 }))
+      for round = 1, 2 * count do
+        local there = gates[1 + round % count]
+        there:refuse(false)
+        for _, gate in ipairs(gates) do
+          if gate ~= there then
+            gate:refuse(true)
+            gate:reset()
+          end
+        end
+        assert(store:ping(20))
+        assert.are.equal(1, there:stats().open)
+      end
+      assert.is_true(lease:held())
+      assert(lease:release())
+    end)
+  end
 end)

@@ -26,7 +26,12 @@
  * share without a lock); what is left goes into a callback that drops it, so
  * nothing reaches stderr. Names are looked up when it connects, but not while
  * it is connected (resolution delay -1), when its thread has heartbeats to
- * send. */
+ * send.
+ *
+ * After a failed attempt the library passes one server over (ZOOKEEPER-2466):
+ * of two servers it tries the same one again and again, of an even number only
+ * half. Steps of two reach each place of a list of odd length, so that is what
+ * it gets (odd_hosts). */
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
@@ -117,11 +122,32 @@ static bool start_thread(struct dlk_zk_link *link) {
 
 /* ---- open and close ---- */
 
-static struct dlk_zk_link *new_link(const struct dlk_zk_conf *conf) {
+/* A copy; of an even number one host, drawn by lot so that no server gets more
+ * clients than another, stands in it twice. */
+static char *odd_hosts(const char *hosts, uint32_t lot) {
+  size_t count = 1;
+  for (const char *p = hosts; *p; p++)
+    count += *p == ',';
+  if (count % 2 != 0)
+    return strdup(hosts);
+  const char *one = hosts;
+  for (size_t i = lot % count; i > 0; i--)
+    one = strchr(one, ',') + 1;
+  size_t length = strcspn(one, ","), size = strlen(hosts) + length + 2;
+  char *copy = malloc(size);
+  if (copy)
+    snprintf(copy, size, "%s,%.*s", hosts, (int)length, one);
+  return copy;
+}
+
+static struct dlk_zk_link *new_link(struct dlk_host *host,
+                                    const struct dlk_zk_conf *conf) {
   struct dlk_zk_link *link = calloc(1, sizeof *link);
   if (!link)
     return NULL;
-  link->hosts = strdup(conf->hosts);
+  uint32_t lot;
+  host->random(host, &lot, sizeof lot);
+  link->hosts = odd_hosts(conf->hosts, lot);
   link->auth = conf->auth ? strdup(conf->auth) : NULL;
   if (!link->hosts || (conf->auth && !link->auth) ||
       pthread_mutex_init(&link->lock, NULL) != 0) {
@@ -143,7 +169,7 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
                                      const struct dlk_zk_events *events,
                                      void *user, void *owner) {
-  struct dlk_zk_link *link = new_link(conf);
+  struct dlk_zk_link *link = new_link(host, conf);
   if (!link)
     return NULL;
   link->host = host;

@@ -27,9 +27,13 @@ function common.open(opts)
   return store
 end
 
-function common.clean_up()
+function common.close_stores()
   for _, store in ipairs(stores) do store:close() end
   stores = {}
+end
+
+function common.clean_up()
+  common.close_stores()
   process.close_all()
 end
 

@@ -5,9 +5,9 @@
 
 local core = require "dlock.core"
 local loop = require "spec.support.loop"
-local proxy = require "spec.support.proxy"
 local service = require "spec.torture.service"
 local zk = require "spec.support.zk"
+local zk_ensemble = require "spec.support.zk_ensemble"
 
 local nemesis = { name = "zookeeper", ttl = 1, io_timeout = 1.5,
   session_timeout = 4, portable = false }
@@ -32,96 +32,65 @@ nemesis.profile = {
 }
 
 function nemesis.start()
-  local self = setmetatable({ proxies = {} }, { __index = nemesis })
-  self.servers = zk.start_ensemble(3, { sync_limit = 6,
-    between = function(port)
-      local one = proxy.start("127.0.0.1:" .. port)
-      table.insert(self.proxies, one)
-      return one.port
-    end })
+  local self = setmetatable({}, { __index = nemesis })
+  self.servers = zk_ensemble.start { sync_limit = 6 }
   self.url = self.servers.url
-  local urls = {}
-  for id, one in ipairs(self.servers) do
-    urls[id] = one.url
-  end
-  self.service = service.new(urls)
+  self.service = service.new(self.servers.urls)
   return self
-end
-
--- The number of the leader; there is one soon, as a majority lives.
-local function find_leader(self)
-  local leader
-  pcall(loop.eventually, "a leader", 20, function()
-    leader = self.servers:leader()
-    return leader
-  end)
-  return leader
 end
 
 local function kill(self, id)
   self.broken = id
   if id then
-    self.servers[id]:kill()
+    self.servers:kill(id)
   end
 end
 
 nemesis["leader kill"] = function(self)
-  kill(self, find_leader(self))
+  kill(self, self.servers:leader())
 end
 
 nemesis["follower kill"] = function(self, fault)
-  local leader = find_leader(self)
+  local leader = self.servers:leader()
   kill(self, leader and (leader + (fault.draw < 0.5 and 0 or 1)) % 3 + 1)
 end
 
 nemesis["end leader kill"] = function(self)
   if self.broken then
-    self.servers[self.broken]:start_again()
+    self.servers:start_again(self.broken)
   end
 end
 
 nemesis["end follower kill"] = nemesis["end leader kill"]
 
 nemesis["leader stop"] = function(self)
-  self.broken = find_leader(self)
+  self.broken = self.servers:leader()
   if self.broken then
-    self.servers[self.broken]:pause()
+    self.servers:pause(self.broken)
   end
 end
 
 nemesis["end leader stop"] = function(self)
   if self.broken then
-    self.servers[self.broken]:resume()
+    self.servers:resume(self.broken)
   end
 end
 
--- The last server reaches the others through proxies, while it follows. When
--- it leads it is killed, and follows from then on.
+-- The one that can be cut off is killed when it leads, and follows from then
+-- on.
 nemesis["cut off"] = function(self, fault)
   self.broken = nil
-  if find_leader(self) == #self.servers then
-    kill(self, #self.servers)
+  if not self.servers:cut_off(fault.draw < 0.5 and "reset" or "hold") then
+    kill(self, self.servers.last)
     return "leader kill"
-  end
-  for _, one in ipairs(self.proxies) do
-    one:refuse(true)
-    if fault.draw < 0.5 then
-      one:reset()
-    else
-      one:hold("both")
-    end
   end
 end
 
 nemesis["end cut off"] = function(self)
   if self.broken then
-    self.servers[self.broken]:start_again()
-    return
-  end
-  for _, one in ipairs(self.proxies) do
-    one:refuse(false)
-    one:discard()
-    one:reset()
+    self.servers:start_again(self.broken)
+  else
+    self.servers:join()
   end
 end
 
@@ -136,10 +105,10 @@ function nemesis:heal()
   if pcall(loop.eventually, "each server commits", HEAL, served) then
     return
   end
-  local leader = find_leader(self)
+  local leader = self.servers:leader()
   if leader then
-    self.servers[leader]:kill()
-    self.servers[leader]:start_again()
+    self.servers:kill(leader)
+    self.servers:start_again(leader)
   end
   loop.eventually("three servers that commit", 60, served)
   return "restart of a leader that did not serve"
@@ -150,15 +119,9 @@ function nemesis:silences()
   return self.service.silences
 end
 
---- What the servers said.
+--- Paths of what the servers said.
 function nemesis:logs()
-  local list = {}
-  for _, one in ipairs(self.servers) do
-    for _, path in ipairs(one:logs()) do
-      list[#list + 1] = path
-    end
-  end
-  return list
+  return self.servers:logs()
 end
 
 --- Nodes that a session still keeps; those of killed processes go with it.
@@ -166,8 +129,7 @@ function nemesis:leftovers()
   local left
   pcall(loop.eventually, "no ephemeral node", 30, function()
     left = {}
-    local leader = find_leader(self)
-    local url = self.servers[leader].url
+    local url = self.servers.urls[self.servers:leader()]
     for session, paths in pairs(zk.ephemerals(url)) do
       for _, path in ipairs(paths) do
         left[#left + 1] = session .. " " .. path
@@ -180,9 +142,6 @@ end
 
 function nemesis:stop()
   self.service:stop()
-  for _, one in ipairs(self.proxies) do
-    one:stop()
-  end
   self.servers:stop()
 end
 

@@ -189,6 +189,7 @@ static void run_cancel(struct dlk_post *post) {
 static void first_submit(struct dlk_engine *e) {
   e->store_used = true;
   e->loop.flush = e->type->flush;
+  e->loop.await = e->type->await;
   e->loop.flush_of = e->store;
 }
 

@@ -41,7 +41,10 @@ struct dlk_loop {
   /* Writes what was only queued for writing; NULL: there is nothing that
    * writes, or it does so at once. */
   void (*flush)(void *of);
-  void *flush_of;
+  /* Waits for the one thing that is under way, for DLK_AWAIT_MAX at most, and
+   * not past a signal; false: nothing came. NULL: only the loop can tell. */
+  bool (*await)(void *of);
+  void *flush_of; /* of both */
   /* Readable when something is to be read though nobody waits; -1: none. It is
    * polled while something is in the batch. */
   atomic_int watch_fd;
@@ -60,6 +63,7 @@ struct dlk_loop {
   uv_async_t kick;
   uv_timer_t tick;
   int64_t tick_at, slice_end;
+  int64_t turned; /* when libuv's loop was run last */
 };
 
 static inline void dlk_loop_flush(struct dlk_loop *l) {

@@ -36,6 +36,8 @@
 
 #include <time.h>
 
+#include "loop/await.h"
+
 /* Work under way that nobody runs the loop for is picked up by the renewal
  * thread after this. */
 #define ORPHAN_DELAY (20 * DLK_MS)
@@ -230,6 +232,7 @@ void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode) {
     mode = UV_RUN_NOWAIT;
   arm(l, now);
   uv_run(&l->uv, mode);
+  l->turned = dlk_clock_now();
   dlk_inbox_run(&l->inbox);
   dlk_wakeup_flush(&l->wakeup);
 }
@@ -242,10 +245,12 @@ static bool has_come(const atomic_int *state, int end) {
 
 static void run(struct dlk_loop *l, const atomic_int *state, int end,
                 int64_t until) {
+  int64_t now;
   l->slice_end = until;
   dlk_inbox_run(&l->inbox);
-  while (!has_come(state, end) && dlk_clock_now() < until)
-    dlk_owner_turn(l, UV_RUN_ONCE);
+  while (!has_come(state, end) && (now = dlk_clock_now()) < until)
+    if (!dlk_await(l, now))
+      dlk_owner_turn(l, UV_RUN_ONCE);
   dlk_loop_flush(l); /* what the last answer led to */
   dlk_wakeup_flush(&l->wakeup);
   l->slice_end = DLK_FOREVER;

@@ -27,13 +27,15 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 7u
+#define DLK_STORE_ABI 8u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
 /* ns that a store may wait for others (a server, a thread) when it stops; a
  * close whose time is over waits so long for it. */
 #define DLK_STOP_WAIT (200 * DLK_MS)
+/* ns for which `await` may block. */
+#define DLK_AWAIT_MAX (10 * DLK_MS)
 
 struct uv_loop_s;
 
@@ -210,6 +212,13 @@ struct dlk_store_type {
   /* Write now what submit only queued; NULL if there is nothing to write.
    * Otherwise it leaves when the loop next goes to sleep. */
   void (*flush)(void *store);
+  /* The owner has nothing to do for DLK_AWAIT_MAX but to wait for the one thing
+   * that is under way: an exception from the rule that nothing here blocks. A
+   * store that has one answer to come, on a connection that stands, reads from
+   * that, for no longer, and not past a signal. True: something came. False:
+   * nothing did, or it cannot tell where it would come from: the loop has to be
+   * run. NULL: always so. */
+  bool (*await)(void *store);
   /* Whether submit and flush take no longer than writing to a connection that
    * stands, so that a thread that must not be held up may call them; NULL:
    * no. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "loop/await.h"
 #include "loop/life.h"
 #include "loop/owner.h"
 
@@ -209,6 +210,91 @@ static void nobody_is_woken_for_what_is_lax(void) {
   end();
 }
 
+/* ---- an answer that is read without the loop ---- */
+
+static int reads_of_one;
+
+static bool read_one(void *of) {
+  (void)of;
+  reads_of_one++;
+  return true;
+}
+
+/* Whether its owner waits for one answer so. */
+static bool reads_it(void) {
+  int before = reads_of_one;
+  bool came = dlk_await(&loop, dlk_clock_now());
+  CHECK(came == (reads_of_one > before));
+  return came;
+}
+
+/* As a caller who waits for one answer in a loop that was just run. */
+static void set_the_scene(void) {
+  loop.await = read_one;
+  loop.work = 1;
+  loop.slice_end = dlk_clock_now() + 60 * DLK_SEC;
+  loop.turned = dlk_clock_now() + 60 * DLK_SEC; /* however slow this is */
+}
+
+static void nothing_else_needs_who_reads(void) {
+  static struct dlk_due due;
+  begin();
+  take();
+  set_the_scene();
+  CHECK(reads_it());
+  loop.work = 2;
+  CHECK(!reads_it());
+  loop.work = 0;
+  CHECK(!reads_it());
+  set_the_scene();
+  loop.slice_end = dlk_clock_now() + DLK_AWAIT_MAX / 2;
+  CHECK(!reads_it());
+  set_the_scene();
+  loop.turned = dlk_clock_now() - 2 * DLK_AWAIT_MAX;
+  CHECK(!reads_it());
+  set_the_scene();
+  dlk_timers_set(&loop.timers, &timer, dlk_clock_now() + DLK_AWAIT_MAX / 2);
+  CHECK(!reads_it());
+  dlk_timers_clear(&loop.timers, &timer);
+  dlk_timers_batch_put(&loop.timers, &due, dlk_clock_now(), true);
+  CHECK(!reads_it());
+  dlk_timers_batch_take(&loop.timers, &due);
+  posts[0].run = note;
+  CHECK(dlk_owner_post(&loop, &posts[0], false) && !reads_it());
+  dlk_inbox_run(&loop.inbox);
+  atomic_store(&loop.callers_waiting, 1);
+  CHECK(!reads_it());
+  atomic_store(&loop.callers_waiting, 0);
+  CHECK(reads_it());
+  atomic_store(&loop.resident, true);
+  CHECK(!reads_it());
+  atomic_store(&loop.resident, false);
+  loop.work = 0;
+  loop.await = NULL;
+  dlk_owner_leave(&loop);
+  end();
+}
+
+/* Libuv's loop is run all the same, though each answer is read so. */
+static void the_loop_is_run_meanwhile(void) {
+  begin();
+  take();
+  loop.await = read_one;
+  loop.work = 1;
+  dlk_owner_leave(&loop);
+  reads_of_one = 0;
+  int64_t turned = dlk_clock_now() - 2 * DLK_AWAIT_MAX;
+  loop.turned = turned;
+  atomic_store(&ran, 0);
+  dlk_owner_drive(&loop, &ran, 1, dlk_clock_now() + 5 * DLK_AWAIT_MAX);
+  CHECK(loop.turned > turned);
+  take();
+  loop.work = 0;
+  loop.await = NULL;
+  dlk_owner_leave(&loop);
+  end();
+}
+
 static void nobody_posts_behind_the_end(void) {
   begin();
   dlk_loop_end(&loop);
@@ -228,6 +314,9 @@ int main(void) {
       {"what is due is done though nobody waits", what_is_due_is_done},
       {"nobody is woken for what is lax if he wakes in time",
        nobody_is_woken_for_what_is_lax},
+      {"nothing else needs who reads an answer", nothing_else_needs_who_reads},
+      {"the loop is run though answers are read without it",
+       the_loop_is_run_meanwhile},
       {"nobody posts or enters behind the end", nobody_posts_behind_the_end},
   };
   return check_all(tests, sizeof tests / sizeof *tests);

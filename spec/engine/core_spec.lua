@@ -22,7 +22,7 @@ describe("C unit tests", function()
   end)
 
   it("of the loop pass, without an engine", function()
-    assert.are.equal(6, run "loop_test")
+    assert.are.equal(8, run "loop_test")
   end)
 
   it("of the engine pass, with answers at a bad moment", function()

@@ -4,12 +4,14 @@
  * - Where the bytes are cut changes nothing.
  * - What the check lets pass, hiredis reads within its bounds, or refuses (a
  *   number with zeros in front), which ends the connection too.
+ * - What is read without hiredis is what hiredis reads.
  * - A refusal always gets a code, a sentence in printable characters, and no
  *   more than there is room for. */
 #include <hiredis/hiredis.h>
 
 #include "core/status.h"
 #include "input.h"
+#include "same_reply.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/errors.h"
 
@@ -69,6 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MUST(fine == scan_in_pieces(p, n, 1));
   if (fine)
     read_them(p, n);
+  bool brief;
+  for (size_t at = 0; at < n; at++)
+    MUST(brief_is_right(p + at, n - at, &brief));
   char *text = input_text(&(struct input){data, data + size}, '\n');
   look_at_refusal(text);
   free(text);

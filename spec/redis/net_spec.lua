@@ -1,35 +1,51 @@
--- The Redis store's link in C, against a server that says nothing; no Lua, no
--- Redis. Each line that the program prints is a test.
+-- The Redis store's connections in C, against servers that say what a test
+-- says; no Lua, no Redis. Each line that a program prints is a test.
 
 local process = require "spec.support.process"
 local program = require "spec.sim.program"
 local redis_model = require "spec.sim.redis_model"
 local server = require "spec.support.server"
 
-local SOURCES = { "spec/c/redis_net_test.c", "spec/c/host.c" }
+local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
   "conn/endpoint", "conn/sock", "conn/handshake", "conn/resolve", "conn/wake",
-  "wire/codec", "wire/errors", "wire/names", "wire/scripts" } do
+  "wire/brief", "wire/codec", "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
 for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do
   SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
 end
 
+local function run(name)
+  local dir = server.new_dir()
+  redis_model.texts(dir .. "/redis_scripts.h")
+  local sources = { ("spec/c/redis_%s.c"):format(name),
+    (table.unpack or unpack)(SOURCES) }
+  local path = program.build(dir, name, sources, nil,
+    "-Ispec/c -Ispec/fuzz -I" .. dir, "-pthread -luv -lhiredis")
+  local _, out = process.run { command = { path }, timeout = 90 }
+  server.remove_dir(dir)
+  return out
+end
+
 describe("the link to redis", function()
   it("stands what a real server leaves too fast", function()
-    local dir = server.new_dir()
-    redis_model.texts(dir .. "/redis_scripts.h")
-    local path = program.build(dir, "net_test", SOURCES, nil,
-      "-Ispec/c -I" .. dir, "-pthread -luv -lhiredis")
-    local _, out = process.run { command = { path }, timeout = 90 }
-    server.remove_dir(dir)
     assert.are.equal("ok unsubscribed_in_handshake\n"
       .. "ok answer_not_read_yet\n"
       .. "ok message_and_reset\n"
       .. "ok silence_is_asked\n"
       .. "ok nobody_needs_it\n"
       .. "ok address_comes_later\n"
-      .. "ok address_changes\n", out)
+      .. "ok address_changes\n", run "net_test")
+  end)
+
+  it("reads one answer without the loop, and nothing else", function()
+    assert.are.equal("ok reads the one answer\n"
+      .. "ok leaves two answers to the loop\n"
+      .. "ok gives up when nothing comes\n"
+      .. "ok hears of the connection's end\n"
+      .. "ok looks first after a second\n"
+      .. "ok brief replies are hiredis' own\n"
+      .. "ok both readers take turns\n", run "conn_test")
   end)
 end)

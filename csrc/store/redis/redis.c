@@ -361,6 +361,11 @@ static void flush(void *store) {
     s->link->flush(s->link);
 }
 
+static bool await(void *store) {
+  struct dlk_redis *s = store;
+  return s->link->await && s->link->await(s->link);
+}
+
 static bool prompt(void *store) {
   struct dlk_redis *s = store;
   return s->link->prompt && s->link->prompt(s->link);
@@ -420,6 +425,7 @@ const struct dlk_store_type dlk_redis_store = {
     .create = create,
     .submit = submit,
     .flush = flush,
+    .await = await,
     .prompt = prompt,
     .cancel = cancel,
     .renew = dlk_redis_renew,

@@ -16,9 +16,10 @@
  *   lease counted from it is never too long.
  *
  * Costs: requests submitted between two turns of the loop leave in one
- * write; the poll handle stays started for reading, so no command costs an
- * epoll_ctl; a short read is not followed by another; and the timer is not
- * moved for each command but looks, when it fires, at what is oldest. */
+ * write; who waits for one answer reads it without the loop (loop/await.c); the
+ * poll handle stays started for reading, so no command costs an epoll_ctl; a
+ * short read is not followed by another; and the timer is not moved for each
+ * command but looks, when it fires, at what is oldest. */
 #include "store/redis/conn/conn.h"
 
 #include <errno.h>
@@ -27,11 +28,6 @@
 #include <string.h>
 
 #include "store/redis/wire/errors.h"
-
-/* After such a pause the server may have closed the connection. */
-#define QUIET (5 * DLK_MS)
-#define PAUSE_FIRST (20 * DLK_MS)
-#define PAUSE_LAST DLK_SEC
 
 static const struct dlk_redis_sock_events sock_events;
 static void take_in(struct dlk_redis_conn *c, const char *over);
@@ -64,22 +60,13 @@ static void close_sock(struct dlk_redis_conn *c) {
   c->blocked = false;
 }
 
-static int64_t pause_of(struct dlk_redis_conn *c) {
-  int64_t span = PAUSE_FIRST, most = c->pause ? c->pause : PAUSE_LAST;
-  for (unsigned i = 1; i < c->failures && span < most; i++)
-    span *= 2;
-  if (span > most)
-    span = most;
-  uint16_t jitter;
-  c->host->random(c->host, &jitter, sizeof jitter);
-  return span / 2 + span / 2 * jitter / UINT16_MAX;
-}
-
 static void start_pause(struct dlk_redis_conn *c) {
   c->failures++;
   enter(c, DLK_REDIS_PAUSE);
   c->host->timer_clear(c->host, &c->timer);
-  arm(c, now(c) + pause_of(c));
+  uint16_t jitter;
+  c->host->random(c->host, &jitter, sizeof jitter);
+  arm(c, now(c) + dlk_redis_pause(c->failures, c->pause, jitter));
 }
 
 /* An attempt failed. */
@@ -244,7 +231,9 @@ static void send_out(struct dlk_redis_conn *c) {
 
 /* True: the connection was closed while we were away. */
 static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
-  if (at - c->times.used < QUIET || !dlk_list_empty(&c->pipe.flying))
+  bool only_once = dlk_redis_pipe_has_only_once(&c->pipe);
+  if (!dlk_list_empty(&c->pipe.flying) ||
+      !dlk_redis_may_be_closed(at - c->times.used, only_once))
     return false;
   char byte;
   ssize_t n = dlk_redis_sock_recv(c->sock, &byte, 1);
@@ -329,10 +318,7 @@ static void sign_of_life(struct dlk_redis_conn *c) {
 /* Gives what the bytes complete. False: the connection is another one now. */
 static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
   struct dlk_redis_sock *sock = c->sock;
-  if (!dlk_redis_pipe_feed(&c->pipe, p, n)) {
-    broken_protocol(c);
-    return false;
-  }
+  dlk_redis_pipe_feed(&c->pipe, p, n);
   for (;;) {
     void *reply;
     if (!dlk_redis_pipe_next(&c->pipe, &reply)) {
@@ -347,7 +333,7 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
     bool asked = dlk_redis_pipe_answer(&c->pipe, reply);
     if (!asked && c->events->push)
       c->events->push(c, reply);
-    freeReplyObject(reply);
+    dlk_redis_pipe_drop(&c->pipe, reply);
     if (!asked && !c->events->push) {
       broken_protocol(c);
       return false;
@@ -355,6 +341,11 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
     if (c->sock != sock)
       return false;
   }
+}
+
+/* recv said so. */
+static void gone(struct dlk_redis_conn *c, ssize_t n) {
+  lost(c, n < 0 ? strerror(errno) : "the server closed the connection");
 }
 
 /* over: NULL, or why nothing will come behind what can be read now. */
@@ -366,9 +357,10 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
     if (empty && !over)
       break;
     if (n <= 0) {
-      lost(c, empty   ? over
-              : n < 0 ? strerror(errno)
-                      : "the server closed the connection");
+      if (empty)
+        lost(c, over);
+      else
+        gone(c, n);
       return;
     }
     if (!feed(c, bytes, (size_t)n))
@@ -377,6 +369,22 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
       break;
   }
   drained(c);
+}
+
+bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
+  char bytes[16384];
+  const struct dlk_list *flying = &c->pipe.flying;
+  if (c->state != DLK_REDIS_READY || c->blocked || dlk_list_empty(flying) ||
+      flying->next != flying->prev || !dlk_list_empty(&c->pipe.waiting))
+    return false;
+  ssize_t n = dlk_redis_sock_await(c->sock, bytes, sizeof bytes);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    return false;
+  if (n <= 0)
+    gone(c, n);
+  else if (feed(c, bytes, (size_t)n))
+    drained(c);
+  return true;
 }
 
 static void on_readable(void *arg) {

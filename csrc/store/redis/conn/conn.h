@@ -62,6 +62,9 @@ void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 /* Writes what waits. Called before the loop sleeps and after it woke. */
 void dlk_redis_conn_flush(struct dlk_redis_conn *c);
+/* Blocks for DLK_AWAIT_MAX at most in reading the one answer that is to come;
+ * false: nothing came, or there is not just one. */
+bool dlk_redis_conn_await(struct dlk_redis_conn *c);
 /* From the handshake's `done`: another question before it is ready, */
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 /* or the verdict. */

@@ -77,3 +77,27 @@ struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
   }
   return (struct dlk_redis_due){.deed = DLK_REDIS_NOTHING};
 }
+
+#define PAUSE_FIRST (20 * DLK_MS)
+#define PAUSE_LAST DLK_SEC
+
+int64_t dlk_redis_pause(unsigned failures, int64_t most, uint16_t jitter) {
+  int64_t span = PAUSE_FIRST;
+  if (most == 0)
+    most = PAUSE_LAST;
+  for (unsigned i = 1; i < failures && span < most; i++)
+    span *= 2;
+  if (span > most)
+    span = most;
+  return span / 2 + span / 2 * jitter / UINT16_MAX;
+}
+
+/* A server closes for idleness what was idle for whole seconds. What closes a
+ * connection sooner (a restart, CLIENT KILL) is met as a lost answer, but not
+ * by what is not sent again then. */
+#define QUIET DLK_SEC
+#define QUIET_ONCE (5 * DLK_MS)
+
+bool dlk_redis_may_be_closed(int64_t quiet, bool only_once) {
+  return quiet >= (only_once ? QUIET_ONCE : QUIET);
+}

@@ -59,4 +59,13 @@ struct dlk_redis_due {
 struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
                                    const struct dlk_redis_moment *m);
 
+/* How long to wait after so many attempts that failed, one after the other;
+ * most: at most (0: a second); jitter: any number. */
+int64_t dlk_redis_pause(unsigned failures, int64_t most, uint16_t jitter);
+
+/* Whether the server may have closed the connection, so that it is to be looked
+ * at before a write; quiet: for how long nothing was written. only_once: it is
+ * not sent again if its answer is lost. */
+bool dlk_redis_may_be_closed(int64_t quiet, bool only_once);
+
 #endif

@@ -51,6 +51,7 @@ struct dlk_redis_req {
                const struct redisReply *reply);
   unsigned replies; /* that `encode` asks for */
   int slot;         /* of all its keys; DLK_REDIS_ANY_SLOT: it has none */
+  bool only_once;   /* it is not sent again if it ends as UNKNOWN */
   /* Set by the link: */
   unsigned got;
   int64_t sent; /* just before it was written */
@@ -74,6 +75,9 @@ struct dlk_redis_link {
   /* Writes what was submitted now, not when the loop next sleeps; NULL where
    * submit writes at once. */
   void (*flush)(struct dlk_redis_link *link);
+  /* Blocks for DLK_AWAIT_MAX at most in reading the one answer that is to come;
+   * false: nothing came, or there is not just one. NULL: never. */
+  bool (*await)(struct dlk_redis_link *link);
   /* A connection stands, and flush would write to it; NULL: never. */
   bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);

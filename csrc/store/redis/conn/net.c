@@ -268,6 +268,10 @@ static bool link_prompt(struct dlk_redis_link *link) {
   return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && ready;
 }
 
+static bool link_await(struct dlk_redis_link *link) {
+  return dlk_redis_conn_await(&net_of(link)->cmd);
+}
+
 static void on_prepare(uv_prepare_t *h) {
   flush(h->data);
 }
@@ -394,6 +398,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.unsubscribe = link_unsubscribe;
   n->link.retreat = link_retreat;
   n->link.flush = link_flush;
+  n->link.await = link_await;
   n->link.prompt = link_prompt;
   n->link.stop = link_stop;
   n->link.destroy = link_destroy;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct dlk_redis_req *first(struct dlk_list *l) {
+static struct dlk_redis_req *first(const struct dlk_list *l) {
   return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
 }
 
@@ -32,6 +32,7 @@ void dlk_redis_pipe_close(struct dlk_redis_pipe *p) {
   if (p->reader)
     redisReaderFree(p->reader);
   p->reader = NULL;
+  p->in_len = 0;
   dlk_buf_clear(&p->out);
   p->out_at = 0;
 }
@@ -68,19 +69,53 @@ void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at) {
   }
 }
 
+bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p) {
+  for (const struct dlk_list *l = &p->waiting; l->next != &p->waiting;
+       l = l->next)
+    if (first(l)->only_once)
+      return true;
+  return false;
+}
+
 struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p) {
   return dlk_list_empty(&p->flying) ? NULL : first(&p->flying);
 }
 
-bool dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes,
+void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes,
                          size_t n) {
-  return dlk_redis_scan(&p->scan, bytes, n) &&
-         redisReaderFeed(p->reader, bytes, n) == REDIS_OK;
+  p->in = bytes;
+  p->in_len = n;
 }
 
+/* The reader has all that it was fed with in whole replies. */
+static bool is_between(const struct dlk_redis_pipe *p) {
+  return p->scan.type == 0 && p->scan.depth == 0;
+}
+
+/* The reader has given what it had: what is left is for it if it is in the
+ * middle of a reply, or if that which follows is not brief. */
 bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply) {
   *reply = NULL;
+  size_t n = 0;
+  if (p->in_len > 0 && is_between(p))
+    n = dlk_redis_brief_read(&p->brief, p->in, p->in_len);
+  if (n > 0) {
+    p->in += n;
+    p->in_len -= n;
+    *reply = &p->brief.replies[0];
+    return true;
+  }
+  size_t rest = p->in_len;
+  p->in_len = 0;
+  if (rest > 0 && (!dlk_redis_scan(&p->scan, p->in, rest) ||
+                   redisReaderFeed(p->reader, p->in, rest) != REDIS_OK))
+    return false;
   return redisReaderGetReply(p->reader, reply) == REDIS_OK;
+}
+
+void dlk_redis_pipe_drop(struct dlk_redis_pipe *p, void *reply) {
+  if (reply != &p->brief.replies[0])
+    freeReplyObject(reply);
 }
 
 bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {

@@ -5,6 +5,7 @@
 #define DLK_STORE_REDIS_CONN_PIPE_H
 
 #include "store/redis/conn/link.h"
+#include "store/redis/wire/brief.h"
 #include "store/redis/wire/codec.h"
 
 struct redisReader;
@@ -12,10 +13,13 @@ struct redisReader;
 struct dlk_redis_pipe {
   struct dlk_list waiting, flying; /* not written yet; not answered yet */
   struct dlk_buf out;
-  size_t out_at; /* so much of it has left */
+  size_t out_at;  /* so much of it has left */
+  const char *in; /* received, and neither read nor fed to the reader yet */
+  size_t in_len;
+  struct dlk_redis_brief brief;
   struct redisReader *reader;
-  struct dlk_redis_scan scan;
-  char refused[160]; /* first error reply of the request under way */
+  struct dlk_redis_scan scan; /* of what the reader was fed with */
+  char refused[160];          /* first error reply of the request under way */
 };
 
 void dlk_redis_pipe_init(struct dlk_redis_pipe *p);
@@ -32,13 +36,17 @@ void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
                           int64_t at);
 /* and all that wait. */
 void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at);
+/* Whether one that waits is not sent again if its answer is lost. */
+bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p);
 /* The oldest request that was not answered, or NULL. */
 struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p);
 
-/* Takes what was received. False: it breaks the protocol. */
-bool dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
-/* The next whole reply, to be freed, or NULL. False: as above. */
+/* Takes what was received, which has to stay until it has no more replies. */
+void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
+/* The next whole reply, which is there until it is dropped, or NULL: there are
+ * no more. False: what was received breaks the protocol. */
 bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply);
+void dlk_redis_pipe_drop(struct dlk_redis_pipe *p, void *reply);
 /* Gives it to the oldest request. False: there is none. */
 bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply);
 

@@ -9,6 +9,7 @@
 #include "store/redis/conn/sock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include <uv.h>
 
 #include "store/redis/conn/resolve.h"
+#include "store/store.h"
 
 struct watch {
   uv_poll_t poll;
@@ -36,7 +38,8 @@ struct dlk_redis_sock {
   void *arg;
   int fd, refs;
   bool connected, closed;
-  bool full; /* it is polled for room to write */
+  bool awaits; /* without MSG_DONTWAIT it blocks, for DLK_AWAIT_MAX at most */
+  bool full;   /* it is polled for room to write */
   struct watch *watch;
   struct addrinfo *found, *next;
   struct dlk_redis_lookup *lookup;
@@ -145,6 +148,16 @@ static void fail_lookup(struct dlk_redis_sock *s, int status) {
   s->events->failed(s->arg, why);
 }
 
+/* libuv only polls, and all else that is read or written says MSG_DONTWAIT. */
+static void let_it_block(struct dlk_redis_sock *s) {
+  const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
+  int flags = fcntl(s->fd, F_GETFL);
+  s->awaits =
+      flags >= 0 &&
+      setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0 &&
+      fcntl(s->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
 static void on_connected(struct dlk_redis_sock *s) {
   int e = 0;
   socklen_t len = sizeof e;
@@ -159,6 +172,7 @@ static void on_connected(struct dlk_redis_sock *s) {
     return;
   }
   s->connected = true;
+  let_it_block(s);
   int rc = uv_poll_start(&s->watch->poll, UV_READABLE, on_poll);
   if (rc != 0)
     fail(s, -rc);
@@ -298,6 +312,10 @@ ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
     rc = recv(s->fd, p, n, MSG_DONTWAIT);
   } while (rc < 0 && errno == EINTR);
   return rc;
+}
+
+ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n) {
+  return recv(s->fd, p, n, s->awaits ? 0 : MSG_DONTWAIT);
 }
 
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {

@@ -42,6 +42,9 @@ dlk_redis_sock_open(struct uv_loop_s *loop,
  * calls `writable` when there is room. */
 ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);
 ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n);
+/* As recv; blocks until something comes, for DLK_AWAIT_MAX at most, then -1 and
+ * EAGAIN; also EINTR. */
+ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n);
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
 /* Frees it, at once or when the loop has let go of it. NULL is fine. */
 void dlk_redis_sock_close(struct dlk_redis_sock *s);

@@ -194,6 +194,8 @@ void dlk_redis_send(struct dlk_redis_try *t,
   t->call.args = write_args;
   t->call.answer = on_answer;
   t->call.req.each = step->plain ? each : NULL;
+  t->call.req.only_once =
+      dlk_redis_rule(step->aim, DLK_REDIS_UNSURE).then == DLK_REDIS_MAY_BE_DONE;
   if (step->script == DLK_REDIS_NO_SCRIPT)
     dlk_redis_call_plain(&t->call);
   else

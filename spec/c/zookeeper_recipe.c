@@ -104,6 +104,25 @@ static void a_waiter_whose_node_is_deleted_joins_anew(void) {
   host_close(h);
 }
 
+/* Within that time it does not look, and is like a holder whose node is
+ * deleted: it hears of that by the watch on its node. */
+static void a_waiter_let_in_without_its_node_hears_of_it(void) {
+  start();
+  struct dlk_lease *first = held("k"), *second = candidate("k", 0);
+  stop_clock();
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
+  fake_serve();
+  fake_remove_last(LOCK);
+  release(first);
+  CHECK(ended(wait, DLK_OK) && fake_nodes(LOCK) == 0 && !lost_why);
+  h->stands_at += 200 * DLK_MS;
+  host_turn(h, DLK_MS);
+  fake_serve();
+  CHECK(lost_why);
+  free(second);
+  host_close(h);
+}
+
 static void is_lost_before(struct host *host, struct dlk_op *op,
                            const struct dlk_error *err) {
   (void)host;
@@ -386,6 +405,8 @@ static const struct check tests[] = {
      who_is_second_may_come_too_late_to_watch},
     {"a_waiter_whose_node_is_deleted_joins_anew",
      a_waiter_whose_node_is_deleted_joins_anew},
+    {"a_waiter_let_in_without_its_node_hears_of_it",
+     a_waiter_let_in_without_its_node_hears_of_it},
     {"a_broken_holder_hears_of_it_before_the_next_one_holds",
      a_broken_holder_hears_of_it_before_the_next_one_holds},
     {"one_of_many_whose_node_is_deleted_joins_anew",

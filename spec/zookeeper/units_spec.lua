@@ -18,6 +18,7 @@ local RECIPE = {
   "hears_a_revoke_behind_a_waiter", "who_is_second_needs_no_list_to_be_first",
   "who_is_second_may_come_too_late_to_watch",
   "a_waiter_whose_node_is_deleted_joins_anew",
+  "a_waiter_let_in_without_its_node_hears_of_it",
   "a_broken_holder_hears_of_it_before_the_next_one_holds",
   "asks_again_and_the_node_does_not_grow",
   "a_downgrade_and_a_revoke_cross",

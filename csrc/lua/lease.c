@@ -196,8 +196,10 @@ static int push_handed_over(lua_State *L, bool drains, bool others) {
 
 /* core.release(lease, timeout [, drains]): the ticket of this handle's release;
  * the same one, or one that is done, at every later call. A hold that was lost
- * was lost for each of its handles. drains: true instead of a ticket that is
- * done well, and whether others got done with it, as ticket:watch says. */
+ * was lost for each of its handles. One for which there is no memory is left to
+ * the renewal thread: a caller who goes on expects no lease. drains: true
+ * instead of a ticket that is done well, and whether others got done with it,
+ * as ticket:watch says. */
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   bool forked = in_child(box), drains = lua_toboolean(L, 3), others = false;
@@ -228,6 +230,8 @@ static int core_release(lua_State *L) {
     dlk_handle_give_up(&box->handle);
     dlk_ticket_ref(ticket->ticket);
     box->release = ticket->ticket;
+  } else if (!forked && dlk_hold_remaining(box->hold) > 0) {
+    let_go(box);
   }
   return n;
 }

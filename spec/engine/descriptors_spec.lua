@@ -41,6 +41,7 @@ int all(void *lua) {
 local SCRIPT = [[
   local url, key, library = arg[1], arg[2], arg[3]
   local dlock = require "dlock"
+  local calls = require "spec.support.calls"
   local leave = assert(package.loadlib(library, "leave"))
   local all = assert(package.loadlib(library, "all"))
 
@@ -49,63 +50,7 @@ local SCRIPT = [[
       timeout = 0.3, io_timeout = 0.3, connect_timeout = 0.3 })
   end
 
-  local function released(lease, message, code)
-    if not lease then return nil, message, code end
-    return lease:release()
-  end
-
-  -- What each store can be asked without a lease.
-  local CALLS = {
-    { "ping", function(s) return s:ping() end },
-    { "lock", function(s) return released(s:lock(key)) end },
-    { "try_lock", function(s) return released(s:try_lock(key)) end },
-    { "with", function(s) return s:with(key, function() end) end },
-    { "locked", function(s)
-      local locked, message, code = s:mutex(key):locked()
-      return locked == false or nil, message, code
-    end },
-    { "read", function(s) return released(s:rwlock(key):read():acquire()) end },
-    { "permits", function(s)
-      return released(s:semaphore(key, 2):acquire { permits = 2 })
-    end },
-    { "campaign", function(s)
-      return released(s:election(key):campaign { value = "v", timeout = 0.3 })
-    end },
-    { "leader", function(s)
-      local leader, message, code = s:election(key):leader()
-      return not leader and not code or nil, message, code
-    end },
-    { "inspect", function(s)
-      local seen, message, code = s:inspect(key)
-      return not seen and not code or nil, message, code
-    end },
-    { "list", function(s) return s:list(key) end },
-    { "revoke", function(s) return s:revoke(key) end },
-    { "break_lock", function(s) return s:break_lock(key) end },
-    { "once", function(s) return s:once(key, function() return "x" end) end },
-    { "all", function(s)
-      return released(dlock.all { s:mutex(key), s:mutex(key .. "b") }:acquire())
-    end },
-    { "stats", function(s) return s:stats() end },
-  }
-
-  -- What a lease can be asked; each leaves it held.
-  local lease
-  local OF_LEASE = {
-    { "extend", function() return lease:extend() end },
-    { "detach and attach", function(s)
-      local text, message, code = lease:detach()
-      if not text then return nil, message, code end
-      lease, message, code = s:attach(text)
-      -- A lease that nobody attached would be left behind.
-      while not lease do
-        all()
-        lease = s:attach(text)
-      end
-      return true
-    end },
-    { "downgrade", function() return lease:downgrade() end },
-  }
+  local CALLS = calls.new(dlock, key)
 
   -- What an earlier call left to the background may still hold the key.
   local function held(expected, code)
@@ -133,9 +78,9 @@ local SCRIPT = [[
   -- Under the limit it works or is unavailable; without it, it works.
   local function try(one, ...)
     leave()
-    check(one[1], "unavailable", one[2], ...)
+    check(one.name, "unavailable", one.run, ...)
     all()
-    works(one[1], one[2], ...)
+    works(one.name, one.run, ...)
   end
 
   leave()
@@ -159,10 +104,10 @@ local SCRIPT = [[
   local store, other = open(), open()
   works("ping", store.ping, store)
   for _, one in ipairs(CALLS) do try(one, store) end
-  lease = assert(store:lock(key .. "held", { timeout = 10 }))
-  for _, one in ipairs(OF_LEASE) do
+  local lease = assert(store:lock(key .. "held", { timeout = 10 }))
+  for _, one in ipairs(calls.of_lease(all)) do
     leave()
-    check(one[1], "unavailable", one[2], store)
+    lease = check(one.name, "unavailable", one.run, store, lease) or lease
     all()
   end
   check("release", nil, lease.release, lease, 5)
@@ -179,7 +124,7 @@ local SCRIPT = [[
   end
   check("release", "unavailable", lease.release, lease)
   all()
-  works("lock", CALLS[2][2], store)
+  works("lock", CALLS[2].run, store)
   leave()
   assert(other:close(5) and store:close(5))
   all()

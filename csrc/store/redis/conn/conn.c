@@ -300,7 +300,9 @@ static void drained(struct dlk_redis_conn *c) {
 }
 
 static void broken_protocol(struct dlk_redis_conn *c) {
-  if (c->state < DLK_REDIS_READY)
+  if (dlk_redis_pipe_starved(&c->pipe))
+    discard_text(c, DLK_UNAVAILABLE, "out of memory");
+  else if (c->state < DLK_REDIS_READY)
     discard_text(c, DLK_INVALID,
                  "what answers there is not a Redis server, or wants TLS, "
                  "which is not built in yet; check host and port");

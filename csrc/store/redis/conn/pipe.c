@@ -118,6 +118,10 @@ void dlk_redis_pipe_drop(struct dlk_redis_pipe *p, void *reply) {
     freeReplyObject(reply);
 }
 
+bool dlk_redis_pipe_starved(const struct dlk_redis_pipe *p) {
+  return p->reader && p->reader->err == REDIS_ERR_OOM;
+}
+
 bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
   struct dlk_redis_req *r = dlk_redis_pipe_oldest(p);
   if (!r)

@@ -44,8 +44,11 @@ struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p);
 /* Takes what was received, which has to stay until it has no more replies. */
 void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
 /* The next whole reply, which is there until it is dropped, or NULL: there are
- * no more. False: what was received breaks the protocol. */
+ * no more. False: what was received breaks the protocol, or there was no memory
+ * for it. */
 bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply);
+/* Why: there was no memory for what the server answered. */
+bool dlk_redis_pipe_starved(const struct dlk_redis_pipe *p);
 void dlk_redis_pipe_drop(struct dlk_redis_pipe *p, void *reply);
 /* Gives it to the oldest request. False: there is none. */
 bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply);

@@ -56,7 +56,7 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     bool set = q->op->argv_len[0] == 3;
     struct dlk_value *v =
         set ? dlk_value_int(r->part_version[1]) : dlk_value_bool(true);
-    dlk_zk_query_end(q, DLK_OK, dlk_value_add(dlk_value_tuple(), v));
+    dlk_zk_query_finish(q, dlk_value_add(dlk_value_tuple(), v));
   } else if (r->part_rc[0] == DLK_ZK_NONODE) {
     node_is_gone(q);
   } else {

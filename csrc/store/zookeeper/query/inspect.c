@@ -112,7 +112,7 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (q->crossed)
     dlk_zk_query_again(q);
   else
-    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(q->any));
+    dlk_zk_query_finish(q, dlk_value_bool(q->any));
 }
 
 static bool act(struct dlk_zk_query *q, size_t place) {
@@ -148,7 +148,7 @@ static void act_on_holders(struct dlk_zk_query *q) {
   if (!ok)
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
   else if (count == 0)
-    dlk_zk_query_end(q, DLK_OK, dlk_value_bool(q->any));
+    dlk_zk_query_finish(q, dlk_value_bool(q->any));
 }
 
 /* ---- reading the queue ---- */
@@ -173,13 +173,16 @@ static void settle_queue(struct dlk_zk_query *q) {
 }
 
 static void all_read(struct dlk_zk_query *q) {
+  if (q->scarce) { /* a node's owner would be missing, or overwritten */
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    return;
+  }
   settle_queue(q);
   if (q->op->kind != DLK_OP_INSPECT) {
     act_on_holders(q);
     return;
   }
-  struct dlk_value *v = picture(q);
-  dlk_zk_query_end(q, v ? DLK_OK : DLK_UNAVAILABLE, v);
+  dlk_zk_query_finish(q, picture(q));
 }
 
 static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -193,6 +196,8 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (s->data) {
     memcpy(s->data, r->data, r->len);
     s->len = r->len;
+  } else if (!s->gone && r->len > 0) {
+    q->scarce = true;
   }
   if (--q->pending == 0)
     all_read(q);
@@ -223,8 +228,7 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
                          dlk_zk_queue_read(&q->queue, q->names, q->count));
   bool inspects = q->op->kind == DLK_OP_INSPECT;
   if (read && q->queue.count == 0)
-    dlk_zk_query_end(q, DLK_OK,
-                     inspects ? dlk_value_nil() : dlk_value_bool(false));
+    dlk_zk_query_finish(q, inspects ? dlk_value_nil() : dlk_value_bool(false));
   else if (!read || !read_all(q))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }

@@ -60,7 +60,7 @@ static void finish(struct dlk_zk_query *q) {
   struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
   v = dlk_value_add(v, last ? dlk_value_string(last, strlen(last))
                             : dlk_value_nil());
-  dlk_zk_query_end(q, v ? DLK_OK : DLK_UNAVAILABLE, v);
+  dlk_zk_query_finish(q, v);
 }
 
 static void on_stat(void *who, uint32_t tag, const struct dlk_zk_reply *r) {

@@ -27,7 +27,7 @@ static void free_work(struct dlk_zk_query *q) {
   free(q->names);
   q->names = NULL;
   q->count = q->pending = 0;
-  q->any = q->crossed = false;
+  q->any = q->crossed = q->scarce = false;
   q->purpose = DLK_ZK_FOR_READ;
   dlk_zk_watch_drop(&q->member);
 }
@@ -59,6 +59,10 @@ void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
   op->result = result;
   dlk_zk_query_detach(q);
   dlk_zk_done(st, op, code);
+}
+
+void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result) {
+  dlk_zk_query_end(q, result ? DLK_OK : DLK_UNAVAILABLE, result);
 }
 
 void dlk_zk_query_cancel(struct dlk_zk_query *q) {
@@ -178,7 +182,7 @@ static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (!dlk_zk_query_answered(q, tag, r))
     return;
   double seconds = (double)(dlk_zk_now(q->store) - r->sent) / 1e9;
-  dlk_zk_query_end(q, DLK_OK, dlk_value_number(seconds));
+  dlk_zk_query_finish(q, dlk_value_number(seconds));
 }
 
 static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
@@ -189,7 +193,7 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_entry e;
   for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
     locked = dlk_zk_name_parse(r->names[i], &e);
-  dlk_zk_query_end(q, DLK_OK, dlk_value_bool(locked));
+  dlk_zk_query_finish(q, dlk_value_bool(locked));
 }
 
 bool dlk_zk_ping_start(struct dlk_zk_query *q) {

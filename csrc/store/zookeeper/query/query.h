@@ -33,6 +33,7 @@ struct dlk_zk_query {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any;
+  bool scarce;                 /* there was no memory for what was read */
   bool crossed;                /* by another write (DLK_ZK_CROSSED) */
   enum dlk_zk_purpose purpose; /* of what was sent last */
   bool settling;               /* it goes on until it is known what was done */
@@ -65,6 +66,9 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
 /* Answers the op and frees the query. The result goes to the op. */
 void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
                       struct dlk_value *result);
+/* Ends it well with that result, which is NULL if there was no memory for it.
+ */
+void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result);
 /* Lets go of the op without answering it, and frees the query. */
 void dlk_zk_query_detach(struct dlk_zk_query *q);
 /* Copies a list of names into q->names, count. */

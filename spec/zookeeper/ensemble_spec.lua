@@ -133,24 +133,41 @@ describe("on three ZooKeeper servers,", function()
     end
     local store, k = open { url = three.urls[three.last] }, key()
     local lease = assert(store:lock(k, { timeout = 20 }))
+    local other = common.peer([[
+      local core = require "dlock.core"
+      print("waiting")
+      local lease = assert(store:lock(key, { timeout = 60 }))
+      print(("got %.6f %.0f"):format(core.now(), lease.fence))
+      io.read()
+      assert(lease:release())
+      print("released")
+    ]], k, { url = three.urls[three:leader()] })
+    other:expect("waiting")
+    common.queued(k, 2, three.urls[three:leader()])
     begin()
     assert.is_true(three:cut_off("hold"))
+    local believed
     common.eventually("it is lost", function()
-      return not lease:held()
+      local now = core.now()
+      local held = lease:held()
+      believed = held and now or believed
+      return not held
     end)
     assert.are.equal("lost", select(3, lease:extend()))
     assert.are.equal("unavailable",
       select(3, store:lock(k, { timeout = 1 })))
-    local other = assert(open({ url = three.urls[three:leader()] }):lock(k,
-      { timeout = 30 }))
-    assert.is_true(other.fence > lease.fence)
+    local _, got, fence = other:expect("got (%S+) (%d+)", 30)
+    assert.is_true(believed < tonumber(got), got .. " " .. believed)
+    assert.is_true(tonumber(fence) > lease.fence)
     assert.are.equal("lost", select(3, lease:release()))
     local since = core.now()
     three:join()
     check(since)
-    assert(other:release())
+    other:write("go\n")
+    other:expect("released")
+    other:close()
     local again = assert(store:lock(k, { timeout = 30 }))
-    assert.is_true(again.fence > other.fence)
+    assert.is_true(again.fence > tonumber(fence))
     assert(again:release())
   end)
 

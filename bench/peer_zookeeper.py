@@ -1,8 +1,9 @@
 """A worker of bench/crowd.lua that uses kazoo, a peer of dlock's on ZooKeeper
 with a queue in order as well.
-  peer_zookeeper.py HOST:PORT pairs         acquire and release a lock of its own
-  peer_zookeeper.py HOST:PORT handover MS   acquire the lock that all want, hold
-                                            it for MS, release it"""
+  peer_zookeeper.py HOST:PORT pairs
+      acquire and release a lock of its own
+  peer_zookeeper.py HOST:PORT handover MS
+      acquire the lock that all want, hold it for MS, release it"""
 
 import os
 import resource
@@ -45,7 +46,8 @@ def main(address, verb, *args):
     lock = client.Lock("/kazoo/%s" % ("shared" if shared else os.getpid()))
     print("ready", flush=True)
     stop = int(sys.stdin.readline())
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.monotonic_ns()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.monotonic_ns()
     if shared:
         count, holds = handover(lock, stop, float(args[0]))
     else:

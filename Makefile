@@ -3,7 +3,7 @@
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, test, shaken, lint, asan, tsan, bench, mutants, torture,
 #   fuzz, sim, all-night    what .ci/ has under that name
-#   make install, install-zookeeper    all of it, that store; PREFIX, DESTDIR
+#   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
 #   make env, deps, clean    use the build from here; what it needs; remove it
 
 LUA ?= lua5.4
@@ -18,8 +18,11 @@ LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
 GOALS := demo spec test shaken lint asan tsan bench mutants torture fuzz sim \
   all-night
-# The stores to build: those that have a luaopen_ file, unless told otherwise.
+# What to build, unless told otherwise: the stores that have a luaopen_ file,
+# and TLS for Redis (TLS= does without OpenSSL).
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
+TLS ?= $(if $(filter redis,$(STORES)),tls)
+LIBRARIES = $(STORES:%=store/%) $(TLS)
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
 ifneq ($(filter-out env deps $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
@@ -29,20 +32,20 @@ UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
 HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
 HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
 endif
-ZOOKEEPER_LIBS ?= -lzookeeper_mt
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wconversion $(WERROR)
 BASE := -std=c11 -D_GNU_SOURCE -DTHREADED -fvisibility=hidden -fPIC -pthread \
   -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
-INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include, \
-  $(LUA_CFLAGS) $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS)))
+INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
+  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
   -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
-LIBS_zookeeper = $(ZOOKEEPER_LIBS)
+LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
+LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.
 OUT := $(BUILD)/$(LUA_NAME)
@@ -54,30 +57,25 @@ CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
 SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
   csrc/store/redis/scripts/include/*.lua)
 
-all: $(OUT)/dlock/core.so $(STORES:%=$(OUT)/dlock/store/%.so) $(OUT)/bin/dlock
+all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
 	sed '1s|.*|#!$(or $(filter /%,$(LUA)),/usr/bin/env $(LUA))|' $< | \
 	  install -Dm755 /dev/stdin $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
-define store
-$(OUT)/dlock/store/$(1).so: $(call objects,$(call room,core) \
-  $(call room,store/$(1)) csrc/lua/store_$(1).c)
+define library
+$(OUT)/dlock/$(1).so: $(call objects,$(call room,core) $(call room,$(1)) \
+  $(wildcard csrc/lua/$(subst /,_,$(1)).c))
 endef
-$(foreach s,$(STORES),$(eval $(call store,$(s))))
+$(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
-define compile
-@mkdir -p $(@D)
-$(COMPILE) -c -o $@ $<
-endef
-$(BUILD)/obj/%.o: %.c Makefile | $(OUT)/headers
-	$(compile)
-$(OUT)/obj/%.o: %.c Makefile | $(OUT)/headers
-	$(compile)
+compile = mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
+$(BUILD)/obj/%.o: %.c Makefile | $(OUT)/headers ; $(compile)
+$(OUT)/obj/%.o: %.c Makefile | $(OUT)/headers ; $(compile)
 $(OUT)/headers:
-	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES)
+	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES) $(TLS)
 $(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
   room,store/redis))): $(BUILD)/gen/redis_scripts.h
 $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
@@ -90,11 +88,13 @@ env: ; @.ci/env '$(abspath $(OUT))'
 deps: ; @.ci/deps
 install: all
 	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
-	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(STORES)
+	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(LIBRARIES)
 install-zookeeper: $(OUT)/dlock/store/zookeeper.so
-	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/dlock/store/zookeeper.so'
+install-tls: $(OUT)/dlock/tls.so
+install-zookeeper install-tls:
+	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps install install-zookeeper clean $(GOALS)
+.PHONY: all env deps install install-zookeeper install-tls clean $(GOALS)

@@ -1,0 +1,328 @@
+/* OpenSSL reads from `in` and writes to `out` through a BIO of our own, so it
+ * never sees a descriptor: it cannot raise SIGPIPE, and a test can split the
+ * bytes where it likes.
+ *
+ * `in` is what the caller fed and OpenSSL has not taken: the caller's own
+ * memory until `keep`, then `kept`. It is fed only when it is empty, so it is
+ * never more than the caller reads at once. `out` is bounded: behind
+ * DLK_TLS_AHEAD bytes the BIO takes nothing, and whatever was under way says
+ * WANTS_ROOM. That may be a read (an answer to a KeyUpdate is written in it),
+ * as a write may say WANTS_INPUT (behind one half of a ticket). OpenSSL wants
+ * either to be called again as it was, which is the caller's affair. */
+#include "tls/channel.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "tls/gate.h"
+#include "tls/reason.h"
+
+/* A buffer that grew larger than that is given back when it is empty. */
+#define OUT_KEPT 4096u
+
+struct dlk_tls_channel {
+  struct dlk_tls_client *client;
+  SSL *ssl;
+  const char *in;
+  size_t in_len;
+  char *kept;
+  struct dlk_buf out;
+  size_t out_at;
+  bool greeted; /* the handshake is done */
+  bool failed;
+  struct dlk_tls_seen seen;
+  struct dlk_tls_fault fault;
+  char name[DLK_TLS_PEER], peer[DLK_TLS_PEER];
+};
+
+/* ---- the BIO ---- */
+
+static BIO_METHOD *method;
+
+static int bio_read(BIO *b, char *to, size_t n, size_t *did) {
+  struct dlk_tls_channel *c = BIO_get_data(b);
+  BIO_clear_retry_flags(b);
+  if (c->in_len == 0) {
+    BIO_set_retry_read(b);
+    return 0;
+  }
+  *did = n < c->in_len ? n : c->in_len;
+  memcpy(to, c->in, *did);
+  c->in += *did;
+  c->in_len -= *did;
+  return 1;
+}
+
+static int bio_write(BIO *b, const char *p, size_t n, size_t *did) {
+  struct dlk_tls_channel *c = BIO_get_data(b);
+  BIO_clear_retry_flags(b);
+  if (c->out.len - c->out_at >= DLK_TLS_AHEAD) {
+    BIO_set_retry_write(b);
+    return 0;
+  }
+  dlk_buf_shift(&c->out, c->out_at);
+  c->out_at = 0;
+  dlk_buf_add(&c->out, p, n);
+  *did = n;
+  return !c->out.failed;
+}
+
+static long bio_ctrl(BIO *b, int what, long n, void *p) {
+  (void)b;
+  (void)n;
+  (void)p;
+  return what == BIO_CTRL_FLUSH;
+}
+
+bool dlk_tls_channel_prepare(void) {
+  int index = BIO_get_new_index();
+  method = BIO_meth_new(index | BIO_TYPE_SOURCE_SINK, "dlock");
+  return method && BIO_meth_set_read_ex(method, bio_read) &&
+         BIO_meth_set_write_ex(method, bio_write) &&
+         BIO_meth_set_ctrl(method, bio_ctrl);
+}
+
+/* ---- what OpenSSL tells in between ---- */
+
+static int on_verify(int good, X509_STORE_CTX *at) {
+  SSL *ssl =
+      X509_STORE_CTX_get_ex_data(at, SSL_get_ex_data_X509_STORE_CTX_idx());
+  struct dlk_tls_channel *c = SSL_get_app_data(ssl);
+  if (!good)
+    dlk_tls_reason_verify(&c->seen, at);
+  return good;
+}
+
+/* The server asks for a certificate of ours. */
+static int on_asked(SSL *ssl, void *arg) {
+  (void)ssl;
+  struct dlk_tls_channel *c = arg;
+  c->seen.asked = true;
+  return 1;
+}
+
+/* 1: it is ours now. One of a context that is not used any more is let be. */
+static int on_session(SSL *ssl, SSL_SESSION *session) {
+  struct dlk_tls_channel *c = SSL_get_app_data(ssl);
+  if (SSL_get_SSL_CTX(ssl) != c->client->ctx ||
+      !SSL_SESSION_is_resumable(session))
+    return 0;
+  dlk_tls_client_keep(c->client, c->peer, session);
+  return 1;
+}
+
+/* ---- life ---- */
+
+static bool is_address(const char *name) {
+  unsigned char space[16];
+  return inet_pton(AF_INET, name, space) == 1 ||
+         inet_pton(AF_INET6, name, space) == 1;
+}
+
+/* The name that the certificate must have, and that the server is asked for
+ * where it is none but a name: without a zone and a closing dot. */
+static void name_server(struct dlk_tls_channel *c, const char *host) {
+  const char *given = c->client->settings->server_name;
+  const char *name = given ? given : host;
+  size_t n = strcspn(name, "%");
+  if (n > 1 && name[n - 1] == '.')
+    n--;
+  snprintf(c->name, sizeof c->name, "%.*s", (int)n, name);
+  c->seen.name = c->name;
+}
+
+static bool expect_name(struct dlk_tls_channel *c) {
+  bool address = is_address(c->name);
+  if (!address && SSL_set_tlsext_host_name(c->ssl, c->name) != 1)
+    return false;
+  if (!c->client->settings->verify)
+    return true;
+  SSL_set_hostflags(c->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  SSL_set_verify(c->ssl, SSL_VERIFY_PEER, on_verify);
+  if (address)
+    return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(c->ssl), c->name) == 1;
+  return SSL_set1_host(c->ssl, c->name) == 1;
+}
+
+/* What cannot be resumed is greeted anew. */
+static void resume(struct dlk_tls_channel *c) {
+  SSL_SESSION *session = dlk_tls_client_take(c->client, c->peer);
+  if (session)
+    (void)SSL_set_session(c->ssl, session);
+  SSL_SESSION_free(session);
+}
+
+static bool set_up(struct dlk_tls_channel *c, SSL_CTX *ctx) {
+  SSL_CTX_sess_set_new_cb(ctx, on_session);
+  c->ssl = SSL_new(ctx);
+  BIO *bio = c->ssl ? BIO_new(method) : NULL;
+  if (!bio)
+    return false;
+  BIO_set_data(bio, c);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(c->ssl, bio, bio);
+  SSL_set_app_data(c->ssl, c);
+  SSL_set_connect_state(c->ssl);
+  c->seen.shown = SSL_get_certificate(c->ssl) != NULL;
+  SSL_set_cert_cb(c->ssl, on_asked, c);
+  resume(c);
+  return expect_name(c);
+}
+
+struct dlk_tls_channel *dlk_tls_channel_open(struct dlk_tls_client *client,
+                                             const char *host, uint16_t port,
+                                             struct dlk_tls_fault *fault) {
+  SSL_CTX *ctx = dlk_tls_client_context(client, fault);
+  if (!ctx)
+    return NULL;
+  struct dlk_tls_channel *c = calloc(1, sizeof *c);
+  if (c) {
+    c->client = client;
+    name_server(c, host);
+    snprintf(c->peer, sizeof c->peer, "[%.256s]:%u", host, port);
+    if (set_up(c, ctx))
+      return c;
+    dlk_tls_channel_free(c);
+  }
+  dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "out of memory for TLS");
+  return NULL;
+}
+
+void dlk_tls_channel_free(struct dlk_tls_channel *c) {
+  /* Else its session could not be resumed. */
+  if (c->ssl && c->greeted && !c->failed)
+    SSL_set_shutdown(c->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+  SSL_free(c->ssl);
+  dlk_buf_free(&c->out);
+  free(c->kept);
+  free(c);
+}
+
+/* ---- bytes ---- */
+
+void dlk_tls_channel_feed(struct dlk_tls_channel *c, const char *p, size_t n) {
+  c->in = p;
+  c->in_len = n;
+}
+
+void dlk_tls_channel_keep(struct dlk_tls_channel *c) {
+  char *copy = c->in_len > 0 ? malloc(c->in_len) : NULL;
+  if (copy) {
+    memcpy(copy, c->in, c->in_len);
+  } else if (c->in_len > 0) {
+    c->failed = true;
+    c->in_len = 0;
+    dlk_tls_fault_set(&c->fault, DLK_UNAVAILABLE, "out of memory for TLS");
+  }
+  free(c->kept);
+  c->kept = copy;
+  c->in = copy;
+}
+
+bool dlk_tls_channel_pending(const struct dlk_tls_channel *c) {
+  return !c->failed && (c->in_len > 0 || SSL_pending(c->ssl) > 0);
+}
+
+const char *dlk_tls_channel_out(const struct dlk_tls_channel *c, size_t *n) {
+  *n = c->out.len - c->out_at;
+  return *n ? c->out.data + c->out_at : NULL;
+}
+
+void dlk_tls_channel_sent(struct dlk_tls_channel *c, size_t n) {
+  c->out_at += n;
+  if (c->out_at < c->out.len)
+    return;
+  c->out_at = 0;
+  if (c->out.cap > OUT_KEPT)
+    dlk_buf_free(&c->out);
+  else
+    dlk_buf_clear(&c->out);
+}
+
+/* ---- steps ---- */
+
+static void fail(struct dlk_tls_channel *c) {
+  if (!c->failed)
+    dlk_tls_reason(&c->seen, c->greeted, &c->fault);
+  c->failed = true;
+}
+
+/* What a call that did not succeed wants. */
+static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
+  switch (SSL_get_error(c->ssl, result)) {
+  case SSL_ERROR_WANT_READ:
+    return DLK_TLS_WANTS_INPUT;
+  case SSL_ERROR_WANT_WRITE:
+    return DLK_TLS_WANTS_ROOM;
+  case SSL_ERROR_ZERO_RETURN:
+    return DLK_TLS_ENDED;
+  default:
+    fail(c);
+    return DLK_TLS_FAILED;
+  }
+}
+
+/* TLS 1.3 gives a new session with each connection. With 1.2 the one that was
+ * resumed stays good. */
+static void keep_old_session(struct dlk_tls_channel *c) {
+  if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1 &&
+      SSL_get_SSL_CTX(c->ssl) == c->client->ctx)
+    dlk_tls_client_keep(c->client, c->peer, SSL_get1_session(c->ssl));
+}
+
+enum dlk_tls_step dlk_tls_channel_handshake(struct dlk_tls_channel *c) {
+  if (c->failed)
+    return DLK_TLS_FAILED;
+  int result = SSL_do_handshake(c->ssl);
+  if (result != 1)
+    return judge(c, result);
+  c->greeted = true;
+  keep_old_session(c);
+  return DLK_TLS_DONE;
+}
+
+enum dlk_tls_step dlk_tls_channel_read(struct dlk_tls_channel *c, char *p,
+                                       size_t n, size_t *did) {
+  if (c->failed)
+    return DLK_TLS_FAILED;
+  int result = SSL_read_ex(c->ssl, p, n, did);
+  return result == 1 ? DLK_TLS_DONE : judge(c, result);
+}
+
+enum dlk_tls_step dlk_tls_channel_write(struct dlk_tls_channel *c,
+                                        const char *p, size_t n, size_t *did) {
+  if (c->failed)
+    return DLK_TLS_FAILED;
+  int result = SSL_write_ex(c->ssl, p, n, did);
+  return result == 1 ? DLK_TLS_DONE : judge(c, result);
+}
+
+void dlk_tls_channel_finish(struct dlk_tls_channel *c) {
+  if (c->greeted && !c->failed)
+    (void)SSL_shutdown(c->ssl);
+}
+
+void dlk_tls_channel_fault(const struct dlk_tls_channel *c,
+                           struct dlk_tls_fault *fault) {
+  if (c->failed)
+    *fault = c->fault;
+  else
+    dlk_tls_reason_gone(&c->seen, c->greeted, fault);
+}
+
+const char *dlk_tls_channel_protocol(const struct dlk_tls_channel *c) {
+  return SSL_get_version(c->ssl);
+}
+
+bool dlk_tls_channel_resumed(const struct dlk_tls_channel *c) {
+  return SSL_session_reused(c->ssl) == 1;
+}
+
+bool dlk_tls_channel_renew_keys(struct dlk_tls_channel *c) {
+  return SSL_key_update(c->ssl, SSL_KEY_UPDATE_REQUESTED) == 1;
+}

@@ -1,0 +1,98 @@
+/* OpenSSL would read them itself, but without CLOEXEC, and would wait for ever
+ * on a name that is a pipe. */
+#include "tls/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LARGEST ((off_t)4 << 20) /* the system's own list has 200 KB */
+
+void dlk_tls_fault_set(struct dlk_tls_fault *fault, enum dlk_code code,
+                       const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  fault->code = code;
+  vsnprintf(fault->text, sizeof fault->text, fmt, ap);
+  va_end(ap);
+}
+
+struct dlk_tls_stamp dlk_tls_file_stamp(const char *path) {
+  struct stat st;
+  struct dlk_tls_stamp stamp = {0};
+  if (!path || stat(path, &st) != 0)
+    return stamp;
+  stamp.dev = st.st_dev;
+  stamp.ino = st.st_ino;
+  stamp.size = st.st_size;
+  stamp.changed =
+      (int64_t)st.st_ctim.tv_sec * 1000000000 + (int64_t)st.st_ctim.tv_nsec;
+  return stamp;
+}
+
+bool dlk_tls_file_same(const struct dlk_tls_stamp *a,
+                       const struct dlk_tls_stamp *b) {
+  return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
+         a->changed == b->changed;
+}
+
+/* problem: an errno, or 0 and why. A lack of descriptors passes. */
+static bool fail(struct dlk_tls_fault *fault, const char *option,
+                 const char *path, int problem, const char *why) {
+  char reason[DLK_REASON_MAX];
+  bool passes = problem == EMFILE || problem == ENFILE || problem == ENOMEM;
+  dlk_tls_fault_set(fault, passes ? DLK_UNAVAILABLE : DLK_INVALID,
+                    "%s %.80s cannot be read (%s)", option, path,
+                    problem ? dlk_reason(reason, problem) : why);
+  return false;
+}
+
+/* 0, an errno, or -1 and *why. */
+static int read_all(int fd, struct dlk_buf *out, const char **why) {
+  struct stat st;
+  if (fstat(fd, &st) != 0)
+    return errno;
+  *why = "it is not a file";
+  if (!S_ISREG(st.st_mode))
+    return -1;
+  *why = "it is too large";
+  while (st.st_size <= LARGEST && out->len <= (size_t)LARGEST) {
+    char *to = dlk_buf_reserve(out, 4096);
+    if (!to)
+      return ENOMEM;
+    ssize_t n = read(fd, to, 4095);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return errno;
+    to[n] = '\0';
+    if (n == 0)
+      return 0;
+    out->len += (size_t)n;
+  }
+  return -1;
+}
+
+bool dlk_tls_file_read(const char *option, const char *path,
+                       struct dlk_buf *out, struct dlk_tls_fault *fault) {
+  const char *why = NULL;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return fail(fault, option, path, errno, why);
+  int problem = read_all(fd, out, &why);
+  close(fd);
+  if (problem == 0)
+    return true;
+  dlk_tls_file_wipe(out);
+  return fail(fault, option, path, problem > 0 ? problem : 0, why);
+}
+
+void dlk_tls_file_wipe(struct dlk_buf *b) {
+  if (b->data)
+    explicit_bzero(b->data, b->cap);
+  dlk_buf_free(b);
+}

@@ -1,0 +1,213 @@
+/* OpenSSL's texts name what happened in its own words ("certificate verify
+ * failed", "wrong version number"). What a user needs is which of the few
+ * things that go wrong it was, and which setting changes it. What comes from
+ * the peer is shown only in part, and only as printable text. */
+#include "tls/reason.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tls/file.h"
+
+/* ---- what the certificate says ---- */
+
+static void add(char *to, size_t room, const char *p, size_t n) {
+  size_t at = strlen(to);
+  if (at > 0 && at + 2 < room)
+    at += (size_t)snprintf(to + at, room - at, ", ");
+  for (size_t i = 0; i < n && at + 1 < room; i++)
+    to[at++] = p[i] > ' ' && p[i] < 127 ? p[i] : '?';
+  to[at] = '\0';
+}
+
+static void add_name(char *to, size_t room, const GENERAL_NAME *name) {
+  if (name->type == GEN_DNS) {
+    const ASN1_IA5STRING *s = name->d.dNSName;
+    add(to, room, (const char *)ASN1_STRING_get0_data(s),
+        (size_t)ASN1_STRING_length(s));
+  } else if (name->type == GEN_IPADD) {
+    const ASN1_OCTET_STRING *s = name->d.iPAddress;
+    const unsigned char *b = ASN1_STRING_get0_data(s);
+    char text[24];
+    bool v4 = ASN1_STRING_length(s) == 4;
+    int n =
+        v4 ? snprintf(text, sizeof text, "%d.%d.%d.%d", b[0], b[1], b[2], b[3])
+           : snprintf(text, sizeof text, "an IPv6 address");
+    add(to, room, text, (size_t)n);
+  }
+}
+
+static void names_of(X509 *x, char *to, size_t room) {
+  GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
+  to[0] = '\0';
+  for (int i = 0; all && i < sk_GENERAL_NAME_num(all); i++)
+    add_name(to, room, sk_GENERAL_NAME_value(all, i));
+  GENERAL_NAMES_free(all);
+  if (!to[0])
+    snprintf(to, room, "nobody (it has no subjectAltName)");
+}
+
+static void date_of(const ASN1_TIME *when, char *to, size_t room) {
+  struct tm tm;
+  to[0] = '\0';
+  if (ASN1_TIME_to_tm(when, &tm) == 1)
+    (void)strftime(to, room, "%Y-%m-%d %H:%M UTC", &tm);
+}
+
+void dlk_tls_reason_verify(struct dlk_tls_seen *seen, X509_STORE_CTX *at) {
+  X509 *x = X509_STORE_CTX_get_current_cert(at);
+  seen->verify_error = X509_STORE_CTX_get_error(at);
+  seen->named[0] = '\0';
+  if (!x)
+    return;
+  switch (seen->verify_error) {
+  case X509_V_ERR_HOSTNAME_MISMATCH:
+  case X509_V_ERR_IP_ADDRESS_MISMATCH:
+    names_of(x, seen->named, sizeof seen->named);
+    break;
+  case X509_V_ERR_CERT_HAS_EXPIRED:
+    date_of(X509_get0_notAfter(x), seen->named, sizeof seen->named);
+    break;
+  case X509_V_ERR_CERT_NOT_YET_VALID:
+    date_of(X509_get0_notBefore(x), seen->named, sizeof seen->named);
+    break;
+  default:
+    break;
+  }
+}
+
+/* ---- the server's certificate ---- */
+
+static void unverified(const struct dlk_tls_seen *seen,
+                       struct dlk_tls_fault *fault) {
+  switch (seen->verify_error) {
+  case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "the server's certificate is signed by itself; give it "
+                      "as tls.cafile if it is the right one");
+    break;
+  case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+  case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "the server's certificate comes from a CA that is not "
+                      "trusted here (%s); give that CA as tls.cafile",
+                      X509_verify_cert_error_string(seen->verify_error));
+    break;
+  case X509_V_ERR_HOSTNAME_MISMATCH:
+  case X509_V_ERR_IP_ADDRESS_MISMATCH:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "the server's certificate is not for %.60s but for %s; "
+                      "use a name of it in the URL or as tls.server_name",
+                      seen->name, seen->named);
+    break;
+  case X509_V_ERR_CERT_HAS_EXPIRED:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "a certificate of the server expired (%s); renew it, or "
+                      "check this machine's clock",
+                      seen->named);
+    break;
+  case X509_V_ERR_CERT_NOT_YET_VALID:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "a certificate of the server is not valid yet (from %s "
+                      "on); check this machine's clock",
+                      seen->named);
+    break;
+  default:
+    dlk_tls_fault_set(fault, DLK_DENIED,
+                      "the server's certificate cannot be accepted (%s)",
+                      X509_verify_cert_error_string(seen->verify_error));
+    break;
+  }
+}
+
+/* ---- what the server says of us ---- */
+
+#define WANTS                                                                  \
+  "the server wants a client certificate (tls-auth-clients); give tls.cert "   \
+  "and tls.key"
+#define REFUSED "the server does not accept the certificate in tls.cert: "
+#define SUITES                                                                 \
+  "the server has no cipher or key exchange in common with us; see "           \
+  "tls.ciphers and tls.ciphersuites"
+#define PLAIN                                                                  \
+  "what answers there does not speak TLS; use the URL without the 's', or "    \
+  "the server's TLS port"
+#define VERSIONS                                                               \
+  "the server has no TLS version in common with us (1.2 or newer; see "        \
+  "tls.min_version)"
+
+static const struct {
+  int reason; /* SSL_R_… */
+  enum dlk_code code;
+  const char *text;
+} known[] = {
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, DLK_DENIED, WANTS},
+    {SSL_R_TLSV1_ALERT_UNKNOWN_CA, DLK_DENIED,
+     REFUSED "its CA is not the server's (tls-ca-cert-file)"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, DLK_DENIED, REFUSED "it is broken"},
+    {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, DLK_DENIED,
+     REFUSED "it is not made for clients"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, DLK_DENIED, REFUSED "it expired"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, DLK_DENIED,
+     REFUSED "it was revoked"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, DLK_DENIED,
+     REFUSED "it could not be checked"},
+    {SSL_R_TLSV1_ALERT_ACCESS_DENIED, DLK_DENIED, REFUSED "access denied"},
+    {SSL_R_TLSV1_UNRECOGNIZED_NAME, DLK_DENIED,
+     "the server does not know the name that it was asked for; see "
+     "tls.server_name"},
+    {SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY, DLK_DENIED, SUITES},
+    {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, DLK_DENIED, SUITES},
+    {SSL_R_NO_CIPHERS_AVAILABLE, DLK_INVALID,
+     "tls.ciphers and tls.ciphersuites leave no cipher for tls.min_version"},
+    {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, DLK_DENIED, VERSIONS},
+    {SSL_R_UNSUPPORTED_PROTOCOL, DLK_DENIED, VERSIONS},
+    {SSL_R_WRONG_VERSION_NUMBER, DLK_INVALID, PLAIN},
+    {SSL_R_PACKET_LENGTH_TOO_LONG, DLK_INVALID, PLAIN},
+    {SSL_R_HTTP_REQUEST, DLK_INVALID, PLAIN},
+};
+
+/* OpenSSL's words: what is left is rare, or an attack. */
+static void raw(unsigned long e, bool greeted, struct dlk_tls_fault *fault) {
+  const char *text = ERR_reason_error_string(e);
+  dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "%s (%s)",
+                    greeted ? "the TLS connection broke"
+                            : "the TLS handshake failed",
+                    text ? text : "no reason is known");
+}
+
+void dlk_tls_reason(const struct dlk_tls_seen *seen, bool greeted,
+                    struct dlk_tls_fault *fault) {
+  unsigned long e = ERR_peek_error();
+  int reason = ERR_GET_LIB(e) == ERR_LIB_SSL ? ERR_GET_REASON(e) : 0;
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+    unverified(seen, fault);
+    return;
+  }
+  /* TLS 1.2 has no word of its own for a missing certificate. */
+  if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && seen->asked &&
+      !seen->shown)
+    reason = SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED;
+  for (size_t i = 0; reason && i < sizeof known / sizeof known[0]; i++)
+    if (known[i].reason == reason) {
+      dlk_tls_fault_set(fault, known[i].code, "%s", known[i].text);
+      return;
+    }
+  raw(e, greeted, fault);
+}
+
+void dlk_tls_reason_gone(const struct dlk_tls_seen *seen, bool greeted,
+                         struct dlk_tls_fault *fault) {
+  dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "%s%s",
+                    greeted ? "the server closed the connection"
+                            : "the server closed the connection during the "
+                              "TLS handshake",
+                    seen->asked && !seen->shown
+                        ? "; it asks for a client certificate, see tls.cert"
+                        : "");
+}

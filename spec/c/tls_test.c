@@ -1,0 +1,476 @@
+/* TLS as bytes in and bytes out (csrc/tls), against OpenSSL's server in memory:
+ * what no server does when it is asked to. usage: tls_test DIR, where
+ * spec/support/certificates.lua made its certificates. */
+#include <ctype.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <string.h>
+
+#include "check.h"
+#include "tls/tls.h"
+
+const struct dlk_tls_library *dlock_tls_library(const char **why);
+
+static const struct dlk_tls_library *lib;
+static const char *certificates;
+
+/* ---- both ends ---- */
+
+struct pair {
+  struct dlk_tls_client *client;
+  struct dlk_tls_channel *c;
+  SSL *server;
+  BIO *to_server, *from_server;
+};
+
+static const char *path(const char *name) {
+  static char at[8][512];
+  static unsigned next;
+  char *p = at[next++ % 8];
+  snprintf(p, sizeof at[0], "%s/%s", certificates, name);
+  return p;
+}
+
+static SSL_CTX *server_context(int version) {
+  SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+  CHECK(ctx && SSL_CTX_set_min_proto_version(ctx, version) == 1);
+  CHECK(SSL_CTX_set_max_proto_version(ctx, version) == 1);
+  CHECK(SSL_CTX_use_certificate_file(ctx, path("server.crt"),
+                                     SSL_FILETYPE_PEM) == 1);
+  CHECK(SSL_CTX_use_PrivateKey_file(ctx, path("server.key"),
+                                    SSL_FILETYPE_PEM) == 1);
+  CHECK(SSL_CTX_set_session_id_context(ctx, (const void *)"t", 1) == 1);
+  return ctx;
+}
+
+static struct dlk_tls_settings trusting(void) {
+  static char ca[512];
+  snprintf(ca, sizeof ca, "%s", path("ca.crt"));
+  return (struct dlk_tls_settings){.cafile = ca, .verify = true};
+}
+
+static void open_pair(struct pair *p, struct dlk_tls_client *client,
+                      SSL_CTX *ctx) {
+  struct dlk_tls_fault fault = {DLK_OK, ""};
+  p->client = client;
+  p->c = lib->open(client, "localhost", 6379, &fault);
+  if (!p->c)
+    puts(fault.text);
+  CHECK(p->c);
+  p->server = SSL_new(ctx);
+  p->to_server = BIO_new(BIO_s_mem());
+  p->from_server = BIO_new(BIO_s_mem());
+  CHECK(p->server && p->to_server && p->from_server);
+  SSL_set_bio(p->server, p->to_server, p->from_server);
+  SSL_set_accept_state(p->server);
+}
+
+static void close_pair(struct pair *p) {
+  lib->channel_free(p->c);
+  SSL_free(p->server);
+}
+
+/* What the client has to say goes to the server. */
+static size_t carry_up(struct pair *p) {
+  size_t n;
+  const char *out = lib->out(p->c, &n);
+  if (out) {
+    CHECK(BIO_write(p->to_server, out, (int)n) == (int)n);
+    lib->sent(p->c, n);
+  }
+  return n;
+}
+
+/* At most `most` bytes of what the server has to say. */
+static size_t carry_down(struct pair *p, size_t most) {
+  char bytes[65536];
+  int n = BIO_read(p->from_server, bytes,
+                   (int)(most < sizeof bytes ? most : sizeof bytes));
+  if (n <= 0)
+    return 0;
+  lib->feed(p->c, bytes, (size_t)n);
+  lib->keep(p->c); /* `bytes` goes */
+  return (size_t)n;
+}
+
+/* The handshake, `piece` bytes at a time. */
+static enum dlk_tls_step greet(struct pair *p, size_t piece) {
+  enum dlk_tls_step step;
+  for (int i = 0; i < 100000; i++) {
+    step = lib->handshake(p->c);
+    (void)carry_up(p);
+    if (step != DLK_TLS_WANTS_INPUT)
+      break;
+    (void)SSL_do_handshake(p->server);
+    if (carry_down(p, piece) == 0)
+      break;
+  }
+  (void)SSL_do_handshake(p->server);
+  ERR_clear_error();
+  return step;
+}
+
+/* What the client reads of what came, and the last step. */
+static size_t read_all(struct pair *p, char *out, size_t room,
+                       enum dlk_tls_step *last) {
+  size_t got = 0, did;
+  *last = DLK_TLS_DONE;
+  while (got < room && *last == DLK_TLS_DONE) {
+    *last = lib->read(p->c, out + got, room - got, &did);
+    got += *last == DLK_TLS_DONE ? did : 0;
+  }
+  return got;
+}
+
+static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+/* ---- the tests ---- */
+
+static void told(struct pair *p, const char *text, size_t piece) {
+  char got[64] = "";
+  size_t len = 0;
+  enum dlk_tls_step step = DLK_TLS_WANTS_INPUT;
+  CHECK(SSL_write(p->server, text, (int)strlen(text)) == (int)strlen(text));
+  do {
+    len += read_all(p, got + len, sizeof got - len, &step);
+    CHECK(step == DLK_TLS_WANTS_INPUT);
+  } while (carry_down(p, piece) > 0);
+  len += read_all(p, got + len, sizeof got - len, &step);
+  CHECK(len == strlen(text) && memcmp(got, text, len) == 0);
+}
+
+static void asked(struct pair *p, const char *text) {
+  char got[64];
+  size_t did;
+  CHECK(lib->write(p->c, text, strlen(text), &did) == DLK_TLS_DONE);
+  CHECK(did == strlen(text) && carry_up(p) > 0);
+  int n = SSL_read(p->server, got, sizeof got);
+  CHECK(n == (int)strlen(text) && memcmp(got, text, (size_t)n) == 0);
+}
+
+static void byte_by_byte(void) {
+  for (int v = 0; v < 2; v++) {
+    struct dlk_tls_settings settings = trusting();
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *ctx = server_context(versions[v]);
+    struct pair p;
+    open_pair(&p, client, ctx);
+    CHECK(greet(&p, 1) == DLK_TLS_DONE);
+    asked(&p, "PING");
+    told(&p, "+PONG", 1);
+    close_pair(&p);
+    lib->client_free(client);
+    SSL_CTX_free(ctx);
+  }
+}
+
+/* All that the server says is one string of bytes; it comes in two pieces, cut
+ * at each of them in turn. */
+static void cut_at_every_byte(void) {
+  for (int v = 0; v < 2; v++) {
+    struct dlk_tls_settings settings = trusting();
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *ctx = server_context(versions[v]);
+    size_t cut = 1;
+    for (bool cuts = true; cuts; cut++) {
+      struct pair p;
+      SSL_CTX_set_num_tickets(ctx, cut % 3);
+      open_pair(&p, client, ctx);
+      size_t came = 0;
+      enum dlk_tls_step step;
+      while ((step = lib->handshake(p.c)) == DLK_TLS_WANTS_INPUT) {
+        (void)carry_up(&p);
+        (void)SSL_do_handshake(p.server);
+        came += carry_down(&p, came < cut ? cut - came : SIZE_MAX);
+        cuts = came >= cut && cut < 700; /* resumed: some 300 */
+      }
+      CHECK(step == DLK_TLS_DONE);
+      (void)carry_up(&p);
+      CHECK(SSL_do_handshake(p.server) == 1);
+      asked(&p, "PING");
+      told(&p, "+PONG", 1 + cut % 40);
+      close_pair(&p);
+    }
+    CHECK(cut > 100);
+    lib->client_free(client);
+    SSL_CTX_free(ctx);
+  }
+}
+
+/* The server asks for new keys again and again, and takes no answer. */
+static void key_updates(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  struct pair p;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  size_t most = 0, waiting;
+  bool stopped = false;
+  for (int i = 0; i < 8000; i++) {
+    CHECK(SSL_key_update(p.server, SSL_KEY_UPDATE_REQUESTED) == 1);
+    CHECK(SSL_write(p.server, "x", 1) == 1);
+    char got[8];
+    enum dlk_tls_step step;
+    if (!stopped) {
+      (void)carry_down(&p, SIZE_MAX);
+      (void)read_all(&p, got, sizeof got, &step);
+      stopped = step == DLK_TLS_WANTS_ROOM;
+    }
+    (void)lib->out(p.c, &waiting);
+    most = waiting > most ? waiting : most;
+  }
+  CHECK(stopped && most >= DLK_TLS_AHEAD && most < DLK_TLS_AHEAD + 20000);
+  /* Once there is room, it goes on where it stopped: nothing is lost. */
+  (void)carry_up(&p);
+  size_t xs = 0, rounds = 0;
+  char got[1024];
+  enum dlk_tls_step step;
+  for (;;) {
+    xs += read_all(&p, got, sizeof got, &step);
+    (void)carry_up(&p);
+    CHECK(step != DLK_TLS_FAILED && ++rounds < 100000);
+    if (step == DLK_TLS_WANTS_INPUT && carry_down(&p, SIZE_MAX) == 0)
+      break;
+  }
+  CHECK(xs > 1000);
+  (void)SSL_read(p.server, got, sizeof got); /* takes the answers */
+  CHECK(lib->renew_keys(p.c));
+  asked(&p, "PING");
+  told(&p, "+PONG", 7);
+  close_pair(&p);
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+static void tickets(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  struct pair p;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  for (int i = 0; i < 1000; i++) {
+    CHECK(SSL_new_session_ticket(p.server) == 1);
+    char text[16];
+    snprintf(text, sizeof text, "+%d", i);
+    told(&p, text, 200);
+  }
+  size_t waiting;
+  (void)lib->out(p.c, &waiting);
+  CHECK(waiting == 0);
+  close_pair(&p);
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+/* Half a ticket has come: a write has to wait for the other half. */
+static void write_behind_half_a_ticket(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  /* In records that hold a part of a ticket each. */
+  CHECK(SSL_CTX_set_max_send_fragment(ctx, 512) == 1);
+  struct pair p;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  char big[600], got[16];
+  memset(big, 't', sizeof big);
+  while (carry_down(&p, SIZE_MAX) > 0) {
+    enum dlk_tls_step step;
+    (void)read_all(&p, got, sizeof got, &step);
+  }
+  /* The certificate in its session makes the ticket a long one. */
+  CHECK(SSL_new_session_ticket(p.server) == 1);
+  CHECK(SSL_write(p.server, "+", 1) == 1);
+  size_t whole = BIO_ctrl_pending(p.from_server), did;
+  CHECK(carry_down(&p, whole - 60) > 0);
+  enum dlk_tls_step step;
+  (void)read_all(&p, got, sizeof got, &step);
+  CHECK(step == DLK_TLS_WANTS_INPUT);
+  step = lib->write(p.c, "PING", 4, &did);
+  CHECK(step == DLK_TLS_DONE || step == DLK_TLS_WANTS_INPUT);
+  bool waited = step == DLK_TLS_WANTS_INPUT;
+  CHECK(carry_down(&p, SIZE_MAX) > 0);
+  CHECK(read_all(&p, got, sizeof got, &step) == 1);
+  if (waited)
+    CHECK(lib->write(p.c, "PING", 4, &did) == DLK_TLS_DONE);
+  CHECK(carry_up(&p) > 0);
+  CHECK(SSL_read(p.server, big, sizeof big) == 4);
+  close_pair(&p);
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+static void sessions_are_used_once(void) {
+  for (int v = 0; v < 2; v++) {
+    struct dlk_tls_settings settings = trusting();
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *ctx = server_context(versions[v]);
+    struct pair p, q;
+    /* 1 has nothing to resume; 2 has; so has 3, by what 2 was given. */
+    for (int i = 1; i <= 3; i++) {
+      open_pair(&p, client, ctx);
+      CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+      CHECK(lib->resumed(p.c) == (i > 1));
+      told(&p, "+", SIZE_MAX);
+      if (i == 3) /* 3 took what 2 left; its own came, for one more */
+        break;
+      close_pair(&p);
+    }
+    open_pair(&q, client, ctx);
+    struct pair r;
+    open_pair(&r, client, ctx);
+    CHECK(greet(&r, SIZE_MAX) == DLK_TLS_DONE);
+    CHECK(!lib->resumed(r.c)); /* q has it */
+    close_pair(&r);
+    close_pair(&q);
+    close_pair(&p);
+    lib->client_free(client);
+    SSL_CTX_free(ctx);
+  }
+}
+
+/* A session that a handshake failed with is not tried again. */
+static void failed_session_is_dropped(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  struct pair p;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  told(&p, "+", SIZE_MAX);
+  close_pair(&p);
+  open_pair(&p, client, ctx);
+  CHECK(lib->handshake(p.c) == DLK_TLS_WANTS_INPUT);
+  lib->feed(p.c, "\x15\x03\x03\x00\x02\x02\x28", 7); /* handshake_failure */
+  CHECK(lib->handshake(p.c) == DLK_TLS_FAILED);
+  close_pair(&p);
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE && !lib->resumed(p.c));
+  close_pair(&p);
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+/* More than may wait is not taken, and all that was arrives in order. */
+static void no_room(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  struct pair p;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  static char text[300000], got[300000];
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)(i * 31 >> 3);
+  size_t at = 0, came = 0, did, waiting, stops = 0;
+  while (at < sizeof text) {
+    enum dlk_tls_step step = lib->write(p.c, text + at, sizeof text - at, &did);
+    (void)lib->out(p.c, &waiting);
+    CHECK(waiting < DLK_TLS_AHEAD + 20000);
+    if (step == DLK_TLS_DONE) {
+      at += did;
+      continue;
+    }
+    CHECK(step == DLK_TLS_WANTS_ROOM && ++stops < 100);
+    (void)carry_up(&p);
+  }
+  (void)carry_up(&p);
+  int n;
+  while ((n = SSL_read(p.server, got + came, (int)(sizeof got - came))) > 0)
+    came += (size_t)n;
+  CHECK(stops > 2 && came == sizeof text && memcmp(text, got, came) == 0);
+  close_pair(&p);
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+static void ends(void) {
+  for (int v = 0; v < 2; v++) {
+    struct dlk_tls_settings settings = trusting();
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *ctx = server_context(versions[v]);
+    struct pair p;
+    char got[8];
+    open_pair(&p, client, ctx);
+    CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+    CHECK(SSL_write(p.server, "+", 1) == 1 && SSL_shutdown(p.server) == 0);
+    while (carry_down(&p, SIZE_MAX) > 0)
+      ;
+    enum dlk_tls_step step;
+    CHECK(read_all(&p, got, sizeof got, &step) == 1);
+    CHECK(step == DLK_TLS_ENDED);
+    lib->finish(p.c);
+    CHECK(carry_up(&p) > 0 && SSL_read(p.server, got, sizeof got) <= 0);
+    CHECK(SSL_get_shutdown(p.server) & SSL_RECEIVED_SHUTDOWN);
+    close_pair(&p);
+    lib->client_free(client);
+    SSL_CTX_free(ctx);
+  }
+}
+
+/* Bytes that are no TLS, or were changed on the way: a fault in words, at once,
+ * and nothing more. */
+static void noise(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  for (int round = 0; round < 2000; round++) {
+    struct pair p;
+    open_pair(&p, client, ctx);
+    bool greeted = round % 2 && greet(&p, SIZE_MAX) == DLK_TLS_DONE;
+    char bytes[512], got[64];
+    enum dlk_tls_step step = DLK_TLS_WANTS_INPUT;
+    if (!greeted)
+      (void)lib->handshake(p.c);
+    for (int i = 0; i < 50 && step == DLK_TLS_WANTS_INPUT; i++) {
+      size_t n = 1 + check_random(sizeof bytes - 1);
+      for (size_t k = 0; k < n; k++)
+        bytes[k] = (char)check_random(256);
+      if (round % 4 < 2 && i == 0 && n > 5) { /* as far as a record's head */
+        memcpy(bytes, "\x16\x03\x03", 3);
+        bytes[3] = 0;
+      }
+      lib->feed(p.c, bytes, n);
+      if (greeted)
+        (void)read_all(&p, got, sizeof got, &step);
+      else
+        step = lib->handshake(p.c);
+      lib->keep(p.c);
+    }
+    CHECK(step == DLK_TLS_FAILED);
+    struct dlk_tls_fault fault;
+    lib->fault(p.c, &fault);
+    CHECK(fault.code != DLK_OK && fault.text[0]);
+    for (const char *c = fault.text; *c; c++)
+      CHECK(isprint((unsigned char)*c));
+    lib->finish(p.c);
+    close_pair(&p);
+  }
+  lib->client_free(client);
+  SSL_CTX_free(ctx);
+}
+
+int main(int argc, char **argv) {
+  static const struct check tests[] = {
+      {"byte_by_byte", byte_by_byte},
+      {"cut_at_every_byte", cut_at_every_byte},
+      {"key_updates", key_updates},
+      {"tickets", tickets},
+      {"write_behind_half_a_ticket", write_behind_half_a_ticket},
+      {"sessions_are_used_once", sessions_are_used_once},
+      {"failed_session_is_dropped", failed_session_is_dropped},
+      {"no_room", no_room},
+      {"ends", ends},
+      {"noise", noise},
+  };
+  const char *why = NULL;
+  certificates = argc > 1 ? argv[1] : ".";
+  lib = dlock_tls_library(&why);
+  if (!lib) {
+    puts(why);
+    return 1;
+  }
+  return check_all(tests, sizeof tests / sizeof tests[0]);
+}

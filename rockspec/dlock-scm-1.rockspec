@@ -29,6 +29,7 @@ build = {
     CFLAGS = "$(CFLAGS)",
     BUILD = "build$(LUA_INCDIR)",
     STORES = "redis file",
+    TLS = "",
     DESTDIR = "",
     LUA_SHAREDIR = "$(LUADIR)",
     LUA_LIBDIR = "$(LIBDIR)",

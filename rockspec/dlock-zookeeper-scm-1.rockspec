@@ -31,6 +31,7 @@ build = {
     ZOOKEEPER_CFLAGS = "-I$(ZOOKEEPER_INCDIR)",
     ZOOKEEPER_LIBS = "-L$(ZOOKEEPER_LIBDIR) -lzookeeper_mt",
     STORES = "zookeeper",
+    TLS = "",
     DESTDIR = "",
     LUA_LIBDIR = "$(LIBDIR)",
   },

@@ -33,14 +33,17 @@ end
 
 local ngx = rawget(_G, "ngx")
 
--- An error that nobody takes is shown once, where people look for errors.
-local function show(problem)
+--- What nobody takes is shown once, where people look for errors.
+---@param problem string
+function events.show(problem)
   if ngx and ngx.log and ngx.get_phase then
     ngx.log(ngx.ERR, "dlock: ", problem)
   else
     io.stderr:write("dlock: ", problem, "\n")
   end
 end
+
+local show = events.show
 
 --- Calls the user's on_event, if there is one.
 function events.event(client, kind, message, key)

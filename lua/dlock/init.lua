@@ -4,6 +4,7 @@ local all = require "dlock.kinds.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local options = require "dlock.options"
+local secure = require "dlock.secure"
 local store = require "dlock.store"
 local text = require "dlock.text"
 local url = require "dlock.url"
@@ -102,7 +103,7 @@ function dlock.open(where, ...)
   if not parsed then
     return nil, message, code
   end
-  message = read_passwords(opts)
+  message = secure.check(opts.tls, parsed, 2) or read_passwords(opts)
   if message then
     return nil, message, "invalid"
   end

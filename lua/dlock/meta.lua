@@ -83,6 +83,20 @@ function dlock.all(list) end
 ---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv"
 ---@field scope? "request"|"worker"
 ---@field on_event? fun(event: dlock.event)
+---@field tls? dlock.tls_options with a URL with TLS
+
+---@class dlock.tls_options
+---@field cafile? string PEM: the CAs that are trusted (the system's)
+---@field capath? string a directory of such, by hashes
+---@field cert? string PEM: our certificate, and what leads to its CA
+---@field key? string PEM: its key (in cert's file)
+---@field key_password? string opens the key
+---@field key_password_file? string its first line opens the key
+---@field server_name? string whom the certificate names (the URL's host)
+---@field verify? boolean that the server is the right one (true)
+---@field min_version? "1.2"|"1.3"
+---@field ciphers? string of TLS 1.2, as OpenSSL writes them
+---@field ciphersuites? string of TLS 1.3
 
 ---@class dlock.event
 ---@field kind string

@@ -16,7 +16,8 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- for whichever store is opened, which refuses what it has no use for.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
--- wait), permits (of a semaphore), list. infinite: math.huge is allowed too.
+-- wait), permits (of a semaphore), list, tls (open's table of that name).
+-- infinite: math.huge is allowed too.
 local TABLE = {
   url = { where = "open", type = "string" },
   username = { where = "open", type = "string", max_length = 512 },
@@ -47,6 +48,22 @@ local TABLE = {
     one_of = { "request", "worker" } },
   id = { where = "open", type = "string", min_length = 1, max_length = 4096 },
   on_event = { where = "open", type = "function" },
+
+  tls = { where = "open", own = true, type = "table" },
+  cafile = { where = "tls", type = "string", max_length = 4096 },
+  capath = { where = "tls", type = "string", max_length = 4096 },
+  cert = { where = "tls", type = "string", max_length = 4096 },
+  key = { where = "tls", type = "string", max_length = 4096 },
+  key_password = { where = "tls", type = "string", min_length = 1,
+    max_length = 1024 },
+  key_password_file = { where = "tls", type = "string", max_length = 4096 },
+  server_name = { where = "tls", type = "string", min_length = 1,
+    max_length = 253 },
+  verify = { where = "tls", type = "boolean", default = true },
+  min_version = { where = "tls", type = "string", default = "1.2",
+    one_of = { "1.2", "1.3" } },
+  ciphers = { where = "tls", type = "string", max_length = 4096 },
+  ciphersuites = { where = "tls", type = "string", max_length = 4096 },
 
   ttl = { where = "open mutex acquire try", type = "number", min = 0.1,
     max = YEAR, default = 30,
@@ -83,6 +100,7 @@ local TABLE = {
 -- lock, try_lock and with take a lockable's options and an acquire's.
 local CALLS = {
   ["dlock.open"] = "open",
+  ["the table tls"] = "tls",
   ["store:mutex"] = "mutex nested wait",
   ["store:rwlock"] = "mutex nested wait",
   ["store:semaphore"] = "mutex wait",
@@ -197,7 +215,7 @@ local function wrong(value, rule)
     return nil, bad_number(value, rule)
   elseif rule.type == "string" then
     return nil, bad_string(value, rule)
-  elseif rule.type == "table" then
+  elseif rule.entry then
     return nil, bad_table(value, rule)
   end
 end

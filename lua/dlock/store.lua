@@ -14,6 +14,7 @@ local once = require "dlock.kinds.once"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
 local rwlock = require "dlock.kinds.rwlock"
+local secure = require "dlock.secure"
 local semaphore = require "dlock.kinds.semaphore"
 local stats = require "dlock.stats"
 
@@ -325,6 +326,13 @@ local function find_type(module, scheme)
       or tostring(found)), "unsupported"
 end
 
+-- What only the store's library knows about.
+local function own_options(where, opts)
+  local own = options.own(opts, where.module)
+  own.tls_library = where.tls and secure.library() or nil
+  return own
+end
+
 --- Makes a store from a parsed URL and checked options; no I/O.
 ---@param where table as url.parse returns it
 ---@param opts table
@@ -351,7 +359,7 @@ function store.open(where, opts)
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = opts.io_timeout or options.default("io_timeout"),
-    options = options.own(opts, where.module),
+    options = own_options(where, opts),
   })
   if not engine then
     return nil, message, code
@@ -370,6 +378,9 @@ function store.open(where, opts)
   }
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
   engine:set_client(client) -- where leases find it
+  if opts.tls and opts.tls.verify == false and not opts.on_event then
+    events.show(secure.insecure(where.shown))
+  end
   return setmetatable({ [STATE] = client }, META)
 end
 

@@ -11,22 +11,24 @@ local LONGEST, MOST_HOSTS = 4096, 64
 -- many at most, 0 for none (a path on this machine). path: what may follow the
 -- hosts. later: there is no such store yet. same: another name of that scheme,
 -- which is what the store gets and what is shown, so that both names make
--- one store in the order of dlock.all.
+-- one store in the order of dlock.all. tls: what is said there is encrypted.
 local SCHEMES = {
   ["redis"] = { module = "redis", hosts = 1, path = "db" },
-  ["rediss"] = { module = "redis", hosts = 1, path = "db" },
+  ["rediss"] = { module = "redis", hosts = 1, path = "db", tls = true },
   ["valkey"] = { same = "redis" },
   ["valkeys"] = { same = "rediss" },
   ["redis+unix"] = { module = "redis", hosts = 0, path = "file", auth = true },
   ["redis+sentinel"] =
     { module = "redis", hosts = MOST_HOSTS, path = "master" },
+  ["rediss+sentinel"] =
+    { module = "redis", hosts = MOST_HOSTS, path = "master", tls = true },
   ["redis+cluster"] = { module = "redis", hosts = MOST_HOSTS, path = "none" },
   ["redlock"] = { module = "redis", hosts = MOST_HOSTS, path = "db" },
   ["zookeeper"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
   ["zk"] = { same = "zookeeper" },
   ["zookeepers"] =
-    { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
+    { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot", tls = true },
   ["file"] = { module = "file", hosts = 0, path = "file" },
   ["mysql"] = { later = true },
   ["etcd"] = { later = true },
@@ -201,7 +203,8 @@ end
 
 --- Takes a store's URL apart; no I/O.
 ---@param s string
----@return table|nil # shown, scheme, module, hosts, path, username, password
+---@return table|nil # shown, scheme, module, tls, hosts, path, username,
+--- password
 ---@return string? message
 ---@return string? code "invalid" or "unsupported"
 function url.parse(s)
@@ -242,7 +245,7 @@ function url.parse(s)
   if not out.path then
     return bad(problem)
   end
-  out.scheme, out.module = scheme, rule.module
+  out.scheme, out.module, out.tls = scheme, rule.module, rule.tls
   out.shown = show(scheme, out.hosts, out.path)
   return out
 end

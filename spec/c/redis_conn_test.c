@@ -79,7 +79,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   (void)err;
   memset(&conn, 0, sizeof conn);
   stopping = false;
-  dlk_redis_fixed_init(&fixed, conf);
+  dlk_redis_fixed_init(&fixed, conf, NULL);
   dlk_redis_conn_init(&conn);
   conn.host = host;
   conn.conf = conf;

@@ -91,7 +91,7 @@ static bool fixed_address;
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  dlk_redis_fixed_init(&fixed, conf);
+  dlk_redis_fixed_init(&fixed, conf, NULL);
   *out =
       dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
                         0, "", "~dlock:c:test", &link_events, host);

@@ -4,6 +4,7 @@
 local core = require "dlock.core"
 local engine = require "spec.support.engine"
 local redis = require "spec.support.redis"
+local server = require "spec.support.server"
 local url = require "dlock.url"
 local uv = require "luv"
 local zk = require "spec.support.zk"
@@ -98,6 +99,32 @@ local function new_redis(name, url_of, plain)
 end
 
 local on_redis = new_redis("redis", "DLOCK_TEST_REDIS", "DLOCK_TEST_REDIS")
+
+-- The same server with TLS, for a user who may do no more than docs/redis.md
+-- says. Whose CA it is stands in $SSL_CERT_FILE.
+local on_rediss = new_redis("rediss", "DLOCK_TEST_REDISS", "DLOCK_TEST_REDIS")
+local has_user
+
+local function least_rights()
+  local rule = server.read_file("docs/redis.md")
+    :match("\nACL SETUSER (app on >secret .-)```"):gsub("\\\n", " ")
+  local words = {}
+  for word in rule:gmatch("%S+") do words[#words + 1] = word end
+  words[#words + 1] = "~/ct*" -- prefixes that cases have of their own
+  words[#words + 1] = "~x:*"
+  local admin = assert(redis.connect(required("DLOCK_TEST_REDIS")))
+  admin:call("ACL", "SETUSER", (table.unpack or unpack)(words))
+  admin:close()
+end
+
+function on_rediss.url()
+  if not has_user then
+    least_rights()
+    has_user = true
+  end
+  return (required("DLOCK_TEST_REDISS"):gsub("//", "//app:secret@"))
+end
+
 local on_sentinel = new_redis("redis+sentinel", "DLOCK_TEST_SENTINEL",
   "DLOCK_TEST_SENTINEL_PRIMARY")
 
@@ -173,4 +200,4 @@ function on_file.leftovers()
   return {}
 end
 
-return { on_redis, on_zookeeper, on_file, on_sentinel }
+return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel }

@@ -30,6 +30,7 @@ local ELSEWHERE = {
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
   ["docs/performance.md: sh"] = "docs/performance_spec, in a shell",
   ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
+  ["docs/security.md: lua"] = "redis/tls_refusals_spec, with its own files",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
 }
 
@@ -222,10 +223,12 @@ describe("pages:", function()
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
-      .. "libhiredis%-dev libzookeeper%-mt%-dev\n", err)
+      .. "libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))
+    assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "TLS=")
+      :find("libssl-dev", 1, true))
   end)
 
   -- Every function that a user can call, as objects really have them.

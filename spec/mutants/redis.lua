@@ -200,7 +200,7 @@ return {
       put = ") return false; ssize_t n" },
     { name = "the end of a connection is not heard by who awaits an answer",
       file = "csrc/store/redis/conn/conn.c",
-      find = "if (n <= 0) gone(c, n); else if (feed",
+      find = "if (n <= 0) lost_reading(c, n, errno); else if (feed",
       put = "if (n > 0 && feed" },
     { name = "a connection is written to however long it was quiet",
       file = "csrc/store/redis/conn/due.c",

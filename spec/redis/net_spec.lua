@@ -8,8 +8,9 @@ local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
-  "conn/endpoint", "conn/sock", "conn/handshake", "conn/resolve", "conn/wake",
-  "wire/brief", "wire/codec", "wire/errors", "wire/names", "wire/scripts" } do
+  "conn/endpoint", "conn/sock", "conn/secure", "conn/handshake",
+  "conn/resolve", "conn/wake", "wire/brief", "wire/codec",
+  "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
 for _, name in ipairs { "buf", "clock", "heap", "status", "value" } do

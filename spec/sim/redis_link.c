@@ -5,6 +5,7 @@
 #include "redis_host.h"
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
+#include "store/redis/conn/tls.h"
 
 static struct client *linked(struct dlk_redis_link *link) {
   return DLK_CONTAINER(link, struct client, link);
@@ -84,10 +85,25 @@ static void link_destroy(struct dlk_redis_link *link) {
 }
 
 struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
-                                                  const struct dlk_conf *conf) {
+                                                  const struct dlk_conf *conf,
+                                                  struct dlk_redis_tls *tls) {
   (void)host;
   (void)conf;
+  (void)tls;
   return NULL; /* nobody asks for them here */
+}
+
+enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
+                                struct dlk_redis_tls **out,
+                                struct dlk_error *err) {
+  (void)conf;
+  (void)err;
+  *out = NULL;
+  return DLK_OK;
+}
+
+void dlk_redis_tls_free(struct dlk_redis_tls *tls) {
+  (void)tls;
 }
 
 struct dlk_redis_link *

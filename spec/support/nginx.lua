@@ -30,6 +30,8 @@ worker_processes @workers@;
 pid @dir@/nginx.pid;
 error_log stderr notice;
 env DLOCK_TEST_REDIS;
+env DLOCK_TEST_REDISS;
+env SSL_CERT_FILE;
 @main@
 events { worker_connections @connections@; }
 http {

@@ -193,7 +193,7 @@ end
 local instance = {}
 instance.__index = instance
 
-local function command_line(config, dir, port)
+local function command_line(config, dir, port, tls_port)
   local settings = {
     port = port,
     bind = "127.0.0.1",
@@ -207,6 +207,7 @@ local function command_line(config, dir, port)
   for name, value in pairs(config) do
     settings[name:gsub("_", "-")] = value
   end
+  settings["tls-port"] = tls_port or nil
   local lines = {}
   for name, value in pairs(settings) do
     for _, one in ipairs(type(value) == "table" and value or { value }) do
@@ -225,14 +226,16 @@ local function launch(self)
 end
 
 --- Starts a private server. config: redis.conf settings (an array repeats the
---- setting; _ may stand for -). Returns an object with url, socket_url, pid,
---- port, dir, and stop, kill, pause, resume, start_again, connect. env: more
---- environment for it, { NAME = value }.
+--- setting; _ may stand for -); with certificates (spec/support/certificates)
+--- it serves TLS as well. Returns an object with url, tls_url, socket_url, pid,
+--- port, tls_port, dir, and stop, kill, pause, resume, start_again, connect.
+--- env: more environment for it, { NAME = value }.
 function redis.start(config, dir, env)
   local self = setmetatable({ dir = dir or server.new_dir() }, instance)
   self.server = server.retry(function()
     self.port = server.free_port()
-    self.cmd = command_line(config or {}, self.dir, self.port)
+    self.tls_port = config and config.tls_cert_file and server.free_port()
+    self.cmd = command_line(config or {}, self.dir, self.port, self.tls_port)
     for name, value in pairs(env or {}) do
       table.insert(self.cmd, 1, name .. "=" .. value)
     end
@@ -241,6 +244,7 @@ function redis.start(config, dir, env)
   end)
   self.pid = self.server.pid
   self.url = "redis://127.0.0.1:" .. self.port
+  self.tls_url = self.tls_port and "rediss://127.0.0.1:" .. self.tls_port
   self.socket_url = "redis+unix://" .. self.dir .. "/redis.sock"
   return self
 end

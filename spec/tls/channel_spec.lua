@@ -1,5 +1,5 @@
--- TLS in C (csrc/tls), against OpenSSL's own server in memory; no Lua, no Redis.
--- Each line that the program prints is a test.
+-- TLS in C (csrc/tls), against OpenSSL's own server in memory: no Lua, no
+-- Redis. Each line that the program prints is a test.
 
 local certificates = require "spec.support.certificates"
 local process = require "spec.support.process"

@@ -18,6 +18,7 @@
 
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
+#include "store/redis/conn/tls.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/op/subscription.h"
 #include "store/redis/op/try.h"
@@ -140,7 +141,8 @@ static const struct dlk_redis_link_events link_events = {
 /* ---- life ---- */
 
 static bool by_sentinel(const struct dlk_conf *conf) {
-  return strcmp(conf->scheme, "redis+sentinel") == 0;
+  return strcmp(conf->scheme, "redis+sentinel") == 0 ||
+         strcmp(conf->scheme, "rediss+sentinel") == 0;
 }
 
 static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
@@ -164,22 +166,19 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
 
 static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
-  static const char *const known[] = {"fence_memory", NULL};
-  static const char *const sentinel[] = {"fence_memory", "sentinel_username",
-                                         "sentinel_password", "address_map",
-                                         NULL};
+  static const char *const known[] = {"fence_memory", "tls", "tls_library",
+                                      NULL};
+  static const char *const sentinel[] = {
+      "fence_memory",      "tls",         "tls_library", "sentinel_username",
+      "sentinel_password", "address_map", NULL};
   return dlk_option_check(&conf->options, by_sentinel(conf) ? sentinel : known,
                           conf->shown, err);
 }
 
 static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
                            unsigned *db, struct dlk_error *err) {
-  if (strcmp(conf->scheme, "rediss") == 0)
-    return dlk_error_set(err, DLK_UNSUPPORTED,
-                         "%s: TLS is not built in yet; use redis:// through "
-                         "a tunnel (stunnel, ssh -L), or redis+unix://",
-                         conf->shown);
-  if (strcmp(conf->scheme, "redis") != 0 && !by_sentinel(conf) &&
+  if (strcmp(conf->scheme, "redis") != 0 &&
+      strcmp(conf->scheme, "rediss") != 0 && !by_sentinel(conf) &&
       strcmp(conf->scheme, "redis+unix") != 0)
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "%s: not built in; use redis://host:port/db",
@@ -208,8 +207,8 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
 
 static struct dlk_redis_endpoint *endpoint_of(struct dlk_redis *s) {
   if (by_sentinel(&s->conf))
-    return dlk_redis_sentinel_new(s->host, &s->conf);
-  dlk_redis_fixed_init(&s->fixed, &s->conf);
+    return dlk_redis_sentinel_new(s->host, &s->conf, s->tls);
+  dlk_redis_fixed_init(&s->fixed, &s->conf, s->tls);
   return &s->fixed.endpoint;
 }
 
@@ -226,17 +225,23 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   enum dlk_code code = check(conf, prefix, &db, err);
   if (code != DLK_OK)
     return code;
+  struct dlk_redis_tls *tls;
+  code = dlk_redis_tls_new(conf, &tls, err);
+  if (code != DLK_OK)
+    return code;
   struct dlk_redis *s = calloc(1, sizeof *s);
   if (s) {
     s->host = host;
     s->conf = *conf;
     dlk_redis_names_init(&s->names, prefix);
+    s->tls = tls;
     s->endpoint = endpoint_of(s);
     if (s->endpoint)
       s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, db, prefix,
                                   s->channel, &link_events, s);
   }
   if (!s || !s->link) {
+    dlk_redis_tls_free(tls);
     free_all(s);
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
@@ -265,6 +270,10 @@ static void introduce(struct dlk_redis *s) {
   dlk_map_init(&s->tokens.map, seed);
   memcpy(&s->fences.lifted.seed, bits + 12, sizeof s->fences.lifted.seed);
   s->crowded.seed = s->fences.lifted.seed;
+  if (s->tls && !s->tls->settings.verify)
+    s->host->event(s->host, "insecure",
+                   "tls.verify is false: whoever answers there is believed, "
+                   "and can read and change everything");
 }
 
 /* False: the op has ended. */
@@ -404,6 +413,7 @@ static void destroy(void *store) {
     return;
   dlk_redis_orphans_end(s);
   s->link->destroy(s->link);
+  dlk_redis_tls_free(s->tls);
   dlk_map_clear(&s->tokens.map);
   free_all(s);
 }

@@ -69,7 +69,6 @@ static void start_pause(struct dlk_redis_conn *c) {
   arm(c, now(c) + dlk_redis_pause(c->failures, c->pause, jitter));
 }
 
-/* An attempt failed. */
 static void attempt_failed(struct dlk_redis_conn *c,
                            const struct dlk_error *given) {
   struct dlk_error why = *given;
@@ -126,22 +125,33 @@ static bool turned_away(struct dlk_redis_conn *c) {
 
 static void lost(struct dlk_redis_conn *c, const char *text) {
   struct dlk_error why;
-  if (!turned_away(c)) {
-    discard_text(c, DLK_UNAVAILABLE, text);
-    return;
-  }
-  dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
+  if (turned_away(c))
+    dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
+  else
+    dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
   discard(c, &why);
 }
 
-static void on_failed(void *arg, const char *text) {
+/* Only a handshake can be refused: TLS 1.3 does so with the first answer. */
+static void lost_reading(struct dlk_redis_conn *c, ssize_t n, int error) {
+  char text[DLK_REDIS_WHY_MAX];
+  const struct dlk_redis_req *r = dlk_redis_pipe_oldest(&c->pipe);
+  bool first = c->state == DLK_REDIS_HANDSHAKE && r && r->got == 0;
+  enum dlk_code code = dlk_redis_sock_reason(c->sock, n, error, first, text);
+  if (c->state >= DLK_REDIS_READY || code == DLK_UNAVAILABLE)
+    lost(c, text);
+  else
+    discard_text(c, code, text);
+}
+
+static void on_failed(void *arg, enum dlk_code code, const char *text) {
   struct dlk_redis_conn *c = arg;
   struct dlk_error why;
   char where[300] = "";
   if (c->endpoint->changes && c->at)
     snprintf(where, sizeof where, " the primary %s:%u:", c->at->host,
              (unsigned)c->at->port);
-  dlk_error_set(&why, DLK_UNAVAILABLE, "%s:%s %s", c->conf->shown, where, text);
+  dlk_error_set(&why, code, "%s:%s %s", c->conf->shown, where, text);
   attempt_failed(c, &why);
 }
 
@@ -167,7 +177,7 @@ static void open_sock(struct dlk_redis_conn *c,
       dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
                           &sock_events, c->events->gone, c->alive, c, text);
   if (!c->sock)
-    on_failed(c, text);
+    on_failed(c, DLK_UNAVAILABLE, text);
 }
 
 static void on_located(struct dlk_redis_seeker *who,
@@ -304,8 +314,8 @@ static void broken_protocol(struct dlk_redis_conn *c) {
     discard_text(c, DLK_UNAVAILABLE, "out of memory");
   else if (c->state < DLK_REDIS_READY)
     discard_text(c, DLK_INVALID,
-                 "what answers there is not a Redis server, or wants TLS, "
-                 "which is not built in yet; check host and port");
+                 "what answers there is not a Redis server, or wants TLS "
+                 "(rediss://); check host and port");
   else
     lost(c, "the server's answer broke the protocol");
 }
@@ -345,11 +355,6 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
   }
 }
 
-/* recv said so. */
-static void gone(struct dlk_redis_conn *c, ssize_t n) {
-  lost(c, n < 0 ? strerror(errno) : "the server closed the connection");
-}
-
 /* over: NULL, or why nothing will come behind what can be read now. */
 static void take_in(struct dlk_redis_conn *c, const char *over) {
   char bytes[16384];
@@ -362,7 +367,7 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
       if (empty)
         lost(c, over);
       else
-        gone(c, n);
+        lost_reading(c, n, errno);
       return;
     }
     if (!feed(c, bytes, (size_t)n))
@@ -383,7 +388,7 @@ bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
     return false;
   if (n <= 0)
-    gone(c, n);
+    lost_reading(c, n, errno);
   else if (feed(c, bytes, (size_t)n))
     drained(c);
   return true;
@@ -392,14 +397,12 @@ bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
 static void on_readable(void *arg) {
   take_in(arg, NULL);
 }
-
 static void on_broken(void *arg) {
   take_in(arg, "the connection broke");
 }
 
 static void on_writable(void *arg) {
-  struct dlk_redis_conn *c = arg;
-  send_out(c);
+  send_out(arg);
 }
 
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
@@ -451,7 +454,7 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
     arm(c, due.next);
     break;
   case DLK_REDIS_GIVE_UP:
-    lost(c, due.why);
+    lost(c, dlk_redis_sock_late(c->sock, due.why));
     break;
   case DLK_REDIS_PROBE_LIFE:
     arm(c, due.next);

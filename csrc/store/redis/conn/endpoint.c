@@ -23,10 +23,11 @@ static void nothing(struct dlk_redis_endpoint *e,
 
 void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
                           const struct dlk_conf *conf, size_t host,
-                          uint16_t port) {
+                          uint16_t port, struct dlk_redis_tls *tls) {
   f->endpoint.locate = locate;
   f->endpoint.settle = f->endpoint.forget = nothing;
   f->address.path = conf->path;
+  f->address.tls = tls;
   if (conf->host_count == 0)
     return;
   f->address.host = conf->hosts[host].host;
@@ -34,8 +35,9 @@ void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
 }
 
 void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
-                          const struct dlk_conf *conf) {
-  dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT);
+                          const struct dlk_conf *conf,
+                          struct dlk_redis_tls *tls) {
+  dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
 }
 
 /* ---- places ---- */

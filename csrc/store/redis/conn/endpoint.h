@@ -11,12 +11,14 @@
 #include "core/status.h"
 
 struct dlk_conf;
+struct dlk_redis_tls;
 struct dlk_redis_wake;
 
 struct dlk_redis_address {
   const char *host; /* a name, or an address; NULL: a Unix socket */
   uint16_t port;
   const char *path;
+  struct dlk_redis_tls *tls; /* NULL: what is said there is not encrypted */
 };
 
 /* A host's, with its own memory. */
@@ -65,11 +67,12 @@ struct dlk_redis_fixed {
 };
 
 void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
-                          const struct dlk_conf *conf);
+                          const struct dlk_conf *conf,
+                          struct dlk_redis_tls *tls);
 /* Of one host of a list, whose port is this one where none is given. */
 void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
                           const struct dlk_conf *conf, size_t host,
-                          uint16_t port);
+                          uint16_t port, struct dlk_redis_tls *tls);
 
 bool dlk_redis_place_is(const struct dlk_redis_place *a,
                         const struct dlk_redis_place *b);

@@ -72,7 +72,7 @@ static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   struct dlk_redis_news *n = DLK_CONTAINER(e, struct dlk_redis_news, turns);
   const struct dlk_conf *conf = n->all->conf;
   dlk_redis_fixed_host(&n->at, conf, n->next % conf->host_count,
-                       DLK_REDIS_SENTINEL_PORT);
+                       DLK_REDIS_SENTINEL_PORT, n->all->tls);
   n->next++;
   who->located(who, &n->at.address, NULL);
 }

@@ -311,7 +311,8 @@ static void init(struct sentinel *s, struct dlk_host *host,
 }
 
 struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
-                                                  const struct dlk_conf *conf) {
+                                                  const struct dlk_conf *conf,
+                                                  struct dlk_redis_tls *tls) {
   size_t count = conf->host_count;
   struct sentinel *s = NULL;
   if (count <= MOST)
@@ -326,6 +327,7 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                             .flush = flush,
                                             .stop = stop,
                                             .destroy = destroy};
+  s->all.tls = s->address.tls = tls;
   init(s, host, conf);
   return &s->endpoint;
 }

@@ -21,7 +21,9 @@
 #include <uv.h>
 
 #include "store/redis/conn/resolve.h"
+#include "store/redis/conn/secure.h"
 #include "store/store.h"
+#include "tls/tls.h"
 
 struct watch {
   uv_poll_t poll;
@@ -39,7 +41,9 @@ struct dlk_redis_sock {
   int fd, refs;
   bool connected, closed;
   bool awaits; /* without MSG_DONTWAIT it blocks, for DLK_AWAIT_MAX at most */
+  bool open;   /* the owner was told */
   bool full;   /* it is polled for room to write */
+  struct dlk_redis_secure *secure; /* from connecting on; NULL: no TLS */
   struct watch *watch;
   struct addrinfo *found, *next;
   struct dlk_redis_lookup *lookup;
@@ -71,6 +75,8 @@ static void drop_fd(struct dlk_redis_sock *s) {
   if (s->watch)
     uv_close((uv_handle_t *)&s->watch->poll, watch_closed);
   s->watch = NULL;
+  dlk_redis_secure_close(s->secure, s->fd);
+  s->secure = NULL;
   if (s->fd >= 0)
     close(s->fd);
   s->fd = -1;
@@ -138,14 +144,14 @@ static void fail(struct dlk_redis_sock *s, int e) {
   bool ours = e == EMFILE || e == ENFILE;
   snprintf(why, sizeof why, "%s%s", dlk_reason(reason, e),
            ours ? "" : "; is the server running there?");
-  s->events->failed(s->arg, why);
+  s->events->failed(s->arg, DLK_UNAVAILABLE, why);
 }
 
 static void fail_lookup(struct dlk_redis_sock *s, int status) {
   char why[160];
   snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
            gai_strerror(status));
-  s->events->failed(s->arg, why);
+  s->events->failed(s->arg, DLK_UNAVAILABLE, why);
 }
 
 /* libuv only polls, and all else that is read or written says MSG_DONTWAIT. */
@@ -157,6 +163,61 @@ static void let_it_block(struct dlk_redis_sock *s) {
       setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0 &&
       fcntl(s->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
+
+static void poll_for(struct dlk_redis_sock *s, bool room) {
+  int events = room ? UV_READABLE | UV_WRITABLE : UV_READABLE;
+  if (s->full == room)
+    return;
+  s->full = room;
+  if (s->watch)
+    (void)uv_poll_start(&s->watch->poll, events, on_poll);
+}
+
+/* ---- the handshake of TLS ---- */
+
+static void opened(struct dlk_redis_sock *s) {
+  s->open = true;
+  let_it_block(s);
+  s->full = s->secure && dlk_redis_secure_waits(s->secure);
+  int events = s->full ? UV_READABLE | UV_WRITABLE : UV_READABLE;
+  int rc = uv_poll_start(&s->watch->poll, events, on_poll);
+  if (rc != 0)
+    fail(s, -rc);
+  else
+    s->events->open(s->arg);
+}
+
+static void greet(struct dlk_redis_sock *s, bool broken) {
+  struct dlk_tls_fault fault = {DLK_UNAVAILABLE, ""};
+  switch (dlk_redis_secure_greet(s->secure, s->fd, &fault)) {
+  case DLK_REDIS_GREETED:
+    opened(s);
+    return;
+  case DLK_REDIS_GREETING:
+    if (!broken) {
+      poll_for(s, dlk_redis_secure_waits(s->secure));
+      return;
+    }
+    dlk_redis_secure_fault(s->secure, &fault);
+    break;
+  case DLK_REDIS_UNGREETED:
+    break;
+  }
+  s->events->failed(s->arg, fault.code, fault.text);
+}
+
+static void start_tls(struct dlk_redis_sock *s) {
+  struct dlk_tls_fault fault;
+  s->secure = dlk_redis_secure_new(s->address, &fault);
+  if (!s->secure) {
+    s->events->failed(s->arg, fault.code, fault.text);
+    return;
+  }
+  s->full = true; /* as connecting left it */
+  greet(s, false);
+}
+
+/* ---- what the loop tells ---- */
 
 static void on_connected(struct dlk_redis_sock *s) {
   int e = 0;
@@ -172,12 +233,25 @@ static void on_connected(struct dlk_redis_sock *s) {
     return;
   }
   s->connected = true;
-  let_it_block(s);
-  int rc = uv_poll_start(&s->watch->poll, UV_READABLE, on_poll);
-  if (rc != 0)
-    fail(s, -rc);
+  if (s->address->tls)
+    start_tls(s);
   else
-    s->events->open(s->arg);
+    opened(s);
+}
+
+static void on_open_poll(struct dlk_redis_sock *s, int status, int events) {
+  bool room = (events & UV_WRITABLE) != 0;
+  bool sent = !room || !s->secure || dlk_redis_secure_push(s->secure, s->fd);
+  if (status < 0 || !sent) { /* in the first case libuv has stopped the poll */
+    s->events->broken(s->arg);
+    return;
+  }
+  if (events & UV_READABLE || (s->secure && dlk_redis_secure_holds(s->secure)))
+    s->events->readable(s->arg);
+  if (!s->closed && room)
+    s->events->writable(s->arg);
+  if (s->secure)
+    poll_for(s, dlk_redis_secure_waits(s->secure));
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
@@ -185,20 +259,13 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   struct dlk_redis_sock *s = w->sock;
   if (s->closed || s->watch != w)
     return;
-  if (!s->connected) {
+  s->refs++; /* the owner may close it meanwhile */
+  if (!s->connected)
     on_connected(s);
-    return;
-  }
-  s->refs++;        /* the owner may close it meanwhile */
-  if (status < 0) { /* libuv has stopped the poll */
-    s->events->broken(s->arg);
-    unref(s);
-    return;
-  }
-  if (events & UV_READABLE)
-    s->events->readable(s->arg);
-  if (!s->closed && events & UV_WRITABLE)
-    s->events->writable(s->arg);
+  else if (!s->open)
+    greet(s, status < 0);
+  else
+    on_open_poll(s, status, events);
   unref(s);
 }
 
@@ -283,16 +350,7 @@ dlk_redis_sock_open(struct uv_loop_s *loop,
   return s;
 }
 
-static void poll_for(struct dlk_redis_sock *s, bool room) {
-  int events = room ? UV_READABLE | UV_WRITABLE : UV_READABLE;
-  if (s->full == room)
-    return;
-  s->full = room;
-  if (s->watch)
-    (void)uv_poll_start(&s->watch->poll, events, on_poll);
-}
-
-ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
+static ssize_t plain_send(struct dlk_redis_sock *s, const void *p, size_t n) {
   ssize_t rc;
   do {
     rc = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -306,7 +364,7 @@ ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
   return rc;
 }
 
-ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
+static ssize_t plain_recv(struct dlk_redis_sock *s, void *p, size_t n) {
   ssize_t rc;
   do {
     rc = recv(s->fd, p, n, MSG_DONTWAIT);
@@ -314,8 +372,55 @@ ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
   return rc;
 }
 
+/* What TLS waits for may have changed. */
+static ssize_t secured(struct dlk_redis_sock *s, ssize_t rc) {
+  int problem = errno;
+  poll_for(s, dlk_redis_secure_waits(s->secure));
+  errno = problem;
+  return rc;
+}
+
+ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
+  if (!s->secure)
+    return plain_send(s, p, n);
+  return secured(s, dlk_redis_secure_send(s->secure, s->fd, p, n));
+}
+
+ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
+  if (!s->secure)
+    return plain_recv(s, p, n);
+  return secured(s, dlk_redis_secure_recv(s->secure, s->fd, p, n, false));
+}
+
 ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n) {
-  return recv(s->fd, p, n, s->awaits ? 0 : MSG_DONTWAIT);
+  if (!s->secure)
+    return recv(s->fd, p, n, s->awaits ? 0 : MSG_DONTWAIT);
+  bool awaits = s->awaits && !dlk_redis_secure_waits(s->secure);
+  return secured(s, dlk_redis_secure_recv(s->secure, s->fd, p, n, awaits));
+}
+
+enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
+                                    int error, bool first,
+                                    char out[DLK_REDIS_WHY_MAX]) {
+  struct dlk_tls_fault fault = {DLK_UNAVAILABLE,
+                                "the server closed the connection"};
+  bool ended = n == 0 || error == EPROTO;
+  if (s->secure && ended)
+    dlk_redis_secure_fault(s->secure, &fault);
+  snprintf(out, DLK_REDIS_WHY_MAX, "%.255s%s",
+           ended ? fault.text : strerror(error),
+           s->secure || !first
+               ? ""
+               : " at the first command; if it wants TLS, use rediss://");
+  return fault.code;
+}
+
+const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
+                                const char *why) {
+  return s && s->secure && !s->open
+             ? "accepts connections but does not answer the TLS handshake; is "
+               "it a TLS port?"
+             : why;
 }
 
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {

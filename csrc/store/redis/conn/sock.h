@@ -1,5 +1,6 @@
 /* One stream socket from look-up to close, on the host's loop: non-blocking,
- * CLOEXEC, no SIGPIPE. TLS will be another way to send and receive in here. */
+ * CLOEXEC, no SIGPIPE. With TLS its handshake is a part of connecting, and
+ * what is sent and received here is the plain text. */
 #ifndef DLK_STORE_REDIS_SOCK_H
 #define DLK_STORE_REDIS_SOCK_H
 
@@ -11,6 +12,9 @@
 #include "core/status.h"
 #include "store/redis/conn/endpoint.h"
 
+/* A sentence's rest. */
+#define DLK_REDIS_WHY_MAX 320
+
 struct uv_loop_s;
 struct dlk_redis_sock;
 
@@ -18,7 +22,7 @@ struct dlk_redis_sock;
 struct dlk_redis_sock_events {
   void (*open)(void *arg);
   /* why: a sentence's rest, as "the name of its host cannot be resolved" */
-  void (*failed)(void *arg, const char *why);
+  void (*failed)(void *arg, enum dlk_code code, const char *why);
   void (*readable)(void *arg);
   void (*writable)(void *arg);
   /* An error was reported, and none of these is called any more: read to the
@@ -39,12 +43,22 @@ dlk_redis_sock_open(struct uv_loop_s *loop,
 
 /* As send and recv: -1 and errno EAGAIN when it would block. What the socket
  * waits for then is its own affair; after a send that would have blocked it
- * calls `writable` when there is room. */
+ * calls `writable` when there is room. A recv that gives less than n has given
+ * all that came. */
 ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);
 ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n);
 /* As recv; blocks until something comes, for DLK_AWAIT_MAX at most, then -1 and
  * EAGAIN; also EINTR. */
 ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n);
+/* Why the last of them gave 0 or -1 (and errno `error`), in out. first: nothing
+ * has ever come. */
+enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
+                                    int error, bool first,
+                                    char out[DLK_REDIS_WHY_MAX]);
+/* What came too late: the server's part of a TLS handshake, or else `why`. s
+ * may be NULL. */
+const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
+                                const char *why);
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
 /* Frees it, at once or when the loop has let go of it. NULL is fine. */
 void dlk_redis_sock_close(struct dlk_redis_sock *s);

@@ -164,7 +164,8 @@ void dlk_redis_witness_init(struct dlk_redis_witness *w,
                             const struct dlk_redis_sentinels *all,
                             size_t host) {
   w->all = all;
-  dlk_redis_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT);
+  dlk_redis_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
+                       all->tls);
   dlk_redis_sentinel_conn(all, &w->conn, &events);
   w->conn.endpoint = &w->at.endpoint;
   w->conn.arg = w;

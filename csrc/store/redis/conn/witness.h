@@ -16,7 +16,8 @@ struct dlk_redis_sentinels {
   const struct dlk_conf *conf; /* its hosts are they */
   char master[256];
   const char *username, *password;
-  void (*gone)(void *arg); /* as in sock.h, but of all of them */
+  struct dlk_redis_tls *tls; /* or NULL */
+  void (*gone)(void *arg);   /* as in sock.h, but of all of them */
   void *gone_arg;
 };
 

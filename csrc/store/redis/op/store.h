@@ -18,6 +18,7 @@
 struct dlk_redis {
   struct dlk_host *host;
   struct dlk_conf conf;
+  struct dlk_redis_tls *tls; /* NULL: without */
   struct dlk_redis_endpoint *endpoint;
   struct dlk_redis_fixed fixed; /* it, unless Sentinels are asked */
   struct dlk_redis_link *link;

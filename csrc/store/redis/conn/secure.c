@@ -1,0 +1,211 @@
+/* The bytes go through dlock/tls.so (tls/tls.h), which never sees a
+ * descriptor; all reading and writing is here, with MSG_NOSIGNAL.
+ *
+ * Two things are unlike a plain socket:
+ * - What was taken from a caller may not be sent yet. It is, before anything
+ *   that comes later; more than DLK_TLS_AHEAD is not taken.
+ * - Either way may have to wait for the other: an answer to a KeyUpdate is
+ *   written while reading, and a write behind half a message of the handshake
+ *   waits for its other half. `stuck` and `write_stuck` say so. They end when
+ *   room was made, or something came; then `waits` asks for a call when fd is
+ *   writable, which it mostly is at once. So whoever polls for that gets on.
+ *
+ * Nobody is lost in OpenSSL: a recv goes on until the caller's memory is full
+ * or all that came was read, so bytes that no poll would tell of are left
+ * behind by a full read only (the caller reads again) or when it is `stuck`. A
+ * peer that sends nothing but messages of the handshake gets PULLS reads at a
+ * time. */
+#include "store/redis/conn/secure.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "store/redis/conn/tls.h"
+#include "tls/tls.h"
+
+#define CHUNK 16384
+#define PULLS 4
+
+struct dlk_redis_secure {
+  const struct dlk_tls_library *lib;
+  struct dlk_tls_channel *channel;
+  bool greeted;
+  bool stuck;       /* reading waits until what is encrypted was sent */
+  bool write_stuck; /* a write waits for bytes */
+  bool fresh;       /* and some came */
+};
+
+struct dlk_redis_secure *
+dlk_redis_secure_new(const struct dlk_redis_address *address,
+                     struct dlk_tls_fault *fault) {
+  struct dlk_redis_secure *x = calloc(1, sizeof *x);
+  if (!x) {
+    *fault = (struct dlk_tls_fault){DLK_UNAVAILABLE, "out of memory"};
+    return NULL;
+  }
+  x->lib = address->tls->lib;
+  x->channel =
+      x->lib->open(address->tls->client, address->host, address->port, fault);
+  if (x->channel)
+    return x;
+  free(x);
+  return NULL;
+}
+
+void dlk_redis_secure_close(struct dlk_redis_secure *x, int fd) {
+  if (!x)
+    return;
+  if (x->greeted && fd >= 0) {
+    x->lib->finish(x->channel);
+    (void)dlk_redis_secure_push(x, fd);
+  }
+  x->lib->channel_free(x->channel);
+  free(x);
+}
+
+static size_t unsent(const struct dlk_redis_secure *x) {
+  size_t n;
+  (void)x->lib->out(x->channel, &n);
+  return n;
+}
+
+bool dlk_redis_secure_push(struct dlk_redis_secure *x, int fd) {
+  size_t left;
+  const char *p;
+  while ((p = x->lib->out(x->channel, &left)) != NULL) {
+    ssize_t n = send(fd, p, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return errno == EAGAIN || errno == EWOULDBLOCK;
+    x->lib->sent(x->channel, (size_t)n);
+  }
+  return true;
+}
+
+/* Receives once: as recv(2). The bytes are in `raw` until `keep`. */
+static ssize_t pull(struct dlk_redis_secure *x, int fd, char raw[CHUNK],
+                    bool await) {
+  ssize_t n;
+  do {
+    n = recv(fd, raw, CHUNK, await ? 0 : MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR && !await);
+  if (n > 0) {
+    x->lib->feed(x->channel, raw, (size_t)n);
+    x->fresh = true;
+  }
+  return n;
+}
+
+/* What stands in the way of a step that wants something: 1 nothing any more, 0
+ * the end, -1 and errno. */
+static int provide(struct dlk_redis_secure *x, int fd, enum dlk_tls_step step,
+                   char raw[CHUNK], bool await) {
+  if (step == DLK_TLS_WANTS_INPUT) {
+    ssize_t n = pull(x, fd, raw, await);
+    return n > 0 ? 1 : (int)n;
+  }
+  if (step == DLK_TLS_WANTS_ROOM) {
+    if (!dlk_redis_secure_push(x, fd))
+      return -1;
+    if (unsent(x) < DLK_TLS_AHEAD)
+      return 1;
+    x->stuck = true;
+    errno = EAGAIN;
+    return -1;
+  }
+  if (step == DLK_TLS_ENDED)
+    return 0;
+  errno = EPROTO;
+  return -1;
+}
+
+enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
+                                               int fd,
+                                               struct dlk_tls_fault *fault) {
+  char raw[CHUNK];
+  int rc = 1;
+  enum dlk_tls_step step;
+  do {
+    step = x->lib->handshake(x->channel);
+    (void)dlk_redis_secure_push(x, fd); /* a last word may still be read */
+    if (step != DLK_TLS_DONE)
+      rc = provide(x, fd, step, raw, false);
+  } while (step != DLK_TLS_DONE && rc > 0);
+  bool again = rc < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  x->lib->keep(x->channel);
+  if (step == DLK_TLS_DONE) {
+    x->greeted = true;
+    x->stuck = x->lib->pending(x->channel);
+    return DLK_REDIS_GREETED;
+  }
+  if (again)
+    return DLK_REDIS_GREETING;
+  x->lib->fault(x->channel, fault);
+  return DLK_REDIS_UNGREETED;
+}
+
+ssize_t dlk_redis_secure_recv(struct dlk_redis_secure *x, int fd, void *p,
+                              size_t n, bool await) {
+  char raw[CHUNK];
+  size_t got = 0;
+  int rc = 1;
+  x->stuck = false;
+  for (int pulls = 0; got < n && rc > 0;) {
+    size_t did = 0;
+    enum dlk_tls_step step =
+        x->lib->read(x->channel, (char *)p + got, n - got, &did);
+    got += did;
+    if (step == DLK_TLS_DONE)
+      continue;
+    if (step == DLK_TLS_WANTS_INPUT && (got > 0 || pulls++ == PULLS)) {
+      errno = EAGAIN;
+      rc = -1;
+    } else if (got == 0 || step == DLK_TLS_WANTS_ROOM) {
+      rc = provide(x, fd, step, raw, await);
+      await = false;
+    } else {
+      break; /* an end or a fault: told again by the next call */
+    }
+  }
+  int problem = errno;
+  x->lib->keep(x->channel);
+  (void)dlk_redis_secure_push(x, fd); /* what answers a KeyUpdate */
+  errno = problem;
+  return got > 0 ? (ssize_t)got : rc > 0 ? 0 : rc;
+}
+
+ssize_t dlk_redis_secure_send(struct dlk_redis_secure *x, int fd, const void *p,
+                              size_t n) {
+  size_t done = 0;
+  x->write_stuck = x->fresh = false;
+  enum dlk_tls_step step = DLK_TLS_DONE;
+  while (done < n && step == DLK_TLS_DONE) {
+    size_t did = 0;
+    step = x->lib->write(x->channel, (const char *)p + done, n - done, &did);
+    done += did;
+    if (!dlk_redis_secure_push(x, fd))
+      return -1;
+    if (step == DLK_TLS_WANTS_ROOM && unsent(x) < DLK_TLS_AHEAD)
+      step = DLK_TLS_DONE;
+  }
+  x->write_stuck = step == DLK_TLS_WANTS_INPUT;
+  if (done > 0)
+    return (ssize_t)done;
+  errno = step == DLK_TLS_FAILED || step == DLK_TLS_ENDED ? EPROTO : EAGAIN;
+  return -1;
+}
+
+bool dlk_redis_secure_waits(const struct dlk_redis_secure *x) {
+  return unsent(x) > 0 || x->stuck || (x->write_stuck && x->fresh);
+}
+
+bool dlk_redis_secure_holds(const struct dlk_redis_secure *x) {
+  return x->stuck;
+}
+
+void dlk_redis_secure_fault(const struct dlk_redis_secure *x,
+                            struct dlk_tls_fault *fault) {
+  x->lib->fault(x->channel, fault);
+}

@@ -1,0 +1,24 @@
+/* The TLS of a store: the library, and what it was told. */
+#ifndef DLK_STORE_REDIS_CONN_TLS_H
+#define DLK_STORE_REDIS_CONN_TLS_H
+
+#include "core/status.h"
+#include "tls/tls.h"
+
+struct dlk_conf;
+
+struct dlk_redis_tls {
+  const struct dlk_tls_library *lib;
+  struct dlk_tls_client *client;
+  struct dlk_tls_settings settings;
+};
+
+/* By the options `tls` and `tls_library`, the path of dlock/tls.so; the texts
+ * of conf live as long. *out is NULL if the scheme is one without TLS. */
+enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
+                                struct dlk_redis_tls **out,
+                                struct dlk_error *err);
+/* After its last connection; NULL is fine. */
+void dlk_redis_tls_free(struct dlk_redis_tls *tls);
+
+#endif

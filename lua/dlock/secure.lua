@@ -1,0 +1,56 @@
+-- TLS as the user sees it: the option `tls` of dlock.open, and the library that
+-- does the work, which is a rock of its own.
+local options = require "dlock.options"
+
+local secure = {}
+
+-- What a Lua without package.searchpath (5.1) does. LuaJIT has it.
+local function search(name, path)
+  for template in path:gmatch("[^;]+") do
+    local found = template:gsub("%?", (name:gsub("%.", "/")))
+    local file = io.open(found, "rb")
+    if file then
+      file:close()
+      return found
+    end
+  end
+end
+
+--- Checks the option `tls`, which may be nil. Raises for what is a bug in the
+--- program, `level` as for options.check.
+---@param given? table
+---@param where table as url.parse returns it
+---@param level integer
+---@return string? problem "invalid: ..."
+function secure.check(given, where, level)
+  if not given then
+    return nil
+  end
+  local bad = options.check(given, "the table tls", level + 1)
+  if bad then
+    return (bad:gsub("^invalid: ", "invalid: tls."))
+  elseif not where.tls then
+    return ("invalid: %s: the option tls needs a URL with TLS, such as"
+      .. " rediss://host:6379"):format(where.shown)
+  elseif not given.cert and (given.key or given.key_password
+      or given.key_password_file) then
+    return "invalid: tls.key says nothing without tls.cert"
+  end
+end
+
+--- What a store that speaks TLS is told beside its options: the path of the
+--- library, nil where it is not installed. It is not loaded as a module, so
+--- that another OpenSSL in the process does not get in its way.
+---@return string?
+function secure.library()
+  return (package.searchpath or search)("dlock.tls", package.cpath)
+end
+
+--- Said when nobody hears the event `insecure`.
+---@param shown string the URL
+function secure.insecure(shown)
+  return ("%s: tls.verify is false: whoever answers there is believed, and"
+    .. " can read and change everything; use it for trials only"):format(shown)
+end
+
+return secure

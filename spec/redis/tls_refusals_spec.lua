@@ -1,0 +1,312 @@
+-- TLS with a server that is the wrong one, or does not want us: each of these
+-- has a code, a reason, and what to do, in bounded time.
+
+local certificates = require "spec.support.certificates"
+local dlock = require "dlock"
+local pages = require "spec.support.pages"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local made, wants -- wants: a server that wants certificates of its clients
+
+local function with_server(name, more, fn)
+  local one = redis.start(made:server(name, more))
+  local ok, problem = pcall(fn, one)
+  one:stop()
+  assert(ok, problem)
+end
+
+local function ca(more)
+  local tls = { cafile = made:path "ca.crt" }
+  for name, value in pairs(more or {}) do tls[name] = value end
+  return tls
+end
+
+local function client(name, more)
+  local tls = ca { cert = made:path(name .. ".crt"),
+    key = made:path(name .. ".key") }
+  for key, value in pairs(more or {}) do tls[key] = value end
+  return tls
+end
+
+local function open(url, tls, more)
+  local opts = { url = url, tls = tls, connect_timeout = 0.5, io_timeout = 5 }
+  for name, value in pairs(more or {}) do opts[name] = value end
+  return assert(dlock.open(opts))
+end
+
+local function fails(url, tls, code, pattern, more)
+  local store, start = open(url, tls, more), uv.hrtime()
+  for _, call in ipairs {
+    function() return store:ping() end,
+    function() return store:try_lock("k") end,
+    function() return store:lock("k", { timeout = 1 }) end,
+  } do
+    local got, message, found = call()
+    assert.is_nil(got)
+    assert.are.equal(code, found, message)
+    assert.matches(pattern, message)
+    assert.is_nil(message:find("sesame", 1, true))
+  end
+  assert.is_true((uv.hrtime() - start) / 1e9 < 20)
+  store:close()
+end
+
+local function works(url, tls, more)
+  local store = open(url, tls, more)
+  local lease = assert(store:lock("k"))
+  assert(lease:release())
+  store:close()
+end
+
+describe("a TLS server that is not the right one:", function()
+  setup(function()
+    made = certificates.make()
+    wants = redis.start(made:server("server", { tls_auth_clients = "yes" }))
+  end)
+
+  teardown(function()
+    wants:stop()
+    made:remove()
+  end)
+
+  after_each(process.close_all)
+
+  it("its CA is not trusted", function()
+    with_server("server", nil, function(one)
+      works(one.tls_url, ca())
+      fails(one.tls_url, { cafile = made:path "other.crt" }, "denied",
+        "CA that is not trusted.*tls%.cafile")
+      -- Its certificate alone is as good as its CA's.
+      fails(one.tls_url, { cafile = made:path "self.crt" }, "denied", "CA")
+    end)
+  end)
+
+  it("the name is another one", function()
+    with_server("named", nil, function(one)
+      fails(one.tls_url, ca(), "denied",
+        "not for 127%.0%.0%.1 but for redis%.test, %*%.wild%.test")
+      local by_name = one.tls_url:gsub("127.0.0.1", "localhost")
+      fails(by_name, ca(), "denied", "not for localhost")
+      works(one.tls_url, ca { server_name = "redis.test" })
+      works(one.tls_url, ca { server_name = "redis.test." })
+      works(one.tls_url, ca { server_name = "a.wild.test" })
+      fails(one.tls_url, ca { server_name = "b.a.wild.test" }, "denied", "for")
+      fails(one.tls_url, ca { server_name = "127.0.0.1" }, "denied", "for")
+    end)
+  end)
+
+  it("its time is over, or is to come", function()
+    with_server("expired", nil, function(one)
+      fails(one.tls_url, ca(), "denied", "expired %(%d%d%d%d%-.* UTC%).*clock")
+    end)
+    with_server("early", nil, function(one)
+      fails(one.tls_url, ca(), "denied", "not valid yet %(from %d%d.*clock")
+    end)
+  end)
+
+  it("it signed itself", function()
+    with_server("self", nil, function(one)
+      fails(one.tls_url, ca(), "denied", "signed by itself.*tls%.cafile")
+      works(one.tls_url, { cafile = made:path "self.crt" })
+      works((one.tls_url:gsub("127.0.0.1", "localhost")),
+        { cafile = made:path "self.crt" })
+    end)
+  end)
+
+  it("an IPv6 address is in its certificate", function()
+    with_server("server", { bind = "127.0.0.1 ::1" }, function(one)
+      works((one.tls_url:gsub("127.0.0.1", "[::1]")), ca())
+    end)
+  end)
+
+  for _, version in ipairs { "1.2", "1.3" } do
+    it("it wants a certificate of ours, TLS " .. version, function()
+      local protocol = { tls_auth_clients = "yes",
+        tls_protocols = '"TLSv' .. version .. '"' }
+      with_server("server", protocol, function(one)
+        fails(one.tls_url, ca(), "denied",
+          "wants a client certificate.*tls%.cert and tls%.key")
+        fails(one.tls_url, client "stranger", "denied",
+          "does not accept the certificate in tls%.cert")
+        works(one.tls_url, client "client")
+        works(one.tls_url, client("locked", { key_password = "sesame" }))
+      end)
+    end)
+  end
+
+  it("it has no version in common", function()
+    with_server("server", { tls_protocols = '"TLSv1.2"' }, function(one)
+      works(one.tls_url, ca())
+      fails(one.tls_url, ca { min_version = "1.3" }, "denied",
+        "no TLS version in common")
+    end)
+  end)
+
+  it("it has no cipher in common", function()
+    local old = { tls_protocols = '"TLSv1.2"',
+      tls_ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384" }
+    with_server("server", old, function(one)
+      fails(one.tls_url, ca { ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256" },
+        "denied", "no cipher")
+    end)
+  end)
+
+  it("it speaks no TLS, and waits for the rest of a command", function()
+    fails((wants.url:gsub("^redis:", "rediss:")), ca(), "unavailable",
+      "does not answer the TLS handshake; is it a TLS port")
+  end)
+
+  it("what answers there is something else", function()
+    local port = server.free_port()
+    local other = process.spawn {
+      tested = false, args = { port }, script = [[
+        local uv = require "luv"
+        local tcp = uv.new_tcp()
+        tcp:bind("127.0.0.1", tonumber(arg[1]))
+        tcp:listen(8, function()
+          local one = uv.new_tcp()
+          tcp:accept(one)
+          one:write("-ERR what is that?\r\n")
+          one:read_start(function() end)
+        end)
+        print "ready"
+        uv.run() ]],
+    }
+    other:expect "^ready$"
+    fails("rediss://127.0.0.1:" .. port, ca(), "invalid",
+      "does not speak TLS; use the URL without the 's'")
+  end)
+
+  it("a URL without TLS leads to a port with TLS", function()
+    fails((wants.tls_url:gsub("^rediss:", "redis:")), nil, "unavailable",
+      "if it wants TLS, use rediss://")
+  end)
+
+  it("a password is refused as without TLS", function()
+    with_server("server", { requirepass = "pw" }, function(one)
+      fails(one.tls_url, ca(), "denied", "password")
+      fails(one.tls_url, ca(), "denied", "password", { password = "no" })
+      works(one.tls_url, ca(), { password = "pw" })
+    end)
+  end)
+
+  it("docs/security.md says how to reach the right one", function()
+    local places = { ["/run/secrets/redis"] = made:path "password",
+      ["/etc/ssl/redis-ca.crt"] = made:path "ca.crt",
+      ["/etc/ssl/app.crt"] = made:path "client.crt",
+      ["/etc/ssl/app.key"] = made:path "client.key" }
+    server.write_file(made:path "password", "secret\n")
+    local admin = wants:connect()
+    admin:call("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    admin:close()
+    local block = table.concat(pages.blocks("docs/security.md")[1], "\n")
+    local text = block:gsub('"(%S-)"', function(value)
+      local place = places[value]
+        or value:find "^rediss:" and wants.tls_url .. "/0"
+      return place and ("%q"):format(place)
+    end)
+    local status, out, err = process.run {
+      script = text .. "\nassert(store:lock 'k'):release() store:close()" }
+    assert.are.equal("", err .. out)
+    assert.are.equal(0, status)
+  end)
+
+  it("a file of ours cannot be used", function()
+    local url, here = wants.tls_url, made:path ""
+    for pattern, tls in pairs {
+      ["tls%.cafile /nowhere cannot be read %(No such file"] =
+        { cafile = "/nowhere" },
+      ["tls%.cafile .* cannot be read %(it is not a file"] = { cafile = here },
+      ["tls%.cafile /dev/zero cannot be read %(it is not a file"] =
+        { cafile = "/dev/zero" },
+      ["tls%.cafile .*no certificate"] = { cafile = made:path "ca.key" },
+      ["tls%.cert .*no certificate"] = client("client",
+        { cert = made:path "client.key" }),
+      ["tls%.key .*no private key"] = client("client",
+        { key = made:path "client.crt" }),
+      ["tls%.key .*is not that of tls%.cert"] = client("client",
+        { key = made:path "server.key" }),
+      ["tls%.key .*is encrypted; give tls%.key_password"] = client "locked",
+      ["tls%.key .*the key password does not open it"] =
+        client("locked", { key_password = "nosesame" }),
+      ["tls%.key_password_file /nowhere"] =
+        client("locked", { key_password_file = "/nowhere" }),
+      ["tls%.ciphers: OpenSSL knows none"] = ca { ciphers = "ROT13" },
+      ["tls%.ciphersuites: OpenSSL does not know"] =
+        ca { ciphersuites = "TLS_ROT13" },
+    } do
+      fails(url, tls, "invalid", pattern)
+    end
+  end)
+
+  it("verify = false says so, and asks for no CA", function()
+    local script = [[
+      local dlock = require "dlock"
+      local seen = {}
+      local hears = arg[2] == "hears" and function(event)
+        seen[#seen + 1] = event.kind .. " " .. event.message
+      end or nil
+      local store = assert(dlock.open { url = arg[1], on_event = hears,
+        tls = { verify = false } })
+      assert(assert(store:lock "k"):release())
+      assert(store:ping())
+      store:close()
+      io.write(table.concat(seen, "\n")) ]]
+    with_server("self", nil, function(one)
+      local status, _, err =
+        process.run { script = script, args = { one.tls_url } }
+      assert.are.equal(0, status, err)
+      assert.matches("^dlock: rediss://%S+: tls%.verify is false: [^\n]*\n$",
+        err)
+      local out
+      status, out, err =
+        process.run { script = script, args = { one.tls_url, "hears" } }
+      assert.are.equal(0, status, err)
+      assert.are.equal("", err)
+      assert.matches("^insecure tls%.verify is false: [^\n]*$", out)
+    end)
+  end)
+end)
+
+describe("the option tls", function()
+  local function bad(tls, url)
+    local _, message, code =
+      dlock.open { url = url or "rediss://h", tls = tls }
+    assert.are.equal("invalid", code)
+    return message
+  end
+
+  it("belongs to a URL with TLS", function()
+    for _, url in ipairs { "redis://h", "valkey://h", "redis+unix:///s",
+      "zookeeper://h", "file:///tmp/x" } do
+      assert.matches("tls needs a URL with TLS", bad({}, url), 1, true)
+    end
+    assert(dlock.open { url = "valkeys://h", tls = {} }):close()
+  end)
+
+  it("has a table of its own options", function()
+    assert.has_error(function()
+      dlock.open { url = "rediss://h", tls = true }
+    end)
+    for name, value in pairs { ca = "x", cafile = 1, verify = "no",
+      min_version = 1.2 } do
+      local ok, problem =
+        pcall(function()
+          local store = dlock.open { url = "rediss://h",
+            tls = { [name] = value } }
+          return store
+        end)
+      assert.is_false(ok)
+      assert.matches("'" .. name .. "'", problem, 1, true)
+      assert.matches("the table tls", problem, 1, true)
+      assert.matches("tls_refusals_spec", problem, 1, true)
+    end
+    assert.matches("tls.min_version", bad { min_version = "1.1" }, 1, true)
+    assert.matches("tls.cafile", bad { cafile = "a\0b" }, 1, true)
+    assert.matches("tls.cert", bad { key = "x" }, 1, true)
+    assert.is_nil(bad { key_password = ("hush"):rep(300) }:find "hush")
+  end)
+end)

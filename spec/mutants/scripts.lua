@@ -16,9 +16,10 @@ return {
       put = "" },
     { name = "a renewal makes a lock that is gone",
       file = DIR .. "include/renewal.lua",
-      find = "if value == token then\n  local left",
-      put = "if value == token or not value then\n"
-        .. "  if not value then call('SET', L, token) end\n  local left" },
+      find = "if not value or not mine and string.sub(value, 1, 2) ~= '~s'"
+        .. " then return -1 end",
+      put = "mine = mine or not value\n"
+        .. "if not value then call('SET', L, token) end" },
     { name = "a shared hold is renewed although its time is over",
       file = DIR .. "include/renewal.lua",
       find = "if not ends then return -1 end",
@@ -29,17 +30,18 @@ return {
       put = "call('ZREM', Q, token)" },
     { name = "a hold's note is another one's", file = DIR
         .. "include/grant.lua",
-      find = "if not s.mode then call('DEL', I) end", put = "" },
+      find = "if not s.clean then call('DEL', I) end", put = "" },
     { name = "nobody hears that the holder is another one", file = DIR
         .. "include/grant.lua",
-      find = "note(token, f, value)\n  tell()", put = "note(token, f, value)" },
+      find = "local f, aside = fence(spare)\n  tell()",
+      put = "local f, aside = fence(spare)" },
     { name = "a grant takes the ttl of who asks", file = DIR
         .. "include/grant.lua",
       find = "local f = give(s, token, w.units, w.cap, w.claim, w.value)",
       put = "local f = give(s, token, w.units, w.cap, my_ttl or w.claim,"
         .. " w.value)" },
     { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
-      find = "if rank and more == 0 then rank, more = clear(rank) end",
+      find = "if rank and more == 0 then rank, more, ahead = clear(rank) end",
       put = "" },
     { name = "who hangs keeps its place while others ask", file = DIR
         .. "include/grant.lua",
@@ -52,17 +54,18 @@ return {
       find = "remember()\n  spare", put = "spare" },
     { name = "shared holders end with the first of them", file = DIR
         .. "include/state.lua",
-      find = "if call('PTTL', L) < ttl then call('PEXPIRE', L, ttl) end\n"
-        .. "  local rest",
-      put = "call('PEXPIRE', L, ttl)\n  local rest" },
+      find = "if left < ttl then", put = "if true then" },
     { name = "a marker of before is believed", file = DIR
         .. "include/state.lua",
-      find = "if p[1] and s.value ~= '~s' .. p[1] then",
-      put = "if p[1] and not s.value then" },
+      find = "if not p[1] or s.value ~= '~s' .. p[1] then",
+      put = "if not p[1] then", specs = "spec/redis/values_spec.lua" },
+    { name = "who begins to share has the holders of before", file = DIR
+        .. "include/grant.lua",
+      find = "call('DEL', H, P, I)\n", put = "" },
     { name = "the last reader leaves the key", file = DIR
         .. "include/state.lua",
-      find = "call('DEL', L, H, P, I)\n    s.mode = nil",
-      put = "call('DEL', H, P, I)\n    s.mode = nil" },
+      find = "call('DEL', L, H, P, I)\n    s.mode, s",
+      put = "call('DEL', H, P, I)\n    s.mode, s" },
     { name = "who holds joins the queue as well", file = DIR .. "acquire.lua",
       find = "if holds(s, token) then", put = "if false then" },
     { name = "a refresh joins again", file = DIR .. "acquire.lua",
@@ -73,12 +76,23 @@ return {
       find = "if place == '' then", put = "if true then" },
     { name = "a newcomer stands before the last", file = DIR
         .. "acquire.lua",
-      find = "math.max((last or 0) + 1, time[1] * 1000000 + time[2])",
+      find = "math.max((last[2] or 0) + 1, time[1] * 1000000 + time[2])",
       put = "time[1] * 1000000 + time[2]",
       same = "it shows only when the server's clock steps back by more than"
         .. " the queue is old, which the guarantees exclude" },
     { name = "a queue ends while somebody waits", file = DIR .. "acquire.lua",
-      find = "call('PEXPIRE', Q, 60000)", put = "call('PEXPIRE', Q, 600)" },
+      find = "call('PEXPIRE', Q, '60000')", put = "call('PEXPIRE', Q, 600)" },
+    { name = "a queue is given its time by the first one only", file = DIR
+        .. "acquire.lua",
+      find = "if not kept then", put = "if not last[1] and not was then" },
+    { name = "a lease that nobody heard of stays", file = DIR
+        .. "include/grant.lua",
+      find = "if call('PUBLISH', channel(token), news) == 0 then",
+      put = "if call('PUBLISH', channel(token), news) < 0 then" },
+    { name = "who listens by a pattern makes all the dead live", file = DIR
+        .. "include/grant.lua",
+      find = "w.believed > now and now - w.seen < 1000",
+      put = "w.believed > now" },
     { name = "a cancelled waiter lets nobody in", file = DIR .. "leave.lua",
       find = "local _, more = grant(s)\nreturn { held and 1 or 0, more,",
       put = "local more = 0\nif held then _, more = grant(s) end\n"
@@ -89,7 +103,8 @@ return {
       find = "call('ZADD', H, now + rest, token)",
       put = "call('ZADD', H, now, token)" },
     { name = "a break leaves the units in use", file = DIR .. "break.lua",
-      find = "s.mode, s.value, s.used, s.cap = nil, false, 0, 0",
+      find = "s.mode, s.value, s.used, s.cap, s.clean ="
+        .. " nil, false, 0, 0, true",
       put = "s.value = false" },
     { name = "a break tells nobody", file = DIR .. "break.lua",
       find = "call('PUBLISH', channel(token), 'b ' .. token)",

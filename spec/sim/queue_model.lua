@@ -15,7 +15,8 @@
 local model = {}
 model.__index = model
 
-local QUEUE_KEPT = 60000
+local QUEUE_KEPT = 60000 -- given anew once in each span of
+local KEPT_FOR = 8000
 
 -- listening(token): whether a message to that token would be read.
 function model.new(listening)
@@ -143,15 +144,17 @@ local function enter(self, w)
 end
 
 local function queue_up(self, r, us)
-  local w = self:waiter(r.token)
+  local w, last = self:waiter(r.token), self.queue[#self.queue]
+  local asked = w and w.seen or last and last.order / 1000 or 0
+  if math.floor(asked / KEPT_FOR) ~= math.floor(self.now / KEPT_FOR) then
+    self.queue_ends = self.now + QUEUE_KEPT
+  end
   if not w then
-    local last = self.queue[#self.queue]
     w = { token = r.token, units = r.units, cap = r.cap, order = r.order
       or math.max(last and last.order + 1 or 0, us) }
     enter(self, w)
   end
   w.claim, w.believed, w.seen = r.claim, self.now + r.believe, self.now
-  self.queue_ends = self.now + QUEUE_KEPT
 end
 
 -- Whether the one before the request at that place of the queue shares under

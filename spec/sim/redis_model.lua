@@ -368,8 +368,11 @@ function commands.HDEL(db, key, ...)
 end
 
 function commands.PUBLISH(db, channel, text)
-  db.published[#db.published + 1] = { channel = channel, text = text }
-  return db.listeners[channel] or 0
+  local listeners = db.listeners[channel] or 0
+  if listeners > 0 then
+    db.published[#db.published + 1] = { channel = channel, text = text }
+  end
+  return listeners + db.patterns
 end
 
 function commands.PUBSUB(db, what, ...)
@@ -473,7 +476,7 @@ end
 
 -- texts: what model.texts gave; us: the clock, in microseconds.
 function model.new(texts, us)
-  local db = setmetatable({ keys = {}, us = us, listeners = {},
+  local db = setmetatable({ keys = {}, us = us, listeners = {}, patterns = 0,
     published = {}, scripts = texts, chunks = {}, calls = 0 }, model)
   db.env, db.given = sandbox(db)
   return db
@@ -482,6 +485,7 @@ end
 -- As new, but keeps the compiled scripts.
 function model:reset(us)
   self.keys, self.listeners, self.published = {}, {}, {}
+  self.patterns = 0 -- who listens to all channels
   self.us = us
 end
 

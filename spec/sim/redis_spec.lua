@@ -129,6 +129,26 @@ describe("simulated redis", function()
       assert.equal(0, reply[5])
     end)
 
+    -- By a pattern: a message is then heard although its reader is dead.
+    it("loses a claim at most to the dead that a pattern hears", function()
+      for n, age in ipairs { 300, 5000 } do
+        db.keys, db.patterns = {}, 1
+        queue_up(30)
+        for dead = 1, 29 do
+          listen(dead, false)
+        end
+        db.us = db.us + age * 1000
+        leave(0)
+        assert.equal(token(n == 1 and 1 or 30), db:call("GET", "lock"))
+        db.us = db.us + 900 * 1000
+        if n == 1 then
+          db.us = db.us + 101 * 1000
+          ask(30, "refresh")
+        end
+        assert.equal(token(30), db:call("GET", "lock"))
+      end
+    end)
+
     it("passes over a stopped client while others ask", function()
       for _, last in ipairs { "refresh", "release" } do
         db.keys = {}

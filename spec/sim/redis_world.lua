@@ -219,7 +219,10 @@ end
 
 -- Its answer says that the counter was lifted; or that its time was set, too.
 function world:was_lifted(client, stays)
-  self.lifted[client] = stays and self.db:now() + MEMORY * 9 / 8
+  if stays and self.db:call("PTTL", KEYS.F) < MEMORY * 17 / 16 then
+    wrong("the counter's time was not set")
+  end
+  self.lifted[client] = stays and self.db:now() + MEMORY * 17 / 16
     or self.lifted[client] or 0
 end
 

@@ -39,8 +39,9 @@
  * demotes; docs/guarantees.md says it.
  *
  * The counter's time: it stays for `fence_memory` from its last use, and longer
- * than what is held. A script sets an eighth more than that, so that plain
- * INCRs, which set nothing, may follow for as long as the rest suffices. */
+ * than what is held. A script sets an eighth more than that, unless a sixteenth
+ * more is left, so that plain INCRs, which set nothing, may follow for as long
+ * as the rest suffices. */
 #include "store/redis/op/fence.h"
 
 #include "core/clock.h"
@@ -87,9 +88,10 @@ void dlk_redis_fence_lifted(struct dlk_redis_fences *f, const char *key,
 
 void dlk_redis_fence_stays(struct dlk_redis_fences *f, const char *key,
                            size_t len, int64_t holds, int64_t sent) {
+  int64_t life = life_of(f, holds);
   compare_connection(f);
   dlk_redis_lately_mark(&f->lifted, key, len,
-                        dlk_time_add(sent, dlk_redis_fence_memory(f, holds)));
+                        dlk_time_add(sent, dlk_time_add(life, life / 16)));
 }
 
 void dlk_redis_fence_contended(struct dlk_redis_fences *f, const char *key,

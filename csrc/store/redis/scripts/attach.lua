@@ -7,13 +7,16 @@
 local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local old, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local fence, since, memory = ARGV[4], ARGV[5], tonumber(ARGV[8])
+local young = false
 local number, exact = tonumber(ARGV[6]), ARGV[7] == '1'
 --@include clock
 --@include memory
 --@include state
+--@include write
 local found = state()
 if holds(found, old) then
-  remember() -- first, as in renew
+  write_first()
+  remember()
   if found.mode == 'x' then
     call('SET', L, token, 'KEEPTTL')
   else

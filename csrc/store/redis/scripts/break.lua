@@ -17,7 +17,7 @@ local held = s.mode ~= nil
 if held then
   local tokens = holders(s)
   call('DEL', L, H, P, I)
-  s.mode, s.value, s.used, s.cap = nil, false, 0, 0
+  s.mode, s.value, s.used, s.cap, s.clean = nil, false, 0, 0, true
   for _, token in ipairs(tokens) do
     call('PUBLISH', channel(token), 'b ' .. token)
   end

@@ -13,25 +13,22 @@ local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include state
 --@include channel
 --@include grant
+--@include write
 
 local s = state()
-leave_queue(token)
 local held = holds(s, token)
-if held and rest > 0 then
+if not held then -- nobody both holds and waits
+  leave_queue(token)
+elseif rest > 0 then
   if s.mode == 'x' then
     call('PEXPIRE', L, rest)
   else
+    write_first()
     call('ZADD', H, now + rest, token)
     settle(s)
   end
-elseif held then
-  if s.mode == 'x' then
-    call('DEL', L, I)
-    s.mode, s.value = nil, false
-  else
-    forget(s, token)
-    settle(s)
-  end
+else
+  let_go(s, token)
   tell()
 end
 local _, more = grant(s)

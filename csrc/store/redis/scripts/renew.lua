@@ -8,6 +8,7 @@
 local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl, memory = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local fence, since = ARGV[3], ARGV[4]
+local young = tonumber(since) < 20
 local number, exact = tonumber(ARGV[5]), ARGV[6] == '1'
 local call = redis.call
 --@include memory

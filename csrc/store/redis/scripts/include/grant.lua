@@ -14,7 +14,10 @@ end
 
 -- The holder is another one: tells the clients that asked to be told, at most
 -- 1,000. They ask anew, and ask for the next change if they want it.
+local told
 local function tell()
+  if told then return end
+  told = true
   if call('EXISTS', N) == 0 then return end
   for _, c in ipairs(call('ZRANGE', N, 0, 999)) do
     call('PUBLISH', c, 'c ' .. L)
@@ -22,23 +25,28 @@ local function tell()
   call('DEL', N)
 end
 
--- Returns the fence, and how many above it are set aside.
+-- Returns the fence, and how many above it are set aside. An exclusive hold
+-- that publishes nothing is noted by a renewal, if it lasts for so long.
 local function give(s, token, units, cap, ttl, value, spare)
   local f, aside = fence(spare)
-  if not s.mode then call('DEL', I) end -- of a holder whose time is over
-  note(token, f, value)
   tell()
   if units == 0 then
+    if not s.clean then call('DEL', I) end -- of a holder whose time is over
     call('SET', L, token, 'PX', ttl)
-    call('PEXPIRE', I, ttl + 1000)
-    s.mode, s.value = 'x', token
+    if value then
+      note(token, f, value)
+      call('PEXPIRE', I, ttl + 1000)
+    end
+    s.mode, s.value, s.clean = 'x', token, false
     return f, aside
   end
   if not s.mode then
     s.mode, s.used, s.value = 's', 0, '~s' .. digits(f)
+    call('DEL', H, P, I)
     call('SET', L, s.value, 'PX', ttl)
     call('HSET', P, 'g', digits(f))
   end
+  note(token, f, value)
   s.used, s.cap = s.used + units, cap
   call('HSET', P, token, units, 'u', s.used, 'cap', cap)
   call('ZADD', H, now + ttl, token)
@@ -57,18 +65,20 @@ end
 
 -- How a waiter stands there, nil when nobody knows it. It is believed to live
 -- until a time; `seen` is when it asked last, 0: it was believed again since.
+-- `value` is what it publishes, nil if nothing.
 local function waiter(token)
   local said = call('HGET', W, token) or ''
   local believed, units, cap, claim, seen, at =
-    said:match('^(%d+) (%d+) (%d+) (%d+) (%d+) ()')
+    said:match('^(%d+) (%d+) (%d+) (%d+) (%d+)()')
   return believed and { believed = tonumber(believed), units = tonumber(units),
     cap = tonumber(cap), claim = tonumber(claim), seen = tonumber(seen),
-    value = string.sub(said, at) }
+    value = #said >= at and string.sub(said, at + 1) or nil }
 end
 
 local function note_waiter(token, w)
-  call('HSET', W, token, string.format('%.0f %d %d %d %.0f %s',
-    w.believed, w.units, w.cap, w.claim, w.seen, w.value))
+  call('HSET', W, token, string.format('%.0f %d %d %d %.0f%s',
+    w.believed, w.units, w.cap, w.claim, w.seen,
+    w.value and ' ' .. w.value or ''))
 end
 
 -- Whether it was us who stood still. The first of a queue ask three times a
@@ -102,13 +112,23 @@ local function alive(token, w)
     and (w.believed > now or w.seen > 0 and stood_still())
 end
 
+-- The same of one that will be sent a message: that says how many heard it. But
+-- whoever listens to all channels by a pattern counts as well; so it is relied
+-- on only for one that asked within the last second, and such a listener costs
+-- those behind the dead one claim, whose time makes all others older.
+local function may_hear(token, w)
+  if w.believed > now and now - w.seen < 1000 then return true end
+  return alive(token, w)
+end
+
 -- Drops the dead right before a place; the queue of a lock that is held for
--- long does not grow by them. Returns the rank, and 1 if there may be more.
+-- long does not grow by them. Returns the rank, 1 if there may be more, and who
+-- is ahead.
 local function clear(rank)
   for _ = 1, 100 do
     local ahead = rank > 0 and call('ZRANGE', Q, rank - 1, rank - 1)[1]
     local w = ahead and waiter(ahead)
-    if not ahead or w and alive(ahead, w) then return rank, 0 end
+    if not ahead or w and alive(ahead, w) then return rank, 0, w end
     leave_queue(ahead)
     rank = rank - 1
   end
@@ -127,18 +147,18 @@ local function grant(s, mine, my_ttl, my_spare)
     local token = call('ZRANGE', Q, 0, 0)[1]
     if not token then return my_fence, 0, aside end
     local w = waiter(token)
-    if not w or token ~= mine and not alive(token, w) then
-      leave_queue(token)
-    elseif not fits(s, w.units, w.cap) then
+    local fit = w and fits(s, w.units, w.cap)
+    if w and not fit and (token == mine or alive(token, w)) then
       return my_fence, 0, aside
-    elseif token == mine then
-      leave_queue(token)
+    end
+    leave_queue(token)
+    if fit and token == mine then
       my_fence, aside = give(s, token, w.units, w.cap, my_ttl, w.value,
         my_spare)
-    else
-      leave_queue(token)
+    elseif fit and may_hear(token, w) then
       local f = give(s, token, w.units, w.cap, w.claim, w.value)
-      call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
+      local news = 'g ' .. digits(f) .. ' ' .. token
+      if call('PUBLISH', channel(token), news) == 0 then let_go(s, token) end
     end
   end
   return my_fence, 1, aside

@@ -1,5 +1,5 @@
--- Needs: call, all names of a hold, token, ttl, fence, since, number, exact,
--- memory. The rest of a script that extends a hold of the token, if there is
+-- Needs: call, all names of a hold, token, ttl, fence, since, young, number,
+-- exact, memory. The rest of a script that extends a hold of the token, if there is
 -- one.
 --
 -- Requests of one holder may come late, after others that it sent later. So
@@ -8,11 +8,14 @@
 -- the number of the last one. A request whose number is not above the highest
 -- that was seen is an old one, and changes nothing.
 local value = call('GET', L)
+local mine = value == token
+if not value or not mine and string.sub(value, 1, 2) ~= '~s' then return -1 end
+local marks = call('HMGET', I, token, '!' .. token, '#' .. token)
 local function answer(left)
-  if call('HGET', I, '!' .. token) then return { math.max(left, 0), 1 } end
+  if marks[2] then return { math.max(left, 0), 1 } end
   return math.max(left, 0)
 end
-local seen = number > 0 and tonumber(call('HGET', I, '#' .. token)) or 0
+local seen = tonumber(marks[3] or 0)
 -- How many ms it has from now on, if it had so many.
 local function span(left)
   if exact then return number > seen and ttl or left end
@@ -21,30 +24,33 @@ end
 local function count()
   if number > seen then call('HSET', I, '#' .. token, number) end
 end
-if value == token then
+if mine then
   local left = call('PTTL', L)
   local ends = span(left)
   if ends > 0 then call('PEXPIRE', L, ends) end
-  remember() -- before HSET, see below
-  -- For inspect: a hold that came without a script, or by a local hand-off.
-  local note = call('HGET', I, token)
-  if not note or note:match('^%d+') ~= fence then
+  remember()
+  -- For inspect: a hold that publishes nothing, or came by a local hand-off.
+  -- Not of one that only just began: it may be over before anybody asks.
+  local note = marks[1]
+  local due = not young and (not note or note:match('^%d+') ~= fence)
+  if due then
     local time = call('TIME')
     call('HSET', I, token, string.format('%s %.0f ', fence,
       time[1] * 1000 + math.floor(time[2] / 1000) - since))
   end
   count()
-  call('PEXPIRE', I, math.max(ends, 0) + 1000)
+  if due or note or marks[2] or marks[3] or number > 0 then
+    call('PEXPIRE', I, math.max(ends, 0) + 1000)
+  end
   return answer(left)
 end
-if not value or string.sub(value, 1, 2) ~= '~s' then return -1 end
+--@include write
 --@include clock
 --@include state
 local s = state()
 local ends = s.mode == 's' and call('ZSCORE', H, token)
 if not ends then return -1 end
--- First, because it takes no memory: a script that has written once is not
--- refused by a server that is full, as it would be with ZADD as its first.
+write_first()
 remember()
 call('ZADD', H, now + span(ends - now), token)
 count()

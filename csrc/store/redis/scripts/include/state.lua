@@ -1,11 +1,17 @@
 -- Needs: clock, L, H, P, I. What stands on the key now:
 --   s.mode  nil (free), 'x' (exclusive, ours or a foreign client's), 's'
 --   s.value what L holds; s.used, s.cap: units in use and their limit (0: none)
--- L is the truth: a marker that is not P's voids H and P. Shared holders
--- whose time is over are forgotten, at most 1,000 in one call.
+--   s.clean I holds nothing of those who held before
+-- L is the truth: H and P count only while L is the marker that P names, and
+-- are not looked at otherwise; who begins to share drops what they hold then.
+-- Shared holders whose time is over are forgotten, at most 1,000 in one call.
 local function keep(ttl)
-  if call('PTTL', L) < ttl then call('PEXPIRE', L, ttl) end
-  local rest = call('PTTL', L) + 1000
+  local left = call('PTTL', L)
+  if left < ttl then
+    call('PEXPIRE', L, ttl)
+    left = ttl
+  end
+  local rest = left + 1000
   call('PEXPIRE', H, rest)
   call('PEXPIRE', P, rest)
   call('PEXPIRE', I, rest)
@@ -23,8 +29,7 @@ local function settle(s)
   local last = call('ZRANGE', H, -1, -1, 'WITHSCORES')
   if not last[1] then
     call('DEL', L, H, P, I)
-    s.mode = nil
-    s.value = false
+    s.mode, s.value, s.clean = nil, false, true
     return
   end
   call('HSET', P, 'u', s.used)
@@ -34,20 +39,26 @@ end
 
 local function state()
   local s = { value = call('GET', L), used = 0, cap = 0 }
+  s.mode = s.value and 'x' or nil
+  if not s.value or string.sub(s.value, 1, 2) ~= '~s' then return s end
   local p = call('HMGET', P, 'g', 'u', 'cap')
-  if p[1] and s.value ~= '~s' .. p[1] then
-    call('DEL', H, P)
-    p[1] = false
-  end
-  if not p[1] then
-    s.mode = s.value and 'x' or nil
-    return s
-  end
+  if not p[1] or s.value ~= '~s' .. p[1] then return s end
   s.mode, s.used, s.cap = 's', tonumber(p[2]), tonumber(p[3])
   local dead = call('ZRANGEBYSCORE', H, '-inf', now, 'LIMIT', 0, 1000)
   for _, token in ipairs(dead) do forget(s, token) end
   if #dead > 0 then settle(s) end
   return s
+end
+
+-- Ends the hold of a token that holds.
+local function let_go(s, token)
+  if s.mode == 'x' then
+    call('DEL', L, I)
+    s.mode, s.value, s.clean = nil, false, true
+  else
+    forget(s, token)
+    settle(s)
+  end
 end
 
 -- Whether token is one that holds; a shared one counts while its time lasts.

@@ -16,35 +16,47 @@ return {
       put = "" },
     { name = "a renewal makes a lock that is gone",
       file = DIR .. "include/renewal.lua",
-      find = "if not value or not mine and string.sub(value, 1, 2) ~= '~s'"
-        .. " then return -1 end",
+      find = "if not value or not mine and",
       put = "mine = mine or not value\n"
-        .. "if not value then call('SET', L, token) end" },
+        .. "if not value then call('SET', L, token) end\n"
+        .. "if value and not mine and" },
     { name = "a shared hold is renewed although its time is over",
       file = DIR .. "include/renewal.lua",
       find = "if not ends then return -1 end",
       put = "if not ends then ends = now end" },
-    { name = "a release leaves the waiter's mark", file = DIR
+    { name = "a cancel leaves the waiter's mark", file = DIR
+        .. "include/queue.lua",
+      find = "if not score or is_noted(score) then call('HDEL', W, token) end",
+      put = "if score and is_noted(score) then call('HDEL', W, token) end" },
+    { name = "a hand-over leaves the waiter's mark", file = DIR
         .. "include/grant.lua",
-      find = "call('ZREM', Q, token)\n  call('HDEL', W, token)",
-      put = "call('ZREM', Q, token)" },
+      find = "if is_noted(score) then call('HDEL', W, token) end", put = "" },
     { name = "a hold's note is another one's", file = DIR
         .. "include/grant.lua",
       find = "if not s.clean then call('DEL', I) end", put = "" },
     { name = "nobody hears that the holder is another one", file = DIR
         .. "include/grant.lua",
-      find = "local f, aside = fence(spare)\n  tell()",
-      put = "local f, aside = fence(spare)" },
+      find = "local f, aside = fence(1, spare)\n  tell()",
+      put = "local f, aside = fence(1, spare)" },
     { name = "a grant takes the ttl of who asks", file = DIR
         .. "include/grant.lua",
-      find = "local f = give(s, token, w.units, w.cap, w.claim, w.value)",
-      put = "local f = give(s, token, w.units, w.cap, my_ttl or w.claim,"
-        .. " w.value)" },
+      find = "local f = give_any(s, token, w, w.claim)",
+      put = "local f = give_any(s, token, w, my_ttl or w.claim)" },
+    { name = "readers are let in for the ttl of who asks", file = DIR
+        .. "include/grant.lua",
+      find = "tonumber(token == mine and my_ttl or w.claim)",
+      put = "tonumber(my_ttl or w.claim)" },
+    { name = "readers wait for each other", file = DIR .. "include/grant.lua",
+      find = "left, most = left - 4 * most, math.min(8 * most, 128)",
+      put = "left, more = 1000, false" },
+    { name = "many readers are let in without a word", file = DIR
+        .. "include/grant.lua",
+      find = "      publish(w.token, first + i - 1)", put = "" },
     { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
-      find = "if rank and more == 0 then rank, more, ahead = clear(rank) end",
+      find = "if more == 0 then rank, more, ahead = clear(rank) end",
       put = "" },
     { name = "who hangs keeps its place while others ask", file = DIR
-        .. "include/grant.lua",
+        .. "include/queue.lua",
       find = "still = not lately(asked)", put = "still = true" },
     { name = "more than the clock allows is set aside", file = DIR
         .. "include/fence.lua",
@@ -52,6 +64,10 @@ return {
       put = "spare = spare or 0" },
     { name = "a seeded counter has no end", file = DIR .. "include/fence.lua",
       find = "remember()\n  spare", put = "spare" },
+    { name = "the next readers have the fences of the last", file = DIR
+        .. "include/fence.lua",
+      find = "n and n > 1 and call('INCRBY', F, n) - n + 1 or call('INCR', F)",
+      put = "call('INCR', F)" },
     { name = "shared holders end with the first of them", file = DIR
         .. "include/state.lua",
       find = "if left < ttl then", put = "if true then" },
@@ -69,26 +85,30 @@ return {
     { name = "who holds joins the queue as well", file = DIR .. "acquire.lua",
       find = "if holds(s, token) then", put = "if false then" },
     { name = "a refresh joins again", file = DIR .. "acquire.lua",
-      find = "if how == 'refresh' and not place then return { 'gone' } end",
-      put = "" },
+      find = "local gone = how == 'refresh' and not score",
+      put = "local gone = false" },
     { name = "a place that was kept counts from now", file = DIR
         .. "acquire.lua",
-      find = "if place == '' then", put = "if true then" },
+      find = "if order == '' then", put = "if true then" },
     { name = "a newcomer stands before the last", file = DIR
         .. "acquire.lua",
-      find = "math.max((last[2] or 0) + 1, time[1] * 1000000 + time[2])",
-      put = "time[1] * 1000000 + time[2]",
+      find = "order = digits(math.max(next, at))", put = "order = digits(at)",
       same = "it shows only when the server's clock steps back by more than"
         .. " the queue is old, which the guarantees exclude" },
-    { name = "a queue ends while somebody waits", file = DIR .. "acquire.lua",
+    { name = "a queue ends while somebody waits", file = DIR
+        .. "include/queue.lua",
       find = "call('PEXPIRE', Q, '60000')", put = "call('PEXPIRE', Q, 600)" },
     { name = "a queue is given its time by the first one only", file = DIR
         .. "acquire.lua",
-      find = "if not kept then", put = "if not last[1] and not was then" },
+      find = "if keeps and (plain or score and is_noted(score)) then",
+      put = "if not last and not score then" },
+    { name = "what is known of waiters ends before they do", file = DIR
+        .. "include/queue.lua",
+      find = "if new then keep_queue() end", put = "" },
     { name = "a lease that nobody heard of stays", file = DIR
         .. "include/grant.lua",
-      find = "if call('PUBLISH', channel(token), news) == 0 then",
-      put = "if call('PUBLISH', channel(token), news) < 0 then" },
+      find = "if publish(token, f) == 0 then",
+      put = "if publish(token, f) < 0 then" },
     { name = "who listens by a pattern makes all the dead live", file = DIR
         .. "include/grant.lua",
       find = "w.believed > now and now - w.seen < 1000",

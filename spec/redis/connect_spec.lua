@@ -108,7 +108,7 @@ describe("connecting to redis:", function()
       "multi", "exec", "eval", "get", "set", "incr", "del", "pexpire", "pttl",
       "exists",
       "publish", "pubsub|numsub", "time", "zadd", "zrem", "zrange", "zrank",
-      "zscore", "zrangebyscore", "hset", "hget", "hdel", "hmget",
+      "zscore", "zpopmin", "zrangebyscore", "hset", "hget", "hdel", "hmget",
     } do
       local name = command:match("^%a+"):upper()
       local store = assert(dlock.open(opts(user("+@all", "-" .. command))))

@@ -15,7 +15,7 @@
 local model = {}
 model.__index = model
 
-local QUEUE_KEPT = 60000 -- given anew once in each span of
+local QUEUE_KEPT = 60000
 local KEPT_FOR = 8000
 
 -- listening(token): whether a message to that token would be read.
@@ -91,7 +91,10 @@ local function silence(self)
   end
   for _, w in ipairs(self.still and self.queue or {}) do
     if w.believed <= self.now and w.seen > 0 and self.listening(w.token) then
-      w.believed, w.seen = self.now + 1000, 0
+      if not w.noted then
+        self.queue_ends = self.now + QUEUE_KEPT
+      end
+      w.believed, w.seen, w.noted = self.now + 1000, 0, true
     end
   end
   return self.still
@@ -116,13 +119,16 @@ end
 function model:admit(mine, ttl)
   local granted = {}
   while self.queue[1] and not self:exclusive() do
-    local w = self.queue[1]
+    local w, first = self.queue[1], not self.holders[1]
+    if first then
+      table.remove(self.queue, 1) -- it holds or is dead
+    end
     if w.token ~= mine and not self:alive(w) then
-      table.remove(self.queue, 1)
+      local _ = first or table.remove(self.queue, 1)
     elseif not self:fits(w.units, w.cap) then
       break
     else
-      table.remove(self.queue, 1)
+      local _ = first or table.remove(self.queue, 1)
       hold(self, w.token, w.units, w.cap, w.token == mine and ttl or w.claim)
       granted[#granted + 1] = w.token
     end
@@ -143,18 +149,35 @@ local function enter(self, w)
   table.insert(self.queue, place, w)
 end
 
-local function queue_up(self, r, us)
-  local w, last = self:waiter(r.token), self.queue[#self.queue]
+-- Whether more is to be known of a request than its order: see standing.lua.
+local function is_special(self, r, us)
+  local last = self.queue[#self.queue]
+  return r.order or r.units > 0 or r.believe ~= 1000 or r.claim ~= 1000
+    or last and last.order >= us
+end
+
+-- The queue is kept for a minute more by who is the first to ask in a span of
+-- time, and by who gets a note.
+local function keep_queue(self, w, noted)
+  local last = self.queue[#self.queue]
   local asked = w and w.seen or last and last.order / 1000 or 0
-  if math.floor(asked / KEPT_FOR) ~= math.floor(self.now / KEPT_FOR) then
+  if math.floor(asked / KEPT_FOR) ~= math.floor(self.now / KEPT_FOR)
+      or noted and not (w and w.noted) then
     self.queue_ends = self.now + QUEUE_KEPT
   end
+end
+
+local function queue_up(self, r, us)
+  local w, last = self:waiter(r.token), self.queue[#self.queue]
+  local noted = w or is_special(self, r, us)
+  keep_queue(self, w, noted)
   if not w then
     w = { token = r.token, units = r.units, cap = r.cap, order = r.order
       or math.max(last and last.order + 1 or 0, us) }
     enter(self, w)
   end
   w.claim, w.believed, w.seen = r.claim, self.now + r.believe, self.now
+  w.noted = noted
 end
 
 -- Whether the one before the request at that place of the queue shares under

@@ -76,11 +76,9 @@ end
 -- ---- values ----
 
 local function text_of(v)
-  if type(v) == "number" then
-    return string.format("%.17g", v)
-  end
-  assert(type(v) == "string", "redis.call takes strings and numbers")
-  return v
+  assert(type(v) == "string" or type(v) == "number",
+    "redis.call takes strings and numbers")
+  return type(v) == "number" and string.format("%.17g", v) or v
 end
 
 local function fail(text)
@@ -103,9 +101,7 @@ local function float(v)
   return n
 end
 
-function model:now()
-  return math.floor(self.us / 1000)
-end
+function model:now() return math.floor(self.us / 1000) end
 
 function model:find(key, kind)
   local entry = self.keys[key]
@@ -197,17 +193,13 @@ end
 function commands.DEL(db, ...)
   local n = 0
   for _, key in ipairs({ ... }) do
-    if db:find(key) then
-      db.keys[key] = nil
-      n = n + 1
-    end
+    n = n + (db:find(key) and 1 or 0)
+    db.keys[key] = nil
   end
   return n
 end
 
-function commands.EXISTS(db, key)
-  return db:find(key) and 1 or 0
-end
+function commands.EXISTS(db, key) return db:find(key) and 1 or 0 end
 
 function commands.INCRBY(db, key, by)
   local entry = db:make(key, "string")
@@ -215,9 +207,7 @@ function commands.INCRBY(db, key, by)
   return tonumber(entry.value)
 end
 
-function commands.INCR(db, key)
-  return commands.INCRBY(db, key, "1")
-end
+function commands.INCR(db, key) return commands.INCRBY(db, key, "1") end
 
 function commands.PEXPIRE(db, key, ms)
   local entry = db:find(key)
@@ -293,6 +283,12 @@ function commands.ZRANGE(db, key, first, last, option)
   first = math.max(first < 0 and first + n or first, 0)
   last = math.min(last < 0 and last + n or last, n - 1)
   return members(entry, first + 1, last + 1, option)
+end
+
+function commands.ZPOPMIN(db, key)
+  local first = commands.ZRANGE(db, key, "0", "0", "WITHSCORES")
+  local _ = first[1] and commands.ZREM(db, key, first[1])
+  return first
 end
 
 -- Without "(" and offsets: no script asks for them.

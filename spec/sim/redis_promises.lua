@@ -287,8 +287,13 @@ return function(network, faulty)
     end
   end
 
-  -- Whether the server takes it for one that waits: others are passed over.
-  local function alive(self, note)
+  -- Whether the server takes it for one that waits: others are passed over. Of
+  -- one without a half in its order that is all that is known.
+  local function alive(self, queue, item)
+    if item.score % 1 == 0 then
+      return item.score / 1000 + 1000 > self.db:now()
+    end
+    local note = self.db:find((queue:gsub(":q:", ":w:"))).at[item.member]
     return note and tonumber(note:match("^%d+")) > self.db:now()
   end
 
@@ -307,9 +312,8 @@ return function(network, faulty)
     for _, name in ipairs(self.db:names()) do
       for _, item in ipairs(name:find(":[qh]:")
           and self.db:find(name).list or {}) do
-        local note = self.db:find((name:gsub(":q:", ":w:"))).at[item.member]
         local holds = name:find(":h:") and lasts(self, item.score)
-        if holds or not name:find(":h:") and alive(self, note) then
+        if holds or not name:find(":h:") and alive(self, name, item) then
           check_token(self, item.member)
         end
       end

@@ -207,7 +207,7 @@ local SHAPES = {
   "SET s v PX n", "SET s v NX PX n", "SET s v NX", "SET s v KEEPTTL",
   "GET s", "INCR c",
   "INCRBY c n", "EXISTS k", "DEL k", "PTTL k", "PEXPIRE k n", "ZADD z f m",
-  "ZADD z f m", "ZADD z f m", "ZREM z m", "ZRANGE z 0 0",
+  "ZADD z f m", "ZADD z f m", "ZREM z m", "ZPOPMIN z", "ZRANGE z 0 0",
   "ZRANGE z i i WITHSCORES", "ZRANGE z -1 -1 WITHSCORES", "ZRANK z m",
   "ZSCORE z m", "ZRANGEBYSCORE z -inf f LIMIT 0 2", "HSET h m v",
   "HSET h m v m v", "HGET h m", "HDEL h m", "HMGET h m m", "PUBSUB NUMSUB v",

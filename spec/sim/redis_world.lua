@@ -284,7 +284,7 @@ end
 function world:acquire(t, how, a)
   local r = { token = t.name, ttl = t.ttl, units = t.units, cap = t.cap,
     how = how, claim = math.min(t.ttl, 1000),
-    believe = 1000 + math.floor(a * 5000), order = t.order }
+    believe = 1000 + math.floor(math.max(a - 0.5, 0) * 10000), order = t.order }
   self:say("#%d %s units %d of %d, ttl %d", t.n, how, t.units, t.cap, t.ttl)
   local had = self.plain:holder(t.name)
   local spare = t.units == 0 and math.floor(a * 31 % 1 * 3) * 500 or 0

@@ -9,21 +9,111 @@
 -- Returns {'got', fence, how many above it are set aside, and if there are any:
 --          since how many us the next one of the queue is there, -1: nobody is}
 --       | {'busy', 0, 0, 0, 0, what L holds}
---       | {'wait', PTTL of L (-1: we are not the first), F, our order, our rank,
---          what L holds, more}
+--       | {'wait', PTTL of L if we are the first, F, our order, our rank, what
+--          L holds, more}
 --       | {'gone'}: refresh of a token that has no place any more
 --       | {'limit'}: who is ahead shares under another limit; no place is kept
 --         more: 1 = call again at once
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local token, ttl = ARGV[1], tonumber(ARGV[2])
-local units, cap, how = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local spare = tonumber(ARGV[9])
-local memory, lift = tonumber(ARGV[10]), ARGV[11] == '1'
+local token, units, cap = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local how = ARGV[5]
 --@include clock
+--@include channel
+--@include queue
+
+-- Our place in the queue, if we have one: the order, the score that it has, and
+-- how we stand there. The last one's score is looked up for who comes anew.
+local order, score, was, last
+
+local function find_place()
+  if how ~= 'refresh' then
+    last = call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
+    if not last then return end
+  end
+  score = call('ZSCORE', Q, token)
+  if not score then return end
+  order, was = order_of(score), waiter(token, score)
+  asked = was and was.seen or 0
+end
+
+-- Whether it was in the present eight seconds.
+local function is_recent(ms)
+  return ms and math.floor(ms / 8000) == math.floor(now / 8000)
+end
+
+-- Who finds no queue gives it its time, and so does the first one to come or
+-- ask in every eight seconds.
+local function queue_up()
+  local keeps = not is_recent(was and was.seen or last and last / 1000)
+  local at, plain = time[1] * 1000000 + time[2], false
+  if not score then
+    order = ARGV[8]
+    if order == '' then
+      local next = last and math.floor(last) + 1 or 0
+      plain = next <= at and units == 0 and not ARGV[12]
+        and ARGV[6] == '1000' and ARGV[7] == '1000'
+      order = digits(math.max(next, at))
+    end
+    if plain then call('ZADD', Q, order, token) end
+  end
+  if not plain then
+    note_waiter(token, order, score, { believed = now + ARGV[7], units = units,
+      cap = cap, claim = ARGV[6], seen = now, value = ARGV[12] })
+  end
+  if keeps and (plain or score and is_noted(score)) then keep_queue() end
+end
+
+-- Whether who stands ahead of us and lives, or holds, shares under another
+-- limit.
+local function other_limit(s, w)
+  if units == 0 then return false end
+  if w then return w.units > 0 and w.cap ~= cap end
+  return s.mode == 's' and s.cap ~= cap
+end
+
+-- Drops the dead right before a place; the queue of a lock that is held for
+-- long does not grow by them. Returns the rank, 1 if there may be more, and who
+-- is ahead.
+local function clear(rank)
+  for _ = 1, 100 do
+    local ahead = rank > 0
+      and call('ZRANGE', Q, rank - 1, rank - 1, 'WITHSCORES') or {}
+    local w = ahead[1] and waiter(ahead[1], ahead[2])
+    if not ahead[1] or w and alive(ahead[1], w) then return rank, 0, w end
+    leave_queue(ahead[1], ahead[2])
+    rank = rank - 1
+  end
+  return rank, 1
+end
+
+-- Where we stand. more: 1 if the next ones are not let in yet.
+local function stand(s, more)
+  local rank, ahead = (last or score) and call('ZRANK', Q, token) or 0, nil
+  if more == 0 then rank, more, ahead = clear(rank) end
+  if more == 0 and other_limit(s, ahead) then
+    leave_queue(token)
+    return { 'limit' }
+  end
+  return { 'wait', rank == 0 and call('PTTL', L) or -1,
+    tonumber(call('GET', F) or 0), order, rank, s.value or '', more }
+end
+
+local value = call('GET', L)
+if value ~= token then find_place() end
+local gone = how == 'refresh' and not score
+-- While another one holds it alone nobody is let in: what follows is not made.
+if how ~= 'try' and value and value ~= token
+    and string.sub(value, 1, 2) ~= '~s' then
+  if gone then return { 'gone' } end
+  queue_up()
+  return stand({ mode = 'x', value = value }, 0)
+end
+
+local ttl, spare = tonumber(ARGV[2]), tonumber(ARGV[9])
+local memory, lift = tonumber(ARGV[10]), ARGV[11] == '1'
 --@include fence
 --@include state
---@include channel
 --@include grant
 
 local function got(f, aside)
@@ -33,90 +123,60 @@ local function got(f, aside)
     and math.max(time[1] * 1000000 + time[2] - first, 0) or -1 }
 end
 
-local s = state()
-if holds(s, token) then
-  -- A late request takes no time away from what was extended since.
-  ttl = math.max(ttl, s.mode == 'x' and call('PTTL', L)
-    or call('ZSCORE', H, token) - now)
+-- It holds already. A late request takes no time away from what was extended
+-- since.
+local function had(s)
+  local left = s.mode == 'x' and call('PTTL', L)
+    or call('ZSCORE', H, token) - now
+  ttl = math.max(ttl, left)
   if s.mode == 'x' then
     call('PEXPIRE', L, ttl)
   else
     call('ZADD', H, now + ttl, token)
     keep(ttl)
   end
-  local f, aside = fence(spare)
-  if s.mode ~= 'x' or ARGV[12] then note(token, f, ARGV[12]) end
+  local f, aside = fence(1, spare)
+  if s.mode ~= 'x' or ARGV[12] then
+    call('HSET', I, token, note_of(f, ARGV[12]))
+  end
   if s.mode == 'x' then call('PEXPIRE', I, ttl + 1000) end
   return got(f, aside)
 end
 
--- The last of the queue, which who refreshes need not know.
-local last = how == 'refresh' and {} or call('ZRANGE', Q, -1, -1, 'WITHSCORES')
-local place = (how == 'refresh' or last[1]) and call('ZSCORE', Q, token)
-if how == 'refresh' and not place then return { 'gone' } end
-local was = place and waiter(token)
-if was then asked = was.seen end
-
--- Whether the queue was given its time in the present eight seconds, if it was
--- by who asked at ms.
-local function is_kept(ms)
-  return math.floor(ms / 8000) == math.floor(now / 8000)
+-- The same of one that would not queue: a dead one at the end of the queue says
+-- nothing.
+local function other_limit_at_end(s)
+  local ahead = units > 0 and call('ZRANGE', Q, -1, -1, 'WITHSCORES') or {}
+  local w = ahead[1] and waiter(ahead[1], ahead[2])
+  return (not ahead[1] or w and alive(ahead[1], w)) and other_limit(s, w)
 end
 
--- Who finds no queue gives it a minute, and after that the first one to come or
--- ask in every eight seconds.
-local function queue_up()
-  local kept = is_kept(was and was.seen or last[2] and last[2] / 1000 or 0)
-  if not place then
-    place = ARGV[8]
-    if place == '' then
-      place = digits(math.max((last[2] or 0) + 1, time[1] * 1000000 + time[2]))
-    end
-    call('ZADD', Q, place, token)
-  end
-  note_waiter(token, { believed = now + ARGV[7], units = units, cap = cap,
-    claim = ARGV[6], seen = now, value = ARGV[12] })
-  if not kept then
-    call('PEXPIRE', Q, '60000')
-    call('PEXPIRE', W, '60000')
-  end
-end
-
--- Whether the one ahead of our place (nil: of who comes now) shares under
--- another limit. A dead one says nothing: once it is dropped, the next does.
-local function other_limit(rank, w)
-  if units == 0 then return false end
-  if not rank then
-    local ahead = call('ZRANGE', Q, -1, -1)[1]
-    w = ahead and waiter(ahead)
-    if ahead and not (w and alive(ahead, w)) then return false end
-  end
-  if not w then return s.mode == 's' and s.cap ~= cap end
-  return w.units > 0 and w.cap ~= cap
-end
-
--- A free lock and no queue needs no place in it.
-if not place and not last[1] and fits(s, units, cap) then
-  return got(give(s, token, units, cap, ttl, ARGV[12], spare))
-end
-if how ~= 'try' then queue_up() end
-local f, more, aside = grant(s, token, ttl, spare)
-if f then return got(f, aside) end
-local rank, ahead
-if place then rank = call('ZRANK', Q, token) or 0 end
-if rank and more == 0 then rank, more, ahead = clear(rank) end
-if more == 0 and other_limit(rank, ahead) then
-  if rank then
-    leave_queue(token)
-    grant(s)
-  end
-  return { 'limit' }
-end
-if how == 'try' then
+local function try(s)
+  grant(s)
+  if other_limit_at_end(s) then return { 'limit' } end
   if call('EXISTS', Q) == 0 and fits(s, units, cap) then
-    return { 'got', give(s, token, units, cap, ttl, ARGV[12]) }
+    return got((give_any(s, token, { units = units, cap = cap,
+      value = ARGV[12] }, ttl)))
   end
   return { 'busy', 0, 0, 0, 0, s.value or '' }
 end
-return { 'wait', rank == 0 and call('PTTL', L) or -1,
-  tonumber(call('GET', F) or 0), digits(place), rank, s.value or '', more }
+
+local function wait(s)
+  queue_up()
+  local f, more, aside = grant(s, token, ttl, spare)
+  if f then return got(f, aside) end
+  local answer = stand(s, more)
+  if answer[1] == 'limit' then grant(s) end
+  return answer
+end
+
+local s = state(value)
+if holds(s, token) then return had(s) end
+if gone then return { 'gone' } end
+-- A free lock and no queue needs no place in it.
+if not last and not score and fits(s, units, cap) then
+  return got(give_any(s, token, { units = units, cap = cap, value = ARGV[12] },
+    ttl, spare))
+end
+if how == 'try' then return try(s) end
+return wait(s)

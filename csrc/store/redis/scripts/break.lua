@@ -10,6 +10,7 @@ local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include queue
 --@include grant
 --@include holders
 local s = state()

@@ -12,6 +12,7 @@ local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include queue
 --@include grant
 local s = state()
 if not holds(s, token) then return { 0, 0 } end

@@ -14,6 +14,7 @@ local L, F, Q, W, H, P, I =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 --@include clock
 --@include ours
+--@include standing
 local value = call('GET', L)
 local p = call('HMGET', P, 'g', 'cap')
 local shared = value and p[1] and value == '~s' .. p[1]
@@ -44,10 +45,9 @@ end
 
 local queue = call('ZRANGE', Q, 0, 999, 'WITHSCORES')
 for i = 1, #queue, 2 do
-  local seen, units, cap =
-    (call('HGET', W, queue[i]) or ''):match('^(%d+) (%d+) (%d+)')
-  if seen and tonumber(seen) > now then
-    add(waiters, queue[i], tonumber(units), tonumber(cap),
+  local w = waiter(queue[i], queue[i + 1])
+  if w and w.believed > now then
+    add(waiters, queue[i], w.units, w.cap,
       math.max(now - math.floor(queue[i + 1] / 1000), 0))
   end
 end

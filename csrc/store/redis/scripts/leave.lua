@@ -12,6 +12,7 @@ local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include queue
 --@include grant
 --@include write
 

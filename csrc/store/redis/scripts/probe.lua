@@ -12,7 +12,7 @@ local calls = {
   { 'INCR', F }, { 'INCRBY', F, 1 }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
   { 'PUBLISH', ARGV[1], '' },
   { 'ZADD', Q, 1, 'probe' }, { 'ZRANGE', Q, 0, 0 }, { 'ZRANK', Q, 'probe' },
-  { 'ZSCORE', Q, 'probe' }, { 'ZREM', Q, 'probe' },
+  { 'ZSCORE', Q, 'probe' }, { 'ZREM', Q, 'probe' }, { 'ZPOPMIN', Q },
   { 'ZRANGEBYSCORE', H, 1, 2 }, { 'HSET', W, 'probe', 1 },
   { 'HGET', W, 'probe' }, { 'HDEL', W, 'probe' }, { 'HMGET', P, 'g', 'u' },
   { 'GETRANGE', L, 0, 1 },

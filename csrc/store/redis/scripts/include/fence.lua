@@ -1,8 +1,9 @@
--- Needs: clock, F, memory, lift. The next fence. A counter that is missing (its
--- first use, FLUSHALL, its memory is over) begins at the clock, 64 for each
--- millisecond since September 2020: above every fence given before, because no
--- key sees 64 grants in one. The parts of a millisecond count too, or a counter
--- that is lost in the one in which it began would begin again where it was.
+-- Needs: clock, F, memory, lift. The next fence, or the first of the next n. A
+-- counter that is missing (its first use, FLUSHALL, its memory is over) begins
+-- at the clock, 64 for each millisecond since September 2020: above every fence
+-- given before, because no key sees 64 grants in one for long. The parts of a
+-- millisecond count too, or a counter that is lost in the one in which it began
+-- would begin again where it was.
 --
 -- With `lift` a counter that is there is not believed either: the data may be
 -- an older snapshot's, or those of a replica that missed the last grants (see
@@ -12,12 +13,12 @@
 -- With `spare`, so many above it are set aside for whoever the holder hands the
 -- lock to; fewer, or none, where that would carry the counter up to the clock.
 -- So what is set aside and never used costs nothing: a counter that is lost
--- still begins above all that it gave. Returns the fence and how many.
+-- still begins above all that it gave. Returns as well how many.
 local lifted = 0
 --@include memory
-local function fence(spare)
-  local f, clock = call('INCR', F), 1000000000000
-    + math.max(time[1] - 1600000000, 0) * 64000
+local function fence(n, spare)
+  local f = n and n > 1 and call('INCRBY', F, n) - n + 1 or call('INCR', F)
+  local clock = 1000000000000 + math.max(time[1] - 1600000000, 0) * 64000
     + math.floor(time[2] * 64 / 1000)
   if f < clock and (lift or f < 1000000000000) then
     call('INCRBY', F, digits(clock - f))

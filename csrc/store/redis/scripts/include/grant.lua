@@ -1,5 +1,5 @@
--- Needs: clock, fence, state, channel, all names. The admission rule and the
--- hand-off: written once for every kind of lock.
+-- Needs: clock, fence, state, channel, queue, all names. The admission rule and
+-- the hand-off: written once for every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
   if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
@@ -7,9 +7,8 @@ local function fits(s, units, cap)
 end
 
 -- What inspect shows of a hold: its fence, since when, what it publishes.
-local function note(token, f, value)
-  call('HSET', I, token, digits(f) .. ' ' .. digits(now) .. ' '
-    .. (value or ''))
+local function note_of(f, value)
+  return digits(f) .. ' ' .. digits(now) .. ' ' .. (value or '')
 end
 
 -- The holder is another one: tells the clients that asked to be told, at most
@@ -25,141 +24,144 @@ local function tell()
   call('DEL', N)
 end
 
--- Returns the fence, and how many above it are set aside. An exclusive hold
--- that publishes nothing is noted by a renewal, if it lasts for so long.
-local function give(s, token, units, cap, ttl, value, spare)
-  local f, aside = fence(spare)
+-- An exclusive hold. One that publishes nothing is noted by a renewal, if it
+-- lasts for so long. Returns the fence, and how many above it are set aside.
+local function give(s, token, ttl, value, spare)
+  local f, aside = fence(1, spare)
   tell()
-  if units == 0 then
-    if not s.clean then call('DEL', I) end -- of a holder whose time is over
-    call('SET', L, token, 'PX', ttl)
-    if value then
-      note(token, f, value)
-      call('PEXPIRE', I, ttl + 1000)
-    end
-    s.mode, s.value, s.clean = 'x', token, false
-    return f, aside
+  if not s.clean then call('DEL', I) end -- of a holder whose time is over
+  call('SET', L, token, 'PX', ttl)
+  if value then
+    call('HSET', I, token, note_of(f, value))
+    call('PEXPIRE', I, ttl + 1000)
   end
-  if not s.mode then
-    s.mode, s.used, s.value = 's', 0, '~s' .. digits(f)
-    call('DEL', H, P, I)
-    call('SET', L, s.value, 'PX', ttl)
-    call('HSET', P, 'g', digits(f))
-  end
-  note(token, f, value)
-  s.used, s.cap = s.used + units, cap
-  call('HSET', P, token, units, 'u', s.used, 'cap', cap)
-  call('ZADD', H, now + ttl, token)
-  keep(ttl)
+  s.mode, s.value, s.clean = 'x', token, false
   return f, aside
 end
 
-local function leave_queue(token)
-  call('ZREM', Q, token)
-  call('HDEL', W, token)
-end
-
-local function listens(token)
-  return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
-end
-
--- How a waiter stands there, nil when nobody knows it. It is believed to live
--- until a time; `seen` is when it asked last, 0: it was believed again since.
--- `value` is what it publishes, nil if nothing.
-local function waiter(token)
-  local said = call('HGET', W, token) or ''
-  local believed, units, cap, claim, seen, at =
-    said:match('^(%d+) (%d+) (%d+) (%d+) (%d+)()')
-  return believed and { believed = tonumber(believed), units = tonumber(units),
-    cap = tonumber(cap), claim = tonumber(claim), seen = tonumber(seen),
-    value = #said >= at and string.sub(said, at + 1) or nil }
-end
-
-local function note_waiter(token, w)
-  call('HSET', W, token, string.format('%.0f %d %d %d %.0f%s',
-    w.believed, w.units, w.cap, w.claim, w.seen,
-    w.value and ' ' .. w.value or ''))
-end
-
--- Whether it was us who stood still. The first of a queue ask three times a
--- second. When not one of them did so lately (what came within the last moment
--- may have piled up before us), the marks ran out and say nothing: whoever of
--- them listens is believed for a second more, and keeps its place. Only once:
--- who does not ask in that time is dead. Looks at a hundred. `asked` is when
--- the one who asks now did so before.
-local asked, still = 0, nil
-local function stood_still()
-  if still ~= nil then return still end
-  local function lately(seen) return now - seen > 50 and now - seen <= 600 end
-  local list = call('ZRANGE', Q, 0, 99)
-  still = not lately(asked)
-  for _, token in ipairs(list) do
-    list[token] = waiter(token)
-    still = still and not (list[token] and lately(list[token].seen))
+-- Holds that share, as a list: token, units (they count already), ttl, value.
+-- Returns the fence of the first one; each of the others has one more.
+local function share(s, list)
+  local f, most = fence(#list), 0
+  local ends, notes, permits = {}, {}, {}
+  tell()
+  if not s.mode then
+    s.mode, s.value = 's', '~s' .. digits(f)
+    call('DEL', H, P, I)
+    call('SET', L, s.value, 'PX', list[1].ttl)
+    permits = { 'g', digits(f) }
   end
-  for _, token in ipairs(still and list or {}) do
-    local w = list[token]
-    if w and w.believed <= now and w.seen > 0 and listens(token) then
-      w.believed, w.seen = now + 1000, 0
-      note_waiter(token, w)
+  for i, one in ipairs(list) do
+    most = math.max(most, one.ttl)
+    ends[2 * i - 1], ends[2 * i] = now + one.ttl, one.token
+    notes[2 * i - 1], notes[2 * i] = one.token, note_of(f + i - 1, one.value)
+    permits[#permits + 1], permits[#permits + 2] = one.token, one.units
+  end
+  call('HSET', I, unpack(notes))
+  call('HSET', P, 'u', s.used, 'cap', s.cap, unpack(permits))
+  call('ZADD', H, unpack(ends))
+  keep(most)
+  return f
+end
+
+-- The hold of one that asks, or is the first when nobody holds.
+local function give_any(s, token, w, ttl, spare)
+  if w.units == 0 then return give(s, token, ttl, w.value, spare) end
+  s.used, s.cap = s.used + w.units, w.cap
+  return share(s, { { token = token, units = w.units, ttl = tonumber(ttl),
+    value = w.value } }), 0
+end
+
+-- How many heard that it is theirs.
+local function publish(token, f)
+  return call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
+end
+
+-- Nobody holds: gives to the first, which fits, if it lives. Returns as well
+-- whether the queue is empty.
+--
+-- A message says how many heard it; but whoever listens to all channels by a
+-- pattern counts as well. So that is relied on only for one that asked within
+-- the last second, and such a listener costs those behind the dead one claim,
+-- whose time makes all others older.
+local function grant_first(s, mine, my_ttl, my_spare)
+  local first = call('ZPOPMIN', Q)
+  local token, score = first[1], first[2]
+  if not token then return nil, nil, true end
+  local w = waiter(token, score)
+  if is_noted(score) then call('HDEL', W, token) end
+  if w and token == mine then
+    return give_any(s, token, w, my_ttl, my_spare)
+  elseif w and (w.believed > now and now - w.seen < 1000 or alive(token, w))
+  then
+    local f = give_any(s, token, w, w.claim)
+    if publish(token, f) == 0 then let_go(s, token) end
+  end
+end
+
+-- Some share the lock: gives to those of the first `most` who fit beside them.
+-- Returns mine's fence if it is one of them, and whether there may be more.
+local function grant_more(s, most, mine, my_ttl)
+  local list = call('ZRANGE', Q, 0, most - 1, 'WITHSCORES')
+  if not list[1] then return nil, false end
+  local names, channels = {}, {}
+  for i = 1, #list / 2 do
+    names[i], channels[i] = list[2 * i - 1], channel(list[2 * i - 1])
+  end
+  local counts = call('PUBSUB', 'NUMSUB', unpack(channels))
+  local said = call('HMGET', W, unpack(names))
+  local gone, given, more = {}, {}, #list == 2 * most
+  for i, token in ipairs(names) do
+    local w = standing(list[2 * i], said[i])
+    if w and (token == mine or alive(token, w, counts[2 * i])) then
+      if not fits(s, w.units, w.cap) then
+        more = false
+        break
+      end
+      given[#given + 1], s.used = w, s.used + w.units
+      w.token, w.ttl = token, tonumber(token == mine and my_ttl or w.claim)
+    end
+    gone[#gone + 1] = token
+  end
+  if gone[1] then
+    call('ZREM', Q, unpack(gone))
+    call('HDEL', W, unpack(gone))
+  end
+  local first, my_fence = given[1] and share(s, given), nil
+  for i, w in ipairs(given) do
+    if w.token == mine then
+      my_fence = first + i - 1
+    else
+      publish(w.token, first + i - 1)
     end
   end
-  return still
-end
-
-local function alive(token, w)
-  return listens(token)
-    and (w.believed > now or w.seen > 0 and stood_still())
-end
-
--- The same of one that will be sent a message: that says how many heard it. But
--- whoever listens to all channels by a pattern counts as well; so it is relied
--- on only for one that asked within the last second, and such a listener costs
--- those behind the dead one claim, whose time makes all others older.
-local function may_hear(token, w)
-  if w.believed > now and now - w.seen < 1000 then return true end
-  return alive(token, w)
-end
-
--- Drops the dead right before a place; the queue of a lock that is held for
--- long does not grow by them. Returns the rank, 1 if there may be more, and who
--- is ahead.
-local function clear(rank)
-  for _ = 1, 100 do
-    local ahead = rank > 0 and call('ZRANGE', Q, rank - 1, rank - 1)[1]
-    local w = ahead and waiter(ahead)
-    if not ahead or w and alive(ahead, w) then return rank, 0, w end
-    leave_queue(ahead)
-    rank = rank - 1
-  end
-  return rank, 1
+  return my_fence, more
 end
 
 -- Gives to the heads of the queue while they fit; strictly in order, so that
 -- writers do not starve. A dead head is dropped: the living come back with
 -- their place. The token `mine` is given `my_ttl` and told by the return
--- value, all others a claim and a message. Returns mine's fence or nil, 1 when
--- the limit was hit and the caller must call again, and what is set aside.
+-- value, all others a claim and a message. Who shares is let in together with
+-- those behind; as many at most in one call as take the server a millisecond.
+-- Returns mine's fence or nil, 1 when the limit was hit and the caller must
+-- call again, and what is set aside.
 local function grant(s, mine, my_ttl, my_spare)
   local my_fence, aside
-  for _ = 1, 1000 do
-    if s.mode == 'x' then return my_fence, 0, aside end
-    local token = call('ZRANGE', Q, 0, 0)[1]
-    if not token then return my_fence, 0, aside end
-    local w = waiter(token)
-    local fit = w and fits(s, w.units, w.cap)
-    if w and not fit and (token == mine or alive(token, w)) then
+  local left, most = 1000, 2
+  while left > 0 do
+    local f, spare, more
+    if s.mode == 'x' then
       return my_fence, 0, aside
+    elseif not s.mode then
+      f, spare, more = grant_first(s, mine, my_ttl, my_spare)
+      more = not more
+      left = left - 1
+    else
+      f, more = grant_more(s, most, mine, my_ttl)
+      left, most = left - 4 * most, math.min(8 * most, 128)
     end
-    leave_queue(token)
-    if fit and token == mine then
-      my_fence, aside = give(s, token, w.units, w.cap, my_ttl, w.value,
-        my_spare)
-    elseif fit and may_hear(token, w) then
-      local f = give(s, token, w.units, w.cap, w.claim, w.value)
-      local news = 'g ' .. digits(f) .. ' ' .. token
-      if call('PUBLISH', channel(token), news) == 0 then let_go(s, token) end
-    end
+    if f then my_fence, aside = f, spare or 0 end
+    if not more then return my_fence, 0, aside end
   end
   return my_fence, 1, aside
 end

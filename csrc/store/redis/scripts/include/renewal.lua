@@ -1,6 +1,6 @@
 -- Needs: call, all names of a hold, token, ttl, fence, since, young, number,
--- exact, memory. The rest of a script that extends a hold of the token, if there is
--- one.
+-- exact, memory. The rest of a script that extends a hold of the token, if
+-- there is one.
 --
 -- Requests of one holder may come late, after others that it sent later. So
 -- what merely renews never takes time away. Only what is asked for exactly
@@ -9,7 +9,9 @@
 -- that was seen is an old one, and changes nothing.
 local value = call('GET', L)
 local mine = value == token
-if not value or not mine and string.sub(value, 1, 2) ~= '~s' then return -1 end
+if not value or not mine and string.sub(value, 1, 2) ~= '~s' then
+  return -1
+end
 local marks = call('HMGET', I, token, '!' .. token, '#' .. token)
 local function answer(left)
   if marks[2] then return { math.max(left, 0), 1 } end

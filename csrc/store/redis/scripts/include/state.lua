@@ -29,7 +29,7 @@ local function settle(s)
   local last = call('ZRANGE', H, -1, -1, 'WITHSCORES')
   if not last[1] then
     call('DEL', L, H, P, I)
-    s.mode, s.value, s.clean = nil, false, true
+    s.mode, s.value, s.used, s.clean = nil, false, 0, true
     return
   end
   call('HSET', P, 'u', s.used)
@@ -37,8 +37,10 @@ local function settle(s)
   keep(1)
 end
 
-local function state()
-  local s = { value = call('GET', L), used = 0, cap = 0 }
+-- value: what L holds, if that is known.
+local function state(value)
+  if value == nil then value = call('GET', L) end
+  local s = { value = value, used = 0, cap = 0 }
   s.mode = s.value and 'x' or nil
   if not s.value or string.sub(s.value, 1, 2) ~= '~s' then return s end
   local p = call('HMGET', P, 'g', 'u', 'cap')

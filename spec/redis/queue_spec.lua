@@ -8,10 +8,11 @@ local fake_server = require "spec.support.fake_server"
 
 local FENCE = 40000000000000
 
--- `step(n, push)` answers the n-th question of who waits (the first is its
--- joining); push sends it a message. wait{...} is the answer that it waits, got
--- the one that it holds. RANK: so far behind that it asks again after 1.5 s at
--- the earliest.
+-- `step(n, push, believe)` answers the n-th question of who waits (the first is
+-- its joining); push sends it a message. wait{...} is the answer that it waits,
+-- got the one that it holds. RANK: so far behind that it asks again after half
+-- a second, and then after 1.5 s at the earliest. believe: for how many ms it
+-- wants to be believed to live, which says when it will ask next.
 local SERVER = [[
   local FENCE, RANK = 40000000000000, 200
   local subscriber, channel, token
@@ -50,7 +51,7 @@ local SERVER = [[
           .. text "somebody"
       end
       n = n + 1
-      return step(n, push)
+      return step(n, push, tonumber(words[keys + 10]))
     end
     return true
   end]]
@@ -82,10 +83,10 @@ describe("a waiter on redis", function()
 
   it("takes no hand-off whose claim is half over", function()
     start [[function(n, push)
-      if n == 1 then
+      if n == 2 then
         later(0.7, function() push("g", FENCE + 1) end)
-        return wait {}
       end
+      if n <= 2 then return wait {} end
       return got(FENCE + 9)
     end]]
     assert.are.equal(FENCE + 9, assert(store:lock("k")).fence)
@@ -112,6 +113,32 @@ describe("a waiter on redis", function()
       return n > 100 and got(FENCE + 9) or wait { rank = 0, left = 5 }
     end]]
     assert(store:lock("k", { timeout = 15 }))
+  end)
+
+  it("asks again soon after it joined, and then less and less", function()
+    start [[function(n, _, believe)
+      assert(n > 2 or believe == (n == 1 and 1000 or 6000), believe)
+      if n < 4 then return wait {} end
+      assert(believe > 7000 and believe <= 24000, believe)
+      return got(FENCE + 9)
+    end]]
+    assert(store:lock("k", { timeout = 15 }))
+  end)
+
+  -- So does one whose ttl is short, which may be a dead holder's as well.
+  it("asks as often as before while its queue moves", function()
+    for ttl, rank in pairs { [30] = "400 - n * 70", [2] = "200" } do
+      start(([[function(n, _, believe)
+        assert(n == 1 or believe <= 6000, believe)
+        if n > 3 then return got(FENCE + 9) end
+        return wait { rank = %s }
+      end]]):format(rank))
+      assert(store:lock("k", { timeout = 20, ttl = ttl }))
+      if ttl == 30 then
+        store:close(0.2)
+        f:stop()
+      end
+    end
   end)
 
   it("leaves when it was cancelled while it joined", function()

@@ -50,7 +50,8 @@ struct dlk_redis_try {
   union {
     struct {
       bool news; /* a message came while a request was under way */
-      uint32_t rank;
+      uint32_t rank, stands_at;        /* the same but for an eighth, */
+      int64_t stands_since;            /* since then */
       int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
       char order[24];
     } acquire;

@@ -42,12 +42,16 @@
  * three of its beats) is dropped by whoever stands behind it, also while the
  * lock is held, and comes back with its order if it lives after all. When all
  * of them were silent at once it was the server that stood still: the marks of
- * those who listen are then believed once more (grant.lua), or the first one to
+ * those who listen are then believed once more (queue.lua), or the first one to
  * be back would pass all others.
  *
  * Refreshes are for surviving the dead (holders without release, waiters, the
- * server itself), not for progress: a third of a claim for the first ranks,
- * slower behind, and for the head also when the holder's time is over. */
+ * server itself), not for progress: a third of a claim for the first ranks, and
+ * for the head also when the holder's time is over. Behind them the beat grows
+ * with the rank, or 10,000 waiters would keep the server busy: up to two
+ * seconds in a queue that moves, and while it stands to as long as it stood,
+ * two thirds of a ttl at most. Who just joined was believed for a second only,
+ * without regard to its rank, so it asks again before that is over. */
 #include "store/redis/recipe/wait.h"
 
 #include <hiredis/hiredis.h>
@@ -62,13 +66,43 @@
 #define CLAIM DLK_SEC
 #define FRONT 8u
 #define BEAT (CLAIM / 3)
-#define BEAT_MAX (2 * DLK_SEC)
+#define BEAT_MOVING (2 * DLK_SEC)
+#define BEAT_MAX (20 * DLK_SEC)
+
+/* The longest beat: two thirds of a ttl, which a dead holder's lock lasts at
+ * least. So whoever is right behind the dead of a process that held the lock as
+ * well has found out when it is free. */
+static int64_t longest_beat(const struct dlk_redis_try *t) {
+  int64_t lasts = t->op->lease->ttl / 3 * 2;
+  int64_t calm = dlk_redis_now(t->store) - t->acquire.stands_since;
+  int64_t most = lasts < BEAT_MAX ? lasts : BEAT_MAX;
+  most = calm < most ? calm : most;
+  return most > BEAT_MOVING ? most : BEAT_MOVING;
+}
 
 static int64_t beat_of(const struct dlk_redis_try *t) {
   if (t->acquire.rank < FRONT)
     return BEAT;
   int64_t beat = BEAT + BEAT * (int64_t)(t->acquire.rank - FRONT) / FRONT;
-  return beat < BEAT_MAX ? beat : BEAT_MAX;
+  int64_t most = longest_beat(t);
+  return beat < most ? beat : most;
+}
+
+/* For how long to believe that we live: two of our beats may be late, and by
+ * no more than those of a queue that moves. */
+static int64_t belief_of(const struct dlk_redis_try *t) {
+  int64_t beat = beat_of(t);
+  return beat + 2 * (beat < BEAT_MOVING ? beat : BEAT_MOVING);
+}
+
+/* The queue stands for as long as our rank is much the same. */
+static void note_rank(struct dlk_redis_try *t, uint32_t rank) {
+  uint32_t was = t->acquire.stands_at;
+  if (!t->placed || rank > was || rank < was - was / 8) {
+    t->acquire.stands_at = rank;
+    t->acquire.stands_since = dlk_redis_now(t->store);
+  }
+  t->acquire.rank = rank;
 }
 
 static int64_t claim_of(const struct dlk_redis_try *t) {
@@ -85,7 +119,7 @@ static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_put_int(out, lease->want.cap);
   dlk_redis_put_text(out, t->placed ? "refresh" : "join");
   dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
-  dlk_redis_put_int(out, dlk_to_ms(3 * beat_of(t)));
+  dlk_redis_put_int(out, dlk_to_ms(t->placed ? belief_of(t) : 3 * BEAT));
   dlk_redis_put_text(out, t->acquire.order);
   dlk_redis_put_int(out, lease->handoffs);
 }
@@ -151,8 +185,9 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis *s = t->store;
   int64_t pttl = dlk_redis_int(reply, 1, -1);
   const redisReply *order = reply->element[3], *value = reply->element[5];
+  bool joined = !t->placed;
+  note_rank(t, (uint32_t)dlk_redis_int(reply, 4, 0));
   t->placed = true;
-  t->acquire.rank = (uint32_t)dlk_redis_int(reply, 4, 0);
   t->acquire.waited_at = t->call.req.sent;
   t->acquire.waited_fence = dlk_redis_int(reply, 2, INT64_MAX);
   if (order->type == REDIS_REPLY_STRING && order->len < sizeof t->acquire.order)
@@ -171,7 +206,10 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   uint16_t jitter;
   s->host->random(s->host, &jitter, sizeof jitter);
   int64_t beat = beat_of(t), now = dlk_redis_now(s);
-  int64_t at = now + beat - beat / 4 * jitter / UINT16_MAX;
+  if (joined && beat > 2 * BEAT)
+    beat = 2 * BEAT;
+  int64_t spread = beat / (beat > BEAT_MOVING ? 8 : 4);
+  int64_t at = now + beat - spread * jitter / UINT16_MAX;
   int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(pttl));
   if (t->acquire.rank == 0 && pttl >= 0 && ends < at)
     at = ends;

@@ -23,7 +23,7 @@ static const struct {
 } shapes[DLK_REDIS_SCRIPTS] = {
     [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES},
-    [DLK_REDIS_RELEASE] = {"-qi", 1, NO_FENCE},
+    [DLK_REDIS_RELEASE] = {"-q", 1, NO_FENCE},
     [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS},
     [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES},
     [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE},

@@ -6,7 +6,9 @@
  *   when we first asked. Otherwise it counts as lost.
  * - An uncontended release is one small script; only when it says that the
  *   token is not there, or that somebody queues, the full script follows. On
- *   a key that others queued for lately the full script goes first. */
+ *   a key that others queued for lately the full script goes first. So it does
+ *   when the server has notes of the hold. Of a revocation we may not know yet:
+ *   its mark then goes when the ttl is over, and means no other token. */
 #include "store/redis/recipe/release.h"
 
 #include <hiredis/hiredis.h>

@@ -83,6 +83,9 @@ describe("waiting on redis:", function()
     wait_in_line(holder, "still", 1)
     assert(first:release())
     holder:expect("^got") -- and hands it on without another question
+    eventually("it has more than a claim", 5, function()
+      return admin:call("PTTL", "dlock:still") > 1200
+    end)
     local line = {}
     for i = 1, 6 do
       line[i] = worker(private.url, "still")

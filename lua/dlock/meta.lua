@@ -72,6 +72,8 @@ function dlock.all(list) end
 ---@field sentinel_username? string for the Sentinels
 ---@field sentinel_password? string
 ---@field sentinel_password_file? string its first line is the password
+---@field wait_replicas? integer that must have a grant, Redis (0)
+---@field wait_timeout? number seconds they may take (0.5)
 ---@field address_map? table<string, string> where a named server really is
 ---@field prefix? string before each key on the server
 ---@field name? string who we are, for others to see (host/pid)

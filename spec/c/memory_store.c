@@ -296,8 +296,10 @@ static void stop(void *store) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  static const char *const known[] = {"first_fence", "names", "fence_memory",
-                                      NULL}; /* it stands in for Redis */
+  static const char *const known[] = {
+      "first_fence", "names",
+      /* it stands in for Redis: */
+      "fence_memory", "wait_timeout", NULL};
   enum dlk_code code =
       dlk_option_check(&conf->options, known, conf->shown, err);
   if (code != DLK_OK)

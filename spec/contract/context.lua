@@ -26,6 +26,8 @@ end
 function context:open(opts)
   local all = { url = self.subject.url(), session_timeout = 2,
     host = self.host.option }
+  local more = not (opts and opts.url) and self.subject.options or {}
+  for name, value in pairs(more) do all[name] = value end
   for name, value in pairs(opts or {}) do all[name] = value end
   local store = assert(dlock.open(all))
   self.stores[#self.stores + 1] = store

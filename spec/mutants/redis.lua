@@ -13,6 +13,10 @@ local ERRORS = "csrc/store/redis/wire/errors.c"
 local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
+local AGREE = "csrc/store/redis/conn/agree.c"
+local FIND = "spec/redis/sentinel/find_spec.lua"
+local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
+
 return {
   specs = "spec/sim/network_spec.lua spec/redis/library_spec.lua"
     .. " spec/redis/queue_spec.lua"
@@ -226,7 +230,7 @@ return {
         .. " return false;" },
     { name = "a reply is read as brief from its middle on",
       file = "csrc/store/redis/conn/pipe.c",
-      find = "if (p->in_len > 0 && is_between(p))",
+      find = "if (p->in_len > 0 && is_between(p) && !p->replicas)",
       put = "if (p->in_len > 0)" },
     { name = "who holds a lock waits for the next request to connect",
       file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
@@ -237,5 +241,45 @@ return {
       file = "csrc/store/redis/conn/net.c", specs = "spec/redis/moved_spec.lua",
       find = "n->moved = n->link.served; }",
       put = "} n->moved = n->link.served;" },
+    -- sentinel.c, agree.c
+    { name = "the first Sentinel that answers is believed", file = AGREE,
+      specs = FIND,
+      find = "if (names(&all[i], -1) && all[i].epoch > agreed.epoch)",
+      put = "if (names(&all[i], -1) && agreed.epoch < 0)" },
+    { name = "who disagrees is not counted", file = AGREE, specs = FIND,
+      find = "2 * votes_for(all, count, agreed.epoch, &all[i].place) > voters)",
+      put = "votes_for(all, count, agreed.epoch, &all[i].place) > 0)" },
+    { name = "a stale Sentinel is believed when it is alone", file = AGREE,
+      specs = FIND,
+      find = "if (voters == 0 || agreed.stale) return agreed;",
+      put = "agreed.stale = false; if (voters == 0) return agreed;" },
+    { name = "a replica is taken for the primary",
+      file = "csrc/store/redis/conn/handshake.c",
+      specs = FIND,
+      find = 'if (strcmp(role, "slave") == 0)',
+      put = 'if (strcmp(role, "replica") == 0)' },
+    { name = "addresses are not looked up in address_map",
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND,
+      find = "(void)dlk_redis_place_read(&place, map->text);",
+      put = "(void)map->text;" },
+    -- durable.c
+    { name = "the answer to WAIT is not read",
+      file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,
+      find = ".scarce = have < wanted,", put = ".scarce = wanted == 0," },
+    { name = "a WAIT in vain does not shorten the next one",
+      file = "csrc/store/redis/conn/durable.c", specs = REPLICAS,
+      find = "bool short_one = d->scarce && d->timeout > SHORT;",
+      put = "bool short_one = d->scarce && d->timeout < SHORT;" },
+    { name = "a renewal counts without its replicas",
+      file = "csrc/store/redis/recipe/hold.c", specs = REPLICAS,
+      find = "(left >= 0 && call->scarce))",
+      put = "(left < 0 && call->scarce))" },
+    { name = "a grant that too few replicas have is left there",
+      file = "csrc/store/redis/op/rules.c", specs = REPLICAS,
+      find = "RULE(TRY) = WAIT_ANEW,", put = "RULE(TRY) = TELL," },
+    { name = "requests that settle are forgotten with their connection",
+      file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,
+      find = "dlk_list_take(&p->settling, to);",
+      put = "dlk_list_init(to);" },
   },
 }

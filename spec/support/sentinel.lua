@@ -21,7 +21,7 @@ local NAME = "mymaster"
 -- only. A replica of which it heard nothing for five of its ping periods is not
 -- chosen, and others turn a new primary back that they were not told of for
 -- four of their publish periods.
-local FAST = { "ping-period", 300, "info-period", 100, "ask-period", 50,
+local FAST = { "ping-period", 1000, "info-period", 100, "ask-period", 50,
   "publish-period", 400 }
 
 -- ---- one Sentinel ----

@@ -164,15 +164,30 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
   return DLK_OK;
 }
 
+/* What waits behind it on the connection has its io_timeout. */
+static enum dlk_code check_wait(const struct dlk_conf *conf,
+                                struct dlk_error *err) {
+  int64_t timeout = dlk_option_ns(&conf->options, "wait_timeout", 0);
+  if (dlk_option_number(&conf->options, "wait_replicas", 0) > 0 &&
+      timeout > conf->io_timeout / 2)
+    return dlk_error_set(err, DLK_INVALID,
+                         "%s: wait_timeout must be at most half of io_timeout",
+                         conf->shown);
+  return DLK_OK;
+}
+
 static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
-  static const char *const known[] = {"fence_memory", "tls", "tls_library",
-                                      NULL};
-  static const char *const sentinel[] = {
-      "fence_memory",      "tls",         "tls_library", "sentinel_username",
-      "sentinel_password", "address_map", NULL};
-  return dlk_option_check(&conf->options, by_sentinel(conf) ? sentinel : known,
-                          conf->shown, err);
+  static const char *const known[] = {
+      "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
+      /* of Sentinels only: */
+      "sentinel_username", "sentinel_password", "address_map", NULL};
+  static const char *const alone[] = {"fence_memory", "wait_replicas",
+                                      "wait_timeout", "tls",
+                                      "tls_library",  NULL};
+  enum dlk_code code = dlk_option_check(
+      &conf->options, by_sentinel(conf) ? known : alone, conf->shown, err);
+  return code == DLK_OK ? check_wait(conf, err) : code;
 }
 
 static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
@@ -246,6 +261,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
   s->fences.link = s->link;
+  s->replicas = (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
   s->fences.memory = dlk_option_ns(&conf->options, "fence_memory", 0);
   dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);

@@ -73,7 +73,7 @@ static void attempt_failed(struct dlk_redis_conn *c,
                            const struct dlk_error *given) {
   struct dlk_error why = *given;
   struct dlk_list flying, waiting;
-  dlk_list_take(&c->pipe.flying, &flying);
+  dlk_redis_pipe_take(&c->pipe, &flying);
   dlk_list_take(&c->pipe.waiting, &waiting);
   close_sock(c);
   c->why = why;
@@ -93,7 +93,7 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   struct dlk_list flying;
   bool drained = c->state == DLK_REDIS_DRAINING;
   bool asked = !dlk_list_empty(&c->pipe.flying);
-  dlk_list_take(&c->pipe.flying, &flying);
+  dlk_redis_pipe_take(&c->pipe, &flying);
   close_sock(c);
   c->why = why;
   if (drained) {
@@ -147,16 +147,12 @@ static void lost_reading(struct dlk_redis_conn *c, ssize_t n, int error) {
 static void on_failed(void *arg, enum dlk_code code, const char *text) {
   struct dlk_redis_conn *c = arg;
   struct dlk_error why;
-  char where[300] = "";
-  if (c->endpoint->changes && c->at)
-    snprintf(where, sizeof where, " the primary %s:%u:", c->at->host,
-             (unsigned)c->at->port);
-  dlk_error_set(&why, code, "%s:%s %s", c->conf->shown, where, text);
+  dlk_redis_endpoint_error(c->endpoint, c->at, c->conf->shown, code, text,
+                           &why);
   attempt_failed(c, &why);
 }
 
-/* An attempt under way goes to another address. What flies are requests of the
- * handshake, which begins anew. */
+/* An attempt goes to another address. What flies is the handshake. */
 static void abandon(struct dlk_redis_conn *c) {
   dlk_redis_pipe_forget(&c->pipe);
   dlk_redis_sock_close(c->sock);
@@ -261,7 +257,7 @@ void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
     lost(c, "the server closed the connection");
     return;
   }
-  dlk_redis_pipe_write_waiting(&c->pipe, at);
+  dlk_redis_durable_write(&c->durable, at);
   c->times.used = at;
   arm(c, dlk_time_add(at, c->conf->io_timeout));
   if (c->pipe.out.failed)
@@ -342,10 +338,11 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
     c->times.looked = false;
     if (c->events->push)
       sign_of_life(c);
-    bool asked = dlk_redis_pipe_answer(&c->pipe, reply);
+    bool kept, asked = dlk_redis_pipe_answer(&c->pipe, reply, &kept);
     if (!asked && c->events->push)
       c->events->push(c, reply);
-    dlk_redis_pipe_drop(&c->pipe, reply);
+    if (!kept)
+      dlk_redis_pipe_drop(&c->pipe, reply);
     if (!asked && !c->events->push) {
       broken_protocol(c);
       return false;
@@ -474,6 +471,7 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
 
 void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   dlk_redis_pipe_init(&c->pipe);
+  c->durable.pipe = &c->pipe;
   c->timer.fire = on_timer;
   c->seeker.located = on_located;
   dlk_list_init(&c->seeker.entry);
@@ -489,7 +487,7 @@ void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
   struct dlk_list flying, waiting;
   if (c->state == DLK_REDIS_STOPPED)
     return;
-  dlk_list_take(&c->pipe.flying, &flying);
+  dlk_redis_pipe_take(&c->pipe, &flying);
   dlk_list_take(&c->pipe.waiting, &waiting);
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);

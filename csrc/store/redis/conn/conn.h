@@ -7,6 +7,7 @@
 
 #include "core/timer.h"
 #include "store/redis/conn/due.h"
+#include "store/redis/conn/durable.h"
 #include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/pipe.h"
 #include "store/redis/conn/sock.h"
@@ -47,6 +48,7 @@ struct dlk_redis_conn {
   struct dlk_redis_sock *sock;
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;
+  struct dlk_redis_durable durable;
   bool blocked; /* the socket takes no more for now */
   int64_t state_since, armed;
   struct dlk_redis_times times;

@@ -40,6 +40,17 @@ void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
   dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
 }
 
+void dlk_redis_endpoint_error(const struct dlk_redis_endpoint *e,
+                              const struct dlk_redis_address *at,
+                              const char *shown, enum dlk_code code,
+                              const char *text, struct dlk_error *err) {
+  char where[300] = "";
+  if (e->changes && at)
+    snprintf(where, sizeof where, " the primary %s:%u:", at->host,
+             (unsigned)at->port);
+  dlk_error_set(err, code, "%s:%s %s", shown, where, text);
+}
+
 /* ---- places ---- */
 
 bool dlk_redis_place_is(const struct dlk_redis_place *a,

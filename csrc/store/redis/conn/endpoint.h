@@ -74,6 +74,12 @@ void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
                           const struct dlk_conf *conf, size_t host,
                           uint16_t port, struct dlk_redis_tls *tls);
 
+/* An attempt to connect failed; text: as in sock.h. */
+void dlk_redis_endpoint_error(const struct dlk_redis_endpoint *e,
+                              const struct dlk_redis_address *at,
+                              const char *shown, enum dlk_code code,
+                              const char *text, struct dlk_error *err);
+
 bool dlk_redis_place_is(const struct dlk_redis_place *a,
                         const struct dlk_redis_place *b);
 /* "host:port", an IPv6 address in brackets. */

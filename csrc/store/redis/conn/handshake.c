@@ -28,6 +28,7 @@ enum step {
   INFO,
   ROLE,
   POLICY,
+  WAIT,
   MULTI,
   EXEC,
   PROBE,
@@ -108,6 +109,8 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   words(g, out, ID, "CLIENT", "ID", NULL);
   words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock");
   words(g, out, POLICY, "CONFIG", "GET", "maxmemory-policy");
+  if (g->replicas > 0)
+    words(g, out, WAIT, "WAIT", "0", "0");
   words(g, out, MULTI, "MULTI", NULL, NULL);
   words(g, out, EXEC, "EXEC", NULL, NULL);
   scripts(g, out);
@@ -166,8 +169,8 @@ static void judge_probe(struct dlk_redis_handshake *g,
 
 static const char *step_name(unsigned step) {
   static const char *const names[] = {
-      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",     "INFO",
-      "CONFIG", "MULTI",  "EXEC",      "EVAL",           "SUBSCRIBE"};
+      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO", "INFO",
+      "CONFIG", "WAIT",   "MULTI",     "EXEC",           "EVAL", "SUBSCRIBE"};
   return step < LOAD ? names[step] : "SCRIPT LOAD";
 }
 
@@ -178,9 +181,9 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   if (step == ID)
     g->link->may_linger = true;
   if (denial && (step >= LOAD || step == ID || step == SETNAME ||
-                 step == INFO || step == ROLE || step == POLICY))
+                 step == INFO || step == POLICY))
     return;
-  if (step == SETNAME || step == POLICY || step == ID)
+  if (step == SETNAME || step == POLICY || step == ID || step == ROLE)
     return;
   if (step == SELECT && f->action == DLK_REDIS_FAIL && !denial &&
       f->code == DLK_UNAVAILABLE) {
@@ -199,7 +202,12 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->conf->shown);
     return;
   }
-  if (f->code == DLK_DENIED && denial)
+  if (step == WAIT && f->code != DLK_DENIED && f->action == DLK_REDIS_FAIL)
+    dlk_error_set(&g->err, DLK_UNSUPPORTED,
+                  "%s: wait_replicas needs WAIT, which is not known there "
+                  "(%.60s); leave the option out",
+                  g->conf->shown, text);
+  else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/redis.md",
                   g->conf->shown, step_name(step));
@@ -225,6 +233,8 @@ static void each(struct dlk_redis_req *req, unsigned index,
     judge_role(g, reply);
   } else if (step == PROBE) {
     judge_probe(g, reply);
+  } else if (step == WAIT && reply->type == REDIS_REPLY_INTEGER) {
+    g->have = reply->integer;
   } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {
     g->id = reply->integer;
   } else if (step == POLICY && reply->type == REDIS_REPLY_ARRAY &&
@@ -245,5 +255,6 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->req.each = each;
   g->err.code = DLK_OK;
   g->id = -1;
+  g->have = 0;
   g->run_id[0] = g->policy[0] = '\0';
 }

@@ -14,12 +14,14 @@ struct dlk_redis_handshake {
   const struct dlk_conf *conf;
   const char *prefix, *channel;
   unsigned db;
+  unsigned replicas;        /* that are wanted */
   bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
   uint8_t steps[32];
   char nobody[48];      /* what the probe writes to */
   struct dlk_error err; /* code DLK_OK: all is well */
   int64_t id;           /* the connection's, or -1 */
+  int64_t have;         /* replicas that are up to date */
   char run_id[DLK_REDIS_RUN_ID];
   char policy[32]; /* maxmemory-policy, "" if it may not be read */
 };

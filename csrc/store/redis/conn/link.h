@@ -40,6 +40,9 @@ struct dlk_redis_answer {
   const struct redisReply *reply; /* ANSWERED: the last one, not an error */
   const char *refusal;            /* ANSWERED: the first error reply's text */
   const struct dlk_error *err;    /* not ANSWERED: why */
+  /* ANSWERED, durable: fewer replicas than are wanted have what it wrote; */
+  bool scarce;
+  unsigned have; /* so many */
 };
 
 struct dlk_redis_req {
@@ -52,9 +55,13 @@ struct dlk_redis_req {
   unsigned replies; /* that `encode` asks for */
   int slot;         /* of all its keys; DLK_REDIS_ANY_SLOT: it has none */
   bool only_once;   /* it is not sent again if it ends as UNKNOWN */
+  /* Set by who submits, or by `encode`: it counts only when replicas have what
+   * it writes, if the link waits for them. It is answered when they do. */
+  bool durable;
   /* Set by the link: */
   unsigned got;
-  int64_t sent; /* just before it was written */
+  int64_t sent;            /* just before it was written */
+  struct redisReply *kept; /* its answer, until the replicas are known */
   struct dlk_list entry;
 };
 

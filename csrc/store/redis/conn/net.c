@@ -41,6 +41,7 @@ struct net {
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
   bool subscribed, started, stopping, said_stopped, warned, moved, busy;
+  bool scarce; /* too few replicas, and that was said */
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -122,6 +123,20 @@ static void warn(struct net *n) {
   n->host->event(n->host, "eviction", text);
 }
 
+/* Once for each time that it is so. */
+static void warn_scarce(struct net *n) {
+  unsigned wanted = n->hello.replicas;
+  bool scarce = n->hello.have < wanted;
+  char text[300];
+  if (scarce && !n->scarce) {
+    snprintf(text, sizeof text,
+             "%.200s: %lld of %u replicas are there; no lock can be given",
+             n->cmd.conf->shown, (long long)n->hello.have, wanted);
+    n->host->event(n->host, "replicas", text);
+  }
+  n->scarce = scarce;
+}
+
 static void handshake_done(struct dlk_redis_req *req,
                            const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, hello.req);
@@ -141,6 +156,7 @@ static void handshake_done(struct dlk_redis_req *req,
   }
   memcpy(n->run_id, n->hello.run_id, sizeof n->run_id);
   warn(n);
+  warn_scarce(n);
   if (n->kill_count == 0) {
     usable(n);
     return;
@@ -169,6 +185,11 @@ static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
   (void)why;
   want_back(n, !n->stopping && n->events->needed(n->arg));
+}
+
+/* The server may be a replica by now. */
+static void wait_refused(struct dlk_redis_durable *d, struct dlk_error *why) {
+  dlk_redis_conn_retreat(DLK_CONTAINER(d, struct dlk_redis_conn, durable), why);
 }
 
 static const struct dlk_redis_conn_events cmd_events = {
@@ -416,6 +437,13 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.channel = n->hello_sub.channel = channel;
   n->hello.db = db;
   n->hello_sub.subscriber = true;
+  n->hello.replicas = n->cmd.durable.wanted =
+      (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
+  n->cmd.durable.shown = conf->shown;
+  n->cmd.durable.refused = wait_refused;
+  n->cmd.durable.timeout =
+      dlk_option_ns(&conf->options, "wait_timeout", DLK_SEC / 2);
+  n->cmd.pipe.replicas = n->hello.replicas > 0;
   n->hello.changes = n->hello_sub.changes = endpoint->changes;
   n->hello.req.done = handshake_done;
   n->hello_sub.req.done = sub_handshake_done;

@@ -15,6 +15,7 @@ static struct dlk_redis_req *first(const struct dlk_list *l) {
 void dlk_redis_pipe_init(struct dlk_redis_pipe *p) {
   dlk_list_init(&p->waiting);
   dlk_list_init(&p->flying);
+  dlk_list_init(&p->settling);
 }
 
 void dlk_redis_pipe_free(struct dlk_redis_pipe *p) {
@@ -61,12 +62,15 @@ void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
   r->encode(r, &p->out);
 }
 
-void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at) {
+bool dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at) {
+  bool durable = false;
   while (!dlk_list_empty(&p->waiting)) {
     struct dlk_redis_req *r = first(&p->waiting);
     dlk_list_remove(&r->entry);
     dlk_redis_pipe_write(p, r, at);
+    durable = durable || r->durable;
   }
+  return durable;
 }
 
 bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p) {
@@ -93,11 +97,12 @@ static bool is_between(const struct dlk_redis_pipe *p) {
 }
 
 /* The reader has given what it had: what is left is for it if it is in the
- * middle of a reply, or if that which follows is not brief. */
+ * middle of a reply, or if that which follows is not brief, or may have to be
+ * kept: a brief one is there for the moment only. */
 bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply) {
   *reply = NULL;
   size_t n = 0;
-  if (p->in_len > 0 && is_between(p))
+  if (p->in_len > 0 && is_between(p) && !p->replicas)
     n = dlk_redis_brief_read(&p->brief, p->in, p->in_len);
   if (n > 0) {
     p->in += n;
@@ -122,8 +127,10 @@ bool dlk_redis_pipe_starved(const struct dlk_redis_pipe *p) {
   return p->reader && p->reader->err == REDIS_ERR_OOM;
 }
 
-bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
+bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply,
+                           bool *kept) {
   struct dlk_redis_req *r = dlk_redis_pipe_oldest(p);
+  *kept = false;
   if (!r)
     return false;
   bool error = reply->type == REDIS_REPLY_ERROR;
@@ -135,6 +142,12 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
   if (++r->got < r->replies)
     return true;
   dlk_list_remove(&r->entry);
+  if (p->replicas && r->durable && !p->refused[0]) {
+    *kept = true;
+    r->kept = reply;
+    dlk_list_append(&p->settling, &r->entry);
+    return true;
+  }
   char refusal[sizeof p->refused];
   memcpy(refusal, p->refused, sizeof refusal);
   p->refused[0] = '\0';
@@ -145,12 +158,54 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply) {
   return true;
 }
 
+/* ---- replicas ---- */
+
+/* The answer that a request has not been told. */
+static redisReply *take_kept(struct dlk_redis_req *r) {
+  redisReply *reply = r->kept;
+  r->kept = NULL;
+  return reply;
+}
+
+void dlk_redis_pipe_settle(struct dlk_redis_pipe *p, unsigned have,
+                           unsigned wanted) {
+  struct dlk_list list;
+  struct dlk_redis_answer a = {
+      .outcome = DLK_REDIS_ANSWERED, .scarce = have < wanted, .have = have};
+  dlk_list_take(&p->settling, &list);
+  while (!dlk_list_empty(&list)) {
+    struct dlk_redis_req *r = first(&list);
+    dlk_list_remove(&r->entry);
+    redisReply *reply = take_kept(r);
+    a.reply = reply;
+    r->done(r, &a);
+    freeReplyObject(reply);
+  }
+}
+
+void dlk_redis_pipe_unsettled(struct dlk_redis_pipe *p,
+                              const struct dlk_error *why) {
+  struct dlk_list list;
+  dlk_list_take(&p->settling, &list);
+  dlk_redis_pipe_end(&list, DLK_REDIS_UNKNOWN, why);
+}
+
+void dlk_redis_pipe_take(struct dlk_redis_pipe *p, struct dlk_list *to) {
+  dlk_list_take(&p->settling, to);
+  while (!dlk_list_empty(&p->flying)) {
+    struct dlk_list *l = p->flying.next;
+    dlk_list_remove(l);
+    dlk_list_append(to, l);
+  }
+}
+
 void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,
                         const struct dlk_error *why) {
   struct dlk_redis_answer a = {.outcome = outcome, .err = why};
   while (!dlk_list_empty(l)) {
     struct dlk_redis_req *r = first(l);
     dlk_list_remove(&r->entry);
+    freeReplyObject(take_kept(r)); /* NULL as a rule */
     r->done(r, &a);
   }
 }

@@ -12,6 +12,8 @@ struct redisReader;
 
 struct dlk_redis_pipe {
   struct dlk_list waiting, flying; /* not written yet; not answered yet */
+  struct dlk_list settling; /* answered, but the replicas are not known yet */
+  bool replicas;            /* durable requests wait for them */
   struct dlk_buf out;
   size_t out_at;  /* so much of it has left */
   const char *in; /* received, and neither read nor fed to the reader yet */
@@ -34,8 +36,8 @@ bool dlk_redis_pipe_withdraw(struct dlk_redis_pipe *p, struct dlk_redis_req *r);
 /* Encodes a request that is in no list, past all that wait; */
 void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
                           int64_t at);
-/* and all that wait. */
-void dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at);
+/* and all that wait. True: some of them are durable. */
+bool dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at);
 /* Whether one that waits is not sent again if its answer is lost. */
 bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p);
 /* The oldest request that was not answered, or NULL. */
@@ -50,8 +52,18 @@ bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply);
 /* Why: there was no memory for what the server answered. */
 bool dlk_redis_pipe_starved(const struct dlk_redis_pipe *p);
 void dlk_redis_pipe_drop(struct dlk_redis_pipe *p, void *reply);
-/* Gives it to the oldest request. False: there is none. */
-bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply);
+/* Gives it to the oldest request. False: there is none. *kept: it is dropped
+ * later. */
+bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply,
+                           bool *kept);
+/* So many replicas have what was written by all requests that are settling. */
+void dlk_redis_pipe_settle(struct dlk_redis_pipe *p, unsigned have,
+                           unsigned wanted);
+/* Nobody knows: they end as UNKNOWN. */
+void dlk_redis_pipe_unsettled(struct dlk_redis_pipe *p,
+                              const struct dlk_error *why);
+/* All that was written, in the order in which it ends. */
+void dlk_redis_pipe_take(struct dlk_redis_pipe *p, struct dlk_list *to);
 
 /* Ends all of a list that was taken out of the pipe. */
 void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,

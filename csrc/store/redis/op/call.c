@@ -20,12 +20,13 @@ enum { NO_FENCE, FENCE_STAYS, FENCE_RISES };
 static const struct {
   char parts[9]; /* of KEYS; '-' is the lock itself */
   uint8_t args, fence;
+  bool durable; /* what it gives counts only when replicas have it */
 } shapes[DLK_REDIS_SCRIPTS] = {
-    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES},
+    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES, true},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES},
     [DLK_REDIS_RELEASE] = {"-q", 1, NO_FENCE},
-    [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS},
-    [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES},
+    [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS, true},
+    [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES, true},
     [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE},
     [DLK_REDIS_INSPECT] = {"-fqwhpi", 0, NO_FENCE},
     [DLK_REDIS_LIST] = {"", 4, NO_FENCE},
@@ -33,7 +34,7 @@ static const struct {
     [DLK_REDIS_REVOKE] = {"-fqwhpin", 0, NO_FENCE},
     [DLK_REDIS_GUARD] = {"-hpi", 1, NO_FENCE},
     [DLK_REDIS_CHANGE] = {"-phin", 3, NO_FENCE},
-    [DLK_REDIS_ATTACH] = {"-fhpi", 7, FENCE_STAYS},
+    [DLK_REDIS_ATTACH] = {"-fhpi", 7, FENCE_STAYS, true},
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES},
 };
 
@@ -131,6 +132,7 @@ static void trace_answer(const struct dlk_redis_call *c,
 
 static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->lifts = false;
+  c->req.durable = c->script >= 0 && shapes[c->script].durable;
   c->as_plain = c->script >= 0 && c->plain && may_be_plain(c);
   if (c->as_plain) {
     c->req.replies = 4;
@@ -187,6 +189,8 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
                   struct dlk_redis_result *r, struct dlk_error *err) {
   r->reply = a->reply;
   r->err = a->err;
+  c->scarce = a->scarce;
+  c->have = a->have;
   if (a->outcome == DLK_REDIS_UNKNOWN) {
     r->verdict = DLK_REDIS_UNSURE;
   } else if (a->outcome == DLK_REDIS_UNSENT) {

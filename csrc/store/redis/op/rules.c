@@ -16,8 +16,12 @@
  *   request that is waited for, so that the caller leaves nothing behind; only
  *   when that has no answer, it is left to the background, or to its end.
  * - A refusal is final: the server would say the same again.
+ * - What too few replicas have may be undone by the next failover, so no hold
+ *   begins with it: the token is taken back, and who waits begins anew. An
+ *   extension stays on the server, and its holder does not count on it.
  *
- * One column for each of what may be known, one line for each request. */
+ * One column for each of what may be known, one line for each request; below,
+ * what it means to whom it matters that too few replicas have it. */
 #include "store/redis/op/rules.h"
 
 struct cell {
@@ -35,6 +39,7 @@ struct cell {
 #define AGAIN      {DLK_REDIS_WANTED,   DLK_REDIS_LET_BE}
 #define AGAIN_BACK {DLK_REDIS_WANTED,   DLK_REDIS_TAKE_BACK}
 #define ANEW       {DLK_REDIS_WANTED,   DLK_REDIS_NEW_TOKEN}
+#define WAIT_ANEW  {DLK_REDIS_WAITING,  DLK_REDIS_NEW_TOKEN}
 #define STAND      {DLK_REDIS_STANDING, DLK_REDIS_LET_BE}
 
 #define RULE(aim)  [DLK_REDIS_TO_##aim]
@@ -65,6 +70,14 @@ static const struct {
   RULE(GUARD)     = {TELL,       WARN,       TELL,   TELL,  TELL,  SAY(LAST)},
   RULE(TAKE_BACK) = {STAND,      STAND,      TELL,   TELL,  TELL,  SAY(LAST)},
 };
+
+static const struct cell scarce[DLK_REDIS_AIMS] = {
+  RULE(TRY)       = WAIT_ANEW,
+  RULE(SEED)      = WAIT_ANEW,
+  RULE(JOIN)      = WAIT_ANEW,
+  RULE(EXTEND)    = TELL,
+  RULE(ATTACH)    = BACK,
+};
 /* clang-format on */
 
 struct dlk_redis_rule dlk_redis_rule(enum dlk_redis_aim aim,
@@ -73,6 +86,7 @@ struct dlk_redis_rule dlk_redis_rule(enum dlk_redis_aim aim,
                   : verdict == DLK_REDIS_UNSURE  ? rules[aim].unsure
                   : verdict == DLK_REDIS_REFUSED ? rules[aim].refused
                   : verdict == DLK_REDIS_HALF    ? rules[aim].half
+                  : verdict == DLK_REDIS_SCARCE  ? scarce[aim]
                                                  : rules[aim].withdrawn;
   return (struct dlk_redis_rule){.until = (enum dlk_redis_until)c.until,
                                  .then = (enum dlk_redis_then)c.then,

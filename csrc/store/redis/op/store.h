@@ -32,7 +32,8 @@ struct dlk_redis {
   struct dlk_timer quiet; /* subscription.c */
   int64_t clock_warned;   /* hold.c */
   bool stopping;
-  char channel[32]; /* ours, for messages */
+  unsigned replicas; /* that must have a grant before it counts */
+  char channel[32];  /* ours, for messages */
 };
 
 static inline int64_t dlk_redis_now(struct dlk_redis *s) {

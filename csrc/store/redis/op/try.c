@@ -143,6 +143,18 @@ void dlk_redis_no_answer(struct dlk_redis_try *t,
   }
 }
 
+void dlk_redis_scarce(struct dlk_redis_try *t) {
+  struct dlk_error err;
+  char key[DLK_QUOTED_MAX];
+  dlk_error_set(&err, DLK_UNAVAILABLE,
+                "%s: %s: %u of %u replicas had it in time (wait_replicas, "
+                "wait_timeout)",
+                dlk_quote(key, t->op->key, t->op->key_len),
+                t->store->conf.shown, t->call.have, t->store->replicas);
+  t->placed = true;
+  dlk_redis_no_answer(t, DLK_REDIS_SCARCE, &err);
+}
+
 /* ---- requests ---- */
 
 static void write_args(struct dlk_redis_call *call, struct dlk_buf *out) {

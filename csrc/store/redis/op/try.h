@@ -87,6 +87,9 @@ void dlk_redis_await(struct dlk_redis_try *t,
 void dlk_redis_no_answer(struct dlk_redis_try *t,
                          enum dlk_redis_verdict verdict,
                          const struct dlk_error *err);
+/* The last step was answered well, but fewer replicas have what it did than
+ * are wanted. */
+void dlk_redis_scarce(struct dlk_redis_try *t);
 /* The caller does not want it any longer; a request that was written is still
  * answered, and that ends the op. */
 void dlk_redis_cancel(struct dlk_redis_try *t);

@@ -130,6 +130,10 @@ static void undo_attach(struct dlk_redis_try *t) {
 
 static void attached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  if (t->call.scarce && dlk_redis_number(reply, -1) >= 0) {
+    dlk_redis_scarce(t);
+    return;
+  }
   if (taken_over(t, dlk_redis_number(reply, -1)) &&
       (t->op->renew || h->until > dlk_redis_now(t->store))) {
     h->granted = dlk_redis_now(t->store);

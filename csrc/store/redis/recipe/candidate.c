@@ -18,6 +18,11 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
                        int64_t claim) {
   struct dlk_lease *lease = t->op->lease;
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  if (t->call.scarce) {
+    lease->spare = 0;
+    dlk_redis_scarce(t);
+    return;
+  }
   lease->fence = fence;
   lease->sent = sent;
   lease->claim = claim;

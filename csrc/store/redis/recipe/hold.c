@@ -11,6 +11,9 @@
  *   was executed. One that comes before all later ones finds the holder
  *   expecting it: the engine counts with the shorter time until a request that
  *   was sent after it is answered.
+ * - A renewal or an extension that too few replicas have (wait_replicas) counts
+ *   as one that failed: the deadline stays, although the server keeps the hold
+ *   for longer.
  * - While a renewal is under way its lease is not reported as lost by a
  *   message: the engine must hear one answer to it. That answer then is the
  *   loss, also if the renewal came to the server before the break. */
@@ -90,10 +93,11 @@ static void renewed(struct dlk_redis_call *call,
   }
   if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1)
     s->host->revoked(s->host, lease);
-  if (r->verdict != DLK_REDIS_GOOD)
+  int64_t left =
+      r->verdict == DLK_REDIS_GOOD ? dlk_redis_number(r->reply, -1) : 0;
+  if (r->verdict != DLK_REDIS_GOOD || (left >= 0 && call->scarce))
     s->host->renew_failed(s->host, lease);
-  else if (dlk_redis_extended(s, h, dlk_redis_number(r->reply, -1), lease->ttl,
-                              call->req.sent))
+  else if (dlk_redis_extended(s, h, left, lease->ttl, call->req.sent))
     s->host->renewed(s->host, lease, call->req.sent);
   else
     s->host->lost(s->host, lease, "it expired or was broken");
@@ -154,9 +158,11 @@ static void extend_args(struct dlk_redis_try *t, struct dlk_buf *out) {
 }
 
 static void extended(struct dlk_redis_try *t, const redisReply *reply) {
-  if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
-                         dlk_redis_number(reply, -1), t->op->ttl,
-                         t->call.req.sent)) {
+  if (t->call.scarce && dlk_redis_number(reply, -1) >= 0)
+    dlk_redis_scarce(t);
+  else if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
+                              dlk_redis_number(reply, -1), t->op->ttl,
+                              t->call.req.sent)) {
     t->op->lease->sent = t->call.req.sent;
     dlk_redis_done(t, NULL);
   } else {

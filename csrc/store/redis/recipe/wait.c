@@ -18,7 +18,9 @@
  * a condition, or that crosses a request, only makes us refresh, and the
  * script tells what is so. Who wants to hand the lock on in its own process
  * asks as well: the answer brings the fences set aside for that, and says
- * since when the next one of the queue is there.
+ * since when the next one of the queue is there. So does who counts on
+ * replicas: what they have of the grant is known of what we write alone, and
+ * that script writes.
  *
  * Why each crossing is safe:
  * - Message lost, subscription lost: each refresh finds the grant ("got"), and
@@ -309,7 +311,7 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
   int64_t claim = claim_of(t);
   int64_t end = dlk_lease_deadline(t->acquire.waited_at, claim);
   int64_t now = dlk_redis_now(t->store);
-  if (!is_waiting(t) || t->op->lease->handoffs > 0 ||
+  if (!is_waiting(t) || t->op->lease->handoffs > 0 || t->store->replicas > 0 ||
       fence <= t->acquire.waited_fence || end - now <= claim / 2) {
     dlk_redis_queue_refresh(t);
     return;

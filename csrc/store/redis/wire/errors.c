@@ -61,6 +61,9 @@ static const struct dlk_redis_fault no_right = {
 static const struct dlk_redis_fault no_command = {
     "", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
     "it was set up without that command (rename-command), and dlock needs it"};
+static const struct dlk_redis_fault demoted = {
+    "", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
+    "it is a replica; use the primary"};
 static const struct dlk_redis_fault too_many = {
     "", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "raise its maxclients"};
 
@@ -111,6 +114,8 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
   if (strstr(text, "no password is set") ||
       strstr(text, "without any password configured"))
     return &no_password;
+  if (strstr(text, "WAIT cannot be used with replica"))
+    return &demoted;
   if (strstr(text, "max number of clients"))
     return &too_many;
   if (is_missing(text))

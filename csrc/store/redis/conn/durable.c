@@ -1,0 +1,77 @@
+/* WAIT speaks of what its connection has written so far, so one of them
+ * confirms a whole batch, and it has to be on the same connection. A durable
+ * request that was answered waits for the next answer to a WAIT: that belongs
+ * to a WAIT behind it, since answers come in order.
+ *
+ * The server answers nothing else on the connection meanwhile. So when there
+ * were too few replicas, the next WAIT is given a short time only, until one
+ * succeeds: a replica that died must not slow down every release.
+ *
+ * What ends a connection ends these requests as UNKNOWN, like any that is not
+ * answered, and so does a WAIT that is refused (the server became a replica).
+ */
+#include "store/redis/conn/durable.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "store/redis/wire/errors.h"
+
+#define SHORT (50 * DLK_MS)
+
+struct wait {
+  struct dlk_redis_req req;
+  struct dlk_redis_durable *durable;
+};
+
+static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
+  const struct dlk_redis_durable *d =
+      DLK_CONTAINER(r, struct wait, req)->durable;
+  bool short_one = d->scarce && d->timeout > SHORT;
+  dlk_redis_put_array(out, 3);
+  dlk_redis_put_text(out, "WAIT");
+  dlk_redis_put_int(out, d->wanted);
+  dlk_redis_put_int(out, dlk_to_ms(short_one ? SHORT : d->timeout));
+}
+
+static void refused(struct dlk_redis_durable *d, const char *text) {
+  struct dlk_error why;
+  dlk_redis_fault_error(&why, text, d->shown);
+  dlk_redis_pipe_unsettled(d->pipe, &why);
+  d->refused(d, &why);
+}
+
+static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
+  struct wait *w = DLK_CONTAINER(r, struct wait, req);
+  struct dlk_redis_durable *d = w->durable;
+  free(w);
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return; /* they ended before */
+  if (a->refusal || a->reply->type != REDIS_REPLY_INTEGER) {
+    refused(d, a->refusal ? a->refusal : "ERR");
+    return;
+  }
+  int64_t have = a->reply->integer < 0 ? 0 : a->reply->integer;
+  d->scarce = have < d->wanted;
+  dlk_redis_pipe_settle(d->pipe, (unsigned)have, d->wanted);
+}
+
+static void confirm(struct dlk_redis_durable *d, int64_t at) {
+  struct wait *w = calloc(1, sizeof *w);
+  if (!w) {
+    d->pipe->out.failed = true;
+    return;
+  }
+  w->durable = d;
+  w->req.replies = 1;
+  w->req.encode = encode;
+  w->req.done = done;
+  dlk_redis_pipe_write(d->pipe, &w->req, at);
+}
+
+void dlk_redis_durable_write(struct dlk_redis_durable *d, int64_t at) {
+  bool durable = dlk_redis_pipe_write_waiting(d->pipe, at);
+  if (durable && d->wanted > 0)
+    confirm(d, at);
+}

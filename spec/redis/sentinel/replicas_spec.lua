@@ -1,0 +1,309 @@
+-- wait_replicas: a grant and a renewal count when so many replicas have them.
+local core = require "dlock.core"
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local fake_server = require "spec.support.fake_server"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+
+describe("with wait_replicas = 1,", function()
+  local primary, replica, admin
+  local opened, events = {}, {}
+
+  local function copied()
+    eventually("a replica that is up to date", 10, function()
+      local text = admin:call("INFO", "replication")
+      return text:find("state=online", 1, true)
+        and admin:call("WAIT", 1, 100) == 1
+    end)
+  end
+
+  before_each(function()
+    primary = redis.start { ["repl-diskless-sync-delay"] = 0 }
+    replica = redis.start { replicaof = "127.0.0.1 " .. primary.port }
+    admin = primary:connect()
+    copied()
+  end)
+
+  after_each(function()
+    process.close_all()
+    for i = #opened, 1, -1 do
+      local one = opened[i];
+      (one.stop or one.close)(one, 1)
+      opened[i] = nil
+    end
+    admin:close()
+    replica:resume()
+    replica:stop()
+    primary:stop()
+    events = {}
+  end)
+
+  local function later(one)
+    opened[#opened + 1] = one
+    return one
+  end
+
+  local function open(opts)
+    local all = { url = primary.url, wait_replicas = 1,
+      on_event = function(event) events[#events + 1] = event.kind end }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return later(assert(dlock.open(all)))
+  end
+
+  local function waits()
+    return admin:command_counts().wait or 0
+  end
+
+  it("grants and renewals are confirmed, each by one request, and nothing else",
+  function()
+    local store = open { ttl = 0.9 }
+    assert(store:ping())
+    local before = waits()
+    local lease = assert(store:lock("k", { ttl = 60 }))
+    assert.equal(before + 1, waits())
+    assert(lease:release())
+    assert.equal(before + 1, waits())
+    before = waits()
+    lease = assert(store:lock("k"))
+    eventually("renewals", 10, function()
+      assert(store:ping())
+      return store:stats().renewed >= 2
+    end)
+    local renewed = store:stats().renewed
+    assert.is_true(waits() - before - 1 >= renewed)
+    assert.is_true(waits() - before - 1 <= renewed + 1)
+    before = waits()
+    assert(lease:release())
+    assert.is_nil((store:inspect("k")))
+    assert.is_true(waits() - before <= 1) -- a renewal
+  end)
+
+  it("a store that does not ask for it sends no WAIT", function()
+    local store, before = open { wait_replicas = 0 }, waits()
+    assert(store:lock("k", { ttl = 0.3 }):release())
+    assert.equal(before, waits())
+  end)
+
+  it("nothing is granted without a replica, and nothing stays", function()
+    local store = open { wait_timeout = 0.1 }
+    replica:pause()
+    for _, opts in ipairs { {}, { value = "x" } } do
+      local lease, message, code = store:election("k"):try_acquire(opts)
+      assert.is_nil(lease)
+      assert.equal("unavailable", code)
+      assert.is_truthy(message:find("0 of 1 replicas", 1, true), message)
+    end
+    local lease, message, code = store:lock("k", { timeout = 0.5 })
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    assert.is_truthy(message:find("0 of 1 replicas", 1, true), message)
+    eventually("nothing left", 5, function()
+      assert(store:ping())
+      return admin:has_nothing_of("dlock:k")
+    end)
+  end)
+
+  it("who waits gets the lock when the replica is back", function()
+    local store = open { wait_timeout = 0.1 }
+    replica:pause()
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open { url = arg[1],
+        wait_replicas = 1, wait_timeout = 0.1 })
+      print "ready"
+      io.flush()
+      print(store:lock("k", { timeout = 30 }))
+      store:close(1)
+    ]], args = { primary.url } }
+    waiter:expect("^ready$")
+    local _, _, code = store:try_lock("other")
+    assert.equal("unavailable", code)
+    replica:resume()
+    assert.equal(0, (waiter:wait(30)))
+    assert.matches("dlock.lease: k", waiter.out)
+  end)
+
+  it("a renewal without the replica does not move the deadline", function()
+    local store = open { wait_timeout = 0.1 }
+    local lease = assert(store:lock("k", { ttl = 2 }))
+    local till = core.now() + lease:remaining()
+    replica:pause()
+    assert.is_true(lease:wait_lost(10))
+    assert.is_true(core.now() <= till + 1)
+    assert.is_false(lease:held())
+    assert.is_true(store:stats().renew_failed > 0)
+    assert.equal(0, store:stats().renewed)
+  end)
+
+  it("an extension without the replica is not done", function()
+    local store = open { wait_timeout = 0.1 }
+    local lease = assert(store:lock("k", { ttl = 20 }))
+    replica:pause()
+    local left = lease:remaining()
+    local ok, _, code = lease:extend(60)
+    assert.is_nil(ok)
+    assert.equal("unavailable", code)
+    assert.is_true(lease:remaining() <= left)
+    assert.is_true((lease:release()))
+  end)
+
+  it("a lease that is detached and attached is one on replicas", function()
+    local store = open { wait_timeout = 0.1 }
+    local text = assert(assert(store:lock("k")):detach())
+    replica:pause()
+    local lease, _, code = store:attach(text)
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    replica:resume()
+    copied()
+    eventually("the string to be good again", 5, function()
+      lease = store:attach(text)
+      return lease
+    end)
+    assert.is_true((lease:release()))
+  end)
+
+  it("those who wait are handed the lock one after another", function()
+    local waiters = {}
+    for i = 1, 4 do
+      waiters[i] = process.spawn { script = [[
+        local store = assert(require("dlock").open { url = arg[1],
+          wait_replicas = 1 })
+        local fences = {}
+        for i = 1, 20 do
+          local lease = assert(store:lock("k", { timeout = 30 }))
+          assert(lease:release())
+        end
+        print "done"
+        store:close(1)
+      ]], args = { primary.url }, stderr = "pipe" }
+    end
+    for i = 1, 4 do
+      waiters[i]:wait(60)
+      assert.equal("done\n", waiters[i].out .. waiters[i].err)
+    end
+    local store = open()
+    assert.is_nil((store:inspect("k")))
+  end)
+
+  it("a connection that is lost before the answer leaves nothing", function()
+    local between = later(proxy.start(primary.url))
+    local store = open { url = between.url }
+    assert(store:ping())
+    replica:pause()
+    between:cut_after("WAIT", { now = true })
+    local lease, _, code = store:try_lock("k")
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    replica:resume()
+    copied()
+    assert.is_true((assert(store:lock("k", { timeout = 10 })):release()))
+    eventually("nothing left", 5, function()
+      assert(store:ping())
+      return admin:has_nothing_of("dlock:k")
+    end)
+  end)
+
+  it("a primary that is demoted meanwhile has granted nothing", function()
+    local store = open { io_timeout = 5, wait_timeout = 2 }
+    assert(store:ping())
+    replica:pause()
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open { url = arg[1],
+        wait_replicas = 1, wait_timeout = 2, io_timeout = 5 })
+      assert(store:ping())
+      print "ready"
+      io.flush()
+      print(select(3, store:try_lock("k")))
+      store:close(1)
+    ]], args = { primary.url } }
+    waiter:expect("^ready$")
+    eventually("a WAIT", 5, function()
+      return admin:call("CLIENT", "LIST"):find("cmd=wait", 1, true)
+    end)
+    admin:call("REPLICAOF", "127.0.0.1", replica.port)
+    assert.equal(0, (waiter:wait(20)))
+    assert.equal("unavailable\n", waiter.out)
+  end)
+
+  it("too few replicas are an event when one connects", function()
+    replica:stop()
+    eventually("no replica", 10, function()
+      return admin:call("WAIT", 1, 1) == 0
+    end)
+    local store = open()
+    assert(store:ping())
+    assert(store:ping())
+    assert.same({ "replicas" }, events)
+  end)
+end)
+
+describe("wait_replicas", function()
+  local fake, store
+
+  local function open(rules, opts)
+    fake = fake_server.start(rules)
+    local all = { url = fake.url, wait_replicas = 2 }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    store = assert(dlock.open(all))
+  end
+
+  after_each(function()
+    if store then store:close(1) end
+    if fake then fake:stop() end
+    store, fake = nil, nil
+  end)
+
+  it("is unsupported where WAIT is not known, and denied where it is not"
+    .. " allowed; ping says so", function()
+    open { WAIT = "-ERR unknown command 'WAIT'\r\n" }
+    local _, message, code = store:ping()
+    assert.equal("unsupported", code)
+    assert.is_truthy(message:find("wait_replicas", 1, true), message)
+    store:close(1)
+    fake:stop()
+    open { WAIT = "-NOPERM this user has no permissions to run the 'wait'"
+      .. " command\r\n" }
+    _, message, code = store:ping()
+    assert.equal("denied", code)
+    assert.is_truthy(message:find("WAIT", 1, true), message)
+  end)
+
+  it("waits for a short time only after it waited in vain", function()
+    open({ WAIT = { ":2\r\n", ":1\r\n", ":1\r\n", ":2\r\n" } },
+      { wait_timeout = 0.3 })
+    local codes = {}
+    for i = 1, 4 do
+      local lease, _, code = store:try_lock("k" .. i)
+      codes[i] = code or "got"
+      if lease then assert(lease:release()) end
+    end
+    assert.same({ "unavailable", "unavailable", "got", "got" }, codes)
+    local seen = {}
+    for _, line in ipairs(fake:log()) do
+      if line:find("^WAIT") then seen[#seen + 1] = line end
+    end
+    assert.same({ "WAIT 0 0", "WAIT 2 300", "WAIT 2 50", "WAIT 2 50",
+      "WAIT 2 300" }, seen)
+  end)
+
+  it("has to fit: not longer than half of io_timeout, and not on other stores",
+  function()
+    for _, bad in ipairs { { wait_timeout = 1.1, wait_replicas = 1 },
+        { io_timeout = 0.5, wait_replicas = 1 }, { wait_replicas = -1 },
+        { wait_replicas = 1.5 } } do
+      bad.url = "redis://h"
+      local none, message, code = dlock.open(bad)
+      assert.is_nil(none)
+      assert.equal("invalid", code)
+      assert.is_truthy(message:find("wait_", 1, true), message)
+    end
+    for _, url in ipairs { "file:///tmp/x", "zookeeper://h" } do
+      local none, message = dlock.open { url = url, wait_replicas = 1 }
+      assert.is_nil(none)
+      assert.is_truthy(message:find("'wait_replicas'", 1, true), message)
+      assert(dlock.open(url))
+    end
+  end)
+end)

@@ -3,9 +3,10 @@
  *
  * Deadlines: a waiting acquire ends with `timeout`, everything else with
  * `unavailable`. The store is asked to take back what it put on the server
- * (cancel); if that too gets no answer within io_timeout, the caller is told
- * `unavailable` (or `cancelled`, if that was asked for) and the op goes on in
- * the background until the store calls done.
+ * (cancel); if that too gets no answer within io_timeout, or at once where
+ * there is nothing to take back, the caller is told `unavailable` (or
+ * `cancelled`, if that was asked for) and the op goes on in the background
+ * until the store calls done.
  *
  * This file goes round in a circle with local_queue.c and handoff.c, because
  * the thing itself does: a release hands the lock to the next request of the
@@ -143,6 +144,22 @@ void dlk_request_forget(struct dlk_ticket *t) {
 
 /* ---- early ends ---- */
 
+/* For how long a caller whose time is over waits for what the server says to
+ * the withdrawal. What only looks has nothing to withdraw, and a release goes
+ * on without its caller. */
+static int64_t grace_of(const struct dlk_ticket *t) {
+  switch (t->op.kind) {
+  case DLK_OP_RELEASE:
+  case DLK_OP_PING:
+  case DLK_OP_LOCKED:
+  case DLK_OP_INSPECT:
+  case DLK_OP_LIST:
+    return 0;
+  default:
+    return t->engine->io_timeout;
+  }
+}
+
 void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
   if (!is_submitted(t)) {
@@ -153,7 +170,7 @@ void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
     return;
   t->op.ending = code;
   dlk_timers_set(&e->loop.timers, &t->timer,
-                 dlk_time_add(dlk_clock_now(), e->io_timeout));
+                 dlk_time_add(dlk_clock_now(), grace_of(t)));
   e->type->cancel(e->store, &t->op);
 }
 

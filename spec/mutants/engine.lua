@@ -8,8 +8,13 @@ return {
     .. " spec/engine/resident_spec.lua spec/engine/scopes_spec.lua"
     .. " spec/engine/stats_spec.lua spec/engine/threads_spec.lua"
     .. " spec/lua/loops_spec.lua spec/contract/contract_spec.lua"
-    .. " spec/sim/redis_spec.lua",
+    .. " spec/sim/redis_spec.lua spec/redis/time_spec.lua",
   mutants = {
+    -- request.c
+    { name = "a release waits for the word on its withdrawal",
+      file = "csrc/engine/request.c",
+      find = "case DLK_OP_RELEASE: case DLK_OP_PING:",
+      put = "case DLK_OP_PING:" },
     -- lease.c
     { name = "a lease that was seen to have ended is held again",
       file = "csrc/engine/lease.c",

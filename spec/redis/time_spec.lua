@@ -165,4 +165,22 @@ describe("time on redis:", function()
       servers_clock:go_on()
       assert(assert(store:lock("still", { timeout = 10 })):release())
     end)
+
+  -- Nothing has to be taken back, so nobody waits for the server's word.
+  timed("a server that stands still delays no ping and no release for longer "
+    .. "than they were given", function()
+    local store = open { io_timeout = 20 }
+    local lease = assert(store:lock("given", { ttl = 60 }))
+    private:pause()
+    local start = now()
+    for _, call in ipairs { { store.ping, store }, { lease.release, lease } } do
+      local got, message, code = call[1](call[2], 0.2)
+      assert.is_nil(got)
+      assert.are.equal("unavailable", code, message)
+    end
+    local took = now() - start
+    private:resume()
+    assert.is_true(took < 10, took)
+    assert(assert(store:lock("given", { timeout = 10 })):release())
+  end)
 end)

@@ -101,11 +101,25 @@ static const struct dlk_request *changed(lua_State *L, struct prepared *p) {
   return decide(p, lua_toboolean(L, 2));
 }
 
+/* Its metatable is one more upvalue of submit: see binding.h. */
+#define OWN_TYPE (DLK_LUA_LEASE + 1)
+
+static const struct prepared *check(lua_State *L) {
+  const struct prepared *p = lua_touserdata(L, 1);
+  if (p && lua_getmetatable(L, 1)) {
+    int same = lua_rawequal(L, -1, lua_upvalueindex(OWN_TYPE));
+    lua_pop(L, 1);
+    if (same)
+      return p;
+  }
+  return luaL_checkudata(L, 1, TYPE);
+}
+
 /* acquire(wait [, options [, key, owner]]): its ticket. wait false: one try. A
  * key goes with its owner (nil: the engine's name) and stands for the prepared
  * ones. */
 static int submit(lua_State *L) {
-  const struct prepared *prepared = luaL_checkudata(L, 1, TYPE);
+  const struct prepared *prepared = check(L);
   const struct dlk_request *r = &prepared->as_it_is;
   struct prepared copy;
   luaL_argcheck(L, prepared->box->engine, 1, "the engine was collected");
@@ -123,7 +137,8 @@ static void push_type(lua_State *L) {
   if (luaL_newmetatable(L, TYPE)) {
     for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
       lua_pushvalue(L, lua_upvalueindex(type));
-    lua_pushcclosure(L, submit, DLK_LUA_LEASE);
+    lua_pushvalue(L, -1 - DLK_LUA_LEASE);
+    lua_pushcclosure(L, submit, OWN_TYPE);
     lua_setfield(L, -2, "__call");
   }
 }

@@ -18,8 +18,12 @@ local events = {}
 -- The engines of this Lua state whose clients have callbacks, by a number. In a
 -- program that waits on its own thread every wait runs the callbacks of all of
 -- them. Weak values, and userdata, because these are taken out before they are
--- finalised: what is found here is alive.
-local listening = { last = 0, engines = setmetatable({}, { __mode = "v" }) }
+-- finalised: what is found here is alive. any: there may be some.
+local listening = { last = 0, any = false,
+  engines = setmetatable({}, { __mode = "v" }) }
+
+--- What a wait looks at before it asks for what is due: see deliver_all.
+events.listening = listening
 
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 local FIRST_SWEEP = 64
@@ -198,7 +202,8 @@ function events.due_at_release(client, lease, lost)
   return due
 end
 
---- Whether any lease has callbacks, so that a release may mean calls.
+--- Whether any lease has callbacks, so that a release may mean calls. Not if
+--- client.watched.count is 0.
 ---@return boolean
 function events.has_callbacks(client)
   return next(client.watched.leases) ~= nil
@@ -225,20 +230,22 @@ local function deliver_others(client)
       due[#due + 1] = other
     end
   end
+  listening.any = next(listening.engines) ~= nil
   for _, other in ipairs(due) do
     events.deliver(other)
   end
 end
 
 --- What a wait on Lua's own thread ends with: the callbacks that are due, of
---- this client and of the others.
+--- this client and of the others. There are none unless something is fresh,
+--- client.watched.late, or listening.any.
 ---@param client table
 ---@param fresh boolean its engine has events
 function events.deliver_all(client, fresh)
   if fresh or client.watched.late then
     events.deliver(client)
   end
-  if next(listening.engines) ~= nil then
+  if listening.any then
     deliver_others(client)
   end
 end
@@ -278,6 +285,7 @@ function events.subscribe(client, lease, kind, fn)
     if not watched.listed then
       listening.last = listening.last + 1
       listening.engines[listening.last] = client.engine
+      listening.any = true
       watched.listed = true
     end
   end

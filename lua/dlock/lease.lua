@@ -51,7 +51,8 @@ local function release(client, self, timeout)
     forget(client, self)
   end
   local ticket
-  local deliver, notify = adapter.deliver, has_callbacks(client)
+  local deliver = adapter.deliver
+  local notify = client.watched.count > 0 and has_callbacks(client)
   ticket, message, code = release_ticket(self, timeout, deliver)
   if ticket == true then
     if message then -- others got something by it

@@ -209,11 +209,10 @@ local state_of = lockable.state_of
 
 --- How most kinds are taken; another one's kind.take replaces it.
 function lockable.take(state, opts, wait)
-  local nested = state.base.reentrant
-  if wait and opts == nil and not nested then
+  if wait and opts == nil and state.as_prepared then
     return request_as_prepared(state)
   end
-  return acquire(state, opts, wait, state.waits, nested)
+  return acquire(state, opts, wait, state.waits, state.base.reentrant)
 end
 
 --- Makes a request of a state's engine and waits for its end, where cancel()
@@ -242,6 +241,9 @@ local methods = {}
 function methods:acquire(opts)
   local state = type(self) == "table" and self[STATE]
     or state_of(self, "acquire")
+  if opts == nil and state.as_prepared then
+    return request_as_prepared(state)
+  end
   local bad = opts ~= nil and options.check(opts, state.calls.acquire, 2)
   if bad then
     return nil, bad, "invalid"
@@ -331,6 +333,7 @@ end
 --- An object of a class. The state needs what take uses, and `shown`.
 function lockable.object(class, state)
   state.calls = class.calls
+  state.as_prepared = not (state.take or state.base.reentrant)
   state.take = state.take or lockable.take
   state.waits = setmetatable({}, WEAK)
   return setmetatable({ [STATE] = state }, class.meta)

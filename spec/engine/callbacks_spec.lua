@@ -74,6 +74,20 @@ describe("a callback", function()
       ]])))
     end)
 
+    it("runs in a wait for a lock of another store, " .. name, function()
+      assert.equal("told\ntrue\n", (run(url(), [[
+        local other, told = open(), false
+        local lease = assert(store:lock(key, { ttl = 0.2, renew = false }))
+        lease:on_lost(function() told = true; print("told") end)
+        local mutex = other:mutex(key .. "-other")
+        local ended = core.now() + 10
+        repeat
+          assert(assert(mutex:acquire()):release())
+        until told or core.now() > ended
+        print(told)
+      ]])))
+    end)
+
     it("does not run when the release went well, " .. name, function()
       assert.equal("true\n", (run(url(), [[
         local lease = assert(store:lock(key))

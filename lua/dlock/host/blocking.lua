@@ -13,6 +13,7 @@ local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
 local blocking = { own_events = true }
 
 local core_drive = core.drive
+local listening = events.listening
 
 local function drive(client, ticket)
   local done, fresh = core_drive(ticket, SLICE)
@@ -42,7 +43,9 @@ function blocking.wait(client, ticket)
     pcall(withdraw, ticket)
     error(fresh, 0)
   end
-  events.deliver_all(client, fresh)
+  if fresh or listening.any or client.watched.late then
+    events.deliver_all(client, fresh)
+  end
 end
 
 return blocking

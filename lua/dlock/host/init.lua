@@ -24,7 +24,7 @@ local resty = require "dlock.host.resty"
 
 local host = {}
 
-local finish = core.finish
+local finish, wait_here = core.finish, blocking.wait
 
 local HOSTS = {
   blocking = blocking, cqueues = cqueues, luv = luv, resty = resty,
@@ -134,9 +134,6 @@ local function complete(client, ticket, adapter, waits, others, guard)
   if others then
     others[ticket] = nil
   end
-  if adapter == blocking then
-    return finish(ticket)
-  end
   if not adapter.own_events then
     events.deliver(client)
   end
@@ -178,6 +175,16 @@ end
 ---@param waits? table a set in which the ticket is noted
 ---@param others? table another one
 function host.wait(client, ticket, adapter, waits, others)
+  if adapter == blocking then -- in as few steps as can be
+    wait_here(client, ticket)
+    if waits then
+      waits[ticket] = nil
+    end
+    if others then
+      others[ticket] = nil
+    end
+    return finish(ticket)
+  end
   if protect.closes and not adapter.own_events then
     return complete_guarded(client, ticket, adapter, waits, others)
   end

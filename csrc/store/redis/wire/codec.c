@@ -27,8 +27,10 @@ static char *end_line(char *to) {
 /* Returns the end of what it wrote. */
 static char *header(char *to, char type, size_t n) {
   *to++ = type;
-  if (n < 10) {
-    *to++ = (char)('0' + n);
+  if (n < 100) {
+    if (n >= 10)
+      *to++ = (char)('0' + n / 10);
+    *to++ = (char)('0' + n % 10);
     return end_line(to);
   }
   char text[HEADER], *end = text + sizeof text;

@@ -103,6 +103,7 @@ describe("file store among foreign files", function()
       -- Other names than those of keys stand in nobody's way.
       if not name:find("^~") then
         local text = " unavailable: " .. name:gsub("%-", "%%-") .. " is "
+          .. "no lock file of ours %(plain, mode 01600, one name%)"
         for _, call in ipairs { "locked", "inspect", "break", "revoke" } do
           assert.matches("^" .. call .. text, a:ask(call, tool.hex(name)))
         end

@@ -133,7 +133,7 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
     name[0] = '\0';
     dlk_file_key_name(&f->store->dir, f->op->key, f->op->key_len, name);
     return dlk_error_set(err, DLK_UNAVAILABLE,
-                         "%s is no lock file of ours (plain, mode 0600, one "
+                         "%s is no lock file of ours (plain, mode 01600, one "
                          "name) and is left alone, so %s cannot be locked in "
                          "%s; move it, or give dlock a directory of its own",
                          name, key, path);
@@ -152,7 +152,7 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
   case ELOOP:
     return dlk_error_set(err, DLK_DENIED,
                          "cannot use the lock file of %s in %s: %s; its files "
-                         "must be our own, mode 0600",
+                         "must be our own, mode 01600",
                          key, path, strerror(error));
   case ENOSYS:
   case EOPNOTSUPP:

@@ -77,7 +77,8 @@ struct dlk_request {
   bool wait, renew;
   uint32_t handoffs;
   int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
-  const char *owner;                        /* NULL: the engine's name */
+  int64_t settle;    /* so long may a cancel take; 0: io_timeout */
+  const char *owner; /* NULL: the engine's name */
   const char *value;
   size_t value_len;
   const char *text;

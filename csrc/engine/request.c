@@ -3,10 +3,10 @@
  *
  * Deadlines: a waiting acquire ends with `timeout`, everything else with
  * `unavailable`. The store is asked to take back what it put on the server
- * (cancel); if that too gets no answer within io_timeout, or at once where
- * there is nothing to take back, the caller is told `unavailable` (or
- * `cancelled`, if that was asked for) and the op goes on in the background
- * until the store calls done.
+ * (cancel); if that too gets no answer within its time, or at once where there
+ * is nothing to take back, the caller is told `unavailable` (or `cancelled`, if
+ * that was asked for) and the op goes on in the background until the store
+ * calls done.
  *
  * This file goes round in a circle with local_queue.c and handoff.c, because
  * the thing itself does: a release hands the lock to the next request of the
@@ -156,7 +156,7 @@ static int64_t grace_of(const struct dlk_ticket *t) {
   case DLK_OP_LIST:
     return 0;
   default:
-    return t->engine->io_timeout;
+    return t->settle;
   }
 }
 

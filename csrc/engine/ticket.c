@@ -2,7 +2,7 @@
  *
  * It completes exactly once, in dlk_ticket_finish. The store's part of it
  * (the op) ends exactly once too, in dlk_ticket_op_done, and may do so later:
- * when the store does not end an op within io_timeout after cancel, the
+ * when the store does not end an op in time (`settle`) after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a
  * queued cancel, one while it waits to be told of, each scope's, and that of a
@@ -119,6 +119,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->op.limit = r->limit;
   t->op.started = dlk_clock_now();
   t->op.deadline = deadline_of(e, r, t->op.started);
+  t->settle = r->settle > 0 ? r->settle : e->io_timeout;
 }
 
 /* The only place where a ticket gets its hold, which has the key. */

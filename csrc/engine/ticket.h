@@ -35,6 +35,7 @@ enum dlk_fate {
 
 struct dlk_ticket {
   struct dlk_op op; /* first: the store hands back &op */
+  int64_t settle;   /* how long the store may take for a cancel */
   struct dlk_engine *engine;
   struct dlk_engine *listener; /* is told that it is done; often the same */
   atomic_int refs;

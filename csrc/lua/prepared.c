@@ -45,6 +45,7 @@ static const struct option {
     {"permits", COUNT, offsetof(struct prepared, request.want.units)},
     {"units", COUNT, offsetof(struct prepared, request.want.units)},
     {"cap", COUNT, offsetof(struct prepared, request.want.cap)},
+    {"settle", NS, offsetof(struct prepared, request.settle)},
 };
 
 static void set(lua_State *L, struct prepared *p, const struct option *o,

@@ -3,6 +3,7 @@
 local all = require "dlock.kinds.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
+local fallback = require "dlock.kinds.fallback"
 local options = require "dlock.options"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
@@ -124,6 +125,18 @@ function dlock.all(list)
   no_colon(list, "all")
   local one = all.new(list)
   return one
+end
+
+--- A lock, and others in its place while its store is unavailable. Between
+--- those who hold the first and those who hold another there is no exclusion.
+---@param list dlock.fallback_list
+---@return dlock.lockable|nil
+---@return string? message
+---@return string? code invalid
+function dlock.fallback(list)
+  no_colon(list, "fallback")
+  local one, message, code = fallback.new(list)
+  return one, message, code
 end
 
 return dlock

@@ -32,6 +32,24 @@ function dlock.canceller() end
 ---@return dlock.lockable # its lease is a dlock.leases
 function dlock.all(list) end
 
+---@class dlock.fallback_list: dlock.lockable[]
+---@field grace? number seconds unavailable before the next lock (the ttl)
+---@field hold_off? number seconds of answers before it is used again (10)
+---@field on_degraded? fun(what: dlock.degraded): boolean? false refuses
+---@field skip? boolean busy, if none of them can be reached (false)
+
+---@class dlock.degraded
+---@field key string
+---@field message string
+---@field unavailable string the store that does not answer
+---@field instead string the store that is asked next
+
+---@param list dlock.fallback_list
+---@return dlock.lockable|nil
+---@return string? message
+---@return dlock.code? code
+function dlock.fallback(list) end
+
 ---@class dlock.hold_options
 ---@field ttl? number seconds, 0.1 to 31536000 (30)
 ---@field renew? boolean keep it while the lease object lives (true)
@@ -403,6 +421,11 @@ function lease:detach() end
 ---What dlock.all's acquire gives: a lease that stands for several.
 ---@class dlock.leases: dlock.lease
 ---@field leases dlock.lease[] in the order of the list
+
+---What dlock.fallback's acquire gives in place of a lock that is unavailable:
+---without fence, detach and guard.
+---@class dlock.degraded_lease: dlock.lease
+---@field degraded true
 
 ---@class dlock.canceller
 local canceller = {}

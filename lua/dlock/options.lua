@@ -95,6 +95,12 @@ local TABLE = {
   permits = { where = "permits", type = "number", min = 1, max = 2147483647,
     integer = true },
 
+  grace = { where = "fallback", type = "number", min = 0, max = YEAR },
+  hold_off = { where = "fallback", type = "number", min = 0, max = YEAR,
+    default = 10 },
+  on_degraded = { where = "fallback", type = "function" },
+  skip = { where = "fallback", type = "boolean" },
+
   cursor = { where = "list", type = "string", max_length = 4096,
     binary = true },
   limit = { where = "list", type = "number", min = 1, max = 1000,
@@ -114,13 +120,14 @@ local CALLS = {
   ["store:try_lock"] = "mutex nested try",
   ["store:with"] = "mutex nested acquire wait",
   ["store:list"] = "list",
+  ["dlock.fallback"] = "fallback",
   ["store:once"] = "acquire wait",
   ["election:campaign"] = "acquire wait",
 }
 
 -- The calls that every lockable has.
 for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
-    "all" } do
+    "all", "fallback" } do
   local permits = name == "semaphore" and " permits" or ""
   CALLS[name .. ":acquire"] = "acquire wait" .. permits
   CALLS[name .. ":try_acquire"] = "try" .. permits

@@ -12,6 +12,8 @@ local COUNTERS = {
   { "renew_failed", "dlock_renewals_failed_total", "Renewals that failed." },
   { "local_handoffs", "dlock_local_handoffs_total",
     "Leases that were handed to another waiter of this process." },
+  { "degraded", "dlock_leases_degraded_total",
+    "Locks that dlock.fallback gave because this store was unavailable." },
 }
 
 local HISTOGRAMS = {

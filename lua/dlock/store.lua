@@ -255,6 +255,7 @@ function methods:stats(format)
     error('store:stats takes "prometheus" or nothing', 2)
   end
   local found = client.engine:stats()
+  found.degraded = client.degraded or 0
   if format then
     return stats.prometheus(found, client.shown)
   end

@@ -18,8 +18,8 @@ local function runs_here(block)
 end
 
 -- The pages whose ```lua blocks are programs.
-local PROGRAMS = { "README.md", "docs/howto.md", "docs/redis.md",
-  "docs/zookeeper.md", "docs/file.md", "docs/loops.md" }
+local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
+  "docs/redis.md", "docs/zookeeper.md", "docs/file.md", "docs/loops.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
@@ -241,7 +241,8 @@ describe("pages:", function()
       canceller = debug.getmetatable(dlock.canceller()).__index,
       lease = core.lease_methods,
     }
-    local names = { "dlock.open", "dlock.canceller", "dlock.all" }
+    local names = { "dlock.open", "dlock.canceller", "dlock.all",
+      "dlock.fallback" }
     local election = debug.getmetatable(assert(store:election("k"))).__index
     for name in pairs(election) do
       if not objects.mutex[name] then

@@ -1,0 +1,264 @@
+-- A lock, and others in place of it while its store is down.
+--
+-- The locks of the list are asked in their order. The next one is asked only if
+-- the one before is `unavailable`, which it is given at most half of the
+-- timeout to find out, and only if it has been so for `grace` seconds
+-- (outage.lua says why). Every other answer is the answer of the whole: busy,
+-- denied or a timeout come from a store that works, and others are obeying it.
+-- What an attempt leaves behind in a store that did not answer is taken back by
+-- that store, as after any other acquire.
+--
+-- Half of that half is for taking back what was asked: a store that hangs would
+-- take its io_timeout for that. So the first wait, at the end of which it is
+-- known whether the store answers, is a quarter of the timeout; if it does, the
+-- rest of the time is waited there again, as one who came then.
+local core = require "dlock.core"
+local fallback_lease = require "dlock.kinds.fallback_lease"
+local host = require "dlock.host"
+local lockable = require "dlock.lockable"
+local options = require "dlock.options"
+local outage = require "dlock.kinds.outage"
+
+local fallback = {}
+
+local SLICE = 60 -- seconds; half of for ever
+local SHORT = 0.05 -- seconds for a sign of life, when no time is left
+local AT_ONCE = 0.01 -- seconds; an answer that nobody waited for
+
+local methods = {}
+
+local function cancelled(state)
+  return nil, ("cancelled: the wait for %s was cancelled")
+    :format(state.shown), "cancelled"
+end
+
+-- Asks one lock until then; hasty: that is the end of taking it back, too.
+local function ask(state, plan, member, until_then, hasty)
+  if state.cancels ~= plan.cancels then
+    return cancelled(state)
+  end
+  local left = math.max(until_then - core.now(), 0)
+  left = hasty and left / 2 or left
+  plan.opts.timeout = plan.wait and left or nil
+  plan.opts.settle = hasty and left or nil
+  local lease, message, code = member.take(member, plan.opts,
+    plan.wait and left > 0)
+  if code == "busy" and plan.wait then
+    code, message = "timeout", message:gsub("^busy", "timeout")
+  end
+  if lease and state.cancels ~= plan.cancels then
+    if host.ready(member.client) then lease:release() else
+      lease:release_later()
+    end
+    return cancelled(state)
+  end
+  return lease, message, code
+end
+
+local function grace_of(state, plan, member)
+  return state.grace or plan.opts.ttl or member.base.ttl
+end
+
+-- A wait behind another one of this process is in no store's queue, so its
+-- timeout says nothing about the store: that is asked for a sign of life.
+local function doubt(client, until_then, message, code)
+  local left = math.max(until_then - core.now(), SHORT)
+  local took, problem, why = host.ask(client, client.engine.ping,
+    client.engine, left)
+  if not took and why == "unavailable" then
+    return problem, why
+  end
+  return message, code
+end
+
+-- Asks a lock that others stand behind, until then, and notes what its answer
+-- means for all its users here. The last result: nobody waited for the answer,
+-- so to ask again would be no better.
+local function attempt(state, plan, member, until_then, grace)
+  local client, begun = member.client, core.now()
+  local hasty = until_then < plan.deadline
+  local lease, message, code = ask(state, plan, member, until_then, hasty)
+  if code == "timeout" and (hasty or outage.ends_grace(client, grace)) then
+    message, code = doubt(client, until_then, message, code)
+  end
+  if lease or code == "busy" or code == "timeout" then
+    outage.answered(client)
+  elseif code == "unavailable" then
+    outage.failed(client, message, begun, grace)
+  end
+  return lease, message, code,
+    core.now() - begun < math.min((until_then - begun) / 2, AT_ONCE)
+end
+
+-- The same in as many attempts as it takes. The last result: it may be passed.
+local function ask_first(state, plan, member)
+  local client, grace = member.client, grace_of(state, plan, member)
+  local out, why = outage.goes_on(client, grace, state.hold_off)
+  if out then
+    return nil, why, "unavailable", true
+  end
+  local slice = math.min((plan.deadline - core.now()) / 2, SLICE)
+  local until_then = core.now() + slice
+  while true do
+    local lease, message, code, at_once = attempt(state, plan, member,
+      until_then, grace)
+    local now = core.now()
+    local ready = outage.ends_grace(client, grace) or now
+    if code == "timeout" and now < plan.deadline then
+      until_then = plan.deadline < math.huge and plan.deadline or now + SLICE
+    elseif code ~= "unavailable" then
+      return lease, message, code
+    elseif now >= ready then
+      return nil, message, code, true
+    elseif at_once or now >= plan.deadline then
+      return nil, ("%s; the next lock of %s is given after %.1f s more of that")
+        :format(message, state.shown, ready - now), code
+    else
+      until_then = math.min(plan.deadline, ready)
+    end
+  end
+end
+
+-- Whether the program wants the weaker lock; called where nothing is held.
+local function refused(state, from, to, message)
+  return state.on_degraded and state.on_degraded { key = to.key,
+    message = message, unavailable = from.client.shown,
+    instead = to.client.shown } == false
+end
+
+-- A lock was given instead of those before its place.
+local function degraded(state, inner, place)
+  local lease, to = fallback_lease.new(inner), state.members[place]
+  for i = 1, place - 1 do
+    local from = state.members[i].client
+    outage.entered(from, lease, ("degraded: %s is locked in %s while %s is"
+      .. " unavailable: whoever can reach that does not see this lock")
+      :format(to.shown, to.client.shown, from.shown))
+  end
+  return lease
+end
+
+local function new_plan(state, opts, wait)
+  local timeout = wait and (opts and rawget(opts, "timeout") or state.timeout)
+    or 0
+  local own = {}
+  for name, value in next, opts or {} do own[name] = value end
+  return { opts = own, wait = timeout > 0, cancels = state.cancels,
+    deadline = core.now() + timeout }
+end
+
+-- The lock of that place, asked in its turn. The last result: go on.
+local function take_one(state, plan, i, message)
+  local before, member = state.members[i - 1], state.members[i]
+  if before and refused(state, before, member, message) then
+    return nil, message .. "; on_degraded refused the next lock", "unavailable"
+  end
+  local lease, code, passed
+  if i < #state.members then
+    lease, message, code, passed = ask_first(state, plan, member)
+  else
+    lease, message, code = ask(state, plan, member, plan.deadline)
+    passed = code == "unavailable"
+  end
+  if lease and before then
+    lease = degraded(state, lease, i)
+  end
+  return lease, message, code, passed
+end
+
+local function take(state, opts, wait)
+  local plan, message = new_plan(state, opts, wait), nil
+  for i = 1, #state.members do
+    local lease, code, passed
+    lease, message, code, passed = take_one(state, plan, i, message)
+    if not passed then
+      return lease, message, code
+    end
+  end
+  if state.skip then
+    return nil, ("busy: %s is skipped, as skip = true asks: %s")
+      :format(state.shown, message), "busy"
+  end
+  return nil, message, "unavailable"
+end
+
+--- Whether somebody holds it, in the first store that answers.
+---@return boolean|nil
+---@return string? message
+---@return string? code
+function methods:locked()
+  local state = lockable.state_of(self, "locked")
+  local held, message, code
+  for _, member in ipairs(state.members) do
+    held, message, code = lockable.ask(member, "locked", member.key)
+    if code ~= "unavailable" then
+      break
+    end
+  end
+  return held, message, code
+end
+
+--- Ends every wait of this object with "cancelled".
+---@return true
+function methods:cancel()
+  local state = lockable.state_of(self, "cancel")
+  state.cancels = state.cancels + 1
+  for ticket in next, state.waits do
+    ticket:cancel()
+  end
+  return true
+end
+
+local CLASS = lockable.class("fallback", methods)
+
+-- The members in their order, with waits that are noted in one set, and the
+-- options that stand beside them.
+local function read_list(list, waits)
+  local members, opts = {}, {}
+  for i, one in ipairs(list) do
+    local state = lockable.state(one)
+    if not state or not state.key then
+      error(("number %d of dlock.fallback's list is no lock on a key: it takes"
+        .. " what store:mutex, rw:read(), rw:write(), store:semaphore and"
+        .. " store:election give"):format(i), 4)
+    end
+    members[i] = setmetatable({ waits = waits }, { __index = state })
+  end
+  if #members == 0 then
+    error("the list of dlock.fallback is empty", 4)
+  end
+  for name, value in next, list do
+    if not members[name] then opts[name] = value end
+  end
+  return members, opts
+end
+
+--- A lockable over others: the first, or the next while that is unavailable.
+---@param list table lockables, and the options of dlock.fallback
+function fallback.new(list)
+  if type(list) ~= "table" or lockable.state(list) then
+    error(("dlock.fallback takes an array of lockables, not a %s")
+      :format(lockable.state(list) and "lockable" or type(list)), 3)
+  end
+  local state = { take = take, cancels = 0, timeout = 0 }
+  local self = lockable.object(CLASS, state)
+  local members, opts = read_list(list, state.waits)
+  local bad = options.check(opts, "dlock.fallback", 3)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  state.members = members
+  state.grace, state.on_degraded = opts.grace, opts.on_degraded
+  state.hold_off = opts.hold_off or options.default("hold_off")
+  state.skip = opts.skip
+  local names = {}
+  for i, member in ipairs(members) do
+    names[i] = ("%s in %s"):format(member.shown, member.client.shown)
+    state.timeout = math.max(state.timeout, member.base.timeout)
+  end
+  state.client = members[1].client
+  state.shown = "{ " .. table.concat(names, ", else ") .. " }"
+  return self
+end
+
+return fallback

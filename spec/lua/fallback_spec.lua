@@ -1,0 +1,388 @@
+-- dlock.fallback on real servers: a Redis that is killed, stopped and started
+-- again, and the file store behind it.
+
+local core = require "dlock.core"
+local dlock = require "dlock"
+local nginx = require "spec.support.nginx"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+local steady = require "spec.support.steady"
+
+describe("dlock.fallback", function()
+  local first, dir, a, b, seen
+
+  local function set_up()
+    first, dir, seen = redis.start(), server.new_dir(), {}
+    a = assert(dlock.open { url = first.url, timeout = 0.4,
+      on_event = function(event) seen[#seen + 1] = event end })
+    b = assert(dlock.open { url = "file://" .. dir .. "/locks", timeout = 0.4 })
+  end
+
+  local function tear_down()
+    process.close_all()
+    a:close(1)
+    b:close(1)
+    first:stop()
+    server.remove_dir(dir)
+  end
+
+  local timed = steady(set_up, tear_down)
+
+  local function over(opts)
+    local list = { assert(a:mutex "k"), assert(b:mutex "k") }
+    for name, value in pairs(opts or {}) do list[name] = value end
+    return assert(dlock.fallback(list))
+  end
+
+  local function code_of(_, _, code)
+    return code
+  end
+
+  local function kinds()
+    local list = {}
+    for i, event in ipairs(seen) do list[i] = event.kind end
+    return list
+  end
+
+  local function expect_first(lease, message)
+    assert.is_not_nil(lease, message)
+    assert.is_nil(lease.degraded)
+    assert.is_number(lease.fence)
+    assert.is_true(lease:release())
+  end
+
+  local function expect_degraded(lease, message)
+    assert.is_not_nil(lease, message)
+    assert.is_true(lease.degraded)
+    assert.is_nil(lease.fence)
+    assert.is_true(lease:held())
+    return lease
+  end
+
+  timed("takes the first lock, and asks nothing of the next", function()
+    local lock = over { grace = 0 }
+    expect_first(lock:acquire())
+    expect_first(lock:try_acquire())
+    assert.is_true(lock:with(function(lease) return lease:held() end))
+    assert.is_false(lock:locked())
+    assert.is_nil(io.open(dir .. "/locks/~store"))
+    assert.equal(0, a:stats().degraded)
+    assert.same({}, seen)
+  end)
+
+  timed("takes the next while the server is down, and says so", function()
+    local lock = over { grace = 0 }
+    expect_first(lock:acquire())
+    assert(first:kill())
+    local lease = expect_degraded(lock:acquire())
+    assert.equal("k", lease.key)
+    assert.equal("exclusive", lease.mode)
+    assert.matches("^dlock.lease: k degraded held", tostring(lease))
+    assert.equal("busy", code_of(b:try_lock "k"))
+    assert.equal("busy", code_of(lock:try_acquire()))
+    assert.equal("timeout", code_of(lock:acquire()))
+    assert.is_true(lock:locked())
+    assert.is_true(lease:extend(5) > 4)
+    for _, call in ipairs { "detach", "guard" } do
+      assert.equal("unsupported", code_of(lease[call](lease)))
+    end
+    assert.is_false(pcall(function() lease.fence = 1 end))
+    assert.is_true(lease:release())
+    assert.is_false(lease:held())
+    assert.is_true(lock:with(function(one)
+      expect_degraded(one)
+    end))
+    assert.equal(2, a:stats().degraded)
+    assert.matches("dlock_leases_degraded_total{[^\n]*} 2",
+      a:stats("prometheus"))
+    assert.same({ "degraded", "degraded" }, kinds())
+    assert.equal("k", seen[1].key)
+  end)
+
+  timed("tells of the loss of the lease that it gave", function()
+    local lock, lost = over { grace = 0 }, nil
+    assert(first:kill())
+    local lease = expect_degraded(lock:acquire())
+    lease:on_lost(function(one) lost = one end)
+    assert(b:break_lock "k")
+    assert.is_true(lease:wait_lost(5))
+    assert.equal(lease, lost)
+    assert.equal("lost", code_of(lease:release()))
+  end)
+
+  timed("passes no other answer on", function()
+    local r = first:connect()
+    local lock, held = over { grace = 0 }, assert(a:lock "k")
+    assert.equal("busy", code_of(lock:try_acquire()))
+    assert.equal("timeout", code_of(lock:acquire()))
+    local cancel = dlock.canceller()
+    cancel:cancel()
+    assert.equal("cancelled", code_of(lock:acquire { cancel = cancel }))
+    assert(held:release())
+    r:call("CONFIG", "SET", "requirepass", "secret")
+    r:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    assert.equal("denied", code_of(lock:acquire()))
+    r:close()
+    assert(a:close(1))
+    assert.equal("closed", code_of(lock:acquire()))
+    assert.is_nil(io.open(dir .. "/locks/~store"))
+    assert.same({}, kinds())
+  end)
+
+  timed("waits in a store that answers for all of its time", function()
+    local held = process.spawn { args = { first.url }, script = [[
+      local store = assert(require("dlock").open(arg[1]))
+      local lease = assert(store:lock "k")
+      print "held"
+      io.read()
+      assert(lease:release())
+      print "released"
+    ]] }
+    assert.equal("held", held:read_line())
+    local waits = process.spawn { args = { first.url, dir }, script = [[
+      local dlock = require "dlock"
+      local a = assert(dlock.open(arg[1]))
+      local b = assert(dlock.open("file://" .. arg[2] .. "/locks"))
+      local begun, core = require("dlock.core").now(), require "dlock.core"
+      print "waits"
+      local lease, message = dlock.fallback { a:mutex "k", b:mutex "k",
+        grace = 0 }:acquire { timeout = 1 }
+      print(tostring(lease), tostring(message), core.now() - begun >= 1)
+    ]] }
+    assert.equal("waits", waits:read_line())
+    assert.matches("^nil\ttimeout: .*\ttrue$", waits:read_line())
+    held:write("\n")
+    assert.equal("released", held:read_line())
+  end)
+
+  timed("gives a server that hangs half of the time at most", function()
+    local begun, asked
+    local lock = over { grace = 0, on_degraded = function()
+      asked = core.now() - begun
+    end }
+    expect_first(lock:acquire())
+    first:pause()
+    begun = core.now()
+    expect_degraded(lock:acquire { timeout = 1 }):release()
+    first:resume()
+    assert.is_true(asked >= 0.5 and asked < 0.9, asked)
+  end)
+
+  timed("gives no weaker lock before the grace is over", function()
+    assert(first:kill())
+    local lock, began = over(), core.now() -- as long as the ttl
+    local opts = { timeout = 0.1, ttl = 1 }
+    local _, message, code = lock:acquire(opts)
+    assert.equal("unavailable", code)
+    assert.matches("is given after 0%.%d+ s more of that$", message)
+    assert.equal("unavailable", code_of(lock:try_acquire { ttl = 1 }))
+    assert.same({}, seen)
+    opts.timeout = 5 -- it is waited for
+    expect_degraded(lock:acquire(opts)):release()
+    assert.is_true(core.now() - began >= 1)
+    expect_degraded(lock:try_acquire { ttl = 1 }):release()
+  end)
+
+  timed("forgets failures that lie too far apart", function()
+    assert(first:kill())
+    local lock = over { grace = 0.3 }
+    assert.equal("unavailable", code_of(lock:acquire { timeout = 0.1 }))
+    local wait = assert(b:lock "other")
+    assert.equal("timeout", code_of(wait:wait_lost(0.5)))
+    assert.equal("unavailable", code_of(lock:try_acquire()))
+    assert.same({}, seen)
+  end)
+
+  timed("is refused by on_degraded, or skips", function()
+    assert(first:kill())
+    local told
+    local lock = over { grace = 0, on_degraded = function(what)
+      told = what
+      return false
+    end }
+    local _, message, code = lock:acquire()
+    assert.equal("unavailable", code)
+    assert.matches("refused", message)
+    assert.equal("k", told.key)
+    assert.matches("^redis://", told.unavailable)
+    assert.matches("^file://", told.instead)
+    assert.is_false(assert(b:mutex "k"):locked())
+    local skipping = assert(dlock.fallback { a:mutex "k", skip = true })
+    assert.equal("busy", code_of(skipping:acquire()))
+    assert.equal("busy", code_of(skipping:try_acquire()))
+    assert.same({}, seen)
+  end)
+
+  timed("goes back when the server has answered for hold_off", function()
+    local lock = over { grace = 0, hold_off = 1.5 }
+    assert(first:kill())
+    expect_degraded(lock:acquire()):release()
+    first:start_again()
+    local since, one = core.now(), nil
+    repeat
+      if one then one:release() end
+      one = assert(lock:acquire { timeout = 2 })
+    until not one.degraded or core.now() > since + 20
+    assert.is_true(core.now() - since >= 1.5)
+    expect_first(one)
+    assert.equal("restored", seen[#seen].kind)
+    assert.is_false(assert(b:mutex "k"):locked())
+  end)
+
+  timed("does not go back beside a degraded lease", function()
+    local lock = over { grace = 0, hold_off = 0 }
+    assert(first:kill())
+    local lease = expect_degraded(lock:acquire())
+    first:start_again()
+    assert(a:ping())
+    local wait, until_then = assert(b:lock "other"), core.now() + 2
+    repeat
+      assert.equal("busy", code_of(lock:try_acquire()))
+      wait:wait_lost(0.1)
+    until core.now() > until_then
+    assert.is_true(lease:release())
+    local one = assert(lock:acquire { timeout = 2 })
+    while one.degraded do
+      one:release()
+      wait:wait_lost(0.1)
+      one = assert(lock:acquire { timeout = 2 })
+    end
+    expect_first(one)
+  end)
+
+  -- In an event loop only the first of them stands in the store's queue.
+  timed("is for all waiters of an event loop", function()
+    assert(first:kill())
+    local loop = process.spawn { args = { first.url, dir }, script = [[
+      local uv = require "luv"
+      local dlock = require "dlock"
+      local a = assert(dlock.open { url = arg[1], host = "luv" })
+      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
+        host = "luv" })
+      local inside, count = 0, 0
+      for _ = 1, 10 do
+        coroutine.wrap(function()
+          local lock = dlock.fallback { a:mutex "k", b:mutex "k", grace = 0.1 }
+          local lease, message = lock:acquire { timeout = 10 }
+          if not lease then print(message) return end
+          inside = inside + 1
+          if inside ~= 1 or not lease.degraded then print "not alone" end
+          inside = inside - 1
+          assert(lease:release())
+          count = count + 1
+          if count == 10 then
+            a:close(1)
+            b:close(1)
+          end
+        end)()
+      end
+      uv.run()
+      print(count)
+    ]] }
+    assert.equal("10", loop:read_line(40))
+  end)
+
+  if rawget(_G, "jit") then -- the Lua that nginx has
+    timed("is for all requests of a worker of OpenResty", function()
+      local n = nginx.start { http = ([[
+        init_by_lua_block {
+          local dlock = require "dlock"
+          a = assert(dlock.open { url = %q })
+          b = assert(dlock.open { url = %q })
+          inside = 0
+        }
+      ]]):format(first.url, "file://" .. dir .. "/locks"), server = [[
+        location / { content_by_lua_block {
+          local lock = require("dlock").fallback { a:mutex "k", b:mutex "k",
+            grace = 0.1, hold_off = 60 }
+          ngx.print(lock:with({ timeout = 10 }, function(lease)
+            inside = inside + 1
+            ngx.sleep(0.001)
+            assert(inside == 1)
+            inside = inside - 1
+            return tostring(lease.degraded)
+          end))
+        } }
+      ]] }
+      local function ask_all()
+        local requests, seen_there = {}, {}
+        for i = 1, 10 do requests[i] = n:begin("/") end
+        for i = 1, 10 do
+          seen_there[i] = select(2, requests[i]:finish(20))
+        end
+        return table.concat(seen_there, " ")
+      end
+      local before = ask_all()
+      assert(first:kill())
+      local after = ask_all()
+      n:stop()
+      assert.equal(("truenil "):rep(10), before .. " ")
+      assert.equal(("truetrue "):rep(10), after .. " ")
+    end)
+  end
+
+  timed("keeps two processes apart that both cannot reach it", function()
+    local args = { first.url, dir }
+    assert(first:kill())
+    local script = [[
+      local dlock = require "dlock"
+      local a = assert(dlock.open(arg[1]))
+      local b = assert(dlock.open("file://" .. arg[2] .. "/locks"))
+      local lock = dlock.fallback { a:mutex "k", b:mutex "k", grace = 0 }
+      local path = arg[2] .. "/number"
+      for _ = 1, 50 do
+        local lease = assert(lock:acquire { timeout = 20 })
+        assert(lease.degraded)
+        local file = assert(io.open(path))
+        local number = file:read "*n"
+        file:close()
+        file = assert(io.open(path, "w"))
+        file:write(("%d"):format(number + 1))
+        file:close()
+        assert(lease:release())
+      end
+      print "done"
+    ]]
+    server.write_file(dir .. "/number", "0")
+    local one = process.spawn { script = script, args = args }
+    local other = process.spawn { script = script, args = args }
+    assert.equal("done", one:read_line(40))
+    assert.equal("done", other:read_line(40))
+    assert.equal("100", server.read_file(dir .. "/number"))
+  end)
+
+  timed("says what is wrong with its list", function()
+    local mutex = assert(a:mutex "k")
+    local function fails(pattern, list)
+      local ok, problem = pcall(dlock.fallback, list)
+      assert.is_false(ok)
+      assert.matches(pattern, problem)
+    end
+    fails("not a string", "k")
+    fails("not a lockable", mutex)
+    fails("is empty", {})
+    fails("number 2 .* no lock on a key", { mutex, dlock.all { mutex } })
+    fails("unknown option 'seconds'", { mutex, seconds = 3 })
+    fails("'grace' .* must be a number", { mutex, grace = "3" })
+    fails("with a dot", dlock)
+    local lock, message, code = dlock.fallback { mutex, grace = -1 }
+    assert.is_nil(lock)
+    assert.equal("invalid", code)
+    assert.matches("^invalid: grace", message)
+    assert.matches("^dlock.fallback: { 'k' in redis://",
+      tostring(dlock.fallback { mutex }))
+  end)
+
+  timed("ends its wait with cancel", function()
+    local lock, held = over { grace = 0 }, assert(a:lock "k")
+    local take = lock.acquire
+    local cancel = dlock.canceller()
+    held:on_lost(function() cancel:cancel() end)
+    assert(a:break_lock "k")
+    local lease = take(lock, { cancel = cancel })
+    if lease then lease:release() end
+    lock:cancel()
+    expect_first(lock:acquire())
+  end)
+end)

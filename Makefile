@@ -2,7 +2,7 @@
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.3, lua5.2, lua5.1, luajit
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, test, test-next, shaken, lint, asan, tsan, bench, mutants,
-#   torture, fuzz, sim, all-night    what .ci/ has under that name
+#   torture, failover, fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
 #   make env, deps, clean    use the build from here; what it needs; remove it
 
@@ -17,7 +17,7 @@ LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
 GOALS := demo spec test test-next shaken lint asan tsan bench mutants torture \
-  fuzz sim all-night
+  failover fuzz sim all-night
 # What to build, unless told otherwise: the stores that have a luaopen_ file,
 # and TLS for Redis (TLS= does without OpenSSL).
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))

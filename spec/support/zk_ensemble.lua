@@ -67,6 +67,16 @@ function zk_ensemble:resume(id)
   self.servers[id]:resume()
 end
 
+--- Has the last server follow, by a restart if it leads.
+function zk_ensemble:let_last_follow()
+  while self:leader() == self.last do
+    self:kill(self.last)
+    assert(self:leader(), "no leader")
+    self:start_again(self.last)
+    assert(self:serves(60), "the servers serve nobody")
+  end
+end
+
 --- Cuts the last server off from the others: its connections to them are reset,
 --- or nothing passes any more ("reset", "hold"), and there are no new ones.
 --- False if it leads: then others have to reach it, and nothing was done.

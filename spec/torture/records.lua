@@ -75,24 +75,30 @@ function writer:ended(place, how, time, words)
   end
 end
 
--- None when there is no file: its worker was killed before it made one.
-local function each_line(path)
+-- None when there is no file: its worker was killed before it made one. With a
+-- number only so many of the last lines (if there are as many).
+local function each_line(path, last)
   local file = io.open(path, "rb")
-  local text = file and file:read("*a") or ""
-  if file then
-    file:close()
+  if not file then
+    return function() end
   end
+  local width = last and #(file:read("*l") or "") + 1 or 0
+  local count = last and math.floor(file:seek("end") / width) or 0
+  file:seek("set", math.max(count - (last or 0), 0) * width)
+  local text = file:read("*a")
+  file:close()
   return text:gmatch("([^\n]*)\n")
 end
 
---- The holds in a file, each with `by`, the name of who wrote it.
-function records.read_holds(path, by, list)
-  for line in each_line(path) do
-    local last, how, key, mode, units, cap, fence, asked, start, carried =
+--- The holds in a file, each with `by`, the name of who wrote it; or the last
+--- ones only, so many of them, or none if there are fewer.
+function records.read_holds(path, by, list, last)
+  for line in each_line(path, last) do
+    local time, how, key, mode, units, cap, fence, asked, start, carried =
       line:match("^(%S+) (%S+) +(%S+) +(%S) +(%d+) +(%d+) (%d+) (%S+) (%S+)"
         .. " (%d)$")
     assert(carried, "not a hold: " .. line)
-    list[#list + 1] = { by = by, last = tonumber(last), how = how, key = key,
+    list[#list + 1] = { by = by, last = tonumber(time), how = how, key = key,
       mode = mode, units = tonumber(units), cap = tonumber(cap),
       fence = tonumber(fence), asked = tonumber(asked),
       start = tonumber(start), carried = carried == "1" }

@@ -53,51 +53,33 @@ local SCRIPT = [[
   print("done")
 ]]
 
---- opts: url, count, session_timeout.
+--- opts: url, count, session_timeout; only: URLs, the first processes know only
+--- one of these each.
 function crowd.start(opts)
   local self = setmetatable({ dir = server.new_dir(), members = {}, life = {},
     count = opts.count }, crowd)
   for i = 1, opts.count do
     local name = "p" .. i
     self.life[name] = {}
+    local url = opts.only and opts.only[i] or opts.url
     self.members[name] = process.spawn { script = SCRIPT, args = { self.dir,
-      name, opts.url, TIMEOUT, IO_TIMEOUT, opts.session_timeout } }
+      name, url, TIMEOUT, IO_TIMEOUT, opts.session_timeout } }
   end
   return self
-end
-
-local function read(self, what, into)
-  for name in pairs(self.members) do
-    into[name] = records[what](self.dir .. "/" .. name
-      .. (what == "read_holds" and ".holds" or ".calls"), name, {})
-  end
-  return into
 end
 
 --- Waits until each process has had so many holds since that time.
 function crowd:wait_for_holds(count, since, seconds)
   loop.eventually(count .. " holds of each process", seconds or 60, function()
-    for _, holds in pairs(read(self, "read_holds", {})) do
-      local some = 0
-      for _, h in ipairs(holds) do
-        some = some + (h.start >= (since or 0) and 1 or 0)
-      end
-      if some < count then
+    for name in pairs(self.members) do
+      local first = records.read_holds(self.dir .. "/" .. name .. ".holds",
+        name, {}, count)[1]
+      if not first or first.start < (since or 0) then
         return false
       end
     end
     return true
   end)
-end
-
-local function join(lists)
-  local all = {}
-  for _, list in pairs(lists) do
-    for _, one in ipairs(list) do
-      all[#all + 1] = one
-    end
-  end
-  return all
 end
 
 -- How often a kind of call ended with which code.
@@ -111,18 +93,25 @@ local function codes(calls, what)
   return found
 end
 
---- Lets all end, and says what the checker found, and how calls ended:
---- { holds =, calls =, acquired = { ok = n, … }, released = { … } }.
+--- Lets all end, and says what the checker found, how calls ended, and when
+--- holds began: { holds =, calls =, acquired = { ok = n, … }, released = { … },
+--- starts = { … } }.
 function crowd:finish()
   server.write_file(self.dir .. "/stop", "")
   local ended = core.now() + TIMEOUT + 2 * IO_TIMEOUT
+  local holds, calls, starts = {}, {}, {}
   for name, one in pairs(self.members) do
     local status = one:wait(math.max(ended - core.now(), 0.1))
     assert(status == 0, name .. " did not end well: " .. tostring(status) .. " "
       .. one.out .. (one.err or ""))
+    records.read_holds(self.dir .. "/" .. name .. ".holds", name, holds)
+    records.read_calls(self.dir .. "/" .. name .. ".calls", name, calls)
   end
-  local calls = join(read(self, "read_calls", {}))
-  return { holds = checker.holds(join(read(self, "read_holds", {}))),
+  for i, h in ipairs(holds) do
+    starts[i] = h.start
+  end
+  table.sort(starts)
+  return { holds = checker.holds(holds), starts = starts,
     calls = checker.calls(calls, self.life, { slack = 5, calm = math.huge }),
     acquired = codes(calls, "acquire"), released = codes(calls, "release") }
 end

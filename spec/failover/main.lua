@@ -1,0 +1,124 @@
+-- What callers see when a store loses a server: the same loss many times, one
+-- after the other, under eight processes that take one lock again and again;
+-- three of them know one server each, the others all. Prints a row for each
+-- kind of loss; ends with 1 when a promise of docs/guarantees.md was broken.
+-- usage: lua5.4 spec/failover/main.lua zookeeper ROUNDS
+
+package.path = "./?.lua;" .. package.path
+
+local core = require "dlock.core"
+local crowd = require "spec.zookeeper.crowd"
+local loop = require "spec.support.loop"
+local zk_ensemble = require "spec.support.zk_ensemble"
+
+local PROCESSES, SESSION = 8, 4
+local GONE = 2 -- seconds for which a killed server is away
+local CUT = 6 -- a cut is longer than a session
+
+local function wait(seconds)
+  local till = core.now() + seconds
+  loop.wait(seconds, function()
+    return core.now() >= till
+  end)
+end
+
+local function kill(three, id)
+  three:kill(id)
+  wait(GONE)
+  three:start_again(id)
+end
+
+local LOSSES = {
+  { name = "a follower killed", run = function(three, round)
+    kill(three, (three:leader() + round % 2) % 3 + 1)
+  end },
+  { name = "the leader killed", run = function(three)
+    kill(three, three:leader())
+  end },
+  { name = "a follower cut off", run = function(three, round)
+    three:let_last_follow()
+    assert(three:cut_off(round % 2 == 0 and "hold" or "reset"))
+    wait(CUT)
+    three:join()
+  end },
+}
+
+-- The longest time without a new hold of anybody, for each round.
+local function pauses(starts, rounds)
+  local list = {}
+  for i, round in ipairs(rounds) do
+    local to = rounds[i + 1] or math.huge
+    local before, longest = nil, 0
+    for _, start in ipairs(starts) do
+      if start >= round - 1 and start < to then
+        longest = math.max(longest, start - (before or start))
+        before = start
+      end
+    end
+    list[i] = longest
+  end
+  table.sort(list)
+  return list[math.ceil(#list / 2)], list[#list]
+end
+
+local function sum_but_ok(codes)
+  local sum = 0
+  for code, count in pairs(codes) do
+    sum = sum + (code == "ok" and 0 or count)
+  end
+  return sum
+end
+
+-- True if nothing was wrong.
+local function report(loss, rounds, found)
+  local middle, most = pauses(found.starts, rounds)
+  local wrong = { found.holds.overlaps, found.holds.fences, found.calls.late,
+    found.calls.strange }
+  print(("| %s | %d | %d | %d | %d | %d | %d | %d | %.1f, %.1f |"):format(
+    loss.name, #rounds, #found.starts, wrong[1].count, wrong[2].count,
+    sum_but_ok(found.acquired), wrong[3].count, sum_but_ok(found.released),
+    middle, most))
+  local good = sum_but_ok(found.acquired) == 0
+  for _, list in ipairs(wrong) do
+    good = good and list.count == 0
+    for _, text in ipairs(list) do
+      print("  " .. text)
+    end
+  end
+  return good
+end
+
+local function count(three, loss, rounds)
+  local some = crowd.start { url = three.url, count = PROCESSES,
+    only = three.urls, session_timeout = SESSION }
+  local began = {}
+  some:wait_for_holds(2)
+  for round = 1, rounds do
+    began[round] = core.now()
+    loss.run(three, round)
+    assert(three:serves(60), "the servers serve nobody")
+    some:wait_for_holds(1, core.now())
+  end
+  local found = some:finish()
+  some:stop()
+  return report(loss, began, found)
+end
+
+assert(arg[1] == "zookeeper", "which store? zookeeper")
+local rounds = assert(tonumber(arg[2]), "how many rounds?")
+io.stdout:setvbuf("line")
+print("| lost | times | holds | overlaps | falling fences | waits lost "
+  .. "| late calls | leases lost | s without a new hold: median, most |")
+print("|---|---|---|---|---|---|---|---|---|")
+local three, good = zk_ensemble.start { sync_limit = 6 }, true
+for _, loss in ipairs(LOSSES) do
+  local ok, result = xpcall(count, debug.traceback, three, loss, rounds)
+  good = ok and result and good
+  if not ok then
+    print(result)
+    break
+  end
+end
+three:stop()
+require("spec.support.process").close_all()
+os.exit(good and 0 or 1)

@@ -74,7 +74,7 @@ return {
     { name = "a marker of before is believed", file = DIR
         .. "include/state.lua",
       find = "if not p[1] or s.value ~= '~s' .. p[1] then",
-      put = "if not p[1] then", specs = "spec/redis/values_spec.lua" },
+      put = "if not p[1] then" },
     { name = "who begins to share has the holders of before", file = DIR
         .. "include/grant.lua",
       find = "call('DEL', H, P, I)\n", put = "" },

@@ -71,10 +71,10 @@ describe("simulated redis", function()
       db.listeners[("~dlock:c:%016d"):format(n)] = on and 1 or nil
     end
 
-    local function ask(n, how, believe)
+    local function ask(n, how, believe, units)
       db.us = db.us + 10
       return db:eval("acquire", keys.acquire,
-        { token(n), 30000, 0, 0, how, 1000, believe or 60000, "", 0,
+        { token(n), 30000, units or 0, 0, how, 1000, believe or 60000, "", 0,
           675000, 1 })
     end
 
@@ -162,6 +162,27 @@ describe("simulated redis", function()
         assert.equal(token(2), db:call("GET", "lock"), last)
         leave(2)
       end
+    end)
+
+    -- Each of them too soon to ask a second time.
+    it("keeps a queue in which all come and go", function()
+      queue_up(2, 1000)
+      for n = 0, 300 do
+        db.us = db.us + 250 * 1000
+        leave(n)
+        assert.equal(token(n + 1), db:call("GET", "lock"))
+        listen(n + 3, true)
+        assert.equal("wait", ask(n + 3, "join", 1000)[1])
+      end
+    end)
+
+    it("takes a marker that it did not write for a foreign holder", function()
+      ask(1, "join", nil, 1)
+      assert.equal("got", ask(2, "join", nil, 1)[1])
+      db:call("SET", "lock", "~s17")
+      listen(3, true)
+      assert.equal("wait", ask(3, "join", nil, 1)[1])
+      assert.equal("~s17", db:call("GET", "lock"))
     end)
 
     it("hands on in order when it stood still", function()

@@ -4,6 +4,7 @@ local all = require "dlock.kinds.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local fallback = require "dlock.kinds.fallback"
+local logger = require "dlock.logger"
 local options = require "dlock.options"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
@@ -137,6 +138,15 @@ function dlock.fallback(list)
   no_colon(list, "fallback")
   local one, message, code = fallback.new(list)
   return one, message, code
+end
+
+--- An on_event that writes each event as a line of JSON.
+---@param file? file* (nginx's error log, elsewhere standard error)
+---@return fun(event: dlock.event)
+function dlock.logger(file)
+  no_colon(file, "logger")
+  local on_event = logger.new(file)
+  return on_event
 end
 
 return dlock

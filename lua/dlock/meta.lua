@@ -50,6 +50,10 @@ function dlock.all(list) end
 ---@return dlock.code? code
 function dlock.fallback(list) end
 
+---@param file? file* (nginx's error log, elsewhere standard error)
+---@return fun(event: dlock.event) on_event
+function dlock.logger(file) end
+
 ---@class dlock.hold_options
 ---@field ttl? number seconds, 0.1 to 31536000 (30)
 ---@field renew? boolean keep it while the lease object lives (true)

@@ -242,7 +242,7 @@ describe("pages:", function()
       lease = core.lease_methods,
     }
     local names = { "dlock.open", "dlock.canceller", "dlock.all",
-      "dlock.fallback" }
+      "dlock.fallback", "dlock.logger" }
     local election = debug.getmetatable(assert(store:election("k"))).__index
     for name in pairs(election) do
       if not objects.mutex[name] then

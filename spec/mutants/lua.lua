@@ -255,5 +255,11 @@ return {
       specs = "spec/lua/fallback_spec.lua",
       find = [[not out.entered and begun - out.looked > grace]],
       put = [[false]] },
+    -- logger.lua
+    { name = "a logged event waits in a buffer", file = "lua/dlock/logger.lua",
+      specs = "spec/lua/logger_spec.lua", find = "file:flush()", put = "" },
+    { name = "a lost lease is logged as information",
+      file = "lua/dlock/logger.lua", specs = "spec/lua/logger_spec.lua",
+      find = [[{ lost = "error",]], put = "{" },
   },
 }

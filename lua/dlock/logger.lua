@@ -1,0 +1,68 @@
+-- A ready-made on_event: each event as a line of JSON, into a file, or into
+-- nginx's error log with the level that the event deserves. An event's message
+-- names stores by their URL without secrets, and never holds a token or a
+-- password; so neither does its line.
+--
+-- A file that cannot be written to any more raises no error in whatever call of
+-- dlock came upon the event: what is logged about locks must not end a program
+-- that holds one.
+local core = require "dlock.core"
+local json = require "dlock.json"
+
+local logger = {}
+
+local ngx = rawget(_G, "ngx")
+
+-- What ends or endangers a lock is an error; what an admin should look at is a
+-- warning. All others tell what happens in a fleet that is well.
+local LEVELS = { lost = "error", callback = "error", damaged = "error",
+  insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
+  degraded = "warn", failover = "warn" }
+
+local function line_of(event, level)
+  return json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,
+    kind = event.kind, message = event.message, key = event.key,
+    pid = core.pid() }
+end
+
+local function to_nginx()
+  local of = { error = ngx.ERR, warn = ngx.WARN, info = ngx.INFO }
+  return function(event)
+    local level = LEVELS[event.kind] or "info"
+    ngx.log(of[level], "dlock: ", line_of(event, level))
+  end
+end
+
+local function to_file(file)
+  return function(event)
+    local line = line_of(event, LEVELS[event.kind] or "info")
+    pcall(function()
+      file:write(line, "\n")
+      file:flush()
+    end)
+  end
+end
+
+local function is_file(value)
+  return io.type(value) ~= nil
+end
+
+--- An on_event function that writes into the file; without one into nginx's
+--- error log, elsewhere to standard error. Raises for what is no open file.
+---@param file? file*
+---@return fun(event: dlock.event)
+function logger.new(file)
+  if file == nil and ngx and ngx.log and ngx.get_phase then
+    return to_nginx()
+  end
+  file = file == nil and io.stderr or file
+  if not is_file(file) then
+    error(("dlock.logger takes an open file, such as io.stderr, not a %s")
+      :format(type(file)), 3)
+  elseif io.type(file) == "closed file" then
+    error("dlock.logger takes an open file; this one is closed", 3)
+  end
+  return to_file(file)
+end
+
+return logger

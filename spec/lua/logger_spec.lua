@@ -1,0 +1,109 @@
+-- dlock.logger, the on_event that is ready-made.
+
+local dlock = require "dlock"
+local nginx = require "spec.support.nginx"
+local server = require "spec.support.server"
+
+describe("dlock.logger", function()
+  local dir, path
+
+  setup(function()
+    dir = server.new_dir()
+    path = dir .. "/log"
+  end)
+
+  teardown(function() server.remove_dir(dir) end)
+
+  local function lines(run)
+    local file = assert(io.open(path, "w"))
+    run(dlock.logger(file), file)
+    local list = {}
+    for line in io.lines(path) do list[#list + 1] = line end
+    if io.type(file) == "file" then file:close() end
+    return list
+  end
+
+  it("writes a line of JSON for each event, at once", function()
+    local list = lines(function(on_event)
+      local store = assert(dlock.open { url = "file://" .. dir .. "/locks",
+        on_event = on_event })
+      local lease = assert(store:lock 'a"b')
+      lease:on_lost(function() end)
+      assert(store:break_lock 'a"b')
+      assert.is_true(lease:wait_lost(5))
+      assert(store:close())
+    end)
+    local lost = ""
+    for _, line in ipairs(list) do
+      if line:find('"kind":"lost"', 1, true) then lost = line end
+    end
+    assert.matches('^{"key":"a\\u0022b","kind":"lost","level":"error",'
+      .. '"message":"lost: .*","pid":%d+,'
+      .. '"time":"%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%dZ"}$', lost)
+  end)
+
+  it("puts line ends and control bytes into no line", function()
+    local list = lines(function(on_event)
+      on_event { kind = "clock", message = "a\nb\27[2J", key = "\255" }
+    end)
+    assert.equal(1, #list)
+    assert.matches('"level":"warn","message":"a\\u000ab\\u001b%[2J"', list[1])
+    assert.matches('"key":"\\u00ff"', list[1])
+  end)
+
+  it("never raises because of its file", function()
+    lines(function(on_event, file)
+      file:close()
+      on_event { kind = "lost", message = "m" }
+    end)
+    local full = assert(io.open("/dev/full", "w"))
+    dlock.logger(full) { kind = "lost", message = "m" }
+    pcall(full.close, full)
+  end)
+
+  it("shows no password", function()
+    local list = lines(function(on_event)
+      local store = assert(dlock.open { url = "redis://u:hidden@127.0.0.1:1",
+        on_event = on_event, connect_timeout = 0.1 })
+      local lock = dlock.fallback { store:mutex "k",
+        assert(dlock.open("file://" .. dir .. "/locks")):mutex "k", grace = 0 }
+      assert(lock:acquire { timeout = 0.5 }):release()
+      assert(store:close())
+    end)
+    local text = table.concat(list, "\n")
+    assert.matches('"kind":"degraded","level":"warn"', text)
+    assert.is_nil(text:find("hidden", 1, true))
+  end)
+
+  it("takes open files only", function()
+    for _, bad in ipairs { "log", {}, 1, true } do
+      assert.matches("takes an open file", select(2, pcall(dlock.logger, bad)))
+    end
+    local closed = assert(io.open(path, "w"))
+    closed:close()
+    assert.matches("closed", select(2, pcall(dlock.logger, closed)))
+    assert.matches("with a dot", select(2, pcall(dlock.logger, dlock)))
+    assert.is_function(dlock.logger())
+  end)
+
+  if rawget(_G, "jit") then -- the Lua that nginx has
+    it("uses nginx's own log and levels", function()
+      local n = nginx.start { server = [[
+        location / { content_by_lua_block {
+          local log = require("dlock").logger()
+          log { kind = "lost", message = "one" }
+          log { kind = "degraded", message = "two" }
+          log { kind = "restored", message = "three" }
+          ngx.print("logged")
+        } }
+      ]] }
+      local _, body = n:get("/")
+      local text = n:log()
+      n:stop()
+      assert.equal("logged", body)
+      assert.matches('%[error%] [^\n]*dlock: {"kind":"lost"', text)
+      assert.matches('%[warn%] [^\n]*dlock: {"kind":"degraded"', text)
+      assert.is_nil(text:find("three", 1, true)) -- info; the log has notice
+    end)
+  end
+end)

@@ -225,7 +225,8 @@ void dlk_tls_channel_keep(struct dlk_tls_channel *c) {
 }
 
 bool dlk_tls_channel_pending(const struct dlk_tls_channel *c) {
-  return !c->failed && (c->in_len > 0 || SSL_pending(c->ssl) > 0);
+  return c->failed || c->in_len > 0 || SSL_has_pending(c->ssl) == 1 ||
+         (SSL_get_shutdown(c->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
 }
 
 const char *dlk_tls_channel_out(const struct dlk_tls_channel *c, size_t *n) {

@@ -68,7 +68,8 @@ struct dlk_tls_library {
   void (*feed)(struct dlk_tls_channel *c, const char *p, size_t n);
   /* Copies what was fed and not taken yet. */
   void (*keep)(struct dlk_tls_channel *c);
-  /* Whether something that was fed has not been taken or read yet. */
+  /* Whether a read may tell something although nothing more was fed: bytes, the
+   * end, or a fault. */
   bool (*pending)(const struct dlk_tls_channel *c);
   /* What is to be sent, and how much of it was. */
   const char *(*out)(const struct dlk_tls_channel *c, size_t *n);

@@ -13,7 +13,8 @@ for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
-for _, name in ipairs { "buf", "clock", "heap", "option", "status", "value" } do
+for _, name in ipairs { "buf", "clock", "heap", "option", "status", "trace",
+  "value" } do
   SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
 end
 

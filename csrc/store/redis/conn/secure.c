@@ -18,6 +18,7 @@
 #include "store/redis/conn/secure.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -146,25 +147,34 @@ enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
   return DLK_REDIS_UNGREETED;
 }
 
+/* The first of what came, or why nothing did: see provide. OpenSSL is not asked
+ * for what it cannot have. */
+static int first(struct dlk_redis_secure *x, int fd, char raw[CHUNK],
+                 bool await) {
+  if (x->stuck || x->lib->pending(x->channel))
+    return 1;
+  return provide(x, fd, DLK_TLS_WANTS_INPUT, raw, await);
+}
+
 ssize_t dlk_redis_secure_recv(struct dlk_redis_secure *x, int fd, void *p,
                               size_t n, bool await) {
   char raw[CHUNK];
   size_t got = 0;
-  int rc = 1;
+  int rc = first(x, fd, raw, await), pulls = 1;
   x->stuck = false;
-  for (int pulls = 0; got < n && rc > 0;) {
+  while (got < n && rc > 0) {
     size_t did = 0;
     enum dlk_tls_step step =
         x->lib->read(x->channel, (char *)p + got, n - got, &did);
     got += did;
-    if (step == DLK_TLS_DONE)
-      continue;
-    if (step == DLK_TLS_WANTS_INPUT && (got > 0 || pulls++ == PULLS)) {
+    if (step == DLK_TLS_DONE) {
+      if (!x->lib->pending(x->channel))
+        break;
+    } else if (step == DLK_TLS_WANTS_INPUT && (got > 0 || pulls++ == PULLS)) {
       errno = EAGAIN;
       rc = -1;
     } else if (got == 0 || step == DLK_TLS_WANTS_ROOM) {
-      rc = provide(x, fd, step, raw, await);
-      await = false;
+      rc = provide(x, fd, step, raw, false);
     } else {
       break; /* an end or a fault: told again by the next call */
     }
@@ -203,6 +213,14 @@ bool dlk_redis_secure_waits(const struct dlk_redis_secure *x) {
 
 bool dlk_redis_secure_holds(const struct dlk_redis_secure *x) {
   return x->stuck;
+}
+
+struct dlk_redis_secure_text
+dlk_redis_secure_shown(const struct dlk_redis_secure *x) {
+  struct dlk_redis_secure_text t;
+  snprintf(t.text, sizeof t.text, "%.20s, %s", x->lib->protocol(x->channel),
+           x->lib->resumed(x->channel) ? "resumed" : "new");
+  return t;
 }
 
 void dlk_redis_secure_fault(const struct dlk_redis_secure *x,

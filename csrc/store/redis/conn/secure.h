@@ -44,6 +44,12 @@ bool dlk_redis_secure_push(struct dlk_redis_secure *x, int fd);
 bool dlk_redis_secure_waits(const struct dlk_redis_secure *x);
 /* Whether receiving had to stop although bytes are there, and may go on. */
 bool dlk_redis_secure_holds(const struct dlk_redis_secure *x);
+/* "TLSv1.3, resumed" */
+struct dlk_redis_secure_text {
+  char text[40];
+};
+struct dlk_redis_secure_text
+dlk_redis_secure_shown(const struct dlk_redis_secure *x);
 void dlk_redis_secure_fault(const struct dlk_redis_secure *x,
                             struct dlk_tls_fault *fault);
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/trace.h"
 #include "store/redis/conn/resolve.h"
 #include "store/redis/conn/secure.h"
 #include "store/store.h"
@@ -191,6 +192,8 @@ static void greet(struct dlk_redis_sock *s, bool broken) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE, ""};
   switch (dlk_redis_secure_greet(s->secure, s->fd, &fault)) {
   case DLK_REDIS_GREETED:
+    DLK_TRACE(dlk_clock_now(), "redis", "tls", NULL, 0, "%s, thread %ld",
+              dlk_redis_secure_shown(s->secure).text, (long)gettid());
     opened(s);
     return;
   case DLK_REDIS_GREETING:

@@ -1,0 +1,60 @@
+-- Mutants of csrc/tls, and of what the Redis store does with it.
+
+local CHANNEL = "csrc/tls/channel.c"
+local CLIENT = "csrc/tls/client.c"
+local CONTEXT = "csrc/tls/context.c"
+local GATE = "csrc/tls/gate.c"
+local REASON = "csrc/tls/reason.c"
+local LOADER = "csrc/store/redis/conn/tls.c"
+
+return {
+  specs = "spec/tls/channel_spec.lua spec/redis/tls_refusals_spec.lua"
+    .. " spec/redis/tls_network_spec.lua spec/redis/tls_process_spec.lua",
+  lua = "lua5.4",
+  mutants = {
+    { name = "the program's OpenSSL answers our calls", file = LOADER,
+      find = "#define DEEPLY RTLD_DEEPBIND", put = "#define DEEPLY 0" },
+    { name = "a thread is in OpenSSL while it cleans up at exit", file = GATE,
+      find = "atomic_store(&shut, true);", put = "return;" },
+    { name = "a forked child has its parent's lock", file = GATE,
+      find = "static void in_child(void) { (void)make_lock(); }",
+      put = "static void in_child(void) { }" },
+    { name = "any name in a certificate of that CA will do", file = CHANNEL,
+      find = "return SSL_set1_host(c->ssl, c->name) == 1;",
+      put = "return true;" },
+    { name = "any address in a certificate of that CA will do",
+      file = CHANNEL,
+      find = "return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(c->ssl),"
+        .. " c->name) == 1;",
+      put = "return true;" },
+    { name = "what waits to be sent has no bound", file = CHANNEL,
+      find = "if (c->out.len - c->out_at >= DLK_TLS_AHEAD)",
+      put = "if (0)" },
+    { name = "a session is used again and again", file = CLIENT,
+      find = "k->session = NULL;",
+      put = "if (session) SSL_SESSION_up_ref(session);" },
+    { name = "no session is resumed", file = CHANNEL,
+      find = "if (session) (void)SSL_set_session(c->ssl, session);",
+      put = "" },
+    { name = "a session of TLS 1.2 is lost when it was resumed",
+      file = CHANNEL,
+      find = "keep_old_session(c); return DLK_TLS_DONE;",
+      put = "return DLK_TLS_DONE;" },
+    { name = "certificates are read once", file = CLIENT,
+      find = "bool same = client->ctx != NULL;"
+        .. " for (int i = 0; i < DLK_TLS_FILES; i++)",
+      put = "bool same = client->ctx != NULL;"
+        .. " for (int i = 0; i < 0; i++)" },
+    { name = "a pair that does not fit yet ends what worked", file = CLIENT,
+      find = "client->ctx = made; } return client->ctx;",
+      put = "client->ctx = made; } return made || same ? client->ctx : NULL;" },
+    { name = "OpenSSL asks for a key's password at the terminal",
+      file = CONTEXT,
+      find = "if (n == 0 || n > (size_t)room) return -1;",
+      put = "if (n == 0) return PEM_def_callback(out, room, 0, NULL);" },
+    { name = "a missing certificate of TLS 1.2 is a cipher", file = REASON,
+      find = "if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE &&"
+        .. " seen->asked && !seen->shown)",
+      put = "if (0)" },
+  },
+}

@@ -1,0 +1,237 @@
+-- TLS on a network that misbehaves: bytes that come one by one, are held back,
+-- changed, or end; a server that is killed. It is as without TLS.
+
+local certificates = require "spec.support.certificates"
+local dlock = require "dlock"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
+local uv = require "luv"
+
+local made, one, old -- old: a server that speaks TLS 1.2 only
+local p
+
+describe("TLS on a bad network:", function()
+  setup(function()
+    made = certificates.make()
+    one = redis.start(made:server "server")
+    old = redis.start(made:server("server", { tls_protocols = '"TLSv1.2"' }))
+  end)
+
+  teardown(function()
+    one:stop()
+    old:stop()
+    made:remove()
+  end)
+
+  local timed = steady(nil, function()
+    if p then
+      p:stop()
+      p = nil
+    end
+    process.close_all()
+  end)
+
+  local function open(url, more)
+    local opts = { url = url, tls = { cafile = made:path "ca.crt" },
+      io_timeout = 3 }
+    for name, value in pairs(more or {}) do opts[name] = value end
+    return assert(dlock.open(opts))
+  end
+
+  for _, version in ipairs { "1.2", "1.3" } do
+    timed("bytes come one by one, TLS " .. version, function()
+      p = proxy.start(version == "1.2" and old.tls_url or one.tls_url)
+      p:trickle("down", 40)
+      local store = open(p.url, { connect_timeout = 20, io_timeout = 20 })
+      assert(store:ping(20))
+      p:trickle("both", 1)
+      local lease = assert(store:lock("bytes", { timeout = 20 }))
+      assert(lease:release())
+      p:trickle "both"
+      local other = open(p.url)
+      lease = assert(other:lock "bytes")
+      assert.are.equal("busy", select(3, store:try_lock "bytes"))
+      assert(lease:release())
+      other:close()
+      store:close()
+    end)
+  end
+
+  timed("a waiter hears its message through it", function()
+    p = proxy.start(one.tls_url)
+    local holder, store = open(one.tls_url), open(p.url)
+    local lease = assert(holder:lock "message")
+    local child = process.spawn { args = { p.url, made:path "ca.crt" },
+      script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open { url = arg[1],
+          tls = { cafile = arg[2] } })
+        print "waits"
+        local lease = assert(store:lock("message", { timeout = 10 }))
+        print "has it"
+        assert(lease:release())
+        store:close() ]] }
+    child:expect "^waits$"
+    local admin = one:connect()
+    local limit = uv.hrtime() + 5e9
+    while #admin:call("KEYS", "~dlock:*:q:dlock:message") == 0 do
+      assert(uv.hrtime() < limit, "nobody waits")
+      uv.sleep(2)
+    end
+    p:trickle("down", 3)
+    assert(lease:release())
+    child:expect "^has it$"
+    assert.are.equal(0, child:wait())
+    admin:close()
+    store:close()
+    holder:close()
+  end)
+
+  timed("a handshake that gets no answer ends with connect_timeout", function()
+    p = proxy.start(one.tls_url)
+    p:hold "down"
+    local store = open(p.url, { connect_timeout = 0.4 })
+    local start = uv.hrtime()
+    local _, message, code = store:ping()
+    assert.are.equal("unavailable", code)
+    assert.matches("does not answer the TLS handshake", message)
+    assert.is_true((uv.hrtime() - start) / 1e9 < 3)
+    p:release "down"
+    assert(store:ping())
+    store:close()
+  end)
+
+  timed("a handshake that is cut ends at once, and is begun anew", function()
+    p = proxy.start(one.tls_url)
+    p:hold "down"
+    local store = open(p.url, { connect_timeout = 10 })
+    local child = process.spawn { args = { p.url, made:path "ca.crt" },
+      script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open { url = arg[1], connect_timeout = 10,
+          tls = { cafile = arg[2] } })
+        print "starts"
+        print(select(2, store:try_lock "cut"))
+        print(store:ping() and "and goes on")
+        store:close() ]] }
+    child:expect "^starts$"
+    local limit = uv.hrtime() + 5e9
+    while p:stats().open == 0 do
+      assert(uv.hrtime() < limit)
+      uv.sleep(2)
+    end
+    p:close()
+    p:discard "down"
+    child:expect "closed the connection during the TLS handshake"
+    child:expect "^and goes on$"
+    assert.are.equal(0, child:wait())
+    store:close()
+  end)
+
+  timed("a byte that is lost ends the connection, and nothing else", function()
+    p = proxy.start(one.tls_url)
+    local store = open(p.url)
+    local lease = assert(store:lock("lost byte", { ttl = 5 }))
+    p:drop("down", 1)
+    assert(lease:extend(5))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    assert.are.equal(2, p:stats().connections)
+    store:close()
+  end)
+
+  timed("a connection that is reset while a lock is held is made anew",
+  function()
+    p = proxy.start(one.tls_url)
+    local store = open(p.url)
+    local lease = assert(store:lock("reset", { ttl = 5 }))
+    for _ = 1, 3 do
+      p:reset()
+      assert(lease:extend())
+    end
+    assert(lease:release())
+    store:close()
+  end)
+
+  timed("a server that is killed kills no process by SIGPIPE", function()
+    local mortal = redis.start(made:server "server")
+    local child = process.spawn {
+      args = { mortal.tls_url, made:path "ca.crt" }, script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open { url = arg[1],
+          tls = { cafile = arg[2] } })
+        local lease = assert(store:lock("mortal", { ttl = 60 }))
+        print "held"
+        io.read()
+        for _ = 1, 20 do store:ping(0.05) end
+        print "lives"
+        io.read()
+        print(store:ping() and "pings")
+        store:close() ]] }
+    child:expect "^held$"
+    mortal:kill()
+    child:write "\n"
+    child:expect "^lives$"
+    mortal:start_again()
+    child:write "\n"
+    child:expect "^pings$"
+    assert.are.equal(0, child:wait())
+    mortal:stop()
+  end)
+
+  timed("each connection but the first resumes its session", function()
+    for _, url in ipairs { old.tls_url, one.tls_url } do
+      local _, out, err = process.run { env = { DLOCK_TRACE = "1" },
+        args = { url, made:path "ca.crt" }, script = [[
+          local dlock = require "dlock"
+          local redis = require "spec.support.redis"
+          local store = assert(dlock.open { url = arg[1],
+            tls = { cafile = arg[2] } })
+          local two = assert(dlock.open { url = arg[1],
+            tls = { cafile = arg[2] } })
+          assert(store:ping())
+          local lease = assert(two:lock "resumed")
+          store:lock("resumed", { timeout = 0.2 }) -- its second connection
+          assert(lease:release())
+          two:close()
+          store:close() ]] }
+      local new, resumed = 0, 0
+      for how in err:gmatch "redis tls the store: TLSv1%.%d, (%a+)" do
+        if how == "new" then new = new + 1 else resumed = resumed + 1 end
+      end
+      assert.are.equal("", out)
+      assert.are.equal(2, new, err) -- of each store the first
+      assert.is_true(resumed >= 1, err)
+    end
+  end)
+
+  timed("certificates that are renewed on disk are used", function()
+    local mutual = redis.start(made:server("server",
+      { tls_auth_clients = "yes" }))
+    local cert, key = made:path "now.crt", made:path "now.key"
+    local function copy(name)
+      for _, what in ipairs { "crt", "key" } do
+        assert(uv.fs_copyfile(made:path(name .. "." .. what),
+          made:path("new." .. what)))
+        assert(uv.fs_rename(made:path("new." .. what),
+          made:path("now." .. what)))
+      end
+    end
+    copy "stranger"
+    local store = open(mutual.tls_url,
+      { tls = { cafile = made:path "ca.crt", cert = cert, key = key } })
+    assert.are.equal("denied", select(3, store:ping()))
+    copy "client"
+    assert(store:ping())
+    -- Half of a pair is no reason to stop.
+    assert(uv.fs_copyfile(made:path "stranger.key", key))
+    local admin = mutual:connect()
+    admin:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    admin:close()
+    assert(store:ping())
+    store:close()
+    mutual:stop()
+  end)
+end)

@@ -14,6 +14,7 @@ local ARRIVES = {
   pairs = { "set", "evalsha" },
   fence = { "evalsha", "multi", "exec" },
   handover = { "publish" },
+  peer = { "set", "evalsha" },
 }
 
 local function processor_time(admin, counters)

@@ -3,7 +3,7 @@
 -- while (they sleep) and want it again at once. The floors are in C: on Redis
 -- one PUBLISH from the holder and one message to a blocked reader, on ZooKeeper
 -- a delete and the event of the waiter's watch. A peer takes part where it is
--- installed: kazoo.
+-- installed: redis-py, kazoo.
 
 local costs = require "bench.costs"
 local crowd = require "bench.crowd"
@@ -90,7 +90,7 @@ function handover.redis(private, admin)
   local counters = costs.redis(admin)
   run("Redis", function(hold)
     local name, program = worker(private.url, hold)
-    return {
+    local list = {
       { name = "floor (C)", counters = counters,
         figures = costs.of_redis("handover"), program = function(number, count)
           return programs.floor("redis", private.port, "handover", hold,
@@ -99,6 +99,12 @@ function handover.redis(private, admin)
       { name = name, counters = counters, figures = costs.of_redis("dlock"),
         program = program },
     }
+    local peer = programs.peer("redis", "redis", private.port, "handover", hold)
+    if peer then
+      list[3] = { name = "redis-py", counters = counters,
+        figures = costs.of_redis("peer"), program = function() return peer end }
+    end
+    return list
   end)
 end
 

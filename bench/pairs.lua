@@ -138,6 +138,11 @@ function uncontended.redis(private, admin)
       end }
   end
   add_ours(list, private.url, counters, costs.of_redis("dlock"))
+  local peer = programs.peer("redis", "redis", private.port, "pairs")
+  if peer then
+    list[#list + 1] = { name = "redis-py", counters = counters,
+      figures = costs.of_redis("peer"), program = function() return peer end }
+  end
   compare("Redis, uncontended, 1 process", list, 1)
   count_what_can_be(list)
   compare(("Redis, uncontended, %d processes, a key each"):format(CROWD), list,

@@ -262,6 +262,10 @@ return {
       file = "csrc/store/redis/conn/sentinel.c", specs = FIND,
       find = "(void)dlk_redis_place_read(&place, map->text);",
       put = "(void)map->text;" },
+    { name = "what the old primary released stays held on the new one",
+      file = "csrc/store/redis/redis.c", specs = FIND,
+      find = "dlk_redis_released_again(s); s->host->hurry(s->host);",
+      put = "s->host->hurry(s->host);" },
     -- durable.c
     { name = "the answer to WAIT is not read",
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,

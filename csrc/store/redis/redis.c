@@ -20,6 +20,7 @@
 #include "store/redis/conn/sentinel.h"
 #include "store/redis/conn/tls.h"
 #include "store/redis/op/orphan.h"
+#include "store/redis/op/released.h"
 #include "store/redis/op/subscription.h"
 #include "store/redis/op/try.h"
 #include "store/redis/recipe/acquire.h"
@@ -123,6 +124,7 @@ static void message(void *arg, const char *p, size_t len) {
 /* What is held is held there as well, or lost: its renewal tells. */
 static void moved(void *arg) {
   struct dlk_redis *s = arg;
+  dlk_redis_released_again(s);
   s->host->hurry(s->host);
 }
 
@@ -431,6 +433,7 @@ static void destroy(void *store) {
   s->link->destroy(s->link);
   dlk_redis_tls_free(s->tls);
   dlk_map_clear(&s->tokens.map);
+  dlk_redis_released_free(s);
   free_all(s);
 }
 

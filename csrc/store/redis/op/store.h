@@ -14,6 +14,7 @@
 #include "store/store.h"
 
 #define DLK_REDIS_CROWDED_FOR DLK_SEC
+#define DLK_REDIS_RELEASED 256
 
 struct dlk_redis {
   struct dlk_host *host;
@@ -29,6 +30,8 @@ struct dlk_redis {
   struct dlk_list waits, watches;  /* operations that wait: wait.c, leader.c */
   struct dlk_list orphans;         /* orphan.c */
   size_t orphan_count;
+  struct dlk_redis_release *released[DLK_REDIS_RELEASED]; /* released.c */
+  size_t released_next;
   struct dlk_timer quiet; /* subscription.c */
   int64_t clock_warned;   /* hold.c */
   bool stopping;

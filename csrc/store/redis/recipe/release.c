@@ -14,6 +14,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/op/orphan.h"
+#include "store/redis/op/released.h"
 #include "store/redis/wire/reply.h"
 
 static const struct dlk_redis_step leaving;
@@ -39,6 +40,13 @@ static void release_later(struct dlk_redis_try *t) {
   dlk_redis_orphan(t->store, t->op->key, t->op->key_len, &h->token, until);
 }
 
+/* Gone from this server; min_hold may keep it for a while. */
+static void gone(struct dlk_redis_try *t) {
+  if (rest_of(t) <= 0)
+    dlk_redis_released_note(t);
+  dlk_redis_done(t, NULL);
+}
+
 static void left(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_int(reply, 0, 0) == 1)
     t->release.ours = true;
@@ -49,7 +57,7 @@ static void left(struct dlk_redis_try *t, const redisReply *reply) {
   bool first_did_it =
       t->unsure && t->op->started < dlk_redis_try_hold(t)->until;
   if (t->release.ours || first_did_it)
-    dlk_redis_done(t, NULL);
+    gone(t);
   else
     dlk_redis_done_code(t, DLK_LOST);
 }
@@ -70,7 +78,7 @@ static void token_args(struct dlk_redis_try *t, struct dlk_buf *out) {
 
 static void released(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_number(reply, 0) == 1) {
-    dlk_redis_done(t, NULL);
+    gone(t);
     return;
   }
   if (dlk_redis_number(reply, 0) == -2)

@@ -18,9 +18,10 @@ static const struct dlk_redis_fault table[] = {
     {"TRYAGAIN", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "a slot is moving; wait"},
     {"CLUSTERDOWN", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "see CLUSTER INFO"},
     {"MASTERDOWN", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
-     "it is a replica without its primary; use the primary"},
+     "it is a replica without its primary; use the primary, or "
+     "redis+sentinel://"},
     {"READONLY", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
-     "it is a read-only replica; use the primary"},
+     "it is a read-only replica; use the primary, or redis+sentinel://"},
     {"UNBLOCKED", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
      "it became a replica; use the primary"},
     {"MOVED", DLK_REDIS_FAIL, DLK_UNSUPPORTED,

@@ -1,0 +1,205 @@
+-- Failovers under load, counted: eight processes take two locks of a primary
+-- that Sentinels watch, again and again, while another one becomes the primary,
+-- by SENTINEL FAILOVER or because it is killed (it is started again once
+-- another one is named). Each round has servers of its own.
+--
+--   lua5.4 spec/failover/redis.lua ROUNDS
+--
+-- Counted are overlaps (two processes believed to hold one lock at one time, by
+-- held() and the clock that they share), fences that fell, calls that did not
+-- end in their time, calls that failed; and the longest time without a grant of
+-- either lock, beside the time until the Sentinels named a primary that says so
+-- itself. An overlap's length is how long both believed it.
+
+local core = require "dlock.core"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local sentinel = require "spec.support.sentinel"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local ROUNDS = tonumber(arg[1]) or 10
+local WORKERS, BEFORE, AFTER = 8, 1, 3 -- seconds around a failover
+local GRACE = 1 -- for a machine that stands still
+local LIMITS = { lock = 10 + 2 + GRACE, release = 2 + GRACE }
+
+local function sleep(seconds)
+  loop.wait(seconds, function() return false end)
+end
+
+-- ---- one round ----
+
+local function start_workers(dir, set, replicas)
+  local workers = {}
+  for i = 1, WORKERS do
+    local file = ("%s/worker-%d"):format(dir, i)
+    workers[i] = { file = file, key = "k" .. i % 2,
+      process = process.spawn { file = "spec/failover/redis_worker.lua",
+        args = { file, set.url, "k" .. i % 2, replicas } } }
+    workers[i].process:expect("^ready$")
+  end
+  return workers
+end
+
+local function change(set, kind)
+  local before = set:primary()
+  local from = core.now()
+  if kind == "kill" then
+    before:kill()
+  else
+    set.sentinels[1]:call("SENTINEL", "FAILOVER", "mymaster")
+  end
+  set:switched(before)
+  local named = core.now()
+  if kind == "kill" then before:start_again() end
+  return from, named
+end
+
+local function read(worker)
+  local holds, calls = {}, {}
+  for line in io.lines(worker.file) do
+    local fence, from, to, how = line:match("^h (%d+) (%S+) (%S+) (%S+)$")
+    if fence then
+      holds[#holds + 1] = { key = worker.key, fence = tonumber(fence),
+        from = tonumber(from), to = tonumber(to), how = how, who = worker }
+    else
+      local what, a, b, code = line:match("^c (%S+) (%S+) (%S+) (%S+)$")
+      calls[#calls + 1] = { what = what, from = tonumber(a), to = tonumber(b),
+        code = code, key = worker.key }
+    end
+  end
+  return holds, calls
+end
+
+local function round(kind, replicas)
+  local set = sentinel.start { replicas = 1 }
+  local dir = server.new_dir()
+  local workers = start_workers(dir, set, replicas)
+  sleep(BEFORE)
+  local from, named = change(set, kind)
+  sleep(AFTER)
+  local stuck = 0
+  for _, worker in ipairs(workers) do
+    server.write_file(worker.file .. ".stop", "")
+  end
+  local holds, calls = {}, {}
+  for _, worker in ipairs(workers) do
+    if worker.process:wait(30) == nil then stuck = stuck + 1 end
+    local h, c = read(worker)
+    for _, one in ipairs(h) do holds[#holds + 1] = one end
+    for _, one in ipairs(c) do calls[#calls + 1] = one end
+  end
+  process.close_all()
+  set:stop()
+  server.remove_dir(dir)
+  return { holds = holds, calls = calls, from = from, named = named,
+    stuck = stuck }
+end
+
+-- ---- what came of it ----
+
+-- Of two in the order of their begin: how long both were believed.
+local function overlaps(holds, into)
+  table.sort(holds, function(a, b) return a.from < b.from end)
+  local last = {}
+  for _, one in ipairs(holds) do
+    local other = last[one.key]
+    if other and one.from < other.to then
+      into[#into + 1] = math.min(one.to, other.to) - one.from
+    end
+    if not other or one.to > other.to then last[one.key] = one end
+  end
+end
+
+-- Of two holds that did not overlap the later one has the larger fence.
+local function fallen(holds)
+  local count, newest = 0, {}
+  for _, one in ipairs(holds) do
+    local before = newest[one.key]
+    if before and one.from > before.to and one.fence <= before.fence then
+      count = count + 1
+    end
+    if not before or one.fence > before.fence then newest[one.key] = one end
+  end
+  return count
+end
+
+-- The longest time without a grant of a lock, around the change.
+local function outage(found)
+  local longest, last = 0, {}
+  for _, one in ipairs(found.holds) do
+    local before = last[one.key]
+    if before and one.from > found.from and before < found.named + 10 then
+      longest = math.max(longest, one.from - before)
+    end
+    last[one.key] = one.from
+  end
+  return longest
+end
+
+local function judge(found, total)
+  overlaps(found.holds, total.overlaps)
+  total.fallen = total.fallen + fallen(found.holds)
+  total.stuck = total.stuck + found.stuck
+  total.holds = total.holds + #found.holds
+  for _, one in ipairs(found.holds) do
+    if one.how ~= "released" then
+      total.ended[one.how] = (total.ended[one.how] or 0) + 1
+    end
+  end
+  for _, one in ipairs(found.calls) do
+    total.calls = total.calls + 1
+    if one.to - one.from > LIMITS[one.what] then total.late = total.late + 1 end
+    if one.code ~= "ok" then
+      local name = one.what .. " " .. one.code
+      total.failed[name] = (total.failed[name] or 0) + 1
+    end
+  end
+  total.named[#total.named + 1] = found.named - found.from
+  total.outages[#total.outages + 1] = outage(found)
+end
+
+local function quantile(list, share)
+  table.sort(list)
+  return list[math.max(1, math.ceil(#list * share))] or 0
+end
+
+local function counted(list)
+  local parts = {}
+  for name, n in pairs(list) do
+    parts[#parts + 1] = ("%s %d"):format(name, n)
+  end
+  table.sort(parts)
+  return #parts > 0 and table.concat(parts, ", ") or "none"
+end
+
+-- ---- the table ----
+
+print("| failover | `wait_replicas` | rounds | holds | overlaps (longest) |"
+  .. " fences that fell | calls not ended in time | another primary is named"
+  .. " after, median and longest | longest time without a grant, median and"
+  .. " longest | calls that failed |")
+print("|---|---|---|---|---|---|---|---|---|---|")
+local bad = false
+for _, kind in ipairs { "planned", "kill" } do
+  for replicas = 0, 1 do
+    local total = { overlaps = {}, fallen = 0, stuck = 0, holds = 0, calls = 0,
+      late = 0, failed = {}, ended = {}, named = {}, outages = {} }
+    for _ = 1, ROUNDS do
+      judge(round(kind, replicas), total)
+    end
+    local late = total.late + total.stuck
+    bad = bad or late > 0
+      or replicas > 0 and #total.overlaps + total.fallen > 0
+    print(("| %s | %d | %d | %d | %d (%.0f ms) | %d | %d | %.1f s, %.1f s |"
+      .. " %.1f s, %.1f s | %s |"):format(kind == "kill" and "kill -9"
+      or "`SENTINEL FAILOVER`", replicas, ROUNDS, total.holds, #total.overlaps,
+      1000 * quantile(total.overlaps, 1), total.fallen, late,
+      quantile(total.named, 0.5), quantile(total.named, 1),
+      quantile(total.outages, 0.5), quantile(total.outages, 1),
+      counted(total.failed)))
+    io.stdout:flush()
+  end
+end
+uv.update_time()
+os.exit(bad and 1 or 0)

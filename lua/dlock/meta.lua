@@ -104,6 +104,8 @@ function dlock.logger(file) end
 ---@field io_timeout? number seconds (2)
 ---@field fence_memory? number seconds a key's counter stays, Redis (600)
 ---@field session_timeout? number seconds, ZooKeeper (10)
+---@field acl? "creator"|"open" of ZooKeeper's nodes ("creator" with a user)
+---@field sasl? boolean unsupported: ZooKeeper's client library has none
 ---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv"
 ---@field scope? "request"|"worker"
 ---@field on_event? fun(event: dlock.event)

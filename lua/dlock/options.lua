@@ -39,6 +39,9 @@ local TABLE = {
   prefix = { where = "open", type = "string", max_length = 256 },
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
+  acl = { where = "open", own = "zookeeper", type = "string",
+    one_of = { "creator", "open" } },
+  sasl = { where = "open", own = "zookeeper", type = "boolean" },
   connect_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
   io_timeout =

@@ -8,6 +8,7 @@ local server = require "spec.support.server"
 local url = require "dlock.url"
 local uv = require "luv"
 local zk = require "spec.support.zk"
+local zk_client = require "spec.support.zk_client"
 
 local function required(name)
   local value = os.getenv(name)
@@ -202,4 +203,24 @@ function on_file.leftovers()
   return {}
 end
 
-return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel }
+-- ZooKeeper for a user who may do no more than docs/security.md says, in a
+-- place that everybody else is kept out of. In the contract only, whose cases
+-- say all that there is to say about rights.
+local on_closed = setmetatable({ name = "zookeeper-user" },
+  { __index = on_zookeeper })
+local has_place
+
+function on_closed.url()
+  local where = on_zookeeper.url()
+  if not has_place then
+    local path, acl = server.read_file("docs/security.md")
+      :match("\ncreate (%S+) \"\" (digest:%S+)\n")
+    local ok, problem = zk_client.create(where, path, acl, 5)
+    assert(ok or problem == "error -110", problem) -- it may be there already
+    has_place = path
+  end
+  return where:gsub("//", "//app:secret@") .. has_place
+end
+
+return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel,
+  closed = on_closed }

@@ -16,10 +16,17 @@ local HANDLE = "csrc/store/zookeeper/client/handle.c"
 return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
     .. " spec/sim/queues_spec.lua spec/zookeeper/lock_spec.lua"
+    .. " spec/zookeeper/rights_spec.lua"
     .. " spec/zookeeper/kinds_spec.lua spec/zookeeper/faults_spec.lua"
     .. " spec/zookeeper/lag_spec.lua spec/zookeeper/reconnect_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "what a user makes is everybody's", file = HANDLE,
+      find = "return link->closed ? &ZOO_CREATOR_ALL_ACL",
+      put = "return link->through ? &ZOO_CREATOR_ALL_ACL" },
+    { name = "acl = open is not heeded",
+      file = "csrc/store/zookeeper/zookeeper.c",
+      find = "!(acl && strcmp(acl, \"open\") == 0)", put = "(acl || !acl)" },
     { name = "a key with a dot alone is not escaped", file = NAMES,
       find = "if (plain(c) && !dots)", put = "(void)dots; if (plain(c))" },
     { name = "lower case hex digits are an escape", file = NAMES,

@@ -4,6 +4,8 @@
 --
 --   zk_client.write(url, "/", "data", 2) --> true; or nil, message
 --   zk_client.start_write(url, path, data, 2, function(ok, message) … end)
+--   zk_client.create(url, "/app", "digest:app:hash:cd", 2)  --> the same
+--   zk_client.acl(url, "/app", 2)  --> "digest:app:hash:cd", …
 --
 -- What is sent and what comes back are frames: a length in four bytes, then
 -- numbers of four or eight bytes, big end first, and strings after a length.
@@ -15,7 +17,8 @@ local loop = require "spec.support.loop"
 
 local zk_client = {}
 
-local SET, CLOSE, ANY_VERSION = 5, -11, -1
+local CREATE, SET, GET_ACL, CLOSE, ANY_VERSION = 1, 5, 6, -11, -1
+local RIGHTS = { r = 1, w = 2, c = 4, d = 8, a = 16 }
 
 local function int(n)
   n = n % 4294967296
@@ -44,10 +47,21 @@ local function hello(timeout_ms)
 end
 
 -- All leave at once, as each is answered in its order.
-local function requests(path, data, timeout_ms)
-  return hello(timeout_ms)
-    .. frame(int(1), int(SET), text(path), text(data), int(ANY_VERSION))
-    .. frame(int(2), int(CLOSE))
+local function requests(request, timeout_ms)
+  return hello(timeout_ms) .. request .. frame(int(2), int(CLOSE))
+end
+
+local function set(path, data)
+  return frame(int(1), int(SET), text(path), text(data), int(ANY_VERSION))
+end
+
+-- acl: as zkCli takes it, "scheme:id:rights", the id with or without a colon.
+local function create(path, acl)
+  local scheme, id, letters = acl:match("^(%a+):(.*):(%a+)$")
+  local rights = 0
+  for letter in letters:gmatch("%a") do rights = rights + RIGHTS[letter] end
+  return frame(int(1), int(CREATE), text(path), text(""), int(1), int(rights),
+    text(scheme), text(id), int(0))
 end
 
 -- Takes the next whole frame out of what came.
@@ -71,15 +85,15 @@ local function look(state)
       end
     else
       local err = read_int(one, 13)
+      state.answer = one:sub(17)
       return err == 0, err ~= 0 and "error " .. err or nil
     end
   end
 end
 
---- Writes data to a node that is there ("/" always is) through the (first)
---- server of url; then calls done(true), or done(nil, message) at the latest
---- after `seconds`. The answer to a write comes after its commit.
-function zk_client.start_write(url, path, data, seconds, done)
+-- Has the (first) server of url answer a request; then calls done(true, what
+-- it said), or done(nil, message) at the latest after `seconds`.
+local function start(url, request, seconds, done)
   local tcp, timer = uv.new_tcp(), uv.new_timer()
   local state = { input = "" }
   local function finish(ok, message)
@@ -88,7 +102,7 @@ function zk_client.start_write(url, path, data, seconds, done)
       done = nil
       timer:close()
       tcp:close()
-      call(ok or nil, message)
+      call(ok or nil, ok and state.answer or message)
     end
   end
   timer:start(math.ceil(seconds * 1000), 0, function()
@@ -99,7 +113,7 @@ function zk_client.start_write(url, path, data, seconds, done)
     if err or not done then
       return finish(false, err)
     end
-    tcp:write(requests(path, data, math.ceil(seconds * 1000)))
+    tcp:write(requests(request, math.ceil(seconds * 1000)))
     tcp:read_start(function(failed, bytes)
       if not bytes then
         return finish(false, failed or "connection closed")
@@ -113,16 +127,56 @@ function zk_client.start_write(url, path, data, seconds, done)
   end)
 end
 
---- The same, waited for.
-function zk_client.write(url, path, data, seconds)
+local function answer(url, request, seconds)
   local result
-  zk_client.start_write(url, path, data, seconds, function(ok, message)
+  start(url, request, seconds, function(ok, message)
     result = { ok, message }
   end)
   loop.wait(seconds + 5, function()
     return result
   end)
   return result[1], result[2]
+end
+
+--- Writes data to a node that is there ("/" always is) through the (first)
+--- server of url; then calls done(true), or done(nil, message) at the latest
+--- after `seconds`. The answer to a write comes after its commit.
+function zk_client.start_write(url, path, data, seconds, done)
+  start(url, set(path, data), seconds, done)
+end
+
+--- The same, waited for.
+function zk_client.write(url, path, data, seconds)
+  return answer(url, set(path, data), seconds)
+end
+
+--- Makes a node, with the ACL of one user, as zkCli takes it.
+function zk_client.create(url, path, acl, seconds)
+  return answer(url, create(path, acl), seconds)
+end
+
+--- Who has which rights at a node: "scheme:id:rights", each as zkCli shows it;
+--- nil, message.
+function zk_client.acl(url, path, seconds)
+  local ok, said = answer(url, frame(int(1), int(GET_ACL), text(path)),
+    seconds)
+  if not ok then
+    return nil, said
+  end
+  local found, at = {}, 5
+  for i = 1, read_int(said, 1) do
+    local bits, parts = read_int(said, at), {}
+    at = at + 4
+    for part = 1, 2 do
+      local size = read_int(said, at)
+      parts[part], at = said:sub(at + 4, at + 3 + size), at + 4 + size
+    end
+    local letters = ("cdrwa"):gsub("%a", function(letter)
+      return math.floor(bits / RIGHTS[letter]) % 2 == 0 and "" or nil
+    end)
+    found[i] = table.concat(parts, ":") .. ":" .. letters
+  end
+  return (table.unpack or unpack)(found)
 end
 
 return zk_client

@@ -48,6 +48,31 @@ static int64_t session_timeout(const struct dlk_conf *conf) {
   return dlk_option_ns(&conf->options, "session_timeout", 0);
 }
 
+/* Whether what is made is for its maker alone: so it is once there is one. */
+static bool closed(const struct dlk_conf *conf) {
+  const char *acl = dlk_option_text(&conf->options, "acl");
+  return conf->username && !(acl && strcmp(acl, "open") == 0);
+}
+
+static enum dlk_code check_user(const struct dlk_conf *conf,
+                                struct dlk_error *err) {
+  const char *acl = dlk_option_text(&conf->options, "acl");
+  if ((conf->username == NULL) != (conf->password == NULL))
+    return fail(err, DLK_INVALID, conf,
+                "needs both a username and a password, or neither");
+  if (conf->username && strchr(conf->username, ':'))
+    return fail(err, DLK_INVALID, conf, "a username has no ':' in it");
+  if (acl && strcmp(acl, "creator") == 0 && !conf->username)
+    return fail(err, DLK_INVALID, conf,
+                "acl = \"creator\" needs a username and a password, so that "
+                "there is a creator; or leave it out");
+  if (dlk_option_number(&conf->options, "sasl", 0) != 0)
+    return fail(err, DLK_UNSUPPORTED, conf,
+                "there is no SASL: the ZooKeeper client library is built "
+                "without; use username and password (digest)");
+  return DLK_OK;
+}
+
 static enum dlk_code check(const struct dlk_conf *conf, const char *path,
                            const char *prefix, struct dlk_error *err) {
   if (strcmp(conf->scheme, "zookeepers") == 0)
@@ -61,17 +86,15 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
   if (!dlk_zk_path_ok(prefix) || !*prefix)
     return fail(err, DLK_INVALID, conf,
                 "the prefix is no ZooKeeper path, such as /dlock");
-  if ((conf->username == NULL) != (conf->password == NULL))
-    return fail(err, DLK_INVALID, conf,
-                "needs both a username and a password, or neither");
-  if (conf->username && strchr(conf->username, ':'))
-    return fail(err, DLK_INVALID, conf, "a username has no ':' in it");
-  static const char *const known[] = {"session_timeout", NULL};
+  static const char *const known[] = {"session_timeout", "acl", "sasl", NULL};
   int64_t timeout = session_timeout(conf);
   if (timeout < 100 * DLK_MS || timeout > 86400 * DLK_SEC)
     return fail(err, DLK_INVALID, conf,
                 "session_timeout must be from 0.1 to 86400 seconds");
-  return dlk_option_check(&conf->options, known, conf->shown, err);
+  enum dlk_code code = check_user(conf, err);
+  return code == DLK_OK
+             ? dlk_option_check(&conf->options, known, conf->shown, err)
+             : code;
 }
 
 static void wipe(char *secret) {
@@ -128,6 +151,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   st->sessions.hooks = &dlk_zk_recipe;
   st->sessions.conf = &st->conf;
   st->sessions.timeout = session_timeout(conf);
+  st->sessions.closed = closed(conf);
   dlk_list_init(&st->sessions.all);
   dlk_list_init(&st->sessions.closing);
   if (!fill(st, path, prefix)) {

@@ -17,6 +17,7 @@ struct dlk_zk_link {
   const struct dlk_zk_events *events;
   void *user, *owner;
   char *hosts, *auth; /* auth: wiped once it was handed over */
+  bool closed;        /* as of its conf */
   int64_t timeout_ms;
   zhandle_t *zh; /* [lock] until the loop's owner saw that it is open */
   /* [lock] */

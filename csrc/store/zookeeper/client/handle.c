@@ -161,6 +161,7 @@ static struct dlk_zk_link *new_link(struct dlk_host *host,
   dlk_list_init(&link->flying);
   dlk_list_init(&link->ready);
   link->post.run = dlk_zk_link_run;
+  link->closed = conf->closed;
   link->timeout_ms = dlk_to_ms(conf->timeout);
   return link;
 }
@@ -207,7 +208,7 @@ static void abandon_link(struct dlk_zk_link *link) {
 /* ---- requests ---- */
 
 static const struct ACL_vector *acl_of(const struct dlk_zk_link *link) {
-  return link->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+  return link->closed ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
 }
 
 static int mode_of(enum dlk_zk_mode mode) {

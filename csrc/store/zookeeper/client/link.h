@@ -118,6 +118,7 @@ struct dlk_zk_events {
 struct dlk_zk_conf {
   const char *hosts; /* "h1:2181,h2:2181" */
   const char *auth;  /* "user:password", or NULL */
+  bool closed;       /* what it makes is for that user alone; needs auth */
   int64_t timeout;
 };
 

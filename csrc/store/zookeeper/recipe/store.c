@@ -5,7 +5,8 @@
  * prefix + "/" + escaped key, and what of it is missing is made at first use,
  * the chroot as plain nodes, the rest as containers, which the servers remove
  * when they have been empty for a minute. With credentials every node is made
- * for their owner alone, else for everybody. */
+ * for their owner alone, unless the option `acl` says otherwise; without them
+ * for everybody. */
 #include "store/zookeeper/recipe/store.h"
 
 /* ---- errors ---- */
@@ -21,10 +22,15 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                   key, st->conf.shown, st->sessions.problem[0] ? ": " : "",
                   st->sessions.problem);
   else if (code == DLK_DENIED)
-    dlk_error_set(err, code,
-                  "%s: ZooKeeper at %s refuses access to %s; check username "
-                  "and password, and the ACL of that node",
-                  key, st->conf.shown, st->base);
+    dlk_error_set(err, code, "%s: ZooKeeper at %s refuses access to %s; %s",
+                  key, st->conf.shown, st->base,
+                  st->sessions.auth
+                      ? "another user made what is there, or this one with "
+                        "another password: all clients of a lock need the same "
+                        "username and password, or acl = \"open\", and where "
+                        "we begin the right to create (docs/security.md)"
+                      : "what is there was made for a user: give its username "
+                        "and password, or have its ACL changed");
   else if (code == DLK_INVALID)
     dlk_error_other_limit(err, op->key, op->key_len);
   else if (code == DLK_UNSUPPORTED)

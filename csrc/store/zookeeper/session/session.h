@@ -26,6 +26,7 @@ struct dlk_zk_sessions {
   const struct dlk_conf *conf;
   int64_t timeout; /* that is asked for */
   char *hosts, *auth;
+  bool closed;                  /* link.h */
   struct dlk_list all, closing; /* closing: struct dlk_zk_closing */
   struct dlk_zk_session *current;
   struct dlk_timer stop_timer;

@@ -71,7 +71,7 @@ static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
   if (!s)
     return NULL;
   init(s, ss);
-  struct dlk_zk_conf conf = {ss->hosts, ss->auth, s->timeout};
+  struct dlk_zk_conf conf = {ss->hosts, ss->auth, ss->closed, s->timeout};
   s->closing = calloc(1, sizeof *s->closing);
   if (s->closing)
     s->connection = ss->driver->open(ss->host, &conf, &events, s, ss);

@@ -155,10 +155,17 @@ struct wanted {
   size_t len;
 };
 
+/* The lease's key is what it is without the prefix, so with another prefix it
+ * would be another lock's. */
+static bool same_keys(const struct dlk_engine *a, const struct dlk_engine *b) {
+  return strcmp(a->shown, b->shown) == 0 &&
+         strcmp(a->prefix ? a->prefix : "", b->prefix ? b->prefix : "") == 0;
+}
+
 static bool is_wanted(const struct entry *en, const void *of) {
   const struct wanted *w = of;
   return strlen(en->text) == w->len && memcmp(en->text, w->text, w->len) == 0 &&
-         strcmp(en->hold->engine->shown, w->engine->shown) == 0;
+         same_keys(en->hold->engine, w->engine);
 }
 
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,

@@ -218,8 +218,9 @@ static int not_here(lua_State *L, const struct dlk_engine *e) {
   struct dlk_error err;
   dlk_error_set(&err, DLK_UNSUPPORTED,
                 "'%s' can only attach leases that were detached in this "
-                "process and are not attached or ended yet; use Redis to "
-                "hand one to another process",
+                "process, by a store of the same URL and prefix, and are not "
+                "attached or ended yet; use Redis to hand one to another "
+                "process",
                 dlk_engine_shown(e));
   return dlk_lua_failure(L, &err);
 }

@@ -263,6 +263,21 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("attach to a store with another prefix, which has other keys", function()
+    local a, key = t:open(), t:key()
+    local apart = t:open { prefix = "/" .. key }
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    local got, message, code = apart:attach(text)
+    assert.is_nil(got)
+    assert.are.equal(t.subject.portable and "lost" or "unsupported", code,
+      message)
+    assert.are.equal("busy", select(3, a:try_lock(key)))
+    local lease = assert(apart:try_lock(key))
+    assert.is_true(assert(a:attach(text)):release())
+    assert.is_true(lease:release())
+    t:expect_nothing_left()
+  end)
+
   timed("on_lost of a lease that another store of this process got", function()
     local a, b, key, heard = t:open(), t:open(), t:key(), {}
     local opts = { ttl = 0.5, renew = false }

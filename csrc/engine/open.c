@@ -127,6 +127,7 @@ static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
   e->shown = copy.shown;
   e->prefix = copy.prefix;
   e->io_timeout = copy.io_timeout;
+  e->quiet = copy.quiet;
   if (e->type->create(&e->host, &copy, &e->store, err) == DLK_OK)
     return true;
   explicit_bzero(e->conf_memory, size);

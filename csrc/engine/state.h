@@ -30,6 +30,7 @@ struct dlk_engine {
   void *conf_memory;
   const char *shown, *given_name, *prefix; /* prefix: NULL, or as given */
   int64_t io_timeout;
+  bool quiet; /* nobody is there for what a store tells by itself */
   char name[128];
 
   atomic_int refs;

@@ -31,6 +31,8 @@ static void timer_clear(struct dlk_host *host, struct dlk_timer *timer) {
 
 static void event(struct dlk_host *host, const char *kind, const char *text) {
   struct dlk_engine *e = engine_of(host);
+  if (e->quiet)
+    return;
   dlk_events_add(&e->events, kind, 0, text);
   dlk_wakeup_note(&e->loop.wakeup);
 }

@@ -113,6 +113,9 @@ static int core_engine(lua_State *L) {
                           .prefix = field(L, 2, "prefix")};
   conf.connect_timeout = seconds(L, 2, "connect_timeout");
   conf.io_timeout = seconds(L, 2, "io_timeout");
+  lua_getfield(L, 2, "quiet");
+  conf.quiet = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
   conf.options = own_options(L, 2);

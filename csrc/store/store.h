@@ -163,7 +163,8 @@ struct dlk_host {
   /* No lease of this store is held past this time, whatever its own deadline
    * (a session's end). DLK_FOREVER at first. */
   void (*horizon)(struct dlk_host *host, int64_t until);
-  /* For the user's on_event: kind is a short word. */
+  /* For the user's on_event: kind is a short word. Nothing, if there is none.
+   */
   void (*event)(struct dlk_host *host, const char *kind, const char *text);
   /* While the count is above 0 the loop is driven even when nobody waits:
    * for clean-up in the background. Operations count by themselves. */
@@ -196,6 +197,7 @@ struct dlk_conf {
   const char *prefix;   /* NULL: the store's default */
   int64_t connect_timeout, io_timeout;
   struct dlk_options options; /* the store's own; `create` checks them */
+  bool quiet; /* the engine's: there is nobody for the events of the store */
 };
 
 struct dlk_store_type {

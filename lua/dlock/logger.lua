@@ -17,7 +17,8 @@ local ngx = rawget(_G, "ngx")
 -- warning. All others tell what happens in a fleet that is well.
 local LEVELS = { lost = "error", callback = "error", damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
-  degraded = "warn", failover = "warn" }
+  degraded = "warn", failover = "warn", disconnect = "warn",
+  session = "error" }
 
 local function line_of(event, level)
   return json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,

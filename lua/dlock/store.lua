@@ -361,6 +361,7 @@ function store.open(where, opts)
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = opts.io_timeout or options.default("io_timeout"),
     options = own_options(where, opts),
+    quiet = opts.on_event == nil,
   })
   if not engine then
     return nil, message, code

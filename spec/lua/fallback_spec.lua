@@ -15,7 +15,11 @@ describe("dlock.fallback", function()
   local function set_up()
     first, dir, seen = redis.start(), server.new_dir(), {}
     a = assert(dlock.open { url = first.url, timeout = 0.4,
-      on_event = function(event) seen[#seen + 1] = event end })
+      on_event = function(event)
+        if not event.kind:find("connect", 1, true) then
+          seen[#seen + 1] = event
+        end
+      end })
     b = assert(dlock.open { url = "file://" .. dir .. "/locks", timeout = 0.4 })
   end
 

@@ -266,7 +266,8 @@ describe("a TLS server that is not the right one:", function()
         process.run { script = script, args = { one.tls_url, "hears" } }
       assert.are.equal(0, status, err)
       assert.are.equal("", err)
-      assert.matches("^insecure tls%.verify is false: [^\n]*$", out)
+      assert.matches("^insecure tls%.verify is false: [^\n]*\n"
+        .. "connect [^\n]*$", out)
     end)
   end)
 end)

@@ -235,7 +235,7 @@ describe("with wait_replicas = 1,", function()
     local store = open()
     assert(store:ping())
     assert(store:ping())
-    assert.same({ "replicas" }, events)
+    assert.same({ "replicas", "connect" }, events)
   end)
 end)
 

@@ -76,6 +76,14 @@ static void want_back(struct net *n, bool wanted) {
   n->busy = wanted;
 }
 
+/* Of the command connection only: that for messages comes and goes with
+ * waiters. */
+static void report(struct net *n, const char *kind, const char *why) {
+  char text[300];
+  snprintf(text, sizeof text, "%.200s: %s", n->cmd.conf->shown, why);
+  n->host->event(n->host, kind, text);
+}
+
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
@@ -83,6 +91,8 @@ static void usable(struct net *n) {
   n->link.connections++;
   want_back(n, false);
   dlk_redis_conn_ready(&n->cmd);
+  report(n, "connect",
+         moved ? "connected; it was started anew, or is another" : "connected");
   if (moved)
     n->events->moved(n->arg);
 }
@@ -169,7 +179,8 @@ static void handshake_done(struct dlk_redis_req *req,
 static void broken(struct dlk_redis_conn *c, bool asked,
                    const struct dlk_error *why) {
   struct net *n = c->arg;
-  (void)why;
+  if (!n->stopping)
+    n->host->event(n->host, "disconnect", why->text);
   want_back(n, !n->stopping && n->events->needed(n->arg));
   if (!asked || n->id < 0)
     return;

@@ -340,6 +340,14 @@ static bool too_slow(struct dlk_zk_session *s) {
   return ++ss->slow_opens <= 3;
 }
 
+static void report(const struct dlk_zk_session *s, const char *kind,
+                   const char *what) {
+  char text[300];
+  struct dlk_zk_sessions *ss = s->sessions;
+  snprintf(text, sizeof text, "%.200s: %s", ss->conf->shown, what);
+  ss->host->event(ss->host, kind, text);
+}
+
 static void on_connected(void *user, int64_t id, int64_t timeout) {
   struct dlk_zk_session *s = user;
   struct dlk_zk_sessions *ss = s->sessions;
@@ -359,6 +367,9 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     replace(s);
     return;
   }
+  report(s, "connect",
+         first ? "connected, with a new session"
+               : "connected again, with the same session");
   tell_all(&s->nodes, tell_resumed);
   tell_all(&s->guests, tell_resumed);
   dlk_zk_session_tick(s);
@@ -371,6 +382,7 @@ static void on_away(void *user) {
   if (s->state != DLK_ZK_CONNECTED)
     return;
   s->state = DLK_ZK_AWAY;
+  report(s, "disconnect", "the connection was lost");
   dlk_zk_confirm_restart(&s->confirm);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
   int64_t until = s->node_count > s->uses[DLK_ZK_USE_PARKED]
@@ -384,6 +396,7 @@ static void on_ended(void *user, enum dlk_zk_end end, const char *text) {
   struct dlk_zk_sessions *ss = s->sessions;
   snprintf(ss->problem, sizeof ss->problem, "%s", text);
   if (end == DLK_ZK_END_EXPIRED) {
+    report(s, "session", "the session expired, and its locks are lost");
     replace(s);
   } else if (end == DLK_ZK_END_DENIED) {
     session_end(s, DLK_DENIED);

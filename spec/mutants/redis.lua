@@ -14,6 +14,7 @@ local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
 local AGREE = "csrc/store/redis/conn/agree.c"
+local CUT = "spec/redis/sentinel/cut_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
 
@@ -266,6 +267,11 @@ return {
       file = "csrc/store/redis/redis.c", specs = FIND,
       find = "dlk_redis_released_again(s); s->host->hurry(s->host);",
       put = "s->host->hurry(s->host);" },
+    { name = "an attempt is not given up for another address",
+      file = "csrc/store/redis/conn/conn.c", specs = CUT,
+      find = "if (c->state != DLK_REDIS_SEEKING) abandon(c); open_sock(c,"
+        .. " address);",
+      put = "if (c->state == DLK_REDIS_SEEKING) open_sock(c, address);" },
     -- durable.c
     { name = "the answer to WAIT is not read",
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,
@@ -285,5 +291,9 @@ return {
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,
       find = "dlk_list_take(&p->settling, to);",
       put = "dlk_list_init(to);" },
+    { name = "a message begins a hold that no replica may have",
+      file = "csrc/store/redis/recipe/wait.c", specs = CUT,
+      find = "t->op->lease->handoffs > 0 || t->store->replicas > 0 ||",
+      put = "t->op->lease->handoffs > 0 ||" },
   },
 }

@@ -201,4 +201,10 @@ return {
     file = of "op/rules.c",
     find = "RULE(SEED) = {WAIT_BACK, ANEW, BACK, BACK, BACK,",
     put = "RULE(SEED) = {WAIT, ANEW, TELL, TELL, TELL," },
+  { name = "a grant that too few replicas have is left on the server",
+    file = of "op/rules.c",
+    find = "RULE(TRY) = WAIT_ANEW,", put = "RULE(TRY) = TELL," },
+  { name = "a place that too few replicas have is left on the server",
+    file = of "op/rules.c",
+    find = "RULE(JOIN) = WAIT_ANEW,", put = "RULE(JOIN) = TELL," },
 }

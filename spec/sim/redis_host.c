@@ -177,7 +177,11 @@ static const struct dlk_store_type *watched(void) {
 void sim_client_init(struct client *c, uint64_t seed, bool resident) {
   struct dlk_error err;
   static const struct dlk_addr addr = {"simulated", 6379};
+  /* Some processes count on replicas. */
+  const struct dlk_option waits = {.name = "wait_replicas",
+                                   .number = seed % 3 == 1};
   const struct dlk_conf conf = {.shown = "redis://simulated",
+                                .options = {&waits, 1},
                                 .scheme = "redis",
                                 .hosts = &addr,
                                 .host_count = 1,

@@ -35,6 +35,7 @@
 #define THINGS 128
 #define REQUESTS 4096
 #define BAG 256
+#define FAULTY (15 * DLK_SEC) /* until when the network has faults */
 
 /* One ticket, and the hold that came of it. */
 struct thing {
@@ -68,6 +69,7 @@ struct client {
   size_t request_count;
   int last_id;
   bool wanted, subscribed, retreating;
+  unsigned confirmed;           /* how many durable requests were answered */
   struct bag ops, renewals;     /* what the store has not answered */
   struct dlk_hold *broken[BAG]; /* that it heard of, with a reference */
   size_t broken_count;

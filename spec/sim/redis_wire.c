@@ -87,6 +87,12 @@ static int l_write(lua_State *L) {
   return 1;
 }
 
+/* While the network has faults, some replicas do not answer in time. */
+static bool lacks_replicas(struct client *c) {
+  const struct dlk_redis *s = c->arg;
+  return s->replicas > 0 && sim_time < FAULTY && ++c->confirmed % 4 == 0;
+}
+
 static int l_answer(lua_State *L) {
   struct client *c = sim_client_check(L);
   size_t at = request_at(L, c);
@@ -106,6 +112,7 @@ static int l_answer(lua_State *L) {
       a.refusal = r->str;
     a.reply = r->type == REDIS_REPLY_ERROR ? NULL : r;
   }
+  a.scarce = req->durable && !a.refusal && lacks_replicas(c);
   req->done(req, &a);
   sim_leave(c);
   sim_reply_free(all);

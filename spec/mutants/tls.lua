@@ -2,9 +2,9 @@
 
 local CHANNEL = "csrc/tls/channel.c"
 local CLIENT = "csrc/tls/client.c"
-local CONTEXT = "csrc/tls/context.c"
 local GATE = "csrc/tls/gate.c"
 local REASON = "csrc/tls/reason.c"
+local SECURE = "csrc/store/redis/conn/secure.c"
 local LOADER = "csrc/store/redis/conn/tls.c"
 
 return {
@@ -48,10 +48,22 @@ return {
     { name = "a pair that does not fit yet ends what worked", file = CLIENT,
       find = "client->ctx = made; } return client->ctx;",
       put = "client->ctx = made; } return made || same ? client->ctx : NULL;" },
-    { name = "OpenSSL asks for a key's password at the terminal",
-      file = CONTEXT,
-      find = "if (n == 0 || n > (size_t)room) return -1;",
-      put = "if (n == 0) return PEM_def_callback(out, room, 0, NULL);" },
+    { name = "what is encrypted is not sent when there is room",
+      file = SECURE,
+      find = "return unsent(x) > 0 || x->stuck ||",
+      put = "return x->stuck ||" },
+    { name = "a read that had to rest is not gone on with", file = SECURE,
+      find = "return unsent(x) > 0 || x->stuck ||",
+      put = "return unsent(x) > 0 ||" },
+    { name = "a write that waits for bytes is not tried again",
+      file = SECURE,
+      find = "|| (x->write_stuck && x->fresh);", put = "|| false;" },
+    { name = "an end that came with an answer is not told", file = CHANNEL,
+      find = "|| (SSL_get_shutdown(c->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;",
+      put = ";" },
+    { name = "a fault that came with an answer is not told", file = CHANNEL,
+      find = "return c->failed || c->in_len > 0 ||",
+      put = "return c->in_len > 0 ||" },
     { name = "a missing certificate of TLS 1.2 is a cipher", file = REASON,
       find = "if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE &&"
         .. " seen->asked && !seen->shown)",

@@ -6,22 +6,26 @@ local process = require "spec.support.process"
 local program = require "spec.sim.program"
 local server = require "spec.support.server"
 
-local SOURCES = { "spec/c/tls_test.c", "csrc/core/buf.c",
-  "csrc/core/status.c" }
-for _, name in ipairs { "channel", "client", "context", "file", "gate",
-  "library", "reason" } do
-  SOURCES[#SOURCES + 1] = "csrc/tls/" .. name .. ".c"
+local SOURCES = {}
+for _, name in ipairs { "core/buf", "core/status", "tls/channel", "tls/client",
+  "tls/context", "tls/file", "tls/gate", "tls/library", "tls/reason",
+  "store/redis/conn/secure" } do
+  SOURCES[#SOURCES + 1] = "csrc/" .. name .. ".c"
+end
+
+local function run(name)
+  local dir, made = server.new_dir(), certificates.make()
+  local path = program.build(dir, name, { "spec/c/" .. name .. ".c",
+    (table.unpack or unpack)(SOURCES) }, nil, "-Ispec/c",
+    "-pthread -lssl -lcrypto")
+  local _, out = process.run { command = { path, made.dir }, timeout = 90 }
+  made:remove()
+  server.remove_dir(dir)
+  return out
 end
 
 describe("a TLS channel", function()
   it("takes its bytes as they come", function()
-    local dir = server.new_dir()
-    local made = certificates.make()
-    local path = program.build(dir, "tls_test", SOURCES, nil, "-Ispec/c",
-      "-pthread -lssl -lcrypto")
-    local _, out = process.run { command = { path, made.dir }, timeout = 90 }
-    made:remove()
-    server.remove_dir(dir)
     assert.are.equal("ok byte_by_byte\n"
       .. "ok cut_at_every_byte\n"
       .. "ok key_updates\n"
@@ -31,6 +35,15 @@ describe("a TLS channel", function()
       .. "ok failed_session_is_dropped\n"
       .. "ok no_room\n"
       .. "ok ends\n"
-      .. "ok noise\n", out)
+      .. "ok noise\n", run "tls_test")
+  end)
+
+  it("on a socket waits for the other way where it has to", function()
+    assert.are.equal("ok peer_reads_later\n"
+      .. "ok reading_waits_for_room\n"
+      .. "ok writing_waits_for_input\n"
+      .. "ok an_end_behind_bytes\n"
+      .. "ok a_small_memory\n"
+      .. "ok awaiting\n", run "secure_test")
   end)
 end)

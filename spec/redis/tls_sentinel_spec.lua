@@ -1,0 +1,118 @@
+-- Sentinels and servers that are all spoken to with TLS, and speak it among
+-- themselves.
+
+local certificates = require "spec.support.certificates"
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+local steady = require "spec.support.steady"
+
+local made, primary, replica, sentinel
+
+local function tls_only(more)
+  local settings = made:server("server", { tls_replication = "yes",
+    ["repl-diskless-sync-delay"] = 0 })
+  for name, value in pairs(more or {}) do settings[name] = value end
+  return settings
+end
+
+local function start_sentinel()
+  local one = { dir = server.new_dir() }
+  one.server = server.retry(function()
+    one.port, one.tls_port = server.free_port(), server.free_port()
+    server.write_file(one.dir .. "/sentinel.conf", table.concat({
+      "port " .. one.port, "tls-port " .. one.tls_port, "bind 127.0.0.1",
+      "dir " .. one.dir, "tls-replication yes", "tls-auth-clients no",
+      "tls-cert-file " .. made:path "server.crt",
+      "tls-key-file " .. made:path "server.key",
+      "tls-ca-cert-file " .. made:path "ca.crt",
+      "sentinel monitor mymaster 127.0.0.1 " .. primary.tls_port .. " 1",
+      "sentinel failover-timeout mymaster 1500",
+    }, "\n") .. "\n")
+    return server.spawn({ "redis-server", one.dir .. "/sentinel.conf",
+      "--sentinel" }, one.dir .. "/log", function(log)
+      return log:find("Sentinel ID is", 1, true)
+    end)
+  end)
+  return one
+end
+
+local function ask(...)
+  local client = assert(redis.connect("redis://127.0.0.1:" .. sentinel.port))
+  local reply = client:pcall(...)
+  client:close()
+  return reply
+end
+
+local function open(port, more)
+  local opts = { tls = { cafile = made:path "ca.crt" }, io_timeout = 5,
+    url = ("rediss+sentinel://127.0.0.1:%d/mymaster"):format(port) }
+  for name, value in pairs(more or {}) do opts[name] = value end
+  return assert(dlock.open(opts))
+end
+
+describe("TLS with Sentinels:", function()
+  setup(function()
+    made = certificates.make()
+    primary = redis.start(tls_only())
+    replica = redis.start(tls_only {
+      replicaof = "127.0.0.1 " .. primary.tls_port })
+    sentinel = start_sentinel()
+    ask("SENTINEL", "DEBUG", "info-period", "100", "ping-period", "200")
+    loop.eventually("a replica that the Sentinel knows", 20, function()
+      return #(ask("SENTINEL", "REPLICAS", "mymaster") or {}) == 1
+    end)
+  end)
+
+  teardown(function()
+    sentinel.server:kill()
+    server.remove_dir(sentinel.dir)
+    replica:stop()
+    primary:stop()
+    made:remove()
+  end)
+
+  local timed = steady(nil, process.close_all)
+
+  timed("both sides are verified", function()
+    local store = open(sentinel.tls_port, { tls = {
+      cafile = made:path "other.crt" } })
+    local _, message, code = store:ping()
+    assert.are.equal("denied", code)
+    assert.matches("CA that is not trusted", message)
+    store:close()
+  end)
+
+  timed("a Sentinel's port without TLS is of no use", function()
+    local store = open(sentinel.port, { connect_timeout = 0.5 })
+    local _, _, code = store:ping()
+    assert.are.equal("unavailable", code)
+    store:close()
+  end)
+
+  timed("a lock goes on after a failover", function()
+    local store = open(sentinel.tls_port)
+    local lease = assert(store:lock("over", { ttl = 30 }))
+    local here = primary:connect()
+    assert.are.equal(1, here:call("WAIT", 1, 5000))
+    here:close()
+    loop.eventually("a failover that begins", 10, function()
+      return ask("SENTINEL", "FAILOVER", "mymaster")
+    end)
+    loop.eventually("another primary", 20, function()
+      local found = ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster")
+      local client = replica:connect()
+      local text = client:call("INFO", "replication")
+      client:close()
+      return tonumber(found[2]) == replica.tls_port
+        and text:find("role:master", 1, true)
+    end)
+    assert(store:ping(10))
+    assert(lease:extend(30))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    store:close()
+  end)
+end)

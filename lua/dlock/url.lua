@@ -34,6 +34,12 @@ local SCHEMES = {
   ["etcd"] = { later = true },
 }
 
+-- How others write what is written otherwise here.
+local ELSEWHERE = {
+  ["redis-sentinel"] = "redis+sentinel://host1,host2/master",
+  ["sentinel"] = "redis+sentinel://host1,host2/master",
+}
+
 local function byte_of(hex)
   return string.char(tonumber(hex, 16))
 end
@@ -221,8 +227,9 @@ function url.parse(s)
     scheme, rule = rule.same, SCHEMES[rule.same]
   end
   if not rule then
-    return invalid(("no store has the scheme '%s://'; there are %s")
-      :format(scheme, KNOWN))
+    local here = ELSEWHERE[scheme]
+    return invalid(("no store has the scheme '%s://'; %s %s"):format(scheme,
+      here and "with Sentinels write" or "there are", here or KNOWN))
   elseif rule.later then
     return nil, ("unsupported: there is no store for %s:// yet; there are %s")
       :format(scheme, KNOWN), "unsupported"

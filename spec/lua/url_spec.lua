@@ -115,6 +115,13 @@ describe("the URL of a store", function()
     end
   end)
 
+  it("says how a set with Sentinels is written here", function()
+    for _, s in ipairs { "redis-sentinel://a,b?sentinelMasterId=m",
+        "sentinel://m:m/0" } do
+      assert.is_truthy(refused(s):find("write redis+sentinel://", 1, true))
+    end
+  end)
+
   it("says what is not there yet", function()
     refused("mysql://h/db", "unsupported")
     refused("etcd://h", "unsupported")

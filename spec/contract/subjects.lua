@@ -30,6 +30,7 @@ end
 
 -- hands_over: with fair = false a lock may be handed on inside a process.
 -- plain: what names the server itself, for what others than dlock do there.
+-- way: its number among those of which a run takes one by lot.
 local function new_redis(name, url_of, plain)
   local on = { name = name, portable = true, hands_over = true }
 
@@ -104,6 +105,7 @@ local on_redis = new_redis("redis", "DLOCK_TEST_REDIS", "DLOCK_TEST_REDIS")
 -- The same server with TLS, for a user who may do no more than docs/redis.md
 -- says. Whose CA it is stands in $SSL_CERT_FILE.
 local on_rediss = new_redis("rediss", "DLOCK_TEST_REDISS", "DLOCK_TEST_REDIS")
+on_rediss.way = 0
 local has_user
 
 local function least_rights()
@@ -128,6 +130,7 @@ end
 
 local on_sentinel = new_redis("redis+sentinel", "DLOCK_TEST_SENTINEL",
   "DLOCK_TEST_SENTINEL_PRIMARY")
+on_sentinel.way = 1
 -- One Lua runs the contract with what is confirmed by a replica.
 on_sentinel.options = jit and { wait_replicas = 1 }
 

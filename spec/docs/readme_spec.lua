@@ -31,6 +31,7 @@ local ELSEWHERE = {
   ["docs/performance.md: sh"] = "docs/performance_spec, in a shell",
   ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
   ["docs/security.md: lua"] = "redis/tls_refusals_spec, with its own files",
+  ["docs/security.md: "] = "contract/subjects gives ZooKeeper's user this",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
 }
 

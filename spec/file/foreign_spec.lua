@@ -39,6 +39,9 @@ describe("file store among foreign files", function()
     write("image", ("\0"):rep(8192) .. "end")
     write("hidden-image", ("\0"):rep(8192) .. "end", 384)
     write("text", ("text "):rep(2000), 384)
+    write("sticky", uv.random(9000), MADE)
+    write("sticky-short", "x", NEW)
+    write("sticky-only", "", 896 - 384)
     write("~h" .. ("A"):rep(64), "", 384)
     write("~wnotes", "", 384)
     write("~w00000000000000ff", "", 384)
@@ -103,7 +106,8 @@ describe("file store among foreign files", function()
       -- Other names than those of keys stand in nobody's way.
       if not name:find("^~") then
         local text = " unavailable: " .. name:gsub("%-", "%%-") .. " is "
-          .. "no lock file of ours %(plain, mode 01600, one name%)"
+          .. "no lock file of ours %(plain, mode 01600, one name, begins "
+          .. "with ldfile01%)"
         for _, call in ipairs { "locked", "inspect", "break", "revoke" } do
           assert.matches("^" .. call .. text, a:ask(call, tool.hex(name)))
         end
@@ -146,7 +150,7 @@ describe("file store among foreign files", function()
 
   it("leaves a foreign ~store alone, and says so", function()
     for _, text in ipairs { "", "text", ("\0"):rep(100) } do
-      write("~store", text, 384)
+      write("~store", text, text == "text" and MADE or 384)
       local a = tool.start(dir)
       assert.matches("^ping unavailable: .*~store is ", a:ask("ping"))
       a:acquire("a", "key")

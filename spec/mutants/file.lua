@@ -5,12 +5,14 @@ local TABLE = "csrc/store/file/format/table.c"
 local WAIT = "csrc/store/file/recipe/wait.c"
 local HOLD = "csrc/store/file/recipe/hold.c"
 local KEY = "csrc/store/file/dir/key.h"
+local OPENED = "csrc/store/file/dir/key.c"
 local NAME = "csrc/store/file/format/name.c"
 
 return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
-    .. " spec/file/wakes_spec.lua spec/contract/exclusion_spec.lua"
+    .. " spec/file/wakes_spec.lua spec/file/foreign_spec.lua"
+    .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "readers come in with a writer", file = QUEUE,
@@ -25,6 +27,10 @@ return {
     { name = "a slot that is another's by now is ours", file = KEY,
       find = "slot->token == e->token && slot->instance == e->instance",
       put = "slot->instance == e->instance" },
+    { name = "another's file with the sticky bit is used", file = OPENED,
+      find = "return k->checked || (error == ENODATA &&"
+        .. " dlk_file_marked(k->mode));",
+      put = "return k->checked || dlk_file_marked(k->mode);" },
     { name = "min_hold of a dead holder is not kept", file = QUEUE,
       find = "if (h->until > now) return false; return !",
       put = "(void)now; return !" },

@@ -15,7 +15,8 @@
  * bit, which means nothing for a plain file (but for systemd-tmpfiles, which
  * deletes no such file however old it is). Until it has had its first table
  * a key's file is executable besides, so an empty one that was used before is
- * told from a new one.
+ * told from a new one. The mark counts only where nothing is written: other
+ * bytes are another's, unless we have seen our magic in the open file before.
  *
  * "~store" holds the fence floor: files of idle keys are deleted, and before
  * one is, its last fence is kept here, so a later file of that key starts
@@ -278,7 +279,7 @@ void dlk_file_unlock(int fd) {
 }
 
 bool dlk_file_marked(mode_t mode) {
-  return (mode & S_ISVTX) != 0;
+  return (mode & 07777) == DLK_FILE_NEW || (mode & 07777) == DLK_FILE_MADE;
 }
 
 /* The umask may have taken of the mode. */
@@ -333,19 +334,29 @@ static int64_t fence_seed(void) {
   return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
 }
 
-/* A reader without the mutex may see half of a write: it reads again. */
+static bool is_nothing(const struct meta *m) {
+  static const struct meta nothing;
+  return memcmp(m, &nothing, sizeof nothing) == 0;
+}
+
+/* A reader without the mutex may see half of a write: it reads again. What was
+ * found good in the open file once is ours, whatever is in it now. */
 static int meta_read(struct dlk_file_dir *d, struct meta *m) {
   struct stat st;
   *m = (struct meta){0};
   for (int i = 0; i < 3; i++) {
     if (pread(d->meta, m, sizeof *m, 0) < 0)
       return errno;
-    if (m->magic == META_MAGIC && m->check == meta_sum(m))
+    if (m->magic == META_MAGIC && m->check == meta_sum(m)) {
+      d->meta_good = true;
       return 0;
+    }
   }
   if (fstat(d->meta, &st) != 0)
     return errno;
-  if (m->magic != META_MAGIC && !dlk_file_marked(st.st_mode))
+  bool ours = d->meta_good || m->magic == META_MAGIC ||
+              (is_nothing(m) && dlk_file_marked(st.st_mode));
+  if (!ours)
     return EBADMSG;
   *m = (struct meta){.magic = META_MAGIC, .floor = fence_seed()};
   return 0;
@@ -362,6 +373,7 @@ int dlk_file_meta_open(struct dlk_file_dir *d) {
   if (fd < 0)
     return fd == -EPROTO ? EBADMSG : -fd;
   d->meta = fd;
+  d->meta_good = false;
   d->ttl = 0;
   int error = meta_read(d, &m);
   if (error == 0)

@@ -40,9 +40,10 @@ struct dlk_file_dir {
   char *path, *prefix;
   size_t prefix_len;
   /* dir.c */
-  int fd, meta; /* -1 until connected */
-  uid_t owner;  /* whose the directory is: ours */
-  int64_t ttl;  /* that and shorter ones are known to "~store" */
+  int fd, meta;   /* -1 until connected */
+  bool meta_good; /* its magic was seen */
+  uid_t owner;    /* whose the directory is: ours */
+  int64_t ttl;    /* that and shorter ones are known to "~store" */
   uint8_t boot[16];
   /* liveness.c */
   int wake; /* our pipe; -1 until connected */
@@ -78,7 +79,7 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d);
  * be made if there is none, 0: none is made. fd, or -errno; EPROTO: what is
  * there is no such file. It was not opened. */
 int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode);
-/* Of a file without our magic: whether it was ours nevertheless. */
+/* Of a file with nothing in it: whether it can be one of ours. */
 bool dlk_file_marked(mode_t mode);
 
 /* The short mutex of a file: tried for some microseconds, or once. */

@@ -247,13 +247,19 @@ static int guard_living(struct dlk_file_dir *d, const struct dlk_file_key *k) {
                                k->len - d->prefix_len);
 }
 
+/* Without our magic: whether we have seen it there, or a loss of power can have
+ * taken it from a file of ours. */
+static bool was_ours(const struct dlk_file_key *k, int error) {
+  return k->checked || (error == ENODATA && dlk_file_marked(k->mode));
+}
+
 /* Loads the table; one that is new, or of before a restart, is begun. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
     return begin(d, k);
   if (error == ENODATA || error == EPROTO)
-    return dlk_file_marked(k->mode) ? EUCLEAN : EPROTO;
+    return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
   if (dlk_file_key_remnant(d))

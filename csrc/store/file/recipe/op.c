@@ -134,8 +134,9 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
     dlk_file_key_name(&f->store->dir, f->op->key, f->op->key_len, name);
     return dlk_error_set(err, DLK_UNAVAILABLE,
                          "%s is no lock file of ours (plain, mode 01600, one "
-                         "name) and is left alone, so %s cannot be locked in "
-                         "%s; move it, or give dlock a directory of its own",
+                         "name, begins with ldfile01) and is left alone, so "
+                         "%s cannot be locked in %s; move it, or give dlock a "
+                         "directory of its own",
                          name, key, path);
   case EBADMSG:
     return dlk_error_set(err, DLK_UNAVAILABLE,

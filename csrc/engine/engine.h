@@ -22,11 +22,15 @@ struct dlk_handle;
 
 /* ---- engine ---- */
 
-/* Checks conf with the store and copies it; no I/O, no thread. name NULL:
- * host/pid, found at first use. NULL and err on failure. */
+/* Checks conf with the store and copies it, but for the secret, which it takes
+ * over even when it fails; no I/O, no thread. name NULL: host/pid, found at
+ * first use. NULL and err on failure. */
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
                                   const struct dlk_conf *conf, const char *name,
                                   struct dlk_error *err);
+/* From the next connection on; the answer to an event `denied`. NULL: there is
+ * no other. False: out of memory. */
+bool dlk_engine_password(struct dlk_engine *e, const char *password);
 void dlk_engine_ref(struct dlk_engine *e);
 void dlk_engine_unref(struct dlk_engine *e);
 /* It was used before a fork() and this is the child. */

@@ -64,6 +64,7 @@ static void free_memory(struct dlk_engine *e) {
   if (e->store)
     e->type->destroy(e->store);
   free(e->conf_memory);
+  dlk_secret_free(e->secret);
   dlk_socket_hang_up(&e->socket);
   dlk_local_clear(e->local);
   dlk_pool_clear(&e->spare_tickets);
@@ -140,13 +141,19 @@ struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
                                   struct dlk_error *err) {
   struct dlk_engine *e = new_engine(type);
   if (!e) {
+    dlk_secret_free(conf->secret);
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return NULL;
   }
+  e->secret = conf->secret;
   if (create_store(e, conf, name, err))
     return e;
   dlk_engine_unref(e);
   return NULL;
+}
+
+bool dlk_engine_password(struct dlk_engine *e, const char *password) {
+  return !e->secret || dlk_secret_set(e->secret, password);
 }
 
 /* ---- first use ---- */

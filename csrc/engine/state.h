@@ -28,6 +28,7 @@ struct dlk_engine {
   bool store_used;
   bool refuses; /* the store takes no operations any more */
   void *conf_memory;
+  struct dlk_secret *secret;               /* NULL: the password stays */
   const char *shown, *given_name, *prefix; /* prefix: NULL, or as given */
   int64_t io_timeout;
   bool quiet; /* nobody is there for what a store tells by itself */

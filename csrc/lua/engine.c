@@ -99,6 +99,19 @@ static const char *or_empty(const char *s) {
   return s ? s : "";
 }
 
+/* Of a password that may change: by its file, or because the program can be
+ * asked (`asks`). */
+static bool secret_of(lua_State *L, struct dlk_conf *conf) {
+  const char *path = field(L, 2, "password_file");
+  lua_getfield(L, 2, "asks");
+  bool asks = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (!path && !asks)
+    return true;
+  conf->secret = dlk_secret_new(conf->password, path, asks);
+  return conf->secret;
+}
+
 /* core.engine(store_type, conf): an engine, or nil, message, code. */
 static int core_engine(lua_State *L) {
   struct store_box *store = luaL_checkudata(L, 1, DLK_STORE_TYPE);
@@ -125,6 +138,10 @@ static int core_engine(lua_State *L) {
   lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
   lua_setuservalue(L, -2);
   struct dlk_error err;
+  if (!secret_of(L, &conf)) {
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    return dlk_lua_failure(L, &err);
+  }
   box->engine = dlk_engine_new(store->type, &conf, name, &err);
   return box->engine ? 1 : dlk_lua_failure(L, &err);
 }
@@ -343,6 +360,16 @@ static int engine_set_client(lua_State *L) {
   return 0;
 }
 
+/* engine:password(text): what is said at the next connection; nil: nobody has
+ * another. */
+static int engine_password(lua_State *L) {
+  const struct engine_box *box = box_of(L);
+  const char *text = luaL_optstring(L, 2, NULL);
+  if (box->engine && !dlk_engine_password(box->engine, text))
+    return luaL_error(L, "out of memory");
+  return 0;
+}
+
 /* engine:client() */
 static int engine_client(lua_State *L) {
   box_of(L);
@@ -391,6 +418,7 @@ static const luaL_Reg methods[] = {
     {"tag", engine_tag},
     {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},
+    {"password", engine_password},
     {"client", engine_client},
     {"events", engine_events},
     {NULL, NULL},

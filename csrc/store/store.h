@@ -23,11 +23,12 @@
 #include "core/clock.h"
 #include "core/list.h"
 #include "core/option.h"
+#include "core/secret.h"
 #include "core/status.h"
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 8u
+#define DLK_STORE_ABI 9u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -191,10 +192,13 @@ struct dlk_conf {
   const char *scheme; /* "redis", "redis+unix", ... */
   const struct dlk_addr *hosts;
   size_t host_count;
-  const char *path;     /* decoded: "/0", "/chroot", "/dir"; "" if none */
-  const char *username; /* NULL if none */
-  const char *password; /* NULL if none; a secret */
-  const char *prefix;   /* NULL: the store's default */
+  const char *path;          /* decoded: "/0", "/chroot", "/dir"; "" if none */
+  const char *username;      /* NULL if none */
+  const char *password;      /* NULL if none; a secret: what it is at first */
+  struct dlk_secret *secret; /* NULL, or it may change while the store is used;
+                                a store that takes no changes heeds `password`
+                                alone. What is refused is an event `denied` */
+  const char *prefix;        /* NULL: the store's default */
   int64_t connect_timeout, io_timeout;
   struct dlk_options options; /* the store's own; `create` checks them */
   bool quiet; /* the engine's: there is nobody for the events of the store */

@@ -141,6 +141,9 @@ local function add_items(due, client, items)
     for _, lease in ipairs(leases) do
       add(due, client, lease, item.kind, item.message)
     end
+    if item.kind == "denied" then
+      due[#due + 1] = client.denied -- as dlock.password has it, or nil
+    end
     if HANDLERS[item.kind] then
       client.watched.late = true -- of many, the engine may have dropped some
     end

@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local fallback = require "dlock.kinds.fallback"
 local logger = require "dlock.logger"
 local options = require "dlock.options"
+local password = require "dlock.password"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
 local text = require "dlock.text"
@@ -46,24 +47,27 @@ end
 
 -- The file's first line; a secret, so it is never part of a message.
 local function read_password(option, path)
-  local password
+  local line
   local file, problem = io.open(path, "rb")
   if file then
-    password, problem = first_line(file)
+    line, problem = first_line(file)
     file:close()
   end
-  if password then
-    return password
+  if line then
+    return line
   end
   return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
     text.quote(path), problem)
 end
 
--- Puts what the files hold where the passwords are looked for.
+-- Puts what the files hold where the passwords are looked for. Which file it is
+-- stays only if it says anything: it is read again at each connect.
 local function read_passwords(opts)
   for _, name in ipairs { "password", "sentinel_password" } do
     local path = opts[name .. "_file"]
-    if path and not opts[name] then
+    if path and opts[name] then
+      opts[name .. "_file"] = nil
+    elseif path then
       local message
       opts[name], message = read_password(name .. "_file", path)
       if message then
@@ -71,6 +75,21 @@ local function read_passwords(opts)
       end
     end
   end
+end
+
+-- Of a function it is the first answer, unless the URL knows one.
+local function ask_password(opts, in_url)
+  local ask = opts.password
+  if type(ask) ~= "function" then
+    return nil
+  end
+  opts.ask, opts.password = ask, nil
+  if in_url then
+    return nil
+  end
+  local message
+  opts.password, message = password.ask(ask)
+  return message
 end
 
 -- What all functions of the module ask of their first argument.
@@ -105,7 +124,8 @@ function dlock.open(where, ...)
   if not parsed then
     return nil, message, code
   end
-  message = secure.check(opts.tls, parsed, 2) or read_passwords(opts)
+  message = secure.check(opts.tls, parsed, 2)
+    or ask_password(opts, parsed.password) or read_passwords(opts)
   if message then
     return nil, message, "invalid"
   end

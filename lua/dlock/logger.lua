@@ -18,7 +18,7 @@ local ngx = rawget(_G, "ngx")
 local LEVELS = { lost = "error", callback = "error", damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
   degraded = "warn", failover = "warn", disconnect = "warn",
-  session = "error" }
+  session = "error", denied = "error" }
 
 local function line_of(event, level)
   return json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,

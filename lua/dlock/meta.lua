@@ -89,8 +89,8 @@ function dlock.logger(file) end
 ---@field url? string
 ---@field timeout? number seconds to wait (5)
 ---@field username? string
----@field password? string
----@field password_file? string its first line is the password
+---@field password? string|fun(): string?, any asked for again when denied
+---@field password_file? string its first line, read again at each connect
 ---@field sentinel_username? string for the Sentinels
 ---@field sentinel_password? string
 ---@field sentinel_password_file? string its first line is the password

@@ -22,14 +22,15 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 local TABLE = {
   url = { where = "open", type = "string" },
   username = { where = "open", type = "string", max_length = 512 },
-  password = { where = "open", type = "string", max_length = 4096 },
+  password = { where = "open", type = "string", or_function = true,
+    max_length = 4096 },
   password_file = { where = "open", type = "string", max_length = 4096 },
   sentinel_username =
     { where = "open", own = true, type = "string", max_length = 512 },
   sentinel_password =
     { where = "open", own = true, type = "string", max_length = 4096 },
   sentinel_password_file =
-    { where = "open", type = "string", max_length = 4096 },
+    { where = "open", own = true, type = "string", max_length = 4096 },
   wait_replicas = { where = "open", own = true, type = "number", min = 0,
     max = 100, integer = true },
   wait_timeout = { where = "open", own = true, default_of = "redis",
@@ -225,7 +226,7 @@ local function wrong(value, rule)
   if rule.canceller then
     return not canceller.is(value) and "canceller"
   elseif type(value) ~= rule.type then
-    return rule.type
+    return not (rule.or_function and type(value) == "function") and rule.type
   elseif rule.type == "number" then
     return nil, bad_number(value, rule)
   elseif rule.type == "string" then

@@ -12,6 +12,7 @@ local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local once = require "dlock.kinds.once"
 local options = require "dlock.options"
+local password = require "dlock.password"
 local reentrant = require "dlock.reentrant"
 local rwlock = require "dlock.kinds.rwlock"
 local secure = require "dlock.secure"
@@ -334,6 +335,11 @@ local function own_options(where, opts)
   return own
 end
 
+-- Nobody is there for what the store tells by itself.
+local function is_quiet(opts)
+  return opts.on_event == nil and opts.ask == nil
+end
+
 --- Makes a store from a parsed URL and checked options; no I/O.
 ---@param where table as url.parse returns it
 ---@param opts table
@@ -355,13 +361,15 @@ function store.open(where, opts)
     path = where.path,
     username = opts.username or where.username,
     password = opts.password or where.password,
+    password_file = opts.password_file,
+    asks = opts.ask ~= nil,
     prefix = opts.prefix,
     name = opts.name,
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = opts.io_timeout or options.default("io_timeout"),
     options = own_options(where, opts),
-    quiet = opts.on_event == nil,
+    quiet = is_quiet(opts),
   })
   if not engine then
     return nil, message, code
@@ -378,6 +386,7 @@ function store.open(where, opts)
     id = opts.id or where.shown,
     prefix = opts.prefix or "",
   }
+  password.watch(client, opts.ask)
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
   engine:set_client(client) -- where leases find it
   if opts.tls and opts.tls.verify == false and not opts.on_event then

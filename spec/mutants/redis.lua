@@ -17,6 +17,9 @@ local AGREE = "csrc/store/redis/conn/agree.c"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
+local SECRET = "csrc/core/secret.c"
+local CORE = "spec/engine/core_spec.lua"
+local ROTATION = "spec/redis/rotation_spec.lua"
 
 return {
   specs = "spec/sim/network_spec.lua spec/redis/library_spec.lua"
@@ -29,6 +32,21 @@ return {
     .. " " .. SIM
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "a password file is not read again",
+      file = SECRET, specs = ROTATION, find = "  if (s->path)\n    look_at",
+      put = "  if (s->path && !s->text)\n    look_at" },
+    { name = "an empty file is a password", file = SECRET, specs = ROTATION,
+      find = "if (line > 0 && line <=", put = "if (line <=" },
+    { name = "a pipe is waited for at each connect",
+      file = SECRET, specs = ROTATION, find = "O_RDONLY | O_NONBLOCK |",
+      put = "O_RDONLY |" },
+    { name = "a password is asked for as often as it is refused",
+      file = SECRET, specs = CORE,
+      find = "bool ask = s->asks && !s->asked &&",
+      put = "bool ask = s->asks &&" },
+    { name = "a late refusal throws a new password away",
+      file = SECRET, specs = CORE, find = "!s->asked && turn == s->turn;",
+      put = "!s->asked && (turn || !turn);" },
     -- acquire.c
     { name = "a grant counts from its answer", file = CANDIDATE,
       find = "lease->sent = sent; lease->claim = claim;",

@@ -9,12 +9,13 @@ local server = require "spec.support.server"
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
   "conn/durable", "conn/endpoint", "conn/sock", "conn/secure",
-  "conn/handshake", "conn/resolve", "conn/wake", "wire/brief", "wire/codec",
+  "conn/handshake", "conn/auth", "conn/resolve", "conn/wake",
+  "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
-for _, name in ipairs { "buf", "clock", "heap", "option", "status", "trace",
-  "value" } do
+for _, name in ipairs { "buf", "clock", "heap", "option", "secret", "status",
+  "trace", "value" } do
   SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
 end
 

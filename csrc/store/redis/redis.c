@@ -183,7 +183,8 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
   static const char *const known[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
       /* of Sentinels only: */
-      "sentinel_username", "sentinel_password", "address_map", NULL};
+      "sentinel_username", "sentinel_password", "sentinel_password_file",
+      "address_map", NULL};
   static const char *const alone[] = {"fence_memory", "wait_replicas",
                                       "wait_timeout", "tls",
                                       "tls_library",  NULL};

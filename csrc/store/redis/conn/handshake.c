@@ -43,14 +43,11 @@ static void command(struct dlk_redis_handshake *g, struct dlk_buf *out,
 }
 
 static void auth(struct dlk_redis_handshake *g, struct dlk_buf *out) {
-  const char *user = g->conf->username, *password = g->conf->password;
-  if (!user && !password)
-    return;
-  command(g, out, AUTH, user ? 3 : 2);
-  dlk_redis_put_text(out, "AUTH");
-  if (user)
-    dlk_redis_put_text(out, user);
-  dlk_redis_put_text(out, password ? password : ""); /* a nopass user's */
+  g->auth.username = g->conf->username;
+  g->auth.password = g->conf->password;
+  g->auth.secret = g->conf->secret;
+  if (dlk_redis_auth_put(&g->auth, out))
+    g->steps[g->req.replies++] = AUTH;
 }
 
 static void words(struct dlk_redis_handshake *g, struct dlk_buf *out,
@@ -202,6 +199,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->conf->shown);
     return;
   }
+  g->stranger = f->code == DLK_DENIED && !denial;
   if (step == WAIT && f->code != DLK_DENIED && f->action == DLK_REDIS_FAIL)
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: wait_replicas needs WAIT, which is not known there "
@@ -254,6 +252,7 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->req.encode = encode;
   g->req.each = each;
   g->err.code = DLK_OK;
+  g->stranger = false;
   g->id = -1;
   g->have = 0;
   g->run_id[0] = g->policy[0] = '\0';

@@ -3,6 +3,7 @@
 #ifndef DLK_STORE_REDIS_CONN_HANDSHAKE_H
 #define DLK_STORE_REDIS_CONN_HANDSHAKE_H
 
+#include "store/redis/conn/auth.h"
 #include "store/redis/conn/conn.h"
 
 #define DLK_REDIS_RUN_ID 41
@@ -18,8 +19,10 @@ struct dlk_redis_handshake {
   bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
   uint8_t steps[32];
+  struct dlk_redis_auth auth;
   char nobody[48];      /* what the probe writes to */
   struct dlk_error err; /* code DLK_OK: all is well */
+  bool stranger;        /* err: not who we say, or not said who */
   int64_t id;           /* the connection's, or -1 */
   int64_t have;         /* replicas that are up to date */
   char run_id[DLK_REDIS_RUN_ID];

@@ -147,14 +147,23 @@ static void warn_scarce(struct net *n) {
   n->scarce = scarce;
 }
 
+/* The program may know a new password. */
+static void refuse(struct net *n, struct dlk_redis_conn *c,
+                   const struct dlk_redis_handshake *g) {
+  struct dlk_error why = g->err;
+  struct dlk_secret *secret = g->auth.secret;
+  if (g->stranger && secret && dlk_secret_refused(secret, g->auth.turn))
+    n->host->event(n->host, "denied", why.text);
+  dlk_redis_conn_refuse(c, &why);
+}
+
 static void handshake_done(struct dlk_redis_req *req,
                            const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, hello.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
   if (n->hello.err.code != DLK_OK) {
-    struct dlk_error why = n->hello.err;
-    dlk_redis_conn_refuse(&n->cmd, &why);
+    refuse(n, &n->cmd, &n->hello);
     return;
   }
   n->id = n->hello.id;
@@ -220,8 +229,7 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
   if (n->hello_sub.err.code != DLK_OK) {
-    struct dlk_error why = n->hello_sub.err;
-    dlk_redis_conn_refuse(&n->sub, &why);
+    refuse(n, &n->sub, &n->hello_sub);
     return;
   }
   dlk_redis_conn_ready(&n->sub);

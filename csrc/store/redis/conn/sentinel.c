@@ -286,6 +286,7 @@ static void destroy(struct dlk_redis_endpoint *e) {
   for (size_t i = 0; i < s->conf->host_count; i++)
     dlk_redis_conn_free(&s->witnesses[i].w.conn);
   dlk_redis_conn_free(&s->news.conn);
+  dlk_secret_free(s->all.secret);
   free(s);
 }
 
@@ -295,7 +296,6 @@ static void init(struct sentinel *s, struct dlk_host *host,
   s->all.host = s->host = host;
   s->all.conf = s->conf = conf;
   s->all.username = dlk_option_text(&conf->options, "sentinel_username");
-  s->all.password = dlk_option_text(&conf->options, "sentinel_password");
   snprintf(s->all.master, sizeof s->all.master, "%.*s", (int)len,
            conf->path + 1);
   s->epoch = -1;
@@ -317,8 +317,14 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
   struct sentinel *s = NULL;
   if (count <= MOST)
     s = calloc(1, sizeof *s + count * sizeof(struct witness));
-  if (!s)
+  if (s)
+    s->all.secret = dlk_secret_new(
+        dlk_option_text(&conf->options, "sentinel_password"),
+        dlk_option_text(&conf->options, "sentinel_password_file"), false);
+  if (!s || !s->all.secret) {
+    free(s);
     return NULL;
+  }
   s->endpoint = (struct dlk_redis_endpoint){.locate = locate,
                                             .settle = settle,
                                             .forget = forget,

@@ -13,15 +13,9 @@
 
 void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
                              struct dlk_redis_req *r, struct dlk_buf *out) {
-  r->replies = 1;
-  if (!all->username && !all->password)
-    return;
-  r->replies = 2;
-  dlk_redis_put_array(out, all->username ? 3 : 2);
-  dlk_redis_put_text(out, "AUTH");
-  if (all->username)
-    dlk_redis_put_text(out, all->username);
-  dlk_redis_put_text(out, all->password ? all->password : "");
+  struct dlk_redis_auth auth = {.username = all->username,
+                                .secret = all->secret};
+  r->replies = dlk_redis_auth_put(&auth, out) ? 2 : 1;
 }
 
 /* What its refusal means to the user. */

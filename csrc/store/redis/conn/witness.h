@@ -3,6 +3,7 @@
 #define DLK_STORE_REDIS_CONN_WITNESS_H
 
 #include "store/redis/conn/agree.h"
+#include "store/redis/conn/auth.h"
 #include "store/redis/conn/conn.h"
 
 #define DLK_REDIS_SENTINEL_PORT 26379
@@ -15,7 +16,8 @@ struct dlk_redis_sentinels {
   struct dlk_host *host;
   const struct dlk_conf *conf; /* its hosts are they */
   char master[256];
-  const char *username, *password;
+  const char *username;
+  struct dlk_secret *secret;
   struct dlk_redis_tls *tls; /* or NULL */
   void (*gone)(void *arg);   /* as in sock.h, but of all of them */
   void *gone_arg;

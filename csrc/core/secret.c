@@ -1,0 +1,132 @@
+/* A file is read with a few system calls that wait for nobody but the disk: a
+ * pipe or a terminal, which could, is read by open() alone. Neither is a file
+ * believed that is empty or broken off, as one is that is just being written;
+ * nor need it be readable any more, as for a worker of nginx that gave root's
+ * rights up. */
+#include "core/secret.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct dlk_secret {
+  pthread_mutex_t lock;
+  char *text; /* NULL: none */
+  char *path; /* NULL: none */
+  unsigned turn;
+  bool asks, asked; /* asked: and the answer is not there yet */
+};
+
+void dlk_secret_wipe(struct dlk_buf *b) {
+  if (b->data)
+    explicit_bzero(b->data, b->cap);
+  dlk_buf_free(b);
+}
+
+static void wipe(char *text) {
+  if (text)
+    explicit_bzero(text, strlen(text));
+  free(text);
+}
+
+struct dlk_secret *dlk_secret_new(const char *text, const char *path,
+                                  bool asks) {
+  struct dlk_secret *s = calloc(1, sizeof *s);
+  if (!s)
+    return NULL;
+  s->text = text ? strdup(text) : NULL;
+  s->path = path ? strdup(path) : NULL;
+  s->asks = asks;
+  if ((text && !s->text) || (path && !s->path) ||
+      pthread_mutex_init(&s->lock, NULL) != 0) {
+    wipe(s->text);
+    free(s->path);
+    free(s);
+    return NULL;
+  }
+  return s;
+}
+
+void dlk_secret_free(struct dlk_secret *s) {
+  if (!s)
+    return;
+  pthread_mutex_destroy(&s->lock);
+  wipe(s->text);
+  free(s->path);
+  free(s);
+}
+
+/* How many bytes of a plain file are there, DLK_SECRET_MAX + 2 at most. */
+static size_t read_file(const char *path, char *to) {
+  size_t len = 0;
+  ssize_t n = 1;
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+    while (n > 0 && len < DLK_SECRET_MAX + 2) {
+      n = read(fd, to + len, DLK_SECRET_MAX + 2 - len);
+      len += n > 0 ? (size_t)n : 0;
+    }
+  close(fd);
+  return n < 0 ? 0 : len;
+}
+
+/* [lock] False: out of memory. */
+static bool put(struct dlk_secret *s, const char *text) {
+  char *copy = strdup(text);
+  if (!copy)
+    return false;
+  wipe(s->text);
+  s->text = copy;
+  s->turn++;
+  return true;
+}
+
+/* [lock] Its first line, if that is one that a password can be. */
+static void look_at_file(struct dlk_secret *s) {
+  char text[DLK_SECRET_MAX + 3];
+  size_t len = read_file(s->path, text);
+  const char *end = memchr(text, '\n', len);
+  size_t line = end ? (size_t)(end - text) : len;
+  if (line > 0 && text[line - 1] == '\r' && end)
+    line--;
+  text[line] = '\0';
+  if (line > 0 && line <= DLK_SECRET_MAX && strlen(text) == line &&
+      (!s->text || strcmp(s->text, text) != 0))
+    (void)put(s, text);
+  explicit_bzero(text, sizeof text);
+}
+
+bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out,
+                     unsigned *turn) {
+  pthread_mutex_lock(&s->lock);
+  if (s->path)
+    look_at_file(s);
+  if (s->text)
+    dlk_buf_add(out, s->text, strlen(s->text) + 1);
+  bool there = s->text && !out->failed;
+  *turn = s->turn;
+  pthread_mutex_unlock(&s->lock);
+  return there;
+}
+
+bool dlk_secret_refused(struct dlk_secret *s, unsigned turn) {
+  pthread_mutex_lock(&s->lock);
+  bool ask = s->asks && !s->asked && turn == s->turn;
+  if (ask)
+    s->asked = true;
+  pthread_mutex_unlock(&s->lock);
+  return ask;
+}
+
+bool dlk_secret_set(struct dlk_secret *s, const char *text) {
+  pthread_mutex_lock(&s->lock);
+  bool ok = !text || put(s, text);
+  s->asked = false;
+  pthread_mutex_unlock(&s->lock);
+  return ok;
+}

@@ -1,0 +1,38 @@
+/* A password that may be another one with the next connection, because a file
+ * was replaced or the program gave a new one.
+ *
+ * Any thread may read or set it: the store reads when it connects, in whichever
+ * thread runs the loop, and Lua's thread sets. Each text that is set has a
+ * number (`turn`). Who was refused tells with which one that was, and the
+ * program is asked for another only if that is still the latest, and only once:
+ * so two connections that are refused together cost one question, and a refusal
+ * that comes late does not throw a new password away. */
+#ifndef DLK_CORE_SECRET_H
+#define DLK_CORE_SECRET_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+
+/* The longest password in a file, in bytes; lua/dlock/init.lua has it too. */
+#define DLK_SECRET_MAX 4096
+
+struct dlk_secret;
+
+/* text: the first one, or NULL. path: NULL, or the file whose first line it is
+ * each time it is read; what was read before counts while there is none. asks:
+ * the program can be asked. NULL: out of memory. */
+struct dlk_secret *dlk_secret_new(const char *text, const char *path,
+                                  bool asks);
+/* NULL is fine. */
+void dlk_secret_free(struct dlk_secret *s);
+/* As of now, NUL-ended, in an empty buffer that the caller wipes; with its
+ * number. False: there is none, or (out->failed) no memory. */
+bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out, unsigned *turn);
+/* It was refused; true: the program is to be asked now. */
+bool dlk_secret_refused(struct dlk_secret *s, unsigned turn);
+/* The answer to that; NULL: there is no other. False: out of memory. */
+bool dlk_secret_set(struct dlk_secret *s, const char *text);
+void dlk_secret_wipe(struct dlk_buf *b);
+
+#endif

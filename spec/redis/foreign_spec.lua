@@ -125,6 +125,26 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  it("a refusal because of another's data leaves nothing for ever", function()
+    local r, name = redis.connect(url), key .. "-junk"
+    local own = ("~dlock:%s:"):format(store:tag(name))
+    for _, part in ipairs { "w", "n", "q", "h", "p", "i" } do
+      local junk = own .. part .. ":" .. name
+      r:call("SET", name, "somebody else's")
+      r:call("SET", junk, "x", "PX", 60000)
+      for _, mode in ipairs { "read", "write" } do
+        local rw = store:rwlock(name)
+        local _, message, code = rw[mode](rw):acquire { timeout = 0.1 }
+        assert.is_true(code == "invalid" or code == "timeout", message)
+        for _, left in ipairs(r:call("KEYS", own .. "*")) do
+          assert.is_true(r:call("PTTL", left) > 0, left)
+        end
+      end
+      r:call("DEL", name, junk, own .. "q:" .. name, own .. "w:" .. name)
+    end
+    r:close()
+  end)
+
   timed("a key that ends in 300 years is waited for in peace", function()
     local r, name = redis.connect(url), key .. "-far"
     r:call("SET", name, "somebody else's", "EX", "9999999999")

@@ -17,12 +17,14 @@ local function keep_queue()
   call('PEXPIRE', W, '60000')
 end
 
--- Writes it down; score: as it stands in Q, nil if it does not yet.
+-- Writes it down; score: as it stands in Q, nil if it does not yet. Q was read
+-- by now, so it is one, and W comes first: if that is no hash nothing is left
+-- behind without a ttl.
 local function note_waiter(token, order, score, w)
   local new = not score or not is_noted(score)
-  if new then call('ZADD', Q, order .. '.5', token) end
   call('HSET', W, token, string.format('%.0f %.0f %.0f %s %.0f%s', w.believed,
     w.units, w.cap, w.claim, w.seen, w.value and ' ' .. w.value or ''))
+  if new then call('ZADD', Q, order .. '.5', token) end
   if new then keep_queue() end -- it may be the first in W
 end
 

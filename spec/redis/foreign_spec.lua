@@ -125,6 +125,31 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  it("a counter that cannot be counted up is named", function()
+    local r, name = redis.connect(url), key .. "-counter"
+    local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    local function refused(got, message, code)
+      assert.is_nil(got)
+      assert.are.equal("invalid", code, message)
+      assert.is_truthy(message:find("delete the key '" .. counter .. "'", 1,
+        true), message)
+    end
+    for _, junk in ipairs { "abc", "1.5", "", "9223372036854775807" } do
+      for _ = 1, 2 do -- by a script, and without one
+        r:call("SET", counter, junk)
+        refused(store:try_lock(name))
+        refused(store:lock(name, { timeout = 5 }))
+        refused(store:rwlock(name):read():acquire { timeout = 5 })
+        assert.are.equal(0, r:call("EXISTS", name))
+        r:call("DEL", counter)
+        assert(assert(store:try_lock(name)):release())
+        assert(assert(store:try_lock(name)):release())
+      end
+    end
+    r:call("DEL", counter)
+    r:close()
+  end)
+
   it("a refusal because of another's data leaves nothing for ever", function()
     local r, name = redis.connect(url), key .. "-junk"
     local own = ("~dlock:%s:"):format(store:tag(name))

@@ -185,6 +185,32 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     trace_sent(c, out, from);
 }
 
+/* The counter's own name, in quotes. */
+static const char *counter_of(struct dlk_redis_call *c,
+                              char out[DLK_QUOTED_MAX]) {
+  struct dlk_redis_name name;
+  char text[DLK_REDIS_NAME_KEY * 2];
+  dlk_redis_names_of(&c->store->names, &name, c->key, c->key_len, c->req.slot);
+  size_t len = dlk_redis_name_len(&name, DLK_REDIS_FENCE);
+  if (len > sizeof text)
+    return "its fence counter";
+  dlk_redis_name_write(&name, DLK_REDIS_FENCE, text);
+  return dlk_quote(out, text, len);
+}
+
+void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
+                            struct dlk_error *err) {
+  char name[DLK_QUOTED_MAX];
+  const char *shown = c->store->conf.shown;
+  if (c->key && dlk_redis_fault_is_count(text))
+    dlk_error_set(err, DLK_INVALID,
+                  "the fence counter on %s is no integer, or too large; "
+                  "delete the key %s",
+                  shown, counter_of(c, name));
+  else
+    dlk_redis_fault_error(err, text, shown);
+}
+
 static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
                   struct dlk_redis_result *r, struct dlk_error *err) {
   r->reply = a->reply;
@@ -199,7 +225,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
                                                  : DLK_REDIS_REFUSED;
   } else if (a->refusal) {
     const struct dlk_redis_fault *f = dlk_redis_fault_find(a->refusal);
-    dlk_redis_fault_error(err, a->refusal, c->store->conf.shown);
+    dlk_redis_call_refused(c, a->refusal, err);
     r->err = err;
     r->verdict = DLK_REDIS_REFUSED;
     if (f->action == DLK_REDIS_RETRY || f->action == DLK_REDIS_RECONNECT) {

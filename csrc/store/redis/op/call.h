@@ -58,6 +58,9 @@ void dlk_redis_call_either(struct dlk_redis_call *call,
                            enum dlk_redis_script script, dlk_redis_args *plain);
 /* A command that is no script, with one reply. */
 void dlk_redis_call_plain(struct dlk_redis_call *call);
+/* What the server's refusal of it means, for people. */
+void dlk_redis_call_refused(struct dlk_redis_call *call, const char *text,
+                            struct dlk_error *err);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 

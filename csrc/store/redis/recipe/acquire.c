@@ -170,7 +170,7 @@ static void odd(struct dlk_redis_try *t, const redisReply *error) {
   struct dlk_error err;
   dlk_redis_token_back(t);
   if (error && error->type == REDIS_REPLY_ERROR)
-    dlk_redis_fault_error(&err, error->str, t->store->conf.shown);
+    dlk_redis_call_refused(&t->call, error->str, &err);
   else
     dlk_redis_odd(&err, t->store->conf.shown);
   dlk_redis_done(t, &err);

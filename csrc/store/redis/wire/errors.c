@@ -100,6 +100,13 @@ int dlk_redis_fault_is_denial(const char *text) {
          strstr(text, "executing the script can't") != NULL;
 }
 
+/* The one number that our scripts and pairs count up is the fence. */
+bool dlk_redis_fault_is_count(const char *text) {
+  return begins(text, "ERR") &&
+         (strstr(text, "value is not an integer or out of range") != NULL ||
+          strstr(text, "increment or decrement would overflow") != NULL);
+}
+
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
   const struct dlk_redis_fault *found = by_word(text);
   if (found)

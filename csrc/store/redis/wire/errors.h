@@ -2,6 +2,8 @@
 #ifndef DLK_STORE_REDIS_ERRORS_H
 #define DLK_STORE_REDIS_ERRORS_H
 
+#include <stdbool.h>
+
 #include "core/status.h"
 
 enum dlk_redis_action {
@@ -25,6 +27,9 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
 /* True when the reply says that the user's rights do not suffice, or that the
  * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);
+
+/* True when what stands where a counter should cannot be counted up. */
+bool dlk_redis_fault_is_count(const char *text);
 
 /* "<code>: <shown>: <what the server said>; <advice>" */
 enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,

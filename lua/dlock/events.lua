@@ -174,6 +174,17 @@ local function add_late(due, client)
   end
 end
 
+--- Whether callbacks of the client may be due: the engine's events are not all
+--- that they come from.
+---@param client table
+---@param fresh boolean its engine has events
+---@return boolean
+function events.may_be_due(client, fresh)
+  return fresh or client.watched.late
+end
+
+local may_be_due = events.may_be_due
+
 --- The calls of the user's functions that are due, in their order: to be made
 --- by the caller.
 ---@return function[]
@@ -229,7 +240,7 @@ local function deliver_others(client)
     if engine:closed() or next(watched.leases) == nil then
       listening.engines[number], watched.listed = nil, false
     elseif other ~= client and not other.waiting
-        and (watched.late or engine:has_events()) then
+        and may_be_due(other, engine:has_events()) then
       due[#due + 1] = other
     end
   end
@@ -240,12 +251,12 @@ local function deliver_others(client)
 end
 
 --- What a wait on Lua's own thread ends with: the callbacks that are due, of
---- this client and of the others. There are none unless something is fresh,
---- client.watched.late, or listening.any.
+--- this client and of the others. There are none unless some may be due, or
+--- listening.any.
 ---@param client table
 ---@param fresh boolean its engine has events
 function events.deliver_all(client, fresh)
-  if fresh or client.watched.late then
+  if may_be_due(client, fresh) then
     events.deliver(client)
   end
   if listening.any then

@@ -13,7 +13,7 @@ local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
 local blocking = { own_events = true }
 
 local core_drive = core.drive
-local listening = events.listening
+local listening, may_be_due = events.listening, events.may_be_due
 
 local function drive(client, ticket)
   local done, fresh = core_drive(ticket, SLICE)
@@ -43,7 +43,7 @@ function blocking.wait(client, ticket)
     pcall(withdraw, ticket)
     error(fresh, 0)
   end
-  if fresh or listening.any or client.watched.late then
+  if listening.any or may_be_due(client, fresh) then
     events.deliver_all(client, fresh)
   end
 end

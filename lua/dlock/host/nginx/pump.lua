@@ -50,10 +50,10 @@ local function take_completed(engine, numbers)
 end
 
 --- Wakes the waiters of tickets that are done, and starts the callbacks that
---- are due; some may be that the engine has no event for (events.due).
+--- are due.
 function pump.deliver(client)
   local fresh = event_loop.drain(client, waiters.wake, take_completed)
-  if fresh or client.watched.late then
+  if events.may_be_due(client, fresh) then
     callbacks.add(client, events.due(client))
   end
 end

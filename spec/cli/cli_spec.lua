@@ -28,7 +28,9 @@ for _, subject in ipairs(subjects) do
     it("shows, lists, counts, breaks", function()
       local lease = assert(store:lock(key))
       local _, out = run("--url", url, "show", key)
-      assert.matches("^exclusive\nheld by %S+, fence %d+, ends in ", out)
+      -- Redis knows the exact fence of few holds that have no value.
+      assert.matches("^exclusive\nheld by %S+, fence [atmos ]*" ..
+        ("%.0f"):format(lease.fence) .. ", ends in ", out)
       _, out = run("--url", url, "ls", key)
       assert.equal(key .. "\n", out)
       _, out = run("--url", url, "stats", key)

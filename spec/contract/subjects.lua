@@ -102,14 +102,14 @@ end
 
 local on_redis = new_redis("redis", "DLOCK_TEST_REDIS", "DLOCK_TEST_REDIS")
 
--- The same server with TLS, for a user who may do no more than docs/redis.md
+-- The same server with TLS, for a user who may do no more than docs/security.md
 -- says. Whose CA it is stands in $SSL_CERT_FILE.
 local on_rediss = new_redis("rediss", "DLOCK_TEST_REDISS", "DLOCK_TEST_REDIS")
 on_rediss.way = 0
 local has_user
 
 local function least_rights()
-  local rule = server.read_file("docs/redis.md")
+  local rule = server.read_file("docs/security.md")
     :match("\nACL SETUSER (app on >secret .-)```"):gsub("\\\n", " ")
   local words = {}
   for word in rule:gmatch("%S+") do words[#words + 1] = word end

@@ -29,9 +29,8 @@ local ELSEWHERE = {
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
   ["docs/performance.md: sh"] = "docs/performance_spec, in a shell",
-  ["docs/redis.md: "] = "redis/connect_spec gives these rights to a user",
   ["docs/security.md: lua"] = "redis/tls_refusals_spec, with its own files",
-  ["docs/security.md: "] = "contract/subjects gives ZooKeeper's user this",
+  ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
 }
 

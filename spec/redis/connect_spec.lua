@@ -197,8 +197,8 @@ describe("connecting to redis:", function()
     end
   end)
 
-  timed("the rights that docs/redis.md names are enough", function()
-    local rule = io.open("docs/redis.md"):read("*a")
+  timed("the rights that docs/security.md names are enough", function()
+    local rule = io.open("docs/security.md"):read("*a")
       :match("ACL SETUSER app on >secret (.-)```"):gsub("\\\n", " ")
     local words = { "ACL", "SETUSER", "app", "on", ">secret" }
     for word in rule:gmatch("%S+") do words[#words + 1] = word end

@@ -152,7 +152,7 @@ describe("with Sentinels,", function()
 
   it("the rights that the documentation names are enough, with wait", function()
     start()
-    local rule = io.open("docs/redis.md"):read("*a")
+    local rule = io.open("docs/security.md"):read("*a")
       :match("ACL SETUSER app on >secret (.-)```"):gsub("\\\n", " ")
     for _, node in ipairs { old, new } do
       local admin = node:connect()

@@ -159,9 +159,10 @@ static void judge_probe(struct dlk_redis_handshake *g,
       reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
   if (!text || strcmp(reply->str, "OK") == 0)
     return;
-  dlk_error_set(&g->err, DLK_DENIED,
-                "%s refuses %.150s; change the user's ACL, see docs/redis.md",
-                g->conf->shown, reply->str);
+  dlk_error_set(
+      &g->err, DLK_DENIED,
+      "%s refuses %.150s; change the user's ACL, see docs/security.md",
+      g->conf->shown, reply->str);
 }
 
 static const char *step_name(unsigned step) {
@@ -207,7 +208,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->conf->shown, text);
   else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
-                  "%s refuses %s; change the user's ACL, see docs/redis.md",
+                  "%s refuses %s; change the user's ACL, see docs/security.md",
                   g->conf->shown, step_name(step));
   else
     dlk_redis_fault_error(&g->err, text, g->conf->shown);

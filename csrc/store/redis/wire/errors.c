@@ -38,7 +38,7 @@ static const struct dlk_redis_fault table[] = {
     {"WRONGPASS", DLK_REDIS_FAIL, DLK_DENIED,
      "check the user name and the password"},
     {"NOPERM", DLK_REDIS_FAIL, DLK_DENIED,
-     "change the user's ACL, see docs/redis.md"},
+     "change the user's ACL, see docs/security.md"},
     {"DENIED", DLK_REDIS_FAIL, DLK_DENIED,
      "the server runs in protected mode; set a password"},
     {"OOM", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
@@ -58,7 +58,8 @@ static const struct dlk_redis_fault no_password = {
     "", DLK_REDIS_FAIL, DLK_DENIED,
     "the server has no password set; open it without one"};
 static const struct dlk_redis_fault no_right = {
-    "", DLK_REDIS_FAIL, DLK_DENIED, "change the user's ACL, see docs/redis.md"};
+    "", DLK_REDIS_FAIL, DLK_DENIED,
+    "change the user's ACL, see docs/security.md"};
 static const struct dlk_redis_fault no_command = {
     "", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
     "it was set up without that command (rename-command), and dlock needs it"};

@@ -259,6 +259,7 @@ static void nothing_else_needs_who_reads(void) {
   dlk_timers_batch_put(&loop.timers, &due, dlk_clock_now(), true);
   CHECK(!reads_it());
   dlk_timers_batch_take(&loop.timers, &due);
+  atomic_store(&ran, 0);
   posts[0].run = note;
   CHECK(dlk_owner_post(&loop, &posts[0], false) && !reads_it());
   dlk_inbox_run(&loop.inbox);

@@ -4,6 +4,7 @@ local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local sentinel = require "spec.support.sentinel"
+local server = require "spec.support.server"
 
 describe("when the primary changes,", function()
   local set, stores, events
@@ -63,7 +64,7 @@ describe("when the primary changes,", function()
   it("a lease goes on and is renewed on the new one at once", function()
     for _, change in ipairs { "failover", "kill" } do
       local store = open()
-      local lease = assert(store:lock(change, { ttl = 60 }))
+      local lease = assert(store:lock(change, { ttl = 15 }))
       shorten(change)
       local before = set:primary()
       if change == "kill" then before:kill() end
@@ -89,7 +90,7 @@ describe("when the primary changes,", function()
   it("a lease that the new one does not know is lost, not at its renewal",
   function()
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 60 }))
+    local lease = assert(store:lock("k", { ttl = 15 }))
     local replica = replicated("k")
     tell(replica, "CONFIG", "SET", "replica-read-only", "no")
     tell(replica, "DEL", "dlock:k")
@@ -118,7 +119,7 @@ describe("when the primary changes,", function()
 
   it("what a server says that hung and comes back counts no more", function()
     local store = open { io_timeout = 0.5 }
-    local lease = assert(store:lock("k", { ttl = 60 }))
+    local lease = assert(store:lock("k", { ttl = 15 }))
     replicated("k")
     local before = set:primary()
     before:pause()
@@ -139,7 +140,7 @@ describe("when the primary changes,", function()
   it("those who wait are served once each", function()
     local waiters = {}
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 60 }))
+    local lease = assert(store:lock("k", { ttl = 15 }))
     for i = 1, 8 do
       waiters[i] = process.spawn { script = [[
         local store = assert(require("dlock").open(arg[1]))
@@ -169,7 +170,7 @@ describe("when the primary changes,", function()
     set:stop()
     set = sentinel.start { replicas = 1, down_after = 30000 }
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 60 }))
+    local lease = assert(store:lock("k", { ttl = 15 }))
     local primary = set:primary()
     primary:kill()
     primary:start_again()
@@ -188,20 +189,36 @@ describe("a program that computes while the primary changes", function()
     set:stop()
   end)
 
+  -- What happens to its time to live on the new primary is seen there.
+  local function left()
+    local client = set:primary():connect()
+    local ms = client and client:call("PTTL", "dlock:k")
+    if client then client:close() end
+    return tonumber(ms) or 0
+  end
+
   it("has its leases renewed on the new one", function()
+    local done = set.nodes[1].dir .. "/computed"
     local holder = process.spawn { script = [[
       local dlock = require "dlock"
       local store = assert(dlock.open(arg[1]))
-      local lease = assert(store:lock("k", { ttl = 4 }))
+      local lease = assert(store:lock("k", { ttl = 15 }))
       print "held"
       io.flush()
-      local till = require("dlock.core").now() + 8
-      while require("dlock.core").now() < till do end
+      repeat
+        local file = io.open(arg[2])
+      until file
       print(lease:held(), store:stats().lost)
       store:close(1)
-    ]], args = { set.url } }
+    ]], args = { set.url, done } }
     holder:expect("^held$")
     set:failover()
+    -- The thread alone notices at the next renewal, after a third of the ttl.
+    eventually("some of its time is over", 20, function()
+      return left() < 14000
+    end)
+    eventually("renewed", 20, function() return left() > 14500 end)
+    server.write_file(done, "")
     assert.equal(0, (holder:wait(20)))
     assert.matches("true%s+0", holder.out)
   end)

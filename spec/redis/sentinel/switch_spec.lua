@@ -64,7 +64,7 @@ describe("when the primary changes,", function()
   it("a lease goes on and is renewed on the new one at once", function()
     for _, change in ipairs { "failover", "kill" } do
       local store = open()
-      local lease = assert(store:lock(change, { ttl = 15 }))
+      local lease = assert(store:lock(change, { ttl = 60 }))
       shorten(change)
       local before = set:primary()
       if change == "kill" then before:kill() end
@@ -90,7 +90,7 @@ describe("when the primary changes,", function()
   it("a lease that the new one does not know is lost, not at its renewal",
   function()
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 15 }))
+    local lease = assert(store:lock("k", { ttl = 60 }))
     local replica = replicated("k")
     tell(replica, "CONFIG", "SET", "replica-read-only", "no")
     tell(replica, "DEL", "dlock:k")
@@ -119,7 +119,7 @@ describe("when the primary changes,", function()
 
   it("what a server says that hung and comes back counts no more", function()
     local store = open { io_timeout = 0.5 }
-    local lease = assert(store:lock("k", { ttl = 15 }))
+    local lease = assert(store:lock("k", { ttl = 60 }))
     replicated("k")
     local before = set:primary()
     before:pause()
@@ -140,7 +140,7 @@ describe("when the primary changes,", function()
   it("those who wait are served once each", function()
     local waiters = {}
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 15 }))
+    local lease = assert(store:lock("k", { ttl = 60 }))
     for i = 1, 8 do
       waiters[i] = process.spawn { script = [[
         local store = assert(require("dlock").open(arg[1]))
@@ -170,7 +170,7 @@ describe("when the primary changes,", function()
     set:stop()
     set = sentinel.start { replicas = 1, down_after = 30000 }
     local store = open()
-    local lease = assert(store:lock("k", { ttl = 15 }))
+    local lease = assert(store:lock("k", { ttl = 60 }))
     local primary = set:primary()
     primary:kill()
     primary:start_again()

@@ -155,10 +155,12 @@ describe("when the primary changes,", function()
       return #assert(store:inspect("k")).waiters == 8
     end)
     local before = set:primary()
+    replicated("k")
     before:kill()
     set:switched(before)
     eventually("the new primary", 10, function() return store:ping() end)
-    assert.is_true((lease:release()))
+    local released, message = lease:release()
+    assert.is_true(released, message)
     for i = 1, 8 do
       local status = waiters[i]:wait(60)
       assert.equal("got\ntrue\n", waiters[i].out .. waiters[i].err)

@@ -6,59 +6,19 @@ with a queue in order as well.
       acquire the lock that all want, hold it for MS, release it"""
 
 import os
-import resource
 import sys
-import time
 
+import peer
 from kazoo.client import KazooClient
 
 
-def pairs(lock, stop):
-    count = 0
-    while count == 0 or time.monotonic_ns() < stop:
-        lock.acquire()
-        lock.release()
-        count += 1
-    return count, []
-
-
-def handover(lock, stop, hold):
-    count, holds, in_time = 0, [], True
-    while in_time:
-        lock.acquire()
-        came = time.monotonic_ns()
-        count += 1
-        in_time = came < stop
-        if in_time:
-            if hold > 0:
-                time.sleep(hold / 1000)
-            holds.append((came, time.monotonic_ns()))
-        lock.release()
-    return count, holds
-
-
-def main(address, verb, *args):
+def main(address, *args):
     client = KazooClient(hosts=address)
     client.start()
     with client.Lock("/kazoo/%d" % os.getpid()):
         pass  # makes its parents
-    shared = verb == "handover"
-    lock = client.Lock("/kazoo/%s" % ("shared" if shared else os.getpid()))
-    print("ready", flush=True)
-    stop = int(sys.stdin.readline())
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    start = time.monotonic_ns()
-    if shared:
-        count, holds = handover(lock, stop, float(args[0]))
-    else:
-        count, holds = pairs(lock, stop)
-    took = time.monotonic_ns() - start
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    for came, went in holds:
-        print(came, went)
-    print("done", count, took, *(round(1e6 * x) for x in (
-        after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)),
-        after.ru_nvcsw - before.ru_nvcsw, flush=True)
+    peer.run(lambda name: client.Lock("/kazoo/%s" % (name or os.getpid())),
+             *args)
     client.stop()
 
 

@@ -12,6 +12,7 @@ local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local host = require "dlock.host"
 local lockable = require "dlock.lockable"
+local members = require "dlock.kinds.members"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
@@ -140,16 +141,7 @@ function methods:locked()
   return false
 end
 
---- Ends every wait of this object with "cancelled".
----@return true
-function methods:cancel()
-  local state = lockable.state_of(self, "cancel")
-  state.cancels = state.cancels + 1
-  for ticket in next, state.waits do
-    ticket:cancel()
-  end
-  return true
-end
+methods.cancel = members.cancel
 
 local CLASS = lockable.class("all", methods)
 
@@ -170,24 +162,14 @@ end
 -- with waits that are noted in one set.
 local function read_list(list, waits)
   local places = {}
-  for index, member in ipairs(list) do
-    local state = lockable.state(member)
-    if not state or not state.key then
-      error(("number %d of dlock.all's list is no lock on a key: it takes what"
-        .. " store:mutex, rw:read(), rw:write(), store:semaphore and"
-        .. " store:election give"):format(index), 4)
-    end
-    local own = setmetatable({ waits = waits }, { __index = state })
-    places[index] = { state = own, index = index }
+  for index, state in ipairs(members.read(list, waits, "dlock.all", 4)) do
+    places[index] = { state = state, index = index }
   end
   for name in next, list do
     if not places[name] then
       error(("the list of dlock.all has a field %s; it is an array")
         :format(tostring(name)), 4)
     end
-  end
-  if #places == 0 then
-    error("the list of dlock.all is empty", 4)
   end
   table.sort(places, before)
   for i = 2, #places do
@@ -202,18 +184,15 @@ end
 --- A lockable over others, of any stores.
 ---@param list dlock.lockable[]
 function all.new(list)
-  if type(list) ~= "table" or lockable.state(list) then
-    error(("dlock.all takes an array of lockables, not a %s")
-      :format(lockable.state(list) and "lockable" or type(list)), 3)
-  end
-  local state = { take = take, cancels = 0, timeout = 0 }
+  members.check(list, "dlock.all", 3)
+  local state = { take = take, cancels = 0 }
   local self = lockable.object(CLASS, state)
   state.places = read_list(list, state.waits)
-  local names = {}
+  local names, states = {}, {}
   for i, place in ipairs(state.places) do
-    names[i] = place.state.shown
-    state.timeout = math.max(state.timeout, place.state.base.timeout)
+    names[i], states[i] = place.state.shown, place.state
   end
+  state.timeout = members.timeout(states)
   state.client = state.places[1].state.client
   state.shown = "{ " .. table.concat(names, ", ") .. " }"
   return self

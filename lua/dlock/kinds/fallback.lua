@@ -16,6 +16,7 @@ local core = require "dlock.core"
 local fallback_lease = require "dlock.kinds.fallback_lease"
 local host = require "dlock.host"
 local lockable = require "dlock.lockable"
+local members = require "dlock.kinds.members"
 local options = require "dlock.options"
 local outage = require "dlock.kinds.outage"
 
@@ -198,65 +199,41 @@ function methods:locked()
   return held, message, code
 end
 
---- Ends every wait of this object with "cancelled".
----@return true
-function methods:cancel()
-  local state = lockable.state_of(self, "cancel")
-  state.cancels = state.cancels + 1
-  for ticket in next, state.waits do
-    ticket:cancel()
-  end
-  return true
-end
+methods.cancel = members.cancel
 
 local CLASS = lockable.class("fallback", methods)
 
--- The members in their order, with waits that are noted in one set, and the
--- options that stand beside them.
-local function read_list(list, waits)
-  local members, opts = {}, {}
-  for i, one in ipairs(list) do
-    local state = lockable.state(one)
-    if not state or not state.key then
-      error(("number %d of dlock.fallback's list is no lock on a key: it takes"
-        .. " what store:mutex, rw:read(), rw:write(), store:semaphore and"
-        .. " store:election give"):format(i), 4)
-    end
-    members[i] = setmetatable({ waits = waits }, { __index = state })
-  end
-  if #members == 0 then
-    error("the list of dlock.fallback is empty", 4)
-  end
+-- The options that stand beside the locks.
+local function read_options(list, states)
+  local opts = {}
   for name, value in next, list do
-    if not members[name] then opts[name] = value end
+    if not states[name] then opts[name] = value end
   end
-  return members, opts
+  return opts
 end
 
 --- A lockable over others: the first, or the next while that is unavailable.
 ---@param list table lockables, and the options of dlock.fallback
 function fallback.new(list)
-  if type(list) ~= "table" or lockable.state(list) then
-    error(("dlock.fallback takes an array of lockables, not a %s")
-      :format(lockable.state(list) and "lockable" or type(list)), 3)
-  end
-  local state = { take = take, cancels = 0, timeout = 0 }
+  members.check(list, "dlock.fallback", 3)
+  local state = { take = take, cancels = 0 }
   local self = lockable.object(CLASS, state)
-  local members, opts = read_list(list, state.waits)
+  local states = members.read(list, state.waits, "dlock.fallback", 3)
+  local opts = read_options(list, states)
   local bad = options.check(opts, "dlock.fallback", 3)
   if bad then
     return nil, bad, "invalid"
   end
-  state.members = members
+  state.members = states
   state.grace, state.on_degraded = opts.grace, opts.on_degraded
   state.hold_off = opts.hold_off or options.default("hold_off")
   state.skip = opts.skip
   local names = {}
-  for i, member in ipairs(members) do
+  for i, member in ipairs(states) do
     names[i] = ("%s in %s"):format(member.shown, member.client.shown)
-    state.timeout = math.max(state.timeout, member.base.timeout)
   end
-  state.client = members[1].client
+  state.timeout = members.timeout(states)
+  state.client = states[1].client
   state.shown = "{ " .. table.concat(names, ", else ") .. " }"
   return self
 end

@@ -17,7 +17,7 @@ local ngx = rawget(_G, "ngx")
 -- warning. All others tell what happens in a fleet that is well.
 local LEVELS = { lost = "error", callback = "error", damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
-  degraded = "warn", failover = "warn", disconnect = "warn",
+  sentinel = "warn", degraded = "warn", failover = "warn", disconnect = "warn",
   session = "error", denied = "error" }
 
 local function line_of(event, level)

@@ -75,6 +75,43 @@ describe("dlock.logger", function()
     assert.is_nil(text:find("hidden", 1, true))
   end)
 
+  -- The kinds that the sources tell of, by the calls that do so.
+  local function kinds()
+    local found = {}
+    local grep = assert(io.popen("grep -rhoE '(event|report|tell)"
+      .. "\\([a-z_.>-]+, \"[a-z]+\"' csrc lua"))
+    for line in grep:lines() do
+      found[line:match('"(%a+)"')] = true
+    end
+    grep:close()
+    return found
+  end
+
+  it("has the levels of the reference, which names every event", function()
+    local text = server.read_file("docs/reference.md")
+      :match("\n## Events\n(.-)\n## ")
+    local documented = {}
+    for row in text:gmatch("\n(|[^\n]*)") do
+      local names, levels = row:match("^|([^|]*)|.*|([^|]*)|$")
+      levels = levels:gmatch("%a+")
+      local level
+      for kind in names:gmatch("`(%a+)`") do
+        level = levels() or level
+        documented[kind] = level
+      end
+    end
+    assert.equal("info", documented.topology)
+    for kind in pairs(kinds()) do
+      assert.is_truthy(documented[kind], kind)
+    end
+    for kind, level in pairs(documented) do
+      local list = lines(function(on_event)
+        on_event { kind = kind, message = "m" }
+      end)
+      assert.matches('"level":"' .. level .. '"', list[1], kind)
+    end
+  end)
+
   it("takes open files only", function()
     for _, bad in ipairs { "log", {}, 1, true } do
       assert.matches("takes an open file", select(2, pcall(dlock.logger, bad)))

@@ -15,6 +15,7 @@ local SIM = "spec/sim/redis_spec.lua"
 
 local AGREE = "csrc/store/redis/conn/agree.c"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
+local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
 local SECRET = "csrc/core/secret.c"
@@ -290,6 +291,17 @@ return {
       find = "if (c->state != DLK_REDIS_SEEKING) abandon(c); open_sock(c,"
         .. " address);",
       put = "if (c->state == DLK_REDIS_SEEKING) open_sock(c, address);" },
+    { name = "a Sentinel that stays away is told of at each question",
+      file = "csrc/store/redis/conn/sentinel.c", specs = EVENTS,
+      find = "if (s->stopped || bad == one->bad)", put = "if (s->stopped)" },
+    { name = "Sentinels that disagree are told of at each question",
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND,
+      find = "if (lost == s->lost) return;",
+      put = "if (lost == s->lost && !quarrel) return;" },
+    { name = "another primary with as many replicas is no other topology",
+      file = "csrc/store/redis/conn/sentinel.c", specs = EVENTS,
+      find = "(!moved && replicas == s->known_replicas",
+      put = "(replicas == s->known_replicas" },
     -- durable.c
     { name = "the answer to WAIT is not read",
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,

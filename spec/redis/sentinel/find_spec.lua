@@ -119,6 +119,40 @@ describe("of servers that Sentinels name,", function()
       "do not agree", "127.0.0.1:" .. a.port, "127.0.0.1:" .. b.port)
   end)
 
+  it("what is wrong with the Sentinels is told once", function()
+    local events = {}
+    local function on_event(event)
+      if event.kind == "sentinel" then
+        events[#events + 1] = event.message
+      end
+    end
+    local function expect(count, ...)
+      assert.equal(count, #events, table.concat(events, "\n"))
+      for _, part in ipairs { ... } do
+        assert.is_truthy(table.concat(events, "\n"):find(part, 1, true), part)
+      end
+    end
+    local store, said = asks({ naming(a.port, 3), naming(b.port, 3) },
+      { on_event = on_event })
+    fails(store, "unavailable", "do not agree")
+    fails(store, "unavailable", "do not agree")
+    expect(1, "do not agree", "127.0.0.1:" .. a.port, "127.0.0.1:" .. b.port)
+    said[1]:rules(naming(b.port, 3))
+    assert.is_true(uses(store, b))
+    expect(2, "name a primary again")
+    events = {}
+    store = asks({ UNKNOWN, naming(b.port, 1),
+      { AUTH = "-WRONGPASS no\r\n" } }, { on_event = on_event,
+      sentinel_password = "hush" })
+    assert.is_true(uses(store, b))
+    eventually("what two of them say", 10, function()
+      assert(store:ping())
+      return #events == 2
+    end)
+    expect(2, "does not know a primary of the name 'm'", "refuses us")
+    assert.is_nil(table.concat(events):find("hush", 1, true))
+  end)
+
   it("none is taken from few who know less than was known", function()
     local store, said = asks { naming(a.port, 5), naming(a.port, 5),
       naming(b.port, 6) }

@@ -17,17 +17,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dlk_redis_opinion_epoch(struct dlk_redis_opinion *o,
-                             const redisReply *reply) {
-  o->epoch = -1;
+static void view(struct dlk_redis_opinion *o, const char *name, int64_t value) {
+  if (strcmp(name, "config-epoch") == 0)
+    o->epoch = value;
+  else if (strcmp(name, "num-slaves") == 0)
+    o->replicas = value;
+  else if (strcmp(name, "num-other-sentinels") == 0)
+    o->sentinels = value + 1;
+}
+
+void dlk_redis_opinion_view(struct dlk_redis_opinion *o,
+                            const redisReply *reply) {
+  o->epoch = o->replicas = o->sentinels = -1;
   if (reply->type != REDIS_REPLY_ARRAY)
     return;
   for (size_t i = 0; i + 1 < reply->elements; i += 2) {
     const redisReply *name = reply->element[i], *value = reply->element[i + 1];
     bool words =
         name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING;
-    if (words && strcmp(name->str, "config-epoch") == 0)
-      o->epoch = strtoll(value->str, NULL, 10);
+    if (words)
+      view(o, name->str, strtoll(value->str, NULL, 10));
   }
 }
 
@@ -77,9 +86,23 @@ named(const struct dlk_redis_opinion *all, size_t count, int64_t epoch,
   return NULL;
 }
 
+static void count_servers(struct dlk_redis_agreement *agreed,
+                          const struct dlk_redis_opinion *all, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (!names(&all[i], agreed->epoch) ||
+        !dlk_redis_place_is(&all[i].place, agreed->place))
+      continue;
+    if (all[i].replicas > agreed->replicas)
+      agreed->replicas = all[i].replicas;
+    if (all[i].sentinels > agreed->sentinels)
+      agreed->sentinels = all[i].sentinels;
+  }
+}
+
 struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
                                            size_t count, int64_t seen) {
-  struct dlk_redis_agreement agreed = {.epoch = -1};
+  struct dlk_redis_agreement agreed = {
+      .epoch = -1, .replicas = -1, .sentinels = -1};
   for (size_t i = 0; i < count; i++)
     if (names(&all[i], -1) && all[i].epoch > agreed.epoch)
       agreed.epoch = all[i].epoch;
@@ -92,7 +115,9 @@ struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
     if (names(&all[i], agreed.epoch) &&
         2 * votes_for(all, count, agreed.epoch, &all[i].place) > voters)
       agreed.place = &all[i].place;
-  if (!agreed.place) {
+  if (agreed.place) {
+    count_servers(&agreed, all, count);
+  } else {
     agreed.a = named(all, count, agreed.epoch, NULL);
     agreed.b = named(all, count, agreed.epoch, agreed.a);
   }

@@ -21,6 +21,7 @@ enum dlk_redis_said {
 struct dlk_redis_opinion {
   enum dlk_redis_said said;
   int64_t epoch; /* of the configuration it speaks of; -1: it may not say */
+  int64_t replicas, sentinels; /* that it knows of; -1: likewise */
   struct dlk_redis_place place;
 };
 
@@ -29,11 +30,13 @@ struct dlk_redis_agreement {
   const struct dlk_redis_place *a, *b; /* because these two are named */
   bool stale; /* because all who answered know less than was known */
   int64_t epoch;
+  /* The most that one who names `place` knows of; -1: none may say. */
+  int64_t replicas, sentinels;
 };
 
 /* The answers to SENTINEL MASTER and to SENTINEL GET-MASTER-ADDR-BY-NAME. */
-void dlk_redis_opinion_epoch(struct dlk_redis_opinion *o,
-                             const struct redisReply *reply);
+void dlk_redis_opinion_view(struct dlk_redis_opinion *o,
+                            const struct redisReply *reply);
 void dlk_redis_opinion_place(struct dlk_redis_opinion *o,
                              const struct redisReply *reply);
 

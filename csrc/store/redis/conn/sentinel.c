@@ -13,6 +13,11 @@
  * subscribed to +switch-master, the next one of the list when that is lost.
  * What it says is no address to use, only a reason for a round: it may be old.
  *
+ * What is told as an event is a change, so a state that lasts is told once:
+ * that one of them answers, which is known when its question ends, that they
+ * name a primary, which is known when a round ends, and which servers they
+ * know of. A round is at least ROUND long, which bounds how often.
+ *
  * Two places hold the address, turn by turn, so that an address that was told
  * stays until the next one is told. */
 #include "store/redis/conn/sentinel.h"
@@ -39,20 +44,95 @@ struct sentinel {
   struct dlk_list seekers;
   struct dlk_timer timer;
   bool asking, filling, stopped; /* filling: questions are being handed out */
+  bool lost;                     /* told: they name no primary */
   size_t open;                   /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
+  int64_t known_replicas, known_sentinels;
   struct dlk_redis_place places[2];
   struct dlk_redis_address address;
   struct dlk_redis_news news;
   struct witness {
     struct dlk_redis_witness w; /* first */
     struct sentinel *sentinel;
+    bool bad; /* told: it is of no use */
   } witnesses[];
 };
 
 static struct sentinel *of(struct dlk_redis_endpoint *e) {
   return (struct sentinel *)(void *)e;
+}
+
+/* ---- events ---- */
+
+static void report(const struct sentinel *s, const char *kind,
+                   const char *what) {
+  char text[800];
+  snprintf(text, sizeof text, "%.200s: %.500s", s->conf->shown, what);
+  s->host->event(s->host, kind, text);
+}
+
+/* Whether it answers as a Sentinel of this primary. */
+static void report_witness(const struct sentinel *s, struct witness *one) {
+  const struct dlk_redis_witness *w = &one->w;
+  bool bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
+  char text[600], name[300];
+  if (s->stopped || bad == one->bad)
+    return;
+  one->bad = bad;
+  snprintf(name, sizeof name, "the Sentinel %s:%u", w->at.address.host,
+           (unsigned)w->at.address.port);
+  if (!bad)
+    snprintf(text, sizeof text, "%s answers again", name);
+  else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
+    snprintf(text, sizeof text,
+             "%s does not know a primary of the name '%.64s'", name,
+             s->all.master);
+  else
+    snprintf(text, sizeof text, "%s does not answer (%.200s)", name,
+             w->why.text);
+  if (bad && w->opinion.said == DLK_REDIS_SAID_NO)
+    s->host->event(s->host, "sentinel", w->why.text); /* names it */
+  else
+    report(s, "sentinel", text);
+}
+
+/* Whether they name a primary; quarrel: why not, if it is no matter of one of
+ * them alone. */
+static void report_round(struct sentinel *s, bool lost,
+                         const struct dlk_error *quarrel) {
+  if (lost == s->lost)
+    return;
+  s->lost = lost;
+  if (quarrel)
+    s->host->event(s->host, "sentinel", quarrel->text);
+  else
+    report(s, "sentinel",
+           lost ? "none of its Sentinels names a primary"
+                : "its Sentinels name a primary again");
+}
+
+static const char *plural(int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+/* Which servers there are: the first time it is not told. */
+static void report_servers(struct sentinel *s, bool moved,
+                           const struct dlk_redis_agreement *agreed) {
+  int64_t replicas = agreed->replicas, sentinels = agreed->sentinels;
+  bool first = s->known_replicas < 0;
+  char text[500];
+  if (replicas < 0 || (!moved && replicas == s->known_replicas &&
+                       sentinels == s->known_sentinels))
+    return;
+  s->known_replicas = replicas;
+  s->known_sentinels = sentinels;
+  snprintf(text, sizeof text,
+           "%s is the primary, with %lld replica%s and %lld Sentinel%s",
+           dlk_redis_place_text(agreed->place).text, (long long)replicas,
+           plural(replicas), (long long)sentinels, plural(sentinels));
+  if (!first)
+    report(s, "topology", text);
 }
 
 /* ---- telling ---- */
@@ -91,11 +171,11 @@ static void use(struct sentinel *s, const struct dlk_redis_place *named) {
   if (s->turn > 0 && dlk_redis_place_is(&place, &s->places[s->turn % 2]))
     return;
   if (s->turn > 0) {
-    char text[800];
-    snprintf(text, sizeof text, "%s: the primary is %s now, it was %s",
-             s->conf->shown, dlk_redis_place_text(&place).text,
+    char text[600];
+    snprintf(text, sizeof text, "the primary is %s now, it was %s",
+             dlk_redis_place_text(&place).text,
              dlk_redis_place_text(&s->places[s->turn % 2]).text);
-    s->host->event(s->host, "failover", text);
+    report(s, "failover", text);
   }
   s->turn++;
   s->places[s->turn % 2] = place;
@@ -162,24 +242,31 @@ static void judge(struct sentinel *s, bool last) {
     return;
   round_over(s);
   if (agreed.place) {
+    uint64_t turn = s->turn;
     s->epoch = agreed.epoch;
     s->agreed_at = s->host->now(s->host);
+    report_round(s, false, NULL);
     use(s, agreed.place);
+    report_servers(s, s->turn != turn, &agreed);
     tell(s, NULL);
     return;
   }
-  if (agreed.a || agreed.stale)
+  bool quarrel = agreed.a || agreed.stale;
+  if (quarrel)
     disagree(s, &agreed, &why);
   else
     nobody_knows(s, &why);
+  report_round(s, true, quarrel ? &why : NULL);
   tell(s, &why);
 }
 
 /* ---- rounds ---- */
 
 static void answered(struct dlk_redis_witness *w) {
-  struct sentinel *s = ((struct witness *)(void *)w)->sentinel;
+  struct witness *one = (struct witness *)(void *)w;
+  struct sentinel *s = one->sentinel;
   s->open--;
+  report_witness(s, one);
   if (s->asking && !s->filling && s->open == 0)
     judge(s, true);
 }
@@ -298,7 +385,7 @@ static void init(struct sentinel *s, struct dlk_host *host,
   s->all.username = dlk_option_text(&conf->options, "sentinel_username");
   snprintf(s->all.master, sizeof s->all.master, "%.*s", (int)len,
            conf->path + 1);
-  s->epoch = -1;
+  s->epoch = s->known_replicas = s->known_sentinels = -1;
   s->timer.fire = on_timer;
   dlk_list_init(&s->seekers);
   s->news.heard = heard;

@@ -101,7 +101,7 @@ static void each(struct dlk_redis_req *r, unsigned index,
                  const redisReply *reply) {
   struct dlk_redis_witness *w = DLK_CONTAINER(r, struct dlk_redis_witness, ask);
   if (index == 0) {
-    dlk_redis_opinion_epoch(&w->opinion, reply);
+    dlk_redis_opinion_view(&w->opinion, reply);
   } else if (reply->type == REDIS_REPLY_ERROR) {
     w->opinion.said = DLK_REDIS_SAID_NO;
     explain(w->all, &w->at.address, reply->str, &w->why);

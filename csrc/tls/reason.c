@@ -134,9 +134,6 @@ static void unverified(const struct dlk_tls_seen *seen,
 #define SUITES                                                                 \
   "the server has no cipher or key exchange in common with us; see "           \
   "tls.ciphers and tls.ciphersuites"
-#define PLAIN                                                                  \
-  "what answers there does not speak TLS; use the URL without the 's', or "    \
-  "the server's TLS port"
 #define VERSIONS                                                               \
   "the server has no TLS version in common with us (1.2 or newer; see "        \
   "tls.min_version)"
@@ -167,9 +164,9 @@ static const struct {
      "tls.ciphers and tls.ciphersuites leave no cipher for tls.min_version"},
     {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, DLK_DENIED, VERSIONS},
     {SSL_R_UNSUPPORTED_PROTOCOL, DLK_DENIED, VERSIONS},
-    {SSL_R_WRONG_VERSION_NUMBER, DLK_INVALID, PLAIN},
-    {SSL_R_PACKET_LENGTH_TOO_LONG, DLK_INVALID, PLAIN},
-    {SSL_R_HTTP_REQUEST, DLK_INVALID, PLAIN},
+    {SSL_R_WRONG_VERSION_NUMBER, DLK_INVALID, DLK_TLS_NOT_SPOKEN},
+    {SSL_R_PACKET_LENGTH_TOO_LONG, DLK_INVALID, DLK_TLS_NOT_SPOKEN},
+    {SSL_R_HTTP_REQUEST, DLK_INVALID, DLK_TLS_NOT_SPOKEN},
 };
 
 /* OpenSSL's words: what is left is rare, or an attack. */

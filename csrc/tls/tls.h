@@ -22,6 +22,10 @@
  * than a record comes on top. */
 #define DLK_TLS_AHEAD 65536u
 
+#define DLK_TLS_NOT_SPOKEN                                                     \
+  "what answers there does not speak TLS; use the URL without the 's', or "    \
+  "the server's TLS port"
+
 /* Strings that are NULL were not given. They live as long as the client. */
 struct dlk_tls_settings {
   const char *cafile, *capath; /* neither: what the system trusts */

@@ -5,6 +5,8 @@ local CLIENT = "csrc/tls/client.c"
 local GATE = "csrc/tls/gate.c"
 local REASON = "csrc/tls/reason.c"
 local SECURE = "csrc/store/redis/conn/secure.c"
+local DOUBT = "csrc/store/redis/conn/doubt.c"
+local CONN = "csrc/store/redis/conn/conn.c"
 local LOADER = "csrc/store/redis/conn/tls.c"
 
 return {
@@ -64,6 +66,24 @@ return {
     { name = "a fault that came with an answer is not told", file = CHANNEL,
       find = "return c->failed || c->in_len > 0 ||",
       put = "return c->in_len > 0 ||" },
+    { name = "a handshake without an answer is waited for to the end",
+      file = "csrc/store/redis/conn/due.c",
+      find = "t->sure = t->sure || doubt;",
+      put = "t->sure = t->sure || doubt; doubt = false;" },
+    { name = "who hangs up at a command is not asked for TLS", file = CONN,
+      find = "if (first && !c->spoken_to &&"
+        .. " dlk_redis_sock_doubt(c->sock, text))",
+      put = "if (0)" },
+    { name = "who spoke TLS once is asked again", file = CONN,
+      find = "c->times.sure = c->spoken_to || !address->tls;",
+      put = "c->times.sure = !address->tls;" },
+    { name = "any end of the question is an answer", file = DOUBT,
+      find = "return n > 0 && (head[0] == '+' || head[0] == '-');",
+      put = "return true;" },
+    { name = "an end is an answer with TLS", file = DOUBT,
+      find = "return n == 2 && (head[0] == 0x15 || head[0] == 0x16) &&"
+        .. " head[1] == 0x03;",
+      put = "return true;" },
     { name = "a missing certificate of TLS 1.2 is a cipher", file = REASON,
       find = "if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE &&"
         .. " seen->asked && !seen->shown)",

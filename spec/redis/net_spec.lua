@@ -8,7 +8,7 @@ local server = require "spec.support.server"
 
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
-  "conn/durable", "conn/endpoint", "conn/sock", "conn/secure",
+  "conn/durable", "conn/endpoint", "conn/sock", "conn/doubt", "conn/secure",
   "conn/handshake", "conn/auth", "conn/resolve", "conn/wake",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do

@@ -154,9 +154,11 @@ describe("a TLS server that is not the right one:", function()
     end)
   end)
 
-  it("it speaks no TLS, and waits for the rest of a command", function()
-    fails((wants.url:gsub("^redis:", "rediss:")), ca(), "unavailable",
-      "does not answer the TLS handshake; is it a TLS port")
+  -- It waits for the rest of what it takes for a command.
+  it("it speaks no TLS", function()
+    fails((wants.url:gsub("^redis:", "rediss:")), ca(), "invalid",
+      "does not speak TLS; use the URL without the 's', or the server's TLS",
+      { connect_timeout = 30, io_timeout = 30 })
   end)
 
   it("what answers there is something else", function()
@@ -181,8 +183,60 @@ describe("a TLS server that is not the right one:", function()
   end)
 
   it("a URL without TLS leads to a port with TLS", function()
-    fails((wants.tls_url:gsub("^rediss:", "redis:")), nil, "unavailable",
-      "if it wants TLS, use rediss://")
+    for _, version in ipairs { "1.2", "1.3" } do
+      with_server("server", { tls_protocols = '"TLSv' .. version .. '"' },
+        function(one)
+          fails((one.tls_url:gsub("^rediss:", "redis:")), nil, "invalid",
+            "speaks TLS; use rediss://, or the server's port without TLS")
+        end)
+    end
+  end)
+
+  -- What such a port does, as what it is told says: "hangs", "hangs up".
+  local function strange(what)
+    local port = server.free_port()
+    local child = process.spawn { tested = false, args = { port, what },
+      script = [[
+        local uv = require "luv"
+        local tcp = uv.new_tcp()
+        tcp:bind("127.0.0.1", tonumber(arg[1]))
+        tcp:listen(8, function()
+          local one = uv.new_tcp()
+          tcp:accept(one)
+          one:read_start(function(_, bytes)
+            if not bytes then return one:close() end
+            local first = bytes:sub(1, 1)
+            print(first == "\22" and "hello" or first == "*" and "command"
+              or bytes:match "^%a+")
+            io.stdout:flush()
+            if arg[2] == "hangs up" then one:close() end
+          end)
+        end)
+        print "ready"
+        io.stdout:flush()
+        uv.run() ]] }
+    child:expect "^ready$"
+    return child, "127.0.0.1:" .. port
+  end
+
+  it("nobody knows what the server speaks", function()
+    local child, place = strange "hangs"
+    local store = open("rediss://" .. place, ca())
+    local _, message, code = store:ping()
+    assert.are.equal("unavailable", code)
+    assert.matches("does not answer the TLS handshake; is it a TLS port",
+      message)
+    child:expect "^hello$"
+    child:expect "^PING$" -- in a connection of its own: nothing is given away
+    store:close()
+    child, place = strange "hangs up"
+    store = open("redis://" .. place)
+    _, message, code = store:ping()
+    assert.are.equal("unavailable", code)
+    assert.matches("first command; if it wants TLS, use rediss://", message)
+    child:expect "^command$"
+    child:expect "^hello$"
+    store:close()
   end)
 
   it("a password is refused as without TLS", function()

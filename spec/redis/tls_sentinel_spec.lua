@@ -8,6 +8,7 @@ local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
+local uv = require "luv"
 
 local made, primary, replica, sentinel
 
@@ -85,11 +86,38 @@ describe("TLS with Sentinels:", function()
     store:close()
   end)
 
-  timed("a Sentinel's port without TLS is of no use", function()
-    local store = open(sentinel.port, { connect_timeout = 0.5 })
-    local _, _, code = store:ping()
-    assert.are.equal("unavailable", code)
+  -- Its first answer says so, and nobody tries until the timeout is over.
+  local function refused(url, pattern)
+    local tls = url:find "^rediss" and { cafile = made:path "ca.crt" } or nil
+    local store = assert(dlock.open { url = url, tls = tls,
+      connect_timeout = 30, io_timeout = 30 })
+    local start = uv.hrtime()
+    local _, message, code = store:lock("k", { timeout = 60 })
+    assert.are.equal("invalid", code, message)
+    assert.matches(pattern, message)
+    assert.is_true((uv.hrtime() - start) / 1e9 < 25)
     store:close()
+  end
+
+  local PLAIN = "does not speak TLS; use the URL without the 's'"
+  local TLS = "speaks TLS; use rediss://"
+
+  timed("a Sentinel that speaks what the URL does not say", function()
+    local url = "://127.0.0.1:%d/mymaster"
+    refused(("rediss+sentinel" .. url):format(sentinel.port), PLAIN)
+    refused(("redis+sentinel" .. url):format(sentinel.tls_port), TLS)
+  end)
+
+  timed("a primary that speaks what its Sentinel does not", function()
+    local url = "://127.0.0.1:%d/mymaster"
+    refused(("redis+sentinel" .. url):format(sentinel.port),
+      "the primary 127%.0%.0%.1:" .. primary.tls_port .. ":.*" .. TLS)
+    assert.are.equal("OK", ask("SENTINEL", "MONITOR", "plain", "127.0.0.1",
+      tostring(primary.port), "1"))
+    refused(("rediss+sentinel" .. url):format(sentinel.tls_port)
+      :gsub("mymaster", "plain"),
+      "the primary 127%.0%.0%.1:" .. primary.port .. ":.*" .. PLAIN)
+    assert.are.equal("OK", ask("SENTINEL", "REMOVE", "plain"))
   end)
 
   timed("a lock goes on after a failover", function()

@@ -114,18 +114,9 @@ static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
   discard(c, &why);
 }
 
-/* A server that turns away whoever comes (maxclients, protected mode) says one
- * line and hangs up. What a user may not do is no such line: the handshake goes
- * on behind that. */
-static bool turned_away(struct dlk_redis_conn *c) {
-  const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
-  return c->state == DLK_REDIS_HANDSHAKE && c->pipe.refused[0] && oldest &&
-         oldest->got == 1 && !dlk_redis_fault_is_denial(c->pipe.refused);
-}
-
 static void lost(struct dlk_redis_conn *c, const char *text) {
   struct dlk_error why;
-  if (turned_away(c))
+  if (c->state == DLK_REDIS_HANDSHAKE && dlk_redis_pipe_turned_away(&c->pipe))
     dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
   else
     dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
@@ -138,6 +129,8 @@ static void lost_reading(struct dlk_redis_conn *c, ssize_t n, int error) {
   const struct dlk_redis_req *r = dlk_redis_pipe_oldest(&c->pipe);
   bool first = c->state == DLK_REDIS_HANDSHAKE && r && r->got == 0;
   enum dlk_code code = dlk_redis_sock_reason(c->sock, n, error, first, text);
+  if (first && !c->spoken_to && dlk_redis_sock_doubt(c->sock, text))
+    return;
   if (c->state >= DLK_REDIS_READY || code == DLK_UNAVAILABLE)
     lost(c, text);
   else
@@ -152,6 +145,12 @@ static void on_failed(void *arg, enum dlk_code code, const char *text) {
   attempt_failed(c, &why);
 }
 
+static void allow_time(struct dlk_redis_conn *c) {
+  c->host->timer_clear(c->host, &c->timer);
+  c->times.until = dlk_time_add(now(c), c->conf->connect_timeout);
+  arm(c, c->times.until);
+}
+
 /* An attempt goes to another address. What flies is the handshake. */
 static void abandon(struct dlk_redis_conn *c) {
   dlk_redis_pipe_forget(&c->pipe);
@@ -159,8 +158,7 @@ static void abandon(struct dlk_redis_conn *c) {
   c->sock = NULL;
   dlk_redis_pipe_close(&c->pipe);
   c->blocked = false;
-  c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(now(c), c->conf->connect_timeout));
+  allow_time(c);
 }
 
 static void open_sock(struct dlk_redis_conn *c,
@@ -169,6 +167,9 @@ static void open_sock(struct dlk_redis_conn *c,
   c->at = address;
   c->state = DLK_REDIS_OPENING; /* the time for connecting goes on */
   c->times.looked = false;
+  c->times.sure = c->spoken_to || !address->tls;
+  if (!c->times.sure)
+    arm(c, dlk_time_add(now(c), DLK_REDIS_SPEECHLESS));
   c->sock =
       dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
                           &sock_events, c->events->gone, c->alive, c, text);
@@ -194,8 +195,7 @@ static void on_located(struct dlk_redis_seeker *who,
 
 static void connect_now(struct dlk_redis_conn *c) {
   enter(c, DLK_REDIS_SEEKING);
-  c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(c->state_since, c->conf->connect_timeout));
+  allow_time(c);
   c->endpoint->locate(c->endpoint, &c->seeker);
 }
 
@@ -235,6 +235,13 @@ static void send_out(struct dlk_redis_conn *c) {
   c->blocked = false;
 }
 
+static void write_out(struct dlk_redis_conn *c) {
+  if (c->pipe.out.failed)
+    lost(c, "out of memory");
+  else if (!c->blocked)
+    send_out(c);
+}
+
 /* True: the connection was closed while we were away. */
 static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
   bool only_once = dlk_redis_pipe_has_only_once(&c->pipe);
@@ -260,14 +267,12 @@ void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
   dlk_redis_durable_write(&c->durable, at);
   c->times.used = at;
   arm(c, dlk_time_add(at, c->conf->io_timeout));
-  if (c->pipe.out.failed)
-    lost(c, "out of memory");
-  else if (!c->blocked)
-    send_out(c);
+  write_out(c);
 }
 
 void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   enter(c, DLK_REDIS_READY);
+  c->spoken_to = true;
   c->times.used = c->state_since;
   c->failures = 0;
   c->times.asked = false;
@@ -404,10 +409,7 @@ static void on_writable(void *arg) {
 
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
   dlk_redis_pipe_write(&c->pipe, r, now(c));
-  if (c->pipe.out.failed)
-    lost(c, "out of memory");
-  else
-    send_out(c);
+  write_out(c);
 }
 
 static void on_open(void *arg) {
@@ -427,10 +429,7 @@ static const struct dlk_redis_sock_events sock_events = {
 static void ask_sign_of_life(struct dlk_redis_conn *c) {
   static const char ping[] = "*1\r\n$4\r\nPING\r\n";
   dlk_buf_add(&c->pipe.out, ping, sizeof ping - 1);
-  if (c->pipe.out.failed)
-    lost(c, "out of memory");
-  else if (!c->blocked)
-    send_out(c);
+  write_out(c);
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t at) {
@@ -447,6 +446,9 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
                                  .needed = listens && c->events->needed(c),
                                  .wanted = c->wanted});
   switch (due.deed) {
+  case DLK_REDIS_DOUBT:
+    (void)dlk_redis_sock_doubt(c->sock, NULL);
+    /* fall through */
   case DLK_REDIS_SLEEP:
     arm(c, due.next);
     break;

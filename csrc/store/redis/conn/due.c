@@ -55,19 +55,30 @@ static struct dlk_redis_due asking(struct dlk_redis_times *t,
   return (struct dlk_redis_due){.deed = DLK_REDIS_CLOSE};
 }
 
+static struct dlk_redis_due connecting(struct dlk_redis_times *t,
+                                       const struct dlk_redis_moment *m,
+                                       const char *why) {
+  bool doubt = !t->sure && m->state == DLK_REDIS_OPENING;
+  if (m->at >= t->until)
+    return too_late(t, m, why);
+  t->sure = t->sure || doubt;
+  return (struct dlk_redis_due){
+      .deed = doubt ? DLK_REDIS_DOUBT : DLK_REDIS_SLEEP, .next = t->until};
+}
+
 struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
                                    const struct dlk_redis_moment *m) {
   switch (m->state) {
   case DLK_REDIS_PAUSE:
     return (struct dlk_redis_due){.deed = DLK_REDIS_REOPEN};
   case DLK_REDIS_SEEKING:
-    return too_late(t, m, "its address was not found in time");
+    return connecting(t, m, "its address was not found in time");
   case DLK_REDIS_OPENING:
-    return too_late(t, m,
-                    "could not connect in time; check the host and firewalls");
+    return connecting(
+        t, m, "could not connect in time; check the host and firewalls");
   case DLK_REDIS_HANDSHAKE:
-    return too_late(t, m,
-                    "accepts connections but does not answer; is it Redis?");
+    return connecting(t, m,
+                      "accepts connections but does not answer; is it Redis?");
   case DLK_REDIS_READY:
   case DLK_REDIS_DRAINING:
     return m->listens ? listening(t, m) : asking(t, m);

@@ -18,6 +18,9 @@ enum dlk_redis_conn_state {
   DLK_REDIS_STOPPED
 };
 
+/* When a TLS handshake gets no answer for so long, it may be that TLS is not
+ * spoken there. */
+#define DLK_REDIS_SPEECHLESS (250 * DLK_MS)
 #define DLK_REDIS_IDLE_CLOSE (60 * DLK_SEC)
 /* After such a silence a connection that only listens asks for a sign of
  * life. */
@@ -25,10 +28,12 @@ enum dlk_redis_conn_state {
 
 /* What a connection remembers for it. */
 struct dlk_redis_times {
-  int64_t used; /* when a request was written last; of a connection that only
-                   listens: when something came last, or was asked for */
-  bool asked;   /* it listens, and was asked for a sign of life */
-  bool looked;  /* something seemed too late, and the loop ran once more */
+  int64_t used;  /* when a request was written last; of a connection that only
+                    listens: when something came last, or was asked for */
+  bool asked;    /* it listens, and was asked for a sign of life */
+  bool looked;   /* something seemed too late, and the loop ran once more */
+  int64_t until; /* an attempt to connect goes on until then */
+  bool sure;     /* whoever is there speaks what the URL says */
 };
 
 struct dlk_redis_moment {
@@ -44,6 +49,7 @@ struct dlk_redis_moment {
 enum dlk_redis_deed {
   DLK_REDIS_SLEEP,      /* until `next` */
   DLK_REDIS_GIVE_UP,    /* `why` */
+  DLK_REDIS_DOUBT,      /* what is spoken there, and sleep until `next` */
   DLK_REDIS_PROBE_LIFE, /* for a sign of life, and sleep until `next` */
   DLK_REDIS_CLOSE,      /* nobody uses it */
   DLK_REDIS_REOPEN,     /* the pause is over */

@@ -43,6 +43,11 @@ bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p);
 /* The oldest request that was not answered, or NULL. */
 struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p);
 
+/* Whether the server said one line and hung up, as it does to whoever comes
+ * (maxclients, protected mode). What a user may not do is no such line: a
+ * handshake goes on behind that. */
+bool dlk_redis_pipe_turned_away(struct dlk_redis_pipe *p);
+
 /* Takes what was received, which has to stay until it has no more replies. */
 void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
 /* The next whole reply, which is there until it is dropped, or NULL: there are

@@ -211,6 +211,10 @@ bool dlk_redis_secure_waits(const struct dlk_redis_secure *x) {
   return unsent(x) > 0 || x->stuck || (x->write_stuck && x->fresh);
 }
 
+bool dlk_redis_secure_heard(const struct dlk_redis_secure *x) {
+  return x->greeted || x->fresh;
+}
+
 bool dlk_redis_secure_holds(const struct dlk_redis_secure *x) {
   return x->stuck;
 }

@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "core/trace.h"
+#include "store/redis/conn/doubt.h"
 #include "store/redis/conn/resolve.h"
 #include "store/redis/conn/secure.h"
 #include "store/store.h"
@@ -48,6 +49,10 @@ struct dlk_redis_sock {
   struct watch *watch;
   struct addrinfo *found, *next;
   struct dlk_redis_lookup *lookup;
+  struct sockaddr_storage peer; /* where it connects */
+  socklen_t peer_len;
+  struct dlk_redis_doubt *doubt;
+  char over[DLK_REDIS_WHY_MAX]; /* how it ended, if that is in doubt */
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -103,6 +108,8 @@ static void tune(struct dlk_redis_sock *s, int family) {
 static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   int family = addr->sa_family;
+  memcpy(&s->peer, addr, len);
+  s->peer_len = len;
   s->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (s->fd < 0)
     return errno;
@@ -174,9 +181,51 @@ static void poll_for(struct dlk_redis_sock *s, bool room) {
     (void)uv_poll_start(&s->watch->poll, events, on_poll);
 }
 
+/* ---- what is spoken there ---- */
+
+static void doubt_gone(void *arg) {
+  unref(arg);
+}
+
+static void told(void *arg, bool other) {
+  struct dlk_redis_sock *s = arg;
+  s->doubt = NULL;
+  if (!s->secure && other)
+    s->events->failed(s->arg, DLK_INVALID,
+                      "what answers there speaks TLS; use rediss://, or the "
+                      "server's port without TLS");
+  else if (!s->secure)
+    s->events->failed(s->arg, DLK_UNAVAILABLE, s->over);
+  else if (other && !dlk_redis_secure_heard(s->secure))
+    s->events->failed(s->arg, DLK_INVALID, DLK_TLS_NOT_SPOKEN);
+}
+
+bool dlk_redis_sock_doubt(struct dlk_redis_sock *s, const char *over) {
+  bool tls = s->secure != NULL;
+  if (s->doubt || !s->connected || s->peer.ss_family == AF_UNIX ||
+      tls == !!over)
+    return false;
+  s->doubt = dlk_redis_doubt_new(s->loop, (const struct sockaddr *)&s->peer,
+                                 s->peer_len, tls, told, doubt_gone, s);
+  if (!s->doubt)
+    return false;
+  s->refs++;
+  if (over) {
+    snprintf(s->over, sizeof s->over, "%s", over);
+    drop_fd(s);
+  }
+  return true;
+}
+
+static void settle_doubt(struct dlk_redis_sock *s) {
+  dlk_redis_doubt_end(s->doubt);
+  s->doubt = NULL;
+}
+
 /* ---- the handshake of TLS ---- */
 
 static void opened(struct dlk_redis_sock *s) {
+  settle_doubt(s);
   s->open = true;
   let_it_block(s);
   s->full = s->secure && dlk_redis_secure_waits(s->secure);
@@ -420,6 +469,8 @@ enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
 
 const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
                                 const char *why) {
+  if (s && s->over[0])
+    return s->over;
   return s && s->secure && !s->open
              ? "accepts connections but does not answer the TLS handshake; is "
                "it a TLS port?"
@@ -434,6 +485,7 @@ void dlk_redis_sock_close(struct dlk_redis_sock *s) {
   if (!s || s->closed)
     return;
   s->closed = true;
+  settle_doubt(s);
   drop_fd(s);
   if (s->lookup)
     dlk_redis_lookup_end(s->lookup);

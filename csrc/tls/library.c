@@ -90,14 +90,6 @@ static void finish(struct dlk_tls_channel *c) {
   dlk_tls_leave();
 }
 
-static bool pending(const struct dlk_tls_channel *c) {
-  if (!enter())
-    return false;
-  bool some = dlk_tls_channel_pending(c);
-  dlk_tls_leave();
-  return some;
-}
-
 static void fault_of(const struct dlk_tls_channel *c,
                      struct dlk_tls_fault *fault) {
   dlk_tls_channel_fault(c, fault);
@@ -130,7 +122,7 @@ static struct dlk_tls_library library = {
     .open = channel_open,
     .feed = dlk_tls_channel_feed,
     .keep = dlk_tls_channel_keep,
-    .pending = pending,
+    .pending = dlk_tls_channel_pending,
     .out = dlk_tls_channel_out,
     .sent = dlk_tls_channel_sent,
     .handshake = handshake,

@@ -21,7 +21,7 @@ read_globals = {
 files["examples/openresty"] = { globals = { "ngx" } }
 files["spec"] = { std = "+busted" }
 files["spec/support"] = { std = "min" }
-for _, name in ipairs { "support", "steady" } do
+for _, name in ipairs { "support", "support_ends", "steady" } do
   files["spec/support/" .. name .. "_spec.lua"] = { std = "+busted" }
 end
 files["csrc/store/redis/scripts"] = {

@@ -94,7 +94,7 @@ install-tls: $(OUT)/dlock/tls.so
 install-zookeeper install-tls:
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
-	+@MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
+	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
 .PHONY: all env deps install install-zookeeper install-tls clean $(GOALS)

@@ -36,6 +36,7 @@ local function start_workers(dir, set, replicas)
     workers[i] = { file = file, key = "k" .. i % 2,
       process = process.spawn { file = "spec/failover/redis_worker.lua",
         args = { file, set.url, "k" .. i % 2, replicas } } }
+    server.remember(workers[i].process.pid)
     workers[i].process:expect("^ready$")
   end
   return workers

@@ -15,9 +15,18 @@
  * and there is no head. Whatever may end the expectation (the hold's end,
  * another first one) has the queue looked at: nobody is forgotten.
  *
- * A ticket that waits here was not submitted, so its time-out and its cancel
- * end it without the store, by the ordinary way (dlk_request_finish takes it
- * out of the list). At close all of them are ended before the heads are.
+ * A ticket that waits here was not submitted, so its cancel ends it without the
+ * store, by the ordinary way (dlk_request_finish takes it out of the list). At
+ * close all of them are ended before the heads are.
+ *
+ * Its time-out does not: whether the key is still held, or nobody knows because
+ * the store does not answer, the head would hear when it leaves the store's
+ * queue, and this one stands in none. So the store is asked (look), and every
+ * answer, but that it is unavailable, means `timeout`. What it answered before
+ * says nothing about now. One look is for all whose time ends before its
+ * answer comes, so there is one at a time, however many wait; it takes
+ * io_timeout at most, and each of them waits for it no longer than for the
+ * withdrawal of what the store has (settle, by its own timer).
  *
  * Only exclusive waits, and only in resident mode: elsewhere a thread waits
  * for one thing at a time, and a look here would be for nothing.
@@ -25,6 +34,7 @@
  * In a circle with request.c and handoff.c: see request.c for why. */
 #include "engine/local_queue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +67,7 @@ static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
     return true;
-  return first ? dlk_handoff_expects(g, first) : g->holder != NULL;
+  return first ? dlk_handoff_expects(g, first) : g->holder || g->look;
 }
 
 static void free_queue(struct dlk_local_queue *g) {
@@ -129,6 +139,7 @@ static struct dlk_local_queue *new_queue(struct dlk_engine *e, const char *key,
   g->engine = e;
   g->next.run = next_posted;
   dlk_list_init(&g->waiting);
+  dlk_list_init(&g->late);
   if (!dlk_map_put(&e->local->map, &g->node, g->key, key_len)) {
     free(g);
     return NULL;
@@ -180,11 +191,76 @@ void dlk_local_done(struct dlk_ticket *t) {
   dlk_local_look(g);
 }
 
+/* ---- whose time is over ---- */
+
+/* An error, or NULL: the store answered. */
+static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
+  while (!dlk_list_empty(&g->late)) {
+    struct dlk_ticket *t = DLK_CONTAINER(g->late.next, struct dlk_ticket, link);
+    if (err)
+      dlk_request_finish(t, err);
+    else
+      dlk_request_finish_code(t, DLK_TIMEOUT);
+  }
+}
+
+static void look_over(struct dlk_local_queue *g) {
+  struct dlk_ticket *look = g->look;
+  const struct dlk_error *err = look->error;
+  bool silent = err && err->code == DLK_UNAVAILABLE;
+  look->queue = NULL;
+  g->look = NULL;
+  end_late(g, silent ? err : NULL);
+}
+
+static void look(struct dlk_local_queue *g) {
+  const struct dlk_request r = {.kind = DLK_OP_LOCKED,
+                                .key = g->key,
+                                .key_len = g->node.len,
+                                .timeout = -1};
+  struct dlk_ticket *t = dlk_request_new(g->engine, &r);
+  if (!t) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    end_late(g, &err);
+    return;
+  }
+  dlk_ticket_drop_ref(t); /* nobody else has it */
+  g->look = t;
+  t->queue = g;
+  dlk_request_submit(t);
+}
+
+bool dlk_local_waits(const struct dlk_ticket *t) {
+  return t->queue && t->queue->head != t && t->queue->look != t;
+}
+
+/* Who stands in the way, as far as that is known here. */
+static void name_holder(const struct dlk_local_queue *g, struct dlk_op *op) {
+  const char *who = g->head     ? g->head->op.holder
+                    : g->holder ? g->holder->lease.owner
+                                : "";
+  snprintf(op->holder, sizeof op->holder, "%s", who);
+}
+
+void dlk_local_late(struct dlk_ticket *t) {
+  struct dlk_local_queue *g = t->queue;
+  name_holder(g, &t->op);
+  leave(t);
+  dlk_list_append(&g->late, &t->link);
+  dlk_local_look(g);
+  if (!g->look)
+    look(g);
+}
+
 void dlk_local_gone(struct dlk_ticket *t) {
   struct dlk_local_queue *g = t->queue;
   if (!g || g->head == t)
     return;
-  leave(t);
+  if (g->look == t)
+    look_over(g);
+  else
+    leave(t);
   dlk_local_look(g);
 }
 
@@ -195,5 +271,8 @@ void dlk_local_end_all(struct dlk_engine *e) {
     struct dlk_ticket *t;
     while ((t = dlk_local_first(g)))
       dlk_request_finish_code(t, DLK_CANCELLED);
+    while (!dlk_list_empty(&g->late))
+      dlk_request_finish_code(
+          DLK_CONTAINER(g->late.next, struct dlk_ticket, link), DLK_CANCELLED);
   }
 }

@@ -12,6 +12,9 @@ struct dlk_local_queue {
   struct dlk_list waiting; /* tickets */
   uint32_t count;          /* of these */
   struct dlk_ticket *head; /* the one that the store has */
+  struct dlk_list late;    /* tickets whose time is over, until the store was
+                              asked */
+  struct dlk_ticket *look; /* that asks it; NULL: nothing is asked */
   struct dlk_hold *holder;
   struct dlk_post next;
   struct dlk_engine *engine;
@@ -31,8 +34,14 @@ void dlk_local_clear(struct dlk_local_queues *q);
 bool dlk_local_join(struct dlk_ticket *t, bool behind);
 /* The store is done with it: the next one's turn. */
 void dlk_local_done(struct dlk_ticket *t);
-/* It ended while it waited here. */
+/* It ended while it waited here; or it was asked of the store on behalf of
+ * those who did. */
 void dlk_local_gone(struct dlk_ticket *t);
+/* It waits here, behind the head. */
+bool dlk_local_waits(const struct dlk_ticket *t);
+/* Its time is over while it waits here: it ends when the store has answered, or
+ * did not in time. */
+void dlk_local_late(struct dlk_ticket *t);
 void dlk_local_end_all(struct dlk_engine *e);
 /* The first of those who wait, or NULL. */
 struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g);

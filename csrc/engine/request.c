@@ -145,8 +145,8 @@ void dlk_request_forget(struct dlk_ticket *t) {
 /* ---- early ends ---- */
 
 /* For how long a caller whose time is over waits for what the server says to
- * the withdrawal. What only looks has nothing to withdraw, and a release goes
- * on without its caller. */
+ * the withdrawal, or says of itself. What only looks has nothing to withdraw,
+ * and a release goes on without its caller. */
 static int64_t grace_of(const struct dlk_ticket *t) {
   switch (t->op.kind) {
   case DLK_OP_RELEASE:
@@ -162,7 +162,8 @@ static int64_t grace_of(const struct dlk_ticket *t) {
 
 void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
-  if (!is_submitted(t)) {
+  bool late = code == DLK_TIMEOUT && dlk_local_waits(t);
+  if (!is_submitted(t) && !late) {
     dlk_request_finish_code(t, code);
     return;
   }
@@ -171,7 +172,10 @@ void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   t->op.ending = code;
   dlk_timers_set(&e->loop.timers, &t->timer,
                  dlk_time_add(dlk_clock_now(), grace_of(t)));
-  e->type->cancel(e->store, &t->op);
+  if (late)
+    dlk_local_late(t);
+  else
+    e->type->cancel(e->store, &t->op);
 }
 
 static enum dlk_code late_code(const struct dlk_ticket *t) {
@@ -183,7 +187,7 @@ static enum dlk_code late_code(const struct dlk_ticket *t) {
 static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
   (void)now;
-  if (!is_submitted(t) || t->op.ending == DLK_OK)
+  if (t->op.ending == DLK_OK)
     dlk_request_end(t, late_code(t));
   else
     dlk_request_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE

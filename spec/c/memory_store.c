@@ -5,6 +5,7 @@
  *   late:…     the first grant comes when its ttl is nearly over
  *   never:…    nothing is ever answered, not even a cancel
  *   mute:…     an acquire is not answered, a cancel is
+ *   shut:…     the same, and nobody is told whether it is locked
  *   flaky:…    every other renewal fails
  *   gone:…     the first renewal says lost
  *   deaf:…     a release is not answered, but its cancel is
@@ -139,7 +140,7 @@ static void acquire(struct store *s, struct dlk_op *op) {
     s->host->timer_set(s->host, &it->timer,
                        s->host->now(s->host) + 100 * DLK_MS);
     dlk_list_append(&s->waiting, &it->link);
-  } else if (is(op, "mute:")) {
+  } else if (is(op, "mute:") || is(op, "shut:")) {
     dlk_list_append(&s->waiting, &it->link);
   } else if (!holder(s, op)) {
     grant(s, op, s->host->now(s->host));
@@ -229,6 +230,8 @@ static void submit(void *store, struct dlk_op *op) {
   } else if (op->kind == DLK_OP_PING) {
     op->result = dlk_value_number(s->requests);
     finish(s, op, DLK_OK);
+  } else if (op->kind == DLK_OP_LOCKED && is(op, "shut:")) {
+    finish(s, op, DLK_DENIED);
   } else if (op->kind == DLK_OP_LOCKED) {
     op->result = dlk_value_bool(holder(s, op) != NULL);
     finish(s, op, DLK_OK);

@@ -311,8 +311,52 @@ describe("resident engine", function()
     core.release_later(held)
     core.release_later(assert(finish(e, next_one)))
     for _ = 1, 300 do ask(e, "never:a", { timeout = 0.05 }) end
-    assert.equal("timeout",
+    assert.equal("unavailable",
       (select(3, finish(e, ask(e, "never:a", { timeout = 0.1 })))))
+  end)
+
+  -- Of 50 whose time is over together not each one asks the store.
+  it("ends a locally queued wait with what the store says of itself", function()
+    for key, code in pairs { ["mute:a"] = "timeout", ["shut:a"] = "timeout",
+      ["never:a"] = "unavailable" } do
+      local head, tickets = ask(e, key, { timeout = 60 }), {}
+      local before = finish(e, e:ping())
+      for i = 1, 50 do tickets[i] = ask(e, key, { timeout = 0.1 }) end
+      for i = 1, 50 do
+        local lease, message, why = finish(e, tickets[i])
+        assert.is_nil(lease)
+        assert.equal(code, why)
+        assert.matches("^" .. code .. ": '" .. key, message)
+      end
+      if key == "never:a" then
+        assert.is_true(finish(e, e:ping()) - before < 25)
+      end
+      head:cancel()
+    end
+  end)
+
+  it("ends it also while the store is asked", function()
+    local head, tickets = ask(e, "never:a", { timeout = 60 }), {}
+    for i = 1, 2 do tickets[i] = ask(e, "never:a", { timeout = 0.05 }) end
+    local seen, pings = finish(e, e:ping()), 0
+    repeat pings = pings + 1 until finish(e, e:ping()) > seen + pings
+    tickets[1]:cancel()
+    assert.equal("cancelled", (select(3, finish(e, tickets[1]))))
+    local closing = e:close(1)
+    assert.equal("cancelled", (select(3, finish(e, tickets[2]))))
+    repeat until core.drive(closing, 0.2)
+    assert.is_true(closing:take())
+    assert.equal("cancelled", (select(3, head:take())))
+  end)
+
+  it("names the holder to a locally queued wait", function()
+    local held = assert(finish(e, ask(e, "a")))
+    local head = ask(e, "a", { timeout = 60 })
+    local _, message = finish(e, ask(e, "a", { timeout = 0.05 }))
+    assert.matches("^timeout: 'a' still held by memory/1 after 0%.%d+ s$",
+      message)
+    core.release_later(held)
+    core.release_later(assert(finish(e, head)))
   end)
 
   -- Its holder went on the server, and it was not told; the store then gave the

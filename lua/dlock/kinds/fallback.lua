@@ -23,7 +23,6 @@ local outage = require "dlock.kinds.outage"
 local fallback = {}
 
 local SLICE = 60 -- seconds; half of for ever
-local SHORT = 0.05 -- seconds for a sign of life, when no time is left
 local AT_ONCE = 0.01 -- seconds; an answer that nobody waited for
 
 local methods = {}
@@ -60,28 +59,13 @@ local function grace_of(state, plan, member)
   return state.grace or plan.opts.ttl or member.base.ttl
 end
 
--- A wait behind another one of this process is in no store's queue, so its
--- timeout says nothing about the store: that is asked for a sign of life.
-local function doubt(client, until_then, message, code)
-  local left = math.max(until_then - core.now(), SHORT)
-  local took, problem, why = host.ask(client, client.engine.ping,
-    client.engine, left)
-  if not took and why == "unavailable" then
-    return problem, why
-  end
-  return message, code
-end
-
 -- Asks a lock that others stand behind, until then, and notes what its answer
 -- means for all its users here. The last result: nobody waited for the answer,
 -- so to ask again would be no better.
 local function attempt(state, plan, member, until_then, grace)
   local client, begun = member.client, core.now()
-  local hasty = until_then < plan.deadline
-  local lease, message, code = ask(state, plan, member, until_then, hasty)
-  if code == "timeout" and (hasty or outage.ends_grace(client, grace)) then
-    message, code = doubt(client, until_then, message, code)
-  end
+  local lease, message, code = ask(state, plan, member, until_then,
+    until_then < plan.deadline)
   if lease or code == "busy" or code == "timeout" then
     outage.answered(client)
   elseif code == "unavailable" then

@@ -1,0 +1,65 @@
+-- In an event loop only the first of those who wait for a key stands in the
+-- store's queue. What the others are told at the end of their time is true all
+-- the same: that the lock is held, or that the server does not say whether it
+-- is.
+local cqueues = require "cqueues"
+local dlock = require "dlock"
+local hosts = require "spec.contract.hosts"
+local proxy = require "spec.support.proxy"
+
+local URLS = { redis = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`"),
+  zookeeper = assert(os.getenv("DLOCK_TEST_ZOOKEEPER")) }
+local WAITERS = 10
+
+local function spawn(fn)
+  local queue = cqueues.running()
+  if queue then queue:wrap(fn) else coroutine.wrap(fn)() end
+end
+
+-- How the waits of some coroutines end.
+local function expect(pattern, host, store, key)
+  local told = {}
+  for _ = 1, WAITERS do
+    spawn(function()
+      local _, message = store:lock(key, { timeout = 0.2 })
+      told[#told + 1] = message or "granted"
+    end)
+  end
+  while #told < WAITERS do host.sleep(0.01) end
+  for _, message in ipairs(told) do
+    assert.matches(pattern, message)
+  end
+end
+
+describe("waiters of an event loop, when the server is silent:", function()
+  local function case(name, host)
+    local url = URLS[name]
+    local key = ("silent:%s:%s"):format(name, host.name)
+    it(("all of them are told: %s, %s"):format(name, host.name), function()
+      local between = proxy.start(url)
+      local other = assert(dlock.open { url = url, host = "blocking" })
+      local held = assert(other:lock(key))
+      host.run(function()
+        local store = assert(dlock.open { url = between.url,
+          host = host.option, io_timeout = 1 })
+        expect("^timeout: .* still held by ", host, store, key)
+        between:hold("down")
+        expect("^unavailable: '" .. key, host, store, key)
+        between:release("down")
+        assert(store:ping())
+        expect("^timeout: .* still held by ", host, store, key)
+        assert(store:close(2))
+      end)
+      assert(held:release())
+      other:close(1)
+      between:stop()
+    end)
+  end
+
+  for _, host in ipairs(hosts) do
+    if not host.blocks then
+      case("redis", host)
+      case("zookeeper", host)
+    end
+  end
+end)

@@ -87,9 +87,11 @@ peer.__index = peer
 
 --- Another process with a store of its own.
 function context:peer()
+  local options = self.subject.options or {}
   local child = process.spawn {
     file = "spec/contract/peer.lua",
-    args = { self.subject.url() },
+    args = { self.subject.url(), options.sentinel_username,
+      options.sentinel_password },
   }
   local self_ = setmetatable({ process = child, pid = child.pid }, peer)
   self.peers[#self.peers + 1] = self_

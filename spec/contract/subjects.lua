@@ -106,33 +106,52 @@ local on_redis = new_redis("redis", "DLOCK_TEST_REDIS", "DLOCK_TEST_REDIS")
 -- says. Whose CA it is stands in $SSL_CERT_FILE.
 local on_rediss = new_redis("rediss", "DLOCK_TEST_REDISS", "DLOCK_TEST_REDIS")
 on_rediss.way = 0
-local has_user
+local has_user = {}
 
-local function least_rights()
+-- Makes the user of docs/security.md on the server at that URL.
+local function least_rights(name, where, ...)
+  if has_user[where] then
+    return
+  end
   local rule = server.read_file("docs/security.md")
-    :match("\nACL SETUSER (app on >secret .-)```"):gsub("\\\n", " ")
+    :match("\nACL SETUSER (" .. name .. " on >secret .-)```")
+    :gsub("\\\n", " ")
   local words = {}
   for word in rule:gmatch("%S+") do words[#words + 1] = word end
-  words[#words + 1] = "~/ct*" -- prefixes that cases have of their own
-  words[#words + 1] = "~x:*"
-  local admin = assert(redis.connect(required("DLOCK_TEST_REDIS")))
+  for _, word in ipairs { ... } do words[#words + 1] = word end
+  local admin = assert(redis.connect(where))
   admin:call("ACL", "SETUSER", (table.unpack or unpack)(words))
   admin:close()
+  has_user[where] = true
 end
 
+-- Prefixes that cases have of their own.
+local PREFIXES = { "~/ct*", "~x:*" }
+
 function on_rediss.url()
-  if not has_user then
-    least_rights()
-    has_user = true
-  end
+  least_rights("app", required("DLOCK_TEST_REDIS"),
+    (table.unpack or unpack)(PREFIXES))
   return (required("DLOCK_TEST_REDISS"):gsub("//", "//app:secret@"))
 end
 
+-- For users who may do no more than docs/security.md says, on the primary and
+-- on the Sentinels. Whoever has no options for the latter is nobody there.
 local on_sentinel = new_redis("redis+sentinel", "DLOCK_TEST_SENTINEL",
   "DLOCK_TEST_SENTINEL_PRIMARY")
 on_sentinel.way = 1
 -- One Lua runs the contract with what is confirmed by a replica.
-on_sentinel.options = jit and { wait_replicas = 1 }
+on_sentinel.options = { sentinel_username = "finder",
+  sentinel_password = "secret", wait_replicas = jit and 1 }
+
+function on_sentinel.url()
+  local sentinels = required("DLOCK_TEST_SENTINEL")
+  least_rights("app", required("DLOCK_TEST_SENTINEL_PRIMARY"),
+    jit and "+wait" or "-wait", (table.unpack or unpack)(PREFIXES))
+  for address in sentinels:match("//([^/]*)"):gmatch("[^,]+") do
+    least_rights("finder", "redis://" .. address)
+  end
+  return (sentinels:gsub("//", "//app:secret@"))
+end
 
 -- inherits: how many descriptors of a client library stay open on exec.
 local on_zookeeper = { name = "zookeeper", inherits = 3 }

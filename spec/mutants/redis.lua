@@ -302,6 +302,10 @@ return {
       file = "csrc/store/redis/conn/sentinel.c", specs = EVENTS,
       find = "(!moved && replicas == s->known_replicas",
       put = "(replicas == s->known_replicas" },
+    { name = "a subscription that is refused is told of each time",
+      file = "csrc/store/redis/conn/news.c", specs = FIND,
+      find = "if (why->code != DLK_DENIED || n->refused)",
+      put = "if (why->code != DLK_DENIED)" },
     -- durable.c
     { name = "the answer to WAIT is not read",
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,

@@ -274,9 +274,12 @@ describe("a Sentinel with users", function()
 
   setup(function()
     set = sentinel.start { replicas = 0, sentinels = 1 }
-    set.sentinels[1]:call("ACL", "SETUSER", "locker", "on", ">secret", "-@all",
-      "+auth", "+ping", "+sentinel|master", "+sentinel|get-master-addr-by-name",
-      "+subscribe", "resetchannels", "&+switch-master")
+    local rule = server.read_file("docs/security.md")
+      :match("\nACL SETUSER finder (on >secret .-)```"):gsub("\\\n", " ")
+    local words = {}
+    for word in rule:gmatch("%S+") do words[#words + 1] = word end
+    set.sentinels[1]:call("ACL", "SETUSER", "locker",
+      (table.unpack or unpack)(words))
     set.sentinels[1]:call("ACL", "SETUSER", "poor", "on", ">secret", "-@all",
       "+auth", "+ping", "+sentinel|get-master-addr-by-name")
   end)
@@ -296,10 +299,53 @@ describe("a Sentinel with users", function()
 
   it("takes one with the rights that the documentation names", function()
     assert.is_true((try("locker", "secret")))
+    local store = assert(dlock.open { url = set.url,
+      sentinel_username = "locker", sentinel_password = "secret" })
+    local lease = assert(store:lock("k", { ttl = 0.6 }))
+    eventually("a subscription", 10, function()
+      return store:ping() and set.sentinels[1]:call("CLIENT", "LIST")
+        :find(" sub=1 [^\n]* user=locker ")
+    end)
+    assert(lease:release())
+    store:close(1)
   end)
 
   it("may withhold the epoch", function()
     assert.is_true((try("poor", "secret")))
+  end)
+
+  -- It works all the same, but hears of a failover later.
+  it("that may not be subscribed to is told of once", function()
+    set.sentinels[1]:call("ACL", "SETUSER", "deaf", "on", ">secret", "-@all",
+      "+auth", "+ping", "+subscribe", "resetchannels", "+sentinel|master",
+      "+sentinel|get-master-addr-by-name")
+    local events = {}
+    local store = assert(dlock.open { url = set.url,
+      sentinel_username = "deaf", sentinel_password = "secret",
+      on_event = function(event)
+        if event.kind == "sentinel" then
+          events[#events + 1] = event.message
+        end
+      end })
+    local lease = assert(store:lock("k", { ttl = 0.6 }))
+    eventually("an event", 10, function()
+      return store:ping() and #events > 0
+    end)
+    assert.is_truthy(events[1]:find("docs/security.md", 1, true), events[1])
+    assert.is_truthy(events[1]:find("switch-master", 1, true), events[1])
+    local client = set.sentinels[1]:connect()
+    local function connections()
+      return tonumber((client:call("INFO", "stats")
+        :match("connections_received:(%d+)")))
+    end
+    local before = connections()
+    eventually("more attempts", 10, function()
+      return store:ping() and connections() > before + 2
+    end)
+    client:close()
+    assert.equal(1, #events)
+    assert(lease:release())
+    store:close(1)
   end)
 
   it("refuses a wrong password; the message names the option", function()

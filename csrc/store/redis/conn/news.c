@@ -1,6 +1,9 @@
 /* One Sentinel of the list is listened to, the next one when that is lost. What
  * it says is no address to use, only a reason to ask all of them: it may be
- * old. What was said while nobody listened is made up for in the same way. */
+ * old. What was said while nobody listened is made up for in the same way.
+ *
+ * Where the subscription is refused all else works, and a failover is noticed
+ * late; so that is told, once. */
 #include "store/redis/conn/news.h"
 
 #include <hiredis/hiredis.h>
@@ -18,6 +21,7 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   struct dlk_redis_news *n = DLK_CONTAINER(r, struct dlk_redis_news, hello);
   if (!dlk_redis_sentinel_greeted(n->all, &n->conn, &n->at.address, a))
     return;
+  n->refused = false;
   dlk_redis_wake_set(n->wake, DLK_REDIS_WAKE_NEWS,
                      dlk_redis_sock_fd(n->conn.sock));
   n->heard(n);
@@ -36,7 +40,11 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 }
 
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
-  (void)c, (void)why;
+  struct dlk_redis_news *n = c->arg;
+  if (why->code != DLK_DENIED || n->refused)
+    return;
+  n->refused = true;
+  n->all->host->event(n->all->host, "sentinel", why->text);
 }
 
 /* ["message", "+switch-master", "name old-host old-port host port"] */

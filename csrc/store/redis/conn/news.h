@@ -12,6 +12,7 @@ struct dlk_redis_news {
   struct dlk_redis_fixed at;
   struct dlk_redis_req hello;
   size_t next;
+  bool refused;                /* told */
   struct dlk_redis_wake *wake; /* set before it is wanted */
   /* Another server may be the primary of that name now. */
   void (*heard)(struct dlk_redis_news *n);

@@ -27,7 +27,12 @@ static void explain(const struct dlk_redis_sentinels *all,
            at->host, (unsigned)at->port);
   struct dlk_error said;
   dlk_redis_fault_error(&said, text, name);
-  if (said.code == DLK_DENIED)
+  if (strncmp(text, "NOPERM", 6) == 0)
+    dlk_error_set(err, DLK_DENIED,
+                  "%s refuses us (%.100s); give its user what docs/security.md "
+                  "lists (commands, and the channel +switch-master)",
+                  name, text);
+  else if (said.code == DLK_DENIED)
     dlk_error_set(err, DLK_DENIED,
                   "%s refuses us (%.40s); check sentinel_username and "
                   "sentinel_password, which are not those of Redis",

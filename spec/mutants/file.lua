@@ -100,9 +100,12 @@ return {
         .. " &f->watcher, instance);",
       put = "(void)instance; *error = 0;" },
     { name = "a release of what is not ours says ok", file = HOLD,
-      find = "if (ours) dlk_file_end(f, NULL); else"
-        .. " dlk_file_end_lost(f);",
-      put = "dlk_file_end(f, NULL);" },
+      find = "if (!ours) dlk_file_end_lost(f);",
+      put = "if (!ours) dlk_file_end(f, NULL);" },
+    { name = "a release in a directory that was moved says ok", file = HOLD,
+      find = "else if (dlk_file_moved(d))", put = "else if (0)" },
+    { name = "a wait goes on in a directory that was moved", file = WAIT,
+      find = "if (!dlk_file_moved(d)) error =", put = "error =" },
     { name = "a renewal does not look", file = HOLD,
       find = "int error = all_lost ? ENOENT : check_hold(d, leases[i],"
         .. " leases[i]->ttl);",

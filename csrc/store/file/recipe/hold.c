@@ -3,13 +3,28 @@
  * Nothing has to be done to keep a hold: the kernel does. So renewing is only
  * a look at our slot, without the mutex where that tells. A hold that is not
  * in the table any more was broken, or its file was deleted; it is reported
- * as lost, and its lease is not named to the engine after that (entry.c). */
+ * as lost, and its lease is not named to the engine after that (entry.c).
+ *
+ * A directory that was moved away has our table yet, and the release is done
+ * there, where others may wait; the descriptor leads there, so nothing of a
+ * directory that was made in its place is touched. But whoever came by the path
+ * since then did not see the hold, so the caller is told that it was lost. */
 #include "store/file/recipe/hold.h"
 
 #include <errno.h>
 
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
+
+static void end_moved(struct dlk_file_op *f) {
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_LOST,
+                "%s is not held by this lease any more: %s was moved or "
+                "deleted",
+                dlk_quote(key, f->op->key, f->op->key_len), f->store->dir.path);
+  dlk_file_end(f, &err);
+}
 
 void dlk_file_release(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
@@ -29,10 +44,12 @@ void dlk_file_release(struct dlk_file_op *f) {
     if (!dlk_file_finish(f, k))
       return;
   }
-  if (ours)
-    dlk_file_end(f, NULL);
-  else
+  if (!ours)
     dlk_file_end_lost(f);
+  else if (dlk_file_moved(d))
+    end_moved(f);
+  else
+    dlk_file_end(f, NULL);
 }
 
 /* Under the mutex: whether the hold is ours. Its ttl, which is there to be

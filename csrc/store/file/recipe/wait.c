@@ -201,7 +201,9 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
   struct dlk_file_slot slot;
   struct dlk_file_key *k = NULL;
   int64_t now = d->host->now(d->host);
-  int error = dlk_file_key_peek(d, lease->key, lease->key_len, e, &slot);
+  int error = ENOENT;
+  if (!dlk_file_moved(d))
+    error = dlk_file_key_peek(d, lease->key, lease->key_len, e, &slot);
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
     return;

@@ -33,6 +33,7 @@ build() {
 file=$(find csrc/store/file -name '*.c')
 # shellcheck disable=SC2086
 build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c $file
+build options_test spec/c/options_test.c csrc/core/*.c
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
 build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
   spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
@@ -43,12 +44,13 @@ build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
 # shellcheck disable=SC2086
 build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c \
   csrc/core/*.c $file
+build redis_wake_test spec/c/redis_wake_test.c csrc/store/redis/conn/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/zookeeper/format/names.c csrc/store/zookeeper/recipe/queue.c \
   csrc/store/zookeeper/session/confirm.c
-build zookeeper_client spec/c/zookeeper_client.c csrc/core/*.c \
-  csrc/store/zookeeper/format/*.c csrc/store/zookeeper/client/completions.c \
-  -lzookeeper_mt
+build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
+  csrc/core/*.c csrc/store/zookeeper/format/*.c \
+  csrc/store/zookeeper/client/*.c -lzookeeper_mt
 for part in recipe sessions; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \

@@ -15,7 +15,6 @@
 #include "core/list.h"
 #include "core/map.h"
 #include "core/pool.h"
-#include "core/secret.h"
 #include "core/status.h"
 #include "core/value.h"
 
@@ -448,22 +447,6 @@ static void values(void) {
   CHECK(dlk_value_add(dlk_value_tuple(), NULL) == NULL);
 }
 
-/* Two connections, refused with the same password and with an older one. */
-static void secrets(void) {
-  struct dlk_secret *s = dlk_secret_new("a", NULL, true);
-  struct dlk_buf b = {0};
-  unsigned first, second;
-  CHECK(s && dlk_secret_read(s, &b, &first) && strcmp(b.data, "a") == 0);
-  CHECK(dlk_secret_refused(s, first) && !dlk_secret_refused(s, first));
-  CHECK(dlk_secret_set(s, "b") && !dlk_secret_refused(s, first));
-  dlk_buf_clear(&b);
-  CHECK(dlk_secret_read(s, &b, &second) && strcmp(b.data, "b") == 0);
-  CHECK(dlk_secret_refused(s, second) && dlk_secret_set(s, NULL));
-  CHECK(dlk_secret_refused(s, second)); /* nobody had another one */
-  dlk_secret_wipe(&b);
-  dlk_secret_free(s);
-}
-
 int main(void) {
   static const struct check tests[] = {
       {"code names", code_names},
@@ -481,7 +464,6 @@ int main(void) {
       {"buffers", buffers},
       {"buffers of all sizes", buffers_of_all_sizes},
       {"values", values},
-      {"secrets that change", secrets},
   };
   return check_all(tests, sizeof tests / sizeof tests[0]);
 }

@@ -1,7 +1,11 @@
 /* The way of answers from the client library's threads to the loop
- * (client/completions.c): which of them wake whoever runs the loop. The library
- * is linked and not called; spec/zookeeper/units_spec.lua runs it. */
+ * (client/completions.c): which of them wake whoever runs the loop; and the
+ * servers that the library is told of (client/handle.c). It is linked and not
+ * called: with --wrap, a handle of it cannot be had.
+ * spec/zookeeper/units_spec.lua runs this. */
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "store/zookeeper/client/completions.h"
@@ -98,13 +102,77 @@ static void one_that_leads_a_refused_one_is_answered(void) {
   CHECK(strcmp(answered, "12") == 0);
 }
 
+/* ---- the servers ---- */
+
+static uint32_t drawn;
+static char told[100]; /* what the library got */
+static atomic_bool has_told;
+
+zhandle_t *__wrap_zookeeper_init2(const char *hosts, watcher_fn fn, int timeout,
+                                  const clientid_t *id, void *context,
+                                  int flags, log_callback_fn log);
+
+zhandle_t *__wrap_zookeeper_init2(const char *hosts, watcher_fn fn, int timeout,
+                                  const clientid_t *id, void *context,
+                                  int flags, log_callback_fn log) {
+  (void)fn, (void)timeout, (void)id, (void)context, (void)flags, (void)log;
+  snprintf(told, sizeof told, "%s", hosts);
+  atomic_store(&has_told, true);
+  return NULL;
+}
+
+static void draw(struct dlk_host *h, void *p, size_t n) {
+  (void)h;
+  CHECK(n == sizeof drawn);
+  memcpy(p, &drawn, n);
+}
+
+static bool is_through;
+
+static void gone(void *owner, struct dlk_zk_link *link) {
+  (void)owner;
+  (void)link;
+  is_through = true;
+}
+
+/* Whether it gets that list when this number is drawn. */
+static bool gets(const char *hosts, uint32_t number, const char *list) {
+  static const struct dlk_zk_events events = {.gone = gone};
+  static struct dlk_host drawing = {.post = wake, .random = draw};
+  const struct dlk_zk_conf conf = {.hosts = hosts, .timeout = DLK_SEC};
+  drawn = number;
+  atomic_store(&has_told, false);
+  is_through = false;
+  struct dlk_zk_link *link =
+      dlk_zk_session_driver.open(&drawing, &conf, &events, NULL, NULL);
+  CHECK(link);
+  while (!atomic_load(&has_told))
+    usleep(1000);
+  dlk_zk_session_driver.close(link);
+  while (!is_through) {
+    dlk_zk_link_run(&link->post);
+    usleep(1000);
+  }
+  return strcmp(told, list) == 0;
+}
+
+static void of_an_even_number_one_by_lot_is_there_twice(void) {
+  CHECK(gets("a:1", 5, "a:1"));
+  CHECK(gets("a:1,b:2,c:3", 5, "a:1,b:2,c:3"));
+  CHECK(gets("a:1,b:2", 0, "a:1,b:2,a:1"));
+  CHECK(gets("a:1,b:2", 3, "a:1,b:2,b:2"));
+  CHECK(gets("a:1,b:2,c:3,d:4", 6, "a:1,b:2,c:3,d:4,c:3"));
+}
+
 static const struct check tests[] = {
     {"one_that_leads_another_wakes_nobody",
      one_that_leads_another_wakes_nobody},
     {"each_other_one_wakes", each_other_one_wakes},
     {"one_that_leads_nobody_wakes", one_that_leads_nobody_wakes},
     {"one_that_leads_a_refused_one_is_answered",
-     one_that_leads_a_refused_one_is_answered}};
+     one_that_leads_a_refused_one_is_answered},
+    {"of_an_even_number_one_by_lot_is_there_twice",
+     of_an_even_number_one_by_lot_is_there_twice}};
 
 int main(void) {
   return check_all(tests, sizeof tests / sizeof *tests);

@@ -18,7 +18,11 @@ end
 
 describe("C unit tests", function()
   it("of the core pass", function()
-    assert.are.equal(16, run "core_test")
+    assert.are.equal(15, run "core_test")
+  end)
+
+  it("of options and passwords pass", function()
+    assert.are.equal(3, run "options_test")
   end)
 
   it("of the loop pass, without an engine", function()

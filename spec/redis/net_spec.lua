@@ -5,6 +5,7 @@ local process = require "spec.support.process"
 local program = require "spec.sim.program"
 local redis_model = require "spec.sim.redis_model"
 local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
 
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/due", "conn/pipe",
@@ -50,5 +51,12 @@ describe("the link to redis", function()
       .. "ok looks first after a second\n"
       .. "ok brief replies are hiredis' own\n"
       .. "ok both readers take turns\n", run "conn_test")
+  end)
+
+  it("wakes its host by one descriptor for both sockets", function()
+    local _, out = process.run { command = { tool.program "redis_wake_test" } }
+    assert.are.equal("ok each_alone_and_both\n"
+      .. "ok no_descriptor_is_left\n"
+      .. "ok messages_come_first\n", out)
   end)
 end)

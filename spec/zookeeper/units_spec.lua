@@ -52,6 +52,7 @@ local SESSIONS = {
 local CLIENT = {
   "one_that_leads_another_wakes_nobody", "each_other_one_wakes",
   "one_that_leads_nobody_wakes", "one_that_leads_a_refused_one_is_answered",
+  "of_an_even_number_one_by_lot_is_there_twice",
 }
 
 local function tests_of(program, names)

@@ -257,9 +257,11 @@ describe("connecting to redis:", function()
   end)
 
   it("an old version is unsupported", function()
-    local f = fake_server.start({}, { version = "5.0.14" })
-    fails(f.url, "unsupported", "5%.0%.14; 6%.2")
-    f:stop()
+    for _, version in ipairs { "5.0.14", "6.0.16" } do
+      local f = fake_server.start({}, { version = version })
+      fails(f.url, "unsupported", version:gsub("%.", "%%.") .. "; 6%.2")
+      f:stop()
+    end
   end)
 
   it("a server that is not redis is invalid", function()

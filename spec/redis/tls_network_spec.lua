@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -229,6 +230,36 @@ describe("TLS on a bad network:", function()
       assert.are.equal("", out)
       assert.are.equal(2, new, err) -- of each store the first
       assert.is_true(resumed >= 1, err)
+    end
+  end)
+
+  timed("a session is not resumed with a CA that is not its own", function()
+    local cafile = made:path "trusted.crt"
+    -- Written over: only the time of its change is another one.
+    local function trust(name)
+      local text = server.read_file(made:path(name))
+      local before = uv.fs_stat(cafile)
+      local after
+      repeat
+        server.write_file(cafile, text .. ("\n"):rep(8192 - #text))
+        after = assert(uv.fs_stat(cafile))
+      until not before or after.ctime.sec ~= before.ctime.sec
+        or after.ctime.nsec ~= before.ctime.nsec
+      assert.are.equal(8192, after.size)
+    end
+    for _, node in ipairs { old, one } do
+      trust "ca.crt"
+      local store, admin = open(node.tls_url, { tls = { cafile = cafile } }),
+        node:connect()
+      assert(store:ping())
+      trust "other.crt"
+      admin:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      admin:close()
+      repeat
+        local ok, _, code = store:ping()
+        assert.is_nil(ok)
+      until code == "denied"
+      store:close()
     end
   end)
 

@@ -270,12 +270,16 @@ describe("a TLS server that is not the right one:", function()
 
   it("a file of ours cannot be used", function()
     local url, here = wants.tls_url, made:path ""
+    local pipe = made:path "pipe" -- nobody ever writes to it
+    assert(os.execute("mkfifo " .. pipe))
     for pattern, tls in pairs {
       ["tls%.cafile /nowhere cannot be read %(No such file"] =
         { cafile = "/nowhere" },
       ["tls%.cafile .* cannot be read %(it is not a file"] = { cafile = here },
       ["tls%.cafile /dev/zero cannot be read %(it is not a file"] =
         { cafile = "/dev/zero" },
+      ["tls%.cafile .*pipe cannot be read %(it is not a file"] =
+        { cafile = pipe },
       ["tls%.cafile .*no certificate"] = { cafile = made:path "ca.key" },
       ["tls%.cert .*no certificate"] = client("client",
         { cert = made:path "client.key" }),

@@ -15,13 +15,16 @@ local key, open = common.key, common.open
 describe("a ZooKeeper node", function()
   local timed = steady(nil, common.clean_up)
 
-  -- The path in the URL, the prefix, the lock, and a holder of it.
+  -- The path in the URL, the prefix, the lock, a holder of it, and what that
+  -- wrote.
   local function nodes_of(path, opts)
     opts.url = URL .. path
     local store = open(opts)
     local lease = assert(store:lock("k"))
     local holder = common.nodes(path .. "/dlock/k/")[1]
-    return { path, path .. "/dlock", path .. "/dlock/k", holder }, lease
+    assert(lease:guard("CREATE", "/data", "x"))
+    return { path, path .. "/dlock", path .. "/dlock/k", holder,
+      path .. "/data" }, lease
   end
 
   local function acl(path)
@@ -32,7 +35,7 @@ describe("a ZooKeeper node", function()
     for _, opts in ipairs { {}, { acl = "creator" } } do
       opts.username, opts.password = "ann", "secret"
       local all, lease = nodes_of("/" .. key(), opts)
-      assert.are.equal(4, #all)
+      assert.are.equal(5, #all)
       for _, path in ipairs(all) do
         local who, message = acl(path)
         assert.is_nil(who, path)

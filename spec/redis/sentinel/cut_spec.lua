@@ -80,6 +80,55 @@ describe("with Sentinels,", function()
     assert(store:ping(20))
   end)
 
+  it("who connects goes on although none is named any more, and then again",
+  function()
+    start()
+    local slow = later(proxy.start(old.url))
+    slow:hold("down")
+    local _, said = open(slow)
+    local function rounds() -- the last of them may not be over
+      local before = said:count("SENTINEL MASTER")
+      assert(said:wait_for("SENTINEL MASTER", before + 3, 30))
+    end
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open { url = arg[1],
+        connect_timeout = 60 })
+      local lease, message = store:try_lock("k")
+      print(lease and "got" or message)
+      store:close(1)
+    ]], args = { ("redis+sentinel://127.0.0.1:%d/m"):format(said.port) } }
+    assert(slow:wait_for("EVAL"))
+    said:rules { ["SENTINEL MASTER"] = "-ERR No such master\r\n",
+      ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = "*-1\r\n" }
+    rounds()
+    said:rules(naming(slow.port, 1))
+    rounds()
+    slow:release("down")
+    assert.equal(0, (waiter:wait(25)))
+    assert.equal("got\n", waiter.out)
+    assert.equal(1, slow:stats().connections)
+  end)
+
+  it("another Sentinel is listened to when the first is gone", function()
+    start()
+    local one = later(fake_server.start(naming(old.port, 1)))
+    local other = later(fake_server.start(naming(old.port, 1)))
+    local holder = later(assert(dlock.open(old.url)))
+    local lease = assert(holder:lock("k", { ttl = 60 }))
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open(arg[1]))
+      print(store:lock("k", { timeout = 60 }) and "got")
+      store:close(1)
+    ]], args = { ("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/m"):format(
+      one.port, other.port) } }
+    assert(one:wait_for("SUBSCRIBE"))
+    one:stop()
+    assert(other:wait_for("SUBSCRIBE"))
+    assert.is_true((lease:release()))
+    assert.equal(0, (waiter:wait(25)))
+    assert.equal("got\n", waiter.out)
+  end)
+
   it("who is cut off with the old primary holds nothing when another one does,"
     .. " with wait_replicas = 1", function()
     start()

@@ -185,6 +185,14 @@ describe("of servers that Sentinels name,", function()
     assert.is_true(uses(store, b))
   end)
 
+  it("one that is named late is waited for", function()
+    local late = naming(b.port, 1)
+    for name, said in pairs(late) do
+      late[name] = { raw = said, delay = 0.5 }
+    end
+    assert.is_true(uses(asks { late }, b))
+  end)
+
   it("a replica is none, and the Sentinels are asked again", function()
     local client = a:connect()
     client:call("REPLICAOF", "127.0.0.1", b.port)

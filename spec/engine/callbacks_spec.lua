@@ -110,6 +110,43 @@ describe("a callback", function()
     ]])))
   end)
 
+  it("is run by its own event loop, not by a wait beside that", function()
+    assert.equal("waited\ntold\n", (run(URL, [[
+      local uv = require "luv"
+      local beside = open { host = "blocking" }
+      local looped = open { host = "luv" }
+      coroutine.wrap(function()
+        local lease = assert(looped:lock(key, { ttl = 0.2, renew = false }))
+        lease:on_lost(function() print("told") end)
+        repeat until not lease:held()
+        pass(0.3) -- for the thread that sees the loss
+        assert(beside:ping())
+        print("waited")
+        assert(looped:ping())
+      end)()
+      uv.run()
+    ]])))
+  end)
+
+  -- The engine keeps a thousand events.
+  it("runs for each of more losses than the engine has events for", function()
+    assert.equal("1100\n", (run(URL, [[
+      local told, last = 0, nil
+      local function tell() told = told + 1 end
+      local leases = {}
+      for i = 1, 1100 do
+        last = assert(store:lock(key .. i, { ttl = 3, renew = false }))
+        last:on_lost(tell)
+        leases[i] = last
+      end
+      repeat until not last:held()
+      pass(0.3) -- for the thread that sees the losses
+      local ended = core.now() + 10
+      repeat store:ping() until told >= #leases or core.now() > ended
+      print(told)
+    ]])))
+  end)
+
   it("runs at the end of a with whose lease was lost", function()
     assert.equal("told\nlost\n", (run(URL, [[
       local _, _, code = store:with(key, { ttl = 0.2, renew = false },

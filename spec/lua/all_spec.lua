@@ -3,6 +3,7 @@
 -- for 60 s.
 
 local context = require "spec.contract.context"
+local core = require "dlock.core"
 local dlock = require "dlock"
 local lockable = require "dlock.lockable"
 local process = require "spec.support.process"
@@ -74,6 +75,20 @@ describe("dlock.all, between two members,", function()
     assert.are.equal("cancelled", code, message)
     state.take = take
     assert(both:try_acquire()):release() -- nothing of it was kept
+    assert(store:close(1))
+  end)
+
+  it("waits for as long as the member that waits longest", function()
+    local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    local key = ("all:%d"):format(uv.os_getpid())
+    local held = assert(store:lock(key .. "2"))
+    local both = dlock.all { store:mutex(key .. "1", { timeout = 0.01 }),
+      store:mutex(key .. "2", { timeout = 0.5 }) }
+    local begun = core.now()
+    local _, message, code = both:acquire()
+    assert.are.equal("timeout", code, message)
+    assert.is_true(core.now() - begun >= 0.5)
+    assert(held:release())
     assert(store:close(1))
   end)
 

@@ -3,6 +3,7 @@
 
 local core = require "dlock.core"
 local dlock = require "dlock"
+local lockable = require "dlock.lockable"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
@@ -234,6 +235,33 @@ describe("dlock.fallback", function()
     assert.is_false(assert(b:mutex "k"):locked())
   end)
 
+  timed("begins hold_off anew when the server failed again", function()
+    local why
+    local lock = over { grace = 0, hold_off = 1.5, on_degraded = function(what)
+      why = what.message:find("answers again", 1, true) and "good" or "bad"
+    end }
+    -- Until a lock was given for this reason.
+    local function until_it_is(reason)
+      local ended = core.now() + 20
+      repeat
+        why = nil
+        expect_degraded(lock:acquire { timeout = 2 }):release()
+      until why == reason or core.now() > ended
+      assert.equal(reason, why)
+    end
+    assert(first:kill())
+    until_it_is "bad"
+    first:start_again()
+    until_it_is "good"
+    local good = core.now()
+    assert(first:kill())
+    until_it_is "bad"
+    repeat until_it_is "bad" until core.now() > good + 1.5
+    first:start_again()
+    until_it_is "good"
+    for _, kind in ipairs(kinds()) do assert.equal("degraded", kind) end
+  end)
+
   timed("does not go back beside a degraded lease", function()
     local lock = over { grace = 0, hold_off = 0 }
     assert(first:kill())
@@ -285,6 +313,39 @@ describe("dlock.fallback", function()
       print(count)
     ]] }
     assert.equal("10", loop:read_line(40))
+  end)
+
+  timed("counts an outage although waits end behind one another", function()
+    assert(first:kill())
+    local loop = process.spawn { args = { first.url, dir }, script = [[
+      local uv = require "luv"
+      local dlock = require "dlock"
+      local a = assert(dlock.open { url = arg[1], host = "luv" })
+      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
+        host = "luv" })
+      local left, degraded = 4, 0
+      for _ = 1, left do
+        coroutine.wrap(function()
+          local lock = dlock.fallback { a:mutex "k", b:mutex "k", grace = 1.5 }
+          local lease
+          for _ = 1, 30 do
+            lease = lease or lock:acquire { timeout = 0.4 }
+          end
+          if lease and lease.degraded then
+            degraded = degraded + 1
+            assert(lease:release())
+          end
+          left = left - 1
+          if left == 0 then
+            a:close(1)
+            b:close(1)
+          end
+        end)()
+      end
+      uv.run()
+      print(degraded)
+    ]] }
+    assert.equal("4", loop:read_line(40))
   end)
 
   if rawget(_G, "jit") then -- the Lua that nginx has
@@ -376,6 +437,52 @@ describe("dlock.fallback", function()
     assert.matches("^invalid: grace", message)
     assert.matches("^dlock.fallback: { 'k' in redis://",
       tostring(dlock.fallback { mutex }))
+  end)
+
+  timed("is not ended by an answer to who asked before it", function()
+    first:pause()
+    local loop = process.spawn { args = { first.url, dir }, script = [[
+      local uv = require "luv"
+      local dlock = require "dlock"
+      local a = assert(dlock.open { url = arg[1], host = "luv" })
+      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
+        host = "luv" })
+      local function over(key)
+        return dlock.fallback { a:mutex(key), b:mutex(key), grace = 0 }
+      end
+      local function say(lease, message)
+        print(lease and tostring(lease.degraded) or message)
+      end
+      local held
+      coroutine.wrap(function()
+        say(over("patient"):acquire { timeout = 200 })
+        say(over("next"):try_acquire())
+        held:release()
+        a:close(1)
+        b:close(1)
+      end)()
+      coroutine.wrap(function()
+        held = assert(over("hasty"):acquire { timeout = 1 })
+        say(held)
+      end)()
+      uv.run()
+    ]] }
+    for _, degraded in ipairs { "true", "nil", "true" } do
+      assert.equal(degraded, loop:read_line(40))
+      first:resume()
+    end
+  end)
+
+  timed("gives back a lock that came with a cancel", function()
+    local inner = assert(a:mutex "k")
+    local lock = assert(dlock.fallback { inner, b:mutex "k", grace = 0 })
+    local state = lockable.state(inner)
+    local take = state.take
+    function state.take(...) return take(...), lock:cancel() end
+    assert.equal("cancelled", code_of(lock:acquire()))
+    state.take = take
+    assert.is_false(inner:locked())
+    expect_first(lock:try_acquire())
   end)
 
   timed("ends its wait with cancel", function()

@@ -18,6 +18,8 @@ local CUT = "spec/redis/sentinel/cut_spec.lua"
 local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
+local NET = "spec/redis/net_spec.lua"
+local SWITCH = "spec/redis/sentinel/switch_spec.lua"
 local SECRET = "csrc/core/secret.c"
 local CORE = "spec/engine/core_spec.lua"
 local ROTATION = "spec/redis/rotation_spec.lua"
@@ -306,6 +308,47 @@ return {
       file = "csrc/store/redis/conn/news.c", specs = FIND,
       find = "if (why->code != DLK_DENIED || n->refused)",
       put = "if (why->code != DLK_DENIED)" },
+    { name = "who connects begins anew once no Sentinel named anybody",
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
+      find = "if (why ? who->told > 0 : who->told == turn)",
+      put = "if (!why && who->told == turn)" },
+    { name = "an address that just failed is told again",
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
+      find = "of(e)->agreed_at = 0;", put = "(void)e;" },
+    { name = "a Sentinel that is slow is not waited for",
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
+      find = "judge(s, s->open == 0);", put = "judge(s, true);" },
+    { name = "Sentinels that were reset are never believed again",
+      file = AGREE, specs = FIND,
+      find = "agreed.epoch < seen && 2 * votes_for(all, count, -1, NULL)"
+        .. " <= count;",
+      put = "agreed.epoch < seen;" },
+    { name = "what was said before the subscription is not asked for",
+      file = "csrc/store/redis/conn/news.c", specs = SWITCH,
+      find = "dlk_redis_sock_fd(n->conn.sock)); n->heard(n);",
+      put = "dlk_redis_sock_fd(n->conn.sock));" },
+    { name = "a Sentinel that is lost is listened to again and again",
+      file = "csrc/store/redis/conn/news.c", specs = SWITCH .. " " .. CUT,
+      find = "n->next++;", put = "" },
+    { name = "a Sentinel's news wait for the next request",
+      file = "csrc/store/redis/conn/wake.c", specs = NET,
+      find = "w->both = a >= 0 && b >= 0 ? epoll_of(w->fds) : -1;",
+      put = "w->both = -1; (void)epoll_of;" },
+    { name = "the descriptor of both is left open",
+      file = "csrc/store/redis/conn/wake.c", specs = NET,
+      find = "if (before >= 0) close(before);", put = "(void)before;" },
+    { name = "one address of the map is that of all",
+      file = "csrc/core/option.c", specs = FIND .. " " .. CORE,
+      find = "(!key || (o->key && strcmp(o->key, key) == 0));",
+      put = "(!key || o->key);" },
+    { name = "a time that is no number of ns overflows",
+      file = "csrc/core/option.c", specs = CORE,
+      find = "return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);",
+      put = "return (int64_t)(s * 1e9);" },
+    { name = "a server that is too old is used",
+      file = "csrc/store/redis/conn/handshake.c",
+      specs = "spec/redis/connect_spec.lua",
+      find = "major < 6 || (major == 6 && minor < 2)", put = "major < 6" },
     -- durable.c
     { name = "the answer to WAIT is not read",
       file = "csrc/store/redis/conn/pipe.c", specs = REPLICAS,

@@ -7,6 +7,8 @@ local REASON = "csrc/tls/reason.c"
 local SECURE = "csrc/store/redis/conn/secure.c"
 local DOUBT = "csrc/store/redis/conn/doubt.c"
 local CONN = "csrc/store/redis/conn/conn.c"
+local FILE = "csrc/tls/file.c"
+local CONTEXT = "csrc/tls/context.c"
 local LOADER = "csrc/store/redis/conn/tls.c"
 
 return {
@@ -88,5 +90,23 @@ return {
       find = "if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE &&"
         .. " seen->asked && !seen->shown)",
       put = "if (0)" },
+    { name = "a certificate that was written over is not read again",
+      file = FILE,
+      find = "a->size == b->size && a->changed == b->changed;",
+      put = "a->size == b->size;" },
+    { name = "min_version is not heeded", file = CONTEXT,
+      find = "newest ? TLS1_3_VERSION : TLS1_2_VERSION",
+      put = "newest ? TLS1_2_VERSION : TLS1_2_VERSION" },
+    { name = "the end of its line is part of a key's password",
+      file = CONTEXT,
+      find = [[strcspn(out->data, "\r\n")]],
+      put = [[strcspn(out->data, "\r")]] },
+    { name = "a pipe in place of a certificate is waited for", file = FILE,
+      find = "O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY",
+      put = "O_RDONLY | O_CLOEXEC | O_NOCTTY" },
+    { name = "a session stays when its certificates are other ones",
+      file = CLIENT,
+      find = "if (made) { drop_context(client);",
+      put = "if (made) { SSL_CTX_free(client->ctx);" },
   },
 }

@@ -77,11 +77,12 @@ function costs.say_commands(opts)
     table.concat(list, ", "))
 end
 
---- Counters of a ZooKeeper server, by its URL.
+--- Counters of a ZooKeeper server, by its URL. It counts this question too.
 function costs.zookeeper(url)
-  return function()
+  return function(after)
     local text = assert(zk.four("srvr", url))
-    return { received = tonumber(text:match("Received: (%d+)")),
+    return {
+      received = text:match("Received: (%d+)") - (after and 1 or 0),
       writes = tonumber(text:match("Zxid: (0x%x+)")) }
   end
 end

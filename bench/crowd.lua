@@ -7,9 +7,11 @@
 -- if it takes turns with others, and always, as its last line,
 --   done PAIRS NS USER SYSTEM SWITCHES
 -- how many pairs it did in all, in which time, its processor time (µs) and how
--- often its threads went to sleep, all since it was told.
+-- often its threads went to sleep, all since it was told. It stays connected
+-- until its standard input ends: what closing costs is no pair's.
 
 local costs = require "bench.costs"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local uv = require "luv"
 
@@ -35,6 +37,12 @@ local function read_holds(holds, text, who, from)
   end
 end
 
+local function wait_until_done(worker, seconds)
+  assert(loop.wait(seconds, function()
+    return worker.status or worker.out:sub(-120):find("done [%d ]+\n$")
+  end), "a worker hangs")
+end
+
 --- Starts the programs and lets them go on for so many seconds. Returns the
 --- sums of what they said: pairs, rate (pairs a second), user, system (µs),
 --- switches; holds, in order, without those of the first `warm` seconds (0),
@@ -54,12 +62,16 @@ function crowd.run(list, seconds, counters, warm)
   end
   local total = { pairs = 0, rate = 0, user = 0, system = 0, switches = 0,
     holds = {} }
+  for _, worker in ipairs(workers) do
+    wait_until_done(worker, seconds + warm + 120)
+  end
+  total.rose = counters and costs.rose(counters, before)
   for i, worker in ipairs(workers) do
-    assert(worker:wait(seconds + warm + 120) == 0, "a worker failed")
+    worker:close_stdin()
+    assert(worker:wait(120) == 0, "a worker failed")
     sum_up(total, worker.out)
     read_holds(total.holds, worker.out, i, from)
   end
-  total.rose = counters and costs.rose(counters, before)
   table.sort(total.holds, function(a, b) return a.came < b.came end)
   return total
 end

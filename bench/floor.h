@@ -65,7 +65,7 @@ static inline long long floor_us(struct timeval before, struct timeval after) {
          before.tv_usec;
 }
 
-/* Says what was done since floor_go. */
+/* Says what was done since floor_go, and waits to be let go. */
 static inline void floor_done(void) {
   struct rusage after;
   long long ended = floor_now();
@@ -76,6 +76,9 @@ static inline void floor_done(void) {
          floor_us(floor_before.ru_utime, after.ru_utime),
          floor_us(floor_before.ru_stime, after.ru_stime),
          after.ru_nvcsw - floor_before.ru_nvcsw);
+  fflush(stdout);
+  while (getchar() != EOF)
+    ;
 }
 
 #endif

@@ -52,3 +52,4 @@ def run(lock_of, verb, *args):
     print("done", count, took, *(round(1e6 * x) for x in (
         after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)),
         after.ru_nvcsw - before.ru_nvcsw, flush=True)
+    sys.stdin.read()

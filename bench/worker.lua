@@ -60,4 +60,6 @@ print(("done %d %.0f %.0f %.0f %.0f"):format(count, took,
   processor_time(after, "utime") - processor_time(before, "utime"),
   processor_time(after, "stime") - processor_time(before, "stime"),
   after.nvcsw - before.nvcsw))
+io.stdout:flush()
+io.read("*a")
 store:close()

@@ -115,6 +115,44 @@ static void each_node_confirms_in_turn(void) {
   host_close(h);
 }
 
+/* Who takes turns writes again at once, which confirms its session; a hold that
+ * lasts has no time for that. */
+static void who_only_waits_leaves_its_next_write_a_moment(void) {
+  const int64_t spacing = TIMEOUT / 4 + TIMEOUT / 64, moment = TIMEOUT / 100;
+  start();
+  h->stands_at = 1000 * DLK_SEC;
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *waiter = candidate("k", 0);
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
+  fake_serve();
+  h->stands_at += spacing;
+  host_turn(h, 0);
+  release(held("a"));
+  h->stands_at += moment;
+  host_turn(h, 0);
+  fake_serve();
+  CHECK(fake_executed(DLK_ZK_MULTI) == 0);
+  h->stands_at += spacing;
+  host_turn(h, 0);
+  fake_serve();
+  CHECK(fake_executed(DLK_ZK_MULTI) == 1);
+  struct dlk_lease *lease = held("a");
+  h->stands_at += spacing + moment;
+  host_turn(h, 0);
+  fake_serve();
+  CHECK(fake_executed(DLK_ZK_MULTI) == 2);
+  h->stands_at += spacing;
+  host_turn(h, 0);
+  fake_serve();
+  CHECK(fake_executed(DLK_ZK_MULTI) == 3);
+  host_cancel(h, wait, DLK_CANCELLED);
+  release(lease);
+  CHECK(ended(wait, DLK_CANCELLED));
+  free(waiter);
+  host_close(h);
+}
+
 /* The node that the lost create made is there, and not ours. */
 static void a_node_of_another_session_is_never_adopted(void) {
   start();
@@ -378,6 +416,8 @@ static const struct check tests[] = {
      a_release_that_the_close_cuts_off_is_not_lost},
     {"an_old_confirm_ends_no_other_hold", an_old_confirm_ends_no_other_hold},
     {"each_node_confirms_in_turn", each_node_confirms_in_turn},
+    {"who_only_waits_leaves_its_next_write_a_moment",
+     who_only_waits_leaves_its_next_write_a_moment},
     {"a_node_of_another_session_is_never_adopted",
      a_node_of_another_session_is_never_adopted},
     {"a_node_is_looked_for_behind_a_sync", a_node_is_looked_for_behind_a_sync},

@@ -183,6 +183,10 @@ return {
       file = SESSIONS,
       find = "dlk_zk_session_now(s) + ss->backoff);",
       put = "dlk_zk_session_now(s));" },
+    { name = "who takes turns sends confirms as well", file = CHAIN,
+      find = "urgent ? 0 : s->timeout / 128", put = "0" },
+    { name = "a hold's confirms are late", file = CHAIN,
+      find = "urgent ? 0 : s->timeout / 128", put = "s->timeout / 128" },
     { name = "only the first node is used to confirm", file = CHAIN,
       find = "struct dlk_zk_member *m = turn(s); if (m->use >=",
       put = "struct dlk_zk_member *m = DLK_CONTAINER(s->nodes.next,"

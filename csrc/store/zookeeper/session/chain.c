@@ -149,8 +149,17 @@ static bool wants_confirms(const struct dlk_zk_session *s) {
          dlk_zk_session_live(s) + s->uses[DLK_ZK_USE_RESTING] > 0;
 }
 
+/* Who takes turns writes again soon, and that counts as well: so a session in
+ * which all only wait leaves it a moment, and one let in meanwhile the rest of
+ * that. A hold has enough left: three confirms that were all late still leave a
+ * sixth of the timeout, and while it lasts none is late. */
+static int64_t patience(const struct dlk_zk_session *s) {
+  bool urgent = s->uses[DLK_ZK_USE_HELD] + s->uses[DLK_ZK_USE_READY] > 0;
+  return urgent ? 0 : s->timeout / 128;
+}
+
 static int64_t confirm_at(const struct dlk_zk_session *s) {
-  int64_t due = dlk_zk_confirm_due(&s->confirm);
+  int64_t due = dlk_time_add(dlk_zk_confirm_due(&s->confirm), patience(s));
   return due > s->confirm_not_before ? due : s->confirm_not_before;
 }
 

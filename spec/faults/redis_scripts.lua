@@ -36,7 +36,7 @@ return {
     find = "w.believed, w.seen = now + 1000, 0",
     put = "w.believed = now + 1000" },
   { name = "the dead stay while the lock is held",
-    find = "if more == 0 then rank, more, ahead = clear(rank) end",
+    find = "if more == 0 then more, ahead = clear() end",
     put = "" },
   { name = "a hand-off is not published",
     find = "if publish(token, f) == 0 then",

@@ -53,11 +53,11 @@ return {
         .. "include/grant.lua",
       find = "      publish(w.token, first + i - 1)", put = "" },
     { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
-      find = "if more == 0 then rank, more, ahead = clear(rank) end",
+      find = "if more == 0 then more, ahead = clear() end",
       put = "" },
     { name = "who hangs keeps its place while others ask", file = DIR
         .. "include/queue.lua",
-      find = "still = not lately(asked)", put = "still = true" },
+      find = "still = not (was and lately(was.seen))", put = "still = true" },
     { name = "more than the clock allows is set aside", file = DIR
         .. "include/fence.lua",
       find = "spare = math.min(spare or 0, clock - 1 - f)",

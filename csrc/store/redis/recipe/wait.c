@@ -67,6 +67,7 @@
 /* A hand-off is good for so long unless it is renewed. */
 #define CLAIM DLK_SEC
 #define FRONT 8u
+#define BEAT_RANKS 4 /* behind the front, so many ranks for one BEAT more */
 #define BEAT (CLAIM / 3)
 #define BEAT_MOVING (2 * DLK_SEC)
 #define BEAT_MAX (20 * DLK_SEC)
@@ -85,7 +86,7 @@ static int64_t longest_beat(const struct dlk_redis_try *t) {
 static int64_t beat_of(const struct dlk_redis_try *t) {
   if (t->acquire.rank < FRONT)
     return BEAT;
-  int64_t beat = BEAT + BEAT * (int64_t)(t->acquire.rank - FRONT) / FRONT;
+  int64_t beat = BEAT + BEAT * (int64_t)(t->acquire.rank - FRONT) / BEAT_RANKS;
   int64_t most = longest_beat(t);
   return beat < most ? beat : most;
 }

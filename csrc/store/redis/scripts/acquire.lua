@@ -23,29 +23,32 @@ local how = ARGV[5]
 --@include queue
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
--- how we stand there. The last one's score is looked up for who comes anew.
-local order, score, was, last
+-- the rank; and who stands right before it. The last one's score is looked up
+-- for who comes anew.
+local order, score, rank, before, last
 
 local function find_place()
   if how ~= 'refresh' then
     last = call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
-    if not last then return end
+    score = last and tonumber(call('ZSCORE', Q, token) or nil)
+    if score then asked = { score, call('HGET', W, token) } end
+  else
+    rank = call('ZRANK', Q, token)
+    if not rank then return end
+    local list = call('ZRANGE', Q, math.max(rank - 1, 0), rank, 'WITHSCORES')
+    local said = call('HMGET', W, token, list[1])
+    score = tonumber(list[#list])
+    asked = { score, said[1] }
+    before = rank > 0 and { list[1], tonumber(list[2]), said[2] }
   end
-  score = call('ZSCORE', Q, token)
-  if not score then return end
-  order, was = order_of(score), waiter(token, score)
-  asked = was and was.seen or 0
+  order = score and order_of(score)
 end
 
--- Whether it was in the present eight seconds.
-local function is_recent(ms)
-  return ms and math.floor(ms / 8000) == math.floor(now / 8000)
-end
-
--- Who finds no queue gives it its time, and so does the first one to come or
--- ask in every eight seconds.
+-- Who finds no queue gives it its time, and so does the first one to come in
+-- every eight seconds, or to ask after eight.
 local function queue_up()
-  local keeps = not is_recent(was and was.seen or last and last / 1000)
+  local keeps = score and call('PTTL', Q) < 52000 or not score
+    and not (last and math.floor(last / 8000000) == math.floor(now / 8000))
   local at, plain = time[1] * 1000000 + time[2], false
   if not score then
     order = ARGV[8]
@@ -73,24 +76,26 @@ local function other_limit(s, w)
 end
 
 -- Drops the dead right before a place; the queue of a lock that is held for
--- long does not grow by them. Returns the rank, 1 if there may be more, and who
--- is ahead.
-local function clear(rank)
+-- long does not grow by them. Returns 1 if there may be more, else 0 and who is
+-- ahead.
+local function clear()
   for _ = 1, 100 do
-    local ahead = rank > 0
-      and call('ZRANGE', Q, rank - 1, rank - 1, 'WITHSCORES') or {}
-    local w = ahead[1] and waiter(ahead[1], ahead[2])
-    if not ahead[1] or w and alive(ahead[1], w) then return rank, 0, w end
-    leave_queue(ahead[1], ahead[2])
-    rank = rank - 1
+    if rank == 0 then return 0 end
+    local one = before or call('ZRANGE', Q, rank - 1, rank - 1, 'WITHSCORES')
+    local w = before and standing(before[2], before[3])
+      or not before and waiter(one[1], one[2])
+    if w and alive(one[1], w) then return 0, w end
+    leave_queue(one[1], one[2])
+    rank, before = rank - 1, nil
   end
-  return rank, 1
+  return 1
 end
 
 -- Where we stand. more: 1 if the next ones are not let in yet.
 local function stand(s, more)
-  local rank, ahead = (last or score) and call('ZRANK', Q, token) or 0, nil
-  if more == 0 then rank, more, ahead = clear(rank) end
+  local ahead
+  rank = rank or (last or score) and call('ZRANK', Q, token) or 0
+  if more == 0 then more, ahead = clear() end
   if more == 0 and other_limit(s, ahead) then
     leave_queue(token)
     return { 'limit' }
@@ -165,6 +170,7 @@ local function wait(s)
   queue_up()
   local f, more, aside = grant(s, token, ttl, spare)
   if f then return got(f, aside) end
+  rank, before = nil, nil
   local answer = stand(s, more)
   if answer[1] == 'limit' then grant(s) end
   return answer

@@ -32,14 +32,15 @@ end
 -- second. When not one of them did so lately (what came within the last moment
 -- may have piled up before us), the marks ran out and say nothing: whoever of
 -- them listens is believed for a second more, and keeps its place. Only once:
--- who does not ask in that time is dead. Looks at a hundred. `asked` is when
--- the one who asks now did so before.
-local asked, still = 0, nil
+-- who does not ask in that time is dead. Looks at a hundred. `asked` is how the
+-- one who asks now stood there when it came: its score, and what W said.
+local asked, still = false, nil
 local function stood_still()
   if still ~= nil then return still end
   local function lately(seen) return now - seen > 50 and now - seen <= 600 end
   local list, found = call('ZRANGE', Q, 0, 99, 'WITHSCORES'), {}
-  still = not lately(asked)
+  local was = asked and standing(asked[1], asked[2])
+  still = not (was and lately(was.seen))
   for i = 1, #list, 2 do
     found[i] = waiter(list[i], list[i + 1])
     still = still and not (found[i] and lately(found[i].seen))

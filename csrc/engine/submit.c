@@ -107,7 +107,6 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
 }
 
 bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
-  int64_t until = dlk_time_add(dlk_clock_now(), slice);
-  dlk_owner_drive(&t->engine->loop, &t->state, DLK_TICKET_DONE, until);
+  dlk_owner_drive(&t->engine->loop, &t->state, DLK_TICKET_DONE, slice);
   return dlk_ticket_done(t);
 }

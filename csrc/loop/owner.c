@@ -244,13 +244,15 @@ static bool has_come(const atomic_int *state, int end) {
 }
 
 static void run(struct dlk_loop *l, const atomic_int *state, int end,
-                int64_t until) {
-  int64_t now;
+                int64_t now, int64_t until) {
   l->slice_end = until;
   dlk_inbox_run(&l->inbox);
-  while (!has_come(state, end) && (now = dlk_clock_now()) < until)
+  while (!has_come(state, end) && now < until) {
     if (!dlk_await(l, now))
       dlk_owner_turn(l, UV_RUN_ONCE);
+    if (!has_come(state, end))
+      now = dlk_clock_now();
+  }
   dlk_loop_flush(l); /* what the last answer led to */
   dlk_wakeup_flush(&l->wakeup);
   l->slice_end = DLK_FOREVER;
@@ -284,7 +286,8 @@ void dlk_owner_await(struct dlk_loop *l) {
 }
 
 void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
-                     int64_t until) {
+                     int64_t slice) {
+  int64_t now = dlk_clock_now(), until = dlk_time_add(now, slice);
   dlk_wakeup_flush(&l->wakeup); /* nobody is going to watch what it ended */
   while (!has_come(state, end) && !atomic_load(&l->ended)) {
     bool by_thread =
@@ -294,15 +297,15 @@ void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
         atomic_store(&l->owner, DLK_OWNER_NONE);
         break;
       }
-      run(l, state, end, until);
+      run(l, state, end, now, until);
       dlk_owner_leave(l);
       break;
     }
-    int64_t left = until - dlk_clock_now();
-    if (left <= 0)
+    if (now >= until)
       break;
     if (!by_thread)
       kick(l);
-    wait_freed(l, state, end, !by_thread, left);
+    wait_freed(l, state, end, !by_thread, until - now);
+    now = dlk_clock_now();
   }
 }

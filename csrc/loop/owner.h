@@ -14,10 +14,10 @@ bool dlk_owner_post(struct dlk_loop *l, struct dlk_post *post, bool wake);
 void dlk_owner_look(struct dlk_loop *l);
 /* What a caller waits for may have come. */
 void dlk_owner_tell_callers(struct dlk_loop *l);
-/* Runs the loop until *state is at least `end` or that time has come, or lets
- * the renewal thread do so. */
+/* Runs the loop until *state is at least `end` or a slice of so many ns has
+ * passed, or lets the renewal thread do so. */
 void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
-                     int64_t until);
+                     int64_t slice);
 
 /* ---- taking the loop and leaving it ---- */
 

@@ -67,7 +67,7 @@ static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
 
 static bool may_be_plain(const struct dlk_redis_call *c) {
   return dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len,
-                                  c->holds, dlk_redis_now(c->store));
+                                  c->holds, c->req.sent);
 }
 
 /* ---- the trace ---- */

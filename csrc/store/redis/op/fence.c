@@ -70,14 +70,14 @@ int64_t dlk_redis_fence_memory(const struct dlk_redis_fences *f,
 bool dlk_redis_fence_is_lifted(struct dlk_redis_fences *f, const char *key,
                                size_t len) {
   compare_connection(f);
-  return dlk_redis_lately(&f->lifted, key, len, 0);
+  return dlk_redis_lately(&f->lifted, key, len) >= 0;
 }
 
 bool dlk_redis_fence_is_plain(struct dlk_redis_fences *f, const char *key,
                               size_t len, int64_t holds, int64_t now) {
   compare_connection(f);
-  return dlk_redis_lately(&f->lifted, key, len,
-                          dlk_time_add(now, life_of(f, holds)));
+  return dlk_redis_lately(&f->lifted, key, len) >=
+         dlk_time_add(now, life_of(f, holds));
 }
 
 void dlk_redis_fence_lifted(struct dlk_redis_fences *f, const char *key,

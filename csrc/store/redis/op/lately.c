@@ -17,11 +17,11 @@ static size_t place_of(uint64_t hash) {
   return hash / 2 % DLK_REDIS_LATELY;
 }
 
-bool dlk_redis_lately(const struct dlk_redis_lately *t, const char *key,
-                      size_t len, int64_t until) {
+int64_t dlk_redis_lately(const struct dlk_redis_lately *t, const char *key,
+                         size_t len) {
   uint64_t h = hash_of(t, key, len);
   size_t i = place_of(h);
-  return t->at[i].hash == h && t->at[i].until >= until;
+  return t->at[i].hash == h ? t->at[i].until : -1;
 }
 
 void dlk_redis_lately_mark(struct dlk_redis_lately *t, const char *key,

@@ -3,7 +3,6 @@
 #ifndef DLK_STORE_REDIS_OP_LATELY_H
 #define DLK_STORE_REDIS_OP_LATELY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,9 +16,9 @@ struct dlk_redis_lately {
   } at[DLK_REDIS_LATELY];
 };
 
-/* Whether the key is marked until then at least. */
-bool dlk_redis_lately(const struct dlk_redis_lately *t, const char *key,
-                      size_t len, int64_t until);
+/* Until when the key is marked; -1: it is not. */
+int64_t dlk_redis_lately(const struct dlk_redis_lately *t, const char *key,
+                         size_t len);
 void dlk_redis_lately_mark(struct dlk_redis_lately *t, const char *key,
                            size_t len, int64_t until);
 void dlk_redis_lately_clear(struct dlk_redis_lately *t);

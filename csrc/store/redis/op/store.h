@@ -45,7 +45,8 @@ static inline int64_t dlk_redis_now(struct dlk_redis *s) {
 
 static inline bool dlk_redis_is_crowded(struct dlk_redis *s, const char *key,
                                         size_t len) {
-  return dlk_redis_lately(&s->crowded, key, len, dlk_redis_now(s) + 1);
+  int64_t until = dlk_redis_lately(&s->crowded, key, len);
+  return until >= 0 && until > dlk_redis_now(s);
 }
 
 static inline void dlk_redis_mark_crowded(struct dlk_redis *s, const char *key,

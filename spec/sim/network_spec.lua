@@ -22,7 +22,7 @@ local ENOUGH = 3000 -- histories in which a fault must show
 -- It is the same C whatever runs it: each Lua looks for a part of the faults.
 -- Those that take hundreds of histories to show are looked for in the long run
 -- only.
-local is_mine = lot.draw("faults of the network", 12)
+local is_mine = lot.draw("faults of the network", 24)
 local LONG = os.getenv("DLOCK_LONG") == "1"
 
 -- What is ours, but for what talks to sockets and what is a thread: see

@@ -54,6 +54,8 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   }
   int64_t have = a->reply->integer < 0 ? 0 : a->reply->integer;
   d->scarce = have < d->wanted;
+  if (d->scarce)
+    d->in_vain(d);
   dlk_redis_pipe_settle(d->pipe, (unsigned)have, d->wanted);
 }
 

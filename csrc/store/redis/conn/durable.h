@@ -11,6 +11,8 @@ struct dlk_redis_durable {
   /* The server refused WAIT, and what it had to confirm is of unknown outcome
    * by now. */
   void (*refused)(struct dlk_redis_durable *d, struct dlk_error *why);
+  /* Fewer had it in time than were wanted. */
+  void (*in_vain)(struct dlk_redis_durable *d);
   struct dlk_redis_pipe *pipe;
   const char *shown; /* the server, for messages */
   bool scarce;       /* there were too few of them the last time */

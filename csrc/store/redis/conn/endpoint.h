@@ -53,6 +53,9 @@ struct dlk_redis_endpoint {
   /* Before the first of these; *alive and gone(arg) as in sock.h. */
   void (*start)(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
                 unsigned *alive, void (*gone)(void *arg), void *arg);
+  /* What is connected to may not be the right one any more. Seekers that are
+   * told so hear of it later, not now. */
+  void (*doubt)(struct dlk_redis_endpoint *e);
   /* Before the loop sleeps, and after it woke. listening: messages are wanted,
    * since somebody holds or waits. */
   void (*flush)(struct dlk_redis_endpoint *e, bool listening);

@@ -212,6 +212,14 @@ static void wait_refused(struct dlk_redis_durable *d, struct dlk_error *why) {
   dlk_redis_conn_retreat(DLK_CONTAINER(d, struct dlk_redis_conn, durable), why);
 }
 
+/* They may follow another server by now. */
+static void wait_in_vain(struct dlk_redis_durable *d) {
+  const struct dlk_redis_conn *c =
+      DLK_CONTAINER(d, struct dlk_redis_conn, durable);
+  if (c->endpoint->changes)
+    c->endpoint->doubt(c->endpoint);
+}
+
 static const struct dlk_redis_conn_events cmd_events = {
     .handshake = handshake, .broken = broken, .failed = failed, .gone = gone};
 
@@ -460,6 +468,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
       (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
   n->cmd.durable.shown = conf->shown;
   n->cmd.durable.refused = wait_refused;
+  n->cmd.durable.in_vain = wait_in_vain;
   n->cmd.durable.timeout =
       dlk_option_ns(&conf->options, "wait_timeout", DLK_SEC / 2);
   n->cmd.pipe.replicas = n->hello.replicas > 0;

@@ -9,6 +9,10 @@
  * when the Sentinels name another one. The connections that stand are told of
  * a new address too, and end.
  *
+ * A round also follows when something speaks against the server that is
+ * connected to: too few replicas follow it, because they follow another one
+ * by now.
+ *
  * While messages are listened for (somebody holds or waits) one Sentinel is
  * subscribed to +switch-master, the next one of the list when that is lost.
  * What it says is no address to use, only a reason for a round: it may be old.
@@ -45,6 +49,7 @@ struct sentinel {
   struct dlk_timer timer;
   bool asking, filling, stopped; /* filling: questions are being handed out */
   bool lost;                     /* told: they name no primary */
+  bool doubted;                  /* a round is due */
   size_t open;                   /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
@@ -275,6 +280,7 @@ static void round_begin(struct sentinel *s) {
   if (s->asking || s->stopped)
     return;
   s->asking = true;
+  s->doubted = false;
   s->host->busy(s->host, 1);
   s->asked_at = s->host->now(s->host);
   s->host->timer_set(s->host, &s->timer,
@@ -301,7 +307,7 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
   (void)now;
   if (s->asking)
     judge(s, s->open == 0);
-  else if (anybody_seeks(s))
+  else if (s->doubted || anybody_seeks(s))
     round_begin(s);
 }
 
@@ -333,6 +339,16 @@ static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   if (!dlk_list_empty(&who->entry))
     of(e)->agreed_at = 0; /* it may have failed there */
   dlk_list_remove(&who->entry);
+}
+
+/* By the timer, since who doubts is in the middle of something. */
+static void doubt(struct dlk_redis_endpoint *e) {
+  struct sentinel *s = of(e);
+  if (s->asking || s->stopped || s->doubted)
+    return;
+  s->doubted = true;
+  s->host->timer_set(s->host, &s->timer,
+                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
 }
 
 static void start(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
@@ -416,6 +432,7 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                             .settle = settle,
                                             .forget = forget,
                                             .changes = true,
+                                            .doubt = doubt,
                                             .start = start,
                                             .flush = flush,
                                             .stop = stop,

@@ -29,8 +29,7 @@ static void explain(const struct dlk_redis_sentinels *all,
   dlk_redis_fault_error(&said, text, name);
   if (strncmp(text, "NOPERM", 6) == 0)
     dlk_error_set(err, DLK_DENIED,
-                  "%s refuses us (%.100s); give its user what docs/security.md "
-                  "lists (commands, and the channel +switch-master)",
+                  "%s: its user needs the rights in docs/security.md (%.100s)",
                   name, text);
   else if (said.code == DLK_DENIED)
     dlk_error_set(err, DLK_DENIED,

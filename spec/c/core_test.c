@@ -350,6 +350,23 @@ static void *take_and_give(void *pool) {
   return fine ? pool : NULL;
 }
 
+/* As if another thread were inside. */
+static void pool_in_use(void) {
+  struct dlk_pool p;
+  dlk_pool_init(&p, 64, 3);
+  void *kept = dlk_pool_take(&p, 64), *given = dlk_pool_take(&p, 64);
+  dlk_pool_give(&p, kept, 64);
+  atomic_store(&p.busy, true);
+  dlk_pool_give(&p, given, 64);
+  CHECK(p.count == 1);
+  void *other = dlk_pool_take(&p, 64);
+  CHECK(other && other != kept && p.count == 1);
+  atomic_store(&p.busy, false);
+  dlk_pool_give(&p, other, 64);
+  CHECK(p.count == 2);
+  dlk_pool_clear(&p);
+}
+
 static void pool_of_threads(void) {
   struct dlk_pool p;
   pthread_t other;
@@ -460,6 +477,7 @@ int main(void) {
       {"the heap sorts", heap_sorts},
       {"the map against a model", map_against_model},
       {"blocks of a pool", pool_blocks},
+      {"a pool that is in use is passed", pool_in_use},
       {"a pool of two threads", pool_of_threads},
       {"buffers", buffers},
       {"buffers of all sizes", buffers_of_all_sizes},

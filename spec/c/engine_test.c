@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "engine/close.h"
+#include "engine/random.h"
 #include "engine/stats.h"
 #include "loop/owner.h"
 
@@ -414,6 +415,20 @@ static void claim_is_renewed_before_a_detach(void) {
   end();
 }
 
+/* Eight of all these are the same once in a million million runs. */
+static void random_bytes_are_given_out_once(void) {
+  static struct dlk_random r;
+  static unsigned char one[8], seen[1000][sizeof one];
+  for (int i = 0; i < 1000; i++) {
+    size_t skip = (size_t)i % sizeof one;
+    dlk_random_take(&r, one, skip); /* across the ends of blocks */
+    dlk_random_take(&r, one, sizeof one);
+    for (int k = 0; k < i; k++)
+      CHECK(memcmp(seen[k], one, sizeof one) != 0);
+    memcpy(seen[i], one, sizeof one);
+  }
+}
+
 /* As Prometheus has it: a bucket's bound is in the bucket. */
 static void bounds_are_in_their_buckets(void) {
   for (int i = 0; dlk_stats_bound(i) > 0; i++) {
@@ -431,6 +446,7 @@ int main(void) {
   static const struct check tests[] = {
       {"a lease that was seen to have ended is over",
        what_was_seen_to_end_is_over},
+      {"random bytes are given out once", random_bytes_are_given_out_once},
       {"the bound of a bucket is in it", bounds_are_in_their_buckets},
       {"a change that comes when nobody waits any more",
        change_is_done_when_abandoned},

@@ -211,6 +211,26 @@ describe("with wait_replicas = 1,", function()
     end)
   end)
 
+  it("a lock whose connection is lost before the answer is asked for again",
+  function()
+    local between = later(proxy.start(primary.url))
+    replica:pause()
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open { url = arg[1],
+        wait_replicas = 1, wait_timeout = 20, io_timeout = 40 })
+      local lease, message = store:lock("k", { timeout = 60 })
+      print(lease and "got" or message)
+      store:close(1)
+    ]], args = { between.url } }
+    eventually("a WAIT", 10, function()
+      return admin:call("CLIENT", "LIST"):find("cmd=wait", 1, true)
+    end)
+    between:close()
+    replica:resume()
+    assert.equal(0, (waiter:wait(25)))
+    assert.equal("got\n", waiter.out)
+  end)
+
   it("a primary that is demoted meanwhile has granted nothing", function()
     local store = open { io_timeout = 5, wait_timeout = 2 }
     assert(store:ping())

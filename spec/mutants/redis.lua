@@ -35,6 +35,11 @@ return {
     .. " " .. SIM
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "a pair gives fences of any size",
+      file = "csrc/store/redis/recipe/acquire.c",
+      find = "set->type == REDIS_REPLY_STATUS && is_no_counter(incr)",
+      put = "set->type != REDIS_REPLY_STATUS && is_no_counter(incr)",
+      specs = "spec/redis/foreign_spec.lua" },
     { name = "a password file is not read again",
       file = SECRET, specs = ROTATION, find = "  if (s->path)\n    look_at",
       put = "  if (s->path && !s->text)\n    look_at" },

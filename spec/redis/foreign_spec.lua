@@ -128,15 +128,30 @@ describe("foreign clients on redis:", function()
   it("a counter that cannot be counted up is named", function()
     local r, name = redis.connect(url), key .. "-counter"
     local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    local why
     local function refused(got, message, code)
       assert.is_nil(got)
       assert.are.equal("invalid", code, message)
-      assert.is_truthy(message:find("delete the key '" .. counter .. "'", 1,
-        true), message)
+      assert.is_truthy(message:find(why .. "; delete the key '" .. counter
+        .. "'", 1, true), message)
     end
-    for _, junk in ipairs { "abc", "1.5", "", "9223372036854775807" } do
+    for junk, reason in pairs { abc = "is no integer",
+      ["1.5"] = "is no integer", [""] = "is no integer",
+      ["9223372036854775807"] = "is 10^14 or more",
+      ["9223372036854770000"] = "is 10^14 or more",
+      ["9007199254740992"] = "is 10^14 or more",
+      ["99999999999999"] = "is 10^14 or more", -- the next one
+      [{ "RPUSH", "a" }] = "is of type list, so it is not dlock's",
+      [{ "HSET", "a", "b" }] = "is of type hash, so it is not dlock's",
+    } do
       for _ = 1, 2 do -- by a script, and without one
-        r:call("SET", counter, junk)
+        why = reason
+        r:call("DEL", counter)
+        if type(junk) == "table" then
+          r:call(junk[1], counter, junk[2], junk[3])
+        else
+          r:call("SET", counter, junk)
+        end
         refused(store:try_lock(name))
         refused(store:lock(name, { timeout = 5 }))
         refused(store:rwlock(name):read():acquire { timeout = 5 })
@@ -147,6 +162,24 @@ describe("foreign clients on redis:", function()
       end
     end
     r:call("DEL", counter)
+    r:close()
+  end)
+
+  it("a counter far below nothing begins at the clock", function()
+    local r, name, last = redis.connect(url), key .. "-below", 0
+    local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    for _, junk in ipairs { "-1", "-9223372036854775808",
+      "-9007199254740993" } do
+      for _ = 1, 4 do -- by a script, and then without one
+        local lease = assert(store:try_lock(name))
+        assert.is_true(lease.fence > last and lease.fence < 1e14)
+        last = lease.fence
+        assert.are.equal(("%.0f"):format(last), r:call("GET", counter))
+        assert(lease:release())
+        r:call("SET", counter, junk)
+        junk = "5"
+      end
+    end
     r:close()
   end)
 

@@ -200,13 +200,13 @@ static const char *counter_of(struct dlk_redis_call *c,
 
 void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
                             struct dlk_error *err) {
-  char name[DLK_QUOTED_MAX];
+  char name[DLK_QUOTED_MAX], room[DLK_REDIS_COUNTER_MAX];
   const char *shown = c->store->conf.shown;
-  if (c->key && dlk_redis_fault_is_count(text))
+  const char *why = dlk_redis_fault_counter(text, room);
+  if (c->key && why)
     dlk_error_set(err, DLK_INVALID,
-                  "the fence counter on %s is no integer, or too large; "
-                  "delete the key %s",
-                  shown, counter_of(c, name));
+                  "the fence counter on %s %s; delete the key %s", shown, why,
+                  counter_of(c, name));
   else
     dlk_redis_fault_error(err, text, shown);
 }

@@ -176,6 +176,14 @@ static void odd(struct dlk_redis_try *t, const redisReply *error) {
   dlk_redis_done(t, &err);
 }
 
+/* It is no counter of ours, and a script says what it is. */
+static bool is_no_counter(const redisReply *incr) {
+  return (incr->type == REDIS_REPLY_INTEGER &&
+          incr->integer >= DLK_REDIS_FENCE_END) ||
+         (incr->type == REDIS_REPLY_ERROR &&
+          dlk_redis_fault_is_count(incr->str));
+}
+
 static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
   bool pair = exec->type == REDIS_REPLY_ARRAY && exec->elements == 2;
   const redisReply *set = pair ? exec->element[0] : NULL;
@@ -188,6 +196,9 @@ static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
       dlk_redis_send(t, &seeding_in_vain);
     else
       occupied(t);
+  } else if (pair && set->type == REDIS_REPLY_STATUS && is_no_counter(incr)) {
+    dlk_redis_fence_contended(&t->store->fences, t->call.key, t->call.key_len);
+    anew(t);
   } else if (!number || set->type != REDIS_REPLY_STATUS) {
     odd(t, incr);
   } else if (seeded) {

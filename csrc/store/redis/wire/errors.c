@@ -8,6 +8,7 @@
 #include "store/redis/wire/errors.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct dlk_redis_fault table[] = {
@@ -101,11 +102,31 @@ int dlk_redis_fault_is_denial(const char *text) {
          strstr(text, "executing the script can't") != NULL;
 }
 
-/* The one number that our scripts and pairs count up is the fence. */
 bool dlk_redis_fault_is_count(const char *text) {
-  return begins(text, "ERR") &&
-         (strstr(text, "value is not an integer or out of range") != NULL ||
-          strstr(text, "increment or decrement would overflow") != NULL);
+  return begins(text, "WRONGTYPE") ||
+         (begins(text, "ERR") &&
+          (strstr(text, "value is not an integer or out of range") != NULL ||
+           strstr(text, "increment or decrement would overflow") != NULL));
+}
+
+/* Scripts say it between two '~', see scripts/include/fence.lua. */
+const char *dlk_redis_fault_counter(const char *text,
+                                    char out[DLK_REDIS_COUNTER_MAX]) {
+  static const char mark[] = "~counter=";
+  const char *at = strstr(text, mark);
+  if (!at)
+    return NULL;
+  at += sizeof mark - 1;
+  size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+  if (at[n] != '~')
+    return NULL;
+  if (strncmp(at, "text", n) == 0)
+    return "is no integer";
+  if (strncmp(at, "large", n) == 0)
+    return "is 10^14 or more";
+  snprintf(out, DLK_REDIS_COUNTER_MAX, "is of type %.*s, so it is not dlock's",
+           (int)(n < 16 ? n : 16), at);
+  return out;
 }
 
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {

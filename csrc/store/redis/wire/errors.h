@@ -20,6 +20,8 @@ struct dlk_redis_fault {
   const char *advice; /* what the user should do */
 };
 
+#define DLK_REDIS_COUNTER_MAX 64
+
 /* Never NULL. Finds the word at the reply's beginning, and in the middle of
  * the text that servers before 7.0 wrap around a script's error. */
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
@@ -28,8 +30,12 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
  * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);
 
-/* True when what stands where a counter should cannot be counted up. */
+/* True when a plain INCR found something that cannot be counted up. */
 bool dlk_redis_fault_is_count(const char *text);
+/* What that is, where a script found it, as the end of a sentence ("is no
+ * integer"); NULL: the reply says something else. */
+const char *dlk_redis_fault_counter(const char *text,
+                                    char out[DLK_REDIS_COUNTER_MAX]);
 
 /* "<code>: <shown>: <what the server said>; <advice>" */
 enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,

@@ -1,12 +1,16 @@
 -- dlock in nginx against what people write by hand there: lua-nginx-redis with
 -- SET NX PX, an EVAL that compares and deletes, a keepalive pool, and, when the
 -- lock is taken, a retry every 10 ms. Rounds are interleaved; medians are
--- printed. And what dlock does to its worker: what 500 waiting handlers cost a
+-- printed. Instructions and system calls of the worker are counted for each
+-- request. And what dlock does to its worker: what 500 waiting handlers cost a
 -- location that does nothing, and what calls cost the thread (bench/calls.lua).
--- usage: bench/openresty (ROUNDS: 5, SECONDS_EACH: 2; see bench/settings.lua)
+-- usage: bench/openresty [counts]   (counts: nothing but these)
+-- ROUNDS: 5, SECONDS_EACH: 2; see bench/settings.lua
 
+local counted = require "bench.counted"
 local median = require("bench.figures").median
 local nginx = require "spec.support.nginx"
+local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local settings = require "bench.settings"
 local uv = require "luv"
@@ -67,10 +71,43 @@ local SERVER = [[
   location = /connections { stub_status; }
 ]]
 
+-- Also how many requests there were in all.
 local function rate(n, path)
   local found, out = n:wrk(path, { seconds = SECONDS })
   assert(not out:find("Non-2xx", 1, true), out .. n:log())
-  return found
+  return found, tonumber(out:match("(%d+) requests in"))
+end
+
+-- Of all threads of the only worker, meanwhile.
+local function each_request(n, path, tool)
+  local counters, total = counted.by(tool, function(words)
+    words[#words + 1] = "-p"
+    words[#words + 1] = tostring(n:workers()[1])
+    local watcher = process.spawn { command = words, stderr = "pipe" }
+    uv.sleep(500) -- it watches by then
+    local _, requests = rate(n, path)
+    watcher:kill("sigint")
+    assert(watcher:wait())
+    return requests
+  end)
+  for name, count in pairs(counters) do counters[name] = count / total end
+  return counters
+end
+
+local COUNTED = {
+  { name = "nothing", path = "/nothing" },
+  { name = "by hand, 1000", path = "/hand" },
+  { name = "dlock, 1000", path = "/dlock" },
+  { name = "by hand, one key", path = "/hand_one" },
+  { name = "dlock, one key", path = "/dlock_one" },
+}
+
+local function count(n)
+  print("nginx with 1 worker, 64 connections:")
+  for _, one in ipairs(COUNTED) do rate(n, one.path) end -- compiled by then
+  counted.each(COUNTED, "request", function(one, tool)
+    return each_request(n, one.path, tool)
+  end)
 end
 
 -- ours: { what it is called, its path } each
@@ -179,6 +216,8 @@ print(("load of the machine when this began: %.1f"):format((uv.loadavg())))
 local server = redis.start()
 uv.os_setenv("DLOCK_TEST_REDIS", server.url)
 local ok, problem = pcall(function()
+  in_nginx({ http = HTTP, server = SERVER }, count)
+  if arg[1] == "counts" then return end
   for _, workers in ipairs { 1, 2 } do
     in_nginx({ workers = workers, http = HTTP, server = SERVER }, run, workers)
   end

@@ -3,11 +3,10 @@
 -- and server; and how many instructions and system calls a pair takes.
 
 local costs = require "bench.costs"
+local counted = require "bench.counted"
 local crowd = require "bench.crowd"
 local figures = require "bench.figures"
-local process = require "spec.support.process"
 local programs = require "bench.programs"
-local server = require "spec.support.server"
 local settings = require "bench.settings"
 
 local uncontended = {}
@@ -35,87 +34,22 @@ local function compare(title, list, count)
   costs.say_commands(list[#list])
 end
 
--- What a tool counts of a program, for each pair: two runs, and the difference
--- between them, so that start and end do not count. read(text): counters.
-local function counted(program, read, ...)
-  local dir = server.new_dir()
-  local file = dir .. "/counts"
-  local command = { ... }
-  command[#command + 1] = "-o"
-  command[#command + 1] = file
+-- Two runs of one process, and the difference between them, so that start and
+-- end do not count.
+local function each_pair(contender, tool)
   local function run(seconds)
-    local total = crowd.run({ programs.under(program,
-      (table.unpack or unpack)(command)) }, seconds)
-    return read(server.read_file(file)), total.pairs
+    return counted.by(tool, function(words)
+      return crowd.run({ programs.under(contender.program(1, 1),
+        (table.unpack or unpack)(words)) }, seconds).pairs
+    end)
   end
   local short, few = run(0.1)
   local long, many = run(0.1 + settings.seconds)
-  server.remove_dir(dir)
   local each = {}
   for name, count in pairs(long) do
     each[name] = (count - (short[name] or 0)) / (many - few)
   end
   return each
-end
-
-local function read_perf(text)
-  local counters = {}
-  for count, name in text:gmatch("(%d+),,instructions:([uk])") do
-    counters[name] = tonumber(count)
-  end
-  return counters
-end
-
-local function read_strace(text)
-  local counters = {}
-  for count, name in text:gmatch("\n *(%d+) ([%w_]+)") do
-    if name ~= "total" then counters[name] = tonumber(count) end
-  end
-  return counters
-end
-
-local function works(...)
-  local ok, status = pcall(process.run, { command = { ... } })
-  return ok and status == 0
-end
-
-local PERF = { "perf", "stat", "-x,", "-e", "instructions:u,instructions:k" }
-local STRACE = { "strace", "-f", "-c", "-U", "calls,name" }
-
-local function instructions(list)
-  local each = counted(list.program(1, 1), read_perf,
-    (table.unpack or unpack)(PERF))
-  figures.say("  %-16s instructions a pair: %s in user space, %s in the kernel",
-    list.name, each.u and ("%.0f"):format(each.u) or "not counted",
-    each.k and ("%.0f"):format(each.k) or "not counted")
-end
-
-local function system_calls(opts)
-  local each, total = counted(opts.program(1, 1), read_strace,
-    (table.unpack or unpack)(STRACE)), 0
-  local list = {}
-  for name, count in pairs(each) do
-    total = total + count
-    if count >= 0.05 then
-      list[#list + 1] = ("%s %.2f"):format(name, count)
-    end
-  end
-  table.sort(list)
-  figures.say("  %-16s system calls a pair: %.2f (%s)", opts.name, total,
-    table.concat(list, ", "))
-end
-
--- Of one process: perf and strace see all of its threads.
-local function count_what_can_be(list)
-  local with = { { "perf", works(PERF[1], PERF[2], "true"), instructions },
-    { "strace", works(STRACE[1], "true"), system_calls } }
-  for _, tool in ipairs(with) do
-    if tool[2] then
-      for _, opts in ipairs(list) do tool[3](opts) end
-    else
-      figures.say("  %s does not work here", tool[1])
-    end
-  end
 end
 
 local function add_ours(list, url, counters, of)
@@ -144,7 +78,7 @@ function uncontended.redis(private, admin)
       figures = costs.of_redis("peer"), program = function() return peer end }
   end
   compare("Redis, uncontended, 1 process", list, 1)
-  count_what_can_be(list)
+  counted.each(list, "pair", each_pair)
   compare(("Redis, uncontended, %d processes, a key each"):format(CROWD), list,
     CROWD)
 end
@@ -164,7 +98,7 @@ function uncontended.zookeeper(private)
       figures = costs.of_zookeeper, program = function() return peer end }
   end
   compare("ZooKeeper, uncontended, 1 process", list, 1)
-  count_what_can_be(list)
+  counted.each(list, "pair", each_pair)
 end
 
 return uncontended

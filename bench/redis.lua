@@ -4,11 +4,15 @@
 --                                      queue up again; prints when each acquire
 --                                      and the release right after it returned
 --                                      (ns), "done" at the end
+--   redis.lua readers URL KEY N        N who wait for a read lock; prints when
+--                                      the last one has it (ns), and how many
+--                                      leases were lost a second later
 --   redis.lua renew URL LEASES SECONDS CPU share of keeping that many leases
 
 local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
+local options = require "dlock.options"
 local uv = require "luv"
 
 local verbs = {}
@@ -40,6 +44,30 @@ function verbs.worker(url, key, turns, waiters)
     print(("%.0f %.0f"):format(came[i], went[i]))
   end
   print("done")
+  store:close()
+end
+
+function verbs.readers(url, key, count)
+  local store = assert(dlock.open(url))
+  local other = assert(store:lock(key .. "-other" .. uv.os_getpid()))
+  local client = core.client(other)
+  other:release()
+  local acquire = client.engine:prepare(
+    options.defaults { fair = true, local_handoffs = 0 },
+    { units = 1, cap = 0 }, key)
+  local tickets, held, lost = {}, {}, 0
+  for i = 1, count do tickets[i] = assert(acquire(true, { timeout = 600 })) end
+  assert(store:ping())
+  print("ready")
+  io.stdout:flush()
+  for i = 1, count do
+    while not core.drive(tickets[i], 60) do end
+    held[i] = assert(core.finish(tickets[i]))
+  end
+  local at = uv.hrtime()
+  uv.sleep(1000)
+  for i = 1, count do lost = lost + (held[i]:held() and 0 or 1) end
+  print(("in at %.0f, lost %d"):format(at, lost))
   store:close()
 end
 

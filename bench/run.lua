@@ -5,6 +5,7 @@
 --   PART    pairs      uncontended pairs (bench/pairs.lua)
 --           handover   from holder to waiter (bench/handover.lua)
 --           queue      many in the queue already (bench/queue.lua)
+--           readers    many readers who wait (bench/readers.lua)
 --           leases     memory of leases, and their renewal
 
 local figures = require "bench.figures"
@@ -12,6 +13,7 @@ local handover = require "bench.handover"
 local process = require "spec.support.process"
 local programs = require "bench.programs"
 local queue = require "bench.queue"
+local readers = require "bench.readers"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local settings = require "bench.settings"
@@ -19,7 +21,7 @@ local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
 local STORES = { "redis", "zookeeper", "file" }
-local PARTS = { "pairs", "handover", "queue", "leases" }
+local PARTS = { "pairs", "handover", "queue", "readers", "leases" }
 
 local function memory(title, url)
   if settings.renew_seconds == 0 then return end
@@ -50,6 +52,7 @@ local function on_redis(private, wanted)
   if wanted.pairs then uncontended.redis(private, admin) end
   if wanted.handover then handover.redis(private, admin) end
   if wanted.queue then queue.redis(private, admin) end
+  if wanted.readers then readers.redis(private, admin) end
   if wanted.leases then
     memory("Redis", private.url)
     renewal(private)

@@ -60,7 +60,7 @@ SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
 all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
-	sed '1s|.*|#!$(or $(filter /%,$(LUA)),/usr/bin/env $(LUA))|' $< | \
+	sed 's|^exec lua |exec $(LUA) |' $< | \
 	  install -Dm755 /dev/stdin $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library

@@ -23,9 +23,11 @@
  * stay ignored, but for SIGCHLD: a child whose end is ignored can never be
  * waited for, so we catch that one in any case. The child begins with what we
  * were given ourselves. The interpreter sets a handler for SIGINT before any
- * of our code runs, so whether that was ignored cannot be seen. SIGQUIT shows
- * it: a shell without job control ignores both in its background jobs. (Where
- * only SIGINT was ignored, it ends us nonetheless.)
+ * of our code runs, so whether that was ignored cannot be seen here. The shell
+ * that bin/dlock begins with has seen it, and says so in DLOCK_IGNORED. Where
+ * the file was given to Lua by others (LuaRocks has a way in of its own)
+ * SIGQUIT shows it: a shell without job control ignores both in its background
+ * jobs.
  *
  * The child asks the kernel to be sent SIGTERM should dlock be killed: the
  * lock is about to be somebody else's then. The whole group cannot be reached
@@ -64,6 +66,14 @@ static bool ignores(int signal) {
   return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+/* When we were started: the mask of /proc/self/status, or nothing. */
+static bool ignored_interrupts(void) {
+  const char *mask = getenv("DLOCK_IGNORED");
+  if (!mask || !*mask)
+    return ignores(SIGQUIT);
+  return (strtoull(mask, NULL, 16) >> (SIGINT - 1) & 1) != 0;
+}
+
 static bool children_ignored; /* when we were started */
 
 static void set_handler(int signal, void (*handler)(int)) {
@@ -96,8 +106,9 @@ static void fill(sigset_t *set) {
  * core.caught(). */
 static int core_catch_signals(lua_State *L) {
   (void)L;
-  if (ignores(SIGQUIT))
+  if (ignored_interrupts())
     set_handler(SIGINT, SIG_IGN);
+  unsetenv("DLOCK_IGNORED"); /* it is not the child's */
   catch_all(ending, COUNT(ending));
   return 0;
 }

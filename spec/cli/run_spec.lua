@@ -204,6 +204,31 @@ describe("dlock run", function()
     assert.matches("[67ef]\n$", out)
   end)
 
+  -- As it is installed; the Lua that it is for sets a handler for SIGINT before
+  -- any code of ours.
+  it("leaves Ctrl-C ignored, and only that, where only that was", function()
+    local look = "grep SigIgn /proc/self/status; env"
+    for before, mask in pairs { ["trap '' INT; exec"] = "[2367abef]",
+      exec = "[014589cd]" } do
+      local p = process.spawn { command = { "sh", "-c",
+        before .. ' dlock --url "$0" run k -- "$@"', url, "sh", "-c",
+        mask:find "2" and "kill -INT $PPID; " .. look or look } }
+      assert.equal(0, (p:wait(10)))
+      assert.matches("SigIgn:%s+%x+" .. mask .. "\n", p.out)
+      assert.is_nil(p.out:find("DLOCK_IGNORED", 1, true))
+    end
+    -- A wait is not ended by it either.
+    local store = assert(dlock.open(url))
+    local held = assert(store:lock "k")
+    local p = process.spawn { command = { "sh", "-c",
+      [[trap '' INT; exec dlock --url "$0" run k -- true]], url } }
+    repeat until store:inspect("k").waiters[1]
+    p:kill("sigint")
+    assert(held:release())
+    assert.equal(0, (p:wait(10)))
+    store:close()
+  end)
+
   -- The script is a job of a shell, or the kernel would let nobody stop it.
   it("stops alone when the signal was for it alone", function()
     server.write_file(dir .. "/script", process.lua

@@ -4,11 +4,13 @@
  *
  * `in` is what the caller fed and OpenSSL has not taken: the caller's own
  * memory until `keep`, then `kept`. It is fed only when it is empty, so it is
- * never more than the caller reads at once. `out` is bounded: behind
- * DLK_TLS_AHEAD bytes the BIO takes nothing, and whatever was under way says
- * WANTS_ROOM. That may be a read (an answer to a KeyUpdate is written in it),
- * as a write may say WANTS_INPUT (behind one half of a ticket). OpenSSL wants
- * either to be called again as it was, which is the caller's affair. */
+ * never more than the caller reads at once. `out` takes all that OpenSSL has to
+ * say, and is bounded by not beginning with what may say something: a write, or
+ * a read (an answer to a KeyUpdate is written in it), which then say
+ * WANTS_ROOM. So OpenSSL never has a half-written record: one that is asked for
+ * new keys then ends the connection ("bad length"). A write may also say
+ * WANTS_INPUT (behind one half of a ticket), and is called again as it was,
+ * which is the caller's affair. */
 #include "tls/channel.h"
 
 #include <arpa/inet.h>
@@ -61,10 +63,6 @@ static int bio_read(BIO *b, char *to, size_t n, size_t *did) {
 static int bio_write(BIO *b, const char *p, size_t n, size_t *did) {
   struct dlk_tls_channel *c = BIO_get_data(b);
   BIO_clear_retry_flags(b);
-  if (c->out.len - c->out_at >= DLK_TLS_AHEAD) {
-    BIO_set_retry_write(b);
-    return 0;
-  }
   dlk_buf_shift(&c->out, c->out_at);
   c->out_at = 0;
   dlk_buf_add(&c->out, p, n);
@@ -247,6 +245,10 @@ void dlk_tls_channel_sent(struct dlk_tls_channel *c, size_t n) {
 
 /* ---- steps ---- */
 
+static bool full(const struct dlk_tls_channel *c, size_t most) {
+  return c->out.len - c->out_at >= most;
+}
+
 static void fail(struct dlk_tls_channel *c) {
   if (!c->failed)
     dlk_tls_reason(&c->seen, c->greeted, &c->fault);
@@ -258,8 +260,6 @@ static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
   switch (SSL_get_error(c->ssl, result)) {
   case SSL_ERROR_WANT_READ:
     return DLK_TLS_WANTS_INPUT;
-  case SSL_ERROR_WANT_WRITE:
-    return DLK_TLS_WANTS_ROOM;
   case SSL_ERROR_ZERO_RETURN:
     return DLK_TLS_ENDED;
   default:
@@ -291,6 +291,8 @@ enum dlk_tls_step dlk_tls_channel_read(struct dlk_tls_channel *c, char *p,
                                        size_t n, size_t *did) {
   if (c->failed)
     return DLK_TLS_FAILED;
+  if (full(c, DLK_TLS_AHEAD + DLK_TLS_ANSWERS))
+    return DLK_TLS_WANTS_ROOM;
   int result = SSL_read_ex(c->ssl, p, n, did);
   return result == 1 ? DLK_TLS_DONE : judge(c, result);
 }
@@ -299,6 +301,8 @@ enum dlk_tls_step dlk_tls_channel_write(struct dlk_tls_channel *c,
                                         const char *p, size_t n, size_t *did) {
   if (c->failed)
     return DLK_TLS_FAILED;
+  if (full(c, DLK_TLS_AHEAD))
+    return DLK_TLS_WANTS_ROOM;
   int result = SSL_write_ex(c->ssl, p, n, did);
   return result == 1 ? DLK_TLS_DONE : judge(c, result);
 }

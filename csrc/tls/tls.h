@@ -18,9 +18,12 @@
 #define DLK_TLS_ABI 1u
 /* A function of the type dlk_tls_open_library. */
 #define DLK_TLS_SYMBOL "dlock_tls_library"
-/* Encrypted bytes that a channel keeps for a socket that takes none. Not more
- * than a record comes on top. */
+/* Encrypted bytes that a channel keeps for a socket that takes none: with so
+ * many no write is begun, and with so many answers on top (to a peer that asks
+ * for new keys) no read. What one of these adds comes on top: a record, or the
+ * answers to what was fed. */
 #define DLK_TLS_AHEAD 65536u
+#define DLK_TLS_ANSWERS 16384u
 
 #define DLK_TLS_NOT_SPOKEN                                                     \
   "what answers there does not speak TLS; use the URL without the 's', or "    \

@@ -70,6 +70,13 @@ static void close_pair(struct pair *p) {
   SSL_free(p->server);
 }
 
+/* And with it its client and the server's context. */
+static void end_pair(struct pair *p, SSL_CTX *ctx) {
+  close_pair(p);
+  lib->client_free(p->client);
+  SSL_CTX_free(ctx);
+}
+
 /* What the client has to say goes to the server. */
 static size_t carry_up(struct pair *p) {
   size_t n;
@@ -158,9 +165,7 @@ static void byte_by_byte(void) {
     CHECK(greet(&p, 1) == DLK_TLS_DONE);
     asked(&p, "PING");
     told(&p, "+PONG", 1);
-    close_pair(&p);
-    lib->client_free(client);
-    SSL_CTX_free(ctx);
+    end_pair(&p, ctx);
   }
 }
 
@@ -220,7 +225,8 @@ static void key_updates(void) {
     (void)lib->out(p.c, &waiting);
     most = waiting > most ? waiting : most;
   }
-  CHECK(stopped && most >= DLK_TLS_AHEAD && most < DLK_TLS_AHEAD + 20000);
+  size_t bound = DLK_TLS_AHEAD + DLK_TLS_ANSWERS;
+  CHECK(stopped && most >= bound && most < bound + 20000);
   /* Once there is room, it goes on where it stopped: nothing is lost. */
   (void)carry_up(&p);
   size_t xs = 0, rounds = 0;
@@ -238,9 +244,7 @@ static void key_updates(void) {
   CHECK(lib->renew_keys(p.c));
   asked(&p, "PING");
   told(&p, "+PONG", 7);
-  close_pair(&p);
-  lib->client_free(client);
-  SSL_CTX_free(ctx);
+  end_pair(&p, ctx);
 }
 
 static void tickets(void) {
@@ -259,9 +263,7 @@ static void tickets(void) {
   size_t waiting;
   (void)lib->out(p.c, &waiting);
   CHECK(waiting == 0);
-  close_pair(&p);
-  lib->client_free(client);
-  SSL_CTX_free(ctx);
+  end_pair(&p, ctx);
 }
 
 /* Half a ticket has come: a write has to wait for the other half. */
@@ -297,9 +299,7 @@ static void write_behind_half_a_ticket(void) {
     CHECK(lib->write(p.c, "PING", 4, &did) == DLK_TLS_DONE);
   CHECK(carry_up(&p) > 0);
   CHECK(SSL_read(p.server, big, sizeof big) == 4);
-  close_pair(&p);
-  lib->client_free(client);
-  SSL_CTX_free(ctx);
+  end_pair(&p, ctx);
 }
 
 static void sessions_are_used_once(void) {
@@ -325,9 +325,7 @@ static void sessions_are_used_once(void) {
     CHECK(!lib->resumed(r.c)); /* q has it */
     close_pair(&r);
     close_pair(&q);
-    close_pair(&p);
-    lib->client_free(client);
-    SSL_CTX_free(ctx);
+    end_pair(&p, ctx);
   }
 }
 
@@ -348,9 +346,7 @@ static void failed_session_is_dropped(void) {
   close_pair(&p);
   open_pair(&p, client, ctx);
   CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE && !lib->resumed(p.c));
-  close_pair(&p);
-  lib->client_free(client);
-  SSL_CTX_free(ctx);
+  end_pair(&p, ctx);
 }
 
 /* More than may wait is not taken, and all that was arrives in order. */
@@ -381,9 +377,36 @@ static void no_room(void) {
   while ((n = SSL_read(p.server, got + came, (int)(sizeof got - came))) > 0)
     came += (size_t)n;
   CHECK(stops > 2 && came == sizeof text && memcmp(text, got, came) == 0);
-  close_pair(&p);
-  lib->client_free(client);
-  SSL_CTX_free(ctx);
+  end_pair(&p, ctx);
+}
+
+/* Nothing more can be sent, and the server asks for new keys: reading goes on,
+ * and what was not written is, later. */
+static void keys_behind_a_write(void) {
+  struct dlk_tls_settings settings = trusting();
+  struct dlk_tls_client *client = lib->client_new(&settings);
+  SSL_CTX *ctx = server_context(TLS1_3_VERSION);
+  static char text[300000];
+  enum dlk_tls_step step;
+  struct pair p;
+  size_t sent = 0, heard = 0, did;
+  open_pair(&p, client, ctx);
+  CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+  while ((step = lib->write(p.c, text, 4081, &did)) == DLK_TLS_DONE)
+    sent += did;
+  CHECK(step == DLK_TLS_WANTS_ROOM);
+  for (int i = 0; i < 2; i++) {
+    CHECK(SSL_key_update(p.server, SSL_KEY_UPDATE_REQUESTED) == 1);
+    CHECK(SSL_do_handshake(p.server) == 1);
+  }
+  told(&p, "+", SIZE_MAX);
+  (void)carry_up(&p);
+  CHECK(lib->write(p.c, text, 4081, &did) == DLK_TLS_DONE && did == 4081);
+  (void)carry_up(&p);
+  while (SSL_read_ex(p.server, text, sizeof text, &did) == 1)
+    heard += did;
+  CHECK(heard == sent + 4081);
+  end_pair(&p, ctx);
 }
 
 static void ends(void) {
@@ -404,9 +427,7 @@ static void ends(void) {
     lib->finish(p.c);
     CHECK(carry_up(&p) > 0 && SSL_read(p.server, got, sizeof got) <= 0);
     CHECK(SSL_get_shutdown(p.server) & SSL_RECEIVED_SHUTDOWN);
-    close_pair(&p);
-    lib->client_free(client);
-    SSL_CTX_free(ctx);
+    end_pair(&p, ctx);
   }
 }
 
@@ -462,6 +483,7 @@ int main(int argc, char **argv) {
       {"sessions_are_used_once", sessions_are_used_once},
       {"failed_session_is_dropped", failed_session_is_dropped},
       {"no_room", no_room},
+      {"keys_behind_a_write", keys_behind_a_write},
       {"ends", ends},
       {"noise", noise},
   };

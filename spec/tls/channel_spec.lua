@@ -7,9 +7,9 @@ local program = require "spec.sim.program"
 local server = require "spec.support.server"
 
 local SOURCES = {}
-for _, name in ipairs { "core/buf", "core/status", "tls/channel", "tls/client",
-  "tls/context", "tls/file", "tls/gate", "tls/library", "tls/reason",
-  "store/redis/conn/secure" } do
+for _, name in ipairs { "core/buf", "core/clock", "core/status", "core/trace",
+  "tls/channel", "tls/client", "tls/context", "tls/file", "tls/gate",
+  "tls/library", "tls/reason", "store/redis/conn/secure" } do
   SOURCES[#SOURCES + 1] = "csrc/" .. name .. ".c"
 end
 
@@ -34,6 +34,7 @@ describe("a TLS channel", function()
       .. "ok sessions_are_used_once\n"
       .. "ok failed_session_is_dropped\n"
       .. "ok no_room\n"
+      .. "ok keys_behind_a_write\n"
       .. "ok ends\n"
       .. "ok noise\n", run "tls_test")
   end)

@@ -3,6 +3,7 @@
 local library = require "spec.support.library"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -154,6 +155,34 @@ describe("TLS", function()
     assert.are.equal(0, status)
   end)
 
+  -- As whoever else uses OpenSSL in this thread may.
+  timed("takes no error for its own that others left behind", function()
+    local user = library.build(dir, "user", [[
+      #include <openssl/err.h>
+      int leave_one(void *lua) {
+        (void)lua;
+        ERR_raise(ERR_LIB_SSL, 1);
+        return 0;
+      } ]], { "-lcrypto" })
+    local p = proxy.start(URL)
+    p:trickle("down", 20) -- so that reads have to wait for more
+    local status, out, err = process.run { env = { DLOCK_TRACE = "1" },
+      args = { p.url, user }, script = [[
+        local leave_one = assert(package.loadlib(arg[2], "leave_one"))
+        local store = assert(require("dlock").open(arg[1]))
+        for i = 1, 20 do
+          leave_one()
+          local lease = assert(store:lock("errors " .. i))
+          leave_one()
+          assert(lease:release())
+        end
+        store:close()
+        print "fine" ]] }
+    assert.are.equal("0 fine\n", status .. " " .. out, err)
+    assert.are.equal(1, select(2, err:gsub("redis tls the store", "")), err)
+    p:stop()
+  end)
+
   if not rawget(_G, "jit") then return end -- nginx has LuaJIT
 
   timed("serves nginx, whose workers have no part in a handshake", function()
@@ -191,6 +220,58 @@ describe("TLS", function()
       handshakes = handshakes + 1
     end
     assert.is_true(handshakes >= 6, "handshakes: " .. handshakes)
+    assert.same({}, n:complaints())
+    n:stop()
+  end)
+
+  timed("shares nginx' OpenSSL with its own sockets", function()
+    local ca = assert(os.getenv "SSL_CERT_FILE")
+    local n = nginx.start {
+      http = "lua_ssl_trusted_certificate " .. ca .. [[;
+        lua_socket_log_errors off;
+        init_worker_by_lua_block {
+          url = os.getenv("DLOCK_TEST_REDISS")
+          store = assert(require("dlock").open(url))
+          function pair(key)
+            assert(assert(store:lock(key, { timeout = 20 })):release())
+          end
+          function shake(name)
+            local one = ngx.socket.tcp()
+            assert(one:connect("127.0.0.1", tonumber(url:match(":(%d+)"))))
+            -- It may raise where it should return what is wrong.
+            local fine, ok = pcall(one.sslhandshake, one, nil, name, true)
+            if not (fine and ok) then return "refused" end
+            assert(one:send("PING\r\n"))
+            return one:receive()
+          end
+        } ]],
+      server = [[ location = /both { content_by_lua_block {
+        pair("both " .. ngx.var.arg_key)
+        local good = shake("localhost")
+        pair("both " .. ngx.var.arg_key)
+        local bad = shake("elsewhere.test")
+        pair("both " .. ngx.var.arg_key)
+        ngx.print(good, " ", bad)
+      } } ]] }
+    local admin = redis.connect()
+    local function connections()
+      return tonumber(admin:call("INFO", "stats")
+        :match "total_connections_received:(%d+)")
+    end
+    assert.are.equal(200, (n:get "/both?key=first"))
+    local before = connections()
+    for _ = 1, 10 do
+      local requests = {}
+      for i = 1, 8 do requests[i] = n:begin("/both?key=" .. i % 3) end
+      for i = 1, 8 do
+        local status, body = requests[i]:finish()
+        assert.are.equal(200, status, n:log())
+        assert.matches("^%+PONG refused$", body)
+      end
+    end
+    -- nginx' own are two a request; dlock's is one for messages.
+    assert.are.equal(2 * 80 + 1, connections() - before)
+    admin:close()
     assert.same({}, n:complaints())
     n:stop()
   end)

@@ -192,10 +192,10 @@ describe("a TLS server that is not the right one:", function()
     end
   end)
 
-  -- What such a port does, as what it is told says: "hangs", "hangs up".
-  local function strange(what)
+  -- Says what it is told, and hangs up at what the pattern fits.
+  local function strange(hangs_up_at)
     local port = server.free_port()
-    local child = process.spawn { tested = false, args = { port, what },
+    local child = process.spawn { tested = false, args = { port, hangs_up_at },
       script = [[
         local uv = require "luv"
         local tcp = uv.new_tcp()
@@ -205,11 +205,11 @@ describe("a TLS server that is not the right one:", function()
           tcp:accept(one)
           one:read_start(function(_, bytes)
             if not bytes then return one:close() end
-            local first = bytes:sub(1, 1)
-            print(first == "\22" and "hello" or first == "*" and "command"
-              or bytes:match "^%a+")
+            local what = bytes:sub(1, 1) == "\22" and "hello"
+              or bytes:match "^%a+" or "command"
+            print(what)
             io.stdout:flush()
-            if arg[2] == "hangs up" then one:close() end
+            if what:find(arg[2]) then one:close() end
           end)
         end)
         print "ready"
@@ -219,24 +219,29 @@ describe("a TLS server that is not the right one:", function()
     return child, "127.0.0.1:" .. port
   end
 
-  it("nobody knows what the server speaks", function()
-    local child, place = strange "hangs"
-    local store = open("rediss://" .. place, ca())
+  local function nobody_knows(url, tls, pattern)
+    local store = open(url, tls)
     local _, message, code = store:ping()
     assert.are.equal("unavailable", code)
-    assert.matches("does not answer the TLS handshake; is it a TLS port",
-      message)
-    child:expect "^hello$"
-    child:expect "^PING$" -- in a connection of its own: nothing is given away
+    assert.matches(pattern, message)
     store:close()
-    child, place = strange "hangs up"
-    store = open("redis://" .. place)
-    _, message, code = store:ping()
-    assert.are.equal("unavailable", code)
-    assert.matches("first command; if it wants TLS, use rediss://", message)
-    child:expect "^command$"
-    child:expect "^hello$"
-    store:close()
+  end
+
+  it("nobody knows whether the server speaks TLS", function()
+    for _, hangs_up_at in ipairs { "nothing", "PING" } do
+      local child, place = strange(hangs_up_at)
+      nobody_knows("rediss://" .. place, ca(),
+        "does not answer the TLS handshake; is it a TLS port")
+      child:expect "^hello$"
+      child:expect "^PING$" -- on a connection of its own
+    end
+    for _, hangs_up_at in ipairs { "command", "." } do
+      local child, place = strange(hangs_up_at)
+      nobody_knows("redis://" .. place, nil,
+        "first command; if it wants TLS, use rediss://")
+      child:expect "^command$"
+      child:expect "^hello$"
+    end
   end)
 
   it("a password is refused as without TLS", function()

@@ -9,9 +9,14 @@
  *   floor_redis PORT handover MS NUMBER OF
  *                                one of so many in a ring; each holds for MS,
  *                                then hands over by one PUBLISH to the next,
- *                                who is blocked in reading its messages */
+ *                                who is blocked in reading its messages
+ *
+ * With a file of CAs as one more argument, `pairs` and `fence` are said with
+ * TLS: the same bytes through bare OpenSSL on a blocking socket, which reads as
+ * much as there is at once. */
 #include "floor.h"
 #include <hiredis/hiredis.h>
+#include <openssl/ssl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,6 +36,51 @@ static redisContext *connect_to(const char *port) {
   return c;
 }
 
+/* ---- TLS ---- */
+
+static SSL *tls; /* NULL: none */
+
+static void secure(redisContext *c, const char *ca) {
+  SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+  if (!ctx || SSL_CTX_load_verify_file(ctx, ca) != 1)
+    fail(NULL, "the CAs");
+  SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_read_ahead(ctx, 1);
+  tls = SSL_new(ctx);
+  if (!tls || SSL_set_fd(tls, c->fd) != 1 || SSL_connect(tls) != 1)
+    fail(NULL, "TLS");
+}
+
+/* What was appended goes out in one write. */
+static void push(redisContext *c) {
+  if (SSL_write(tls, c->obuf, (int)sdslen(c->obuf)) <= 0)
+    fail(c, "write");
+  sdsclear(c->obuf);
+}
+
+static redisReply *pull(redisContext *c) {
+  void *r = NULL;
+  char bytes[16384];
+  while (redisGetReplyFromReader(c, &r) == REDIS_OK && !r) {
+    int n = SSL_read(tls, bytes, sizeof bytes);
+    if (n <= 0 || redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK)
+      fail(c, "read");
+  }
+  return r;
+}
+
+/* The next reply to what was appended. */
+static redisReply *answer(redisContext *c) {
+  void *r = NULL;
+  if (!tls)
+    redisGetReply(c, &r);
+  else if (sdslen(c->obuf) > 0)
+    push(c);
+  return tls ? pull(c) : r;
+}
+
+/* ---- pairs ---- */
+
 static const char plain[] =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end "
     "return redis.call('DEL', KEYS[1])";
@@ -40,7 +90,8 @@ static const char looking[] =
     "redis.call('DEL', KEYS[1], KEYS[3]) return 1";
 
 static void load(redisContext *c, const char *script, char sha[41]) {
-  redisReply *r = redisCommand(c, "SCRIPT LOAD %s", script);
+  redisAppendCommand(c, "SCRIPT LOAD %s", script);
+  redisReply *r = answer(c);
   if (!r || r->type != REDIS_REPLY_STRING || r->len != 40)
     fail(c, "SCRIPT LOAD");
   memcpy(sha, r->str, 41);
@@ -57,9 +108,10 @@ static void expect(redisContext *c, redisReply *r, int type, const char *what) {
 
 static void plain_pair(redisContext *c, const char *sha) {
   const char *del[] = {"EVALSHA", sha, "1", key, TOKEN};
-  expect(c, redisCommandArgv(c, 6, (const char **)set, NULL),
-         REDIS_REPLY_STATUS, "SET");
-  expect(c, redisCommandArgv(c, 5, del, NULL), REDIS_REPLY_INTEGER, "EVALSHA");
+  redisAppendCommandArgv(c, 6, (const char **)set, NULL);
+  expect(c, answer(c), REDIS_REPLY_STATUS, "SET");
+  redisAppendCommandArgv(c, 5, del, NULL);
+  expect(c, answer(c), REDIS_REPLY_INTEGER, "EVALSHA");
 }
 
 static void fenced_pair(redisContext *c, const char *sha) {
@@ -69,16 +121,17 @@ static void fenced_pair(redisContext *c, const char *sha) {
   redisAppendCommandArgv(c, 6, (const char **)set, NULL);
   redisAppendCommandArgv(c, 2, incr, NULL);
   redisAppendCommand(c, "EXEC");
-  for (int i = 0; i < 4; i++) {
-    void *r = NULL;
-    redisGetReply(c, &r);
-    expect(c, r, i < 3 ? REDIS_REPLY_STATUS : REDIS_REPLY_ARRAY, "MULTI");
-  }
-  expect(c, redisCommandArgv(c, 7, del, NULL), REDIS_REPLY_INTEGER, "EVALSHA");
+  for (int i = 0; i < 4; i++)
+    expect(c, answer(c), i < 3 ? REDIS_REPLY_STATUS : REDIS_REPLY_ARRAY,
+           "MULTI");
+  redisAppendCommandArgv(c, 7, del, NULL);
+  expect(c, answer(c), REDIS_REPLY_INTEGER, "EVALSHA");
 }
 
-static void pairs(const char *port, bool fence) {
+static void pairs(const char *port, bool fence, const char *ca) {
   redisContext *c = connect_to(port);
+  if (ca)
+    secure(c, ca);
   void (*pair)(redisContext *, const char *) = fence ? fenced_pair : plain_pair;
   char sha[41];
   snprintf(key, sizeof key, "bench:floor:%ld", (long)getpid());
@@ -135,12 +188,12 @@ static void hand_over(const char *port, long ms, int number, int of) {
 int main(int argc, char **argv) {
   if (argc == 6 && strcmp(argv[2], "handover") == 0) {
     hand_over(argv[1], atol(argv[3]), atoi(argv[4]), atoi(argv[5]));
-  } else if (argc == 3 && strcmp(argv[2], "pairs") == 0) {
-    pairs(argv[1], false);
-  } else if (argc == 3 && strcmp(argv[2], "fence") == 0) {
-    pairs(argv[1], true);
+  } else if (argc >= 3 && argc <= 4 && strcmp(argv[2], "pairs") == 0) {
+    pairs(argv[1], false, argv[3]);
+  } else if (argc >= 3 && argc <= 4 && strcmp(argv[2], "fence") == 0) {
+    pairs(argv[1], true, argv[3]);
   } else {
-    fprintf(stderr, "usage: floor_redis PORT pairs|fence\n"
+    fprintf(stderr, "usage: floor_redis PORT pairs|fence [CAFILE]\n"
                     "       floor_redis PORT handover MS NUMBER OF\n");
     return 64;
   }

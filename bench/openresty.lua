@@ -3,10 +3,12 @@
 -- lock is taken, a retry every 10 ms. Rounds are interleaved; medians are
 -- printed. Instructions and system calls of the worker are counted for each
 -- request. And what dlock does to its worker: what 500 waiting handlers cost a
--- location that does nothing, and what calls cost the thread (bench/calls.lua).
+-- location that does nothing, and what calls cost the thread (bench/calls.lua),
+-- also while its connections with TLS are closed again and again.
 -- usage: bench/openresty [counts]   (counts: nothing but these)
 -- ROUNDS: 5, SECONDS_EACH: 2; see bench/settings.lua
 
+local certificates = require "spec.support.certificates"
 local counted = require "bench.counted"
 local median = require("bench.figures").median
 local nginx = require "spec.support.nginx"
@@ -212,6 +214,42 @@ local MEASURED_SERVER = [[
   location = /calls { content_by_lua_block { ngx.print(calls.report()) } }
 ]]
 
+-- A hundred times a second, and a handshake follows each time.
+local KILL = [[
+  local redis = require "spec.support.redis"
+  local uv = require "luv"
+  local admin = assert(redis.connect(arg[1]))
+  print "ready"
+  io.stdout:flush()
+  while true do
+    admin:call("CLIENT", "KILL", "LADDR", arg[2])
+    uv.sleep(10)
+  end ]]
+
+local function measure_tls()
+  local made = certificates.make()
+  local secure = redis.start(made:server "server")
+  uv.os_setenv("DLOCK_TEST_REDISS", secure.tls_url)
+  uv.os_setenv("SSL_CERT_FILE", made:path "ca.crt")
+  local admin = secure:connect()
+  local killer = process.spawn { script = KILL, tested = false,
+    args = { secure.url, "127.0.0.1:" .. secure.tls_port } }
+  killer:expect "^ready$"
+  local function made_so_far()
+    return tonumber(admin:call("INFO", "stats")
+      :match "total_connections_received:(%d+)")
+  end
+  local before = made_so_far()
+  io.write("with TLS, ")
+  in_nginx({ http = MEASURED:gsub("DLOCK_TEST_REDIS", "DLOCK_TEST_REDISS"),
+    server = MEASURED_SERVER }, measure_calls)
+  print(("  meanwhile %d handshakes of TLS"):format(made_so_far() - before))
+  killer:close()
+  admin:close()
+  secure:stop()
+  made:remove()
+end
+
 print(("load of the machine when this began: %.1f"):format((uv.loadavg())))
 local server = redis.start()
 uv.os_setenv("DLOCK_TEST_REDIS", server.url)
@@ -222,6 +260,7 @@ local ok, problem = pcall(function()
     in_nginx({ workers = workers, http = HTTP, server = SERVER }, run, workers)
   end
   in_nginx({ http = MEASURED, server = MEASURED_SERVER }, measure_calls)
+  measure_tls()
 end)
 server:stop()
 if not ok then

@@ -25,7 +25,8 @@ local FIGURES = {
   { "switches", "client's sleeps a pair" },
 }
 
-local function compare(title, list, count)
+--- Rounds of so many processes of each contender; the first is the floor.
+function uncontended.compare(title, list, count)
   figures.rounds(title, FIGURES, list, function(opts)
     local found, total = crowd.round(opts, count, settings.seconds)
     found.rate = total.rate
@@ -50,6 +51,11 @@ local function each_pair(contender, tool)
     each[name] = (count - (short[name] or 0)) / (many - few)
   end
   return each
+end
+
+--- Instructions and system calls of a pair.
+function uncontended.count(list)
+  counted.each(list, "pair", each_pair)
 end
 
 local function add_ours(list, url, counters, of)
@@ -77,10 +83,10 @@ function uncontended.redis(private, admin)
     list[#list + 1] = { name = "redis-py", counters = counters,
       figures = costs.of_redis("peer"), program = function() return peer end }
   end
-  compare("Redis, uncontended, 1 process", list, 1)
-  counted.each(list, "pair", each_pair)
-  compare(("Redis, uncontended, %d processes, a key each"):format(CROWD), list,
-    CROWD)
+  uncontended.compare("Redis, uncontended, 1 process", list, 1)
+  uncontended.count(list)
+  local title = ("Redis, uncontended, %d processes, a key each"):format(CROWD)
+  uncontended.compare(title, list, CROWD)
 end
 
 --- private: a server (spec/support/zk.lua).
@@ -97,8 +103,8 @@ function uncontended.zookeeper(private)
     list[#list + 1] = { name = "kazoo", counters = counters,
       figures = costs.of_zookeeper, program = function() return peer end }
   end
-  compare("ZooKeeper, uncontended, 1 process", list, 1)
-  counted.each(list, "pair", each_pair)
+  uncontended.compare("ZooKeeper, uncontended, 1 process", list, 1)
+  uncontended.count(list)
 end
 
 return uncontended

@@ -5,6 +5,7 @@
 --   PART    pairs      uncontended pairs (bench/pairs.lua)
 --           handover   from holder to waiter (bench/handover.lua)
 --           queue      many in the queue already (bench/queue.lua)
+--           tls        the same pairs with TLS (bench/tls.lua); Redis only
 --           readers    many readers who wait (bench/readers.lua)
 --           leases     memory of leases, and their renewal
 
@@ -17,11 +18,12 @@ local readers = require "bench.readers"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local settings = require "bench.settings"
+local tls = require "bench.tls"
 local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
 local STORES = { "redis", "zookeeper", "file" }
-local PARTS = { "pairs", "handover", "queue", "readers", "leases" }
+local PARTS = { "pairs", "tls", "handover", "queue", "readers", "leases" }
 
 local function memory(title, url)
   if settings.renew_seconds == 0 then return end
@@ -50,6 +52,7 @@ end
 local function on_redis(private, wanted)
   local admin = private:connect()
   if wanted.pairs then uncontended.redis(private, admin) end
+  if wanted.tls then tls.redis() end
   if wanted.handover then handover.redis(private, admin) end
   if wanted.queue then queue.redis(private, admin) end
   if wanted.readers then readers.redis(private, admin) end

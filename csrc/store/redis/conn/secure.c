@@ -21,7 +21,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "core/trace.h"
 #include "store/redis/conn/tls.h"
 #include "tls/tls.h"
 
@@ -35,7 +38,24 @@ struct dlk_redis_secure {
   bool stuck;       /* reading waits until what is encrypted was sent */
   bool write_stuck; /* a write waits for bytes */
   bool fresh;       /* and some came */
+  /* For the trace: processor time of the handshake's steps, ns. */
+  int64_t steps, longest;
 };
+
+/* Of this thread, while the trace is on. */
+static int64_t processor_time(void) {
+  struct timespec t = {0};
+  if (DLK_TRACING)
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void note_step(struct dlk_redis_secure *x, int64_t before) {
+  int64_t took = processor_time() - before;
+  x->steps += took;
+  if (took > x->longest)
+    x->longest = took;
+}
 
 struct dlk_redis_secure *
 dlk_redis_secure_new(const struct dlk_redis_address *address,
@@ -45,9 +65,11 @@ dlk_redis_secure_new(const struct dlk_redis_address *address,
     *fault = (struct dlk_tls_fault){DLK_UNAVAILABLE, "out of memory"};
     return NULL;
   }
+  int64_t before = processor_time();
   x->lib = address->tls->lib;
   x->channel =
       x->lib->open(address->tls->client, address->host, address->port, fault);
+  note_step(x, before);
   if (x->channel)
     return x;
   free(x);
@@ -129,7 +151,9 @@ enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
   int rc = 1;
   enum dlk_tls_step step;
   do {
+    int64_t before = processor_time();
     step = x->lib->handshake(x->channel);
+    note_step(x, before);
     (void)dlk_redis_secure_push(x, fd); /* a last word may still be read */
     if (step != DLK_TLS_DONE)
       rc = provide(x, fd, step, raw, false);
@@ -222,8 +246,11 @@ bool dlk_redis_secure_holds(const struct dlk_redis_secure *x) {
 struct dlk_redis_secure_text
 dlk_redis_secure_shown(const struct dlk_redis_secure *x) {
   struct dlk_redis_secure_text t;
-  snprintf(t.text, sizeof t.text, "%.20s, %s", x->lib->protocol(x->channel),
-           x->lib->resumed(x->channel) ? "resumed" : "new");
+  snprintf(t.text, sizeof t.text,
+           "%.20s, %s, thread %ld, computed for %s ms, at most %s at a time",
+           x->lib->protocol(x->channel),
+           x->lib->resumed(x->channel) ? "resumed" : "new", (long)gettid(),
+           dlk_trace_ms(x->steps).text, dlk_trace_ms(x->longest).text);
   return t;
 }
 

@@ -46,9 +46,9 @@ bool dlk_redis_secure_waits(const struct dlk_redis_secure *x);
 bool dlk_redis_secure_heard(const struct dlk_redis_secure *x);
 /* Whether receiving had to stop although bytes are there, and may go on. */
 bool dlk_redis_secure_holds(const struct dlk_redis_secure *x);
-/* "TLSv1.3, resumed" */
+/* Of a handshake, for the trace: "TLSv1.3, resumed, thread …" */
 struct dlk_redis_secure_text {
-  char text[40];
+  char text[160];
 };
 struct dlk_redis_secure_text
 dlk_redis_secure_shown(const struct dlk_redis_secure *x);

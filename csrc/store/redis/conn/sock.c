@@ -241,8 +241,8 @@ static void greet(struct dlk_redis_sock *s, bool broken) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE, ""};
   switch (dlk_redis_secure_greet(s->secure, s->fd, &fault)) {
   case DLK_REDIS_GREETED:
-    DLK_TRACE(dlk_clock_now(), "redis", "tls", NULL, 0, "%s, thread %ld",
-              dlk_redis_secure_shown(s->secure).text, (long)gettid());
+    DLK_TRACE(dlk_clock_now(), "redis", "tls", NULL, 0, "%s",
+              dlk_redis_secure_shown(s->secure).text);
     opened(s);
     return;
   case DLK_REDIS_GREETING:

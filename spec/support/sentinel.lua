@@ -115,8 +115,31 @@ function sentinel.start(opts)
   return self
 end
 
+-- What a node says of its copying, as name = value; {} if it says nothing.
+local function replication(node)
+  local found, client = {}, node:connect()
+  if not client then return found end
+  for name, value in client:call("INFO", "replication"):gmatch("([%w_]+):(%w*)")
+  do
+    found[name] = value
+  end
+  client:close()
+  return found
+end
+
+-- That a primary calls a replica "online" says less: until that one confirms
+-- what it copied, which it does once a second, no command is passed on to it.
+-- Promoted before, it knows nothing of what was written meanwhile.
+local function has_all(node, primary, written)
+  if node == primary then return true end
+  local said = replication(node)
+  return written > 0 and said.master_link_status == "up"
+    and tonumber(said.master_port) == primary.port
+    and tonumber(said.slave_repl_offset) >= written
+end
+
 --- Waits until every Sentinel knows all the others and every replica, and
---- these follow the primary.
+--- these follow the primary and have all that was written there.
 function set:settled()
   local function one_is(m)
     local view = m:view()
@@ -129,12 +152,13 @@ function set:settled()
       if not one_is(m) then return false end
     end
     local primary = self:primary()
-    local client = primary and primary:connect()
-    if not client then return false end
-    local text = client:call("INFO", "replication")
-    client:close()
-    local _, online = text:gsub("state=online", "")
-    return text:find("role:master", 1, true) and online >= #self.nodes - 1
+    local said = primary and replication(primary) or {}
+    local written = tonumber(said.master_repl_offset) or 0
+    if said.role ~= "master" then return false end
+    for _, node in ipairs(self.nodes) do
+      if not has_all(node, primary, written) then return false end
+    end
+    return true
   end)
 end
 

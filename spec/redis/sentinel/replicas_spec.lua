@@ -253,6 +253,32 @@ describe("with wait_replicas = 1,", function()
     assert.equal("unavailable\n", waiter.out)
   end)
 
+  -- Redis passes no command on to a replica that has copied all data, until
+  -- that one says so: promoted before, it has nothing of what was given.
+  it("a replica that is online and was passed no command counts for none",
+  function()
+    replica:stop()
+    local copy = later(assert(primary:connect()))
+    copy:call("REPLCONF", "capa", "eof")
+    copy:send("PSYNC", "?", "-1")
+    eventually("one that is online", 20, function()
+      local text = admin:call("INFO", "replication")
+      return text:find("connected_slaves:1", 1, true)
+        and text:find("state=online", 1, true)
+    end)
+    assert(open({ wait_replicas = 0 }):lock("lost", { ttl = 60 }))
+    local store = open { wait_timeout = 0.1 }
+    local lease, message, code = store:try_lock("k")
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    assert.is_truthy(message:find("0 of 1 replicas", 1, true), message)
+    assert.is_nil(copy.input:find("dlock:lost", 1, true))
+    copy:send("REPLCONF", "ACK", "0")
+    eventually("what was held back", 20, function()
+      return copy.input:find("dlock:lost", 1, true)
+    end)
+  end)
+
   it("too few replicas are an event when one connects", function()
     replica:stop()
     eventually("no replica", 10, function()

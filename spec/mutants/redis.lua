@@ -14,6 +14,7 @@ local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
 local AGREE = "csrc/store/redis/conn/agree.c"
+local COMPUTE = "spec/redis/sentinel/compute_spec.lua"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
@@ -293,6 +294,10 @@ return {
       file = "csrc/store/redis/redis.c", specs = FIND,
       find = "dlk_redis_released_again(s); s->host->hurry(s->host);",
       put = "s->host->hurry(s->host);" },
+    { name = "what is held is renewed on another primary when that is due",
+      file = "csrc/store/redis/redis.c", specs = COMPUTE,
+      find = "dlk_redis_released_again(s); s->host->hurry(s->host);",
+      put = "dlk_redis_released_again(s);" },
     { name = "an attempt is not given up for another address",
       file = "csrc/store/redis/conn/conn.c", specs = CUT,
       find = "if (c->state != DLK_REDIS_SEEKING) abandon(c); open_sock(c,"
@@ -370,6 +375,10 @@ return {
       file = "csrc/store/redis/recipe/hold.c", specs = REPLICAS,
       find = "(left >= 0 && call->scarce))",
       put = "(left < 0 && call->scarce))" },
+    { name = "a counter is believed that no replica has",
+      file = "csrc/store/redis/op/call.c", specs = REPLICAS,
+      find = "if (c->store->replicas > 0 && (c->scarce || !c->req.durable))"
+        .. " return;", put = "" },
     { name = "a grant that too few replicas have is left there",
       file = "csrc/store/redis/op/rules.c", specs = REPLICAS,
       find = "RULE(TRY) = WAIT_ANEW,", put = "RULE(TRY) = TELL," },

@@ -117,6 +117,23 @@ describe("fences on redis:", function()
     there:close()
   end)
 
+  -- What the one gives is unknown to the other. Who comes from the one to the
+  -- other lifts the counter there.
+  it("of two primaries at once may fall, until somebody comes over", function()
+    local one, here = start()
+    local two, there = start()
+    local first = open(one.url)
+    use(first, 0)
+    local last = use(open(two.url), use(first, 0))
+    local lease = assert(first:lock("k"))
+    assert.is_true(lease.fence < last)
+    assert(lease:release())
+    last = use(open(one.url), last)
+    use(first, last)
+    here:close()
+    there:close()
+  end)
+
   describe("a counter", function()
     local function left(admin)
       local names = admin:call("KEYS", "~dlock:{*}:f:dlock:k")

@@ -279,6 +279,26 @@ describe("with wait_replicas = 1,", function()
     end)
   end)
 
+  -- The counter is made one of older data, as a primary's that took over.
+  it("a counter is believed only when replicas confirmed it", function()
+    local store = open { wait_timeout = 0.1 }
+    replica:pause()
+    local _, _, code = store:try_lock("k")
+    assert.equal("unavailable", code)
+    eventually("nothing left", 5, function()
+      assert(store:ping())
+      return admin:has_nothing_of("dlock:k")
+    end)
+    local counter = admin:call("KEYS", "~dlock:{*}:f:dlock:k")[1]
+    local given = tonumber(admin:call("GET", counter))
+    admin:call("DECRBY", counter, 6400000) -- 100 s
+    replica:resume()
+    copied()
+    local lease = assert(store:lock("k", { timeout = 10 }))
+    assert.is_true(lease.fence > given)
+    assert(lease:release())
+  end)
+
   it("too few replicas are an event when one connects", function()
     replica:stop()
     eventually("no replica", 10, function()

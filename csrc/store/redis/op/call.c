@@ -50,8 +50,11 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
   dlk_redis_put_int(out, c->lifts);
 }
 
-/* What the answer to a script says of the counter. */
+/* What the answer to a script says of the counter; nothing, where replicas have
+ * to confirm and did not: another server may be the primary (fence.c). */
 static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
+  if (c->store->replicas > 0 && (c->scarce || !c->req.durable))
+    return;
   bool got = (c->script == DLK_REDIS_ACQUIRE &&
               strcmp(dlk_redis_word(reply), "got") == 0) ||
              (c->script == DLK_REDIS_SEED &&

@@ -37,6 +37,14 @@
  * meanwhile hears READONLY and drops the connection (errors.c); who asks for
  * nothing notices nothing. Sentinel cuts the connections of a primary that it
  * demotes; docs/guarantees.md says it.
+ * And while two servers are primaries at once, each counts by itself: what one
+ * gives is below what the other gave since anybody last lifted the counter of
+ * the one (spec/sim/primaries_spec.lua). A lift with each grant would not close
+ * that gap, because two machines' clocks differ by more than a hold may last.
+ * With `wait_replicas` a lift counts only when replicas confirmed it, as a
+ * grant does. If they are half of all replicas or more, those who confirm
+ * follow one primary at a time: what the other gave was confirmed before they
+ * came, and so before the lift that counts.
  *
  * The counter's time: it stays for `fence_memory` from its last use, and longer
  * than what is held. A script sets an eighth more than that, unless a sixteenth

@@ -467,8 +467,8 @@ describe("dlock.fallback", function()
       end)()
       uv.run()
     ]] }
-    for _, degraded in ipairs { "true", "nil", "true" } do
-      assert.equal(degraded, loop:read_line(40))
+    for _ = 1, 3 do
+      assert.equal("true", loop:read_line(40))
       first:resume()
     end
   end)

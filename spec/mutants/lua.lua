@@ -223,7 +223,7 @@ return {
     { name = "a weaker lock is given before the grace is over",
       file = "lua/dlock/kinds/fallback.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[elseif now >= ready then]],
+      find = [[elseif passed or now >= ready then]],
       put = [[elseif true then]] },
     { name = "a refused weaker lock is given",
       file = "lua/dlock/kinds/fallback.lua",
@@ -248,8 +248,31 @@ return {
     { name = "a store is used again beside a degraded lease",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[if not held and out.good and]],
-      put = [[if out.good and]] },
+      find = [[elseif not holds(out) and out.good and]],
+      put = [[elseif out.good and]] },
+    { name = "a weaker lock is given although its store answers again",
+      file = "lua/dlock/kinds/outage.lua",
+      specs = "spec/lua/outage_spec.lua",
+      find = [[if out and (out.entered or out.since and]],
+      put = [[known[client] = out or { leases = {}, since = 0 }
+        if true or (out.entered or out.since and]] },
+    { name = "a lock is given although its store is out for others",
+      file = "lua/dlock/kinds/outage.lua",
+      specs = "spec/lua/outage_spec.lua",
+      find = [[if out and out.entered then
+    return false, again(client)]],
+      put = [[if out and out.entered then
+    return true]] },
+    { name = "an outage is forgotten between two signs of life",
+      file = "lua/dlock/kinds/outage.lua",
+      specs = "spec/lua/outage_spec.lua",
+      find = [[now - out.used > math.max(grace, hold_off, PING_EVERY)]],
+      put = [[now - out.looked > math.max(grace, hold_off)]] },
+    { name = "the end of an outage that nobody watched is not told",
+      file = "lua/dlock/kinds/outage.lua",
+      specs = "spec/lua/outage_spec.lua",
+      find = [[out.good, out.pinged = nil]],
+      put = [[out.good, out.owed = nil]] },
     { name = "failures far apart make one outage",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
@@ -269,15 +292,15 @@ return {
     { name = "one answer ends an outage that led to a weaker lock",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[if out and not out.entered then
-    known[client] = nil
-  end]],
-      put = [[if out then known[client] = nil end]] },
+      find = [[if out and out.entered then
+    return false, again(client)
+  elseif out then]],
+      put = [[if out then]] },
     { name = "an outage is forgotten beside a degraded lease",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[if not held and core.now() - out.looked >]],
-      put = [[if core.now() - out.looked >]] },
+      find = [[if not held and now - out.used >]],
+      put = [[if now - out.used >]] },
     { name = "each ping begins hold_off anew",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
@@ -306,7 +329,7 @@ return {
     { name = "a log that cannot be written raises",
       file = "lua/dlock/logger.lua",
       specs = "spec/lua/logger_spec.lua",
-      find = [[pcall(function()
+      find = [[core.write(function()
       file:write(line, "\n")
       file:flush()
     end)]],

@@ -32,6 +32,12 @@ local function cancelled(state)
     :format(state.shown), "cancelled"
 end
 
+local function give_back(member, lease)
+  if host.ready(member.client) then lease:release() else
+    lease:release_later()
+  end
+end
+
 -- Asks one lock until then; hasty: that is the end of taking it back, too.
 local function ask(state, plan, member, until_then, hasty)
   if state.cancels ~= plan.cancels then
@@ -47,9 +53,7 @@ local function ask(state, plan, member, until_then, hasty)
     code, message = "timeout", message:gsub("^busy", "timeout")
   end
   if lease and state.cancels ~= plan.cancels then
-    if host.ready(member.client) then lease:release() else
-      lease:release_later()
-    end
+    give_back(member, lease)
     return cancelled(state)
   end
   return lease, message, code
@@ -59,20 +63,35 @@ local function grace_of(state, plan, member)
   return state.grace or plan.opts.ttl or member.base.ttl
 end
 
--- Asks a lock that others stand behind, until then, and notes what its answer
--- means for all its users here. The last result: nobody waited for the answer,
--- so to ask again would be no better.
+-- Notes what an answer means for all users of the store here. The last result:
+-- what they know forbids to use it, or to wait for another one.
+local function note(member, lease, message, code, begun, grace)
+  local client = member.client
+  if code == "unavailable" then
+    outage.failed(client, message, begun, grace)
+  elseif lease or code == "busy" or code == "timeout" then
+    local fine, why = outage.answered(client)
+    if lease and not fine then
+      give_back(member, lease)
+    end
+    if not fine and code ~= "busy" then
+      return nil, why, "unavailable", true
+    end
+  end
+  return lease, message, code
+end
+
+-- Asks a lock that others stand behind, until then. The last results: it may be
+-- passed; nobody waited for the answer, so to ask again would be no better.
 local function attempt(state, plan, member, until_then, grace)
-  local client, begun = member.client, core.now()
+  local begun = core.now()
   local lease, message, code = ask(state, plan, member, until_then,
     until_then < plan.deadline)
-  if lease or code == "busy" or code == "timeout" then
-    outage.answered(client)
-  elseif code == "unavailable" then
-    outage.failed(client, message, begun, grace)
-  end
-  return lease, message, code,
+  local at_once =
     core.now() - begun < math.min((until_then - begun) / 2, AT_ONCE)
+  local out
+  lease, message, code, out = note(member, lease, message, code, begun, grace)
+  return lease, message, code, out, at_once
 end
 
 -- The same in as many attempts as it takes. The last result: it may be passed.
@@ -85,7 +104,7 @@ local function ask_first(state, plan, member)
   local slice = math.min((plan.deadline - core.now()) / 2, SLICE)
   local until_then = core.now() + slice
   while true do
-    local lease, message, code, at_once = attempt(state, plan, member,
+    local lease, message, code, passed, at_once = attempt(state, plan, member,
       until_then, grace)
     local now = core.now()
     local ready = outage.ends_grace(client, grace) or now
@@ -93,7 +112,7 @@ local function ask_first(state, plan, member)
       until_then = plan.deadline < math.huge and plan.deadline or now + SLICE
     elseif code ~= "unavailable" then
       return lease, message, code
-    elseif now >= ready then
+    elseif passed or now >= ready then
       return nil, message, code, true
     elseif at_once or now >= plan.deadline then
       return nil, ("%s; the next lock of %s is given after %.1f s more of that")
@@ -111,14 +130,36 @@ local function refused(state, from, to, message)
     instead = to.client.shown } == false
 end
 
--- A lock was given instead of those before its place.
-local function degraded(state, inner, place)
+-- Whether what all those before its place were passed for still stands.
+local function all_stand(state, plan, place)
+  for i = 1, place - 1 do
+    local from = state.members[i]
+    local fine, why = outage.stands(from.client, grace_of(state, plan, from))
+    if not fine then
+      return false, why
+    end
+  end
+  return true
+end
+
+-- A lock was granted instead of those before its place. If one of their stores
+-- answers again, it is given back, and all begins anew.
+local function degraded(state, plan, inner, place)
   local lease, to = fallback_lease.new(inner), state.members[place]
+  local fine, why = all_stand(state, plan, place)
+  if not fine then
+    plan.again = true
+    give_back(to, inner)
+    return nil, why, "unavailable"
+  end
+  for i = 1, place - 1 do
+    outage.enter(state.members[i].client, lease)
+  end
   for i = 1, place - 1 do
     local from = state.members[i].client
-    outage.entered(from, lease, ("degraded: %s is locked in %s while %s is"
+    outage.tell(from, ("degraded: %s is locked in %s while %s is"
       .. " unavailable: whoever can reach that does not see this lock")
-      :format(to.shown, to.client.shown, from.shown))
+      :format(to.shown, to.client.shown, from.shown), lease.key)
   end
   return lease
 end
@@ -146,13 +187,13 @@ local function take_one(state, plan, i, message)
     passed = code == "unavailable"
   end
   if lease and before then
-    lease = degraded(state, lease, i)
+    return degraded(state, plan, lease, i)
   end
   return lease, message, code, passed
 end
 
-local function take(state, opts, wait)
-  local plan, message = new_plan(state, opts, wait), nil
+local function take_first(state, plan)
+  local message
   for i = 1, #state.members do
     local lease, code, passed
     lease, message, code, passed = take_one(state, plan, i, message)
@@ -165,6 +206,16 @@ local function take(state, opts, wait)
       :format(state.shown, message), "busy"
   end
   return nil, message, "unavailable"
+end
+
+local function take(state, opts, wait)
+  local plan = new_plan(state, opts, wait)
+  local lease, message, code
+  repeat
+    plan.again = false
+    lease, message, code = take_first(state, plan)
+  until not plan.again or core.now() >= plan.deadline
+  return lease, message, code
 end
 
 --- Whether somebody holds it, in the first store that answers.

@@ -2,9 +2,11 @@
 -- one table for each client, so that all its fallbacks agree, and objects that
 -- are made for one request remember what the last one saw.
 --
---   since     when the first of its failures in a row was seen
+--   since     when the first of its failures in a row was seen; nil: forgotten
 --   looked    when it was last asked, in vain or not
+--   used      when somebody last wanted a lock of it
 --   entered   a weaker lock was given because of it
+--   owed      the event that it is over
 --   good      since when each ping was answered, while entered
 --   leases    the degraded leases that it led to, weak
 --
@@ -14,8 +16,16 @@
 -- asked, so failures make one outage only if not more than `grace` seconds lie
 -- between them. Once a weaker lock was given, the store counts as out until it
 -- has answered pings for `hold_off` seconds and no degraded lease is held here;
--- or until nobody has asked for longer than both times, when what is known is
--- too old to be used.
+-- or until nobody has wanted a lock of it for longer than both times, when what
+-- is known is too old to be used.
+--
+-- Several wait at the same time, and an answer may be long on its way. So both
+-- kinds of lock are looked at once more when they were granted. A weaker lock
+-- counts only if the outage still stands: somebody may have had an answer since
+-- (who had, holds the lock of the store perhaps). A lock of the store counts
+-- only if nobody entered meanwhile. Whoever comes second gives its lock back;
+-- between the look and the note of it (stands and enter, answered) nobody else
+-- runs.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
@@ -37,7 +47,7 @@ end
 
 local function end_it(client, out)
   known[client] = nil
-  if out.entered then
+  if out.owed then
     host.run_callbacks(client, { function()
       events.event(client, "restored", ("%s answers again, and its locks are"
         .. " used again"):format(client.shown))
@@ -45,20 +55,40 @@ local function end_it(client, out)
   end
 end
 
---- It answered: whatever failed before was no outage of everybody's.
+-- Too old to be used; but whoever was told of it waits to hear of its end.
+local function forget(out)
+  out.since, out.entered, out.good, out.pinged = nil, nil, nil, nil
+end
+
+local function again(client)
+  return ("unavailable: %s answers again, for less than hold_off seconds")
+    :format(client.shown)
+end
+
+--- It answered: whatever failed before was no outage of everybody's. Not if it
+--- is out; then why.
+---@param client table
+---@return boolean
+---@return string? message
 function outage.answered(client)
   local out = known[client]
-  if out and not out.entered then
-    known[client] = nil
+  if out and out.entered then
+    return false, again(client)
+  elseif out then
+    end_it(client, out)
   end
+  return true
 end
 
 --- It did not answer an attempt that began at `begun`.
 function outage.failed(client, message, begun, grace)
   local now, out = core.now(), known[client]
-  if not out or not out.entered and begun - out.looked > grace then
-    out = { since = now, leases = setmetatable({}, { __mode = "k" }) }
+  if not out then
+    out = { leases = setmetatable({}, { __mode = "k" }) }
     known[client] = out
+  end
+  if not out.since or not out.entered and begun - out.looked > grace then
+    out.since = now
   end
   out.looked, out.message = now, message
 end
@@ -66,7 +96,7 @@ end
 --- When a weaker lock may be given, or nil: nothing is known against it.
 function outage.ends_grace(client, grace)
   local out = known[client]
-  return out and out.since + grace
+  return out and out.since and out.since + grace
 end
 
 -- Asks it for a sign of life, but not more often than once in PING_EVERY.
@@ -98,30 +128,51 @@ function outage.goes_on(client, grace, hold_off)
   if not out or not out.entered then
     return false
   end
-  local held = holds(out)
-  if not held and core.now() - out.looked > math.max(grace, hold_off) then
-    known[client] = nil
+  local now, held = core.now(), holds(out)
+  if not held and now - out.used > math.max(grace, hold_off, PING_EVERY) then
+    forget(out)
     return false
   end
+  out.used = now
   ping(client, out)
-  if not held and out.good and core.now() - out.good >= hold_off then
+  if not out.entered then
+    return false -- another one saw its end meanwhile
+  elseif not holds(out) and out.good and core.now() - out.good >= hold_off then
+    out.entered = nil
     end_it(client, out)
     return false
   end
-  return true, out.good and ("unavailable: %s answers again, for less than"
-    .. " hold_off seconds"):format(client.shown) or out.message
+  return true, out.good and again(client) or out.message
 end
 
---- A weaker lock was given because of it.
-function outage.entered(client, lease, message)
+--- Whether a weaker lock may be given because of it, now that it was granted;
+--- else why not.
+---@param client table
+---@param grace number
+---@return boolean
+---@return string? message
+function outage.stands(client, grace)
   local out = known[client]
-  if out then
-    out.entered = true
-    out.leases[lease] = true
+  if out and (out.entered or out.since and core.now() >= out.since + grace) then
+    return true
   end
+  return false, ("unavailable: %s answers again"):format(client.shown)
+end
+
+--- It is given: the store is out until its end is seen.
+---@param client table
+---@param lease table
+function outage.enter(client, lease)
+  local out = known[client]
+  out.entered, out.owed, out.used = true, true, core.now()
+  out.leases[lease] = true
+end
+
+--- Says that a weaker lock was given.
+function outage.tell(client, message, key)
   client.degraded = (client.degraded or 0) + 1
   host.run_callbacks(client, { function()
-    events.event(client, "degraded", message, lease.key)
+    events.event(client, "degraded", message, key)
   end })
 end
 

@@ -1,0 +1,197 @@
+-- What the users of one store in one process know together of its outages
+-- (dlock.fallback): orders of events that one user alone never sees. A Redis
+-- that is stopped, killed and started again, and coroutines of cqueues.
+
+local core = require "dlock.core"
+local cqueues = require "cqueues"
+local dlock = require "dlock"
+local redis = require "spec.support.redis"
+local server = require "spec.support.server"
+local steady = require "spec.support.steady"
+
+describe("an outage that several know of", function()
+  local first, dir, a, b, seen, queue
+
+  local function set_up()
+    first, dir, seen, queue = redis.start(), server.new_dir(), {}, cqueues.new()
+    a = assert(dlock.open { url = first.url, timeout = 0.4,
+      connect_timeout = 0.5, on_event = function(event)
+        if not event.kind:find("connect", 1, true) then
+          seen[#seen + 1] = event.kind
+        end
+      end })
+    b = assert(dlock.open("file://" .. dir .. "/locks"))
+  end
+
+  local function tear_down()
+    a:close(1)
+    b:close(1)
+    first:stop()
+    server.remove_dir(dir)
+  end
+
+  local timed = steady(set_up, tear_down)
+
+  local function over(opts)
+    local list = { assert(a:mutex "k"), assert(b:mutex "k") }
+    for name, value in pairs(opts or {}) do list[name] = value end
+    return assert(dlock.fallback(list))
+  end
+
+  local function run()
+    assert(queue:loop(30))
+    assert.is_true(queue:empty())
+  end
+
+  local function sleep_until(check)
+    local late = core.now() + 15
+    while not check() do
+      assert(core.now() < late, "it never came true")
+      cqueues.sleep(0.005)
+    end
+  end
+
+  timed("is over for who waits for another lock meanwhile", function()
+    assert(first:kill())
+    local holder, asked, lease, message = assert(b:lock "k"), false, nil, nil
+    queue:wrap(function()
+      local lock = over { grace = 0, on_degraded = function() asked = true end }
+      lease, message = lock:acquire { timeout = 20 }
+    end)
+    queue:wrap(function()
+      sleep_until(function() return asked end)
+      first:start_again()
+      local one = assert(over { grace = 0 }:acquire { timeout = 10 })
+      assert.is_nil(one.degraded)
+      assert(one:release())
+      assert(holder:release())
+    end)
+    run()
+    assert.is_not_nil(lease, message)
+    assert.is_nil(lease.degraded)
+    assert.is_false(b:mutex("k"):locked())
+    assert.same({}, seen)
+  end)
+
+  timed("is none that a try may wait for", function()
+    assert(first:kill())
+    local lock = over { grace = 0, on_degraded = function()
+      first:start_again()
+      assert(a:ping(5))
+      assert(over():try_acquire()):release()
+    end }
+    local lease, message, code = lock:try_acquire()
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    assert.matches("answers again", message)
+    assert.is_false(b:mutex("k"):locked())
+  end)
+
+  timed("counts for a grant that was on its way", function()
+    assert(a:ping())
+    first:pause()
+    local early, late, passed, message
+    queue:wrap(function()
+      late, message = over { grace = 0, hold_off = 60,
+        on_degraded = function() passed = true end }:acquire { timeout = 20 }
+    end)
+    queue:wrap(function()
+      early = assert(over { grace = 0, hold_off = 60 }:acquire { timeout = 1 })
+      first:resume()
+      assert.is_true(early.degraded)
+      sleep_until(function() return passed or late end)
+      assert.is_true(passed)
+      assert.is_false(a:mutex("k"):locked())
+      assert(early:release())
+    end)
+    run()
+    assert.is_not_nil(late, message)
+    assert.is_true(late.degraded)
+  end)
+
+  timed("is said to be over, also after a quiet time", function()
+    local lock = over { grace = 0, hold_off = 0.3 }
+    assert(first:kill())
+    assert(lock:acquire { timeout = 2 }):release()
+    first:start_again()
+    assert.same({ "degraded" }, seen)
+    local other = assert(b:lock "other")
+    other:wait_lost(1.5)
+    local lease = assert(lock:acquire { timeout = 5 })
+    assert.is_nil(lease.degraded)
+    assert.same({ "degraded", "restored" }, seen)
+  end)
+
+  timed("is not forgotten between two signs of life", function()
+    local lock = over { grace = 0.4, hold_off = 0.1 }
+    assert(first:kill())
+    assert(lock:acquire { timeout = 5 }):release()
+    local other, until_then = assert(b:lock "other"), core.now() + 2.5
+    repeat
+      other:wait_lost(0.2)
+      local lease, message = lock:try_acquire()
+      assert.is_not_nil(lease, message)
+      assert.is_true(lease.degraded)
+      assert(lease:release())
+    until core.now() > until_then
+  end)
+
+  -- Histories by chance. The grace is the ttl, so nobody may hold the first
+  -- lock and somebody the other one at the same time, all in this process; and
+  -- who holds the first one after an outage was told that that is over.
+  timed("gives no two locks at once, whatever crosses", function()
+    local seed = tonumber(os.getenv "SEED") or os.time()
+    local context = ("SEED=%d"):format(seed)
+    math.randomseed(seed)
+    a:close(1)
+    local owed, live, counts = false, {}, { first = 0, degraded = 0 }
+    a = assert(dlock.open { url = first.url, connect_timeout = 0.1, ttl = 0.4,
+      io_timeout = 0.3, on_event = function(event)
+        if event.kind == "degraded" then owed = true end
+        if event.kind == "restored" then owed = false end
+      end })
+    local ends = core.now() + 8
+
+    local function check(lease)
+      if not lease:held() then return end
+      if not lease.degraded then
+        assert(not owed, "the first lock, and nothing was restored " .. context)
+      end
+      for other in pairs(live) do
+        assert(other == lease or not other:held() or not lease:held(),
+          ("%s and %s %s"):format(tostring(lease), tostring(other), context))
+      end
+    end
+
+    local function user()
+      while core.now() < ends do
+        local lock = over { grace = 0.4, hold_off = math.random() * 0.8 }
+        local lease = lock:acquire { ttl = 0.4, timeout = math.random() * 2 }
+        if lease then
+          local kind = lease.degraded and "degraded" or "first"
+          counts[kind] = counts[kind] + 1
+          live[lease] = true
+          check(lease)
+          cqueues.sleep(math.random() * 0.1)
+          check(lease)
+          live[lease] = nil
+          lease:release()
+        end
+        cqueues.sleep(math.random() * 0.02)
+      end
+    end
+
+    for _ = 1, 8 do queue:wrap(user) end
+    queue:wrap(function()
+      while core.now() < ends do
+        cqueues.sleep(math.random() * 0.8)
+        local dies = math.random() < 0.3
+        if dies then first:kill() else first:pause() end
+        cqueues.sleep(math.random() * 1.5)
+        if dies then first:start_again() else first:resume() end
+      end
+    end)
+    run()
+    assert(counts.first > 0 and counts.degraded > 0, context)
+  end)
+end)

@@ -36,7 +36,7 @@ local TABLE = {
   wait_timeout = { where = "open", own = true, default_of = "redis",
     type = "number", min = 0.001, max = 60, default = 0.5 },
   address_map = { where = "open", own = true, type = "table",
-    entry = "^%S+:%d+$", like = '["10.0.0.7:6379"] = "localhost:7001"' },
+    addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },
   prefix = { where = "open", type = "string", max_length = 256 },
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
@@ -211,11 +211,15 @@ local function bad_string(value, rule)
     table.concat(rule.one_of, ", "), rule.hint or "")
 end
 
--- Each entry of such a table is a string behind a string, both of one form.
+local function is_address(value)
+  local port = type(value) == "string" and tonumber(value:match("^%S+:(%d+)$"))
+  return port and port >= 1 and port <= 65535
+end
+
+-- Each entry of such a table is an address behind an address.
 local function bad_table(value, rule)
   for name, one in next, value do
-    if type(name) ~= "string" or type(one) ~= "string"
-        or not name:find(rule.entry) or not one:find(rule.entry) then
+    if not (is_address(name) and is_address(one)) then
       return "has an entry that is not of the form " .. rule.like
     end
   end
@@ -231,7 +235,7 @@ local function wrong(value, rule)
     return nil, bad_number(value, rule)
   elseif rule.type == "string" then
     return nil, bad_string(value, rule)
-  elseif rule.entry then
+  elseif rule.addresses then
     return nil, bad_table(value, rule)
   end
 end

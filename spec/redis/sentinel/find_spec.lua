@@ -289,10 +289,62 @@ describe("of servers that Sentinels name,", function()
   it("odd answers are no answers", function()
     for _, said in ipairs { "*0\r\n", array("h"), array("h", "x"),
         array("h", 0), array("h", 65536), array("", 6379), ":5\r\n",
+        array("127.0.0.1\0", a.port), array("127.0.0.1\r\n", a.port),
+        array("127.0.0.1", a.port .. "x"), array("\27[31m", 6379),
         array(("h"):rep(300), 6379) } do
-      local store = asks { { ["SENTINEL MASTER"] = said,
+      local store, list = asks { { ["SENTINEL MASTER"] = said,
         ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = said } }
-      fails(store, "unavailable", "no Sentinel answers")
+      fails(store, "unavailable", ("the Sentinel 127.0.0.1:%d answers what"
+        .. " is no address"):format(list[1].port))
+    end
+  end)
+
+  -- Answers by chance: of all types, with any bytes, nested, and with some that
+  -- are right in between.
+  it("no answer gets a control byte into a message, or takes long", function()
+    local seed = tonumber(os.getenv "SEED") or os.time()
+    math.randomseed(seed)
+    local said = { function()
+      local bytes = {}
+      for i = 1, math.random(0, 40) do bytes[i] = string.char(math.random(256)
+        - 1) end
+      return bulk(table.concat(bytes))
+    end }
+    said[2] = function()
+      return "-ERR " .. said[1]():gsub("[\r\n]", "\7") .. "\r\n"
+    end
+    said[3] = function() return ("+\27%d\r\n"):format(math.random(9)) end
+    said[4] = function() return (":%d\r\n"):format(math.random(99999)) end
+    said[5] = function()
+      return math.random(2) == 1 and "$-1\r\n" or "*-1\r\n"
+    end
+    said[6] = function()
+      return bulk(math.random(2) == 1 and a.port or "::1")
+    end
+    said[7] = function() return bulk(math.random(2) == 1 and "ip" or "port") end
+    said[8] = function()
+      local list = {}
+      for i = 1, math.random(0, 3) do list[i] = said[math.random(8)]() end
+      return ("*%d\r\n"):format(#list) .. table.concat(list)
+    end
+    local function host_and_port()
+      return "*2\r\n" .. said[math.random(2) == 1 and 1 or 6]() .. bulk(a.port)
+    end
+    local store, list = asks({ {} }, { connect_timeout = 0.15,
+      io_timeout = 0.15, prefix = "odd:", on_event = function(event)
+        assert.is_nil(event.message:find "%c", ("SEED=%d %q"):format(seed,
+          event.message))
+      end })
+    for _ = 1, 40 do
+      list[1]:rules { ["SENTINEL MASTER"] = said[math.random(8)](),
+        ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = math.random(3) == 1
+          and said[math.random(8)]() or host_and_port() }
+      local before = core.now()
+      local lease, message = store:try_lock("k")
+      assert.is_true(core.now() - before < 5)
+      if lease then lease:release() else
+        assert.is_nil(message:find "%c", ("SEED=%d %q"):format(seed, message))
+      end
     end
   end)
 end)
@@ -435,7 +487,8 @@ describe("the options of redis+sentinel", function()
 
   it("are checked", function()
     for _, bad in ipairs { { ["a:1"] = "b" }, { a = "b:1" }, { "a:1" },
-        { ["a:1"] = 5 } } do
+        { ["a:1"] = 5 }, { ["a:1"] = "b:65536" }, { ["a:1"] = "b:0" },
+        { ["a:99999"] = "b:1" } } do
       local store, message, code = dlock.open {
         url = "redis+sentinel://h/m", address_map = bad }
       assert.is_nil(store)

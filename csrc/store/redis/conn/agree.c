@@ -40,8 +40,15 @@ void dlk_redis_opinion_view(struct dlk_redis_opinion *o,
   }
 }
 
+/* One visible word, as a name, an address and a port are: what is shown to
+ * people, or goes to the resolver, has no byte that means something there. */
 static bool is_word(const redisReply *reply) {
-  return reply->type == REDIS_REPLY_STRING && reply->len > 0;
+  if (reply->type != REDIS_REPLY_STRING || reply->len == 0)
+    return false;
+  for (size_t i = 0; i < reply->len; i++)
+    if (reply->str[i] <= ' ' || reply->str[i] > '~')
+      return false;
+  return true;
 }
 
 void dlk_redis_opinion_place(struct dlk_redis_opinion *o,
@@ -53,8 +60,9 @@ void dlk_redis_opinion_place(struct dlk_redis_opinion *o,
       !is_word(reply->element[0]) || !is_word(reply->element[1]) ||
       reply->element[0]->len >= sizeof o->place.host)
     return;
-  long port = strtol(reply->element[1]->str, NULL, 10);
-  if (port < 1 || port > UINT16_MAX)
+  char *end;
+  long port = strtol(reply->element[1]->str, &end, 10);
+  if (port < 1 || port > UINT16_MAX || *end)
     return;
   o->said = DLK_REDIS_SAID_ADDRESS;
   snprintf(o->place.host, sizeof o->place.host, "%s", reply->element[0]->str);

@@ -45,9 +45,12 @@ void dlk_redis_endpoint_error(const struct dlk_redis_endpoint *e,
                               const char *shown, enum dlk_code code,
                               const char *text, struct dlk_error *err) {
   char where[300] = "";
-  if (e->changes && at)
-    snprintf(where, sizeof where, " the primary %s:%u:", at->host,
-             (unsigned)at->port);
+  if (e->changes && at) {
+    struct dlk_redis_place place = {.port = at->port};
+    snprintf(place.host, sizeof place.host, "%s", at->host);
+    snprintf(where, sizeof where,
+             " the primary %s:", dlk_redis_place_text(&place).text);
+  }
   dlk_error_set(err, code, "%s:%s %s", shown, where, text);
 }
 

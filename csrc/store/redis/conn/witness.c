@@ -101,6 +101,14 @@ static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
   }
 }
 
+static void makes_no_sense(struct dlk_redis_witness *w) {
+  w->opinion.said = DLK_REDIS_SAID_NO;
+  dlk_error_set(&w->why, DLK_UNAVAILABLE,
+                "%s: the Sentinel %s:%u answers what is no address",
+                w->all->conf->shown, w->at.address.host,
+                (unsigned)w->at.address.port);
+}
+
 static void each(struct dlk_redis_req *r, unsigned index,
                  const redisReply *reply) {
   struct dlk_redis_witness *w = DLK_CONTAINER(r, struct dlk_redis_witness, ask);
@@ -111,6 +119,8 @@ static void each(struct dlk_redis_req *r, unsigned index,
     explain(w->all, &w->at.address, reply->str, &w->why);
   } else {
     dlk_redis_opinion_place(&w->opinion, reply);
+    if (w->opinion.said == DLK_REDIS_SAID_NOTHING)
+      makes_no_sense(w);
   }
 }
 

@@ -309,6 +309,15 @@ describe("with wait_replicas = 1,", function()
     assert(store:ping())
     assert.same({ "replicas", "connect" }, events)
   end)
+
+  it("replicas that are there are no event, whatever is being written",
+  function()
+    for i = 1, 10 do
+      admin:call("SET", "busy", i) -- they confirm it a second later
+      assert(open():ping())
+    end
+    for _, kind in ipairs(events) do assert.equal("connect", kind) end
+  end)
 end)
 
 describe("wait_replicas", function()

@@ -20,6 +20,8 @@
 
 #include "store/redis/wire/errors.h"
 
+#define LAG_MAX 10
+
 enum step {
   AUTH,
   SELECT,
@@ -90,7 +92,7 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
       DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   req->replies = 0;
   auth(g, out);
-  if (g->changes)
+  if (g->changes || (g->replicas > 0 && !g->subscriber))
     words(g, out, ROLE, "INFO", "replication", NULL);
   if (g->subscriber) {
     words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock-messages");
@@ -140,13 +142,28 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   }
 }
 
+/* How many replicas follow. (WAIT counts those that have confirmed everything
+ * that anybody wrote, and they do so once a second, unless they are asked.) One
+ * that hangs is counted until it has said nothing for LAG_MAX seconds. */
+static int64_t count_replicas(const char *text) {
+  int64_t count = 0;
+  for (const char *at = strstr(text, "state=online"); at;
+       at = strstr(at + 1, "state=online")) {
+    const char *end = at + strcspn(at, "\r\n"), *lag = strstr(at, "lag=");
+    if (lag && lag < end && strtol(lag + 4, NULL, 10) <= LAG_MAX)
+      count++;
+  }
+  return count;
+}
+
 /* Whoever was named may not have been promoted yet, or be demoted already; a
  * subscription at a replica would hear nothing. */
 static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   char role[16];
-  info(reply->type == REDIS_REPLY_STRING ? reply->str : "", "role:", role,
-       sizeof role);
-  if (strcmp(role, "slave") == 0)
+  const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+  info(text, "role:", role, sizeof role);
+  g->have = role[0] ? count_replicas(text) : -1;
+  if (g->changes && strcmp(role, "slave") == 0)
     dlk_error_set(&g->err, DLK_UNAVAILABLE,
                   "%s: the server that is named as the primary is a replica; "
                   "a failover is under way, or a Sentinel is wrong",
@@ -232,8 +249,6 @@ static void each(struct dlk_redis_req *req, unsigned index,
     judge_role(g, reply);
   } else if (step == PROBE) {
     judge_probe(g, reply);
-  } else if (step == WAIT && reply->type == REDIS_REPLY_INTEGER) {
-    g->have = reply->integer;
   } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {
     g->id = reply->integer;
   } else if (step == POLICY && reply->type == REDIS_REPLY_ARRAY &&
@@ -255,6 +270,6 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->err.code = DLK_OK;
   g->stranger = false;
   g->id = -1;
-  g->have = 0;
+  g->have = -1;
   g->run_id[0] = g->policy[0] = '\0';
 }

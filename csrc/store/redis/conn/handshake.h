@@ -24,7 +24,7 @@ struct dlk_redis_handshake {
   struct dlk_error err; /* code DLK_OK: all is well */
   bool stranger;        /* err: not who we say, or not said who */
   int64_t id;           /* the connection's, or -1 */
-  int64_t have;         /* replicas that are up to date */
+  int64_t have;         /* replicas that follow, or -1: it is not told */
   char run_id[DLK_REDIS_RUN_ID];
   char policy[32]; /* maxmemory-policy, "" if it may not be read */
 };

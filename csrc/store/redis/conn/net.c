@@ -136,7 +136,7 @@ static void warn(struct net *n) {
 /* Once for each time that it is so. */
 static void warn_scarce(struct net *n) {
   unsigned wanted = n->hello.replicas;
-  bool scarce = n->hello.have < wanted;
+  bool scarce = n->hello.have >= 0 && n->hello.have < wanted;
   char text[300];
   if (scarce && !n->scarce) {
     snprintf(text, sizeof text,

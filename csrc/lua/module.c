@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "core/mode.h"
+#include "core/sigpipe.h"
 #include "lua/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
@@ -28,6 +29,18 @@ static int core_pid(lua_State *L) {
   return 1;
 }
 
+/* core.write(fn, ...): calls fn, which writes into a file of the program's and
+ * cannot wait. Whether it raised nothing. No SIGPIPE ends the program. */
+static int core_write(lua_State *L) {
+  struct dlk_sigpipe pipes;
+  luaL_checkany(L, 1);
+  dlk_sigpipe_block(&pipes);
+  int failed = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
+  dlk_sigpipe_restore(&pipes, true);
+  lua_pushboolean(L, !failed);
+  return 1;
+}
+
 /* core.mode(units, cap): the name of what asks for these. */
 static int core_mode(lua_State *L) {
   lua_pushstring(L, dlk_mode_name(dlk_lua_count(L, 1), dlk_lua_count(L, 2)));
@@ -36,7 +49,8 @@ static int core_mode(lua_State *L) {
 
 static const luaL_Reg functions[] = {
     {"mode", core_mode}, {"pid", core_pid},         {"now", core_now},
-    {"euid", core_euid}, {"no_self", core_no_self}, {NULL, NULL},
+    {"euid", core_euid}, {"no_self", core_no_self}, {"write", core_write},
+    {NULL, NULL},
 };
 
 static void push_codes(lua_State *L) {

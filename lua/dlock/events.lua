@@ -43,7 +43,7 @@ function events.show(problem)
   if ngx and ngx.log and ngx.get_phase then
     ngx.log(ngx.ERR, "dlock: ", problem)
   else
-    io.stderr:write("dlock: ", problem, "\n")
+    core.write(io.stderr.write, io.stderr, "dlock: ", problem, "\n")
   end
 end
 

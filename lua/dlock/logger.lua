@@ -4,8 +4,8 @@
 -- password; so neither does its line.
 --
 -- A file that cannot be written to any more raises no error in whatever call of
--- dlock came upon the event: what is logged about locks must not end a program
--- that holds one.
+-- dlock came upon the event, and a pipe that nobody reads no SIGPIPE: what is
+-- logged about locks must not end a program that holds one.
 local core = require "dlock.core"
 local json = require "dlock.json"
 
@@ -37,7 +37,7 @@ end
 local function to_file(file)
   return function(event)
     local line = line_of(event, LEVELS[event.kind] or "info")
-    pcall(function()
+    core.write(function()
       file:write(line, "\n")
       file:flush()
     end)

@@ -2,6 +2,7 @@
 
 local dlock = require "dlock"
 local nginx = require "spec.support.nginx"
+local process = require "spec.support.process"
 local server = require "spec.support.server"
 
 describe("dlock.logger", function()
@@ -59,6 +60,40 @@ describe("dlock.logger", function()
     local full = assert(io.open("/dev/full", "w"))
     dlock.logger(full) { kind = "lost", message = "m" }
     pcall(full.close, full)
+  end)
+
+  -- The reader is gone once a write fails; what that write is told by must
+  -- not end the program either.
+  it("ends no program whose output nobody reads any more", function()
+    server.write_file(dir .. "/program.lua", [[
+      local core, dlock = require "dlock.core", require "dlock"
+      local events = require "dlock.events"
+      local function mask()
+        for line in io.lines("/proc/self/status") do
+          local blocked = line:match("^SigBlk:%s*(%x+)")
+          if blocked then return blocked end
+        end
+      end
+      local before = mask()
+      io.stdout:setvbuf "no" -- a flush that is compiled hides its failure
+      io.write("ready\n")
+      local read
+      repeat
+        read = core.write(function() assert(io.write("\n")) end)
+      until not read
+      dlock.logger(io.stdout) { kind = "lost", message = "m" }
+      dlock.logger() { kind = "lost", message = "m" }
+      events.show "a problem"
+      assert(mask() == before)
+      local file = assert(io.open(arg[1], "w"))
+      file:write "goes on"
+      file:close()
+    ]])
+    local status = process.run { tested = true, command = { "sh", "-c",
+      ("{ %s %s/program.lua %s/result; } 2>&1 | head -1"):format(process.lua,
+        dir, dir) } }
+    assert.equal(0, status)
+    assert.equal("goes on", server.read_file(dir .. "/result"))
   end)
 
   it("shows no password", function()

@@ -281,6 +281,9 @@ return {
     -- logger.lua
     { name = "a logged event waits in a buffer", file = "lua/dlock/logger.lua",
       specs = "spec/lua/logger_spec.lua", find = "file:flush()", put = "" },
+    { name = "a logged event ends the program by SIGPIPE",
+      file = "lua/dlock/logger.lua", specs = "spec/lua/logger_spec.lua",
+      find = "core.write(function()", put = "pcall(function()" },
     { name = "a lost lease is logged as information",
       file = "lua/dlock/logger.lua", specs = "spec/lua/logger_spec.lua",
       find = [[{ lost = "error",]], put = "{" },

@@ -19,14 +19,12 @@
  * that others will open.
  *
  * We hold our own FIFO open for reading and writing, so it never reads as
- * ended. Writing to a reader that just died raises SIGPIPE, which is blocked
- * for the call and taken back, so the host's handling of it is not touched. */
+ * ended. Writing to a reader that just died raises no SIGPIPE (sigpipe.h). */
 #include "store/file/dir/liveness.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/sigpipe.h"
 #include "core/trace.h"
 #include "store/file/dir/descriptors.h"
 
@@ -327,20 +326,13 @@ bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance) {
 
 /* A full pipe has more news than we could add; EPIPE is death. */
 static int send_token(int fd, uint64_t token) {
-  sigset_t set, old, pending;
-  sigemptyset(&set);
-  sigaddset(&set, SIGPIPE);
-  sigpending(&pending);
-  pthread_sigmask(SIG_BLOCK, &set, &old);
+  struct dlk_sigpipe pipes;
   int error;
+  dlk_sigpipe_block(&pipes);
   do {
     error = write(fd, &token, sizeof token) < 0 ? errno : 0;
   } while (error == EINTR);
-  if (error == EPIPE && !sigismember(&pending, SIGPIPE)) {
-    struct timespec none = {0, 0};
-    sigtimedwait(&set, NULL, &none);
-  }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  dlk_sigpipe_restore(&pipes, error == EPIPE);
   return error;
 }
 

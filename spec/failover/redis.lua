@@ -3,7 +3,7 @@
 -- by SENTINEL FAILOVER or because it is killed (it is started again once
 -- another one is named). Each round has servers of its own.
 --
---   lua5.4 spec/failover/redis.lua ROUNDS
+--   lua5.4 spec/failover/redis.lua ROUNDS [REPLICAS]    1, 2; default: both
 --
 -- Counted are overlaps (two processes believed to hold one lock at one time, by
 -- held() and the clock that they share), fences that fell, calls that did not
@@ -19,6 +19,9 @@ local server = require "spec.support.server"
 local uv = require "luv"
 
 local ROUNDS = tonumber(arg[1]) or 10
+-- How many replicas there are, and how many have to confirm.
+local SETS = { { replicas = 1, wait = 0 }, { replicas = 1, wait = 1 },
+  { replicas = 2, wait = 1 }, { replicas = 2, wait = 2 } }
 local WORKERS, BEFORE, AFTER = 8, 1, 3 -- seconds around a failover
 local GRACE = 1 -- for a machine that stands still
 local LIMITS = { lock = 10 + 2 + GRACE, release = 2 + GRACE }
@@ -29,13 +32,13 @@ end
 
 -- ---- one round ----
 
-local function start_workers(dir, set, replicas)
+local function start_workers(dir, set, wait)
   local workers = {}
   for i = 1, WORKERS do
     local file = ("%s/worker-%d"):format(dir, i)
     workers[i] = { file = file, key = "k" .. i % 2,
       process = process.spawn { file = "spec/failover/redis_worker.lua",
-        args = { file, set.url, "k" .. i % 2, replicas } } }
+        args = { file, set.url, "k" .. i % 2, wait } } }
     server.remember(workers[i].process.pid)
     workers[i].process:expect("^ready$")
   end
@@ -72,10 +75,10 @@ local function read(worker)
   return holds, calls
 end
 
-local function round(kind, replicas)
-  local set = sentinel.start { replicas = 1 }
+local function round(kind, of)
+  local set = sentinel.start { replicas = of.replicas, down_after = 1000 }
   local dir = server.new_dir()
-  local workers = start_workers(dir, set, replicas)
+  local workers = start_workers(dir, set, of.wait)
   sleep(BEFORE)
   local from, named = change(set, kind)
   sleep(AFTER)
@@ -176,30 +179,34 @@ end
 
 -- ---- the table ----
 
-print("| failover | `wait_replicas` | rounds | holds | overlaps (longest) |"
-  .. " fences that fell | calls not ended in time | another primary is named"
-  .. " after, median and longest | longest time without a grant, median and"
-  .. " longest | calls that failed |")
-print("|---|---|---|---|---|---|---|---|---|---|")
+print("| failover | replicas | `wait_replicas` | rounds | holds"
+  .. " | overlaps (longest) | fences that fell | calls not ended in time"
+  .. " | another primary is named after, median and longest | longest time"
+  .. " without a grant, median and longest | calls that failed |")
+print("|---|---|---|---|---|---|---|---|---|---|---|")
 local bad = false
-for _, kind in ipairs { "planned", "kill" } do
-  for replicas = 0, 1 do
-    local total = { overlaps = {}, fallen = 0, stuck = 0, holds = 0, calls = 0,
-      late = 0, failed = {}, ended = {}, named = {}, outages = {} }
-    for _ = 1, ROUNDS do
-      judge(round(kind, replicas), total)
-    end
-    local late = total.late + total.stuck
-    bad = bad or late > 0
-      or replicas > 0 and #total.overlaps + total.fallen > 0
-    print(("| %s | %d | %d | %d | %d (%.0f ms) | %d | %d | %.1f s, %.1f s |"
-      .. " %.1f s, %.1f s | %s |"):format(kind == "kill" and "kill -9"
-      or "`SENTINEL FAILOVER`", replicas, ROUNDS, total.holds, #total.overlaps,
-      1000 * quantile(total.overlaps, 1), total.fallen, late,
-      quantile(total.named, 0.5), quantile(total.named, 1),
-      quantile(total.outages, 0.5), quantile(total.outages, 1),
-      counted(total.failed)))
-    io.stdout:flush()
+local function count(kind, of)
+  local total = { overlaps = {}, fallen = 0, stuck = 0, holds = 0, calls = 0,
+    late = 0, failed = {}, ended = {}, named = {}, outages = {} }
+  for _ = 1, ROUNDS do
+    judge(round(kind, of), total)
+  end
+  local late = total.late + total.stuck
+  bad = bad or late > 0 or of.wait > 0 and #total.overlaps + total.fallen > 0
+  print(("| %s | %d | %d | %d | %d | %d (%.0f ms) | %d | %d | %.1f s, %.1f s |"
+    .. " %.1f s, %.1f s | %s |"):format(kind == "kill" and "kill -9"
+    or "`SENTINEL FAILOVER`", of.replicas, of.wait, ROUNDS, total.holds,
+    #total.overlaps, 1000 * quantile(total.overlaps, 1), total.fallen, late,
+    quantile(total.named, 0.5), quantile(total.named, 1),
+    quantile(total.outages, 0.5), quantile(total.outages, 1),
+    counted(total.failed)))
+  io.stdout:flush()
+end
+
+for _, of in ipairs(SETS) do
+  if not arg[2] or tonumber(arg[2]) == of.replicas then
+    count("planned", of)
+    count("kill", of)
   end
 end
 uv.update_time()

@@ -1,0 +1,63 @@
+-- examples/sentinel/run and examples/tls/run: servers that start with one
+-- command, the program beside each of them, and their end.
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+describe("the example of", function()
+  local dir
+
+  before_each(function() dir = server.new_dir() end)
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  local function start(name)
+    return process.spawn { command = { ("examples/%s/run"):format(name),
+      tostring(server.free_port()) }, env = { TMPDIR = dir } }
+  end
+
+  -- It leaves nothing.
+  local function finish(one)
+    one:kill("sigterm")
+    one:wait(20)
+    assert.is_nil((uv.fs_scandir_next(uv.fs_scandir(dir))))
+  end
+
+  -- What the page says to run, as it was printed.
+  local function run(line, ...)
+    local words = {}
+    for word in line:match("^lua5%.4 (.-)    "):gmatch("%S+") do
+      words[#words + 1] = word
+    end
+    local status, out, err = process.run { file = table.remove(words, 1),
+      args = { words[1], words[2] or (...) }, timeout = 60 }
+    assert.equal(0, status, out .. tostring(err))
+    return out
+  end
+
+  it("a Redis set with Sentinels starts, serves, and leaves nothing",
+  function()
+    local set = start "sentinel"
+    local url = set:expect("^redis%+sentinel://"):match("%S+")
+    local store = assert(dlock.open { url = url, io_timeout = 5 })
+    eventually("a primary", 20, function() return store:ping() end)
+    store:close(1)
+    local out = run(set:expect("^lua5%.4 "), 1)
+    assert.matches("locked, fence %d+\n1\ttrue\n", out)
+    finish(set)
+  end)
+
+  it("a Redis with TLS starts, serves, and leaves nothing", function()
+    local one = start "tls"
+    one:expect("^rediss://")
+    local out = run(one:expect("^lua5%.4 "))
+    assert.matches("locked over TLS, fence %d+\n", out)
+    assert.matches("\ndenied: [^\n]* client certificate", out)
+    assert.matches("\ndenied: [^\n]* not trusted here", out)
+    finish(one)
+  end)
+end)

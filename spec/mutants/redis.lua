@@ -232,7 +232,8 @@ return {
       put = ") return false; ssize_t n" },
     { name = "the end of a connection is not heard by who awaits an answer",
       file = "csrc/store/redis/conn/conn.c",
-      find = "if (n <= 0) lost_reading(c, n, errno); else if (feed",
+      find = "if (n <= 0) dlk_redis_life_lost_reading(c, n, errno); else if"
+        .. " (feed",
       put = "if (n > 0 && feed" },
     { name = "a connection is written to however long it was quiet",
       file = "csrc/store/redis/conn/due.c",
@@ -299,7 +300,7 @@ return {
       find = "dlk_redis_released_again(s); s->host->hurry(s->host);",
       put = "dlk_redis_released_again(s);" },
     { name = "an attempt is not given up for another address",
-      file = "csrc/store/redis/conn/conn.c", specs = CUT,
+      file = "csrc/store/redis/conn/lifetime.c", specs = CUT,
       find = "if (c->state != DLK_REDIS_SEEKING) abandon(c); open_sock(c,"
         .. " address);",
       put = "if (c->state == DLK_REDIS_SEEKING) open_sock(c, address);" },

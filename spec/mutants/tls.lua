@@ -6,7 +6,7 @@ local GATE = "csrc/tls/gate.c"
 local REASON = "csrc/tls/reason.c"
 local SECURE = "csrc/store/redis/conn/secure.c"
 local DOUBT = "csrc/store/redis/conn/doubt.c"
-local CONN = "csrc/store/redis/conn/conn.c"
+local LIFE = "csrc/store/redis/conn/lifetime.c"
 local FILE = "csrc/tls/file.c"
 local CONTEXT = "csrc/tls/context.c"
 local LOADER = "csrc/store/redis/conn/tls.c"
@@ -79,11 +79,11 @@ return {
       file = "csrc/store/redis/conn/due.c",
       find = "t->sure = t->sure || doubt;",
       put = "t->sure = t->sure || doubt; doubt = false;" },
-    { name = "who hangs up at a command is not asked for TLS", file = CONN,
+    { name = "who hangs up at a command is not asked for TLS", file = LIFE,
       find = "if (first && !c->spoken_to &&"
         .. " dlk_redis_sock_doubt(c->sock, text))",
       put = "if (0)" },
-    { name = "who spoke TLS once is asked again", file = CONN,
+    { name = "who spoke TLS once is asked again", file = LIFE,
       find = "c->times.sure = c->spoken_to || !address->tls;",
       put = "c->times.sure = !address->tls;" },
     { name = "any end of the question is an answer", file = DOUBT,

@@ -1,12 +1,7 @@
-/* Invariants:
- * - Any time-out, protocol error or write error discards the connection:
- *   after a time-out the next reply would belong to the last command. What
- *   flew ends as UNKNOWN, and `broken` is told so before, so that the next
- *   handshake has the server drop the old connection first.
- * - Nothing but the handshake's requests flies in the state HANDSHAKE. When an
- *   attempt fails, everything that waits ends as UNSENT: whoever still wants an
- *   answer submits again and so waits for the next attempt, which comes after a
- *   pause that grows to a second.
+/* What is read and written on a connection, and when. Its states, and what
+ * becomes of requests when it ends, stand in lifetime.c.
+ *
+ * - Nothing but the handshake's requests flies in the state HANDSHAKE.
  * - Whatever ends a connection, all that can still be read is read before: an
  *   answer or a message may have come together with the end, and libuv stops
  *   a poll that reported an error.
@@ -23,187 +18,11 @@
 #include "store/redis/conn/conn.h"
 
 #include <errno.h>
-#include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "store/redis/wire/errors.h"
+#include "store/redis/conn/lifetime.h"
 
-static const struct dlk_redis_sock_events sock_events;
 static void take_in(struct dlk_redis_conn *c, const char *over);
-
-static int64_t now(struct dlk_redis_conn *c) {
-  return c->host->now(c->host);
-}
-
-/* The one timer: an attempt's end, the pause's end, the oldest request's
- * time-out, or the time to close for idleness. Never moved to later. */
-static void arm(struct dlk_redis_conn *c, int64_t at) {
-  if (c->timer.node.queued && c->armed <= at)
-    return;
-  c->armed = at;
-  c->host->timer_set(c->host, &c->timer, at);
-}
-
-static void enter(struct dlk_redis_conn *c, enum dlk_redis_conn_state state) {
-  c->state = state;
-  c->state_since = now(c);
-  c->times.looked = false;
-}
-
-/* Whatever stands, or is being made. */
-static void close_sock(struct dlk_redis_conn *c) {
-  c->endpoint->forget(c->endpoint, &c->seeker);
-  dlk_redis_sock_close(c->sock);
-  c->sock = NULL;
-  dlk_redis_pipe_close(&c->pipe);
-  c->blocked = false;
-}
-
-static void start_pause(struct dlk_redis_conn *c) {
-  c->failures++;
-  enter(c, DLK_REDIS_PAUSE);
-  c->host->timer_clear(c->host, &c->timer);
-  uint16_t jitter;
-  c->host->random(c->host, &jitter, sizeof jitter);
-  arm(c, now(c) + dlk_redis_pause(c->failures, c->pause, jitter));
-}
-
-static void attempt_failed(struct dlk_redis_conn *c,
-                           const struct dlk_error *given) {
-  struct dlk_error why = *given;
-  struct dlk_list flying, waiting;
-  dlk_redis_pipe_take(&c->pipe, &flying);
-  dlk_list_take(&c->pipe.waiting, &waiting);
-  close_sock(c);
-  c->why = why;
-  start_pause(c);
-  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
-  dlk_redis_pipe_end(&waiting, DLK_REDIS_UNSENT, &why);
-  c->events->failed(c, &why);
-}
-
-/* A connection that was ready is gone. */
-static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
-  struct dlk_error why = *given;
-  if (c->state < DLK_REDIS_READY) {
-    attempt_failed(c, &why);
-    return;
-  }
-  struct dlk_list flying;
-  bool drained = c->state == DLK_REDIS_DRAINING;
-  bool asked = !dlk_list_empty(&c->pipe.flying);
-  dlk_redis_pipe_take(&c->pipe, &flying);
-  close_sock(c);
-  c->why = why;
-  if (drained) {
-    start_pause(c);
-  } else {
-    enter(c, DLK_REDIS_OFF);
-    c->host->timer_clear(c->host, &c->timer);
-  }
-  c->events->broken(c, asked, &why);
-  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
-  dlk_redis_conn_wake(c);
-}
-
-static void discard_text(struct dlk_redis_conn *c, enum dlk_code code,
-                         const char *text) {
-  struct dlk_error why;
-  dlk_error_set(&why, code, "%s: %s", c->conf->shown, text);
-  discard(c, &why);
-}
-
-static void lost(struct dlk_redis_conn *c, const char *text) {
-  struct dlk_error why;
-  if (c->state == DLK_REDIS_HANDSHAKE && dlk_redis_pipe_turned_away(&c->pipe))
-    dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
-  else
-    dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
-  discard(c, &why);
-}
-
-/* Only a handshake can be refused: TLS 1.3 does so with the first answer. */
-static void lost_reading(struct dlk_redis_conn *c, ssize_t n, int error) {
-  char text[DLK_REDIS_WHY_MAX];
-  const struct dlk_redis_req *r = dlk_redis_pipe_oldest(&c->pipe);
-  bool first = c->state == DLK_REDIS_HANDSHAKE && r && r->got == 0;
-  enum dlk_code code = dlk_redis_sock_reason(c->sock, n, error, first, text);
-  if (first && !c->spoken_to && dlk_redis_sock_doubt(c->sock, text))
-    return;
-  if (c->state >= DLK_REDIS_READY || code == DLK_UNAVAILABLE)
-    lost(c, text);
-  else
-    discard_text(c, code, text);
-}
-
-static void on_failed(void *arg, enum dlk_code code, const char *text) {
-  struct dlk_redis_conn *c = arg;
-  struct dlk_error why;
-  dlk_redis_endpoint_error(c->endpoint, c->at, c->conf->shown, code, text,
-                           &why);
-  attempt_failed(c, &why);
-}
-
-static void allow_time(struct dlk_redis_conn *c) {
-  c->host->timer_clear(c->host, &c->timer);
-  c->times.until = dlk_time_add(now(c), c->conf->connect_timeout);
-  arm(c, c->times.until);
-}
-
-/* An attempt goes to another address. What flies is the handshake. */
-static void abandon(struct dlk_redis_conn *c) {
-  dlk_redis_pipe_forget(&c->pipe);
-  dlk_redis_sock_close(c->sock);
-  c->sock = NULL;
-  dlk_redis_pipe_close(&c->pipe);
-  c->blocked = false;
-  allow_time(c);
-}
-
-static void open_sock(struct dlk_redis_conn *c,
-                      const struct dlk_redis_address *address) {
-  char text[DLK_REASON_MAX];
-  c->at = address;
-  c->state = DLK_REDIS_OPENING; /* the time for connecting goes on */
-  c->times.looked = false;
-  c->times.sure = c->spoken_to || !address->tls;
-  if (!c->times.sure)
-    arm(c, dlk_time_add(now(c), DLK_REDIS_SPEECHLESS));
-  c->sock =
-      dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
-                          &sock_events, c->events->gone, c->alive, c, text);
-  if (!c->sock)
-    on_failed(c, DLK_UNAVAILABLE, text);
-}
-
-static void on_located(struct dlk_redis_seeker *who,
-                       const struct dlk_redis_address *address,
-                       const struct dlk_error *why) {
-  struct dlk_redis_conn *c = DLK_CONTAINER(who, struct dlk_redis_conn, seeker);
-  if (!address) {
-    if (c->state == DLK_REDIS_SEEKING)
-      attempt_failed(c, why);
-  } else if (c->state >= DLK_REDIS_READY) {
-    lost(c, "another server is the primary now");
-  } else {
-    if (c->state != DLK_REDIS_SEEKING)
-      abandon(c);
-    open_sock(c, address);
-  }
-}
-
-static void connect_now(struct dlk_redis_conn *c) {
-  enter(c, DLK_REDIS_SEEKING);
-  allow_time(c);
-  c->endpoint->locate(c->endpoint, &c->seeker);
-}
-
-void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_OFF &&
-      (c->wanted || !dlk_list_empty(&c->pipe.waiting)))
-    connect_now(c);
-}
 
 void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
   dlk_redis_pipe_submit(&c->pipe, r);
@@ -237,7 +56,7 @@ static void send_out(struct dlk_redis_conn *c) {
 
 static void write_out(struct dlk_redis_conn *c) {
   if (c->pipe.out.failed)
-    lost(c, "out of memory");
+    dlk_redis_life_lost(c, "out of memory");
   else if (!c->blocked)
     send_out(c);
 }
@@ -259,72 +78,33 @@ void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
     dlk_redis_conn_wake(c);
   if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->pipe.waiting))
     return;
-  int64_t at = now(c);
+  int64_t at = dlk_redis_life_now(c);
   if (!c->events->push && closed_meanwhile(c, at)) {
-    lost(c, "the server closed the connection");
+    dlk_redis_life_lost(c, "the server closed the connection");
     return;
   }
   dlk_redis_durable_write(&c->durable, at);
   c->times.used = at;
-  arm(c, dlk_time_add(at, c->conf->io_timeout));
+  dlk_redis_life_arm(c, dlk_time_add(at, c->conf->io_timeout));
   write_out(c);
-}
-
-void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
-  enter(c, DLK_REDIS_READY);
-  c->spoken_to = true;
-  c->times.used = c->state_since;
-  c->failures = 0;
-  c->times.asked = false;
-  c->endpoint->settle(c->endpoint, &c->seeker);
-  c->host->timer_clear(c->host, &c->timer);
-  arm(c, dlk_time_add(c->times.used, c->events->push ? DLK_REDIS_SILENCE
-                                                     : DLK_REDIS_IDLE_CLOSE));
-}
-
-void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
-                           const struct dlk_error *why) {
-  attempt_failed(c, why);
-}
-
-void dlk_redis_conn_off(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_STOPPED)
-    return;
-  dlk_redis_pipe_forget(&c->pipe); /* a handshake, perhaps */
-  close_sock(c);
-  c->host->timer_clear(c->host, &c->timer);
-  enter(c, DLK_REDIS_OFF);
-}
-
-void dlk_redis_conn_retreat(struct dlk_redis_conn *c,
-                            const struct dlk_error *why) {
-  if (c->state != DLK_REDIS_READY)
-    return;
-  c->why = *why;
-  c->state = DLK_REDIS_DRAINING;
-}
-
-/* Called after each batch of replies, when nobody depends on the state. */
-static void drained(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_DRAINING && dlk_list_empty(&c->pipe.flying))
-    discard(c, &c->why);
 }
 
 static void broken_protocol(struct dlk_redis_conn *c) {
   if (dlk_redis_pipe_starved(&c->pipe))
-    discard_text(c, DLK_UNAVAILABLE, "out of memory");
+    dlk_redis_life_discard(c, DLK_UNAVAILABLE, "out of memory");
   else if (c->state < DLK_REDIS_READY)
-    discard_text(c, DLK_INVALID,
-                 "what answers there is not a Redis server, or wants TLS "
-                 "(rediss://); check host and port");
+    dlk_redis_life_discard(
+        c, DLK_INVALID,
+        "what answers there is not a Redis server, or wants TLS "
+        "(rediss://); check host and port");
   else
-    lost(c, "the server's answer broke the protocol");
+    dlk_redis_life_lost(c, "the server's answer broke the protocol");
 }
 
 static void sign_of_life(struct dlk_redis_conn *c) {
-  c->times.used = now(c);
+  c->times.used = dlk_redis_life_now(c);
   if (c->times.asked)
-    arm(c, dlk_time_add(c->times.used, DLK_REDIS_SILENCE));
+    dlk_redis_life_arm(c, dlk_time_add(c->times.used, DLK_REDIS_SILENCE));
   c->times.asked = false;
 }
 
@@ -367,9 +147,9 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
       break;
     if (n <= 0) {
       if (empty)
-        lost(c, over);
+        dlk_redis_life_lost(c, over);
       else
-        lost_reading(c, n, errno);
+        dlk_redis_life_lost_reading(c, n, errno);
       return;
     }
     if (!feed(c, bytes, (size_t)n))
@@ -377,7 +157,7 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
     if ((size_t)n < sizeof bytes && !over)
       break;
   }
-  drained(c);
+  dlk_redis_life_drained(c);
 }
 
 bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
@@ -390,9 +170,9 @@ bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
     return false;
   if (n <= 0)
-    lost_reading(c, n, errno);
+    dlk_redis_life_lost_reading(c, n, errno);
   else if (feed(c, bytes, (size_t)n))
-    drained(c);
+    dlk_redis_life_drained(c);
   return true;
 }
 
@@ -408,21 +188,21 @@ static void on_writable(void *arg) {
 }
 
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
-  dlk_redis_pipe_write(&c->pipe, r, now(c));
+  dlk_redis_pipe_write(&c->pipe, r, dlk_redis_life_now(c));
   write_out(c);
 }
 
 static void on_open(void *arg) {
   struct dlk_redis_conn *c = arg;
-  enter(c, DLK_REDIS_HANDSHAKE);
+  dlk_redis_life_enter(c, DLK_REDIS_HANDSHAKE);
   if (dlk_redis_pipe_open(&c->pipe))
     dlk_redis_conn_say(c, c->events->handshake(c));
   else
-    lost(c, "out of memory");
+    dlk_redis_life_lost(c, "out of memory");
 }
 
 static const struct dlk_redis_sock_events sock_events = {
-    on_open, on_failed, on_readable, on_writable, on_broken};
+    on_open, dlk_redis_life_failed, on_readable, on_writable, on_broken};
 
 /* ---- time ---- */
 
@@ -450,20 +230,20 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
     (void)dlk_redis_sock_doubt(c->sock, NULL);
     /* fall through */
   case DLK_REDIS_SLEEP:
-    arm(c, due.next);
+    dlk_redis_life_arm(c, due.next);
     break;
   case DLK_REDIS_GIVE_UP:
-    lost(c, dlk_redis_sock_late(c->sock, due.why));
+    dlk_redis_life_lost(c, dlk_redis_sock_late(c->sock, due.why));
     break;
   case DLK_REDIS_PROBE_LIFE:
-    arm(c, due.next);
+    dlk_redis_life_arm(c, due.next);
     ask_sign_of_life(c);
     break;
   case DLK_REDIS_CLOSE:
     dlk_redis_conn_off(c);
     break;
   case DLK_REDIS_REOPEN:
-    enter(c, DLK_REDIS_OFF);
+    dlk_redis_life_enter(c, DLK_REDIS_OFF);
     dlk_redis_conn_wake(c);
     break;
   case DLK_REDIS_NOTHING:
@@ -475,26 +255,12 @@ void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   dlk_redis_pipe_init(&c->pipe);
   c->durable.pipe = &c->pipe;
   c->timer.fire = on_timer;
-  c->seeker.located = on_located;
+  c->seeker.located = dlk_redis_life_located;
+  c->sock_events = &sock_events;
   dlk_list_init(&c->seeker.entry);
   c->state = DLK_REDIS_OFF;
 }
 
 void dlk_redis_conn_free(struct dlk_redis_conn *c) {
   dlk_redis_pipe_free(&c->pipe);
-}
-
-void dlk_redis_conn_stop(struct dlk_redis_conn *c) {
-  struct dlk_error why;
-  struct dlk_list flying, waiting;
-  if (c->state == DLK_REDIS_STOPPED)
-    return;
-  dlk_redis_pipe_take(&c->pipe, &flying);
-  dlk_list_take(&c->pipe.waiting, &waiting);
-  close_sock(c);
-  c->host->timer_clear(c->host, &c->timer);
-  enter(c, DLK_REDIS_STOPPED);
-  dlk_error_set(&why, DLK_CLOSED, "the store was closed");
-  dlk_redis_pipe_end(&flying, DLK_REDIS_UNKNOWN, &why);
-  dlk_redis_pipe_end(&waiting, DLK_REDIS_UNSENT, &why);
 }

@@ -151,10 +151,12 @@ static void on_tick(uv_timer_t *tick) {
   uv_stop(tick->loop);
 }
 
+/* As of one moment, as the engine does it: what is set for later by one of them
+ * waits until the loop was run, however slow this is. */
 static void fire_timers(struct host *h) {
+  int64_t at = now(&h->host);
   for (int i = 0; i < 1000; i++) {
     struct dlk_heap_node *n = dlk_heap_first(&h->timers);
-    int64_t at = now(&h->host);
     if (n == NULL || n->at > at)
       return;
     dlk_heap_remove(&h->timers, n);

@@ -13,6 +13,7 @@ return {
     -- request.c
     { name = "a release waits for the word on its withdrawal",
       file = "csrc/engine/request.c",
+      specs = "spec/engine/closed_waits_spec.lua",
       find = "case DLK_OP_RELEASE: case DLK_OP_PING:",
       put = "case DLK_OP_PING:" },
     -- lease.c
@@ -334,10 +335,14 @@ return {
     { name = "who was done meanwhile is not woken by who read an answer",
       file = "csrc/loop/await.c",
       find = "dlk_inbox_run(&l->inbox); dlk_wakeup_flush(&l->wakeup);",
-      put = "dlk_inbox_run(&l->inbox);" },
+      put = "dlk_inbox_run(&l->inbox);",
+      same = "the wakeups are flushed by the next turn of the loop, or when its"
+        .. " owner's wait is over, which that answer ended" },
     { name = "what was posted while an answer was read waits for the next",
       file = "csrc/loop/await.c",
       find = "dlk_inbox_run(&l->inbox); dlk_wakeup_flush(&l->wakeup);",
-      put = "dlk_wakeup_flush(&l->wakeup);" },
+      put = "dlk_wakeup_flush(&l->wakeup);",
+      same = "with a post in the inbox no answer is awaited so: the loop is run"
+        .. " next; and who leaves it then has the renewal thread look" },
   },
 }

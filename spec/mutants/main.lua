@@ -179,14 +179,16 @@ function verbs.killer(id)
 end
 
 -- A spec is named in the report when it is over. One that crashed or hangs is
--- the first that is not named.
+-- the first that is not named; the watchdog may have said which test it was.
 function verbs.noticed(id, log)
   local one, text = find(id), read(log)
   local name, rest = text:match("\nFAILED ([^\n]+)(.*)")
   if not name then
     return false
   end
-  local test, spec = name:match("did not finish.-, last: (.*)"), nil
+  local test = name:match("^after %d+ s, with no end in sight: (.*)")
+    or name:match("did not finish.-, last: (.*)")
+  local spec
   for path in test and one.specs:gmatch("%S+") or function() end do
     spec = spec or not text:find("\n  " .. path, 1, true) and path
   end

@@ -20,7 +20,6 @@ local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
 local NET = "spec/redis/net_spec.lua"
-local SWITCH = "spec/redis/sentinel/switch_spec.lua"
 local SECRET = "csrc/core/secret.c"
 local CORE = "spec/engine/core_spec.lua"
 local ROTATION = "spec/redis/rotation_spec.lua"
@@ -324,14 +323,14 @@ return {
       find = "if (why->code != DLK_DENIED || n->refused)",
       put = "if (why->code != DLK_DENIED)" },
     { name = "who connects begins anew once no Sentinel named anybody",
-      file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
+      file = "csrc/store/redis/conn/sentinel.c", specs = CUT,
       find = "if (why ? who->told > 0 : who->told == turn)",
       put = "if (!why && who->told == turn)" },
     { name = "an address that just failed is told again",
       file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
       find = "of(e)->agreed_at = 0;", put = "(void)e;" },
     { name = "a Sentinel that is slow is not waited for",
-      file = "csrc/store/redis/conn/sentinel.c", specs = FIND .. " " .. CUT,
+      file = "csrc/store/redis/conn/sentinel.c", specs = FIND,
       find = "judge(s, s->open == 0);", put = "judge(s, true);" },
     { name = "Sentinels that were reset are never believed again",
       file = AGREE, specs = FIND,
@@ -339,11 +338,11 @@ return {
         .. " <= count;",
       put = "agreed.epoch < seen;" },
     { name = "what was said before the subscription is not asked for",
-      file = "csrc/store/redis/conn/news.c", specs = SWITCH,
+      file = "csrc/store/redis/conn/news.c", specs = CUT,
       find = "dlk_redis_sock_fd(n->conn.sock)); n->heard(n);",
       put = "dlk_redis_sock_fd(n->conn.sock));" },
     { name = "a Sentinel that is lost is listened to again and again",
-      file = "csrc/store/redis/conn/news.c", specs = SWITCH .. " " .. CUT,
+      file = "csrc/store/redis/conn/news.c", specs = CUT,
       find = "n->next++;", put = "" },
     { name = "a Sentinel's news wait for the next request",
       file = "csrc/store/redis/conn/wake.c", specs = NET,

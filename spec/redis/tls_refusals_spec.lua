@@ -133,6 +133,11 @@ describe("a TLS server that is not the right one:", function()
           "does not accept the certificate in tls%.cert")
         works(one.tls_url, client "client")
         works(one.tls_url, client("locked", { key_password = "sesame" }))
+        local path = made:path "password"
+        for _, ended in ipairs { "", "\n", "\r\nnot this\n" } do
+          server.write_file(path, "sesame" .. ended)
+          works(one.tls_url, client("locked", { key_password_file = path }))
+        end
       end)
     end)
   end

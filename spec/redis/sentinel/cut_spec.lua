@@ -129,6 +129,34 @@ describe("with Sentinels,", function()
     assert.equal("got\n", waiter.out)
   end)
 
+  it("what was said while no Sentinel was listened to is asked for", function()
+    start()
+    local said = later(fake_server.start(naming(old.port, 1)))
+    local holder, admin = later(assert(dlock.open(old.url))), old:connect()
+    local held = assert(holder:lock("k", { ttl = 60 }))
+    local waiter = process.spawn { script = [[
+      local store = assert(require("dlock").open(arg[1]))
+      print(store:lock("k", { timeout = 60 }) and "got")
+      store:close(1)
+    ]], args = { ("redis+sentinel://127.0.0.1:%d/m"):format(said.port) } }
+    assert(said:wait_for("SUBSCRIBE"))
+    eventually("one who waits", 10, function()
+      return #assert(holder:inspect("k")).waiters == 1
+        and admin:call("CLIENT", "LIST"):find("cmd=subscribe", 1, true)
+    end)
+    admin:close()
+    repeat -- nobody seeks any more
+    until said:wait_for("SENTINEL MASTER", said:count("SENTINEL MASTER") + 1,
+      1) == nil
+    there:call("REPLICAOF", "NO", "ONE")
+    there:call("DEL", "dlock:k")
+    said:rules(naming(new.port, 2))
+    said:close_connections()
+    assert.equal(0, (waiter:wait(25)))
+    assert.equal("got\n", waiter.out)
+    assert.is_true((held:release()))
+  end)
+
   it("who is cut off with the old primary holds nothing when another one does,"
     .. " with wait_replicas = 1", function()
     start()

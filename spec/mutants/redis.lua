@@ -407,5 +407,9 @@ return {
       specs = "spec/redis/sentinel/replicas_spec.lua",
       find = [[strtol(lag + 4, NULL, 10) <= LAG_MAX]],
       put = [[strtol(lag + 4, NULL, 10) < 0]] },
+    { name = "a grant that sets nothing aside says that nobody queues",
+      file = "csrc/store/redis/recipe/wait.c", specs = REPLICAS,
+      find = "dlk_redis_int(reply, 3, INT64_MAX)",
+      put = "dlk_redis_int(reply, 3, -1)" },
   },
 }

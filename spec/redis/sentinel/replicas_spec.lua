@@ -369,6 +369,40 @@ describe("wait_replicas", function()
       "WAIT 2 300" }, seen)
   end)
 
+  -- The first grant sets no fences aside and is on too few replicas; before the
+  -- second one somebody has queued, who came before the second waiter did.
+  it("a grant that is given back says nothing of who queues", function()
+    fake = fake_server.start [[
+      local asked, replicas = 0, ":2\r\n"
+      local answers = {
+        "*6\r\n$4\r\nbusy\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\nx\r\n",
+        "*7\r\n$4\r\nwait\r\n:100\r\n:1\r\n$1\r\n1\r\n:0\r\n$1\r\nx\r\n:0\r\n",
+        "*3\r\n$3\r\ngot\r\n:5\r\n:0\r\n",
+        "*4\r\n$3\r\ngot\r\n:6\r\n:1\r\n:60000000\r\n",
+        "*3\r\n$3\r\ngot\r\n:9\r\n:0\r\n",
+      }
+      return function(name, words)
+        if name == "WAIT" then return replicas end
+        if script_of(words) ~= "ACQUIRE" then return true end
+        asked = math.min(asked + 1, #answers)
+        replicas = asked == 3 and ":0\r\n" or ":2\r\n"
+        return answers[asked]
+      end
+    ]]
+    store = assert(dlock.open { url = fake.url, wait_replicas = 2,
+      host = "luv" })
+    local fences = {}
+    for i = 1, 2 do
+      coroutine.wrap(function()
+        local lease = assert(store:lock("k", { timeout = 20 }))
+        fences[i] = lease.fence
+        lease:release()
+      end)()
+    end
+    eventually("both had it", 20, function() return fences[2] end)
+    assert.same({ 6, 9 }, fences)
+  end)
+
   it("has to fit: not longer than half of io_timeout, and not on other stores",
   function()
     for _, bad in ipairs { { wait_timeout = 1.1, wait_replicas = 1 },

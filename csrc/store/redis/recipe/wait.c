@@ -162,8 +162,9 @@ void dlk_redis_queue_leave(struct dlk_redis_try *t) {
 /* ---- answers ---- */
 
 /* Nobody who queues had come before a moment of ours, if the first of them came
- * so many us before the answer (below 0: there is none): the server answered
- * after we had sent. */
+ * so many us before the answer (below 0: there is none; with a grant that sets
+ * no fences aside it is not said): the server answered after we had sent. That
+ * stays true when the grant is given back and the lock asked for anew. */
 static void note_before(struct dlk_lease *lease,
                         const struct dlk_redis_call *call, int64_t since) {
   if (since > 3600 * DLK_SEC / DLK_US)
@@ -232,7 +233,7 @@ static void answered(struct dlk_redis_try *t, const redisReply *reply) {
   if (strcmp(word, "got") == 0 && fence > 0) {
     dlk_redis_try_hold(t)->crowded = true;
     t->op->lease->spare = spare_of(t, dlk_redis_int(reply, 2, 0));
-    note_before(t->op->lease, &t->call, dlk_redis_int(reply, 3, -1));
+    note_before(t->op->lease, &t->call, dlk_redis_int(reply, 3, INT64_MAX));
     dlk_redis_granted(t, fence, t->call.req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
     wait_on(t, reply);

@@ -210,8 +210,6 @@ int64_t dlk_hold_remaining(struct dlk_hold *h);
 int64_t dlk_hold_ttl(const struct dlk_hold *h);
 struct dlk_want dlk_hold_want(const struct dlk_hold *h);
 bool dlk_hold_revoked(const struct dlk_hold *h);
-/* Why it ended, for people; NULL while held. */
-const char *dlk_hold_ended(struct dlk_hold *h);
 /* It was held and ended by itself: nobody released or detached it. */
 bool dlk_hold_is_lost(struct dlk_hold *h);
 

@@ -156,13 +156,6 @@ bool dlk_hold_revoked(const struct dlk_hold *h) {
   return atomic_load(&h->revoked);
 }
 
-const char *dlk_hold_ended(struct dlk_hold *h) {
-  if (dlk_hold_remaining(h) > 0)
-    return NULL;
-  const char *why = atomic_load(&h->ended);
-  return why ? why : "its time is over";
-}
-
 bool dlk_hold_is_lost(struct dlk_hold *h) {
   int state = atomic_load(&h->state);
   return state == DLK_HOLD_LOST ||

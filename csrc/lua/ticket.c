@@ -5,6 +5,7 @@
  * there, and the next request fills it again. That spares the collector a
  * finaliser with each request. */
 #include "lua/binding.h"
+#include "lua/direct.h"
 
 static struct ticket_box *new_box(lua_State *L) {
   return dlk_lua_new_box(L, DLK_LUA_TICKET);
@@ -68,10 +69,7 @@ static struct ticket_box *box_of(lua_State *L) {
 
 /* ticket:poll(): is it done? */
 static int ticket_poll(lua_State *L) {
-  struct ticket_box *box = box_of(L);
-  struct dlk_ticket *t = box->ticket;
-  lua_pushboolean(L, !t || dlk_ticket_done(t) ||
-                         dlk_engine_forked(dlk_ticket_engine(t)));
+  lua_pushboolean(L, dlk_lua_done(box_of(L)));
   return 1;
 }
 

@@ -362,7 +362,9 @@ static int meta_read(struct dlk_file_dir *d, struct meta *m) {
   return 0;
 }
 
-int dlk_file_meta_open(struct dlk_file_dir *d) {
+/* Opens "~store" if need be, again if it was deleted. EBADMSG: what is there is
+ * none. */
+static int meta_open(struct dlk_file_dir *d) {
   struct stat st;
   struct meta m;
   if (d->meta >= 0 && fstat(d->meta, &st) == 0 && st.st_nlink > 0)
@@ -384,12 +386,12 @@ int dlk_file_meta_open(struct dlk_file_dir *d) {
 }
 
 int dlk_file_meta_lock(struct dlk_file_dir *d) {
-  int error = dlk_file_meta_open(d);
+  int error = meta_open(d);
   return error == 0 ? dlk_file_lock(d->meta) : error;
 }
 
 int dlk_file_meta_try_lock(struct dlk_file_dir *d) {
-  int error = dlk_file_meta_open(d);
+  int error = meta_open(d);
   return error == 0 ? dlk_file_try_lock(d->meta) : error;
 }
 
@@ -402,7 +404,7 @@ static int meta_write(struct dlk_file_dir *d, struct meta *m) {
 int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor) {
   struct meta m;
   int64_t seed = fence_seed();
-  int error = dlk_file_meta_open(d);
+  int error = meta_open(d);
   if (error == 0)
     error = meta_read(d, &m);
   if (error == 0)
@@ -439,7 +441,7 @@ int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl) {
 
 int dlk_file_ttl_longest(struct dlk_file_dir *d, int64_t *ttl) {
   struct meta m;
-  int error = dlk_file_meta_open(d);
+  int error = meta_open(d);
   if (error == 0)
     error = meta_read(d, &m);
   if (error == 0)

@@ -87,9 +87,6 @@ int dlk_file_lock(int fd);
 int dlk_file_try_lock(int fd);
 void dlk_file_unlock(int fd);
 
-/* Opens "~store" if need be, again if it was deleted. EBADMSG: what is there is
- * none. */
-int dlk_file_meta_open(struct dlk_file_dir *d);
 /* The same, and takes its mutex. */
 int dlk_file_meta_lock(struct dlk_file_dir *d);
 int dlk_file_meta_try_lock(struct dlk_file_dir *d);

@@ -282,7 +282,7 @@ bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
   return call->req.slot >= 0;
 }
 
-void dlk_redis_call_send(struct dlk_redis_call *call) {
+static void send(struct dlk_redis_call *call) {
   call->req.encode = encode;
   call->req.done = done;
   call->by_text = call->text_next;
@@ -296,7 +296,7 @@ void dlk_redis_call_either(struct dlk_redis_call *call,
                            dlk_redis_args *plain) {
   call->script = (int8_t)script;
   call->plain = plain;
-  dlk_redis_call_send(call);
+  send(call);
 }
 
 void dlk_redis_call_script(struct dlk_redis_call *call,
@@ -308,7 +308,7 @@ void dlk_redis_call_plain(struct dlk_redis_call *call) {
   call->script = -1;
   call->req.replies = 1;
   call->req.each = NULL;
-  dlk_redis_call_send(call);
+  send(call);
 }
 
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {

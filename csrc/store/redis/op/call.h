@@ -48,9 +48,6 @@ struct dlk_redis_call {
 /* Which key it is about; false: that begins as our own names do. */
 bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
                         size_t len);
-/* Sends call's script (or what args writes, with script -1 and
- * `replies`). */
-void dlk_redis_call_send(struct dlk_redis_call *call);
 void dlk_redis_call_script(struct dlk_redis_call *call,
                            enum dlk_redis_script script);
 /* The script, or `plain` where that will do when it is written (fence.c). */

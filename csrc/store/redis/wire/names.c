@@ -26,7 +26,8 @@ static const uint16_t nibble[16] = {
     0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
 };
 
-uint16_t dlk_redis_crc16(uint16_t crc, const char *p, size_t n) {
+/* CRC16 (XMODEM) of n bytes, going on from crc. */
+static uint16_t crc16(uint16_t crc, const char *p, size_t n) {
   for (size_t i = 0; i < n; i++) {
     unsigned c = (unsigned char)p[i];
     crc = (uint16_t)((crc << 4) ^ nibble[(crc >> 12) ^ (c >> 4)]);
@@ -45,10 +46,11 @@ unsigned dlk_redis_slot(const char *key, size_t len) {
       len = (size_t)(close - key);
     }
   }
-  return dlk_redis_crc16(0, key, len) % DLK_REDIS_SLOTS;
+  return crc16(0, key, len) % DLK_REDIS_SLOTS;
 }
 
-void dlk_redis_tag(char out[DLK_REDIS_TAG], unsigned slot) {
+/* Writes the six digits whose slot is `slot`. */
+static void put_tag(char out[DLK_REDIS_TAG], unsigned slot) {
   unsigned change = slot ^ ORIGIN;
   uint32_t bits = 0;
   for (unsigned i = 0; i < 14; i++)
@@ -62,8 +64,8 @@ void dlk_redis_tag(char out[DLK_REDIS_TAG], unsigned slot) {
 static unsigned slot_of(const struct dlk_redis_name *n) {
   if (!memchr(n->prefix, '{', n->prefix_len) &&
       !memchr(n->key, '{', n->key_len)) {
-    uint16_t crc = dlk_redis_crc16(0, n->prefix, n->prefix_len);
-    return dlk_redis_crc16(crc, n->key, n->key_len) % DLK_REDIS_SLOTS;
+    uint16_t crc = crc16(0, n->prefix, n->prefix_len);
+    return crc16(crc, n->key, n->key_len) % DLK_REDIS_SLOTS;
   }
   char whole[2048];
   if (n->prefix_len + n->key_len > sizeof whole)
@@ -95,7 +97,7 @@ bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
   name->prefix_len = strlen(prefix);
   name->key = key;
   name->key_len = key_len;
-  dlk_redis_tag(name->tag, slot_of(name));
+  put_tag(name->tag, slot_of(name));
   return !reserved(name);
 }
 
@@ -125,7 +127,7 @@ int dlk_redis_names_slot(struct dlk_redis_names *n, const char *key,
 void dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
                         const char *key, size_t len, int slot) {
   if (slot != n->tagged)
-    dlk_redis_tag(n->last_tag, (unsigned)slot);
+    put_tag(n->last_tag, (unsigned)slot);
   n->tagged = slot;
   name->prefix = n->prefix;
   name->prefix_len = n->prefix_len;

@@ -43,14 +43,8 @@ struct dlk_redis_names {
   char last_key[DLK_REDIS_NAME_KEY], last_tag[DLK_REDIS_TAG];
 };
 
-/* CRC16 (XMODEM) of n bytes, going on from crc. */
-uint16_t dlk_redis_crc16(uint16_t crc, const char *p, size_t n);
-
 /* The hash slot of a whole key, by Redis Cluster's rule for hash tags. */
 unsigned dlk_redis_slot(const char *key, size_t len);
-
-/* Writes the six digits whose slot is `slot`. */
-void dlk_redis_tag(char out[DLK_REDIS_TAG], unsigned slot);
 
 /* False: the name begins as our own names do, and cannot be used. */
 bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,

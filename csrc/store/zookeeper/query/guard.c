@@ -66,9 +66,9 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static bool arg_is(const struct dlk_op *op, size_t i, const char *word) {
-  return op->argc > i && op->argv_len[i] == strlen(word) &&
-         memcmp(op->argv[i], word, op->argv_len[i]) == 0;
+static bool asks_to(const struct dlk_op *op, const char *word) {
+  return op->argc > 0 && op->argv_len[0] == strlen(word) &&
+         memcmp(op->argv[0], word, op->argv_len[0]) == 0;
 }
 
 /* A version, if it is there. */
@@ -94,14 +94,14 @@ static bool read_write(struct dlk_zk_query *q, struct dlk_zk_request *w) {
   bool ok = op->argc >= 2 && !memchr(op->argv[1], '\0', op->argv_len[1]);
   if (!ok)
     return false;
-  if (arg_is(op, 0, "SET")) {
+  if (asks_to(op, "SET")) {
     w->verb = DLK_ZK_SET;
     ok = op->argc >= 3 && version_arg(op, 3, &w->version);
-  } else if (arg_is(op, 0, "CREATE")) {
+  } else if (asks_to(op, "CREATE")) {
     w->verb = DLK_ZK_CREATE;
     w->mode = DLK_ZK_PERSISTENT;
     ok = op->argc == 3;
-  } else if (arg_is(op, 0, "DELETE")) {
+  } else if (asks_to(op, "DELETE")) {
     w->verb = DLK_ZK_DELETE;
     ok = version_arg(op, 2, &w->version);
   } else {

@@ -202,12 +202,12 @@ function network:delay()
   return self:between(0.05, self:chance(0.1) and 200 or 1) * MS
 end
 
-function network:arrive(node, epoch, id, bytes)
-  if node.dead[epoch] then
+function network:arrive(node, epoch, start, id, bytes)
+  if node.dead[epoch] or start ~= self.restarts then -- nobody has it
     return
   elseif self:stands_still() then
     return self:at(self.still, function()
-      self:arrive(node, epoch, id, bytes)
+      self:arrive(node, epoch, start, id, bytes)
     end)
   end
   local replies = self:execute(bytes, node)
@@ -244,6 +244,7 @@ function network:flush(node)
   end
   for _, id in ipairs(node.machine:requests()) do
     local bytes, epoch = node.machine:write(id), node.epoch
+    local start = self.restarts
     node.flying[id] = true
     local delay = self:delay()
     node.arrived = math.max(node.arrived, self.now + delay)
@@ -253,7 +254,7 @@ function network:flush(node)
       end)
     end
     self:at(node.arrived, function()
-      self:arrive(node, epoch, id, bytes)
+      self:arrive(node, epoch, start, id, bytes)
     end)
     await(self, node, id, epoch)
   end

@@ -236,6 +236,7 @@ return function(network, faulty)
       self.db.keys = left
       self.saved = nil
     end
+    self.restarts = (self.restarts or 0) + 1
     for _, node in ipairs(self.nodes) do
       node.dead[node.epoch] = true
       self:cut_subscription(node, 0)

@@ -189,11 +189,22 @@ function set:replica()
   end
 end
 
+local function said(self)
+  local texts = {}
+  for i, m in ipairs(self.sentinels) do
+    texts[i] = ("%d:\n%s"):format(i,
+      server.read_file(m.server.log):sub(-2000))
+  end
+  return table.concat(texts, "\n")
+end
+
 --- Waits until the Sentinels name another node than `before`, and that is a
---- primary; returns it.
+--- primary; returns it. One that stood still for two seconds does nothing for
+--- the next thirty (TILT).
 function set:switched(before, timeout)
   local found
-  loop.eventually("a failover", timeout or 30, function()
+  local ok, message = pcall(loop.eventually, "a failover", timeout or 75,
+  function()
     found = self:primary()
     if not found or found == before then return false end
     local client = found:connect()
@@ -201,6 +212,9 @@ function set:switched(before, timeout)
     if client then client:close() end
     return text:find("role:master", 1, true)
   end)
+  if not ok then
+    error(tostring(message) .. "\nthe Sentinels said:\n" .. said(self), 2)
+  end
   return found
 end
 

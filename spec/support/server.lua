@@ -136,6 +136,17 @@ function server.remember(pid)
   end
 end
 
+--- The command, which puts itself on that list before it runs: who starts it
+--- may be ended before it could.
+function server.listed(command)
+  local dir = os.getenv("DLOCK_TEST_DIR")
+  if not dir then
+    return command
+  end
+  return { "sh", "-c", 'echo $$ >>"$0" && exec "$@"', dir .. "/pids",
+    (table.unpack or unpack)(command) }
+end
+
 -- A log file changes when the server says something: that is the event.
 local function watch(path)
   local event = uv.new_fs_event()
@@ -148,9 +159,9 @@ end
 --- Returns { pid =, log = } or nil, log text when it exited or was too slow.
 function server.spawn(cmd, log, ready, timeout)
   local fd = assert(uv.fs_open(log, "w", 384)) -- 0600
-  local exited = false
-  local child, pid = uv.spawn(cmd[1], {
-    args = { (table.unpack or unpack)(cmd, 2) },
+  local exited, listed = false, server.listed(cmd)
+  local child, pid = uv.spawn(listed[1], {
+    args = { (table.unpack or unpack)(listed, 2) },
     stdio = { nil, fd, fd },
     detached = true,
   }, function()
@@ -160,7 +171,6 @@ function server.spawn(cmd, log, ready, timeout)
   if not child then
     error("cannot run " .. cmd[1] .. ": " .. tostring(pid))
   end
-  server.remember(pid)
   local event = watch(log)
   -- Some become ready after their last line; then there is no event to see.
   local again = uv.new_timer()

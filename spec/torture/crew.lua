@@ -43,8 +43,8 @@ local function start(self, index)
   for key, value in pairs(words) do
     command[#command + 1] = key .. "=" .. value
   end
-  local one = process.spawn { command = command, env = environment(lua) }
-  server.remember(one.pid)
+  local one = process.spawn { command = server.listed(command),
+    env = environment(lua) }
   one.name = name
   self.members[index] = one
   self.life[name] = { stops = {}, index = index }

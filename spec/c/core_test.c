@@ -354,16 +354,17 @@ static void *take_and_give(void *pool) {
 static void pool_in_use(void) {
   struct dlk_pool p;
   dlk_pool_init(&p, 64, 3);
+  size_t one = p.max ? 1 : 0; /* a sanitizer's pool keeps nothing */
   void *kept = dlk_pool_take(&p, 64), *given = dlk_pool_take(&p, 64);
   dlk_pool_give(&p, kept, 64);
   atomic_store(&p.busy, true);
   dlk_pool_give(&p, given, 64);
-  CHECK(p.count == 1);
+  CHECK(p.count == one);
   void *other = dlk_pool_take(&p, 64);
-  CHECK(other && other != kept && p.count == 1);
+  CHECK(other && (other != kept || !one) && p.count == one);
   atomic_store(&p.busy, false);
   dlk_pool_give(&p, other, 64);
-  CHECK(p.count == 2);
+  CHECK(p.count == 2 * one);
   dlk_pool_clear(&p);
 }
 

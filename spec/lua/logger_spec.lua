@@ -89,8 +89,10 @@ describe("dlock.logger", function()
       file:write "goes on"
       file:close()
     ]])
-    local status = process.run { tested = true, command = { "sh", "-c",
-      ("{ %s %s/program.lua %s/result; } 2>&1 | head -1"):format(process.lua,
+    -- A sanitizer's runtime is for the program, not for the shell.
+    local status = process.run { command = { "sh", "-c",
+      ('env ${DLOCK_TEST_RUNTIME:+"LD_PRELOAD=$DLOCK_TEST_RUNTIME"} %s'
+        .. " %s/program.lua %s/result 2>&1 | head -1"):format(process.lua,
         dir, dir) } }
     assert.equal(0, status)
     assert.equal("goes on", server.read_file(dir .. "/result"))

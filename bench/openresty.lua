@@ -119,7 +119,7 @@ local function compare(n, title, theirs, ours)
     by_hand[#by_hand + 1] = rate(n, theirs)
     for i, one in ipairs(ours) do
       found[i] = found[i] or {}
-      table.insert(found[i], rate(n, one[2]))
+      table.insert(found[i], (rate(n, one[2])))
     end
   end
   local y = median(by_hand)

@@ -82,7 +82,17 @@ function server.write_file(path, text)
   assert(file:close())
 end
 
--- The states ("R", "S", "T", …) of a process' threads.
+-- A process' or thread's state ("R", "S", "Z", …), and how many threads the
+-- process has. Names in parentheses may have parentheses of their own.
+local function state_of(pid)
+  local stat = server.read_file("/proc/" .. pid .. "/stat")
+  local state, rest = stat:match("^%d+ %(.*%) (%a)(.*)$")
+  return state, rest and tonumber((rest:match("^" .. (" %-?%d+"):rep(16)
+    .. " (%d+)")))
+end
+
+-- The states of its threads. Some may be left out while others end: the kernel
+-- stops listing at one that ended meanwhile.
 local function thread_states(pid)
   local dir, states = "/proc/" .. pid .. "/task", {}
   local scan = uv.fs_scandir(dir)
@@ -91,8 +101,7 @@ local function thread_states(pid)
     if not id then
       break
     end
-    local stat = server.read_file(dir .. "/" .. id .. "/stat")
-    states[#states + 1] = stat:match("^%d+ %b() (%a)")
+    states[#states + 1] = state_of(pid .. "/task/" .. id)
   end
   return states
 end
@@ -100,10 +109,9 @@ end
 --- True while process `pid` runs. A zombie does not, unless it has threads
 --- left: those keep its sockets open.
 function server.alive(pid)
-  local stat = server.read_file("/proc/" .. pid .. "/stat")
-  local state = stat:match("^%d+ %b() (%a)")
+  local state, threads = state_of(pid)
   if state == "Z" then
-    return #thread_states(pid) > 1
+    return threads > 1
   end
   return state ~= nil and state ~= "X"
 end
@@ -121,7 +129,9 @@ end
 function server.pause_pid(pid)
   uv.kill(pid, "sigstop")
   return look(5, function()
-    return not table.concat(thread_states(pid)):find("[^TtZ]")
+    local states, _, threads = thread_states(pid), state_of(pid)
+    return #states == (threads or 0)
+      and not table.concat(states):find("[^TtZ]")
   end)
 end
 

@@ -11,25 +11,39 @@ local process = require "spec.support.process"
 
 local PAGE = "docs/performance.md"
 
+-- Its status and what it printed, to standard output and in all.
+local function run_shortly(text)
+  local command = { "env", "-i", "QUICK=1", "ROUNDS=1", "SECONDS_EACH=0.05",
+    "RENEW_SECONDS=0" }
+  for _, name in ipairs { "PATH", "HOME", "BUILD" } do
+    local value = os.getenv(name)
+    command[#command + 1] = value and name .. "=" .. value
+  end
+  for _, word in ipairs { "bash", "-euo", "pipefail", "-c", text } do
+    command[#command + 1] = word
+  end
+  local status, out, err = process.run { command = command, timeout = 200 }
+  return status, tostring(out), tostring(out) .. tostring(err)
+end
+
 describe(PAGE, function()
   after_each(process.close_all)
 
   for _, block in ipairs(pages.blocks(PAGE)) do
     it("has commands that work, line " .. block.line, function()
       assert.are.equal("sh", block.language)
-      local command = { "env", "-i", "QUICK=1", "ROUNDS=1",
-        "SECONDS_EACH=0.05", "RENEW_SECONDS=0" }
-      for _, name in ipairs { "PATH", "HOME", "BUILD" } do
-        local value = os.getenv(name)
-        command[#command + 1] = value and name .. "=" .. value
-      end
-      for _, word in ipairs { "bash", "-euo", "pipefail", "-c",
-          table.concat(block, "\n") } do
-        command[#command + 1] = word
-      end
-      local status, out, err = process.run { command = command, timeout = 200 }
-      assert.are.equal(0, status, tostring(out) .. tostring(err))
+      local status, out, all = run_shortly(table.concat(block, "\n"))
+      assert.are.equal(0, status, all)
       assert.is_truthy(out:find("; 1 rounds:\n", 1, true), out)
     end)
   end
+
+  it("has figures of nginx, whose times are measured too", function()
+    local status, out, all = run_shortly "make LUA=luajit; bench/openresty"
+    assert.are.equal(0, status, all)
+    local rows = select(2, out:gsub("dlock %d+, ratio %d", ""))
+    assert.are.equal(4, rows, out)
+    assert.is_truthy(out:find "with 500 waiting handlers [%d.]+ ms", out)
+    assert.is_truthy(out:find "meanwhile [1-9]%d* handshakes of TLS", out)
+  end)
 end)

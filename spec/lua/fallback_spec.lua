@@ -3,51 +3,35 @@
 
 local core = require "dlock.core"
 local dlock = require "dlock"
+local fallback_stores = require "spec.support.fallback_stores"
 local lockable = require "dlock.lockable"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
-local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 
 describe("dlock.fallback", function()
-  local first, dir, a, b, seen
+  local both, first, dir, a, b, seen
 
   local function set_up()
-    first, dir, seen = redis.start(), server.new_dir(), {}
-    a = assert(dlock.open { url = first.url, timeout = 0.4,
-      on_event = function(event)
-        if not event.kind:find("connect", 1, true) then
-          seen[#seen + 1] = event
-        end
-      end })
-    b = assert(dlock.open { url = "file://" .. dir .. "/locks", timeout = 0.4 })
+    both = fallback_stores.start()
+    first, dir, seen = both.server, both.dir, both.seen
+    a, b = both.first, both.second
   end
 
   local function tear_down()
     process.close_all()
-    a:close(1)
-    b:close(1)
-    first:stop()
-    server.remove_dir(dir)
+    both:stop()
   end
 
   local timed = steady(set_up, tear_down)
 
   local function over(opts)
-    local list = { assert(a:mutex "k"), assert(b:mutex "k") }
-    for name, value in pairs(opts or {}) do list[name] = value end
-    return assert(dlock.fallback(list))
+    return both:over(opts)
   end
 
   local function code_of(_, _, code)
     return code
-  end
-
-  local function kinds()
-    local list = {}
-    for i, event in ipairs(seen) do list[i] = event.kind end
-    return list
   end
 
   local function expect_first(lease, message)
@@ -101,7 +85,7 @@ describe("dlock.fallback", function()
     assert.equal(2, a:stats().degraded)
     assert.matches("dlock_leases_degraded_total{[^\n]*} 2",
       a:stats("prometheus"))
-    assert.same({ "degraded", "degraded" }, kinds())
+    assert.same({ "degraded", "degraded" }, both:kinds())
     assert.equal("k", seen[1].key)
   end)
 
@@ -132,7 +116,7 @@ describe("dlock.fallback", function()
     assert(a:close(1))
     assert.equal("closed", code_of(lock:acquire()))
     assert.is_nil(io.open(dir .. "/locks/~store"))
-    assert.same({}, kinds())
+    assert.same({}, both:kinds())
   end)
 
   timed("waits in a store that answers for all of its time", function()
@@ -259,7 +243,7 @@ describe("dlock.fallback", function()
     repeat until_it_is "bad" until core.now() > good + 1.5
     first:start_again()
     until_it_is "good"
-    for _, kind in ipairs(kinds()) do assert.equal("degraded", kind) end
+    for _, kind in ipairs(both:kinds()) do assert.equal("degraded", kind) end
   end)
 
   timed("does not go back beside a degraded lease", function()
@@ -357,7 +341,7 @@ describe("dlock.fallback", function()
           b = assert(dlock.open { url = %q })
           inside = 0
         }
-      ]]):format(first.url, "file://" .. dir .. "/locks"), server = [[
+      ]]):format(first.url, both.file_url), server = [[
         location / { content_by_lua_block {
           local lock = require("dlock").fallback { a:mutex "k", b:mutex "k",
             grace = 0.1, hold_off = 60 }

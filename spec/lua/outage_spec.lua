@@ -4,38 +4,21 @@
 
 local core = require "dlock.core"
 local cqueues = require "cqueues"
-local dlock = require "dlock"
-local redis = require "spec.support.redis"
-local server = require "spec.support.server"
+local fallback_stores = require "spec.support.fallback_stores"
 local steady = require "spec.support.steady"
 
 describe("an outage that several know of", function()
-  local first, dir, a, b, seen, queue
+  local both, first, a, b, queue
 
   local function set_up()
-    first, dir, seen, queue = redis.start(), server.new_dir(), {}, cqueues.new()
-    a = assert(dlock.open { url = first.url, timeout = 0.4,
-      connect_timeout = 0.5, on_event = function(event)
-        if not event.kind:find("connect", 1, true) then
-          seen[#seen + 1] = event.kind
-        end
-      end })
-    b = assert(dlock.open("file://" .. dir .. "/locks"))
+    both, queue = fallback_stores.start { connect_timeout = 0.5 }, cqueues.new()
+    first, a, b = both.server, both.first, both.second
   end
 
-  local function tear_down()
-    a:close(1)
-    b:close(1)
-    first:stop()
-    server.remove_dir(dir)
-  end
-
-  local timed = steady(set_up, tear_down)
+  local timed = steady(set_up, function() both:stop() end)
 
   local function over(opts)
-    local list = { assert(a:mutex "k"), assert(b:mutex "k") }
-    for name, value in pairs(opts or {}) do list[name] = value end
-    return assert(dlock.fallback(list))
+    return both:over(opts)
   end
 
   local function run()
@@ -70,7 +53,7 @@ describe("an outage that several know of", function()
     assert.is_not_nil(lease, message)
     assert.is_nil(lease.degraded)
     assert.is_false(b:mutex("k"):locked())
-    assert.same({}, seen)
+    assert.same({}, both:kinds())
   end)
 
   timed("is none that a try may wait for", function()
@@ -114,12 +97,12 @@ describe("an outage that several know of", function()
     assert(first:kill())
     assert(lock:acquire { timeout = 2 }):release()
     first:start_again()
-    assert.same({ "degraded" }, seen)
+    assert.same({ "degraded" }, both:kinds())
     local other = assert(b:lock "other")
     other:wait_lost(1.5)
     local lease = assert(lock:acquire { timeout = 5 })
     assert.is_nil(lease.degraded)
-    assert.same({ "degraded", "restored" }, seen)
+    assert.same({ "degraded", "restored" }, both:kinds())
   end)
 
   timed("is not forgotten between two signs of life", function()
@@ -143,13 +126,12 @@ describe("an outage that several know of", function()
     local seed = tonumber(os.getenv "SEED") or os.time()
     local context = ("SEED=%d"):format(seed)
     math.randomseed(seed)
-    a:close(1)
     local owed, live, counts = false, {}, { first = 0, degraded = 0 }
-    a = assert(dlock.open { url = first.url, connect_timeout = 0.1, ttl = 0.4,
-      io_timeout = 0.3, on_event = function(event)
+    both:reopen_first { connect_timeout = 0.1, ttl = 0.4, io_timeout = 0.3,
+      on_event = function(event)
         if event.kind == "degraded" then owed = true end
         if event.kind == "restored" then owed = false end
-      end })
+      end }
     local ends = core.now() + 8
 
     local function check(lease)

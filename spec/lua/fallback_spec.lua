@@ -30,6 +30,18 @@ describe("dlock.fallback", function()
     return both:over(opts)
   end
 
+  -- A process with stores like these: both, in this host. Its script has them
+  -- as a and b, and the directory as dir.
+  local function spawn(script, host)
+    return process.spawn { args = { first.url, dir, host }, script = [[
+      local dlock = require "dlock"
+      local dir = arg[2]
+      local a = assert(dlock.open { url = arg[1], host = arg[3] })
+      local b = assert(dlock.open { url = "file://" .. dir .. "/locks",
+        host = arg[3] })
+    ]] .. script }
+  end
+
   local function code_of(_, _, code)
     return code
   end
@@ -129,16 +141,13 @@ describe("dlock.fallback", function()
       print "released"
     ]] }
     assert.equal("held", held:read_line())
-    local waits = process.spawn { args = { first.url, dir }, script = [[
-      local dlock = require "dlock"
-      local a = assert(dlock.open(arg[1]))
-      local b = assert(dlock.open("file://" .. arg[2] .. "/locks"))
+    local waits = spawn([[
       local begun, core = require("dlock.core").now(), require "dlock.core"
       print "waits"
       local lease, message = dlock.fallback { a:mutex "k", b:mutex "k",
         grace = 0 }:acquire { timeout = 1 }
       print(tostring(lease), tostring(message), core.now() - begun >= 1)
-    ]] }
+    ]])
     assert.equal("waits", waits:read_line())
     assert.matches("^nil\ttimeout: .*\ttrue$", waits:read_line())
     held:write("\n")
@@ -270,12 +279,7 @@ describe("dlock.fallback", function()
   -- In an event loop only the first of them stands in the store's queue.
   timed("is for all waiters of an event loop", function()
     assert(first:kill())
-    local loop = process.spawn { args = { first.url, dir }, script = [[
-      local uv = require "luv"
-      local dlock = require "dlock"
-      local a = assert(dlock.open { url = arg[1], host = "luv" })
-      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
-        host = "luv" })
+    local loop = spawn([[
       local inside, count = 0, 0
       for _ = 1, 10 do
         coroutine.wrap(function()
@@ -293,20 +297,15 @@ describe("dlock.fallback", function()
           end
         end)()
       end
-      uv.run()
+      require("luv").run()
       print(count)
-    ]] }
+    ]], "luv")
     assert.equal("10", loop:read_line(40))
   end)
 
   timed("counts an outage although waits end behind one another", function()
     assert(first:kill())
-    local loop = process.spawn { args = { first.url, dir }, script = [[
-      local uv = require "luv"
-      local dlock = require "dlock"
-      local a = assert(dlock.open { url = arg[1], host = "luv" })
-      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
-        host = "luv" })
+    local loop = spawn([[
       local left, degraded = 4, 0
       for _ = 1, left do
         coroutine.wrap(function()
@@ -326,9 +325,9 @@ describe("dlock.fallback", function()
           end
         end)()
       end
-      uv.run()
+      require("luv").run()
       print(degraded)
-    ]] }
+    ]], "luv")
     assert.equal("4", loop:read_line(40))
   end)
 
@@ -372,14 +371,10 @@ describe("dlock.fallback", function()
   end
 
   timed("keeps two processes apart that both cannot reach it", function()
-    local args = { first.url, dir }
     assert(first:kill())
     local script = [[
-      local dlock = require "dlock"
-      local a = assert(dlock.open(arg[1]))
-      local b = assert(dlock.open("file://" .. arg[2] .. "/locks"))
       local lock = dlock.fallback { a:mutex "k", b:mutex "k", grace = 0 }
-      local path = arg[2] .. "/number"
+      local path = dir .. "/number"
       for _ = 1, 50 do
         local lease = assert(lock:acquire { timeout = 20 })
         assert(lease.degraded)
@@ -394,8 +389,8 @@ describe("dlock.fallback", function()
       print "done"
     ]]
     server.write_file(dir .. "/number", "0")
-    local one = process.spawn { script = script, args = args }
-    local other = process.spawn { script = script, args = args }
+    local one = spawn(script)
+    local other = spawn(script)
     assert.equal("done", one:read_line(40))
     assert.equal("done", other:read_line(40))
     assert.equal("100", server.read_file(dir .. "/number"))
@@ -425,12 +420,7 @@ describe("dlock.fallback", function()
 
   timed("is not ended by an answer to who asked before it", function()
     first:pause()
-    local loop = process.spawn { args = { first.url, dir }, script = [[
-      local uv = require "luv"
-      local dlock = require "dlock"
-      local a = assert(dlock.open { url = arg[1], host = "luv" })
-      local b = assert(dlock.open { url = "file://" .. arg[2] .. "/locks",
-        host = "luv" })
+    local loop = spawn([[
       local function over(key)
         return dlock.fallback { a:mutex(key), b:mutex(key), grace = 0 }
       end
@@ -449,8 +439,8 @@ describe("dlock.fallback", function()
         held = assert(over("hasty"):acquire { timeout = 1 })
         say(held)
       end)()
-      uv.run()
-    ]] }
+      require("luv").run()
+    ]], "luv")
     for _ = 1, 3 do
       assert.equal("true", loop:read_line(40))
       first:resume()

@@ -3,10 +3,10 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local promptly = require "spec.support.promptly"
 local proxy = require "spec.support.proxy"
-local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -67,15 +67,7 @@ local function listed(store, prefix, limit)
 end
 
 describe("redis administration:", function()
-  setup(function()
-    private = redis.start()
-    admin = private:connect()
-  end)
-
-  teardown(function()
-    admin:close()
-    private:stop()
-  end)
+  private_redis(function(...) private, admin = ... end)
 
   local p, store, other
 

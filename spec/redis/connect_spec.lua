@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
+local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
@@ -34,15 +35,7 @@ local function fails(url, code, pattern, more)
 end
 
 describe("connecting to redis:", function()
-  setup(function()
-    private = redis.start()
-    admin = private:connect()
-  end)
-
-  teardown(function()
-    admin:close()
-    private:stop()
-  end)
+  private_redis(function(...) private, admin = ... end)
 
   local timed = steady(nil, process.close_all)
 

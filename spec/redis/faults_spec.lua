@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
@@ -48,15 +49,7 @@ local function gone(key)
 end
 
 describe("redis faults:", function()
-  setup(function()
-    private = redis.start()
-    admin = private:connect()
-  end)
-
-  teardown(function()
-    admin:close()
-    private:stop()
-  end)
+  private_redis(function(...) private, admin = ... end)
 
   local p, store
 

@@ -4,22 +4,14 @@
 -- MONITOR saw them.
 
 local dlock = require "dlock"
-local redis = require "spec.support.redis"
+local private_redis = require "spec.support.private_redis"
 local steady = require "spec.support.steady"
 
 describe("late requests on redis:", function()
   local server, r, monitor, store, key
   local count = 0
 
-  setup(function()
-    server = redis.start()
-    r = server:connect()
-  end)
-
-  teardown(function()
-    r:close()
-    server:stop()
-  end)
+  private_redis(function(...) server, r = ... end)
 
   local function set_up()
     count = count + 1

@@ -5,21 +5,13 @@
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local command = require "spec.support.command"
-local redis = require "spec.support.redis"
+local private_redis = require "spec.support.private_redis"
 local steady = require "spec.support.steady"
 
 describe("a hold without a note on redis:", function()
   local private, admin, store, rival
 
-  setup(function()
-    private = redis.start()
-    admin = private:connect()
-  end)
-
-  teardown(function()
-    admin:close()
-    private:stop()
-  end)
+  private_redis(function(...) private, admin = ... end)
 
   local function set_up()
     admin:call("FLUSHALL")

@@ -2,7 +2,7 @@
 -- each connect, or by a function that is asked when the last one was refused.
 
 local dlock = require "dlock"
-local redis = require "spec.support.redis"
+local private_redis = require "spec.support.private_redis"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
@@ -14,15 +14,9 @@ describe("a password that changes", function()
     store = nil
   end)
 
-  setup(function()
-    s = redis.start()
-    admin = s:connect()
+  private_redis(function(...)
+    s, admin = ...
     path = s.dir .. "/password"
-  end)
-
-  teardown(function()
-    admin:close()
-    s:stop()
   end)
 
   -- From now on only this one counts, and nobody is connected.

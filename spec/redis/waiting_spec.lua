@@ -3,9 +3,9 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
-local redis = require "spec.support.redis"
 local uv = require "luv"
 
 local private, admin
@@ -45,15 +45,7 @@ end
 describe("waiting on redis:", function()
   local store
 
-  setup(function()
-    private = redis.start()
-    admin = private:connect()
-  end)
-
-  teardown(function()
-    admin:close()
-    private:stop()
-  end)
+  private_redis(function(...) private, admin = ... end)
 
   before_each(function()
     store = assert(dlock.open(private.url))

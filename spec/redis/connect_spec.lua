@@ -6,8 +6,8 @@ local fake_server = require "spec.support.fake_server"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
+local refused = require "spec.support.refused"
 local steady = require "spec.support.steady"
-local uv = require "luv"
 
 local private, admin
 
@@ -18,20 +18,7 @@ local function opts(url, more)
 end
 
 local function fails(url, code, pattern, more)
-  local store = assert(dlock.open(opts(url, more)))
-  local start = uv.hrtime()
-  for _, call in ipairs {
-    function() return store:ping() end,
-    function() return store:try_lock("k") end,
-    function() return store:lock("k", { timeout = 1 }) end,
-  } do
-    local got, message, found = call()
-    assert.is_nil(got)
-    assert.are.equal(code, found, message)
-    assert.is_truthy(message:find(pattern), message)
-  end
-  assert.is_true((uv.hrtime() - start) / 1e9 < 7)
-  store:close()
+  refused(assert(dlock.open(opts(url, more))), 7, code, pattern)
 end
 
 describe("connecting to redis:", function()

@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local locker = require "spec.support.locker"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
@@ -12,27 +13,8 @@ local uv = require "luv"
 
 local private, admin
 
--- Acquires in a process of its own and says so; releases when told.
-local WORKER = [[
-  local dlock = require "dlock"
-  local store = assert(dlock.open { url = arg[1], io_timeout = 1 })
-  print("ready")
-  for line in io.lines() do
-    if line == "lock" then
-      local lease, message = store:lock(arg[2],
-        { ttl = tonumber(arg[3] or 10), timeout = 20 })
-      if lease then current = lease end
-      print(lease and ("got %.0f"):format(lease.fence) or message)
-    elseif line == "release" then
-      print(current:release() and "released" or "not released")
-    end
-  end
-]]
-
-local function worker(url, key, ttl)
-  local p = process.spawn { script = WORKER, args = { url, key, ttl } }
-  p:expect("^ready$")
-  return p
+local function worker(url, key)
+  return locker(url, key, { ttl = 10, io_timeout = 1 })
 end
 
 local function parts(key)
@@ -40,8 +22,7 @@ local function parts(key)
 end
 
 local function queued(key)
-  local names = admin:call("KEYS", "~dlock:{*}:q:dlock:" .. key)
-  return names[1] and admin:call("ZCARD", names[1]) or 0
+  return admin:queued("dlock:" .. key)
 end
 
 local function gone(key)

@@ -73,7 +73,7 @@ describe("time on redis:", function()
       local p = patient(private.url, "patient")
       p:write("\n")
       eventually("it waits", 10, function()
-        return #admin:call("KEYS", "~dlock:*:q:dlock:patient") > 0
+        return admin:queued("dlock:patient") > 0
       end)
       local start = now()
       eventually("its ttl is over", 10, function()

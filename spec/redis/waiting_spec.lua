@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local locker = require "spec.support.locker"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
@@ -10,31 +11,12 @@ local uv = require "luv"
 
 local private, admin
 
--- Acquires in a process of its own and says so; releases when told.
-local WORKER = [[
-  local dlock = require "dlock"
-  local store = assert(dlock.open { url = arg[1] })
-  print("ready")
-  for line in io.lines() do
-    if line == "lock" then
-      local lease, message = store:lock(arg[2], { ttl = 30, timeout = 20 })
-      current = lease
-      print(lease and ("got %.0f"):format(lease.fence) or message)
-    elseif line == "release" then
-      print(current:release() and "released" or "not released")
-    end
-  end
-]]
-
 local function worker(url, key)
-  local p = process.spawn { script = WORKER, args = { url, key } }
-  p:expect("^ready$")
-  return p
+  return locker(url, key, { ttl = 30 })
 end
 
 local function queued(key)
-  local names = admin:call("KEYS", "~dlock:{*}:q:dlock:" .. key)
-  return names[1] and admin:call("ZCARD", names[1]) or 0
+  return admin:queued("dlock:" .. key)
 end
 
 local function wait_in_line(w, key, number)

@@ -176,6 +176,12 @@ function client:has_nothing_of(lock)
   return self:call("EXISTS", lock) == 0 and #self:parts_of(lock) == 0
 end
 
+--- How many wait in a lock's queue.
+function client:queued(lock)
+  local names = self:call("KEYS", "~dlock:{*}:q:" .. lock)
+  return names[1] and self:call("ZCARD", names[1]) or 0
+end
+
 --- Calls of each command so far, by lower-case name.
 function client:command_counts()
   local counts = {}

@@ -2,6 +2,7 @@
 -- store of its own. thread.start is the spec's end; everything else runs in
 -- the new thread and says how it went in a file, because an error there has
 -- nowhere else to go.
+local meanwhile = require "spec.support.meanwhile"
 local uv = require "luv"
 
 local thread = { parts = {} }
@@ -10,21 +11,6 @@ local parts = thread.parts
 
 local function open(url)
   return assert(require("dlock").open { url = url, session_timeout = 2 })
-end
-
--- Runs fn() while a debug hook calls `act` once, `seconds` from now: what a
--- second coroutine would do on an event loop.
-local function interrupted(seconds, act, fn)
-  local at = uv.hrtime() + seconds * 1e9
-  debug.sethook(function()
-    if uv.hrtime() >= at then
-      debug.sethook()
-      act()
-    end
-  end, "", 100)
-  local a, b, c = fn()
-  debug.sethook()
-  return a, b, c
 end
 
 -- Adds 1 to the number in the file, which nothing but the lock protects; each
@@ -53,7 +39,7 @@ local function in_vain(store, key, turn)
     return expect("timeout", store:lock(key, { timeout = 0.002 }))
   end
   local mutex = assert(store:mutex(key))
-  return expect("cancelled", interrupted(0.002, function()
+  return expect("cancelled", meanwhile.act(0.002, function()
     mutex:cancel()
   end, function()
     return mutex:acquire { timeout = 60 }

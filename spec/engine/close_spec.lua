@@ -7,9 +7,9 @@ local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local hosts = require "spec.contract.hosts"
 local leaks = require "spec.support.leaks"
+local meanwhile = require "spec.support.meanwhile"
 local memory = require("spec.support.memory").load()
 local process = require "spec.support.process"
-local protect = require "dlock.protect"
 local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 
@@ -298,7 +298,6 @@ describe("a store's close that is interrupted", function()
   end
 
   local function tear_down()
-    debug.sethook()
     store = nil
     collect()
     assert.same({}, leaks.since(before, 5))
@@ -306,23 +305,10 @@ describe("a store's close that is interrupted", function()
 
   local it = steady(set_up, tear_down)
 
-  -- As Ctrl-C does it: at the first Lua code after the first slice.
   local function interrupt_close()
     store = open_store { io_timeout = 1 }
     local lease = assert(store:lock("deaf:a"))
-    local at = core.now() + 0.1
-    local ok, problem = protect.call(function()
-      debug.sethook(function()
-        if core.now() > at then
-          debug.sethook()
-          error("interrupted", 0)
-        end
-      end, "", 1)
-      store:close(5)
-    end)
-    debug.sethook()
-    assert.is_false(ok)
-    assert.equal("interrupted", problem)
+    meanwhile.interrupt(function() store:close(5) end)
     return lease
   end
 

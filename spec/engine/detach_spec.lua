@@ -3,7 +3,7 @@
 -- would release it any more: the engine does.
 local core = require "dlock.core"
 local dlock = require "dlock"
-local protect = require "dlock.protect"
+local meanwhile = require "spec.support.meanwhile"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local resident = require "spec.support.resident"
@@ -109,33 +109,16 @@ describe("a detach that is interrupted", function()
   end)
 
   after_each(function()
-    debug.sethook()
     store:close()
     other:close()
     between:stop()
   end)
 
-  local function interrupt(lease)
-    local at = core.now() + 0.1
-    local ok, problem = protect.call(function()
-      debug.sethook(function()
-        if core.now() > at then
-          debug.sethook()
-          error("interrupted", 0)
-        end
-      end, "", 1)
-      lease:detach()
-    end)
-    debug.sethook()
-    assert.is_false(ok)
-    assert.equal("interrupted", problem)
-  end
-
   for way, what in pairs { up = "never arrived", down = "was answered" } do
     it("does not keep the lock when its request " .. what, function()
       local lease = assert(store:lock("k" .. way, { ttl = 60 }))
       between:hold(way)
-      interrupt(lease)
+      meanwhile.interrupt(function() lease:detach() end)
       between:release()
       assert.is_false(lease:held())
       assert(other:lock("k" .. way, { timeout = 10 })):release()

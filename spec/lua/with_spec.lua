@@ -1,8 +1,8 @@
 -- with, when the store does not answer in the end: what fn did was done under
 -- the lock if its deadline had not passed.
 
-local core = require "dlock.core"
 local dlock = require "dlock"
+local meanwhile = require "spec.support.meanwhile"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
 local uv = require "luv"
@@ -92,17 +92,13 @@ describe("with, on a server that stops answering,", function()
   it("ends as a wait that was cancelled when the store is closed", function()
     local other = assert(dlock.open(one.url))
     local held = assert(other:lock("k"))
-    local at = core.now() + 0.1
     assert(store:ping())
-    debug.sethook(function()
-      if core.now() > at then
-        debug.sethook()
-        one:pause()
-        store:close(0.1)
-      end
-    end, "", 1)
-    local got, message, code = store:with("k", { timeout = 20 }, error)
-    debug.sethook()
+    local got, message, code = meanwhile.act(0.1, function()
+      one:pause()
+      store:close(0.1)
+    end, function()
+      return store:with("k", { timeout = 20 }, error)
+    end)
     assert.is_nil(got)
     assert.are.equal("cancelled", code, message)
     one:resume()

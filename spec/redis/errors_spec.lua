@@ -5,6 +5,7 @@
 local core = require "dlock.core"
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
+local meanwhile = require "spec.support.meanwhile"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
@@ -228,15 +229,12 @@ describe("redis errors:", function()
       EXEC = { raw = "*2\r\n+OK\r\n:1\r\n", close = true },
     }, { connect_timeout = 0.5 })
     local before = f:count("EVALSHA")
-    local canceller, at = dlock.canceller(), core.now() + 0.2
-    debug.sethook(function()
-      if core.now() > at then
-        debug.sethook()
-        canceller:cancel()
-      end
-    end, "", 1)
-    local lease, _, code = store:lock("k", { cancel = canceller })
-    debug.sethook()
+    local canceller = dlock.canceller()
+    local lease, _, code = meanwhile.act(0.2, function()
+      canceller:cancel()
+    end, function()
+      return store:lock("k", { cancel = canceller })
+    end)
     assert.is_nil(lease)
     assert.are.equal("cancelled", code)
     assert.are.equal(before, f:count("EVALSHA"))

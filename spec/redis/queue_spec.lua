@@ -2,9 +2,9 @@
 -- only when things cross: which answers and messages are believed, and when
 -- the next question is asked.
 
-local core = require "dlock.core"
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
+local meanwhile = require "spec.support.meanwhile"
 
 local FENCE = 40000000000000
 
@@ -144,15 +144,11 @@ describe("a waiter on redis", function()
   it("leaves when it was cancelled while it joined", function()
     start [[function() return { raw = wait {}, delay = 0.3 } end]]
     local canceller = dlock.canceller()
-    local at = core.now() + 0.15
-    debug.sethook(function()
-      if core.now() > at then
-        debug.sethook()
-        canceller:cancel()
-      end
-    end, "", 1)
-    local lease, _, code = store:lock("k", { cancel = canceller })
-    debug.sethook()
+    local lease, _, code = meanwhile.act(0.15, function()
+      canceller:cancel()
+    end, function()
+      return store:lock("k", { cancel = canceller })
+    end)
     assert.is_nil(lease)
     assert.are.equal("cancelled", code)
     local leave = ("EVALSHA %040d"):format(2) -- the second of the scripts

@@ -1,0 +1,46 @@
+-- Something that happens in the midst of a call that blocks, in the same
+-- thread and the same Lua state: by a debug hook, at the first Lua code after
+-- its time, as a signal's handler would.
+
+local core = require "dlock.core"
+
+local meanwhile = {}
+
+local function finish(ok, ...)
+  debug.sethook()
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Calls fn, and act once, `seconds` later if fn has not returned by then.
+--- Returns what fn returns; an error of either of them ends it. fn must not
+--- yield.
+---@param seconds number
+---@param act function
+---@param fn function
+function meanwhile.act(seconds, act, fn)
+  local at = core.now() + seconds
+  debug.sethook(function()
+    if core.now() > at then
+      debug.sethook()
+      act()
+    end
+  end, "", 1)
+  return finish(pcall(fn)) -- in this coroutine, which has the hook
+end
+
+--- Has fn interrupted after its first slice, as Ctrl-C does it; fails if it
+--- was not.
+---@param fn function
+function meanwhile.interrupt(fn)
+  local interrupt = setmetatable({}, { __tostring = function()
+    return "interrupted"
+  end })
+  local ok, problem = pcall(meanwhile.act, 0.1, function()
+    error(interrupt, 0)
+  end, fn)
+  assert(not ok, "it was not interrupted")
+  assert(problem == interrupt, problem)
+end
+
+return meanwhile

@@ -320,6 +320,8 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
   DLK_TRACE(now, "engine", "leave", h->lease.key, h->lease.key_len,
             "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
             dlk_trace_ms(now - h->granted_at).text, why);
+  /* Counted first: a thread that sees it ended finds it counted. */
+  dlk_stats_ended(&e->stats, now - h->granted_at, state == DLK_HOLD_LOST);
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
   dlk_timers_batch_take(&e->loop.timers, &h->due);
@@ -328,7 +330,6 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
    * when that is another engine's thread, which goes on at once. */
   if (state == DLK_HOLD_LOST)
     tell_lost(h, why);
-  dlk_stats_ended(&e->stats, now - h->granted_at, state == DLK_HOLD_LOST);
   e->held.calls->left(h, state);
   dlk_hold_unref(h);
 }

@@ -215,6 +215,17 @@ describe("redis administration:", function()
     assert.is_true(gone("rude"))
   end)
 
+  -- The renewal thread ends it, and this one sees each of its steps.
+  it("break: a hold that is seen to have ended is counted as lost", function()
+    local before = store:stats().lost
+    for i = 1, 40 do
+      local lease = assert(store:lock("counted", { ttl = 1, timeout = 20 }))
+      assert.is_true(other:break_lock("counted"))
+      while lease:held() do end
+      assert.are.equal(before + i, store:stats().lost)
+    end
+  end)
+
   timed("break: the message crosses a renewal that came before", function()
     subscribe()
     local lease = assert(store:lock("crossed", { ttl = 6 }))

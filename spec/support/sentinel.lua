@@ -115,15 +115,29 @@ function sentinel.start(opts)
   return self
 end
 
--- What a node says of its copying, as name = value; {} if it says nothing.
-local function replication(node)
-  local found, client = {}, node:connect()
-  if not client then return found end
-  for name, value in client:call("INFO", "replication"):gmatch("([%w_]+):(%w*)")
-  do
-    found[name] = value
+--- One command to a node, on a connection of its own; nil when it does not
+--- answer. A Sentinel that gives a node another part in the set closes the
+--- connections of all its clients, so it may have to be said again: nothing
+--- but what may be done twice.
+function sentinel.tell(node, ...)
+  for _ = 1, 3 do
+    local client = node:connect()
+    if not client then return nil end
+    local reply, message = client:pcall(...)
+    local cut = client.ended
+    client:close()
+    if not cut then
+      assert(not message, message)
+      return reply
+    end
   end
-  client:close()
+end
+
+--- What a node says of its copying, as name = value; {} if it says nothing.
+function sentinel.replication(node)
+  local found = {}
+  local text = sentinel.tell(node, "INFO", "replication") or ""
+  for name, value in text:gmatch("([%w_]+):(%w*)") do found[name] = value end
   return found
 end
 
@@ -132,7 +146,7 @@ end
 -- Promoted before, it knows nothing of what was written meanwhile.
 local function has_all(node, primary, written)
   if node == primary then return true end
-  local said = replication(node)
+  local said = sentinel.replication(node)
   return written > 0 and said.master_link_status == "up"
     and tonumber(said.master_port) == primary.port
     and tonumber(said.slave_repl_offset) >= written
@@ -152,7 +166,7 @@ function set:settled()
       if not one_is(m) then return false end
     end
     local primary = self:primary()
-    local said = primary and replication(primary) or {}
+    local said = primary and sentinel.replication(primary) or {}
     local written = tonumber(said.master_repl_offset) or 0
     if said.role ~= "master" then return false end
     for _, node in ipairs(self.nodes) do
@@ -207,10 +221,7 @@ function set:switched(before, timeout)
   function()
     found = self:primary()
     if not found or found == before then return false end
-    local client = found:connect()
-    local text = client and client:call("INFO", "replication") or ""
-    if client then client:close() end
-    return text:find("role:master", 1, true)
+    return sentinel.replication(found).role == "master"
   end)
   if not ok then
     error(tostring(message) .. "\nthe Sentinels said:\n" .. said(self), 2)

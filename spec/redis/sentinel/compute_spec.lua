@@ -26,16 +26,9 @@ local HOLDER = [[
   store:close(1)
 ]]
 
-local function tell(node, ...)
-  local client = node:connect()
-  local reply = client and client:call(...)
-  if client then client:close() end
-  return reply
-end
-
 -- ms that a server keeps the lock for; -2: it has none.
 local function left(node)
-  return tonumber(tell(node, "PTTL", "dlock:k")) or -2
+  return tonumber(sentinel.tell(node, "PTTL", "dlock:k")) or -2
 end
 
 for _, change in ipairs { "failover", "kill -9", "kill -STOP" } do
@@ -117,7 +110,7 @@ for _, change in ipairs { "failover", "kill -9", "kill -STOP" } do
     function()
       local holder = start_and_renew()
       local replica = copied()
-      tell(set:primary(), "PEXPIRE", "dlock:k", 300000)
+      sentinel.tell(set:primary(), "PEXPIRE", "dlock:k", 300000)
       eventually("a shorter time", 20, function()
         return left(replica) <= 300000
       end)
@@ -130,8 +123,8 @@ for _, change in ipairs { "failover", "kill -9", "kill -STOP" } do
     function()
       local holder = start_and_renew()
       local replica = copied()
-      tell(replica, "CONFIG", "SET", "replica-read-only", "no")
-      tell(replica, "DEL", "dlock:k")
+      sentinel.tell(replica, "CONFIG", "SET", "replica-read-only", "no")
+      sentinel.tell(replica, "DEL", "dlock:k")
       another_primary()
       assert.equal(0, (holder:wait(30)))
       assert.matches("false%s+1", holder.out)

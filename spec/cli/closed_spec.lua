@@ -1,6 +1,7 @@
 -- A program that was started with its standard input, output or error closed,
 -- as some daemons start others: none of the library's own descriptors may be
--- one of these three, where the program would read and print.
+-- one of these three, where the program would read and print. And the command
+-- where hardly any other descriptor may be opened: it says what it lacks.
 local command = require "spec.support.command"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
@@ -60,3 +61,27 @@ for _, subject in ipairs(subjects) do
     end)
   end)
 end
+
+describe("the command with hardly a descriptor", function()
+  local url = "file://" .. tostring(os.getenv("DLOCK_TEST_DIR")) .. "/few"
+
+  after_each(process.close_all)
+
+  -- Below 10 the shell that it begins with cannot even read it, and says so.
+  it("says what it lacks, whatever it was to do", function()
+    for _, line in ipairs { "run k -- true", "show k", "ping" } do
+      local done
+      for limit = 10, 40 do
+        local status, out, err = process.run { command = { "sh", "-c",
+          ("ulimit -n %d; exec dlock --url '%s' %s"):format(limit, url, line) },
+          stderr = "pipe" }
+        done = status == 0
+        assert.is_true(done or err:find "oo many open files" ~= nil
+          or err:find "sh: " ~= nil, line .. limit .. out .. err)
+        if done then break end
+        assert.matches("^[^\n]+\n$", err)
+      end
+      assert.is_true(done)
+    end
+  end)
+end)

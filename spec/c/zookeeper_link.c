@@ -76,17 +76,9 @@ static void tell(enum dlk_zk_event event, const char *path) {
       links[i]->events->event(links[i]->user, event, path);
 }
 
-static void changed(struct node *n, enum dlk_zk_event event) {
-  bool tells = n->watched;
-  n->watched = false;
-  if (tells)
-    tell(event, n->path);
-}
-
 static void children_changed(const char *path) {
   struct node *up = parent_of(path);
-  bool tells = up && up->listed;
-  if (!tells)
+  if (!up || !up->listed)
     return;
   up->listed = false;
   tell(DLK_ZK_CHILD, up->path);
@@ -134,9 +126,8 @@ static struct node *create(struct dlk_zk_link *link,
 static void delete (struct node *n) {
   char path[TEXT];
   snprintf(path, sizeof path, "%s", n->path);
-  bool watched = n->watched;
   n->czxid = 0;
-  if (watched)
+  if (n->watched)
     tell(DLK_ZK_DELETED, path);
   children_changed(path);
 }
@@ -149,7 +140,10 @@ static enum dlk_zk_rc set(struct node *n, const struct dlk_zk_request *r) {
   memcpy(n->data, r->data, r->len);
   n->len = r->len;
   n->version++;
-  changed(n, DLK_ZK_CHANGED);
+  bool tells = n->watched;
+  n->watched = false;
+  if (tells)
+    tell(DLK_ZK_CHANGED, n->path);
   return DLK_ZK_OK;
 }
 
@@ -342,6 +336,13 @@ size_t fake_nodes(const char *lock) {
   for (size_t i = 0; i < used; i++)
     count += is_below(&nodes[i], lock);
   return count;
+}
+
+bool fake_has(int64_t czxid) {
+  for (size_t i = 0; i < used; i++)
+    if (nodes[i].czxid == czxid)
+      return true;
+  return false;
 }
 
 enum dlk_zk_mode fake_mode(const char *path) {

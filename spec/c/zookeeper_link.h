@@ -34,6 +34,8 @@ size_t fake_executed(enum dlk_zk_verb verb);
 /* What a contender's node says, the first one of the lock; NULL if none. */
 const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);
+/* Whether the node of that transaction is there. */
+bool fake_has(int64_t czxid);
 /* How a node was made. */
 enum dlk_zk_mode fake_mode(const char *path);
 /* How many links are not closed. */

@@ -231,7 +231,7 @@ static void a_revoke_that_crosses_a_write_reads_again(void) {
   host_close(h);
 }
 
-/* ---- what comes in between, and what rests ---- */
+/* ---- what comes in between ---- */
 
 /* The container is removed after each answer in turn. A hold that is taken from
  * us is noticed with the next renewal. */
@@ -257,25 +257,6 @@ static void the_lock_is_deleted_at_each_step(void) {
       release(lease);
     host_close(h);
   }
-}
-
-/* A min_hold is over with the store: nothing is left to be done for it. */
-static void a_store_with_a_resting_node_is_not_busy(void) {
-  start();
-  struct dlk_lease *lease = candidate("k", 0);
-  lease->min_hold = DLK_SEC;
-  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
-  fake_connected(TIMEOUT);
-  fake_serve();
-  CHECK(ended(op, DLK_OK));
-  release(lease);
-  CHECK(fake_nodes(LOCK) == 1 && h->busy == 0);
-  h->skew += DLK_SEC;
-  host_turn(h, DLK_MS);
-  CHECK(h->busy == 1);
-  fake_serve();
-  CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
-  host_close(h);
 }
 
 /* ---- what a wait costs ---- */
@@ -412,8 +393,6 @@ static const struct check tests[] = {
     {"one_of_many_whose_node_is_deleted_joins_anew",
      one_of_many_whose_node_is_deleted_joins_anew},
     {"the_lock_is_deleted_at_each_step", the_lock_is_deleted_at_each_step},
-    {"a_store_with_a_resting_node_is_not_busy",
-     a_store_with_a_resting_node_is_not_busy},
     {"all_but_the_chroot_is_made_of_containers",
      all_but_the_chroot_is_made_of_containers},
     {"a_list_that_is_refused_is_denied", a_list_that_is_refused_is_denied},

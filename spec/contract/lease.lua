@@ -66,6 +66,28 @@ return function(t, it, timed)
     assert(b:try_lock(key)):release()
   end)
 
+  it("a lease with min_hold that was broken is lost at its release", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    for _, of in ipairs {
+      function(store) return store:mutex(key) end,
+      function(store) return store:rwlock(key):write() end,
+      function(store) return store:rwlock(key):read() end,
+      function(store) return store:semaphore(key, 2) end,
+    } do
+      for _, call in ipairs { "release", "release_later" } do
+        local lease = assert(of(a):acquire { min_hold = 30 })
+        assert.is_true(b:break_lock(key))
+        local next_one = assert(b:lock(key, { timeout = 5 }))
+        local _, _, code = lease[call](lease)
+        assert.are.equal(call == "release" and "lost" or nil, code)
+        assert(a:ping())
+        assert.is_true(next_one:held())
+        assert.is_true(next_one:release())
+      end
+    end
+    t:expect_nothing_left()
+  end)
+
   it("release_later", function()
     local a, b, key = t:open(), t:open(), t:key()
     local lease = assert(a:lock(key))

@@ -113,11 +113,13 @@ return function(t, it, timed)
 
   it("a lease that was broken unnoticed while fn ran", function()
     local a, b, key = t:open(), t:open(), t:key()
-    local got, _, code, result = a:with(key, { ttl = 2 }, function()
-      assert.is_true(b:break_lock(key))
-      return 1
-    end)
-    assert.are.same({ nil, "lost", 1 }, { got, code, result })
+    for _, opts in ipairs { { ttl = 2 }, { ttl = 2, min_hold = 30 } } do
+      local got, _, code, result = a:with(key, opts, function()
+        assert.is_true(b:break_lock(key))
+        return 1
+      end)
+      assert.are.same({ nil, "lost", 1 }, { got, code, result })
+    end
     t:expect_nothing_left(5)
   end)
 

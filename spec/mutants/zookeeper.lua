@@ -81,7 +81,22 @@ return {
       put = "bool tell = revoked;",
       same = "the engine tells a lease's first request only" },
     { name = "min_hold is not kept", file = HOLD,
-      find = "if (dlk_zk_now(st) < n->rest_until) {", put = "if (0) {" },
+      find = "if (dlk_zk_now(st) < n->rest_until) start_rest(n);",
+      put = "if (0) start_rest(n);" },
+    { name = "a broken lock that min_hold keeps is released", file = HOLD,
+      find = "if (meaning == DLK_ZK_MISSING) { dlk_zk_finish(n, DLK_LOST);"
+        .. " return; } if (tag",
+      put = "if (tag" },
+    { name = "a release that rests is asked for once", file = HOLD,
+      find = "if (meaning == DLK_ZK_REPEAT) { dlk_zk_contender_stall(n);"
+        .. " } else if (op) {",
+      put = "if (op && meaning != DLK_ZK_REPEAT) {" },
+    { name = "a release that rests is asked for before a cut only",
+      file = "csrc/store/zookeeper/recipe/acquire.c",
+      find = "dlk_zk_rest(n); break;", put = "break;" },
+    { name = "who rests forgets when it is over", file = HOLD,
+      find = "host->timer_set(host, &n->timer, n->rest_until);"
+        .. " if (!n->op", put = "(void)host; if (!n->op" },
     { name = "an own node that was deleted is not noticed", file = HOLD,
       find = "if (meaning == DLK_ZK_MISSING) { dlk_zk_lose(n, \"its node was"
         .. " deleted\", true); return; }",

@@ -4,6 +4,8 @@
  * that expire and time that passes. The server is spec/c/zookeeper_link.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
+ * - No release of a hold whose node was gone says that it was ours, unless an
+ *   answer was lost (it may have been the one to our own delete).
  * - Each renewal is answered once, each operation ends once.
  * - When the trouble is over everything ends, no node is left on the server,
  *   and the store does not say that it is busy. */
@@ -27,6 +29,7 @@ struct one {
   struct dlk_lease *lease;
   struct dlk_op *acquire, *release, *extend;
   bool held, lost, released, renewing;
+  bool gone; /* its node was, when it was released, and no answer was lost */
   unsigned key;
 };
 
@@ -86,6 +89,8 @@ static void collect(struct one *o) {
   if (over(&o->extend, "extend", i))
     drop(&o->extend);
   if (over(&o->release, "release", i)) {
+    if (o->gone && host_error(o->release)->code == DLK_OK)
+      sim_wrong("the release of #%d says that it was ours: it was broken", i);
     o->released = true;
     drop(&o->release);
   }
@@ -143,7 +148,8 @@ static void acquire(struct one *o) {
 static void release(struct one *o) {
   if (!ours(o))
     return;
-  sim_say("#%d releases", (int)(o - ones));
+  o->gone = !fake_has(o->lease->fence);
+  sim_say("#%d releases, its node is gone %d", (int)(o - ones), o->gone);
   o->release = host_op(h, DLK_OP_RELEASE, o->lease, NULL, 0);
   host_submit(h, o->release);
 }
@@ -187,6 +193,8 @@ static void ask(struct dlk_op **op) {
 static void trouble(void) {
   uint32_t how = sim_roll(8);
   sim_say("trouble %u", how);
+  for (size_t i = 0; i < ONES; i++)
+    ones[i].gone = false;
   if (how < 2)
     fake_cut();
   else if (how < 4)

@@ -27,9 +27,18 @@ local RECIPE = {
   "a_try_on_a_held_key_writes_nothing",
   "a_release_costs_one_list_however_many_wait",
   "one_of_many_whose_node_is_deleted_joins_anew",
-  "the_lock_is_deleted_at_each_step", "a_store_with_a_resting_node_is_not_busy",
+  "the_lock_is_deleted_at_each_step",
   "all_but_the_chroot_is_made_of_containers",
   "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
+}
+
+local REST = {
+  "a_store_with_a_resting_node_is_not_busy",
+  "a_release_that_rests_asks_for_its_node",
+  "a_release_that_rests_is_answered_after_a_cut",
+  "a_release_that_rests_is_answered_by_the_delete",
+  "a_release_whose_check_failed_is_not_saved_by_a_cut",
+  "a_release_that_rests_ends_without_an_answer",
 }
 
 local SESSIONS = {
@@ -79,6 +88,10 @@ end)
 
 describe("the ZooKeeper store's recipe:", function()
   tests_of("zookeeper_recipe", RECIPE)
+end)
+
+describe("the ZooKeeper store's min_hold:", function()
+  tests_of("zookeeper_rest", REST)
 end)
 
 describe("the ZooKeeper store's sessions:", function()

@@ -308,7 +308,7 @@ static void gone(struct dlk_zk_member *m) {
   if (n->step == DLK_ZK_HELD)
     dlk_zk_lose(n, "its node was deleted", true);
   else if (n->step == DLK_ZK_RESTING)
-    dlk_zk_finish(n, DLK_OK);
+    dlk_zk_finish(n, DLK_LOST);
   else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_READY)
     start(n);
 }
@@ -338,8 +338,10 @@ static void resume(struct dlk_zk_member *m) {
     dlk_zk_place_relist(n);
     break;
   case DLK_ZK_RESTING:
-    if (dlk_zk_now(n->store) < n->rest_until)
+    if (dlk_zk_now(n->store) < n->rest_until) {
+      dlk_zk_rest(n);
       break;
+    }
     dlk_zk_delete(n);
     dlk_zk_count_busy(n);
     break;

@@ -10,9 +10,15 @@
  * three times), so only the first hundreds of a session have one; the node of
  * each other is read at its renewals, a few at a time.
  *
- * min_hold: a release before its time is answered at once and the node stays
- * until then, without a lease. It ends with the session: closing the store,
- * or the death of the process, frees it at once. */
+ * min_hold: at a release before its time the node stays until then, without a
+ * lease. It ends with the session: closing the store, or the death of the
+ * process, frees it at once. The release is answered by a check of the node,
+ * for without its delete nothing else says whether the lock was still ours. The
+ * check is a write, which changes nothing: a read may be answered by a server
+ * that is behind, and does not know of a break yet. Asking twice does no harm,
+ * so a check without an answer is sent again, until the release is withdrawn or
+ * the node's time is over: then the delete answers. A check is always sent
+ * before the delete, so one that finds no node was never met by that. */
 #include "store/zookeeper/recipe/hold.h"
 
 #include <stdlib.h>
@@ -292,7 +298,7 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
   return false;
 }
 
-/* ---- renew, extend, release ---- */
+/* ---- renew, extend ---- */
 
 /* An extend that came while there was no connection waits for it. */
 void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
@@ -342,13 +348,49 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
   }
 }
 
-static void start_rest(struct dlk_zk_contender *n) {
+/* ---- release ---- */
+
+static void on_rest_checked(void *who, uint32_t tag,
+                            const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n))
+    return;
+  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
+  if (meaning == DLK_ZK_MISSING) {
+    dlk_zk_finish(n, DLK_LOST);
+    return;
+  }
+  if (tag != n->tag || n->step != DLK_ZK_RESTING)
+    return; /* asked again since, or the delete answers */
+  struct dlk_op *op = n->op;
+  if (meaning == DLK_ZK_REPEAT) {
+    dlk_zk_contender_stall(n);
+  } else if (op) {
+    dlk_zk_contender_serve(n, NULL);
+    dlk_zk_done(n->store, op,
+                meaning == DLK_ZK_ANSWERED ? DLK_OK : dlk_zk_code(r->rc));
+  }
+}
+
+void dlk_zk_rest(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
+  host->timer_set(host, &n->timer, n->rest_until);
+  if (!n->op || !dlk_zk_session_connected(n->member.session))
+    return;
+  const struct dlk_zk_request check = {
+      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
+  if (!dlk_zk_contender_send(n, &r, on_rest_checked))
+    dlk_zk_contender_stall(n);
+}
+
+static void start_rest(struct dlk_zk_contender *n) {
   dlk_zk_contender_unwatch(n);
   dlk_list_remove(&n->fresh);
   dlk_zk_contender_step(n, DLK_ZK_RESTING);
   dlk_zk_count_busy(n);
-  host->timer_set(host, &n->timer, n->rest_until);
+  dlk_zk_rest(n);
 }
 
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
@@ -359,13 +401,10 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
   }
   answer_all(n, DLK_LOST);
   dlk_zk_contender_unhold(n);
-  if (dlk_zk_now(st) < n->rest_until) {
-    start_rest(n);
-    dlk_zk_session_freed(n->member.session);
-    dlk_zk_done(st, op, DLK_OK);
-    return;
-  }
   dlk_zk_contender_serve(n, op);
-  dlk_zk_leave(n, DLK_OK);
+  if (dlk_zk_now(st) < n->rest_until)
+    start_rest(n);
+  else
+    dlk_zk_leave(n, DLK_OK);
   dlk_zk_session_freed(n->member.session);
 }

@@ -10,7 +10,7 @@ enum dlk_zk_purpose {
   DLK_ZK_FOR_PARENT,    /* create: a node above it */
   DLK_ZK_FOR_SETTLING,  /* sync, and the reads behind it */
   DLK_ZK_FOR_PLACE,     /* list, or watch, that a place is judged from */
-  DLK_ZK_FOR_OWN,       /* read or watch of a hold's own node */
+  DLK_ZK_FOR_OWN,       /* read, watch or check of a hold's own node */
   DLK_ZK_FOR_DELETE,    /* delete: a contender's own node */
   DLK_ZK_FOR_READ,      /* any read of a query */
   DLK_ZK_FOR_ACT,       /* a write of a query that nobody may do twice */

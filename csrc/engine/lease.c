@@ -6,6 +6,14 @@
  * sight of a passed deadline, from whichever thread: a renewal that succeeds
  * after that changes nothing, so held() never becomes true again.
  *
+ * A hold that ends is counted as ended once, when it leaves HELD. That it was
+ * lost may be known then (its deadline, a renewal, a message, a request on it)
+ * or later, when its release is answered; whichever comes first ends in lose(),
+ * which counts the loss and tells it. Nothing comes second: only HELD and
+ * RELEASING ones are lost, and LOST is for ever. A release without an answer
+ * says nothing of a loss. Nor does the one that follows a loss, for a server
+ * that may still have the entry: it finds the hold LOST.
+ *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
 #include "engine/lease.h"
@@ -314,24 +322,46 @@ static void tell_lost(const struct dlk_hold *h, const char *why) {
   dlk_hold_tell(h, "lost", err.text);
 }
 
+static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
+                      const char *why) {
+  atomic_store_explicit(&h->ended, why, memory_order_relaxed);
+  atomic_store_explicit(&h->state, (int)state, memory_order_release);
+}
+
+/* It is known to be lost, for the first time. Counted first: a thread that sees
+ * it lost finds it counted. */
+static void lose(struct dlk_hold *h, const char *why) {
+  dlk_stats_lost(&h->engine->stats);
+  set_ended(h, DLK_HOLD_LOST, why);
+  tell_lost(h, why);
+}
+
 void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
                     const char *why) {
   struct dlk_engine *e = h->engine;
   DLK_TRACE(now, "engine", "leave", h->lease.key, h->lease.key_len,
             "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
             dlk_trace_ms(now - h->granted_at).text, why);
-  /* Counted first: a thread that sees it ended finds it counted. */
-  dlk_stats_ended(&e->stats, now - h->granted_at, state == DLK_HOLD_LOST);
-  atomic_store_explicit(&h->ended, why, memory_order_relaxed);
-  atomic_store_explicit(&h->state, (int)state, memory_order_release);
-  dlk_timers_batch_take(&e->loop.timers, &h->due);
-  dlk_list_remove(&h->link);
+  dlk_stats_ended(&e->stats, now - h->granted_at); /* before it is seen */
   /* First the event: whoever waited for the loss then finds it there, also
    * when that is another engine's thread, which goes on at once. */
   if (state == DLK_HOLD_LOST)
-    tell_lost(h, why);
+    lose(h, why);
+  else
+    set_ended(h, state, why);
+  dlk_timers_batch_take(&e->loop.timers, &h->due);
+  dlk_list_remove(&h->link);
   e->held.calls->left(h, state);
   dlk_hold_unref(h);
+}
+
+void dlk_hold_release_over(struct dlk_hold *h, enum dlk_code code) {
+  if (atomic_load(&h->state) != DLK_HOLD_RELEASING)
+    return;
+  if (code == DLK_LOST)
+    lose(h, "it had expired or was broken");
+  else
+    atomic_store(&h->state, DLK_HOLD_RELEASED);
 }
 
 void dlk_hold_give_back(struct dlk_hold *h) {

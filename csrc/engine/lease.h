@@ -93,6 +93,8 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done);
 /* Ends a HELD one; why: a constant. */
 void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
                     const char *why);
+/* Its release is over, with that code: a RELEASING one is RELEASED, or LOST. */
+void dlk_hold_release_over(struct dlk_hold *h, enum dlk_code code);
 /* Gives it back to the store in the background, whatever it was. */
 void dlk_hold_give_back(struct dlk_hold *h);
 /* Looks at the clock: true while our own deadline has not passed; ends it

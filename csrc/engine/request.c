@@ -399,11 +399,7 @@ static void after_hold_op(struct dlk_ticket *t, const struct dlk_error *err) {
   enum dlk_code code = err ? err->code : DLK_OK;
   bool held = dlk_hold_is_held(h);
   if (t->op.kind == DLK_OP_RELEASE) {
-    if (atomic_load(&h->state) == DLK_HOLD_RELEASING)
-      atomic_store(&h->state,
-                   code == DLK_LOST ? DLK_HOLD_LOST : DLK_HOLD_RELEASED);
-    if (code == DLK_LOST)
-      h->ended = "it had expired or was broken";
+    dlk_hold_release_over(h, code);
   } else if (held && code == DLK_LOST) {
     dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST,
                    "it expired or was broken");

@@ -34,11 +34,13 @@ void dlk_stats_began(struct dlk_stats *s) {
   add(&s->begun, 1);
 }
 
-void dlk_stats_ended(struct dlk_stats *s, int64_t held_ns, bool lost) {
+void dlk_stats_ended(struct dlk_stats *s, int64_t held_ns) {
   add(&s->ended, 1);
-  if (lost)
-    add(&s->lost, 1);
   put(&s->hold, held_ns);
+}
+
+void dlk_stats_lost(struct dlk_stats *s) {
+  add(&s->lost, 1);
 }
 
 void dlk_stats_renewed(struct dlk_stats *s, bool ok) {

@@ -101,6 +101,60 @@ return function(t, it, timed)
     assert.are.equal(0, heard)
   end)
 
+  -- Whoever is the first to know of it: the store, a request on the lease, or
+  -- its release, also one that nobody waits for.
+  local first_to_know = {
+    release = function(lease) lease:release() end,
+    release_later = function(lease) lease:release_later() end,
+    collector = function() end,
+    extend = function(lease)
+      lease:extend()
+      lease:release()
+    end,
+    wait_lost = function(lease)
+      lease:wait_lost(10)
+      lease:release()
+    end,
+  }
+
+  for name, learn in pairs(first_to_know) do
+    it("a lost lease is counted once, and told once: " .. name, function()
+      local events = {}
+      local a, b, key = t:open { on_event = function(event)
+        if event.kind == "lost" then events[#events + 1] = event.message end
+      end }, t:open(), t:key()
+      assert(b:ping())
+      local lease = assert(a:lock(key, { ttl = 1.5 }))
+      assert.is_true(b:break_lock(key))
+      learn(lease)
+      lease = nil -- luacheck: ignore
+      t:eventually("it is counted and told", function()
+        collectgarbage()
+        a:ping()
+        return a:stats().lost > 0 and #events > 0
+      end)
+      assert(a:lock(key .. "after")):release()
+      local found = a:stats()
+      assert.are.equal(1, found.lost)
+      assert.are.equal(0, found.held)
+      assert.are.equal(found.acquires.granted, found.hold.count)
+      assert.are.equal(1, #events, table.concat(events, "; "))
+      assert.matches("^lost: .*" .. key, events[1])
+    end)
+  end
+
+  it("a release that went well is no loss", function()
+    local events = 0
+    local store = t:open { on_event = function(event)
+      if event.kind == "lost" then events = events + 1 end
+    end }
+    local lease = assert(store:lock(t:key()))
+    assert.is_true(lease:release())
+    assert(store:ping())
+    assert.are.equal(0, store:stats().lost)
+    assert.are.equal(0, events)
+  end)
+
   timed("on_lost of each handle of a hold that is not released", function()
     local store, key, heard = t:open(), t:key(), {}
     local opts = { ttl = 0.3, renew = false, reentrant = true }

@@ -61,21 +61,31 @@ static void a_release_that_rests_asks_for_its_node(void) {
   }
 }
 
-/* The answer to its check is lost: it is asked for again. */
+/* The answer to its check is lost: it is asked for again. late: we hear of that
+ * when we are connected again. */
 static void a_release_that_rests_is_answered_after_a_cut(void) {
-  struct dlk_lease *lease = kept();
-  struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-  fake_cut();
-  CHECK(!host_over(op));
-  fake_connected(TIMEOUT);
-  fake_serve();
-  CHECK(ended(op, DLK_OK));
-  CHECK(fake_nodes(LOCK) == 1);
-  rest_is_over();
-  fake_serve();
-  CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
-  host_close(h);
-  free(lease);
+  for (int late = 0; late < 2; late++) {
+    struct dlk_lease *lease = kept();
+    if (late)
+      fake_refuse(DLK_ZK_MULTI, DLK_ZK_CUT);
+    struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
+    if (late)
+      fake_serve();
+    else
+      fake_cut();
+    CHECK(!host_over(op));
+    fake_connected(TIMEOUT);
+    h->skew += DLK_SEC / 2;
+    host_turn(h, DLK_MS);
+    fake_serve();
+    CHECK(ended(op, DLK_OK));
+    CHECK(fake_nodes(LOCK) == 1);
+    rest_is_over();
+    fake_serve();
+    CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
+    host_close(h);
+    free(lease);
+  }
 }
 
 /* The answer to its check is not there yet when the rest is over. broken: the

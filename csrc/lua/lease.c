@@ -121,7 +121,11 @@ static void let_go(struct lease_box *box) {
 }
 
 static int core_release_later(lua_State *L) {
-  let_go(dlk_lua_box(L, 1, DLK_LUA_LEASE));
+  struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
+  struct dlk_error forked;
+  if (box->hold && !dlk_engine_is_ours(dlk_hold_engine(box->hold), &forked))
+    return dlk_lua_failure(L, &forked);
+  let_go(box);
   lua_pushboolean(L, 1);
   return 1;
 }

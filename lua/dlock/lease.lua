@@ -106,7 +106,9 @@ methods.release = releasing "release"
 
 --- Has the renewal thread release it and returns at once; allowed where
 --- waiting is not.
----@return true
+---@return true|nil
+---@return string? message
+---@return string? code forked
 function methods:release_later()
   local client = client_of(self, "release_later")
   if client then

@@ -372,7 +372,9 @@ local lease = {}
 ---@return dlock.code? code
 function lease:release(timeout) end
 
----@return true
+---@return true|nil ok
+---@return string? message
+---@return dlock.code? code forked
 function lease:release_later() end
 
 ---@param ttl? number

@@ -89,8 +89,16 @@ describe("after a fork", function()
       expect(run(subject.url(), key(), [[
         local lease = assert(store:lock(key, { ttl = 3 }))
         local mutex = assert(store:mutex(key))
+        local all = assert(dlock.all { store:mutex(key .. "a") }:acquire())
+        local nowhere = assert(dlock.open "redis://127.0.0.1:1")
+        local degraded = assert(dlock.fallback { nowhere:mutex(key),
+          store:mutex(key .. "b"), grace = 0 }:acquire())
         fork()
         if in_child() then
+          say("degraded", (select(3, degraded:release_later())))
+          say("later", (select(3, lease:release_later())))
+          say("all", all:release_later(), (select(3, all:release_later())))
+          say("all", (select(3, all:release())))
           say("lock", (select(3, store:lock(key))))
           say("mutex", (select(3, mutex:try_acquire())))
           say("release", (select(3, lease:release())))
@@ -110,11 +118,17 @@ describe("after a fork", function()
           say("busy", (select(3, other:try_lock(key))))
           say("release", lease:release())
           assert(other:lock(key)):release()
+          say("all", all:held(), (select(3, other:try_lock(key .. "a"))),
+            (all:release()))
+          say("degraded", degraded.degraded, (degraded:release()))
           other:close()
           store:close()
         end
-      ]]), "child lock forked", "child mutex forked", "child release forked",
+      ]]), "child degraded forked", "child later forked",
+        "child all nil forked", "child all forked",
+        "child lock forked", "child mutex forked", "child release forked",
         "child held false", "child ping forked", "child busy busy",
+        "parent all true busy true", "parent degraded true true",
         "parent held true", "parent busy busy", "parent release true")
     end)
 

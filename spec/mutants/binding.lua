@@ -17,6 +17,10 @@ return {
     { name = "a child's collector releases its parent's lease", file = LEASE,
       find = "return is_given_up(box) || in_child(box);",
       put = "return is_given_up(box);" },
+    { name = "a child says that it releases its parent's lease", file = LEASE,
+      find = "if (box->hold && !dlk_engine_is_ours(dlk_hold_engine(box->hold),"
+        .. " &forked)) return dlk_lua_failure(L, &forked); let_go(box);",
+      put = "(void)forked; let_go(box);" },
     { name = "the first of several handles ends the hold", file = LEASE,
       find = "if (dlk_handle_give_up(&box->handle))"
         .. " dlk_hold_release_later(box->hold);",

@@ -18,6 +18,19 @@ local function list_of(self, call)
   return state.list, state
 end
 
+-- Calls that method of each, in reverse: true, or its first failure.
+local function end_each(taken, call, ...)
+  local result = { true }
+  for i = #taken, 1, -1 do
+    local lease = taken[i].lease
+    local ok, message, code = lease[call](lease, ...)
+    if not ok and result[1] then
+      result = { nil, message, code }
+    end
+  end
+  return result
+end
+
 --- Releases all, in reverse; the first failure is the result, also of every
 --- later call.
 ---@param timeout? number seconds for each
@@ -33,26 +46,19 @@ function methods:release(timeout)
   if state.result then
     return state.result[1], state.result[2], state.result[3]
   end
-  local result = { true }
-  for i = #state.taken, 1, -1 do
-    local ok, message, code = state.taken[i].lease:release(timeout)
-    if not ok and result[1] then
-      result = { nil, message, code }
-    end
-  end
-  state.result = result
-  return result[1], result[2], result[3]
+  state.result = end_each(state.taken, "release", timeout)
+  return state.result[1], state.result[2], state.result[3]
 end
 
 --- Has the renewal thread release them and returns at once.
----@return true
+---@return true|nil
+---@return string? message
+---@return string? code forked
 function methods:release_later()
-  local list, state = list_of(self, "release_later")
-  for i = #list, 1, -1 do
-    state.taken[i].lease:release_later()
-  end
-  state.result = state.result or { true }
-  return true
+  local _, state = list_of(self, "release_later")
+  local result = end_each(state.taken, "release_later")
+  state.result = state.result or result
+  return result[1], result[2], result[3]
 end
 
 --- All of them now end ttl seconds from now, or each by its own ttl.

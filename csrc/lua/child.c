@@ -19,6 +19,15 @@
  *
  * Without a controlling terminal (cron, setsid) none of this happens.
  *
+ * Whatever else somebody sends to end dlock goes to the command in its place:
+ * dlock itself is there to the end, or nobody would give the lock back. It is
+ * every signal whose default would end us, those of a timer too, which outlives
+ * the exec that began us (an alarm of a program that became dlock). Not these:
+ * SIGKILL, which cannot be caught; and those by which the kernel tells of a
+ * mistake of our own (SIGSEGV and its like), after which nothing may go on. A
+ * SIGPIPE or SIGXFSZ that a write of ours raised is not passed on either: it
+ * concerns nobody else. The kernel sends it in our own name.
+ *
  * Signals that are ignored when dlock starts (nohup, a shell's background job)
  * stay ignored, but for SIGCHLD: a child whose end is ignored can never be
  * waited for, so we catch that one in any case. The child begins with what we
@@ -49,16 +58,45 @@
 
 #include "lua/binding.h"
 
-static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-static const int others[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
-
 #define UNKNOWN_CHILD 127
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+#define SIGNALS 65
 
-static volatile sig_atomic_t caught[65];
+static volatile sig_atomic_t caught[SIGNALS];
 
-static void note(int signal) {
-  caught[signal] = 1;
+static void note(int signal, siginfo_t *info, void *context) {
+  (void)context;
+  if (info->si_code != SI_USER || info->si_pid != getpid())
+    caught[signal] = 1;
+}
+
+/* What a write of ours may raise. */
+static bool of_writing(int signal) {
+  return signal == SIGPIPE || signal == SIGXFSZ;
+}
+
+/* Whether it ends who does not know of it, and may come from outside. */
+static bool ends(int signal) {
+  switch (signal) {
+  case SIGKILL:
+  case SIGILL:
+  case SIGTRAP:
+  case SIGABRT:
+  case SIGBUS:
+  case SIGFPE:
+  case SIGSEGV:
+  case SIGSYS:
+  case SIGSTOP:
+  case SIGTSTP:
+  case SIGTTIN:
+  case SIGTTOU:
+  case SIGCONT:
+  case SIGCHLD:
+  case SIGURG:
+  case SIGWINCH:
+    return false;
+  default: /* between the two kinds are those of the C library */
+    return signal < 32 || (signal >= SIGRTMIN && signal <= SIGRTMAX);
+  }
 }
 
 static bool ignores(int signal) {
@@ -82,40 +120,45 @@ static void set_handler(int signal, void (*handler)(int)) {
   sigaction(signal, &action, NULL);
 }
 
-static void catch_all(const int *signals, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (!ignores(signals[i]))
-      set_handler(signals[i], note);
+static void set_note(int signal) {
+  struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, NULL);
+}
+
+static bool noted(int signal) {
+  struct sigaction now;
+  return sigaction(signal, NULL, &now) == 0 &&
+         (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == note;
+}
+
+static void heed(int signal) {
+  if (!ignores(signal))
+    set_note(signal);
 }
 
 static void catch_children(void) {
   children_ignored = children_ignored || ignores(SIGCHLD);
-  set_handler(SIGCHLD, note);
+  set_note(SIGCHLD);
 }
 
-static void fill(sigset_t *set) {
-  sigemptyset(set);
-  for (size_t i = 0; i < COUNT(ending); i++)
-    sigaddset(set, ending[i]);
-  for (size_t i = 0; i < COUNT(others); i++)
-    sigaddset(set, others[i]);
-  sigaddset(set, SIGCHLD);
-}
-
-/* core.catch_signals(): from now on those that end a program are noted, for
- * core.caught(). */
+/* core.catch_signals(all): from now on those that end a program are noted, for
+ * core.caught(). Without `all` none that a write may raise: who prints into a
+ * pipe ends with it, as any program does. */
 static int core_catch_signals(lua_State *L) {
-  (void)L;
+  bool all = lua_toboolean(L, 1);
   if (ignored_interrupts())
     set_handler(SIGINT, SIG_IGN);
   unsetenv("DLOCK_IGNORED"); /* it is not the child's */
-  catch_all(ending, COUNT(ending));
+  for (int signal = 1; signal < SIGNALS; signal++)
+    if (ends(signal) && (all || !of_writing(signal)))
+      heed(signal);
   return 0;
 }
 
 /* core.caught(): a signal that came and was not returned yet, or nil. */
 static int core_caught(lua_State *L) {
-  for (int signal = 1; signal < (int)COUNT(caught); signal++)
+  for (int signal = 1; signal < SIGNALS; signal++)
     if (caught[signal] && signal != SIGCHLD) {
       caught[signal] = 0;
       dlk_compat_pushint(L, signal);
@@ -140,13 +183,12 @@ static char **strings(lua_State *L, int index) {
 
 /* In the child, between fork and exec: only what a signal handler may do. */
 static _Noreturn void become(char **argv, pid_t parent, int report) {
-  struct sigaction old;
   sigset_t none;
   sigemptyset(&none);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  for (int signal = 1; signal < (int)COUNT(caught); signal++)
-    if (sigaction(signal, NULL, &old) == 0 && old.sa_handler == note)
+  for (int signal = 1; signal < SIGNALS; signal++)
+    if (noted(signal))
       set_handler(signal, SIG_DFL);
   if (children_ignored)
     set_handler(SIGCHLD, SIG_IGN);
@@ -200,7 +242,8 @@ static int core_spawn(lua_State *L) {
   pid_t pid = -1;
   if (!argv[0])
     return luaL_error(L, "a command is expected");
-  catch_all(others, COUNT(others));
+  heed(SIGWINCH);
+  heed(SIGTSTP);
   catch_children();
   int why = start(argv, &pid);
   if (why == 0) {
@@ -242,7 +285,7 @@ static int core_wait_child(lua_State *L) {
   struct timespec limit = {ns / 1000000000, ns % 1000000000};
   sigset_t set, old;
   int status;
-  fill(&set);
+  sigfillset(&set);
   pthread_sigmask(SIG_BLOCK, &set, &old);
   pid_t found = waitpid(pid, &status, WNOHANG | WUNTRACED);
   if (found <= 0) {

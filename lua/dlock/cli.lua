@@ -208,9 +208,9 @@ function verbs.watch(store, request)
   end
 end
 
--- Calls fn(..., waited); a signal ends it until it calls waited(). Returns
--- what fn returned, or nil and the signal.
-local function until_signal(fn, ...)
+-- Calls the verb with the store, the request and waited; a signal ends it until
+-- it calls waited(). Returns what it returned, or nil and the signal.
+local function until_signal(store, request)
   local interrupt, signal = {}, nil
   local function look()
     signal = core.caught()
@@ -223,11 +223,10 @@ local function until_signal(fn, ...)
     debug.sethook()
     return core.caught()
   end
-  local a, b = ...
-  core.catch_signals()
+  core.catch_signals(request.verb == "run")
   local ok, result = pcall(function()
     debug.sethook(look, "", STEPS)
-    return fn(a, b, waited)
+    return verbs[request.verb](store, request, waited)
   end)
   debug.sethook()
   if not ok and result ~= interrupt then
@@ -241,7 +240,7 @@ local function serve(request)
   local store, message, code = dlock.open { url = options["--url"],
     prefix = options["--prefix"], password_file = options["--password-file"] }
   if not store then return failed(message, code) end
-  local status, signal = until_signal(verbs[request.verb], store, request)
+  local status, signal = until_signal(store, request)
   if not status then -- a signal is how a watch is meant to end
     status = request.verb == "watch" and 0 or 128 + signal
   end

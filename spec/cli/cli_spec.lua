@@ -4,6 +4,7 @@ local args = require "dlock.cli.args"
 local command = require "spec.support.command"
 local dlock = require "dlock"
 local json = require "dlock.json"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -161,6 +162,18 @@ describe("the command", function()
       assert(lease:release())
       assert(store:close())
     end
+  end)
+
+  it("ends as other programs do when nobody reads what it prints", function()
+    local store = assert(dlock.open(on_files))
+    local p = spawn("--url", on_files, "watch", "unread")
+    p:expect("^free$")
+    loop.close(p.pipes[2])
+    local lease = assert(store:lock("unread"))
+    local _, signal = p:wait(10)
+    assert.same({ 13, "" }, { signal, p.err })
+    assert(lease:release())
+    assert(store:close())
   end)
 
   it("says 77 when it is refused", function()

@@ -104,20 +104,23 @@ for _, subject in ipairs(subjects) do
       assert(store:close())
     end)
 
-    it("ends quietly with 130 at Ctrl-C while it waits, and leaves the queue",
+    it("ends quietly at a signal while it waits, and leaves the queue",
       function()
         local store = assert(dlock.open(url))
         local lease = assert(store:lock(key))
-        local p = spawn("--url", url, "run", "--timeout", "60", key, "--",
-          "echo", "never")
-        local function waits()
-          local found = assert(store:inspect(key))
-          return #found.waiters == 1
+        for signal, status in pairs { sigint = 130, sigalrm = 142,
+            sigpipe = 141, sigusr1 = 138 } do
+          local p = spawn("--url", url, "run", "--timeout", "60", key, "--",
+            "echo", "never")
+          local function waits()
+            local found = assert(store:inspect(key))
+            return #found.waiters == 1
+          end
+          while not waits() do end
+          p:kill(signal)
+          assert.same({ status, "", "" }, { p:wait(10), p.out, p.err })
+          while waits() do end
         end
-        while not waits() do end
-        p:kill("sigint")
-        assert.same({ 130, "", "" }, { p:wait(10), p.out, p.err })
-        while waits() do end
         assert(lease:release())
         assert(store:close())
       end)
@@ -170,12 +173,64 @@ describe("dlock run", function()
 
   it("leaves a signal ignored that was ignored before it", function()
     local p = process.spawn { command = { "sh", "-c",
-      "trap '' HUP; exec " .. process.lua .. ' bin/dlock --url "$0" run k'
+      "trap '' HUP PIPE ALRM; exec " .. process.lua
+      .. ' bin/dlock --url "$0" run k'
       .. " -- sh -c 'echo begun; read x; exit 5'", url } }
     p:expect("^begun$")
-    p:kill("sighup")
+    for _, signal in ipairs { "sighup", "sigpipe", "sigalrm" } do
+      p:kill(signal)
+    end
     p:write("go on\n")
     assert.equal(5, (p:wait(10)))
+  end)
+
+  -- The kernel's word on a mistake of dlock itself, signals that end nobody,
+  -- and those of the C library.
+  local NOT_PASSED = { [4] = true, [5] = true, [6] = true, [7] = true,
+    [8] = true, [9] = true, [11] = true, [17] = true, [18] = true,
+    [19] = true, [20] = true, [21] = true, [22] = true, [23] = true,
+    [28] = true, [31] = true, [32] = true, [33] = true }
+
+  -- A command that catches signals, and ends when it was told to, or alone.
+  local UNTIL_READ = "while kill -0 $PPID 2>/dev/null; do read x && exit 5; "
+    .. "done"
+
+  it("passes on every signal that would end it", function()
+    local script, passed = { "trap 'echo told 28' 28" }, {}
+    for signal = 1, 64 do
+      if not NOT_PASSED[signal] then
+        passed[#passed + 1] = signal
+        script[#script + 1] = ("trap 'echo told %d' %d"):format(signal, signal)
+      end
+    end
+    script[#script + 1] = "echo begun; " .. UNTIL_READ
+    local p = spawn("--url", url, "run", "k", "--", "sh", "-c",
+      table.concat(script, "\n"))
+    p:expect("^begun$")
+    for _, signal in ipairs(passed) do
+      p:kill(signal)
+      p:expect("^told " .. signal .. "$")
+    end
+    p:write("go on\n")
+    assert.same({ 5, "" }, { p:wait(10), p.out })
+    local store = assert(dlock.open(url))
+    assert(assert(store:try_lock("k")):release())
+    assert(store:close())
+  end)
+
+  it("is not ended by its own words when nobody reads them, nor is its "
+    .. "command", function()
+    local store = assert(dlock.open(url))
+    local p = spawn("--url", url, "run", "k", "--", "sh", "-c",
+      "trap 'echo pipe' PIPE; trap 'echo told' TERM; trap 'exit 3' USR1; "
+      .. "echo begun; " .. UNTIL_READ)
+    p:expect("^begun$")
+    loop.close(p.pipes[3])
+    assert(store:break_lock("k"))
+    assert.equal("told", p:read_line())
+    p:kill("sigusr1")
+    assert.same({ 70, "" }, { p:wait(20), p.out })
+    assert(store:close())
   end)
 
   -- The command line `before` in a shell, then `dlock run k`; standard output.

@@ -88,5 +88,23 @@ return {
     { name = "a command is started with our signals blocked", file = CHILD,
       specs = "spec/cli/run_spec.lua",
       find = "sigemptyset(&none);", put = "sigfillset(&none);" },
+    { name = "a signal that our own write raised is passed on", file = CHILD,
+      specs = "spec/cli/run_spec.lua",
+      find = "if (info->si_code != SI_USER || info->si_pid != getpid())"
+        .. " caught[signal] = 1;",
+      put = "(void)info; caught[signal] = 1;" },
+    { name = "a signal that was ignored is passed on", file = CHILD,
+      specs = "spec/cli/run_spec.lua",
+      find = "if (!ignores(signal)) set_note(signal);",
+      put = "set_note(signal);" },
+    { name = "a real-time signal ends the command run", file = CHILD,
+      specs = "spec/cli/run_spec.lua",
+      find = "return signal < 32 || (signal >= SIGRTMIN && signal <="
+        .. " SIGRTMAX);",
+      put = "return signal < 32;" },
+    { name = "a broken pipe is no end for who prints", file = CHILD,
+      specs = "spec/cli/cli_spec.lua",
+      find = "if (ends(signal) && (all || !of_writing(signal)))",
+      put = "if (ends(signal) && (all || of_writing(signal) || true))" },
   },
 }

@@ -1,4 +1,5 @@
--- The file store on a disk that is full, read-only or taken away.
+-- The file store on a disk that is full, read-only or taken away, and in a
+-- directory in which it may not make files.
 
 local apart = require "spec.support.apart"
 local process = require "spec.support.process"
@@ -58,6 +59,60 @@ describe("file store", function()
     assert.matches("^ping unavailable: .*Read%-only", a:ask("ping"))
     a:acquire("a", "key")
     a:expect("^a unavailable: .*Read%-only")
+  end)
+
+  -- Without root's right to write wherever it likes.
+  local function plain()
+    return tool.start(dir, nil, uv.getuid() == 0
+      and { "setpriv", "--bounding-set=-dac_override,-dac_read_search" })
+  end
+
+  it("says that its directory is not writable, and looks after all that is "
+    .. "there", function()
+    local a = tool.start(dir)
+    a:hold("a", "key")
+    assert(uv.fs_chmod(dir, 320)) -- 0500
+    local b, text = plain(), " denied: .*make files in .* %(mode 0500%).*chmod "
+    assert.matches("^ping" .. text, b:ask("ping"))
+    for _, key in ipairs { "key", "new" } do
+      b:acquire("b", key)
+      b:expect("^b" .. text .. "0700")
+    end
+    assert.are.equal("list ok {{key} nil}", b:ask("list"))
+    assert.matches("^inspect ok .*holders={{.*owner=a/",
+      b:ask("inspect", tool.hex("key")))
+    assert.are.equal("inspect ok nil", b:ask("inspect", tool.hex("new")))
+    assert.is_true(b:locked("key"))
+    assert.is_false(b:locked("new"))
+    assert.are.equal("revoke ok true", b:ask("revoke", tool.hex("key")))
+    assert.are.equal("break ok true", b:ask("break", tool.hex("key")))
+    a:send("renew", "a")
+    a:expect("^a lost")
+    assert(uv.fs_chmod(dir, 448))
+    b:hold("b", "key")
+    assert(uv.fs_chmod(dir, 320))
+    b:send("release", "b") -- what is there already needs no right to make
+    b:expect("^b released$")
+    b:hold("b", "key")
+    assert(uv.fs_chmod(dir, 256)) -- 0400: nothing in it may be used
+    local c = plain()
+    assert.matches("^locked denied: .*use files in .* %(mode 0400%).*0700",
+      c:ask("locked", tool.hex("key")))
+    assert(uv.fs_chmod(dir, 448))
+  end)
+
+  it("looks at a directory that came in the place of one that was not "
+    .. "writable", function()
+    local a = tool.start(dir)
+    a:hold("a", "key")
+    assert(uv.fs_chmod(dir, 320))
+    local b = plain()
+    assert.is_true(b:locked("key"))
+    assert(uv.fs_chmod(dir, 448))
+    assert(uv.fs_rename(dir, base .. "/moved"))
+    assert(uv.fs_mkdir(dir, 320))
+    assert.is_false(b:locked("key"))
+    assert(uv.fs_chmod(dir, 448))
   end)
 
   it("whose directory has another name takes it for deleted", function()

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
@@ -118,6 +119,20 @@ bool dlk_file_must_go_on(const struct dlk_file_op *f) {
   return f->op->kind == DLK_OP_RELEASE || f->phase != DLK_FILE_START;
 }
 
+/* Our directory does not let its own user use files in it, or make some. */
+static bool shut(const struct dlk_file_dir *d, struct dlk_error *err) {
+  struct stat st;
+  if (d->fd < 0 || fstat(d->fd, &st) != 0 ||
+      (st.st_mode & (S_IWUSR | S_IXUSR)) == (S_IWUSR | S_IXUSR))
+    return false;
+  dlk_error_set(err, DLK_DENIED,
+                "no permission to %s files in %s (mode %04o); run chmod 0700 "
+                "on it or use another directory",
+                (st.st_mode & S_IXUSR) != 0 ? "make" : "use", d->path,
+                (unsigned)(st.st_mode & 07777));
+  return true;
+}
+
 static enum dlk_code explain(const struct dlk_file_op *f, int error,
                              struct dlk_error *err) {
   char q[DLK_QUOTED_MAX], name[DLK_FILE_NAME], why[DLK_REASON_MAX];
@@ -149,6 +164,9 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          "prefix; use a shorter prefix",
                          key);
   case EACCES:
+    if (shut(&f->store->dir, err))
+      return err->code;
+    /* fall through */
   case EPERM:
   case ELOOP:
     return dlk_error_set(err, DLK_DENIED,
@@ -194,7 +212,7 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   struct dlk_file_dir *d = &s->dir;
   if (d->wake >= 0 && !(check && dlk_file_wake_lost(d)))
     return 0;
-  int error = d->wake >= 0 && dlk_file_dir_lost(d) ? ENOENT : 0;
+  int error = dlk_file_dir_lost(d) ? ENOENT : 0;
   if (error == 0)
     error = dlk_file_meta_lock(d);
   if (error == ENOENT) {
@@ -209,6 +227,21 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   return error == EPERM ? EOPNOTSUPP : error;
 }
 
+/* Without an entry of ours in a table nobody has to wake us or to see us die,
+ * so such an op goes where we may make no pipe, too. */
+static bool needs_pipe(const struct dlk_op *op) {
+  switch (op->kind) {
+  case DLK_OP_LOCKED:
+  case DLK_OP_INSPECT:
+  case DLK_OP_LIST:
+  case DLK_OP_BREAK:
+  case DLK_OP_REVOKE:
+    return false;
+  default:
+    return true;
+  }
+}
+
 int dlk_file_ready(struct dlk_file_op *f) {
   struct dlk_file_store *s = f->store;
   struct dlk_error err;
@@ -221,7 +254,7 @@ int dlk_file_ready(struct dlk_file_op *f) {
     return ECANCELED;
   }
   int error = connect_wake(s, f->op->kind != DLK_OP_RELEASE);
-  if (error == 0)
+  if (error == 0 || (error == EACCES && !needs_pipe(f->op)))
     return 0;
   dlk_file_fail(f, error);
   return ECANCELED;

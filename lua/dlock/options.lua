@@ -179,9 +179,9 @@ local function raise_type(name, call, expected, value, level)
 end
 
 local function range(rule)
-  local to = rule.infinite and "math.huge" or text.number(rule.max)
-  return ("%s from %s to %s"):format(rule.integer and "an integer"
-    or "a number of seconds", text.number(rule.min), to)
+  return ("%s from %s to %s%s"):format(rule.integer and "an integer"
+    or "a number of seconds", text.number(rule.min), text.number(rule.max),
+    rule.infinite and ", or math.huge" or "")
 end
 
 local function bad_number(value, rule)

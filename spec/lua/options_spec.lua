@@ -69,6 +69,21 @@ describe("options", function()
     end
   end)
 
+  it("outside of their range say which it is", function()
+    for _, name in ipairs { "timeout", "max_hold", "min_hold", "ttl" } do
+      for _, value in ipairs { 2 ^ 53, 1e300 } do
+        local problem = method { [name] = value }
+        local least, most = problem:match("from ([%d.]+) to (%d+)")
+        assert.is_truthy(most, problem)
+        assert.is_true(value > tonumber(most))
+        assert.is_falsy(method { [name] = tonumber(least) })
+        assert.is_falsy(method { [name] = tonumber(most) })
+        assert.are.equal(not method { [name] = math.huge },
+          problem:find(", or math.huge", 1, true) ~= nil)
+      end
+    end
+  end)
+
   it("within their ranges are fine", function()
     for _, opts in ipairs {
       {}, { ttl = 0.1 }, { ttl = 31536000 }, { timeout = 0 },

@@ -37,6 +37,10 @@ return {
       find = [[h.host:find(":", 1, true) and "[" .. h.host .. "]" or h.host]],
       put = "h.host" },
     -- options.lua
+    { name = "a message about a number does not say its limit",
+      file = "lua/dlock/options.lua",
+      find = "text.number(rule.max), rule.infinite",
+      put = "rule.infinite and \"\" or text.number(rule.max), rule.infinite" },
     { name = "not a number passes as a number of seconds",
       file = "lua/dlock/options.lua",
       find = "if value >= rule.min and value <= rule.max -- false for NaN",

@@ -26,7 +26,8 @@
  * says nothing about now. One look is for all whose time ends before its
  * answer comes, so there is one at a time, however many wait; it takes
  * io_timeout at most, and each of them waits for it no longer than for the
- * withdrawal of what the store has (settle, by its own timer).
+ * withdrawal of what the store has (settle, by its own timer). It also asks
+ * who holds the key, for their messages.
  *
  * Only exclusive waits, and only in resident mode: elsewhere a thread waits
  * for one thing at a time, and a look here would be for nothing.
@@ -204,10 +205,18 @@ static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
   }
 }
 
+static void name_holder(struct dlk_local_queue *g, const char *who) {
+  for (struct dlk_list *l = g->late.next; l != &g->late; l = l->next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    snprintf(t->op.holder, sizeof t->op.holder, "%s", who);
+  }
+}
+
 static void look_over(struct dlk_local_queue *g) {
   struct dlk_ticket *look = g->look;
   const struct dlk_error *err = look->error;
   bool silent = err && err->code == DLK_UNAVAILABLE;
+  name_holder(g, look->op.holder);
   look->queue = NULL;
   g->look = NULL;
   end_late(g, silent ? err : NULL);
@@ -226,6 +235,7 @@ static void look(struct dlk_local_queue *g) {
     return;
   }
   dlk_ticket_drop_ref(t); /* nobody else has it */
+  t->op.names = true;
   g->look = t;
   t->queue = g;
   dlk_request_submit(t);
@@ -235,17 +245,8 @@ bool dlk_local_waits(const struct dlk_ticket *t) {
   return t->queue && t->queue->head != t && t->queue->look != t;
 }
 
-/* Who stands in the way, as far as that is known here. */
-static void name_holder(const struct dlk_local_queue *g, struct dlk_op *op) {
-  const char *who = g->head     ? g->head->op.holder
-                    : g->holder ? g->holder->lease.owner
-                                : "";
-  snprintf(op->holder, sizeof op->holder, "%s", who);
-}
-
 void dlk_local_late(struct dlk_ticket *t) {
   struct dlk_local_queue *g = t->queue;
-  name_holder(g, &t->op);
   leave(t);
   dlk_list_append(&g->late, &t->link);
   dlk_local_look(g);

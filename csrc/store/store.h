@@ -28,7 +28,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 9u
+#define DLK_STORE_ABI 10u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -45,7 +45,7 @@ enum dlk_op_kind {
   DLK_OP_RELEASE,   /* lease: a hold. Done: ok, or lost if it was not ours */
   DLK_OP_EXTEND,    /* lease; ttl: the new one. Done: ok or lost */
   DLK_OP_PING,      /* connect if need be; result: round trip, seconds */
-  DLK_OP_LOCKED,    /* key. result: bool */
+  DLK_OP_LOCKED,    /* key, names. result: bool */
   DLK_OP_DETACH,    /* lease (portable stores only), for which nothing else
                        is under way but a renewal. result: string */
   DLK_OP_ATTACH,    /* text: such a string; lease: empty, to be filled */
@@ -103,6 +103,8 @@ struct dlk_op {
   bool wait;            /* ACQUIRE: queue up */
   bool parked;          /* ACQUIRE: it waited for others of this process */
   bool renew;           /* DETACH, ATTACH: renew it; else its end stays */
+  bool names;           /* LOCKED: `holder` is wanted too, where that costs
+                           no more than one request */
   enum dlk_code ending; /* why cancel was called: timeout, cancelled,
                            closed; DLK_OK before that */
   struct dlk_lease *lease;

@@ -234,6 +234,8 @@ static void submit(void *store, struct dlk_op *op) {
     finish(s, op, DLK_DENIED);
   } else if (op->kind == DLK_OP_LOCKED) {
     op->result = dlk_value_bool(holder(s, op) != NULL);
+    if (op->names && holder(s, op))
+      snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     finish(s, op, DLK_OK);
   } else {
     finish(s, op, DLK_UNSUPPORTED);
@@ -299,10 +301,9 @@ static void stop(void *store) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  static const char *const known[] = {
-      "first_fence", "names",
-      /* it stands in for Redis: */
-      "fence_memory", "wait_timeout", NULL};
+  static const char *const known[] = {"first_fence", "names",
+                                      /* it stands in for Redis: */
+                                      "fence_memory", "wait_timeout", NULL};
   enum dlk_code code =
       dlk_option_check(&conf->options, known, conf->shown, err);
   if (code != DLK_OK)

@@ -43,6 +43,31 @@ return function(t, it, timed)
   -- These bring a loop of their own.
   local only_outside = t.host.blocks and timed or function() end
 
+  -- The stores connect first: that may take longer than the time-out.
+  only_outside("time-outs of many waiters of one process that say who holds it",
+  function()
+    local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
+    local lease
+    together(1, function() assert(store:ping()) end)
+    for _, holds in ipairs { "another", "this one" } do
+      local owner
+      if holds == "another" then
+        owner = peer:run("l = assert(store:lock('%s')) return l.owner", key)
+      else
+        peer:run("l:release()")
+        together(1, function() lease = assert(store:lock(key)) end)
+        owner = lease.owner .. " (this very process)"
+      end
+      together(WAITERS, function()
+        local _, message, code = store:lock(key, { timeout = 0.4 })
+        assert.are.equal("timeout", code)
+        assert.is_truthy(message:find("held by " .. owner, 1, true), message)
+      end)
+    end
+    together(1, function() assert.is_true(lease:release()) end)
+    t:expect_nothing_left()
+  end)
+
   only_outside("waiters of one process that let another process in", function()
     local store, key, peer = t:open { host = "luv" }, t:key(), t:peer()
     local mutex = store:mutex(key,

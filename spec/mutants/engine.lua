@@ -226,6 +226,12 @@ return {
       file = "csrc/engine/local_queue.c",
       find = "bool silent = err && err->code == DLK_UNAVAILABLE;",
       put = "bool silent = err != NULL;" },
+    { name = "many whose time is over are not told who holds the key",
+      file = "csrc/engine/local_queue.c",
+      find = "bool silent = err && err->code == DLK_UNAVAILABLE;"
+        .. " name_holder(g, look->op.holder);",
+      put = "bool silent = err && err->code == DLK_UNAVAILABLE;"
+        .. " (void)name_holder;" },
     { name = "whose time is over is not ended by a close",
       file = "csrc/engine/local_queue.c",
       find = "while (!dlk_list_empty(&g->late)) dlk_request_finish_code(",

@@ -25,6 +25,10 @@ return {
     { name = "one permit too many", file = QUEUE,
       find = "h->used + want.units <= want.cap;",
       put = "h->used + want.units <= want.cap + 1;" },
+    { name = "whose a locked key is is not said",
+      file = "csrc/store/file/recipe/admin.c",
+      find = "if (held) dlk_file_keep_owner(", put = "if (0)"
+        .. " dlk_file_keep_owner(" },
     { name = "a slot that is another's by now is ours", file = KEY,
       find = "slot->token == e->token && slot->instance == e->instance",
       put = "slot->instance == e->instance" },

@@ -83,6 +83,10 @@ return {
     { name = "min_hold is not kept", file = HOLD,
       find = "if (dlk_zk_now(st) < n->rest_until) start_rest(n);",
       put = "if (0) start_rest(n);" },
+    { name = "whose a locked key is is not said",
+      file = "csrc/store/zookeeper/query/query.c",
+      find = "if (r->rc == DLK_ZK_OK) dlk_zk_keep_holder(q->op, r);",
+      put = "" },
     { name = "a broken lock that min_hold keeps is released", file = HOLD,
       find = "if (meaning == DLK_ZK_MISSING) { dlk_zk_finish(n, DLK_LOST);"
         .. " return; } if (tag",

@@ -187,6 +187,7 @@ static void ask(struct dlk_op **op) {
   bool all = kind == DLK_OP_LIST;
   sim_say("an ask of kind %d", (int)kind);
   *op = host_op(h, kind, NULL, all ? "" : keys[sim_roll(2)], all ? 0 : 1);
+  (*op)->names = sim_roll(2);
   host_submit(h, *op);
 }
 

@@ -142,6 +142,9 @@ void dlk_file_locked(struct dlk_file_op *f) {
   if (k != NULL)
     dlk_file_settle(d);
   bool held = k != NULL && d->table.head.count[DLK_FILE_HELD] > 0;
+  if (held)
+    dlk_file_keep_owner(
+        f->op, dlk_file_table_at(&d->table, dlk_file_first(&d->table)));
   conclude(f, k, dlk_value_bool(held));
 }
 

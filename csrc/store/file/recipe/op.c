@@ -11,6 +11,7 @@
 #include "store/file/recipe/op.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,6 +81,11 @@ void dlk_file_retry(struct dlk_file_op *f) {
   if (f->tries < SLOW)
     f->tries++;
   h->timer_set(h, &f->timer, h->now(h) + pause / 2 + pause * r / 65536);
+}
+
+void dlk_file_keep_owner(struct dlk_op *op, const struct dlk_file_slot *slot) {
+  size_t len = strnlen(slot->owner, sizeof slot->owner);
+  snprintf(op->holder, sizeof op->holder, "%.*s", (int)len, slot->owner);
 }
 
 void dlk_file_unwatch(struct dlk_file_op *f) {

@@ -42,6 +42,8 @@ bool dlk_file_finish(struct dlk_file_op *f, struct dlk_file_key *k);
 int dlk_file_ready(struct dlk_file_op *f);
 /* Steps again soon. */
 void dlk_file_retry(struct dlk_file_op *f);
+/* Who that is goes to the op as the one who stood in the way. */
+void dlk_file_keep_owner(struct dlk_op *op, const struct dlk_file_slot *slot);
 /* Watches no store any more. */
 void dlk_file_unwatch(struct dlk_file_op *f);
 /* What must not be left undone, even if nobody waits for it any more. */

@@ -54,12 +54,7 @@ static void name_holder(struct dlk_file_op *f) {
   const struct dlk_file_slot *slot = dlk_file_table_at(t, index);
   if (dlk_file_ours(entry_of(f), slot))
     return;
-  size_t n = 0;
-  for (; n + 1 < DLK_HOLDER_MAX && n < sizeof slot->owner &&
-         slot->owner[n] != '\0';
-       n++)
-    f->op->holder[n] = slot->owner[n];
-  f->op->holder[n] = '\0';
+  dlk_file_keep_owner(f->op, slot);
 }
 
 /* Watches the stores of all holders. ESRCH: one has just died. */

@@ -32,12 +32,18 @@ static void locked_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_names_of(&t->store->names, &name, t->call.key, t->call.key_len,
                      t->call.req.slot);
   dlk_redis_put_array(out, 2);
-  dlk_redis_put(out, "EXISTS", 6);
+  if (t->op->names)
+    dlk_redis_put(out, "GET", 3);
+  else
+    dlk_redis_put(out, "EXISTS", 6);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
 }
 
 static void locked(struct dlk_redis_try *t, const redisReply *reply) {
-  bool held = reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
+  bool held = reply->type == REDIS_REPLY_STRING ||
+              (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0);
+  if (reply->type == REDIS_REPLY_STRING)
+    dlk_redis_holder_text(t->op->holder, reply->str, reply->len);
   dlk_redis_finish(t, dlk_value_bool(held));
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/recipe/leave.h"
 #include "store/zookeeper/session/watch.h"
 
 #define RETRY (100 * DLK_MS)
@@ -185,6 +186,25 @@ static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   dlk_zk_query_finish(q, dlk_value_number(seconds));
 }
 
+static void on_named(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  if (r->rc == DLK_ZK_OK)
+    dlk_zk_keep_holder(q->op, r);
+  dlk_zk_query_finish(q, dlk_value_bool(true));
+}
+
+/* Whose the lock is: the first in the queue says so. */
+static bool name_holder(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
+  struct dlk_zk_request get = {.verb = DLK_ZK_GET};
+  if (!dlk_zk_query_keep(q, r) ||
+      !dlk_zk_queue_read(&q->queue, q->names, q->count))
+    return false;
+  get.path = dlk_zk_query_path(q, q->queue.at[0].name);
+  return get.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_named);
+}
+
 static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
@@ -193,7 +213,8 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_entry e;
   for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
     locked = dlk_zk_name_parse(r->names[i], &e);
-  dlk_zk_query_finish(q, dlk_value_bool(locked));
+  if (!locked || !q->op->names || !name_holder(q, r))
+    dlk_zk_query_finish(q, dlk_value_bool(locked));
 }
 
 bool dlk_zk_ping_start(struct dlk_zk_query *q) {

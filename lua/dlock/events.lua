@@ -223,12 +223,17 @@ function events.has_callbacks(client)
   return next(client.watched.leases) ~= nil
 end
 
---- Runs the callbacks that are due. Called between and after waits, never
---- while the engine's loop runs.
-function events.deliver(client)
-  for _, call in ipairs(events.due(client)) do
+--- Makes these calls one after the other, as a program does that waits on its
+--- own thread. Never while the engine's loop runs.
+---@param calls function[]
+function events.run(calls)
+  for _, call in ipairs(calls) do
     call()
   end
+end
+
+local function deliver(client)
+  events.run(events.due(client))
 end
 
 -- The callbacks of the other clients, but of those that an event loop serves.
@@ -246,7 +251,7 @@ local function deliver_others(client)
   end
   listening.any = next(listening.engines) ~= nil
   for _, other in ipairs(due) do
-    events.deliver(other)
+    deliver(other)
   end
 end
 
@@ -257,7 +262,7 @@ end
 ---@param fresh boolean its engine has events
 function events.deliver_all(client, fresh)
   if may_be_due(client, fresh) then
-    events.deliver(client)
+    deliver(client)
   end
   if listening.any then
     deliver_others(client)

@@ -155,6 +155,53 @@ return function(t, it, timed)
     assert.are.equal(0, events)
   end)
 
+  if not t.host.blocks then
+    -- How a coroutine comes to release a lock that was broken.
+    local ways = {
+      release = function(lease) return select(3, lease:release()) end,
+      with = function(_, store, key, inner)
+        return select(3, store:with(key, function(lease)
+          inner(lease)
+        end))
+      end,
+    }
+
+    for name, way in pairs(ways) do
+      it("on_lost that waits keeps nobody: " .. name, function()
+        local b, key, ran, events = t:open(), t:key(), {}, {}
+        local a = t:open { on_event = function(event)
+          if event.kind == "callback" then
+            events[#events + 1] = event.message
+          end
+        end }
+        assert(b:lock(key .. "held"))
+        local function prepare(lease)
+          lease:on_lost(function()
+            ran[#ran + 1] = "first"
+            a:lock(key .. "held", { timeout = 0.3 })
+            ran[#ran + 1] = "late"
+          end)
+          lease:on_lost(function() error("oops") end)
+          lease:on_lost(function() ran[#ran + 1] = "second" end)
+          assert.is_true(b:break_lock(key))
+        end
+        local lease
+        if name == "release" then
+          lease = assert(a:lock(key))
+          prepare(lease)
+        end
+        assert.are.equal("lost", way(lease, a, key, prepare))
+        assert.are.same({ "first", "second" }, ran)
+        assert.are.equal(1, #events)
+        assert.matches("oops", events[1])
+        t:eventually("the first ends", function()
+          a:ping()
+          return ran[3]
+        end)
+      end)
+    end
+  end
+
   timed("on_lost of each handle of a hold that is not released", function()
     local store, key, heard = t:open(), t:key(), {}
     local opts = { ttl = 0.3, renew = false, reentrant = true }

@@ -36,6 +36,11 @@ local function withdraw(ticket)
   ticket:abandon()
 end
 
+--- In the caller, who has nothing else to go on.
+function blocking.run_callbacks(_, calls)
+  events.run(calls)
+end
+
 --- Returns when the ticket is done. An error of a debug hook passes through.
 function blocking.wait(client, ticket)
   local ok, fresh = pcall(drive, client, ticket)

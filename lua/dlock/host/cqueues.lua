@@ -1,6 +1,6 @@
--- The host of cqueues. There is no coroutine of ours: it would keep cq:loop()
--- from ending. Each waiter polls the engine's wakeup descriptor and a condition
--- of its own. The one that the descriptor wakes signals all the others, in
+-- The host of cqueues. No coroutine of ours stays: it would keep cq:loop() from
+-- ending. Each waiter polls the engine's wakeup descriptor and a condition of
+-- its own. The one that the descriptor wakes signals all the others, in
 -- whichever controller they are, so that nested loops work too.
 --
 -- The engine must not close a descriptor that is polled: a controller updates
@@ -9,6 +9,11 @@
 -- end, of which the descriptor informs them. The last poller takes it out of
 -- all controllers first: a controller that still had its number would miss the
 -- events of the next descriptor with that number.
+--
+-- A callback is a coroutine of the controller that runs whoever found it to be
+-- due. The controller starts it in its next step, so whoever goes on from a
+-- wait, or from a release, first lets all those begin that this controller was
+-- given (client.beginning): who waited for a loss finds on_lost called.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 
@@ -33,6 +38,46 @@ function adapter.ready(client)
       .. " (cq:wrap(function() ... end))")
 end
 
+-- The calls that a controller was given and that have not begun, of which its
+-- coroutines take one each when they begin: it starts them in no order.
+local function new_calls(client, controller)
+  client.beginning = client.beginning or setmetatable({}, { __mode = "k" })
+  local calls = client.beginning[controller] or { first = 1, last = 0 }
+  client.beginning[controller] = calls
+  return calls
+end
+
+local function begin(calls)
+  local call = calls[calls.first]
+  calls[calls.first] = nil
+  calls.first = calls.first + 1
+  call()
+end
+
+--- Each in a coroutine of its own. Where we cannot wait for them to begin they
+--- begin later.
+function adapter.run_callbacks(client, calls)
+  if #calls == 0 and not client.beginning then
+    return
+  end
+  local cqueues = modules()
+  local controller = cqueues.running()
+  if not controller then
+    events.run(calls)
+    return
+  end
+  local mine = client.beginning and client.beginning[controller]
+  for _, call in ipairs(calls) do
+    mine = mine or new_calls(client, controller)
+    mine.last = mine.last + 1
+    mine[mine.last] = call
+    controller:wrap(begin, mine)
+  end
+  while mine and mine.first <= mine.last and event_loop.can_yield() do
+    cqueues.poll(0)
+  end
+end
+
 local function signal(condition)
   condition:signal()
 end
@@ -51,7 +96,7 @@ local function poll_wakeup(client, ticket, mine)
   repeat
     cqueues.poll(wakeup, mine)
     event_loop.drain(client, signal)
-    events.deliver(client)
+    adapter.run_callbacks(client, events.due(client))
   until event_loop.over(client, ticket)
   client.pollers = client.pollers - 1
   if client.pollers == 0 and engine:wakeup() then -- there is none after a fork

@@ -60,9 +60,10 @@ end
 
 local yieldable = coroutine.isyieldable -- Lua 5.3 and later
 
--- False where a yield would be an error: in the main thread, and below a C
--- function that cannot be yielded across (as in coroutine.close).
-local function can_yield()
+--- False where a yield would be an error: in the main thread, and below a C
+--- function that cannot be yielded across (as in coroutine.close).
+---@return boolean
+function event_loop.can_yield()
   if yieldable then
     return yieldable()
   end
@@ -78,7 +79,7 @@ end
 ---@return string? message
 ---@return string? code
 function event_loop.ready(client, running, instead)
-  if not running or not can_yield() then
+  if not running or not event_loop.can_yield() then
     return nil, "unsupported: nothing can wait here: " .. instead
       .. ", or open the store with host = 'blocking'", "unsupported"
   end

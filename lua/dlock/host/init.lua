@@ -1,6 +1,10 @@
 -- Hosts: how to wait. A host is a table with
 --   wait(client, ticket)   -- returns when ticket:poll() is true; may give
 --                          -- what that gives
+--   run_callbacks(client, calls)   -- makes these calls of the user's
+--                          -- functions, in their order: the one way. When it
+--                          -- returns all have begun (but in nginx); on an
+--                          -- event loop none keeps another, or who called
 -- and, on event loops,
 --   ready(client, held)    -- true, or nil, message, code: cannot wait here;
 --                             held: something is to be given back, so refuse
@@ -10,7 +14,6 @@
 --   forget(client)         -- the engine is about to close its descriptors
 --   own(client, lease)     -- the lease ends with whatever runs, a request say
 --   own_events = true      -- it takes the engine's events by itself
---   run_callbacks(client, calls)   -- makes these calls of the user's functions
 -- and everything else in dlock waits by calling ready and wait here. Which host
 -- it is is asked at every call unless the store's option names one: the same
 -- store may be used inside and outside of an event loop.
@@ -115,13 +118,7 @@ end
 ---@param calls function[]
 function host.run_callbacks(client, calls)
   local adapter = client.host or detect()
-  if adapter.run_callbacks then
-    adapter.run_callbacks(client, calls)
-    return
-  end
-  for _, call in ipairs(calls) do
-    call()
-  end
+  adapter.run_callbacks(client, calls)
 end
 
 -- The wait itself. The guard, if any, has nothing to do with the ticket any
@@ -135,7 +132,7 @@ local function complete(client, ticket, adapter, waits, others, guard)
     others[ticket] = nil
   end
   if not adapter.own_events then
-    events.deliver(client)
+    adapter.run_callbacks(client, events.due(client))
   end
   if guard then
     guard.ticket = nil

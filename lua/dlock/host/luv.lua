@@ -24,6 +24,13 @@ function adapter.ready(client)
     .. " coroutine.wrap(function() ... end)()")
 end
 
+--- Each in a coroutine of its own: it may wait too, and for ever.
+function adapter.run_callbacks(_, calls)
+  for _, call in ipairs(calls) do
+    coroutine.wrap(call)()
+  end
+end
+
 -- All of them, whatever one of them does; then the first error, to luv.
 local function resume_all(list)
   local problem
@@ -51,9 +58,7 @@ local function wake(client)
     client.poll:stop()
     client.polling = false
   end
-  for _, call in ipairs(events.due(client)) do
-    coroutine.wrap(call)() -- it may wait too
-  end
+  adapter.run_callbacks(client, events.due(client))
   resume_all(list)
 end
 

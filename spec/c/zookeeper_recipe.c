@@ -366,7 +366,53 @@ static void a_node_ahead_that_is_refused_is_denied(void) {
   host_close(h);
 }
 
+/* A create whose answer was lost, and nobody lets us look for the node. */
+static void may_not_look(void (*lose)(void), enum dlk_zk_verb verb,
+                         bool cancelled) {
+  start();
+  release(held("k"));
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_serve_until(DLK_ZK_CREATE);
+  lose();
+  if (cancelled)
+    host_cancel(h, op, DLK_CANCELLED);
+  fake_refuse(verb, DLK_ZK_NOAUTH);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(op, cancelled ? DLK_CANCELLED : DLK_DENIED));
+  host_turn(h, 0);
+  CHECK(fake_nodes(LOCK) == 0); /* its session has ended */
+  release(held("k"));
+  free(lease);
+  host_close(h);
+}
+
+static void a_search_that_is_refused_is_denied(void) {
+  void (*loses[])(void) = {fake_cut, fake_drop};
+  for (int i = 0; i < 4; i++) {
+    may_not_look(loses[i % 2], DLK_ZK_SYNC, i / 2);
+    may_not_look(loses[i % 2], DLK_ZK_CHILDREN, i / 2);
+  }
+  may_not_look(fake_cut, DLK_ZK_GET, false);
+}
+
+static void a_look_that_is_refused_is_denied(void) {
+  start();
+  struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
+  struct dlk_op *op = host_op(h, DLK_OP_ACQUIRE, second, NULL, 0);
+  host_submit(h, op);
+  fake_refuse(DLK_ZK_SYNC, DLK_ZK_NOAUTH);
+  fake_serve();
+  CHECK(ended(op, DLK_DENIED));
+  free(second);
+  release(lease);
+  host_close(h);
+}
+
 static const struct check tests[] = {
+    {"a_search_that_is_refused_is_denied", a_search_that_is_refused_is_denied},
+    {"a_look_that_is_refused_is_denied", a_look_that_is_refused_is_denied},
     {"extends_behind_a_waiter", extends_behind_a_waiter},
     {"renews_behind_a_waiter", renews_behind_a_waiter},
     {"hears_a_revoke_behind_a_waiter", hears_a_revoke_behind_a_waiter},

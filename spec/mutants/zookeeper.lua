@@ -141,6 +141,9 @@ return {
     { name = "a delete whose answer was lost is not sent again",
       file = MEANING, find = "{NONE, END, END, INSIST, INSIST, END}",
       put = "{NONE, END, END, END, END, END}" },
+    { name = "who may not look for its node goes on asking", file = MEANING,
+      find = "{NONE, INSIST, END, INSIST, INSIST, INSIST}",
+      put = "{NONE, INSIST, INSIST, INSIST, INSIST, INSIST}" },
     { name = "a list without an answer ends the waiting", file = MEANING,
       find = "{NONE, AGAIN, END, AGAIN, AGAIN, AGAIN}",
       put = "{NONE, AGAIN, END, END, AGAIN, AGAIN}" },
@@ -180,8 +183,8 @@ return {
         .. " dlk_zk_fail(n, DLK_UNAVAILABLE); }" },
     { name = "a node that could not be deleted is forgotten", file = LEAVE,
       find = "dlk_zk_session_retire(n->member.session);"
-        .. " dlk_zk_finish(n, n->outcome);",
-      put = "dlk_zk_finish(n, n->outcome);" },
+        .. " dlk_zk_finish(n, code);",
+      put = "dlk_zk_finish(n, code);" },
     { name = "who stood in the way is not asked for", file = LEAVE,
       find = "if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)"
         .. " ask_head(n);",

@@ -29,6 +29,7 @@ local RECIPE = {
   "one_of_many_whose_node_is_deleted_joins_anew",
   "the_lock_is_deleted_at_each_step",
   "all_but_the_chroot_is_made_of_containers",
+  "a_search_that_is_refused_is_denied", "a_look_that_is_refused_is_denied",
   "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
 }
 

@@ -208,15 +208,27 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 /* ---- a create whose answer was lost ---- */
 
+/* Whether the answer says what there is; if not, n goes on by itself. */
+static bool says(struct dlk_zk_contender *n, const struct dlk_zk_reply *r) {
+  switch (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc)) {
+  case DLK_ZK_INSIST:
+    unsettled(n);
+    return false;
+  case DLK_ZK_REFUSED:
+    dlk_zk_abandon(n, dlk_zk_code(r->rc));
+    return false;
+  default:
+    return true;
+  }
+}
+
 static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   struct dlk_zk_entry e;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag)
+  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
     return;
-  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST) {
-    unsettled(n);
-  } else if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
-             is_own_name(n, n->path, &e)) {
+  if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
+      is_own_name(n, n->path, &e)) {
     n->first_list = false;
     created(n, n->path, e.seq, r->stat.czxid);
   } else {
@@ -235,12 +247,8 @@ static const char *find_own(struct dlk_zk_contender *n,
 
 static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag)
+  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
     return;
-  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST) {
-    unsettled(n);
-    return;
-  }
   const char *name = find_own(n, r);
   if (!name) {
     start(n);
@@ -254,11 +262,10 @@ static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag)
+  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
     return;
   struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
-  if (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) == DLK_ZK_INSIST ||
-      !dlk_zk_contender_send_lock(n, &list, on_searched))
+  if (!dlk_zk_contender_send_lock(n, &list, on_searched))
     unsettled(n);
 }
 

@@ -70,6 +70,14 @@ void dlk_zk_fail(struct dlk_zk_contender *n, enum dlk_code code) {
   dlk_zk_finish(n, DLK_OK);
 }
 
+void dlk_zk_abandon(struct dlk_zk_contender *n, enum dlk_code code) {
+  n->cut = false;
+  if (!n->leaving)
+    n->outcome = code;
+  dlk_zk_session_retire(n->member.session);
+  dlk_zk_finish(n, code);
+}
+
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
@@ -93,11 +101,7 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_contender_stall(n);
     break;
   default:
-    /* It cannot be deleted: only the session's end takes it away. */
-    n->cut = false;
-    n->outcome = dlk_zk_code(r->rc);
-    dlk_zk_session_retire(n->member.session);
-    dlk_zk_finish(n, n->outcome);
+    dlk_zk_abandon(n, dlk_zk_code(r->rc));
   }
 }
 

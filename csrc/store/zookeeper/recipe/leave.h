@@ -11,6 +11,9 @@ void dlk_zk_delete(struct dlk_zk_contender *n);
 void dlk_zk_finish(struct dlk_zk_contender *n, enum dlk_code release_code);
 /* It never was there, and cannot be: its op ends with this code. */
 void dlk_zk_fail(struct dlk_zk_contender *n, enum dlk_code code);
+/* We may not delete it, or not look for it: only the session's end, which is
+ * begun, takes away what is there. A release is answered with this code. */
+void dlk_zk_abandon(struct dlk_zk_contender *n, enum dlk_code code);
 /* Ends its op now, unanswered; what is left goes on in the background. */
 void dlk_zk_contender_end_op(struct dlk_zk_contender *n);
 void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,

@@ -10,6 +10,9 @@
  * because nobody else would do it while the session lives, goes on behind its
  * op until it is known.
  *
+ * Whoever is refused a look (NOAUTH), is refused the next one, too. What he
+ * would have found goes with the session, which is ended as soon as it can be.
+ *
  * MEMORY is our own want of it, for an answer or for sending: nothing is known
  * about a read, and nothing was created. */
 #include "store/zookeeper/recipe/meaning.h"
@@ -30,7 +33,7 @@ static const struct {
     /*                        NONODE  VERSION NOAUTH  CUT     MEMORY  other */
     [DLK_ZK_FOR_NODE]      = {NONE,   END,    END,    SETTLE, END,    END},
     [DLK_ZK_FOR_PARENT]    = {OK,     OK,     END,    AGAIN,  AGAIN,  OK},
-    [DLK_ZK_FOR_SETTLING]  = {NONE,   INSIST, INSIST, INSIST, INSIST, INSIST},
+    [DLK_ZK_FOR_SETTLING]  = {NONE,   INSIST, END,    INSIST, INSIST, INSIST},
     [DLK_ZK_FOR_PLACE]     = {NONE,   AGAIN,  END,    AGAIN,  AGAIN,  AGAIN},
     [DLK_ZK_FOR_OWN]       = {NONE,   END,    END,    AGAIN,  END,    END},
     [DLK_ZK_FOR_DELETE]    = {NONE,   END,    END,    INSIST, INSIST, END},

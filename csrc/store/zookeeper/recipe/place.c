@@ -331,8 +331,12 @@ static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   (void)tag;
-  bool synced = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc) != DLK_ZK_INSIST;
-  if (dlk_zk_contender_answered(n) && n->step == DLK_ZK_PEEKING && !synced)
+  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc);
+  if (!dlk_zk_contender_answered(n) || n->step != DLK_ZK_PEEKING)
+    return;
+  if (meaning == DLK_ZK_REFUSED)
+    dlk_zk_fail(n, dlk_zk_code(r->rc));
+  else if (meaning == DLK_ZK_INSIST)
     dlk_zk_contender_stall(n);
 }
 

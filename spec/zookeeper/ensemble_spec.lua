@@ -80,6 +80,16 @@ describe("on three ZooKeeper servers,", function()
     end
   end
 
+  -- What each server says of itself.
+  local function modes()
+    local said = {}
+    for i, url in ipairs(three.urls) do
+      said[i] = (zk.four("srvr", url, 2) or "nothing"):match("Mode: (%w+)")
+        or "silent"
+    end
+    return "; servers: " .. table.concat(said, ", ")
+  end
+
   -- A lease in a long session, which some follower serves, or the leader.
   local function lease_on(leads)
     for _ = 1, 100 do
@@ -100,11 +110,13 @@ describe("on three ZooKeeper servers,", function()
     local lease, k, id = lease_on(leads)
     local session = session_of(k)
     three:kill(id)
-    common.eventually("the session is elsewhere", function()
+    local moved, message = pcall(common.eventually, "the session is elsewhere",
+    function()
       assert.is_true(lease:held())
       local now, at = session_of(k)
       return now == session and at ~= id
     end, 25)
+    assert(moved, tostring(message) .. modes())
     assert(lease:extend())
     local since = core.now()
     three:start_again(id)

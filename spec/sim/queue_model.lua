@@ -156,21 +156,23 @@ local function is_special(self, r, us)
     or last and last.order >= us
 end
 
--- The queue is kept for a minute more by who is the first to ask in a span of
--- time, and by who gets a note.
-local function keep_queue(self, w, noted)
+-- Who comes finds the queue kept for a minute more if he is the first in a span
+-- of time, who asks again if that is over soon, and who gets a note.
+local function keeps_queue(self, w, noted)
   local last = self.queue[#self.queue]
-  local asked = w and w.seen or last and last.order / 1000 or 0
-  if math.floor(asked / KEPT_FOR) ~= math.floor(self.now / KEPT_FOR)
-      or noted and not (w and w.noted) then
-    self.queue_ends = self.now + QUEUE_KEPT
+  if w and w.noted then
+    return self.queue_ends - self.now < QUEUE_KEPT - KEPT_FOR
   end
+  return noted or not last or math.floor(last.order / 1000 / KEPT_FOR)
+    ~= math.floor(self.now / KEPT_FOR)
 end
 
 local function queue_up(self, r, us)
   local w, last = self:waiter(r.token), self.queue[#self.queue]
   local noted = w or is_special(self, r, us)
-  keep_queue(self, w, noted)
+  if keeps_queue(self, w, noted) then
+    self.queue_ends = self.now + QUEUE_KEPT
+  end
   if not w then
     w = { token = r.token, units = r.units, cap = r.cap, order = r.order
       or math.max(last and last.order + 1 or 0, us) }

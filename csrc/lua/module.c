@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "core/mode.h"
-#include "core/sigpipe.h"
+#include "core/quiet.h"
 #include "lua/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
@@ -32,11 +32,11 @@ static int core_pid(lua_State *L) {
 /* core.write(fn, ...): calls fn, which writes into a file of the program's and
  * cannot wait. Whether it raised nothing. No SIGPIPE ends the program. */
 static int core_write(lua_State *L) {
-  struct dlk_sigpipe pipes;
+  struct dlk_quiet pipes;
   luaL_checkany(L, 1);
-  dlk_sigpipe_block(&pipes);
+  dlk_quiet_begin(&pipes);
   int failed = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
-  dlk_sigpipe_restore(&pipes, true);
+  dlk_quiet_end(&pipes, true);
   lua_pushboolean(L, !failed);
   return 1;
 }

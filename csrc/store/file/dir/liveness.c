@@ -19,7 +19,7 @@
  * that others will open.
  *
  * We hold our own FIFO open for reading and writing, so it never reads as
- * ended. Writing to a reader that just died raises no SIGPIPE (sigpipe.h). */
+ * ended. Writing to a reader that just died raises no SIGPIPE (quiet.h). */
 #include "store/file/dir/liveness.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/sigpipe.h"
+#include "core/quiet.h"
 #include "core/trace.h"
 #include "store/file/dir/descriptors.h"
 
@@ -326,13 +326,13 @@ bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance) {
 
 /* A full pipe has more news than we could add; EPIPE is death. */
 static int send_token(int fd, uint64_t token) {
-  struct dlk_sigpipe pipes;
+  struct dlk_quiet pipes;
   int error;
-  dlk_sigpipe_block(&pipes);
+  dlk_quiet_begin(&pipes);
   do {
     error = write(fd, &token, sizeof token) < 0 ? errno : 0;
   } while (error == EINTR);
-  dlk_sigpipe_restore(&pipes, error == EPIPE);
+  dlk_quiet_end(&pipes, error == EPIPE);
   return error;
 }
 

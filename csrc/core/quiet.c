@@ -1,7 +1,7 @@
 /* The signal of a write goes to the thread that wrote, so it waits behind this
  * thread's mask until it is taken from there. One that was pending before is
  * the program's and stays; a second one is not counted by the kernel. */
-#include "core/sigpipe.h"
+#include "core/quiet.h"
 
 #include <time.h>
 
@@ -10,7 +10,7 @@ static void only(sigset_t *set) {
   sigaddset(set, SIGPIPE);
 }
 
-void dlk_sigpipe_block(struct dlk_sigpipe *s) {
+void dlk_quiet_begin(struct dlk_quiet *s) {
   sigset_t set;
   sigpending(&set);
   s->pending = sigismember(&set, SIGPIPE) == 1;
@@ -18,7 +18,7 @@ void dlk_sigpipe_block(struct dlk_sigpipe *s) {
   pthread_sigmask(SIG_BLOCK, &set, &s->old);
 }
 
-void dlk_sigpipe_restore(const struct dlk_sigpipe *s, bool raised) {
+void dlk_quiet_end(const struct dlk_quiet *s, bool raised) {
   sigset_t set;
   struct timespec none = {0, 0};
   only(&set);

@@ -1,28 +1,62 @@
 /* The signal of a write goes to the thread that wrote, so it waits behind this
  * thread's mask until it is taken from there. One that was pending before is
- * the program's and stays; a second one is not counted by the kernel. */
+ * the program's and stays; a second one is not counted by the kernel. Only a
+ * signal that the thread had blocked can have been pending. (Whether the
+ * process has a limit of file sizes at all could be asked instead: that is one
+ * system call in the place of two, but takes the kernel longer, and the program
+ * may set one in between.) */
 #include "core/quiet.h"
 
+#include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
-static void only(sigset_t *set) {
+static void both(sigset_t *set) {
   sigemptyset(set);
   sigaddset(set, SIGPIPE);
+  sigaddset(set, SIGXFSZ);
 }
 
-void dlk_quiet_begin(struct dlk_quiet *s) {
+void dlk_quiet_begin(struct dlk_quiet *q) {
   sigset_t set;
-  sigpending(&set);
-  s->pending = sigismember(&set, SIGPIPE) == 1;
-  only(&set);
-  pthread_sigmask(SIG_BLOCK, &set, &s->old);
+  both(&set);
+  sigemptyset(&q->others);
+  pthread_sigmask(SIG_BLOCK, &set, &q->old);
+  if (sigismember(&q->old, SIGPIPE) == 1 || sigismember(&q->old, SIGXFSZ) == 1)
+    sigpending(&q->others);
 }
 
-void dlk_quiet_end(const struct dlk_quiet *s, bool raised) {
+void dlk_quiet_end(const struct dlk_quiet *q, bool raised) {
   sigset_t set;
   struct timespec none = {0, 0};
-  only(&set);
-  if (raised && !s->pending)
-    sigtimedwait(&set, NULL, &none);
-  pthread_sigmask(SIG_SETMASK, &s->old, NULL);
+  int problem = errno;
+  both(&set);
+  if (sigismember(&q->others, SIGPIPE) == 1)
+    sigdelset(&set, SIGPIPE);
+  if (sigismember(&q->others, SIGXFSZ) == 1)
+    sigdelset(&set, SIGXFSZ);
+  while (raised && sigtimedwait(&set, NULL, &none) > 0)
+    ;
+  pthread_sigmask(SIG_SETMASK, &q->old, NULL);
+  errno = problem;
+}
+
+static bool raises(ssize_t done) {
+  return done < 0 && (errno == EPIPE || errno == EFBIG);
+}
+
+ssize_t dlk_quiet_write(int fd, const void *data, size_t n) {
+  struct dlk_quiet q;
+  dlk_quiet_begin(&q);
+  ssize_t done = write(fd, data, n);
+  dlk_quiet_end(&q, raises(done));
+  return done;
+}
+
+ssize_t dlk_quiet_pwrite(int fd, const void *data, size_t n, off_t at) {
+  struct dlk_quiet q;
+  dlk_quiet_begin(&q);
+  ssize_t done = pwrite(fd, data, n, at);
+  dlk_quiet_end(&q, raises(done));
+  return done;
 }

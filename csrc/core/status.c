@@ -99,6 +99,12 @@ const char *dlk_reason(char out[DLK_REASON_MAX], int error) {
              "too many open files; this process may open %llu, raise that "
              "limit (ulimit -n)",
              (unsigned long long)limit.rlim_cur);
+  else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur != RLIM_INFINITY)
+    snprintf(out, DLK_REASON_MAX,
+             "file too large; this process may write up to byte %llu of a "
+             "file, raise that limit (ulimit -f)",
+             (unsigned long long)limit.rlim_cur);
   else if (error == ENFILE)
     snprintf(out, DLK_REASON_MAX,
              "too many open files on this machine; raise its limit (sysctl "

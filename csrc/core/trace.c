@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/quiet.h"
 #include "core/status.h"
 
 #define LINE_MAX_BYTES 512
@@ -60,7 +61,7 @@ void dlk_trace_line(int64_t now, const char *room, const char *event,
   n += used(vsnprintf(line + n, most - n, fmt, ap), most - n);
   va_end(ap);
   line[n++] = '\n';
-  ssize_t written = write(STDERR_FILENO, line, n);
+  ssize_t written = dlk_quiet_write(STDERR_FILENO, line, n);
   (void)written; /* nobody is there to be told */
   errno = problem;
 }

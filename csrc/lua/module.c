@@ -30,13 +30,14 @@ static int core_pid(lua_State *L) {
 }
 
 /* core.write(fn, ...): calls fn, which writes into a file of the program's and
- * cannot wait. Whether it raised nothing. No SIGPIPE ends the program. */
+ * cannot wait. Whether it raised nothing. No signal of a write ends the
+ * program. */
 static int core_write(lua_State *L) {
-  struct dlk_quiet pipes;
+  struct dlk_quiet quiet;
   luaL_checkany(L, 1);
-  dlk_quiet_begin(&pipes);
+  dlk_quiet_begin(&quiet);
   int failed = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
-  dlk_quiet_end(&pipes, true);
+  dlk_quiet_end(&quiet, true);
   lua_pushboolean(L, !failed);
   return 1;
 }

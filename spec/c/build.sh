@@ -35,12 +35,13 @@ file=$(find csrc/store/file -name '*.c')
 build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c $file
 build options_test spec/c/options_test.c csrc/core/*.c
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
+build quiet_test spec/c/quiet_test.c csrc/core/quiet.c
 build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
   spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
 build engine_test -Wl,--wrap=dlk_clock_now spec/c/engine_test.c \
   csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
-  csrc/store/file/format/table.c csrc/store/file/format/name.c
+  csrc/core/quiet.c csrc/store/file/format/*.c
 # shellcheck disable=SC2086
 build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c \
   csrc/core/*.c $file

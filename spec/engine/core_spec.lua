@@ -25,6 +25,10 @@ describe("C unit tests", function()
     assert.are.equal(3, run "options_test")
   end)
 
+  it("of quiet writes pass", function()
+    assert.are.equal(3, run "quiet_test")
+  end)
+
   it("of the loop pass, without an engine", function()
     assert.are.equal(8, run "loop_test")
   end)

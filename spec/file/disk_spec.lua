@@ -54,6 +54,40 @@ describe("file store", function()
       for i = 1, 3 do a:hold("n" .. i, "new" .. i) end
     end)
 
+  -- SIGXFSZ would end the process.
+  it("under a limit of file sizes is unavailable, and lives on", function()
+    local text = " unavailable: .*file too large; .* byte %d+ of a file, "
+      .. "raise that limit %(ulimit %-f%)"
+    for _, blocks in ipairs { 0, 4, 8 } do
+      local a = tool.start(dir, nil, { "sh", "-c",
+        ("ulimit -f %d; exec \"$@\""):format(blocks), "sh" })
+      for i = 1, 2 do
+        a:acquire("a", "new" .. i)
+        a:expect("^a" .. text)
+      end
+      a:send("close")
+    end
+  end)
+
+  it("under a limit that came later gives back when that is gone", function()
+    local a, b = tool.start(dir), tool.start(dir)
+    local fence = a:hold("a", "key")
+    local function limit(bytes)
+      assert.are.equal(0, (process.run { command = { "prlimit", "--pid", a.pid,
+        "--fsize=" .. bytes .. ":" } }))
+    end
+    limit(0)
+    a:acquire("n", "new")
+    a:expect("^n unavailable: .*file too large")
+    a:send("release", "a") -- goes on in the background
+    assert.matches("^ping ok", a:ask("ping"))
+    assert.is_true(b:locked("key"))
+    b:acquire("b", "key", { timeout = 20 })
+    limit("unlimited")
+    local _, later = b:expect("^b held (%d+)$")
+    assert.is_true(tonumber(later) > fence)
+  end)
+
   it("on a read-only disk is unavailable", function()
     local a = mounted("ro")
     assert.matches("^ping unavailable: .*Read%-only", a:ask("ping"))

@@ -132,5 +132,13 @@ return {
       specs = "spec/file/disk_spec.lua",
       find = "int error = dlk_file_dir_lost(d) ? ENOENT : 0;",
       put = "int error = d->wake >= 0 && dlk_file_dir_lost(d) ? ENOENT : 0;" },
+    { name = "a write to a key's file may raise a signal", file = TABLE,
+      specs = "spec/file/disk_spec.lua",
+      find = "ssize_t done = dlk_quiet_pwrite(fd, p, n, at);",
+      put = "ssize_t done = pwrite(fd, p, n, at);" },
+    { name = "a write to ~store may raise a signal",
+      file = "csrc/store/file/dir/dir.c", specs = "spec/file/disk_spec.lua",
+      find = "ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);",
+      put = "ssize_t n = pwrite(d->meta, m, sizeof *m, 0);" },
   },
 }

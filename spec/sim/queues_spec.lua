@@ -22,7 +22,7 @@ local SIMULATIONS = {
     "csrc/core/buf.c" },
   file = { "spec/sim/file_queue.c", "spec/sim/plain.c",
     "csrc/store/file/recipe/queue.c", "csrc/store/file/format/table.c",
-    "csrc/core/clock.c" },
+    "csrc/core/clock.c", "csrc/core/quiet.c" },
 }
 
 for store, sources in pairs(SIMULATIONS) do

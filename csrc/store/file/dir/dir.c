@@ -36,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/quiet.h"
 #include "store/file/dir/descriptors.h"
 
 #define META_MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
@@ -397,7 +398,7 @@ int dlk_file_meta_try_lock(struct dlk_file_dir *d) {
 
 static int meta_write(struct dlk_file_dir *d, struct meta *m) {
   m->check = meta_sum(m);
-  ssize_t n = pwrite(d->meta, m, sizeof *m, 0);
+  ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);
   return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
 }
 

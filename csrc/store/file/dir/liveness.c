@@ -326,13 +326,10 @@ bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance) {
 
 /* A full pipe has more news than we could add; EPIPE is death. */
 static int send_token(int fd, uint64_t token) {
-  struct dlk_quiet pipes;
   int error;
-  dlk_quiet_begin(&pipes);
   do {
-    error = write(fd, &token, sizeof token) < 0 ? errno : 0;
+    error = dlk_quiet_write(fd, &token, sizeof token) < 0 ? errno : 0;
   } while (error == EINTR);
-  dlk_quiet_end(&pipes, error == EPIPE);
   return error;
 }
 

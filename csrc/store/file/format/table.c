@@ -32,6 +32,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/quiet.h"
+
 #define MAGIC UINT64_C(0x3130656c6966646c) /* "ldfile01" */
 #define HEADER 2048
 #define KEY_AT 4096
@@ -74,7 +76,7 @@ static uint64_t block_sum(struct dlk_file_block *b) {
 static int write_all(int fd, const void *data, size_t n, off_t at) {
   const char *p = data;
   while (n > 0) {
-    ssize_t done = pwrite(fd, p, n, at);
+    ssize_t done = dlk_quiet_pwrite(fd, p, n, at);
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0)

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST 1024
 
@@ -36,13 +37,17 @@ static struct dlk_event *append(struct dlk_events *ev, struct dlk_event *one) {
   return old;
 }
 
-void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t lease,
-                    const char *text) {
-  struct dlk_event *one = malloc(sizeof *one);
+void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
+                    const struct dlk_lease *lease, const char *text) {
+  size_t key_len = lease ? lease->key_len : 0;
+  struct dlk_event *one = malloc(sizeof *one + key_len);
   if (!one)
     return;
   one->next = NULL;
-  one->lease = lease;
+  one->lease = id;
+  one->key_len = key_len;
+  if (key_len)
+    memcpy(one->key, lease->key, key_len);
   snprintf(one->kind, sizeof one->kind, "%s", kind);
   snprintf(one->text, sizeof one->text, "%s", text);
   pthread_mutex_lock(&ev->lock);

@@ -15,9 +15,10 @@ struct dlk_events {
 
 bool dlk_events_init(struct dlk_events *ev);
 void dlk_events_destroy(struct dlk_events *ev);
-/* From any thread; lease 0: of none. Whoever adds one wakes the listener. */
-void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t lease,
-                    const char *text);
+/* From any thread; id and lease: of its hold, or 0 and NULL. Whoever adds one
+ * wakes the listener. */
+void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
+                    const struct dlk_lease *lease, const char *text);
 
 static inline bool dlk_events_any(const struct dlk_events *ev) {
   return atomic_load_explicit(&ev->any, memory_order_relaxed);

@@ -307,7 +307,7 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
 void dlk_hold_tell(const struct dlk_hold *h, const char *kind,
                    const char *text) {
   struct dlk_engine *l = h->listener ? h->listener : h->engine;
-  dlk_events_add(&l->events, kind, h->id, text);
+  dlk_events_add(&l->events, kind, h->id, &h->lease, text);
   if (h->listener) /* nobody there sees to it at the end of our turn */
     dlk_wakeup_send(&l->loop.wakeup);
   else

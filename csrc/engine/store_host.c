@@ -33,7 +33,7 @@ static void event(struct dlk_host *host, const char *kind, const char *text) {
   struct dlk_engine *e = engine_of(host);
   if (e->quiet)
     return;
-  dlk_events_add(&e->events, kind, 0, text);
+  dlk_events_add(&e->events, kind, 0, NULL, text);
   dlk_wakeup_note(&e->loop.wakeup);
 }
 

@@ -303,7 +303,7 @@ static int engine_close(lua_State *L) {
 }
 
 static void push_event(lua_State *L, const struct dlk_event *n) {
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4);
   lua_pushstring(L, n->kind);
   lua_setfield(L, -2, "kind");
   lua_pushstring(L, n->text);
@@ -311,6 +311,8 @@ static void push_event(lua_State *L, const struct dlk_event *n) {
   if (n->lease) {
     dlk_compat_pushint(L, (int64_t)n->lease);
     lua_setfield(L, -2, "lease");
+    lua_pushlstring(L, n->key, n->key_len);
+    lua_setfield(L, -2, "key");
   }
 }
 
@@ -325,7 +327,7 @@ static int free_events(lua_State *L) {
   return 0;
 }
 
-/* engine:events(): nil, or an array of {kind=, message=, lease=}. */
+/* engine:events(): nil, or an array of {kind=, message=, lease=, key=}. */
 static int engine_events(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   if (dlk_engine_forked(e) || !dlk_engine_has_events(e))

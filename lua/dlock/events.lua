@@ -133,9 +133,8 @@ local function add_items(due, client, items)
   for _, item in ipairs(items) do
     local leases = item.lease and by_id[item.lease] or {}
     if client.on_event then
-      local key = item.key or leases[1] and leases[1].key
       due[#due + 1] = function()
-        events.event(client, item.kind, item.message, key)
+        events.event(client, item.kind, item.message, item.key)
       end
     end
     for _, lease in ipairs(leases) do

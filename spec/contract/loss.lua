@@ -121,7 +121,10 @@ return function(t, it, timed)
     it("a lost lease is counted once, and told once: " .. name, function()
       local events = {}
       local a, b, key = t:open { on_event = function(event)
-        if event.kind == "lost" then events[#events + 1] = event.message end
+        if event.kind == "lost" then
+          events[#events + 1] = event.message
+          events.key = event.key
+        end
       end }, t:open(), t:key()
       assert(b:ping())
       local lease = assert(a:lock(key, { ttl = 1.5 }))
@@ -140,6 +143,7 @@ return function(t, it, timed)
       assert.are.equal(found.acquires.granted, found.hold.count)
       assert.are.equal(1, #events, table.concat(events, "; "))
       assert.matches("^lost: .*" .. key, events[1])
+      assert.are.equal(key, events.key)
     end)
   end
 

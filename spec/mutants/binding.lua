@@ -10,6 +10,10 @@ return {
     .. " spec/engine/fork_spec.lua spec/cli/cli_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "the event of a lease does not say its key",
+      file = "csrc/lua/engine.c", specs = "spec/engine/engine_spec.lua",
+      find = [[lua_pushlstring(L, n->key, n->key_len);]],
+      put = [[lua_pushnil(L);]] },
     { name = "a detached lease is released by its collector", file = LEASE,
       find = "return box->released || box->detached || !box->hold ||"
         .. " dlk_handle_given_up(&box->handle);",

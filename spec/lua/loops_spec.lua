@@ -185,7 +185,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
           codes[i] = select(3, mutex:acquire(opts))
         end)
       end
-      wait(1, { timeout = 0.05 })
+      wait(1, { timeout = 0.5 })
       wait(2, { timeout = 20, cancel = canceller })
       wait(3, { timeout = 20 })
       loop.spawn(function()

@@ -247,6 +247,9 @@ void dlk_hold_release_later(struct dlk_hold *h);
  * the hold's own engine. */
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
                                    size_t len);
+/* Whether this process once gave that text, and there is no hold for it any
+ * more, for any store. */
+bool dlk_detached_was_here(const char *text, size_t len);
 bool dlk_engine_portable(const struct dlk_engine *e);
 
 /* ---- counters ---- */

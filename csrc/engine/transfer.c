@@ -4,6 +4,12 @@
  * its ttl (from now, unless it was never to be renewed); the list has no entry
  * for a hold that is not held.
  *
+ * A text is "here-PROCESS-SECRET", where PROCESS is a number drawn at the first
+ * detach of a process (a child of a fork draws another, and its list begins
+ * empty: its parent's engines are of no use to it). What is not in the
+ * list although it names this process was in it: it was attached, or its hold
+ * ended, and nobody has to remember which texts there were.
+ *
  * Why it is here, and not a store's: such a lease hangs on a session or on
  * descriptors that the engine's store has, so it can move to another Lua state
  * only as a whole, with the engine that renews it. What that costs is one
@@ -15,6 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define PROCESS_LEN (sizeof "here-" - 1 + 16)
 
 struct entry {
   struct entry *next;
@@ -23,7 +32,9 @@ struct entry {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries;
+static struct entry *entries; /* under it, as what follows */
+static pid_t drawn_by;        /* 0: nobody drew the number yet */
+static uint64_t process;
 
 bool dlk_transfers_init(struct dlk_transfers *tr) {
   dlk_list_init(&tr->adopted);
@@ -85,6 +96,11 @@ void dlk_transfer_release_adopted(struct dlk_engine *e) {
 
 /* ---- the list of detached holds ---- */
 
+/* Under the lock: whether the list is this process's, and not its parent's. */
+static bool is_drawn(void) {
+  return drawn_by == getpid();
+}
+
 /* Takes the entry out that `found` says yes to. */
 static struct entry *take(bool (*found)(const struct entry *en, const void *of),
                           const void *of) {
@@ -92,19 +108,33 @@ static struct entry *take(bool (*found)(const struct entry *en, const void *of),
   struct entry **p = &entries;
   while (*p && !found(*p, of))
     p = &(*p)->next;
-  struct entry *en = *p;
+  struct entry *en = is_drawn() ? *p : NULL;
   if (en)
     *p = en->next;
   pthread_mutex_unlock(&lock);
   return en;
 }
 
+/* The number of this process; drawn: what it is from now on if it has none. */
+static uint64_t number_of_process(uint64_t drawn) {
+  pthread_mutex_lock(&lock);
+  if (!is_drawn()) {
+    drawn_by = getpid();
+    process = drawn;
+    entries = NULL;
+  }
+  uint64_t number = process;
+  pthread_mutex_unlock(&lock);
+  return number;
+}
+
 static struct dlk_value *make_text(struct dlk_hold *h, struct entry *en) {
-  uint64_t secret[2];
+  uint64_t random[3];
   struct dlk_engine *e = h->engine;
-  e->host.random(&e->host, secret, sizeof secret);
-  int n = snprintf(en->text, sizeof en->text, "here-%016" PRIx64 "%016" PRIx64,
-                   secret[0], secret[1]);
+  e->host.random(&e->host, random, sizeof random);
+  int n = snprintf(en->text, sizeof en->text,
+                   "here-%016" PRIx64 "-%016" PRIx64 "%016" PRIx64,
+                   number_of_process(random[0]), random[1], random[2]);
   return dlk_value_string(en->text, (size_t)n);
 }
 
@@ -162,10 +192,13 @@ static bool same_keys(const struct dlk_engine *a, const struct dlk_engine *b) {
          strcmp(a->prefix ? a->prefix : "", b->prefix ? b->prefix : "") == 0;
 }
 
+static bool has_text(const struct entry *en, const struct wanted *w) {
+  return strlen(en->text) == w->len && memcmp(en->text, w->text, w->len) == 0;
+}
+
 static bool is_wanted(const struct entry *en, const void *of) {
   const struct wanted *w = of;
-  return strlen(en->text) == w->len && memcmp(en->text, w->text, w->len) == 0 &&
-         same_keys(en->hold->engine, w->engine);
+  return has_text(en, w) && same_keys(en->hold->engine, w->engine);
 }
 
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
@@ -174,4 +207,18 @@ struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
   struct dlk_hold *h = en ? en->hold : NULL;
   free(en);
   return h;
+}
+
+bool dlk_detached_was_here(const char *text, size_t len) {
+  char ours[PROCESS_LEN + 1];
+  const struct wanted w = {NULL, text, len};
+  pthread_mutex_lock(&lock);
+  bool drawn = is_drawn();
+  snprintf(ours, sizeof ours, "here-%016" PRIx64, process);
+  const struct entry *en = entries;
+  while (en && !has_text(en, &w))
+    en = en->next;
+  pthread_mutex_unlock(&lock);
+  return drawn && !en && len > PROCESS_LEN &&
+         memcmp(text, ours, PROCESS_LEN) == 0;
 }

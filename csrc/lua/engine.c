@@ -234,14 +234,20 @@ static void read_head(struct dlk_request *r) {
   r->text_len = (size_t)(end - r->text);
 }
 
-static int not_here(lua_State *L, const struct dlk_engine *e) {
+static int not_here(lua_State *L, const struct dlk_engine *e,
+                    const struct dlk_request *r) {
   struct dlk_error err;
-  dlk_error_set(&err, DLK_UNSUPPORTED,
-                "'%s' can only attach leases that were detached in this "
-                "process, by a store of the same URL and prefix, and are not "
-                "attached or ended yet; use Redis to hand one to another "
-                "process",
-                dlk_engine_shown(e));
+  if (dlk_detached_was_here(r->text, r->text_len))
+    dlk_error_set(&err, DLK_LOST,
+                  "'%s': the detached lease was attached before, or it expired "
+                  "or was broken, or the store that detached it was closed",
+                  dlk_engine_shown(e));
+  else
+    dlk_error_set(&err, DLK_UNSUPPORTED,
+                  "'%s' can only attach leases that were detached in this "
+                  "process, by a store of the same URL and prefix; use Redis "
+                  "to hand one to another process",
+                  dlk_engine_shown(e));
   return dlk_lua_failure(L, &err);
 }
 
@@ -254,7 +260,7 @@ static int attach_here(lua_State *L, struct dlk_engine *e,
   struct ticket_box *box = dlk_lua_ticket_box(L, lua_gettop(L));
   struct dlk_hold *h = dlk_detached_find(e, r->text, r->text_len);
   if (!h)
-    return not_here(L, e);
+    return not_here(L, e, r);
   r->task = DLK_TASK_REATTACH;
   r->hold = h;
   r->listener = e;

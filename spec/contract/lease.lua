@@ -314,6 +314,43 @@ return function(t, it, timed)
     own:release()
   end)
 
+  it("a string that works once", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local function is_used(text)
+      for _, store in ipairs { a, b } do
+        local got, message, code = store:attach(text)
+        assert.is_nil(got)
+        assert.are.equal("lost", code, message)
+        assert.matches("^lost: ", message)
+      end
+    end
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    local lease = assert(b:attach(text))
+    is_used(text)
+    assert.is_true(lease:release())
+    is_used(text)
+    text = assert(assert(a:lock(key, { ttl = 0.5 })):detach())
+    assert(b:lock(key, { timeout = 15 })):release()
+    is_used(text)
+    t:expect_nothing_left()
+  end)
+
+  it("a string whose store was closed", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    a:close()
+    local lease, message, code = b:attach(text)
+    if t.subject.portable then
+      assert.is_true(assert(lease, message):release())
+    else
+      assert.is_nil(lease)
+      assert.are.equal("lost", code, message)
+      assert.matches("closed", message)
+    end
+    assert(b:lock(key, { timeout = 5 })):release()
+    t:expect_nothing_left()
+  end)
+
   -- `renew = false`: it ends at its ttl, whoever has it by then.
   it("detach and attach without renewal, which add no time", function()
     local a, b, other, peer = t:open(), t:open(), t:open(), t:peer()

@@ -234,8 +234,6 @@ bool dlk_handle_given_up(const struct dlk_handle *handle);
 /* True: it was the last, so the hold is to be released, or is detached. */
 bool dlk_handle_give_up(const struct dlk_handle *handle);
 bool dlk_hold_renews(const struct dlk_hold *h);
-/* ns until max_hold has passed, at least 0; DLK_FOREVER: it has no limit. */
-int64_t dlk_hold_max_left(const struct dlk_hold *h);
 /* ns until min_hold has passed, at least 0. */
 int64_t dlk_hold_min_left(const struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */

@@ -174,13 +174,6 @@ bool dlk_hold_renews(const struct dlk_hold *h) {
   return h->renews;
 }
 
-int64_t dlk_hold_max_left(const struct dlk_hold *h) {
-  if (h->max_end == DLK_FOREVER)
-    return DLK_FOREVER;
-  int64_t left = h->max_end - dlk_clock_now();
-  return left > 0 ? left : 0;
-}
-
 int64_t dlk_hold_min_left(const struct dlk_hold *h) {
   int64_t end = dlk_time_add(h->granted_at, h->lease.min_hold);
   int64_t left = end - dlk_clock_now();

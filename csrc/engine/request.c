@@ -265,7 +265,10 @@ static void start_on_hold(struct dlk_ticket *t) {
   if (ours && t->op.kind == DLK_OP_DETACH && !local) {
     if (h->lease.claim && !h->renewing)
       dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
-    dlk_hold_extending(h, h->lease.ttl); /* so it is not renewed */
+    /* So it is not renewed; and the server may be left with so much. */
+    int64_t rest = h->max_end - now, ttl = h->lease.ttl;
+    dlk_hold_extending(h, rest < ttl ? rest : ttl);
+    t->op.max_end = h->max_end;
   }
   if (!local) {
     dlk_request_submit(t);
@@ -361,7 +364,10 @@ void dlk_request_granted(struct dlk_ticket *t, int64_t now) {
     dlk_request_finish_code(t, DLK_CANCELLED);
     return;
   }
-  bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew; /* it goes on */
+  bool limited = t->op.max_end != DLK_FOREVER;
+  if (limited)
+    t->hold->max_hold = t->op.max_end - now;
+  bool old = limited || (t->op.kind == DLK_OP_ATTACH && !t->op.renew);
   if (dlk_hold_begin(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
     began(t, now);
     dlk_request_finish(t, NULL);

@@ -115,6 +115,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->op.wait = r->wait;
   t->op.renew = r->renew;
   t->op.ttl = r->ttl;
+  t->op.max_end = DLK_FOREVER;
   t->op.fence = r->fence;
   t->op.limit = r->limit;
   t->op.started = dlk_clock_now();

@@ -221,14 +221,14 @@ static void read_head(struct dlk_request *r) {
   const char *p = r->text, *end = p + r->text_len;
   r->renew = *p == 'r'; /* a Lua string ends with a NUL */
   p += p < end;
-  int64_t most = read_ms(&p, end), least = 0;
+  int64_t least = 0;
   bool rests = p < end && *p == ',';
   if (rests) {
     p++;
     least = read_ms(&p, end);
   }
   bool fine = least >= 0 && p < end && *p == ':';
-  r->max_hold = most >= 0 ? most : DLK_FOREVER;
+  r->max_hold = DLK_FOREVER; /* until the store knows */
   r->min_hold = fine ? least : 0;
   r->text = fine ? p + 1 : end;
   r->text_len = (size_t)(end - r->text);

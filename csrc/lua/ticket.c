@@ -113,16 +113,13 @@ static int core_end_with(lua_State *L) {
 }
 
 /* Before the store's own text stands what the engine has to know again: is it
- * to be renewed, for how many ms at most (none: no limit), and, behind a comma
- * if there is something left of min_hold, how many ms that is. */
+ * to be renewed, and, behind a comma if there is something left of min_hold,
+ * how many ms that is. What is left of max_hold only the store can count while
+ * nobody has the lease: it stands in its text. */
 static int push_text(lua_State *L, struct dlk_ticket *t) {
   struct dlk_hold *h = dlk_ticket_hold(t);
-  int64_t most = dlk_hold_max_left(h), least = dlk_hold_min_left(h);
+  int64_t least = dlk_hold_min_left(h);
   lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
-  if (most == DLK_FOREVER)
-    lua_pushliteral(L, "");
-  else
-    dlk_compat_pushint(L, dlk_to_ms(most));
   lua_pushstring(L, least > 0 ? "," : "");
   if (least > 0)
     dlk_compat_pushint(L, dlk_to_ms(least));
@@ -130,7 +127,7 @@ static int push_text(lua_State *L, struct dlk_ticket *t) {
     lua_pushliteral(L, "");
   lua_pushliteral(L, ":");
   dlk_lua_push_value(L, dlk_ticket_result(t));
-  lua_concat(L, 6);
+  lua_concat(L, 5);
   return 1;
 }
 

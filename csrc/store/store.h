@@ -113,6 +113,8 @@ struct dlk_op {
   int64_t started;  /* when it was submitted */
   int64_t deadline; /* when the engine will call cancel */
   int64_t ttl;      /* EXTEND */
+  int64_t max_end;  /* DETACH: when the lease's max_hold is over, DLK_FOREVER:
+                       never. ATTACH: the same, filled by the store */
   int64_t fence;    /* CHANGE */
   const char *text; /* ATTACH, LIST; NUL-ended, NULL if none */
   size_t text_len;

@@ -241,6 +241,49 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  timed("max_hold, which goes on while nobody attaches the lease", function()
+    local a, b = t:open(), t:open()
+    for _, opts in ipairs { { ttl = 20, max_hold = 0.6 },
+        { ttl = 20, max_hold = 0.6, renew = false } } do
+      local key, start = t:key(), t:now()
+      local text = assert(assert(a:lock(key, opts)):detach())
+      assert(b:lock(key, { timeout = 15 })):release()
+      assert.is_true(t:now() - start < 10, t:now() - start)
+      local got, message, code = a:attach(text)
+      assert.is_nil(got)
+      assert.are.equal("lost", code, message)
+    end
+    t:expect_nothing_left()
+  end)
+
+  timed("max_hold, which no detach begins anew", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    for _, opts in ipairs { { ttl = 20, max_hold = 1 },
+        { ttl = 0.8, max_hold = 1.5 } } do
+      local lease, times, message, code = assert(a:lock(key, opts)), 0, nil, nil
+      local start = t:now()
+      while lease and t:now() - start < 10 do
+        local text
+        text, message, code = lease:detach()
+        lease = nil
+        if text then
+          t:sleep(0.2)
+          lease, message, code = a:attach(text)
+        end
+        if lease then
+          times = times + 1
+          local left = lease:remaining()
+          assert.is_true(t:now() + left <= start + opts.max_hold + 0.01)
+        end
+      end
+      assert.are.equal("lost", code, message)
+      assert.is_true(times > 0)
+      assert(b:lock(key, { timeout = 15 })):release()
+      assert.is_true(t:now() - start < 10, t:now() - start)
+    end
+    t:expect_nothing_left()
+  end)
+
   it("min_hold, which goes on through detach and attach", function()
     local a, b, key = t:open(), t:open(), t:key()
     local start = t:now()
@@ -269,6 +312,43 @@ return function(t, it, timed)
     _, message, code = lease:release()
     assert.are.equal("lost", code)
     assert.matches("was detached from this lease$", message)
+  end)
+
+  it("a string that works once", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local function is_used(text)
+      for _, store in ipairs { a, b } do
+        local got, message, code = store:attach(text)
+        assert.is_nil(got)
+        assert.are.equal("lost", code, message)
+        assert.matches("^lost: ", message)
+      end
+    end
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    local lease = assert(b:attach(text))
+    is_used(text)
+    assert.is_true(lease:release())
+    is_used(text)
+    text = assert(assert(a:lock(key, { ttl = 0.5 })):detach())
+    assert(b:lock(key, { timeout = 15 })):release()
+    is_used(text)
+    t:expect_nothing_left()
+  end)
+
+  it("a string whose store was closed", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    a:close()
+    local lease, message, code = b:attach(text)
+    if t.subject.portable then
+      assert.is_true(assert(lease, message):release())
+    else
+      assert.is_nil(lease)
+      assert.are.equal("lost", code, message)
+      assert.matches("closed", message)
+    end
+    assert(b:lock(key, { timeout = 5 })):release()
+    t:expect_nothing_left()
   end)
 
   it("attach to another store of this process", function()
@@ -312,43 +392,6 @@ return function(t, it, timed)
     b:ping()
     assert.are.same({ key }, heard)
     own:release()
-  end)
-
-  it("a string that works once", function()
-    local a, b, key = t:open(), t:open(), t:key()
-    local function is_used(text)
-      for _, store in ipairs { a, b } do
-        local got, message, code = store:attach(text)
-        assert.is_nil(got)
-        assert.are.equal("lost", code, message)
-        assert.matches("^lost: ", message)
-      end
-    end
-    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
-    local lease = assert(b:attach(text))
-    is_used(text)
-    assert.is_true(lease:release())
-    is_used(text)
-    text = assert(assert(a:lock(key, { ttl = 0.5 })):detach())
-    assert(b:lock(key, { timeout = 15 })):release()
-    is_used(text)
-    t:expect_nothing_left()
-  end)
-
-  it("a string whose store was closed", function()
-    local a, b, key = t:open(), t:open(), t:key()
-    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
-    a:close()
-    local lease, message, code = b:attach(text)
-    if t.subject.portable then
-      assert.is_true(assert(lease, message):release())
-    else
-      assert.is_nil(lease)
-      assert.are.equal("lost", code, message)
-      assert.matches("closed", message)
-    end
-    assert(b:lock(key, { timeout = 5 })):release()
-    t:expect_nothing_left()
   end)
 
   -- `renew = false`: it ends at its ttl, whoever has it by then.

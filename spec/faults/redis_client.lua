@@ -164,6 +164,25 @@ return {
     find = "RULE(ATTACH) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",
     put = "RULE(ATTACH) = {AGAIN, AGAIN, TELL, TELL, TELL," },
 
+  { name = "a lease that is detached stays for its ttl beyond max_hold",
+    file = of "recipe/attach.c",
+    find = "if (is_limited(t)) { int64_t rest = rest_of(t);",
+    put = "if (is_limited(t)) t->detach.asked = dlk_to_ms(ttl); "
+      .. "if (false) { int64_t rest = rest_of(t);" },
+  { name = "max_hold stands still while nobody has the lease",
+    file = of "recipe/attach.c",
+    find = "int64_t gone = t->attach.left - left;",
+    put = "int64_t gone = 0 * left;" },
+  { name = "an attach that is asked for again finds more of max_hold",
+    rare = true,
+    file = of "recipe/attach.c",
+    find = "return t->op->renew && !t->attach.limited;",
+    put = "return t->op->renew;" },
+  { name = "a detach that cuts a lease is no less time",
+    file = engine "request.c",
+    find = "dlk_hold_extending(h, rest < ttl ? rest : ttl);",
+    put = "dlk_hold_extending(h, ttl); (void)rest;" },
+
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",
     file = of "op/rules.c",

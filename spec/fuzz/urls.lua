@@ -158,9 +158,11 @@ local function new_strings(store)
   local lease = assert(store:lock(key, { ttl = 3600 }))
   local other = assert(store:lock(key .. "b", { ttl = 3600, renew = false }))
   local third = assert(store:semaphore(key .. "c", 3):acquire { ttl = 3600 })
+  local fourth = assert(store:lock(key .. "d", { ttl = 3600, max_hold = 600 }))
   return { assert(lease:detach()), assert(other:detach()),
-    assert(third:detach()), "r0:1 1 1 0 0 1 50 k" .. ("t"):rep(50),
-    "r0,5:1 1 1 0 0 1 50 k" .. ("t"):rep(50) }
+    assert(third:detach()), assert(fourth:detach()),
+    "r:1 1 1 0 0 0 0 1 50 k" .. ("t"):rep(50),
+    "r,5:1 1 1 0 0 9 9 1 50 k" .. ("t"):rep(50) }
 end
 
 local STRING_WORDS = { "r", "0", ":", ",", " ", "1", "18446744073709551616",

@@ -68,9 +68,6 @@ return {
       find = "copy = *prepared; r = changed(L, &copy);",
       put = "(void)copy; r = changed(L, (struct prepared *)(uintptr_t)"
         .. "prepared);" },
-    { name = "max_hold of a detached lease begins again", file = ENGINE,
-      find = "r->max_hold = most >= 0 ? most : DLK_FOREVER;",
-      put = "(void)most; r->max_hold = DLK_FOREVER;" },
     { name = "min_hold of a detached lease is over",
       file = ENGINE,
       find = "r->min_hold = fine ? least : 0;",

@@ -13,6 +13,8 @@ local ERRORS = "csrc/store/redis/wire/errors.c"
 local CODEC = "csrc/store/redis/wire/codec.c"
 local SIM = "spec/sim/redis_spec.lua"
 
+local ATTACH = "csrc/store/redis/recipe/attach.c"
+local ATTACHES = "spec/redis/attach_spec.lua"
 local AGREE = "csrc/store/redis/conn/agree.c"
 local COMPUTE = "spec/redis/sentinel/compute_spec.lua"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
@@ -35,6 +37,27 @@ return {
     .. " " .. SIM
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "max_hold begins anew with an attach", file = ATTACH,
+      specs = ATTACHES,
+      find = "int64_t gone = t->attach.left - left;",
+      put = "int64_t gone = 0 * left;" },
+    { name = "a lease with max_hold is detached for its ttl", file = ATTACH,
+      specs = ATTACHES,
+      find = "if (is_limited(t)) { int64_t rest = rest_of(t);",
+      put = "if (is_limited(t)) t->detach.asked = dlk_to_ms(ttl);"
+        .. " if (false) { int64_t rest = rest_of(t);" },
+    { name = "attaching prolongs what max_hold limits", file = ATTACH,
+      specs = ATTACHES,
+      find = "return t->op->renew && !t->attach.limited;",
+      put = "return t->op->renew;" },
+    { name = "what was attached too late stays on the server", file = ATTACH,
+      specs = ATTACHES, find = "if (ours) dlk_redis_orphan(",
+      put = "if (false) dlk_redis_orphan(" },
+    { name = "a lease that was cut has the margin of its ttl", file = ATTACH,
+      specs = ATTACHES, find = "if (!is_limited(t)) return sent",
+      put = "if (true) return sent" },
+    { name = "a string may have any max_hold", file = ATTACH,
+      specs = ATTACHES, find = "n[5] > MOST_MS ||", put = "" },
     { name = "a pair gives fences of any size",
       file = "csrc/store/redis/recipe/acquire.c",
       find = "set->type == REDIS_REPLY_STATUS && is_no_counter(incr)",

@@ -282,14 +282,17 @@ function model:downgrade(token)
   return true, self:admit()
 end
 
--- exact: it ends then, unless a later one went before (new is false).
-function model:renew(token, ttl, exact, new)
+-- ending: 0 at least then, 1 exactly, 2 at most; nothing, if a later one went
+-- before (new is false).
+function model:renew(token, ttl, ending, new)
   local held = self:holder(token)
   local left = held and held.ends - self.now
   if held then
     local ends = self.now + ttl
-    held.ends = exact and (new and ends or held.ends)
-      or math.max(held.ends, ends)
+    if new then
+      held.ends = ending == 0 and math.max(held.ends, ends)
+        or ending == 1 and ends or math.min(held.ends, ends)
+    end
   end
   return left or -1
 end

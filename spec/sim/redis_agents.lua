@@ -119,8 +119,10 @@ return function(network, healthy)
     local handoffs = agent.units == 0 and agent.node.resident
       and self:chance(0.5) and 3 or 0
     agent.jumps = handoffs > 0
+    agent.max_hold = self:chance(0.3)
+      and math.floor(self:between(0.1, 4) * SEC) or nil
     local id = machine:acquire(KEY, agent.ttl, agent.units, agent.cap, wait,
-      agent.renews, handoffs, patience)
+      agent.renews, handoffs, patience, agent.max_hold)
     self:note(agent, id, "acquire", patience)
     if not self:healthy() and self:chance(0.1) then
       self:later(agent, self:between(0, 1000) * MS, function()
@@ -141,6 +143,9 @@ return function(network, healthy)
     agent.extends, agent.extended = 0, 0
     self:say("%d holds, fence %.0f", agent.node.n, fence)
     self:check_fence(agent, fence, attached)
+    if not attached then
+      agent.limit = agent.max_hold and self.now + agent.max_hold
+    end
     local span = self:chance(0.3) and 0 or self:between(1, 300) * MS
     if span > 0 and not self:healthy() and self:chance(0.3) then
       span = self:between(0.3, 5) * SEC
@@ -294,7 +299,8 @@ return function(network, healthy)
     local parcel = asked.parcel
     if event.fence then
       self:check_attached(parcel)
-      agent.units = parcel.units
+      agent.units, agent.limit = parcel.units, parcel.limit
+      agent.max_hold = parcel.max_hold
       self:granted(agent, event, true)
       agent.downgraded = parcel.downgraded
     else
@@ -317,12 +323,15 @@ return function(network, healthy)
   function heard.downgrade()
   end
 
-  function heard.detach(self, agent, event)
+  function heard.detach(self, agent, event, asked)
     if event.code == "ok" then
       self:check_detached(agent)
-      self:hand_on({ text = event.text, token = agent.token,
-        units = agent.units, renews = agent.renews,
-        downgraded = agent.downgraded }, agent.node)
+      local parcel = { text = event.text, token = agent.token,
+        fence = agent.fence, units = agent.units, renews = agent.renews,
+        limit = agent.limit, max_hold = agent.max_hold,
+        took = self.now - asked.at, downgraded = agent.downgraded }
+      self:check_limit(parcel)
+      self:hand_on(parcel, agent.node)
       self:over(agent)
     else
       self:leave(agent)

@@ -6,7 +6,8 @@
  *   client.new(seed, resident, lingers)  a process, which may not have the
  *                           server drop its old connections; all of the
  *                           following are methods
- *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout) -> id
+ *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout,
+ *           max_hold or nothing) -> id
  *   attach(text, renew) -> id
  *   ask(id, what, value...) -> id of the request: release, extend (ttl),
  *                           detach (whether nobody looks at its end),
@@ -115,6 +116,8 @@ static int l_acquire(lua_State *L) {
   r.handoffs = (uint32_t)luaL_checkinteger(L, 8);
   r.timeout = (int64_t)luaL_checknumber(L, 9);
   r.max_hold = DLK_FOREVER;
+  if (!lua_isnoneornil(L, 10))
+    r.max_hold = (int64_t)luaL_checknumber(L, 10);
   return submit(L, c, &r);
 }
 

@@ -24,6 +24,7 @@ local KEYS = { L = "lock", F = "f", Q = "q", W = "w", H = "h", P = "p" }
 local CLIENTS = 4
 local START = 1.7e15
 local MEMORY = 600000 -- ms for which a counter stays after its last use
+local ENDINGS = { [0] = "renews", "extends by", "cuts to" }
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -333,15 +334,19 @@ function world:leave(t, rest)
   self.freed = false
 end
 
--- exact: an extension; it is new if its number is one that was not used yet.
-function world:renew(t, ttl, number, exact)
+-- ending: 0 a renewal, which is new if none with a higher number went before;
+-- 1 an extension, 2 a cut (default 0): if its number was not used yet.
+function world:renew(t, ttl, number, ending)
+  ending = ending or 0
   local left = self:eval("renew", { t.name, ttl, digits(self.fence), 0,
-    number, exact and 1 or 0, MEMORY * 9 / 8 })
-  local due = self.plain:renew(t.name, ttl, exact, number > (t.seen or 0))
+    number, ending, MEMORY * 9 / 8 })
+  local seen = t.seen or 0
+  local due = self.plain:renew(t.name, ttl, ending,
+    number > seen or number == seen and ending == 0)
   if due >= 0 then
     t.seen = math.max(t.seen or 0, number)
   end
-  self:say("#%d %s %d, number %d: %d", t.n, exact and "extends by" or "renews",
+  self:say("#%d %s %d, number %d: %d", t.n, ENDINGS[ending],
     ttl, number, left)
   if left ~= due then
     wrong("renewal of #%d: %s left, due %s", t.n, tostring(left),

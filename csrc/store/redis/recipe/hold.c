@@ -5,10 +5,10 @@
  * - A renewal never takes time away; an extension may (and a renewal after the
  *   server's clock was seen to have stepped back), and is numbered. What is
  *   written later carries the number of the last one. So where the server may
- *   not be told to drop an old connection, a renewal that lingers on it does
- *   not cut what was extended since, and an extension that lingers (also one
- *   whose caller was told nothing good) does nothing once any later request
- *   was executed. One that comes before all later ones finds the holder
+ *   not be told to drop an old connection, a renewal that lingers on it neither
+ *   cuts nor lengthens what was extended since, and an extension that lingers
+ *   (also one whose caller was told nothing good) does nothing once any later
+ *   request was executed. One that comes before all later ones finds the holder
  *   expecting it: the engine counts with the shorter time until a request that
  *   was sent after it is answered.
  * - A renewal or an extension that too few replicas have (wait_replicas) counts
@@ -53,15 +53,16 @@ int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {
 }
 
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
-                          int64_t ttl, bool exact, struct dlk_buf *out) {
-  if (exact)
+                          int64_t ttl, enum dlk_redis_end end,
+                          struct dlk_buf *out) {
+  if (end != DLK_REDIS_AT_LEAST)
     h->number++;
   dlk_redis_put_token(out, &h->token);
   dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
   dlk_redis_put_int(out, h->number);
-  dlk_redis_put_int(out, exact);
+  dlk_redis_put_int(out, end);
 }
 
 bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
@@ -79,7 +80,8 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
 
 static void renewal_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
-  dlk_redis_renew_args(call->store, h, h->lease->ttl, h->cut, out);
+  dlk_redis_renew_args(call->store, h, h->lease->ttl,
+                       h->cut ? DLK_REDIS_EXACTLY : DLK_REDIS_AT_LEAST, out);
 }
 
 static void renewed(struct dlk_redis_call *call,
@@ -154,7 +156,8 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
 /* ---- extend ---- */
 
 static void extend_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), t->op->ttl, true, out);
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), t->op->ttl,
+                       DLK_REDIS_EXACTLY, out);
 }
 
 static void extended(struct dlk_redis_try *t, const redisReply *reply) {

@@ -4,10 +4,18 @@
 
 #include "store/redis/op/try.h"
 
-/* ARGV of a renewal; ttl 0: the hold's end stays; exact: it ends then even if
- * it would have stayed for longer. */
+/* When a hold is to end that is asked for a ttl: then at the earliest, exactly
+ * then, then at the latest. renewal.lua knows them by their numbers. */
+enum dlk_redis_end {
+  DLK_REDIS_AT_LEAST = 0,
+  DLK_REDIS_EXACTLY = 1,
+  DLK_REDIS_AT_MOST = 2
+};
+
+/* ARGV of a renewal; AT_LEAST with ttl 0: the hold's end stays. */
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
-                          int64_t ttl, bool exact, struct dlk_buf *out);
+                          int64_t ttl, enum dlk_redis_end end,
+                          struct dlk_buf *out);
 /* The answer to a renewal. True: the hold is ours, until `until` at least. */
 bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
                         int64_t left, int64_t ttl, int64_t sent);

@@ -8,7 +8,7 @@ local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local old, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local fence, since, memory = ARGV[4], ARGV[5], tonumber(ARGV[8])
 local young = false
-local number, exact = tonumber(ARGV[6]), ARGV[7] == '1'
+local number, ending = tonumber(ARGV[6]), tonumber(ARGV[7])
 --@include clock
 --@include memory
 --@include state

@@ -1,7 +1,7 @@
 -- Extends a hold that is still ours; never makes one.
 -- KEYS: lock, fence, holders, permits, info
 -- ARGV: token, ttl in ms (0: its end stays), its fence, for how many ms we hold
---       it, a number and 1 or 0: exactly this ttl (see renewal),
+--       it, a number, how it ends: at least, exactly, at most (see renewal),
 --       for how many ms the counter stays
 -- Returns the ms that were left | {the same, 1}: somebody wants it
 --       | -1 it is not ours
@@ -9,7 +9,7 @@ local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl, memory = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local fence, since = ARGV[3], ARGV[4]
 local young = tonumber(since) < 20
-local number, exact = tonumber(ARGV[5]), ARGV[6] == '1'
+local number, ending = tonumber(ARGV[5]), tonumber(ARGV[6])
 local call = redis.call
 --@include memory
 --@include renewal

@@ -1,12 +1,13 @@
 -- Needs: call, all names of a hold, token, ttl, fence, since, young, number,
--- exact, memory. The rest of a script that extends a hold of the token, if
+-- ending, memory. The rest of a script that extends a hold of the token, if
 -- there is one.
 --
 -- Requests of one holder may come late, after others that it sent later. So
--- what merely renews never takes time away. Only what is asked for exactly
--- does, and its holder numbers such requests; whatever it sends later carries
--- the number of the last one. A request whose number is not above the highest
--- that was seen is an old one, and changes nothing.
+-- what merely renews (ending 0) never takes time away. Only what is asked for
+-- exactly (1) or at most (2) does, and its holder numbers such requests;
+-- whatever it sends later carries the number of the last one. One of these
+-- whose number is not above the highest that was seen is an old one, and
+-- changes nothing; nor does a renewal whose number is below it.
 local value = call('GET', L)
 local mine = value == token
 if not value or not mine and string.sub(value, 1, 2) ~= '~s' then
@@ -20,8 +21,10 @@ end
 local seen = tonumber(marks[3] or 0)
 -- How many ms it has from now on, if it had so many.
 local function span(left)
-  if exact then return number > seen and ttl or left end
-  return math.max(left, ttl)
+  local old = number < seen or number == seen and ending > 0
+  if old then return left end
+  if ending == 0 then return math.max(left, ttl) end
+  return ending == 1 and ttl or math.min(left, ttl)
 end
 local function count()
   if number > seen then call('HSET', I, '#' .. token, number) end

@@ -79,6 +79,7 @@ struct dlk_request {
   size_t key_len;
   struct dlk_want want;
   bool wait, renew;
+  bool provisional; /* ACQUIRE: who takes the lease is not yet given it */
   uint32_t handoffs;
   int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
   int64_t settle;    /* so long may a cancel take; 0: io_timeout */
@@ -236,6 +237,10 @@ bool dlk_handle_give_up(const struct dlk_handle *handle);
 bool dlk_hold_renews(const struct dlk_hold *h);
 /* ns until min_hold has passed, at least 0. */
 int64_t dlk_hold_min_left(const struct dlk_hold *h);
+/* Somebody may count on it from now on. Of an acquire that is not provisional
+ * its take says so. A hold that ends before that is released without its
+ * min_hold. */
+void dlk_hold_give(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */
 void dlk_hold_release_later(struct dlk_hold *h);
 

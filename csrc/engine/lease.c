@@ -14,6 +14,14 @@
  * says nothing of a loss. Nor does the one that follows a loss, for a server
  * that may still have the entry: it finds the hold LOST.
  *
+ * min_hold is a promise to whoever was given the lock, so it goes with `given`:
+ * a grant that crossed a cancel, that nobody took, that came too late, or that
+ * was taken by one who needed others beside it and did not get them, is
+ * released as if it had none. All of these are not yet given by themselves, and
+ * no way out of them has to think of it: the release looks (request.c).
+ * What was given stays given: a detached hold that nobody attaches, and one
+ * that is attached, keep their min_hold.
+ *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
 #include "engine/lease.h"
@@ -60,6 +68,8 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->max_hold = r->max_hold;
   h->cut_to = DLK_FOREVER;
   h->renew = h->renews = r->renew;
+  h->provisional = r->provisional;
+  atomic_init(&h->given, r->kind == DLK_OP_ATTACH);
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
   h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
@@ -93,10 +103,12 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
 
 struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
   const struct dlk_lease *l = &old->lease;
-  const struct dlk_request r = {.key = l->key,
+  const struct dlk_request r = {.kind = DLK_OP_ACQUIRE,
+                                .key = l->key,
                                 .key_len = l->key_len,
                                 .want = l->want,
                                 .renew = old->renews,
+                                .provisional = old->provisional,
                                 .handoffs = old->unfair ? l->handoffs : 0,
                                 .ttl = l->ttl,
                                 .max_hold = old->max_hold,
@@ -178,6 +190,10 @@ int64_t dlk_hold_min_left(const struct dlk_hold *h) {
   int64_t end = dlk_time_add(h->granted_at, h->lease.min_hold);
   int64_t left = end - dlk_clock_now();
   return left > 0 ? left : 0;
+}
+
+void dlk_hold_give(struct dlk_hold *h) {
+  atomic_store(&h->given, true);
 }
 
 void dlk_hold_release_later(struct dlk_hold *h) {

@@ -24,13 +24,15 @@ struct dlk_hold {
   atomic_bool revoked;
   atomic_bool expired;  /* somebody saw the deadline pass: never held again */
   atomic_bool dropping; /* release_later was called */
+  atomic_bool given;    /* to somebody who may count on it */
   bool owed;            /* its release could not be allocated: try again */
   bool renew, renewing;
-  bool renews;    /* as asked for; constant */
-  int ops;        /* requests on it that the store has */
-  int extending;  /* EXTENDs that the store has; it is not renewed then */
-  int64_t cut_to; /* held no longer than that: one of them may
-                     have been for less than is left */
+  bool renews;      /* as asked for; constant */
+  bool provisional; /* likewise: to take it is not to be given it */
+  int ops;          /* requests on it that the store has */
+  int extending;    /* EXTENDs that the store has; it is not renewed then */
+  int64_t cut_to;   /* held no longer than that: one of them may
+                       have been for less than is left */
   /* handoff.c */
   struct dlk_local_queue *queue; /* it is its holder */
   bool hands_on : 1;             /* as asked for: it may be handed on locally */

@@ -255,6 +255,7 @@ static void start_on_hold(struct dlk_ticket *t) {
     }
     dlk_hold_leave(h, now, DLK_HOLD_RELEASING, "it was released");
   }
+  t->op.unused = t->op.kind == DLK_OP_RELEASE && !atomic_load(&h->given);
   if (t->op.kind == DLK_OP_DETACH && h->ops > 0) {
     wait_in(&h->detaches, t);
     return;

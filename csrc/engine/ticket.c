@@ -256,6 +256,8 @@ static bool take(struct dlk_ticket *t) {
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
   if (!gives_lease(t) || dlk_ticket_error(t) || !take(t))
     return NULL;
+  if (!t->hold->provisional)
+    dlk_hold_give(t->hold);
   dlk_hold_ref(t->hold);
   return t->hold;
 }

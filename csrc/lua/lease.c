@@ -110,6 +110,13 @@ static int core_share(lua_State *L) {
   return 1;
 }
 
+/* core.give(lease): it was acquired provisionally, and now somebody gets it. */
+static int core_give(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  dlk_hold_give(box->hold);
+  return 0;
+}
+
 /* Ends the handle without waiting. */
 static void let_go(struct lease_box *box) {
   if (over(box))
@@ -423,6 +430,7 @@ static const luaL_Reg functions[] = {
     {"owned", core_owned},
     {"id", core_id},
     {"share", core_share},
+    {"give", core_give},
     {"release_later", core_release_later},
     {"slot", core_slot},
     {"client", core_client},

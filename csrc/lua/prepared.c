@@ -46,6 +46,7 @@ static const struct option {
     {"units", COUNT, offsetof(struct prepared, request.want.units)},
     {"cap", COUNT, offsetof(struct prepared, request.want.cap)},
     {"settle", NS, offsetof(struct prepared, request.settle)},
+    {"provisional", FLAG, offsetof(struct prepared, request.provisional)},
 };
 
 static void set(lua_State *L, struct prepared *p, const struct option *o,

@@ -76,7 +76,8 @@ struct dlk_lease {
   const char *owner; /* who we are, for inspect and messages; NUL-ended */
   const char *value; /* what an election publishes, or NULL */
   size_t value_len;
-  int64_t min_hold; /* ns from the grant; the key stays held at least so */
+  int64_t min_hold; /* ns from the grant; the key stays held at least so,
+                       unless its RELEASE says `unused` */
   /* How often the hold may be handed on locally in this process without the
    * store being asked; 0: never. Grows while others come to wait for it. */
   uint32_t handoffs;
@@ -105,6 +106,7 @@ struct dlk_op {
   bool renew;           /* DETACH, ATTACH: renew it; else its end stays */
   bool names;           /* LOCKED: `holder` is wanted too, where that costs
                            no more than one request */
+  bool unused;          /* RELEASE: nobody was given it: min_hold is nothing */
   enum dlk_code ending; /* why cancel was called: timeout, cancelled,
                            closed; DLK_OK before that */
   struct dlk_lease *lease;

@@ -65,6 +65,16 @@ local function read(opts, kind, key)
   return cancel
 end
 
+--- The options of a call, for a lock that is given back unless its lease comes
+--- to be given (core.give) to whoever asked: a copy.
+---@param opts table|nil
+---@return table
+function lockable.provisional(opts)
+  local own = { provisional = true }
+  for name, value in next, opts or {} do own[name] = value end
+  return own
+end
+
 -- The function that makes requests in the name of `from`.
 local function prepare(from)
   from.prepared = from.client.engine:prepare(from.base, from.kind, from.key,
@@ -145,6 +155,9 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   local inner = outer and core.share(outer)
   if inner then
     host.own(client, inner)
+    if not (opts and rawget(opts, "provisional")) then
+      core.give(inner)
+    end
   else
     local message, code
     mode = kind.mode

@@ -5,6 +5,7 @@
  *   late:…     the first grant comes when its ttl is nearly over
  *   never:…    nothing is ever answered, not even a cancel
  *   mute:…     an acquire is not answered, a cancel is
+ *   cross:…    an acquire is granted when it is cancelled
  *   shut:…     the same, and nobody is told whether it is locked
  *   flaky:…    every other renewal fails
  *   gone:…     the first renewal says lost
@@ -21,7 +22,8 @@
  *   moved:…    a revoke says that another server holds the leases now, so that
  *              all of them are renewed
  * A break tells the holder that it lost the key, a revoke that somebody asks
- * for it. ping's result is the number of requests seen so far. Its own options:
+ * for it. The key that was released last before its min_hold was over is
+ * `locked` from then on. ping's result is the number of requests seen so far. Its own options:
  * first_fence, a number, and names, a table whose entry of a key is what it
  * calls the holder of that key. */
 #include <stdio.h>
@@ -47,13 +49,14 @@ struct store {
   int64_t fence;
   unsigned requests, renewals;
   bool lazy;
+  char kept[DLK_KEY_MAX + 1]; /* by its min_hold */
   struct dlk_timer stop;
 };
 
 struct lease_data {
   struct dlk_list link;
   struct dlk_lease *lease;
-  int64_t ends;
+  int64_t ends, granted;
   bool renewing;
 };
 
@@ -94,6 +97,7 @@ static int64_t next_came(struct store *s, const struct dlk_op *op) {
 static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   struct lease_data *d = op->lease->data;
   d->lease = op->lease;
+  d->granted = s->host->now(s->host);
   dlk_list_init(&d->link);
   dlk_list_append(&s->held, &d->link);
   op->lease->fence = ++s->fence;
@@ -122,9 +126,13 @@ static void late(struct dlk_timer *timer, int64_t now) {
   grant(s, op, sent);
 }
 
+static void copy_key(char key[DLK_KEY_MAX + 1], const struct dlk_op *op) {
+  snprintf(key, DLK_KEY_MAX + 1, "%.*s", (int)op->key_len, op->key);
+}
+
 static const char *name_of(struct store *s, const struct dlk_op *op) {
   char key[DLK_KEY_MAX + 1];
-  snprintf(key, sizeof key, "%.*s", (int)op->key_len, op->key);
+  copy_key(key, op);
   const struct dlk_option *o = dlk_option_find(&s->options, "names", key);
   return o ? o->text : "memory/1";
 }
@@ -140,7 +148,8 @@ static void acquire(struct store *s, struct dlk_op *op) {
     s->host->timer_set(s->host, &it->timer,
                        s->host->now(s->host) + 100 * DLK_MS);
     dlk_list_append(&s->waiting, &it->link);
-  } else if (is(op, "mute:") || is(op, "shut:")) {
+  } else if (is(op, "mute:") || is(op, "shut:") ||
+             is(op, "cross:")) {
     dlk_list_append(&s->waiting, &it->link);
   } else if (!holder(s, op)) {
     grant(s, op, s->host->now(s->host));
@@ -163,8 +172,17 @@ static void next(struct store *s, const struct dlk_op *freed) {
   }
 }
 
+static bool is_kept(struct store *s, const struct dlk_op *op) {
+  char key[DLK_KEY_MAX + 1];
+  copy_key(key, op);
+  return strcmp(key, s->kept) == 0;
+}
+
 static void release(struct store *s, struct dlk_op *op) {
   struct lease_data *d = op->lease->data;
+  int64_t least = op->unused ? 0 : op->lease->min_hold;
+  if (s->host->now(s->host) < dlk_time_add(d->granted, least))
+    copy_key(s->kept, op);
   bool held = d->lease && d->link.next != &d->link;
   if (d->renewing)
     s->host->renew_failed(s->host, op->lease);
@@ -233,7 +251,7 @@ static void submit(void *store, struct dlk_op *op) {
   } else if (op->kind == DLK_OP_LOCKED && is(op, "shut:")) {
     finish(s, op, DLK_DENIED);
   } else if (op->kind == DLK_OP_LOCKED) {
-    op->result = dlk_value_bool(holder(s, op) != NULL);
+    op->result = dlk_value_bool(holder(s, op) || is_kept(s, op));
     if (op->names && holder(s, op))
       snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     finish(s, op, DLK_OK);
@@ -251,6 +269,10 @@ static void cancel(void *store, struct dlk_op *op) {
     struct item *it = op->data;
     s->host->timer_clear(s->host, &it->timer);
     dlk_list_remove(&it->link);
+    if (is(op, "cross:")) {
+      grant(s, op, op->started);
+      return;
+    }
   } else if (op->kind == DLK_OP_RELEASE) {
     struct lease_data *d = op->lease->data; /* its memory may go now */
     if (d->link.next)

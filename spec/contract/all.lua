@@ -113,6 +113,64 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  -- What nobody was given is not kept for its min_hold.
+  local LONG = 60 -- seconds; longer than any wait here
+
+  it("or none, and then no min_hold of those that were taken", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local held = assert(a:lock(key .. "2"))
+    local function both(opts)
+      return dlock.all { assert(b:mutex(key .. "1", opts)),
+        assert(b:mutex(key .. "2")) }
+    end
+    local function free(how, code)
+      assert.are.equal(how, code)
+      assert(a:try_lock(key .. "1"), how):release()
+    end
+    local long = { min_hold = LONG }
+    free("busy", code_of(both():try_acquire(long)))
+    free("busy", code_of(both(long):try_acquire()))
+    free("timeout",
+      code_of(both():acquire { min_hold = LONG, timeout = 0.2 }))
+    local one = both(long)
+    local stop = t:later(0.2, function() one:cancel() end)
+    free("cancelled", code_of(one:acquire { timeout = 20 }))
+    stop()
+    held:release()
+    t:expect_nothing_left()
+  end)
+
+  timed("min_hold of all of them, once they are handed out", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local both = dlock.all { assert(a:mutex(key .. "1")),
+      assert(a:mutex(key .. "2")) }
+    local lease = assert(both:acquire { min_hold = 0.6 })
+    assert.is_true(lease:release())
+    for i = 1, 2 do
+      assert.are.equal("busy", code_of(b:try_lock(key .. i)))
+    end
+    for i = 1, 2 do
+      assert(b:lock(key .. i, { timeout = 5 })):release()
+    end
+    t:expect_nothing_left()
+  end)
+
+  timed("min_hold of what the owner had before, though the rest was busy",
+  function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local held = assert(b:lock(key .. "2"))
+    local mutex = assert(a:mutex(key .. "1", { reentrant = true }))
+    local outer = assert(mutex:acquire { min_hold = 0.6 })
+    assert.are.equal("busy",
+      code_of(dlock.all { mutex, assert(a:mutex(key .. "2")) }:try_acquire()))
+    assert.is_true(outer:held())
+    assert.is_true(outer:release())
+    assert.are.equal("busy", code_of(b:try_lock(key .. "1")))
+    assert(b:lock(key .. "1", { timeout = 5 })):release()
+    held:release()
+    t:expect_nothing_left()
+  end)
+
   -- Only where the one who waits runs Lua code: as Ctrl-C does it.
   local only_blocking = t.host.blocks and it or function() end
 
@@ -127,7 +185,7 @@ return function(t, it, timed)
       error("interrupted")
     end)
     collectgarbage("stop") -- that would give it back, too
-    local ok = pcall(both.acquire, both, { timeout = 20 })
+    local ok = pcall(both.acquire, both, { timeout = 20, min_hold = LONG })
     stop()
     assert.is_false(ok)
     local given_back, problem = pcall(t.eventually, t, "given back", function()
@@ -147,7 +205,7 @@ return function(t, it, timed)
       assert(b:mutex(key .. "2")) }
     local stop = t:later(0.7, function() held:release_later() end)
     local lease = assert(both:acquire { timeout = 20, ttl = 0.5,
-      renew = false })
+      renew = false, min_hold = 1 })
     stop()
     assert.is_true(lease:held())
     assert.is_true(lease.leases[1]:held() and lease.leases[2]:held())

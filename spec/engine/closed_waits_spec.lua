@@ -1,5 +1,6 @@
 -- Waits in event loops whose coroutine is closed (Lua 5.4), or killed by an
--- error: nobody takes what they get, so they keep nothing.
+-- error: nobody takes what they get, so they keep nothing, not for a min_hold
+-- either.
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local uv = require "luv"
@@ -7,6 +8,8 @@ local uv = require "luv"
 local cqueues = require "cqueues"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
+
+local LONG = { timeout = 60, min_hold = 60 }
 
 local count = 0
 
@@ -76,7 +79,7 @@ describe("a wait whose coroutine is dead", function()
 
   it("gives back the lock once its event loop looks", function()
     local held = assert(other:lock(key))
-    local co = start(function() store:lock(key, { timeout = 60 }) end)
+    local co = start(function() store:lock(key, LONG) end)
     eventually("it queues", function() return is_waited_for(key) end)
     kill(co)
     held:release()
@@ -97,7 +100,7 @@ describe("a wait whose coroutine is dead", function()
     end,
     all = function(name)
       dlock.all { store:mutex(name .. "!"), store:mutex(name),
-        store:mutex("0" .. name) }:acquire { timeout = 60 }
+        store:mutex("0" .. name) }:acquire { timeout = 60, min_hold = 60 }
     end,
   }
 
@@ -119,7 +122,7 @@ describe("a wait whose coroutine is dead", function()
 
   it("gives back its lease when that is closed", function()
     local held = assert(other:lock(key))
-    local co = start(function() store:lock(key, { timeout = 60 }) end)
+    local co = start(function() store:lock(key, LONG) end)
     eventually("it queues", function() return is_waited_for(key) end)
     held:release()
     eventually("it has it", function()

@@ -78,6 +78,38 @@ describe("dlock.all, between two members,", function()
     assert(store:close(1))
   end)
 
+  it("keeps the min_hold of a member that was entered meanwhile", function()
+    local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    local key = ("all:%d"):format(uv.os_getpid())
+    local nested = { reentrant = true, min_hold = 60 }
+    local first, second = assert(store:mutex(key .. "e", nested)),
+      assert(store:mutex(key .. "f"))
+    local state = lockable.state(second)
+    local take, inner = state.take, nil
+    function state.take(...)
+      inner = inner or assert(first:try_acquire())
+      return take(...)
+    end
+    local held = assert(store:lock(key .. "f"))
+    local both = dlock.all { first, second }
+    assert.are.equal("busy", (select(3, both:try_acquire())))
+    assert(inner:release())
+    assert.is_true(first:locked())
+    assert(held:release())
+    -- The same by another dlock.all: neither was given it.
+    assert(store:break_lock(key .. "e"))
+    held = assert(store:lock(key .. "f"))
+    function state.take(...)
+      state.take = take
+      assert.are.equal("busy", (select(3, both:try_acquire())))
+      return take(...)
+    end
+    assert.are.equal("busy", (select(3, both:try_acquire())))
+    assert.is_false(first:locked())
+    assert(held:release())
+    assert(store:close(1))
+  end)
+
   it("waits for as long as the member that waits longest", function()
     local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
     local key = ("all:%d"):format(uv.os_getpid())

@@ -101,6 +101,16 @@ describe("dlock.fallback", function()
     assert.equal("k", seen[1].key)
   end)
 
+  timed("keeps the lock that it gave for its min_hold", function()
+    local lock = over { grace = 0 }
+    expect_first(lock:acquire { min_hold = 60 })
+    assert.is_true(a:mutex("k"):locked())
+    assert(first:kill())
+    local lease = expect_degraded(lock:acquire { min_hold = 60 })
+    assert.is_true(lease:release())
+    assert.is_true(b:mutex("k"):locked())
+  end)
+
   timed("tells of the loss of the lease that it gave", function()
     local lock, lost = over { grace = 0 }, nil
     assert(first:kill())
@@ -453,7 +463,7 @@ describe("dlock.fallback", function()
     local state = lockable.state(inner)
     local take = state.take
     function state.take(...) return take(...), lock:cancel() end
-    assert.equal("cancelled", code_of(lock:acquire()))
+    assert.equal("cancelled", code_of(lock:acquire { min_hold = 60 }))
     state.take = take
     assert.is_false(inner:locked())
     expect_first(lock:try_acquire())

@@ -144,13 +144,20 @@ describe("store:once", function()
 
   it("gives back a lock that came together with another's result", function()
     local acquire, client, given_back = lockable.acquire, {}, false
-    function lockable.acquire()
+    function lockable.acquire(_, opts)
+      assert.is_true(opts.provisional) -- so it has no min_hold
       client.flights[key].result = "theirs"
       return { release_later = function() given_back = true end }
     end
     local ok, result = pcall(once.run, client, key, error)
     lockable.acquire = acquire
     assert.same({ true, "theirs", true }, { ok, result, given_back })
+  end)
+
+  it("keeps the lock that it ran under for its min_hold", function()
+    assert.equal("x", store:once(key, function() return "x" end,
+      { min_hold = 60 }))
+    assert.equal("busy", (select(3, other:try_lock(key))))
   end)
 
   it("passes an error on to the caller that ran it, and to no other", function()

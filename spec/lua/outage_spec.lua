@@ -39,7 +39,7 @@ describe("an outage that several know of", function()
     local holder, asked, lease, message = assert(b:lock "k"), false, nil, nil
     queue:wrap(function()
       local lock = over { grace = 0, on_degraded = function() asked = true end }
-      lease, message = lock:acquire { timeout = 20 }
+      lease, message = lock:acquire { timeout = 20, min_hold = 60 }
     end)
     queue:wrap(function()
       sleep_until(function() return asked end)
@@ -63,7 +63,7 @@ describe("an outage that several know of", function()
       assert(a:ping(5))
       assert(over():try_acquire()):release()
     end }
-    local lease, message, code = lock:try_acquire()
+    local lease, message, code = lock:try_acquire { min_hold = 60 }
     assert.is_nil(lease)
     assert.equal("unavailable", code)
     assert.matches("answers again", message)
@@ -76,7 +76,8 @@ describe("an outage that several know of", function()
     local early, late, passed, message
     queue:wrap(function()
       late, message = over { grace = 0, hold_off = 60,
-        on_degraded = function() passed = true end }:acquire { timeout = 20 }
+        on_degraded = function() passed = true end }:acquire { timeout = 20,
+          min_hold = 60 }
     end)
     queue:wrap(function()
       early = assert(over { grace = 0, hold_off = 60 }:acquire { timeout = 1 })

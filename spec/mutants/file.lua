@@ -39,6 +39,11 @@ return {
     { name = "min_hold of a dead holder is not kept", file = QUEUE,
       find = "if (h->until > now) return false; return !",
       put = "(void)now; return !" },
+    { name = "what nobody was given is kept for its min_hold",
+      file = "csrc/store/file/recipe/hold.c",
+      specs = "spec/contract/contract_spec.lua",
+      find = "dlk_file_let_go(d, e->slot, f->op->unused);",
+      put = "dlk_file_let_go(d, e->slot, false);" },
     { name = "min_hold counts from the wait", file = QUEUE,
       find = "slot->until = min_hold > 0 ? dlk_time_add(now, min_hold) : 0;",
       put = "slot->until = min_hold > 0 ? dlk_time_add(slot->since,"

@@ -179,6 +179,9 @@ return {
       file = RULES,
       find = "RULE(RELEASE) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",
       put = "RULE(RELEASE) = {AGAIN, AGAIN, TELL, TELL, TELL," },
+    { name = "what nobody was given is kept for its min_hold",
+      file = RELEASE, specs = "spec/contract/contract_spec.lua",
+      find = "t->op->unused ? 0 :", put = "" },
     { name = "min_hold counts from the release", file = RELEASE,
       find = "return min <= 0 ? 0 : h->granted + min -"
         .. " dlk_redis_now(t->store);",

@@ -83,6 +83,17 @@ describe("attaching on redis:", function()
     assert(a:lock(key, { timeout = 5 })):release()
   end)
 
+  it("an attach that nobody takes leaves the rest of min_hold", function()
+    local a, b = open(), open()
+    local lease = assert(a:lock(key, { ttl = 20, min_hold = 60 }))
+    local engine = core.client(lease).engine
+    local ticket = engine:attach(assert(lease:detach()))
+    repeat until core.drive(ticket, 0.2)
+    ticket:abandon()
+    assert(a:close(1))
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+  end)
+
   timed("the new holder is told of a break and of a wish", function()
     local a, b = open(), open()
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())

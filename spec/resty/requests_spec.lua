@@ -41,6 +41,10 @@ local LOCATIONS = [[
     ngx.sleep(tonumber(ngx.var.arg_for or 20))
     ngx.print(tostring((lease:release())))
   } }
+  location = /both { lua_check_client_abort on; content_by_lua_block {
+    require("dlock").all{ store:mutex(ngx.var.arg_key, { min_hold = 60 }),
+      store:mutex(ngx.var.arg_key .. "2") }:acquire{ timeout = 20 }
+  } }
   location = /hold_off { lua_check_client_abort off; content_by_lua_block {
     local lease = assert(store:lock(ngx.var.arg_key, { timeout = 20 }))
     ngx.sleep(tonumber(ngx.var.arg_for))
@@ -218,6 +222,16 @@ describe("a request of OpenResty", function()
     assert(mine:release())
     assert.equal("true", (select(2, two:finish())))
     assert(other:lock(key, { timeout = 10 })):release()
+  end)
+
+  it("that is aborted while it waits for a second lock gives back the first",
+  function()
+    local second = assert(other:lock(key .. "2"))
+    local one = n:begin("/both?key=" .. key)
+    wait_held()
+    one:abort()
+    assert(other:lock(key, { timeout = 10 })):release()
+    assert(second:release())
   end)
 
   it("goes on after an abort that is not looked for", function()

@@ -358,7 +358,7 @@ static void leave(void) {
     sim_wrong("#%u is gone", i);
   bool held = plain_holds(&plain, i);
   if (held)
-    dlk_file_let_go(&store, o->entry.slot);
+    dlk_file_let_go(&store, o->entry.slot, false);
   else
     dlk_file_withdraw(&store, o->entry.slot);
   if (cut_short()) {

@@ -7,7 +7,8 @@
 --
 -- Whatever ends the attempt (a timeout, a cancel, an error of a debug hook)
 -- releases what was taken, in reverse. A lease that was lost while the others
--- were waited for is noticed before the whole is handed out.
+-- were waited for is noticed before the whole is handed out. Until then each is
+-- provisional: whatever becomes of it, it is not kept for its min_hold.
 local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local host = require "dlock.host"
@@ -88,8 +89,12 @@ local function take_all(state, opts, plan)
     plan)
   if fine and ok then
     local taken = plan.taken
+    local whole = all_lease.new(taken, state.shown)
     plan.taken = {}
-    return all_lease.new(taken, state.shown)
+    for _, one in ipairs(taken) do
+      core.give(one.lease)
+    end
+    return whole
   elseif fine then
     undo(plan.taken, state.client)
     return nil, message, code, again
@@ -107,8 +112,7 @@ local PLAN = { __close = give_back }
 
 local function take(state, opts, wait)
   local timeout = opts and rawget(opts, "timeout") or state.timeout
-  local own = {}
-  for name, value in next, opts or {} do own[name] = value end
+  local own = lockable.provisional(opts)
   local plan = setmetatable({ wait = wait and timeout > 0, timeout = timeout,
     deadline = core.now() + timeout, cancels = state.cancels, taken = {} },
     PLAN)

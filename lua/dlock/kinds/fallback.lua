@@ -6,7 +6,8 @@
 -- (outage.lua says why). Every other answer is the answer of the whole: busy,
 -- denied or a timeout come from a store that works, and others are obeying it.
 -- What an attempt leaves behind in a store that did not answer is taken back by
--- that store, as after any other acquire.
+-- that store, as after any other acquire. A lease is provisional until it is
+-- the one that the program gets, so that no other is kept for its min_hold.
 --
 -- Half of that half is for taking back what was asked: a store that hangs would
 -- take its io_timeout for that. So the first wait, at the end of which it is
@@ -161,16 +162,15 @@ local function degraded(state, plan, inner, place)
       .. " unavailable: whoever can reach that does not see this lock")
       :format(to.shown, to.client.shown, from.shown), lease.key)
   end
+  core.give(inner)
   return lease
 end
 
 local function new_plan(state, opts, wait)
   local timeout = wait and (opts and rawget(opts, "timeout") or state.timeout)
     or 0
-  local own = {}
-  for name, value in next, opts or {} do own[name] = value end
-  return { opts = own, wait = timeout > 0, cancels = state.cancels,
-    deadline = core.now() + timeout }
+  return { opts = lockable.provisional(opts), wait = timeout > 0,
+    cancels = state.cancels, deadline = core.now() + timeout }
 end
 
 -- The lock of that place, asked in its turn. The last result: go on.
@@ -188,6 +188,8 @@ local function take_one(state, plan, i, message)
   end
   if lease and before then
     return degraded(state, plan, lease, i)
+  elseif lease then
+    core.give(lease)
   end
   return lease, message, code, passed
 end

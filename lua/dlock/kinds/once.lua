@@ -11,6 +11,7 @@
 -- A flight is shared by the callers of one store object. In another process
 -- the function runs when that process' turn comes, one at a time; a function
 -- that looks into the cache first finds there what the first one made.
+local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
 local text = require "dlock.text"
@@ -70,8 +71,8 @@ end
 ---@return string? code
 function once.run(client, key, fn, opts)
   local flight = flight_of(client, key)
-  local lease, message, code = lockable.acquire(client.mutex, opts, true,
-    flight.waits, false, key)
+  local lease, message, code = lockable.acquire(client.mutex,
+    lockable.provisional(opts), true, flight.waits, false, key)
   if flight.result then
     if lease then
       lease:release_later()
@@ -80,6 +81,7 @@ function once.run(client, key, fn, opts)
   elseif not lease then
     return nil, message, code
   end
+  core.give(lease)
   local function make(held)
     local result, why, kind = fn(held)
     check_result(key, result)

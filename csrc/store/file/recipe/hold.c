@@ -40,7 +40,7 @@ void dlk_file_release(struct dlk_file_op *f) {
   if (error == 0) {
     ours = e->instance == d->instance && dlk_file_stands(d, e);
     if (ours)
-      dlk_file_let_go(d, e->slot);
+      dlk_file_let_go(d, e->slot, f->op->unused);
     if (!dlk_file_finish(f, k))
       return;
   }

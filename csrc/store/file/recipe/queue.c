@@ -195,11 +195,11 @@ void dlk_file_settle(struct dlk_file_dir *d) {
   dlk_file_grant(d);
 }
 
-void dlk_file_let_go(struct dlk_file_dir *d, uint32_t index) {
+void dlk_file_let_go(struct dlk_file_dir *d, uint32_t index, bool unused) {
   struct dlk_file_table *t = &d->table;
   if (dlk_file_table_room(t) != 0)
     return;
-  if (dlk_file_table_at(t, index)->until > d->host->now(d->host)) {
+  if (!unused && dlk_file_table_at(t, index)->until > d->host->now(d->host)) {
     dlk_file_table_edit(t, index)->instance = 0;
     wake_first(d);
     d->holders_changed = true;

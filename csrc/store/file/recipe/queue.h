@@ -23,8 +23,9 @@ int dlk_file_join(struct dlk_file_dir *d, struct dlk_file_entry *e,
 /* Drops holders that are dead; then grants. */
 void dlk_file_settle(struct dlk_file_dir *d);
 void dlk_file_grant(struct dlk_file_dir *d);
-/* Ends a hold, or shortens it to its min_hold; then grants. */
-void dlk_file_let_go(struct dlk_file_dir *d, uint32_t index);
+/* Ends a hold, or shortens it to its min_hold, which one that is unused does
+ * not have; then grants. */
+void dlk_file_let_go(struct dlk_file_dir *d, uint32_t index, bool unused);
 /* Takes a waiter or watcher out; then grants. */
 void dlk_file_withdraw(struct dlk_file_dir *d, uint32_t index);
 /* Wakes those who wait for a change, if there was one. */

@@ -21,7 +21,7 @@ static const struct dlk_redis_step leaving;
 
 static int64_t rest_of(struct dlk_redis_try *t) {
   const struct dlk_redis_hold *h = dlk_redis_try_hold(t);
-  int64_t min = t->op->lease->min_hold;
+  int64_t min = t->op->unused ? 0 : t->op->lease->min_hold;
   return min <= 0 ? 0 : h->granted + min - dlk_redis_now(t->store);
 }
 

@@ -11,14 +11,15 @@
  * each other is read at its renewals, a few at a time.
  *
  * min_hold: at a release before its time the node stays until then, without a
- * lease. It ends with the session: closing the store, or the death of the
- * process, frees it at once. The release is answered by a check of the node,
- * for without its delete nothing else says whether the lock was still ours. The
- * check is a write, which changes nothing: a read may be answered by a server
- * that is behind, and does not know of a break yet. Asking twice does no harm,
- * so a check without an answer is sent again, until the release is withdrawn or
- * the node's time is over: then the delete answers. A check is always sent
- * before the delete, so one that finds no node was never met by that. */
+ * lease, unless nobody was given that. It ends with the session: closing the
+ * store, or the death of the process, frees it at once. The release is answered
+ * by a check of the node, for without its delete nothing else says whether the
+ * lock was still ours. The check is a write, which changes nothing: a read may
+ * be answered by a server that is behind, and does not know of a break yet.
+ * Asking twice does no harm, so a check without an answer is sent again, until
+ * the release is withdrawn or the node's time is over: then the delete answers.
+ * A check is always sent before the delete, so one that finds no node was never
+ * met by that. */
 #include "store/zookeeper/recipe/hold.h"
 
 #include <stdlib.h>
@@ -402,7 +403,7 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
   answer_all(n, DLK_LOST);
   dlk_zk_contender_unhold(n);
   dlk_zk_contender_serve(n, op);
-  if (dlk_zk_now(st) < n->rest_until)
+  if (!op->unused && dlk_zk_now(st) < n->rest_until)
     start_rest(n);
   else
     dlk_zk_leave(n, DLK_OK);

@@ -4,6 +4,7 @@
 #ifndef DLK_LUA_BINDING_H
 #define DLK_LUA_BINDING_H
 
+#include "core/list.h"
 #include "engine/engine.h"
 #include "lua/compat.h"
 
@@ -22,7 +23,8 @@ struct dlk_lua_tag {
 struct engine_box {
   struct dlk_lua_tag tag;
   struct dlk_engine *engine;
-  int spares; /* so many are in the anchor */
+  struct dlk_list link; /* among the engines of the Lua state */
+  int spares;           /* so many are in the anchor */
 };
 
 /* ticket NULL: done, and the result is true. home: whose spares it will be
@@ -71,8 +73,16 @@ void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type);
 /* luaL_setfuncs with these upvalues, into the table on top of the stack. */
 void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
 
+/* closing.c: whether no engine may be made any more. */
+bool dlk_lua_closing(lua_State *L);
+/* One that has an engine. */
+void dlk_lua_enlist(lua_State *L, struct engine_box *box);
+/* Closes it in bounded time, if it is used and not closed yet. */
+void dlk_lua_end_engine(struct dlk_engine *e);
+
 /* Each file that opens something puts functions into the module table
  * on top of the stack, and into the metatables. */
+void dlk_lua_open_closing(lua_State *L); /* before the others */
 void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);

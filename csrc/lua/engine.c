@@ -7,8 +7,6 @@
 
 #include "lua/binding.h"
 
-#define CLOSE_ON_GC (200 * DLK_MS)
-
 static struct engine_box *box_of(lua_State *L) {
   return dlk_lua_box(L, 1, DLK_LUA_ENGINE);
 }
@@ -118,6 +116,13 @@ static int core_engine(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_argcheck(L, store->type->abi == DLK_STORE_ABI, 1,
                 "the store was built for another version of dlock");
+  struct dlk_error err;
+  if (dlk_lua_closing(L)) {
+    dlk_error_set(&err, DLK_CLOSED,
+                  "this Lua state is being closed, so no store can be opened "
+                  "in it any more");
+    return dlk_lua_failure(L, &err);
+  }
   struct dlk_conf conf = {.shown = or_empty(field(L, 2, "shown")),
                           .scheme = or_empty(field(L, 2, "scheme")),
                           .path = or_empty(field(L, 2, "path")),
@@ -133,17 +138,20 @@ static int core_engine(lua_State *L) {
   conf.hosts = hosts(L, 2, &conf.host_count);
   conf.options = own_options(L, 2);
   struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
+  dlk_list_init(&box->link);
   lua_createtable(L, DLK_ANCHOR_CLIENT, 0);
   lua_pushvalue(L, -2);
   lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
   lua_setuservalue(L, -2);
-  struct dlk_error err;
   if (!secret_of(L, &conf)) {
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
     return dlk_lua_failure(L, &err);
   }
   box->engine = dlk_engine_new(store->type, &conf, name, &err);
-  return box->engine ? 1 : dlk_lua_failure(L, &err);
+  if (!box->engine)
+    return dlk_lua_failure(L, &err);
+  dlk_lua_enlist(L, box);
+  return 1;
 }
 
 /* ---- requests ---- */
@@ -388,26 +396,18 @@ static int engine_client(lua_State *L) {
 
 /* ---- the end ---- */
 
-static void close_bounded(struct dlk_engine *e) {
-  struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = CLOSE_ON_GC};
-  struct dlk_ticket *t = dlk_engine_submit(e, &r, false, NULL);
-  if (t) {
-    dlk_engine_drive(t, DLK_SEC); /* it ends by itself sooner */
-    dlk_ticket_unref(t);
-  }
-  dlk_engine_join(e);
-}
-
 /* Leases are finalised before: they were made later. In a forked child all
  * is left as it is. */
 static int engine_gc(lua_State *L) {
   struct engine_box *box = dlk_lua_last_box(L, DLK_LUA_ENGINE);
   struct dlk_engine *e = box->engine;
   box->engine = NULL;
-  if (!e || dlk_engine_forked(e))
+  if (!e)
     return 0;
-  if (dlk_engine_used(e) && !dlk_engine_joined(e))
-    close_bounded(e);
+  dlk_list_remove(&box->link);
+  if (dlk_engine_forked(e))
+    return 0;
+  dlk_lua_end_engine(e);
   dlk_engine_forget_completed(e);
   dlk_engine_unref(e);
   return 0;

@@ -70,6 +70,7 @@ int luaopen_dlock_core(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   push_codes(L);
   lua_setfield(L, -2, "codes");
+  dlk_lua_open_closing(L);
   dlk_lua_open_engine(L);
   dlk_lua_open_ticket(L);
   dlk_lua_open_lease(L);

@@ -80,9 +80,8 @@ return {
         .. [[ "the store was built for another version of dlock");]],
       put = "" },
     { name = "a collected engine leaves its leases", file = ENGINE,
-      find = "if (dlk_engine_used(e) && !dlk_engine_joined(e))"
-        .. " close_bounded(e);",
-      put = "" },
+      find = "dlk_lua_end_engine(e); dlk_engine_forget",
+      put = "dlk_engine_forget" },
     { name = "a command that a signal ended exits 0", file = CHILD,
       specs = "spec/cli/run_spec.lua",
       find = "128 + WTERMSIG(status)", put = "WEXITSTATUS(status)" },
@@ -107,5 +106,14 @@ return {
       specs = "spec/cli/cli_spec.lua",
       find = "if (ends(signal) && (all || !of_writing(signal)))",
       put = "if (ends(signal) && (all || of_writing(signal) || true))" },
+    { name = "what a closing state opens is left to itself",
+      file = "csrc/lua/closing.c", specs = "spec/engine/unload_spec.lua",
+      find = "if (!dlk_engine_forked(box->engine))"
+        .. " dlk_lua_end_engine(box->engine);",
+      put = "" },
+    { name = "a state that is closed opens a store",
+      file = "csrc/lua/closing.c", specs = "spec/engine/unload_spec.lua",
+      find = "return last_of(L)->over;",
+      put = "return last_of(L)->over && false;" },
   },
 }

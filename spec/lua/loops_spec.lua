@@ -191,7 +191,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       loop.spawn(function()
         loop.sleep(0.1)
         canceller:cancel()
-        loop.sleep(0.1)
+        while not codes[1] do loop.sleep(0.05) end
         mutex:cancel()
       end)
       loop.run()

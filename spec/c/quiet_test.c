@@ -48,6 +48,7 @@ static void write_badly(int signal) {
     CHECK(file != NULL && getrlimit(RLIMIT_FSIZE, &old) == 0);
     none = (struct rlimit){.rlim_cur = 1, .rlim_max = old.rlim_max};
     CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    dlk_quiet_look();
     CHECK(dlk_quiet_pwrite(fileno(file), "x", 1, 0) == 1);
     CHECK(dlk_quiet_pwrite(fileno(file), "x", 1, 1) < 0 && errno == EFBIG);
     CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -94,9 +95,16 @@ static void pending_ones_are_the_programs(void) {
   }
 }
 
+/* As long as nobody looked there may be a limit. */
+static void a_limit_is_found_anew(void) {
+  dlk_quiet_look();
+  write_badly(SIGXFSZ);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"handlers are not called", handlers_are_not_called},
+      {"a limit is found anew", a_limit_is_found_anew},
       {"blocked signals stay so", blocked_ones_stay_so},
       {"pending signals are the program's", pending_ones_are_the_programs},
   };

@@ -26,7 +26,7 @@ describe("C unit tests", function()
   end)
 
   it("of quiet writes pass", function()
-    assert.are.equal(3, run "quiet_test")
+    assert.are.equal(4, run "quiet_test")
   end)
 
   it("of the loop pass, without an engine", function()

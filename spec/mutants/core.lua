@@ -121,5 +121,8 @@ return {
     { name = "a quiet write beyond the largest file raises a signal",
       file = "csrc/core/quiet.c",
       find = "sigaddset(set, SIGXFSZ);", put = "" },
+    { name = "a limit of file sizes is taken for none",
+      file = "csrc/core/quiet.c",
+      find = "most.rlim_cur == RLIM_INFINITY", put = "true" },
   },
 }

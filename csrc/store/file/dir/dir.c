@@ -215,6 +215,7 @@ static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
 enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
   int flags = O_RDONLY | O_DIRECTORY;
   int fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
+  dlk_quiet_look();
   if (fd == -ENOENT) {
     make(d->path);
     fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);

@@ -55,12 +55,21 @@ describe("file store", function()
     end)
 
   -- SIGXFSZ would end the process.
+  -- A process that has some limit, and the function that sets another one.
+  local function limited()
+    local one = tool.start(dir, nil, { "prlimit", "--fsize=1000000000:" })
+    return one, function(bytes)
+      assert.are.equal(0, (process.run { command = { "prlimit", "--pid",
+        one.pid, "--fsize=" .. bytes .. ":" } }))
+    end
+  end
+
   it("under a limit of file sizes is unavailable, and lives on", function()
     local text = " unavailable: .*file too large; .* byte %d+ of a file, "
       .. "raise that limit %(ulimit %-f%)"
-    for _, blocks in ipairs { 0, 4, 8 } do
-      local a = tool.start(dir, nil, { "sh", "-c",
-        ("ulimit -f %d; exec \"$@\""):format(blocks), "sh" })
+    for _, bytes in ipairs { 0, 2048, 4096 } do
+      local a, limit = limited()
+      limit(bytes)
       for i = 1, 2 do
         a:acquire("a", "new" .. i)
         a:expect("^a" .. text)
@@ -70,13 +79,9 @@ describe("file store", function()
   end)
 
   it("under a limit that is lowered gives back when it is raised", function()
-    local a = tool.start(dir, nil, { "prlimit", "--fsize=1000000000:" })
+    local a, limit = limited()
     local b = tool.start(dir)
     local fence = a:hold("a", "key")
-    local function limit(bytes)
-      assert.are.equal(0, (process.run { command = { "prlimit", "--pid", a.pid,
-        "--fsize=" .. bytes .. ":" } }))
-    end
     limit(0)
     a:acquire("n", "new")
     a:expect("^n unavailable: .*file too large")

@@ -58,6 +58,10 @@ return {
     { name = "who hangs keeps its place while others ask", file = DIR
         .. "include/queue.lua",
       find = "still = not (was and lately(was.seen))", put = "still = true" },
+    { name = "who was let in just now was not heard of", file = DIR
+        .. "include/queue.lua",
+      find = "if still == nil and lately(w.seen) then still = false end",
+      put = "" },
     { name = "more than the clock allows is set aside", file = DIR
         .. "include/fence.lua",
       find = "spare = math.min(spare or 0, clock - 1 - f)",

@@ -10,7 +10,8 @@
 -- A waiter that nobody can wake, or that was silent for too long, is passed
 -- over and loses its place; so do those right before whoever comes or asks.
 -- But when nobody was heard of for a while it is not their fault: each one that
--- can be woken keeps its place for a second more, once.
+-- can be woken keeps its place for a second more, once. Who is let in by a
+-- request, or passed over, was heard of as well.
 
 local model = {}
 model.__index = model
@@ -105,6 +106,9 @@ function model:believed(w)
 end
 
 function model:alive(w)
+  if self.still == nil and self:lately(w.seen) then
+    self.still = false
+  end
   return self:believed(w)
     or w.seen > 0 and self.listening(w.token) and silence(self)
 end

@@ -164,6 +164,23 @@ describe("simulated redis", function()
       end
     end)
 
+    it("passes over a stopped reader when those let in had asked", function()
+      assert.equal("got", ask(0, "join")[1])
+      for n = 1, 4 do
+        listen(n, true)
+        assert.equal("wait", ask(n, "join", 1000, 1)[1])
+      end
+      for _ = 1, 3 do
+        db.us = db.us + 300 * 1000
+        for n = 1, 3 do
+          ask(n, "refresh", 1000, 1)
+        end
+      end
+      db.us = db.us + 150 * 1000
+      leave(0)
+      assert.equal(3, #db.published)
+    end)
+
     -- Each of them too soon to ask a second time.
     it("keeps a queue in which all come and go", function()
       queue_up(2, 1000)

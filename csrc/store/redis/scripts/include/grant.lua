@@ -77,13 +77,18 @@ local function publish(token, f)
   return call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
 end
 
+-- Whether the first one lives, or the message will tell: that says how many
+-- heard it; but whoever listens to all channels by a pattern counts as well. So
+-- it is relied on only for one that asked within the last second, and such a
+-- listener costs those behind the dead one claim, whose time makes all others
+-- older.
+local function asks(token, w)
+  note_heard(w)
+  return w.believed > now and now - w.seen < 1000 or alive(token, w)
+end
+
 -- Nobody holds: gives to the first, which fits, if it lives. Returns as well
 -- whether the queue is empty.
---
--- A message says how many heard it; but whoever listens to all channels by a
--- pattern counts as well. So that is relied on only for one that asked within
--- the last second, and such a listener costs those behind the dead one claim,
--- whose time makes all others older.
 local function grant_first(s, mine, my_ttl, my_spare)
   local first = call('ZPOPMIN', Q)
   local token, score = first[1], first[2]
@@ -92,8 +97,7 @@ local function grant_first(s, mine, my_ttl, my_spare)
   if is_noted(score) then call('HDEL', W, token) end
   if w and token == mine then
     return give_any(s, token, w, my_ttl, my_spare)
-  elseif w and (w.believed > now and now - w.seen < 1000 or alive(token, w))
-  then
+  elseif w and asks(token, w) then
     local f = give_any(s, token, w, w.claim)
     if publish(token, f) == 0 then let_go(s, token) end
   end

@@ -33,11 +33,18 @@ end
 -- may have piled up before us), the marks ran out and say nothing: whoever of
 -- them listens is believed for a second more, and keeps its place. Only once:
 -- who does not ask in that time is dead. Looks at a hundred. `asked` is how the
--- one who asks now stood there when it came: its score, and what W said.
+-- one who asks now stood there when it came: its score, and what W said. Who
+-- asked lately and was let in by this request may have left the queue since.
 local asked, still = false, nil
+local function lately(seen) return now - seen > 50 and now - seen <= 600 end
+
+-- This one was heard of.
+local function note_heard(w)
+  if still == nil and lately(w.seen) then still = false end
+end
+
 local function stood_still()
   if still ~= nil then return still end
-  local function lately(seen) return now - seen > 50 and now - seen <= 600 end
   local list, found = call('ZRANGE', Q, 0, 99, 'WITHSCORES'), {}
   local was = asked and standing(asked[1], asked[2])
   still = not (was and lately(was.seen))
@@ -57,6 +64,7 @@ end
 
 -- heard: how many listen on its channel, if that is known.
 local function alive(token, w, heard)
+  note_heard(w)
   if not (heard and heard > 0 or not heard and listens(token)) then
     return false
   end

@@ -38,21 +38,26 @@ describe("waiters of an event loop, when the server is silent:", function()
     it(("all of them are told: %s, %s"):format(name, host.name), function()
       local between = proxy.start(url)
       local other = assert(dlock.open { url = url, host = "blocking" })
-      local held = assert(other:lock(key))
+      local held, store = assert(other:lock(key)), nil
+      finally(function()
+        if store then
+          host.run(function() store:close(2) end)
+        end
+        other:close(1)
+        between:stop()
+      end)
       host.run(function()
-        local store = assert(dlock.open { url = between.url,
+        store = assert(dlock.open { url = between.url,
           host = host.option, io_timeout = 1 })
         expect("^timeout: .* still held by ", host, store, key)
         between:hold("down")
         expect("^unavailable: '" .. key, host, store, key)
         between:release("down")
-        assert(store:ping())
+        while not store:ping() do host.sleep(0.01) end
         expect("^timeout: .* still held by ", host, store, key)
         assert(store:close(2))
       end)
       assert(held:release())
-      other:close(1)
-      between:stop()
     end)
   end
 

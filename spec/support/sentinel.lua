@@ -214,11 +214,12 @@ end
 
 --- Waits until the Sentinels name another node than `before`, and that is a
 --- primary; returns it. One that stood still for two seconds does nothing for
---- the next thirty (TILT).
-function set:switched(before, timeout)
+--- the next thirty (TILT). `meanwhile` is called before each look.
+function set:switched(before, timeout, meanwhile)
   local found
   local ok, message = pcall(loop.eventually, "a failover", timeout or 75,
   function()
+    if meanwhile then meanwhile() end
     found = self:primary()
     if not found or found == before then return false end
     return sentinel.replication(found).role == "master"
@@ -229,16 +230,19 @@ function set:switched(before, timeout)
   return found
 end
 
---- A planned failover; returns the new primary.
+--- A planned failover; returns the new primary. It is asked for again when it
+--- was given up: on a busy machine a replica passes for down in between.
 function set:failover()
-  local before = self:primary()
-  loop.eventually("a failover that begins", 10, function()
-    local client = self.sentinels[1]:connect()
-    local ok = client:pcall("SENTINEL", "FAILOVER", NAME)
-    client:close()
-    return ok
+  local first, given_up = self.sentinels[1], -1
+  return self:switched(self:primary(), nil, function()
+    local _, count = server.read_file(first.server.log):gsub("%-failover%-abort",
+      "")
+    if count > given_up then
+      local client = first:connect()
+      if client:pcall("SENTINEL", "FAILOVER", NAME) then given_up = count end
+      client:close()
+    end
   end)
-  return self:switched(before)
 end
 
 function set:stop()

@@ -235,8 +235,8 @@ end
 function set:failover()
   local first, given_up = self.sentinels[1], -1
   return self:switched(self:primary(), nil, function()
-    local _, count = server.read_file(first.server.log):gsub("%-failover%-abort",
-      "")
+    local log = server.read_file(first.server.log)
+    local _, count = log:gsub("%-failover%-abort", "")
     if count > given_up then
       local client = first:connect()
       if client:pcall("SENTINEL", "FAILOVER", NAME) then given_up = count end

@@ -24,6 +24,7 @@ local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
 local NET = "spec/redis/net_spec.lua"
 local SECRET = "csrc/core/secret.c"
 local CORE = "spec/engine/core_spec.lua"
+local CONNECT = "spec/redis/connect_spec.lua"
 local ROTATION = "spec/redis/rotation_spec.lua"
 
 return {
@@ -227,6 +228,17 @@ return {
       file = ERRORS,
       find = [[{"READONLY", DLK_REDIS_RECONNECT,]],
       put = [[{"READONLY", DLK_REDIS_FAIL,]] },
+    { name = "a command that is not known is quoted with its arguments",
+      file = ERRORS, specs = CONNECT,
+      find = "size_t len = without_arguments(text), n = 0;",
+      put = "size_t len = strlen(text), n = 0;" },
+    { name = "what a server says of a password is quoted", specs = CONNECT,
+      file = "csrc/store/redis/conn/handshake.c",
+      find = "else if (step == AUTH)", put = "else if (false)" },
+    { name = "who hangs up on a password is quoted", specs = CONNECT,
+      file = "csrc/store/redis/conn/lifetime.c",
+      find = "if (conf->username || conf->password || conf->secret)",
+      put = "if (false)" },
     { name = "control bytes of a server reach a message", file = ERRORS,
       find = "text[n] >= ' ' && text[n] < 127 ? text[n] : '?';",
       put = "text[n];" },

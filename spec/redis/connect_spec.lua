@@ -277,6 +277,53 @@ describe("connecting to redis:", function()
     bare:stop()
   end)
 
+  -- A server that does not know AUTH, or a proxy, repeats what it was told.
+  it("a password is in no message and in no event, whoever repeats it",
+  function()
+    local function silent_about(url)
+      local said = {}
+      local store = assert(dlock.open(opts(url, { password = "hunter2",
+        username = "somebody",
+        on_event = function(e) said[#said + 1] = e.text or e.message end })))
+      local _, message, code = store:try_lock("k")
+      said[#said + 1] = message
+      store:close()
+      local all = table.concat(said, "\n")
+      assert.is_nil(all:find("hunter2", 1, true), all)
+      assert.is_nil(all:find("somebody", 1, true), all)
+      return code, message
+    end
+    local bare = redis.start { rename_command = 'AUTH ""' }
+    local code, message = silent_about(bare.url)
+    assert.are.equal("unavailable", code, message)
+    assert.matches("refuses AUTH; .*rename%-command", message)
+    bare:stop()
+    for _, text in ipairs {
+      "ERR unknown command `AUTH`, with args beginning with: `somebody`,"
+        .. " `hunter2`, ",
+      "ERR unknown command 'AUTH somebody hunter2'",
+      "ERR Unknown command AUTH somebody hunter2",
+      "ERR what is AUTH somebody hunter2?",
+      "WRONGPASS somebody is not hunter2",
+      "NOPERM AUTH somebody hunter2",
+    } do
+      for _, close in ipairs { false, true } do
+        local f = fake_server.start { AUTH = { raw = "-" .. text .. "\r\n",
+          close = close } }
+        silent_about(f.url)
+        f:stop()
+      end
+    end
+  end)
+
+  it("what a server repeats of a command that it does not know is left out",
+  function()
+    local f = fake_server.start { MULTI = "-ERR unknown command `MULTI`,"
+      .. " with args beginning with: `secret`, \r\n" }
+    fails(f.url, "unavailable", "`MULTI`\"; .*rename%-command")
+    f:stop()
+  end)
+
   it("one that never answers is unavailable", function()
     local f = fake_server.start({}, { on_accept = "silent" })
     fails(f.url, "unavailable", "", { connect_timeout = 1, io_timeout = 1 })

@@ -218,11 +218,14 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     return;
   }
   g->stranger = f->code == DLK_DENIED && !denial;
+  char said[DLK_REDIS_QUOTE_MAX];
   if (step == WAIT && f->code != DLK_DENIED && f->action == DLK_REDIS_FAIL)
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: wait_replicas needs WAIT, which is not known there "
                   "(%.60s); leave the option out",
-                  g->conf->shown, text);
+                  g->conf->shown, dlk_redis_fault_quote(text, said));
+  else if (step == AUTH)
+    dlk_redis_fault_unquoted(&g->err, text, g->conf->shown, step_name(step));
   else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/security.md",

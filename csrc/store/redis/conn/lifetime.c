@@ -87,10 +87,19 @@ void dlk_redis_life_discard(struct dlk_redis_conn *c, enum dlk_code code,
   discard(c, &why);
 }
 
+/* To whoever comes; or it repeats what AUTH, which is said first, told it. */
+static void turned_away(const struct dlk_redis_conn *c, struct dlk_error *why) {
+  const struct dlk_conf *conf = c->conf;
+  if (conf->username || conf->password || conf->secret)
+    dlk_redis_fault_unquoted(why, c->pipe.refused, conf->shown, "AUTH");
+  else
+    dlk_redis_fault_error(why, c->pipe.refused, conf->shown);
+}
+
 void dlk_redis_life_lost(struct dlk_redis_conn *c, const char *text) {
   struct dlk_error why;
   if (c->state == DLK_REDIS_HANDSHAKE && dlk_redis_pipe_turned_away(&c->pipe))
-    dlk_redis_fault_error(&why, c->pipe.refused, c->conf->shown);
+    turned_away(c, &why);
   else
     dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", c->conf->shown, text);
   discard(c, &why);

@@ -4,7 +4,12 @@
  * Every reply in here says that the command was not executed: the server
  * refuses before it runs (a script's first write at the latest, and each of
  * our scripts that can be refused half-way is repeatable). That is why RETRY
- * and RECONNECT may send the same request again. */
+ * and RECONNECT may send the same request again.
+ *
+ * What a server says may repeat what it was told, and messages are logged. A
+ * command that it does not know is repeated with its arguments, so no more than
+ * the command's name is quoted; and nothing at all where a password was said,
+ * for proxies have words of their own. */
 #include "store/redis/wire/errors.h"
 
 #include <stdbool.h>
@@ -155,16 +160,42 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
   return &other;
 }
 
+/* ".. unknown command 'AUTH', with args beginning with: 'secret'": how long it
+ * is up to the command's name, with its quote. */
+static size_t without_arguments(const char *text) {
+  static const char unknown[] = "nknown command", quotes[] = "'`\"";
+  const char *at = strstr(text, unknown);
+  if (!at)
+    return strlen(text);
+  at += sizeof unknown - 1;
+  at += strspn(at, " :'`\"");
+  at += strcspn(at, " ,;('`\"");
+  at += *at && strchr(quotes, *at);
+  return (size_t)(at - text);
+}
+
+const char *dlk_redis_fault_quote(const char *text,
+                                  char out[DLK_REDIS_QUOTE_MAX]) {
+  size_t len = without_arguments(text), n = 0;
+  /* Replies are plain text, but a hostile server may say anything. */
+  for (; n < len && n < DLK_REDIS_QUOTE_MAX - 1; n++)
+    out[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
+  out[n] = '\0';
+  return out;
+}
+
 enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
                                     const char *shown) {
   const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
-  /* Replies are plain text, but a hostile server may say anything. */
-  char clean[160];
-  size_t n = 0;
-  for (; text[n] && n < sizeof clean - 1; n++)
-    clean[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
-  clean[n] = '\0';
-  return dlk_error_set(err, f->code, "%s answers \"%s\"; %s", shown, clean,
+  char said[DLK_REDIS_QUOTE_MAX];
+  return dlk_error_set(err, f->code, "%s answers \"%s\"; %s", shown,
+                       dlk_redis_fault_quote(text, said), f->advice);
+}
+
+enum dlk_code dlk_redis_fault_unquoted(struct dlk_error *err, const char *text,
+                                       const char *shown, const char *what) {
+  const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
+  return dlk_error_set(err, f->code, "%s refuses %s; %s", shown, what,
                        f->advice);
 }
 

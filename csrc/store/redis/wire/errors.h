@@ -37,9 +37,20 @@ bool dlk_redis_fault_is_count(const char *text);
 const char *dlk_redis_fault_counter(const char *text,
                                     char out[DLK_REDIS_COUNTER_MAX]);
 
-/* "<code>: <shown>: <what the server said>; <advice>" */
+#define DLK_REDIS_QUOTE_MAX 160
+
+/* So much of a reply as may stand in a message: without control characters, and
+ * without the arguments of a command that the server does not know. */
+const char *dlk_redis_fault_quote(const char *text,
+                                  char out[DLK_REDIS_QUOTE_MAX]);
+
+/* "<code>: <shown> answers <what the server said>; <advice>" */
 enum dlk_code dlk_redis_fault_error(struct dlk_error *err, const char *text,
                                     const char *shown);
+/* "<code>: <shown> refuses <what>; <advice>": for what has a secret in it,
+ * which the server's text may repeat. */
+enum dlk_code dlk_redis_fault_unquoted(struct dlk_error *err, const char *text,
+                                       const char *shown, const char *what);
 
 /* A reply that no server of ours would give. */
 enum dlk_code dlk_redis_odd(struct dlk_error *err, const char *shown);

@@ -303,6 +303,37 @@ static void a_release_costs_one_list_however_many_wait(void) {
   host_close(h);
 }
 
+/* However long it waited: its ttl counts from when the list was asked for that
+ * lets it in. */
+static void one_of_many_that_waited_for_long_has_all_of_its_ttl(void) {
+  enum { PERMITS = 20, ALL = 22 };
+  struct dlk_lease *lease[ALL];
+  struct dlk_op *op[ALL];
+  start();
+  release(held("k"));
+  stop_clock();
+  for (int i = 0; i < ALL; i++) {
+    lease[i] = host_lease(h, "k", 1, (struct dlk_want){1, PERMITS}, "me");
+    op[i] = submit(DLK_OP_ACQUIRE, lease[i], NULL);
+    fake_serve();
+  }
+  h->stands_at += TIMEOUT / 2;
+  struct dlk_op *end = submit(DLK_OP_RELEASE, lease[0], NULL);
+  fake_serve_until(DLK_ZK_CHILDREN);
+  int64_t asked = h->stands_at;
+  h->stands_at += 100 * DLK_MS;
+  fake_serve();
+  CHECK(ended(end, DLK_OK) && host_over(op[PERMITS]));
+  CHECK(lease[PERMITS]->sent == asked);
+  CHECK(ended(op[0], DLK_OK));
+  free(lease[0]);
+  for (int i = 1; i < ALL; i++) {
+    CHECK(ended(op[i], DLK_OK));
+    release(lease[i]);
+  }
+  host_close(h);
+}
+
 /* Who waits on the list of children hears that its own node was deleted. */
 static void one_of_many_whose_node_is_deleted_joins_anew(void) {
   enum { PERMITS = 20, ALL = 30 };
@@ -426,6 +457,8 @@ static const struct check tests[] = {
     {"a_try_on_a_held_key_writes_nothing", a_try_on_a_held_key_writes_nothing},
     {"a_release_costs_one_list_however_many_wait",
      a_release_costs_one_list_however_many_wait},
+    {"one_of_many_that_waited_for_long_has_all_of_its_ttl",
+     one_of_many_that_waited_for_long_has_all_of_its_ttl},
     {"who_is_second_needs_no_list_to_be_first",
      who_is_second_needs_no_list_to_be_first},
     {"who_is_second_may_come_too_late_to_watch",

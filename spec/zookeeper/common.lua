@@ -103,9 +103,9 @@ function common.engine(store, key)
       renew = opts.renew, min_hold = opts.min_hold, owner = opts.owner,
       value = opts.value }))
   end
-  function self.start(k, want, timeout)
+  function self.start(k, want, timeout, ttl)
     return assert(engine.acquire(client.engine, k, { units = want[1],
-      cap = want[2], timeout = timeout or 10 }))
+      cap = want[2], timeout = timeout or 10, ttl = ttl }))
   end
   function self.finish(ticket)
     return wait(client, ticket)

@@ -57,6 +57,28 @@ describe("on ZooKeeper", function()
     all:release()
   end)
 
+  -- With so many holders it waits on the list of all of them.
+  timed("a semaphore's waiter that waited for longer than its ttl stays ahead "
+    .. "of those that came later", function()
+    local e, k, ttl, held = common.engine(open()), key(), 1, {}
+    for i = 1, 20 do held[i] = assert(e.acquire(k, { 1, 20 })) end
+    local function wait_for_one()
+      return e.start(k, { 1, 20 }, 20, ttl)
+    end
+    local first = wait_for_one()
+    common.queued(k, 21)
+    uv.sleep(1000 * ttl)
+    local later = wait_for_one()
+    common.queued(k, 22)
+    assert(held[1]:release())
+    assert(held[2]:release())
+    first, later = assert(e.finish(first)), assert(e.finish(later))
+    assert.is_true(first.fence < later.fence)
+    first:release()
+    later:release()
+    for i = 3, 20 do held[i]:release() end
+  end)
+
   timed("500 waiters are woken once each, in order", function()
     local k, n = key(), 500
     local holder = common.engine(open { session_timeout = 10 })

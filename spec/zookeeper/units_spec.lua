@@ -26,6 +26,7 @@ local RECIPE = {
   "a_revoke_that_crosses_a_write_reads_again",
   "a_try_on_a_held_key_writes_nothing",
   "a_release_costs_one_list_however_many_wait",
+  "one_of_many_that_waited_for_long_has_all_of_its_ttl",
   "one_of_many_whose_node_is_deleted_joins_anew",
   "the_lock_is_deleted_at_each_step",
   "all_but_the_chroot_is_made_of_containers",

@@ -53,7 +53,8 @@ struct dlk_zk_contender {
   uint32_t confirm;     /* token of its last write, */
   uint32_t confirm_tag; /* whose answer has this tag */
   int32_t seq;
-  int64_t czxid, sent, rest_until;
+  int64_t sent; /* its create or its last list was; held: its ttl counts so */
+  int64_t czxid, rest_until;
   struct dlk_want want;
   struct dlk_list extends; /* EXTENDs that wait for what its node says */
   char *guid; /* in path, where its name has it, also before that is known */

@@ -58,7 +58,7 @@ static void rest(struct dlk_zk_contender *n, int64_t now) {
   watch_later(n, now);
 }
 
-void dlk_zk_grant(struct dlk_zk_contender *n) {
+void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->member.session;
   int64_t now = dlk_zk_now(st);
@@ -79,7 +79,7 @@ void dlk_zk_grant(struct dlk_zk_contender *n) {
   DLK_TRACE(now, "zookeeper", "grant", n->lease->key, n->lease->key_len,
             "fence %lld, token ..%.4s", (long long)n->lease->fence,
             n->guid + DLK_ZK_GUID - 4);
-  n->lease->sent = n->sent;
+  n->lease->sent = n->sent = sent;
   dlk_zk_contender_hold(n);
   dlk_zk_contender_step(n, DLK_ZK_HELD);
   rest(n, now);

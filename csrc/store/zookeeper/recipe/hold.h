@@ -18,8 +18,9 @@ void dlk_zk_holds_opened(struct dlk_zk_session *s);
 void dlk_zk_holds_connected(struct dlk_zk_session *s);
 void dlk_zk_holds_over(struct dlk_zk_session *s);
 
-/* It is first in the queue. */
-void dlk_zk_grant(struct dlk_zk_contender *n);
+/* It is first in the queue, by a list that was sent for at `sent`, or by an
+ * event that came then: its ttl counts from there, however long it waited. */
+void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent);
 void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone);
 /* The time that the session has proven is over. */
 void dlk_zk_hold_expired(struct dlk_zk_contender *n);

@@ -148,13 +148,13 @@ static void keep_head(struct dlk_zk_contender *n,
 }
 
 static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
-                const struct dlk_zk_judgement *j) {
+                const struct dlk_zk_judgement *j, int64_t sent) {
   switch (j->verdict) {
   case DLK_ZK_ABSENT:
     dlk_zk_contender_vanished(n);
     break;
   case DLK_ZK_HOLDS:
-    dlk_zk_grant(n);
+    dlk_zk_grant(n, sent);
     break;
   case DLK_ZK_OTHER_LIMIT:
     dlk_zk_leave(n, DLK_INVALID);
@@ -204,7 +204,7 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
   delete_ghosts(n, &q);
-  act(n, &q, &j);
+  act(n, &q, &j, r->sent);
   dlk_zk_queue_free(&q);
 }
 
@@ -241,7 +241,7 @@ bool dlk_zk_place_listed(struct dlk_zk_session *s,
     if (j.verdict != DLK_ZK_HOLDS)
       break;
     dlk_zk_contender_unwatch(n);
-    dlk_zk_grant(n);
+    dlk_zk_grant(n, r->sent);
   }
   dlk_zk_queue_free(&q);
   return true;
@@ -274,8 +274,7 @@ void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
   if (n->step != DLK_ZK_WAITING)
     return;
   if (is_first(n, rc, now)) {
-    n->sent = now;
-    dlk_zk_grant(n);
+    dlk_zk_grant(n, now);
   } else if (rc == DLK_ZK_OK) {
     dlk_zk_place_relist(n);
   } else {

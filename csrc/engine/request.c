@@ -290,28 +290,32 @@ static void start_wait_lost(struct dlk_ticket *t) {
   }
 }
 
+/* Its text is used up, so the hold is handed out or given back: that of a
+ * ticket which was abandoned by the post that comes with that (run_cancel). */
 static void start_reattach(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   if (!dlk_hold_check(h, dlk_clock_now())) {
     dlk_request_finish_code(t, DLK_LOST);
-    return;
+  } else if (!dlk_transfer_adopt(h, t->listener)) {
+    dlk_hold_give_back(h);
+    dlk_request_finish_code(t, DLK_CLOSED);
+  } else {
+    h->renew = t->op.renew;
+    dlk_hold_schedule(h);
+    dlk_request_finish(t, NULL);
   }
-  dlk_transfer_adopt(h, t->listener);
-  h->renew = t->op.renew;
-  dlk_hold_schedule(h);
-  dlk_request_finish(t, NULL);
 }
 
 static void start(struct dlk_ticket *t) {
   bool closing = atomic_load(&t->engine->closing);
   if (closing && t->task != DLK_TASK_GIVE_BACK)
     dlk_request_finish_code(t, DLK_CLOSED);
+  else if (t->task == DLK_TASK_REATTACH)
+    start_reattach(t);
   else if (dlk_ticket_is_abandoned(t))
     dlk_request_finish_code(t, DLK_CANCELLED);
   else if (t->task == DLK_TASK_WAIT_LOST)
     start_wait_lost(t);
-  else if (t->task == DLK_TASK_REATTACH)
-    start_reattach(t);
   else if (t->hold && !dlk_ticket_makes_hold(t))
     start_on_hold(t);
   else if (!dlk_local_join(t, false))

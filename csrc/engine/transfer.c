@@ -49,7 +49,9 @@ void dlk_transfers_destroy(struct dlk_transfers *tr) {
  *
  * A hold that another store attached stays with the engine that got it, which
  * renews it and does what is asked of it; the other store hears of it (tickets
- * and events), and closing either ends it. */
+ * and events), and closing either ends it. One that closes meanwhile says so
+ * (`closing`) and then takes what is in its list; adopting puts it into the
+ * list and then looks, so one of them ends it. */
 
 static void disown(struct dlk_hold *h) {
   struct dlk_engine *l = h->listener;
@@ -60,18 +62,19 @@ static void disown(struct dlk_hold *h) {
   pthread_mutex_unlock(&l->transfers->lock);
 }
 
-void dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by) {
+bool dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by) {
   disown(h);
   dlk_engine_unref(h->listener);
   h->listener = NULL;
   h->detached = false;
   if (by == h->engine)
-    return;
+    return true;
   dlk_engine_ref(by);
   h->listener = by;
   pthread_mutex_lock(&by->transfers->lock);
   dlk_list_append(&by->transfers->adopted, &h->adopted);
   pthread_mutex_unlock(&by->transfers->lock);
+  return !atomic_load(&by->closing);
 }
 
 /* What is in the list is held, so its engine has a reference. */

@@ -15,8 +15,9 @@ void dlk_transfers_destroy(struct dlk_transfers *tr);
 
 /* All by the owner of the hold's loop. */
 struct dlk_value *dlk_transfer_put(struct dlk_hold *h); /* the text */
-/* The hold is that store's lease from now on. */
-void dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by);
+/* The hold is that store's lease from now on. False: that one is closing, and
+ * may not end it any more. */
+bool dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by);
 /* The hold ended. */
 void dlk_transfer_end(struct dlk_hold *h);
 /* By the owner of e's loop: those that e adopted are released in the

@@ -37,6 +37,10 @@ describe("C unit tests", function()
     assert.are.equal(16, run "engine_test")
   end)
 
+  it("of leases that move to another store pass", function()
+    assert.are.equal(3, run "transfer_test")
+  end)
+
   it("of the file store's table pass, killed at any byte", function()
     assert.are.equal(8, run "table_test")
   end)

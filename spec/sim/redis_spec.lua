@@ -181,6 +181,19 @@ describe("simulated redis", function()
       assert.equal(3, #db.published)
     end)
 
+    it("counts all readers that a lift of the counter lets in", function()
+      assert.equal("got", ask(0, "join", nil, 1)[1])
+      for n, units in ipairs { 0, 1, 1 } do -- readers behind a writer
+        listen(n, true)
+        assert.equal("wait", ask(n, "join", nil, units)[1])
+      end
+      db:call("SET", "f", "1000000000007")
+      leave(1)
+      assert.equal(2, #db.published)
+      local last = db.published[2].text:match("^g (%d+) ")
+      assert.equal(last, db:call("GET", "f"))
+    end)
+
     -- Each of them too soon to ask a second time.
     it("keeps a queue in which all come and go", function()
       queue_up(2, 1000)

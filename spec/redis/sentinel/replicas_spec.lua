@@ -6,6 +6,7 @@ local fake_server = require "spec.support.fake_server"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local uv = require "luv"
 
 describe("with wait_replicas = 1,", function()
   local primary, replica, admin
@@ -229,6 +230,63 @@ describe("with wait_replicas = 1,", function()
     replica:resume()
     assert.equal(0, (waiter:wait(25)))
     assert.equal("got\n", waiter.out)
+  end)
+
+  -- Each in a coroutine and in a write of its own, if it is written. Returns
+  -- how each ends ("ok", or its code), as a function that waits for that.
+  local function meanwhile(calls)
+    local said, open_calls = {}, #calls
+    for i, call in ipairs(calls) do
+      coroutine.wrap(function()
+        local good, _, code = call()
+        said[i], open_calls = good and "ok" or code, open_calls - 1
+      end)()
+      uv.run("nowait")
+    end
+    return function()
+      eventually("the ends", 20, function() return open_calls == 0 end)
+      return said
+    end
+  end
+
+  it("all that comes while a WAIT is under way shares the next one", function()
+    local store = open { host = "luv", wait_timeout = 1 }
+    local lease
+    meanwhile { function()
+      lease = store:lock("held", { ttl = 60 })
+      return lease
+    end }()
+    replica:pause()
+    local calls, wanted, before = {}, {}, waits()
+    for i = 1, 20 do
+      wanted[i] = "unavailable"
+      calls[i] = function() return store:try_lock("k" .. i) end
+    end
+    wanted[21] = "ok"
+    calls[21] = function() return lease:release() end
+    assert.same(wanted, meanwhile(calls)())
+    assert.same({ "connect" }, events)
+    local more = waits() - before
+    assert.is_true(more <= 4, more)
+  end)
+
+  it("what a WAIT holds back outlives its connection", function()
+    local store = open { host = "luv", wait_timeout = 20, io_timeout = 40 }
+    assert.same({ "ok" }, meanwhile { function() return store:ping() end }())
+    replica:pause()
+    local function lock(key)
+      return function() return store:lock(key, { timeout = 30 }) end
+    end
+    local first = meanwhile { lock "a" }
+    eventually("a WAIT", 5, function()
+      return admin:call("CLIENT", "LIST"):find("cmd=wait", 1, true)
+    end)
+    local others = meanwhile { lock "b", function() return store:ping() end,
+      lock "c" }
+    replica:resume()
+    admin:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    assert.same({ "ok", "ok", "ok" }, others())
+    assert.same({ "ok" }, first())
   end)
 
   it("a primary that is demoted meanwhile has granted nothing", function()

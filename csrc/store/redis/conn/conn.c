@@ -76,7 +76,8 @@ static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
 void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_OFF)
     dlk_redis_conn_wake(c);
-  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->pipe.waiting))
+  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->pipe.waiting) ||
+      c->durable.waits)
     return;
   int64_t at = dlk_redis_life_now(c);
   if (!c->events->push && closed_meanwhile(c, at)) {

@@ -3,31 +3,30 @@
  * request that was answered waits for the next answer to a WAIT: that belongs
  * to a WAIT behind it, since answers come in order.
  *
- * The server answers nothing else on the connection meanwhile. So when there
- * were too few replicas, the next WAIT is given a short time only, until one
- * succeeds: a replica that died must not slow down every release.
+ * The server answers nothing else on the connection meanwhile. So nothing is
+ * written either while one is under way: what comes then shares the next one,
+ * and is not sent at all if the connection ends before. Otherwise each write
+ * would bring a WAIT of its own, and where replicas are missing the times of
+ * all of them add up, past io_timeout. And when there were too few replicas,
+ * the next WAIT is given a short time only, until one succeeds: a replica that
+ * died must not slow down every release.
  *
  * What ends a connection ends these requests as UNKNOWN, like any that is not
  * answered, and so does a WAIT that is refused (the server became a replica).
+ * The WAIT itself ends with them, so the next connection may write.
  */
 #include "store/redis/conn/durable.h"
 
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
 
 #include "core/clock.h"
 #include "store/redis/wire/errors.h"
 
 #define SHORT (50 * DLK_MS)
 
-struct wait {
-  struct dlk_redis_req req;
-  struct dlk_redis_durable *durable;
-};
-
 static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
   const struct dlk_redis_durable *d =
-      DLK_CONTAINER(r, struct wait, req)->durable;
+      DLK_CONTAINER(r, struct dlk_redis_durable, wait);
   bool short_one = d->scarce && d->timeout > SHORT;
   dlk_redis_put_array(out, 3);
   dlk_redis_put_text(out, "WAIT");
@@ -43,9 +42,9 @@ static void refused(struct dlk_redis_durable *d, const char *text) {
 }
 
 static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
-  struct wait *w = DLK_CONTAINER(r, struct wait, req);
-  struct dlk_redis_durable *d = w->durable;
-  free(w);
+  struct dlk_redis_durable *d =
+      DLK_CONTAINER(r, struct dlk_redis_durable, wait);
+  d->waits = false;
   if (a->outcome != DLK_REDIS_ANSWERED)
     return; /* they ended before */
   if (a->refusal || a->reply->type != REDIS_REPLY_INTEGER) {
@@ -60,16 +59,11 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
 }
 
 static void confirm(struct dlk_redis_durable *d, int64_t at) {
-  struct wait *w = calloc(1, sizeof *w);
-  if (!w) {
-    d->pipe->out.failed = true;
-    return;
-  }
-  w->durable = d;
-  w->req.replies = 1;
-  w->req.encode = encode;
-  w->req.done = done;
-  dlk_redis_pipe_write(d->pipe, &w->req, at);
+  d->waits = true;
+  d->wait.replies = 1;
+  d->wait.encode = encode;
+  d->wait.done = done;
+  dlk_redis_pipe_write(d->pipe, &d->wait, at);
 }
 
 void dlk_redis_durable_write(struct dlk_redis_durable *d, int64_t at) {

@@ -16,10 +16,12 @@ struct dlk_redis_durable {
   struct dlk_redis_pipe *pipe;
   const char *shown; /* the server, for messages */
   bool scarce;       /* there were too few of them the last time */
+  bool waits;        /* a WAIT is under way: nothing is to be written */
+  struct dlk_redis_req wait;
 };
 
-/* Writes all that waits, and WAIT behind it if some of it is durable; without
- * memory pipe->out is `failed`. */
+/* Unless `waits`: writes all that waits, and WAIT behind it if some of it is
+ * durable; without memory pipe->out is `failed`. */
 void dlk_redis_durable_write(struct dlk_redis_durable *d, int64_t at);
 
 #endif

@@ -35,6 +35,20 @@ local UNKNOWN = {
   ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = "*-1\r\n",
 }
 
+local MUTE = {
+  ["SENTINEL MASTER"] = fake_server.SILENT,
+  ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = fake_server.SILENT,
+}
+
+-- The same, said so many seconds later.
+local function slow(said, seconds)
+  local late = {}
+  for name, raw in pairs(said) do
+    late[name] = { raw = raw, delay = seconds }
+  end
+  return late
+end
+
 describe("of servers that Sentinels name,", function()
   local opened, a, b = {}, nil, nil
 
@@ -186,11 +200,39 @@ describe("of servers that Sentinels name,", function()
   end)
 
   it("one that is named late is waited for", function()
-    local late = naming(b.port, 1)
-    for name, said in pairs(late) do
-      late[name] = { raw = said, delay = 0.5 }
+    assert.is_true(uses(asks { slow(naming(b.port, 1), 0.5) }, b))
+  end)
+
+  it("one that the nearest names is not taken while most say nothing",
+  function()
+    assert.is_true(uses(asks { naming(a.port, 1),
+      slow(naming(b.port, 2), 0.4), slow(naming(b.port, 2), 0.4) }, b))
+  end)
+
+  it("one that few name is taken, and left when the others name another one",
+  function()
+    local store, said = asks({ naming(a.port, 1), MUTE, MUTE },
+      { connect_timeout = 2, io_timeout = 30 })
+    -- Until nobody waits for the other two any more.
+    local started = core.now()
+    repeat
+      assert.is_true(uses(store, a))
+    until core.now() - started > 2.5
+    local new = naming(b.port, 2)
+    for i = 2, 3 do
+      said[i]:rules(new)
+      -- To the question that each of them has not answered yet.
+      said[i]:push(new["SENTINEL MASTER"]
+        .. new["SENTINEL GET-MASTER-ADDR-BY-NAME"])
     end
-    assert.is_true(uses(asks { late }, b))
+    -- One that is taken there meanwhile may be lost.
+    eventually("the newer one", 10, function()
+      local fine, newer = pcall(uses, store, b)
+      return fine and newer
+    end)
+    local old = a:connect()
+    old:call "FLUSHALL"
+    old:close()
   end)
 
   it("a replica is none, and the Sentinels are asked again", function()

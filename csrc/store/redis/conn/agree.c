@@ -115,8 +115,8 @@ struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
     if (names(&all[i], -1) && all[i].epoch > agreed.epoch)
       agreed.epoch = all[i].epoch;
   size_t voters = votes_for(all, count, agreed.epoch, NULL);
-  agreed.stale = agreed.epoch >= 0 && agreed.epoch < seen &&
-                 2 * votes_for(all, count, -1, NULL) <= count;
+  agreed.most = 2 * votes_for(all, count, -1, NULL) > count;
+  agreed.stale = agreed.epoch >= 0 && agreed.epoch < seen && !agreed.most;
   if (voters == 0 || agreed.stale)
     return agreed;
   for (size_t i = 0; i < count && !agreed.place; i++)

@@ -2,12 +2,22 @@
  * follows what they agree on (agree.c).
  *
  * A round asks each of them that has no question under way. It ends when all
- * have answered or failed, or after WAIT_FOR_ALL with those who have, if these
- * name an address; who comes later counts in the next round. As long as anybody
- * seeks, also while it already connects to what was found, a round follows
- * every ROUND: a machine that is dead, but still named, then costs nothing more
- * when the Sentinels name another one. The connections that stand are told of
- * a new address too, and end.
+ * have answered or failed. It ends earlier with what those say who answered, if
+ * they agree: after WAIT_FOR_ALL if they are more than half of the list, after
+ * WAIT_FOR_MOST if they are fewer. The nearest Sentinel may be the one that was
+ * cut off, so it alone is believed only where the others seem to be away; then
+ * one of them is enough, since where most are away nobody fails over.
+ *
+ * An answer that comes after its round is judged together with what the round
+ * heard. So a newer configuration is followed whenever it is said, and what few
+ * said is followed for no longer than the others take. If the late answer is
+ * an old one, so is its epoch, and it changes nothing; nor does a quarrel: what
+ * was agreed on stays.
+ *
+ * As long as anybody seeks, also while it already connects to what was found, a
+ * round follows every ROUND: a machine that is dead, but still named, then
+ * costs nothing more when the Sentinels name another one. The connections that
+ * stand are told of a new address too, and end.
  *
  * A round also follows when something speaks against the server that is
  * connected to: too few replicas follow it, because they follow another one
@@ -37,6 +47,8 @@
 
 #define MOST 64
 #define WAIT_FOR_ALL (200 * DLK_MS)
+/* Half of connect_timeout if that is less: the rest is for connecting. */
+#define WAIT_FOR_MOST DLK_SEC
 /* What was agreed on so lately is not asked for again. */
 #define FRESH (50 * DLK_MS)
 
@@ -235,25 +247,53 @@ static void round_over(struct sentinel *s) {
                      dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
 }
 
-/* last: nobody will say anything more in this round. */
-static void judge(struct sentinel *s, bool last) {
-  struct dlk_redis_opinion said[MOST];
+static struct dlk_redis_agreement agreement(const struct sentinel *s,
+                                            struct dlk_redis_opinion *said) {
   size_t count = s->conf->host_count;
   for (size_t i = 0; i < count; i++)
     said[i] = s->witnesses[i].w.opinion;
-  struct dlk_redis_agreement agreed = dlk_redis_agree(said, count, s->epoch);
+  return dlk_redis_agree(said, count, s->epoch);
+}
+
+static void follow(struct sentinel *s,
+                   const struct dlk_redis_agreement *agreed) {
+  uint64_t turn = s->turn;
+  s->epoch = agreed->epoch;
+  report_round(s, false, NULL);
+  use(s, agreed->place);
+  report_servers(s, s->turn != turn, agreed);
+  tell(s, NULL);
+}
+
+/* How long a round waits for more than half of the list. */
+static int64_t patience(const struct sentinel *s) {
+  int64_t half = s->conf->connect_timeout / 2;
+  if (half < WAIT_FOR_ALL)
+    return WAIT_FOR_ALL;
+  return half < WAIT_FOR_MOST ? half : WAIT_FOR_MOST;
+}
+
+/* Whether the round may end although some have not answered. */
+static bool enough(struct sentinel *s,
+                   const struct dlk_redis_agreement *agreed) {
+  int64_t until = dlk_time_add(s->asked_at, patience(s));
+  if (agreed->most || s->host->now(s->host) >= until)
+    return agreed->place != NULL;
+  s->host->timer_set(s->host, &s->timer, until);
+  return false;
+}
+
+/* last: nobody will say anything more in this round. */
+static void judge(struct sentinel *s, bool last) {
+  struct dlk_redis_opinion said[MOST];
+  struct dlk_redis_agreement agreed = agreement(s, said);
   struct dlk_error why;
-  if (!agreed.place && !last)
+  if (!last && !enough(s, &agreed))
     return;
   round_over(s);
   if (agreed.place) {
-    uint64_t turn = s->turn;
-    s->epoch = agreed.epoch;
     s->agreed_at = s->host->now(s->host);
-    report_round(s, false, NULL);
-    use(s, agreed.place);
-    report_servers(s, s->turn != turn, &agreed);
-    tell(s, NULL);
+    follow(s, &agreed);
     return;
   }
   bool quarrel = agreed.a || agreed.stale;
@@ -265,6 +305,14 @@ static void judge(struct sentinel *s, bool last) {
   tell(s, &why);
 }
 
+/* One of them answered after the round's end. */
+static void judge_late(struct sentinel *s) {
+  struct dlk_redis_opinion said[MOST];
+  struct dlk_redis_agreement agreed = agreement(s, said);
+  if (agreed.place)
+    follow(s, &agreed);
+}
+
 /* ---- rounds ---- */
 
 static void answered(struct dlk_redis_witness *w) {
@@ -272,8 +320,12 @@ static void answered(struct dlk_redis_witness *w) {
   struct sentinel *s = one->sentinel;
   s->open--;
   report_witness(s, one);
-  if (s->asking && !s->filling && s->open == 0)
-    judge(s, true);
+  if (s->stopped || s->filling)
+    return;
+  if (!s->asking)
+    judge_late(s);
+  else if (s->open == 0 || s->host->now(s->host) - s->asked_at >= WAIT_FOR_ALL)
+    judge(s, s->open == 0);
 }
 
 static void round_begin(struct sentinel *s) {

@@ -177,6 +177,45 @@ describe("connecting to redis:", function()
     end
   end)
 
+  it("a key that is denied changes nothing for the others", function()
+    local url = user("+@all", "resetkeys", "~*mine*", "~*probe*")
+    local store = assert(dlock.open(opts(url)))
+    local function pair()
+      for _, lock in ipairs { store:mutex("mine"),
+          store:rwlock("mine"):read() } do
+        assert(assert(lock:try_acquire()):release())
+      end
+    end
+    pair()
+    local before = admin:command_counts()
+    for _, lock in ipairs { store:mutex("other"), store:rwlock("other"):read() }
+    do
+      assert.are.equal("denied", select(3, lock:try_acquire()))
+    end
+    pair()
+    local counts = admin:command_counts()
+    assert.are.equal(before.eval or 0, counts.eval or 0)
+    assert.is_true(counts.evalsha > before.evalsha)
+    store:close()
+  end)
+
+  it("a break that is refused half-way is not run again", function()
+    local url = user("+@all")
+    local store, other = assert(dlock.open(opts(url))), dlock.open(private.url)
+    assert(store:ping())
+    assert(other:lock("half", { ttl = 60 }))
+    admin:call("ACL", "SETUSER", "u", "-publish")
+    local before = admin:command_counts()
+    local broken, _, code = store:break_lock("half")
+    assert.are.equal("denied", code, tostring(broken))
+    assert.are.equal(0, admin:call("EXISTS", "dlock:half"))
+    local counts = admin:command_counts()
+    assert.are.equal(before.eval or 0, counts.eval or 0)
+    assert.are.equal((before.evalsha or 0) + 1, counts.evalsha)
+    store:close()
+    other:close()
+  end)
+
   timed("the rights that docs/security.md names are enough", function()
     local rule = io.open("docs/security.md"):read("*a")
       :match("ACL SETUSER app on >secret (.-)```"):gsub("\\\n", " ")

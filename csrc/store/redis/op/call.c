@@ -246,7 +246,7 @@ static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
   if (!refusal || c->by_text || c->script < 0 || c->as_plain)
     return false;
   char *sha = c->store->link->sha[c->script];
-  if (sha[0] && dlk_redis_fault_is_denial(refusal)) {
+  if (sha[0] && dlk_redis_fault_bars_names(refusal)) {
     sha[0] = '\0';
     return true;
   }

@@ -107,6 +107,11 @@ int dlk_redis_fault_is_denial(const char *text) {
          strstr(text, "executing the script can't") != NULL;
 }
 
+bool dlk_redis_fault_bars_names(const char *text) {
+  return begins(text, "ERR unknown command") ||
+         (begins(text, "NOPERM") && strstr(text, "'evalsha'") != NULL);
+}
+
 bool dlk_redis_fault_is_count(const char *text) {
   return begins(text, "WRONGTYPE") ||
          (begins(text, "ERR") &&

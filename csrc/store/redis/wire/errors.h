@@ -30,6 +30,11 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
  * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);
 
+/* True when no script may be called by its name (EVALSHA), by nobody or by this
+ * user. What the script itself was refused, or a key, is no such reply: its
+ * text would be refused likewise, or do what was done already a second time. */
+bool dlk_redis_fault_bars_names(const char *text);
+
 /* True when a plain INCR found something that cannot be counted up. */
 bool dlk_redis_fault_is_count(const char *text);
 /* What that is, where a script found it, as the end of a sentence ("is no

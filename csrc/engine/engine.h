@@ -22,9 +22,10 @@ struct dlk_handle;
 
 /* ---- engine ---- */
 
-/* Checks conf with the store and copies it, but for the secret, which it takes
- * over even when it fails; no I/O, no thread. name NULL: host/pid, found at
- * first use. NULL and err on failure. */
+/* conf: its prefix as it was given, or NULL. Checks it with the store and
+ * copies it, but for the secret, which it takes over even when it fails; no
+ * I/O, no thread. name NULL: host/pid, found at first use. NULL and err on
+ * failure. */
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
                                   const struct dlk_conf *conf, const char *name,
                                   struct dlk_error *err);
@@ -45,6 +46,8 @@ bool dlk_engine_joined(const struct dlk_engine *e);
 /* False: closing began, all leases are given back; err says so. */
 bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err);
 const char *dlk_engine_shown(const struct dlk_engine *e);
+/* As it is used, also where none was given. */
+const char *dlk_engine_prefix(const struct dlk_engine *e);
 /* What places a name beside the lock on key; false: the store has no places. */
 bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
                     char out[DLK_TAG_MAX]);

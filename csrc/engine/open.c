@@ -118,9 +118,10 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
 
 static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
                          const char *name, struct dlk_error *err) {
-  struct dlk_conf copy;
+  struct dlk_conf used = *conf, copy;
   size_t size = 0;
-  e->conf_memory = dlk_conf_copy(conf, name, &copy, &e->given_name, &size);
+  used.prefix = e->type->prefix(conf->prefix);
+  e->conf_memory = dlk_conf_copy(&used, name, &copy, &e->given_name, &size);
   if (!e->conf_memory) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return false;

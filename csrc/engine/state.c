@@ -64,6 +64,10 @@ const char *dlk_engine_shown(const struct dlk_engine *e) {
   return e->shown;
 }
 
+const char *dlk_engine_prefix(const struct dlk_engine *e) {
+  return e->prefix;
+}
+
 bool dlk_engine_portable(const struct dlk_engine *e) {
   return e->type->portable;
 }

@@ -29,7 +29,7 @@ struct dlk_engine {
   bool refuses; /* the store takes no operations any more */
   void *conf_memory;
   struct dlk_secret *secret;               /* NULL: the password stays */
-  const char *shown, *given_name, *prefix; /* prefix: NULL, or as given */
+  const char *shown, *given_name, *prefix; /* prefix: as it is used */
   int64_t io_timeout;
   bool quiet; /* nobody is there for what a store tells by itself */
   char name[128];

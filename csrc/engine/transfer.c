@@ -191,8 +191,7 @@ struct wanted {
 /* The lease's key is what it is without the prefix, so with another prefix it
  * would be another lock's. */
 static bool same_keys(const struct dlk_engine *a, const struct dlk_engine *b) {
-  return strcmp(a->shown, b->shown) == 0 &&
-         strcmp(a->prefix ? a->prefix : "", b->prefix ? b->prefix : "") == 0;
+  return strcmp(a->shown, b->shown) == 0 && strcmp(a->prefix, b->prefix) == 0;
 }
 
 static bool has_text(const struct entry *en, const struct wanted *w) {

@@ -303,6 +303,12 @@ static int engine_tag(lua_State *L) {
   return 1;
 }
 
+/* engine:prefix(): what stands before each key. */
+static int engine_prefix(lua_State *L) {
+  lua_pushstring(L, dlk_engine_prefix(dlk_lua_check_engine(L)));
+  return 1;
+}
+
 /* engine:close(timeout). One that was never used has nothing to wait for, and
  * one that was finalised, which another finaliser may come to close, neither.
  */
@@ -424,6 +430,7 @@ static const luaL_Reg methods[] = {
     {"attach", engine_attach},
     {"close", engine_close},
     {"tag", engine_tag},
+    {"prefix", engine_prefix},
     {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},
     {"password", engine_password},

@@ -28,7 +28,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 10u
+#define DLK_STORE_ABI 11u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -204,7 +204,7 @@ struct dlk_conf {
   struct dlk_secret *secret; /* NULL, or it may change while the store is used;
                                 a store that takes no changes heeds `password`
                                 alone. What is refused is an event `denied` */
-  const char *prefix;        /* NULL: the store's default */
+  const char *prefix;        /* what the type's `prefix` made of it */
   int64_t connect_timeout, io_timeout;
   struct dlk_options options; /* the store's own; `create` checks them */
   bool quiet; /* the engine's: there is nobody for the events of the store */
@@ -215,6 +215,9 @@ struct dlk_store_type {
   const char *name;
   size_t op_size, lease_size;
   bool portable; /* DETACH and ATTACH work across processes */
+  /* The prefix that is used for the one that was given; NULL: none was. Two
+   * spellings of one prefix are one from here on, for all that compare them. */
+  const char *(*prefix)(const char *given);
   /* Checks conf and allocates; no I/O, no loop yet. A fork may come between
    * this and the first submit: what is drawn at random here is the same in
    * every child, so nothing that must be unique is drawn here. */

@@ -384,7 +384,7 @@ function store.open(where, opts)
     on_event = opts.on_event,
     scope = opts.scope or options.default("scope"),
     id = opts.id or where.shown,
-    prefix = opts.prefix or "",
+    prefix = engine:prefix(),
   }
   password.watch(client, opts.ask)
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }

@@ -30,6 +30,10 @@ static struct dlk_lease *renewing;
 static int releases, renewals, renewals_before_detach;
 static int64_t claim; /* so long a grant is sure; 0: as long as its ttl */
 
+static const char *prefix(const char *given) {
+  return given ? given : "";
+}
+
 static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   (void)conf;
@@ -85,6 +89,7 @@ static void destroy(void *store) {
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "slow",
                                            .portable = true,
+                                           .prefix = prefix,
                                            .create = create,
                                            .submit = submit,
                                            .cancel = cancel,

@@ -214,7 +214,10 @@ struct host *host_open(const struct dlk_store_type *type,
   h->kick.data = h;
   h->posts = NULL;
   h->last_post = &h->posts;
-  if (type->create(&h->host, conf, &h->store, &own) == DLK_OK)
+  struct dlk_conf used = *conf;
+  if (type->prefix)
+    used.prefix = type->prefix(conf->prefix);
+  if (type->create(&h->host, &used, &h->store, &own) == DLK_OK)
     return h;
   if (err == NULL)
     die(own.text);

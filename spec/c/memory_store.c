@@ -321,6 +321,10 @@ static void stop(void *store) {
     s->host->stopped(s->host);
 }
 
+static const char *prefix(const char *given) {
+  return given ? given : "";
+}
+
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   static const char *const known[] = {"first_fence", "names",
@@ -347,6 +351,7 @@ static const struct dlk_store_type memory = {
     .name = "memory",
     .op_size = sizeof(struct item),
     .lease_size = sizeof(struct lease_data),
+    .prefix = prefix,
     .create = create,
     .submit = submit,
     .cancel = cancel,

@@ -12,6 +12,10 @@
 
 static int releases;
 
+static const char *prefix(const char *given) {
+  return given ? given : "";
+}
+
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   (void)conf;
@@ -40,6 +44,7 @@ static void destroy(void *store) {
 
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "here",
+                                           .prefix = prefix,
                                            .create = create,
                                            .submit = submit,
                                            .stop = stop,

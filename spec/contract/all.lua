@@ -331,6 +331,8 @@ return function(t, it, timed)
     raises("twice", { mutex, mutex })
     raises("twice", { mutex, assert(again:mutex(key)) })
     raises("twice", { mutex, assert(a:rwlock(key)):read() })
+    local spelled = t:open { prefix = t:default_prefix() }
+    raises("twice", { mutex, assert(spelled:mutex(key)) })
     raises("number 2", { mutex, dlock.all { mutex } })
     raises("number 1", { 5 })
     raises("number 1", { assert(a:rwlock(key)) })

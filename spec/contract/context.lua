@@ -34,6 +34,13 @@ function context:open(opts)
   return store
 end
 
+--- The prefix of a store that is given none.
+function context:default_prefix()
+  local name = self.subject.name
+  return name == "file" and "" or name:find("zoo", 1, true) and "/dlock"
+    or "dlock:"
+end
+
 --- A key that nobody used before.
 function context:key()
   self.count = self.count + 1

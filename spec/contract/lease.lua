@@ -380,6 +380,17 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("attach to a store that spells the prefix that this one left out",
+  function()
+    local a, key = t:open(), t:key()
+    local spelled = t:open { prefix = t:default_prefix() }
+    local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
+    local lease = assert(spelled:attach(text))
+    assert.are.equal("busy", select(3, a:try_lock(key)))
+    assert.is_true(lease:release())
+    t:expect_nothing_left()
+  end)
+
   timed("on_lost of a lease that another store of this process got", function()
     local a, b, key, heard = t:open(), t:open(), t:key(), {}
     local opts = { ttl = 0.5, renew = false }

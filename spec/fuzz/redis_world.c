@@ -211,6 +211,7 @@ void world_begin(void) {
   static const struct dlk_conf conf = {.shown = "redis://here",
                                        .scheme = "redis",
                                        .path = "",
+                                       .prefix = "dlock:",
                                        .hosts = &here,
                                        .host_count = 1,
                                        .io_timeout = DLK_SEC,

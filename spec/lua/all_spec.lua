@@ -110,6 +110,35 @@ describe("dlock.all, between two members,", function()
     assert(store:close(1))
   end)
 
+  it("takes them in one order, whether a prefix is spelled or left out",
+  function()
+    local url = os.getenv("DLOCK_TEST_REDIS")
+    local key, stores = ("all:%d"):format(uv.os_getpid()), {}
+    local function open(prefix)
+      local store = assert(dlock.open { url = url, prefix = prefix })
+      stores[#stores + 1] = store
+      return store
+    end
+    -- The prefixes, as they were taken.
+    local function order(prefix)
+      local taken, list = {}, {}
+      for name, store in pairs { a = open("a:"), dlock = open(prefix) } do
+        list[#list + 1] = assert(store:mutex(key))
+        local state = lockable.state(list[#list])
+        local take = state.take
+        function state.take(...)
+          taken[#taken + 1] = name
+          return take(...)
+        end
+      end
+      assert(dlock.all(list):acquire()):release()
+      return taken
+    end
+    assert.are.same({ "a", "dlock" }, order("dlock:"))
+    assert.are.same({ "a", "dlock" }, order(nil))
+    for _, store in ipairs(stores) do assert(store:close(1)) end
+  end)
+
   it("waits for as long as the member that waits longest", function()
     local store = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
     local key = ("all:%d"):format(uv.os_getpid())

@@ -163,11 +163,15 @@ static enum dlk_code check_conf(const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_INVALID,
                          "the file store has no users and passwords; leave "
                          "them out");
-  if (conf->prefix != NULL && strlen(conf->prefix) > PREFIX_LIMIT)
+  if (strlen(conf->prefix) > PREFIX_LIMIT)
     return dlk_error_set(err, DLK_INVALID, "the prefix is longer than %d bytes",
                          PREFIX_LIMIT);
   static const char *const none[] = {NULL};
   return dlk_option_check(&conf->options, none, conf->shown, err);
+}
+
+static const char *prefix(const char *given) {
+  return given != NULL ? given : "";
 }
 
 static void destroy(void *store) {
@@ -229,6 +233,7 @@ const struct dlk_store_type dlk_file_store = {
     .op_size = sizeof(struct dlk_file_op),
     .lease_size = sizeof(struct dlk_file_entry),
     .portable = false,
+    .prefix = prefix,
     .create = create,
     .submit = submit,
     .cancel = cancel,

@@ -35,7 +35,6 @@
 #include "store/redis/recipe/release.h"
 #include "store/redis/recipe/wait.h"
 
-#define DEFAULT_PREFIX "dlock:"
 #define PREFIX_MAX 512
 
 /* ---- what the link tells ---- */
@@ -193,8 +192,12 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
   return code == DLK_OK ? check_wait(conf, err) : code;
 }
 
-static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
-                           unsigned *db, struct dlk_error *err) {
+static const char *prefix(const char *given) {
+  return given ? given : "dlock:";
+}
+
+static enum dlk_code check(const struct dlk_conf *conf, unsigned *db,
+                           struct dlk_error *err) {
   if (strcmp(conf->scheme, "redis") != 0 &&
       strcmp(conf->scheme, "rediss") != 0 && !by_sentinel(conf) &&
       strcmp(conf->scheme, "redis+unix") != 0)
@@ -213,8 +216,9 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *prefix,
     return dlk_error_set(err, DLK_INVALID,
                          "%s: give a host, or a path as redis+unix:///path",
                          conf->shown);
-  if (strncmp(prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) == 0 ||
-      strlen(prefix) > PREFIX_MAX)
+  if (strncmp(conf->prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) ==
+          0 ||
+      strlen(conf->prefix) > PREFIX_MAX)
     return dlk_error_set(err, DLK_INVALID,
                          "%s: a prefix has at most %d bytes and does not "
                          "begin with " DLK_REDIS_RESERVED,
@@ -238,9 +242,8 @@ static void free_all(struct dlk_redis *s) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  const char *prefix = conf->prefix ? conf->prefix : DEFAULT_PREFIX;
   unsigned db = 0;
-  enum dlk_code code = check(conf, prefix, &db, err);
+  enum dlk_code code = check(conf, &db, err);
   if (code != DLK_OK)
     return code;
   struct dlk_redis_tls *tls;
@@ -251,12 +254,12 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   if (s) {
     s->host = host;
     s->conf = *conf;
-    dlk_redis_names_init(&s->names, prefix);
+    dlk_redis_names_init(&s->names, s->conf.prefix);
     s->tls = tls;
     s->endpoint = endpoint_of(s);
     if (s->endpoint)
-      s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, db, prefix,
-                                  s->channel, &link_events, s);
+      s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, db,
+                                  s->conf.prefix, s->channel, &link_events, s);
   }
   if (!s || !s->link) {
     dlk_redis_tls_free(tls);
@@ -439,10 +442,10 @@ static void destroy(void *store) {
 }
 
 /* In braces: what the slot of a name is made from. */
-static void tag(const char *prefix, const char *key, size_t len,
+static void tag(const char *before, const char *key, size_t len,
                 char out[DLK_TAG_MAX]) {
   struct dlk_redis_name name;
-  dlk_redis_name_make(&name, prefix ? prefix : DEFAULT_PREFIX, key, len);
+  dlk_redis_name_make(&name, before, key, len);
   snprintf(out, DLK_TAG_MAX, "{%.*s}", DLK_REDIS_TAG, name.tag);
 }
 
@@ -452,6 +455,7 @@ const struct dlk_store_type dlk_redis_store = {
     .op_size = sizeof(struct dlk_redis_try),
     .lease_size = sizeof(struct dlk_redis_hold),
     .portable = true,
+    .prefix = prefix,
     .create = create,
     .submit = submit,
     .flush = flush,

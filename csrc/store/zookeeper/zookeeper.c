@@ -73,8 +73,12 @@ static enum dlk_code check_user(const struct dlk_conf *conf,
   return DLK_OK;
 }
 
+static const char *prefix(const char *given) {
+  return given && *given ? given : "/dlock";
+}
+
 static enum dlk_code check(const struct dlk_conf *conf, const char *path,
-                           const char *prefix, struct dlk_error *err) {
+                           struct dlk_error *err) {
   if (strcmp(conf->scheme, "zookeepers") == 0)
     return fail(err, DLK_UNSUPPORTED, conf,
                 "this ZooKeeper client library has no TLS; use zookeeper://");
@@ -83,7 +87,7 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
   if (!dlk_zk_path_ok(path))
     return fail(err, DLK_INVALID, conf,
                 "the path is no ZooKeeper path, such as /app");
-  if (!dlk_zk_path_ok(prefix) || !*prefix)
+  if (!dlk_zk_path_ok(conf->prefix))
     return fail(err, DLK_INVALID, conf,
                 "the prefix is no ZooKeeper path, such as /dlock");
   static const char *const known[] = {"session_timeout", "acl", "sasl", NULL};
@@ -113,15 +117,14 @@ static void destroy(void *store) {
   free(st);
 }
 
-static bool fill(struct dlk_zk_store *st, const char *path,
-                 const char *prefix) {
+static bool fill(struct dlk_zk_store *st, const char *path) {
   const struct dlk_conf *conf = &st->conf;
   st->sessions.hosts = join_hosts(conf);
   st->chroot = strlen(path);
-  size_t size = st->chroot + strlen(prefix) + 1;
+  size_t size = st->chroot + strlen(conf->prefix) + 1;
   st->base = malloc(size);
   if (st->base)
-    snprintf(st->base, size, "%s%s", path, prefix);
+    snprintf(st->base, size, "%s%s", path, conf->prefix);
   if (conf->username) {
     size = strlen(conf->username) + strlen(conf->password) + 2;
     st->sessions.auth = malloc(size);
@@ -137,8 +140,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   const char *path =
       conf->path && strcmp(conf->path, "/") != 0 ? conf->path : "";
-  const char *prefix = conf->prefix && *conf->prefix ? conf->prefix : "/dlock";
-  enum dlk_code code = check(conf, path, prefix, err);
+  enum dlk_code code = check(conf, path, err);
   if (code != DLK_OK)
     return code;
   struct dlk_zk_store *st = calloc(1, sizeof *st);
@@ -154,7 +156,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   st->sessions.closed = closed(conf);
   dlk_list_init(&st->sessions.all);
   dlk_list_init(&st->sessions.closing);
-  if (!fill(st, path, prefix)) {
+  if (!fill(st, path)) {
     destroy(st);
     return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
   }
@@ -236,6 +238,7 @@ const struct dlk_store_type dlk_zookeeper_store = {
     .op_size = sizeof(struct dlk_zk_op_data),
     .lease_size = sizeof(struct dlk_zk_lease_data),
     .portable = false,
+    .prefix = prefix,
     .create = create,
     .submit = submit,
     .cancel = cancel,

@@ -76,7 +76,7 @@ bool dlk_file_dir_init(struct dlk_file_dir *d, struct dlk_host *host,
                        const struct dlk_conf *conf, uint32_t seed) {
   d->host = host;
   d->path = trimmed(conf->path);
-  d->prefix = strdup(conf->prefix == NULL ? "" : conf->prefix);
+  d->prefix = strdup(conf->prefix);
   if (d->path == NULL || d->prefix == NULL) {
     free(d->path);
     free(d->prefix);

@@ -3,6 +3,7 @@
 -- before a restart.
 
 local apart = require "spec.support.apart"
+local clock = require "spec.support.clock"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local tool = require "spec.support.file_tool"
@@ -24,16 +25,21 @@ describe("file store of several containers", function()
   end)
 
   -- A process that is told another boot id.
-  local function elsewhere(id)
+  local function elsewhere(id, env)
     local file = base .. "/boot" .. id
     server.write_file(file, ("%08x-0000-4000-8000-000000000000\n"):format(id))
-    return tool.start(dir, nil,
+    return tool.start(dir, env,
       apart("--mount", "mount --bind " .. file .. " " .. BOOT))
   end
 
   -- The next store to connect sweeps.
   local function forget_sweep()
     assert(uv.fs_unlink(dir .. "/~store"))
+  end
+
+  local function release(p, id)
+    p:send("release", id)
+    p:expect("^" .. id .. " released$")
   end
 
   local function check_exclusion(a, b, c)
@@ -52,8 +58,7 @@ describe("file store of several containers", function()
     assert.is_true(tonumber(later) > fence)
     c:acquire("c", "key")
     c:expect("^c busy %(w/%d+%)$")
-    b:send("release", "w")
-    b:expect("^w released$")
+    release(b, "w")
     assert.is_true(c:hold("c", "key") > tonumber(later))
   end
 
@@ -87,14 +92,107 @@ describe("file store of several containers", function()
     local b = tool.start(dir)
     assert.is_true(b:hold("b", "key") > fence)
     assert.matches("^list ok {{key} ", b:ask("list"))
-    b:send("release", "b")
-    b:expect("^b released$")
+    release(b, "b")
     b:ask("close")
     forget_sweep()
     b = tool.start(dir)
     b:ask("ping")
     b:ask("close")
     assert.is_falsy(uv.fs_stat(dir .. "/other"))
+  end)
+
+  local function check_busy(p, who, opts)
+    p:acquire("busy", "key", opts)
+    p:expect("^busy busy %(" .. who .. "%)$")
+  end
+
+  it("keeps a lock for its min_hold under every boot id", function()
+    local a, b = tool.start(dir), elsewhere(1)
+    local fence = a:hold("a", "key", { min_hold = 1000 })
+    release(a, "a")
+    check_busy(b, "a/%d+")
+    assert.is_true(b:locked("key"))
+    check_busy(a, "a/%d+")
+    forget_sweep()
+    local c = elsewhere(2)
+    assert.matches("^list ok {{key} ", c:ask("list"))
+    c:ask("close")
+    check_busy(b, "a/%d+")
+    assert.are.equal("break ok true", b:ask("break", tool.hex("key")))
+    assert.is_true(b:hold("b", "key") > fence)
+  end)
+
+  it("keeps what is shared for the longest min_hold, boot id or not",
+    function()
+      local a, b = tool.start(dir), elsewhere(1)
+      for i, min_hold in ipairs { 0, 1000, 2000, 1 } do
+        a:hold("a" .. i, "key", { units = 1, cap = 4, min_hold = min_hold })
+      end
+      for i = 1, 4 do
+        release(a, "a" .. i)
+      end
+      check_busy(b, "a3/%d+")
+      check_busy(b, "a3/%d+", { units = 1, cap = 4 })
+    end)
+
+  local function zero(at, size)
+    local fd = assert(uv.fs_open(dir .. "/key", "r+", 0))
+    assert(uv.fs_write(fd, ("\0"):rep(size), at))
+    assert(uv.fs_close(fd))
+  end
+
+  it("gives away no damaged lock while its holder is stopped", function()
+    local a, b, c = tool.start(dir), elsewhere(1), tool.start(dir)
+    a:send("ttl", 1000000)
+    a:hold("a", "key")
+    a.process:pause()
+    zero(0, 4096)
+    check_busy(c, "a damaged lock file")
+    check_busy(b, "a damaged lock file")
+    check_busy(c, "a damaged lock file")
+  end)
+
+  for header = 0, 1 do
+    it("gives away no lock whose header " .. header .. " is damaged",
+      function()
+        local a, b = tool.start(dir), elsewhere(1)
+        a:send("ttl", 1000000)
+        a:hold("a", "key")
+        release(a, "a")
+        a:hold("a", "key")
+        a.process:pause()
+        zero(2048 * header, 2048)
+        forget_sweep()
+        local c = elsewhere(2)
+        c:ask("ping")
+        c:ask("close")
+        check_busy(b, ".*")
+      end)
+  end
+
+  it("gives away no lock whose place in the table is damaged", function()
+    local a, b, c = tool.start(dir), elsewhere(1), tool.start(dir)
+    a:send("ttl", 1000000)
+    a:hold("a", "key")
+    c:acquire("c", "key", { timeout = 20 })
+    a:wait_queue("key", 1)
+    c:kill()
+    a.process:pause()
+    zero(8192, 512)
+    check_busy(b, "a damaged lock file")
+  end)
+
+  it("frees at once what was kept when the machine was restarted", function()
+    local before = clock.new(base)
+    before:step(100000)
+    local a = elsewhere(1, before.env)
+    local fence = a:hold("a", "key", { min_hold = 1000 })
+    release(a, "a")
+    a:hold("other", "key2", { min_hold = 1000 })
+    a:kill()
+    local b = tool.start(dir)
+    assert.is_true(b:hold("b", "key") > fence)
+    b:hold("b2", "key2")
   end)
 
   it("is unavailable where the boot id cannot be read", function()

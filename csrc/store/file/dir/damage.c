@@ -20,8 +20,8 @@
  * cannot be told). It is used, with such a hold beside those that it shows:
  * the last change may have been a grant. A process that is killed while it
  * writes does not leave that behind: a header lies within a page, and such a
- * write happens or does not. A loss of power may, but then the table is a
- * remnant (key.c). */
+ * write happens or does not. A loss of power may; what is done then cannot be
+ * told from this and is the same, unless nobody lives here yet. */
 #include "store/file/dir/damage.h"
 
 #include <string.h>
@@ -30,23 +30,35 @@
 
 #define OWNER "a damaged lock file"
 
-int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len) {
-  struct dlk_file_table *t = &d->table;
+int dlk_file_guard_make(struct dlk_file_dir *d, const char *key, size_t len,
+                        struct dlk_file_slot *out) {
   int64_t ttl, now = d->host->now(d->host);
   bool other = dlk_file_peers_wake(d);
+  *out = (struct dlk_file_slot){0};
   if (!other && !d->user->holds(d, key, len))
     return 0;
   dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);
   int error = dlk_file_ttl_longest(d, &ttl);
-  uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
+  if (error != 0)
+    return error;
+  out->since = now;
+  out->until = dlk_time_add(now, ttl);
+  out->ttl = ttl;
+  out->fence = ++d->table.head.fence;
+  memcpy(out->owner, OWNER, sizeof OWNER);
+  return 0;
+}
+
+int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len) {
+  struct dlk_file_table *t = &d->table;
+  struct dlk_file_slot guard;
+  int error = dlk_file_guard_make(d, key, len, &guard);
+  if (error != 0 || guard.until == 0)
+    return error;
+  uint32_t index = dlk_file_table_take(t);
   if (index == 0)
-    return error != 0 ? error : t->error;
-  struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
-  slot->since = now;
-  slot->until = dlk_time_add(now, ttl);
-  slot->ttl = ttl;
-  slot->fence = ++t->head.fence;
-  memcpy(slot->owner, OWNER, sizeof OWNER);
+    return t->error;
+  *dlk_file_table_edit(t, index) = guard;
   dlk_file_table_append(t, index, DLK_FILE_HELD);
   d->holders_changed = true;
   return t->error;

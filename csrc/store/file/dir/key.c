@@ -21,6 +21,18 @@
  * cannot be read nothing is locked at all (dir.c): an id that was made up would
  * find every table to be another's.
  *
+ * A hold of nobody (the rest of a min_hold, or the one after damage, damage.c)
+ * has no pipe: its times alone say whether it stands. It stands while since <=
+ * now < until. Under another boot id of the same machine that is so, and such a
+ * hold goes over into the new table, with which it is written at once: whoever
+ * is killed leaves the old table or the new one. After a restart the clock has
+ * begun anew, so it is so only by chance; then the key is kept for what seems
+ * to be left, which is less than until - since: the ttl or min_hold that was
+ * asked for. Several of them become one, which is exclusive and ends with the
+ * last. The min_hold of a holder that died does not go over: a crash of the
+ * machine leaves many of these, and jobs that begin with the machine would
+ * find their own of last time.
+ *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
  * processes; so their number is bounded by what is held and waited for, and
@@ -200,9 +212,31 @@ static int check_key(struct dlk_file_key *k) {
   return error;
 }
 
-/* Of a table of before a restart only the fence is taken over, if it is the
- * larger one. */
-static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
+/* What counts in a table of which nobody lives: the hold of nobody (until 0:
+ * none), and that some of it cannot be read. */
+struct rest {
+  struct dlk_file_slot hold;
+  bool damaged;
+};
+
+/* One more hold of nobody. */
+static void add(struct rest *r, const struct dlk_file_slot *slot) {
+  bool others = r->hold.until != 0;
+  if (slot->until > r->hold.until)
+    r->hold = *slot;
+  r->hold.value_len = 0;
+  if (others)
+    r->hold.units = r->hold.cap = 0;
+}
+
+static bool stands(const struct dlk_file_slot *slot, int64_t now) {
+  return slot->list == DLK_FILE_HELD && slot->since <= now && now < slot->until;
+}
+
+/* Of a table of before a restart the fence is taken over, if it is the larger
+ * one, and the hold of nobody. */
+static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
+                 const struct dlk_file_slot *hold) {
   int64_t fence = d->table.head.fence, floor;
   int error = dlk_file_fence_floor(d, &floor);
   if (error == 0)
@@ -212,15 +246,20 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   k->checked = true;
   d->created++;
   dlk_file_table_make(&d->table, k->fd, fence > floor ? fence : floor, d->boot);
-  return 0;
+  if (hold->until == 0)
+    return 0;
+  dlk_file_table_keep(&d->table, hold);
+  return dlk_file_table_commit(&d->table);
 }
 
-/* Whether somebody who stands in the table lives, or nobody can tell. It goes
- * by the slots and not by the lists: after a loss of power some of what was
- * written may be missing. */
-static bool anybody(struct dlk_file_dir *d) {
+/* Whether somebody who stands in the table lives, or nobody can tell; and what
+ * counts if not. It goes by the slots and not by the lists: after a loss of
+ * power some of what was written may be missing. */
+static bool anybody(struct dlk_file_dir *d, struct rest *r) {
   struct dlk_file_table *t = &d->table;
+  int64_t now = d->host->now(d->host);
   uint64_t dead = 0;
+  *r = (struct rest){.damaged = t->torn};
   for (uint32_t i = 1; i <= t->head.slots; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, i);
     bool damaged = t->error == EUCLEAN;
@@ -228,7 +267,12 @@ static bool anybody(struct dlk_file_dir *d) {
       t->error = 0;
     if (t->error != 0)
       return true;
-    if (damaged || slot.list == DLK_FILE_FREE || slot.instance == dead)
+    r->damaged = r->damaged || damaged;
+    if (damaged || slot.list == DLK_FILE_FREE)
+      continue;
+    if (slot.instance == 0 && stands(&slot, now))
+      add(r, &slot);
+    if (slot.instance == dead)
       continue;
     if (dlk_file_peer_alive(d, slot.instance))
       return true;
@@ -237,9 +281,29 @@ static bool anybody(struct dlk_file_dir *d) {
   return false;
 }
 
-bool dlk_file_key_remnant(struct dlk_file_dir *d) {
+/* Whether nobody of another boot id's table lives. */
+static bool left(struct dlk_file_dir *d, struct rest *r) {
   return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
-         !anybody(d);
+         !anybody(d, r);
+}
+
+bool dlk_file_key_remnant(struct dlk_file_dir *d) {
+  struct rest r;
+  return left(d, &r) && r.hold.until == 0 && !r.damaged;
+}
+
+/* Begins a table anew in which nobody lives. In one that is damaged somebody
+ * may have stood whom it does not show (damage.c). */
+static int begin_left(struct dlk_file_dir *d, struct dlk_file_key *k,
+                      struct rest *r) {
+  struct dlk_file_slot guard = {0};
+  int error = 0;
+  if (r->damaged)
+    error = dlk_file_guard_make(d, k->key + d->prefix_len,
+                                k->len - d->prefix_len, &guard);
+  if (guard.until != 0)
+    add(r, &guard);
+  return error == 0 ? begin(d, k, &r->hold) : error;
 }
 
 static int guard_living(struct dlk_file_dir *d, const struct dlk_file_key *k) {
@@ -255,15 +319,16 @@ static bool was_ours(const struct dlk_file_key *k, int error) {
 
 /* Loads the table; one that is new, or of before a restart, is begun. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  struct rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return begin(d, k);
+    return begin(d, k, &r.hold);
   if (error == ENODATA || error == EPROTO)
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
-  if (dlk_file_key_remnant(d))
-    return begin(d, k);
+  if (left(d, &r))
+    return begin_left(d, k, &r);
   if (d->table.error != 0)
     return d->table.error;
   error = k->checked ? 0 : check_key(k);
@@ -275,11 +340,12 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
 /* A table that cannot be read is begun anew, as damage.c says. Killed in
  * between we leave one that cannot be read either. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  static const struct dlk_file_slot nothing;
   int error = dlk_file_table_wipe(k->fd);
   if (error == 0)
     error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA)
-    error = begin(d, k);
+    error = begin(d, k, &nothing);
   if (error == 0)
     error = guard_living(d, k);
   if (error == 0)

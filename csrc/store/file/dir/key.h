@@ -52,8 +52,8 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
                       struct dlk_file_slot *out);
 /* For an answer of key_enter: whether no entry of ours can stand there. */
 bool dlk_file_key_gone(int error);
-/* Whether the loaded table was left from before a restart of the machine. May
- * set the table's error. */
+/* Whether the loaded table was left from before a restart of the machine, and
+ * nothing in it counts any more. May set the table's error. */
 bool dlk_file_key_remnant(struct dlk_file_dir *d);
 
 /* The name of a key's file; false: the key is too long with its prefix. */

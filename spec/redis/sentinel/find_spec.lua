@@ -167,17 +167,22 @@ describe("of servers that Sentinels name,", function()
     assert.is_nil(table.concat(events):find("hush", 1, true))
   end)
 
-  it("none is taken from few who know less than was known", function()
-    local store, said = asks { naming(a.port, 5), naming(a.port, 5),
-      naming(b.port, 6) }
-    assert.is_true(uses(store, b))
-    said[2]:stop()
-    said[3]:stop()
-    b:kill()
-    fails(store, "unavailable", "behind what others said")
-    b:start_again()
-    fails(store, "unavailable", "behind what others said")
-  end)
+  -- false: a user that may not ask how new it is.
+  for _, few in ipairs { { "know less than was known", 5 },
+      { "do not say how new it is, when that was known", false } } do
+    it("none is taken from few who " .. few[1], function()
+      local store, said = asks({ naming(a.port, 5), naming(a.port, 5),
+        naming(b.port, 6) }, { connect_timeout = 2, io_timeout = 2 })
+      assert.is_true(uses(store, b))
+      said[1]:rules(naming(a.port, few[2]))
+      said[2]:stop()
+      said[3]:stop()
+      b:kill()
+      fails(store, "unavailable", "behind what others said")
+      b:start_again()
+      fails(store, "unavailable", "behind what others said")
+    end)
+  end
 
   it("an older one is taken if most say so: they were reset", function()
     local store, said = asks { naming(b.port, 6), naming(b.port, 6),

@@ -8,8 +8,9 @@
  * half of all Sentinels speak of that (they were reset): who remembers nothing
  * would follow a stale one as soon as the others are away.
  *
- * A user who may not ask for the epoch (SENTINEL MASTER) has the addresses
- * counted alone. */
+ * Where a user may not ask for the epoch (SENTINEL MASTER), the addresses alone
+ * are counted; such a Sentinel is behind every epoch that another one told. So
+ * a known epoch is forgotten only when more than half of all speak. */
 #include "store/redis/conn/agree.h"
 
 #include <hiredis/hiredis.h>
@@ -116,7 +117,7 @@ struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
       agreed.epoch = all[i].epoch;
   size_t voters = votes_for(all, count, agreed.epoch, NULL);
   agreed.most = 2 * votes_for(all, count, -1, NULL) > count;
-  agreed.stale = agreed.epoch >= 0 && agreed.epoch < seen && !agreed.most;
+  agreed.stale = voters > 0 && agreed.epoch < seen && !agreed.most;
   if (voters == 0 || agreed.stale)
     return agreed;
   for (size_t i = 0; i < count && !agreed.place; i++)

@@ -288,21 +288,23 @@ void fake_drop(void) {
   lose_all(false);
 }
 
-void fake_expire(void) {
-  for (size_t i = 0; i < LINKS; i++) {
-    if (!links[i] || links[i]->closed || !links[i]->connected)
-      continue;
-    for (size_t k = 0; k < used; k++)
-      if (nodes[k].czxid && nodes[k].owner == links[i]->id)
-        delete (&nodes[k]);
-    links[i]->events->ended(links[i]->user, DLK_ZK_END_EXPIRED, "expired");
-  }
+void fake_end(bool connected, enum dlk_zk_end end) {
+  for (size_t i = 0; i < LINKS; i++)
+    if (links[i] && !links[i]->closed && links[i]->connected == connected)
+      links[i]->events->ended(links[i]->user, end, "ended");
 }
 
-void fake_fail(void) {
+static void delete_all_of(const struct dlk_zk_link *link) {
+  for (size_t i = 0; i < used; i++)
+    if (nodes[i].czxid && nodes[i].owner == link->id)
+      delete (&nodes[i]);
+}
+
+void fake_expire(void) {
   for (size_t i = 0; i < LINKS; i++)
-    if (links[i] && !links[i]->closed && !links[i]->connected)
-      links[i]->events->ended(links[i]->user, DLK_ZK_END_FAILED, "no address");
+    if (links[i] && !links[i]->closed && links[i]->connected)
+      delete_all_of(links[i]);
+  fake_end(true, DLK_ZK_END_EXPIRED);
 }
 
 void fake_lag(void) {
@@ -481,9 +483,7 @@ static void fake_close(struct dlk_zk_link *link) {
     if (queue[i].link != link)
       queue[kept++] = queue[i];
   waiting = kept;
-  for (size_t i = 0; i < used; i++)
-    if (nodes[i].czxid && nodes[i].owner == link->id)
-      delete (&nodes[i]);
+  delete_all_of(link);
   link->host->post(link->host, &link->post);
 }
 

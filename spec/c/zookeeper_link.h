@@ -24,8 +24,8 @@ void fake_expire(void);
 /* We are served by one that is behind: no list shows what there is now, until
  * it was asked to catch up. */
 void fake_lag(void);
-/* Those that are not connected yet could not be opened. */
-void fake_fail(void);
+/* Those that are connected, or those that are not, have come to such an end. */
+void fake_end(bool connected, enum dlk_zk_end end);
 size_t fake_waiting(void);
 /* The next request with that verb is refused so. */
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);

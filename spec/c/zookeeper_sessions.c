@@ -224,7 +224,7 @@ static void a_session_that_cannot_be_opened_is_tried_now_and_then(void) {
   size_t opened = 0;
   for (int i = 0; i < 400; i++) { /* 10 seconds */
     opened += fake_links();
-    fake_fail();
+    fake_end(false, DLK_ZK_END_FAILED);
     h->skew += DLK_SEC / 40;
     host_turn(h, 0);
   }

@@ -61,6 +61,10 @@ faults.session = {
     find = "dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;",
     put = "s->confirm.sent[1] = dlk_zk_session_now(s);"
       .. " dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;" },
+  { name = "a connection is closed before its holds are told",
+    file = ROOM .. "session/sessions.c",
+    find = "dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);",
+    put = "(void)tell_over;" },
   { name = "a connection begins with nothing proven",
     file = ROOM .. "session/confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",

@@ -256,6 +256,13 @@ void sim_hear(struct dlk_zk_link *l) {
     l->events->event(l->user, DLK_ZK_DELETED, i.path);
 }
 
+void sim_deafen(struct dlk_zk_link *l) {
+  if (l->closed)
+    return;
+  sim_say("session %p cannot be heard any more", (void *)l);
+  l->events->ended(l->user, DLK_ZK_END_FAILED, "out of memory");
+}
+
 static void is_gone(struct dlk_post *post) {
   struct dlk_zk_link *l = DLK_CONTAINER(post, struct dlk_zk_link, post);
   for (size_t i = 0; i < SIM_LINKS; i++)

@@ -42,6 +42,9 @@ void sim_hear(struct dlk_zk_link *l);
 void sim_lose(struct dlk_zk_link *l);
 /* The library begins to connect, if it has to. */
 void sim_attach(struct dlk_zk_link *l);
+/* The library has no memory for what it would tell: our side cannot hear it
+ * any more. */
+void sim_deafen(struct dlk_zk_link *l);
 /* The leader hears nothing more from those who are connected now. */
 void sim_isolate(void);
 /* What stands in the way goes: everybody reaches the leader. */

@@ -1,7 +1,7 @@
 /* The ZooKeeper store's recipe in random histories: acquires, releases,
  * cancels, renewals and looks of one store cross with requests that are
  * executed one by one, connections that break before or after that, sessions
- * that expire and time that passes. The server is spec/c/zookeeper_link.c.
+ * that expire or cannot be heard any more, and time that passes. The server is spec/c/zookeeper_link.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
  * - No release of a hold whose node was gone says that it was ours, unless an
@@ -192,7 +192,7 @@ static void ask(struct dlk_op **op) {
 }
 
 static void trouble(void) {
-  uint32_t how = sim_roll(8);
+  uint32_t how = sim_roll(9);
   sim_say("trouble %u", how);
   for (size_t i = 0; i < ONES; i++)
     ones[i].gone = false;
@@ -202,8 +202,10 @@ static void trouble(void) {
     fake_drop();
   else if (how < 7)
     fake_away(); /* what is sent now is kept for the next connection */
-  else
+  else if (how < 8)
     fake_expire();
+  else
+    fake_end(sim_roll(2), DLK_ZK_END_FAILED);
   if (how == 4 || how == 5)
     fake_connected(TIMEOUT);
 }

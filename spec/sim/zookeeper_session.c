@@ -1,9 +1,11 @@
 /* How long the ZooKeeper store believes in a session, against a leader that
  * counts as ZooKeeper's does (zookeeper_leader.h): random histories in which
- * connections break at any moment, servers are cut off from the leader, and our
- * process is stopped while the client library goes on by itself.
+ * connections break at any moment, servers are cut off from the leader, links
+ * cannot be heard any more, and our process is stopped while the client library
+ * goes on by itself.
  *
- * - When the leader ends a session, nobody believes in a hold of it any more.
+ * - When a session ends, at the leader or closed by us, nobody believes in a
+ *   hold of it any more.
  * - Where every break is mended at once, no hold is ever lost. */
 #include <stdlib.h>
 
@@ -91,6 +93,8 @@ static void step(void) {
     sim_lose(sim_links[0]);
   if (sim_roll(2) && sim_links[0])
     sim_attach(sim_links[0]);
+  if (!stopped && sim_roll(100) == 0 && sim_links[0])
+    sim_deafen(sim_links[0]);
   if (!stopped)
     host_turn(sim_host, 0);
   act();

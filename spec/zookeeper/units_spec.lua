@@ -61,6 +61,16 @@ local SESSIONS = {
   "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",
 }
 
+local ENDS = {
+  "an_event_that_is_missed_ends_holds_at_once",
+  "an_event_missed_while_away_ends_holds_at_once",
+  "who_is_denied_tells_holds_and_then_closes",
+  "who_is_shortened_tells_holds_and_then_closes",
+  "who_is_stopped_tells_holds_and_then_closes",
+  "who_is_told_goes_on_in_another_session",
+  "who_waits_goes_on_when_an_event_was_missed",
+}
+
 local CLIENT = {
   "one_that_leads_another_wakes_nobody", "each_other_one_wakes",
   "one_that_leads_nobody_wakes", "one_that_leads_a_refused_one_is_answered",
@@ -98,6 +108,10 @@ end)
 
 describe("the ZooKeeper store's sessions:", function()
   tests_of("zookeeper_sessions", SESSIONS)
+end)
+
+describe("the end of a ZooKeeper session:", function()
+  tests_of("zookeeper_ends", ENDS)
 end)
 
 describe("the ZooKeeper store's client:", function()

@@ -97,7 +97,8 @@ typedef void dlk_zk_answer(void *who, uint32_t tag,
 enum dlk_zk_end {
   DLK_ZK_END_EXPIRED, /* the servers ended the session */
   DLK_ZK_END_DENIED,  /* authentication failed */
-  DLK_ZK_END_FAILED   /* could not be opened; text says why */
+  DLK_ZK_END_FAILED   /* could not be opened, or (no memory) not be told of an
+                         event; text says why */
 };
 
 enum dlk_zk_event { DLK_ZK_DELETED, DLK_ZK_CHANGED, DLK_ZK_CHILD };

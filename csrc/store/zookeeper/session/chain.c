@@ -9,6 +9,26 @@
  * the nearest horizon of all sessions that have a hold. */
 #include "store/zookeeper/session/chain.h"
 
+/* ---- members ---- */
+
+/* The next in turn, which goes to the end. */
+static struct dlk_zk_member *turn(struct dlk_zk_session *s) {
+  struct dlk_list *l = s->nodes.next;
+  dlk_list_remove(l);
+  dlk_list_append(&s->nodes, l);
+  return DLK_CONTAINER(l, struct dlk_zk_member, link);
+}
+
+void dlk_zk_session_tell(struct dlk_zk_session *s, enum dlk_zk_use use,
+                         void (*tell)(struct dlk_zk_member *m)) {
+  for (size_t left = s->node_count;
+       left > 0 && s->uses[use] > 0 && s->node_count > 0; left--) {
+    struct dlk_zk_member *m = turn(s);
+    if (m->use == use)
+      tell(m);
+  }
+}
+
 /* ---- holds ---- */
 
 void dlk_zk_publish(struct dlk_zk_sessions *ss) {
@@ -22,21 +42,12 @@ void dlk_zk_publish(struct dlk_zk_sessions *ss) {
     ss->host->horizon(ss->host, until);
 }
 
-/* The next in turn, which goes to the end. */
-static struct dlk_zk_member *turn(struct dlk_zk_session *s) {
-  struct dlk_list *l = s->nodes.next;
-  dlk_list_remove(l);
-  dlk_list_append(&s->nodes, l);
-  return DLK_CONTAINER(l, struct dlk_zk_member, link);
+static void tell_expired(struct dlk_zk_member *m) {
+  m->type->expired(m);
 }
 
 static void lose_holds(struct dlk_zk_session *s) {
-  for (size_t left = s->node_count;
-       left > 0 && s->uses[DLK_ZK_USE_HELD] > 0 && s->node_count > 0; left--) {
-    struct dlk_zk_member *m = turn(s);
-    if (m->use == DLK_ZK_USE_HELD)
-      m->type->expired(m);
-  }
+  dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_expired);
 }
 
 void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
@@ -58,21 +69,15 @@ void dlk_zk_session_holds(struct dlk_zk_session *s) {
   dlk_zk_publish(s->sessions);
 }
 
-/* A session at its end publishes when all its leases were told. */
 void dlk_zk_session_freed(struct dlk_zk_session *s) {
-  if (s->uses[DLK_ZK_USE_HELD] == 0 && !dlk_list_empty(&s->link))
+  if (s->uses[DLK_ZK_USE_HELD] == 0)
     dlk_zk_publish(s->sessions);
 }
 
 /* ---- confirms ---- */
 
-static void wake_ready(struct dlk_zk_session *s) {
-  for (size_t left = s->node_count;
-       left > 0 && s->uses[DLK_ZK_USE_READY] > 0 && s->node_count > 0; left--) {
-    struct dlk_zk_member *m = turn(s);
-    if (m->use == DLK_ZK_USE_READY)
-      m->type->proven(m);
-  }
+static void tell_proven(struct dlk_zk_member *m) {
+  m->type->proven(m);
 }
 
 void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
@@ -87,7 +92,7 @@ void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
   if (dlk_zk_confirm_answered(&s->confirm, token, ok, now)) {
     if (s->uses[DLK_ZK_USE_HELD] > 0)
       dlk_zk_publish(s->sessions);
-    wake_ready(s);
+    dlk_zk_session_tell(s, DLK_ZK_USE_READY, tell_proven);
   }
   dlk_zk_session_tick(s);
 }

@@ -4,6 +4,10 @@
 
 #include "store/zookeeper/session/session.h"
 
+/* Tells each member whose node is this to s, once: what they do may have others
+ * leave or join. */
+void dlk_zk_session_tell(struct dlk_zk_session *s, enum dlk_zk_use use,
+                         void (*tell)(struct dlk_zk_member *m));
 /* Sends or schedules the next confirm. */
 void dlk_zk_session_tick(struct dlk_zk_session *s);
 /* A write of the chain was answered. */

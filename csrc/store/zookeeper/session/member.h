@@ -37,8 +37,9 @@ struct dlk_zk_member_type {
   bool by_list;
   /* The session is connected, for the first time or again. */
   void (*resume)(struct dlk_zk_member *m);
-  /* The session is over, and no answer of it comes any more; code: DLK_OK, or
-   * what kept it from ever being used. The member has to leave. */
+  /* The session is over, and no answer of it comes any more: told to holds
+   * before its connection is closed, to all others after that. code: DLK_OK,
+   * or what kept it from ever being used. The member has to leave. */
   void (*orphaned)(struct dlk_zk_member *m, enum dlk_code code);
   /* Guests: the session takes nothing new and ends when it is empty. */
   void (*retired)(struct dlk_zk_member *m);

@@ -41,7 +41,7 @@ enum dlk_zk_state {
   DLK_ZK_OPENING,
   DLK_ZK_CONNECTED,
   DLK_ZK_AWAY,  /* the library is looking for a server */
-  DLK_ZK_BROKEN /* could not be opened; to be replaced */
+  DLK_ZK_BROKEN /* given up; to be replaced */
 };
 
 struct dlk_zk_session {

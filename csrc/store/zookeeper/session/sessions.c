@@ -15,6 +15,9 @@
  * no more than two sessions are open but for such deletes. Too many watched
  * paths (the library restores them in one packet) also retire a session.
  *
+ * Whatever ends a session, who holds in it is told before its connection is
+ * closed: give_up() is the only place that closes one.
+ *
  * Reconnecting is the library's affair; a session that stays away for two
  * timeouts is given up: the servers will end it, and waiters join anew. So is
  * one that comes back with a shorter timeout: what was promised for the longer
@@ -213,9 +216,20 @@ static void tidy_fired(struct dlk_timer *timer, int64_t now) {
     session_end(s, DLK_OK);
 }
 
-static void disconnect(struct dlk_zk_session *s) {
+static void tell_over(struct dlk_zk_member *m) {
+  m->type->orphaned(m, DLK_OK);
+}
+
+/* The only way to give a connection up. The servers pass on what was held in
+ * the session as soon as they hear of the close, so first each hold is told.
+ * Until all were told the session lives on and its horizon counts; what they do
+ * sends nothing in it, and joins another one: this one is not the current one
+ * any more, or it never had a hold. */
+static void give_up(struct dlk_zk_session *s) {
   if (!s->connection)
     return;
+  s->state = DLK_ZK_BROKEN;
+  dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);
   s->closing->connection = s->connection;
   dlk_list_append(&s->sessions->closing, &s->closing->link);
   s->sessions->driver->close(s->connection);
@@ -260,16 +274,16 @@ static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
   }
 }
 
-/* From the first line on no answer and no event of s can come, so its members
- * need not wait for any. Joining anew may open the next session. */
+/* Once it is given up no answer and no event of s can come, so its members need
+ * not wait for any. Joining anew may open the next session. */
 static void session_end(struct dlk_zk_session *s, enum dlk_code code) {
   struct dlk_zk_sessions *ss = s->sessions;
-  disconnect(s);
   if (ss->current == s)
     ss->current = NULL;
+  s->retired = true;
+  give_up(s);
   clear_timers(s);
   dlk_list_remove(&s->link);
-  s->retired = true;
   dlk_zk_watch_free_all(s);
   tell_orphaned(&s->nodes, code);
   tell_orphaned(&s->guests, code);
@@ -391,23 +405,30 @@ static void on_away(void *user) {
   ss->host->timer_set(ss->host, &s->timer, until);
 }
 
+/* Tried again a while later, and later still. */
+static void open_later(struct dlk_zk_session *s) {
+  struct dlk_zk_sessions *ss = s->sessions;
+  give_up(s);
+  ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
+  if (ss->backoff > BACKOFF_MAX)
+    ss->backoff = BACKOFF_MAX;
+  ss->host->timer_set(ss->host, &s->timer, dlk_zk_session_now(s) + ss->backoff);
+}
+
 static void on_ended(void *user, enum dlk_zk_end end, const char *text) {
   struct dlk_zk_session *s = user;
   struct dlk_zk_sessions *ss = s->sessions;
   snprintf(ss->problem, sizeof ss->problem, "%s", text);
-  if (end == DLK_ZK_END_EXPIRED) {
-    report(s, "session", "the session expired, and its locks are lost");
-    replace(s);
-  } else if (end == DLK_ZK_END_DENIED) {
+  if (end == DLK_ZK_END_DENIED) {
     session_end(s, DLK_DENIED);
+  } else if (end == DLK_ZK_END_FAILED && s->state == DLK_ZK_OPENING) {
+    open_later(s);
   } else {
-    disconnect(s);
-    s->state = DLK_ZK_BROKEN;
-    ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
-    if (ss->backoff > BACKOFF_MAX)
-      ss->backoff = BACKOFF_MAX;
-    ss->host->timer_set(ss->host, &s->timer,
-                        dlk_zk_session_now(s) + ss->backoff);
+    report(s, "session",
+           end == DLK_ZK_END_EXPIRED
+               ? "the session expired, and its locks are lost"
+               : "the session was given up, and its locks are lost");
+    replace(s);
   }
 }
 

@@ -1,0 +1,154 @@
+/* The ends of a ZooKeeper session that come from our side, or that only we know
+ * of, on a link that does as it is told: the servers pass on what was held in
+ * it as soon as they hear of the close, so whoever holds has to be told before.
+ * spec/zookeeper/units_spec.lua compiles and runs it. */
+#include "check.h"
+#include "zookeeper_user.h"
+
+/* ---- ends ---- */
+
+/* There was no memory for it, and nobody knows for which. */
+static void misses_an_event(void) {
+  fake_end(true, DLK_ZK_END_FAILED);
+}
+
+static void misses_an_event_while_away(void) {
+  fake_away();
+  fake_end(false, DLK_ZK_END_FAILED);
+}
+
+static void is_denied(void) {
+  fake_end(true, DLK_ZK_END_DENIED);
+}
+
+static void is_shortened(void) {
+  fake_away();
+  fake_connected(TIMEOUT / 2);
+}
+
+static void is_stopped(void) {
+  h->type->stop(h->store);
+}
+
+/* ---- who holds ---- */
+
+static int told;
+
+static void is_told_while_it_is_there(struct host *host,
+                                      struct dlk_lease *lease,
+                                      const char *why) {
+  (void)host;
+  (void)why;
+  CHECK(fake_links() == 1 && fake_has(lease->fence));
+  told++;
+}
+
+static void tells_and_then_closes(void (*end)(void)) {
+  start();
+  struct dlk_lease *first = held("a"), *second = held("b");
+  told = 0;
+  h->on_lost = is_told_while_it_is_there;
+  end();
+  CHECK(told == 2);
+  CHECK(fake_links() == 0 && fake_nodes("/dlock/a") == 0);
+  free(first);
+  free(second);
+  host_close(h);
+}
+
+static void an_event_that_is_missed_ends_holds_at_once(void) {
+  tells_and_then_closes(misses_an_event);
+}
+
+static void an_event_missed_while_away_ends_holds_at_once(void) {
+  tells_and_then_closes(misses_an_event_while_away);
+}
+
+static void who_is_denied_tells_holds_and_then_closes(void) {
+  tells_and_then_closes(is_denied);
+}
+
+static void who_is_shortened_tells_holds_and_then_closes(void) {
+  tells_and_then_closes(is_shortened);
+}
+
+static void who_is_stopped_tells_holds_and_then_closes(void) {
+  tells_and_then_closes(is_stopped);
+}
+
+/* ---- who does something when it is told ---- */
+
+static struct dlk_lease *other, *next;
+static struct dlk_op *release_of_other, *acquire_of_next;
+
+/* The first one that is told gives the other up, and wants its own again. */
+static void does_all_it_can(struct host *host, struct dlk_lease *lease,
+                            const char *why) {
+  (void)host;
+  (void)why;
+  if (told++ > 0)
+    return;
+  CHECK(lease != other);
+  release_of_other = submit(DLK_OP_RELEASE, other, NULL);
+  acquire_of_next = submit(DLK_OP_ACQUIRE, next, NULL);
+  CHECK(fake_links() == 2);
+}
+
+/* Nothing new is begun in the session that is about to end. */
+static void who_is_told_goes_on_in_another_session(void) {
+  start();
+  struct dlk_lease *first = held("k");
+  other = held("other");
+  next = candidate("k", 0);
+  told = 0;
+  h->on_lost = does_all_it_can;
+  is_shortened();
+  CHECK(told == 1 && fake_links() == 1 && fake_nodes(LOCK) == 0);
+  CHECK(ended(release_of_other, DLK_LOST));
+  fake_connected(TIMEOUT);
+  gets_it(acquire_of_next, next);
+  free(first);
+  free(other);
+  host_close(h);
+}
+
+/* ---- who waits ---- */
+
+static void who_waits_goes_on_when_an_event_was_missed(void) {
+  start();
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *waiter = candidate("k", 0);
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
+  fake_serve();
+  misses_an_event();
+  CHECK(fake_nodes(LOCK) == 1 && fake_links() == 1);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 2);
+  host_cancel(h, wait, DLK_CANCELLED);
+  fake_serve();
+  CHECK(ended(wait, DLK_CANCELLED));
+  free(waiter);
+  host_close(h);
+}
+
+static const struct check tests[] = {
+    {"an_event_that_is_missed_ends_holds_at_once",
+     an_event_that_is_missed_ends_holds_at_once},
+    {"an_event_missed_while_away_ends_holds_at_once",
+     an_event_missed_while_away_ends_holds_at_once},
+    {"who_is_denied_tells_holds_and_then_closes",
+     who_is_denied_tells_holds_and_then_closes},
+    {"who_is_shortened_tells_holds_and_then_closes",
+     who_is_shortened_tells_holds_and_then_closes},
+    {"who_is_stopped_tells_holds_and_then_closes",
+     who_is_stopped_tells_holds_and_then_closes},
+    {"who_is_told_goes_on_in_another_session",
+     who_is_told_goes_on_in_another_session},
+    {"who_waits_goes_on_when_an_event_was_missed",
+     who_waits_goes_on_when_an_event_was_missed}};
+
+int main(void) {
+  return check_all(tests, sizeof tests / sizeof *tests);
+}

@@ -57,7 +57,7 @@ struct dlk_hold {
   /* Another store of this process that attached it and now hears of it, with
    * a reference; NULL: its own engine does. */
   struct dlk_engine *listener;
-  struct dlk_list adopted; /* under the lock of the listener's transfers */
+  struct dlk_list adopted; /* transfer.c: in the listener's list */
 };
 
 /* What a hold asks of those who know requests (request.c). */

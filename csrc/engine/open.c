@@ -69,7 +69,6 @@ static void free_memory(struct dlk_engine *e) {
   dlk_local_clear(e->local);
   dlk_pool_clear(&e->spare_tickets);
   dlk_pool_clear(&e->held.spare);
-  dlk_transfers_destroy(e->transfers);
   dlk_events_destroy(&e->events);
   dlk_completions_destroy(&e->completions);
   dlk_loop_destroy(&e->loop);

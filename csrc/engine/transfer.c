@@ -10,6 +10,9 @@
  * list although it names this process was in it: it was attached, or its hold
  * ended, and nobody has to remember which texts there were.
  *
+ * The lock guards the listeners' lists too. It is taken across fork(), so that
+ * no child finds it taken by a thread that the child does not have.
+ *
  * Why it is here, and not a store's: such a lease hangs on a session or on
  * descriptors that the engine's store has, so it can move to another Lua state
  * only as a whole, with the engine that renews it. What that costs is one
@@ -32,17 +35,28 @@ struct entry {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries; /* under it, as what follows */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool handled;
+static struct entry *entries; /* under the lock, as what follows */
 static pid_t drawn_by;        /* 0: nobody drew the number yet */
 static uint64_t process;
 
-bool dlk_transfers_init(struct dlk_transfers *tr) {
-  dlk_list_init(&tr->adopted);
-  return pthread_mutex_init(&tr->lock, NULL) == 0;
+static void enter(void) {
+  pthread_mutex_lock(&lock);
 }
 
-void dlk_transfers_destroy(struct dlk_transfers *tr) {
-  pthread_mutex_destroy(&tr->lock);
+static void leave(void) {
+  pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void) {
+  handled = pthread_atfork(enter, leave, leave) == 0;
+}
+
+bool dlk_transfers_init(struct dlk_transfers *tr) {
+  dlk_list_init(&tr->adopted);
+  pthread_once(&once, watch_forks);
+  return handled;
 }
 
 /* ---- the listener ----
@@ -57,9 +71,9 @@ static void disown(struct dlk_hold *h) {
   struct dlk_engine *l = h->listener;
   if (!l)
     return;
-  pthread_mutex_lock(&l->transfers->lock);
+  enter();
   dlk_list_remove(&h->adopted);
-  pthread_mutex_unlock(&l->transfers->lock);
+  leave();
 }
 
 bool dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by) {
@@ -71,28 +85,29 @@ bool dlk_transfer_adopt(struct dlk_hold *h, struct dlk_engine *by) {
     return true;
   dlk_engine_ref(by);
   h->listener = by;
-  pthread_mutex_lock(&by->transfers->lock);
+  enter();
   dlk_list_append(&by->transfers->adopted, &h->adopted);
-  pthread_mutex_unlock(&by->transfers->lock);
+  leave();
   return !atomic_load(&by->closing);
 }
 
 /* What is in the list is held, so its engine has a reference. */
 static struct dlk_hold *take_adopted(struct dlk_transfers *tr) {
   struct dlk_hold *h = NULL;
-  pthread_mutex_lock(&tr->lock);
+  enter();
   if (!dlk_list_empty(&tr->adopted)) {
     h = DLK_CONTAINER(tr->adopted.next, struct dlk_hold, adopted);
     dlk_list_remove(&h->adopted);
     dlk_hold_ref(h);
   }
-  pthread_mutex_unlock(&tr->lock);
+  leave();
   return h;
 }
 
 void dlk_transfer_release_adopted(struct dlk_engine *e) {
   for (struct dlk_hold *h; (h = take_adopted(e->transfers)) != NULL;) {
-    dlk_hold_release_later(h);
+    if (!dlk_engine_forked(h->engine)) /* else it is our parent's */
+      dlk_hold_release_later(h);
     dlk_hold_unref(h);
   }
 }
@@ -107,27 +122,27 @@ static bool is_drawn(void) {
 /* Takes the entry out that `found` says yes to. */
 static struct entry *take(bool (*found)(const struct entry *en, const void *of),
                           const void *of) {
-  pthread_mutex_lock(&lock);
+  enter();
   struct entry **p = &entries;
   while (*p && !found(*p, of))
     p = &(*p)->next;
   struct entry *en = is_drawn() ? *p : NULL;
   if (en)
     *p = en->next;
-  pthread_mutex_unlock(&lock);
+  leave();
   return en;
 }
 
 /* The number of this process; drawn: what it is from now on if it has none. */
 static uint64_t number_of_process(uint64_t drawn) {
-  pthread_mutex_lock(&lock);
+  enter();
   if (!is_drawn()) {
     drawn_by = getpid();
     process = drawn;
     entries = NULL;
   }
   uint64_t number = process;
-  pthread_mutex_unlock(&lock);
+  leave();
   return number;
 }
 
@@ -156,10 +171,10 @@ struct dlk_value *dlk_transfer_put(struct dlk_hold *h) {
   dlk_hold_extended(h, h->lease.ttl);
   dlk_hold_ref(h);
   en->hold = h;
-  pthread_mutex_lock(&lock);
+  enter();
   en->next = entries;
   entries = en;
-  pthread_mutex_unlock(&lock);
+  leave();
   return text;
 }
 
@@ -214,13 +229,13 @@ struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
 bool dlk_detached_was_here(const char *text, size_t len) {
   char ours[PROCESS_LEN + 1];
   const struct wanted w = {NULL, text, len};
-  pthread_mutex_lock(&lock);
+  enter();
   bool drawn = is_drawn();
   snprintf(ours, sizeof ours, "here-%016" PRIx64, process);
   const struct entry *en = entries;
   while (en && !has_text(en, &w))
     en = en->next;
-  pthread_mutex_unlock(&lock);
+  leave();
   return drawn && !en && len > PROCESS_LEN &&
          memcmp(text, ours, PROCESS_LEN) == 0;
 }

@@ -6,12 +6,11 @@
 #include "engine/lease.h"
 
 struct dlk_transfers {
-  pthread_mutex_t lock;
-  struct dlk_list adopted; /* under lock: holds of other engines */
+  struct dlk_list adopted; /* holds of other engines; under a lock of all */
 };
 
+/* False: out of memory. */
 bool dlk_transfers_init(struct dlk_transfers *tr);
-void dlk_transfers_destroy(struct dlk_transfers *tr);
 
 /* All by the owner of the hold's loop. */
 struct dlk_value *dlk_transfer_put(struct dlk_hold *h); /* the text */

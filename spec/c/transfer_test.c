@@ -1,7 +1,9 @@
 /* Leases that go from one store of the process to another, by a store whose
  * leases hang on the process. The test owns the loop of the engine that has the
  * lease, so what comes meanwhile comes before that engine hears of anything. */
+#include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -188,6 +190,70 @@ static void taker_closes_before_it_begins(void) {
   end();
 }
 
+/* ---- children of forks ---- */
+
+/* Whether a child that does so ends well; one that hangs is killed. */
+static bool child_ends_well(bool (*part)(void)) {
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(10);
+    _exit(part() ? 0 : 1);
+  }
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static atomic_bool looks;
+
+static void *look_all_the_time(void *text) {
+  while (atomic_load(&looks))
+    if (dlk_detached_find(taker, text, strlen(text)))
+      abort();
+  return NULL;
+}
+
+static bool child_detaches(void) {
+  taker = giver = open_one();
+  free(detached());
+  return dlk_detached_was_here("here-", 5) == false;
+}
+
+/* Another thread is in the list, and not in the child. */
+static void fork_comes_in_the_middle(void) {
+  static char text[] = "here-nowhere";
+  pthread_t thread;
+  begin();
+  for (int i = 0; i < 100; i++)
+    free(detached());
+  atomic_store(&looks, true);
+  CHECK(pthread_create(&thread, NULL, look_all_the_time, text) == 0);
+  bool well = true;
+  for (int i = 0; i < 100 && well; i++)
+    well = child_ends_well(child_detaches);
+  atomic_store(&looks, false);
+  pthread_join(thread, NULL);
+  CHECK(well);
+  end();
+}
+
+/* What it attached is its parent's. */
+static bool child_closes_taker(void) {
+  close_one(taker);
+  return dlk_inbox_empty(&giver->loop.inbox);
+}
+
+static void child_closes_what_only_attached(void) {
+  begin();
+  struct dlk_ticket *t = attach();
+  run();
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(h && child_ends_well(child_closes_taker));
+  CHECK(dlk_hold_remaining(h) > 0);
+  dlk_ticket_unref(t);
+  dlk_hold_unref(h);
+  end();
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"a lease moves, and ends with its new store", lease_moves},
@@ -195,6 +261,10 @@ int main(void) {
        attach_is_abandoned_before_it_begins},
       {"a store that closes while it attaches gives the lease back",
        taker_closes_before_it_begins},
+      {"a fork comes while another thread looks for a lease",
+       fork_comes_in_the_middle},
+      {"a child that closes leaves its parent's leases alone",
+       child_closes_what_only_attached},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

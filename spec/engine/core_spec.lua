@@ -38,7 +38,7 @@ describe("C unit tests", function()
   end)
 
   it("of leases that move to another store pass", function()
-    assert.are.equal(3, run "transfer_test")
+    assert.are.equal(5, run "transfer_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

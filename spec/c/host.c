@@ -214,10 +214,10 @@ struct host *host_open(const struct dlk_store_type *type,
   h->kick.data = h;
   h->posts = NULL;
   h->last_post = &h->posts;
-  struct dlk_conf used = *conf;
+  h->conf = *conf;
   if (type->prefix)
-    used.prefix = type->prefix(conf->prefix);
-  if (type->create(&h->host, &used, &h->store, &own) == DLK_OK)
+    h->conf.prefix = type->prefix(conf->prefix);
+  if (type->create(&h->host, &h->conf, &h->store, &own) == DLK_OK)
     return h;
   if (err == NULL)
     die(own.text);

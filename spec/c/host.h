@@ -12,6 +12,7 @@
 struct host {
   struct dlk_host host; /* first: what the store is handed */
   const struct dlk_store_type *type;
+  struct dlk_conf conf; /* as the store got it, which may keep it */
   void *store;
   uv_loop_t loop;
   uv_timer_t tick;

@@ -278,6 +278,11 @@ return {
       find = "if (n <= 0) dlk_redis_life_lost_reading(c, n, errno); else if"
         .. " (feed",
       put = "if (n > 0 && feed" },
+    { name = "the rest of a long answer is left to the loop",
+      file = "csrc/store/redis/conn/conn.c",
+      specs = "spec/redis/tls_network_spec.lua",
+      find = "if ((size_t)n == sizeof bytes) take_in(c, NULL);",
+      put = "if (n == 0) take_in(c, NULL);" },
     { name = "a connection is written to however long it was quiet",
       file = "csrc/store/redis/conn/due.c",
       find = "#define QUIET DLK_SEC", put = "#define QUIET (100 * DLK_SEC)" },

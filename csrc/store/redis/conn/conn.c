@@ -172,8 +172,13 @@ bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
     return false;
   if (n <= 0)
     dlk_redis_life_lost_reading(c, n, errno);
-  else if (feed(c, bytes, (size_t)n))
-    dlk_redis_life_drained(c);
+  else if (feed(c, bytes, (size_t)n)) {
+    /* Of what is left behind a full read no poll may tell (secure.c). */
+    if ((size_t)n == sizeof bytes)
+      take_in(c, NULL);
+    else
+      dlk_redis_life_drained(c);
+  }
   return true;
 }
 

@@ -45,7 +45,9 @@ build transfer_test spec/c/transfer_test.c \
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/core/quiet.c csrc/store/file/format/*.c
 # shellcheck disable=SC2086
-build queue_test -Wl,--wrap=pwrite spec/c/queue_test.c spec/c/host.c \
+build queue_test spec/c/queue_test.c spec/c/host.c csrc/core/*.c $file
+# shellcheck disable=SC2086
+build queue_cut_test -Wl,--wrap=pwrite spec/c/queue_cut_test.c spec/c/host.c \
   csrc/core/*.c $file
 build redis_wake_test spec/c/redis_wake_test.c csrc/store/redis/conn/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \

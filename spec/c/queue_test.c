@@ -7,12 +7,9 @@
  * it must have gone by wake-ups: a wake-up that is lost shows as a wait for
  * the store's timers, which are much slower than the time allowed here.
  * A death is the closing of the store's pipe by the kernel, and nothing more:
- * its host never runs again. One that comes in the middle of a grant to many,
- * between two of its commits, loses no wake-up either.
+ * its host never runs again. (One between two commits: queue_cut_test.c.)
  * usage: queue_test [EVENTS] */
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -268,160 +265,6 @@ static void histories(void) {
   }
 }
 
-/* ---- a death between two commits ---- */
-
-#define READERS 24
-
-static jmp_buf died;
-static int commits_left; /* 0: nobody dies */
-static int good_commits; /* 0: all; else the one after so many fails */
-
-ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at);
-
-/* A commit is the write of one of the two headers. */
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at) {
-  bool header = (at == 0 || at == 2048) && n > sizeof(struct dlk_file_slot);
-  if (header && good_commits > 0 && good_commits-- == 1) {
-    errno = ENOSPC;
-    return -1;
-  }
-  ssize_t done = __real_pwrite(fd, data, n, at);
-  if (header && commits_left > 0 && --commits_left == 0)
-    longjmp(died, 1);
-  return done;
-}
-
-static struct entry *stand(int store, struct dlk_want want) {
-  static int count;
-  struct entry *e = &entries[count++ % ENTRIES];
-  struct host *h = stores[store];
-  e->lease = host_lease(h, "many", 4, want, "test");
-  e->op = host_op(h, DLK_OP_ACQUIRE, e->lease, NULL, 0);
-  e->op->wait = true;
-  e->store = store;
-  host_submit(h, e->op);
-  return e;
-}
-
-static void give_back(struct entry *e) {
-  struct dlk_op *op =
-      host_op(stores[e->store], DLK_OP_RELEASE, e->lease, NULL, 0);
-  host_submit(stores[e->store], op);
-  CHECK(host_wait(stores[e->store], op, DLK_SEC));
-  CHECK(host_error(op)->code == DLK_OK);
-  host_op_free(op);
-  clear(e);
-}
-
-static bool all_hold(struct entry *const *readers) {
-  for (int i = 0; i < READERS; i++)
-    if (!host_over(readers[i]->op))
-      return false;
-  return true;
-}
-
-/* The kernel closes the pipe, and the file with its mutex. */
-static void end_of_store(int i) {
-  const struct dlk_file_store *s = stores[i]->store;
-  int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const struct dlk_list *l = s->dir.recent.next;
-  for (; l != &s->dir.recent; l = l->next)
-    dup2(nothing, DLK_CONTAINER(l, struct dlk_file_key, link)->fd);
-  dup2(nothing, s->dir.wake);
-  close(nothing);
-}
-
-/* False when the release is through before that many commits. */
-static bool dies_after(int commits) {
-  struct entry *readers[READERS];
-  struct entry *writer = stand(0, (struct dlk_want){0, 0});
-  CHECK(host_wait(stores[0], writer->op, DLK_SEC));
-  for (int i = 0; i < READERS; i++)
-    readers[i] = stand(1 + i % (STORES - 1), (struct dlk_want){1, 0});
-  struct dlk_op *op =
-      host_op(stores[0], DLK_OP_RELEASE, writer->lease, NULL, 0);
-  volatile bool dead_now = true;
-  commits_left = commits;
-  if (setjmp(died) == 0) {
-    host_submit(stores[0], op);
-    dead_now = commits_left == 0;
-    commits_left = 0;
-  }
-  struct host *dead_one = stores[0];
-  if (dead_now) {
-    end_of_store(0);
-    stores[0] = open_store();
-  }
-  int64_t until = dlk_clock_now() + PATIENCE;
-  while (!all_hold(readers) && dlk_clock_now() < until)
-    turn_all();
-  CHECK(all_hold(readers));
-  for (int i = 0; i < READERS; i++)
-    give_back(readers[i]);
-  if (dead_now)
-    host_close(dead_one);
-  host_op_free(op);
-  clear(writer);
-  return dead_now;
-}
-
-static void deaths_in_a_grant(void) {
-  int commits = 1;
-  while (dies_after(commits))
-    commits++;
-  CHECK(commits > 3);
-}
-
-/* A waiter's place is committed, and what it does for the dead ahead of it is
- * not, because the disk is full just then: it does not end with its place in
- * the queue left behind. */
-static void full_disk(void) {
-  struct entry *holder = stand(0, (struct dlk_want){0, 0}), *waiters[READERS];
-  CHECK(host_wait(stores[0], holder->op, DLK_SEC));
-  for (int i = 0; i < READERS; i++)
-    waiters[i] = stand(1, (struct dlk_want){0, 0});
-  struct host *dead_one = stores[1];
-  end_of_store(1);
-  stores[1] = open_store();
-  good_commits = 2;
-  struct entry *last = stand(2, (struct dlk_want){0, 0});
-  CHECK(good_commits == 0);
-  give_back(holder);
-  for (int64_t until = dlk_clock_now() + DLK_SEC;
-       !host_over(last->op) && dlk_clock_now() < until;)
-    turn_all();
-  bool got = host_over(last->op) && host_error(last->op)->code == DLK_OK;
-  if (got)
-    give_back(last);
-  else
-    clear(last);
-  struct entry *next = stand(3, (struct dlk_want){0, 0});
-  CHECK(host_wait(stores[3], next->op, DLK_SEC));
-  CHECK(got);
-  give_back(next);
-  host_close(dead_one);
-  for (int i = 0; i < READERS; i++)
-    clear(waiters[i]);
-}
-
-/* The lock is ours in the table when its waiter gives up without having seen
- * that: it is handed on, so that the engine gives it back. */
-static void grant_crosses_cancel(void) {
-  struct entry *holder = stand(0, (struct dlk_want){0, 0});
-  CHECK(host_wait(stores[0], holder->op, DLK_SEC));
-  struct entry *waiter = stand(1, (struct dlk_want){0, 0});
-  give_back(holder);
-  CHECK(!host_over(waiter->op));
-  host_cancel(stores[1], waiter->op, DLK_CANCELLED);
-  CHECK(host_wait(stores[1], waiter->op, DLK_SEC));
-  CHECK(host_error(waiter->op)->code == DLK_OK);
-  give_back(waiter);
-  struct entry *next = stand(2, (struct dlk_want){0, 0});
-  CHECK(host_wait(stores[2], next->op, DLK_SEC));
-  give_back(next);
-}
-
 static void remove_all(void) {
   char command[128];
   snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -431,9 +274,6 @@ static void remove_all(void) {
 
 int main(int argc, char **argv) {
   static const struct check tests[] = {
-      {"a death in the middle of a grant loses no wake-up", deaths_in_a_grant},
-      {"a full disk leaves no place in the queue behind", full_disk},
-      {"a grant that crosses a cancel is handed on", grant_crosses_cancel},
       {"the queue does what the model says", histories},
   };
   if (argc > 1)

@@ -46,6 +46,7 @@ describe("C unit tests", function()
   end)
 
   it("of the file store's queue agree with a plain model", function()
-    assert.are.equal(4, run "queue_test")
+    assert.are.equal(1, run "queue_test")
+    assert.are.equal(5, run "queue_cut_test")
   end)
 end)

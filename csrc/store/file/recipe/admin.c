@@ -212,7 +212,9 @@ void dlk_file_revoke(struct dlk_file_op *f) {
 }
 
 /* The slot leaves the list of holders and comes back within one commit, so
- * there is no gap; then the readers at the head of the queue get in. */
+ * there is no gap; then the readers at the head of the queue get in. That may
+ * take more commits: as soon as the first is done the lease is a shared one,
+ * even if the others fail, for readers may be in. */
 void dlk_file_downgrade(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = f->op->lease->data;
@@ -221,7 +223,12 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
   int error = dlk_file_visit(f, false, &k);
   if (error == ECANCELED)
     return;
-  bool ours = error == 0 && dlk_file_stands(d, e);
+  if (error == ENOENT) {
+    dlk_file_end_lost(f);
+    return;
+  }
+  uint64_t seq = t->head.seq;
+  bool ours = dlk_file_stands(d, e);
   if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
     dlk_file_table_unlink(t, e->slot);
     struct dlk_file_slot *slot = dlk_file_table_edit(t, e->slot);
@@ -231,15 +238,12 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     d->holders_changed = true;
     dlk_file_grant(d);
   }
-  if (error == 0)
-    error = dlk_file_commit(d, k);
-  if (error == 0 && ours) {
+  if (!dlk_file_finish_first(f, k, seq))
+    return;
+  if (ours)
     dlk_file_end(f, NULL);
-  } else if (error == 0 || error == ENOENT) {
+  else
     dlk_file_end_lost(f);
-  } else {
-    dlk_file_fail(f, error);
-  }
 }
 
 /* The key of a file that is held or waited for, without its prefix; -1 if

@@ -38,10 +38,11 @@ void dlk_file_release(struct dlk_file_op *f) {
     return;
   bool ours = false;
   if (error == 0) {
+    uint64_t seq = d->table.head.seq;
     ours = e->instance == d->instance && dlk_file_stands(d, e);
     if (ours)
       dlk_file_let_go(d, e->slot, f->op->unused);
-    if (!dlk_file_finish(f, k))
+    if (!dlk_file_finish_first(f, k, seq))
       return;
   }
   if (!ours)

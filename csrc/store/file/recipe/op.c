@@ -302,3 +302,25 @@ bool dlk_file_finish(struct dlk_file_op *f, struct dlk_file_key *k) {
     dlk_file_fail(f, error);
   return error == 0;
 }
+
+bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
+                           uint64_t seq) {
+  struct dlk_file_dir *d = &f->store->dir;
+  int error = dlk_file_commit(d, k);
+  if (d->table.head.seq != seq)
+    f->phase = DLK_FILE_QUEUED;
+  if (error != 0)
+    dlk_file_fail(f, error);
+  return error == 0;
+}
+
+/* EAGAIN: the table was damaged, and is another one. */
+bool dlk_file_finish_first(struct dlk_file_op *f, struct dlk_file_key *k,
+                           uint64_t seq) {
+  struct dlk_file_dir *d = &f->store->dir;
+  int error = dlk_file_commit(d, k);
+  bool done = error == 0 || (error != EAGAIN && d->table.head.seq != seq);
+  if (!done)
+    dlk_file_fail(f, error);
+  return done;
+}

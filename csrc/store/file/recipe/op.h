@@ -38,6 +38,15 @@ int dlk_file_commit(struct dlk_file_dir *d, struct dlk_file_key *k);
  * memory says more than the one on disk, so nothing may be concluded from it:
  * false, and the op has ended or will be stepped again. */
 bool dlk_file_finish(struct dlk_file_op *f, struct dlk_file_key *k);
+/* The same for an op that puts an entry of its own in. Once it is on disk, as
+ * any commit after `seq` may tell, the op does not end here: it is stepped
+ * again, as one that is queued. */
+bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
+                           uint64_t seq);
+/* The same for an op that is done with its first commit, which comes after
+ * `seq`: what it does for others then may fail. */
+bool dlk_file_finish_first(struct dlk_file_op *f, struct dlk_file_key *k,
+                           uint64_t seq);
 /* Connects if need be: 0, or ECANCELED as above. */
 int dlk_file_ready(struct dlk_file_op *f);
 /* Steps again soon. */

@@ -171,11 +171,7 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     dlk_file_join(d, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
   bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
-  /* Some of it was committed already, perhaps our entry: whatever goes wrong
-   * now, the op must not end before that was looked at. */
-  if (t->head.seq != before)
-    f->phase = DLK_FILE_QUEUED;
-  if (!dlk_file_finish(f, k))
+  if (!dlk_file_finish_entry(f, k, before))
     return;
   if (refused) {
     refuse_limit(f);
@@ -253,6 +249,7 @@ void dlk_file_change(struct dlk_file_op *f) {
   int error = dlk_file_visit(f, true, &k);
   if (error != 0)
     return;
+  uint64_t before = t->head.seq;
   bool in = dlk_file_stands(d, e);
   dlk_file_settle(d);
   bool changed = holder_fence(t) != f->op->fence;
@@ -266,7 +263,7 @@ void dlk_file_change(struct dlk_file_op *f) {
     dlk_file_unwatch(f);
     error = watch_holders(f, &wake);
   }
-  if (!dlk_file_finish(f, k))
+  if (!dlk_file_finish_entry(f, k, before))
     return;
   f->phase = DLK_FILE_QUEUED;
   f->tries = 0;

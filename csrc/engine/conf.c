@@ -73,3 +73,9 @@ void *dlk_conf_copy(const struct dlk_conf *from, const char *name,
   *size_out = size;
   return memory;
 }
+
+void dlk_conf_free(void *memory, size_t size) {
+  if (memory)
+    explicit_bzero(memory, size);
+  free(memory);
+}

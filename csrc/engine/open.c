@@ -63,7 +63,7 @@ static void init_pools(struct dlk_engine *e) {
 static void free_memory(struct dlk_engine *e) {
   if (e->store)
     e->type->destroy(e->store);
-  free(e->conf_memory);
+  dlk_conf_free(e->conf_memory, e->conf_size);
   dlk_secret_free(e->secret);
   dlk_socket_hang_up(&e->socket);
   dlk_local_clear(e->local);
@@ -118,9 +118,9 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
 static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
                          const char *name, struct dlk_error *err) {
   struct dlk_conf used = *conf, copy;
-  size_t size = 0;
   used.prefix = e->type->prefix(conf->prefix);
-  e->conf_memory = dlk_conf_copy(&used, name, &copy, &e->given_name, &size);
+  e->conf_memory =
+      dlk_conf_copy(&used, name, &copy, &e->given_name, &e->conf_size);
   if (!e->conf_memory) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return false;
@@ -131,7 +131,6 @@ static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
   e->quiet = copy.quiet;
   if (e->type->create(&e->host, &copy, &e->store, err) == DLK_OK)
     return true;
-  explicit_bzero(e->conf_memory, size);
   e->store = NULL;
   return false;
 }

@@ -26,8 +26,9 @@ struct dlk_engine {
   const struct dlk_store_type *type;
   void *store;
   bool store_used;
-  bool refuses; /* the store takes no operations any more */
-  void *conf_memory;
+  bool refuses;      /* the store takes no operations any more */
+  void *conf_memory; /* conf.h */
+  size_t conf_size;
   struct dlk_secret *secret;               /* NULL: the password stays */
   const char *shown, *given_name, *prefix; /* prefix: as it is used */
   int64_t io_timeout;

@@ -41,6 +41,10 @@ describe("C unit tests", function()
     assert.are.equal(5, run "transfer_test")
   end)
 
+  it("of the end of a store pass", function()
+    assert.are.equal(1, run "close_test")
+  end)
+
   it("of the file store's table pass, killed at any byte", function()
     assert.are.equal(8, run "table_test")
   end)

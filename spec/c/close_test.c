@@ -1,0 +1,176 @@
+/* The end of a store, and of what nobody waits for: what it costs, what it
+ * leaves in memory, and who sees to it. */
+#include <malloc.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "engine/close.h"
+#include "engine/ticket.h"
+#include "loop/owner.h"
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+void __real_dlk_ticket_ref(struct dlk_ticket *t);
+void __wrap_dlk_ticket_ref(struct dlk_ticket *t);
+
+static int secrets_freed, references;
+
+/* Whether it is freed with a secret in it. */
+void __wrap_free(void *p) {
+  if (p && memmem(p, malloc_usable_size(p), "hush", 4))
+    secrets_freed++;
+  __real_free(p);
+}
+
+void __wrap_dlk_ticket_ref(struct dlk_ticket *t) {
+  references++;
+  __real_dlk_ticket_ref(t);
+}
+
+/* ---- a store that answers some requests late, or never ---- */
+
+#define LATE (20 * DLK_MS)
+
+static struct dlk_host *host;
+static struct dlk_op *releasing;
+static enum dlk_code created;
+static bool silent; /* an acquire is not answered, nor is its cancel */
+static atomic_int released;
+
+static const char *prefix(const char *given) {
+  return given ? given : "";
+}
+
+static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
+                            void **out, struct dlk_error *err) {
+  (void)conf;
+  host = h;
+  *out = &host;
+  return created == DLK_OK ? DLK_OK : dlk_error_set(err, created, "no");
+}
+
+static void answer_late(struct dlk_timer *timer, int64_t now) {
+  (void)timer;
+  (void)now;
+  host->done(host, releasing, NULL);
+  atomic_fetch_add(&released, 1);
+}
+
+static struct dlk_timer late = {.fire = answer_late};
+
+static void submit(void *store, struct dlk_op *op) {
+  (void)store;
+  if (op->kind == DLK_OP_ACQUIRE)
+    op->lease->sent = host->now(host);
+  if (op->kind == DLK_OP_RELEASE) {
+    releasing = op;
+    host->timer_set(host, &late, host->now(host) + LATE);
+  } else if (op->kind != DLK_OP_ACQUIRE || !silent) {
+    host->done(host, op, NULL);
+  }
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  (void)store;
+  (void)op;
+}
+
+static void stop(void *store) {
+  (void)store;
+  host->stopped(host);
+}
+
+static void destroy(void *store) {
+  (void)store;
+}
+
+static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
+                                           .name = "late",
+                                           .portable = true,
+                                           .prefix = prefix,
+                                           .create = create,
+                                           .submit = submit,
+                                           .cancel = cancel,
+                                           .stop = stop,
+                                           .destroy = destroy};
+
+/* ---- an engine ---- */
+
+static struct dlk_engine *engine;
+
+static struct dlk_engine *open_one(void) {
+  static const struct dlk_option key = {.name = "key", .text = "hush, a key"};
+  const struct dlk_conf conf = {.shown = "late:",
+                                .scheme = "",
+                                .path = "",
+                                .username = "me",
+                                .password = "hush",
+                                .options = {&key, 1},
+                                .io_timeout = 600 * DLK_SEC};
+  struct dlk_error err;
+  return dlk_engine_new(&type, &conf, "me", &err);
+}
+
+static struct dlk_ticket *ask(const struct dlk_request *r) {
+  struct dlk_error err;
+  struct dlk_ticket *t = dlk_engine_submit(engine, r, false, &err);
+  CHECK(t);
+  return t;
+}
+
+static void ask_and_wait(const struct dlk_request *r) {
+  struct dlk_ticket *t = ask(r);
+  while (!dlk_engine_drive(t, DLK_SEC))
+    continue;
+  dlk_ticket_unref(t);
+}
+
+static void begin(void) {
+  const struct dlk_request ping = {.kind = DLK_OP_PING, .timeout = -1};
+  created = DLK_OK;
+  silent = false;
+  atomic_store(&released, 0);
+  engine = open_one();
+  CHECK(engine);
+  ask_and_wait(&ping);
+}
+
+static void close_it(int64_t timeout) {
+  const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = timeout};
+  ask_and_wait(&close);
+}
+
+static void end(void) {
+  close_it(DLK_SEC);
+  dlk_engine_join(engine);
+  dlk_engine_unref(engine);
+}
+
+static const struct dlk_request acquire = {.kind = DLK_OP_ACQUIRE,
+                                           .key = "k",
+                                           .key_len = 1,
+                                           .wait = true,
+                                           .renew = true,
+                                           .ttl = 600 * DLK_SEC,
+                                           .max_hold = DLK_FOREVER,
+                                           .timeout = DLK_FOREVER};
+
+/* ---- the tests ---- */
+
+static void no_secret_is_freed(void) {
+  secrets_freed = 0;
+  begin();
+  end();
+  CHECK(secrets_freed == 0);
+  created = DLK_INVALID;
+  CHECK(!open_one());
+  CHECK(secrets_freed == 0);
+}
+
+int main(void) {
+  static const struct check tests[] = {
+      {"memory with a secret in it is wiped", no_secret_is_freed},
+  };
+  return check_all(tests, sizeof tests / sizeof *tests);
+}

@@ -1,10 +1,10 @@
 /* What is left of a change of the file store's queue that ends in its middle: a
  * store dies between two of its commits, the disk is full from some write on, a
- * grant crosses a cancel. Several stores, each with its own host and loop, use
- * one key; nobody may stay in the table whom nobody answers for, and no wake-up
- * may be lost.
- * The death of a store is that the kernel closes its pipe and its files: its
- * host never runs again. Linked with --wrap=pwrite. */
+ * grant crosses a cancel, the fences are used up. Several stores, each with its
+ * own host and loop, use one key; nobody may stay in the table whom nobody
+ * answers for, and no wake-up may be lost. The death of a store is that the
+ * kernel closes its pipe and its files: its host never runs again. Linked with
+ * --wrap=pwrite. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -311,6 +311,42 @@ static void full_disk_comes(void) {
   }
 }
 
+static void set_fence(int64_t fence) {
+  static struct dlk_file_table t;
+  char path[96];
+  snprintf(path, sizeof path, "%s/many", dir);
+  int fd = open(path, O_RDWR);
+  CHECK(dlk_file_table_load(&t, fd) == 0);
+  t.head.fence = fence;
+  t.changed = true;
+  CHECK(dlk_file_table_commit(&t) == 0);
+  close(fd);
+}
+
+static void check_refused(int store) {
+  struct entry *e = stand(store, (struct dlk_want){0, 0});
+  CHECK(host_over(e->op));
+  CHECK(host_error(e->op)->code == DLK_UNSUPPORTED);
+  clear(e);
+}
+
+/* Nobody gets a fence that not every Lua can show. Who waits will get one: it
+ * is refused when it comes, not when somebody lets it in. */
+static void fences_end(void) {
+  struct entry *held[3];
+  give_back(stand(0, (struct dlk_want){0, 0}));
+  set_fence(DLK_FILE_FENCES - 3);
+  for (int i = 0; i < 3; i++)
+    held[i] = stand(i, (struct dlk_want){0, 0});
+  check_refused(3);
+  for (int i = 0; i < 3; i++) {
+    CHECK(host_wait(stores[i], held[i]->op, DLK_SEC));
+    CHECK(held[i]->lease->fence == DLK_FILE_FENCES - 2 + i);
+    give_back(held[i]);
+  }
+  check_refused(0);
+}
+
 /* The lock is ours in the table when its waiter gives up without having seen
  * that: it is handed on, so that the engine gives it back. */
 static void grant_crosses_cancel(void) {
@@ -342,6 +378,7 @@ int main(void) {
       {"a full disk lets in who may, or nobody", full_disk_lets_in},
       {"a full disk leaves nobody behind who came", full_disk_comes},
       {"a grant that crosses a cancel is handed on", grant_crosses_cancel},
+      {"fences that are used up are refused", fences_end},
   };
   strcpy(dir, "/tmp/dlock-test-queue-XXXXXX");
   if (mkdtemp(dir) == NULL)

@@ -51,6 +51,6 @@ describe("C unit tests", function()
 
   it("of the file store's queue agree with a plain model", function()
     assert.are.equal(1, run "queue_test")
-    assert.are.equal(5, run "queue_cut_test")
+    assert.are.equal(6, run "queue_cut_test")
   end)
 end)

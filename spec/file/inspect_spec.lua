@@ -1,7 +1,9 @@
 -- What the file store shows of a hold is exact: it is what the holder has.
 
 local dlock = require "dlock"
+local process = require "spec.support.process"
 local server = require "spec.support.server"
+local tool = require "spec.support.file_tool"
 
 describe("a hold in files, after attempts that failed,", function()
   local base, a, b, c
@@ -84,5 +86,30 @@ describe("a hold in files, after attempts that failed,", function()
     }, holders(0))
     assert(one:release())
     assert(two:release())
+  end)
+end)
+
+describe("a key in files that only the dead want", function()
+  local dir
+
+  before_each(function()
+    dir = server.new_dir()
+  end)
+
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  it("is in no list, whatever min_hold they asked for", function()
+    local a, b, c = tool.start(dir), tool.start(dir), tool.start(dir)
+    a:hold("a", "key")
+    b:acquire("b", "key", { timeout = 20, min_hold = 1e9 })
+    c:wait_queue("key", 1)
+    b:kill()
+    assert.are.equal("list ok {{key} nil}", c:ask("list"))
+    a:kill()
+    assert.are.equal("list ok {{} nil}", c:ask("list"))
+    assert.are.equal("inspect ok nil", c:ask("inspect", tool.hex("key")))
   end)
 end)

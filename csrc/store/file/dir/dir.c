@@ -23,7 +23,8 @@
  * above it. If "~store" is gone too, the floor is the clock: milliseconds
  * since 1970 x 32. The floor at any time is at most as far ahead of that as
  * 32 grants a millisecond, on average since it was last set from the clock,
- * bring it; fences stay below 10^14 until 2069. */
+ * bring it; so fences stay below 10^14 until 2069. A clock that says a later
+ * time is not believed: one look at it would use up all fences for ever. */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -329,10 +330,13 @@ static uint64_t meta_sum(const struct meta *m) {
   return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* No smaller one was ever given out, if the clock did not step back. */
+/* No smaller one was ever given out, if the clock did not step back. 0: the
+ * clock cannot be right. */
 static int64_t fence_seed(void) {
   struct timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
+  if (ts.tv_sec >= DLK_FILE_FENCES / 32000)
+    return 0;
   return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
 }
 

@@ -269,7 +269,9 @@ static long used_key(struct dlk_file_dir *d, const char *name,
     uint32_t index = t->head.first[lists[i]];
     for (int j = 0; j < DLK_FILE_SCAN && index != 0 && !used; j++) {
       struct dlk_file_slot slot = *dlk_file_table_at(t, index);
-      used = !dlk_file_vacant(d, &slot, d->host->now(d->host));
+      used = lists[i] == DLK_FILE_HELD
+                 ? !dlk_file_vacant(d, &slot, d->host->now(d->host))
+                 : dlk_file_peer_alive(d, slot.instance);
       index = slot.next;
     }
   }

@@ -179,6 +179,11 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          "cannot use the lock file of %s in %s: %s; its files "
                          "must be our own, mode 01600",
                          key, path, strerror(error));
+  case ERANGE:
+    return dlk_error_set(err, DLK_UNSUPPORTED,
+                         "the fences of %s in %s are used up (they must stay "
+                         "below 10^14); use another directory",
+                         key, path);
   case ENOSYS:
   case EOPNOTSUPP:
     return dlk_error_set(err, DLK_UNSUPPORTED,

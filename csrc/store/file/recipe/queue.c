@@ -97,10 +97,17 @@ static void hold(struct dlk_file_dir *d, uint32_t index) {
   d->holders_changed = true;
 }
 
+/* Who waits has one in reserve, so that a grant never lacks it. */
+static bool fence_left(const struct dlk_file_table *t) {
+  return t->head.fence + t->head.count[DLK_FILE_WAIT] < DLK_FILE_FENCES;
+}
+
 int dlk_file_join(struct dlk_file_dir *d, struct dlk_file_entry *e,
                   const struct dlk_lease *lease, enum dlk_file_list list) {
   struct dlk_file_table *t = &d->table;
   int error = dlk_file_table_room(t);
+  if (error == 0 && lease != NULL && !fence_left(t))
+    error = t->error = ERANGE;
   if (error == 0 && lease != NULL)
     error = t->error = dlk_file_ttl_keep(d, lease->ttl);
   uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;

@@ -307,10 +307,16 @@ static bool leaves_something(const struct dlk_ticket *t) {
          dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
+/* What is left to end by itself (a release) was perhaps left to its caller to
+ * run the loop for (dlk_owner_leave_to_caller). */
 void dlk_ticket_abandon(struct dlk_ticket *t) {
-  if (leaves_something(t) &&
-      dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_ABANDONED))
-    post_cancel(t);
+  struct dlk_loop *l = &t->engine->loop;
+  if (leaves_something(t)) {
+    if (dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_ABANDONED))
+      post_cancel(t);
+  } else if (!dlk_ticket_done(t) && !atomic_load(&l->resident)) {
+    dlk_owner_look(l);
+  }
 }
 
 void dlk_ticket_unref(struct dlk_ticket *t) {

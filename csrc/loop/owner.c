@@ -166,7 +166,8 @@ void dlk_owner_leave_to_thread(struct dlk_loop *l) {
 }
 
 /* While he waits for something the loop is left without a look at what is due:
- * if he does not come back, whoever drops what he waited for posts. */
+ * if he does not come back, whoever drops what he waited for posts, or has the
+ * renewal thread look. */
 void dlk_owner_leave_to_caller(struct dlk_loop *l, bool waits) {
   if (waits && dlk_inbox_empty(&l->inbox))
     atomic_store(&l->owner, DLK_OWNER_NONE);

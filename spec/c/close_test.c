@@ -168,9 +168,31 @@ static void no_secret_is_freed(void) {
   CHECK(secrets_freed == 0);
 }
 
+/* It is asked for while its caller makes ready to wait, and he never does. */
+static void release_goes_on_without_its_caller(void) {
+  begin();
+  struct dlk_ticket *t = ask(&acquire);
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(h);
+  dlk_ticket_unref(t);
+  const struct dlk_request release = {
+      .kind = DLK_OP_RELEASE, .hold = h, .timeout = DLK_FOREVER};
+  t = ask(&release);
+  CHECK(!dlk_ticket_done(t));
+  dlk_ticket_unref(t);
+  int64_t until = dlk_clock_now() + 10 * DLK_SEC;
+  while (atomic_load(&released) == 0 && dlk_clock_now() < until)
+    usleep(1000);
+  CHECK(atomic_load(&released) == 1);
+  dlk_hold_unref(h);
+  end();
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"memory with a secret in it is wiped", no_secret_is_freed},
+      {"a release goes on without its caller",
+       release_goes_on_without_its_caller},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

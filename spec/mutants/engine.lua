@@ -285,9 +285,9 @@ return {
       find = "if (code != DLK_OK) h->lease.spare = 0;", put = "" },
     -- ticket.c, stats.c, scopes.c, store_host.c
     { name = "an abandoned wait goes on", file = "csrc/engine/ticket.c",
-      find = "if (leaves_something(t) && dlk_ticket_decide(t, DLK_FATE_OPEN,"
-        .. " DLK_FATE_ABANDONED)) post_cancel(t);",
-      put = "" },
+      find = "if (dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_ABANDONED))"
+        .. " post_cancel(t);",
+      put = ";" },
     { name = "a lease that was taken is not yet given",
       file = "csrc/engine/ticket.c", specs = "spec/engine/min_hold_spec.lua",
       find = "if (!t->hold->provisional) dlk_hold_give(t->hold);", put = "" },
@@ -363,6 +363,10 @@ return {
       find = "return gives_lease(t) || dlk_ticket_detaches(t);",
       put = "return gives_lease(t);",
       specs = "spec/engine/detach_spec.lua" },
+    { name = "what was left to a caller who is gone is left undone",
+      file = "csrc/engine/ticket.c",
+      find = "else if (!dlk_ticket_done(t) && !atomic_load(&l->resident)) {",
+      put = "else if (false) {" },
     { name = "a password stays in memory that was freed",
       file = "csrc/engine/conf.c",
       find = "if (memory) explicit_bzero(memory, size);", put = "(void)size;" },

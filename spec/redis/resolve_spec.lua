@@ -1,5 +1,6 @@
 -- A resolver that hangs, on Redis: nobody waits for it longer than he said, and
--- neither does the end of a store, of a process, or of a worker of nginx.
+-- neither does the end of a store, of a process, or of a worker of nginx. And
+-- one that gives several addresses, at one of which nobody answers.
 local library = require "spec.support.library"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
@@ -8,12 +9,27 @@ local uv = require "luv"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 
--- Names that begin with "hangs" take a minute, the others are looked up.
+-- Names that begin with "hangs" take a minute. Those that begin with "silent"
+-- are 127.0.0.2 at first, where the queue of a socket is full and SYNs are
+-- dropped; then another one comes behind that, or, of "silent-turned", before
+-- that, with one behind that refuses. The others are looked up.
 local RESOLVER = [[
 #include <dlfcn.h>
 #include <netdb.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+static void fill(const struct addrinfo *a) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 0) != 0)
+    _exit(99);
+  for (int i = 0; i < 4; i++) {
+    int one = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    (void)connect(one, a->ai_addr, a->ai_addrlen);
+  }
+}
+
 int getaddrinfo(const char *host, const char *port,
                 const struct addrinfo *hints, struct addrinfo **found) {
   int (*next)(const char *, const char *, const struct addrinfo *,
@@ -23,6 +39,19 @@ int getaddrinfo(const char *host, const char *port,
     return EAI_AGAIN;
   }
   *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+  if (host && strncmp(host, "silent", 6) == 0) {
+    static const char *const lists[][4] = {{"127.0.0.2"},
+      {"127.0.0.2", "127.0.0.1"}, {"127.0.0.1", "127.0.0.2", "127.0.0.3"}};
+    static int asked;
+    int rc = 0, list = asked++ == 0 ? 0 : strstr(host, "turned") ? 2 : 1;
+    for (int i = 0; rc == 0 && lists[list][i]; i++) {
+      rc = next(lists[list][i], port, hints, found);
+      if (rc == 0 && list == 0)
+        fill(*found);
+      found = &(*found)->ai_next;
+    }
+    return rc;
+  }
   return next(host, port, hints, found);
 }
 ]]
@@ -97,6 +126,20 @@ describe("a resolver that hangs", function()
       for i = 1, 20 do stores[i]:close(1) end
       print(code .. " " .. tostring(threads < 40)) -- one a store, and 16
     ]])
+  end)
+
+  it("gives an address that drops packets: the others have their turn",
+  function()
+    for _, name in ipairs { "silent", "silent-turned" } do
+      assert.equal("true\n", run(([[
+        local store = assert(dlock.open {
+          url = (url:gsub("127.0.0.1", "%s.example")),
+          connect_timeout = 0.3, io_timeout = 30 })
+        local lease
+        for _ = 1, 5 do lease = lease or store:try_lock("silent") end
+        print(lease and lease:release())
+      ]]):format(name)))
+    end
   end)
 
   if rawget(_G, "jit") then

@@ -155,9 +155,9 @@ static void open_sock(struct dlk_redis_conn *c,
   if (!c->times.sure)
     dlk_redis_life_arm(
         c, dlk_time_add(dlk_redis_life_now(c), DLK_REDIS_SPEECHLESS));
-  c->sock =
-      dlk_redis_sock_open(c->host->loop(c->host), address, c->conf->io_timeout,
-                          c->sock_events, c->events->gone, c->alive, c, text);
+  c->sock = dlk_redis_sock_open(c->host->loop(c->host), address, &c->silent,
+                                c->conf->io_timeout, c->sock_events,
+                                c->events->gone, c->alive, c, text);
   if (!c->sock)
     dlk_redis_life_failed(c, DLK_UNAVAILABLE, text);
 }

@@ -47,6 +47,7 @@ struct dlk_redis_conn {
   const struct dlk_redis_address *at; /* where it connected last */
   const struct dlk_redis_sock_events *sock_events; /* conn.c's */
   struct dlk_redis_sock *sock;
+  struct dlk_redis_silent silent;
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;
   struct dlk_redis_durable durable;

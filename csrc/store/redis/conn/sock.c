@@ -3,9 +3,8 @@
  *
  * Invariants: `fd` and `watch` live and die together; a watch is freed in its
  * close callback, and the socket when `refs` (the owner, the watches, the
- * look-up) is 0. After close the owner hears
- * nothing more. Each address of a name is tried in turn; the bound in time is
- * the owner's. */
+ * look-up) is 0. After close the owner hears nothing more. Each address of a
+ * name is tried in turn (addresses.c); the bound in time is the owner's. */
 #include "store/redis/conn/sock.h"
 
 #include <errno.h>
@@ -15,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
@@ -35,6 +33,7 @@ struct watch {
 struct dlk_redis_sock {
   uv_loop_t *loop;
   const struct dlk_redis_address *address;
+  const struct dlk_redis_silent *silent;
   int64_t io_timeout;
   const struct dlk_redis_sock_events *events;
   void (*gone)(void *arg);
@@ -47,7 +46,7 @@ struct dlk_redis_sock {
   bool full;   /* it is polled for room to write */
   struct dlk_redis_secure *secure; /* from connecting on; NULL: no TLS */
   struct watch *watch;
-  struct addrinfo *found, *next;
+  struct dlk_redis_addresses addresses; /* of its name */
   struct dlk_redis_lookup *lookup;
   struct sockaddr_storage peer; /* where it connects */
   socklen_t peer_len;
@@ -60,8 +59,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 static void unref(struct dlk_redis_sock *s) {
   if (--s->refs > 0)
     return;
-  if (s->found)
-    freeaddrinfo(s->found);
+  dlk_redis_addresses_free(&s->addresses);
   unsigned *alive = s->alive;
   void (*gone)(void *) = s->gone;
   void *arg = s->arg;
@@ -137,9 +135,8 @@ static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
 
 static int connect_next(struct dlk_redis_sock *s) {
   int e = ECONNREFUSED;
-  while (s->next) {
-    struct addrinfo *a = s->next;
-    s->next = a->ai_next;
+  const struct addrinfo *a;
+  while ((a = dlk_redis_addresses_next(&s->addresses)) != NULL) {
     e = connect_to(s, a->ai_addr, a->ai_addrlen);
     if (e == 0)
       break;
@@ -278,7 +275,7 @@ static void on_connected(struct dlk_redis_sock *s) {
     e = errno;
   if (e != 0) {
     drop_fd(s);
-    if (s->next)
+    if (s->addresses.next)
       e = connect_next(s);
     if (e != 0)
       fail(s, e);
@@ -324,7 +321,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 static void on_lookup(void *arg, int status, struct addrinfo *found) {
   struct dlk_redis_sock *s = arg;
   s->lookup = NULL;
-  s->found = s->next = found;
+  dlk_redis_addresses_take(&s->addresses, found, s->silent);
   if (status != 0) {
     fail_lookup(s, status);
   } else {
@@ -370,12 +367,11 @@ static int start_unix(struct dlk_redis_sock *s) {
   return connect_to(s, (struct sockaddr *)&un, sizeof un);
 }
 
-struct dlk_redis_sock *
-dlk_redis_sock_open(struct uv_loop_s *loop,
-                    const struct dlk_redis_address *address, int64_t io_timeout,
-                    const struct dlk_redis_sock_events *events,
-                    void (*gone)(void *arg), unsigned *alive, void *arg,
-                    char why[DLK_REASON_MAX]) {
+struct dlk_redis_sock *dlk_redis_sock_open(
+    struct uv_loop_s *loop, const struct dlk_redis_address *address,
+    const struct dlk_redis_silent *silent, int64_t io_timeout,
+    const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
+    unsigned *alive, void *arg, char why[DLK_REASON_MAX]) {
   struct dlk_redis_sock *s = calloc(1, sizeof *s);
   if (!s) {
     dlk_reason(why, ENOMEM);
@@ -383,6 +379,7 @@ dlk_redis_sock_open(struct uv_loop_s *loop,
   }
   s->loop = loop;
   s->address = address;
+  s->silent = silent;
   s->io_timeout = io_timeout;
   s->events = events;
   s->gone = gone;
@@ -475,6 +472,14 @@ const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
              ? "accepts connections but does not answer the TLS handshake; is "
                "it a TLS port?"
              : why;
+}
+
+void dlk_redis_sock_note(const struct dlk_redis_sock *s,
+                         struct dlk_redis_silent *silent) {
+  if (!s || s->connected || s->fd < 0)
+    return;
+  silent->peer = s->peer;
+  silent->len = s->peer_len;
 }
 
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {

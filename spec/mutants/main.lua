@@ -28,8 +28,8 @@
 
 local edit = require "spec.support.edit"
 
-local ROOMS = { "core", "engine", "redis", "tls", "scripts", "zookeeper",
-  "file", "binding", "lua" }
+local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
+  "zookeeper", "file", "binding", "lua" }
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

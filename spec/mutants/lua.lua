@@ -287,7 +287,7 @@ return {
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/outage_spec.lua",
       find = [[if out and (out.entered or out.since and]],
-      put = [[known[client] = out or { leases = {}, since = 0 }
+      put = [[known[client] = out or { leases = new_leases(), since = 0 }
         if true or (out.entered or out.since and]] },
     { name = "a lock is given although its store is out for others",
       file = "lua/dlock/kinds/outage.lua",
@@ -337,6 +337,10 @@ return {
       specs = "spec/lua/fallback_spec.lua",
       find = [[if not held and now - out.used >]],
       put = [[if now - out.used >]] },
+    { name = "a degraded lease that no variable refers to is forgotten",
+      file = "lua/dlock/kinds/outage.lua", lua = "luajit",
+      specs = "spec/resty/fallback_spec.lua",
+      find = [[if core.owned(inner) then]], put = [[if false then]] },
     { name = "each ping begins hold_off anew",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",

@@ -154,7 +154,7 @@ local function degraded(state, plan, inner, place)
     return nil, why, "unavailable"
   end
   for i = 1, place - 1 do
-    outage.enter(state.members[i].client, lease)
+    outage.enter(state.members[i].client, lease, inner)
   end
   for i = 1, place - 1 do
     local from = state.members[i].client

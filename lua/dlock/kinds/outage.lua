@@ -8,7 +8,9 @@
 --   entered   a weaker lock was given because of it
 --   owed      the event that it is over
 --   good      since when each ping was answered, while entered
---   leases    the degraded leases that it led to, weak
+--   leases    the degraded leases that it led to: the holds of those that end
+--             with their request (core.owned), as long as they last, whether or
+--             not a variable refers to them; the others, weak
 --
 -- A weaker lock may be given `grace` seconds after `since`: whoever held a lock
 -- of the store has passed its deadline then, if the store was down for
@@ -33,16 +35,45 @@ local host = require "dlock.host"
 local outage = {}
 
 local PING_EVERY = 1 -- seconds; also how long one ping may take
+local FIRST_SWEEP = 64
 
 local known = setmetatable({}, { __mode = "k" })
 
-local function holds(out)
-  for lease in next, out.leases do
+local function any_held(leases)
+  for lease in next, leases do
     if lease:held() then
       return true
     end
   end
   return false
+end
+
+local function holds(out)
+  return any_held(out.leases.weak) or any_held(out.leases.kept)
+end
+
+local function new_leases()
+  return { weak = setmetatable({}, { __mode = "k" }), kept = {}, count = 0,
+    limit = FIRST_SWEEP }
+end
+
+-- Those that are over go when their number has doubled.
+local function keep(leases, inner)
+  if leases.count >= leases.limit then
+    leases.count = 0
+    for lease in next, leases.kept do
+      if lease:held() then
+        leases.count = leases.count + 1
+      else
+        leases.kept[lease] = nil
+      end
+    end
+    leases.limit = math.max(FIRST_SWEEP, 2 * leases.count)
+  end
+  if not leases.kept[inner] then
+    leases.kept[inner] = true
+    leases.count = leases.count + 1
+  end
 end
 
 local function end_it(client, out)
@@ -84,7 +115,7 @@ end
 function outage.failed(client, message, begun, grace)
   local now, out = core.now(), known[client]
   if not out then
-    out = { leases = setmetatable({}, { __mode = "k" }) }
+    out = { leases = new_leases() }
     known[client] = out
   end
   if not out.since or not out.entered and begun - out.looked > grace then
@@ -161,11 +192,16 @@ end
 
 --- It is given: the store is out until its end is seen.
 ---@param client table
----@param lease table
-function outage.enter(client, lease)
+---@param lease table as the program has it
+---@param inner dlock.lease the hold in it
+function outage.enter(client, lease, inner)
   local out = known[client]
   out.entered, out.owed, out.used = true, true, core.now()
-  out.leases[lease] = true
+  if core.owned(inner) then
+    keep(out.leases, inner)
+  else
+    out.leases.weak[lease] = true
+  end
 end
 
 --- Says that a weaker lock was given.

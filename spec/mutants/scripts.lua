@@ -52,6 +52,9 @@ return {
     { name = "many readers are let in without a word", file = DIR
         .. "include/grant.lua",
       find = "      publish(w.token, first + i - 1)", put = "" },
+    { name = "who waits is not told that there is no counter", file = DIR
+        .. "acquire.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "local n = tonumber(f or 0)", put = "local n = tonumber(f) or 0" },
     { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
       find = "if more == 0 then more, ahead = clear() end",
       put = "" },

@@ -165,6 +165,29 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  it("a counter that is none is named to who waits behind a holder", function()
+    local r, name = redis.connect(url), key .. "-behind"
+    local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    r:call("SET", name, "foreign", "PX", 60000)
+    for _, junk in ipairs { { "SET", "abc" }, { "SET", "" },
+        { "RPUSH", "a" } } do
+      r:call("DEL", counter)
+      r:call(junk[1], counter, junk[2])
+      for _, lock in ipairs { store:mutex(name), store:rwlock(name):read(),
+          store:election(name) } do
+        local got, message, code = lock:acquire { timeout = 5 }
+        assert.is_nil(got)
+        assert.are.equal("invalid", code, message)
+        assert.is_truthy(message:find("; delete the key '" .. counter .. "'", 1,
+          true), message)
+        assert.are.equal(0, r:queued(name))
+      end
+    end
+    r:call("DEL", counter, name)
+    assert(assert(store:lock(name, { timeout = 5 })):release())
+    r:close()
+  end)
+
   it("a counter far below nothing begins at the clock", function()
     local r, name, last = redis.connect(url), key .. "-below", 0
     local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)

@@ -21,6 +21,7 @@ local how = ARGV[5]
 --@include clock
 --@include channel
 --@include queue
+--@include no_counter
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
 -- the rank; and who stands right before it. The last one's score is looked up
@@ -91,6 +92,17 @@ local function clear()
   return 1
 end
 
+-- What the counter shows. Who waits needs a fence when its turn comes: where
+-- there is no counter it is told now, and keeps no place.
+local function seen()
+  local f = redis.pcall('GET', F)
+  local n = tonumber(f or 0)
+  if n then return n end
+  leave_queue(token)
+  no_counter(type(f) == 'table' and f or { err = 'no integer' })
+  return call('GET', F) -- refused again, in the server's own words
+end
+
 -- Where we stand. more: 1 if the next ones are not let in yet.
 local function stand(s, more)
   local ahead
@@ -101,7 +113,7 @@ local function stand(s, more)
     return { 'limit' }
   end
   return { 'wait', rank == 0 and call('PTTL', L) or -1,
-    tonumber(call('GET', F) or 0), order, rank, s.value or '', more }
+    seen(), order, rank, s.value or '', more }
 end
 
 local value = call('GET', L)

@@ -1,9 +1,9 @@
--- Needs: clock, F, memory, lift. The next fence, or the first of the next n. A
--- counter that is missing (its first use, FLUSHALL, its memory is over) begins
--- at the clock, 64 for each millisecond since September 2020: above every fence
--- given before, because no key sees 64 grants in one for long. The parts of a
--- millisecond count too, or a counter that is lost in the one in which it began
--- would begin again where it was.
+-- Needs: clock, no_counter, F, memory, lift. The next fence, or the first of
+-- the next n. A counter that is missing (its first use, FLUSHALL, its memory is
+-- over) begins at the clock, 64 for each millisecond since September 2020:
+-- above every fence given before, because no key sees 64 grants in one for
+-- long. The parts of a millisecond count too, or a counter that is lost in the
+-- one in which it began would begin again where it was.
 --
 -- With `lift` a counter that is there is not believed either: the data may be
 -- an older snapshot's, or those of a replica that missed the last grants (see
@@ -15,18 +15,9 @@
 -- So what is set aside and never used costs nothing: a counter that is lost
 -- still begins above all that it gave. Returns as well how many.
 --
--- What is no counter of ours raises an error that says why, between two '~',
--- for errors.c: fences from 10^14 on would not be exact on every Lua.
+-- Fences from 10^14 on would not be exact on every Lua.
 local lifted = 0
 --@include memory
-local function no_counter(answer)
-  local said = type(answer) == 'table' and answer.err or 'overflow'
-  local of = said:find('WRONGTYPE', 1, true) and redis.pcall('TYPE', F)
-  if of then error('~counter=' .. (of.ok or 'another') .. '~') end
-  if said:find('overflow', 1, true) then error('~counter=large~') end
-  if said:find('integer', 1, true) then error('~counter=text~') end
-end
-
 local function count(n)
   local f = redis.pcall('INCRBY', F, n)
   if type(f) == 'number' and f < 100000000000000 then return f end

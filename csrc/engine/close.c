@@ -48,20 +48,21 @@
 /* What a store may take to stop, and what that may take to be noticed. */
 #define LAST_WHILE (DLK_STOP_WAIT + 50 * DLK_MS)
 
+/* Each of them is looked at once, although the store may keep it, and others
+ * may end with it: who was looked at is in the list again, and whoever ends
+ * leaves the list that he is in. */
 static void end_waits(struct dlk_engine *e) {
+  struct dlk_list rest, *ops = &e->work.ops;
   dlk_local_end_all(e);
-  struct dlk_list *l = e->work.ops.next;
-  while (l != &e->work.ops) {
+  dlk_list_take(ops, &rest);
+  while (!dlk_list_empty(&rest)) {
+    struct dlk_list *l = rest.next;
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     bool waits = t->op.kind == DLK_OP_ACQUIRE || t->op.kind == DLK_OP_CHANGE;
-    dlk_ticket_ref(t);
-    if (waits && t->op.ending == DLK_OK) {
+    dlk_list_remove(l);
+    dlk_list_append(ops, l);
+    if (waits && t->op.ending == DLK_OK)
       dlk_request_end(t, DLK_CANCELLED);
-      l = e->work.ops.next; /* others may have ended with it */
-    } else {
-      l = l->next;
-    }
-    dlk_ticket_drop_ref(t);
   }
 }
 

@@ -14,7 +14,7 @@ void __wrap_free(void *p);
 void __real_dlk_ticket_ref(struct dlk_ticket *t);
 void __wrap_dlk_ticket_ref(struct dlk_ticket *t);
 
-static int secrets_freed, references;
+static int secrets_freed, references, cancels;
 
 /* Whether it is freed with a secret in it. */
 void __wrap_free(void *p) {
@@ -74,6 +74,7 @@ static void submit(void *store, struct dlk_op *op) {
 static void cancel(void *store, struct dlk_op *op) {
   (void)store;
   (void)op;
+  cancels++;
 }
 
 static void stop(void *store) {
@@ -188,11 +189,32 @@ static void release_goes_on_without_its_caller(void) {
   end();
 }
 
+#define WAITS 300
+
+/* None of them is answered, so the store has all of them meanwhile. */
+static void close_looks_at_each_wait_once(void) {
+  static struct dlk_ticket *waits[WAITS];
+  begin();
+  silent = true;
+  for (int i = 0; i < WAITS; i++)
+    waits[i] = ask(&acquire);
+  references = cancels = 0;
+  close_it(50 * DLK_MS);
+  CHECK(cancels == WAITS && references < 10 * WAITS);
+  dlk_engine_join(engine);
+  for (int i = 0; i < WAITS; i++) {
+    CHECK(dlk_ticket_done(waits[i]) && dlk_ticket_error(waits[i]));
+    dlk_ticket_unref(waits[i]);
+  }
+  dlk_engine_unref(engine);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"memory with a secret in it is wiped", no_secret_is_freed},
       {"a release goes on without its caller",
        release_goes_on_without_its_caller},
+      {"a close looks at each wait once", close_looks_at_each_wait_once},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

@@ -24,8 +24,10 @@
  * use it, and goes with a detached thread. It is one or the other because only
  * the join chooses, and the join comes once: `closed` lets the first one
  * through. `stopped` may be set just after the join looked: it sets `left` and
- * then posts, and the renewal thread, which runs every post before it sleeps,
- * looks at both after its turn.
+ * then posts. So whoever owns the loop when the store has stopped, or the post
+ * runs, sees both and says that the loop is over: it may be the thread of
+ * another Lua state, which attached a lease of this store. With that the loop
+ * is due as soon as it is left, and the renewal thread comes.
  *
  * The join closes the wakeup's descriptors, since Lua's event loop knows them;
  * an eventfd that is still polled there is signalled instead, and closed by the
@@ -139,6 +141,12 @@ static void stop_posted(struct dlk_post *post) {
     e->host.stopped(&e->host);
 }
 
+/* Whoever owns the loop when both are known, another Lua state's thread too,
+ * leaves it to the renewal thread. */
+static void look_over(struct dlk_close *c) {
+  c->engine->loop.over = atomic_load(&c->left) && atomic_load(&c->stopped);
+}
+
 void dlk_close_stopped(struct dlk_engine *e) {
   struct dlk_close *c = e->close;
   c->state = DLK_CLOSE_STOPPED;
@@ -147,6 +155,7 @@ void dlk_close_stopped(struct dlk_engine *e) {
   end_ops(c);
   atomic_store(&c->stopped, true);
   tell_closers(c);
+  look_over(c);
 }
 
 /* ---- tickets ---- */
@@ -194,6 +203,7 @@ static void left_posted(struct dlk_post *post) {
   begin(c);
   if (c->state == DLK_CLOSE_DRAINING)
     stop_now(c);
+  look_over(c);
 }
 
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e) {
@@ -220,7 +230,7 @@ static void leave_to_thread(struct dlk_close *c) {
 
 bool dlk_close_by_thread(struct dlk_loop *l) {
   struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
-  if (!atomic_load(&e->close->left) || !atomic_load(&e->close->stopped))
+  if (!l->over)
     return false;
   dlk_loop_end_by_thread(l);
   dlk_engine_drop_ready(e);

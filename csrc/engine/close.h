@@ -28,8 +28,8 @@ struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
                                  const struct dlk_request *r);
 /* By the loop's owner: nothing of the store is left. */
 void dlk_close_stopped(struct dlk_engine *e);
-/* As dlk_loop_calls, over: whether the rest was left to the renewal thread, and
- * the store has stopped. */
+/* As dlk_loop_calls, over: the rest was left to the renewal thread, and the
+ * store has stopped. */
 bool dlk_close_by_thread(struct dlk_loop *l);
 /* The loop has ended, and the store. */
 bool dlk_close_is_over(const struct dlk_close *c);

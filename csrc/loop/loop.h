@@ -34,6 +34,7 @@ struct dlk_loop {
   /* So much is under way that the loop has to be run for, even when nobody
    * waits for it. */
   size_t work;
+  bool over; /* nothing is left but its end, by the renewal thread */
   struct dlk_inbox inbox;
   struct dlk_timers timers;
   struct dlk_sleeper sleeper; /* of the renewal thread */

@@ -115,6 +115,8 @@ struct moment {
 static struct moment next_due(struct dlk_loop *l) {
   struct moment m = {dlk_timers_next(&l->timers),
                      dlk_timers_latest(&l->timers)};
+  if (l->over)
+    return (struct moment){0, 0};
   if (l->work == 0 || atomic_load(&l->resident))
     return m;
   int64_t soon = dlk_clock_now() + ORPHAN_DELAY;

@@ -209,12 +209,33 @@ static void close_looks_at_each_wait_once(void) {
   dlk_engine_unref(engine);
 }
 
+/* As the owner, who is another Lua state's thread: the store stops while that
+ * state runs the loop for a lease that it attached. */
+static void end_is_seen_whoever_stops_the_store(void) {
+  begin();
+  while (!dlk_owner_take(&engine->loop, DLK_OWNER_CALLER))
+    usleep(1000);
+  dlk_engine_join(engine);
+  CHECK(!atomic_load(&engine->close->stopped));
+  dlk_inbox_run(&engine->loop.inbox); /* it is to be stopped */
+  dlk_inbox_run(&engine->loop.inbox); /* and is */
+  CHECK(atomic_load(&engine->close->stopped));
+  dlk_owner_leave(&engine->loop);
+  int64_t until = dlk_clock_now() + 10 * DLK_SEC;
+  while (atomic_load(&engine->refs) > 1 && dlk_clock_now() < until)
+    usleep(1000);
+  CHECK(atomic_load(&engine->refs) == 1); /* the renewal thread has gone */
+  dlk_engine_unref(engine);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"memory with a secret in it is wiped", no_secret_is_freed},
       {"a release goes on without its caller",
        release_goes_on_without_its_caller},
       {"a close looks at each wait once", close_looks_at_each_wait_once},
+      {"the renewal thread goes, whoever has the store stopped",
+       end_is_seen_whoever_stops_the_store},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

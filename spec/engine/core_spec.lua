@@ -42,7 +42,7 @@ describe("C unit tests", function()
   end)
 
   it("of the end of a store pass", function()
-    assert.are.equal(3, run "close_test")
+    assert.are.equal(4, run "close_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

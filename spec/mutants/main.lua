@@ -11,17 +11,17 @@
 --   lua5.4 spec/mutants/main.lua argued          those that change nothing
 --   lua5.4 spec/mutants/main.lua killer ID       the spec, and the test in it,
 --                                                that noticed last time
---   lua5.4 spec/mutants/main.lua noticed ID LOG  a line for killers.txt, from
---                                                the output of .ci/specs
---   lua5.4 spec/mutants/main.lua record FILE     puts such lines there
+--   lua5.4 spec/mutants/main.lua noticed ID LOG  a line for record, from the
+--                                                output of .ci/specs
+--   lua5.4 spec/mutants/main.lua record FILE     keeps such lines
 --
 -- spec/mutants/<room>.lua returns { specs =, lua =, mutants = { ... } }, each$
 -- these { name =, file =, find =, put =, specs =, lua =, same = }: `specs` are
 -- those that ought to notice (of the room, or of one mutant, which are then run
 -- first), `same` argues that a mutant changes nothing that anybody could see.
 --
--- spec/mutants/killers.txt says by which test each was noticed when all were
--- tried (RECORD=1 make mutants): room, name, spec, test, tabs between them. It
+-- spec/mutants/killers/<room>.txt says by which test each was noticed when all
+-- were tried (RECORD=1 make mutants): name, spec, test, tabs between them. It
 -- is run alone at first, so most mutants take seconds. A share of them is drawn
 -- from those that have been noticed; whether the others are is found out by a
 -- run over all.
@@ -38,7 +38,9 @@ local function read(path)
   return text
 end
 
-local KILLERS = "spec/mutants/killers.txt"
+local function killers_of(room)
+  return ("spec/mutants/killers/%s.txt"):format(room)
+end
 
 local function write(path, text)
   local file = assert(io.open(path, "wb"))
@@ -92,13 +94,12 @@ end
 
 -- By room and name, since the numbers move.
 local function load_killers()
-  local known, file = {}, io.open(KILLERS)
-  for line in file and file:lines() or function() end do
-    local one, spec, test = line:match("^(.-\t.-)\t(.-)\t(.*)$")
-    known[one] = { spec = spec, test = test }
-  end
-  if file then
-    file:close()
+  local known = {}
+  for _, room in ipairs(ROOMS) do
+    for line in io.lines(killers_of(room)) do
+      local name, spec, test = line:match("^(.-)\t(.-)\t(.*)$")
+      known[room .. "\t" .. name] = { spec = spec, test = test }
+    end
   end
   return known
 end
@@ -206,15 +207,20 @@ function verbs.record(path)
     local one, spec, test = line:match("^(.-\t.-)\t(.-)\t(.*)$")
     known[one] = { spec = spec, test = test }
   end
+  for _, room in ipairs(ROOMS) do
+    lines[room] = {}
+  end
   for _, one in ipairs((load_all())) do
-    local killer = known[called(one)]
+    local killer, list = known[called(one)], lines[one.room]
     if killer then
-      lines[#lines + 1] = ("%s\t%s\t%s\n"):format(called(one), killer.spec,
+      list[#list + 1] = ("%s\t%s\t%s\n"):format(one.mutant.name, killer.spec,
         killer.test)
     end
   end
-  table.sort(lines)
-  write(KILLERS, table.concat(lines))
+  for room, list in pairs(lines) do
+    table.sort(list)
+    write(killers_of(room), table.concat(list))
+  end
   return true
 end
 

@@ -240,6 +240,22 @@ describe("of servers that Sentinels name,", function()
     old:close()
   end)
 
+  -- Who waits has the Sentinels asked, and listens to one of them: what was
+  -- said before it listened is made up for by a question that comes later.
+  it("they are asked again when one is listened to in the middle of a round",
+  function()
+    local store, said = asks { slow(naming(a.port, 1), 0.5) }
+    assert.is_true(uses(store, a))
+    local asked = said[1]:count("SENTINEL MASTER")
+    local client = a:connect()
+    client:call("SET", "dlock:k", "another", "PX", 60000)
+    assert.equal("timeout", select(3, store:lock("k", { timeout = 3 })))
+    assert.equal(1, said[1]:count("SUBSCRIBE"))
+    assert.is_true(said[1]:count("SENTINEL MASTER") > asked)
+    client:call("DEL", "dlock:k")
+    client:close()
+  end)
+
   it("a replica is none, and the Sentinels are asked again", function()
     local client = a:connect()
     client:call("REPLICAOF", "127.0.0.1", b.port)

@@ -350,8 +350,13 @@ static void round_begin(struct sentinel *s) {
     judge(s, true);
 }
 
+/* Whoever answered in the round under way may have done so before. */
 static void heard(struct dlk_redis_news *n) {
-  round_begin(DLK_CONTAINER(n, struct sentinel, news));
+  struct sentinel *s = DLK_CONTAINER(n, struct sentinel, news);
+  if (s->asking)
+    s->doubted = true;
+  else
+    round_begin(s);
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {

@@ -241,7 +241,7 @@ return {
       find = "else if (step == AUTH)", put = "else if (false)" },
     { name = "who hangs up on a password is quoted", specs = CONNECT,
       file = "csrc/store/redis/conn/lifetime.c",
-      find = "if (conf->username || conf->password || conf->secret)",
+      find = "if (dlk_redis_pipe_oldest(&c->pipe)->secret)",
       put = "if (false)" },
     { name = "control bytes of a server reach a message", file = ERRORS,
       find = "text[n] >= ' ' && text[n] < 127 ? text[n] : '?';",

@@ -92,6 +92,9 @@ return {
       find = [[if (reply->str[i] <= ' ' || reply->str[i] > '~')
       return false;]],
       put = [[]] },
+    { name = "what a Sentinel says of a password is quoted",
+      file = "csrc/store/redis/conn/witness.c",
+      find = "if (!r->secret)", put = "if (true)" },
     { name = "nonsense of a Sentinel is no answer at all",
       file = "csrc/store/redis/conn/witness.c",
       specs = FIND,

@@ -240,6 +240,25 @@ describe("of servers that Sentinels name,", function()
     old:close()
   end)
 
+  it("the Sentinels' password is in no message and in no event", function()
+    for _, text in ipairs {
+      "ERR unknown command `AUTH`, with args beginning with: `hunter2`, ",
+      "ERR what is AUTH hunter2?", "WRONGPASS hunter2", "NOPERM AUTH hunter2",
+    } do
+      for _, close in ipairs { false, true } do
+        local heard = {}
+        local store = asks({ { AUTH = { raw = "-" .. text .. "\r\n",
+          close = close } } }, { sentinel_password = "hunter2",
+          on_event = function(e) heard[#heard + 1] = e.text or e.message end })
+        local _, message, code = store:try_lock("k")
+        assert.is_string(code)
+        heard[#heard + 1] = message
+        local all = table.concat(heard, "\n")
+        assert.is_nil(all:find("hunter2", 1, true), all)
+      end
+    end
+  end)
+
   -- Who waits has the Sentinels asked, and listens to one of them: what was
   -- said before it listened is made up for by a question that comes later.
   it("they are asked again when one is listened to in the middle of a round",

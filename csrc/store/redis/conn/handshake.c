@@ -48,7 +48,8 @@ static void auth(struct dlk_redis_handshake *g, struct dlk_buf *out) {
   g->auth.username = g->conf->username;
   g->auth.password = g->conf->password;
   g->auth.secret = g->conf->secret;
-  if (dlk_redis_auth_put(&g->auth, out))
+  g->req.secret = dlk_redis_auth_put(&g->auth, out);
+  if (g->req.secret)
     g->steps[g->req.replies++] = AUTH;
 }
 

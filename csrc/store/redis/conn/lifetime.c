@@ -88,12 +88,12 @@ void dlk_redis_life_discard(struct dlk_redis_conn *c, enum dlk_code code,
 }
 
 /* To whoever comes; or it repeats what AUTH, which is said first, told it. */
-static void turned_away(const struct dlk_redis_conn *c, struct dlk_error *why) {
-  const struct dlk_conf *conf = c->conf;
-  if (conf->username || conf->password || conf->secret)
-    dlk_redis_fault_unquoted(why, c->pipe.refused, conf->shown, "AUTH");
+static void turned_away(struct dlk_redis_conn *c, struct dlk_error *why) {
+  const char *shown = c->conf->shown;
+  if (dlk_redis_pipe_oldest(&c->pipe)->secret)
+    dlk_redis_fault_unquoted(why, c->pipe.refused, shown, "AUTH");
   else
-    dlk_redis_fault_error(why, c->pipe.refused, conf->shown);
+    dlk_redis_fault_error(why, c->pipe.refused, shown);
 }
 
 void dlk_redis_life_lost(struct dlk_redis_conn *c, const char *text) {

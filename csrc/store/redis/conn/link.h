@@ -58,6 +58,9 @@ struct dlk_redis_req {
   /* Set by who submits, or by `encode`: it counts only when replicas have what
    * it writes, if the link waits for them. It is answered when they do. */
   bool durable;
+  /* Set by `encode`: AUTH is said first. Cleared when that was accepted: else
+   * what the server says is not quoted, since it may repeat the password. */
+  bool secret;
   /* Set by the link: */
   unsigned got;
   int64_t sent;            /* just before it was written */

@@ -19,7 +19,7 @@ static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
 
 static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   struct dlk_redis_news *n = DLK_CONTAINER(r, struct dlk_redis_news, hello);
-  if (!dlk_redis_sentinel_greeted(n->all, &n->conn, &n->at.address, a))
+  if (!dlk_redis_sentinel_greeted(n->all, &n->conn, &n->at.address, r, a))
     return;
   n->refused = false;
   dlk_redis_wake_set(n->wake, DLK_REDIS_WAKE_NEWS,

@@ -147,6 +147,7 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply,
   if (error && !p->refused[0]) /* an error without a text is one, too */
     snprintf(p->refused, sizeof p->refused, "%s",
              reply->str[0] ? reply->str : "ERR");
+  r->secret = r->secret && p->refused[0]; /* AUTH is said first */
   if (++r->got < r->replies)
     return true;
   dlk_list_remove(&r->entry);

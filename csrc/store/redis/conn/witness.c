@@ -15,31 +15,37 @@ void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
                              struct dlk_redis_req *r, struct dlk_buf *out) {
   struct dlk_redis_auth auth = {.username = all->username,
                                 .secret = all->secret};
-  r->replies = dlk_redis_auth_put(&auth, out) ? 2 : 1;
+  r->secret = dlk_redis_auth_put(&auth, out);
+  r->replies = r->secret ? 2 : 1;
 }
 
-/* What its refusal means to the user. */
+/* What its refusal of that request means to the user. */
 static void explain(const struct dlk_redis_sentinels *all,
-                    const struct dlk_redis_address *at, const char *text,
+                    const struct dlk_redis_address *at,
+                    const struct dlk_redis_req *r, const char *text,
                     struct dlk_error *err) {
-  char name[300];
+  char name[300], quote[120] = "";
+  if (!r->secret)
+    snprintf(quote, sizeof quote, " (%.100s)", text);
   snprintf(name, sizeof name, "%s: the Sentinel %s:%u", all->conf->shown,
            at->host, (unsigned)at->port);
   struct dlk_error said;
   dlk_redis_fault_error(&said, text, name);
   if (strncmp(text, "NOPERM", 6) == 0)
     dlk_error_set(err, DLK_DENIED,
-                  "%s: its user needs the rights in docs/security.md (%.100s)",
-                  name, text);
+                  "%s: its user needs the rights in docs/security.md%s", name,
+                  quote);
   else if (said.code == DLK_DENIED)
     dlk_error_set(err, DLK_DENIED,
-                  "%s refuses us (%.40s); check sentinel_username and "
+                  "%s refuses us%s; check sentinel_username and "
                   "sentinel_password, which are not those of Redis",
-                  name, text);
+                  name, quote);
   else if (strstr(text, "unknown command"))
     dlk_error_set(err, DLK_INVALID,
                   "%s is no Sentinel; check host and port (26379 as a rule)",
                   name);
+  else if (r->secret)
+    dlk_redis_fault_unquoted(err, text, name, "AUTH");
   else
     *err = said;
 }
@@ -47,12 +53,13 @@ static void explain(const struct dlk_redis_sentinels *all,
 bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
                                 struct dlk_redis_conn *c,
                                 const struct dlk_redis_address *at,
+                                const struct dlk_redis_req *r,
                                 const struct dlk_redis_answer *a) {
   struct dlk_error why;
   if (a->outcome != DLK_REDIS_ANSWERED)
     return false;
   if (a->refusal) {
-    explain(all, at, a->refusal, &why);
+    explain(all, at, r, a->refusal, &why);
     dlk_redis_conn_refuse(c, &why);
     return false;
   }
@@ -85,7 +92,7 @@ static void hello_done(struct dlk_redis_req *r,
                        const struct dlk_redis_answer *a) {
   struct dlk_redis_witness *w =
       DLK_CONTAINER(r, struct dlk_redis_witness, hello);
-  (void)dlk_redis_sentinel_greeted(w->all, &w->conn, &w->at.address, a);
+  (void)dlk_redis_sentinel_greeted(w->all, &w->conn, &w->at.address, r, a);
 }
 
 static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
@@ -116,7 +123,7 @@ static void each(struct dlk_redis_req *r, unsigned index,
     dlk_redis_opinion_view(&w->opinion, reply);
   } else if (reply->type == REDIS_REPLY_ERROR) {
     w->opinion.said = DLK_REDIS_SAID_NO;
-    explain(w->all, &w->at.address, reply->str, &w->why);
+    explain(w->all, &w->at.address, r, reply->str, &w->why);
   } else {
     dlk_redis_opinion_place(&w->opinion, reply);
     if (w->opinion.said == DLK_REDIS_SAID_NOTHING)

@@ -49,6 +49,7 @@ void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
 bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
                                 struct dlk_redis_conn *c,
                                 const struct dlk_redis_address *at,
+                                const struct dlk_redis_req *r,
                                 const struct dlk_redis_answer *a);
 /* and all of the connection but its endpoint and its arg. */
 void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,

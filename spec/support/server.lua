@@ -25,11 +25,15 @@ local function is_free(port)
   return ok
 end
 
---- A port of 127.0.0.1 that nobody listens on now.
+-- What was given is not given again: who asked for it may not yet listen.
+local given = {}
+
+--- A port of 127.0.0.1 that nobody listens on now, another one each time.
 function server.free_port()
   for _ = 1, 1000 do
     local port = FIRST_PORT + random() % (LAST_PORT - FIRST_PORT)
-    if is_free(port) then
+    if not given[port] and is_free(port) then
+      given[port] = true
       return port
     end
   end

@@ -164,6 +164,45 @@ describe("zk", function()
   end)
 end)
 
+describe("an ensemble", function()
+  it("takes other ports when one is taken before it has begun", function()
+    local free_port, asked = server.free_port, 0
+    local taken = uv.new_tcp()
+    local three
+    finally(function()
+      server.free_port = free_port
+      loop.close(taken)
+      if three then
+        three:stop()
+      end
+    end)
+    -- What the first member elects a leader by.
+    server.free_port = function()
+      asked = asked + 1
+      local port = free_port()
+      if asked == 3 then
+        assert(taken:bind("127.0.0.1", port))
+        assert(taken:listen(1, function() end))
+      end
+      return port
+    end
+    three = zk.start_ensemble(3)
+    assert.equal(18, asked)
+    assert.is_number(three:leader())
+  end)
+end)
+
+describe("server.free_port", function()
+  it("never gives the same port twice", function()
+    local seen = {}
+    for _ = 1, 500 do
+      local port = server.free_port()
+      assert.is_nil(seen[port])
+      seen[port] = true
+    end
+  end)
+end)
+
 describe("zk_client", function()
   it("writes through a server, and says why it could not", function()
     local one = zk.start()

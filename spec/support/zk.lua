@@ -162,21 +162,52 @@ end
 local ensemble = {}
 ensemble.__index = ensemble
 
--- They only serve together: all are started before any is waited for.
+local TAKEN = "Address already in use"
+
+-- A member whose port is taken by now goes on trying for ever.
+local function refused(self, last)
+  for id = 1, last do
+    local log = server.read_file(self[id].dir .. "/zookeeper.log")
+    if log:find(TAKEN, 1, true) then
+      return log
+    end
+  end
+end
+
+local function logs(self, last)
+  local all = {}
+  for id = 1, last do
+    local log = server.read_file(self[id].dir .. "/zookeeper.log")
+    log = log:gsub("[^\n]*srvr command[^\n]*\n", ""):sub(-1500)
+    all[id] = "server " .. id .. ": " .. log
+  end
+  return table.concat(all, "\n")
+end
+
+-- They only serve together: all are started before any is waited for. Returns
+-- whether they serve, else nil and what they said.
 local function launch_some(self, first, last)
   for id = first, last do
     local member = self[id]
-    assert(launch(member, function(log)
-      return #log > 0
-    end))
+    local up, log = launch(member, function(text)
+      return #text > 0
+    end)
+    if not up then
+      return nil, log
+    end
   end
   local again = uv.new_timer()
   again:start(100, 100, function() end)
-  for id = first, last do
-    local up = loop.wait(60, serving(self[id].url))
-    assert(up, "a server of the ensemble did not start, see " .. self[id].dir)
-  end
+  local id, log = first, nil
+  local up = loop.wait(60, function()
+    while id <= last and serving(self[id].url)() do
+      id = id + 1
+    end
+    log = id <= last and refused(self, last)
+    return id > last or log
+  end)
   loop.close(again)
+  return up and not log or nil, log or logs(self, last)
 end
 
 -- What the last member reads: the others' ports as opts.between gives them.
@@ -189,15 +220,10 @@ local function seen_through(members, between)
   return seen
 end
 
---- Starts `count` (3) servers that form an ensemble: an array of instances with
---- url (of all) and stop; ensemble:leader() is the number of the leader.
---- opts.between(port): the last one joins the others as a follower, and gets to
---- what they serve followers on by the port that this returns.
-function zk.start_ensemble(count, opts, dirs)
-  opts = opts or {}
+local function new_ensemble(count, opts, new_dir)
   local self, members, addresses = setmetatable({}, ensemble), {}, {}
-  for id = 1, count or 3 do
-    self[id] = new_instance(dirs and dirs[id], id)
+  for id = 1, count do
+    self[id] = new_instance(new_dir and new_dir(id), id)
     addresses[id] = "127.0.0.1:" .. self[id].port
     members[id] = { peer = server.free_port(), election = server.free_port() }
   end
@@ -207,13 +233,29 @@ function zk.start_ensemble(count, opts, dirs)
       and seen_through(members, opts.between) or members)
     member.cmd = command_line(member, opts)
   end
-  if opts.between then
-    launch_some(self, 1, #self - 1)
-    launch_some(self, #self, #self)
-  else
-    launch_some(self, 1, #self)
-  end
   return self
+end
+
+--- Starts `count` (3) servers that form an ensemble: an array of instances with
+--- url (of all) and stop; ensemble:leader() is the number of the leader.
+--- opts.between(port): the last one joins the others as a follower, and gets to
+--- what they serve followers on by the port that this returns. new_dir(id) is
+--- where a member lives; again, with other ports, when one was taken meanwhile.
+function zk.start_ensemble(count, opts, new_dir)
+  opts = opts or {}
+  return server.retry(function()
+    local self = new_ensemble(count or 3, opts, new_dir)
+    local alone = opts.between and #self - 1 or #self
+    local up, log = launch_some(self, 1, alone)
+    if up and alone < #self then
+      up, log = launch_some(self, #self, #self)
+    end
+    if up then
+      return self
+    end
+    self:stop()
+    return nil, log
+  end)
 end
 
 function ensemble:leader()
@@ -263,7 +305,9 @@ end
 --- Ends it and removes its directory. May be called again.
 function instance:stop()
   if self.dir then
-    self.server:kill()
+    if self.server then
+      self.server:kill()
+    end
     server.remove_dir(self.dir)
     self.dir = nil
   end

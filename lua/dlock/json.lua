@@ -4,6 +4,8 @@
 -- as the character of that number.
 local json = {}
 
+local MARK = "..." -- the end of a string that was cut
+
 -- The characters from U+0080 on. (None of them begins within another.)
 local NEXT = "[\128-\191]"
 local CHARACTERS = {
@@ -27,28 +29,41 @@ local function escape(byte)
   return ("\\u%04x"):format(byte:byte())
 end
 
-local function quote(s)
+-- The beginning of what stands between a string's quotes, before an escape or a
+-- character that would not be whole.
+local function cut(shown, most)
+  local kept = shown:sub(1, most - #MARK):gsub("\\u?%x?%x?%x?$", "")
+  if shown:find("^[\128-\191]", #kept + 1) then
+    kept = kept:gsub("[\192-\255][\128-\191]*$", "")
+  end
+  return kept .. MARK
+end
+
+local function quote(s, most)
   local shown = s:gsub('[%c"\\]', escape)
   if not is_utf8(s) then
     shown = shown:gsub("[\128-\255]", escape)
+  end
+  if most and #shown > most then
+    shown = cut(shown, most)
   end
   return '"' .. shown .. '"'
 end
 
 local encode
 
-local function array(list)
+local function array(list, most)
   local out = {}
-  for i, value in ipairs(list) do out[i] = encode(value) end
+  for i, value in ipairs(list) do out[i] = encode(value, most) end
   return "[" .. table.concat(out, ",") .. "]"
 end
 
-local function object(fields)
+local function object(fields, most)
   local names, out = {}, {}
   for name in pairs(fields) do names[#names + 1] = name end
   table.sort(names)
   for i, name in ipairs(names) do
-    out[i] = quote(name) .. ":" .. encode(fields[name])
+    out[i] = quote(name) .. ":" .. encode(fields[name], most)
   end
   return "{" .. table.concat(out, ",") .. "}"
 end
@@ -58,18 +73,23 @@ local function number(n)
   return n == n and n - n == 0 and ("%.14g"):format(n) or "null"
 end
 
-function encode(value)
+function encode(value, most)
   if type(value) == "string" then
-    return quote(value)
+    return quote(value, most)
   elseif type(value) == "number" then
     return number(value)
   elseif type(value) == "table" then
-    return (value[1] ~= nil or next(value) == nil) and array(value)
-      or object(value)
+    return (value[1] ~= nil or next(value) == nil)
+      and array(value, most) or object(value, most)
   end
   return value == nil and "null" or tostring(value)
 end
 
+--- The text. With `most` a string that takes more bytes of it is cut, and ends
+--- with "...".
+---@param value any
+---@param most? integer bytes
+---@return string
 json.encode = encode
 
 return json

@@ -20,17 +20,27 @@ local LEVELS = { lost = "error", callback = "error", damaged = "error",
   sentinel = "warn", degraded = "warn", failover = "warn", disconnect = "warn",
   session = "error", denied = "error" }
 
-local function line_of(event, level)
-  return json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,
+local function line_of(event, level, most)
+  return json.encode({ time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,
     kind = event.kind, message = event.message, key = event.key,
-    pid = core.pid() }
+    pid = core.pid() }, most)
+end
+
+-- nginx cuts what it logs at 2048 bytes, of which its own words before ours
+-- take some 200. A line that is longer than what is left has a key and a
+-- message of at most CUT bytes each: so both say something, and it is JSON.
+local LONGEST, CUT = 1800, 800
+
+local function line_for_nginx(event, level)
+  local line = line_of(event, level)
+  return #line <= LONGEST and line or line_of(event, level, CUT)
 end
 
 local function to_nginx()
   local of = { error = ngx.ERR, warn = ngx.WARN, info = ngx.INFO }
   return function(event)
     local level = LEVELS[event.kind] or "info"
-    ngx.log(of[level], "dlock: ", line_of(event, level))
+    ngx.log(of[level], "dlock: ", line_for_nginx(event, level))
   end
 end
 

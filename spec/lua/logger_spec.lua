@@ -1,6 +1,7 @@
 -- dlock.logger, the on_event that is ready-made.
 
 local dlock = require "dlock"
+local json = require "dlock.json"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
@@ -178,6 +179,54 @@ describe("dlock.logger", function()
       assert.matches('%[error%] [^\n]*dlock: {"kind":"lost"', text)
       assert.matches('%[warn%] [^\n]*dlock: {"kind":"degraded"', text)
       assert.is_nil(text:find("three", 1, true)) -- info; the log has notice
+    end)
+
+    -- nginx cuts a line of its log at 2048 bytes.
+    it("writes a whole line of JSON, however long the event is", function()
+      local texts = [[ {
+        ("x"):rep(1200), ("x"):rep(70000), ("\n%"):rep(900), "short",
+        ("\195\169"):rep(600), ("\226\130\172"):rep(1400),
+        ("\240\159\152\128x"):rep(500), ("\255\27"):rep(900) } ]]
+      local n = nginx.start { server = [[
+        location / { content_by_lua_block {
+          local log, texts = require("dlock").logger(), ]] .. texts .. [[
+          for _, message in ipairs(texts) do
+            for _, key in ipairs(texts) do
+              log { kind = "lost", message = message, key = key:sub(1, 512) }
+            end
+          end
+          ngx.print "logged"
+        } }
+      ]] }
+      local _, body = n:get("/")
+      local next_line = n:log():gmatch("dlock: ({[^\n]*)")
+      n:stop()
+      assert.equal("logged", body)
+      -- What was written is the text, or its beginning and a mark.
+      local function shows(text, written)
+        text = json.encode(text):sub(2, -2)
+        if text == written then return end
+        local beginning = written:match("^(.*)%.%.%.$")
+        assert.equal(text:sub(1, #beginning), beginning)
+        local rest = text:sub(#beginning + 1)
+        assert.is_nil(rest:find("^[\128-\191]"), "a character is cut")
+        assert.is_nil(beginning:find("\\u?%x?%x?%x?$"), "an escape is cut")
+      end
+      texts = assert(loadstring("return " .. texts))()
+      for _, message in ipairs(texts) do
+        for _, key in ipairs(texts) do
+          local line = next_line()
+          local keys, messages, rest = line:match('^{"key":"([^"]*)","kind":'
+            .. '"lost","level":"error","message":"([^"]*)"(.*)$')
+          assert.is_truthy(messages, line)
+          assert.matches('^,"pid":%d+,"time":"[^"]*"}, client: ', rest)
+          shows(key:sub(1, 512), keys)
+          shows(message, messages)
+          assert.is_true(#messages > 700 or message == "short", #messages)
+          assert.is_true(#line - #rest < 1750, #line)
+        end
+      end
+      assert.is_nil(next_line())
     end)
   end
 end)

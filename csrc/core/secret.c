@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@ struct dlk_secret {
   char *text; /* NULL: none */
   char *path; /* NULL: none */
   unsigned turn;
-  bool asks, asked; /* asked: and the answer is not there yet */
+  bool asks;
+  _Atomic enum { QUIET, WANTED, ASKED } stage; /* written under lock */
 };
 
 void dlk_secret_wipe(struct dlk_buf *b) {
@@ -116,9 +118,22 @@ bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out,
 
 bool dlk_secret_refused(struct dlk_secret *s, unsigned turn) {
   pthread_mutex_lock(&s->lock);
-  bool ask = s->asks && !s->asked && turn == s->turn;
+  bool ask = s->asks && s->stage == QUIET && turn == s->turn;
   if (ask)
-    s->asked = true;
+    s->stage = WANTED;
+  pthread_mutex_unlock(&s->lock);
+  return ask;
+}
+
+bool dlk_secret_is_wanted(const struct dlk_secret *s) {
+  return atomic_load_explicit(&s->stage, memory_order_relaxed) == WANTED;
+}
+
+bool dlk_secret_ask(struct dlk_secret *s) {
+  pthread_mutex_lock(&s->lock);
+  bool ask = s->stage == WANTED;
+  if (ask)
+    s->stage = ASKED;
   pthread_mutex_unlock(&s->lock);
   return ask;
 }
@@ -126,7 +141,7 @@ bool dlk_secret_refused(struct dlk_secret *s, unsigned turn) {
 bool dlk_secret_set(struct dlk_secret *s, const char *text) {
   pthread_mutex_lock(&s->lock);
   bool ok = !text || put(s, text);
-  s->asked = false;
+  s->stage = QUIET;
   pthread_mutex_unlock(&s->lock);
   return ok;
 }

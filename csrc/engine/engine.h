@@ -29,8 +29,11 @@ struct dlk_handle;
 struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
                                   const struct dlk_conf *conf, const char *name,
                                   struct dlk_error *err);
-/* From the next connection on; the answer to an event `denied`. NULL: there is
- * no other. False: out of memory. */
+/* True, once for each password that the server refused: the caller has to ask
+ * the program for another, and to say the answer. */
+bool dlk_engine_asks(struct dlk_engine *e);
+/* That answer, from the next connection on. NULL: there is no other. False: out
+ * of memory. */
 bool dlk_engine_password(struct dlk_engine *e, const char *password);
 void dlk_engine_ref(struct dlk_engine *e);
 void dlk_engine_unref(struct dlk_engine *e);
@@ -292,6 +295,7 @@ struct dlk_event {
 /* The events since the last call, oldest first, to be freed one by one with
  * free(); NULL (and cheap) when there is none. */
 struct dlk_event *dlk_engine_events(struct dlk_engine *e);
+/* There are some, or the program is to be asked for a password. */
 bool dlk_engine_has_events(const struct dlk_engine *e);
 
 #endif

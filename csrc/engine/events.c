@@ -1,6 +1,7 @@
 /* Events for Lua's thread: lost and revoked leases, and warnings. Kept until
- * somebody asks, at most MOST of them: the oldest go first, because a lost
- * lease can be seen by held() as well. */
+ * somebody asks, at most MOST of them, and only while there is memory: the
+ * oldest go first. So an event is news and no more; what has to be acted upon
+ * is a state besides (a lost lease's, the password's that was refused). */
 #include "engine/events.h"
 
 #include <stdio.h>

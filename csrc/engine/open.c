@@ -151,6 +151,10 @@ struct dlk_engine *dlk_engine_new(const struct dlk_store_type *type,
   return NULL;
 }
 
+bool dlk_engine_asks(struct dlk_engine *e) {
+  return e->secret && dlk_secret_ask(e->secret);
+}
+
 bool dlk_engine_password(struct dlk_engine *e, const char *password) {
   return !e->secret || dlk_secret_set(e->secret, password);
 }

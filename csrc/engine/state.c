@@ -85,7 +85,8 @@ const struct dlk_stats *dlk_engine_stats(const struct dlk_engine *e) {
 }
 
 bool dlk_engine_has_events(const struct dlk_engine *e) {
-  return dlk_events_any(&e->events);
+  return dlk_events_any(&e->events) ||
+         (e->secret && dlk_secret_is_wanted(e->secret));
 }
 
 struct dlk_event *dlk_engine_events(struct dlk_engine *e) {

@@ -382,6 +382,14 @@ static int engine_set_client(lua_State *L) {
   return 0;
 }
 
+/* engine:asks(): whether the caller has to ask the program for another password
+ * now, and to say the answer; once for each that was refused. */
+static int engine_asks(lua_State *L) {
+  struct dlk_engine *e = dlk_lua_check_engine(L);
+  lua_pushboolean(L, !dlk_engine_forked(e) && dlk_engine_asks(e));
+  return 1;
+}
+
 /* engine:password(text): what is said at the next connection; nil: nobody has
  * another. */
 static int engine_password(lua_State *L) {
@@ -433,6 +441,7 @@ static const luaL_Reg methods[] = {
     {"prefix", engine_prefix},
     {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},
+    {"asks", engine_asks},
     {"password", engine_password},
     {"client", engine_client},
     {"events", engine_events},

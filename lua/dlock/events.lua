@@ -140,9 +140,6 @@ local function add_items(due, client, items)
     for _, lease in ipairs(leases) do
       add(due, client, lease, item.kind, item.message)
     end
-    if item.kind == "denied" then
-      due[#due + 1] = client.denied -- as dlock.password has it, or nil
-    end
     if HANDLERS[item.kind] then
       client.watched.late = true -- of many, the engine may have dropped some
     end
@@ -194,6 +191,9 @@ function events.due(client)
   end
   if client.watched.late then
     add_late(due, client)
+  end
+  if client.new_password and client.engine:asks() then
+    due[#due + 1] = client.new_password
   end
   return due
 end

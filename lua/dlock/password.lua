@@ -37,8 +37,8 @@ function password.ask(ask)
   return found
 end
 
--- The engine asks once for each password that was refused, so it has to hear
--- in any case that there is an answer.
+-- The engine asks once for each password that was refused (engine:asks), so it
+-- has to hear in any case that there is an answer.
 local function renew(client, ask)
   local found, message = password.ask(ask)
   client.engine:password(found)
@@ -49,11 +49,11 @@ local function renew(client, ask)
   end
 end
 
---- Has the client ask when it is refused.
+--- Has the client ask when it is refused (events.due does).
 ---@param client table
 ---@param ask? function
 function password.watch(client, ask)
-  client.denied = ask and function() renew(client, ask) end
+  client.new_password = ask and function() renew(client, ask) end
 end
 
 return password

@@ -447,6 +447,21 @@ static void bounds_are_in_their_buckets(void) {
   }
 }
 
+/* There may have been no memory for it, or too many others came after it. */
+static void password_is_asked_for_without_an_event(void) {
+  struct dlk_secret *secret = dlk_secret_new("a", NULL, true);
+  const struct dlk_conf conf = {
+      .shown = "slow:", .scheme = "", .path = "", .secret = secret};
+  struct dlk_error err;
+  struct dlk_engine *e = dlk_engine_new(&type, &conf, "me", &err);
+  CHECK(e && !dlk_engine_has_events(e) && !dlk_engine_asks(e));
+  CHECK(dlk_secret_refused(secret, 0));
+  CHECK(dlk_engine_has_events(e) && dlk_engine_asks(e));
+  CHECK(!dlk_engine_has_events(e) && !dlk_engine_asks(e));
+  CHECK(dlk_engine_password(e, "b"));
+  dlk_engine_unref(e);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"a lease that was seen to have ended is over",
@@ -472,6 +487,8 @@ int main(void) {
       {"a short hold on a claim asks nothing",
        short_hold_on_a_claim_asks_nothing},
       {"a claim is renewed before a detach", claim_is_renewed_before_a_detach},
+      {"a password is asked for without an event",
+       password_is_asked_for_without_an_event},
   };
   return check_all(tests, sizeof tests / sizeof *tests);
 }

@@ -49,7 +49,10 @@ static void secrets(void) {
   struct dlk_buf b = {0};
   unsigned first, second;
   CHECK(s && dlk_secret_read(s, &b, &first) && strcmp(b.data, "a") == 0);
+  CHECK(!dlk_secret_is_wanted(s) && !dlk_secret_ask(s));
   CHECK(dlk_secret_refused(s, first) && !dlk_secret_refused(s, first));
+  CHECK(dlk_secret_is_wanted(s) && dlk_secret_ask(s) && !dlk_secret_ask(s));
+  CHECK(!dlk_secret_is_wanted(s) && !dlk_secret_refused(s, first));
   CHECK(dlk_secret_set(s, "b") && !dlk_secret_refused(s, first));
   dlk_buf_clear(&b);
   CHECK(dlk_secret_read(s, &b, &second) && strcmp(b.data, "b") == 0);

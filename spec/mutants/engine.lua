@@ -16,6 +16,12 @@ return {
       specs = "spec/engine/closed_waits_spec.lua",
       find = "case DLK_OP_RELEASE: case DLK_OP_PING:",
       put = "case DLK_OP_PING:" },
+    -- state.c
+    { name = "a password is asked for only when its event is there",
+      file = "csrc/engine/state.c",
+      find = "return dlk_events_any(&e->events) ||"
+        .. " (e->secret && dlk_secret_is_wanted(e->secret));",
+      put = "return dlk_events_any(&e->events);" },
     -- lease.c
     { name = "a lease that was seen to have ended is held again",
       file = "csrc/engine/lease.c",

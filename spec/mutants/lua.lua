@@ -422,6 +422,14 @@ return {
       find = "client.watched.late = true -- of many, the engine may have"
         .. " dropped some",
       put = [[local _ = client]] },
+    { name = "a password is asked for at its event alone",
+      file = "lua/dlock/events.lua", specs = "spec/redis/rotation_spec.lua",
+      find = "if client.new_password and client.engine:asks() then",
+      put = [[local said
+  for _, item in ipairs(items or {}) do
+    said = said or item.kind == "denied"
+  end
+  if said and client.new_password and client.engine:asks() then]] },
     { name = "another client's callbacks run beside its event loop",
       file = "lua/dlock/events.lua",
       specs = "spec/engine/callbacks_spec.lua",

@@ -126,6 +126,26 @@ describe("a password that changes", function()
     assert.are.equal(1, denied)
   end)
 
+  timed("is asked for whatever else happened meanwhile", function()
+    local current, leases = "secret-l", {}
+    rotate(current)
+    open { ttl = 1, password = function() return current end }
+    for i = 1, 1100 do -- more than the events that are kept
+      leases[i] = assert(store:lock("lost" .. i))
+    end
+    current = "secret-m"
+    rotate(current)
+    local deadline = uv.hrtime() + 30e9
+    while store:stats().lost < #leases and uv.hrtime() < deadline do
+      uv.sleep(20)
+    end
+    assert.are.equal(#leases, store:stats().lost)
+    works("other")
+    for _, text in ipairs(seen) do -- the refusal was the first of all
+      assert.is_nil(text:find("^denied "), text)
+    end
+  end)
+
   timed("of a URL counts before a function is asked", function()
     local calls = 0
     rotate("secret-e")

@@ -371,6 +371,12 @@ static int lease_newindex(lua_State *L) {
   return luaL_error(L, "a lease is read-only");
 }
 
+/* With a dot, whatever the locale has in its place. */
+static void held_text(int64_t left, char out[64]) {
+  long long tenths = (long long)((left + DLK_MS * 50) / (DLK_MS * 100));
+  snprintf(out, 64, "held %lld.%llds", tenths / 10, tenths % 10);
+}
+
 static int lease_tostring(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
@@ -378,7 +384,7 @@ static int lease_tostring(lua_State *L) {
   bool failed = box->detached && dlk_hold_is_lost(box->hold);
   char state[64];
   if (left > 0)
-    snprintf(state, sizeof state, "held %.1fs", (double)left / 1e9);
+    held_text(left, state);
   else
     snprintf(state, sizeof state, "%s",
              box->parted                   ? "detached"

@@ -79,7 +79,7 @@ local function plain(value)
 end
 
 local function seconds(value)
-  return value and ("%.1f s"):format(value) or "-"
+  return value and text.tenths(value) .. " s" or "-"
 end
 
 local function fence(holder)

@@ -2,6 +2,8 @@
 -- string keys, which are written in order. An empty table is an array. Strings
 -- that are no UTF-8 (keys can be any bytes) have each byte from 0x80 up written
 -- as the character of that number.
+local text = require "dlock.text"
+
 local json = {}
 
 local MARK = "..." -- the end of a string that was cut
@@ -70,7 +72,7 @@ end
 
 -- (JSON has no infinities.)
 local function number(n)
-  return n == n and n - n == 0 and ("%.14g"):format(n) or "null"
+  return n == n and n - n == 0 and text.number(n) or "null"
 end
 
 function encode(value, most)

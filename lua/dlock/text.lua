@@ -40,11 +40,24 @@ function text.of_error(problem)
     :format(type(problem))
 end
 
+-- What string.format made of a number: the locale may have a decimal point of
+-- its own, and texts, JSON and metrics are to be the same everywhere.
+local function dotted(shown)
+  return (shown:gsub("[^0-9a-z+-]+", "."))
+end
+
 --- A number as a person would write it (30, not 30.0).
 ---@param n number
 ---@return string
 function text.number(n)
-  return n ~= n and "NaN" or ("%.14g"):format(n)
+  return n ~= n and "NaN" or dotted(("%.14g"):format(n))
+end
+
+--- A number with one digit behind the point.
+---@param n number
+---@return string
+function text.tenths(n)
+  return dotted(("%.1f"):format(n))
 end
 
 return text

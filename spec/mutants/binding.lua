@@ -115,5 +115,10 @@ return {
       file = "csrc/lua/closing.c", specs = "spec/engine/unload_spec.lua",
       find = "return last_of(L)->over;",
       put = "return last_of(L)->over && false;" },
+    { name = "a lease shows its seconds as the locale writes them",
+      file = "csrc/lua/lease.c",
+      specs = "spec/lua/texts_spec.lua",
+      find = [["held %lld.%llds", tenths / 10, tenths % 10);]],
+      put = [["held %.1fs", tenths < 0 ? 0 : (double)left / 1e9);]] },
   },
 }

@@ -436,5 +436,10 @@ return {
       find = [[elseif other ~= client and not other.waiting
         and may_be_due]],
       put = [[elseif other ~= client and may_be_due]] },
+    { name = "a number has the locale's decimal point",
+      file = "lua/dlock/text.lua",
+      specs = "spec/lua/texts_spec.lua",
+      find = [[return (shown:gsub("[^0-9a-z+-]+", "."))]],
+      put = [[return shown]] },
   },
 }

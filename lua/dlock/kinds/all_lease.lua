@@ -5,6 +5,7 @@ local events = require "dlock.events"
 local host = require "dlock.host"
 local options = require "dlock.options"
 local single = require "dlock.lease"
+local text = require "dlock.text"
 
 local all_lease = {}
 
@@ -184,8 +185,8 @@ local META = {
   __tostring = function(self)
     local state = rawget(self, STATE)
     return ("dlock.leases: %s %s"):format(state.shown, state.result
-      and "released" or self:held() and ("held %.1fs"):format(
-        self:remaining()) or "lost")
+      and "released" or self:held() and ("held %ss"):format(
+        text.tenths(self:remaining())) or "lost")
   end,
   -- Lua 5.4: with a bounded wait, as a lease's.
   __close = function(self)

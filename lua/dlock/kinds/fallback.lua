@@ -20,6 +20,7 @@ local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local options = require "dlock.options"
 local outage = require "dlock.kinds.outage"
+local text = require "dlock.text"
 
 local fallback = {}
 
@@ -116,8 +117,8 @@ local function ask_first(state, plan, member)
     elseif passed or now >= ready then
       return nil, message, code, true
     elseif at_once or now >= plan.deadline then
-      return nil, ("%s; the next lock of %s is given after %.1f s more of that")
-        :format(message, state.shown, ready - now), code
+      return nil, ("%s; the next lock of %s is given after %s s more of that")
+        :format(message, state.shown, text.tenths(ready - now)), code
     else
       until_then = math.min(plan.deadline, ready)
     end

@@ -3,6 +3,7 @@
 
 local AGREE = "csrc/store/redis/conn/agree.c"
 local NEWS = "csrc/store/redis/conn/news.c"
+local REPORT = "csrc/store/redis/conn/report.c"
 local SENTINEL = "csrc/store/redis/conn/sentinel.c"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local EVENTS = "spec/redis/sentinel/events_spec.lua"
@@ -37,16 +38,16 @@ return {
       find = "(void)dlk_redis_place_read(&place, map->text);",
       put = "(void)map->text;" },
     { name = "a Sentinel that stays away is told of at each question",
-      file = SENTINEL, specs = EVENTS,
-      find = "if (s->stopped || bad == one->bad)", put = "if (s->stopped)" },
+      file = REPORT, specs = EVENTS,
+      find = "if (is_bad == *bad)", put = "if (!is_bad && !*bad)" },
     { name = "Sentinels that disagree are told of at each question",
-      file = SENTINEL, specs = FIND,
-      find = "if (lost == s->lost) return;",
-      put = "if (lost == s->lost && !quarrel) return;" },
+      file = REPORT, specs = FIND,
+      find = "if (lost == r->lost) return;",
+      put = "if (lost == r->lost && !quarrel) return;" },
     { name = "another primary with as many replicas is no other topology",
-      file = SENTINEL, specs = EVENTS,
-      find = "(!moved && replicas == s->known_replicas",
-      put = "(replicas == s->known_replicas" },
+      file = REPORT, specs = EVENTS,
+      find = "(!moved && replicas == r->replicas",
+      put = "(replicas == r->replicas" },
     { name = "a subscription that is refused is told of each time",
       file = NEWS,
       specs = USERS,

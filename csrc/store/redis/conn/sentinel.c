@@ -15,9 +15,10 @@
  * was agreed on stays.
  *
  * As long as anybody seeks, also while it already connects to what was found, a
- * round follows every ROUND: a machine that is dead, but still named, then
- * costs nothing more when the Sentinels name another one. The connections that
- * stand are told of a new address too, and end.
+ * round begins DLK_REDIS_SENTINEL_PAUSE after the last one did: a machine that
+ * is dead, but still named, then costs nothing more when the Sentinels name
+ * another one. The connections that stand are told of a new address too, and
+ * end.
  *
  * A round also follows when something speaks against the server that is
  * connected to: too few replicas follow it, because they follow another one
@@ -27,22 +28,21 @@
  * subscribed to +switch-master, the next one of the list when that is lost.
  * What it says is no address to use, only a reason for a round: it may be old.
  *
- * What is told as an event is a change, so a state that lasts is told once:
- * that one of them answers, which is known when its question ends, that they
- * name a primary, which is known when a round ends, and which servers they
- * know of. A round is at least ROUND long, which bounds how often.
+ * What becomes of this as events stands in report.c. That one of them answers
+ * is known when its question ends, and that they name a primary when a round
+ * ends.
  *
  * Two places hold the address, turn by turn, so that an address that was told
  * stays until the next one is told. */
 #include "store/redis/conn/sentinel.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/redis/conn/agree.h"
 #include "store/redis/conn/news.h"
+#include "store/redis/conn/report.h"
 #include "store/redis/conn/witness.h"
 
 #define MOST 64
@@ -60,96 +60,23 @@ struct sentinel {
   struct dlk_list seekers;
   struct dlk_timer timer;
   bool asking, filling, stopped; /* filling: questions are being handed out */
-  bool lost;                     /* told: they name no primary */
   bool doubted;                  /* a round is due */
   size_t open;                   /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
-  int64_t known_replicas, known_sentinels;
   struct dlk_redis_place places[2];
   struct dlk_redis_address address;
   struct dlk_redis_news news;
+  struct dlk_redis_report report;
   struct witness {
     struct dlk_redis_witness w; /* first */
     struct sentinel *sentinel;
-    bool bad; /* told: it is of no use */
+    bool bad; /* report.c's */
   } witnesses[];
 };
 
 static struct sentinel *of(struct dlk_redis_endpoint *e) {
   return (struct sentinel *)(void *)e;
-}
-
-/* ---- events ---- */
-
-static void report(const struct sentinel *s, const char *kind,
-                   const char *what) {
-  char text[800];
-  snprintf(text, sizeof text, "%.200s: %.500s", s->conf->shown, what);
-  s->host->event(s->host, kind, text);
-}
-
-/* Whether it answers as a Sentinel of this primary. */
-static void report_witness(const struct sentinel *s, struct witness *one) {
-  const struct dlk_redis_witness *w = &one->w;
-  bool bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
-  char text[600], name[300];
-  if (s->stopped || bad == one->bad)
-    return;
-  one->bad = bad;
-  snprintf(name, sizeof name, "the Sentinel %s:%u", w->at.address.host,
-           (unsigned)w->at.address.port);
-  if (!bad)
-    snprintf(text, sizeof text, "%s answers again", name);
-  else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
-    snprintf(text, sizeof text,
-             "%s does not know a primary of the name '%.64s'", name,
-             s->all.master);
-  else
-    snprintf(text, sizeof text, "%s does not answer (%.200s)", name,
-             w->why.text);
-  if (bad && w->opinion.said == DLK_REDIS_SAID_NO)
-    s->host->event(s->host, "sentinel", w->why.text); /* names it */
-  else
-    report(s, "sentinel", text);
-}
-
-/* Whether they name a primary; quarrel: why not, if it is no matter of one of
- * them alone. */
-static void report_round(struct sentinel *s, bool lost,
-                         const struct dlk_error *quarrel) {
-  if (lost == s->lost)
-    return;
-  s->lost = lost;
-  if (quarrel)
-    s->host->event(s->host, "sentinel", quarrel->text);
-  else
-    report(s, "sentinel",
-           lost ? "none of its Sentinels names a primary"
-                : "its Sentinels name a primary again");
-}
-
-static const char *plural(int64_t count) {
-  return count == 1 ? "" : "s";
-}
-
-/* Which servers there are: the first time it is not told. */
-static void report_servers(struct sentinel *s, bool moved,
-                           const struct dlk_redis_agreement *agreed) {
-  int64_t replicas = agreed->replicas, sentinels = agreed->sentinels;
-  bool first = s->known_replicas < 0;
-  char text[500];
-  if (replicas < 0 || (!moved && replicas == s->known_replicas &&
-                       sentinels == s->known_sentinels))
-    return;
-  s->known_replicas = replicas;
-  s->known_sentinels = sentinels;
-  snprintf(text, sizeof text,
-           "%s is the primary, with %lld replica%s and %lld Sentinel%s",
-           dlk_redis_place_text(agreed->place).text, (long long)replicas,
-           plural(replicas), (long long)sentinels, plural(sentinels));
-  if (!first)
-    report(s, "topology", text);
 }
 
 /* ---- telling ---- */
@@ -187,13 +114,8 @@ static void use(struct sentinel *s, const struct dlk_redis_place *named) {
     (void)dlk_redis_place_read(&place, map->text);
   if (s->turn > 0 && dlk_redis_place_is(&place, &s->places[s->turn % 2]))
     return;
-  if (s->turn > 0) {
-    char text[600];
-    snprintf(text, sizeof text, "the primary is %s now, it was %s",
-             dlk_redis_place_text(&place).text,
-             dlk_redis_place_text(&s->places[s->turn % 2]).text);
-    report(s, "failover", text);
-  }
+  if (s->turn > 0)
+    dlk_redis_report_moved(&s->report, &s->places[s->turn % 2], &place);
   s->turn++;
   s->places[s->turn % 2] = place;
   s->address.host = s->places[s->turn % 2].host;
@@ -259,9 +181,9 @@ static void follow(struct sentinel *s,
                    const struct dlk_redis_agreement *agreed) {
   uint64_t turn = s->turn;
   s->epoch = agreed->epoch;
-  report_round(s, false, NULL);
+  dlk_redis_report_round(&s->report, false, NULL);
   use(s, agreed->place);
-  report_servers(s, s->turn != turn, agreed);
+  dlk_redis_report_servers(&s->report, s->turn != turn, agreed);
   tell(s, NULL);
 }
 
@@ -301,7 +223,7 @@ static void judge(struct sentinel *s, bool last) {
     disagree(s, &agreed, &why);
   else
     nobody_knows(s, &why);
-  report_round(s, true, quarrel ? &why : NULL);
+  dlk_redis_report_round(&s->report, true, quarrel ? &why : NULL);
   tell(s, &why);
 }
 
@@ -319,8 +241,10 @@ static void answered(struct dlk_redis_witness *w) {
   struct witness *one = (struct witness *)(void *)w;
   struct sentinel *s = one->sentinel;
   s->open--;
-  report_witness(s, one);
-  if (s->stopped || s->filling)
+  if (s->stopped)
+    return;
+  dlk_redis_report_witness(&s->report, w, &one->bad);
+  if (s->filling)
     return;
   if (!s->asking)
     judge_late(s);
@@ -458,7 +382,8 @@ static void init(struct sentinel *s, struct dlk_host *host,
   s->all.username = dlk_option_text(&conf->options, "sentinel_username");
   snprintf(s->all.master, sizeof s->all.master, "%.*s", (int)len,
            conf->path + 1);
-  s->epoch = s->known_replicas = s->known_sentinels = -1;
+  s->epoch = -1;
+  dlk_redis_report_init(&s->report, &s->all);
   s->timer.fire = on_timer;
   dlk_list_init(&s->seekers);
   s->news.heard = heard;

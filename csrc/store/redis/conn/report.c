@@ -1,0 +1,94 @@
+/* Only a change is an event, so a state that lasts is told once: that one of
+ * the Sentinels answers, that they name a primary, and which servers they know
+ * of. Here stands what was told last; whoever asks them says when there is
+ * something new. Each of the three is looked at once for each answer or each
+ * round, and a round has its shortest time, which bounds how often anything is
+ * told. */
+#include "store/redis/conn/report.h"
+
+#include <stdio.h>
+
+static void report(const struct dlk_redis_report *r, const char *kind,
+                   const char *what) {
+  struct dlk_host *host = r->all->host;
+  char text[800];
+  snprintf(text, sizeof text, "%.200s: %.500s", r->all->conf->shown, what);
+  host->event(host, kind, text);
+}
+
+void dlk_redis_report_witness(const struct dlk_redis_report *r,
+                              const struct dlk_redis_witness *w, bool *bad) {
+  struct dlk_host *host = r->all->host;
+  bool is_bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
+  char text[600], name[300];
+  if (is_bad == *bad)
+    return;
+  *bad = is_bad;
+  snprintf(name, sizeof name, "the Sentinel %s:%u", w->at.address.host,
+           (unsigned)w->at.address.port);
+  if (!is_bad)
+    snprintf(text, sizeof text, "%s answers again", name);
+  else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
+    snprintf(text, sizeof text,
+             "%s does not know a primary of the name '%.64s'", name,
+             r->all->master);
+  else
+    snprintf(text, sizeof text, "%s does not answer (%.200s)", name,
+             w->why.text);
+  if (is_bad && w->opinion.said == DLK_REDIS_SAID_NO)
+    host->event(host, "sentinel", w->why.text); /* names it */
+  else
+    report(r, "sentinel", text);
+}
+
+void dlk_redis_report_round(struct dlk_redis_report *r, bool lost,
+                            const struct dlk_error *quarrel) {
+  struct dlk_host *host = r->all->host;
+  if (lost == r->lost)
+    return;
+  r->lost = lost;
+  if (quarrel)
+    host->event(host, "sentinel", quarrel->text);
+  else
+    report(r, "sentinel",
+           lost ? "none of its Sentinels names a primary"
+                : "its Sentinels name a primary again");
+}
+
+void dlk_redis_report_moved(const struct dlk_redis_report *r,
+                            const struct dlk_redis_place *from,
+                            const struct dlk_redis_place *to) {
+  char text[600];
+  snprintf(text, sizeof text, "the primary is %s now, it was %s",
+           dlk_redis_place_text(to).text, dlk_redis_place_text(from).text);
+  report(r, "failover", text);
+}
+
+static const char *plural(int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+/* The first time it is not told. */
+void dlk_redis_report_servers(struct dlk_redis_report *r, bool moved,
+                              const struct dlk_redis_agreement *agreed) {
+  int64_t replicas = agreed->replicas, sentinels = agreed->sentinels;
+  bool first = r->replicas < 0;
+  char text[500];
+  if (replicas < 0 ||
+      (!moved && replicas == r->replicas && sentinels == r->sentinels))
+    return;
+  r->replicas = replicas;
+  r->sentinels = sentinels;
+  snprintf(text, sizeof text,
+           "%s is the primary, with %lld replica%s and %lld Sentinel%s",
+           dlk_redis_place_text(agreed->place).text, (long long)replicas,
+           plural(replicas), (long long)sentinels, plural(sentinels));
+  if (!first)
+    report(r, "topology", text);
+}
+
+void dlk_redis_report_init(struct dlk_redis_report *r,
+                           const struct dlk_redis_sentinels *all) {
+  r->all = all;
+  r->replicas = r->sentinels = -1;
+}

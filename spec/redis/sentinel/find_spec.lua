@@ -19,12 +19,13 @@ local function array(...)
 end
 
 -- What a Sentinel says that names that port, in the configuration of `epoch`
--- (nil: its user may not ask for it).
-local function naming(port, epoch, host)
+-- (nil: its user may not ask for it), and knows so many replicas.
+local function naming(port, epoch, host, replicas)
   host = host or "127.0.0.1"
   return {
     ["SENTINEL MASTER"] = epoch and array("name", "m", "ip", host, "port",
-      port, "flags", "master", "config-epoch", epoch)
+      port, "flags", "master", "config-epoch", epoch, "num-slaves",
+      replicas or 1, "num-other-sentinels", 2)
       or "-NOPERM this user has no permissions to run 'sentinel|master'\r\n",
     ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = array(host, port),
   }
@@ -272,6 +273,43 @@ describe("of servers that Sentinels name,", function()
     assert.equal(1, said[1]:count("SUBSCRIBE"))
     assert.is_true(said[1]:count("SENTINEL MASTER") > asked)
     client:call("DEL", "dlock:k")
+    client:close()
+  end)
+
+  -- What they answer in that round may be what they knew before.
+  it("they are asked again when replicas are missed in the middle of a round",
+  function()
+    local store, said = asks({ naming(a.port, 1) }, { wait_replicas = 1 })
+    assert(store:ping())
+    said[1]:rules(slow(naming(a.port, 1), 1.5))
+    local asked = said[1]:count("SENTINEL MASTER")
+    for i = 1, 2 do -- the second one while they are asked because of the first
+      assert.equal("unavailable", select(3, store:try_lock("k" .. i)))
+      assert.is_truthy(said[1]:wait_for("SENTINEL MASTER", asked + 1))
+    end
+    assert.is_truthy(said[1]:wait_for("SENTINEL MASTER", asked + 2))
+  end)
+
+  it("one that knows more, but answers late, changes the topology once",
+  function()
+    local told, few = {}, naming(a.port, 1, nil, 1)
+    local store, said = asks({ few, few, slow(naming(a.port, 1, nil, 2), 0.5) },
+      { on_event = function(event)
+        if event.kind == "topology" then told[#told + 1] = event.message end
+      end })
+    local client = a:connect()
+    local function look_again()
+      client:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      return store:ping()
+    end
+    eventually("four questions", 20, function()
+      return look_again() and said[3]:count("SENTINEL MASTER") >= 4
+    end)
+    assert.is_true(#told <= 1, table.concat(told, "\n"))
+    said[3]:stop()
+    eventually("one that is gone does not count", 20, function()
+      return look_again() and (told[#told] or ""):find("1 replica and", 1, true)
+    end)
     client:close()
   end)
 

@@ -10,7 +10,12 @@
  *
  * Where a user may not ask for the epoch (SENTINEL MASTER), the addresses alone
  * are counted; such a Sentinel is behind every epoch that another one told. So
- * a known epoch is forgotten only when more than half of all speak. */
+ * a known epoch is forgotten only when more than half of all speak.
+ *
+ * How many servers there are is no vote, but the most that anybody knows of.
+ * For this the last answer of one that is asked again counts until the next
+ * one, or until its question fails: if it is slow, the number would fall and
+ * rise with each question. */
 #include "store/redis/conn/agree.h"
 
 #include <hiredis/hiredis.h>
@@ -98,7 +103,7 @@ named(const struct dlk_redis_opinion *all, size_t count, int64_t epoch,
 static void count_servers(struct dlk_redis_agreement *agreed,
                           const struct dlk_redis_opinion *all, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    if (!names(&all[i], agreed->epoch) ||
+    if (all[i].epoch != agreed->epoch ||
         !dlk_redis_place_is(&all[i].place, agreed->place))
       continue;
     if (all[i].replicas > agreed->replicas)

@@ -19,7 +19,7 @@ enum dlk_redis_said {
 };
 
 struct dlk_redis_opinion {
-  enum dlk_redis_said said;
+  enum dlk_redis_said said; /* to the last question */
   int64_t epoch; /* of the configuration it speaks of; -1: it may not say */
   int64_t replicas, sentinels; /* that it knows of; -1: likewise */
   struct dlk_redis_place place;

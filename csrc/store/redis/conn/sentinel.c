@@ -22,7 +22,8 @@
  *
  * A round also follows when something speaks against the server that is
  * connected to: too few replicas follow it, because they follow another one
- * by now.
+ * by now. In the middle of a round that is kept for its end, as news are: who
+ * answered in it may have done so before.
  *
  * While messages are listened for (somebody holds or waits) one Sentinel is
  * subscribed to +switch-master, the next one of the list when that is lost.
@@ -60,7 +61,7 @@ struct sentinel {
   struct dlk_list seekers;
   struct dlk_timer timer;
   bool asking, filling, stopped; /* filling: questions are being handed out */
-  bool doubted;                  /* a round is due */
+  bool doubted;                  /* another round is due */
   size_t open;                   /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
@@ -162,11 +163,16 @@ static void nobody_knows(const struct sentinel *s, struct dlk_error *err) {
                   s->conf->shown, s->witnesses[0].w.why.text);
 }
 
+/* The next round, if there is a reason for it by then. */
+static void round_due(struct sentinel *s) {
+  s->host->timer_set(s->host, &s->timer,
+                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+}
+
 static void round_over(struct sentinel *s) {
   s->asking = false;
   s->host->busy(s->host, -1);
-  s->host->timer_set(s->host, &s->timer,
-                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+  round_due(s);
 }
 
 static struct dlk_redis_agreement agreement(const struct sentinel *s,
@@ -274,7 +280,6 @@ static void round_begin(struct sentinel *s) {
     judge(s, true);
 }
 
-/* Whoever answered in the round under way may have done so before. */
 static void heard(struct dlk_redis_news *n) {
   struct sentinel *s = DLK_CONTAINER(n, struct sentinel, news);
   if (s->asking)
@@ -304,8 +309,7 @@ static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
     who->told = s->turn;
     who->located(who, &s->address, NULL);
     if (!s->asking)
-      s->host->timer_set(s->host, &s->timer,
-                         dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+      round_due(s);
     return;
   }
   round_begin(s);
@@ -325,11 +329,11 @@ static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
 /* By the timer, since who doubts is in the middle of something. */
 static void doubt(struct dlk_redis_endpoint *e) {
   struct sentinel *s = of(e);
-  if (s->asking || s->stopped || s->doubted)
+  if (s->stopped || s->doubted)
     return;
   s->doubted = true;
-  s->host->timer_set(s->host, &s->timer,
-                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
+  if (!s->asking)
+    round_due(s);
 }
 
 static void start(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,

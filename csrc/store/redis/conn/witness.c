@@ -137,14 +137,15 @@ static void ask_done(struct dlk_redis_req *r,
   w->asked = false;
   if (a->outcome != DLK_REDIS_ANSWERED) {
     bool no = a->err->code == DLK_DENIED || a->err->code == DLK_INVALID;
-    w->opinion.said = no ? DLK_REDIS_SAID_NO : DLK_REDIS_SAID_NOTHING;
+    w->opinion = (struct dlk_redis_opinion){
+        .said = no ? DLK_REDIS_SAID_NO : DLK_REDIS_SAID_NOTHING};
     w->why = *a->err;
   }
   w->answered(w);
 }
 
 void dlk_redis_witness_ask(struct dlk_redis_witness *w) {
-  w->opinion = (struct dlk_redis_opinion){.said = DLK_REDIS_SAID_NOTHING};
+  w->opinion.said = DLK_REDIS_SAID_NOTHING; /* the rest: see agree.c */
   w->asked = true;
   dlk_redis_conn_submit(&w->conn, &w->ask);
   dlk_redis_conn_flush(&w->conn);

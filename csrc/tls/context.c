@@ -168,10 +168,19 @@ static bool use_key(SSL_CTX *ctx, const char *path, struct password *p,
 /* The first line. */
 static bool read_password(const char *path, struct dlk_buf *out,
                           struct dlk_tls_fault *fault) {
-  if (!dlk_tls_file_read("tls.key_password_file", path, out, fault))
+  static const char option[] = "tls.key_password_file";
+  if (!dlk_tls_file_read(option, path, out, fault))
     return false;
-  out->data[strcspn(out->data, "\r\n")] = '\0';
-  return true;
+  size_t line = strcspn(out->data, "\r\n");
+  const char *why = line < out->len && !out->data[line]
+                        ? "its first line holds a NUL byte"
+                    : line == 0 ? "its first line is empty"
+                                : NULL;
+  out->data[line] = '\0';
+  if (!why)
+    return true;
+  dlk_tls_file_wipe(out);
+  return unusable(fault, option, path, why);
 }
 
 static bool use_identity(SSL_CTX *ctx, const struct dlk_tls_settings *s,

@@ -35,14 +35,22 @@ local function first_line(file)
   local line = {}
   while #line <= LONGEST do
     local byte, problem = file:read(1)
-    if byte == "\n" or not byte and #line > 0 and not problem then
+    if byte == "\n" then
       return (table.concat(line):gsub("\r$", ""))
-    elseif not byte then
+    elseif problem or not byte and #line == 0 then
       return nil, problem or "it is empty"
+    elseif not byte then
+      return table.concat(line)
     end
     line[#line + 1] = byte
   end
   return nil, ("its first line has more than %d bytes"):format(LONGEST)
+end
+
+-- What csrc/core/secret.c, which reads it again, would not take for one either.
+local function no_password(line)
+  return line == "" and "its first line is empty"
+    or line:find("\0", 1, true) and "its first line holds a NUL byte"
 end
 
 -- The file's first line; a secret, so it is never part of a message.
@@ -53,7 +61,8 @@ local function read_password(option, path)
     line, problem = first_line(file)
     file:close()
   end
-  if line then
+  problem = problem or no_password(line)
+  if not problem then
     return line
   end
   return nil, ("invalid: %s %s cannot be read (%s)"):format(option,

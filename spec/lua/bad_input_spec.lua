@@ -167,6 +167,45 @@ describe("bad input:", function()
     end)
   end)
 
+  describe("a password file", function()
+    local path
+
+    before_each(function() path = server.new_dir() .. "/secret" end)
+    after_each(function() server.remove_dir((path:gsub("/secret$", ""))) end)
+
+    local function opens(option, content)
+      server.write_file(path, content)
+      return dlock.open { url = option == "password_file" and "redis://h"
+        or "redis+sentinel://h/m", [option] = path }
+    end
+
+    it("that no password can be in is refused by its name alone", function()
+      for content, why in pairs { ["\nhush"] = "empty", ["\r\nhush"] = "empty",
+          ["hush\0\n"] = "NUL", ["\0hush"] = "NUL", ["hu\0sh\nx"] = "NUL",
+          ["\0"] = "NUL", [""] = "empty" } do
+        for _, option in ipairs { "password_file", "sentinel_password_file" } do
+          local store, message, code = opens(option, content)
+          assert.is_nil(store)
+          assert.equal("invalid", code)
+          assert.matches("^invalid: " .. option .. " '", message)
+          for _, text in ipairs { path, why } do
+            assert.is_truthy(message:find(text, 1, true), message)
+          end
+          assert.is_nil(message:find("hu", 1, true), message)
+        end
+      end
+    end)
+
+    it("has it in its first line, whatever follows there", function()
+      for _, content in ipairs { "hush", "hush\n", "hush\r\n", "hush\n\0\n",
+          "\thush \n\n", "\r" } do
+        for _, option in ipairs { "password_file", "sentinel_password_file" } do
+          assert(assert(opens(option, content)):close())
+        end
+      end
+    end)
+  end)
+
   describe("a method that is not called on its object", function()
     local dir, store
 

@@ -441,5 +441,16 @@ return {
       specs = "spec/lua/texts_spec.lua",
       find = [[return (shown:gsub("[^0-9a-z+-]+", "."))]],
       put = [[return shown]] },
+    { name = "an empty line is a password",
+      file = "lua/dlock/init.lua",
+      specs = "spec/lua/bad_input_spec.lua",
+      find = [[line == "" and "its first line is empty"
+    or line]],
+      put = [[line]] },
+    { name = "a password in a file may hold a NUL byte",
+      file = "lua/dlock/init.lua",
+      specs = "spec/lua/bad_input_spec.lua",
+      find = [[line:find("\0", 1, true)]],
+      put = [[false]] },
   },
 }

@@ -115,5 +115,10 @@ return {
       file = CLIENT,
       find = "if (made) { drop_context(client);",
       put = "if (made) { SSL_CTX_free(client->ctx);" },
+    { name = "a key's password ends at a NUL byte",
+      file = "csrc/tls/context.c",
+      specs = "spec/redis/tls_refusals_spec.lua",
+      find = "line < out->len && !out->data[line]",
+      put = [[out->len == 0]] },
   },
 }

@@ -263,6 +263,11 @@ describe("a TLS server that is not the right one:", function()
 
   it("a file of ours cannot be used", function()
     local url, here = wants.tls_url, made:path ""
+    local function written(name, text)
+      local path = made:path(name)
+      server.write_file(path, text)
+      return path
+    end
     local pipe = made:path "pipe" -- nobody ever writes to it
     assert(os.execute("mkfifo " .. pipe))
     for pattern, tls in pairs {
@@ -285,6 +290,10 @@ describe("a TLS server that is not the right one:", function()
         client("locked", { key_password = "nosesame" }),
       ["tls%.key_password_file /nowhere"] =
         client("locked", { key_password_file = "/nowhere" }),
+      ["tls%.key_password_file .*line is empty"] =
+        client("locked", { key_password_file = written("late", "\nsesame\n") }),
+      ["tls%.key_password_file .*a NUL byte"] =
+        client("locked", { key_password_file = written("nul", "sesame\0\n") }),
       ["tls%.ciphers: OpenSSL knows none"] = ca { ciphers = "ROT13" },
       ["tls%.ciphersuites: OpenSSL does not know"] =
         ca { ciphersuites = "TLS_ROT13" },

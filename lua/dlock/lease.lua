@@ -39,13 +39,27 @@ local function forget(client, self)
   end
 end
 
+-- Where nothing can wait, as these say: only the result of an earlier release
+-- can be given.
+local function release_without_wait(self, message, code)
+  if core.given_up(self) then
+    local ticket, its_message, its_code = release_ticket(self)
+    if not ticket then
+      return nil, its_message, its_code
+    elseif ticket:poll() then
+      return core.finish(ticket)
+    end
+  end
+  return nil, message .. "; lease:release_later() works everywhere", code
+end
+
 local function release(client, self, timeout)
   if not client then
     return true -- its finaliser released it
   end
   local adapter, message, code = ready(client, true)
   if not adapter then
-    return nil, message .. "; lease:release_later() works everywhere", code
+    return release_without_wait(self, message, code)
   end
   if client.holds.count > 0 then
     forget(client, self)
@@ -305,9 +319,9 @@ core.lease_meta.__index = function(self, name)
   return field(self, name)
 end
 
--- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
--- the release returns is lost, because closing a variable has no result.
-core.lease_meta.__close = function(self)
+--- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
+--- the release returns is lost, because closing a variable has no result.
+function lease.close(self)
   if core.given_up(self) then
     return
   end
@@ -318,5 +332,7 @@ core.lease_meta.__close = function(self)
     methods.release_later(self)
   end
 end
+
+core.lease_meta.__close = lease.close
 
 return lease

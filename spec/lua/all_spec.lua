@@ -6,6 +6,7 @@ local context = require "spec.contract.context"
 local core = require "dlock.core"
 local dlock = require "dlock"
 local lockable = require "dlock.lockable"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -173,5 +174,97 @@ describe("dlock.all, between two members,", function()
     assert.are.equal(1, taken) -- it was one try
     assert(store:lock(key .. "2")):release()
     assert(store:close(1))
+  end)
+end)
+
+-- Of two stores, of which one can wait in coroutines only.
+describe("the lease of dlock.all where not every member can wait", function()
+  local key, plain, looping
+
+  before_each(function()
+    key = ("all:%d:close"):format(uv.os_getpid())
+    local url = os.getenv("DLOCK_TEST_REDIS")
+    plain = assert(dlock.open { url = url, host = "blocking" })
+    looping = assert(dlock.open { url = url, host = "luv" })
+  end)
+
+  local function in_coroutine(fn)
+    local over
+    coroutine.wrap(function()
+      fn()
+      over = true
+    end)()
+    assert(loop.wait(20, function() return over end))
+  end
+
+  after_each(function()
+    in_coroutine(function() assert(looping:close(1)) end)
+    assert(plain:close(1))
+  end)
+
+  local function acquire(first, second)
+    local both, lease = dlock.all { assert(first:mutex(key .. "1")),
+      assert(second:mutex(key .. "2")) }, nil
+    in_coroutine(function()
+      lease = assert(both:acquire { timeout = 10, ttl = 3 })
+    end)
+    return lease
+  end
+
+  local function expect_free()
+    for i = 1, 2 do
+      assert(plain:lock(key .. i, { timeout = 10 })):release()
+    end
+  end
+
+  it("can be released later by who was refused", function()
+    local lease = acquire(looping, looping)
+    assert.are.equal("unsupported", (select(3, lease:release())))
+    assert.is_true(lease:held())
+    assert.matches("held %d", tostring(lease))
+    in_coroutine(function() assert.is_true(lease:release()) end)
+    assert.are.equal("dlock.leases: released",
+      (tostring(lease):gsub("{.*} ", "")))
+    assert.is_true(lease:release()) -- the first result
+    expect_free()
+  end)
+
+  it("says first what is still held", function()
+    local lease = acquire(looping, plain)
+    assert.is_true(plain:break_lock(key .. "2"))
+    assert.is_true(lease.leases[2]:wait_lost(10))
+    assert.are.equal("unsupported", (select(3, lease:release())))
+    in_coroutine(function()
+      assert.are.equal("lost", (select(3, lease:release())))
+      assert.are.equal("lost", (select(3, lease:release())))
+    end)
+    expect_free()
+  end)
+
+  -- What Lua 5.4 does with `local lease <close>`.
+  local function close(lease)
+    debug.getmetatable(lease).__close(lease)
+  end
+
+  it("has each of its leases closed, however the first can wait", function()
+    for _, stores in ipairs { { plain, looping }, { looping, plain } } do
+      local lease = acquire(stores[1], stores[2])
+      close(lease)
+      assert.is_false(lease.leases[1]:held())
+      assert.is_false(lease.leases[2]:held())
+      assert.is_true(lease:release())
+      expect_free()
+    end
+  end)
+
+  it("is resigned as a single lease is", function()
+    local lease = acquire(plain, plain)
+    assert.has_error(function() lease:resign("soon") end,
+      "the timeout of lease:resign must be a number of seconds, not a"
+        .. " string")
+    assert.is_true(lease:resign())
+    assert.is_false(lease:held())
+    assert.is_true(lease:resign())
+    expect_free()
   end)
 end)

@@ -11,26 +11,20 @@
 -- provisional: whatever becomes of it, it is not kept for its min_hold.
 local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
-local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local protect = require "dlock.protect"
+local single = require "dlock.lease"
 local text = require "dlock.text"
 
 local all = {}
 
 local methods = {}
 
--- Releases taken[n] ... taken[1]; where nothing can wait the renewal thread
--- does it.
-local function undo(taken, client)
-  local waits = host.ready(client)
+-- Releases taken[n] ... taken[1].
+local function undo(taken)
   for i = #taken, 1, -1 do
-    if waits then
-      taken[i].lease:release()
-    else
-      taken[i].lease:release_later()
-    end
+    single.close(taken[i].lease)
     taken[i] = nil
   end
 end
@@ -96,7 +90,7 @@ local function take_all(state, opts, plan)
     end
     return whole
   elseif fine then
-    undo(plan.taken, state.client)
+    undo(plan.taken)
     return nil, message, code, again
   end
   give_back(plan)

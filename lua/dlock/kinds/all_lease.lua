@@ -1,8 +1,12 @@
 -- The lease that dlock.all gives: it stands for one lease of each member, and
 -- answers for all of them together. It has no fence, since each member has one.
+--
+-- Each member is released, or closed, as if it stood alone: one can wait where
+-- another cannot, in a store with another host. So a release may end some of
+-- them and not the others. It is the end of the whole, whose result every later
+-- call gives, when none is held any more.
 local core = require "dlock.core"
 local events = require "dlock.events"
-local host = require "dlock.host"
 local options = require "dlock.options"
 local single = require "dlock.lease"
 local text = require "dlock.text"
@@ -19,37 +23,48 @@ local function list_of(self, call)
   return state.list, state
 end
 
--- Calls that method of each, in reverse: true, or its first failure.
-local function end_each(taken, call, ...)
+-- Ends each by that method, in reverse: true, or the first failure after which
+-- a lease is still held, or the first of the others.
+local function end_each(state, call, ...)
   local result = { true }
-  for i = #taken, 1, -1 do
-    local lease = taken[i].lease
+  for i = #state.taken, 1, -1 do
+    local lease = state.taken[i].lease
     local ok, message, code = lease[call](lease, ...)
-    if not ok and result[1] then
-      result = { nil, message, code }
+    local held = not ok and lease:held()
+    if not ok and (result[1] or held and not result.held) then
+      result = { nil, message, code, held = held }
     end
   end
-  return result
+  if not result.held then
+    state.result = state.result or result
+  end
+  return result[1], result[2], result[3]
 end
 
---- Releases all, in reverse; the first failure is the result, also of every
---- later call.
+-- The method of that name: it ends them all.
+local function releasing(name)
+  local call = "lease:" .. name
+  return function(self, timeout)
+    local _, state = list_of(self, name)
+    local bad = options.check_optional(timeout, "timeout", call)
+    if bad then
+      return nil, bad, "invalid"
+    elseif state.result then
+      return state.result[1], state.result[2], state.result[3]
+    end
+    return end_each(state, "release", timeout)
+  end
+end
+
+--- Releases all, in reverse; a failure of one is the result.
 ---@param timeout? number seconds for each
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function methods:release(timeout)
-  local _, state = list_of(self, "release")
-  local bad = options.check_optional(timeout, "timeout", "lease:release")
-  if bad then
-    return nil, bad, "invalid"
-  end
-  if state.result then
-    return state.result[1], state.result[2], state.result[3]
-  end
-  state.result = end_each(state.taken, "release", timeout)
-  return state.result[1], state.result[2], state.result[3]
-end
+methods.release = releasing "release"
+
+--- The same: an elected leader's word for it.
+methods.resign = releasing "resign"
 
 --- Has the renewal thread release them and returns at once.
 ---@return true|nil
@@ -57,9 +72,7 @@ end
 ---@return string? code forked
 function methods:release_later()
   local _, state = list_of(self, "release_later")
-  local result = end_each(state.taken, "release_later")
-  state.result = state.result or result
-  return result[1], result[2], result[3]
+  return end_each(state, "release_later")
 end
 
 --- All of them now end ttl seconds from now, or each by its own ttl.
@@ -170,6 +183,15 @@ for _, call in ipairs { "detach", "guard", "downgrade" } do
   end
 end
 
+local function all_given_up(list)
+  for _, lease in ipairs(list) do
+    if not core.given_up(lease) then
+      return false
+    end
+  end
+  return true
+end
+
 local META = {
   __metatable = "dlock.leases",
   __name = "dlock.leases",
@@ -184,19 +206,15 @@ local META = {
   end,
   __tostring = function(self)
     local state = rawget(self, STATE)
-    return ("dlock.leases: %s %s"):format(state.shown, state.result
-      and "released" or self:held() and ("held %ss"):format(
-        text.tenths(self:remaining())) or "lost")
+    return ("dlock.leases: %s %s"):format(state.shown, self:held()
+      and ("held %ss"):format(text.tenths(self:remaining()))
+      or (state.result or all_given_up(state.list)) and "released" or "lost")
   end,
-  -- Lua 5.4: with a bounded wait, as a lease's.
+  -- Lua 5.4: each as a lease that stands alone.
   __close = function(self)
-    local state = rawget(self, STATE)
-    if state.result then
-      return
-    elseif host.ready(core.client(state.list[1])) then
-      methods.release(self)
-    else
-      methods.release_later(self)
+    local taken = rawget(self, STATE).taken
+    for i = #taken, 1, -1 do
+      single.close(taken[i].lease)
     end
   end,
 }

@@ -3,12 +3,13 @@
  * A file may be deleted by any store at any moment when nothing is in it, so
  * after taking the mutex one looks whether the file still has a name; if not,
  * it is closed and the name opened (or made) again. Who deletes has the
- * mutex, has seen an empty table, and has compared the name's inode with the
- * one that is open; so nobody can come to hold a key in a file without name:
- * it would have to enter the table under the mutex, before (then the table is
- * not empty) or after (then the missing name is seen). The last fence is kept
- * in "~store" before the name goes. The same look finds files that somebody
- * deleted by hand: their holds count as lost.
+ * mutex, has seen a table that is empty (or that whoever enters would begin
+ * anew with nothing in it, see below), and has compared the name's inode with
+ * the one that is open; so nobody can come to hold a key in a file without
+ * name: it would have to enter the table under the mutex, before (then the
+ * table is not empty) or after (then the missing name is seen). The last fence
+ * is kept in "~store" before the name goes. The same look finds files that
+ * somebody deleted by hand: their holds count as lost.
  *
  * A table that was written under another boot id is usually one of before a
  * restart of the machine: all who stand in it are dead, times in it (of
@@ -20,6 +21,10 @@
  * container. While somebody lives the table is used as it is. Where the id
  * cannot be read nothing is locked at all (dir.c): an id that was made up would
  * find every table to be another's.
+ *
+ * In a remnant that is damaged somebody may stand whom it does not show. So it
+ * is deleted only when there is nobody to protect, by the rule for entering it
+ * (damage.c): no other store lives here, and no hold of the key is ours.
  *
  * A hold of nobody (the rest of a min_hold, or the one after damage, damage.c)
  * has no pipe: its times alone say whether it stands. It stands while since <=
@@ -70,6 +75,85 @@ static bool named(struct dlk_file_key *k) {
   return true;
 }
 
+/* ---- tables of another boot id ---- */
+
+/* What counts in a table of which nobody lives: the hold of nobody (until 0:
+ * none), and that some of it cannot be read. */
+struct rest {
+  struct dlk_file_slot hold;
+  bool damaged;
+};
+
+/* One more hold of nobody. */
+static void add(struct rest *r, const struct dlk_file_slot *slot) {
+  bool others = r->hold.until != 0;
+  if (slot->until > r->hold.until)
+    r->hold = *slot;
+  r->hold.value_len = 0;
+  if (others)
+    r->hold.units = r->hold.cap = 0;
+}
+
+static bool stands(const struct dlk_file_slot *slot, int64_t now) {
+  return slot->list == DLK_FILE_HELD && slot->since <= now && now < slot->until;
+}
+
+/* Whether somebody who stands in the table lives, or nobody can tell; and what
+ * counts if not. It goes by the slots and not by the lists: after a loss of
+ * power some of what was written may be missing. */
+static bool anybody(struct dlk_file_dir *d, struct rest *r) {
+  struct dlk_file_table *t = &d->table;
+  int64_t now = d->host->now(d->host);
+  uint64_t dead = 0;
+  *r = (struct rest){.damaged = t->torn};
+  for (uint32_t i = 1; i <= t->head.slots; i++) {
+    struct dlk_file_slot slot = *dlk_file_table_at(t, i);
+    bool damaged = t->error == EUCLEAN;
+    if (damaged)
+      t->error = 0;
+    if (t->error != 0)
+      return true;
+    r->damaged = r->damaged || damaged;
+    if (damaged || slot.list == DLK_FILE_FREE)
+      continue;
+    if (slot.instance == 0 && stands(&slot, now))
+      add(r, &slot);
+    if (slot.instance == dead)
+      continue;
+    if (dlk_file_peer_alive(d, slot.instance))
+      return true;
+    dead = slot.instance;
+  }
+  return false;
+}
+
+/* Whether nobody of another boot id's table lives. */
+static bool left(struct dlk_file_dir *d, struct rest *r) {
+  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
+         !anybody(d, r);
+}
+
+bool dlk_file_key_remnant(struct dlk_file_dir *d) {
+  struct rest r;
+  return left(d, &r) && r.hold.until == 0 && !r.damaged;
+}
+
+/* Whether a lock may be held that its damaged table does not show. The key with
+ * its prefix: one with another is none of ours. */
+static bool may_be_held(struct dlk_file_dir *d, const char *key, size_t len) {
+  size_t n = d->prefix_len;
+  if (len < n || memcmp(key, d->prefix, n) != 0)
+    return dlk_file_peers_alive(d);
+  return dlk_file_guard_needed(d, key + n, len - n);
+}
+
+/* Whether the loaded table would be begun anew with nothing in it. */
+static bool is_needless(struct dlk_file_dir *d, const char *key, size_t len) {
+  struct rest r;
+  return left(d, &r) && r.hold.until == 0 &&
+         !(r.damaged && may_be_held(d, key, len));
+}
+
 /* ---- idle files ---- */
 
 static bool still_at(struct dlk_file_dir *d, const char *name, int fd) {
@@ -80,30 +164,36 @@ static bool still_at(struct dlk_file_dir *d, const char *name, int fd) {
 }
 
 /* Whether a file under this name is a key's, with its table loaded (error: the
- * answer to that). One that was just made may have no key in it yet. */
-static bool is_keys(const char *name, int fd, int error) {
-  char key[DLK_FILE_NAMED], made[DLK_FILE_NAME];
+ * answer to that); and that key, with its prefix. One that was just made may
+ * have no key in it yet. */
+static bool is_keys(const char *name, int fd, int error,
+                    char key[DLK_FILE_NAMED], size_t *len) {
+  char made[DLK_FILE_NAME];
   struct stat st;
+  *len = 0;
   if (error == ENODATA)
     return fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
   long n = error != 0 ? -1 : dlk_file_table_get_key(fd, key);
   if (n < 0)
     return false;
-  dlk_file_name(made, key, (size_t)n);
+  *len = (size_t)n;
+  dlk_file_name(made, key, *len);
   return strcmp(made, name) == 0;
 }
 
-/* With the file's mutex: deletes it if nothing is in it. */
+/* With the file's mutex: deletes it if nothing is in it that counts. */
 void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
                               int fd) {
   static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT, DLK_FILE_WATCH};
+  char key[DLK_FILE_NAMED];
+  size_t len;
   int error = dlk_file_table_load(&d->table, fd);
-  if (!is_keys(name, fd, error))
+  if (!is_keys(name, fd, error, key, &len))
     return;
   bool used = error == 0 && d->table.torn;
   for (size_t i = 0; error == 0 && i < 3; i++)
     used = used || d->table.head.count[lists[i]] > 0;
-  if (used && !dlk_file_key_remnant(d))
+  if (used && !is_needless(d, key, len))
     return;
   int64_t fence = d->table.head.fence;
   if (dlk_file_meta_lock(d) != 0)
@@ -212,27 +302,6 @@ static int check_key(struct dlk_file_key *k) {
   return error;
 }
 
-/* What counts in a table of which nobody lives: the hold of nobody (until 0:
- * none), and that some of it cannot be read. */
-struct rest {
-  struct dlk_file_slot hold;
-  bool damaged;
-};
-
-/* One more hold of nobody. */
-static void add(struct rest *r, const struct dlk_file_slot *slot) {
-  bool others = r->hold.until != 0;
-  if (slot->until > r->hold.until)
-    r->hold = *slot;
-  r->hold.value_len = 0;
-  if (others)
-    r->hold.units = r->hold.cap = 0;
-}
-
-static bool stands(const struct dlk_file_slot *slot, int64_t now) {
-  return slot->list == DLK_FILE_HELD && slot->since <= now && now < slot->until;
-}
-
 /* Of a table of before a restart the fence is taken over, if it is the larger
  * one, and the hold of nobody. */
 static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
@@ -250,46 +319,6 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
     return 0;
   dlk_file_table_keep(&d->table, hold);
   return dlk_file_table_commit(&d->table);
-}
-
-/* Whether somebody who stands in the table lives, or nobody can tell; and what
- * counts if not. It goes by the slots and not by the lists: after a loss of
- * power some of what was written may be missing. */
-static bool anybody(struct dlk_file_dir *d, struct rest *r) {
-  struct dlk_file_table *t = &d->table;
-  int64_t now = d->host->now(d->host);
-  uint64_t dead = 0;
-  *r = (struct rest){.damaged = t->torn};
-  for (uint32_t i = 1; i <= t->head.slots; i++) {
-    struct dlk_file_slot slot = *dlk_file_table_at(t, i);
-    bool damaged = t->error == EUCLEAN;
-    if (damaged)
-      t->error = 0;
-    if (t->error != 0)
-      return true;
-    r->damaged = r->damaged || damaged;
-    if (damaged || slot.list == DLK_FILE_FREE)
-      continue;
-    if (slot.instance == 0 && stands(&slot, now))
-      add(r, &slot);
-    if (slot.instance == dead)
-      continue;
-    if (dlk_file_peer_alive(d, slot.instance))
-      return true;
-    dead = slot.instance;
-  }
-  return false;
-}
-
-/* Whether nobody of another boot id's table lives. */
-static bool left(struct dlk_file_dir *d, struct rest *r) {
-  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
-         !anybody(d, r);
-}
-
-bool dlk_file_key_remnant(struct dlk_file_dir *d) {
-  struct rest r;
-  return left(d, &r) && r.hold.until == 0 && !r.damaged;
 }
 
 /* Begins a table anew in which nobody lives. In one that is damaged somebody

@@ -61,7 +61,8 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
                        size_t len, char out[DLK_FILE_NAME]);
 /* Opens a key's file: fd, or -errno. */
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create);
-/* With the file's mutex: deletes it if it is a key's and nothing is in it. */
+/* With the file's mutex: deletes it if it is a key's and nothing in it counts.
+ */
 void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name, int fd);
 
 /* Lets go of all descriptors, and deletes files in which nothing is: the store

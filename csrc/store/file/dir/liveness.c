@@ -350,22 +350,34 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   return error != ESRCH && error != EPIPE;
 }
 
-bool dlk_file_peers_wake(struct dlk_file_dir *d) {
-  bool any = false;
+/* The next other store that lives, 0: there is none. */
+static uint64_t next_alive(struct dlk_file_dir *d, DIR *dir) {
   const struct dirent *found;
+  uint64_t instance;
+  while ((found = readdir(dir)) != NULL)
+    if (wake_instance(found->d_name, &instance) && instance != d->instance &&
+        dlk_file_peer_alive(d, instance))
+      return instance;
+  return 0;
+}
+
+bool dlk_file_peers_alive(struct dlk_file_dir *d) {
   DIR *dir = dlk_file_dir_list(d);
   if (dir == NULL)
     return true;
-  while ((found = readdir(dir)) != NULL) {
-    uint64_t instance;
-    if (!wake_instance(found->d_name, &instance) || instance == d->instance ||
-        !dlk_file_peer_alive(d, instance))
-      continue;
-    any = true;
-    dlk_file_peer_wake(d, instance, DLK_FILE_ALL);
-  }
+  bool any = next_alive(d, dir) != 0;
   closedir(dir);
   return any;
+}
+
+void dlk_file_peers_wake(struct dlk_file_dir *d) {
+  uint64_t instance;
+  DIR *dir = dlk_file_dir_list(d);
+  if (dir == NULL)
+    return;
+  while ((instance = next_alive(d, dir)) != 0)
+    dlk_file_peer_wake(d, instance, DLK_FILE_ALL);
+  closedir(dir);
 }
 
 static bool watched(const struct dlk_file_watcher *watcher, uint64_t instance) {

@@ -25,9 +25,10 @@ bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance);
 /* Tells it to look at its slot; false when it is dead. */
 bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
                         uint64_t token);
-/* The same for all other stores that live, which look at all of theirs. False:
- * there are none. */
-bool dlk_file_peers_wake(struct dlk_file_dir *d);
+/* Whether any other store lives, or nobody can tell. */
+bool dlk_file_peers_alive(struct dlk_file_dir *d);
+/* Tells all of them to look at all of their slots. */
+void dlk_file_peers_wake(struct dlk_file_dir *d);
 /* Tells w when the store dies. ESRCH: it is dead. */
 int dlk_file_peer_watch(struct dlk_file_dir *d, struct dlk_file_watcher *w,
                         uint64_t instance);

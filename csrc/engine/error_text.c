@@ -23,7 +23,8 @@ static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
 }
 
 /* Who holds the key, and whether it is us. (Another store object of this
- * process has our name too, but so may a process in another container.) */
+ * process has our name too, but so may a process in another container.) A name
+ * that another program wrote gets no control byte into a message. */
 static void holder_text(const struct dlk_ticket *t, char out[192]) {
   const struct dlk_engine *e = t->engine;
   const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
@@ -33,6 +34,9 @@ static void holder_text(const struct dlk_ticket *t, char out[192]) {
   else if (strcmp(who, e->name) == 0 && !e->given_name)
     us = " (the name of this very process)";
   snprintf(out, 192, "%s%s", who, us);
+  for (char *c = out; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127)
+      *c = '?';
 }
 
 /* The engine's own sentence where the store gave only a code. */

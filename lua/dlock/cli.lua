@@ -41,8 +41,9 @@ local CODES = { busy = EX_BUSY, timeout = EX_BUSY, cancelled = EX_BUSY,
   invalid = EX_USAGE, unsupported = EX_USAGE, denied = EX_DENIED }
 local STEPS = 10 -- of Lua's machine between two looks at the signals
 
+-- In one line, whatever a server or another program has put into it.
 local function complain(message)
-  io.stderr:write("dlock: ", message, "\n")
+  io.stderr:write("dlock: ", text.escape(message), "\n")
 end
 
 local unwritten -- why what was printed could not be written
@@ -254,7 +255,7 @@ end
 return function(list)
   local request, problem = args.read(list)
   if not request then
-    complain(text.escape(problem))
+    complain(problem)
     io.stderr:write("dlock --help lists what there is\n")
     return EX_USAGE
   elseif request.help then

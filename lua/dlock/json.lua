@@ -43,7 +43,9 @@ end
 
 local function quote(s, most)
   local shown = s:gsub('[%c"\\]', escape)
-  if not is_utf8(s) then
+  if is_utf8(s) then -- what is control to a terminal, from U+0080 on
+    shown = shown:gsub("\194([\128-\159])", escape)
+  else
     shown = shown:gsub("[\128-\255]", escape)
   end
   if most and #shown > most then

@@ -19,12 +19,16 @@ function text.quote(key)
   return "'" .. shown:gsub("[^\32-\126]", escape) .. rest .. "'"
 end
 
---- Text of another program for a line of a terminal, whole: control bytes as
---- \xNN, all others as they are.
+local function escape_both(byte)
+  return "\\xc2" .. escape(byte)
+end
+
+--- Text of another program for a line of a terminal, whole: control bytes and
+--- the control characters U+0080 to U+009F as \xNN, all others as they are.
 ---@param s string
 ---@return string
 function text.escape(s)
-  return (s:gsub("%c", escape))
+  return (s:gsub("%c", escape):gsub("\194([\128-\159])", escape_both))
 end
 
 --- The error that other code raised, as text. Never raises itself, whatever its

@@ -70,6 +70,31 @@ for _, subject in ipairs(subjects) do
       assert(lease:release())
     end)
 
+    -- Another client may check less than dlock.open does.
+    it("shows no control byte of another client", function()
+      local bare = require("dlock.store").open(
+        assert(require("dlock.url").parse(url)),
+        { name = "evil\27]0;x\7\n\194\155Jend" })
+      local odd = key .. "\27[2J\194\155\n%d"
+      local function says(pattern, ...)
+        local _, out, err = run("--url", url, ...)
+        assert.matches(pattern, out .. err)
+        assert.is_nil((out .. err):gsub("\n$", "")
+          :gsub("\nheld by ", ""):find("[%z\1-\31\127]"), out .. err)
+        assert.is_nil((out .. err):find("\194\155", 1, true), out .. err)
+      end
+      local lease = assert(bare:lock(odd))
+      says("^dlock: busy: .* held by evil.*end", "run", "-n", odd, "--", "true")
+      says("^dlock: timeout: .* held by evil.*end", "run", "--timeout", "0.1",
+        odd, "--", "true")
+      says("^exclusive\nheld by evil.*end, fence", "show", odd)
+      says('"owner":"evil.*end"', "show", "--json", odd)
+      says("^" .. key .. "\\x1b%[2J\\xc2\\x9b\\x0a%%d\n$", "ls", key)
+      says(key, "ls", "--json", key)
+      assert(lease:release())
+      assert(bare:close())
+    end)
+
     it("watches a key", function()
       local p = spawn("--url", url, "watch", key)
       p:expect("^free$")

@@ -1,7 +1,10 @@
 -- What messages and other texts show: numbers in any locale, and keys of any
 -- bytes.
+local dlock = require "dlock"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local store = require "dlock.store"
+local url = require "dlock.url"
 
 -- A locale that writes one half as 0,5. (Of the rest of a locale localedef
 -- misses the definition, and ends with a warning and 1.)
@@ -21,6 +24,23 @@ describe("a text", function()
   after_each(function()
     process.close_all()
     server.remove_dir(dir)
+  end)
+
+  -- Another client may check less than dlock.open does.
+  it("has a holder's name in one line, without control bytes", function()
+    local where = "file://" .. dir .. "/locks"
+    local odd = store.open(assert(url.parse(where)),
+      { name = "a\27[2J\nz\127" })
+    local other = assert(dlock.open(where))
+    local lease = assert(odd:lock("k"))
+    for _, timeout in ipairs { 0, 0.05 } do
+      local _, message = other:lock("k", { timeout = timeout })
+      assert.matches(" held by a%?%[2J%?z%?", message)
+    end
+    assert.equal("a\27[2J\nz\127", other:inspect("k").holders[1].owner)
+    assert(lease:release())
+    assert(odd:close())
+    assert(other:close())
   end)
 
   it("has its numbers with a dot, whatever the locale writes", function()

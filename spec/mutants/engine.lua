@@ -438,5 +438,10 @@ return {
       put = "dlk_wakeup_flush(&l->wakeup);",
       same = "with a post in the inbox no answer is awaited so: the loop is run"
         .. " next; and who leaves it then has the renewal thread look" },
+    { name = "a holder's name goes into a message as it is",
+      file = "csrc/engine/error_text.c",
+      specs = "spec/lua/texts_spec.lua",
+      find = [[*c = '?';]],
+      put = [[*c = *c;]] },
   },
 }

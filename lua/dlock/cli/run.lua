@@ -19,7 +19,7 @@ local GRACE = 10 -- seconds from SIGTERM to SIGKILL
 local OURS = 0 -- our own process group, for core.pass_terminal
 
 local function complain(message)
-  io.stderr:write("dlock: ", message, "\n")
+  io.stderr:write("dlock: ", text.escape(message), "\n")
 end
 
 -- The child was stopped. By the terminal, because it is not its own yet: it

@@ -54,7 +54,27 @@ return {
       find = "      publish(w.token, first + i - 1)", put = "" },
     { name = "who waits is not told that there is no counter", file = DIR
         .. "acquire.lua", specs = "spec/redis/foreign_spec.lua",
-      find = "local n = tonumber(f or 0)", put = "local n = tonumber(f) or 0" },
+      find = "if n or not f then return n or 0 end",
+      put = "do return n or 0 end" },
+    { name = "who waits is refused a counter below 1", file = DIR
+        .. "acquire.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "if fine then return above end", put = "" },
+    { name = "what Lua takes for a number is a counter", file = DIR
+        .. "include/counter.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "#f < 15 and f:find('^[1-9]%d*$') and tonumber(f)",
+      put = "#f < 15 and tonumber(f)" },
+    { name = "who waits is given what no fence can follow", file = DIR
+        .. "include/counter.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "if n and n + 1 < END then return n end",
+      put = "if n then return n end" },
+    { name = "a number of more than 64 bits is called no integer", file = DIR
+        .. "include/counter.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "if text and not text:find('^[1-9]%d*$') then",
+      put = "if text then" },
+    { name = "what is no counter is shown as a fence", file = DIR
+        .. "inspect.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "digits(counter() or 0)",
+      put = "(redis.pcall('GET', F) or '0')" },
     { name = "the dead before a waiter stay", file = DIR .. "acquire.lua",
       find = "if more == 0 then more, ahead = clear() end",
       put = "" },
@@ -76,8 +96,8 @@ return {
       find = "local f = count(n) - n + 1",
       put = "local f = count(1)" },
     { name = "fences of any size are given", file = DIR
-        .. "include/fence.lua",
-      find = "if type(f) == 'number' and f < 100000000000000 then return f end",
+        .. "include/counter.lua",
+      find = "if type(f) == 'number' and f < END then return f end",
       put = "if type(f) == 'number' then return f end",
       specs = "spec/redis/foreign_spec.lua" },
     { name = "the readers that lift a counter are not counted", file = DIR

@@ -3,6 +3,7 @@
 -- ways, and wait for each other.
 
 local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
@@ -125,6 +126,22 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  -- What is no counter, and what is said of it. All of the first ones but two
+  -- are numbers to Lua.
+  local JUNK = {
+    [{ "RPUSH", "a" }] = "is of type list, so it is not dlock's",
+    [{ "HSET", "a", "b" }] = "is of type hash, so it is not dlock's",
+  }
+  for _, text in ipairs { "abc", "", "1.5", "1e3", "1e13", "0x10", "inf",
+      "-inf", "nan", "+5", " 5", "5 ", "007", "-0", "13507056469860.5" } do
+    JUNK[text] = "is no integer"
+  end
+  for _, text in ipairs { "9223372036854775807", "9223372036854770000",
+      "9007199254740992", "99999999999999999999", "100000000000000",
+      "99999999999999" --[[ the next one ]] } do
+    JUNK[text] = "is 10^14 or more"
+  end
+
   it("a counter that cannot be counted up is named", function()
     local r, name = redis.connect(url), key .. "-counter"
     local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
@@ -135,15 +152,7 @@ describe("foreign clients on redis:", function()
       assert.is_truthy(message:find(why .. "; delete the key '" .. counter
         .. "'", 1, true), message)
     end
-    for junk, reason in pairs { abc = "is no integer",
-      ["1.5"] = "is no integer", [""] = "is no integer",
-      ["9223372036854775807"] = "is 10^14 or more",
-      ["9223372036854770000"] = "is 10^14 or more",
-      ["9007199254740992"] = "is 10^14 or more",
-      ["99999999999999"] = "is 10^14 or more", -- the next one
-      [{ "RPUSH", "a" }] = "is of type list, so it is not dlock's",
-      [{ "HSET", "a", "b" }] = "is of type hash, so it is not dlock's",
-    } do
+    for junk, reason in pairs(JUNK) do
       for _ = 1, 2 do -- by a script, and without one
         why = reason
         r:call("DEL", counter)
@@ -169,22 +178,64 @@ describe("foreign clients on redis:", function()
     local r, name = redis.connect(url), key .. "-behind"
     local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
     r:call("SET", name, "foreign", "PX", 60000)
-    for _, junk in ipairs { { "SET", "abc" }, { "SET", "" },
-        { "RPUSH", "a" } } do
+    for junk, reason in pairs(JUNK) do
       r:call("DEL", counter)
-      r:call(junk[1], counter, junk[2])
+      if type(junk) == "table" then
+        r:call(junk[1], counter, junk[2], junk[3])
+      else
+        r:call("SET", counter, junk)
+      end
       for _, lock in ipairs { store:mutex(name), store:rwlock(name):read(),
           store:election(name) } do
         local got, message, code = lock:acquire { timeout = 5 }
         assert.is_nil(got)
-        assert.are.equal("invalid", code, message)
-        assert.is_truthy(message:find("; delete the key '" .. counter .. "'", 1,
-          true), message)
+        assert.are.equal("invalid", code, ("%s: %s"):format(junk, message))
+        assert.is_truthy(message:find(reason .. "; delete the key '" .. counter
+          .. "'", 1, true), message)
         assert.are.equal(0, r:queued(name))
       end
     end
     r:call("DEL", counter, name)
     assert(assert(store:lock(name, { timeout = 5 })):release())
+    r:close()
+  end)
+
+  it("who waits behind a holder takes any counter that counts up", function()
+    local r, name = redis.connect(url), key .. "-behind-low"
+    local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    for _, low in ipairs { "0", "-5", "-9223372036854775808" } do
+      r:call("SET", name, "foreign", "PX", 60000)
+      r:call("SET", counter, low)
+      local waiter = process.spawn { args = { url, name }, script = [[
+        local store = require("dlock").open { url = arg[1], prefix = "" }
+        local lease = assert(store:lock(arg[2], { timeout = 20 }))
+        print(("%.0f"):format(lease.fence))
+        lease:release()
+      ]] }
+      eventually("it queues", 5, function() return r:queued(name) == 1 end)
+      r:call("DEL", name)
+      assert.is_true(tonumber(waiter:read_line()) >= 1e12)
+      assert.are.equal(0, waiter:wait())
+    end
+    r:close()
+  end)
+
+  it("what is no counter is no holder's fence", function()
+    local r, name = redis.connect(url), key .. "-shown"
+    local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)
+    for junk in pairs(JUNK) do
+      local lease = assert(store:try_lock(name))
+      r:call("DEL", counter)
+      if type(junk) == "table" then
+        r:call(junk[1], counter, junk[2], junk[3])
+      else
+        r:call("SET", counter, junk)
+      end
+      local holder = assert(store:inspect(name)).holders[1]
+      assert.is_nil(holder.fence, tostring(junk))
+      assert(lease:release())
+      r:call("DEL", counter)
+    end
     r:close()
   end)
 

@@ -21,7 +21,7 @@ local how = ARGV[5]
 --@include clock
 --@include channel
 --@include queue
---@include no_counter
+--@include counter
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
 -- the rank; and who stands right before it. The last one's score is looked up
@@ -93,14 +93,14 @@ local function clear()
 end
 
 -- What the counter shows. Who waits needs a fence when its turn comes: where
--- there is no counter it is told now, and keeps no place.
+-- none can be counted it is told now, and keeps no place.
 local function seen()
-  local f = redis.pcall('GET', F)
-  local n = tonumber(f or 0)
-  if n then return n end
+  local n, f = counter()
+  if n or not f then return n or 0 end
+  local fine, above = pcall(count, 1)
+  if fine then return above end
   leave_queue(token)
-  no_counter(type(f) == 'table' and f or { err = 'no integer' })
-  return call('GET', F) -- refused again, in the server's own words
+  return count(1) -- refused again
 end
 
 -- Where we stand. more: 1 if the next ones are not let in yet.

@@ -7,7 +7,7 @@ local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include clock
---@include no_counter
+--@include counter
 --@include fence
 --@include state
 --@include channel

@@ -9,7 +9,7 @@ local L, F, Q, W, H, P, I, N =
 local token = ARGV[1]
 local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include clock
---@include no_counter
+--@include counter
 --@include fence
 --@include state
 --@include channel

@@ -14,6 +14,7 @@ local L, F, Q, W, H, P, I =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 --@include clock
 --@include ours
+--@include counter
 --@include standing
 local value = call('GET', L)
 local p = call('HMGET', P, 'g', 'cap')
@@ -28,7 +29,7 @@ local function holder(token, units, left)
   local note = call('HGET', I, token) or ''
   local fence, since, at = note:match('^(%d+) (%d+) ()')
   add(holders, token, units, left,
-    fence or ours(token) and (call('GET', F) or '0') or '',
+    fence or ours(token) and digits(counter() or 0) or '',
     since and math.max(now - since, 0) or -1,
     at and string.sub(note, at) or '')
 end

@@ -9,7 +9,7 @@ local L, F, Q, W, H, P, I, N =
 local token, rest = ARGV[1], tonumber(ARGV[2])
 local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include clock
---@include no_counter
+--@include counter
 --@include fence
 --@include state
 --@include channel

@@ -119,7 +119,7 @@ bool dlk_redis_fault_is_count(const char *text) {
            strstr(text, "increment or decrement would overflow") != NULL));
 }
 
-/* Scripts say it between two '~', see scripts/include/fence.lua. */
+/* Scripts say it between two '~', see scripts/include/counter.lua. */
 const char *dlk_redis_fault_counter(const char *text,
                                     char out[DLK_REDIS_COUNTER_MAX]) {
   static const char mark[] = "~counter=";

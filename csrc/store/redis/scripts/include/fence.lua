@@ -1,4 +1,4 @@
--- Needs: clock, no_counter, F, memory, lift. The next fence, or the first of
+-- Needs: clock, counter, F, memory, lift. The next fence, or the first of
 -- the next n. A counter that is missing (its first use, FLUSHALL, its memory is
 -- over) begins at the clock, 64 for each millisecond since September 2020:
 -- above every fence given before, because no key sees 64 grants in one for
@@ -14,16 +14,8 @@
 -- lock to; fewer, or none, where that would carry the counter up to the clock.
 -- So what is set aside and never used costs nothing: a counter that is lost
 -- still begins above all that it gave. Returns as well how many.
---
--- Fences from 10^14 on would not be exact on every Lua.
 local lifted = 0
 --@include memory
-local function count(n)
-  local f = redis.pcall('INCRBY', F, n)
-  if type(f) == 'number' and f < 100000000000000 then return f end
-  no_counter(f)
-  return call('INCRBY', F, n) -- refused again, in the server's own words
-end
 
 local function fence(n, spare)
   n = n or 1

@@ -23,7 +23,11 @@ local SCHEMES = {
   ["rediss+sentinel"] =
     { module = "redis", hosts = MOST_HOSTS, path = "master", tls = true },
   ["redis+cluster"] = { module = "redis", hosts = MOST_HOSTS, path = "none" },
+  ["rediss+cluster"] =
+    { module = "redis", hosts = MOST_HOSTS, path = "none", tls = true },
   ["redlock"] = { module = "redis", hosts = MOST_HOSTS, path = "db" },
+  ["redlocks"] =
+    { module = "redis", hosts = MOST_HOSTS, path = "db", tls = true },
   ["zookeeper"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
   ["zk"] = { same = "zookeeper" },
@@ -59,11 +63,27 @@ local function parse_port(digits)
   end
 end
 
-local function parse_host(part, n)
-  local host, rest = part:match("^%[(%x*:[%x:%.]*%%?[%w%-_%.]*)%](.*)$")
-  if not host then
-    host, rest = part:match("^([%w%-_%.]+)(.*)$")
+-- The zone of an IPv6 address: behind %25, as in any URL (RFC 6874), or behind
+-- a bare %, as people write it elsewhere. nil when it is none.
+local function parse_zone(raw)
+  local escaped = raw:match("^%%25(.*)$")
+  local zone = escaped and decode(escaped)
+    or not escaped and raw:match("^%%(.*)$")
+  return zone and zone:find("^[%w%-_%.~]+$") and "%" .. zone
+end
+
+-- The host without its brackets, and what follows it.
+local function split_host(part)
+  local address, zone, rest = part:match("^%[(%x*:[%x:%.]*)([^%]]*)%](.*)$")
+  if not address then
+    return part:match("^([%w%-_%.]+)(.*)$")
   end
+  zone = zone == "" and zone or parse_zone(zone)
+  return zone and address .. zone, rest
+end
+
+local function parse_host(part, n)
+  local host, rest = split_host(part)
   if not host or #host > 253 then
     return nil, ("host %d is not a name, an IPv4 address or an IPv6 address"
       .. " in [brackets]"):format(n)
@@ -128,9 +148,12 @@ local PATHS = {
   end,
 }
 
-local function parse_path(kind, raw)
+local function parse_path(rule, raw)
+  local kind = rule.path
   if raw:find("@", 1, true) then
-    return nil, "there is an '@' after the first '/'; in a user name or"
+    return nil, rule.hosts == 0 and not rule.auth
+      and "there is an '@' in the path; write it as %40"
+      or "there is an '@' after the first '/'; in a user name or"
       .. " password write '/' as %2F and '@' as %40"
   end
   local path = decode(raw)
@@ -168,6 +191,7 @@ local function show(scheme, hosts, path)
   local names = {}
   for i, h in ipairs(hosts) do
     local name = h.host:find(":", 1, true) and "[" .. h.host .. "]" or h.host
+    name = name:gsub("%%", "%%25")
     names[i] = h.port == 0 and name or name .. ":" .. ("%d"):format(h.port)
   end
   return scheme .. "://" .. table.concat(names, ",") .. path
@@ -248,7 +272,7 @@ function url.parse(s)
   if not out then
     return bad(problem)
   end
-  out.path, problem = parse_path(rule.path, raw_path)
+  out.path, problem = parse_path(rule, raw_path)
   if not out.path then
     return bad(problem)
   end

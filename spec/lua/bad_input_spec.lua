@@ -121,7 +121,8 @@ describe("bad input:", function()
 
     it("says that a store is not there yet", function()
       for _, url in ipairs { "mysql://h/d", "etcd://h",
-        "redis+cluster://a,b", "redlock://a,b,c", "zookeepers://h" } do
+        "redis+cluster://a,b", "redlock://a,b,c", "zookeepers://h",
+        "rediss+cluster://a,b", "redlocks://a,b,c" } do
         assert.are.equal("unsupported", select(3, dlock.open(url)), url)
       end
       local store, message, code = dlock.open {

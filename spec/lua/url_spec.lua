@@ -49,6 +49,18 @@ describe("the URL of a store", function()
     assert.are.equal("fe80::1%eth0", parse("zk://[fe80::1%eth0]").hosts[1].host)
   end)
 
+  it("takes the zone of an IPv6 address, with its % as %25", function()
+    for _, zone in ipairs { "%25eth0", "%eth0", "%25e%74h0", "%25%65th0" } do
+      local p = parse("redis://[fe80::1" .. zone .. "]:6379")
+      assert.are.same({ { host = "fe80::1%eth0", port = 6379 } }, p.hosts)
+      assert.are.equal("redis://[fe80::1%25eth0]:6379", p.shown)
+      assert.are.same(p, parse(p.shown))
+    end
+    local p = parse("zk://[fe80::1%2525-a_b.~],[::2%2]")
+    assert.are.same({ "fe80::1%25-a_b.~", "::2%2" },
+      { p.hosts[1].host, p.hosts[2].host })
+  end)
+
   it("takes lists of hosts", function()
     local p = parse("zookeeper://a,b:2182,[::1]:2183/app/x")
     assert.are.same({ { host = "a", port = 0 }, { host = "b", port = 2182 },
@@ -56,6 +68,8 @@ describe("the URL of a store", function()
     assert.are.equal("/app/x", p.path)
     assert.are.equal("zookeeper://a,b:2182,[::1]:2183/app/x", p.shown)
     assert.are.equal("redis", parse("redlock://a,b,c/1").module)
+    assert.is_true(parse("redlocks://a,b,c/1").tls)
+    assert.is_true(parse("rediss+cluster://a,b,c").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
   end)
@@ -102,7 +116,10 @@ describe("the URL of a store", function()
       "redis://h:", "redis://h:x", "redis://h:65536", "redis://h:0",
       "redis://h:-1", "redis://h:6379:1", "redis://a,b", "redis://h,",
       "redis://h/x", "redis://h/0/1", "redis://h/-1", "redis://h/100000",
-      "redis://::1", "redis://[::1", "redis://[fe80]", "redis://h?ttl=5",
+      "redis://::1", "redis://[::1", "redis://[fe80]",
+      "redis://[fe80::1%]", "redis://[fe80::1%25]", "redis://[fe80::1%25%]",
+      "redis://[::1%25a%2fb]", "redis://[::1%25a%00]", "redis://[::1eth0]",
+      "redis://[::1%25a%40]", "redis://h?ttl=5",
       "redis://h#x", "redis://h/%zz", "redis://" .. ("h"):rep(254),
       "zk://h/a//b",
       "zk://h/../x", "zk://h/a/", "zk://,", "file://dir", "file:///",
@@ -120,6 +137,16 @@ describe("the URL of a store", function()
         "sentinel://m:m/0" } do
       assert.is_truthy(refused(s):find("write redis+sentinel://", 1, true))
     end
+  end)
+
+  it("says how an '@' is written in a path", function()
+    for _, s in ipairs { "file:///srv/a@b", "file://localhost/@" } do
+      local message = refused(s)
+      assert.matches("path.* %%40", message)
+      assert.is_nil(message:find("password", 1, true), message)
+    end
+    assert.are.equal("/srv/a@b", parse("file:///srv/a%40b").path)
+    assert.matches("'/' as %%2F", refused("zk://u/w@h/app"))
   end)
 
   it("says what is not there yet", function()

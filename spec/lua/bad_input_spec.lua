@@ -133,6 +133,37 @@ describe("bad input:", function()
       assert.is_truthy(message:find("'auto'", 1, true), message)
     end)
 
+    it("knows the options of Redlock, of which no store can make use yet",
+      function()
+        local given = { nodes = { "redis://:hush@h1", "redis://h2:6380" },
+          node_timeout = 0.5, max_ttl = 60 }
+        for url, expected in pairs { ["redlock://a,b,c"] = "unsupported",
+            ["redlocks://a,b,c/1"] = "unsupported",
+            ["redis+cluster://a,b"] = "unsupported",
+            ["redis://h"] = "invalid", ["zookeeper://h"] = "invalid",
+            ["redis+sentinel://h/m"] = "invalid",
+            ["file:///nowhere"] = "invalid" } do
+          for name, value in pairs(given) do
+            local store, message, code = dlock.open {
+              url = url, [name] = value }
+            assert.is_nil(store)
+            assert.equal(expected, code, url)
+            assert.is_nil(message:find("hush", 1, true), message)
+            assert.equal(expected == "invalid",
+              message:find("'" .. name .. "'", 1, true) ~= nil, message)
+          end
+        end
+        for _, bad in ipairs { {}, { 1 }, { "h" }, { "redis://h", x = 1 },
+            { "redis://:hush@h:0" }, { a = "redis://h" }, { {} } } do
+          local store, message, code = dlock.open {
+            url = "redlock://a,b,c", nodes = bad }
+          assert.is_nil(store)
+          assert.equal("invalid", code)
+          assert.matches("^invalid: nodes ", message)
+          assert.is_nil(message:find("hush", 1, true), message)
+        end
+      end)
+
     it("checks values, and shows no secret", function()
       local store, message, code = dlock.open {
         url = "redis://:hush@h", ttl = -1,

@@ -1,5 +1,6 @@
 local canceller = require "dlock.canceller"
 local options = require "dlock.options"
+local server = require "spec.support.server"
 
 -- As a method of dlock would call it: level 2 is the caller of the method.
 local function method(opts, call)
@@ -107,6 +108,31 @@ describe("options", function()
     end
     assert.is_falsy(method({ prefix = "", host = "blocking", name = "w-1",
       scope = "worker", on_event = print, id = "x" }, "dlock.open"))
+  end)
+
+  -- Each row of the tables whose first column is called so.
+  local function documented(page, title)
+    local names = {}
+    local table_of = "\n| " .. title .. " |[^\n]*\n|%-[^\n]*\n(.-)\n\n"
+    for rows in page:gmatch(table_of) do
+      for column in ("\n" .. rows):gmatch("\n|([^|]*)|") do
+        for name in column:gmatch("`([%a_]+)`") do names[name] = true end
+      end
+    end
+    return names
+  end
+
+  it("are those of the reference, and those alone", function()
+    local page = server.read_file("docs/reference.md")
+    for title, call in pairs { ["option of `open`"] = "dlock.open",
+        ["option in `tls`"] = "the table tls" } do
+      local names, taken = documented(page, title), {}
+      local _, problem = pcall(options.check, { [1] = 1 }, call, 1)
+      for name in problem:match("it takes (.*)%)"):gmatch("[%a_]+") do
+        taken[name] = true
+      end
+      assert.same(names, taken)
+    end
   end)
 
   it("never show a secret", function()

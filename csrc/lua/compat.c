@@ -1,6 +1,8 @@
 /* What 5.1 and LuaJIT lack. */
 #include "lua/compat.h"
 
+#include <string.h>
+
 void dlk_compat_pushint(lua_State *L, int64_t n) {
 #if LUA_VERSION_NUM >= 503
   lua_pushinteger(L, (lua_Integer)n);
@@ -31,3 +33,39 @@ void *dlk_compat_testudata(lua_State *L, int index, const char *name) {
   return same ? p : NULL;
 }
 #endif
+
+/* LuaJIT has this one; 5.1 and 5.2 do not. */
+#if LUA_VERSION_NUM < 503
+int lua_isyieldable(lua_State *L) __attribute__((weak));
+#endif
+
+#if LUA_VERSION_NUM == 501
+/* 5.1 yields across no C function, and a generic for calls its iterator from
+ * C. (So it does with a metamethod, whose frame looks like any other.) */
+static bool is_below_c(lua_State *co) {
+  lua_Debug frame;
+  for (int level = 1; lua_getstack(co, level, &frame); level++)
+    if (lua_getinfo(co, "S", &frame) && strcmp(frame.what, "C") == 0)
+      return true;
+  for (int level = 0; lua_getstack(co, level, &frame); level++)
+    if (lua_getinfo(co, "n", &frame) && frame.name &&
+        strcmp(frame.name, "(for generator)") == 0)
+      return true;
+  return false;
+}
+#endif
+
+bool dlk_compat_can_yield(lua_State *co) {
+#if LUA_VERSION_NUM < 503
+  if (!lua_isyieldable) {
+    bool is_main = lua_pushthread(co);
+    lua_pop(co, 1);
+#if LUA_VERSION_NUM == 501
+    return !is_main && !is_below_c(co);
+#else
+    return !is_main;
+#endif
+  }
+#endif
+  return lua_isyieldable(co);
+}

@@ -6,6 +6,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #if LUA_VERSION_NUM < 502
@@ -21,5 +22,11 @@ void *dlk_compat_testudata(lua_State *L, int index, const char *name);
 
 /* An integer below 2^53, in the type that prints without a decimal point. */
 void dlk_compat_pushint(lua_State *L, int64_t n);
+
+/* False where a yield would be an error: in the main thread, and below a C
+ * function that cannot be yielded across. co has called C (on 5.1: a function
+ * of ours, or coroutine.resume). Which C functions these are cannot be known on
+ * 5.2: true below any of them. */
+bool dlk_compat_can_yield(lua_State *co);
 
 #endif

@@ -48,9 +48,21 @@ static int core_mode(lua_State *L) {
   return 1;
 }
 
+/* core.can_yield([co]): this coroutine, or one that has resumed another. */
+static int core_can_yield(lua_State *L) {
+  lua_State *co = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
+  lua_pushboolean(L, dlk_compat_can_yield(co));
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"mode", core_mode}, {"pid", core_pid},         {"now", core_now},
-    {"euid", core_euid}, {"no_self", core_no_self}, {"write", core_write},
+    {"mode", core_mode},
+    {"pid", core_pid},
+    {"now", core_now},
+    {"euid", core_euid},
+    {"no_self", core_no_self},
+    {"write", core_write},
+    {"can_yield", core_can_yield},
     {NULL, NULL},
 };
 

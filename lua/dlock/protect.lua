@@ -1,5 +1,5 @@
 -- A pcall that can be yielded across on every Lua, and with it the owner of a
--- call, for reentrant locks.
+-- call, for reentrant locks, and whether a call can yield.
 --
 -- PUC 5.1 cannot yield across pcall. There, and only inside a coroutine, the
 -- function runs in a coroutine of its own whose yields are passed on. It is
@@ -7,13 +7,15 @@
 -- as an heir of the one that made it. The note is per process, because locks
 -- of two stores may be nested in one another; it is weak, and goes when the
 -- call ends.
+local core = require "dlock.core"
+
 local protect = {}
 
 local create, resume = coroutine.create, coroutine.resume
 local running, status = coroutine.running, coroutine.status
 local yield = coroutine.yield
 
-local heirs = setmetatable({}, { __mode = "kv" })
+local heirs = setmetatable({}, { __mode = "kv" }) -- of whom
 local main = {} -- the main thread of a Lua that has no object for it
 
 -- LuaJIT does; to try it there would be an error in a handler of OpenResty,
@@ -34,7 +36,42 @@ function protect.owner()
   if co == nil then
     return main
   end
-  return heirs[co] or co
+  while heirs[co] do
+    co = heirs[co]
+  end
+  return co
+end
+
+-- 5.2 yields across some C functions and does not say below which others it is;
+-- those of its own libraries are known.
+local BLOCKS = _VERSION == "Lua 5.2" and { [table.sort] = true,
+  [string.gsub] = true, [require] = true, [load] = true }
+
+local function is_blocked()
+  for level = 3, math.huge do
+    local frame = debug.getinfo(level, "f")
+    if not frame or BLOCKS[frame.func] then
+      return frame ~= nil
+    end
+  end
+end
+
+--- False where a yield would be an error: in the main thread, and below a C
+--- function that cannot be yielded across (table.sort, say, or
+--- coroutine.close). An heir's yields come out of the one that made it.
+---@return boolean
+function protect.can_yield()
+  if not core.can_yield() or BLOCKS and is_blocked() then
+    return false
+  end
+  local co = running()
+  while heirs[co] do
+    co = heirs[co]
+    if not core.can_yield(co) then
+      return false
+    end
+  end
+  return true
 end
 
 local function pass_on(co, ok, ...)
@@ -50,7 +87,7 @@ local function call_in_coroutine(fn, ...)
     return pcall(fn, ...) -- nobody to yield to
   end
   local co = create(function(...) return fn(...) end)
-  heirs[co] = protect.owner()
+  heirs[co] = running()
   return pass_on(co, resume(co, ...))
 end
 

@@ -137,6 +137,41 @@ local SERVER = [[
   location = /result { content_by_lua_block {
     ngx.print(ngx.shared.results:get(ngx.var.arg_of) or "none")
   } }
+  location = /below_c { content_by_lua_block {
+    local said = { "none", "none" }
+    local lease = assert(store:lock("held"))
+    local blocker = assert(worker_store:lock("k:below"))
+    local function try()
+      local got, message, code = store:lock("k:below", { timeout = 5 })
+      local ok, _, why = lease:release()
+      said = { got and "got" or code, ok and "released" or why, message }
+    end
+    local ways = {
+      ["table.sort"] = function()
+        table.sort({ 2, 1 }, function(a, b) try() return a < b end)
+      end,
+      ["string.gsub"] = function() string.gsub("x", ".", try) end,
+      ["in a coroutine"] = function()
+        coroutine.wrap(function() string.gsub("x", ".", try) end)()
+      end,
+      ["in a light thread"] = function()
+        ngx.thread.wait(ngx.thread.spawn(function()
+          string.gsub("x", ".", try)
+        end))
+      end,
+    }
+    local ok, problem = pcall(ways[ngx.unescape_uri(ngx.var.arg_way)])
+    if not ok then said[3] = problem end
+    ngx.say(said[1], " ", said[2], " ", tostring(said[3]))
+    ngx.say(lease:held() and "held" or "not held")
+    ngx.say(lease:release() and "released" or "not released")
+    -- Through functions of Lua, and pcall, a wait goes on as ever.
+    blocker:release_later()
+    local metamethod = setmetatable({}, { __index = function()
+      return pcall(try) and said[1]
+    end })
+    ngx.print(metamethod.x)
+  } }
   location = /acquire_then_log {
     access_by_lua_block {
       ngx.ctx.lease = assert(store:lock("across"))
@@ -222,6 +257,17 @@ describe("phases of OpenResty:", function()
       if not NO_LEASE_YET[phase] then
         assert.equal("works", result("plain:" .. phase))
       end
+    end)
+  end
+
+  for _, way in ipairs { "table.sort", "string.gsub", "in a coroutine",
+      "in a light thread" } do
+    it("content is told that nothing can wait below a C function: " .. way,
+    function()
+      local _, text = n:get("/below_c?way=" .. way:gsub(" ", "%%20"))
+      assert.matches("^unsupported unsupported unsupported: ", text)
+      assert.matches("release_later", text, 1, true)
+      assert.matches("\nheld\nreleased\ngot$", text)
     end)
   end
 

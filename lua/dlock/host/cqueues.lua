@@ -16,6 +16,7 @@
 -- given (client.beginning): who waited for a loss finds on_lost called.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
+local protect = require "dlock.protect"
 
 local adapter = {}
 
@@ -73,7 +74,7 @@ function adapter.run_callbacks(client, calls)
     mine[mine.last] = call
     controller:wrap(begin, mine)
   end
-  while mine and mine.first <= mine.last and event_loop.can_yield() do
+  while mine and mine.first <= mine.last and protect.can_yield() do
     cqueues.poll(0)
   end
 end

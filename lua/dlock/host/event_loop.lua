@@ -6,6 +6,8 @@
 -- A ticket may belong to another engine, on whose lease this client's was
 -- attached. It can still be under way when this client's engine is closed,
 -- which reports nothing any more: a wait ends with the ticket or the engine.
+local protect = require "dlock.protect"
+
 local event_loop = {}
 
 --- client.waiting; the first call puts the engine into resident mode.
@@ -58,19 +60,6 @@ function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
 
-local yieldable = coroutine.isyieldable -- Lua 5.3 and later
-
---- False where a yield would be an error: in the main thread, and below a C
---- function that cannot be yielded across (as in coroutine.close).
----@return boolean
-function event_loop.can_yield()
-  if yieldable then
-    return yieldable()
-  end
-  local co, is_main = coroutine.running()
-  return co ~= nil and not is_main
-end
-
 --- Before each request: can the engine's wakeup descriptor be waited for here?
 ---@param client table
 ---@param running boolean the loop runs us
@@ -79,7 +68,7 @@ end
 ---@return string? message
 ---@return string? code
 function event_loop.ready(client, running, instead)
-  if not running or not event_loop.can_yield() then
+  if not running or not protect.can_yield() then
     return nil, "unsupported: nothing can wait here: " .. instead
       .. ", or open the store with host = 'blocking'", "unsupported"
   end

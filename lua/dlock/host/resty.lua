@@ -16,6 +16,11 @@
 -- the clean-ups have run, and init_worker's request has none. It would be found
 -- by the next request at that address, which then had no clean-up of its own.
 --
+-- Nor can a handler wait below a C function that calls Lua. The error would
+-- come when nginx's semaphore has the waiter in its queue, where it stays and
+-- wakes the handler out of whatever that waits for then: so whether it can
+-- yield is asked before anything is begun.
+--
 -- What C has to do for a wait is called by the FFI, which costs a fraction of
 -- a call of a C function.
 local core = require "dlock.core"
@@ -47,6 +52,7 @@ if not adapter.is_here() then
 end
 
 local callbacks = require "dlock.host.nginx.callbacks"
+local can_yield = core.can_yield
 local direct = require "dlock.host.direct"
 local ffi = require "ffi"
 local pump = require "dlock.host.nginx.pump"
@@ -125,6 +131,8 @@ local INSTEAD = {
   exit_worker = "lease:release_later() works here, and what the worker still"
     .. " holds is released when it ends",
 }
+local BELOW_C = "unsupported: nothing can wait below a C function that calls"
+  .. " Lua (table.sort, string.gsub, require); " .. AFTER_THE_FACT
 local A_TIMER = "use a timer (ngx.timer.at(0, ...))"
 
 local function prepare(client)
@@ -146,6 +154,9 @@ function adapter.ready(client, held)
   if not MAY_WAIT[phase] then
     return nil, ("unsupported: nothing can wait in the %s phase; %s")
       :format(tostring(phase), INSTEAD[phase] or A_TIMER), "unsupported"
+  end
+  if not can_yield() then
+    return nil, BELOW_C, "unsupported"
   end
   prepare(client)
   local ok, message, code = pump.ask(client)

@@ -113,6 +113,54 @@ describe("closing a store", function()
     assert.equal(5, #kept)
   end)
 
+  -- One that was closed (Lua 5.4), or dropped with its controller, polls no
+  -- longer; another one polls after it, and is the last.
+  local function end_of(way, mine)
+    local queue, co = cqueues.new(), nil
+    queue:wrap(function()
+      co = coroutine.running()
+      mine:lock("k", { timeout = 30 })
+    end)
+    assert(queue:step(0))
+    way(queue, co)
+  end
+
+  local ways = { dropped = function(queue) queue:close() end }
+  if coroutine.close then
+    function ways.closed(queue, co)
+      assert(coroutine.close(co))
+      queue:close()
+    end
+  end
+
+  for name, way in pairs(ways) do
+    it("keeps no descriptor of a wait that was " .. name, function()
+      local function once()
+        local mine = assert(dlock.open(URL))
+        end_of(way, mine)
+        if name == "dropped" then
+          collectgarbage()
+          collectgarbage()
+        end
+        local queue = cqueues.new()
+        queue:wrap(function()
+          assert.equal("timeout",
+            (select(3, mine:lock("k", { timeout = 0.01 }))))
+        end)
+        assert(queue:loop(10))
+        assert.is_true(mine:close(1))
+        return mine -- not collected yet
+      end
+      once()
+      local before, kept = leaks.snapshot(), {}
+      for i = 1, 5 do kept[i] = once() end
+      collectgarbage()
+      collectgarbage()
+      assert.same({}, leaks.since(before))
+      assert.equal(5, #kept)
+    end)
+  end
+
   it("answers the other coroutines of luv", function()
     store:close(1)
     store = assert(dlock.open { url = URL, host = "luv" })

@@ -10,6 +10,11 @@
 -- all controllers first: a controller that still had its number would miss the
 -- events of the next descriptor with that number.
 --
+-- Not every poller comes to its end. One whose coroutine is closed leaves then
+-- (protect.closing). Of one that was dropped with its controller, or ended by
+-- an error of a debug hook, nothing runs any more; but only its own stack
+-- refers to it, so the set, whose keys are weak, loses it with its coroutine.
+--
 -- A callback is a coroutine of the controller that runs whoever found it to be
 -- due. The controller starts it in its next step, so whoever goes on from a
 -- wait, or from a release, first lets all those begin that this controller was
@@ -88,22 +93,40 @@ function adapter.deliver(client)
   event_loop.drain(client, signal)
 end
 
--- Until there is nothing more to wait for.
-local function poll_wakeup(client, ticket, mine)
-  local cqueues, engine = modules(), client.engine
-  local wakeup = { pollfd = engine:wakeup(), events = "r" }
-  client.pollers = (client.pollers or 0) + 1
-  engine:keep_wakeup(true)
+local function leave(poller)
+  local client, pollers = poller.client, poller.client.pollers
+  if not pollers[poller] then
+    return
+  end
+  pollers[poller] = nil
+  local fd = client.engine:wakeup() -- there is none after a fork
+  if fd and next(pollers) == nil then
+    modules().cancel(fd)
+    client.engine:keep_wakeup(false)
+  end
+end
+
+local POLLER = { __close = leave }
+local WEAK = { __mode = "k" }
+
+local function poll_until_over(client, ticket, mine)
+  local cqueues = modules()
+  local wakeup = { pollfd = client.engine:wakeup(), events = "r" }
   repeat
     cqueues.poll(wakeup, mine)
     event_loop.drain(client, signal)
     adapter.run_callbacks(client, events.due(client))
   until event_loop.over(client, ticket)
-  client.pollers = client.pollers - 1
-  if client.pollers == 0 and engine:wakeup() then -- there is none after a fork
-    cqueues.cancel(wakeup.pollfd)
-    engine:keep_wakeup(false)
-  end
+end
+
+-- Until there is nothing more to wait for.
+local function poll_wakeup(client, ticket, mine)
+  client.pollers = client.pollers or setmetatable({}, WEAK)
+  local poller = setmetatable({ client = client }, POLLER)
+  client.pollers[poller] = true
+  client.engine:keep_wakeup(true)
+  protect.closing(poller, poll_until_over, client, ticket, mine)
+  leave(poller)
 end
 
 --- Returns when the ticket is done.

@@ -6,6 +6,7 @@ local eventually = require("spec.support.loop").eventually
 local fake_server = require "spec.support.fake_server"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 
 -- (Not by format(), which ends a text at a byte 0 in Lua 5.1.)
 local function bulk(text)
@@ -19,13 +20,13 @@ local function array(...)
 end
 
 -- What a Sentinel says that names that port, in the configuration of `epoch`
--- (nil: its user may not ask for it), and knows so many replicas.
-local function naming(port, epoch, host, replicas)
+-- (nil: its user may not ask for it), and knows so many replicas and Sentinels.
+local function naming(port, epoch, host, replicas, sentinels)
   host = host or "127.0.0.1"
   return {
     ["SENTINEL MASTER"] = epoch and array("name", "m", "ip", host, "port",
       port, "flags", "master", "config-epoch", epoch, "num-slaves",
-      replicas or 1, "num-other-sentinels", 2)
+      replicas or 1, "num-other-sentinels", (sentinels or 3) - 1)
       or "-NOPERM this user has no permissions to run 'sentinel|master'\r\n",
     ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = array(host, port),
   }
@@ -52,6 +53,7 @@ end
 
 describe("of servers that Sentinels name,", function()
   local opened, a, b = {}, nil, nil
+  local timed = steady()
 
   setup(function()
     local config = { ["repl-diskless-sync-delay"] = 0 }
@@ -213,6 +215,25 @@ describe("of servers that Sentinels name,", function()
   function()
     assert.is_true(uses(asks { naming(a.port, 1),
       slow(naming(b.port, 2), 0.4), slow(naming(b.port, 2), 0.4) }, b))
+    -- There are three: the third is not in the list.
+    assert.is_true(uses(asks { naming(a.port, 1),
+      slow(naming(b.port, 2), 0.4) }, b))
+  end)
+
+  -- Without half of them nobody fails over; the other half is heard later.
+  timed("one that half of all name is taken before the others answer",
+  function()
+    local heard = 0
+    local store, said = asks({ naming(a.port, 1, nil, 1, 2),
+      slow(UNKNOWN, 0.9) }, { on_event = function(event)
+        if event.kind == "sentinel" then heard = heard + 1 end
+      end })
+    assert.is_true(uses(store, a))
+    assert.equal(0, heard)
+    assert.equal(1, said[2]:count("SENTINEL MASTER"))
+    eventually("the other one's answer", 10, function()
+      return store:ping() and heard == 1
+    end)
   end)
 
   it("one that few name is taken, and left when the others name another one",

@@ -3,10 +3,11 @@
  *
  * A round asks each of them that has no question under way. It ends when all
  * have answered or failed. It ends earlier with what those say who answered, if
- * they agree: after WAIT_FOR_ALL if they are more than half of the list, after
- * WAIT_FOR_MOST if they are fewer. The nearest Sentinel may be the one that was
- * cut off, so it alone is believed only where the others seem to be away; then
- * one of them is enough, since where most are away nobody fails over.
+ * they agree: after WAIT_FOR_ALL if they are more than half of the list, or
+ * half of all Sentinels (agree.c), after WAIT_FOR_MOST if they are fewer. The
+ * nearest Sentinel may be the one that was cut off, so it alone is believed
+ * only where the others seem to be away; then one of them is enough, since
+ * where most are away nobody fails over.
  *
  * An answer that comes after its round is judged together with what the round
  * heard. So a newer configuration is followed whenever it is said, and what few
@@ -193,7 +194,7 @@ static void follow(struct sentinel *s,
   tell(s, NULL);
 }
 
-/* How long a round waits for more than half of the list. */
+/* How long a round waits for so many. */
 static int64_t patience(const struct sentinel *s) {
   int64_t half = s->conf->connect_timeout / 2;
   if (half < WAIT_FOR_ALL)
@@ -205,7 +206,7 @@ static int64_t patience(const struct sentinel *s) {
 static bool enough(struct sentinel *s,
                    const struct dlk_redis_agreement *agreed) {
   int64_t until = dlk_time_add(s->asked_at, patience(s));
-  if (agreed->most || s->host->now(s->host) >= until)
+  if (agreed->most || agreed->half || s->host->now(s->host) >= until)
     return agreed->place != NULL;
   s->host->timer_set(s->host, &s->timer, until);
   return false;

@@ -258,5 +258,12 @@ return {
       file = PLACE,
       find = "else if (sight->list && n->listed != n->member.session->lists)",
       put = "else if (0)" },
+    { name = "an IPv6 address keeps its brackets",
+      file = "csrc/store/zookeeper/zookeeper.c",
+      specs = "spec/zookeeper/library_spec.lua",
+      find = [["%s%s:%u", i ? "," : "", a->host,]],
+      put = [["%s%s%s%s:%u", i ? "," : "",
+                 strchr(a->host, 0x3a) ? "[" : "", a->host,
+                 strchr(a->host, 0x3a) ? "]" : "",]] },
   },
 }

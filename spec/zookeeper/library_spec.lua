@@ -3,6 +3,7 @@
 -- engine/fork_spec.
 
 local common = require "spec.zookeeper.common"
+local dlock = require "dlock"
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
@@ -147,6 +148,18 @@ describe("ZooKeeper's library:", function()
       assert.is_true(common.now() - before < 3, common.now() - before)
       one:resume()
     end
+  end)
+
+  it("an IPv6 address is found, alone and among others", function()
+    local both = zk.start { config = { clientPortAddress = "::" } }
+    for _, list in ipairs { "[::1]", "[::1]:1,[::1]", "127.0.0.1:1,[::1]" } do
+      local where = "zookeeper://" .. list .. ":" .. both.port
+      local store = assert(dlock.open(where))
+      local lease = assert(store:lock("k", { timeout = 20 }))
+      assert(lease:release())
+      assert(store:close())
+    end
+    both:stop()
   end)
 
   it("names are looked up to connect, not while connected",

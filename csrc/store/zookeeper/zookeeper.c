@@ -28,13 +28,14 @@ static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
   return dlk_error_set(err, code, "'%s': %s", conf->shown, why);
 }
 
+/* As the C library takes them: it splits each at its last colon, and looks up
+ * what is before that, so an IPv6 address has no brackets. */
 static char *join_hosts(const struct dlk_conf *conf) {
   struct dlk_buf b = {0};
   for (size_t i = 0; i < conf->host_count; i++) {
     const struct dlk_addr *a = &conf->hosts[i];
-    bool v6 = strchr(a->host, ':') != NULL;
-    dlk_buf_addf(&b, "%s%s%s%s:%u", i ? "," : "", v6 ? "[" : "", a->host,
-                 v6 ? "]" : "", a->port ? a->port : 2181u);
+    dlk_buf_addf(&b, "%s%s:%u", i ? "," : "", a->host,
+                 a->port ? a->port : 2181u);
   }
   dlk_buf_add(&b, "", 1);
   if (b.failed) {

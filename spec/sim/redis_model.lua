@@ -11,6 +11,8 @@
 -- clock but TIME and cannot make globals. What the model does not know it
 -- refuses loudly. spec/sim/redis_spec compares it with a real server.
 
+local sandbox = require "spec.sim.redis_sandbox"
+
 local model = {}
 model.__index = model
 
@@ -64,13 +66,6 @@ function model.keys(texts)
     end
   end
   return keys
-end
-
-local function compile(text, name, env)
-  if setfenv then
-    return setfenv(assert(loadstring(text, "@" .. name)), env)
-  end
-  return assert(load(text, "@" .. name, "t", env))
 end
 
 -- ---- values ----
@@ -399,53 +394,6 @@ end
 
 -- ---- scripts ----
 
-local function no_global(_, name)
-  error("Script attempted to access nonexistent global variable '"
-    .. tostring(name) .. "'", 2)
-end
-
-local function sandbox(db)
-  local env = { unpack = unpack, redis = {
-    call = function(...) return db:call(...) end,
-    pcall = function(...)
-      local ok, reply = pcall(db.call, db, ...)
-      if not ok and not (type(reply) == "table" and reply.err) then
-        error(reply, 0)
-      end
-      return reply
-    end,
-  } }
-  for name in ("assert error ipairs math next pairs pcall select string table "
-      .. "tonumber tostring type"):gmatch("%a+") do
-    env[name] = _G[name]
-  end
-  local given = {}
-  return setmetatable({}, { __index = function(_, name)
-    local value = env[name]
-    if value == nil then
-      value = given[name]
-    end
-    return value == nil and no_global(_, name) or value
-  end, __newindex = no_global }), given
-end
-
--- What a client gets for a script's result.
-local function outward(v)
-  local kind = type(v)
-  if kind == "number" then
-    return v < 0 and math.ceil(v) or math.floor(v)
-  elseif kind == "boolean" then
-    return v and 1 or false
-  elseif kind ~= "table" or v.ok or v.err then
-    return v
-  end
-  local out = {}
-  for i, item in ipairs(v) do
-    out[i] = outward(item)
-  end
-  return out
-end
-
 local function strings(list)
   local out = {}
   for i, v in ipairs(list) do
@@ -457,11 +405,11 @@ end
 -- Runs a script by name; the reply, or {err = text}.
 function model:eval(name, keys, arguments)
   self.chunks[name] = self.chunks[name]
-    or compile(assert(self.scripts[name], name), name, self.env)
+    or sandbox.compile(assert(self.scripts[name], name), name, self.env)
   self.given.KEYS, self.given.ARGV = strings(keys), strings(arguments)
   local ok, reply = pcall(self.chunks[name])
   if ok then
-    return outward(reply)
+    return sandbox.outward(reply)
   elseif type(reply) == "string" then
     return { err = "ERR " .. reply }
   end
@@ -474,7 +422,7 @@ end
 function model.new(texts, us)
   local db = setmetatable({ keys = {}, us = us, listeners = {}, patterns = 0,
     published = {}, scripts = texts, chunks = {}, calls = 0 }, model)
-  db.env, db.given = sandbox(db)
+  db.env, db.given = sandbox.of(db)
   return db
 end
 

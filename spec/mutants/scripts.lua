@@ -155,9 +155,15 @@ return {
       find = "w.believed > now and now - w.seen < 1000",
       put = "w.believed > now" },
     { name = "a cancelled waiter lets nobody in", file = DIR .. "leave.lua",
-      find = "local _, more = grant(s)\nreturn { held and 1 or 0, more,",
-      put = "local more = 0\nif held then _, more = grant(s) end\n"
-        .. "return { held and 1 or 0, more," },
+      find = "local more = let_in(s, held and rest <= 0)",
+      put = "local more = held and let_in(s, rest <= 0) or 0" },
+    { name = "what is refused behind a release is the release's", file = DIR
+        .. "include/grant.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "local ok, _, more = pcall(grant, s)",
+      put = "local ok, _, more = true, grant(s)" },
+    { name = "nobody hears of a lock that is free", file = DIR
+        .. "include/grant.lua",
+      find = "if changed then pcall(tell) end", put = "changed = nil" },
     { name = "min_hold makes a hold longer", file = DIR .. "leave.lua",
       find = "call('PEXPIRE', L, rest)", put = "call('PEXPIRE', L, 60000)" },
     { name = "min_hold of a reader is not kept", file = DIR .. "leave.lua",
@@ -168,8 +174,12 @@ return {
         .. " nil, false, 0, 0, true",
       put = "s.value = false" },
     { name = "a break tells nobody", file = DIR .. "break.lua",
-      find = "call('PUBLISH', channel(token), 'b ' .. token)",
+      find = "redis.pcall('PUBLISH', channel(token), 'b ' .. token)",
       put = "local _ = token" },
+    { name = "a break is refused when its message is", file = DIR
+        .. "break.lua", specs = "spec/redis/connect_spec.lua",
+      find = "redis.pcall('PUBLISH', channel(token), 'b ' .. token)",
+      put = "call('PUBLISH', channel(token), 'b ' .. token)" },
     { name = "a downgrade begins a ttl of its own", file = DIR
         .. "downgrade.lua",
       find = "local left = math.max(call('PTTL', L), 1)",

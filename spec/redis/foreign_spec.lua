@@ -239,6 +239,32 @@ describe("foreign clients on redis:", function()
     r:close()
   end)
 
+  it("a counter that is spoilt meanwhile is not the holder's matter", function()
+    local r, name = redis.connect(url), key .. "-spoilt"
+    local own = ("~dlock:%s:"):format(store:tag(name))
+    local counter, queue = own .. "f:" .. name, own .. "q:" .. name
+    for _, lock in ipairs { store:mutex(name), store:rwlock(name):read() } do
+      for _, what in ipairs { "release", "break" } do
+        local lease = assert(lock:acquire())
+        r:call("SET", counter, "abc")
+        local time = r:call("TIME") -- one that waits, and has just asked
+        r:call("ZADD", queue, ("%s%06d"):format(time[1], time[2]),
+          ("a"):rep(32) .. ":0123456789abcdef:")
+        assert(lease:extend())
+        if what == "release" then
+          assert.is_true((assert(lease:release())))
+        else
+          assert.is_true((assert(store:break_lock(name))))
+        end
+        assert.are.equal(0, r:call("EXISTS", name))
+        assert.are.equal("invalid", select(3, store:try_lock(name)))
+        lease:release()
+        r:call("DEL", counter, queue)
+      end
+    end
+    r:close()
+  end)
+
   it("a counter far below nothing begins at the clock", function()
     local r, name, last = redis.connect(url), key .. "-below", 0
     local counter = ("~dlock:%s:f:%s"):format(store:tag(name), name)

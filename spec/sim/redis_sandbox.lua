@@ -1,5 +1,7 @@
 -- What a server script sees of the Redis in plain Lua (redis_model), and what a
--- client gets of its result. As on a server a script can make no globals.
+-- client gets of its result. As on a server a script can make no globals, and
+-- catches what a command says. It does not catch what the model refuses to
+-- know, nor a mistake of its own code, so no simulation passes with these.
 
 local sandbox = {}
 
@@ -17,10 +19,22 @@ local function no_global(_, name)
     .. tostring(name) .. "'", 2)
 end
 
+-- What pcall gives: nothing but what a command, or the script itself, says.
+local function caught(ok, found, ...)
+  local said = type(found) == "table" and found.err
+    or type(found) == "string" and found:find("~counter=", 1, true)
+  if not ok and not said then
+    error(found, 0)
+  end
+  return ok, found, ...
+end
+
 --- The globals of the scripts of a model; and a table in which it puts what is
 -- given to one.
 function sandbox.of(db)
-  local env = { unpack = unpack, redis = {
+  local env = { unpack = unpack, pcall = function(...)
+    return caught(pcall(...))
+  end, redis = {
     call = function(...) return db:call(...) end,
     pcall = function(...)
       local ok, reply = pcall(db.call, db, ...)
@@ -30,7 +44,7 @@ function sandbox.of(db)
       return reply
     end,
   } }
-  for name in ("assert error ipairs math next pairs pcall select string table "
+  for name in ("assert error ipairs math next pairs select string table "
       .. "tonumber tostring type"):gmatch("%a+") do
     env[name] = _G[name]
   end

@@ -1,5 +1,6 @@
 -- Ends every hold, tells the holders (at most 1,000; the others find out at
--- their next renewal), and lets the next ones in.
+-- their next renewal), and lets the next ones in. Only the end of the holds can
+-- be refused: what comes after it is as good as it can be.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: for how many ms the counter stays, 1: lift it (see fence)
 -- Returns 1 if somebody held it, else 0
@@ -21,9 +22,8 @@ if held then
   call('DEL', L, H, P, I)
   s.mode, s.value, s.used, s.cap, s.clean = nil, false, 0, 0, true
   for _, token in ipairs(tokens) do
-    call('PUBLISH', channel(token), 'b ' .. token)
+    redis.pcall('PUBLISH', channel(token), 'b ' .. token)
   end
-  tell()
 end
-grant(s)
+let_in(s, held)
 return held and 1 or 0

@@ -30,5 +30,4 @@ if s.mode == 'x' then
   end
   keep(left)
 end
-local _, more = grant(s)
-return { 1, more }
+return { 1, let_in(s) }

@@ -31,7 +31,6 @@ elseif rest > 0 then
   end
 else
   let_go(s, token)
-  tell()
 end
-local _, more = grant(s)
+local more = let_in(s, held and rest <= 0)
 return { held and 1 or 0, more, lifted }

@@ -2,9 +2,10 @@
  * is wrong that we do not know: it is reported as it is and never retried.
  *
  * Every reply in here says that the command was not executed: the server
- * refuses before it runs (a script's first write at the latest, and each of
- * our scripts that can be refused half-way is repeatable). That is why RETRY
- * and RECONNECT may send the same request again.
+ * refuses before it runs (a script's first write at the latest; each of our
+ * scripts that can be refused half-way is repeatable, and none is refused for
+ * what comes after the end of a hold, see let_in in scripts/include/grant.lua).
+ * That is why RETRY and RECONNECT may send the same request again.
  *
  * What a server says may repeat what it was told, and messages are logged. A
  * command that it does not know is repeated with its arguments, so no more than

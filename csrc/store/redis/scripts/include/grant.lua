@@ -169,3 +169,14 @@ local function grant(s, mine, my_ttl, my_spare)
   end
   return my_fence, 1, aside
 end
+
+-- The same at the end of a request that is done by then, a hold ended: what is
+-- refused now (a right of its user, the counter) does not undo that, so its
+-- answer is not that refusal. Who waits asks by itself and is told; a holder
+-- finds out when it asks. `changed`: the holder is another one. Returns whether
+-- to call again.
+local function let_in(s, changed)
+  if changed then pcall(tell) end
+  local ok, _, more = pcall(grant, s)
+  return ok and more or 0
+end

@@ -12,8 +12,10 @@ local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 -- Names that begin with "hangs" take a minute. Those that begin with "silent"
 -- are 127.0.0.2 at first, where the queue of a socket is full and SYNs are
 -- dropped; then another one comes behind that, or, of "silent-turned", before
--- that, with one behind that refuses. The others are looked up.
+-- that, with one behind that refuses. The others are looked up. A process that
+-- connects to 127.0.0.2 for a second time, looked up as "silent-once", ends.
 local RESOLVER = [[
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
 #include <string.h>
@@ -28,6 +30,18 @@ static void fill(const struct addrinfo *a) {
     int one = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     (void)connect(one, a->ai_addr, a->ai_addrlen);
   }
+}
+
+static int once, connected;
+
+int connect(int fd, const struct sockaddr *addr, socklen_t len) {
+  int (*next)(int, const struct sockaddr *, socklen_t);
+  const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+  if (once && addr->sa_family == AF_INET &&
+      in->sin_addr.s_addr == inet_addr("127.0.0.2") && connected++ > 0)
+    _exit(98);
+  *(void **)&next = dlsym(RTLD_NEXT, "connect");
+  return next(fd, addr, len);
 }
 
 int getaddrinfo(const char *host, const char *port,
@@ -50,6 +64,7 @@ int getaddrinfo(const char *host, const char *port,
         fill(*found);
       found = &(*found)->ai_next;
     }
+    once = strstr(host, "once") != NULL;
     return rc;
   }
   return next(host, port, hints, found);
@@ -140,6 +155,20 @@ describe("a resolver that hangs", function()
         print(lease and lease:release())
       ]]):format(name)))
     end
+  end)
+
+  -- It gives up before connect_timeout is over.
+  it("gives an address that the system gives up: it is not tried again",
+  function()
+    assert.equal("unavailable true\n", run [[
+      local store = assert(dlock.open {
+        url = (url:gsub("127.0.0.1", "silent-once.example")),
+        connect_timeout = 20, io_timeout = 0.3 })
+      local _, _, code = store:try_lock("silent")
+      local lease
+      for _ = 1, 50 do lease = lease or store:try_lock("silent") end
+      print(code .. " " .. tostring(lease and lease:release()))
+    ]])
   end)
 
   if rawget(_G, "jit") then

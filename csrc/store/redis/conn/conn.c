@@ -239,7 +239,7 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
     dlk_redis_life_arm(c, due.next);
     break;
   case DLK_REDIS_GIVE_UP:
-    dlk_redis_sock_note(c->sock, &c->silent);
+    dlk_redis_sock_note(c->sock);
     dlk_redis_life_lost(c, dlk_redis_sock_late(c->sock, due.why));
     break;
   case DLK_REDIS_PROBE_LIFE:

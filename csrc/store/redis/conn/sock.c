@@ -33,7 +33,7 @@ struct watch {
 struct dlk_redis_sock {
   uv_loop_t *loop;
   const struct dlk_redis_address *address;
-  const struct dlk_redis_silent *silent;
+  struct dlk_redis_silent *silent;
   int64_t io_timeout;
   const struct dlk_redis_sock_events *events;
   void (*gone)(void *arg);
@@ -274,6 +274,8 @@ static void on_connected(struct dlk_redis_sock *s) {
   if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
     e = errno;
   if (e != 0) {
+    if (e == ETIMEDOUT || e == EHOSTUNREACH)
+      dlk_redis_sock_note(s);
     drop_fd(s);
     if (s->addresses.next)
       e = connect_next(s);
@@ -369,7 +371,7 @@ static int start_unix(struct dlk_redis_sock *s) {
 
 struct dlk_redis_sock *dlk_redis_sock_open(
     struct uv_loop_s *loop, const struct dlk_redis_address *address,
-    const struct dlk_redis_silent *silent, int64_t io_timeout,
+    struct dlk_redis_silent *silent, int64_t io_timeout,
     const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
     unsigned *alive, void *arg, char why[DLK_REASON_MAX]) {
   struct dlk_redis_sock *s = calloc(1, sizeof *s);
@@ -474,12 +476,9 @@ const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
              : why;
 }
 
-void dlk_redis_sock_note(const struct dlk_redis_sock *s,
-                         struct dlk_redis_silent *silent) {
-  if (!s || s->connected || s->fd < 0)
-    return;
-  silent->peer = s->peer;
-  silent->len = s->peer_len;
+void dlk_redis_sock_note(const struct dlk_redis_sock *s) {
+  if (s && !s->connected && s->fd >= 0)
+    *s->silent = (struct dlk_redis_silent){.peer = s->peer, .len = s->peer_len};
 }
 
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {

@@ -32,13 +32,13 @@ struct dlk_redis_sock_events {
 };
 
 /* Starts to connect; `address` and `silent` must stay until then or close; of a
- * name's addresses the one behind `silent` is the first. io_timeout: how
- * long the system may try to get bytes through. *alive is counted up now and
- * down when nothing is left in the loop; then gone(arg) is called. NULL and
- * *why on failure. */
+ * name's addresses the one behind `silent` is the first, and one that the
+ * system gave up is noted there. io_timeout: how long it may try to get bytes
+ * through. *alive is counted up now and down when nothing is left in the loop;
+ * then gone(arg) is called. NULL and *why on failure. */
 struct dlk_redis_sock *dlk_redis_sock_open(
     struct uv_loop_s *loop, const struct dlk_redis_address *address,
-    const struct dlk_redis_silent *silent, int64_t io_timeout,
+    struct dlk_redis_silent *silent, int64_t io_timeout,
     const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
     unsigned *alive, void *arg, char why[DLK_REASON_MAX]);
 
@@ -65,10 +65,9 @@ bool dlk_redis_sock_doubt(struct dlk_redis_sock *s, const char *over);
  * may be NULL. */
 const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
                                 const char *why);
-/* Its time to connect is over: notes where it has not connected yet. s may be
- * NULL. */
-void dlk_redis_sock_note(const struct dlk_redis_sock *s,
-                         struct dlk_redis_silent *silent);
+/* Its time to connect is over: notes in `silent` where it has not connected
+ * yet. s may be NULL. */
+void dlk_redis_sock_note(const struct dlk_redis_sock *s);
 int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
 /* Frees it, at once or when the loop has let go of it. NULL is fine. */
 void dlk_redis_sock_close(struct dlk_redis_sock *s);

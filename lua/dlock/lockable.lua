@@ -196,11 +196,18 @@ function lockable.run(lease, message, code, fn, ...)
   return with.run(lease, fn, ...)
 end
 
+--- Whether fn can be called, as a function or by its metatable. What can is no
+--- table of options, where these may be left out.
+---@return boolean
+function lockable.callable(fn)
+  local meta = debug.getmetatable(fn)
+  return type(fn) == "function"
+    or type(meta) == "table" and rawget(meta, "__call") ~= nil
+end
+
 --- Raises unless fn can be called; level 1 is the caller of this.
 function lockable.check_function(fn, call, level)
-  local meta = type(fn) ~= "function" and debug.getmetatable(fn)
-  if type(fn) ~= "function" and not (type(meta) == "table" and meta.__call)
-  then
+  if not lockable.callable(fn) then
     error(("%s needs a function to run, not a %s"):format(call, type(fn)),
       level + 1)
   end
@@ -288,7 +295,7 @@ end
 ---@return true|nil # then fn's results; or nil, message, code
 function methods:with(opts, ...)
   local state = state_of(self, "with")
-  if type(opts) == "function" then
+  if lockable.callable(opts) then
     return run_with(state, nil, opts, ...)
   end
   lockable.check_function((...), state.calls.with, 2)

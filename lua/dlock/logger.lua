@@ -58,13 +58,22 @@ local function is_file(value)
   return io.type(value) ~= nil
 end
 
+local function of_events(write)
+  return function(event)
+    if type(event) ~= "table" then
+      error("dlock.logger's function takes an event, not a " .. type(event), 2)
+    end
+    write(event)
+  end
+end
+
 --- An on_event function that writes into the file; without one into nginx's
 --- error log, elsewhere to standard error. Raises for what is no open file.
 ---@param file? file*
 ---@return fun(event: dlock.event)
 function logger.new(file)
   if file == nil and ngx and ngx.log and ngx.get_phase then
-    return to_nginx()
+    return of_events(to_nginx())
   end
   file = file == nil and io.stderr or file
   if not is_file(file) then
@@ -73,7 +82,7 @@ function logger.new(file)
   elseif io.type(file) == "closed file" then
     error("dlock.logger takes an open file; this one is closed", 3)
   end
-  return to_file(file)
+  return of_events(to_file(file))
 end
 
 return logger

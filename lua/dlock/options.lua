@@ -171,7 +171,7 @@ local function raise_unknown(name, call, level)
   for other in pairs(RULES[call]) do known[#known + 1] = other end
   table.sort(known)
   local shown = type(name) == "string" and text.quote(name)
-    or "[" .. tostring(name) .. "]"
+    or "[" .. text.of_error(name) .. "]"
   local why = type(name) == "string" and TABLE[name]
     and "option %s does not belong to %s (it takes %s)"
     or "unknown option %s for %s (it takes %s)"

@@ -231,7 +231,7 @@ end
 ---@return true|nil # then fn's results; or nil, message, code
 function methods:with(key, opts, ...)
   local client = client_of(self, "with")
-  if type(opts) == "function" then
+  if lockable.callable(opts) then
     local bad = check(key, nil, "store:with")
     if bad then
       return nil, bad, "invalid"

@@ -31,7 +31,7 @@ function text.escape(s)
   return (s:gsub("%c", escape):gsub("\194([\128-\159])", escape_both))
 end
 
---- The error that other code raised, as text. Never raises itself, whatever its
+--- What other code raised or gave us, as text. Never raises, whatever its
 --- __tostring does.
 ---@param problem any
 ---@return string
@@ -40,7 +40,7 @@ function text.of_error(problem)
   if ok and type(shown) == "string" then
     return shown
   end
-  return ("an error object (a %s) that cannot be shown as text")
+  return ("an object (a %s) that cannot be shown as text")
     :format(type(problem))
 end
 

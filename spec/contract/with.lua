@@ -35,6 +35,9 @@ return function(t, it, timed)
     end })
     assert.are.same({ true, true, 7 },
       { store:with(t:key(), nil, callable, 7) })
+    assert.are.same({ true, true, 7 }, { store:with(t:key(), callable, 7) })
+    assert.are.same({ true, true, 7 },
+      { store:mutex(t:key()):with(callable, 7) })
     assert.are.same({ true }, { store:with(t:key(), {}, math.abs and type
       and function() end) })
   end)

@@ -53,6 +53,14 @@ describe("dlock.logger", function()
     assert.matches('"key":"\\u00ff"', list[1])
   end)
 
+  it("says at the caller's line that it was given no event", function()
+    local ok, problem = pcall(function() dlock.logger(io.stderr)() end)
+    assert.is_false(ok)
+    assert.is_truthy(problem:find("logger_spec.lua:%d+: "), problem)
+    assert.is_truthy(problem:find("dlock.logger's function takes an event, "
+      .. "not a nil", 1, true), problem)
+  end)
+
   it("never raises because of its file", function()
     lines(function(on_event, file)
       file:close()

@@ -22,6 +22,8 @@ describe("options", function()
     raises("unknown option 'ttl_ms' for store:lock", { ttl_ms = 5 })
     raises("unknown option '1'", { ["1"] = 1 })
     raises("unknown option %[1%]", { "x" })
+    raises("unknown option %[an object %(a table%)", { [setmetatable({},
+      { __tostring = function() error "no text" end })] = 1 })
     raises("it takes .*timeout", { Timeout = 1 })
   end)
 

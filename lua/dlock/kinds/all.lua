@@ -166,7 +166,7 @@ local function read_list(list, waits)
   for name in next, list do
     if not places[name] then
       error(("the list of dlock.all has a field %s; it is an array")
-        :format(tostring(name)), 4)
+        :format(text.of_error(name)), 4)
     end
   end
   table.sort(places, before)

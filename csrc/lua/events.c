@@ -46,7 +46,7 @@ static int engine_has_events(lua_State *L) {
 
 static void set_count(lua_State *L, const char *name,
                       const _Atomic uint64_t *n) {
-  lua_pushnumber(L, (lua_Number)atomic_load(n));
+  dlk_compat_pushint(L, (int64_t)atomic_load(n));
   lua_setfield(L, -2, name);
 }
 
@@ -62,12 +62,12 @@ static void set_histogram(lua_State *L, const char *name,
     lua_createtable(L, 0, 2);
     lua_pushnumber(L, bound < 0 ? HUGE_VAL : bound);
     lua_setfield(L, -2, "le");
-    lua_pushnumber(L, (lua_Number)total);
+    dlk_compat_pushint(L, (int64_t)total);
     lua_setfield(L, -2, "count");
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "buckets");
-  lua_pushnumber(L, (lua_Number)total);
+  dlk_compat_pushint(L, (int64_t)total);
   lua_setfield(L, -2, "count");
   lua_pushnumber(L, (lua_Number)atomic_load(&h->sum_us) / 1e6);
   lua_setfield(L, -2, "sum");
@@ -84,7 +84,7 @@ static int engine_stats(lua_State *L) {
     set_count(L, dlk_code_name((enum dlk_code)i), &s->acquires[i]);
   lua_setfield(L, -2, "acquires");
   uint64_t ended = atomic_load(&s->ended), begun = atomic_load(&s->begun);
-  lua_pushnumber(L, begun > ended ? (lua_Number)(begun - ended) : 0);
+  dlk_compat_pushint(L, begun > ended ? (int64_t)(begun - ended) : 0);
   lua_setfield(L, -2, "held");
   set_count(L, "lost", &s->lost);
   set_count(L, "renewed", &s->renewed);

@@ -49,6 +49,26 @@ describe("store:stats", function()
     assert.equal(0, other:stats().acquires.granted)
   end)
 
+  if math.type then
+    it("counts in integers", function()
+      assert(store:lock("a")):release()
+      local counts = 0
+      local function check(found, path)
+        for name, value in pairs(found) do
+          local here = path .. "." .. name
+          if type(value) == "table" then
+            check(value, here)
+          elseif name ~= "le" and name ~= "sum" then
+            counts = counts + 1
+            assert.equal("integer", math.type(value), here)
+          end
+        end
+      end
+      check(store:stats(), "stats")
+      assert.is_true(counts > 20)
+    end)
+  end
+
   timed("counts renewals", function()
     local lease = assert(store:lock("a", { ttl = 0.3 }))
     lease:wait_lost(0.5)

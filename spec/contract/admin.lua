@@ -57,6 +57,34 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  if math.type then
+    it("inspect: whole numbers are integers", function()
+      local store, key = t:open(), t:key()
+      local lease = assert(assert(store:semaphore(key, 3)):acquire())
+      local found = assert(store:inspect(key))
+      for _, number in ipairs { lease.fence, lease.permits, found.permits,
+        found.holders[1].fence, found.holders[1].permits } do
+        assert.are.equal("integer", math.type(number))
+      end
+      lease:release()
+      t:expect_nothing_left()
+    end)
+  end
+
+  it("inspect: a published value, and none where it is empty", function()
+    local store, key = t:open(), t:key()
+    for _, value in ipairs { "a", "" } do
+      local lease = assert(store:lock(key, { value = value }))
+      local holder = assert(store:inspect(key)).holders[1]
+      assert.are.equal(value ~= "" and value or nil, holder.value)
+      lease:release()
+    end
+    local lease = assert(assert(store:election(key)):campaign())
+    assert.is_nil(assert(store:inspect(key)).holders[1].value)
+    lease:release()
+    t:expect_nothing_left()
+  end)
+
   it("inspect: a semaphore's waiter, while a writer holds the key", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local lease = assert(store:lock(key))

@@ -265,5 +265,7 @@ return {
       put = [["%s%s%s%s:%u", i ? "," : "",
                  strchr(a->host, 0x3a) ? "[" : "", a->host,
                  strchr(a->host, 0x3a) ? "]" : "",]] },
+    { name = "a value that is empty is shown", file = INSPECT,
+      find = "if (d.value_len > 0)", put = "if (d.value)" },
   },
 }

@@ -41,7 +41,7 @@ local function look(state)
   state.seen, state.hold = certain or first.hold or UNKNOWN, first.hold
   return state.seen, {
     owner = first.owner,
-    value = first.value ~= "" and first.value or nil,
+    value = first.value,
     fence = first.fence,
     fence_at_most = first.fence_at_most,
   }

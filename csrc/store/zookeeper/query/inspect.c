@@ -55,7 +55,7 @@ static struct dlk_value *holder(const struct dlk_zk_shown *s,
   v = dlk_value_set(v, "since", dlk_value_number(seconds_since(s)));
   if (e->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(e->units));
-  if (d.value)
+  if (d.value_len > 0)
     v = dlk_value_set(v, "value", value_of(&d));
   return v;
 }

@@ -94,6 +94,22 @@ describe("file store", function()
     assert.is_true(tonumber(later) > fence)
   end)
 
+  -- docs/file.md says so: looking at the limit before each write is a system
+  -- call more, and SIGXFSZ belongs to the program.
+  it("under a limit that is set while it is open ends by SIGXFSZ, and what was"
+      .. " held is free", function()
+    local a, b = tool.start(dir), tool.start(dir)
+    local fence = a:hold("a", "key")
+    assert.are.equal(0, (process.run { command = { "prlimit", "--pid", a.pid,
+      "--fsize=0:", "--core=0:" } }))
+    a:acquire("n", "new")
+    assert.are.equal(uv.constants.SIGXFSZ, select(2, a.process:wait(20)))
+    b:acquire("b", "key", { timeout = 20 })
+    local _, later = b:expect("^b held (%d+)$")
+    assert.is_true(tonumber(later) > fence)
+    b:hold("n", "new")
+  end)
+
   it("on a read-only disk is unavailable", function()
     local a = mounted("ro")
     assert.matches("^ping unavailable: .*Read%-only", a:ask("ping"))

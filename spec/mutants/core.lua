@@ -124,5 +124,10 @@ return {
     { name = "a limit of file sizes is taken for none",
       file = "csrc/core/quiet.c",
       find = "most.rlim_cur == RLIM_INFINITY", put = "true" },
+    { name = "a write is guarded where no file has a limit",
+      file = "csrc/core/quiet.c",
+      specs = "spec/file/disk_spec.lua",
+      find = [[(&unlimited, memory_order_relaxed))]],
+      put = [[(&unlimited, memory_order_relaxed) && !data)]] },
   },
 }

@@ -185,9 +185,13 @@ local function raise_type(name, call, expected, value, level)
     :format(name, call, expected, type(value)), level + 1)
 end
 
+local function limits(rule)
+  return ("from %s to %s"):format(text.number(rule.min), text.number(rule.max))
+end
+
 local function range(rule)
-  return ("%s from %s to %s%s"):format(rule.integer and "an integer"
-    or "a number of seconds", text.number(rule.min), text.number(rule.max),
+  return ("%s %s%s"):format(rule.integer and "an integer"
+    or "a number of seconds", limits(rule),
     rule.infinite and ", or math.huge" or "")
 end
 
@@ -394,6 +398,21 @@ function options.own(opts, module)
     end
   end
   return out
+end
+
+--- Whether an option can have this number.
+---@param value number
+---@param name string
+---@return boolean
+function options.fits(value, name)
+  return not bad_number(value, TABLE[name])
+end
+
+--- Which numbers an option can have: "from 0 to 1", infinity aside.
+---@param name string
+---@return string
+function options.range(name)
+  return limits(TABLE[name])
 end
 
 --- Whether a call takes a table of options.

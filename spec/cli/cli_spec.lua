@@ -256,6 +256,23 @@ describe("the command", function()
     assert.same({ "--help" }, read("break -- --help").words)
   end)
 
+  it("says which seconds it takes, in its own words", function()
+    for given, range in pairs { ["--timeout 1000000001"] = "inf or SECONDS"
+        .. " from 0 to 1000000000", ["--ttl 0.05"] = "SECONDS from 0.1 to"
+        .. " 31536000", ["--ttl 31536001"] = "SECONDS from 0.1 to 31536000" } do
+      local option, value = given:match("^(%S+) (%S+)$")
+      local status, out, err = run("--url", on_files, "run", option, value, "k",
+        "--", "true")
+      assert.same({ 64, "" }, { status, out })
+      assert.matches("^dlock: " .. option:gsub("%-", "%%-") .. " takes "
+        .. range .. ", not '" .. value .. "'\n", err)
+    end
+    for _, line in ipairs { "--timeout 0", "--timeout 1000000000", "--ttl .1",
+        "--ttl 31536000" } do
+      assert.is_truthy(read("run " .. line .. " k -- x"), line)
+    end
+  end)
+
   it("refuses what it does not understand", function()
     for _, line in ipairs { "", "frob", "--", "run", "run k", "run k --",
         "run k true", "run -- k", "run -- k true", "run -- k --",

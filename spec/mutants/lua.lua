@@ -39,8 +39,9 @@ return {
     -- options.lua
     { name = "a message about a number does not say its limit",
       file = "lua/dlock/options.lua",
-      find = "text.number(rule.max), rule.infinite",
-      put = "rule.infinite and \"\" or text.number(rule.max), rule.infinite" },
+      find = "text.number(rule.min), text.number(rule.max))",
+      put = "text.number(rule.min), rule.infinite and \"\""
+        .. " or text.number(rule.max))" },
     { name = "not a number passes as a number of seconds",
       file = "lua/dlock/options.lua",
       find = "if value >= rule.min and value <= rule.max -- false for NaN",

@@ -86,5 +86,10 @@ return {
       specs = "spec/lua/bad_input_spec.lua",
       find = [[rule.urls and value and by_name(value) or value]],
       put = [[value]] },
+    { name = "the command takes seconds that the library refuses",
+      file = "lua/dlock/cli/args.lua",
+      specs = "spec/cli/cli_spec.lua",
+      find = [[return n and rules.fits(n, name) and n]],
+      put = [[return n and name and n]] },
   },
 }

@@ -7,15 +7,23 @@
 -- other verbs arguments that may begin with a dash. A key of `run` that begins
 -- with one stands behind a `--` of its own. -h and --help before that
 -- win over everything else, mistakes included.
+local rules = require "dlock.options"
+
 local args = {}
 
-local function seconds(value)
-  return (value:find("^%d+%.?%d*$") or value:find("^%.%d+$"))
+-- Seconds that the library takes for what it calls `name`.
+local function seconds(name, value)
+  local n = (value:find("^%d+%.?%d*$") or value:find("^%.%d+$"))
     and tonumber(value)
+  return n and rules.fits(n, name) and n
+end
+
+local function ttl(value)
+  return seconds("ttl", value)
 end
 
 local function patience(value)
-  return value == "inf" and math.huge or seconds(value)
+  return value == "inf" and math.huge or seconds("timeout", value)
 end
 
 local function status(value)
@@ -29,15 +37,17 @@ local function permits(value)
 end
 
 -- takes: what the option's value is called; it is a flag without. read: gives
--- what it means, or nothing. verbs: to which it belongs, to all without.
--- instead: an option that asks for the same in another way.
+-- what it means, or nothing. range: what the library calls it, whose range is
+-- shown when the value is not in it. verbs: to which it belongs, to all
+-- without. instead: an option that asks for the same in another way.
 local OPTIONS = {
   ["--url"] = { takes = "URL" },
   ["--prefix"] = { takes = "PREFIX" },
   ["--password-file"] = { takes = "FILE" },
-  ["--ttl"] = { takes = "SECONDS", read = seconds, verbs = { run = true } },
-  ["--timeout"] = { takes = "SECONDS or inf", read = patience,
+  ["--ttl"] = { takes = "SECONDS", read = ttl, range = "ttl",
     verbs = { run = true } },
+  ["--timeout"] = { takes = "inf or SECONDS", read = patience,
+    range = "timeout", verbs = { run = true } },
   ["-n"] = { verbs = { run = true }, instead = "--timeout" },
   ["-E"] = { takes = "STATUS from 0 to 255", read = status,
     verbs = { run = true } },
@@ -83,7 +93,9 @@ local function value_of(list, i, name, given)
   if rule.read then
     value = rule.read(given)
   end
-  return value, i, ("%s takes %s, not '%s'"):format(name, rule.takes, given)
+  local range = rule.range and " " .. rules.range(rule.range) or ""
+  return value, i, ("%s takes %s%s, not '%s'"):format(name, rule.takes, range,
+    given)
 end
 
 -- Reads the option at list[i] into found. Returns where it ends, or nil and

@@ -14,22 +14,16 @@ local function counter()
   return nil, f
 end
 
--- What is no counter of ours raises an error that says why, between two '~',
--- for errors.c. answer: what INCRBY said of it, an error or a number that is
--- too large.
-local function no_counter(answer)
-  local said = type(answer) == 'table' and answer.err or 'overflow'
+-- Counts it up by n. What is no counter of ours raises an error that says why,
+-- between two '~', for errors.c.
+local function count(n)
+  local f = redis.pcall('INCRBY', F, n)
+  if type(f) == 'number' and f < END then return f end
+  local said = type(f) == 'table' and f.err or 'overflow'
   local of = said:find('WRONGTYPE', 1, true) and redis.pcall('TYPE', F)
   if of then error('~counter=' .. (of.ok or 'another') .. '~') end
   local text = said:find('integer', 1, true) and call('GET', F)
   if text and not text:find('^[1-9]%d*$') then error('~counter=text~') end
   if text or said:find('overflow', 1, true) then error('~counter=large~') end
-end
-
--- Counts it up by n.
-local function count(n)
-  local f = redis.pcall('INCRBY', F, n)
-  if type(f) == 'number' and f < END then return f end
-  no_counter(f)
   return call('INCRBY', F, n) -- refused again, in the server's own words
 end

@@ -43,6 +43,96 @@ describe("a text", function()
     assert(other:close())
   end)
 
+  -- Every message that has a key in it, of every call.
+  it("shows any key, in one short line", function()
+    local where = "file://" .. dir .. "/locks"
+    local file = assert(io.open(dir .. "/log", "w"))
+    local log, events = dlock.logger(file), {}
+    local function on_event(event)
+      events[#events + 1] = event
+      log(event)
+    end
+    local mine = assert(dlock.open { url = where, on_event = on_event })
+    local other = assert(dlock.open { url = where, name = "%d%s" })
+    local down = assert(dlock.open { url = "redis://127.0.0.1:1",
+      on_event = on_event, io_timeout = 0.1, connect_timeout = 0.1 })
+    local function shows(key, code, ok, message, got)
+      assert.is_nil(ok)
+      assert.equal(code, got, message)
+      assert.matches("^" .. code .. ": ", message)
+      assert.is_nil(message:find("[^\32-\126]"), message)
+      assert.is_true(#message < 500, message)
+      local known = key:gsub("[^\32-\126\\'].*$", ""):sub(1, 40)
+      assert.is_truthy(message:find(known, 1, true), message)
+    end
+    for _, key in ipairs { "100%", "%d%s%n%5", "%%", "%1%0", "a fence=7 held",
+        "a\nb\27[2J\127", ("k%"):rep(256), ("\255"):rep(512), "\0x" } do
+      local lease = assert(mine:lock(key))
+      local all = dlock.all { other:mutex "free", other:mutex(key) }
+      local short = { timeout = 0.01 }
+      shows(key, "busy", other:try_lock(key))
+      shows(key, "timeout", other:lock(key, short))
+      shows(key, "busy", all:try_acquire())
+      shows(key, "timeout", all:acquire(short))
+      shows(key, "timeout", other:election(key):wait_change(0.01))
+      shows(key, "timeout", lease:wait_lost(0.01))
+      shows(key, "invalid", other:semaphore(key, 2):acquire { permits = 3 })
+      shows(key, "unavailable", down:try_lock(key))
+      local rw = assert(mine:rwlock("rw" .. key:sub(3), { reentrant = true }))
+      local reading = assert(rw:read():acquire())
+      shows(key:sub(3), "unsupported", rw:write():try_acquire())
+      assert(reading:release())
+      assert(mine:break_lock(key))
+      shows(key, "lost", lease:release())
+      shows(key, "lost", mine:with(key, function(held)
+        assert(mine:break_lock(key))
+        assert(held:wait_lost(20))
+      end))
+      local either = assert(dlock.fallback { down:mutex(key), mine:mutex(key),
+        grace = 0 })
+      local weak = assert(either:acquire())
+      assert.matches("^dlock%.lease: .* degraded held %d", tostring(weak))
+      if key:find("fence=", 1, true) then
+        assert.is_truthy(tostring(weak):find(key, 1, true), tostring(weak))
+      end
+      weak:on_lost(function() error("%d " .. key) end)
+      assert(mine:break_lock(key))
+      shows(key, "lost", weak:release())
+      for _, one in ipairs { all, either, weak, rw, lease, mine:mutex(key) } do
+        assert.is_nil(tostring(one):find("[^\32-\126]"), tostring(one))
+      end
+    end
+    for _, key in ipairs { ("%d\n"):rep(21846), ("x"):rep(513), "" } do
+      for _, call in ipairs { "mutex", "rwlock", "election", "lock", "try_lock",
+          "inspect", "break_lock", "revoke", "tag", "once", "with",
+          "semaphore" } do
+        local last = call == "semaphore" and 1 or nil
+        if call == "once" or call == "with" then last = print end
+        shows("", "invalid", mine[call](mine, key, last))
+      end
+    end
+    local kinds = {}
+    for _, event in ipairs(events) do
+      kinds[event.kind] = true -- a callback's error is the program's own text
+      assert.is_true(event.kind == "callback"
+        or not event.message:find("[^\32-\126]"), event.message)
+    end
+    for _, kind in ipairs { "callback", "degraded", "lost" } do
+      assert.is_true(kinds[kind], kind)
+    end
+    assert(mine:close())
+    assert(other:close())
+    assert(down:close())
+    file:close()
+    local lines = 0
+    for line in io.lines(dir .. "/log") do
+      assert.matches('^{.*"message":".*}$', line)
+      assert.is_nil(line:find("%c"), line)
+      lines = lines + 1
+    end
+    assert.equal(#events, lines)
+  end)
+
   it("has its numbers with a dot, whatever the locale writes", function()
     server.write_file(dir .. "/comma.src", COMMA)
     process.run { command = { "localedef", "-c", "-i", dir .. "/comma.src",

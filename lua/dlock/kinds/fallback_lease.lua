@@ -68,7 +68,8 @@ local META = {
     return methods[name] or SHOWN[name] and rawget(self, STATE)[name] or nil
   end,
   __tostring = function(self)
-    return (tostring(rawget(self, STATE)):gsub(" fence=%d+", " degraded"))
+    return (tostring(rawget(self, STATE))
+      :gsub("^(.*) fence=%d+", "%1 degraded")) -- not in the key
   end,
   -- Lua 5.4: with a bounded wait, as the other lease's.
   __close = function(self)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "engine/close.h"
 #include "engine/ticket.h"
+#include "engine_store.h"
 #include "loop/owner.h"
 
 void __real_free(void *p);
@@ -32,21 +32,14 @@ void __wrap_dlk_ticket_ref(struct dlk_ticket *t) {
 
 #define LATE (20 * DLK_MS)
 
-static struct dlk_host *host;
 static struct dlk_op *releasing;
 static enum dlk_code created;
 static bool silent; /* an acquire is not answered, nor is its cancel */
 static atomic_int released;
 
-static const char *prefix(const char *given) {
-  return given ? given : "";
-}
-
 static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  (void)conf;
-  host = h;
-  *out = &host;
+  store_create(h, conf, out, err);
   return created == DLK_OK ? DLK_OK : dlk_error_set(err, created, "no");
 }
 
@@ -77,24 +70,15 @@ static void cancel(void *store, struct dlk_op *op) {
   cancels++;
 }
 
-static void stop(void *store) {
-  (void)store;
-  host->stopped(host);
-}
-
-static void destroy(void *store) {
-  (void)store;
-}
-
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "late",
                                            .portable = true,
-                                           .prefix = prefix,
+                                           .prefix = store_prefix,
                                            .create = create,
                                            .submit = submit,
                                            .cancel = cancel,
-                                           .stop = stop,
-                                           .destroy = destroy};
+                                           .stop = store_stop,
+                                           .destroy = store_destroy};
 
 /* ---- an engine ---- */
 
@@ -113,38 +97,17 @@ static struct dlk_engine *open_one(void) {
   return dlk_engine_new(&type, &conf, "me", &err);
 }
 
-static struct dlk_ticket *ask(const struct dlk_request *r) {
-  struct dlk_error err;
-  struct dlk_ticket *t = dlk_engine_submit(engine, r, false, &err);
-  CHECK(t);
-  return t;
-}
-
-static void ask_and_wait(const struct dlk_request *r) {
-  struct dlk_ticket *t = ask(r);
-  while (!dlk_engine_drive(t, DLK_SEC))
-    continue;
-  dlk_ticket_unref(t);
-}
-
 static void begin(void) {
-  const struct dlk_request ping = {.kind = DLK_OP_PING, .timeout = -1};
   created = DLK_OK;
   silent = false;
   atomic_store(&released, 0);
   engine = open_one();
   CHECK(engine);
-  ask_and_wait(&ping);
-}
-
-static void close_it(int64_t timeout) {
-  const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = timeout};
-  ask_and_wait(&close);
+  ping(engine);
 }
 
 static void end(void) {
-  close_it(DLK_SEC);
-  dlk_engine_join(engine);
+  close_and_join(engine, DLK_SEC);
   dlk_engine_unref(engine);
 }
 
@@ -172,13 +135,13 @@ static void no_secret_is_freed(void) {
 /* It is asked for while its caller makes ready to wait, and he never does. */
 static void release_goes_on_without_its_caller(void) {
   begin();
-  struct dlk_ticket *t = ask(&acquire);
+  struct dlk_ticket *t = ask_of(engine, &acquire, false);
   struct dlk_hold *h = dlk_ticket_take(t);
   CHECK(h);
   dlk_ticket_unref(t);
   const struct dlk_request release = {
       .kind = DLK_OP_RELEASE, .hold = h, .timeout = DLK_FOREVER};
-  t = ask(&release);
+  t = ask_of(engine, &release, false);
   CHECK(!dlk_ticket_done(t));
   dlk_ticket_unref(t);
   int64_t until = dlk_clock_now() + 10 * DLK_SEC;
@@ -197,11 +160,10 @@ static void close_looks_at_each_wait_once(void) {
   begin();
   silent = true;
   for (int i = 0; i < WAITS; i++)
-    waits[i] = ask(&acquire);
+    waits[i] = ask_of(engine, &acquire, false);
   references = cancels = 0;
-  close_it(50 * DLK_MS);
+  close_and_join(engine, 50 * DLK_MS);
   CHECK(cancels == WAITS && references < 10 * WAITS);
-  dlk_engine_join(engine);
   for (int i = 0; i < WAITS; i++) {
     CHECK(dlk_ticket_done(waits[i]) && dlk_ticket_error(waits[i]));
     dlk_ticket_unref(waits[i]);

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-#include "check.h"
 #include "engine/close.h"
 #include "engine/random.h"
 #include "engine/stats.h"
+#include "engine_store.h"
 #include "loop/owner.h"
 
 int64_t __real_dlk_clock_now(void);
@@ -23,25 +23,11 @@ int64_t __wrap_dlk_clock_now(void) {
 
 /* ---- a store that answers some requests only when it is told to ---- */
 
-static struct dlk_host *host;
 static unsigned unanswered; /* bits of kinds */
 static struct dlk_op *waiting, *cancelled;
 static struct dlk_lease *renewing;
 static int releases, renewals, renewals_before_detach;
 static int64_t claim; /* so long a grant is sure; 0: as long as its ttl */
-
-static const char *prefix(const char *given) {
-  return given ? given : "";
-}
-
-static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
-                            void **out, struct dlk_error *err) {
-  (void)conf;
-  (void)err;
-  host = h;
-  *out = &host;
-  return DLK_OK;
-}
 
 static void submit(void *store, struct dlk_op *op) {
   (void)store;
@@ -77,43 +63,20 @@ static void answer(enum dlk_code code) {
   host->done(host, waiting, code == DLK_OK ? NULL : &err);
 }
 
-static void stop(void *store) {
-  (void)store;
-  host->stopped(host);
-}
-
-static void destroy(void *store) {
-  (void)store;
-}
-
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "slow",
                                            .portable = true,
-                                           .prefix = prefix,
-                                           .create = create,
+                                           .prefix = store_prefix,
+                                           .create = store_create,
                                            .submit = submit,
                                            .cancel = cancel,
                                            .renew = renew,
-                                           .stop = stop,
-                                           .destroy = destroy};
+                                           .stop = store_stop,
+                                           .destroy = store_destroy};
 
 /* ---- an engine whose loop is ours ---- */
 
 static struct dlk_engine *engine;
-
-static struct dlk_ticket *ask(const struct dlk_request *r, bool wake) {
-  struct dlk_error err;
-  struct dlk_ticket *t = dlk_engine_submit(engine, r, wake, &err);
-  CHECK(t);
-  return t;
-}
-
-static void ask_and_wait(const struct dlk_request *r) {
-  struct dlk_ticket *t = ask(r, false);
-  while (!dlk_engine_drive(t, DLK_SEC))
-    continue;
-  dlk_ticket_unref(t);
-}
 
 static void take(void) {
   while (!dlk_owner_take(&engine->loop, DLK_OWNER_CALLER))
@@ -121,7 +84,6 @@ static void take(void) {
 }
 
 static void begin(void) {
-  const struct dlk_request ping = {.kind = DLK_OP_PING, .timeout = -1};
   const struct dlk_conf conf = {
       .shown = "slow:", .scheme = "", .path = "", .io_timeout = DLK_SEC};
   struct dlk_error err;
@@ -132,16 +94,14 @@ static void begin(void) {
   releases = renewals = 0;
   engine = dlk_engine_new(&type, &conf, "me", &err);
   CHECK(engine);
-  ask_and_wait(&ping);
+  ping(engine);
   take();
 }
 
 static void end(void) {
-  const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = DLK_SEC};
   later = 0;
   dlk_owner_leave(&engine->loop);
-  ask_and_wait(&close);
-  dlk_engine_join(engine);
+  close_and_join(engine, DLK_SEC);
   dlk_engine_unref(engine);
 }
 
@@ -154,7 +114,7 @@ static void pass(int64_t ns) {
 /* ---- what is asked for ---- */
 
 static struct dlk_ticket *start(const struct dlk_request *r) {
-  struct dlk_ticket *t = ask(r, true);
+  struct dlk_ticket *t = ask_of(engine, r, true);
   dlk_inbox_run(&engine->loop.inbox);
   return t;
 }

@@ -6,51 +6,30 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "engine/ticket.h"
+#include "engine_store.h"
 #include "loop/owner.h"
 
 /* ---- a store that grants everything ---- */
 
 static int releases;
 
-static const char *prefix(const char *given) {
-  return given ? given : "";
-}
-
-static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
-                            void **out, struct dlk_error *err) {
-  (void)conf;
-  (void)err;
-  *out = host;
-  return DLK_OK;
-}
-
 static void submit(void *store, struct dlk_op *op) {
-  struct dlk_host *host = store;
+  struct dlk_host *h = store;
   if (op->kind == DLK_OP_RELEASE)
     releases++;
   if (op->kind == DLK_OP_ACQUIRE)
-    op->lease->sent = host->now(host);
-  host->done(host, op, NULL);
-}
-
-static void stop(void *store) {
-  struct dlk_host *host = store;
-  host->stopped(host);
-}
-
-static void destroy(void *store) {
-  (void)store;
+    op->lease->sent = h->now(h);
+  h->done(h, op, NULL);
 }
 
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .name = "here",
-                                           .prefix = prefix,
-                                           .create = create,
+                                           .prefix = store_prefix,
+                                           .create = store_create,
                                            .submit = submit,
-                                           .stop = stop,
-                                           .destroy = destroy};
+                                           .stop = store_stop,
+                                           .destroy = store_destroy};
 
 /* ---- two engines, and the loop of the first is ours ---- */
 
@@ -65,40 +44,18 @@ static struct dlk_engine *open_one(void) {
   return e;
 }
 
-static struct dlk_ticket *ask(struct dlk_engine *e,
-                              const struct dlk_request *r) {
-  struct dlk_error err;
-  struct dlk_ticket *t = dlk_engine_submit(e, r, false, &err);
-  CHECK(t);
-  return t;
-}
-
-static void ask_and_wait(struct dlk_engine *e, const struct dlk_request *r) {
-  struct dlk_ticket *t = ask(e, r);
-  while (!dlk_engine_drive(t, DLK_SEC))
-    continue;
-  dlk_ticket_unref(t);
-}
-
-static void close_one(struct dlk_engine *e) {
-  const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = DLK_SEC};
-  ask_and_wait(e, &close);
-  dlk_engine_join(e);
-}
-
 static void begin(void) {
-  const struct dlk_request ping = {.kind = DLK_OP_PING, .timeout = -1};
   releases = 0;
   giver = open_one();
   taker = open_one();
-  ask_and_wait(giver, &ping);
+  ping(giver);
   while (!dlk_owner_take(&giver->loop, DLK_OWNER_CALLER))
     usleep(1000);
 }
 
 static void end(void) {
   dlk_owner_leave(&giver->loop);
-  close_one(giver);
+  close_and_join(giver, DLK_SEC);
   dlk_engine_unref(giver);
   dlk_engine_unref(taker);
 }
@@ -119,14 +76,14 @@ static char *detached(void) {
                                       .ttl = 60 * DLK_SEC,
                                       .max_hold = DLK_FOREVER,
                                       .timeout = DLK_SEC};
-  struct dlk_ticket *t = ask(giver, &acquire);
+  struct dlk_ticket *t = ask_of(giver, &acquire, false);
   run();
   struct dlk_hold *h = dlk_ticket_take(t);
   CHECK(h);
   dlk_ticket_unref(t);
   const struct dlk_request detach = {
       .kind = DLK_OP_DETACH, .hold = h, .timeout = DLK_SEC};
-  t = ask(giver, &detach);
+  t = ask_of(giver, &detach, false);
   run();
   CHECK(dlk_ticket_done(t) && dlk_ticket_take_text(t));
   const struct dlk_value *v = dlk_ticket_result(t);
@@ -147,7 +104,7 @@ static struct dlk_ticket *attach(void) {
                                     .listener = taker,
                                     .renew = true,
                                     .timeout = DLK_SEC};
-  struct dlk_ticket *t = ask(giver, &again);
+  struct dlk_ticket *t = ask_of(giver, &again, false);
   dlk_hold_unref(h);
   free(text);
   return t;
@@ -163,7 +120,7 @@ static void lease_moves(void) {
   CHECK(h && dlk_hold_remaining(h) > 0);
   dlk_ticket_unref(t);
   dlk_hold_unref(h);
-  close_one(taker);
+  close_and_join(taker, DLK_SEC);
   run();
   CHECK(releases == 1);
   end();
@@ -181,7 +138,7 @@ static void attach_is_abandoned_before_it_begins(void) {
 static void taker_closes_before_it_begins(void) {
   begin();
   struct dlk_ticket *t = attach();
-  close_one(taker);
+  close_and_join(taker, DLK_SEC);
   run();
   CHECK(dlk_ticket_done(t) && dlk_ticket_error(t));
   CHECK(dlk_ticket_error(t)->code == DLK_CLOSED);
@@ -238,7 +195,7 @@ static void fork_comes_in_the_middle(void) {
 
 /* What it attached is its parent's. */
 static bool child_closes_taker(void) {
-  close_one(taker);
+  close_and_join(taker, DLK_SEC);
   return dlk_inbox_empty(&giver->loop.inbox);
 }
 

@@ -1,5 +1,7 @@
 -- Mutants of csrc/loop and csrc/engine.
 
+local CHILDREN = "spec/engine/children_spec.lua"
+
 return {
   specs = "spec/engine/core_spec.lua"
     .. " spec/engine/engine_spec.lua spec/engine/handoff_spec.lua"
@@ -359,10 +361,11 @@ return {
       find = "return !atomic_load(&by->closing);", put = "return true;" },
     { name = "a fork leaves the detached leases to a thread that is gone",
       file = "csrc/engine/transfer.c",
+      specs = CHILDREN,
       find = "handled = pthread_atfork(enter, leave, leave) == 0;",
       put = "handled = true;" },
     { name = "a child releases what its parent's leases are",
-      file = "csrc/engine/transfer.c",
+      file = "csrc/engine/transfer.c", specs = CHILDREN,
       find = "if (!dlk_engine_forked(h->engine))", put = "if (true)" },
     { name = "a detach that a scope ended keeps the lease",
       file = "csrc/engine/ticket.c",

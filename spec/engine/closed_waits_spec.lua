@@ -3,6 +3,7 @@
 -- either.
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
+local protect = require "dlock.protect"
 local server = require "spec.support.server"
 local uv = require "luv"
 
@@ -61,13 +62,19 @@ describe("a wait whose coroutine is dead", function()
   end
 
   -- LuaJIT has one hook for all coroutines.
-  local function kill(co)
+  local function resume_with_error(co, inner)
     local function hook()
-      if coroutine.running() == co then error("killed", 0) end
+      if coroutine.running() == inner then
+        debug.sethook()
+        error("killed", 0)
+      end
     end
-    debug.sethook(co, hook, "", 1)
-    local ok, problem = coroutine.resume(co)
-    debug.sethook(co)
+    debug.sethook(inner, hook, "", 1)
+    return coroutine.resume(co)
+  end
+
+  local function kill(co)
+    local ok, problem = resume_with_error(co, co)
     assert.is_false(ok)
     assert.equal("killed", problem)
     assert.equal("dead", coroutine.status(co))
@@ -87,6 +94,31 @@ describe("a wait whose coroutine is dead", function()
     expect_free(key, true)
     expect_quiet()
     assert.equal("dead", coroutine.status(co)) -- and was not collected
+  end)
+
+  it("wakes nobody who caught the error and waits for something else",
+  function()
+    local held = assert(other:lock(key))
+    local inner, problem, woken
+    local co = start(function()
+      local _
+      _, problem = protect.call(function()
+        inner = coroutine.running()
+        store:lock(key, LONG)
+      end)
+      woken = coroutine.yield("elsewhere") or "nothing"
+    end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    local ok, where = resume_with_error(co, inner)
+    assert.is_true(ok)
+    assert.equal("elsewhere", where)
+    assert.equal("killed", problem)
+    held:release()
+    expect_free(key, true)
+    expect_quiet()
+    assert.is_nil(woken)
+    assert(coroutine.resume(co, "its owner"))
+    assert.equal("its owner", woken)
   end)
 
   if not coroutine.close then return end -- Lua 5.4 has it

@@ -10,7 +10,8 @@
 -- Nor does it harm when a program ends one. A coroutine that is closed abandons
 -- its ticket at once (host.wait). One that died of an error, say of a debug
 -- hook, has closed nothing: its ticket is abandoned when that is done and the
--- coroutine is found dead.
+-- coroutine is found dead. So is that of one which caught the error and yields
+-- elsewhere, where it must not be resumed: adapter.wait is not in its stack.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
@@ -31,19 +32,33 @@ function adapter.run_callbacks(_, calls)
   end
 end
 
+-- Whether that coroutine yields out of a wait: near the top of its stack. (One
+-- that died of an error has its stack still.)
+local function is_in_wait(co)
+  if coroutine.status(co) ~= "suspended" then
+    return false
+  end
+  for level = 0, math.huge do
+    local frame = debug.getinfo(co, level, "f")
+    if not frame or frame.func == adapter.wait then
+      return frame ~= nil
+    end
+  end
+end
+
 -- All of them, whatever one of them does; then the first error, to luv.
 local function resume_all(list)
   local problem
   for _, waiter in ipairs(list) do
     local co = waiter.co
     local state = waiter.waits and coroutine.status(co)
-    if state == "dead" then
-      waiter.ticket:abandon()
-    elseif state == "suspended" then
+    if state == "suspended" and is_in_wait(waiter.inner) then
       local ok, why = coroutine.resume(co)
       if not ok and not problem then
         problem = debug.traceback(co, text.of_error(why))
       end
+    elseif state == "suspended" or state == "dead" then
+      waiter.ticket:abandon()
     end
   end
   if problem then
@@ -83,7 +98,8 @@ function adapter.wait(client, ticket)
   end
   -- On 5.1 we may be in a coroutine that protect made: its yields come out of
   -- the one that its owner is, and that one must be resumed.
-  local mine = { co = protect.owner(), ticket = ticket, waits = true }
+  local mine = { co = protect.owner(), inner = coroutine.running(),
+    ticket = ticket, waits = true }
   client.waiting[number] = mine
   start(client)
   repeat

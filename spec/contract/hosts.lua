@@ -142,8 +142,9 @@ function on_luv.sleep(seconds)
   loop.wait(seconds, function() return false end)
 end
 
+-- libuv's clock has whole milliseconds: a timer may be due one too early.
 function on_luv.later(seconds, fn)
-  local timer, ms = uv.new_timer(), math.ceil(seconds * 1000)
+  local timer, ms = uv.new_timer(), math.ceil(seconds * 1000) + 1
   uv.update_time()
   timer:start(ms, ms, function() coroutine.wrap(fn)() end)
   return function() timer:close() end

@@ -64,6 +64,9 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
     dlk_error_set(err, code, "%s is not held by this lease any more: %s", key,
                   t->hold && t->hold->ended ? t->hold->ended
                                             : "it expired or was broken");
+  else if (code == DLK_INVALID && t->op.kind == DLK_OP_LIST)
+    dlk_error_set(err, code, "the cursor is not one that '%s' gave to list",
+                  t->engine->shown);
   else if (code == DLK_UNSUPPORTED)
     dlk_error_set(err, code, "%s: the store '%s' cannot do that", key,
                   t->engine->shown);

@@ -197,5 +197,9 @@ return {
       file = "csrc/store/file/dir/dir.c", specs = "spec/file/disk_spec.lua",
       find = "ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);",
       put = "ssize_t n = pwrite(d->meta, m, sizeof *m, 0);" },
+    { name = "any word is a cursor", file = "csrc/store/file/recipe/admin.c",
+      find = [[if (strspn(op->text, "0123456789") != op->text_len)]]
+        .. " return false;",
+      put = "" },
   },
 }

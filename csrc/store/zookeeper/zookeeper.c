@@ -204,7 +204,10 @@ static void submit(void *store, struct dlk_op *op) {
     dlk_zk_query_run(st, op, dlk_zk_admin_start);
     break;
   case DLK_OP_LIST:
-    dlk_zk_query_run(st, op, dlk_zk_list_start);
+    if (dlk_zk_list_cursor_ok(op))
+      dlk_zk_query_run(st, op, dlk_zk_list_start);
+    else
+      dlk_zk_done(st, op, DLK_INVALID);
     break;
   case DLK_OP_GUARD:
   case DLK_OP_DOWNGRADE:

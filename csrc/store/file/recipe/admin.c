@@ -282,22 +282,35 @@ static long used_key(struct dlk_file_dir *d, const char *name,
   return n - (long)skip;
 }
 
-static DIR *open_list(struct dlk_file_dir *d, const struct dlk_op *op) {
-  DIR *dir = dlk_file_dir_list(d);
-  if (dir != NULL && op->text != NULL && op->text[0] != '\0')
-    seekdir(dir, strtol(op->text, NULL, 10));
-  return dir;
+/* Where a list goes on: a place that telldir gave, which may be a negative
+ * number, written without a sign. It comes from outside; false: it is none. */
+static bool read_cursor(const struct dlk_op *op, unsigned long *at) {
+  *at = 0;
+  if (op->text_len == 0)
+    return true;
+  if (strspn(op->text, "0123456789") != op->text_len)
+    return false;
+  errno = 0;
+  *at = strtoul(op->text, NULL, 10);
+  return errno == 0;
 }
 
 void dlk_file_list(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
+  unsigned long from;
+  if (!read_cursor(f->op, &from)) {
+    dlk_file_end_code(f, DLK_INVALID);
+    return;
+  }
   if (dlk_file_ready(f) != 0)
     return;
-  DIR *dir = open_list(d, f->op);
+  DIR *dir = dlk_file_dir_list(d);
   if (dir == NULL) {
     dlk_file_fail(f, errno);
     return;
   }
+  if (f->op->text_len > 0)
+    seekdir(dir, (long)from);
   struct dlk_value *keys = dlk_value_list();
   size_t found = 0, limit = f->op->limit == 0 ? NAMES_MAX : f->op->limit;
   const struct dirent *entry = NULL;
@@ -317,7 +330,7 @@ void dlk_file_list(struct dlk_file_op *f) {
     found++;
   }
   char cursor[32];
-  snprintf(cursor, sizeof cursor, "%ld", telldir(dir));
+  snprintf(cursor, sizeof cursor, "%lu", (unsigned long)telldir(dir));
   struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
   v = dlk_value_add(v, entry == NULL
                            ? dlk_value_nil()

@@ -122,11 +122,8 @@ static bool cursor(struct dlk_redis_try *t) {
 }
 
 void dlk_redis_list(struct dlk_redis_try *t) {
-  struct dlk_error err;
   if (!cursor(t)) {
-    dlk_error_set(&err, DLK_INVALID,
-                  "the cursor is not one that store:list gave");
-    dlk_redis_done(t, &err);
+    dlk_redis_done_code(t, DLK_INVALID);
     return;
   }
   t->op->result = dlk_value_list();

@@ -1,6 +1,7 @@
 /* list: the names below the prefix, in order, and for each of a page whether
  * it has contenders (an empty container stays for a minute). The cursor is the
- * last name that was looked at, so it stays right whatever comes and goes. */
+ * last name that was looked at, so it stays right whatever comes and goes;
+ * before it stands a '/', which is in no name: any word might be one. */
 #include "store/zookeeper/query/query.h"
 
 #include <stdlib.h>
@@ -12,10 +13,19 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+bool dlk_zk_list_cursor_ok(const struct dlk_op *op) {
+  struct dlk_buf key = {0};
+  bool ok = op->text_len == 0 ||
+            (op->text[0] == '/' && strlen(op->text) == op->text_len &&
+             dlk_zk_unescape(&key, op->text + 1));
+  dlk_buf_free(&key);
+  return ok;
+}
+
 static bool wanted(const struct dlk_zk_query *q, const char *name) {
   const struct dlk_op *op = q->op;
   struct dlk_buf key = {0};
-  bool after = !op->text || strcmp(name, op->text) > 0;
+  bool after = op->text_len == 0 || strcmp(name, op->text + 1) > 0;
   bool ok = after && dlk_zk_unescape(&key, name) && !key.failed &&
             key.len >= op->key_len &&
             (op->key_len == 0 || memcmp(key.data, op->key, op->key_len) == 0);
@@ -56,10 +66,14 @@ static void finish(struct dlk_zk_query *q) {
         keys, key.failed ? NULL : dlk_value_string(key.data, key.len));
     dlk_buf_free(&key);
   }
-  const char *last = q->any ? q->names[q->count - 1] : NULL;
+  struct dlk_buf last = {0};
+  if (q->any)
+    dlk_buf_addf(&last, "/%s", q->names[q->count - 1]);
   struct dlk_value *v = dlk_value_add(dlk_value_tuple(), keys);
-  v = dlk_value_add(v, last ? dlk_value_string(last, strlen(last))
-                            : dlk_value_nil());
+  v = dlk_value_add(v, last.failed ? NULL
+                       : q->any    ? dlk_value_string(last.data, last.len)
+                                   : dlk_value_nil());
+  dlk_buf_free(&last);
   dlk_zk_query_finish(q, v);
 }
 

@@ -79,8 +79,11 @@ void dlk_zk_query_cancel(struct dlk_zk_query *q);
 dlk_zk_first dlk_zk_ping_start, dlk_zk_locked_start; /* query.c */
 dlk_zk_first dlk_zk_admin_start;                     /* INSPECT BREAK REVOKE */
 dlk_zk_first dlk_zk_list_start;                      /* LIST */
-dlk_zk_first dlk_zk_guard_start;                     /* GUARD DOWNGRADE */
-dlk_zk_first dlk_zk_change_start;                    /* CHANGE */
+/* Whether a LIST's cursor may be one that a list gave: it comes from outside.
+ */
+bool dlk_zk_list_cursor_ok(const struct dlk_op *op);
+dlk_zk_first dlk_zk_guard_start;  /* GUARD DOWNGRADE */
+dlk_zk_first dlk_zk_change_start; /* CHANGE */
 /* The path of a contender of the lock, or (name NULL) of its own node; valid
  * until the next call. NULL when out of memory. */
 const char *dlk_zk_query_path(struct dlk_zk_query *q, const char *name);

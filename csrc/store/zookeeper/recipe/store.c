@@ -31,7 +31,7 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                         "we begin the right to create (docs/security.md)"
                       : "what is there was made for a user: give its username "
                         "and password, or have its ACL changed");
-  else if (code == DLK_INVALID)
+  else if (code == DLK_INVALID && op->kind == DLK_OP_ACQUIRE)
     dlk_error_other_limit(err, op->key, op->key_len);
   else if (code == DLK_UNSUPPORTED)
     dlk_error_set(err, code,

@@ -117,9 +117,11 @@ static int core_give(lua_State *L) {
   return 0;
 }
 
-/* Ends the handle without waiting. */
+/* Ends the handle without waiting. What the store's close gave back is not the
+ * handle's to end: its release says so, whatever was called before. */
 static void let_go(struct lease_box *box) {
-  if (over(box))
+  struct dlk_error closed;
+  if (over(box) || !dlk_engine_is_open(dlk_hold_engine(box->hold), &closed))
     return;
   box->released = true;
   box->lost = dlk_hold_remaining(box->hold) <= 0;
@@ -381,15 +383,17 @@ static int lease_tostring(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
-  bool failed = box->detached && dlk_hold_is_lost(box->hold);
+  bool lost = dlk_hold_is_lost(box->hold);
+  bool given =
+      is_given_up(box) ? !(box->detached && lost) : !in_child(box) && !lost;
   char state[64];
   if (left > 0)
     held_text(left, state);
   else
     snprintf(state, sizeof state, "%s",
-             box->parted                   ? "detached"
-             : is_given_up(box) && !failed ? "released"
-                                           : "lost");
+             box->parted ? "detached"
+             : given     ? "released"
+                         : "lost");
   lua_pushliteral(L, "dlock.lease: ");
   char key[DLK_QUOTED_MAX]; /* for people, but without the quotes */
   size_t len = strlen(dlk_quote(key, l->key, l->key_len));

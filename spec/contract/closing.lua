@@ -38,6 +38,22 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
+  it("releases leases, and each says so, whatever was called", function()
+    local store, leases = t:open(), {}
+    for i = 1, 2 do leases[i] = assert(store:lock(t:key())) end
+    assert.is_true(store:close())
+    assert.is_true(leases[1]:release_later())
+    for _, lease in ipairs(leases) do
+      for _ = 1, 2 do
+        local ok, message, code = lease:release()
+        assert.is_nil(ok)
+        assert.are.equal("closed", code, message)
+      end
+      assert.matches(" released$", tostring(lease))
+    end
+    t:expect_nothing_left()
+  end)
+
   it("releases a lease of another store that this one attached", function()
     local a, b, key = t:open(), t:open(), t:key()
     local text = assert(assert(a:lock(key)):detach())

@@ -256,6 +256,8 @@ void dlk_hold_release_later(struct dlk_hold *h);
  * the hold's own engine. */
 struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
                                    size_t len);
+/* Whether it has the form of a text that some process gave; NUL-ended. */
+bool dlk_detached_is_text(const char *text, size_t len);
 /* Whether this process once gave that text, and there is no hold for it any
  * more, for any store. */
 bool dlk_detached_was_here(const char *text, size_t len);

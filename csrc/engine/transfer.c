@@ -26,7 +26,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROCESS_LEN (sizeof "here-" - 1 + 16)
+#define MARK "here-"
+#define MARK_LEN (sizeof MARK - 1)
+#define PROCESS_LEN (MARK_LEN + 16)
+#define TEXT_LEN (PROCESS_LEN + 1 + 32)
 
 struct entry {
   struct entry *next;
@@ -151,7 +154,7 @@ static struct dlk_value *make_text(struct dlk_hold *h, struct entry *en) {
   struct dlk_engine *e = h->engine;
   e->host.random(&e->host, random, sizeof random);
   int n = snprintf(en->text, sizeof en->text,
-                   "here-%016" PRIx64 "-%016" PRIx64 "%016" PRIx64,
+                   MARK "%016" PRIx64 "-%016" PRIx64 "%016" PRIx64,
                    number_of_process(random[0]), random[1], random[2]);
   return dlk_value_string(en->text, (size_t)n);
 }
@@ -226,12 +229,20 @@ struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
   return h;
 }
 
+bool dlk_detached_is_text(const char *text, size_t len) {
+  static const char digits[] = "0123456789abcdef";
+  return len == TEXT_LEN && memcmp(text, MARK, MARK_LEN) == 0 &&
+         strspn(text + MARK_LEN, digits) == PROCESS_LEN - MARK_LEN &&
+         text[PROCESS_LEN] == '-' &&
+         strspn(text + PROCESS_LEN + 1, digits) == TEXT_LEN - PROCESS_LEN - 1;
+}
+
 bool dlk_detached_was_here(const char *text, size_t len) {
   char ours[PROCESS_LEN + 1];
   const struct wanted w = {NULL, text, len};
   enter();
   bool drawn = is_drawn();
-  snprintf(ours, sizeof ours, "here-%016" PRIx64, process);
+  snprintf(ours, sizeof ours, MARK "%016" PRIx64, process);
   const struct entry *en = entries;
   while (en && !has_text(en, &w))
     en = en->next;

@@ -227,7 +227,8 @@ static int64_t read_ms(const char **at, const char *end) {
  * is nothing when that is not what came. */
 static void read_head(struct dlk_request *r) {
   const char *p = r->text, *end = p + r->text_len;
-  r->renew = *p == 'r'; /* a Lua string ends with a NUL */
+  bool fine = *p == 'r' || *p == 'n'; /* a Lua string ends with a NUL */
+  r->renew = *p == 'r';
   p += p < end;
   int64_t least = 0;
   bool rests = p < end && *p == ',';
@@ -235,7 +236,7 @@ static void read_head(struct dlk_request *r) {
     p++;
     least = read_ms(&p, end);
   }
-  bool fine = least >= 0 && p < end && *p == ':';
+  fine = fine && least >= 0 && p < end && *p == ':';
   r->max_hold = DLK_FOREVER; /* until the store knows */
   r->min_hold = fine ? least : 0;
   r->text = fine ? p + 1 : end;
@@ -245,7 +246,12 @@ static void read_head(struct dlk_request *r) {
 static int not_here(lua_State *L, const struct dlk_engine *e,
                     const struct dlk_request *r) {
   struct dlk_error err;
-  if (dlk_detached_was_here(r->text, r->text_len))
+  if (!dlk_detached_is_text(r->text, r->text_len))
+    dlk_error_set(&err, DLK_INVALID,
+                  "'%s': this is not a string that lease:detach() gave on such "
+                  "a store",
+                  dlk_engine_shown(e));
+  else if (dlk_detached_was_here(r->text, r->text_len))
     dlk_error_set(&err, DLK_LOST,
                   "'%s': the detached lease was attached before, or it expired "
                   "or was broken, or the store that detached it was closed",

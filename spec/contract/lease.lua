@@ -335,6 +335,17 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("a string that no detach gave", function()
+    local store, made = t:open(), "here-" .. ("0"):rep(16) .. "-"
+    for _, bad in ipairs { "", "garbage", "r", "r:", "r:garbage",
+      "r:" .. made .. ("0"):rep(31), "x:" .. made .. ("0"):rep(32),
+      "r:" .. made .. ("0"):rep(31) .. "g" } do
+      local lease, message, code = store:attach(bad)
+      assert.is_nil(lease)
+      assert.are.equal("invalid", code, message)
+    end
+  end)
+
   it("a string whose store was closed", function()
     local a, b, key = t:open(), t:open(), t:key()
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())

@@ -51,9 +51,9 @@ return {
       put = [[return "shared";]] },
     { name = "tostring shows a lost lease as held", file = LEASE,
       find = "int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);"
-        .. " bool failed",
+        .. " bool lost",
       put = "int64_t left = over(box) ? 0 : dlk_hold_ttl(box->hold);"
-        .. " bool failed" },
+        .. " bool lost" },
     { name = "a wait takes the io_timeout for its own", file = PREPARED,
       find = "if (!r->wait) r->timeout = -1;",
       put = "r->timeout = -1;" },
@@ -134,5 +134,15 @@ return {
       specs = "spec/engine/stats_spec.lua",
       find = "dlk_compat_pushint(L, (int64_t)atomic_load(n));",
       put = "lua_pushnumber(L, (lua_Number)atomic_load(n));" },
+    { name = "any string may have been detached elsewhere", file = ENGINE,
+      find = "if (!dlk_detached_is_text(r->text, r->text_len))",
+      put = "if (0)" },
+    { name = "a late release says that what close gave back was lost",
+      file = LEASE,
+      find = "if (over(box) || !dlk_engine_is_open("
+        .. "dlk_hold_engine(box->hold), &closed)) return;",
+      put = "(void)closed; if (over(box)) return;" },
+    { name = "tostring shows what close gave back as lost", file = LEASE,
+      find = ": !in_child(box) && !lost;", put = ": false;" },
   },
 }

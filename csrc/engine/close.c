@@ -12,8 +12,13 @@
  * does.
  * Each close waits no longer than its time, but the last one of them has the
  * store stopped with what is left when that is over, and waits DLK_STOP_WAIT
- * and a bit for the store to say so. After that all are told, whatever the
- * store says, and the renewal thread goes on alone.
+ * and a bit for the store to say so: else the threads of a client library, and
+ * ours, would be left behind by each close in an outage. After that all are
+ * told, whatever the store says, and the renewal thread goes on alone.
+ * A store whose stop waits for a server (`stop_wait`) is stopped so long before
+ * the time is over, when three quarters of that are enough: its good-bye frees
+ * what was not released. One that stops at once loses what it did not send, so
+ * it has all of the time.
  *
  * The end of the loop comes once, when the store has stopped, by one of two:
  * - whoever is told last that it is over, in Lua's thread, which joins the
@@ -48,7 +53,8 @@
 #include "loop/owner.h"
 
 /* What a store may take to stop, and what that may take to be noticed. */
-#define LAST_WHILE (DLK_STOP_WAIT + 50 * DLK_MS)
+#define NOTICED (50 * DLK_MS)
+#define LAST_WHILE (DLK_STOP_WAIT + NOTICED)
 
 /* Each of them is looked at once, although the store may keep it, and others
  * may end with it: who was looked at is in the list again, and whoever ends
@@ -160,12 +166,22 @@ void dlk_close_stopped(struct dlk_engine *e) {
 
 /* ---- tickets ---- */
 
+/* When the store is to be stopped with what is left. */
+static int64_t drained_by(const struct dlk_ticket *t) {
+  int64_t wait = t->engine->type->stop_wait, end = t->op.deadline;
+  if (wait == 0 || end == DLK_FOREVER)
+    return end;
+  int64_t least = t->op.started + (end - t->op.started) / 4;
+  int64_t at = end - wait - NOTICED;
+  return at > least ? at : least;
+}
+
 static void start_posted(struct dlk_post *post) {
   struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
   struct dlk_engine *e = t->engine;
   struct dlk_close *c = e->close;
   dlk_list_append(&c->closers, &t->link);
-  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, drained_by(t));
   begin(c);
   if (c->state == DLK_CLOSE_STOPPED)
     tell_closers(c);
@@ -174,11 +190,16 @@ static void start_posted(struct dlk_post *post) {
 static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
   struct dlk_close *c = t->engine->close;
-  if (t->link.next != t->link.prev) { /* others have more time */
-    dlk_request_finish(t, NULL);
-  } else if (c->state == DLK_CLOSE_DRAINING) {
-    dlk_timers_set(&t->engine->loop.timers, &t->timer, now + LAST_WHILE);
+  struct dlk_timers *timers = &t->engine->loop.timers;
+  int64_t last = now + LAST_WHILE, end = t->op.deadline;
+  bool others = t->link.next != t->link.prev; /* with more time */
+  if (!others && c->state == DLK_CLOSE_DRAINING) {
+    dlk_timers_set(timers, &t->timer, end > last ? end : last);
     stop_now(c);
+  } else if (now < end) {
+    dlk_timers_set(timers, &t->timer, end);
+  } else if (others) {
+    dlk_request_finish(t, NULL);
   } else {
     end_ops(c);
     tell_closers(c);

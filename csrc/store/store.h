@@ -28,7 +28,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 11u
+#define DLK_STORE_ABI 12u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -215,6 +215,9 @@ struct dlk_store_type {
   const char *name;
   size_t op_size, lease_size;
   bool portable; /* DETACH and ATTACH work across processes */
+  /* ns, at most DLK_STOP_WAIT, that `stop` takes when nobody answers; a close
+   * keeps them of its time. 0: what is not released is better waited for. */
+  int64_t stop_wait;
   /* The prefix that is used for the one that was given; NULL: none was. Two
    * spellings of one prefix are one from here on, for all that compare them. */
   const char *(*prefix)(const char *given);

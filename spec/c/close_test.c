@@ -64,21 +64,42 @@ static void submit(void *store, struct dlk_op *op) {
   }
 }
 
+/* Of a close that begins: when three quarters of its time are over. */
+#define CLOSE_TIME (2 * DLK_SEC)
+#define MOST_OF_IT (CLOSE_TIME / 4 * 3)
+
+static bool mostly_over, stopped_before;
+
+static void note_time(struct dlk_timer *timer, int64_t now) {
+  (void)timer;
+  (void)now;
+  mostly_over = true;
+}
+
+static struct dlk_timer clock_of_close = {.fire = note_time};
+
 static void cancel(void *store, struct dlk_op *op) {
   (void)store;
   (void)op;
-  cancels++;
+  if (cancels++ == 0)
+    host->timer_set(host, &clock_of_close, host->now(host) + MOST_OF_IT);
 }
 
-static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
-                                           .name = "late",
-                                           .portable = true,
-                                           .prefix = store_prefix,
-                                           .create = create,
-                                           .submit = submit,
-                                           .cancel = cancel,
-                                           .stop = store_stop,
-                                           .destroy = store_destroy};
+static void stop(void *store) {
+  host->timer_clear(host, &clock_of_close);
+  stopped_before = !mostly_over;
+  store_stop(store);
+}
+
+static struct dlk_store_type type = {.abi = DLK_STORE_ABI,
+                                     .name = "late",
+                                     .portable = true,
+                                     .prefix = store_prefix,
+                                     .create = create,
+                                     .submit = submit,
+                                     .cancel = cancel,
+                                     .stop = stop,
+                                     .destroy = store_destroy};
 
 /* ---- an engine ---- */
 
@@ -171,6 +192,23 @@ static void close_looks_at_each_wait_once(void) {
   dlk_engine_unref(engine);
 }
 
+/* With one that stops at once all of the time is for what is under way. */
+static void close_keeps_the_time_that_a_stop_takes(void) {
+  for (int slow = 0; slow < 2; slow++) {
+    type.stop_wait = slow ? CLOSE_TIME : 0;
+    begin();
+    silent = true;
+    cancels = 0;
+    mostly_over = false;
+    struct dlk_ticket *t = ask_of(engine, &acquire, false);
+    close_and_join(engine, CLOSE_TIME);
+    CHECK(cancels == 1 && stopped_before == slow);
+    dlk_ticket_unref(t);
+    dlk_engine_unref(engine);
+  }
+  type.stop_wait = 0;
+}
+
 /* As the owner, who is another Lua state's thread: the store stops while that
  * state runs the loop for a lease that it attached. */
 static void end_is_seen_whoever_stops_the_store(void) {
@@ -196,6 +234,8 @@ int main(void) {
       {"a release goes on without its caller",
        release_goes_on_without_its_caller},
       {"a close looks at each wait once", close_looks_at_each_wait_once},
+      {"a close keeps the time that a stop takes",
+       close_keeps_the_time_that_a_stop_takes},
       {"the renewal thread goes, whoever has the store stopped",
        end_is_seen_whoever_stops_the_store},
   };

@@ -242,6 +242,7 @@ const struct dlk_store_type dlk_zookeeper_store = {
     .op_size = sizeof(struct dlk_zk_op_data),
     .lease_size = sizeof(struct dlk_zk_lease_data),
     .portable = false,
+    .stop_wait = DLK_STOP_WAIT,
     .prefix = prefix,
     .create = create,
     .submit = submit,

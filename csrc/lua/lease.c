@@ -124,7 +124,7 @@ static void let_go(struct lease_box *box) {
   if (over(box) || !dlk_engine_is_open(dlk_hold_engine(box->hold), &closed))
     return;
   box->released = true;
-  box->lost = dlk_hold_remaining(box->hold) <= 0;
+  box->lost = dlk_hold_is_lost(box->hold);
   if (dlk_handle_give_up(&box->handle))
     dlk_hold_release_later(box->hold);
 }

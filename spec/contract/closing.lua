@@ -56,11 +56,23 @@ return function(t, it)
 
   it("releases a lease of another store that this one attached", function()
     local a, b, key = t:open(), t:open(), t:key()
-    local text = assert(assert(a:lock(key)):detach())
-    local lease = assert(b:attach(text))
+    local function attached(its_key)
+      return assert(b:attach(assert(assert(a:lock(its_key)):detach())))
+    end
+    local other = t:key()
+    local lease, later = attached(key), attached(other)
     assert.is_true(b:close())
-    assert(a:lock(key, { timeout = 5 })):release()
+    for _, one in ipairs { key, other } do
+      assert(a:lock(one, { timeout = 5 })):release()
+    end
     assert.is_false(lease:held())
+    assert.is_true(later:release_later())
+    for _ = 1, 2 do -- the same, whatever was called before
+      local _, _, code = lease:release()
+      local _, _, late_code = later:release()
+      assert.are_not.equal("lost", code)
+      assert.are.equal(code, late_code)
+    end
     t:expect_nothing_left()
   end)
 

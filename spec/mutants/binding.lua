@@ -142,6 +142,9 @@ return {
       find = "if (over(box) || !dlk_engine_is_open("
         .. "dlk_hold_engine(box->hold), &closed)) return;",
       put = "(void)closed; if (over(box)) return;" },
+    { name = "what is over was lost, although it was released", file = LEASE,
+      find = "box->lost = dlk_hold_is_lost(box->hold);",
+      put = "box->lost = dlk_hold_remaining(box->hold) <= 0;" },
     { name = "tostring shows what close gave back as lost", file = LEASE,
       find = ": !in_child(box) && !lost;", put = ": false;" },
   },

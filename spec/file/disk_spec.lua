@@ -213,6 +213,25 @@ describe("file store", function()
       assert.is_true(tonumber(later) > fence)
     end)
 
+  it("whose directory was moved before it looked holds nothing of there",
+    function()
+      local a, w = tool.start(dir), tool.start(dir)
+      a:hold("a", "key")
+      w:acquire("w", "key", { timeout = 20 })
+      a:wait_queue("key", 1)
+      w.process:pause()
+      a:send("release", "a") -- the key is w's, who has not seen it yet
+      a:expect("^a released$")
+      assert(uv.fs_rename(dir, base .. "/moved"))
+      local c = tool.start(dir)
+      c:hold("c", "key")
+      w.process:resume()
+      c:wait_queue("key", 1)
+      c:send("release", "c")
+      c:expect("^c released$")
+      w:expect("^w held %d+$")
+    end)
+
   it("whose directory was moved before its first acquire notices",
     function()
       local a = tool.start(dir)

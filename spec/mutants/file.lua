@@ -13,6 +13,8 @@ return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
     .. " spec/file/wakes_spec.lua spec/file/foreign_spec.lua"
+    .. " spec/file/disk_spec.lua spec/file/damage_spec.lua"
+    .. " spec/file/boot_spec.lua spec/file/fence_spec.lua"
     .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {

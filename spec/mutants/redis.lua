@@ -27,7 +27,7 @@ local ROTATION = "spec/redis/rotation_spec.lua"
 
 return {
   specs = "spec/sim/network_spec.lua spec/redis/library_spec.lua"
-    .. " spec/redis/queue_spec.lua"
+    .. " spec/redis/queue_spec.lua spec/redis/waiting_spec.lua"
     .. " spec/redis/errors_spec.lua"
     .. " spec/redis/connect_spec.lua spec/redis/net_spec.lua"
     .. " spec/redis/names_spec.lua spec/redis/admin_spec.lua"

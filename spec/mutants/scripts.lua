@@ -180,6 +180,10 @@ return {
         .. "break.lua", specs = "spec/redis/connect_spec.lua",
       find = "redis.pcall('PUBLISH', channel(token), 'b ' .. token)",
       put = "call('PUBLISH', channel(token), 'b ' .. token)" },
+    { name = "a break of what nobody holds writes nothing", file = DIR
+        .. "break.lua", specs = "spec/redis/connect_spec.lua",
+      find = "call('DEL', L, H, P, I)",
+      put = "if held then call('DEL', L, H, P, I) end" },
     { name = "a downgrade begins a ttl of its own", file = DIR
         .. "downgrade.lua",
       find = "local left = math.max(call('PTTL', L), 1)",

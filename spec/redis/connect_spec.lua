@@ -200,9 +200,9 @@ describe("connecting to redis:", function()
   end)
 
   -- One who waits, and has just asked.
-  local function queue_somebody(store, key)
-    local time = admin:call("TIME")
-    admin:call("ZADD", ("~dlock:%s:q:dlock:%s"):format(store:tag(key), key),
+  local function queue_somebody(r, store, key)
+    local time = r:call("TIME")
+    r:call("ZADD", ("~dlock:%s:q:dlock:%s"):format(store:tag(key), key),
       ("%s%06d"):format(time[1], time[2]),
       ("a"):rep(32) .. ":0123456789abcdef:")
   end
@@ -220,7 +220,7 @@ describe("connecting to redis:", function()
     assert.are.equal(before.eval or 0, counts.eval or 0)
     assert.are.equal((before.evalsha or 0) + 1, counts.evalsha)
     local lease = assert(store:lock("quiet", { ttl = 60 }))
-    queue_somebody(store, "quiet")
+    queue_somebody(admin, store, "quiet")
     assert.is_true((assert(lease:release())))
     assert.is_true(admin:call("PTTL", "dlock:quiet") <= 1000) -- a claim
     admin:call("ACL", "SETUSER", "u", "+publish", "-del")
@@ -417,6 +417,21 @@ describe("connecting to redis:", function()
     local r = other:connect()
     r:call("REPLICAOF", "127.0.0.1", tostring(private.port))
     fails(other.url, "unavailable", "replica")
+    r:close()
+    other:stop()
+  end)
+
+  it("a server that became a replica breaks nothing, and says so", function()
+    local other = redis.start()
+    local r = other:connect()
+    local store = assert(dlock.open(opts(other.url)))
+    assert(store:break_lock("k"))
+    queue_somebody(r, store, "k")
+    r:call("REPLICAOF", "127.0.0.1", "1")
+    local got, _, code = store:break_lock("k")
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    store:close()
     r:close()
     other:stop()
   end)

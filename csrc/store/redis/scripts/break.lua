@@ -1,6 +1,7 @@
 -- Ends every hold, tells the holders (at most 1,000; the others find out at
 -- their next renewal), and lets the next ones in. Only the end of the holds can
--- be refused: what comes after it is as good as it can be.
+-- be refused, and is written although nobody holds: a server that became a
+-- replica refuses it then, too. What comes after it is as good as it can be.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: for how many ms the counter stays, 1: lift it (see fence)
 -- Returns 1 if somebody held it, else 0
@@ -16,14 +17,11 @@ local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include grant
 --@include holders
 local s = state()
-local held = s.mode ~= nil
-if held then
-  local tokens = holders(s)
-  call('DEL', L, H, P, I)
-  s.mode, s.value, s.used, s.cap, s.clean = nil, false, 0, 0, true
-  for _, token in ipairs(tokens) do
-    redis.pcall('PUBLISH', channel(token), 'b ' .. token)
-  end
+local held, tokens = s.mode ~= nil, holders(s)
+call('DEL', L, H, P, I)
+s.mode, s.value, s.used, s.cap, s.clean = nil, false, 0, 0, true
+for _, token in ipairs(tokens) do
+  redis.pcall('PUBLISH', channel(token), 'b ' .. token)
 end
 let_in(s, held)
 return held and 1 or 0

@@ -150,7 +150,10 @@ return {
       put = "list[#list + 1] = one.lease shown_list[#list] = one.lease" },
     { name = "a refused release of several is their end",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
-      find = "if not result.held then", put = "if true then" },
+      find = [[return end_each(state, "release", timeout)]],
+      put = [[state.result = state.result
+          or { end_each(state, "release", timeout) }
+        return state.result[1], state.result[2], state.result[3] ]] },
     { name = "of several, a loss hides what is still held",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = "if not ok and (result[1] or held and not result.held) then",

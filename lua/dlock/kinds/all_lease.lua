@@ -3,8 +3,10 @@
 --
 -- Each member is released, or closed, as if it stood alone: one can wait where
 -- another cannot, in a store with another host. So a release may end some of
--- them and not the others. It is the end of the whole, whose result every later
--- call gives, when none is held any more.
+-- them and not the others, and be called again. What came of it the members
+-- remember, not the whole: a refusal, which says only that nothing can wait
+-- here, is then nobody's result, even when another coroutine's release is
+-- under way and nothing is held any more.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
@@ -35,9 +37,6 @@ local function end_each(state, call, ...)
       result = { nil, message, code, held = held }
     end
   end
-  if not result.held then
-    state.result = state.result or result
-  end
   return result[1], result[2], result[3]
 end
 
@@ -49,8 +48,6 @@ local function releasing(name)
     local bad = options.check_optional(timeout, "timeout", call)
     if bad then
       return nil, bad, "invalid"
-    elseif state.result then
-      return state.result[1], state.result[2], state.result[3]
     end
     return end_each(state, "release", timeout)
   end
@@ -208,7 +205,7 @@ local META = {
     local state = rawget(self, STATE)
     return ("dlock.leases: %s %s"):format(state.shown, self:held()
       and ("held %ss"):format(text.tenths(self:remaining()))
-      or (state.result or all_given_up(state.list)) and "released" or "lost")
+      or all_given_up(state.list) and "released" or "lost")
   end,
   -- Lua 5.4: each as a lease that stands alone.
   __close = function(self)

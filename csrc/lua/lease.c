@@ -75,6 +75,25 @@ static int core_owned(lua_State *L) {
   return 1;
 }
 
+/* What tostring says of a lease that is not held. */
+static const char *ended_how(const struct lease_box *box) {
+  if (box->parted)
+    return "detached";
+  bool lost = dlk_hold_is_lost(box->hold);
+  bool given =
+      is_given_up(box) ? !(box->detached && lost) : !in_child(box) && !lost;
+  return given ? "released" : "lost";
+}
+
+/* core.ended_how(lease): released, detached, lost; nil while it is held. */
+static int core_ended_how(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  if (!over(box) && dlk_hold_remaining(box->hold) > 0)
+    return 0;
+  lua_pushstring(L, ended_how(box));
+  return 1;
+}
+
 static int core_revoked(lua_State *L) {
   self_of(L, "revoked");
   struct lease_box *box = dlk_lua_check_lease(L, 1);
@@ -383,17 +402,11 @@ static int lease_tostring(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
-  bool lost = dlk_hold_is_lost(box->hold);
-  bool given =
-      is_given_up(box) ? !(box->detached && lost) : !in_child(box) && !lost;
   char state[64];
   if (left > 0)
     held_text(left, state);
   else
-    snprintf(state, sizeof state, "%s",
-             box->parted ? "detached"
-             : given     ? "released"
-                         : "lost");
+    snprintf(state, sizeof state, "%s", ended_how(box));
   lua_pushliteral(L, "dlock.lease: ");
   char key[DLK_QUOTED_MAX]; /* for people, but without the quotes */
   size_t len = strlen(dlk_quote(key, l->key, l->key_len));
@@ -435,6 +448,7 @@ static const luaL_Reg functions[] = {
     {"held", core_held},
     {"remaining", core_remaining},
     {"given_up", core_given_up},
+    {"ended_how", core_ended_how},
     {"revoked", core_revoked},
     {"lost", core_lost},
     {"owned", core_owned},

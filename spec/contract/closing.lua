@@ -1,6 +1,7 @@
 -- The end of a store.
 
 local assert = require "luassert"
+local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 
 return function(t, it)
@@ -50,6 +51,21 @@ return function(t, it)
         assert.are.equal("closed", code, message)
       end
       assert.matches(" released$", tostring(lease))
+    end
+    t:expect_nothing_left()
+  end)
+
+  it("releases those of dlock.all, which says so, whatever was called",
+  function()
+    local store = t:open()
+    local whole = assert(dlock.all { assert(store:mutex(t:key())),
+      assert(store:mutex(t:key())) }:acquire())
+    assert.is_true(store:close())
+    for _ = 1, 2 do
+      assert.is_false(whole:held())
+      assert.matches(" released$", tostring(whole))
+      assert.are.equal("closed", select(3, whole:release()))
+      assert.is_true(whole:release_later())
     end
     t:expect_nothing_left()
   end)

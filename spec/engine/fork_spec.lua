@@ -124,6 +124,8 @@ describe("after a fork", function()
           say("later", (select(3, lease:release_later())))
           say("all", all:release_later(), (select(3, all:release_later())))
           say("all", (select(3, all:release())))
+          say("shown", tostring(all):match("%a+$"),
+            tostring(all.leases[1]):match("%a+$"))
           say("lock", (select(3, store:lock(key))))
           say("mutex", (select(3, mutex:try_acquire())))
           say("release", (select(3, lease:release())))
@@ -150,7 +152,7 @@ describe("after a fork", function()
           store:close()
         end
       ]]), "child degraded forked", "child later forked",
-        "child all nil forked", "child all forked",
+        "child all nil forked", "child all forked", "child shown lost lost",
         "child lock forked", "child mutex forked", "child release forked",
         "child held false", "child ping forked", "child busy busy",
         "parent all true busy true", "parent degraded true true",

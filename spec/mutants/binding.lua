@@ -51,9 +51,9 @@ return {
       put = [[return "shared";]] },
     { name = "tostring shows a lost lease as held", file = LEASE,
       find = "int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);"
-        .. " bool lost",
+        .. " char state",
       put = "int64_t left = over(box) ? 0 : dlk_hold_ttl(box->hold);"
-        .. " bool lost" },
+        .. " char state" },
     { name = "a wait takes the io_timeout for its own", file = PREPARED,
       find = "if (!r->wait) r->timeout = -1;",
       put = "r->timeout = -1;" },

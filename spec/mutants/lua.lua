@@ -154,6 +154,10 @@ return {
       put = [[state.result = state.result
           or { end_each(state, "release", timeout) }
         return state.result[1], state.result[2], state.result[3] ]] },
+    { name = "what close released of several was lost",
+      file = "lua/dlock/kinds/all_lease.lua", specs = CONTRACT,
+      find = [[if not how or how == "lost" then]],
+      put = "if how and not core.given_up(lease) then" },
     { name = "of several, a loss hides what is still held",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = "if not ok and (result[1] or held and not result.held) then",

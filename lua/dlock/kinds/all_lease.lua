@@ -180,13 +180,15 @@ for _, call in ipairs { "detach", "guard", "downgrade" } do
   end
 end
 
-local function all_given_up(list)
+-- Released when each was, or was detached, as its own tostring says.
+local function ended_how(list)
   for _, lease in ipairs(list) do
-    if not core.given_up(lease) then
-      return false
+    local how = core.ended_how(lease)
+    if not how or how == "lost" then
+      return "lost"
     end
   end
-  return true
+  return "released"
 end
 
 local META = {
@@ -205,7 +207,7 @@ local META = {
     local state = rawget(self, STATE)
     return ("dlock.leases: %s %s"):format(state.shown, self:held()
       and ("held %ss"):format(text.tenths(self:remaining()))
-      or all_given_up(state.list) and "released" or "lost")
+      or ended_how(state.list))
   end,
   -- Lua 5.4: each as a lease that stands alone.
   __close = function(self)

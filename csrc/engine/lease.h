@@ -49,7 +49,7 @@ struct dlk_hold {
   struct dlk_due due;       /* in the loop's batch: its renewal, or its end */
   struct dlk_list link;     /* in held.list while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
-  struct dlk_list detaches; /* tickets, until `ops` is 0 */
+  struct dlk_list detaches; /* and releases; tickets, until `ops` is 0 */
   struct dlk_post drop;     /* release_later */
   uint64_t id;              /* unique in the process */
   /* transfer.c */

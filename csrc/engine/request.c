@@ -62,8 +62,7 @@ static bool to_give_back(struct dlk_ticket *t) {
 
 /* The handle has given the lease up. */
 static void detach_over(struct dlk_ticket *t) {
-  bool held = dlk_hold_is_held(t->hold);
-  if (t->error ? held : to_give_back(t))
+  if (t->error ? dlk_hold_is_held(t->hold) : to_give_back(t))
     dlk_hold_give_back(t->hold);
 }
 
@@ -135,11 +134,6 @@ static void take_from_store(struct dlk_ticket *t) {
   set_state(t, late ? DLK_TICKET_RETURNED : DLK_TICKET_OURS);
   dlk_work_end(&t->engine->loop, &t->link);
   count_on_hold(t, -1);
-}
-
-void dlk_request_forget(struct dlk_ticket *t) {
-  take_from_store(t);
-  dlk_request_finish_code(t, DLK_CLOSED);
 }
 
 /* ---- early ends ---- */
@@ -237,15 +231,18 @@ static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
  * holds that ended here and may live on the server. A detach waits for all
  * others: the store may be trying one of them again, and what then comes late
  * would find whoever has attached it under the same name. None comes behind
- * it, because the handle that detaches gives the hold up. */
+ * it: its handle gives the hold up. A release waits for one under way. */
 static void start_on_hold(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   int64_t now = dlk_clock_now();
   bool ours = dlk_hold_check(h, now);
   if (!ours && t->task != DLK_TASK_GIVE_BACK) {
-    bool released = atomic_load(&h->state) == DLK_HOLD_RELEASED;
-    bool release = t->op.kind == DLK_OP_RELEASE;
-    dlk_request_finish_code(t, released && release ? DLK_OK : DLK_LOST);
+    int state = t->op.kind == DLK_OP_RELEASE ? atomic_load(&h->state) : -1;
+    bool over = state == DLK_HOLD_RELEASED || state == DLK_HOLD_RELEASING;
+    if (state == DLK_HOLD_RELEASING && h->ops > 0)
+      wait_in(&h->detaches, t);
+    else
+      dlk_request_finish_code(t, over ? DLK_OK : DLK_LOST);
     return;
   }
   if (ours && t->op.kind == DLK_OP_RELEASE) {
@@ -470,6 +467,13 @@ static void end_all(struct dlk_list *tickets, enum dlk_code code) {
     else
       dlk_request_finish_code(t, code);
   }
+}
+
+void dlk_request_forget(struct dlk_ticket *t) {
+  take_from_store(t);
+  if (t->hold)
+    end_all(&t->hold->detaches, DLK_CLOSED);
+  dlk_request_finish_code(t, DLK_CLOSED);
 }
 
 static void left(struct dlk_hold *h, enum dlk_hold_state state) {

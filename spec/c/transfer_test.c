@@ -13,14 +13,25 @@
 /* ---- a store that grants everything ---- */
 
 static int releases;
+static bool slow; /* a release is answered by the test, or never */
+static struct dlk_op *releasing;
 
 static void submit(void *store, struct dlk_op *op) {
   struct dlk_host *h = store;
   if (op->kind == DLK_OP_RELEASE)
     releases++;
+  if (op->kind == DLK_OP_RELEASE && slow) {
+    releasing = op;
+    return;
+  }
   if (op->kind == DLK_OP_ACQUIRE)
     op->lease->sent = h->now(h);
   h->done(h, op, NULL);
+}
+
+static void cancel(void *store, struct dlk_op *op) {
+  (void)store;
+  (void)op;
 }
 
 static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
@@ -28,6 +39,7 @@ static const struct dlk_store_type type = {.abi = DLK_STORE_ABI,
                                            .prefix = store_prefix,
                                            .create = store_create,
                                            .submit = submit,
+                                           .cancel = cancel,
                                            .stop = store_stop,
                                            .destroy = store_destroy};
 
@@ -147,6 +159,44 @@ static void taker_closes_before_it_begins(void) {
   end();
 }
 
+enum end { RELEASED, LOST, STOPPED };
+
+/* What a release says that comes while one is under way, because the store was
+ * closed that had attached the lease. */
+static enum dlk_code release_behind_close(enum end how) {
+  static const struct dlk_error lost = {.code = DLK_LOST};
+  begin();
+  struct dlk_ticket *t = attach();
+  run();
+  struct dlk_hold *h = dlk_ticket_take(t);
+  CHECK(h);
+  dlk_ticket_unref(t);
+  slow = true;
+  close_and_join(taker, DLK_SEC);
+  run();
+  const struct dlk_request release = {
+      .kind = DLK_OP_RELEASE, .hold = h, .timeout = DLK_FOREVER};
+  t = ask_of(giver, &release, false);
+  run();
+  CHECK(releases == 1 && !dlk_ticket_done(t));
+  slow = false;
+  if (how != STOPPED)
+    giver->host.done(&giver->host, releasing, how ? &lost : NULL);
+  dlk_hold_unref(h);
+  end();
+  CHECK(releases == 1 && dlk_ticket_done(t));
+  const struct dlk_error *err = dlk_ticket_error(t);
+  enum dlk_code code = err ? err->code : DLK_OK;
+  dlk_ticket_unref(t);
+  return code;
+}
+
+static void release_waits_for_one_under_way(void) {
+  CHECK(release_behind_close(RELEASED) == DLK_OK);
+  CHECK(release_behind_close(LOST) == DLK_LOST);
+  CHECK(release_behind_close(STOPPED) == DLK_CLOSED);
+}
+
 /* ---- children of forks ---- */
 
 /* Whether a child that does so ends well; one that hangs is killed. */
@@ -219,6 +269,8 @@ int main(int argc, char **argv) {
        attach_is_abandoned_before_it_begins},
       {"a store that closes while it attaches gives the lease back",
        taker_closes_before_it_begins},
+      {"a release waits for the one that is under way",
+       release_waits_for_one_under_way},
   };
   static const struct check children[] = {
       {"a fork comes while another thread looks for a lease",

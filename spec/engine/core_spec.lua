@@ -26,7 +26,7 @@ describe("C unit tests", function()
   end)
 
   it("of leases that move to another store pass", function()
-    assert.are.equal(3, run "transfer_test")
+    assert.are.equal(4, run "transfer_test")
   end)
 
   it("of the end of a store pass", function()

@@ -206,7 +206,7 @@ return {
       find = [[if (code == DLK_LOST) lose(h, "it had expired or was broken");]],
       put = "if (false) lose(h, NULL);" },
     { name = "a second release says lost", file = "csrc/engine/request.c",
-      find = "released && release ? DLK_OK : DLK_LOST", put = "DLK_LOST",
+      find = "over ? DLK_OK : DLK_LOST", put = "DLK_LOST",
       same = "a hold is released once, by its last handle, which answers"
         .. " every later release itself" },
     -- local_queue.c, handoff.c
@@ -359,6 +359,15 @@ return {
     { name = "a store that closes is given what it attached",
       file = "csrc/engine/transfer.c",
       find = "return !atomic_load(&by->closing);", put = "return true;" },
+    { name = "a release beside another one says lost",
+      file = "csrc/engine/request.c", specs = "spec/engine/core_spec.lua",
+      find = "if (state == DLK_HOLD_RELEASING && h->ops > 0)",
+      put = "if (state == DLK_HOLD_RELEASING) over = false;"
+        .. " if (false)" },
+    { name = "a release that waits for another one outlives the store",
+      file = "csrc/engine/request.c", specs = "spec/engine/core_spec.lua",
+      find = "if (t->hold) end_all(&t->hold->detaches, DLK_CLOSED);",
+      put = "" },
     { name = "a fork leaves the detached leases to a thread that is gone",
       file = "csrc/engine/transfer.c",
       specs = CHILDREN,

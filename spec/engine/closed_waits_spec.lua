@@ -121,6 +121,76 @@ describe("a wait whose coroutine is dead", function()
     assert.equal("its owner", woken)
   end)
 
+  local function release(lease)
+    local released
+    coroutine.wrap(function() released = assert(lease:release()) end)()
+    eventually("it is released", function() return released end, true)
+  end
+
+  -- A coroutine whose wait was ended by an error, which it caught. Then it does
+  -- the next step.
+  local function start_after_error(next_step)
+    local inner
+    local co = start(function()
+      protect.call(function()
+        inner = coroutine.running()
+        store:lock(key, LONG)
+      end)
+      next_step()
+    end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    assert(resume_with_error(co, inner))
+    return co
+  end
+
+  it("gives back the lock although its coroutine waits for another one",
+  function()
+    local held, later = assert(other:lock(key)), key .. "later"
+    local held_later = assert(other:lock(later))
+    local lease
+    start_after_error(function() lease = store:lock(later, LONG) end)
+    eventually("it queues", function() return is_waited_for(later) end)
+    held:release()
+    expect_free(key, true)
+    assert.is_nil(lease)
+    held_later:release()
+    eventually("it has it", function() return lease end, true)
+    release(lease)
+    expect_quiet()
+  end)
+
+  it("gives back the lock although its coroutine runs the loop", function()
+    local held = assert(other:lock(key))
+    local over
+    start_after_error(function()
+      held:release()
+      expect_free(key, true)
+      over = true
+    end)
+    assert.is_true(over)
+    expect_quiet()
+  end)
+
+  it("is none of who runs the loop in a debug hook", function()
+    local held = assert(other:lock(key))
+    local lease
+    local co = start(function() lease = store:lock(key, { timeout = 60 }) end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    held:release()
+    eventually("it has it", function() return not is_waited_for(key) end)
+    debug.sethook(co, function()
+      if coroutine.running() == co then
+        debug.sethook()
+        eventually("the loop ends", function() return not uv.loop_alive() end,
+          true)
+      end
+    end, "", 1)
+    assert(coroutine.resume(co))
+    debug.sethook()
+    release(lease)
+    expect_quiet()
+  end)
+
   if not coroutine.close then return end -- Lua 5.4 has it
 
   local WAYS = {

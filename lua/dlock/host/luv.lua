@@ -10,8 +10,11 @@
 -- Nor does it harm when a program ends one. A coroutine that is closed abandons
 -- its ticket at once (host.wait). One that died of an error, say of a debug
 -- hook, has closed nothing: its ticket is abandoned when that is done and the
--- coroutine is found dead. So is that of one which caught the error and yields
--- elsewhere, where it must not be resumed: adapter.wait is not in its stack.
+-- coroutine is found dead. So is that of one which caught the error and went
+-- on. It may yield elsewhere, where it must not be resumed: adapter.wait is not
+-- in its stack. Or it waits for another ticket: each wait notes who its
+-- coroutine waits as (inside), and an error leaves that to the next. Or it runs
+-- the loop, and us in it.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
@@ -32,10 +35,14 @@ function adapter.run_callbacks(_, calls)
   end
 end
 
--- Whether that coroutine yields out of a wait: near the top of its stack. (One
+-- Coroutine -> the waiter of the wait that it was in last.
+local inside = setmetatable({}, { __mode = "kv" })
+
+-- Whether that wait is still in the stack of its coroutine, near the top. (One
 -- that died of an error has its stack still.)
-local function is_in_wait(co)
-  if coroutine.status(co) ~= "suspended" then
+local function is_in_wait(waiter)
+  local co = waiter.inner
+  if inside[co] ~= waiter or coroutine.status(co) == "dead" then
     return false
   end
   for level = 0, math.huge do
@@ -52,14 +59,14 @@ local function resume_all(list)
   for _, waiter in ipairs(list) do
     local co = waiter.co
     local state = waiter.waits and coroutine.status(co)
-    if state == "suspended" and is_in_wait(waiter.inner) then
+    if state and (state == "dead" or not is_in_wait(waiter)) then
+      waiter.ticket:abandon()
+    elseif state == "suspended" then
       local ok, why = coroutine.resume(co)
       if not ok and not problem then
         problem = debug.traceback(co, text.of_error(why))
       end
-    elseif state == "suspended" or state == "dead" then
-      waiter.ticket:abandon()
-    end
+    end -- else it runs, in a debug hook of its wait: that ends by itself
   end
   if problem then
     error(problem, 0)
@@ -100,12 +107,12 @@ function adapter.wait(client, ticket)
   -- the one that its owner is, and that one must be resumed.
   local mine = { co = protect.owner(), inner = coroutine.running(),
     ticket = ticket, waits = true }
-  client.waiting[number] = mine
+  client.waiting[number], inside[mine.inner] = mine, mine
   start(client)
   repeat
     coroutine.yield()
   until event_loop.over(client, ticket)
-  mine.waits = false
+  mine.waits, inside[mine.inner] = false, nil
   if client.waiting[number] == mine then -- it may be another one's meanwhile
     client.waiting[number] = nil
   end

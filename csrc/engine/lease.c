@@ -152,15 +152,20 @@ static int64_t end_of(struct dlk_hold *h) {
   return own < all ? own : all;
 }
 
-int64_t dlk_hold_remaining(struct dlk_hold *h) {
-  if (!dlk_hold_is_held(h) || atomic_load(&h->dropping) ||
-      atomic_load(&h->expired))
+static int64_t left_of(struct dlk_hold *h) {
+  if (atomic_load(&h->expired))
     return 0;
   int64_t left = end_of(h) - dlk_clock_now();
   if (left > 0)
     return left;
   atomic_store(&h->expired, true);
   return 0;
+}
+
+int64_t dlk_hold_remaining(struct dlk_hold *h) {
+  if (!dlk_hold_is_held(h) || atomic_load(&h->dropping))
+    return 0;
+  return left_of(h);
 }
 
 int64_t dlk_hold_ttl(const struct dlk_hold *h) {
@@ -178,8 +183,9 @@ bool dlk_hold_revoked(const struct dlk_hold *h) {
 
 bool dlk_hold_is_lost(struct dlk_hold *h) {
   int state = atomic_load(&h->state);
-  return state == DLK_HOLD_LOST ||
-         (state == DLK_HOLD_HELD && dlk_hold_remaining(h) == 0);
+  if (state != DLK_HOLD_HELD)
+    return state == DLK_HOLD_LOST;
+  return atomic_load(&h->dropping) ? atomic_load(&h->expired) : left_of(h) == 0;
 }
 
 bool dlk_hold_renews(const struct dlk_hold *h) {

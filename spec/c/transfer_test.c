@@ -131,10 +131,11 @@ static void lease_moves(void) {
   struct dlk_hold *h = dlk_ticket_take(t);
   CHECK(h && dlk_hold_remaining(h) > 0);
   dlk_ticket_unref(t);
-  dlk_hold_unref(h);
   close_and_join(taker, DLK_SEC);
+  CHECK(dlk_hold_remaining(h) == 0 && !dlk_hold_is_lost(h));
   run();
-  CHECK(releases == 1);
+  CHECK(releases == 1 && !dlk_hold_is_lost(h));
+  dlk_hold_unref(h);
   end();
 }
 

@@ -34,10 +34,13 @@ return {
       find = "return own < all ? own : all;", put = "(void)all; return own;" },
     { name = "a lease that is being given back is still held",
       file = "csrc/engine/lease.c",
-      find = "!dlk_hold_is_held(h) || atomic_load(&h->dropping) ||",
-      put = "!dlk_hold_is_held(h) ||",
-      same = "it is given back by the last of its handles, and each of them"
-        .. " says by itself that it was given up" },
+      specs = "spec/engine/core_spec.lua",
+      find = "if (!dlk_hold_is_held(h) || atomic_load(&h->dropping)) return",
+      put = "if (!dlk_hold_is_held(h)) return" },
+    { name = "a lease that is being given back is lost",
+      file = "csrc/engine/lease.c", specs = "spec/engine/core_spec.lua",
+      find = "return atomic_load(&h->dropping) ? atomic_load(&h->expired) :",
+      put = "return atomic_load(&h->dropping) ? true :" },
     { name = "max_hold does not end a lease", file = "csrc/engine/lease.c",
       find = "if (h->max_end < at) at = h->max_end;", put = "" },
     { name = "a claim counts as long as the ttl", file = "csrc/engine/lease.c",
@@ -207,8 +210,7 @@ return {
       put = "if (false) lose(h, NULL);" },
     { name = "a second release says lost", file = "csrc/engine/request.c",
       find = "over ? DLK_OK : DLK_LOST", put = "DLK_LOST",
-      same = "a hold is released once, by its last handle, which answers"
-        .. " every later release itself" },
+      specs = "spec/engine/core_spec.lua" },
     -- local_queue.c, handoff.c
     { name = "all who wait for a key ask the store",
       file = "csrc/engine/local_queue.c",

@@ -196,13 +196,18 @@ function lockable.run(lease, message, code, fn, ...)
   return with.run(lease, fn, ...)
 end
 
+-- An embedded Lua may have no debug library, which sees hidden metatables too.
+local metatable_of = debug and debug.getmetatable or getmetatable
+
 --- Whether fn can be called, as a function or by its metatable. What can is no
 --- table of options, where these may be left out.
 ---@return boolean
 function lockable.callable(fn)
-  local meta = debug.getmetatable(fn)
-  return type(fn) == "function"
-    or type(meta) == "table" and rawget(meta, "__call") ~= nil
+  if type(fn) == "function" then
+    return true
+  end
+  local meta = metatable_of(fn)
+  return type(meta) == "table" and rawget(meta, "__call") ~= nil
 end
 
 --- Raises unless fn can be called; level 1 is the caller of this.

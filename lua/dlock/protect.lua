@@ -47,9 +47,11 @@ end
 local BLOCKS = _VERSION == "Lua 5.2" and { [table.sort] = true,
   [string.gsub] = true, [require] = true, [load] = true }
 
+local getinfo = debug and debug.getinfo -- an embedded Lua may have none
+
 local function is_blocked()
   for level = 3, math.huge do
-    local frame = debug.getinfo(level, "f")
+    local frame = getinfo and getinfo(level, "f")
     if not frame or BLOCKS[frame.func] then
       return frame ~= nil
     end

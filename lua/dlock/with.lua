@@ -43,14 +43,16 @@ local function run_plainly(self, fn, ...)
   return finish(self, fn(self, ...))
 end
 
--- Whether an error raised here would be caught in this coroutine.
+local getinfo = debug and debug.getinfo -- an embedded Lua may have none
+
+-- Whether an error raised here would, for certain, be caught in this coroutine.
 local function is_protected()
   local _, is_main = coroutine.running()
   if is_main then
     return true
   end
   for level = 2, math.huge do
-    local frame = debug.getinfo(level, "f")
+    local frame = getinfo and getinfo(level, "f")
     if not frame then
       return false
     elseif frame.func == pcall or frame.func == xpcall then

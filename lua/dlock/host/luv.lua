@@ -20,6 +20,9 @@ local events = require "dlock.events"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
+-- An embedded Lua may have no debug library.
+local getinfo = debug and debug.getinfo
+
 local adapter = {}
 
 --- Before each request: can its end be waited for here?
@@ -44,9 +47,11 @@ local function is_in_wait(waiter)
   local co = waiter.inner
   if inside[co] ~= waiter or coroutine.status(co) == "dead" then
     return false
+  elseif not getinfo then
+    return true
   end
   for level = 0, math.huge do
-    local frame = debug.getinfo(co, level, "f")
+    local frame = getinfo(co, level, "f")
     if not frame or frame.func == adapter.wait then
       return frame ~= nil
     end
@@ -64,7 +69,8 @@ local function resume_all(list)
     elseif state == "suspended" then
       local ok, why = coroutine.resume(co)
       if not ok and not problem then
-        problem = debug.traceback(co, text.of_error(why))
+        problem = text.of_error(why)
+        problem = debug and debug.traceback(co, problem) or problem
       end
     end -- else it runs, in a debug hook of its wait: that ends by itself
   end

@@ -7,8 +7,12 @@ local core = require "dlock.core"
 local dlock = require "dlock"
 local lockable = require "dlock.lockable"
 local loop = require "spec.support.loop"
+local meanwhile = require "spec.support.meanwhile"
 local process = require "spec.support.process"
+local protect = require "dlock.protect"
+local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 local uv = require "luv"
 
@@ -174,6 +178,104 @@ describe("dlock.all, between two members,", function()
     assert.are.equal(1, taken) -- it was one try
     assert(store:lock(key .. "2")):release()
     assert(store:close(1))
+  end)
+end)
+
+-- Of two stores, of which one does not answer when it is released first.
+describe("the release of several, interrupted in its first wait,", function()
+  local one, live, deaf, key
+
+  local it = steady(function()
+    one = redis.start()
+    live = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    deaf = assert(dlock.open { url = one.url, io_timeout = 5 })
+    key = ("all:%d:"):format(uv.os_getpid())
+    collectgarbage("stop") -- that would give them back, too
+  end, function()
+    collectgarbage("restart")
+    one:resume()
+    deaf:close(1)
+    live:close(1)
+    one:stop()
+  end)
+
+  local function both()
+    return dlock.all { assert(live:mutex(key .. "a")),
+      assert(deaf:mutex(key .. "b")) }
+  end
+
+  local function expect_free()
+    local other = assert(dlock.open(os.getenv("DLOCK_TEST_REDIS")))
+    assert(other:lock(key .. "a", { timeout = 10 })):release()
+    other:close(1)
+  end
+
+  local ways = {
+    release = function(whole) whole:release() end,
+    resign = function(whole) whole:resign() end,
+    ["to-be-closed"] = function(whole)
+      debug.getmetatable(whole).__close(whole)
+    end,
+  }
+  for how, call in pairs(ways) do
+    it("releases the rest: " .. how, function()
+      local whole = assert(both():acquire())
+      one:pause()
+      meanwhile.interrupt(function() call(whole) end)
+      assert.is_false(whole.leases[1]:held())
+      expect_free()
+    end)
+  end
+
+  it("releases the rest: with", function()
+    local whole
+    meanwhile.interrupt(function()
+      both():with(function(given)
+        whole = given
+        one:pause()
+      end)
+    end)
+    assert.is_false(whole.leases[1]:held())
+    expect_free()
+  end)
+
+  if protect.closes then
+    it("releases the rest: a coroutine that is closed", function()
+      local slow, whole = assert(dlock.open { url = one.url, host = "luv",
+        io_timeout = 5 }), nil
+      coroutine.wrap(function()
+        whole = assert(dlock.all { assert(live:mutex(key .. "a")),
+          assert(slow:mutex(key .. "b")) }:acquire())
+      end)()
+      assert(loop.wait(20, function() return whole end))
+      one:pause()
+      local co = coroutine.create(function() whole:release() end)
+      assert(coroutine.resume(co))
+      assert.are.equal("suspended", coroutine.status(co))
+      assert(coroutine.close(co))
+      assert.is_false(whole.leases[1]:held())
+      expect_free()
+      one:resume()
+      local closed
+      coroutine.wrap(function() closed = slow:close(1) end)()
+      assert(loop.wait(20, function() return closed end))
+    end)
+  end
+
+  it("releases the rest: what was taken, when another is busy", function()
+    local held = assert(live:lock(key .. "c"))
+    local last = assert(live:mutex(key .. "c"))
+    local state = lockable.state(last)
+    local take = state.take
+    function state.take(...)
+      one:pause()
+      return take(...)
+    end
+    local three = dlock.all { assert(live:mutex(key .. "a")),
+      assert(deaf:mutex(key .. "b")), last }
+    meanwhile.interrupt(function() three:try_acquire() end)
+    expect_free()
+    assert(held:release())
   end)
 end)
 

@@ -21,14 +21,6 @@ local all = {}
 
 local methods = {}
 
--- Releases taken[n] ... taken[1].
-local function undo(taken)
-  for i = #taken, 1, -1 do
-    single.close(taken[i].lease)
-    taken[i] = nil
-  end
-end
-
 local function timed_out(state, member, timeout)
   return nil, ("timeout: %s of %s still held after %s s"):format(member.shown,
     state.shown, text.number(timeout)), "timeout"
@@ -72,9 +64,7 @@ local function take_each(state, opts, plan)
 end
 
 local function give_back(plan)
-  for i = #plan.taken, 1, -1 do
-    plan.taken[i].lease:release_later()
-  end
+  all_lease.give_back(plan.taken)
 end
 
 -- The last result: whether another attempt makes sense.
@@ -90,7 +80,7 @@ local function take_all(state, opts, plan)
     end
     return whole
   elseif fine then
-    undo(plan.taken)
+    all_lease.end_each(plan.taken, single.close)
     return nil, message, code, again
   end
   give_back(plan)

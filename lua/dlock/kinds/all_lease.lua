@@ -10,6 +10,7 @@
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
+local protect = require "dlock.protect"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
@@ -25,18 +26,55 @@ local function list_of(self, call)
   return state.list, state
 end
 
--- Ends each by that method, in reverse: true, or the first failure after which
--- a lease is still held, or the first of the others.
-local function end_each(state, call, ...)
+--- Has those that are still held released later.
+---@param rest table[]
+function all_lease.give_back(rest)
+  for i = #rest, 1, -1 do
+    rest[i].lease:release_later()
+  end
+end
+
+local function end_in_turn(rest, end_one)
+  for i = #rest, 1, -1 do
+    end_one(rest[i].lease)
+    rest[i] = nil
+  end
+end
+
+local function end_or_give_back(rest, end_one)
+  local ok, problem = protect.call(end_in_turn, rest, end_one)
+  if not ok then
+    all_lease.give_back(rest)
+    error(problem, 0)
+  end
+end
+
+local REST = { __close = all_lease.give_back }
+
+--- Calls end_one(lease) for each, in reverse. An error in one (of a debug hook,
+--- as Ctrl-C raises it in a wait), or the end of its coroutine, leaves none to
+--- be renewed by nobody: the rest are released later, without a wait.
+---@param taken table[]
+---@param end_one fun(lease: dlock.lease)
+function all_lease.end_each(taken, end_one)
+  local rest = setmetatable({}, REST)
+  for i, one in ipairs(taken) do
+    rest[i] = one
+  end
+  protect.closing(rest, end_or_give_back, rest, end_one)
+end
+
+-- Ends each by that method: true, or the first failure after which a lease is
+-- still held, or the first of the others.
+local function end_by(state, call, timeout)
   local result = { true }
-  for i = #state.taken, 1, -1 do
-    local lease = state.taken[i].lease
-    local ok, message, code = lease[call](lease, ...)
+  all_lease.end_each(state.taken, function(lease)
+    local ok, message, code = lease[call](lease, timeout)
     local held = not ok and lease:held()
     if not ok and (result[1] or held and not result.held) then
       result = { nil, message, code, held = held }
     end
-  end
+  end)
   return result[1], result[2], result[3]
 end
 
@@ -49,7 +87,7 @@ local function releasing(name)
     if bad then
       return nil, bad, "invalid"
     end
-    return end_each(state, "release", timeout)
+    return end_by(state, "release", timeout)
   end
 end
 
@@ -69,7 +107,7 @@ methods.resign = releasing "resign"
 ---@return string? code forked
 function methods:release_later()
   local _, state = list_of(self, "release_later")
-  return end_each(state, "release_later")
+  return end_by(state, "release_later")
 end
 
 --- All of them now end ttl seconds from now, or each by its own ttl.
@@ -211,10 +249,7 @@ local META = {
   end,
   -- Lua 5.4: each as a lease that stands alone.
   __close = function(self)
-    local taken = rawget(self, STATE).taken
-    for i = #taken, 1, -1 do
-      single.close(taken[i].lease)
-    end
+    all_lease.end_each(rawget(self, STATE).taken, single.close)
   end,
 }
 

@@ -10,11 +10,11 @@
  * was interrupted) or dropped leaves the list as any other ticket leaves its
  * own, and the closing goes on, driven by the renewal thread if nobody else
  * does.
- * Each close waits no longer than its time, but the last one of them has the
- * store stopped with what is left when that is over, and waits DLK_STOP_WAIT
- * and a bit for the store to say so: else the threads of a client library, and
- * ours, would be left behind by each close in an outage. After that all are
- * told, whatever the store says, and the renewal thread goes on alone.
+ * Each close waits no longer than its time, but the one whose time is over last
+ * has the store stopped with what is left, and waits DLK_STOP_WAIT and a bit
+ * for the store to say so: else the threads of a client library, and ours,
+ * would be left behind by each close in an outage. After that all are told,
+ * whatever the store says, and the renewal thread goes on alone.
  * A store whose stop waits for a server (`stop_wait`) is stopped so long before
  * the time is over, when three quarters of that are enough: its good-bye frees
  * what was not released. One that stops at once loses what it did not send, so
@@ -187,13 +187,22 @@ static void start_posted(struct dlk_post *post) {
     tell_closers(c);
 }
 
+/* Another one leaves the store more time. */
+static bool is_drained_later(const struct dlk_close *c, int64_t now) {
+  for (const struct dlk_list *l = c->closers.next; l != &c->closers;
+       l = l->next)
+    if (drained_by(DLK_CONTAINER(l, const struct dlk_ticket, link)) > now)
+      return true;
+  return false;
+}
+
 static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
   struct dlk_close *c = t->engine->close;
   struct dlk_timers *timers = &t->engine->loop.timers;
   int64_t last = now + LAST_WHILE, end = t->op.deadline;
-  bool others = t->link.next != t->link.prev; /* with more time */
-  if (!others && c->state == DLK_CLOSE_DRAINING) {
+  bool others = t->link.next != t->link.prev;
+  if (c->state == DLK_CLOSE_DRAINING && !is_drained_later(c, now)) {
     dlk_timers_set(timers, &t->timer, end > last ? end : last);
     stop_now(c);
   } else if (now < end) {

@@ -209,6 +209,25 @@ static void close_keeps_the_time_that_a_stop_takes(void) {
   type.stop_wait = 0;
 }
 
+/* And with two of them the time of the one that may wait for longer. */
+static void two_closes_keep_the_time_that_a_stop_takes(void) {
+  const struct dlk_request first = {.task = DLK_TASK_CLOSE,
+                                    .timeout = CLOSE_TIME};
+  type.stop_wait = CLOSE_TIME;
+  begin();
+  silent = true;
+  cancels = 0;
+  mostly_over = false;
+  struct dlk_ticket *wait = ask_of(engine, &acquire, false);
+  struct dlk_ticket *t = ask_of(engine, &first, false);
+  close_and_join(engine, CLOSE_TIME + LATE);
+  CHECK(cancels == 1 && stopped_before && dlk_ticket_done(t));
+  dlk_ticket_unref(t);
+  dlk_ticket_unref(wait);
+  dlk_engine_unref(engine);
+  type.stop_wait = 0;
+}
+
 /* As the owner, who is another Lua state's thread: the store stops while that
  * state runs the loop for a lease that it attached. */
 static void end_is_seen_whoever_stops_the_store(void) {
@@ -236,6 +255,8 @@ int main(void) {
       {"a close looks at each wait once", close_looks_at_each_wait_once},
       {"a close keeps the time that a stop takes",
        close_keeps_the_time_that_a_stop_takes},
+      {"two closes keep the time that a stop takes",
+       two_closes_keep_the_time_that_a_stop_takes},
       {"the renewal thread goes, whoever has the store stopped",
        end_is_seen_whoever_stops_the_store},
   };

@@ -30,7 +30,7 @@ describe("C unit tests", function()
   end)
 
   it("of the end of a store pass", function()
-    assert.are.equal(5, run "close_test")
+    assert.are.equal(6, run "close_test")
   end)
 
   it("of the file store's table pass, killed at any byte", function()

@@ -41,8 +41,10 @@ local function cut(shown, most)
   return kept .. MARK
 end
 
+local SPECIAL = "[" .. text.CONTROL .. '"\\]'
+
 local function quote(s, most)
-  local shown = s:gsub('[%c"\\]', escape)
+  local shown = s:gsub(SPECIAL, escape)
   if is_utf8(s) then -- what is control to a terminal, from U+0080 on
     shown = shown:gsub("\194([\128-\159])", escape)
   else

@@ -210,7 +210,7 @@ local function bad_string(value, rule)
   local min, max = rule.min_length or 0, rule.max_length or math.huge
   if #value < min or #value > max then
     return ("has %d bytes, but must have %d to %d"):format(#value, min, max)
-  elseif not rule.binary and value:find("%c") then
+  elseif not rule.binary and text.has_controls(value) then
     return "holds control bytes"
   elseif not rule.one_of then
     return nil

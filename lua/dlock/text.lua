@@ -4,8 +4,21 @@ local text = {}
 
 local LONGEST = 64
 
+-- Control bytes, to stand in a set of a pattern. (%c follows the locale: in one
+-- of ISO-8859-1 half of a UTF-8 character can be such a byte.)
+text.CONTROL = "%z\1-\31\127"
+
+local CONTROLS = "[" .. text.CONTROL .. "]"
+
 local function escape(byte)
   return ("\\x%02x"):format(byte:byte())
+end
+
+--- Whether there is a control byte in it.
+---@param s string
+---@return boolean
+function text.has_controls(s)
+  return s:find(CONTROLS) ~= nil
 end
 
 --- A key in quotes, bytes outside printable ASCII as \xNN, cut when long.
@@ -28,7 +41,7 @@ end
 ---@param s string
 ---@return string
 function text.escape(s)
-  return (s:gsub("%c", escape):gsub("\194([\128-\159])", escape_both))
+  return (s:gsub(CONTROLS, escape):gsub("\194([\128-\159])", escape_both))
 end
 
 --- What other code raised or gave us, as text. Never raises, whatever its

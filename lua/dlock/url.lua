@@ -3,9 +3,12 @@
 -- A URL may hold a password, also where it is malformed, so no message here
 -- ever repeats any part of a URL but its scheme; `shown` is put together from
 -- the parts that were understood, without the user information.
+local text = require "dlock.text"
+
 local url = {}
 
 local LONGEST, MOST_HOSTS = 4096, 64
+local NOT_IN_URLS = "[ " .. text.CONTROL .. "]"
 
 -- module: dlock.store.<module>, which may still say unsupported. hosts: how
 -- many at most, 0 for none (a path on this machine). path: what may follow the
@@ -160,7 +163,7 @@ local function parse_path(rule, raw)
   if not path then
     return nil, "a '%' in the path is not followed by two hex digits"
   end
-  if path:find("%c") then
+  if text.has_controls(path) then
     return nil, "the path holds control bytes"
   end
   if path == "/" and kind ~= "file" then
@@ -264,7 +267,7 @@ function url.parse(s)
   if rest:find("[?#]") then
     return bad("'?' and '#' have no meaning in it; options go into the table"
       .. " given to dlock.open, and in a password they are %3F and %23")
-  elseif rest:find("[%c ]") then
+  elseif rest:find(NOT_IN_URLS) then
     return bad("it holds blanks or control bytes")
   end
   local authority, raw_path = rest:match("^([^/]*)(.*)$")

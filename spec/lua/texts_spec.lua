@@ -16,6 +16,13 @@ grouping 3;3
 END LC_NUMERIC
 ]]
 
+-- A locale whose control characters go on from 128, as ISO-8859-1 has them.
+local CONTROLS = [[
+LC_CTYPE
+cntrl <U0000>..<U001F>;<U007F>..<U009F>
+END LC_CTYPE
+]]
+
 describe("a text", function()
   local dir
 
@@ -176,5 +183,35 @@ describe("a text", function()
         "_sum 0%.?%d*\n" } do
       assert.matches(shown, out)
     end
+  end)
+
+  it("has its control bytes by their numbers, not by the locale", function()
+    server.write_file(dir .. "/latin.src", CONTROLS)
+    process.run { command = { "localedef", "-c", "-f", "ISO-8859-1", "-i",
+      dir .. "/latin.src", dir .. "/latin" }, stderr = "pipe" }
+    local status, out, err = process.run { env = { LOCPATH = dir },
+      args = { dir }, stderr = "pipe", script = [[
+      assert(os.setlocale("latin", "ctype"))
+      assert(rawget(_G, "jit") or ("\132"):find("%c"))
+      local dlock, json = require "dlock", require "dlock.json"
+      local text = require "dlock.text"
+      local name = "\195\132"
+      print(json.encode(name) == '"' .. name .. '"', text.escape(name) == name)
+      print(json.encode "\0\31\127", (text.escape "\0\31\127"))
+      local store = assert(dlock.open { name = name,
+        url = "file://" .. arg[1] .. "/" .. name })
+      print(store:ping() ~= nil)
+      store:close()
+      print((select(2, dlock.open { url = "file:///x", name = "\0" })))
+      print((select(2, dlock.open "file:///x%00")))
+    ]] }
+    assert.same({ 0, "" }, { status, err })
+    local lines = {}
+    for line in out:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    assert.same({ "true\ttrue",
+      '"\\u0000\\u001f\\u007f"\t\\x00\\x1f\\x7f', "true" },
+      { lines[1], lines[2], lines[3] })
+    assert.matches("holds control bytes", lines[4])
+    assert.matches("holds control bytes", lines[5])
   end)
 end)

@@ -106,6 +106,10 @@ return {
       specs = "spec/lua/texts_spec.lua",
       find = [[shown:gsub("[^\32-\126]", escape)]],
       put = [[shown]] },
+    { name = "the locale says which bytes control a terminal",
+      file = "lua/dlock/text.lua", specs = "spec/lua/texts_spec.lua",
+      find = [[text.CONTROL = "%z\1-\31\127"]],
+      put = [[text.CONTROL = "%c"]] },
     -- url.lua
     { name = "port 0 is a port", file = "lua/dlock/url.lua",
       find = "port and port >= 1 and", put = "port and port >= 0 and" },
@@ -150,7 +154,7 @@ return {
       put = "if #value < min then" },
     { name = "a string may hold control bytes",
       file = "lua/dlock/options.lua",
-      find = [[elseif not rule.binary and value:find("%c") then
+      find = [[elseif not rule.binary and text.has_controls(value) then
         return "holds control bytes"]], put = "" },
     { name = "the empty key is a key", file = "lua/dlock/options.lua",
       find = "elseif #key == 0 or #key > 512 then",

@@ -45,7 +45,8 @@ end
 -- 5.2 yields across some C functions and does not say below which others it is;
 -- those of its own libraries are known.
 local BLOCKS = _VERSION == "Lua 5.2" and { [table.sort] = true,
-  [string.gsub] = true, [require] = true, [load] = true }
+  [string.gsub] = true, [require] = true, [load] = true, [tostring] = true,
+  [print] = true, [string.format] = true, [pairs] = true, [ipairs] = true }
 
 local getinfo = debug and debug.getinfo -- an embedded Lua may have none
 

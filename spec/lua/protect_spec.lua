@@ -99,6 +99,29 @@ end
 (_VERSION == "Lua 5.1" and not rawget(_G, "jit") and below or through)
   ["an iterator"] = generic_for
 
+-- A metamethod that C calls. Which C functions do that without yields differs:
+-- 5.2 has most.
+local function object(fn)
+  local function call()
+    fn()
+    error("and nothing is printed")
+  end
+  return setmetatable({}, { __tostring = call, __pairs = call,
+    __ipairs = call })
+end
+
+local with_metamethods = { print = print }
+if _VERSION == "Lua 5.2" then
+  with_metamethods = { print = print, tostring = tostring, pairs = pairs,
+    ipairs = ipairs,
+    ["string.format"] = function(...) return string.format("%s", ...) end }
+end
+for name, call in pairs(with_metamethods) do
+  below["a metamethod in " .. name] = function(fn)
+    protect.call(call, object(fn))
+  end
+end
+
 describe("a yield", function()
   local function expect(can, way)
     local said

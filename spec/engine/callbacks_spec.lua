@@ -219,8 +219,8 @@ describe("a callback", function()
         end
       ]]):format(bad[2]))
       assert.is_nil(out:find("false", 1, true), out)
-      assert.matches("error in a callback of on_lost: an error object", err)
-      assert.matches("error in on_event: an error object", err)
+      assert.matches("error in a callback of on_lost: an object .a table", err)
+      assert.matches("error in on_event: an object .a table", err)
     end)
   end
 end)

@@ -189,7 +189,7 @@ describe("foreign clients on redis:", function()
           store:election(name) } do
         local got, message, code = lock:acquire { timeout = 5 }
         assert.is_nil(got)
-        assert.are.equal("invalid", code, ("%s: %s"):format(junk, message))
+        assert.are.equal("invalid", code, tostring(junk) .. ": " .. message)
         assert.is_truthy(message:find(reason .. "; delete the key '" .. counter
           .. "'", 1, true), message)
         assert.are.equal(0, r:queued(name))

@@ -236,6 +236,14 @@ describe("of servers that Sentinels name,", function()
     end)
   end)
 
+  timed("a number of Sentinels that cannot be is not believed", function()
+    local heard, away = false, slow(UNKNOWN, 0.9)
+    local store = asks({ naming(a.port, 1, nil, 1, 2),
+      naming(a.port, 1, nil, 1, 1000002), away, away },
+      { on_event = function(e) heard = heard or e.kind == "sentinel" end })
+    assert.is_true(uses(store, a) and not heard)
+  end)
+
   it("one that few name is taken, and left when the others name another one",
   function()
     local store, said = asks({ naming(a.port, 1), MUTE, MUTE },

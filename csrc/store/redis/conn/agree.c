@@ -27,12 +27,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nobody has so many servers. */
+#define MOST_SERVERS 1000000
+
+static bool is_count(int64_t value) {
+  return value >= 0 && value <= MOST_SERVERS;
+}
+
 static void view(struct dlk_redis_opinion *o, const char *name, int64_t value) {
   if (strcmp(name, "config-epoch") == 0)
     o->epoch = value;
-  else if (strcmp(name, "num-slaves") == 0)
+  else if (strcmp(name, "num-slaves") == 0 && is_count(value))
     o->replicas = value;
-  else if (strcmp(name, "num-other-sentinels") == 0)
+  else if (strcmp(name, "num-other-sentinels") == 0 && is_count(value))
     o->sentinels = value + 1;
 }
 

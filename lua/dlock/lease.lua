@@ -50,7 +50,10 @@ local function release_without_wait(self, message, code)
       return core.finish(ticket)
     end
   end
-  return nil, message .. "; lease:release_later() works everywhere", code
+  if not message:find("release_later", 1, true) then
+    message = message .. "; lease:release_later() works everywhere"
+  end
+  return nil, message, code
 end
 
 local function release(client, self, timeout)

@@ -170,13 +170,14 @@ describe("a wait below table.sort", function()
       local held, waited = nil, 0
       run(function()
         local lease = assert(store:lock("held"))
-        local refused, kept
+        local message, refused, kept
         protect.call(table.sort, { 2, 1 }, function(a, b)
-          refused = select(3, store:lock("k", { timeout = 5 }))
+          message, refused = select(2, store:lock("k", { timeout = 5 }))
           kept = select(3, lease:release())
           return a < b
         end)
         assert.are.equal("unsupported", refused)
+        assert.truthy(message:find("below a C function", 1, true), message)
         assert.are.equal("unsupported", kept)
         held = lease:held()
         assert(lease:release())

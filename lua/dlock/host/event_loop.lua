@@ -60,6 +60,19 @@ function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
 
+--- What is said where a coroutine cannot be left.
+event_loop.BELOW_C = "unsupported: nothing can wait below a C function that"
+  .. " calls Lua (table.sort, string.gsub, require)"
+
+-- Where it could wait but for such a function, and else.
+local function refuse(running, instead)
+  local co, is_main = coroutine.running()
+  if running and co and not is_main then
+    return event_loop.BELOW_C .. ": call it outside of that"
+  end
+  return "unsupported: nothing can wait here: " .. instead
+end
+
 --- Before each request: can the engine's wakeup descriptor be waited for here?
 ---@param client table
 ---@param running boolean the loop runs us
@@ -69,7 +82,7 @@ end
 ---@return string? code
 function event_loop.ready(client, running, instead)
   if not running or not protect.can_yield() then
-    return nil, "unsupported: nothing can wait here: " .. instead
+    return nil, refuse(running, instead)
       .. ", or open the store with host = 'blocking'", "unsupported"
   end
   event_loop.waiting(client)

@@ -131,8 +131,7 @@ local INSTEAD = {
   exit_worker = "lease:release_later() works here, and what the worker still"
     .. " holds is released when it ends",
 }
-local BELOW_C = "unsupported: nothing can wait below a C function that calls"
-  .. " Lua (table.sort, string.gsub, require); " .. AFTER_THE_FACT
+local BELOW_C = event_loop.BELOW_C .. "; " .. AFTER_THE_FACT
 local A_TIMER = "use a timer (ngx.timer.at(0, ...))"
 
 local function prepare(client)

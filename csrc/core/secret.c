@@ -12,12 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/clock.h"
+
+/* ns after which a question has no answer any more. */
+#define ANSWERED_BY (60 * DLK_SEC)
+
 struct dlk_secret {
   pthread_mutex_t lock;
   char *text; /* NULL: none */
   char *path; /* NULL: none */
   unsigned turn;
   bool asks;
+  int64_t asked;                               /* when, if ASKED */
   _Atomic enum { QUIET, WANTED, ASKED } stage; /* written under lock */
 };
 
@@ -116,9 +122,15 @@ bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out,
   return there;
 }
 
+/* [lock] */
+static bool is_unanswered(const struct dlk_secret *s) {
+  return s->stage == ASKED && dlk_clock_now() - s->asked > ANSWERED_BY;
+}
+
 bool dlk_secret_refused(struct dlk_secret *s, unsigned turn) {
   pthread_mutex_lock(&s->lock);
-  bool ask = s->asks && s->stage == QUIET && turn == s->turn;
+  bool quiet = s->stage == QUIET || is_unanswered(s);
+  bool ask = s->asks && quiet && turn == s->turn;
   if (ask)
     s->stage = WANTED;
   pthread_mutex_unlock(&s->lock);
@@ -132,8 +144,10 @@ bool dlk_secret_is_wanted(const struct dlk_secret *s) {
 bool dlk_secret_ask(struct dlk_secret *s) {
   pthread_mutex_lock(&s->lock);
   bool ask = s->stage == WANTED;
-  if (ask)
+  if (ask) {
     s->stage = ASKED;
+    s->asked = dlk_clock_now();
+  }
   pthread_mutex_unlock(&s->lock);
   return ask;
 }

@@ -10,7 +10,10 @@
  *
  * That the program is to be asked is a state and not a message: it stays
  * (QUIET, WANTED, ASKED, QUIET) until the thread that asks has taken it, so
- * no queue that is full, and no memory that is short, can lose it. */
+ * no queue that is full, and no memory that is short, can lose it. Who has
+ * taken it may never answer (an error in the program, a coroutine that is
+ * dropped): a refusal a minute later asks again, and an answer that comes after
+ * all counts as any other. */
 #ifndef DLK_CORE_SECRET_H
 #define DLK_CORE_SECRET_H
 

@@ -7,6 +7,15 @@
 #include "core/option.h"
 #include "core/secret.h"
 
+int64_t __real_dlk_clock_now(void);
+int64_t __wrap_dlk_clock_now(void);
+
+static int64_t ahead; /* of the real clock */
+
+int64_t __wrap_dlk_clock_now(void) {
+  return __real_dlk_clock_now() + ahead;
+}
+
 static void options(void) {
   static const struct dlk_option list[] = {
       {"map", "a:1", "b:2", 0},  {"map", "c:3", "d:4", 0},
@@ -58,6 +67,10 @@ static void secrets(void) {
   CHECK(dlk_secret_read(s, &b, &second) && strcmp(b.data, "b") == 0);
   CHECK(dlk_secret_refused(s, second) && dlk_secret_set(s, NULL));
   CHECK(dlk_secret_refused(s, second)); /* nobody had another one */
+  CHECK(dlk_secret_ask(s) && !dlk_secret_refused(s, second));
+  ahead = 61 * DLK_SEC; /* who asked has not answered */
+  CHECK(dlk_secret_refused(s, second) && dlk_secret_ask(s));
+  CHECK(!dlk_secret_refused(s, second));
   dlk_secret_wipe(&b);
   dlk_secret_free(s);
 }

@@ -143,8 +143,9 @@ local SERVER = [[
     local blocker = assert(worker_store:lock("k:below"))
     local function try()
       local got, message, code = store:lock("k:below", { timeout = 5 })
-      local ok, _, why = lease:release()
-      said = { got and "got" or code, ok and "released" or why, message }
+      local ok, advice, why = lease:release()
+      said = { got and "got" or code, ok and "released" or why, message,
+        select(2, tostring(advice):gsub("release_later", "")) }
     end
     local ways = {
       ["table.sort"] = function()
@@ -163,7 +164,7 @@ local SERVER = [[
     local ok, problem = pcall(ways[ngx.unescape_uri(ngx.var.arg_way)])
     if not ok then said[3] = problem end
     ngx.say(said[1], " ", said[2], " ", tostring(said[3]))
-    ngx.say(lease:held() and "held" or "not held")
+    ngx.say(lease:held() and "held" or "not held", ", told ", said[4])
     ngx.say(lease:release() and "released" or "not released")
     -- Through functions of Lua, and pcall, a wait goes on as ever.
     blocker:release_later()
@@ -267,7 +268,7 @@ describe("phases of OpenResty:", function()
       local _, text = n:get("/below_c?way=" .. way:gsub(" ", "%%20"))
       assert.matches("^unsupported unsupported unsupported: ", text)
       assert.matches("release_later", text, 1, true)
-      assert.matches("\nheld\nreleased\ngot$", text)
+      assert.matches("\nheld, told 1\nreleased\ngot$", text)
     end)
   end
 

@@ -22,7 +22,8 @@
 -- yield is asked before anything is begun.
 --
 -- What C has to do for a wait is called by the FFI, which costs a fraction of
--- a call of a C function.
+-- a call of a C function. Only whether we can yield is asked by such a call: it
+-- needs the Lua state.
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
 

@@ -6,6 +6,7 @@
 -- waits. The hook then raises an error, which ends the wait as Lua's own
 -- handler of Ctrl-C would.
 local args = require "dlock.cli.args"
+local complain = require "dlock.cli.complain"
 local core = require "dlock.core"
 local dlock = require "dlock"
 local json = require "dlock.json"
@@ -40,11 +41,6 @@ local EX_IOERR = 74
 local CODES = { busy = EX_BUSY, timeout = EX_BUSY, cancelled = EX_BUSY,
   invalid = EX_USAGE, unsupported = EX_USAGE, denied = EX_DENIED }
 local STEPS = 10 -- of Lua's machine between two looks at the signals
-
--- In one line, whatever a server or another program has put into it.
-local function complain(message)
-  io.stderr:write("dlock: ", text.escape(message), "\n")
-end
 
 local unwritten -- why what was printed could not be written
 

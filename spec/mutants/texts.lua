@@ -37,7 +37,7 @@ return {
       find = [[line:find("\0", 1, true)]],
       put = [[false]] },
     { name = "what a server says goes to the terminal as it is",
-      file = "lua/dlock/cli.lua",
+      file = "lua/dlock/cli/complain.lua",
       specs = "spec/cli/cli_spec.lua",
       find = [[io.stderr:write("dlock: ", text.escape(message), "\n")]],
       put = [[io.stderr:write("dlock: ", message, "\n")]] },

@@ -7,6 +7,7 @@
 -- for us go to that group, and all of it gets a SIGTERM when the lease is
 -- lost. Otherwise the child decides: the lock is released when it is gone,
 -- whatever it left running.
+local complain = require "dlock.cli.complain"
 local core = require "dlock.core"
 local text = require "dlock.text"
 
@@ -17,10 +18,6 @@ local SIGTSTP, SIGTTIN, SIGTTOU = 20, 21, 22
 local LOOK = 0.5 -- seconds between two looks at the lease
 local GRACE = 10 -- seconds from SIGTERM to SIGKILL
 local OURS = 0 -- our own process group, for core.pass_terminal
-
-local function complain(message)
-  io.stderr:write("dlock: ", text.escape(message), "\n")
-end
 
 -- The child was stopped. By the terminal, because it is not its own yet: it
 -- gets it, if it is ours. By Ctrl-Z: we stop as well. We also do if we are in

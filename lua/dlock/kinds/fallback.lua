@@ -15,11 +15,11 @@
 -- rest of the time is waited there again, as one who came then.
 local core = require "dlock.core"
 local fallback_lease = require "dlock.kinds.fallback_lease"
-local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local options = require "dlock.options"
 local outage = require "dlock.kinds.outage"
+local single = require "dlock.lease"
 local text = require "dlock.text"
 
 local fallback = {}
@@ -32,12 +32,6 @@ local methods = {}
 local function cancelled(state)
   return nil, ("cancelled: the wait for %s was cancelled")
     :format(state.shown), "cancelled"
-end
-
-local function give_back(member, lease)
-  if host.ready(member.client) then lease:release() else
-    lease:release_later()
-  end
 end
 
 -- Asks one lock until then; hasty: that is the end of taking it back, too.
@@ -55,7 +49,7 @@ local function ask(state, plan, member, until_then, hasty)
     code, message = "timeout", message:gsub("^busy", "timeout")
   end
   if lease and state.cancels ~= plan.cancels then
-    give_back(member, lease)
+    single.close(lease)
     return cancelled(state)
   end
   return lease, message, code
@@ -74,7 +68,7 @@ local function note(member, lease, message, code, begun, grace)
   elseif lease or code == "busy" or code == "timeout" then
     local fine, why = outage.answered(client)
     if lease and not fine then
-      give_back(member, lease)
+      single.close(lease)
     end
     if not fine and code ~= "busy" then
       return nil, why, "unavailable", true
@@ -151,7 +145,7 @@ local function degraded(state, plan, inner, place)
   local fine, why = all_stand(state, plan, place)
   if not fine then
     plan.again = true
-    give_back(to, inner)
+    single.close(inner)
     return nil, why, "unavailable"
   end
   for i = 1, place - 1 do

@@ -33,7 +33,7 @@
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
 /* ns that a store may wait for others (a server, a thread) when it stops; a
- * close whose time is over waits so long for it. */
+ * close whose time is over waits so long for it (see stop_wait). */
 #define DLK_STOP_WAIT (200 * DLK_MS)
 /* ns for which `await` may block. */
 #define DLK_AWAIT_MAX (10 * DLK_MS)
@@ -261,7 +261,8 @@ struct dlk_store_type {
   /* Close connections and handles; calls host->stopped, at once or later: what
    * it waits for that may never come (a server's good-bye) it waits for no
    * longer than DLK_STOP_WAIT. Normally no operation is under way. When the
-   * time for closing is over there may be some: the store ends them with
+   * time for closing is over, or but for stop_wait, there may be some: the
+   * store ends them with
    * done(closed) or forgets them. No operation is submitted from now on. */
   void (*stop)(void *store);
   /* Frees the store; after stopped, or if nothing was ever submitted. */

@@ -4,8 +4,11 @@
  * Every reply in here says that the command was not executed: the server
  * refuses before it runs (a script's first write at the latest; each of our
  * scripts that can be refused half-way is repeatable, and none is refused for
- * what comes after the end of a hold, see let_in in scripts/include/grant.lua).
- * That is why RETRY and RECONNECT may send the same request again.
+ * what comes after the end of an exclusive hold, see let_in in
+ * scripts/include/grant.lua; what a shared one leaves to the others is written
+ * behind its end, see settle in scripts/include/state.lua, and only a right
+ * that was withdrawn refuses that). That is why RETRY and RECONNECT may send
+ * the same request again.
  *
  * What a server says may repeat what it was told, and messages are logged. A
  * command that it does not know is repeated with its arguments, so no more than

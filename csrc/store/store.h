@@ -261,9 +261,9 @@ struct dlk_store_type {
   /* Close connections and handles; calls host->stopped, at once or later: what
    * it waits for that may never come (a server's good-bye) it waits for no
    * longer than DLK_STOP_WAIT. Normally no operation is under way. When the
-   * time for closing is over, or but for stop_wait, there may be some: the
-   * store ends them with
-   * done(closed) or forgets them. No operation is submitted from now on. */
+   * time for closing is over (less stop_wait) there may be some: the store ends
+   * them with done(closed) or forgets them. No operation is submitted from now
+   * on. */
   void (*stop)(void *store);
   /* Frees the store; after stopped, or if nothing was ever submitted. */
   void (*destroy)(void *store);

@@ -53,8 +53,8 @@ end
 local function write(parts)
   local hosts = {}
   for i, one in ipairs(parts.hosts) do
-    local name = one.host:find(":", 1, true) and "[" .. one.host .. "]"
-      or one.host
+    local name = one.host:find(":", 1, true)
+      and "[" .. one.host:gsub("%%", "%%25") .. "]" or one.host
     hosts[i] = one.port > 0 and name .. ":" .. one.port or name
   end
   local user = ""

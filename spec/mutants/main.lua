@@ -29,7 +29,7 @@
 local edit = require "spec.support.edit"
 
 local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
-  "zookeeper", "file", "binding", "lua", "texts" }
+  "zookeeper", "file", "binding", "lua", "hosts", "texts" }
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

@@ -134,9 +134,8 @@ function adapter.wait(client, ticket)
   local number, others = ticket:watch(nil, true)
   local _, conditions = modules()
   local mine = number and conditions.new()
-  local waiting = client.waiting
   if number then -- before any other's turn: it may be done meanwhile
-    waiting[number] = mine
+    event_loop.enter(client, number, mine)
   end
   if others then
     adapter.deliver(client)
@@ -147,9 +146,7 @@ function adapter.wait(client, ticket)
   if not event_loop.over(client, ticket) then
     poll_wakeup(client, ticket, mine)
   end
-  if waiting[number] == mine then -- it may be another one's meanwhile
-    waiting[number] = nil
-  end
+  event_loop.leave(client, number, mine)
 end
 
 return adapter

@@ -3,6 +3,11 @@
 -- which the host knows how to wake. The coroutine that the engine's wakeup
 -- descriptor wakes takes all numbers and wakes all waiters, not only its own.
 --
+-- Two may wait for one ticket: a release that one coroutine asked for while it
+-- is under way for another one. Who comes later stands in client.later[number],
+-- a list, and is woken with the first; so a number is only ever entered and
+-- left by the two functions here.
+--
 -- A ticket may belong to another engine, on whose lease this client's was
 -- attached. It can still be under way when this client's engine is closed,
 -- which reports nothing any more: a wait ends with the ticket or the engine.
@@ -16,10 +21,48 @@ function event_loop.waiting(client)
   local waiting = client.waiting
   if not waiting then
     waiting = {}
-    client.waiting, client.numbers = waiting, {}
+    client.waiting, client.later, client.numbers = waiting, {}, {}
     client.engine:resident()
   end
   return waiting
+end
+
+--- The waiter waits for the ticket of that number.
+function event_loop.enter(client, number, waiter)
+  local waiting, later = client.waiting, client.later
+  if waiting[number] == nil then
+    waiting[number] = waiter
+  else
+    later[number] = later[number] or {}
+    table.insert(later[number], waiter)
+  end
+end
+
+--- It does no longer, if it did: the number may be another ticket's meanwhile.
+function event_loop.leave(client, number, waiter)
+  local waiting, list = client.waiting, client.later[number]
+  if waiting[number] == waiter then
+    waiting[number] = list and table.remove(list, 1)
+  end
+  for i = list and #list or 0, 1, -1 do
+    if list[i] == waiter then
+      table.remove(list, i)
+    end
+  end
+  if list and not list[1] then
+    client.later[number] = nil
+  end
+end
+
+local function wake_all(client, number, wake)
+  local waiter, list = client.waiting[number], client.later[number]
+  client.waiting[number], client.later[number] = nil, nil
+  if waiter then
+    wake(waiter, client)
+  end
+  for i = 1, list and #list or 0 do
+    wake(list[i], client)
+  end
 end
 
 --- Calls wake(waiter, client) for each waiter whose ticket got done.
@@ -35,18 +78,12 @@ function event_loop.drain(client, wake, completed)
   repeat
     count, more, fresh, closed = completed(engine, numbers)
     for i = 1, count do
-      local number = numbers[i]
-      local waiter = waiting[number]
-      if waiter then
-        waiting[number] = nil
-        wake(waiter, client)
-      end
+      wake_all(client, numbers[i], wake)
     end
   until not more
   if closed then
-    for number, waiter in next, waiting do
-      waiting[number] = nil
-      wake(waiter, client)
+    for number in next, waiting do
+      wake_all(client, number, wake)
     end
   end
   return fresh

@@ -113,15 +113,14 @@ function adapter.wait(client, ticket)
   -- the one that its owner is, and that one must be resumed.
   local mine = { co = protect.owner(), inner = coroutine.running(),
     ticket = ticket, waits = true }
-  client.waiting[number], inside[mine.inner] = mine, mine
+  event_loop.enter(client, number, mine)
+  inside[mine.inner] = mine
   start(client)
   repeat
     coroutine.yield()
   until event_loop.over(client, ticket)
   mine.waits, inside[mine.inner] = false, nil
-  if client.waiting[number] == mine then -- it may be another one's meanwhile
-    client.waiting[number] = nil
-  end
+  event_loop.leave(client, number, mine)
 end
 
 --- Before the engine closes its descriptors.

@@ -14,6 +14,7 @@
 --   sweep   of those in `woken`: killed after the post, before it went on.
 -- The one waiter that does not stand in its semaphore's queue and lives is the
 -- handler that is running at that time: it says so by `awake`.
+local event_loop = require "dlock.host.event_loop"
 local semaphore = require "ngx.semaphore"
 
 local waiters = {}
@@ -34,16 +35,14 @@ function waiters.new(client, ticket, number)
   end
   waiter.ticket, waiter.number = ticket, number
   waiter.awake, waiter.over = true, false
-  client.waiting[number] = waiter
+  event_loop.enter(client, number, waiter)
   return waiter
 end
 
 --- The handler goes on and needs it no longer.
 function waiters.free(waiter, client)
   client.woken[waiter] = nil
-  if client.waiting[waiter.number] == waiter then
-    client.waiting[waiter.number] = nil
-  end
+  event_loop.leave(client, waiter.number, waiter)
   waiter.ticket = nil
   if spare_count < SPARES and waiter.semaphore:count() == 0 then
     spare_count = spare_count + 1
@@ -75,7 +74,7 @@ end
 function waiters.sweep(client)
   for number, waiter in next, client.waiting do
     if not waiter.awake and waiter.semaphore:count() >= 0 then
-      client.waiting[number] = nil
+      event_loop.leave(client, number, waiter)
       waiter.ticket:abandon()
     end
   end

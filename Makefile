@@ -12,7 +12,8 @@ PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
 PREFIX ?= /usr/local
 LUA_NAME := $(notdir $(LUA))
-LUA_VERSION ?= $(if $(filter luajit%,$(LUA_NAME)),5.1,$(LUA_NAME:lua%=%))
+# Its name need not say so.
+LUA_VERSION ?= $(shell $(LUA) -e 'io.write(_VERSION:match("%d%.%d"))')
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
@@ -35,8 +36,8 @@ endif
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wconversion $(WERROR)
-BASE := -std=c11 -D_GNU_SOURCE -DTHREADED -fvisibility=hidden -fPIC -pthread \
-  -Icsrc -I$(BUILD)/gen
+BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
+  -fvisibility=hidden -fPIC -pthread -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
   $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(OPENSSL_CFLAGS)))
@@ -72,14 +73,16 @@ $(OUT)/dlock/%.so:
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
 compile = mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
-$(BUILD)/obj/%.o: %.c Makefile | $(OUT)/headers ; $(compile)
-$(OUT)/obj/%.o: %.c Makefile | $(OUT)/headers ; $(compile)
-$(OUT)/headers:
+# Headers that were there for some stores need not be there for others.
+HEADERS := $(OUT)/headers$(subst $() ,,$(patsubst %,-%,$(STORES) $(TLS)))
+$(BUILD)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
+$(OUT)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
+$(HEADERS):
 	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES) $(TLS)
 $(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
   room,store/redis))): $(BUILD)/gen/redis_scripts.h
 $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
-  | $(OUT)/headers
+  | $(HEADERS)
 	@mkdir -p $(@D)
 	$(LUA) $< csrc/store/redis/scripts $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)

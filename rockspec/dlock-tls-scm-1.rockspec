@@ -14,6 +14,7 @@ description = {
 supported_platforms = { "linux" }
 dependencies = { "lua >= 5.1, < 5.5", "dlock" }
 external_dependencies = {
+  UV = { header = "uv.h", library = "uv" },
   OPENSSL = { header = "openssl/ssl.h", library = "ssl" },
 }
 -- The install target builds what it installs.
@@ -27,6 +28,8 @@ build = {
     CC = "$(CC)",
     CFLAGS = "$(CFLAGS)",
     BUILD = "build$(LUA_INCDIR)",
+    UV_CFLAGS = "-I$(UV_INCDIR)",
+    UV_LIBS = "-L$(UV_LIBDIR) -luv",
     OPENSSL_CFLAGS = "-I$(OPENSSL_INCDIR)",
     OPENSSL_LIBS = "-L$(OPENSSL_LIBDIR) -lssl -lcrypto",
     STORES = "",

@@ -309,6 +309,12 @@ local META = {
   end,
 }
 
+-- Where to get the library of a store: only ZooKeeper's is a rock of its own.
+local function source_of(module)
+  return module == "zookeeper" and "install the rock dlock-zookeeper"
+    or ("build dlock with %s in STORES"):format(module)
+end
+
 -- Returns the table that the store's own library hands out, or nil and why. To
 -- Lua a file that cannot be opened is one that is not there.
 local function find_type(module, scheme)
@@ -324,8 +330,8 @@ local function find_type(module, scheme)
   any:close()
   local missing = tostring(found):find("not found", 1, true)
   return nil, ("unsupported: the store for %s:// cannot be loaded: %s")
-    :format(scheme, missing and ("install the rock dlock-%s"):format(module)
-      or tostring(found)), "unsupported"
+    :format(scheme, missing and source_of(module) or tostring(found)),
+    "unsupported"
 end
 
 -- What only the store's library knows about.

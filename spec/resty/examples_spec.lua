@@ -14,6 +14,7 @@ describe("examples/openresty", function()
 
   setup(function()
     dir = server.new_dir()
+    assert(uv.fs_mkdir(dir .. "/second", tonumber("700", 8)))
     n = nginx.client(server.free_port())
     run = process.spawn {
       command = { "examples/openresty/run", tostring(n.port) },
@@ -42,6 +43,17 @@ describe("examples/openresty", function()
     end
     return answers
   end
+
+  it("says that its port is in use, and leaves nothing", function()
+    local status, out, err = process.run {
+      command = { "examples/openresty/run", tostring(n.port) },
+      env = { TMPDIR = dir .. "/second" },
+    }
+    assert.equal(1, status)
+    assert.equal("", out)
+    assert.matches("Address already in use", err)
+    assert.is_nil((uv.fs_scandir_next(uv.fs_scandir(dir .. "/second"))))
+  end)
 
   it("answers every command of its README", function()
     local commands = 0

@@ -114,8 +114,7 @@ local function least_rights(name, where, ...)
     return
   end
   local rule = server.read_file("docs/security.md")
-    :match("\nACL SETUSER (" .. name .. " on >secret .-)```")
-    :gsub("\\\n", " ")
+    :match("\nACL SETUSER (" .. name .. " on >secret [^\n]*)\n```")
   local words = {}
   for word in rule:gmatch("%S+") do words[#words + 1] = word end
   for _, word in ipairs { ... } do words[#words + 1] = word end

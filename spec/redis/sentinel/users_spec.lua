@@ -11,7 +11,7 @@ describe("a Sentinel with users", function()
   setup(function()
     set = sentinel.start { replicas = 0, sentinels = 1 }
     local rule = server.read_file("docs/security.md")
-      :match("\nACL SETUSER finder (on >secret .-)```"):gsub("\\\n", " ")
+      :match("\nACL SETUSER finder (on >secret [^\n]*)\n```")
     local words = {}
     for word in rule:gmatch("%S+") do words[#words + 1] = word end
     set.sentinels[1]:call("ACL", "SETUSER", "locker",

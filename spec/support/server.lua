@@ -40,6 +40,23 @@ function server.free_port()
   error("no free port found on 127.0.0.1")
 end
 
+--- The first of so many ports in a row, as free_port gives one.
+function server.free_ports(count)
+  for _ = 1, 1000 do
+    local first, fine = server.free_port(), true
+    for port = first + 1, first + count - 1 do
+      fine = fine and not given[port] and is_free(port)
+    end
+    if fine then
+      for port = first, first + count - 1 do
+        given[port] = true
+      end
+      return first
+    end
+  end
+  error("no free ports found on 127.0.0.1")
+end
+
 --- A new directory that only we can read; inside the test run's own directory
 --- when there is one (and not `apart`), so that it goes with that.
 function server.new_dir(apart)

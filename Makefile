@@ -12,7 +12,6 @@ PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
 PREFIX ?= /usr/local
 LUA_NAME := $(notdir $(LUA))
-# Its name need not say so.
 LUA_VERSION ?= $(shell $(LUA) -e 'io.write(_VERSION:match("%d%.%d"))')
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
@@ -55,14 +54,12 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out csrc/lua/%,$(1))) \
 room = $(wildcard csrc/$(1)/*.c csrc/$(1)/*/*.c)
 CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
   $(call room,engine) $(filter-out csrc/lua/store_%,$(call room,lua)))
-SCRIPTS := $(wildcard csrc/store/redis/scripts/*.lua \
-  csrc/store/redis/scripts/include/*.lua)
+SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
 
 all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
-	sed 's|^exec lua |exec $(LUA) |' $< | \
-	  install -Dm755 /dev/stdin $@
+	sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
 $(OUT)/dlock/$(1).so: $(call objects,$(call room,core) $(call room,$(1)) \

@@ -290,24 +290,15 @@ describe("the lease of dlock.all where not every member can wait", function()
     looping = assert(dlock.open { url = url, host = "luv" })
   end)
 
-  local function in_coroutine(fn)
-    local over
-    coroutine.wrap(function()
-      fn()
-      over = true
-    end)()
-    assert(loop.wait(20, function() return over end))
-  end
-
   after_each(function()
-    in_coroutine(function() assert(looping:close(1)) end)
+    loop.in_coroutine(function() assert(looping:close(1)) end)
     assert(plain:close(1))
   end)
 
   local function acquire(first, second)
     local both, lease = dlock.all { assert(first:mutex(key .. "1")),
       assert(second:mutex(key .. "2")) }, nil
-    in_coroutine(function()
+    loop.in_coroutine(function()
       lease = assert(both:acquire { timeout = 10, ttl = 3 })
     end)
     return lease
@@ -324,7 +315,7 @@ describe("the lease of dlock.all where not every member can wait", function()
     assert.are.equal("unsupported", (select(3, lease:release())))
     assert.is_true(lease:held())
     assert.matches("held %d", tostring(lease))
-    in_coroutine(function() assert.is_true(lease:release()) end)
+    loop.in_coroutine(function() assert.is_true(lease:release()) end)
     assert.are.equal("dlock.leases: released",
       (tostring(lease):gsub("{.*} ", "")))
     assert.is_true(lease:release()) -- the first result
@@ -335,7 +326,7 @@ describe("the lease of dlock.all where not every member can wait", function()
     local one = redis.start()
     local slow = assert(dlock.open { url = one.url, host = "luv" })
     local lease, first, over
-    in_coroutine(function()
+    loop.in_coroutine(function()
       lease = assert(dlock.all { assert(slow:mutex(key .. "1")) }:acquire())
     end)
     one:pause()
@@ -348,9 +339,9 @@ describe("the lease of dlock.all where not every member can wait", function()
     one:resume()
     assert(loop.wait(20, function() return over end))
     assert.is_true(first)
-    in_coroutine(function() assert.is_true(lease:release()) end)
+    loop.in_coroutine(function() assert.is_true(lease:release()) end)
     assert.is_true(lease:release())
-    in_coroutine(function() assert(slow:close(1)) end)
+    loop.in_coroutine(function() assert(slow:close(1)) end)
     one:stop()
   end)
 
@@ -359,7 +350,7 @@ describe("the lease of dlock.all where not every member can wait", function()
     assert.is_true(plain:break_lock(key .. "2"))
     assert.is_true(lease.leases[2]:wait_lost(10))
     assert.are.equal("unsupported", (select(3, lease:release())))
-    in_coroutine(function()
+    loop.in_coroutine(function()
       assert.are.equal("lost", (select(3, lease:release())))
       assert.are.equal("lost", (select(3, lease:release())))
     end)

@@ -14,18 +14,9 @@ describe("a release that two coroutines ask for", function()
 
   after_each(function() assert(store:close(5)) end)
 
-  local function in_coroutine(fn)
-    local over
-    coroutine.wrap(function()
-      fn()
-      over = true
-    end)()
-    assert(loop.wait(10, function() return over end))
-  end
-
   local function acquired(key)
     local lease
-    in_coroutine(function() lease = assert(store:lock(key)) end)
+    loop.in_coroutine(function() lease = assert(store:lock(key)) end)
     return lease
   end
 
@@ -42,7 +33,7 @@ describe("a release that two coroutines ask for", function()
   end
 
   local function close_in_coroutine()
-    in_coroutine(function() assert(store:close(5)) end)
+    loop.in_coroutine(function() assert(store:close(5)) end)
     store = assert(dlock.open(one.url))
   end
 

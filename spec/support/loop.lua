@@ -101,4 +101,14 @@ function loop.environment(changes)
   return list
 end
 
+--- Runs fn in a coroutine of its own, and the loop until it is over.
+function loop.in_coroutine(fn)
+  local over
+  coroutine.wrap(function()
+    fn()
+    over = true
+  end)()
+  assert(loop.wait(20, function() return over end))
+end
+
 return loop

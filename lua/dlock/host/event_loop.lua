@@ -105,7 +105,7 @@ event_loop.BELOW_C = "unsupported: nothing can wait below a C function that"
 local function refuse(running, instead)
   local co, is_main = coroutine.running()
   if running and co and not is_main then
-    return event_loop.BELOW_C .. ": call it outside of that"
+    return event_loop.BELOW_C .. ": call it outside of that, or " .. instead
   end
   return "unsupported: nothing can wait here: " .. instead
 end

@@ -7,8 +7,8 @@ local dlock = require "dlock"
 
 local path, turns, seconds = arg[5], tonumber(arg[6]), tonumber(arg[7])
 io.stdout:setvbuf("line")
-local one = assert(dlock.open { url = arg[1], session_timeout = 2 })
-local two = assert(dlock.open { url = arg[3], session_timeout = 2 })
+local one = assert(dlock.open(arg[1]))
+local two = assert(dlock.open(arg[3]))
 local both = dlock.all { assert(one:mutex(arg[2])), assert(two:mutex(arg[4])) }
 
 local function add_one()

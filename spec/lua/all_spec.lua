@@ -149,11 +149,11 @@ describe("dlock.all, between two members,", function()
     local key = ("all:%d"):format(uv.os_getpid())
     local held = assert(store:lock(key .. "2"))
     local both = dlock.all { store:mutex(key .. "1", { timeout = 0.01 }),
-      store:mutex(key .. "2", { timeout = 0.5 }) }
+      store:mutex(key .. "2", { timeout = 0.7 }) }
     local begun = core.now()
     local _, message, code = both:acquire()
     assert.are.equal("timeout", code, message)
-    assert.is_true(core.now() - begun >= 0.5)
+    assert.is_true(core.now() - begun >= 0.7)
     assert(held:release())
     assert(store:close(1))
   end)
@@ -229,12 +229,13 @@ describe("the release of several, interrupted in its first wait,", function()
 
   it("releases the rest: with", function()
     local whole
-    meanwhile.interrupt(function()
+    meanwhile.interrupt(function(begin)
       both():with(function(given)
         whole = given
         one:pause()
+        begin()
       end)
-    end)
+    end, true)
     assert.is_false(whole.leases[1]:held())
     expect_free()
   end)
@@ -266,14 +267,18 @@ describe("the release of several, interrupted in its first wait,", function()
     local held = assert(live:lock(key .. "c"))
     local last = assert(live:mutex(key .. "c"))
     local state = lockable.state(last)
-    local take = state.take
+    local take, begin = state.take, nil
     function state.take(...)
       one:pause()
+      begin()
       return take(...)
     end
     local three = dlock.all { assert(live:mutex(key .. "a")),
       assert(deaf:mutex(key .. "b")), last }
-    meanwhile.interrupt(function() three:try_acquire() end)
+    meanwhile.interrupt(function(fn)
+      begin = fn
+      three:try_acquire()
+    end, true)
     expect_free()
     assert(held:release())
   end)

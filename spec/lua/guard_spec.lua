@@ -50,14 +50,14 @@ describe("a holder that was paused", function()
     end
   end
 
-  it("keeps others out while it is stopped on file, and then has lost it",
+  timed("keeps others out while it is stopped on file, and then has lost it",
     function()
       t = context.new(on_file)
       local store, key, peer = t:open(), t:key(), t:peer()
-      peer:run("l = assert(store:lock('%s', { ttl = 0.5 }))", key)
+      peer:run("l = assert(store:lock('%s', { ttl = 0.8 }))", key)
       peer.process:pause()
       assert.are.equal("timeout",
-        select(3, store:lock(key, { timeout = 1 }))) -- twice its ttl
+        select(3, store:lock(key, { timeout = 1.2 }))) -- more than its ttl
       peer.process:resume()
       assert.are.equal("false", (peer:run("return l:held()")))
       local lease = assert(store:lock(key, { timeout = 20 }))

@@ -202,7 +202,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
     timed("lets the loop end although a lease is held and renewed", function()
       local lease
       loop.spawn(function()
-        lease = assert(store:lock(key, { ttl = 0.4 }))
+        lease = assert(store:lock(key, { ttl = 0.8 }))
       end)
       loop.run()
       uv.sleep(900)

@@ -14,31 +14,36 @@ end
 
 --- Calls fn, and act once, `seconds` later if fn has not returned by then.
 --- Returns what fn returns; an error of either of them ends it. fn must not
---- yield.
+--- yield. later: it is called with a function that begins the time.
 ---@param seconds number
 ---@param act function
 ---@param fn function
-function meanwhile.act(seconds, act, fn)
-  local at = core.now() + seconds
+---@param later? boolean
+function meanwhile.act(seconds, act, fn, later)
+  local at = later and math.huge or core.now() + seconds
+  local function begin()
+    at = core.now() + seconds
+  end
   debug.sethook(function()
     if core.now() > at then
       debug.sethook()
       act()
     end
   end, "", 1)
-  return finish(pcall(fn)) -- in this coroutine, which has the hook
+  return finish(pcall(fn, begin)) -- in this coroutine, which has the hook
 end
 
 --- Has fn interrupted after its first slice, as Ctrl-C does it; fails if it
---- was not.
+--- was not. later: as of meanwhile.act, that is before it waits.
 ---@param fn function
-function meanwhile.interrupt(fn)
+---@param later? boolean
+function meanwhile.interrupt(fn, later)
   local interrupt = setmetatable({}, { __tostring = function()
     return "interrupted"
   end })
   local ok, problem = pcall(meanwhile.act, 0.1, function()
     error(interrupt, 0)
-  end, fn)
+  end, fn, later)
   assert(not ok, "it was not interrupted")
   assert(problem == interrupt, problem)
 end

@@ -62,7 +62,7 @@ describe("with ZooKeeper in trouble,", function()
     assert(store:lock(k)):release() -- the lock's node is there
     between:refuse(true)
     between:cut_after("/dlock/" .. k .. "/x-")
-    local _, _, code = store:lock(k, { timeout = 0.3 })
+    local _, _, code = store:lock(k, { timeout = 0.7 })
     assert.are.equal("unavailable", code)
     assert.are.equal(1, #common.nodes(k .. "/"))
     between:refuse(false)
@@ -159,18 +159,21 @@ describe("with ZooKeeper in trouble,", function()
     local other = common.peer([[
       print("waiting")
       local lease = assert(store:lock(key, { timeout = 20 }))
-      print("got")
+      print(("got %.6f"):format(require("dlock.core").now()))
       io.read()
     ]], k)
     other:expect("waiting")
     common.queued(k, 2)
     between:hold("both")
-    local start = common.now()
-    while lease:held() do uv.sleep(2) end
-    local believed = common.now() - start
-    other:expect("got", 15)
-    local given = common.now() - start
-    assert.is_true(believed < given, believed .. " " .. given)
+    local believed, held
+    repeat
+      local now = core.now()
+      held = lease:held()
+      believed = held and now or believed
+      uv.sleep(2)
+    until not held
+    local _, got = other:expect("got (%S+)", 15)
+    assert.is_true(believed < tonumber(got), believed .. " " .. got)
     assert.are.equal("lost", select(3, lease:release()))
     between:discard()
   end)
@@ -431,7 +434,7 @@ describe("with ZooKeeper in trouble,", function()
     end
     local believed = common.now() - start
     -- Reads were answered to the end: they prove nothing.
-    assert.is_true(answered > believed - 0.5, answered .. " " .. believed)
+    assert.is_true(answered > believed - 0.9, answered .. " " .. believed)
     for id = 1, 3 do
       if id ~= leader then ensemble[id]:resume() end
     end

@@ -165,6 +165,7 @@ describe("ZooKeeper's library:", function()
   it("names are looked up to connect, not while connected",
     function()
       local opts = begin([[
+        store = assert(dlock.open { url = arg[1], session_timeout = 10 })
         local lease = assert(store:lock(key, { timeout = 20 }))
         print "held"
         for _ in io.lines() do

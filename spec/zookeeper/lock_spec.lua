@@ -79,7 +79,7 @@ describe("a ZooKeeper lock", function()
     local waiters = {}
     for i = 1, n do
       waiters[i] = peer([[
-        local lease = assert(store:lock(key, { timeout = 20 }))
+        local lease = assert(store:lock(key, { timeout = 60 }))
         print("got", lease.fence)
         io.read()
         assert(lease:release())
@@ -101,15 +101,17 @@ describe("a ZooKeeper lock", function()
       waiters[i]:write("\n")
       waiters[i]:expect("^done")
     end
-    -- One list for each hand-off; a held node may be read once more.
-    assert.is_true(reads() - before <= 2 * n, reads() - before)
+    -- One list for each hand-off; a held node may be read once more, and the
+    -- last waiter may have still to list and to watch.
+    assert.is_true(reads() - before <= 2 * n + 2, reads() - before)
   end)
 
   timed("leaves nothing behind when a wait ends", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
     local other = open()
-    local _, _, code = other:lock(k, { timeout = 0.1 })
+    assert(other:ping(10))
+    local _, _, code = other:lock(k, { timeout = 0.6 })
     assert.are.equal("timeout", code)
     assert.are.equal("busy", select(3, other:try_lock(k)))
     assert.are.equal(1, #nodes(k))
@@ -120,9 +122,10 @@ describe("a ZooKeeper lock", function()
   timed("says who holds it", function()
     local k = key()
     local lease = assert(open { name = "the holder" }:lock(k))
-    local _, message = open():try_lock(k)
+    local other = open()
+    local _, message = other:try_lock(k)
     assert.is_truthy(message:find("the holder", 1, true), message)
-    _, message = open():lock(k, { timeout = 0.1 })
+    _, message = other:lock(k, { timeout = 0.6 })
     assert.is_truthy(message:find("the holder", 1, true), message)
     lease:release()
   end)

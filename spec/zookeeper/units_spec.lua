@@ -82,7 +82,7 @@ local function tests_of(program, names)
 
   setup(function()
     local path = tool.program(program)
-    local status, text = process.run { command = { path } }
+    local status, text = process.run { command = { path }, timeout = 120 }
     assert(status, "it did not end")
     out = text
   end)

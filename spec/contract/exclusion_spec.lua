@@ -67,6 +67,8 @@ local function run(url, key, how, victims)
   for _ = 1, victims do
     dying[spawn(url, key, path, "dies")] = true
   end
+  for _, worker in ipairs(workers) do worker:expect("^ready$") end
+  for victim in pairs(dying) do victim:expect("^ready$") end
   for _, worker in ipairs(workers) do worker:write("go\n") end
   for victim in pairs(dying) do victim:write("go\n") end
   kill_all(dying, turns)

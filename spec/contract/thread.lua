@@ -53,8 +53,8 @@ function parts.rival(url, key, path, turns, number)
   local store = open(url)
   for turn = 1, turns do
     local lease = in_vain(store, key, turn)
-      or assert(store:lock(key, { ttl = 1, timeout = 60 }))
-    write_next(path, lease.fence, turn == turns and number == 1 and 1.2 or 0)
+      or assert(store:lock(key, { ttl = 1.5, timeout = 60 }))
+    write_next(path, lease.fence, turn == turns and number == 1 and 1.7 or 0)
     assert(lease:held())
     assert(lease:release())
   end

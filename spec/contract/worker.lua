@@ -9,8 +9,11 @@ local dlock = require "dlock"
 
 local url, key, path, how = arg[1], arg[2], arg[3], arg[5]
 local turns = tonumber(arg[4])
+local DIES_AT = 3 -- which turn
 io.stdout:setvbuf("line")
-local store = assert(dlock.open { url = url, session_timeout = 2,
+-- Whoever dies is not to be waited for, and the others may stand still.
+local store = assert(dlock.open { url = url,
+  session_timeout = how == "dies" and 2 or 10,
   host = how == "unfair" and "luv" or nil })
 
 local function spin(seconds)
@@ -22,11 +25,11 @@ local function turn(i, fence)
   local came = core.now()
   local file = assert(io.open(path, "r+"))
   local number = tonumber(file:read(12))
-  if how == "dies" and i == 3 then
+  if how == "dies" and i == DIES_AT then
     print("holding")
     spin(60)
   end
-  spin(0.0005)
+  spin(how == "unlocked" and 0.005 or 0.0005)
   file:seek("set")
   file:write(("%012d"):format(number + 1))
   file:close() -- one write
@@ -36,7 +39,7 @@ end
 local function unfair()
   local uv = require "luv"
   local mutex, left = store:mutex(key,
-    { fair = false, local_handoffs = 4, ttl = 1, timeout = 60 }), turns
+    { fair = false, local_handoffs = 4, timeout = 60 }), turns
   for _ = 1, 4 do
     coroutine.wrap(function()
       while left > 0 do
@@ -51,13 +54,15 @@ local function unfair()
   turns = 0
 end
 
+print("ready")
 io.read() -- all start together
 if how == "unfair" then unfair() end
 for i = 1, turns do
   if how == "unlocked" then
     turn(i, 0)
   else
-    local lease = assert(store:lock(key, { ttl = 1, timeout = 60 }))
+    local lease = assert(store:lock(key, { timeout = 60,
+      ttl = how == "dies" and i == DIES_AT and 1 or nil }))
     turn(i, lease.fence)
     assert(lease:release())
   end

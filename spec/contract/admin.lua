@@ -311,7 +311,7 @@ return function(t, it, timed)
   timed("guard: refuses the late write of a holder whose time is over",
     function()
       local a, b, key = t:open(), t:open(), t:key()
-      local old = assert(a:lock(key, { ttl = 0.3, renew = false }))
+      local old = assert(a:lock(key, { ttl = 0.7, renew = false }))
       guarded.begin(old, key)
       assert.are.equal(1, guarded.write(old, key))
       local new = assert(b:lock(key, { timeout = 10 }))

@@ -89,6 +89,41 @@ function context:queued(key, n)
   end)
 end
 
+--- Returns when the store has noticed its n-th loss (1): its callbacks are due,
+--- at the next call that may wait. Calls none of them.
+function context:has_lost(store, n)
+  local _, client = next(store)
+  self:eventually("the event of a loss", function()
+    return store:stats().lost >= (n or 1) and client.engine:has_events()
+  end)
+end
+
+--- The message and code of wait(timeout), which is not to get what it waits
+--- for. Who it is that holds it, `owner`, the server has to say before the time
+--- is over, and may be slow just now: so it has longer each time.
+function context:in_vain(owner, wait)
+  local timeout = 0.1
+  local message, code
+  repeat
+    local got
+    got, message, code = wait(timeout)
+    assert(not got, "it was free")
+    timeout = timeout * 4
+  until message:find(owner, 1, true) or timeout > 10
+  return message, code
+end
+
+--- Tries to get what is kept for `seconds` after `start`. If they are not over
+--- when the answer is there it has to be busy; a slow machine may be too late.
+function context:is_kept(lockable, start, seconds)
+  local lease, message, code = lockable:try_acquire()
+  if self:now() - start < seconds then
+    assert(code == "busy", message or "it was free")
+  elseif lease then
+    lease:release()
+  end
+end
+
 local peer = {}
 peer.__index = peer
 

@@ -64,7 +64,7 @@ return function(t, it, timed)
         ignorant = nil
         together(WAITERS, function()
           local _, message, code = store:lock(key, { timeout = timeout })
-          assert.are.equal("timeout", code)
+          assert(code == "timeout" or code == "unavailable", message)
           if not message:find("held by " .. owner, 1, true) then
             ignorant = message
           end
@@ -167,6 +167,11 @@ return function(t, it, timed)
         if i == 2 then
           t:queued(key, 1) -- the first one asked, alone
         elseif i == WAITERS then
+          -- Since when another one waits is known only as well as the server
+          -- is quick to say it, so these came earlier by more than that.
+          if t.subject.hands_over then
+            loop.wait(0.55, function() return false end)
+          end
           peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
             .. " local f = l.fence; l:release(); return f", key)
           repeat until is_waiting(store, key, peer.pid)
@@ -213,7 +218,7 @@ return function(t, it, timed)
 
   only_outside("what inspect shows, right after a renewal", function()
     local store, key = t:open { host = "luv" }, t:key()
-    local mutex = store:mutex(key, { fair = false, ttl = 0.6, timeout = 30 })
+    local mutex = store:mutex(key, { fair = false, ttl = 1.2, timeout = 30 })
     local fences = {}
     together(4, function(i)
       local lease = assert(mutex:acquire())

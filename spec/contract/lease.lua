@@ -5,7 +5,7 @@ local assert = require "luassert"
 return function(t, it, timed)
   timed("renewal beyond the ttl, while Lua does something else", function()
     local a, b, key = t:open(), t:open(), t:key()
-    local lease = assert(a:lock(key, { ttl = 0.6 }))
+    local lease = assert(a:lock(key, { ttl = 1.2 }))
     local until_ = t:now() + 2
     while t:now() < until_ do
       assert.is_true(lease:held())
@@ -22,24 +22,26 @@ return function(t, it, timed)
     local lease = assert(store:lock(key, { ttl = 3, renew = false }))
     local first = lease:remaining()
     t:sleep(0.15)
-    local second = lease:remaining()
+    local before, second = t:now(), lease:remaining()
     assert.is_true(second <= first - 0.14, second)
+    -- It ended then, or later, and ends later now, however long that took.
+    local ended = before + second
     local left = assert(lease:extend())
-    assert.is_true(left > second and left <= 3, left)
-    assert.is_true(lease:remaining() > second)
+    assert.is_true(t:now() + left > ended + 0.1 and left <= 3, left)
+    assert.is_true(lease:remaining() + t:now() > ended + 0.1)
     left = assert(lease:extend(5))
-    assert.is_true(left > 4 and left <= 5, left)
+    assert.is_true(left > 3.2 and left <= 5, left)
     assert.are.equal(5, lease.ttl)
-    left = assert(lease:extend(1))
-    assert.is_true(left <= 1 and left > 0, left)
+    left = assert(lease:extend(2))
+    assert.is_true(left <= 2 and left > 0, left)
     assert.is_true(lease:release())
   end)
 
   timed("an extend that outlasts the first ttl on the server too", function()
     local a, b, key = t:open(), t:open(), t:key()
-    local lease = assert(a:lock(key, { ttl = 0.5, renew = false }))
+    local lease = assert(a:lock(key, { ttl = 0.7, renew = false }))
     assert(lease:extend(10))
-    t:sleep(0.8)
+    t:sleep(0.9)
     assert.is_true(lease:held())
     assert.are.equal("busy", select(3, b:try_lock(key)))
     assert.is_true(lease:release())
@@ -51,7 +53,7 @@ return function(t, it, timed)
     local lease = assert(a:lock(key, { min_hold = 0.5 }))
     assert.is_true(lease:release())
     assert.is_false(lease:held())
-    assert.are.equal("busy", select(3, b:try_lock(key)))
+    t:is_kept(b:mutex(key), start, 0.49)
     local next_one = assert(b:lock(key, { timeout = 5 }))
     assert.is_true(t:now() - start >= 0.49)
     assert.is_true(next_one:release())
@@ -148,11 +150,11 @@ return function(t, it, timed)
     do
       local dlock = require "dlock"
       lease = assert(assert(dlock.open { url = t.subject.url(),
-        host = t.host.option }):lock(key, { ttl = 0.6 }))
+        host = t.host.option }):lock(key, { ttl = 1.2 }))
     end
     for _ = 1, 3 do
       collectgarbage()
-      t:sleep(0.4)
+      t:sleep(0.5)
       assert.are.equal("busy", select(3, b:try_lock(key)))
     end
     assert.is_true(lease:release())
@@ -231,7 +233,7 @@ return function(t, it, timed)
 
   timed("max_hold, which goes on through detach and attach", function()
     local a, b, key = t:open(), t:open(), t:key()
-    local lease = assert(a:lock(key, { ttl = 0.5, max_hold = 1 }))
+    local lease = assert(a:lock(key, { ttl = 0.9, max_hold = 1 }))
     local start = t:now()
     lease = assert(a:attach(assert(lease:detach())))
     local next_one = assert(b:lock(key, { timeout = 5 }))
@@ -259,7 +261,7 @@ return function(t, it, timed)
   timed("max_hold, which no detach begins anew", function()
     local a, b, key = t:open(), t:open(), t:key()
     for _, opts in ipairs { { ttl = 20, max_hold = 1 },
-        { ttl = 0.8, max_hold = 1.5 } } do
+        { ttl = 1.2, max_hold = 1.5 } } do
       local lease, times, message, code = assert(a:lock(key, opts)), 0, nil, nil
       local start = t:now()
       while lease and t:now() - start < 10 do
@@ -272,8 +274,8 @@ return function(t, it, timed)
         end
         if lease then
           times = times + 1
-          local left = lease:remaining()
-          assert.is_true(t:now() + left <= start + opts.max_hold + 0.01)
+          local now, left = t:now(), lease:remaining()
+          assert.is_true(now + left <= start + opts.max_hold + 0.01)
         end
       end
       assert.are.equal("lost", code, message)
@@ -329,7 +331,11 @@ return function(t, it, timed)
     is_used(text)
     assert.is_true(lease:release())
     is_used(text)
-    text = assert(assert(a:lock(key, { ttl = 0.5 })):detach())
+    repeat -- on a slow machine it is lost before
+      local message, code
+      text, message, code = assert(a:lock(key, { ttl = 0.5 })):detach()
+      assert(text or code == "lost", message)
+    until text
     assert(b:lock(key, { timeout = 15 })):release()
     is_used(text)
     t:expect_nothing_left()
@@ -404,7 +410,7 @@ return function(t, it, timed)
 
   timed("on_lost of a lease that another store of this process got", function()
     local a, b, key, heard = t:open(), t:open(), t:key(), {}
-    local opts = { ttl = 0.5, renew = false }
+    local opts = { ttl = 0.7, renew = false }
     local own = assert(b:lock(key .. "-own", { ttl = 20 }))
     own:on_lost(function() heard[#heard + 1] = "own" end)
     local text = assert(assert(a:lock(key, opts)):detach())
@@ -420,7 +426,6 @@ return function(t, it, timed)
   it("detach and attach without renewal, which add no time", function()
     local a, b, other, peer = t:open(), t:open(), t:open(), t:peer()
     local opts = { ttl = 3, renew = false }
-
     -- A detached lease, and the first and last moment at which it may end: as
     -- it believed, and as the server has counted since it answered.
     local function detached(lockable)
@@ -469,7 +474,8 @@ return function(t, it, timed)
       assert.are.equal("busy", select(3, store:try_lock(key)))
       assert.are.equal("true", peer:run("return l:release()"))
       assert(store:try_lock(key)):release()
-    else
+    else -- which has detached one itself, and knows its own
+      peer:run("store:attach(store:lock('%s-own'):detach()):release()", key)
       local got, message, code = peer:run("return store:attach(%q)", text)
       assert.are.equal("nil", got)
       assert.are.equal("unsupported", code)

@@ -85,7 +85,7 @@ return function(t, it, timed)
 
   only_nested("with inside with, yields and all", function()
     local store, key = t:open(), t:key()
-    local nested = { reentrant = true, timeout = 0.2 }
+    local nested = { reentrant = true, timeout = 10 }
     local function dive(depth)
       if depth == 0 then
         return coroutine.yield("deep")

@@ -102,17 +102,26 @@ describe("docs/openresty.md", function()
   it("answers 503 with Retry-After to a request that gets no lock", function()
     local store = assert(dlock.open(URLS.redis))
     local lease = assert(store:lock("import", { timeout = 5 }))
-    local before = #n:complaints()
+    -- What the case before had may be logged late.
+    local function complaints()
+      local list = {}
+      for _, line in ipairs(n:complaints()) do
+        if not line:find("buffered to a temporary file", 1, true) then
+          list[#list + 1] = line
+        end
+      end
+      return list
+    end
+    local before = #complaints()
     local one = n:begin("/import")
     assert.equal(503, (one:finish()))
     assert.matches("\r\nRetry%-After: %d+\r\n", one.text)
     assert(lease:release())
     store:close()
-    local complaints = n:complaints()
-    assert.equal(before + 1, #complaints)
-    assert.matches("[warn]", complaints[#complaints], 1, true)
-    assert.matches("timeout: 'import' still held", complaints[#complaints], 1,
-      true)
+    local found = complaints()
+    assert.equal(before + 1, #found)
+    assert.matches("[warn]", found[#found], 1, true)
+    assert.matches("timeout: 'import' still held", found[#found], 1, true)
   end)
 
   it("has handlers that work, also all at once", function()

@@ -28,12 +28,13 @@ end
 local function hold(lease)
   local from = core.now()
   local till, believed = from + 0.005 + math.random() * 0.02, from
-  while core.now() < till and lease:held() do
-    believed = core.now()
-  end
-  local last = lease:held() and core.now() or believed
+  repeat -- it was held at a time that was read before
+    local now = core.now()
+    local held = lease:held()
+    believed = held and now or believed
+  until not held or now >= till
   local ok, code = call("release", lease.release, lease)
-  out:write(("h %.0f %.6f %.6f %s\n"):format(lease.fence, from, last,
+  out:write(("h %.0f %.6f %.6f %s\n"):format(lease.fence, from, believed,
     ok and "released" or code))
 end
 

@@ -7,6 +7,7 @@
 
 local uv = require "luv"
 local loop = require "spec.support.loop"
+local server = require "spec.support.server"
 
 local leaks = {}
 
@@ -22,12 +23,14 @@ local function names(dir)
   return list
 end
 
---- Open descriptors: { [number] = what it is }.
+--- Open descriptors: { [number] = what it is }, but for those that keep ports
+--- for specs.
 function leaks.fds()
   local fds = {}
   for _, name in ipairs(names("/proc/self/fd")) do
     -- The scan's own descriptor is gone by now and has no link to read.
-    fds[tonumber(name)] = uv.fs_readlink("/proc/self/fd/" .. name)
+    fds[tonumber(name)] = not server.port_fds[tonumber(name)]
+      and uv.fs_readlink("/proc/self/fd/" .. name) or nil
   end
   return fds
 end

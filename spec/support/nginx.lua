@@ -84,14 +84,29 @@ end
 
 local COMMAND = { "nginx", "-e", "stderr", "-c", "nginx.conf", "-p" }
 
+local function look(timeout, done)
+  local again = uv.new_timer()
+  again:start(5, 5, function() end)
+  local result = loop.wait(timeout, done)
+  loop.close(again)
+  return result
+end
+
+--- Waits until done() says yes.
+nginx.wait_for = look
+
 -- Only a master that is nobody's child, and knows its own path, obeys SIGUSR2.
+-- It has its port when the command ends, and writes its pid down after that.
 local function launch_daemon(self)
   local log = self.dir .. "/log"
   local status = process.run { command = { "sh", "-c",
     ('"$(command -v nginx)" %s %s 2>%s'):format(
       table.concat(COMMAND, " ", 2), self.dir, log) } }
-  local pid = tonumber(server.read_file(self.dir .. "/nginx.pid"))
-  if status ~= 0 or not pid then
+  local pid = status == 0 and look(TIMEOUT, function()
+    return tonumber((server.read_file(self.dir .. "/nginx.pid")
+      :match("^(%d+)\n")))
+  end)
+  if not pid then
     return nil, server.read_file(log)
   end
   server.remember(pid)
@@ -130,17 +145,6 @@ function nginx:workers()
   end
   return list
 end
-
-local function look(timeout, done)
-  local again = uv.new_timer()
-  again:start(5, 5, function() end)
-  local result = loop.wait(timeout, done)
-  loop.close(again)
-  return result
-end
-
---- Waits until done() says yes.
-nginx.wait_for = look
 
 --- Sends SIGHUP and waits for the new workers; `server_text`, if given, is the
 --- new configuration. Returns the old workers' pids.

@@ -87,13 +87,13 @@ end
 
 -- ---- the set ----
 
---- Starts them. opts: replicas (1), sentinels (3), down_after (200, ms),
+--- Starts them. opts: replicas (1), sentinels (3), down_after (600, ms),
 --- config (of the Redis servers), new_dir (makes a directory of that name).
 function sentinel.start(opts)
   opts = opts or {}
   local self = setmetatable({ nodes = {}, sentinels = {},
     quorum = math.floor((opts.sentinels or 3) / 2) + 1,
-    down_after = opts.down_after or 200 }, set)
+    down_after = opts.down_after or 600 }, set)
   local function dir(name) return opts.new_dir and opts.new_dir(name) end
   local config = { ["repl-diskless-sync-delay"] = 0,
     ["repl-ping-replica-period"] = 1, ["min-replicas-max-lag"] = 1 }
@@ -161,7 +161,7 @@ function set:settled()
       and tonumber(view["num-other-sentinels"]) >= #self.sentinels - 1
       and view.flags == "master"
   end
-  loop.eventually("Sentinels that know each other", 30, function()
+  loop.eventually("Sentinels that know each other", 75, function()
     for _, m in ipairs(self.sentinels) do
       if not one_is(m) then return false end
     end

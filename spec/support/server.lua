@@ -10,51 +10,76 @@ local server = {}
 server.__index = server
 
 -- Below the range that the kernel hands to outgoing connections: otherwise a
--- server that is stopped could find its port taken when it starts again.
-local FIRST_PORT, LAST_PORT = 10000, 32000
+-- server that is stopped could find its port taken when it starts again. The
+-- ports come in blocks, of which a process has its own: it listens on the first
+-- port of each, for as long as it lives. So what one found free is given away
+-- by no other, however late somebody listens there, or does so again.
+local FIRST_PORT, BLOCK, BLOCKS = 10000, 500, 44
 
 local function random()
   local a, b = uv.random(2):byte(1, 2)
   return a * 256 + b
 end
 
-local function is_free(port)
+-- A handle that listens there; nil if somebody else does.
+local function listen(port)
   local tcp = uv.new_tcp()
-  local ok = tcp:bind("127.0.0.1", port) and tcp:listen(1, function() end)
+  if tcp:bind("127.0.0.1", port) and tcp:listen(1, function() end) then
+    return tcp
+  end
   loop.close(tcp)
-  return ok
 end
 
--- What was given is not given again: who asked for it may not yet listen.
-local given = {}
+-- The ports of the last block that were not given yet, and what listens for the
+-- blocks, by descriptor. In the registry: busted loads this anew for each file.
+local registry = debug.getregistry()
+local ports = registry["dlock ports"] or { next = 1, last = 0, kept = {} }
+registry["dlock ports"] = ports
 
---- A port of 127.0.0.1 that nobody listens on now, another one each time.
-function server.free_port()
+-- Has so many ports in a row, of a new block if need be.
+local function reserve(count)
+  if ports.last - ports.next + 1 >= count then
+    return
+  end
+  local draw = random()
+  for i = 1, BLOCKS do
+    local first = FIRST_PORT + (draw + i) % BLOCKS * BLOCK
+    local tcp = listen(first)
+    if tcp then
+      tcp:unref()
+      ports.kept[tcp:fileno()] = tcp
+      ports.next, ports.last = first + 1, first + BLOCK - 1
+      return
+    end
+  end
+  error("all blocks of ports are taken")
+end
+
+--- The descriptors by which this process has its ports: { [number] = … }.
+server.port_fds = ports.kept
+
+--- The first of so many ports of 127.0.0.1 in a row on which nobody listens
+--- now; others each time.
+function server.free_ports(count)
   for _ = 1, 1000 do
-    local port = FIRST_PORT + random() % (LAST_PORT - FIRST_PORT)
-    if not given[port] and is_free(port) then
-      given[port] = true
-      return port
+    reserve(count)
+    local first, fine = ports.next, true
+    for port = first, first + count - 1 do
+      local tcp = listen(port)
+      fine = fine and tcp
+      loop.close(tcp)
+    end
+    ports.next = first + (fine and count or 1)
+    if fine then
+      return first
     end
   end
   error("no free port found on 127.0.0.1")
 end
 
---- The first of so many ports in a row, as free_port gives one.
-function server.free_ports(count)
-  for _ = 1, 1000 do
-    local first, fine = server.free_port(), true
-    for port = first + 1, first + count - 1 do
-      fine = fine and not given[port] and is_free(port)
-    end
-    if fine then
-      for port = first, first + count - 1 do
-        given[port] = true
-      end
-      return first
-    end
-  end
-  error("no free ports found on 127.0.0.1")
+--- A port of 127.0.0.1 that nobody listens on now, another one each time.
+function server.free_port()
+  return server.free_ports(1)
 end
 
 --- A new directory that only we can read; inside the test run's own directory

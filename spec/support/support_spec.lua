@@ -201,6 +201,20 @@ describe("server.free_port", function()
       seen[port] = true
     end
   end)
+
+  it("gives ports of a block that no other process gives away", function()
+    local p = process.spawn { script = [[
+      print(require("spec.support.server").free_port())
+      io.read()
+    ]] }
+    finally(process.close_all)
+    local port = tonumber(p:read_line())
+    local tcp = uv.new_tcp()
+    local free = tcp:bind("127.0.0.1", port - port % 500)
+      and tcp:listen(1, function() end)
+    loop.close(tcp)
+    assert.is_falsy(free)
+  end)
 end)
 
 describe("zk_client", function()
@@ -459,8 +473,8 @@ describe("watchdog", function()
     server.write_file(path, HANGS)
     local p = process.spawn { command = { ".ci/specs", "a run",
       process.lua:match("[^/]*$") }, stderr = "pipe", env = { SPEC = path,
-        DLOCK_TEST_LIMIT = "1", DLOCK_TEST_DIR = dir, DLOCK_TALLY = false } }
-    p:expect("^FAILED after 1 s, .*: a spec waits for ever$")
+        DLOCK_TEST_LIMIT = "2", DLOCK_TEST_DIR = dir, DLOCK_TALLY = false } }
+    p:expect("^FAILED after 2 s, .*: a spec waits for ever$")
     p:expect("^FAILED a run did not finish")
     assert.are.equal(1, (p:wait()))
   end)

@@ -80,9 +80,13 @@ describe("examples/openresty", function()
   end)
 
   it("makes a page once for all requests", function()
+    -- It may expire once meanwhile.
+    local first, last = math.huge, 0
     for _, body in ipairs(together(40, "/page")) do
-      assert.equal("page number 1\n", body)
+      local number = tonumber(body:match("^page number (%d+)\n$"))
+      first, last = math.min(first, number), math.max(last, number)
     end
+    assert.is_true(last - first <= 1, first .. " to " .. last)
   end)
 
   it("places an order once, however often it is sent", function()
@@ -108,10 +112,21 @@ describe("examples/openresty", function()
     local function jobs()
       return tonumber((select(2, n:get("/cron"))))
     end
-    assert(nginx.wait_for(10, function() return jobs() >= 1 end))
-    local before, began = jobs(), uv.hrtime()
-    assert(nginx.wait_for(10, function() return jobs() >= before + 2 end))
+    local function wait_jobs(count)
+      local before
+      assert(nginx.wait_for(10, function()
+        local now = uv.hrtime()
+        if jobs() >= count then return true end
+        before = now
+      end))
+      return before
+    end
+    -- From one run to the next but one; on both workers that were one interval.
+    local began = uv.hrtime()
+    local before = jobs() + 1
+    began = wait_jobs(before) or began
+    wait_jobs(before + 2)
     local seconds = (uv.hrtime() - began) / 1e9
-    assert.is_true(seconds > 0.9, "two runs in " .. seconds .. " s")
+    assert.is_true(seconds > 1.3, "two runs in " .. seconds .. " s")
   end)
 end)

@@ -13,9 +13,9 @@ local HTTP = [[
   lua_shared_dict results 1m;
   init_by_lua_block {
     local dlock = require "dlock"
-    first = assert(dlock.open{ url = "@FIRST@", timeout = 0.4,
+    first = assert(dlock.open{ url = "@FIRST@", timeout = 2,
       connect_timeout = 0.5 })
-    second = assert(dlock.open{ url = "file://@DIR@/locks", timeout = 0.4 })
+    second = assert(dlock.open{ url = "file://@DIR@/locks", timeout = 2 })
     results = ngx.shared.results
     function over(key, on_degraded)
       return assert(dlock.fallback{ first:mutex(key), second:mutex(key),

@@ -69,23 +69,17 @@ local function usage(pid)
   }
 end
 
--- Once the clients' connections are closed.
-local function usage_at_rest(pid)
-  local last
-  nginx.wait_for(5, function()
-    local now = descriptors(pid)
-    local same = now == last
-    last = now
-    if not same then uv.sleep(100) end
-    return same
-  end)
-  return usage(pid)
-end
-
-local function settled(pid, threads)
-  return nginx.wait_for(10, function()
-    return status_of(pid, "Threads") <= threads
-  end)
+-- Once it has no more threads and (but for a few) descriptors than that; the
+-- clients' connections are closed then.
+local function usage_at_rest(pid, most)
+  local now
+  assert(nginx.wait_for(10, function()
+    now = usage(pid)
+    return now.threads <= most.threads
+      and now.descriptors <= most.descriptors + 3
+  end), ("%d threads and %d descriptors, no more than %d and %d before"):format(
+    now.threads, now.descriptors, most.threads, most.descriptors))
+  return now
 end
 
 local function cpu_seconds(pid)
@@ -105,13 +99,12 @@ describe("under load, OpenResty", function()
     n = nginx.start { http = HTTP, server = SERVER }
     local pid = n:workers()[1]
     for _, path in ipairs { "/pair", "/abandon" } do
+      assert.equal(200, (n:get(path)))
+      local idle = usage(pid)
       n:wrk(path, { seconds = 2 })
-      local before = usage_at_rest(pid)
+      local before = usage_at_rest(pid, idle)
       n:wrk(path, { seconds = 3 })
-      local after = usage_at_rest(pid)
-      assert.equal(before.threads, after.threads)
-      assert.is_true(after.descriptors <= before.descriptors + 3,
-        before.descriptors .. " to " .. after.descriptors)
+      local after = usage_at_rest(pid, idle)
       assert.is_true(after.kib < before.kib + 4096,
         before.kib .. " to " .. after.kib .. " KiB")
     end
@@ -139,12 +132,9 @@ describe("under load, OpenResty", function()
     local pid = n:workers()[1]
     local before = usage(pid)
     for _ = 1, 100 do assert.equal(200, (n:get("/pair"))) end
-    assert(settled(pid, before.threads), "threads stay")
-    local between = usage(pid)
+    local between = usage_at_rest(pid, before)
     for _ = 1, 200 do assert.equal(200, (n:get("/pair"))) end
-    assert(settled(pid, before.threads), "threads stay")
-    local after = usage(pid)
-    assert.is_true(after.descriptors <= before.descriptors + 3)
+    local after = usage_at_rest(pid, before)
     assert.is_true(after.kib < between.kib + 20000,
       between.kib .. " to " .. after.kib .. " KiB")
     for _, line in ipairs(n:complaints()) do

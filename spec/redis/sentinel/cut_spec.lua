@@ -241,7 +241,7 @@ describe("with Sentinels,", function()
     end
     local store, said = open(old, { wait_replicas = 1, username = "app",
       password = "secret" })
-    local lease = assert(store:lock("k", { ttl = 0.6 }))
+    local lease = assert(store:lock("k", { ttl = 2 }))
     eventually("a renewal", 10, function()
       assert(store:ping())
       return store:stats().renewed > 0

@@ -9,7 +9,7 @@ describe("a Sentinel with users", function()
   local set
 
   setup(function()
-    set = sentinel.start { replicas = 0, sentinels = 1 }
+    set = sentinel.start { replicas = 0, sentinels = 1, down_after = 30000 }
     local rule = server.read_file("docs/security.md")
       :match("\nACL SETUSER finder (on >secret [^\n]*)\n```")
     local words = {}
@@ -37,7 +37,7 @@ describe("a Sentinel with users", function()
     assert.is_true((try("locker", "secret")))
     local store = assert(dlock.open { url = set.url,
       sentinel_username = "locker", sentinel_password = "secret" })
-    local lease = assert(store:lock("k", { ttl = 0.6 }))
+    local lease = assert(store:lock("k", { ttl = 2 }))
     eventually("a subscription", 10, function()
       return store:ping() and set.sentinels[1]:call("CLIENT", "LIST")
         :find(" sub=1 [^\n]* user=locker ")
@@ -63,7 +63,7 @@ describe("a Sentinel with users", function()
           events[#events + 1] = event.message
         end
       end })
-    local lease = assert(store:lock("k", { ttl = 0.6 }))
+    local lease = assert(store:lock("k", { ttl = 2 }))
     eventually("an event", 10, function()
       return store:ping() and #events > 0
     end)

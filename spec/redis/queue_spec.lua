@@ -125,11 +125,13 @@ describe("a waiter on redis", function()
     assert(store:lock("k", { timeout = 15 }))
   end)
 
-  -- So does one whose ttl is short, which may be a dead holder's as well.
+  -- So does one whose ttl is short, which may be a dead holder's as well. (Who
+  -- takes a queue that moves for one that stands wants to be believed for more
+  -- than 7 s at its fourth question. Each may be late.)
   it("asks as often as before while its queue moves", function()
     for ttl, rank in pairs { [30] = "400 - n * 70", [2] = "200" } do
       start(([[function(n, _, believe)
-        assert(n == 1 or believe <= 6000, believe)
+        assert(n == 1 or believe <= 7000, believe)
         if n > 3 then return got(FENCE + 9) end
         return wait { rank = %s }
       end]]):format(rank))
@@ -144,7 +146,9 @@ describe("a waiter on redis", function()
   it("leaves when it was cancelled while it joined", function()
     start [[function() return { raw = wait {}, delay = 0.3 } end]]
     local canceller = dlock.canceller()
-    local lease, _, code = meanwhile.act(0.15, function()
+    local lease, _, code = meanwhile.when(function()
+      return f:count("EVALSHA") > 1 -- "busy" was the answer to the first one
+    end, function()
       canceller:cancel()
     end, function()
       return store:lock("k", { cancel = canceller })

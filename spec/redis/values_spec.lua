@@ -45,7 +45,7 @@ describe("foreign values on redis:", function()
     server = redis.start()
     r = server:connect()
     store = assert(dlock.open { url = server.url, timeout = 0.1, ttl = 2 })
-    assert(store:lock(KEY)):release()
+    assert(store:lock(KEY, { timeout = 5 })):release()
     tag = r:call("KEYS", "~dlock:{*}:f:" .. LOCK)[1]:match("{(.*)}")
   end)
 

@@ -12,7 +12,7 @@ local uv = require "luv"
 local private, admin
 
 local function worker(url, key)
-  return locker(url, key, { ttl = 30 })
+  return locker(url, key, { ttl = 30, io_timeout = 5 })
 end
 
 local function queued(key)

@@ -33,6 +33,24 @@ function meanwhile.act(seconds, act, fn, later)
   return finish(pcall(fn, begin)) -- in this coroutine, which has the hook
 end
 
+--- Calls fn, and act once, when ready() has come true meanwhile: looked at
+--- every 20 ms. Returns what fn returns, as act does.
+---@param ready function
+---@param act function
+---@param fn function
+function meanwhile.when(ready, act, fn)
+  local look_at = core.now()
+  debug.sethook(function()
+    if core.now() < look_at then return end
+    if ready() then
+      debug.sethook()
+      act()
+    end
+    look_at = core.now() + 0.02
+  end, "", 1)
+  return finish(pcall(fn))
+end
+
 --- Has fn interrupted after its first slice, as Ctrl-C does it; fails if it
 --- was not. later: as of meanwhile.act, that is before it waits.
 ---@param fn function

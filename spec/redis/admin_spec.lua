@@ -120,10 +120,11 @@ describe("redis administration:", function()
       local holder = assert(other:inspect("plain")).holders[1]
       assert.is_true(holder.fence >= lease.fence)
       assert.are.equal("me", holder.owner)
-      eventually("noted", 5, function()
+      eventually("noted, and told so", 5, function()
         store:ping()
-        return part("i", "plain")
+        return store:stats().renewed > 0
       end)
+      assert.is_truthy(part("i", "plain"))
       -- Less what a request may be under way: its age is that of its sending.
       local least = (uv.hrtime() - held) / 1e9 - 0.2
       holder = assert(other:inspect("plain")).holders[1]

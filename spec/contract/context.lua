@@ -13,6 +13,8 @@ context.__index = context
 
 local RUN = ("ct%d"):format(uv.os_getpid())
 
+local SESSION = 10 -- seconds: longer than a machine stands still
+
 --- host: where it is run, by default in plain Lua.
 function context.new(subject, host)
   host = host or hosts[1]
@@ -24,7 +26,7 @@ end
 
 --- A store of this subject, closed after the case.
 function context:open(opts)
-  local all = { url = self.subject.url(), session_timeout = 2,
+  local all = { url = self.subject.url(), session_timeout = SESSION,
     host = self.host.option }
   local more = not (opts and opts.url) and self.subject.options or {}
   for name, value in pairs(more) do all[name] = value end
@@ -127,13 +129,14 @@ end
 local peer = {}
 peer.__index = peer
 
---- Another process with a store of its own.
-function context:peer()
+--- Another process with a store of its own. session: a short one, in seconds,
+--- for a peer that is to be killed while it holds or waits.
+function context:peer(session)
   local options = self.subject.options or {}
   local child = process.spawn {
     file = "spec/contract/peer.lua",
-    args = { self.subject.url(), options.sentinel_username,
-      options.sentinel_password },
+    args = { self.subject.url(), session or SESSION,
+      options.sentinel_username, options.sentinel_password },
   }
   local self_ = setmetatable({ process = child, pid = child.pid }, peer)
   self.peers[#self.peers + 1] = self_

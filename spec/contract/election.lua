@@ -107,7 +107,7 @@ return function(t, it, timed)
   end)
 
   timed("the successor of a leader that was killed", function()
-    local store, key, peer = t:open(), t:key(), t:peer()
+    local store, key, peer = t:open(), t:key(), t:peer(2)
     peer:run("l = assert(store:election('%s'):campaign"
       .. "{ ttl = 1, value = 'dead' })", key)
     local election = assert(store:election(key))

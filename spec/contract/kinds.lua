@@ -101,7 +101,7 @@ return function(t, it, timed)
   end)
 
   it("the end of readers who were killed", function()
-    local store, key, peer = t:open(), t:key(), t:peer()
+    local store, key, peer = t:open(), t:key(), t:peer(2)
     local mine = assert(read(store, key))
     peer:run("l = assert(store:rwlock('%s'):read():acquire{ ttl = 1 })", key)
     peer:kill()
@@ -310,7 +310,7 @@ return function(t, it, timed)
   end)
 
   timed("each hold of a semaphore, which ends by itself", function()
-    local store, key, peer = t:open(), t:key(), t:peer()
+    local store, key, peer = t:open(), t:key(), t:peer(2)
     local semaphore = assert(store:semaphore(key, 3))
     local mine = assert(semaphore:acquire { ttl = 1 })
     peer:run("l = assert(store:semaphore('%s', 3):acquire"

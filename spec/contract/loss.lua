@@ -281,7 +281,7 @@ return function(t, it, timed)
   end)
 
   timed("a holder that is killed, whose lock is free again", function()
-    local store, key, peer = t:open(), t:key(), t:peer()
+    local store, key, peer = t:open(), t:key(), t:peer(2)
     peer:run("l = assert(store:lock('%s', { ttl = 1 }))", key)
     assert.are.equal("busy", select(3, store:try_lock(key)))
     peer:kill()

@@ -1,15 +1,15 @@
 -- Another process that uses the same store: runs each line it reads as Lua,
 -- with `store`, `dlock` and `arg` at hand, and answers "ok" or "error" and what
 -- it returned, separated by tabs.
--- usage: peer.lua URL [SENTINEL_USERNAME SENTINEL_PASSWORD]
+-- usage: peer.lua URL SESSION_TIMEOUT [SENTINEL_USERNAME SENTINEL_PASSWORD]
 
 local dlock = require "dlock"
 
 io.stdout:setvbuf("line")
 local env = setmetatable({
   dlock = dlock,
-  store = assert(dlock.open { url = arg[1], session_timeout = 2,
-    sentinel_username = arg[2], sentinel_password = arg[3] }),
+  store = assert(dlock.open { url = arg[1], session_timeout = tonumber(arg[2]),
+    sentinel_username = arg[3], sentinel_password = arg[4] }),
 }, { __index = _G })
 
 local function compile(line)

@@ -10,7 +10,7 @@ local thread = { parts = {} }
 local parts = thread.parts
 
 local function open(url)
-  return assert(require("dlock").open { url = url, session_timeout = 2 })
+  return assert(require("dlock").open { url = url })
 end
 
 -- Adds 1 to the number in the file, which nothing but the lock protects; each

@@ -53,7 +53,7 @@ return function(t, it, timed)
       local store, key, dying = t:open(), t:key(), {}
       local lease = assert(store:lock(key))
       for i = 1, 5 do -- below the blocking API, which waits for one at a time
-        dying[i] = t:peer()
+        dying[i] = t:peer(2)
         dying[i]:run("tickets = {} local _, client = next(store)"
           .. " local engine = require 'spec.support.engine'"
           .. " for i = 1, 100 do tickets[i] = engine.acquire(client.engine,"
@@ -76,7 +76,7 @@ return function(t, it, timed)
   it("a waiter that is killed and does not hold up the next", function()
     local store, key = t:open(), t:key()
     local lease = assert(store:lock(key))
-    local dead, live = t:peer(), t:peer()
+    local dead, live = t:peer(2), t:peer()
     dead:start("store:lock('%s', { timeout = 30 })", key)
     t:queued(key, 1)
     live:start("l = assert(store:lock('%s', { timeout = 30 }))", key)

@@ -26,7 +26,7 @@ describe("a holder that was paused", function()
     if guarded then
       timed("cannot write any more on " .. subject.name, function()
         t = context.new(subject)
-        local store, key, peer = t:open(), t:key(), t:peer()
+        local store, key, peer = t:open(), t:key(), t:peer(2)
         peer:run("package.path = './?.lua;' .. package.path"
           .. " for _, s in ipairs(require 'spec.contract.subjects') do"
           .. " if s.name == '%s' then guarded = s.guarded end end",

@@ -15,10 +15,12 @@
 int64_t __real_dlk_clock_now(void);
 int64_t __wrap_dlk_clock_now(void);
 
-static _Thread_local int64_t later; /* for this thread only */
+/* For this thread only: while it owns the loop its clock stands still but for
+ * what the test lets pass, however slow the machine is. */
+static _Thread_local int64_t stands_at, later;
 
 int64_t __wrap_dlk_clock_now(void) {
-  return __real_dlk_clock_now() + later;
+  return (stands_at ? stands_at : __real_dlk_clock_now()) + later;
 }
 
 /* ---- a store that answers some requests only when it is told to ---- */
@@ -87,7 +89,7 @@ static void begin(void) {
   const struct dlk_conf conf = {
       .shown = "slow:", .scheme = "", .path = "", .io_timeout = DLK_SEC};
   struct dlk_error err;
-  later = claim = 0;
+  stands_at = later = claim = 0;
   unanswered = 0;
   waiting = cancelled = NULL;
   renewing = NULL;
@@ -96,10 +98,11 @@ static void begin(void) {
   CHECK(engine);
   ping(engine);
   take();
+  stands_at = dlk_clock_now();
 }
 
 static void end(void) {
-  later = 0;
+  stands_at = later = 0;
   dlk_owner_leave(&engine->loop);
   close_and_join(engine, DLK_SEC);
   dlk_engine_unref(engine);
@@ -249,7 +252,7 @@ static void renewal_counts_from_its_sending(void) {
   later += TTL / 3;
   host->renewed(host, renewing, sent);
   CHECK(dlk_hold_remaining(h) > 0);
-  later = sent + TTL - __real_dlk_clock_now();
+  later = sent + TTL - stands_at;
   CHECK(dlk_hold_remaining(h) == 0);
   dlk_hold_unref(h);
   end();
@@ -334,7 +337,7 @@ static void renewed_after(int64_t ns, int64_t lax) {
   CHECK(dlk_timers_latest(&engine->loop.timers) == due + lax);
   CHECK(due > h->granted_at && due - h->granted_at < ns / 2);
   pass((due - h->granted_at) / 2);
-  CHECK(renewals == 0 || dlk_clock_now() >= due);
+  CHECK(renewals == 0);
   pass(due - dlk_clock_now());
   CHECK(renewals == 1 && dlk_hold_remaining(h) < ns);
   host->renewed(host, renewing, dlk_clock_now());

@@ -10,7 +10,7 @@
  *   flaky:…    every other renewal fails
  *   gone:…     the first renewal says lost
  *   deaf:…     a release is not answered, but its cancel is
- *   claim:…    granted on a claim of 200 ms, which a renewal confirms
+ *   claim:…    granted on a claim of 2 s, which a renewal confirms
  *   claim-gone:…  the same, and the renewal says lost
  *   stale:…    every renewal fails
  *   mum:…      a renewal fails only when the key is released
@@ -107,7 +107,7 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   if (is(op, "line:") && op->lease->before < next_came(s, op))
     op->lease->before = next_came(s, op);
   if (is(op, "claim"))
-    op->lease->claim = s->host->now(s->host) + 200 * DLK_MS;
+    op->lease->claim = s->host->now(s->host) + 2 * DLK_SEC;
   d->ends = sent + op->lease->ttl;
   if (is(op, "session:"))
     s->host->horizon(s->host, s->host->now(s->host) + 300 * DLK_MS);

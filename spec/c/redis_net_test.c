@@ -1,7 +1,9 @@
 /* The Redis store's link against a server that accepts and says nothing: the
  * states in between, which a real server leaves too fast. */
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -139,9 +141,13 @@ static int accept_one(struct host *h, int listener) {
   return -1;
 }
 
+/* Until it has arrived. */
 static void say(int fd, const char *text) {
   ssize_t n = (ssize_t)strlen(text);
   CHECK(send(fd, text, (size_t)n, 0) == n);
+  int left;
+  while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0)
+    usleep(100);
 }
 
 /* Runs the loop until the counter has come to `count`. */

@@ -52,9 +52,10 @@ end
 function parts.rival(url, key, path, turns, number)
   local store = open(url)
   for turn = 1, turns do
-    local lease = in_vain(store, key, turn)
-      or assert(store:lock(key, { ttl = 1.5, timeout = 60 }))
-    write_next(path, lease.fence, turn == turns and number == 1 and 1.7 or 0)
+    local long = turn == turns and number == 1
+    local lease = not long and in_vain(store, key, turn)
+      or assert(store:lock(key, { ttl = long and 1.5 or 20, timeout = 60 }))
+    write_next(path, lease.fence, long and 1.7 or 0)
     assert(lease:held())
     assert(lease:release())
   end

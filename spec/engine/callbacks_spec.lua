@@ -41,7 +41,7 @@ describe("a callback", function()
       local store = open()
     ]]):format("callbacks" .. count .. server.new_dir():gsub("%W", ""), url)
       .. program)
-    local status, out, err = process.run { file = path, timeout = 20 }
+    local status, out, err = process.run { file = path, timeout = 60 }
     assert.equal(0, status, err)
     return out, err
   end
@@ -101,7 +101,7 @@ describe("a callback", function()
 
   timed("hears at the release that somebody asked", function()
     assert.equal("asked\ntrue\n", (run(URL, [[
-      local lease = assert(store:lock(key, { ttl = 0.5 }))
+      local lease = assert(store:lock(key, { ttl = 2 }))
       lease:on_revoke(function() print("asked") end)
       assert(open():revoke(key))
       repeat pass(0.01) -- its next renewal says so

@@ -66,14 +66,20 @@ describe("an engine's close", function()
 
   local it = steady(set_up, tear_down)
 
+  -- What began after `start` may be over by right.
+  local function is_late(start)
+    return core.now() - start >= 0.2
+  end
+
   -- The release of "deaf:" is answered when it is withdrawn, after 0.2 s.
   it("is waited for by a second one too", function()
     local e = open()
     local lease = acquire(e, "deaf:a")
+    local start = core.now()
     local first = e:close(5)
-    assert.is_false(core.drive(first, 0.01))
+    assert.is_true(not core.drive(first, 0.01) or is_late(start))
     local second = e:close(5)
-    assert.is_false(core.drive(second, 0.01))
+    assert.is_true(not core.drive(second, 0.01) or is_late(start))
     assert.is_true(finish(second))
     assert.is_true(first:poll())
     assert.is_true(first:take())
@@ -84,10 +90,12 @@ describe("an engine's close", function()
   it("goes on when it is interrupted, and is waited for again", function()
     local e = open()
     acquire(e, "deaf:a")
+    local start = core.now()
     local first = e:close(5)
-    assert.is_false(core.drive(first, 0.01))
+    core.drive(first, 0.01)
     first:cancel()
-    assert.equal("cancelled", (select(3, finish(first))))
+    local closed, _, code = finish(first)
+    assert.is_true(code == "cancelled" or closed and is_late(start), code)
     first = nil -- luacheck: ignore
     collect()
     assert.equal("closed", (select(3, e:ping())))
@@ -126,10 +134,11 @@ describe("an engine's close", function()
   it("ends for one of two when its time is over", function()
     local e = open()
     acquire(e, "deaf:a")
+    local start = core.now()
     local patient, hasty = e:close(5), e:close(0.01)
     assert.is_true(finish(hasty))
-    assert.is_false(patient:poll())
-    assert.is_false(hasty:closes())
+    local over = patient:poll() or hasty:closes()
+    assert.is_true(not over or is_late(start))
     assert.is_true(finish(patient))
     assert.is_true(patient:closes())
   end)
@@ -242,11 +251,12 @@ for _, host in ipairs(hosts) do
         use { on_event = function(event)
           if event.kind == "lost" then closed = store:close(5) end
         end }
-        local lost = assert(store:lock("gone:b", { ttl = 0.3 }))
+        local lost = assert(store:lock("gone:b"))
         lost:on_lost(function()
           told = true
           store:close(5)
         end)
+        lost:extend(0.3) -- its next renewal says that it is lost
         wait_for(function() return not lost:held() end)
         assert.is_true(store:close(5))
         wait_for(function() return told and closed ~= nil end)
@@ -337,7 +347,7 @@ describe("a store's close", function()
           os.exit(0, true)
         end }
       assert(store:lock("deaf:a"))
-      local lease = assert(store:lock("gone:b", { ttl = 0.3 }))
+      local lease = assert(store:lock("gone:b", { ttl = 1.5 }))
       lease:on_lost(print)
       while lease:held() do end
       store:close(5)
@@ -362,7 +372,11 @@ describe("a store's close", function()
       assert.is_true(store:close(0.1))
       between:release()
     end
-    local left = table.concat(leaks.since(before, 1), "\n")
+    local left
+    for _ = 1, 20 do -- two seconds
+      left = table.concat(leaks.since(before, 0.1), "\n")
+      if not left:find("anon_inode", 1, true) then break end
+    end
     assert.is_nil(left:find("anon_inode", 1, true), left)
     between:stop()
   end)

@@ -158,7 +158,7 @@ for _, subject in ipairs(subjects) do
           args = { url, t:key(), left }, stderr = "pipe" }
       end
       for n = 0, MOST do
-        local status, signal = running[n]:wait(30)
+        local status, signal = running[n]:wait(100)
         seen[n] = running[n].out .. running[n].err
           .. ("%s %s"):format(status, signal)
       end

@@ -18,7 +18,9 @@ local RUN = ("detach%d:"):format(uv.os_getpid())
 describe("a detach whose string is not taken", function()
   local e
 
-  before_each(function() e = open() end)
+  -- An extension that the store does not answer is under way until it is
+  -- cancelled.
+  before_each(function() e = open(true, 10) end)
 
   after_each(function()
     assert.is_true(close(e))
@@ -43,11 +45,12 @@ describe("a detach whose string is not taken", function()
   -- An extension that is not answered keeps it from beginning.
   it("gives the lease back when it is dropped before it began", function()
     local lease = assert(finish(e, ask(e, "stuck:a")))
-    local extension = core.extend(lease, 60) -- luacheck: ignore
+    local extension = core.extend(lease, 60)
     local detach = core.detach(lease) -- luacheck: ignore
     detach = nil -- luacheck: ignore
     collect()
     assert.is_true(free_soon(e, "stuck:a"))
+    extension:cancel()
   end)
 
   it("gives the lease back when it is cancelled and not looked at", function()
@@ -58,6 +61,7 @@ describe("a detach whose string is not taken", function()
     assert.is_true(free_soon(e, "stuck:a"))
     assert.equal("cancelled", (select(3, detach:take())))
     assert.is_false(core.held(lease))
+    extension:cancel()
     finish(e, extension)
   end)
 
@@ -80,6 +84,7 @@ describe("a detach whose string is not taken", function()
     scope:finish()
     assert.is_true(free_soon(e, "stuck:a"))
     assert.equal("cancelled", (select(3, finish(e, detach))))
+    extension:cancel()
     finish(e, extension)
   end)
 

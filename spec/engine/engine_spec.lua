@@ -35,10 +35,14 @@ local function compute(seconds)
   while core.now() < till do end
 end
 
-local function tasks()
-  local n = 0
-  for _ in pairs(leaks.threads()) do n = n + 1 end
-  return n
+-- Those that are not among these. (One that was joined may be among them, and
+-- go: it is listed for an instant yet.)
+local function threads_beside(others)
+  local found = {}
+  for id, name in pairs(leaks.threads()) do
+    if not others[id] then found[#found + 1] = { id = id, name = name } end
+  end
+  return found
 end
 
 local function pid()
@@ -56,8 +60,14 @@ describe("engine", function()
     collectgarbage()
   end
 
-  -- A store that is given 0.2 s to answer, and leases of 0.3 s.
+  -- A store that is given 0.2 s to answer, and leases of less than a second.
   local it = steady(set_up, tear_down)
+
+  -- Where no answer is the subject, and not for how long nobody waits for one.
+  local function open_patient()
+    finish(e:close(1))
+    e = open { io_timeout = 10 }
+  end
 
   it("takes and releases, and a second release has the same result", function()
     local lease = assert(acquire(e, "a"))
@@ -90,15 +100,15 @@ describe("engine", function()
   end)
 
   it("renews while Lua computes", function()
-    local lease = acquire(e, "a", { ttl = 0.3 })
-    compute(0.9)
+    local lease = acquire(e, "a", { ttl = 0.9 })
+    compute(1.1)
     assert.is_true(core.held(lease))
     assert.equal("busy", (select(3, acquire(e, "a", { wait = false }))))
   end)
 
   it("goes on renewing when a renewal fails", function()
-    local lease = acquire(e, "flaky:a", { ttl = 0.4 })
-    compute(1)
+    local lease = acquire(e, "flaky:a", { ttl = 0.9 })
+    compute(1.1)
     assert.is_true(core.held(lease))
   end)
 
@@ -120,7 +130,7 @@ describe("engine", function()
   end)
 
   it("says lost when the store says so, once and for ever", function()
-    local lease = acquire(e, "gone:a", { ttl = 0.3 })
+    local lease = acquire(e, "gone:a", { ttl = 1 })
     assert.is_true(finish(core.wait_lost(lease, 5)))
     local events = e:events()
     assert.equal("lost", events[1].kind)
@@ -147,20 +157,21 @@ describe("engine", function()
   end)
 
   it("reports once that the lock was asked for", function()
-    acquire(e, "a")
+    local lease = acquire(e, "a")
     for _ = 1, 3 do finish(e:revoke("a")) end
     local events = e:events()
     assert.equal("revoked", events[1].kind)
     assert.equal("a", events[1].key)
     assert.equal(1, #events)
     assert.is_nil(e:events())
+    assert.is_true(core.held(lease))
   end)
 
   it("shows the state of a lease", function()
-    local lost = acquire(e, "gone:a", { ttl = 0.3 })
-    assert.matches("^dlock.lease: gone:a fence=1 held ", tostring(lost))
-    assert.is_true(finish(core.wait_lost(lost, 5)))
-    assert.equal("dlock.lease: gone:a fence=1 lost", tostring(lost))
+    local lost = acquire(e, "b")
+    assert.matches("^dlock.lease: b fence=1 held ", tostring(lost))
+    finish(e:break_lock("b"))
+    assert.equal("dlock.lease: b fence=1 lost", tostring(lost))
     local released = acquire(e, "a")
     finish(core.release(released))
     assert.matches(" released$", tostring(released))
@@ -168,7 +179,7 @@ describe("engine", function()
   end)
 
   it("asks again when a grant came too late to be of use", function()
-    local lease = assert(acquire(e, "late:a", { ttl = 0.3 }))
+    local lease = assert(acquire(e, "late:a", { ttl = 3 }))
     assert.equal(2, lease.fence)
     assert.is_true(core.held(lease))
   end)
@@ -176,8 +187,10 @@ describe("engine", function()
   it("has a grant on a claim renewed before its end, also without renewal",
   function()
     local lease = acquire(e, "claim:a", { ttl = 30, renew = false })
-    assert.is_true(core.remaining(lease) <= 0.2)
-    compute(0.3)
+    local left = core.remaining(lease)
+    assert.is_true(left <= 2 or e:stats().renewed == 1, left)
+    local limit = core.now() + 5
+    repeat until core.remaining(lease) > 20 or core.now() > limit
     assert.is_true(core.remaining(lease) > 20)
   end)
 
@@ -210,24 +223,27 @@ describe("engine", function()
   end)
 
   it("keeps to the shorter time of an extension that failed", function()
+    open_patient()
     local lease = acquire(e, "stuck:a", { ttl = 30, renew = false })
-    local shorter = core.extend(lease, 1)
+    local shorter = core.extend(lease, 3)
     core.drive(shorter, 0.01)
     shorter:cancel()
     assert.equal("cancelled", (select(3, finish(shorter))))
     local longer = core.extend(lease, 60) -- nobody knows about that one either
     core.drive(longer, 0.01)
-    assert.is_true(core.remaining(lease) <= 1)
+    assert.is_true(core.remaining(lease) <= 3)
+    longer:cancel()
     finish(longer)
   end)
 
   it("cancels a wait", function()
-    acquire(e, "a")
+    local lease = acquire(e, "a")
     local ticket = ask(e, "a")
     assert.is_false(core.drive(ticket, 0.01))
     ticket:cancel()
     local _, _, code = finish(ticket)
     assert.equal("cancelled", code)
+    assert.is_true(core.held(lease))
   end)
 
   it("gives back a grant that is not taken", function()
@@ -298,6 +314,7 @@ describe("engine", function()
   end)
 
   it("detaches when nothing else is under way for the lease", function()
+    open_patient()
     local lease = acquire(e, "stuck:a")
     local extension = core.extend(lease, 60)
     local detach = core.detach(lease)
@@ -309,22 +326,26 @@ describe("engine", function()
   end)
 
   it("a detach that waits ends with its time, or with the lease", function()
+    open_patient()
     local lease = acquire(e, "stuck:a")
     local extension = core.extend(lease, 60)
     local detach = core.detach(lease)
     detach:cancel()
     assert.equal("cancelled", (select(3, finish(detach))))
-    assert.equal("unavailable", (select(3, finish(extension))))
+    assert.is_false(extension:poll())
+    extension:cancel()
+    assert.equal("cancelled", (select(3, finish(extension))))
 
     lease = acquire(e, "stuck:b")
     extension, detach = core.extend(lease, 60), core.detach(lease)
     finish(e:break_lock("stuck:b"))
     assert.equal("lost", (select(3, finish(detach))))
+    extension:cancel()
     finish(extension)
   end)
 
   it("ends a detached lease at its ttl if it is not attached", function()
-    local lease = acquire(e, "a", { ttl = 0.2 })
+    local lease = acquire(e, "a", { ttl = 0.6 })
     finish(core.detach(lease))
     assert.is_truthy(acquire(e, "a", { timeout = 5 }))
   end)
@@ -365,9 +386,9 @@ end)
 
 describe("engine's end", function()
   it("does nothing on open but check", function()
-    local before = tasks()
+    local before = leaks.snapshot()
     local e = open()
-    assert.equal(before, tasks())
+    assert.same({}, leaks.since(before, 0))
     assert.is_truthy(e)
   end)
 
@@ -380,7 +401,7 @@ describe("engine's end", function()
       acquire(e, "a")
       assert.is_true(finish(e:close(1)))
     end
-    assert.same({}, leaks.since(before))
+    assert.same({}, leaks.since(before, 5))
   end)
 
   it("cancels waits, releases leases, and says closed from then on", function()
@@ -414,15 +435,15 @@ describe("engine's end", function()
   end)
 
   it("is ended by the collector", function()
-    local before = tasks()
+    local before = leaks.snapshot()
     local e = open()
     local lease = acquire(e, "a") -- luacheck: ignore
-    assert.equal(before + 1, tasks())
+    assert.equal(1, #threads_beside(before.threads))
     e, lease = nil, nil -- luacheck: ignore
     collectgarbage()
     collectgarbage()
     collectgarbage()
-    assert.equal(before, tasks())
+    assert.same({}, leaks.since(before, 5))
   end)
 
   it("says so when its store does not support a request", function()
@@ -434,15 +455,13 @@ describe("engine's end", function()
   end)
 
   it("has every signal of the host blocked in its thread", function()
-    local e = open()
+    local before, e = leaks.threads(), open()
     acquire(e, "a")
-    local status
-    for id, name in pairs(leaks.threads()) do
-      if name == "dlock-renewal" then
-        status = assert(io.open("/proc/self/task/" .. id .. "/status"))
-      end
-    end
-    local blocked = assert(status):read("*a"):match("SigBlk:%s*(%x+)")
+    local thread = threads_beside(before)[1]
+    assert.equal("dlock-renewal", thread.name)
+    local status = assert(io.open("/proc/self/task/" .. thread.id
+      .. "/status"))
+    local blocked = status:read("*a"):match("SigBlk:%s*(%x+)")
     status:close()
     -- HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD WINCH, bit n - 1 each
     for _, n in ipairs { 1, 2, 3, 10, 12, 13, 14, 15, 17, 28 } do

@@ -32,7 +32,8 @@ local PRELUDE = [[
   local fork = assert(package.loadlib(library, "do_fork"))
   local wait = assert(package.loadlib(library, "do_wait"))
   local function in_child() return os.getenv("FORKED") end
-  local store = assert(dlock.open { url = url, session_timeout = 2 })
+  local seconds = tonumber(arg[4]) -- of a session
+  local store = assert(dlock.open { url = url, session_timeout = seconds })
   local function say(...)
     print(in_child() and "child" or "parent", ...)
   end
@@ -40,9 +41,10 @@ local PRELUDE = [[
 
 local dir, forker
 
-local function run(url, key, script)
+local function run(url, key, script, session)
   local status, out, err = process.run {
-    script = PRELUDE .. script, args = { url, key, forker }, timeout = 30,
+    script = PRELUDE .. script, timeout = 60,
+    args = { url, key, forker, session or 10 },
   }
   assert.are.equal("", err)
   assert.are.equal(0, status)
@@ -112,7 +114,7 @@ describe("after a fork", function()
     it("a used one says forked, and the parent keeps its lease, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[
-        local lease = assert(store:lock(key, { ttl = 3 }))
+        local lease = assert(store:lock(key, { ttl = 20 }))
         local mutex = assert(store:mutex(key))
         local all = assert(dlock.all { store:mutex(key .. "a") }:acquire())
         local nowhere = assert(dlock.open "redis://127.0.0.1:1")
@@ -162,7 +164,8 @@ describe("after a fork", function()
     timed("a wait that it was made in says forked, and goes on in the parent, "
       .. subject.name, function()
         expect(run(subject.url(), key(), [[
-          local other = assert(dlock.open { url = url, session_timeout = 2 })
+          local other = assert(dlock.open { url = url,
+            session_timeout = seconds })
           local held = assert(other:lock(key))
           assert(store:ping())
           local now = require("dlock.core").now
@@ -173,7 +176,7 @@ describe("after a fork", function()
               fork()
             end
           end, "", 1)
-          say("code", (select(3, store:lock(key, { timeout = 0.5 }))))
+          say("code", (select(3, store:lock(key, { timeout = 0.8 }))))
           if in_child() then
             say("soon", now() - start < 5)
             os.exit(0, false)
@@ -196,7 +199,7 @@ describe("after a fork", function()
           local until_ = require("dlock.core").now() + 2.5
           repeat until require("dlock.core").now() > until_
           say(lease:held(), lease:release())
-        ]]), "parent true true")
+        ]], 2), "parent true true")
       end)
   end
 

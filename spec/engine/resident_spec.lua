@@ -28,25 +28,26 @@ describe("resident engine", function()
   end)
 
   it("reports each watched ticket once, and no other", function()
-    local ids, tickets, told = {}, {}, {}
+    local watched, tickets, told, left = {}, {}, {}, 0
     for i = 1, 1000 do
       tickets[i] = ask(e, "slow:" .. i)
-      ids[i] = i % 2 == 0 and tickets[i]:watch()
+      local id = i % 2 == 0 and tickets[i]:watch()
+      if id then -- else it was done before, and may be reported or not
+        watched[id], left = true, left + 1
+      end
     end
-    local left, got = 500, {}
+    local most, count, got = 500, 0, {}
     while left > 0 do
       local n, more = e:completed(got)
       for i = 1, n do
         assert.is_nil(told[got[i]])
-        told[got[i]] = true
+        told[got[i]], count = true, count + 1
+        left = left - (watched[got[i]] and 1 or 0)
       end
-      left = left - n
       assert.is_true(more == (n == 256))
     end
-    for i = 2, 1000, 2 do
-      assert.is_true(told[ids[i]])
-      assert.is_true(tickets[i]:poll())
-    end
+    assert.is_true(count <= most)
+    for i = 2, 1000, 2 do assert.is_true(tickets[i]:poll()) end
   end)
 
   it("reuses numbers, but none that it reported last", function()
@@ -92,7 +93,8 @@ describe("resident engine", function()
 
   it("wakes the listener for a lost lease", function()
     local lease = finish(e, ask(e, "gone:a", { ttl = 0.3 }))
-    local poll, found = uv.new_poll(e:wakeup()), nil
+    -- It may be lost already, and the acquire's end have taken its wakeup.
+    local poll, found = uv.new_poll(e:wakeup()), e:events()
     poll:start("r", function()
       e:completed({}) -- the acquire may have made it readable
       found = found or e:events()
@@ -106,8 +108,9 @@ describe("resident engine", function()
 
   it("lets a caller drive, which then only waits", function()
     local before = core.now()
-    local ticket = ask(e, "slow:a")
-    assert.is_false(core.drive(ticket, 0.01))
+    local ticket = ask(e, "slow:a") -- granted after 0.1 s
+    local done = core.drive(ticket, 0.01)
+    assert.is_true(not done or core.now() - before >= 0.1)
     repeat until core.drive(ticket, 0.2)
     assert.is_truthy(ticket:take())
     assert.is_true(core.now() - before < 2)
@@ -123,7 +126,7 @@ describe("resident engine", function()
   end)
 
   it("sends bytes down its line when something is done, and beats", function()
-    assert(finish(e, ask(e, "b")))
+    local held = assert(finish(e, ask(e, "b")))
     local path = assert(e:serve())
     local stat = assert(uv.fs_stat(path:match("^(.*)/")))
     assert.equal(448, stat.mode % 512) -- 0700
@@ -142,10 +145,11 @@ describe("resident engine", function()
     while bytes == seen do uv.run("once") end -- a beat
     assert.is_true(core.now() - before < 2)
     seen = bytes
-    local ticket = ask(e, "slow:a")
+    local ticket = ask(e, "b", { timeout = 60 })
     local id = ticket:watch()
+    core.release_later(held)
     local got = {}
-    while e:completed(got) == 0 do uv.run("once") end
+    repeat uv.run("once") until e:completed(got) > 0
     assert.equal(id, got[1])
     assert.is_true(bytes > seen)
     e:hang_up()
@@ -337,13 +341,19 @@ describe("resident engine", function()
 
   it("ends it also while the store is asked", function()
     local head, tickets = ask(e, "never:a", { timeout = 60 }), {}
+    local seen, pings, before = finish(e, e:ping()), 0, core.now()
     for i = 1, 2 do tickets[i] = ask(e, "never:a", { timeout = 0.05 }) end
-    local seen, pings = finish(e, e:ping()), 0
     repeat pings = pings + 1 until finish(e, e:ping()) > seen + pings
+    -- Unless they have waited for the answer too.
+    local function expect_cancelled(ticket)
+      local code = select(3, finish(e, ticket))
+      local late = code == "unavailable" and core.now() - before >= 0.25
+      assert.is_true(late or code == "cancelled", code)
+    end
     tickets[1]:cancel()
-    assert.equal("cancelled", (select(3, finish(e, tickets[1]))))
+    expect_cancelled(tickets[1])
     local closing = e:close(1)
-    assert.equal("cancelled", (select(3, finish(e, tickets[2]))))
+    expect_cancelled(tickets[2])
     repeat until core.drive(closing, 0.2)
     assert.is_true(closing:take())
     assert.equal("cancelled", (select(3, head:take())))
@@ -353,7 +363,7 @@ describe("resident engine", function()
     local held = assert(finish(e, ask(e, "a")))
     local head = ask(e, "a", { timeout = 60 })
     local _, message = finish(e, ask(e, "a", { timeout = 0.05 }))
-    assert.matches("^timeout: 'a' still held by memory/1 after 0%.%d+ s$",
+    assert.matches("^timeout: 'a' still held by memory/1 after %d+%.%d+ s$",
       message)
     core.release_later(held)
     core.release_later(assert(finish(e, head)))
@@ -425,16 +435,17 @@ describe("resident engine's end", function()
     collectgarbage()
     collectgarbage()
     collectgarbage()
-    assert.same({}, leaks.since(before))
+    assert.same({}, leaks.since(before, 5))
   end)
 
   it("wakes the waiters", function()
     local e = open()
-    finish(e, ask(e, "a"))
+    local held = finish(e, ask(e, "a"))
     local ticket = ask(e, "a", { timeout = 60 })
     local queued = ask(e, "a", { timeout = 60 })
     ticket:watch()
     queued:watch()
+    assert.is_true(core.held(held))
     close(e)
     assert.equal(2, (e:completed({})))
     assert.equal("cancelled", (select(3, ticket:take())))

@@ -4,6 +4,7 @@
 local certificates = require "spec.support.certificates"
 local command = require "spec.support.command"
 local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
 
 local SECRET = "geheimnis"
@@ -27,13 +28,14 @@ local SESSION = [[
     "local SECRET, path = ...; return " .. arg[1]))(SECRET, arg[2])
   local log = dlock.logger(io.stdout)
   opts.on_event = function(event) show(event); log(event) end
-  opts.io_timeout, opts.connect_timeout = 0.5, 0.5
+  local patience = tonumber(arg[3])
+  opts.io_timeout, opts.connect_timeout = patience, patience
   local store, message, code = dlock.open(opts)
   show(store, message, code)
   if store then
     show(pcall(function() store.password = 1 end))
     show(store:ping())
-    local lease, why = store:lock("secrets", { timeout = 0.5 })
+    local lease, why = store:lock("secrets", { timeout = patience })
     show(lease, why)
     show(store:try_lock("secrets"))
     show(store:inspect("secrets"))
@@ -63,9 +65,11 @@ describe("what sessions print has no secret in it,", function()
 
   teardown(function() server.remove_dir(dir) end)
 
-  local function printed(opts)
+  -- patience: for how long each call waits for the server.
+  local function printed(opts, patience)
     local status, out, err = process.run {
-      script = SESSION, args = { opts, path }, stderr = "pipe", timeout = 60,
+      script = SESSION, args = { opts, path, patience or 5 },
+      stderr = "pipe", timeout = 100,
       env = { DLOCK_TRACE = "1" },
     }
     assert.are.equal(0, status, err)
@@ -138,7 +142,7 @@ describe("what sessions print has no secret in it,", function()
       "{ url = 'zookeeper://127.0.0.1:1', username = 'shy',"
         .. " password = SECRET }",
     } do
-      printed(opts)
+      printed(opts, 0.5) -- nobody answers
     end
   end)
 
@@ -152,12 +156,16 @@ describe("what sessions print has no secret in it,", function()
 
   it("and neither has the command's argument list", function()
     local at = assert(os.getenv("DLOCK_TEST_REDIS"))
-    local p = command.spawn("run", "--url", at, "--password-file", path,
-      command.key(), "--", "cat")
+    local between = proxy.start(at)
+    between:hold "down" -- so that it does not end before it is looked at
+    local p = command.spawn("run", "--url", between.url, "--password-file",
+      path, command.key(), "--", "cat")
     local list = server.read_file("/proc/" .. p.pid .. "/cmdline")
     assert.is_truthy(list:find(path, 1, true), list)
     assert.is_nil(list:find(SECRET, 1, true))
+    between:release()
     assert.are.equal(77, p:wait()) -- the default user has no such password
     assert.is_nil((p.out .. p.err):find(SECRET, 1, true))
+    between:stop()
   end)
 end)

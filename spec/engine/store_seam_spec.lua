@@ -27,14 +27,17 @@ describe("a store's own options", function()
   function()
     local e = assert(open { first_fence = 7000,
       names = { a = "alice", ["b:1"] = "bob" } })
-    assert.equal(7000, assert(acquire(e, "a")).fence)
-    assert(acquire(e, "b:1"))
-    assert(acquire(e, "c"))
+    local held = {}
+    for i, key in ipairs { "a", "b:1", "c" } do
+      held[i] = assert(acquire(e, key))
+      assert.equal(6999 + i, held[i].fence)
+    end
     for key, name in pairs { a = "alice", ["b:1"] = "bob", c = "memory/1" } do
       local lease, message = acquire(e, key, { timeout = 0.01 })
       assert.is_nil(lease)
       assert.is_truthy(message:find(name, 1, true), message)
     end
+    for i = 1, 3 do assert.is_true(core.held(held[i])) end
     finish(e:close(1))
   end)
 
@@ -42,9 +45,10 @@ describe("a store's own options", function()
     local e = assert(open { names = { ["a" .. 1] = ("x"):rep(20) .. "y" } })
     collectgarbage()
     collectgarbage()
-    assert(acquire(e, "a1"))
+    local lease = assert(acquire(e, "a1"))
     local _, message = acquire(e, "a1", { timeout = 0.01 })
     assert.is_truthy(message:find("xy", 1, true), message)
+    assert.is_true(core.held(lease))
     finish(e:close(1))
   end)
 
@@ -83,6 +87,7 @@ describe("a store that has its leases renewed at once", function()
     repeat
       finish(e:ping(1))
     until e:stats().renewed > before or core.now() > limit
+    finish(e:ping(1)) -- another thread may have been in their midst
     return e:stats().renewed - before
   end
 
@@ -108,9 +113,10 @@ describe("a store that has its leases renewed at once", function()
 
   timed("does not have what cannot be renewed asked again and again",
   function()
-    acquire(e, "a", { ttl = 30, max_hold = 20 })
+    local lease = acquire(e, "a", { ttl = 30, max_hold = 20 })
     assert(finish(e:revoke("moved:x")))
     local before = finish(e:ping(1))
     for i = 1, 20 do assert.equal(before + i, finish(e:ping(1))) end
+    assert.is_true(core.held(lease))
   end)
 end)

@@ -52,7 +52,7 @@ for _, subject in ipairs(subjects) do
         -- Whether it was closed or its state ended: nothing is held any more.
         local store = t:open()
         for i = 1, count do
-          assert(store:try_lock(key .. "-" .. i)):release()
+          assert(store:lock(key .. "-" .. i, { timeout = 5 })):release()
         end
         store:close()
         assert.same({}, leaks.since(before, 5))

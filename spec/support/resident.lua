@@ -7,9 +7,10 @@ local uv = require "luv"
 local resident = {}
 
 --- An engine over the store in memory that nobody has to drive; unless `yet`
---- is false.
-function resident.open(yet)
-  local e = assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
+--- is false. It waits for answers for 0.2 s, or io_timeout.
+function resident.open(yet, io_timeout)
+  local e = assert(engine.new(memory, { shown = "memory:",
+    io_timeout = io_timeout or 0.2 }))
   if yet ~= false then e:resident() end
   return e
 end
@@ -46,6 +47,22 @@ function resident.close(e)
   local ticket = e:close(1)
   repeat until core.drive(ticket, 0.2)
   return ticket:take()
+end
+
+--- A function that says how many requests the store has seen, but for renewals
+--- (what was handed over is renewed if it is held for 50 ms) and for those that
+--- ask this.
+function resident.counter(e)
+  local pings = 0
+  return function()
+    local renewed, seen
+    repeat
+      renewed = e:stats().renewed
+      seen = resident.finish(e, e:ping())
+      pings = pings + 1
+    until e:stats().renewed == renewed
+    return seen - renewed - pings
+  end
 end
 
 --- Whether nobody holds the key within five seconds.

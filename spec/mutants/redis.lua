@@ -171,6 +171,10 @@ return {
       find = "memcpy(t->acquire.order, order->str, order->len + 1);",
       put = "(void)order;" },
     -- hold.c
+    { name = "a note is known of when its renewal is answered",
+      file = HOLD, specs = "spec/redis/notes_spec.lua",
+      find = "h->noted = true; /* by the server, whether its answer comes or"
+        .. " not */", put = "" },
     { name = "a release whose answer was lost is told as lost",
       file = RELEASE,
       find = "if (t->release.ours || first_did_it)",

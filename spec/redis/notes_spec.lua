@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local command = require "spec.support.command"
 local private_redis = require "spec.support.private_redis"
+local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 
 describe("a hold without a note on redis:", function()
@@ -66,6 +67,19 @@ describe("a hold without a note on redis:", function()
     leader = assert(rival:election("k"):leader())
     assert.are.same({ owner = "me", fence = lease.fence }, leader)
     assert(lease:release())
+  end)
+
+  it("one whose renewal is not answered yet leaves no note", function()
+    local p = proxy.start(private.url)
+    local other = assert(dlock.open(p.url))
+    assert(assert(other:lock("k")):release())
+    local lease = assert(other:lock("k", { ttl = 1.5 }))
+    p:delay("down", 0.5)
+    eventually("it is noted", 5, noted)
+    assert.is_true(lease:release())
+    assert.is_nil(noted())
+    other:close(1)
+    p:stop()
   end)
 
   it("a note is exact", function()

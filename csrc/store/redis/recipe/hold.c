@@ -57,6 +57,7 @@ void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                           struct dlk_buf *out) {
   if (end != DLK_REDIS_AT_LEAST)
     h->number++;
+  h->noted = true; /* by the server, whether its answer comes or not */
   dlk_redis_put_token(out, &h->token);
   dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
   dlk_redis_put_int(out, h->lease->fence);
@@ -74,7 +75,6 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
   if (h->until)
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->until = dlk_lease_deadline(sent, ttl);
-  h->noted = true;
   return true;
 }
 

@@ -75,7 +75,10 @@ describe("a Lua without a debug library", function()
   local dir
 
   before_each(function() dir = server.new_dir() end)
-  after_each(function() server.remove_dir(dir) end)
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
 
   local function run(script)
     local p = process.spawn { script = BEGIN .. script, stderr = "pipe",

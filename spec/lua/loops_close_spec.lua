@@ -196,14 +196,7 @@ local run_on = {
     assert(queue:loop(20))
     assert.is_true(queue:empty())
   end,
-  luv = function(fn)
-    local ended
-    coroutine.wrap(function()
-      fn()
-      ended = true
-    end)()
-    assert(loop.wait(20, function() return ended end))
-  end,
+  luv = loop.in_coroutine,
 }
 
 describe("a call for a lock in which a callback closes the store", function()

@@ -152,14 +152,7 @@ local run_in = {
     queue:wrap(fn)
     assert(queue:loop(20))
   end,
-  luv = function(fn)
-    local over
-    coroutine.wrap(function()
-      fn()
-      over = true
-    end)()
-    assert(loop.wait(20, function() return over end))
-  end,
+  luv = loop.in_coroutine,
 }
 
 describe("a wait below table.sort", function()

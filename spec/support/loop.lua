@@ -101,6 +101,15 @@ function loop.environment(changes)
   return list
 end
 
+--- loop.wait for what no event tells of: looks every 2 ms.
+function loop.look(timeout, done)
+  local again = uv.new_timer()
+  again:start(2, 2, function() end)
+  local result = loop.wait(timeout, done)
+  loop.close(again)
+  return result
+end
+
 --- Runs fn in a coroutine of its own, and the loop until it is over.
 function loop.in_coroutine(fn)
   local over

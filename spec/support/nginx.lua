@@ -84,16 +84,8 @@ end
 
 local COMMAND = { "nginx", "-e", "stderr", "-c", "nginx.conf", "-p" }
 
-local function look(timeout, done)
-  local again = uv.new_timer()
-  again:start(5, 5, function() end)
-  local result = loop.wait(timeout, done)
-  loop.close(again)
-  return result
-end
-
 --- Waits until done() says yes.
-nginx.wait_for = look
+nginx.wait_for = loop.look
 
 -- Only a master that is nobody's child, and knows its own path, obeys SIGUSR2.
 -- It has its port when the command ends, and writes its pid down after that.
@@ -102,7 +94,7 @@ local function launch_daemon(self)
   local status = process.run { command = { "sh", "-c",
     ('"$(command -v nginx)" %s %s 2>%s'):format(
       table.concat(COMMAND, " ", 2), self.dir, log) } }
-  local pid = status == 0 and look(TIMEOUT, function()
+  local pid = status == 0 and loop.look(TIMEOUT, function()
     return tonumber((server.read_file(self.dir .. "/nginx.pid")
       :match("^(%d+)\n")))
   end)
@@ -156,7 +148,7 @@ function nginx:reload(server_text)
     write_config(self)
   end
   self.server:signal("sighup")
-  local fresh = look(TIMEOUT, function()
+  local fresh = loop.look(TIMEOUT, function()
     for _, pid in ipairs(self:workers()) do
       if not known[pid] then return true end
     end
@@ -168,7 +160,7 @@ end
 --- Seconds until all these processes are gone, or nil.
 function nginx:wait_gone(pids, timeout)
   local began = uv.hrtime()
-  local gone = look(timeout or TIMEOUT, function()
+  local gone = loop.look(timeout or TIMEOUT, function()
     for _, pid in ipairs(pids) do
       if server.alive(pid) then return false end
     end

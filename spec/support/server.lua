@@ -162,19 +162,10 @@ function server.alive(pid)
   return state ~= nil and state ~= "X"
 end
 
--- /proc has no events: looks every 2 ms.
-local function look(timeout, done)
-  local again = uv.new_timer()
-  again:start(2, 2, function() end)
-  local result = loop.wait(timeout, done)
-  loop.close(again)
-  return result
-end
-
 --- SIGSTOP to any process of ours, and waits until each thread has stopped.
 function server.pause_pid(pid)
   uv.kill(pid, "sigstop")
-  return look(5, function()
+  return loop.look(5, function()
     local states, _, threads = thread_states(pid), state_of(pid)
     return #states == (threads or 0)
       and not table.concat(states):find("[^TtZ]")
@@ -266,7 +257,7 @@ function server:signal(name)
 end
 
 local function wait_end(self, timeout)
-  local gone = look(timeout, function()
+  local gone = loop.look(timeout, function()
     return not server.alive(self.pid)
   end)
   if gone then

@@ -67,7 +67,9 @@ function methods:close(timeout)
   if bad then
     return nil, bad, "invalid"
   end
-  return ask(client, "close", timeout)
+  local done, message, code = ask(client, "close", timeout)
+  host.closed(client)
+  return done, message, code
 end
 
 -- A method that checks its arguments and then does what do_it does. Calls that

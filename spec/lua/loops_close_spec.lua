@@ -164,6 +164,23 @@ describe("closing a store", function()
     end)
   end
 
+  it("keeps no descriptor of a dropped wait, closed outside of loops",
+      function()
+    local function once()
+      local mine = assert(dlock.open(URL))
+      coroutine.wrap(end_of)(ways.dropped, mine)
+      collectgarbage()
+      collectgarbage()
+      assert.is_true(mine:close(1))
+      return mine -- not collected yet
+    end
+    once()
+    local before, kept = leaks.snapshot(), {}
+    for i = 1, 5 do kept[i] = once() end
+    assert.same({}, leaks.since(before))
+    assert.equal(5, #kept)
+  end)
+
   it("answers the other coroutines of luv", function()
     store:close(1)
     store = assert(dlock.open { url = URL, host = "luv" })

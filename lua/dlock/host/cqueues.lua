@@ -14,6 +14,9 @@
 -- (protect.closing). Of one that was dropped with its controller, or ended by
 -- an error of a debug hook, nothing runs any more; but only its own stack
 -- refers to it, so the set, whose keys are weak, loses it with its coroutine.
+-- No finaliser could tell, as it may not touch controllers: so whoever closes
+-- the store looks too (adapter.closed), on whatever host. One that was not yet
+-- collected then keeps the descriptor until the store's next close, or end.
 --
 -- A callback is a coroutine of the controller that runs whoever found it to be
 -- due. The controller starts it in its next step, so whoever goes on from a
@@ -93,16 +96,20 @@ function adapter.deliver(client)
   event_loop.drain(client, signal)
 end
 
-local function leave(poller)
-  local client, pollers = poller.client, poller.client.pollers
-  if not pollers[poller] then
-    return
-  end
-  pollers[poller] = nil
+-- There may be no poller any more.
+local function look(client)
   local fd = client.engine:wakeup() -- there is none after a fork
-  if fd and next(pollers) == nil then
+  if fd and next(client.pollers) == nil then
     modules().cancel(fd)
     client.engine:keep_wakeup(false)
+  end
+end
+
+local function leave(poller)
+  local client, pollers = poller.client, poller.client.pollers
+  if pollers[poller] then
+    pollers[poller] = nil
+    look(client)
   end
 end
 
@@ -127,6 +134,13 @@ local function poll_wakeup(client, ticket, mine)
   client.engine:keep_wakeup(true)
   protect.closing(poller, poll_until_over, client, ticket, mine)
   leave(poller)
+end
+
+--- The store was closed, by whatever host.
+function adapter.closed(client)
+  if client.pollers then
+    look(client)
+  end
 end
 
 --- Returns when the ticket is done.

@@ -188,6 +188,12 @@ function host.wait(client, ticket, adapter, waits, others)
   return complete(client, ticket, adapter, waits, others)
 end
 
+--- A call that closes the store is over: pollers of another host than the one
+--- that waited for it may be gone.
+function host.closed(client)
+  cqueues.closed(client)
+end
+
 --- Makes the request make(...), a ticket or nil, message, code, where it can be
 --- waited for, and waits for its end.
 function host.ask(client, make, ...)

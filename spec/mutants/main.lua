@@ -2,7 +2,8 @@
 -- spec has to notice. They are written from the code, without a look at the
 -- specs, so the share that is noticed says what the suite is worth.
 --
---   lua5.4 spec/mutants/main.lua check           every one can be put in
+--   lua5.4 spec/mutants/main.lua check           every one can be put in, and
+--                                                each spec named is there
 --   lua5.4 spec/mutants/main.lua draw SHARE SEED [ONLY]
 --                                                the ids of one in SHARE
 --   lua5.4 spec/mutants/main.lua put ID          puts it in; prints the Lua
@@ -77,19 +78,38 @@ end
 
 local verbs = {}
 
-function verbs.check()
-  local bad, count = 0, 0
-  for _, one in ipairs((load_all())) do
-    local text, problem = edit.apply(read(one.mutant.file), one.mutant)
-    count = count + 1
-    if not text then
-      bad = bad + 1
-      print(("%s (%s): %s %s"):format(one.id, one.mutant.name, one.mutant.file,
-        problem))
+local function exists(path)
+  local file = io.open(path, "rb")
+  return file ~= nil and file:close()
+end
+
+-- What cannot be right in a mutant, each as a text.
+local function problems_of(one)
+  local found = {}
+  local text, problem = edit.apply(read(one.mutant.file), one.mutant)
+  if not text then
+    found[1] = one.mutant.file .. " " .. problem
+  end
+  for path in one.specs:gmatch("%S+") do
+    if not exists(path) then
+      found[#found + 1] = "there is no " .. path
     end
   end
-  print(("%d mutants, %d cannot be put in"):format(count, bad))
-  return bad == 0
+  return found
+end
+
+local function has_word(text, word)
+  return (" " .. text .. " "):find(" " .. word .. " ", 1, true) ~= nil
+end
+
+-- A line of killers/<room>.txt: of a mutant, and of a spec that is one of its
+-- own, since those are run when this test does not notice.
+local function problem_of_killer(one, spec)
+  if not one then
+    return "there is no such mutant"
+  elseif not has_word(one.specs, spec) then
+    return spec .. " is none of its specs"
+  end
 end
 
 -- By room and name, since the numbers move.
@@ -106,6 +126,36 @@ end
 
 local function called(one)
   return one.room .. "\t" .. one.mutant.name
+end
+
+local function check_killers(list)
+  local named, bad = {}, 0
+  for _, one in ipairs(list) do
+    named[called(one)] = one
+  end
+  for name, killer in pairs(load_killers()) do
+    local problem = problem_of_killer(named[name], killer.spec)
+    if problem then
+      bad = bad + 1
+      print(("killers: %s: %s"):format(name:gsub("\t", ": "), problem))
+    end
+  end
+  return bad
+end
+
+function verbs.check()
+  local list, bad = load_all(), 0
+  for _, one in ipairs(list) do
+    local found = problems_of(one)
+    bad = bad + (found[1] and 1 or 0)
+    for _, problem in ipairs(found) do
+      print(("%s (%s): %s"):format(one.id, one.mutant.name, problem))
+    end
+  end
+  local wrong = check_killers(list)
+  print(("%d mutants, %d cannot be put in or tried, %d killers are wrong")
+    :format(#list, bad, wrong))
+  return bad + wrong == 0
 end
 
 -- only: ids, beginnings of ids ("redis-"), parts of file names.

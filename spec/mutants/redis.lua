@@ -318,6 +318,7 @@ return {
       specs = "spec/redis/fences_spec.lua" },
     { name = "what is not sent again is sent without a look",
       file = "csrc/store/redis/conn/due.c",
+      specs = "spec/redis/fences_spec.lua",
       find = "return quiet >= (only_once ? QUIET_ONCE : QUIET);",
       put = "(void)only_once; return quiet >= QUIET;" },
     { name = "a number that hiredis refuses is read without it",

@@ -457,23 +457,32 @@ describe("watchdog", function()
       it("waits for ever", function() require("luv").sleep(1e6) end)
     end)
   ]]
-  local dir
+  local NAME, dir = process.lua:match("[^/]*$"), nil
 
-  before_each(function()
-    dir = server.new_dir()
-  end)
+  before_each(function() dir = server.new_dir() end)
 
   after_each(function()
     process.close_all()
     server.remove_dir(dir)
   end)
 
+  local function run(lua, text, limit)
+    local path = dir .. "/some_spec.lua"
+    server.write_file(path, text)
+    return process.spawn { command = { ".ci/specs", "a run", lua },
+      stderr = "pipe", env = { SPEC = path, DLOCK_TEST_LIMIT = limit,
+        DLOCK_TEST_DIR = dir, DLOCK_TALLY = false } }
+  end
+
+  it("finds the build of a Lua that is given by its path", function()
+    local found = assert(io.popen("command -v " .. NAME)):read("*l")
+    local p = run(found, 'it("is found", function() require "dlock" end)')
+    p:expect("^== a run: 1 passed, 0 failed")
+    assert.are.equal(0, (p:wait()))
+  end)
+
   it("ends a test that has no end, and names it, in each run", function()
-    local path = dir .. "/hangs_spec.lua"
-    server.write_file(path, HANGS)
-    local p = process.spawn { command = { ".ci/specs", "a run",
-      process.lua:match("[^/]*$") }, stderr = "pipe", env = { SPEC = path,
-        DLOCK_TEST_LIMIT = "2", DLOCK_TEST_DIR = dir, DLOCK_TALLY = false } }
+    local p = run(NAME, HANGS, "2")
     p:expect("^FAILED after 2 s, .*: a spec waits for ever$")
     p:expect("^FAILED a run did not finish")
     assert.are.equal(1, (p:wait()))

@@ -10,6 +10,12 @@
 
 struct dlk_spare;
 
+/* A size after which any object can stand in the same block. */
+static inline size_t dlk_pool_aligned(size_t n) {
+  size_t a = _Alignof(max_align_t);
+  return (n + a - 1) / a * a;
+}
+
 #define DLK_POOL_SIZES 16
 #define DLK_POOL_STEP 16 /* glibc's malloc gives 8 bytes more than so many */
 

@@ -33,11 +33,6 @@
 
 static _Atomic uint64_t last_id; /* of any store: events name it */
 
-static size_t aligned(size_t n) {
-  size_t a = _Alignof(max_align_t);
-  return (n + a - 1) / a * a;
-}
-
 static const char *put(char **at, const char *s, size_t n) {
   char *to = *at;
   if (n)
@@ -81,8 +76,8 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
 struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
                               const struct dlk_request *r) {
   const char *owner = r->owner ? r->owner : e->name;
-  size_t data = aligned(sizeof(struct dlk_hold));
-  size_t text = data + aligned(e->type->lease_size);
+  size_t data = dlk_pool_aligned(sizeof(struct dlk_hold));
+  size_t text = data + dlk_pool_aligned(e->type->lease_size);
   size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
   struct dlk_hold *h = dlk_pool_take(&e->held.spare, size);
   if (!h)

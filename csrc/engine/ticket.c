@@ -1,13 +1,13 @@
 /* A ticket: one request from submission to result.
  *
- * It completes exactly once, in dlk_ticket_finish. The store's part of it
- * (the op) ends exactly once too, in dlk_ticket_op_done, and may do so later:
+ * It completes exactly once, in dlk_request_finish. The store's part of it
+ * (the op) ends exactly once too, in dlk_request_op_done, and may do so later:
  * when the store does not end an op in time (`settle`) after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a
  * queued cancel, one while it waits to be told of, each scope's, and that of a
- * ticket that it ends with. Memory
- * goes with the last, so a ticket outlives the Lua object that asked.
+ * ticket that it ends with. Memory goes with the last, so a ticket outlives the
+ * Lua object that asked.
  *
  * What can cross: a grant and a cancel. A grant that arrives for a ticket
  * that was told otherwise, or that nobody wants any more, is given back.
@@ -23,11 +23,6 @@
 #include <string.h>
 
 #include "loop/owner.h"
-
-static size_t aligned(size_t n) {
-  size_t a = _Alignof(max_align_t);
-  return (n + a - 1) / a * a;
-}
 
 /* ---- memory: the ticket, the store's bytes, copies of the arguments ---- */
 
@@ -159,8 +154,8 @@ static void free_memory(struct dlk_ticket *t) {
 
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r) {
-  size_t data = aligned(sizeof(struct dlk_ticket));
-  size_t args = data + aligned(e->type->op_size);
+  size_t data = dlk_pool_aligned(sizeof(struct dlk_ticket));
+  size_t args = data + dlk_pool_aligned(e->type->op_size);
   size_t size = args + arguments_size(r);
   struct dlk_ticket *t = dlk_pool_take(&e->spare_tickets, size);
   if (!t)

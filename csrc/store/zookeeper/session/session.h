@@ -85,7 +85,7 @@ void dlk_zk_sessions_stop(struct dlk_zk_sessions *ss);
 void dlk_zk_session_join(struct dlk_zk_session *s, struct dlk_zk_member *m);
 void dlk_zk_session_visit(struct dlk_zk_session *s, struct dlk_zk_member *m);
 /* m is none any more. False: answers are still to come, and it must stay in
- * memory until then (dlk_zk_member_answered). */
+ * memory until then (m->flying), or until it is discarded. */
 bool dlk_zk_session_leave(struct dlk_zk_member *m);
 /* m's node is now this to its session. */
 void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use);

@@ -21,9 +21,9 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 
+#include "core/native.h"
 #include "loop/owner.h"
 
 #define LOOK_AGAIN DLK_TIMERS_LAX
@@ -128,20 +128,6 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-/* 0, or an errno. It blocks all signals from birth. */
-static int create(struct dlk_loop *l) {
-  pthread_attr_t attr;
-  sigset_t all, old;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, STACK_SIZE);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int rc = pthread_create(&l->thread, &attr, thread_main, l);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
-  return rc;
-}
-
 bool dlk_thread_start(struct dlk_loop *l, const char *shown,
                       struct dlk_error *err) {
   char why[DLK_REASON_MAX];
@@ -151,7 +137,7 @@ bool dlk_thread_start(struct dlk_loop *l, const char *shown,
                   dlk_reason(why, error));
     return false;
   }
-  error = create(l);
+  error = dlk_native_start(&l->thread, STACK_SIZE, thread_main, l);
   if (error == 0) {
     pthread_setname_np(l->thread, "dlock-renewal");
     dlk_sleeper_begin(&l->sleeper);

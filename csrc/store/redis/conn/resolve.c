@@ -20,12 +20,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
+
+#include "core/native.h"
 
 #define MOST 16
 
@@ -77,23 +78,6 @@ static void *look_up(void *arg) {
   unref(j);
   atomic_fetch_sub(&under_way, 1);
   return NULL;
-}
-
-/* With all signals blocked from its birth: they are the host's. */
-static int start_thread(struct job *j) {
-  pthread_attr_t detached;
-  pthread_t thread;
-  sigset_t all, before;
-  int e = pthread_attr_init(&detached);
-  if (e != 0)
-    return e;
-  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  e = pthread_create(&thread, &detached, look_up, j);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&detached);
-  return e;
 }
 
 /* ---- the loop's side ---- */
@@ -157,7 +141,7 @@ static int start_job(struct job *j) {
     return EAGAIN;
   }
   atomic_fetch_add(&j->refs, 1); /* the thread's */
-  int e = start_thread(j);
+  int e = dlk_native_start(NULL, 0, look_up, j);
   if (e != 0) {
     atomic_fetch_sub(&under_way, 1);
     unref(j);

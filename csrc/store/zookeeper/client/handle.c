@@ -4,10 +4,10 @@
  * zookeeper_init2 (which looks names up and may block), sleeps, and runs
  * zookeeper_close (which may block for seconds) when told to. It exists from
  * the start, so that closing needs no new thread and cannot fail. The library
- * has two threads of its own per handle; all of them are born with every
- * signal blocked. On those threads a completion or a watcher only copies what
- * it was given and queues it (completions.c); everything else is done by the
- * loop's owner.
+ * has two threads of its own per handle, which the session thread starts: so
+ * all of them block every signal (core/native.h). On those threads a completion
+ * or a watcher only copies what it was given and queues it (completions.c);
+ * everything else is done by the loop's owner.
  *
  * Life. A link is one handle and one session: never reused, so an answer of
  * an old session cannot be taken for one of a new. References: the owner's
@@ -35,10 +35,11 @@
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/native.h"
 
 #define STACK_SIZE ((size_t)512 * 1024)
 
@@ -104,22 +105,6 @@ static void *session_thread(void *arg) {
   return NULL;
 }
 
-static bool start_thread(struct dlk_zk_link *link) {
-  pthread_t thread;
-  pthread_attr_t attr;
-  sigset_t all, old;
-  if (pthread_attr_init(&attr) != 0)
-    return false;
-  pthread_attr_setstacksize(&attr, STACK_SIZE);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int rc = pthread_create(&thread, &attr, session_thread, link);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
-  return rc == 0;
-}
-
 /* ---- open and close ---- */
 
 /* A copy; of an even number one host, drawn by lot so that no server gets more
@@ -177,7 +162,7 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
   link->events = events;
   link->user = user;
   link->owner = owner;
-  if (start_thread(link))
+  if (dlk_native_start(NULL, STACK_SIZE, session_thread, link) == 0)
     return link;
   dlk_zk_link_unref(link);
   dlk_zk_link_unref(link);

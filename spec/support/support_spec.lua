@@ -471,7 +471,7 @@ describe("watchdog", function()
     server.write_file(path, text)
     return process.spawn { command = { ".ci/specs", "a run", lua },
       stderr = "pipe", env = { SPEC = path, DLOCK_TEST_LIMIT = limit,
-        DLOCK_TEST_DIR = dir, DLOCK_TALLY = false } }
+        DLOCK_TEST_DIR = dir, DLOCK_TALLY = false, CASE = false } }
   end
 
   it("finds the build of a Lua that is given by its path", function()

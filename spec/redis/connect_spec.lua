@@ -249,6 +249,14 @@ describe("connecting to redis:", function()
     assert.is_true(one:mutex("docs"):locked())
     assert(lease:release())
     assert(assert(two:lock("docs")):release())
+    admin:call("SELECT", 2) -- and when another program wrote to the counter
+    local counter = admin:call("KEYS", "~dlock:{*}:f:dlock:docs")[1]
+    admin:call("DEL", counter)
+    admin:call("RPUSH", counter, "x")
+    assert.are.equal("invalid", select(3, one:try_lock("docs")))
+    local _, message = two:rwlock("docs"):read():acquire()
+    assert.matches("is of another type, .*; delete the key '~dlock", message)
+    admin:call("SELECT", 0)
     one:close()
     two:close()
     local log = admin:call("ACL", "LOG")
@@ -259,6 +267,28 @@ describe("connecting to redis:", function()
         end
       end
     end
+  end)
+
+  it("each command of a script is tried, and named in that line", function()
+    local rule = io.open("docs/security.md"):read("*a")
+      :match("ACL SETUSER app on >secret (.-)```"):lower() .. " "
+    local list = assert(io.popen("ls csrc/store/redis/scripts/*.lua"
+      .. " csrc/store/redis/scripts/include/*.lua"))
+    local probed = io.open("csrc/store/redis/scripts/probe.lua"):read("*a")
+    local seen = 0
+    for path in list:lines() do
+      local text = io.open(path):read("*a")
+      for command, next in text:gmatch("call%('(%u+)'([^\n]*)") do
+        local sub = next:match("^, '(%u+)'")
+        local right = command == "PUBSUB" and "pubsub|" .. sub:lower()
+          or command:lower()
+        assert(rule:find("+" .. right .. "[%s]"), path .. ": " .. command)
+        assert(probed:find("[{(] ?'" .. command .. "'"), command)
+        seen = seen + 1
+      end
+    end
+    list:close()
+    assert(seen > 50)
   end)
 
   it("evictions are warned of", function()

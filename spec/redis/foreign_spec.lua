@@ -129,8 +129,8 @@ describe("foreign clients on redis:", function()
   -- What is no counter, and what is said of it. All of the first ones but two
   -- are numbers to Lua.
   local JUNK = {
-    [{ "RPUSH", "a" }] = "is of type list, so it is not dlock's",
-    [{ "HSET", "a", "b" }] = "is of type hash, so it is not dlock's",
+    [{ "RPUSH", "a" }] = "is of another type, so it is not dlock's",
+    [{ "HSET", "a", "b" }] = "is of another type, so it is not dlock's",
   }
   for _, text in ipairs { "abc", "", "1.5", "1e3", "1e13", "0x10", "inf",
       "-inf", "nan", "+5", " 5", "5 ", "007", "-0", "13507056469860.5" } do

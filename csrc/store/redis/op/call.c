@@ -203,9 +203,9 @@ static const char *counter_of(struct dlk_redis_call *c,
 
 void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
                             struct dlk_error *err) {
-  char name[DLK_QUOTED_MAX], room[DLK_REDIS_COUNTER_MAX];
+  char name[DLK_QUOTED_MAX];
   const char *shown = c->store->conf.shown;
-  const char *why = dlk_redis_fault_counter(text, room);
+  const char *why = dlk_redis_fault_counter(text);
   if (c->key && why)
     dlk_error_set(err, DLK_INVALID,
                   "the fence counter on %s %s; delete the key %s", shown, why,

@@ -20,8 +20,6 @@ struct dlk_redis_fault {
   const char *advice; /* what the user should do */
 };
 
-#define DLK_REDIS_COUNTER_MAX 64
-
 /* Never NULL. Finds the word at the reply's beginning, and in the middle of
  * the text that servers before 7.0 wrap around a script's error. */
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
@@ -39,8 +37,7 @@ bool dlk_redis_fault_bars_names(const char *text);
 bool dlk_redis_fault_is_count(const char *text);
 /* What that is, where a script found it, as the end of a sentence ("is no
  * integer"); NULL: the reply says something else. */
-const char *dlk_redis_fault_counter(const char *text,
-                                    char out[DLK_REDIS_COUNTER_MAX]);
+const char *dlk_redis_fault_counter(const char *text);
 
 #define DLK_REDIS_QUOTE_MAX 160
 

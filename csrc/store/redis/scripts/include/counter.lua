@@ -20,8 +20,7 @@ local function count(n)
   local f = redis.pcall('INCRBY', F, n)
   if type(f) == 'number' and f < END then return f end
   local said = type(f) == 'table' and f.err or 'overflow'
-  local of = said:find('WRONGTYPE', 1, true) and redis.pcall('TYPE', F)
-  if of then error('~counter=' .. (of.ok or 'another') .. '~') end
+  if said:find('WRONGTYPE', 1, true) then error('~counter=type~') end
   local text = said:find('integer', 1, true) and call('GET', F)
   if text and not text:find('^[1-9]%d*$') then error('~counter=text~') end
   if text or said:find('overflow', 1, true) then error('~counter=large~') end

@@ -8,14 +8,14 @@
 local L, P, H, I, N = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 --@include clock
 --@include ours
+--@include permits
 if ARGV[3] == '0' then
   call('ZREM', N, ARGV[2])
   return -3
 end
 local value = call('GET', L)
-local p = call('HGET', P, 'g')
 local fence, id = '0', nil
-if value and p and value == '~s' .. p then
+if shared_by(value) then
   value = call('ZRANGEBYSCORE', H, digits(now + 1), '+inf', 'LIMIT', 0, 1)[1]
 end
 if value then

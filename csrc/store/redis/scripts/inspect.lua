@@ -16,9 +16,9 @@ local L, F, Q, W, H, P, I =
 --@include ours
 --@include counter
 --@include standing
+--@include permits
 local value = call('GET', L)
-local p = call('HMGET', P, 'g', 'cap')
-local shared = value and p[1] and value == '~s' .. p[1]
+local used, cap = shared_by(value)
 local holders, waiters = {}, {}
 
 local function add(list, ...)
@@ -34,11 +34,12 @@ local function holder(token, units, left)
     at and string.sub(note, at) or '')
 end
 
-if shared then
+if used then
   local list = call('ZRANGEBYSCORE', H, digits(now + 1), '+inf', 'WITHSCORES',
     'LIMIT', 0, 1000)
   for i = 1, #list, 2 do
-    holder(list[i], tonumber(call('HGET', P, list[i]) or 0), list[i + 1] - now)
+    holder(list[i], number_of(call('HGET', P, list[i])) or 0,
+      list[i + 1] - now)
   end
 elseif value then
   holder(value, 0, call('PTTL', L))
@@ -53,5 +54,4 @@ for i = 1, #queue, 2 do
   end
 end
 if #holders == 0 and #waiters == 0 then return false end
-return { shared and 's' or 'x', shared and tonumber(p[2]) or 0, holders,
-  waiters }
+return { used and 's' or 'x', cap or 0, holders, waiters }

@@ -7,7 +7,10 @@
 -- exactly (1) or at most (2) does, and its holder numbers such requests;
 -- whatever it sends later carries the number of the last one. One of these
 -- whose number is not above the highest that was seen is an old one, and
--- changes nothing; nor does a renewal whose number is below it.
+-- changes nothing; nor does a renewal whose number is below it. Where another
+-- program wrote into what was seen, nobody can say which is old: then the hold
+-- is given up.
+--@include number
 local value = call('GET', L)
 local mine = value == token
 if not value or not mine and string.sub(value, 1, 2) ~= '~s' then
@@ -18,7 +21,8 @@ local function answer(left)
   if marks[2] then return { math.max(left, 0), 1 } end
   return math.max(left, 0)
 end
-local seen = tonumber(marks[3] or 0)
+local seen = number_of(marks[3] or '0')
+if not seen then return -1 end
 -- How many ms it has from now on, if it had so many.
 local function span(left)
   local old = number < seen or number == seen and ending > 0

@@ -5,6 +5,7 @@
 -- L is the truth: H and P count only while L is the marker that P names, and
 -- are not looked at otherwise; who begins to share drops what they hold then.
 -- Shared holders whose time is over are forgotten, at most 1,000 in one call.
+--@include permits
 local function keep(ttl)
   local left = call('PTTL', L)
   if left < ttl then
@@ -17,8 +18,10 @@ local function keep(ttl)
   call('PEXPIRE', I, rest)
 end
 
+-- Units that cannot be ours free nothing, until nobody holds.
 local function forget(s, token)
-  s.used = s.used - (tonumber(call('HGET', P, token)) or 0)
+  local units = number_of(call('HGET', P, token))
+  if units and units <= s.used then s.used = s.used - units end
   call('HDEL', P, token)
   call('HDEL', I, token, '!' .. token, '#' .. token)
   call('ZREM', H, token)
@@ -42,10 +45,9 @@ local function state(value)
   if value == nil then value = call('GET', L) end
   local s = { value = value, used = 0, cap = 0 }
   s.mode = s.value and 'x' or nil
-  if not s.value or string.sub(s.value, 1, 2) ~= '~s' then return s end
-  local p = call('HMGET', P, 'g', 'u', 'cap')
-  if not p[1] or s.value ~= '~s' .. p[1] then return s end
-  s.mode, s.used, s.cap = 's', tonumber(p[2]), tonumber(p[3])
+  local used, cap = shared_by(s.value)
+  if not used then return s end
+  s.mode, s.used, s.cap = 's', used, cap
   local dead = call('ZRANGEBYSCORE', H, '-inf', now, 'LIMIT', 0, 1000)
   for _, token in ipairs(dead) do forget(s, token) end
   if #dead > 0 then settle(s) end

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/password.h"
 
 /* ns after which a question has no answer any more. */
 #define ANSWERED_BY (60 * DLK_SEC)
@@ -66,7 +67,7 @@ void dlk_secret_free(struct dlk_secret *s) {
   free(s);
 }
 
-/* How many bytes of a plain file are there, DLK_SECRET_MAX + 2 at most. */
+/* How many bytes of a plain file are there, DLK_PASSWORD_READ at most. */
 static size_t read_file(const char *path, char *to) {
   size_t len = 0;
   ssize_t n = 1;
@@ -75,8 +76,8 @@ static size_t read_file(const char *path, char *to) {
   if (fd < 0)
     return 0;
   if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-    while (n > 0 && len < DLK_SECRET_MAX + 2) {
-      n = read(fd, to + len, DLK_SECRET_MAX + 2 - len);
+    while (n > 0 && len < DLK_PASSWORD_READ) {
+      n = read(fd, to + len, DLK_PASSWORD_READ - len);
       len += n > 0 ? (size_t)n : 0;
     }
   close(fd);
@@ -94,17 +95,13 @@ static bool put(struct dlk_secret *s, const char *text) {
   return true;
 }
 
-/* [lock] Its first line, if that is one that a password can be. */
+/* [lock] What is in the file, if that can be a password. */
 static void look_at_file(struct dlk_secret *s) {
-  char text[DLK_SECRET_MAX + 3];
-  size_t len = read_file(s->path, text);
-  const char *end = memchr(text, '\n', len);
-  size_t line = end ? (size_t)(end - text) : len;
-  if (line > 0 && text[line - 1] == '\r' && end)
-    line--;
+  char text[DLK_PASSWORD_READ + 1];
+  size_t len = read_file(s->path, text), line;
+  const char *problem = dlk_password_line(text, len, &line);
   text[line] = '\0';
-  if (line > 0 && line <= DLK_SECRET_MAX && strlen(text) == line &&
-      (!s->text || strcmp(s->text, text) != 0))
+  if (!problem && (!s->text || strcmp(s->text, text) != 0))
     (void)put(s, text);
   explicit_bzero(text, sizeof text);
 }

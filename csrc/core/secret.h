@@ -21,14 +21,11 @@
 
 #include "core/buf.h"
 
-/* The longest password in a file, in bytes; lua/dlock/init.lua has it too. */
-#define DLK_SECRET_MAX 4096
-
 struct dlk_secret;
 
-/* text: the first one, or NULL. path: NULL, or the file whose first line it is
- * each time it is read; what was read before counts while there is none. asks:
- * the program can be asked. NULL: out of memory. */
+/* text: the first one, or NULL. path: NULL, or the file that it is in
+ * (password.h) each time it is read; what was read before counts while there is
+ * none. asks: the program can be asked. NULL: out of memory. */
 struct dlk_secret *dlk_secret_new(const char *text, const char *path,
                                   bool asks);
 /* NULL is fine. */

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "core/mode.h"
+#include "core/password.h"
 #include "core/quiet.h"
 #include "lua/binding.h"
 
@@ -48,6 +49,21 @@ static int core_mode(lua_State *L) {
   return 1;
 }
 
+/* core.password_line(text): the password in the beginning of a file, or nil and
+ * why there is none. */
+static int core_password_line(lua_State *L) {
+  size_t len, line;
+  const char *text = luaL_checklstring(L, 1, &len);
+  const char *problem = dlk_password_line(text, len, &line);
+  if (!problem) {
+    lua_pushlstring(L, text, line);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, problem);
+  return 2;
+}
+
 /* core.can_yield([co]): this coroutine, or one that has resumed another. */
 static int core_can_yield(lua_State *L) {
   lua_State *co = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
@@ -62,6 +78,7 @@ static const luaL_Reg functions[] = {
     {"euid", core_euid},
     {"no_self", core_no_self},
     {"write", core_write},
+    {"password_line", core_password_line},
     {"can_yield", core_can_yield},
     {NULL, NULL},
 };
@@ -82,6 +99,8 @@ int luaopen_dlock_core(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   push_codes(L);
   lua_setfield(L, -2, "codes");
+  dlk_compat_pushint(L, DLK_PASSWORD_READ);
+  lua_setfield(L, -2, "password_read");
   dlk_lua_open_closing(L);
   dlk_lua_open_engine(L);
   dlk_lua_open_ticket(L);

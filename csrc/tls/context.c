@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/password.h"
 #include "tls/file.h"
 
 static void no_memory(struct dlk_tls_fault *fault) {
@@ -165,17 +166,13 @@ static bool use_key(SSL_CTX *ctx, const char *path, struct password *p,
   return unusable(fault, "tls.key", path, "it is not that of tls.cert");
 }
 
-/* The first line. */
 static bool read_password(const char *path, struct dlk_buf *out,
                           struct dlk_tls_fault *fault) {
   static const char option[] = "tls.key_password_file";
   if (!dlk_tls_file_read(option, path, out, fault))
     return false;
-  size_t line = strcspn(out->data, "\r\n");
-  const char *why = line < out->len && !out->data[line]
-                        ? "its first line holds a NUL byte"
-                    : line == 0 ? "its first line is empty"
-                                : NULL;
+  size_t line;
+  const char *why = dlk_password_line(out->data, out->len, &line);
   out->data[line] = '\0';
   if (!why)
     return true;

@@ -27,43 +27,33 @@ local function default_url()
   return ("file:///tmp/dlock-%d"):format(core.euid())
 end
 
-local LONGEST = 4096 -- bytes of a password, as dlock.options has it
-
 -- The first line of a file that may be anything: a terminal, a pipe, one that
--- never ends. Nil and why when there is none.
-local function first_line(file)
+-- never ends. So no more is read than says whether it is a password.
+local function first_bytes(file)
   local line = {}
-  while #line <= LONGEST do
+  repeat
     local byte, problem = file:read(1)
-    if byte == "\n" then
-      return (table.concat(line):gsub("\r$", ""))
-    elseif problem or not byte and #line == 0 then
-      return nil, problem or "it is empty"
-    elseif not byte then
-      return table.concat(line)
+    if problem then
+      return nil, problem
     end
     line[#line + 1] = byte
-  end
-  return nil, ("its first line has more than %d bytes"):format(LONGEST)
+  until not byte or byte == "\n" or #line == core.password_read
+  return table.concat(line)
 end
 
--- What csrc/core/secret.c, which reads it again, would not take for one either.
-local function no_password(line)
-  return line == "" and "its first line is empty"
-    or line:find("\0", 1, true) and "its first line holds a NUL byte"
-end
-
--- The file's first line; a secret, so it is never part of a message.
+-- What the file holds; a secret, so it is never part of a message.
 local function read_password(option, path)
-  local line
+  local found
   local file, problem = io.open(path, "rb")
   if file then
-    line, problem = first_line(file)
+    found, problem = first_bytes(file)
     file:close()
   end
-  problem = problem or no_password(line)
-  if not problem then
-    return line
+  if found then
+    found, problem = core.password_line(found)
+  end
+  if found then
+    return found
   end
   return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
     text.quote(path), problem)

@@ -228,6 +228,25 @@ describe("bad input:", function()
       end
     end)
 
+    -- The same rule at open and at each connect; tls_refusals_spec has it too.
+    it("has a line of up to 4096 bytes, without its line end", function()
+      local longest = ("x"):rep(4096)
+      for content, line in pairs { ["a"] = "a", ["a\n"] = "a", ["a\r\n"] = "a",
+          ["a\r"] = "a\r", ["a\rb\n"] = "a\rb", ["a\r\r\n"] = "a\r",
+          ["a\nb"] = "a", ["\r"] = "\r", [" a\t\r\nb\n"] = " a\t",
+          [longest] = longest, [longest .. "\n"] = longest,
+          [longest .. "\r\n"] = longest } do
+        assert.equal(line, core.password_line(content))
+        assert(assert(opens("password_file", content)):close())
+      end
+      for _, content in ipairs { longest .. "\r", longest .. "x\n" } do
+        for _, message in ipairs { select(2, core.password_line(content)),
+            (select(2, opens("password_file", content))) } do
+          assert.matches("more than 4096 bytes", message)
+        end
+      end
+    end)
+
     it("has it in its first line, whatever follows there", function()
       for _, content in ipairs { "hush", "hush\n", "hush\r\n", "hush\n\0\n",
           "\thush \n\n", "\r" } do

@@ -5,6 +5,18 @@ return {
     .. " spec/engine/handoff_spec.lua spec/engine/stats_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/trace_spec.lua",
   mutants = {
+    { name = "an empty line is a password", file = "csrc/core/password.c",
+      specs = "spec/lua/bad_input_spec.lua",
+      find = "if (n == 0)", put = "if (0)" },
+    { name = "a password in a file may hold a NUL byte",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "memchr(text, '\\0', n) ?", put = "0 ?" },
+    { name = "a carriage return is part of the password",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "if (end && n > 0 && text", put = "if (0 && text" },
+    { name = "a carriage return ends the file's password",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "if (end && n > 0 && text", put = "if (n > 0 && text" },
     { name = "a heap's siblings keep a pointer to what was removed",
       file = "csrc/core/heap.c",
       find = "if (n->next) n->next->prev = n->prev;", put = "" },

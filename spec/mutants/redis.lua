@@ -66,7 +66,7 @@ return {
       file = SECRET, specs = ROTATION, find = "  if (s->path)\n    look_at",
       put = "  if (s->path && !s->text)\n    look_at" },
     { name = "an empty file is a password", file = SECRET, specs = ROTATION,
-      find = "if (line > 0 && line <=", put = "if (line <=" },
+      find = "if (!problem && (!s->text", put = "if ((!s->text" },
     { name = "a pipe is waited for at each connect",
       file = SECRET, specs = ROTATION, find = "O_RDONLY | O_NONBLOCK |",
       put = "O_RDONLY |" },

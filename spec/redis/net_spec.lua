@@ -16,8 +16,8 @@ for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/due",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"
 end
-for _, name in ipairs { "buf", "clock", "heap", "native", "option", "quiet",
-  "secret", "status", "trace", "value" } do
+for _, name in ipairs { "buf", "clock", "heap", "native", "option", "password",
+  "quiet", "secret", "status", "trace", "value" } do
   SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
 end
 

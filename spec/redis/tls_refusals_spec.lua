@@ -295,6 +295,10 @@ describe("a TLS server that is not the right one:", function()
         client("locked", { key_password_file = written("late", "\nsesame\n") }),
       ["tls%.key_password_file .*a NUL byte"] =
         client("locked", { key_password_file = written("nul", "sesame\0\n") }),
+      ["tls%.key .*password does not open it"] = client("locked",
+        { key_password_file = written("cr", "sesame\rnot this\n") }),
+      ["tls%.key_password_file .*more than 4096 bytes"] = client("locked",
+        { key_password_file = written("long", ("x"):rep(4097)) }),
       ["tls%.ciphers: OpenSSL knows none"] = ca { ciphers = "ROT13" },
       ["tls%.ciphersuites: OpenSSL does not know"] =
         ca { ciphersuites = "TLS_ROT13" },

@@ -1,0 +1,19 @@
+/* The password in a file: its first line. That ends at a line feed, or with the
+ * file. A carriage return right before the line feed belongs to the line's end;
+ * any other one is part of the password, as every byte is but NUL, which C and
+ * OpenSSL would take for the end. */
+#ifndef DLK_CORE_PASSWORD_H
+#define DLK_CORE_PASSWORD_H
+
+#include <stddef.h>
+
+/* The longest one, in bytes; lua/dlock/options.lua has it too. */
+#define DLK_PASSWORD_MAX 4096
+/* So much of a file says all: the longest one, and its line's end. */
+#define DLK_PASSWORD_READ (DLK_PASSWORD_MAX + 2)
+
+/* NULL, and the length of the line; or why no password is in it, as the rest of
+ * a sentence about the file. */
+const char *dlk_password_line(const char *text, size_t len, size_t *line);
+
+#endif

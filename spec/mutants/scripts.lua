@@ -158,15 +158,34 @@ return {
       same = "it shows only when the server's clock steps back by more than"
         .. " the queue is old, which the guarantees exclude" },
     { name = "a queue ends while somebody waits", file = DIR
-        .. "include/queue.lua",
+        .. "include/place.lua",
       find = "call('PEXPIRE', Q, '60000')", put = "call('PEXPIRE', Q, 600)" },
     { name = "a queue is given its time by the first one only", file = DIR
         .. "acquire.lua",
       find = "if keeps and (plain or score and is_noted(score)) then",
       put = "if not last and not score then" },
     { name = "what is known of waiters ends before they do", file = DIR
-        .. "include/queue.lua",
-      find = "if new then keep_queue() end", put = "" },
+        .. "include/place.lua",
+      find = "call('ZADD', Q, order .. '.5', token) keep_queue()",
+      put = "call('ZADD', Q, order .. '.5', token)" },
+    { name = "who asks often lets the queue end", file = DIR .. "acquire.lua",
+      find = "if tonumber(ARGV[7]) <= 6000 and is_aging() then keep_queue()"
+        .. " end",
+      put = "" },
+    { name = "who asks seldom lets the queue end behind the dead", file = DIR
+        .. "acquire.lua",
+      find = "local keeps = score and is_aging()",
+      put = "local keeps = score and tonumber(ARGV[7]) <= 6000"
+        .. " and is_aging()" },
+    { name = "a crowd at rest stands behind the dead", file = DIR
+        .. "acquire.lua",
+      find = "w.seen > 0 and listens(before)", put = "w.seen > 0" },
+    { name = "a crowd at rest stands behind another limit", file = DIR
+        .. "acquire.lua",
+      find = "and not other_limit(nil, w) then", put = "then" },
+    { name = "a crowd at rest is not told that there is no counter", file = DIR
+        .. "acquire.lua", find = "local f, odd = counter() if not odd then",
+      put = "local f = counter() if true then" },
     { name = "a lease that nobody heard of stays", file = DIR
         .. "include/grant.lua",
       find = "if publish(token, f) == 0 then",

@@ -18,6 +18,7 @@ model.__index = model
 
 local QUEUE_KEPT = 60000
 local KEPT_FOR = 8000
+local SELDOM = 6000
 
 -- listening(token): whether a message to that token would be read.
 function model.new(listening)
@@ -160,12 +161,25 @@ local function is_special(self, r, us)
     or last and last.order >= us
 end
 
+-- Whether who asks again leaves it to those before it to keep the queue: it
+-- asks seldom, and waits behind one that is noted and believed by its own word,
+-- while another one holds alone.
+local function leaves_it(self, r)
+  local _, place = self:waiter(r.token)
+  local before = place and self.queue[place - 1]
+  return before and r.how == "refresh" and r.believe > SELDOM
+    and self:exclusive() and before.noted and before.seen > 0
+    and self:believed(before)
+    and not (r.units > 0 and before.units > 0 and before.cap ~= r.cap)
+end
+
 -- Who comes finds the queue kept for a minute more if he is the first in a span
 -- of time, who asks again if that is over soon, and who gets a note.
-local function keeps_queue(self, w, noted)
+local function keeps_queue(self, r, w, noted)
   local last = self.queue[#self.queue]
   if w and w.noted then
     return self.queue_ends - self.now < QUEUE_KEPT - KEPT_FOR
+      and not leaves_it(self, r)
   end
   return noted or not last or math.floor(last.order / 1000 / KEPT_FOR)
     ~= math.floor(self.now / KEPT_FOR)
@@ -174,7 +188,7 @@ end
 local function queue_up(self, r, us)
   local w, last = self:waiter(r.token), self.queue[#self.queue]
   local noted = w or is_special(self, r, us)
-  if keeps_queue(self, w, noted) then
+  if keeps_queue(self, r, w, noted) then
     self.queue_ends = self.now + QUEUE_KEPT
   end
   if not w then

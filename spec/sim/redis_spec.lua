@@ -61,7 +61,7 @@ describe("simulated redis", function()
   end
 
   describe("(one key)", function()
-    local db, keys
+    local db, keys, orders
 
     local function token(n)
       return ("%032d:%016d:me"):format(n, n)
@@ -71,11 +71,13 @@ describe("simulated redis", function()
       db.listeners[("~dlock:c:%016d"):format(n)] = on and 1 or nil
     end
 
-    local function ask(n, how, believe, units)
+    local function ask(n, how, believe, units, cap)
       db.us = db.us + 10
-      return db:eval("acquire", keys.acquire,
-        { token(n), 30000, units or 0, 0, how, 1000, believe or 60000, "", 0,
-          675000, 1 })
+      local reply = db:eval("acquire", keys.acquire,
+        { token(n), 30000, units or 0, cap or 0, how, 1000, believe or 60000,
+          how == "refresh" and orders[n] or "", 0, 675000, 1 })
+      orders[n] = reply[4] or orders[n]
+      return reply
     end
 
     -- 0 holds, 1 to n wait, and all of them live.
@@ -93,7 +95,7 @@ describe("simulated redis", function()
 
     before_each(function()
       db = redis_model.new(texts, 1.7e15)
-      keys = redis_model.keys(texts)
+      keys, orders = redis_model.keys(texts), {}
     end)
 
     it("drops 2,500 dead waiters in calls that end", function()
@@ -204,6 +206,53 @@ describe("simulated redis", function()
         listen(n + 3, true)
         assert.equal("wait", ask(n + 3, "join", 1000)[1])
       end
+    end)
+
+    local function rest_of_queue()
+      return db:call("PTTL", "q")
+    end
+
+    it("keeps a queue in which all ask often", function()
+      queue_up(2)
+      db:call("PEXPIRE", "lock", 1e9)
+      for _ = 1, 6 do
+        db.us = db.us + 9e6
+        assert.equal("wait", ask(2, "refresh", 6000)[1])
+        assert.equal(60000, rest_of_queue())
+      end
+    end)
+
+    it("keeps a queue when those in front fall silent", function()
+      queue_up(3, 24000)
+      db:call("PEXPIRE", "lock", 1e9)
+      db.us = db.us + 20e6
+      for _, n in ipairs { 2, 3 } do
+        ask(n, "refresh", 24000)
+      end
+      assert.is_true(rest_of_queue() <= 40000) -- the first one's business
+      db.us = db.us + 20e6
+      ask(3, "refresh", 24000)
+      assert.is_true(rest_of_queue() <= 20000) -- the second one was heard of
+      ask(2, "refresh", 24000)
+      assert.equal(60000, rest_of_queue())
+    end)
+
+    it("tells who stands behind another that there is no counter", function()
+      queue_up(2)
+      db:call("SET", "f", "none")
+      assert.matches("~counter=text~", ask(2, "refresh").err)
+    end)
+
+    -- Between them stood a writer.
+    it("refuses who asks again right behind another limit", function()
+      queue_up(0)
+      for n, units in ipairs { 1, 0, 1 } do
+        listen(n, true)
+        assert.equal("wait", ask(n, "join", nil, units, n == 1 and 3 or 0)[1])
+      end
+      assert.equal("wait", ask(3, "refresh", nil, 1)[1])
+      leave(2)
+      assert.equal("limit", ask(3, "refresh", nil, 1)[1])
     end)
 
     it("takes a marker that it did not write for a foreign holder", function()

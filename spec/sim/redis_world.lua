@@ -281,11 +281,18 @@ function world:got(t, reply, spare, queued, had)
   t.state = "held"
 end
 
+-- For how long one that asks is to be believed to live: mostly the least; now
+-- and then so long as one that asks seldom.
+local function believe(a)
+  return 1000 + math.floor(math.max(a - 0.5, 0) * 10000
+    + math.max(a - 0.85, 0) * 120000)
+end
+
 -- The acquire script, against the plain queue.
 function world:acquire(t, how, a)
   local r = { token = t.name, ttl = t.ttl, units = t.units, cap = t.cap,
     how = how, claim = math.min(t.ttl, 1000),
-    believe = 1000 + math.floor(math.max(a - 0.5, 0) * 10000), order = t.order }
+    believe = believe(a), order = t.order }
   self:say("#%d %s units %d of %d, ttl %d", t.n, how, t.units, t.cap, t.ttl)
   local had = self.plain:holder(t.name)
   local spare = t.units == 0 and math.floor(a * 31 % 1 * 3) * 500 or 0

@@ -20,13 +20,61 @@ local token, units, cap = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local how = ARGV[5]
 --@include clock
 --@include channel
---@include queue
+--@include standing
+--@include place
 --@include counter
+
+-- We asked just now, and are believed for so long from now.
+local function note_us(order, new)
+  note_waiter(token, order, new, { seen = time[1]
+    .. string.format('%03d', math.floor(time[2] / 1000)), span = ARGV[7],
+    units = ARGV[3], cap = ARGV[4], claim = ARGV[6], value = ARGV[12] })
+end
+
+-- Whether who stands ahead of us and lives, or holds, shares under another
+-- limit.
+local function other_limit(s, w)
+  if units == 0 then return false end
+  if w then return w.units > 0 and w.cap ~= cap end
+  return s.mode == 's' and s.cap ~= cap
+end
+
+local value = call('GET', L)
+local occupied = value and value ~= token and string.sub(value, 1, 2) ~= '~s'
+
+-- A crowd at rest: who asks again waits behind one that lives by what it said
+-- itself, while another one holds the lock alone, and nothing else is to be
+-- done. This comes before all that other requests need. The scores, which take
+-- the server long to write, are left alone; only what W has need be seen.
+--
+-- Who asks every two seconds, as all do in front and where the queue moves,
+-- gives the queue its time when eight seconds of that are over; so does whoever
+-- comes to the rest of this script. Who asks more seldom leaves it to those
+-- before it. If all of these die or hang, it finds the one right before it not
+-- listening, or silent for longer than that one was believed (24 s from when it
+-- asked), when it asks itself, within 20 s of that: 44 s after the last of
+-- them. The queue lasts for 50 s from then at least.
+local rank = how == 'refresh' and occupied and call('ZRANK', Q, token)
+if rank and rank > 0 then
+  local at = string.format('%d', rank - 1)
+  local before = call('ZRANGE', Q, at, at)[1]
+  local w = standing(nil, call('HGET', W, before))
+  if w and w.believed > now and w.seen > 0 and listens(before)
+      and not other_limit(nil, w) then
+    local f, odd = counter()
+    if not odd then
+      note_us(ARGV[8], false)
+      if tonumber(ARGV[7]) <= 6000 and is_aging() then keep_queue() end
+      return { 'wait', -1, f or 0, ARGV[8], rank, value, 0 }
+    end
+  end
+end
+--@include queue
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
 -- the rank; and who stands right before it. The last one's score is looked up
 -- for who comes anew.
-local order, score, rank, before, last
+local order, score, before, last
 
 local function find_place()
   if how ~= 'refresh' then
@@ -34,7 +82,7 @@ local function find_place()
     score = last and tonumber(call('ZSCORE', Q, token) or nil)
     if score then asked = { score, call('HGET', W, token) } end
   else
-    rank = call('ZRANK', Q, token)
+    rank = rank or call('ZRANK', Q, token)
     if not rank then return end
     local list = call('ZRANGE', Q, math.max(rank - 1, 0), rank, 'WITHSCORES')
     local said = call('HMGET', W, token, list[1])
@@ -48,7 +96,7 @@ end
 -- Who finds no queue gives it its time, and so does the first one to come in
 -- every eight seconds, or to ask after eight.
 local function queue_up()
-  local keeps = score and call('PTTL', Q) < 52000 or not score
+  local keeps = score and is_aging() or not score
     and not (last and math.floor(last / 8000000) == math.floor(now / 8000))
   local at, plain = time[1] * 1000000 + time[2], false
   if not score then
@@ -61,19 +109,8 @@ local function queue_up()
     end
     if plain then call('ZADD', Q, order, token) end
   end
-  if not plain then
-    note_waiter(token, order, score, { believed = now + ARGV[7], units = units,
-      cap = cap, claim = ARGV[6], seen = now, value = ARGV[12] })
-  end
+  if not plain then note_us(order, not score) end
   if keeps and (plain or score and is_noted(score)) then keep_queue() end
-end
-
--- Whether who stands ahead of us and lives, or holds, shares under another
--- limit.
-local function other_limit(s, w)
-  if units == 0 then return false end
-  if w then return w.units > 0 and w.cap ~= cap end
-  return s.mode == 's' and s.cap ~= cap
 end
 
 -- Drops the dead right before a place; the queue of a lock that is held for
@@ -116,12 +153,10 @@ local function stand(s, more)
     seen(), order, rank, s.value or '', more }
 end
 
-local value = call('GET', L)
 if value ~= token then find_place() end
 local gone = how == 'refresh' and not score
 -- While another one holds it alone nobody is let in: what follows is not made.
-if how ~= 'try' and value and value ~= token
-    and string.sub(value, 1, 2) ~= '~s' then
+if how ~= 'try' and occupied then
   if gone then return { 'gone' } end
   queue_up()
   return stand({ mode = 'x', value = value }, 0)

@@ -13,6 +13,8 @@ local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include standing
+--@include place
 --@include queue
 --@include grant
 --@include holders

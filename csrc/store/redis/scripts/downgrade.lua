@@ -13,6 +13,8 @@ local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include standing
+--@include place
 --@include queue
 --@include grant
 local s = state()

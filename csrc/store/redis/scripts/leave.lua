@@ -13,6 +13,8 @@ local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include fence
 --@include state
 --@include channel
+--@include standing
+--@include place
 --@include queue
 --@include grant
 --@include write

@@ -1,32 +1,10 @@
--- Needs: clock, channel, Q, W. Whether those who wait live.
---@include standing
+-- Needs: clock, channel, standing, place, Q, W. Whether those who wait live.
 local function leave_queue(token, score)
   call('ZREM', Q, token)
   if not score or is_noted(score) then call('HDEL', W, token) end
 end
 
-local function listens(token)
-  return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
-end
-
 local function order_of(score) return digits(math.floor(score)) end
-
--- W lasts as long as Q.
-local function keep_queue()
-  call('PEXPIRE', Q, '60000')
-  call('PEXPIRE', W, '60000')
-end
-
--- Writes it down; score: as it stands in Q, nil if it does not yet. Q was read
--- by now, so it is one, and W comes first: if that is no hash nothing is left
--- behind without a ttl.
-local function note_waiter(token, order, score, w)
-  local new = not score or not is_noted(score)
-  call('HSET', W, token, string.format('%.0f %.0f %.0f %s %.0f%s', w.believed,
-    w.units, w.cap, w.claim, w.seen, w.value and ' ' .. w.value or ''))
-  if new then call('ZADD', Q, order .. '.5', token) end
-  if new then keep_queue() end -- it may be the first in W
-end
 
 -- Whether it was us who stood still. The first of a queue ask three times a
 -- second. When not one of them did so lately (what came within the last moment
@@ -55,8 +33,8 @@ local function stood_still()
   for i = 1, still and #list or 0, 2 do
     local w = found[i]
     if w and w.believed <= now and w.seen > 0 and listens(list[i]) then
-      w.believed, w.seen = now + 1000, 0
-      note_waiter(list[i], order_of(list[i + 1]), list[i + 1], w)
+      w.seen, w.span = 0, digits(now + 1000)
+      note_waiter(list[i], order_of(list[i + 1]), false, w)
     end
   end
   return still

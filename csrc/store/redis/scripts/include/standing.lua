@@ -6,19 +6,19 @@
 -- order of all others, and of these W says how they stand there.
 local function is_noted(score) return score % 1 ~= 0 end
 
--- How a waiter stands there: believed, until when it is believed to live;
--- units, cap, claim; seen, when it asked last, 0: it was believed again since;
--- value, what it publishes, nil if nothing. By its order and what W says;
--- nil if W says nothing.
+-- How a waiter stands there: seen, when it asked last, 0: it was believed again
+-- since; believed, until when it is believed to live (W has the span from the
+-- one to the other); units, cap, claim; value, what it publishes, nil if
+-- nothing. By its order and what W says; nil if W says nothing.
 local function standing(score, said)
-  if not is_noted(score) then
+  if score and not is_noted(score) then
     local seen = math.floor(score / 1000)
     return { believed = seen + 1000, units = 0, cap = 0, claim = '1000',
       seen = seen }
   end
-  local believed, units, cap, claim, seen, at =
+  local seen, span, units, cap, claim, at =
     (said or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d+)()')
-  return believed and { believed = tonumber(believed), units = tonumber(units),
+  return seen and { believed = seen + span, units = tonumber(units),
     cap = tonumber(cap), claim = claim, seen = tonumber(seen),
     value = #said >= at and string.sub(said, at + 1) or nil }
 end

@@ -1,0 +1,25 @@
+-- Needs: call, channel, Q, W. What keeps a place in the queue.
+local function listens(token)
+  return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
+end
+
+-- W lasts as long as Q.
+local function keep_queue()
+  call('PEXPIRE', Q, '60000')
+  call('PEXPIRE', W, '60000')
+end
+
+-- Whether eight seconds of that are over.
+local function is_aging() return call('PTTL', Q) < 52000 end
+
+-- Writes it down (see standing); new: it has no place yet. Q was read by now,
+-- so it is one, and W comes first: if that is no hash nothing is left behind
+-- without a ttl. Who was not in W before may be the first there.
+local function note_waiter(token, order, new, w)
+  local first = call('HSET', W, token, w.seen .. ' ' .. w.span .. ' '
+    .. w.units .. ' ' .. w.cap .. ' ' .. w.claim
+    .. (w.value and ' ' .. w.value or ''))
+  if first == 0 and not new then return end
+  call('ZADD', Q, order .. '.5', token)
+  keep_queue()
+end

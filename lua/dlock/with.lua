@@ -7,6 +7,7 @@
 -- Luas have no such means: they catch, release, and raise the same value. So
 -- does 5.4, besides, in a coroutine that has nothing to catch an error: it
 -- would die without closing its variables.
+local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"
@@ -22,6 +23,13 @@ local function release(self)
   return lease.release(self)
 end
 
+local function is_ours(self)
+  if type(self) == "table" then
+    return all_lease.is_ours(self)
+  end
+  return self:held()
+end
+
 local function is_detached(self)
   return type(self) ~= "table" and core.has_parted(self)
 end
@@ -29,8 +37,8 @@ end
 -- fn has returned these. They were made under the lock if the release says so,
 -- or, when the store does not answer, if our own deadline had not passed.
 local function finish(self, ...)
-  local held, released, message, code = self:held(), release(self)
-  if released or held and code ~= "lost" or is_detached(self) then
+  local ours, released, message, code = is_ours(self), release(self)
+  if released or ours and code ~= "lost" or is_detached(self) then
     return true, ...
   elseif code ~= "lost" then
     message = ("lost: the lease on %s ended while the function ran (%s)")

@@ -10,6 +10,15 @@ return {
     .. " spec/engine/engine_spec.lua spec/lua/bad_input_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "what was detached of several is to be released",
+      file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
+      find = "if core.has_parted(lease) then return end", put = "" },
+    { name = "several are lost in with when one is detached, another silent",
+      file = "lua/dlock/with.lua", specs = "spec/lua/all_spec.lua",
+      find = "return all_lease.is_ours(self)", put = "return self:held()" },
+    { name = "several of which one is held are released",
+      file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
+      find = [[state = "partly held"]], put = "" },
     -- kinds/once.lua
     { name = "a result is shared although the lease was lost",
       file = "lua/dlock/kinds/once.lua",
@@ -97,8 +106,8 @@ return {
         return state.result[1], state.result[2], state.result[3] ]] },
     { name = "what close released of several was lost",
       file = "lua/dlock/kinds/all_lease.lua", specs = CONTRACT,
-      find = [[if not how or how == "lost" then]],
-      put = "if how and not core.given_up(lease) then" },
+      find = [[if how == "lost" then return how]],
+      put = "if how and not core.given_up(lease) then return 'lost'" },
     { name = "of several, a loss hides what is still held",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = "if not ok and (result[1] or held and not result.held) then",
@@ -124,12 +133,12 @@ return {
     -- with.lua
     { name = "a with whose lease was lost says that all is well",
       file = "lua/dlock/with.lua",
-      find = [[if released or held and code ~= "lost" or is_detached(self)
+      find = [[if released or ours and code ~= "lost" or is_detached(self)
         then]],
-      put = "if released or held or is_detached(self) then" },
+      put = "if released or ours or is_detached(self) then" },
     { name = "a with whose lease passed its deadline says that all is well",
       file = "lua/dlock/with.lua",
-      find = [[if released or held and code ~= "lost" or is_detached(self)
+      find = [[if released or ours and code ~= "lost" or is_detached(self)
         then]],
       put = [[if released or code ~= "lost" or is_detached(self) then]] },
     { name = "a detached lease counts as lost", file = "lua/dlock/with.lua",

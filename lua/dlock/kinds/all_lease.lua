@@ -7,6 +7,9 @@
 -- remember, not the whole: a refusal, which says only that nothing can wait
 -- here, is then nobody's result, even when another coroutine's release is
 -- under way and nothing is held any more.
+--
+-- A member that was detached is another handle's to end: the whole is released
+-- when all others are, and is not lost by it.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
@@ -69,6 +72,9 @@ end
 local function end_by(state, call, timeout)
   local result = { true }
   all_lease.end_each(state.taken, function(lease)
+    if core.has_parted(lease) then
+      return
+    end
     local ok, message, code = lease[call](lease, timeout)
     local held = not ok and lease:held()
     if not ok and (result[1] or held and not result.held) then
@@ -218,15 +224,30 @@ for _, call in ipairs { "detach", "guard", "downgrade" } do
   end
 end
 
--- Released when each was, or was detached, as its own tostring says.
-local function ended_how(list)
+-- What they are together, if they are not all held.
+local function state_of(list)
+  local state = "released"
   for _, lease in ipairs(list) do
     local how = core.ended_how(lease)
-    if not how or how == "lost" then
-      return "lost"
+    if how == "lost" then
+      return how
+    elseif not how then
+      state = "partly held"
     end
   end
-  return "released"
+  return state
+end
+
+--- Whether none of it was lost: all are held, or what is not was given up by
+--- who has it.
+---@param self dlock.leases|dlock.degraded_lease
+---@return boolean
+function all_lease.is_ours(self)
+  local state = rawget(self, STATE)
+  if not state then -- dlock.fallback's
+    return self:held()
+  end
+  return state_of(state.list) ~= "lost"
 end
 
 local META = {
@@ -245,7 +266,7 @@ local META = {
     local state = rawget(self, STATE)
     return ("dlock.leases: %s %s"):format(state.shown, self:held()
       and ("held %ss"):format(text.tenths(self:remaining()))
-      or ended_how(state.list))
+      or state_of(state.list))
   end,
   -- Lua 5.4: each as a lease that stands alone.
   __close = function(self)

@@ -44,6 +44,7 @@
  * store was closed (`dlk_engine_is_open`). */
 #include "engine/close.h"
 
+#include "engine/dispatch.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
@@ -96,7 +97,7 @@ static void end_ops(struct dlk_close *c) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     next = l->next;
     if (c->state == DLK_CLOSE_STOPPED)
-      dlk_request_forget(t);
+      dlk_dispatch_forget(t);
     else
       dlk_request_finish_code(t, DLK_CLOSED);
   }

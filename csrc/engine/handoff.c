@@ -60,15 +60,10 @@
  * holder then, or none, and whenever that changes (set_holder) it is looked at;
  * so it is by everything else that can end the expectation.
  *
- * In a circle with request.c and local_queue.c: see request.c for why. */
+ * Who may be handed a lock is said in heir.c. */
 #include "engine/handoff.h"
 
-#include <string.h>
-
-#include "engine/request.h"
-
-/* So many fences are set aside at most for those who came along. */
-#define FAIR_MAX 256u
+#include "engine/heir.h"
 
 /* The only place where it changes; whoever waits there may have expected
  * the lock of the one before. */
@@ -104,31 +99,6 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
     dlk_local_look(h->queue); /* its ttl may have changed */
 }
 
-void dlk_handoff_asks(struct dlk_ticket *t, uint32_t behind) {
-  struct dlk_hold *h = t->hold;
-  h->lease.before = dlk_clock_now();
-  dlk_handoff_behind(h, behind);
-}
-
-void dlk_handoff_behind(struct dlk_hold *h, uint32_t behind) {
-  if (h->hands_on && !h->unfair)
-    h->lease.handoffs = behind < FAIR_MAX ? behind : FAIR_MAX;
-}
-
-static bool came_along(const struct dlk_hold *h, const struct dlk_ticket *t) {
-  return t->op.started < h->lease.before;
-}
-
-bool dlk_handoff_expects(const struct dlk_local_queue *g,
-                         const struct dlk_ticket *t) {
-  const struct dlk_hold *from = g->holder, *to = t->hold;
-  if (!from || !to->hands_on || from->lease.ttl != to->lease.ttl ||
-      strcmp(from->lease.owner, to->lease.owner) != 0)
-    return false;
-  return (from->unfair && to->unfair) ||
-         (from->lease.spare > 0 && came_along(from, t));
-}
-
 /* For how long the entry is beyond doubt: until its renewal is due, or, while
  * the answer to that is awaited, late. */
 static int64_t sure_for(const struct dlk_hold *h) {
@@ -144,17 +114,16 @@ static bool fit(struct dlk_hold *h, int64_t now) {
          h->renew && h->ops == 0 && !atomic_load(&h->revoked);
 }
 
-bool dlk_handoff_pass(struct dlk_hold *h) {
+struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   struct dlk_local_queue *g = h->queue;
-  int64_t now = dlk_clock_now();
   if (!g || g->head || !fit(h, now))
-    return false;
+    return NULL;
   struct dlk_ticket *t = dlk_local_first(g);
-  if (!t || !dlk_handoff_expects(g, t))
-    return false;
-  bool jumps = !came_along(h, t);
+  if (!t || !dlk_heir_expects(h, t))
+    return NULL;
+  bool jumps = !dlk_heir_came_along(h, t);
   if (jumps && h->jumps >= t->hold->lease.handoffs)
-    return false;
+    return NULL;
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;
   struct dlk_lease *from = &h->lease, *to = &next->lease;
@@ -172,6 +141,5 @@ bool dlk_handoff_pass(struct dlk_hold *h) {
             (long long)to->fence);
   dlk_hold_leave(h, now, DLK_HOLD_RELEASED, "it was released");
   dlk_stats_handed_over(&e->stats);
-  dlk_request_granted(t, now);
-  return true;
+  return t;
 }

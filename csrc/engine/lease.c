@@ -18,7 +18,7 @@
  * a grant that crossed a cancel, that nobody took, that came too late, or that
  * was taken by one who needed others beside it and did not get them, is
  * released as if it had none. All of these are not yet given by themselves, and
- * no way out of them has to think of it: the release looks (request.c).
+ * no way out of them has to think of it: the release looks (on_hold.c).
  * What was given stays given: a detached hold that nobody attaches, and one
  * that is attached, keep their min_hold.
  *

@@ -60,7 +60,7 @@ struct dlk_hold {
   struct dlk_list adopted; /* transfer.c: in the listener's list */
 };
 
-/* What a hold asks of those who know requests (request.c). */
+/* What a hold asks of those who know requests (dispatch.c). */
 struct dlk_lease_calls {
   /* It is HELD no longer, but `state`: to be told to all whom it concerns. */
   void (*left)(struct dlk_hold *h, enum dlk_hold_state state);

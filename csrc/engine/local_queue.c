@@ -30,19 +30,18 @@
  * who holds the key, for their messages.
  *
  * Only exclusive waits, and only in resident mode: elsewhere a thread waits
- * for one thing at a time, and a look here would be for nothing.
- *
- * In a circle with request.c and handoff.c: see request.c for why. */
+ * for one thing at a time, and a look here would be for nothing. */
 #include "engine/local_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/handoff.h"
-#include "engine/request.h"
+#include "engine/heir.h"
 
-void dlk_local_init(struct dlk_local_queues *q) {
+void dlk_local_init(struct dlk_local_queues *q,
+                    const struct dlk_local_calls *calls) {
+  q->calls = calls;
   dlk_list_init(&q->all);
 }
 
@@ -68,7 +67,7 @@ static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
     return true;
-  return first ? dlk_handoff_expects(g, first) : g->holder || g->look;
+  return first ? dlk_heir_expects(g->holder, first) : g->holder || g->look;
 }
 
 static void free_queue(struct dlk_local_queue *g) {
@@ -117,8 +116,8 @@ static void next_posted(struct dlk_post *post) {
   }
   struct dlk_ticket *t = dlk_local_advance(g);
   t->op.parked = true;
-  dlk_handoff_asks(t, g->count);
-  dlk_request_submit(t);
+  dlk_heir_asks(t, g->count);
+  g->engine->local->calls->submit(t);
 }
 
 void dlk_local_look(struct dlk_local_queue *g) {
@@ -178,7 +177,7 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
   DLK_TRACE(dlk_clock_now(), "engine", "queue", t->op.key, t->op.key_len,
             "place %u in this process", (unsigned)g->count);
   if (g->head)
-    dlk_handoff_behind(g->head->hold, g->count);
+    dlk_heir_behind(g->head->hold, g->count);
   dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   dlk_local_look(g);
   return true;
@@ -194,15 +193,10 @@ void dlk_local_done(struct dlk_ticket *t) {
 
 /* ---- whose time is over ---- */
 
-/* An error, or NULL: the store answered. */
 static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
-  while (!dlk_list_empty(&g->late)) {
-    struct dlk_ticket *t = DLK_CONTAINER(g->late.next, struct dlk_ticket, link);
-    if (err)
-      dlk_request_finish(t, err);
-    else
-      dlk_request_finish_code(t, DLK_TIMEOUT);
-  }
+  while (!dlk_list_empty(&g->late))
+    g->engine->local->calls->finish(
+        DLK_CONTAINER(g->late.next, struct dlk_ticket, link), err);
 }
 
 static void name_holder(struct dlk_local_queue *g, const char *who) {
@@ -213,13 +207,14 @@ static void name_holder(struct dlk_local_queue *g, const char *who) {
 }
 
 static void look_over(struct dlk_local_queue *g) {
+  static const struct dlk_error timeout = {.code = DLK_TIMEOUT};
   struct dlk_ticket *look = g->look;
   const struct dlk_error *err = look->error;
   bool silent = err && err->code == DLK_UNAVAILABLE;
   name_holder(g, look->op.holder);
   look->queue = NULL;
   g->look = NULL;
-  end_late(g, silent ? err : NULL);
+  end_late(g, silent ? err : &timeout);
 }
 
 static void look(struct dlk_local_queue *g) {
@@ -227,7 +222,8 @@ static void look(struct dlk_local_queue *g) {
                                 .key = g->key,
                                 .key_len = g->node.len,
                                 .timeout = -1};
-  struct dlk_ticket *t = dlk_request_new(g->engine, &r);
+  const struct dlk_local_calls *calls = g->engine->local->calls;
+  struct dlk_ticket *t = calls->make(g->engine, &r);
   if (!t) {
     struct dlk_error err;
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
@@ -238,7 +234,7 @@ static void look(struct dlk_local_queue *g) {
   t->op.names = true;
   g->look = t;
   t->queue = g;
-  dlk_request_submit(t);
+  calls->submit(t);
 }
 
 bool dlk_local_waits(const struct dlk_ticket *t) {
@@ -266,14 +262,13 @@ void dlk_local_gone(struct dlk_ticket *t) {
 }
 
 void dlk_local_end_all(struct dlk_engine *e) {
+  static const struct dlk_error cancelled = {.code = DLK_CANCELLED};
   for (struct dlk_list *l = e->local->all.next; l != &e->local->all;
        l = l->next) {
     struct dlk_local_queue *g = DLK_CONTAINER(l, struct dlk_local_queue, all);
     struct dlk_ticket *t;
     while ((t = dlk_local_first(g)))
-      dlk_request_finish_code(t, DLK_CANCELLED);
-    while (!dlk_list_empty(&g->late))
-      dlk_request_finish_code(
-          DLK_CONTAINER(g->late.next, struct dlk_ticket, link), DLK_CANCELLED);
+      e->local->calls->finish(t, &cancelled);
+    end_late(g, &cancelled);
   }
 }

@@ -21,12 +21,23 @@ struct dlk_local_queue {
   char key[];
 };
 
+/* What the queues ask of those who know requests (request.c). */
+struct dlk_local_calls {
+  /* A ticket that was not submitted yet; NULL: out of memory. */
+  struct dlk_ticket *(*make)(struct dlk_engine *e, const struct dlk_request *r);
+  /* Hands it to the store. */
+  void (*submit)(struct dlk_ticket *t);
+  void (*finish)(struct dlk_ticket *t, const struct dlk_error *err);
+};
+
 struct dlk_local_queues {
+  const struct dlk_local_calls *calls;
   struct dlk_list all;
   struct dlk_map map; /* by key */
 };
 
-void dlk_local_init(struct dlk_local_queues *q);
+void dlk_local_init(struct dlk_local_queues *q,
+                    const struct dlk_local_calls *calls);
 void dlk_local_clear(struct dlk_local_queues *q);
 /* True: it waits here, and will be submitted when its turn comes. Where there
  * is no queue it becomes the head of one, but if it is only to wait `behind`

@@ -12,6 +12,7 @@
 
 #include "engine/close.h"
 #include "engine/conf.h"
+#include "engine/dispatch.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
@@ -91,8 +92,8 @@ static void init_fields(struct dlk_engine *e) {
   dlk_list_init(&e->work.ops);
   dlk_list_init(&e->held.list);
   atomic_init(&e->held.horizon, DLK_FOREVER);
-  e->held.calls = &dlk_request_lease_calls;
-  dlk_local_init(e->local);
+  e->held.calls = &dlk_dispatch_lease_calls;
+  dlk_local_init(e->local, &dlk_request_local_calls);
   dlk_close_init(e->close, e);
   init_pools(e);
 }

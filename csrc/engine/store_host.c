@@ -3,8 +3,8 @@
 #include "engine/store_host.h"
 
 #include "engine/close.h"
+#include "engine/dispatch.h"
 #include "engine/renewal.h"
-#include "engine/request.h"
 #include "loop/owner.h"
 
 static struct dlk_engine *engine_of(struct dlk_host *host) {
@@ -65,7 +65,7 @@ void dlk_host_init(struct dlk_host *host) {
       .random = random_bytes,
       .timer_set = timer_set,
       .timer_clear = timer_clear,
-      .done = dlk_request_op_done,
+      .done = dlk_dispatch_done,
       .renewed = dlk_hold_renewed,
       .renew_failed = dlk_hold_renew_failed,
       .lost = dlk_hold_lost,

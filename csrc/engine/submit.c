@@ -3,9 +3,9 @@
  * once if he finds the loop free. Where a caller must not be held up he may
  * give it a place in the local queue instead, which asks nobody. */
 #include "engine/close.h"
-#include "engine/handoff.h"
+#include "engine/dispatch.h"
+#include "engine/grant.h"
 #include "engine/open.h"
-#include "engine/request.h"
 #include "engine/watch.h"
 #include "loop/owner.h"
 
@@ -31,7 +31,7 @@ static bool prompt(const struct dlk_engine *e) {
  * False: it is to be posted. What it ended is told by dlk_ticket_watch. */
 static bool start_in_passing(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool queued = dlk_request_queue_up(t), writes = prompt(e);
+  bool queued = dlk_dispatch_queue_up(t), writes = prompt(e);
   bool starts =
       !queued && writes && t->task == DLK_TASK_OP && !atomic_load(&e->closing);
   if (starts)
@@ -68,7 +68,7 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
 static struct dlk_ticket *new_ticket(struct dlk_engine *e,
                                      const struct dlk_request *r) {
   return r->task == DLK_TASK_CLOSE ? dlk_close_new(e, r)
-                                   : dlk_request_new(e, r);
+                                   : dlk_dispatch_new(e, r);
 }
 
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
@@ -95,7 +95,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
     return false;
   bool can = !atomic_load(&e->closing) && !h->listener && dlk_hold_is_held(h);
-  if (!can || !dlk_handoff_pass(h)) {
+  if (!can || !dlk_grant_pass(h)) {
     dlk_owner_leave(&e->loop);
     return false;
   }

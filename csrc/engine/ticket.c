@@ -1,7 +1,7 @@
 /* A ticket: one request from submission to result.
  *
  * It completes exactly once, in dlk_request_finish. The store's part of it
- * (the op) ends exactly once too, in dlk_request_op_done, and may do so later:
+ * (the op) ends exactly once too, in dlk_dispatch_done, and may do so later:
  * when the store does not end an op in time (`settle`) after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a

@@ -69,7 +69,7 @@ bool dlk_transfers_init(struct dlk_transfers *tr) {
  * and events), and closing either ends it. One that closes meanwhile says so
  * (`closing`) and then takes what is in its list; adopting puts it into the
  * list and then looks, so one of them ends it. Its handle may be released while
- * that goes on, and then waits for it (see request.c), or is told `closed` if
+ * that goes on, and then waits for it (see on_hold.c), or is told `closed` if
  * its own store stops before. */
 
 static void disown(struct dlk_hold *h) {

@@ -17,9 +17,9 @@
 #include <lua.h>
 
 #include "engine/close.h"
+#include "engine/dispatch.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
-#include "engine/request.h"
 #include "loop/owner.h"
 #include "loop/thread.h"
 #include "store/redis/op/lease.h"

@@ -1,0 +1,19 @@
+/* Requests on a hold: see on_hold.c. By the loop's owner. */
+#ifndef DLK_ENGINE_ON_HOLD_H
+#define DLK_ENGINE_ON_HOLD_H
+
+#include "engine/ticket.h"
+
+void dlk_on_hold_start(struct dlk_ticket *t);
+/* A detached hold of this process is attached. Its text is used up, so it is
+ * handed out or given back: that of a ticket which was abandoned by the post
+ * that comes with that (its cancel). */
+void dlk_on_hold_reattach(struct dlk_ticket *t);
+/* The store is done with it. */
+void dlk_on_hold_done(struct dlk_ticket *t, const struct dlk_error *err);
+/* The hold is HELD no longer, but `state`. */
+void dlk_on_hold_left(struct dlk_hold *h, enum dlk_hold_state state);
+/* The store was stopped: nothing that waits for it is started. */
+void dlk_on_hold_forget(struct dlk_hold *h);
+
+#endif

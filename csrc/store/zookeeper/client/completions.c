@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/zookeeper/format/names.h"
 #include "store/zookeeper/format/traced.h"
 
 /* ---- any thread ---- */
@@ -167,26 +168,12 @@ void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
   dlk_zk_completion_ready(f, rc);
 }
 
-/* One block: the pointers, then the strings. */
 static bool copy_names(struct dlk_zk_completion *f,
                        const struct String_vector *names) {
   size_t count = (size_t)names->count;
-  size_t size = count * sizeof(char *);
-  for (size_t i = 0; i < count; i++)
-    size += strlen(names->data[i]) + 1;
-  char *block = malloc(size ? size : 1);
-  if (!block)
-    return false;
-  char **to = (char **)(void *)block;
-  char *at = block + count * sizeof(char *);
-  for (size_t i = 0; i < count; i++) {
-    size_t n = strlen(names->data[i]) + 1;
-    to[i] = memcpy(at, names->data[i], n);
-    at += n;
-  }
-  f->data = block;
-  f->count = count;
-  return true;
+  f->data = (char *)(void *)dlk_zk_names_copy(names->data, count);
+  f->count = f->data ? count : 0;
+  return f->data != NULL;
 }
 
 void dlk_zk_on_names(int rc, const struct String_vector *names,

@@ -176,6 +176,23 @@ bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out) {
          parse_seq(at, &out->seq);
 }
 
+char **dlk_zk_names_copy(char *const *names, size_t count) {
+  size_t size = count * sizeof(char *);
+  for (size_t i = 0; i < count; i++)
+    size += strlen(names[i]) + 1;
+  char *block = malloc(size ? size : 1);
+  if (!block)
+    return NULL;
+  char **to = (char **)(void *)block;
+  char *at = block + count * sizeof(char *);
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(names[i]) + 1;
+    to[i] = memcpy(at, names[i], n);
+    at += n;
+  }
+  return to;
+}
+
 bool dlk_zk_seq_before(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }

@@ -47,6 +47,10 @@ size_t dlk_zk_name_room(uint32_t units);
 /* False when the name is no contender's. */
 bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out);
 
+/* A copy of a list of names in one block: the pointers, then the names. NULL:
+ * out of memory. */
+char **dlk_zk_names_copy(char *const *names, size_t count);
+
 /* a was created before b. The counter is signed and wraps. */
 bool dlk_zk_seq_before(int32_t a, int32_t b);
 

@@ -145,21 +145,9 @@ const char *dlk_zk_query_path(struct dlk_zk_query *q, const char *name) {
 }
 
 bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
-  size_t size = r->count * sizeof(char *);
-  for (size_t i = 0; i < r->count; i++)
-    size += strlen(r->names[i]) + 1;
-  char *block = malloc(size ? size : 1);
-  if (!block)
-    return false;
-  q->names = (char **)(void *)block;
-  q->count = r->count;
-  char *at = block + r->count * sizeof(char *);
-  for (size_t i = 0; i < r->count; i++) {
-    size_t n = strlen(r->names[i]) + 1;
-    q->names[i] = memcpy(at, r->names[i], n);
-    at += n;
-  }
-  return true;
+  q->names = dlk_zk_names_copy(r->names, r->count);
+  q->count = q->names ? r->count : 0;
+  return q->names != NULL;
 }
 
 /* ---- lists ---- */

@@ -87,8 +87,9 @@ const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err) {
   char dir[96];
   if (!make_dir(dir, sizeof dir)) {
     dlk_error_set(err, DLK_UNAVAILABLE,
-                  "no directory for a socket could be made in $TMPDIR, /tmp "
-                  "or /dev/shm (%s); let this user write to one of them",
+                  "no directory for a socket could be made in $TMPDIR, /tmp, "
+                  "/dev/shm or /var/tmp (%s); let this user write to one of "
+                  "them",
                   strerror(errno));
     return NULL;
   }

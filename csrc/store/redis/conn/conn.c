@@ -185,6 +185,7 @@ bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
 static void on_readable(void *arg) {
   take_in(arg, NULL);
 }
+
 static void on_broken(void *arg) {
   take_in(arg, "the connection broke");
 }

@@ -8,11 +8,6 @@
 #include "core/mode.h"
 #include "store/redis/wire/reply.h"
 
-static const redisReply *at(const redisReply *list, size_t i) {
-  static const redisReply none = {.type = REDIS_REPLY_NIL};
-  return i < list->elements ? list->element[i] : &none;
-}
-
 static struct dlk_value *ms(int64_t n) {
   return dlk_value_number((double)n / 1000);
 }
@@ -54,12 +49,13 @@ static struct dlk_value *known(struct dlk_value *v, const redisReply *token,
 /* token, units, ms left, fence, ms held, value */
 static struct dlk_value *holder(const redisReply *list, size_t i) {
   struct dlk_value *v = dlk_value_map();
-  const redisReply *fence = at(list, i + 3), *value = at(list, i + 5);
+  const redisReply *fence = dlk_redis_at(list, i + 3);
+  const redisReply *value = dlk_redis_at(list, i + 5);
   int64_t left = dlk_redis_int(list, i + 2, -1);
   int64_t held = dlk_redis_int(list, i + 4, -1);
-  v = dlk_value_set(v, "owner", owner(at(list, i)));
+  v = dlk_value_set(v, "owner", owner(dlk_redis_at(list, i)));
   if (fence->type == REDIS_REPLY_STRING && fence->len > 0)
-    v = known(v, at(list, i), fence->str, held >= 0);
+    v = known(v, dlk_redis_at(list, i), fence->str, held >= 0);
   if (left >= 0)
     v = dlk_value_set(v, "ttl", ms(left));
   if (held >= 0)
@@ -79,7 +75,7 @@ static struct dlk_value *waiter(const redisReply *list, size_t i) {
   struct dlk_value *v = dlk_value_map();
   int64_t units = dlk_redis_int(list, i + 1, 0);
   int64_t cap = dlk_redis_int(list, i + 2, 0);
-  v = dlk_value_set(v, "owner", owner(at(list, i)));
+  v = dlk_value_set(v, "owner", owner(dlk_redis_at(list, i)));
   v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(units));
@@ -97,7 +93,7 @@ static struct dlk_value *each(const redisReply *list, size_t width,
 
 static struct dlk_value *show(const struct dlk_op *op, const redisReply *r) {
   struct dlk_value *v = dlk_value_map();
-  const redisReply *holders = at(r, 2), *kind = at(r, 0);
+  const redisReply *holders = dlk_redis_at(r, 2), *kind = dlk_redis_at(r, 0);
   bool shared = kind->type == REDIS_REPLY_STRING && kind->str[0] == 's';
   int64_t cap = dlk_redis_int(r, 1, 0);
   v = dlk_value_set(v, "key", dlk_value_string(op->key, op->key_len));
@@ -106,7 +102,7 @@ static struct dlk_value *show(const struct dlk_op *op, const redisReply *r) {
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(cap));
   v = dlk_value_set(v, "holders", each(holders, 6, cap > 0 ? permit : holder));
-  return dlk_value_set(v, "waiters", each(at(r, 3), 4, waiter));
+  return dlk_value_set(v, "waiters", each(dlk_redis_at(r, 3), 4, waiter));
 }
 
 static void inspected(struct dlk_redis_try *t, const redisReply *reply) {

@@ -17,11 +17,6 @@
 #define STEPS 100 /* of one page */
 #define EXAMINED 1000
 
-static const redisReply *at(const redisReply *list, size_t i) {
-  static const redisReply none = {.type = REDIS_REPLY_NIL};
-  return i < list->elements ? list->element[i] : &none;
-}
-
 /* The bytes as a glob that matches nothing else. */
 static void put_glob(struct dlk_buf *out, const char *p, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -78,7 +73,8 @@ static void list_end(struct dlk_redis_try *t, bool last) {
 static const struct dlk_redis_step listing;
 
 static void listed(struct dlk_redis_try *t, const redisReply *reply) {
-  const redisReply *next = at(reply, 0), *names = at(reply, 1);
+  const redisReply *next = dlk_redis_at(reply, 0);
+  const redisReply *names = dlk_redis_at(reply, 1);
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
       next->type != REDIS_REPLY_STRING || next->len > 20 ||
       names->type != REDIS_REPLY_ARRAY) {

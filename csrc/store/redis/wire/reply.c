@@ -5,6 +5,11 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+const redisReply *dlk_redis_at(const redisReply *reply, size_t i) {
+  static const redisReply none = {.type = REDIS_REPLY_NIL};
+  return i < reply->elements ? reply->element[i] : &none;
+}
+
 int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
   if (!reply || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
       reply->element[i]->type != REDIS_REPLY_INTEGER)

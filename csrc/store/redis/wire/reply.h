@@ -7,6 +7,8 @@
 
 struct redisReply;
 
+/* The i-th of an array; a nil where there is none. */
+const struct redisReply *dlk_redis_at(const struct redisReply *reply, size_t i);
 /* The i-th integer of an array, or `none`. */
 int64_t dlk_redis_int(const struct redisReply *reply, size_t i, int64_t none);
 /* The number, also when it is the first of several. */

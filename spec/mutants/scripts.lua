@@ -72,7 +72,7 @@ return {
       put = "left, more = 1000, false" },
     { name = "many readers are let in without a word", file = DIR
         .. "include/grant.lua",
-      find = "      publish(w.token, first + i - 1)", put = "" },
+      find = "      publish(call, w.token, first + i - 1)", put = "" },
     { name = "who waits is not told that there is no counter", file = DIR
         .. "acquire.lua", specs = "spec/redis/foreign_spec.lua",
       find = "if n or not f then return n or 0 end",
@@ -188,8 +188,48 @@ return {
       put = "local f = counter() if true then" },
     { name = "a lease that nobody heard of stays", file = DIR
         .. "include/grant.lua",
-      find = "if publish(token, f) == 0 then",
-      put = "if publish(token, f) < 0 then" },
+      find = "if publish(call, token, f) == 0 then",
+      put = "if publish(call, token, f) < 0 then" },
+    { name = "the usual hand-over goes to a dead one", file = DIR
+        .. "leave.lua",
+      find = "if heard and heard ~= 0 then return 1 end",
+      put = "if heard then return 1 end" },
+    { name = "the usual hand-over of what is not held", file = DIR
+        .. "leave.lua",
+      find = "if value == token and ARGV[2] == '0'",
+      put = "if value and ARGV[2] == '0'" },
+    { name = "the usual hand-over leaves a hold's note", file = DIR
+        .. "leave.lua",
+      find = "redis.pcall('EXISTS', I, N) == 0",
+      put = "redis.pcall('EXISTS', N) == 0" },
+    { name = "the usual hand-over tells nobody who watches", file = DIR
+        .. "leave.lua",
+      find = "redis.pcall('EXISTS', I, N) == 0",
+      put = "redis.pcall('EXISTS', I) == 0" },
+    { name = "the usual hand-over ends a hold before min_hold", file = DIR
+        .. "leave.lua",
+      find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[4] == '0'" },
+    { name = "the usual hand-over believes any counter", file = DIR
+        .. "leave.lua",
+      find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[2] == '0'" },
+    { name = "the usual hand-over goes to one that hangs", file = DIR
+        .. "include/hand.lua",
+      find = "or now - order / 1000 >= 1000 then", put = "then" },
+    { name = "a reader is handed the lock as a writer", file = DIR
+        .. "include/hand.lua",
+      find = "if order % 1 ~= 0 or now", put = "if now" },
+    { name = "the usual hand-over begins at 1", file = DIR
+        .. "include/hand.lua",
+      find = "or f < FIRST or f >= END then", put = "or f >= END then" },
+    { name = "the usual hand-over gives fences of any size", file = DIR
+        .. "include/hand.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "or f < FIRST or f >= END then", put = "or f < FIRST then" },
+    { name = "what is refused in passing is the release's", file = DIR
+        .. "include/hand.lua", specs = "spec/redis/foreign_spec.lua",
+      find = "redis.pcall('INCRBY', F, '1')", put = "call('INCRBY', F, '1')" },
+    { name = "who joins does not see to the counter's time", file = DIR
+        .. "acquire.lua",
+      find = "if plain then remember(1000) end", put = "" },
     { name = "who listens by a pattern makes all the dead live", file = DIR
         .. "include/grant.lua",
       find = "w.believed > now and now - w.seen < 1000",
@@ -252,7 +292,7 @@ return {
       put = "return { 'limit' }" },
     { name = "a counter of an old snapshot is believed",
       file = DIR .. "include/fence.lua",
-      find = "(lift or f < 1000000000000)", put = "(f < 1000000000000)" },
+      find = "(lift or f < FIRST)", put = "(f < FIRST)" },
     { name = "a renewal that comes late takes time away",
       file = DIR .. "include/renewal.lua",
       find = "return math.max(left, ttl)", put = "return ttl" },

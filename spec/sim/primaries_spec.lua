@@ -184,10 +184,10 @@ describe("two servers that serve at one time, simulated:", function()
   end
 
   it("would notice a first request that does not lift", function()
-    local find = "lift or f < 1000000000000"
+    local find = "lift or f < FIRST"
     assert.is_truthy(texts.acquire:find(find, 1, true))
     local broken = copy(texts)
-    broken.acquire = texts.acquire:gsub(find, "f < 1000000000000")
+    broken.acquire = texts.acquire:gsub(find, "f < FIRST")
     notices(player(broken))
   end)
 

@@ -194,7 +194,13 @@ function commands.DEL(db, ...)
   return n
 end
 
-function commands.EXISTS(db, key) return db:find(key) and 1 or 0 end
+function commands.EXISTS(db, ...)
+  local found = 0
+  for _, key in ipairs { ... } do
+    found = found + (db:find(key) and 1 or 0)
+  end
+  return found
+end
 
 function commands.INCRBY(db, key, by)
   local entry = db:make(key, "string")

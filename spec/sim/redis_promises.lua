@@ -237,7 +237,7 @@ return function(network, faulty)
   -- The server ran a script.
   function network:was_run(script, arguments, reply)
     local left = script == "release" and reply == 1
-      or script == "leave" and reply[1] == 1
+      or script == "leave" and (reply == 1 or reply[1] == 1)
     if script == "acquire" and reply[1] == "wait" then
       self.queued[arguments[1]] = self.queued[arguments[1]] or self.now
     end

@@ -60,7 +60,8 @@ describe("simulated redis", function()
     end
   end
 
-  describe("(one key)", function()
+  -- lift: what the scripts are told of the counter.
+  local function of_one_key(lift)
     local db, keys, orders
 
     local function token(n)
@@ -90,7 +91,7 @@ describe("simulated redis", function()
     end
 
     local function leave(n)
-      return db:eval("leave", keys.leave, { token(n), 0, 675000, 1 })
+      return db:eval("leave", keys.leave, { token(n), 0, 675000, lift })
     end
 
     before_each(function()
@@ -203,6 +204,7 @@ describe("simulated redis", function()
         db.us = db.us + 250 * 1000
         leave(n)
         assert.equal(token(n + 1), db:call("GET", "lock"))
+        assert.is_true(db:call("PTTL", "f") >= 600000)
         listen(n + 3, true)
         assert.equal("wait", ask(n + 3, "join", 1000)[1])
       end
@@ -255,6 +257,24 @@ describe("simulated redis", function()
       assert.equal("limit", ask(3, "refresh", nil, 1)[1])
     end)
 
+    -- Lost, or an older one.
+    it("hands on at the clock when the counter was lost", function()
+      for old = 0, lift do
+        db = redis_model.new(texts, 1.7e15)
+        queue_up(1, 1000)
+        if old == 0 then
+          db:call("DEL", "f")
+        else
+          db:call("SET", "f", "1000000000007", "KEEPTTL")
+        end
+        leave(0)
+        local clock = 1e12 + math.floor((db.us / 1e3 - 1.6e12) * 64)
+        local fence = tonumber(db.published[1].text:match("^g (%d+) "))
+        assert.is_true(fence >= clock)
+        assert.is_true(db:call("PTTL", "f") >= 600000)
+      end
+    end)
+
     it("takes a marker that it did not write for a foreign holder", function()
       ask(1, "join", nil, 1)
       assert.equal("got", ask(2, "join", nil, 1)[1])
@@ -275,7 +295,10 @@ describe("simulated redis", function()
       end
       assert.equal(token(5), db:call("GET", "lock"))
     end)
-  end)
+  end
+
+  describe("(one key)", function() of_one_key(1) end)
+  describe("(one key, counter known)", function() of_one_key(0) end)
 end)
 
 -- ---- the model itself ----
@@ -307,8 +330,9 @@ end
 local SHAPES = {
   "SET s v PX n", "SET s v NX PX n", "SET s v NX", "SET s v KEEPTTL",
   "GET s", "INCR c",
-  "INCRBY c n", "EXISTS k", "DEL k", "PTTL k", "PEXPIRE k n", "ZADD z f m",
-  "ZADD z f m", "ZADD z f m", "ZREM z m", "ZPOPMIN z", "ZRANGE z 0 0",
+  "INCRBY c n", "EXISTS k", "EXISTS k k", "DEL k", "PTTL k", "PEXPIRE k n",
+  "ZADD z f m", "ZADD z f m", "ZADD z f m", "ZREM z m", "ZPOPMIN z",
+  "ZRANGE z 0 0",
   "ZRANGE z i i WITHSCORES", "ZRANGE z -1 -1 WITHSCORES", "ZRANK z m",
   "ZSCORE z m", "ZRANGEBYSCORE z -inf f LIMIT 0 2", "HSET h m v",
   "HSET h m v m v", "HGET h m", "HDEL h m", "HMGET h m m", "PUBSUB NUMSUB v",

@@ -48,7 +48,7 @@ static void gone(struct dlk_redis_try *t) {
 }
 
 static void left(struct dlk_redis_try *t, const redisReply *reply) {
-  if (dlk_redis_int(reply, 0, 0) == 1)
+  if (dlk_redis_number(reply, 0) == 1)
     t->release.ours = true;
   if (dlk_redis_int(reply, 1, 0) == 1) { /* more dead waiters */
     dlk_redis_send(t, &leaving);

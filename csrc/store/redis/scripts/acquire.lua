@@ -69,6 +69,9 @@ if rank and rank > 0 then
     end
   end
 end
+
+local memory = tonumber(ARGV[10])
+--@include memory
 --@include queue
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
@@ -104,13 +107,14 @@ local function queue_up()
     if order == '' then
       local next = last and math.floor(last) + 1 or 0
       plain = next <= at and units == 0 and not ARGV[12]
-        and ARGV[6] == '1000' and ARGV[7] == '1000'
+        and ARGV[6] == CLAIM and ARGV[7] == CLAIM
       order = digits(math.max(next, at))
     end
     if plain then call('ZADD', Q, order, token) end
   end
   if not plain then note_us(order, not score) end
   if keeps and (plain or score and is_noted(score)) then keep_queue() end
+  if plain then remember(1000) end -- for the hand-over (see hand)
 end
 
 -- Drops the dead right before a place; the queue of a lock that is held for
@@ -162,10 +166,10 @@ if how ~= 'try' and occupied then
   return stand({ mode = 'x', value = value }, 0)
 end
 
-local ttl, spare = tonumber(ARGV[2]), tonumber(ARGV[9])
-local memory, lift = tonumber(ARGV[10]), ARGV[11] == '1'
+local ttl, spare, lift = tonumber(ARGV[2]), tonumber(ARGV[9]), ARGV[11] == '1'
 --@include fence
 --@include state
+--@include hand
 --@include grant
 
 local function got(f, aside)

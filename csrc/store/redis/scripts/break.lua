@@ -10,12 +10,14 @@ local L, F, Q, W, H, P, I, N =
 local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include clock
 --@include counter
+--@include memory
 --@include fence
 --@include state
 --@include channel
 --@include standing
 --@include place
 --@include queue
+--@include hand
 --@include grant
 --@include holders
 local s = state()

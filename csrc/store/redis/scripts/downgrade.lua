@@ -10,12 +10,14 @@ local token = ARGV[1]
 local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include clock
 --@include counter
+--@include memory
 --@include fence
 --@include state
 --@include channel
 --@include standing
 --@include place
 --@include queue
+--@include hand
 --@include grant
 local s = state()
 if not holds(s, token) then return { 0, 0 } end

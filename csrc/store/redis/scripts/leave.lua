@@ -4,22 +4,54 @@
 -- ARGV: token, ms for which the hold must still last (0: ends now),
 --       for how many ms the counter stays, 1: lift it (see fence)
 -- Returns {1 if we held it, 1 to be called again at once, 1 if it was lifted}
+--       | 1 the same as {1, 0, 0}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local token, rest = ARGV[1], tonumber(ARGV[2])
-local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
+local token = ARGV[1]
 --@include clock
+--@include channel
+--@include hand
+
+-- The usual end: an exclusive hold without notes, that nobody watches, goes to
+-- the first of the queue. What that is spared: L is not deleted, for SET takes
+-- its place, and what follows is not made. The hold is there until then. When
+-- it does not come to that, because a command is refused or the first one is
+-- not such a one, L is deleted as ever, and the first one, which is out of the
+-- queue, is looked at behind that; when nobody heard it, L is deleted with the
+-- dead one's hold. ZPOPMIN comes first, because a server that is full refuses
+-- SET and INCRBY to a script that has written nothing.
+local value, s = call('GET', L), nil
+if value == token and ARGV[2] == '0' and ARGV[4] == '0'
+    and redis.pcall('EXISTS', I, N) == 0 then
+  local first = redis.pcall('ZPOPMIN', Q)
+  local heard = first[1] and hand(redis.pcall, first[1], first[2])
+  if heard and heard ~= 0 then return 1 end
+  call('DEL', L)
+  if not first[1] then return 1 end
+  s = { value = false, used = 0, cap = 0, clean = true, first = first,
+    dead = heard == 0 }
+end
+
+local rest = tonumber(ARGV[2])
+local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include counter
+--@include memory
 --@include fence
 --@include state
---@include channel
 --@include standing
 --@include place
 --@include queue
 --@include grant
 --@include write
 
-local s = state()
+if s then
+  if s.dead then
+    note_heard(waiter(s.first[1], s.first[2]))
+    s.first = nil
+  end
+  return { 1, let_in(s, true), lifted }
+end
+s = state(value)
 local held = holds(s, token)
 if not held then -- nobody both holds and waits
   leave_queue(token)

@@ -6,6 +6,7 @@ local L, F = KEYS[1], KEYS[2]
 local memory, lift = tonumber(ARGV[2]), ARGV[3] == '1'
 --@include clock
 --@include counter
+--@include memory
 --@include fence
 if call('GET', L) ~= ARGV[1] then
   remember()

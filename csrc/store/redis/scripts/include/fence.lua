@@ -1,4 +1,4 @@
--- Needs: clock, counter, F, memory, lift. The next fence, or the first of
+-- Needs: clock, counter, memory, F, lift. The next fence, or the first of
 -- the next n. A counter that is missing (its first use, FLUSHALL, its memory is
 -- over) begins at the clock, 64 for each millisecond since September 2020:
 -- above every fence given before, because no key sees 64 grants in one for
@@ -15,14 +15,13 @@
 -- So what is set aside and never used costs nothing: a counter that is lost
 -- still begins above all that it gave. Returns as well how many.
 local lifted = 0
---@include memory
 
 local function fence(n, spare)
   n = n or 1
   local f = count(n) - n + 1
   local clock = 1000000000000 + math.max(time[1] - 1600000000, 0) * 64000
     + math.floor(time[2] * 64 / 1000)
-  if f < clock and (lift or f < 1000000000000) then
+  if f < clock and (lift or f < FIRST) then
     -- An INCRBY from far below nothing would overflow.
     call('SET', F, digits(clock + n - 1), 'KEEPTTL')
     f = clock

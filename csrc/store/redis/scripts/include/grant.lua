@@ -1,5 +1,5 @@
--- Needs: clock, fence, state, channel, queue, all names. The admission rule and
--- the hand-off: written once for every kind of lock.
+-- Needs: clock, fence, state, channel, queue, hand, all names. The admission
+-- rule and the hand-off: written once for every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
   if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
@@ -72,11 +72,6 @@ local function give_any(s, token, w, ttl, spare)
     value = w.value } }), 0
 end
 
--- How many heard that it is theirs.
-local function publish(token, f)
-  return call('PUBLISH', channel(token), 'g ' .. digits(f) .. ' ' .. token)
-end
-
 -- Whether the first one lives, or the message will tell: that says how many
 -- heard it; but whoever listens to all channels by a pattern counts as well. So
 -- it is relied on only for one that asked within the last second, and such a
@@ -87,19 +82,30 @@ local function asks(token, w)
   return w.believed > now and now - w.seen < 1000 or alive(token, w)
 end
 
--- Nobody holds: gives to the first, which fits, if it lives. Returns as well
--- whether the queue is empty.
+-- Nobody holds: gives to the first, which fits, if it lives. s.first: it, if it
+-- was taken out of the queue already. Returns as well whether the queue is
+-- empty.
 local function grant_first(s, mine, my_ttl, my_spare)
-  local first = call('ZPOPMIN', Q)
+  local first = s.first or call('ZPOPMIN', Q)
   local token, score = first[1], first[2]
+  s.first = nil
   if not token then return nil, nil, true end
   local w = waiter(token, score)
+  local heard = token ~= mine and s.clean and not lift
+    and hand(call, token, score)
+  if heard then
+    s.mode, s.value, s.clean = 'x', token, false
+    tell()
+    note_heard(w)
+    if heard == 0 then let_go(s, token) end
+    return
+  end
   if is_noted(score) then call('HDEL', W, token) end
   if w and token == mine then
     return give_any(s, token, w, my_ttl, my_spare)
   elseif w and asks(token, w) then
     local f = give_any(s, token, w, w.claim)
-    if publish(token, f) == 0 then let_go(s, token) end
+    if publish(call, token, f) == 0 then let_go(s, token) end
   end
 end
 
@@ -136,7 +142,7 @@ local function grant_more(s, most, mine, my_ttl)
     if w.token == mine then
       my_fence = first + i - 1
     else
-      publish(w.token, first + i - 1)
+      publish(call, w.token, first + i - 1)
     end
   end
   return my_fence, more

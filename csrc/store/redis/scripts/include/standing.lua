@@ -4,6 +4,7 @@
 -- hold, as most do, is not written down besides: its order says when it asked,
 -- and it is believed to live for a second from then. A half is added to the
 -- order of all others, and of these W says how they stand there.
+--@include bounds
 local function is_noted(score) return score % 1 ~= 0 end
 
 -- How a waiter stands there: seen, when it asked last, 0: it was believed again
@@ -13,7 +14,7 @@ local function is_noted(score) return score % 1 ~= 0 end
 local function standing(score, said)
   if score and not is_noted(score) then
     local seen = math.floor(score / 1000)
-    return { believed = seen + 1000, units = 0, cap = 0, claim = '1000',
+    return { believed = seen + 1000, units = 0, cap = 0, claim = CLAIM,
       seen = seen }
   end
   local seen, span, units, cap, claim, at =

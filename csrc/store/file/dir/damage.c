@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "store/file/dir/liveness.h"
+#include "store/file/dir/meta.h"
 
 #define OWNER "a damaged lock file"
 

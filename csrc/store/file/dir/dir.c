@@ -1,4 +1,4 @@
-/* The lock directory: made, checked, and its own file "~store".
+/* The lock directory: made and checked; and how files of ours are told.
  *
  * Whoever can write into the directory can break every promise, so it must be
  * the caller's own and writable by nobody else; the checks are made on the
@@ -17,14 +17,7 @@
  * a key's file is executable besides, so an empty one that was used before is
  * told from a new one. The mark counts only where nothing is written: other
  * bytes are another's, unless we have seen our magic in the open file before.
- *
- * "~store" holds the fence floor: files of idle keys are deleted, and before
- * one is, its last fence is kept here, so a later file of that key starts
- * above it. If "~store" is gone too, the floor is the clock: milliseconds
- * since 1970 x 32. The floor at any time is at most as far ahead of that as
- * 32 grants a millisecond, on average since it was last set from the clock,
- * bring it; so fences stay below 10^14 until 2069. A clock that says a later
- * time is not believed: one look at it would use up all fences for ever. */
+ */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -34,24 +27,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/quiet.h"
 #include "store/file/dir/descriptors.h"
 
-#define META_MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
-#define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
 #define SPINS 40
-#define TTL_UNKNOWN (60 * DLK_SEC) /* twice the usual one */
 #define TRIES 8
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
-
-struct meta {
-  uint64_t magic;
-  int64_t floor, swept, cursor, ttl;
-  uint64_t check;
-};
 
 static const struct {
   unsigned long magic;
@@ -320,162 +303,4 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode) {
       fd = -EAGAIN;
   }
   return fd;
-}
-
-static uint64_t meta_sum(const struct meta *m) {
-  uint64_t sum = META_MAGIC ^ (uint64_t)m->floor;
-  sum *= UINT64_C(0x9e3779b97f4a7c15);
-  sum = (sum ^ sum >> 31 ^ (uint64_t)m->swept) * UINT64_C(0xbf58476d1ce4e5b9);
-  sum = (sum ^ sum >> 27 ^ (uint64_t)m->cursor) * UINT64_C(0x94d049bb133111eb);
-  return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* No smaller one was ever given out, if the clock did not step back. 0: the
- * clock cannot be right. */
-static int64_t fence_seed(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  if (ts.tv_sec >= DLK_FILE_FENCES / 32000)
-    return 0;
-  return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
-}
-
-static bool is_nothing(const struct meta *m) {
-  static const struct meta nothing;
-  return memcmp(m, &nothing, sizeof nothing) == 0;
-}
-
-/* A reader without the mutex may see half of a write: it reads again. What was
- * found good in the open file once is ours, whatever is in it now. */
-static int meta_read(struct dlk_file_dir *d, struct meta *m) {
-  struct stat st;
-  *m = (struct meta){0};
-  for (int i = 0; i < 3; i++) {
-    if (pread(d->meta, m, sizeof *m, 0) < 0)
-      return errno;
-    if (m->magic == META_MAGIC && m->check == meta_sum(m)) {
-      d->meta_good = true;
-      return 0;
-    }
-  }
-  if (fstat(d->meta, &st) != 0)
-    return errno;
-  bool ours = d->meta_good || m->magic == META_MAGIC ||
-              (is_nothing(m) && dlk_file_marked(st.st_mode));
-  if (!ours)
-    return EBADMSG;
-  *m = (struct meta){.magic = META_MAGIC, .floor = fence_seed()};
-  return 0;
-}
-
-/* Opens "~store" if need be, again if it was deleted. EBADMSG: what is there is
- * none. */
-static int meta_open(struct dlk_file_dir *d) {
-  struct stat st;
-  struct meta m;
-  if (d->meta >= 0 && fstat(d->meta, &st) == 0 && st.st_nlink > 0)
-    return 0;
-  dlk_file_fd_close(d->meta);
-  d->meta = -1;
-  int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE);
-  if (fd < 0)
-    return fd == -EPROTO ? EBADMSG : -fd;
-  d->meta = fd;
-  d->meta_good = false;
-  d->ttl = 0;
-  int error = meta_read(d, &m);
-  if (error == 0)
-    return 0;
-  dlk_file_fd_close(fd);
-  d->meta = -1;
-  return error;
-}
-
-int dlk_file_meta_lock(struct dlk_file_dir *d) {
-  int error = meta_open(d);
-  return error == 0 ? dlk_file_lock(d->meta) : error;
-}
-
-int dlk_file_meta_try_lock(struct dlk_file_dir *d) {
-  int error = meta_open(d);
-  return error == 0 ? dlk_file_try_lock(d->meta) : error;
-}
-
-static int meta_write(struct dlk_file_dir *d, struct meta *m) {
-  m->check = meta_sum(m);
-  ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);
-  return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
-}
-
-int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor) {
-  struct meta m;
-  int64_t seed = fence_seed();
-  int error = meta_open(d);
-  if (error == 0)
-    error = meta_read(d, &m);
-  if (error == 0)
-    *floor = m.floor > seed ? m.floor : seed;
-  return error;
-}
-
-int dlk_file_fence_keep(struct dlk_file_dir *d, int64_t fence) {
-  struct meta m;
-  int error = meta_read(d, &m);
-  if (error != 0 || m.floor >= fence)
-    return error;
-  m.floor = fence;
-  return meta_write(d, &m);
-}
-
-int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl) {
-  struct meta m;
-  if (ttl <= d->ttl)
-    return 0;
-  int error = dlk_file_meta_lock(d);
-  if (error != 0)
-    return error;
-  error = meta_read(d, &m);
-  if (error == 0 && m.ttl < ttl) {
-    m.ttl = ttl;
-    error = meta_write(d, &m);
-  }
-  dlk_file_unlock(d->meta);
-  if (error == 0)
-    d->ttl = m.ttl;
-  return error;
-}
-
-int dlk_file_ttl_longest(struct dlk_file_dir *d, int64_t *ttl) {
-  struct meta m;
-  int error = meta_open(d);
-  if (error == 0)
-    error = meta_read(d, &m);
-  if (error == 0)
-    *ttl = m.ttl > 0 ? m.ttl : TTL_UNKNOWN;
-  return error;
-}
-
-static int64_t wall_seconds(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return ts.tv_sec;
-}
-
-bool dlk_file_sweep_due(struct dlk_file_dir *d, int64_t *from) {
-  struct meta m;
-  int64_t now = wall_seconds();
-  if (meta_read(d, &m) != 0 || (m.swept <= now && now - m.swept < SWEEP_EVERY))
-    return false;
-  *from = m.cursor;
-  m.swept = now;
-  return meta_write(d, &m) == 0;
-}
-
-void dlk_file_sweep_keep(struct dlk_file_dir *d, int64_t at) {
-  struct meta m;
-  if (meta_read(d, &m) != 0)
-    return;
-  m.cursor = at;
-  m.swept = at == 0 ? wall_seconds() : 0;
-  meta_write(d, &m);
 }

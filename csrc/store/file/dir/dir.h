@@ -1,4 +1,4 @@
-/* The lock directory and its own file, "~store".
+/* The lock directory.
  *
  * Functions that return int answer 0 or an errno; EAGAIN means that another
  * process has the short mutex: try again in a moment. */
@@ -44,11 +44,13 @@ struct dlk_file_dir {
   char *path, *prefix;
   size_t prefix_len;
   /* dir.c */
-  int fd, meta;   /* -1 until connected */
-  bool meta_good; /* its magic was seen */
-  uid_t owner;    /* whose the directory is: ours */
-  int64_t ttl;    /* that and shorter ones are known to "~store" */
+  int fd;      /* -1 until connected */
+  uid_t owner; /* whose the directory is: ours */
   uint8_t boot[16];
+  /* meta.c */
+  int meta;       /* "~store"; -1 until connected */
+  bool meta_good; /* its magic was seen */
+  int64_t ttl;    /* that and shorter ones are known to it */
   /* liveness.c */
   int wake; /* our pipe; -1 until connected */
   char *wake_path;
@@ -90,20 +92,5 @@ bool dlk_file_marked(mode_t mode);
 int dlk_file_lock(int fd);
 int dlk_file_try_lock(int fd);
 void dlk_file_unlock(int fd);
-
-/* The same, and takes its mutex. */
-int dlk_file_meta_lock(struct dlk_file_dir *d);
-int dlk_file_meta_try_lock(struct dlk_file_dir *d);
-/* No fence up to this one may be given for a new file. */
-int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor);
-/* With the meta mutex: raises the floor. */
-int dlk_file_fence_keep(struct dlk_file_dir *d, int64_t fence);
-/* Before a lease of that ttl is granted: "~store" knows the longest. */
-int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl);
-int dlk_file_ttl_longest(struct dlk_file_dir *d, int64_t *ttl);
-/* With the meta mutex: whether it is our turn to sweep, and from where. */
-bool dlk_file_sweep_due(struct dlk_file_dir *d, int64_t *from);
-/* With the meta mutex: where the next one goes on; 0: all is done. */
-void dlk_file_sweep_keep(struct dlk_file_dir *d, int64_t at);
 
 #endif

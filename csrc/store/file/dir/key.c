@@ -55,6 +55,7 @@
 #include "store/file/dir/damage.h"
 #include "store/file/dir/descriptors.h"
 #include "store/file/dir/liveness.h"
+#include "store/file/dir/meta.h"
 
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */

@@ -35,6 +35,7 @@
 #include "core/quiet.h"
 #include "core/trace.h"
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/meta.h"
 
 #define PEERS_MAX 64 /* other stores' pipes kept open unwatched */
 

@@ -22,6 +22,7 @@
 
 #include "core/mode.h"
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/meta.h"
 #include "store/file/recipe/queue.h"
 
 #define SHOWN_MAX 1000 /* holders, and waiters, in one inspect */

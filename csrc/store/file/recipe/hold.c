@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 

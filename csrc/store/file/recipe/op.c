@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 #include "store/file/recipe/sweep.h"

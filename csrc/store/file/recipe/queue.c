@@ -39,6 +39,7 @@
 #include <string.h>
 
 #include "store/file/dir/liveness.h"
+#include "store/file/dir/meta.h"
 
 #define BATCH 32 /* grants in one hold of the mutex */
 

@@ -15,6 +15,7 @@
 #include "store/file/dir/descriptors.h"
 #include "store/file/dir/key.h"
 #include "store/file/dir/liveness.h"
+#include "store/file/dir/meta.h"
 #include "store/file/recipe/queue.h"
 
 #define STEP 32

@@ -222,8 +222,10 @@ local function bad_string(value, rule)
     table.concat(rule.one_of, ", "), rule.hint or "")
 end
 
+local ADDRESS = "^[^ " .. text.CONTROL .. "]+:(%d+)$"
+
 local function is_address(value)
-  local port = type(value) == "string" and tonumber(value:match("^%S+:(%d+)$"))
+  local port = type(value) == "string" and tonumber(value:match(ADDRESS))
   return port and port >= 1 and port <= 65535
 end
 

@@ -4,9 +4,13 @@ local text = {}
 
 local LONGEST = 64
 
--- Control bytes, to stand in a set of a pattern. (%c follows the locale: in one
--- of ISO-8859-1 half of a UTF-8 character can be such a byte.)
+-- Control bytes, and letters and digits, to stand in a set of a pattern. (%c,
+-- %w, %a and %s follow the locale, and so does string.lower: in one of
+-- ISO-8859-1 half of a UTF-8 character can be such a byte, and in Turkish the
+-- small letter of I is another one.)
 text.CONTROL = "%z\1-\31\127"
+text.LETTERS = "A-Za-z"
+text.ALNUM = "0-9" .. text.LETTERS
 
 local CONTROLS = "[" .. text.CONTROL .. "]"
 
@@ -19,6 +23,17 @@ end
 ---@return boolean
 function text.has_controls(s)
   return s:find(CONTROLS) ~= nil
+end
+
+local function small(letter)
+  return string.char(letter:byte() + 32)
+end
+
+--- In small letters, those of ASCII.
+---@param s string
+---@return string
+function text.lower(s)
+  return (s:gsub("[A-Z]", small))
 end
 
 --- A key in quotes, bytes outside printable ASCII as \xNN, cut when long.

@@ -8,6 +8,9 @@ local text = require "dlock.text"
 local url = {}
 
 local LONGEST, MOST_HOSTS = 4096, 64
+local ZONE = "^[" .. text.ALNUM .. "%-_%.~]+$"
+local HOST = "^([" .. text.ALNUM .. "%-_%.]+)(.*)$"
+local SCHEME = ("^([%s][%s+.-]*)://(.*)$"):format(text.LETTERS, text.ALNUM)
 local NOT_IN_URLS = "[ " .. text.CONTROL .. "]"
 
 -- module: dlock.store.<module>, which may still say unsupported. hosts: how
@@ -72,14 +75,14 @@ local function parse_zone(raw)
   local escaped = raw:match("^%%25(.*)$")
   local zone = escaped and decode(escaped)
     or not escaped and raw:match("^%%(.*)$")
-  return zone and zone:find("^[%w%-_%.~]+$") and "%" .. zone
+  return zone and zone:find(ZONE) and "%" .. zone
 end
 
 -- The host without its brackets, and what follows it.
 local function split_host(part)
   local address, zone, rest = part:match("^%[(%x*:[%x:%.]*)([^%]]*)%](.*)$")
   if not address then
-    return part:match("^([%w%-_%.]+)(.*)$")
+    return part:match(HOST)
   end
   zone = zone == "" and zone or parse_zone(zone)
   return zone and address .. zone, rest
@@ -244,11 +247,11 @@ function url.parse(s)
   if #s > LONGEST then
     return invalid(("the URL is longer than %d bytes"):format(LONGEST))
   end
-  local scheme, rest = s:match("^(%a[%w+.-]*)://(.*)$")
+  local scheme, rest = s:match(SCHEME)
   if not scheme or #scheme > 32 then
     return invalid("this is not a URL of a store; there are " .. KNOWN)
   end
-  scheme = scheme:lower()
+  scheme = text.lower(scheme)
   local rule = SCHEMES[scheme]
   if rule and rule.same then
     scheme, rule = rule.same, SCHEMES[rule.same]

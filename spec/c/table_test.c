@@ -297,6 +297,10 @@ static void names(void) {
   CHECK(strlen(name) == 66 && strncmp(name, "~h", 2) == 0);
   dlk_file_name(name, key, 512);
   CHECK(strlen(name) == 66);
+  CHECK(dlk_file_name_alike("aZ@[`{", "AZ@[`{"));
+  CHECK(dlk_file_name_alike("Az", "aZ") && dlk_file_name_alike("", ""));
+  CHECK(!dlk_file_name_alike("a", "ab") && !dlk_file_name_alike("ab", "a"));
+  CHECK(!dlk_file_name_alike("@", "`") && !dlk_file_name_alike("[", "{"));
 }
 
 static void sums(void) {

@@ -23,6 +23,24 @@ cntrl <U0000>..<U001F>;<U007F>..<U009F>
 END LC_CTYPE
 ]]
 
+-- One in which more bytes are letters and blanks, and "I" is no capital "i",
+-- as in Turkish.
+local function letters()
+  local small = {}
+  for byte = 65, 90 do
+    small[#small + 1] = ("(<U%04X>,<U%04X>)"):format(byte,
+      byte == 73 and 0x131 or byte + 32)
+  end
+  return [[
+LC_CTYPE
+upper <U0041>..<U005A>;<U00C4>
+lower <U0061>..<U007A>;<U00E4>;<U0131>
+alpha <U0041>..<U005A>;<U0061>..<U007A>;<U00C4>;<U00E4>;<U0131>
+digit <U0030>..<U0039>
+space <U0009>..<U000D>;<U0020>;<U00A0>
+tolower ]] .. table.concat(small, ";") .. "\nEND LC_CTYPE\n"
+end
+
 describe("a text", function()
   local dir
 
@@ -183,6 +201,76 @@ describe("a text", function()
         "_sum 0%.?%d*\n" } do
       assert.matches(shown, out)
     end
+  end)
+
+  -- What users write, in the locale that a program begins with and in another.
+  it("is read alike in every locale", function()
+    server.write_file(dir .. "/comma.src", COMMA)
+    server.write_file(dir .. "/letters.src", letters())
+    for name, charmap in pairs { comma = "ISO-8859-1",
+        letters = "ISO-8859-9" } do
+      process.run { command = { "localedef", "-c", "-f", charmap, "-i",
+        ("%s/%s.src"):format(dir, name), dir .. "/" .. name },
+        stderr = "pipe" }
+    end
+    local status, out, err = process.run { env = { LOCPATH = dir },
+      args = { dir }, stderr = "pipe", script = [[
+      local args, dlock = require "dlock.cli.args", require "dlock"
+      local url = require "dlock.url"
+      local function read_all()
+        local told = {}
+        for _, one in ipairs { "FILE:///x", "REDIS+UNIX:///x", "redis://h",
+            "redis://h\228", "redis://\196:1", "redis://[fe80::1%\228]",
+            "redi\228s://h", "\228edis://h", "zookeeper://h/\228" } do
+          local found, message = url.parse(one)
+          told[#told + 1] = found and found.shown or message
+        end
+        for _, one in ipairs { "h:1", "\160h:1", "h\160:1", "h h:1", "h\9:1",
+            "h:1\160", "\228:1" } do
+          local store, message = dlock.open { url = "redis+sentinel://h/m",
+            address_map = { [one] = "h:2" } }
+          told[#told + 1] = store and "opened" or message
+          if store then store:close() end
+        end
+        for _, one in ipairs { "1.5", "0.1", "1,5", ".5", "5.", ".", "12.125",
+            "0x10", "1e3", "31536000", "1" .. ("0"):rep(400), "\1601",
+            "0." .. ("0"):rep(400) .. "1", "1.5 " } do
+          local read = args.read { "run", "--ttl", one, "k", "--", "true" }
+          told[#told + 1] = read and ("%q"):format(read.options["--ttl"] * 1000)
+            or "refused"
+        end
+        return table.concat(told, "\n")
+      end
+      -- As on a file system that ignores case, "i" is the file of "I".
+      local function share_a_file(name)
+        local dir = arg[1] .. "/" .. name
+        local one = assert(dlock.open("file://" .. dir))
+        local two = assert(dlock.open("file://" .. dir))
+        local lease = assert(one:lock "I")
+        assert(os.rename(dir .. "/I", dir .. "/i"))
+        local code = select(3, two:try_lock "i")
+        lease:release()
+        one:close()
+        two:close()
+        return "\n" .. tostring(code)
+      end
+      local told = read_all() .. share_a_file "here"
+      assert(os.setlocale("comma", "numeric"))
+      assert(os.setlocale("letters", "ctype"))
+      if not rawget(_G, "jit") then
+        assert(("\228"):find("%w") and ("\160"):find("%s"))
+        assert(("I"):lower() == "\253" and ("%.1f"):format(0.5) == "0,5")
+      end
+      local here = read_all() .. share_a_file "there"
+      print(here == told and "alike" or told .. "\n---\n" .. here)
+      print(told)
+    ]] }
+    assert.same({ 0, "" }, { status, err })
+    assert.matches("^alike\n", out)
+    assert.matches("\nfile:///x\nredis%+unix:///x\n", out)
+    local _, refused = out:gsub("refused", "")
+    assert.equal(8, refused, out)
+    assert.matches("\ninvalid\n$", out)
   end)
 
   it("has its control bytes by their numbers, not by the locale", function()

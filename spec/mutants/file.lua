@@ -18,6 +18,9 @@ return {
     .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "names are alike only if they are the same",
+      file = NAME, specs = "spec/lua/texts_spec.lua",
+      find = "return c >= 'A' && c <= 'Z' ?", put = "return 0 ?" },
     { name = "readers come in with a writer", file = QUEUE,
       find = "if (h->exclusive > 0) return false;", put = "" },
     { name = "permits of two limits are held together", file = QUEUE,

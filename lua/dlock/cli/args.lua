@@ -11,10 +11,16 @@ local rules = require "dlock.options"
 
 local args = {}
 
+-- (tonumber may want the decimal point of the locale.)
+local function decimal(value)
+  local whole, part = value:match("^(%d*)%.?(%d*)$")
+  local n = tonumber(whole and whole .. part)
+  return n and n / 10 ^ #part
+end
+
 -- Seconds that the library takes for what it calls `name`.
 local function seconds(name, value)
-  local n = (value:find("^%d+%.?%d*$") or value:find("^%.%d+$"))
-    and tonumber(value)
+  local n = decimal(value)
   return n and rules.fits(n, name) and n
 end
 

@@ -48,7 +48,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -295,7 +294,7 @@ static int check_key(struct dlk_file_key *k) {
   if (n >= 0)
     dlk_file_name(name, key, (size_t)n);
   bool same = n == (long)k->len && memcmp(key, k->key, k->len) == 0;
-  if (!same && strcasecmp(name, k->name) == 0)
+  if (!same && dlk_file_name_alike(name, k->name))
     return EEXIST;
   if (!same)
     error = dlk_file_table_set_key(k->fd, k->key, k->len);

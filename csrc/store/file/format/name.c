@@ -6,7 +6,6 @@
  * file even then, nor on a file system that ignores case). */
 #include "store/file/format/name.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #define LONGEST 200
@@ -44,6 +43,18 @@ void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len) {
     }
   }
   out[n] = '\0';
+}
+
+static int small(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+bool dlk_file_name_alike(const char *a, const char *b) {
+  while (*a && small(*a) == small(*b)) {
+    a++;
+    b++;
+  }
+  return small(*a) == small(*b);
 }
 
 static const uint32_t round_constant[64] = {

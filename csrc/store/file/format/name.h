@@ -2,6 +2,7 @@
 #ifndef DLK_STORE_FILE_FORMAT_NAME_H
 #define DLK_STORE_FILE_FORMAT_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,10 @@
  * gets too long is "~h" and the key's SHA-256 instead. Names of other files
  * in the directory begin with '~' too, which no short name does. */
 void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len);
+
+/* Whether two names differ by the case of letters only, if at all; not by that
+ * of the locale, since file systems that ignore case do so without one. */
+bool dlk_file_name_alike(const char *a, const char *b);
 
 /* SHA-256 (FIPS 180-4). */
 void dlk_file_sha256(uint8_t out[32], const void *data, size_t len);

@@ -50,10 +50,10 @@ local function change(set, kind)
   local from = core.now()
   if kind == "kill" then
     before:kill()
+    set:switched(before)
   else
-    set.sentinels[1]:call("SENTINEL", "FAILOVER", "mymaster")
+    set:failover()
   end
-  set:switched(before)
   local named = core.now()
   if kind == "kill" then before:start_again() end
   return from, named

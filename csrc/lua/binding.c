@@ -134,6 +134,13 @@ void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list) {
   luaL_setfuncs(L, list, DLK_LUA_LEASE);
 }
 
+void dlk_lua_add_methods(lua_State *L, const char *type, const luaL_Reg *list) {
+  luaL_getmetatable(L, type);
+  lua_getfield(L, -1, "__index");
+  dlk_lua_setfuncs(L, list);
+  lua_pop(L, 2);
+}
+
 struct dlk_engine *dlk_lua_check_engine(lua_State *L) {
   struct engine_box *box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
   luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");

@@ -72,6 +72,8 @@ void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type);
 void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type);
 /* luaL_setfuncs with these upvalues, into the table on top of the stack. */
 void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
+/* Puts them among the methods of a type that has some. */
+void dlk_lua_add_methods(lua_State *L, const char *type, const luaL_Reg *list);
 
 /* closing.c: whether no engine may be made any more. */
 bool dlk_lua_closing(lua_State *L);
@@ -87,7 +89,8 @@ void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
 void dlk_lua_open_child(lua_State *L); /* child.c */
-void dlk_lua_open_events(lua_State *L);
+void dlk_lua_open_stats(lua_State *L);
+void dlk_lua_open_hosts(lua_State *L);
 void dlk_lua_open_direct(lua_State *L); /* direct.c */
 
 /* Returns nil, message, code. */

@@ -1,7 +1,5 @@
 /* What the hosts of event loops use: more methods of engines and tickets, and
  * scopes. None of it waits. Some of it is for LuaJIT's FFI too: direct.c. */
-#include <math.h>
-
 #include "lua/direct.h"
 
 /* engine:resident(): the renewal thread runs the loop from now on. */
@@ -41,57 +39,6 @@ static int engine_closed(lua_State *L) {
 /* engine:has_events(): engine:events() would give some. */
 static int engine_has_events(lua_State *L) {
   lua_pushboolean(L, dlk_engine_has_events(dlk_lua_check_engine(L)));
-  return 1;
-}
-
-static void set_count(lua_State *L, const char *name,
-                      const _Atomic uint64_t *n) {
-  dlk_compat_pushint(L, (int64_t)atomic_load(n));
-  lua_setfield(L, -2, name);
-}
-
-/* {count=, sum=, buckets={{le=, count=}, ...}}, counts up to each bound. */
-static void set_histogram(lua_State *L, const char *name,
-                          const struct dlk_histogram *h) {
-  uint64_t total = 0;
-  lua_newtable(L);
-  lua_createtable(L, DLK_STATS_BUCKETS, 0);
-  for (int i = 0; i < DLK_STATS_BUCKETS; i++) {
-    double bound = dlk_stats_bound(i);
-    total += atomic_load(&h->buckets[i]);
-    lua_createtable(L, 0, 2);
-    lua_pushnumber(L, bound < 0 ? HUGE_VAL : bound);
-    lua_setfield(L, -2, "le");
-    dlk_compat_pushint(L, (int64_t)total);
-    lua_setfield(L, -2, "count");
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "buckets");
-  dlk_compat_pushint(L, (int64_t)total);
-  lua_setfield(L, -2, "count");
-  lua_pushnumber(L, (lua_Number)atomic_load(&h->sum_us) / 1e6);
-  lua_setfield(L, -2, "sum");
-  lua_setfield(L, -2, name);
-}
-
-/* engine:stats(): a table of counters. */
-static int engine_stats(lua_State *L) {
-  const struct dlk_stats *s = dlk_engine_stats(dlk_lua_check_engine(L));
-  lua_newtable(L);
-  lua_newtable(L);
-  set_count(L, "granted", &s->acquires[DLK_OK]);
-  for (int i = 1; i < DLK_CODES; i++)
-    set_count(L, dlk_code_name((enum dlk_code)i), &s->acquires[i]);
-  lua_setfield(L, -2, "acquires");
-  uint64_t ended = atomic_load(&s->ended), begun = atomic_load(&s->begun);
-  dlk_compat_pushint(L, begun > ended ? (int64_t)(begun - ended) : 0);
-  lua_setfield(L, -2, "held");
-  set_count(L, "lost", &s->lost);
-  set_count(L, "renewed", &s->renewed);
-  set_count(L, "renew_failed", &s->renew_failed);
-  set_count(L, "local_handoffs", &s->handed_over);
-  set_histogram(L, "wait", &s->wait);
-  set_histogram(L, "hold", &s->hold);
   return 1;
 }
 
@@ -215,17 +162,11 @@ static int scope_gc(lua_State *L) {
 }
 
 static const luaL_Reg of_engine[] = {
-    {"stats", engine_stats},
-    {"resident", engine_resident},
-    {"wakeup", engine_wakeup},
-    {"closed", engine_closed},
-    {"has_events", engine_has_events},
-    {"completed", engine_completed},
-    {"serve", engine_serve},
-    {"accept", engine_accept},
-    {"hang_up", engine_hang_up},
-    {"keep_wakeup", engine_keep_wakeup},
-    {NULL, NULL},
+    {"resident", engine_resident},       {"wakeup", engine_wakeup},
+    {"closed", engine_closed},           {"has_events", engine_has_events},
+    {"completed", engine_completed},     {"serve", engine_serve},
+    {"accept", engine_accept},           {"hang_up", engine_hang_up},
+    {"keep_wakeup", engine_keep_wakeup}, {NULL, NULL},
 };
 
 static const luaL_Reg of_ticket[] = {
@@ -241,16 +182,9 @@ static const luaL_Reg of_scope[] = {
     {NULL, NULL},
 };
 
-static void add_methods(lua_State *L, const char *type, const luaL_Reg *l) {
-  luaL_getmetatable(L, type);
-  lua_getfield(L, -1, "__index");
-  dlk_lua_setfuncs(L, l);
-  lua_pop(L, 2);
-}
-
-void dlk_lua_open_events(lua_State *L) {
-  add_methods(L, DLK_ENGINE_TYPE, of_engine);
-  add_methods(L, DLK_TICKET_TYPE, of_ticket);
+void dlk_lua_open_hosts(lua_State *L) {
+  dlk_lua_add_methods(L, DLK_ENGINE_TYPE, of_engine);
+  dlk_lua_add_methods(L, DLK_TICKET_TYPE, of_ticket);
   luaL_newmetatable(L, DLK_SCOPE_TYPE);
   lua_newtable(L);
   dlk_lua_setfuncs(L, of_scope);

@@ -130,7 +130,7 @@ return {
       specs = "spec/lua/protect_spec.lua",
       find = [[strcmp(frame.name, "(for generator)") == 0)]],
       put = [[strcmp(frame.name, "no") == 0)]] },
-    { name = "counts are not whole numbers", file = "csrc/lua/hosts.c",
+    { name = "counts are not whole numbers", file = "csrc/lua/stats.c",
       specs = "spec/engine/stats_spec.lua",
       find = "dlk_compat_pushint(L, (int64_t)atomic_load(n));",
       put = "lua_pushnumber(L, (lua_Number)atomic_load(n));" },

@@ -9,7 +9,6 @@ local options = require "dlock.options"
 local password = require "dlock.password"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
-local text = require "dlock.text"
 local url = require "dlock.url"
 local version = require "dlock.version"
 
@@ -25,70 +24,6 @@ local function default_url()
     return from_environment
   end
   return ("file:///tmp/dlock-%d"):format(core.euid())
-end
-
--- The first line of a file that may be anything: a terminal, a pipe, one that
--- never ends. So no more is read than says whether it is a password.
-local function first_bytes(file)
-  local line = {}
-  repeat
-    local byte, problem = file:read(1)
-    if problem then
-      return nil, problem
-    end
-    line[#line + 1] = byte
-  until not byte or byte == "\n" or #line == core.password_read
-  return table.concat(line)
-end
-
--- What the file holds; a secret, so it is never part of a message.
-local function read_password(option, path)
-  local found
-  local file, problem = io.open(path, "rb")
-  if file then
-    found, problem = first_bytes(file)
-    file:close()
-  end
-  if found then
-    found, problem = core.password_line(found)
-  end
-  if found then
-    return found
-  end
-  return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
-    text.quote(path), problem)
-end
-
--- Puts what the files hold where the passwords are looked for. Which file it is
--- stays only if it says anything: it is read again at each connect.
-local function read_passwords(opts)
-  for _, name in ipairs { "password", "sentinel_password" } do
-    local path = opts[name .. "_file"]
-    if path and opts[name] then
-      opts[name .. "_file"] = nil
-    elseif path then
-      local message
-      opts[name], message = read_password(name .. "_file", path)
-      if message then
-        return message
-      end
-    end
-  end
-end
-
--- Of a function it is the first answer, unless the URL knows one.
-local function ask_password(opts, in_url)
-  local ask = opts.password
-  if type(ask) ~= "function" then
-    return nil
-  end
-  opts.ask, opts.password = ask, nil
-  if in_url then
-    return nil
-  end
-  local message
-  opts.password, message = password.ask(ask)
-  return message
 end
 
 -- What all functions of the module ask of their first argument.
@@ -124,7 +59,7 @@ function dlock.open(where, ...)
     return nil, message, code
   end
   message = secure.check(opts.tls, parsed, 2)
-    or ask_password(opts, parsed.password) or read_passwords(opts)
+    or password.find(opts, parsed.password)
   if message then
     return nil, message, "invalid"
   end

@@ -1,7 +1,9 @@
--- A password that a function of the user gives: at open, and again each time
--- the server refused the last one. It is called in Lua's own thread, as all
--- callbacks are, and may wait there as they may; what it gives counts from the
--- next connection on. A secret, so no message has any part of it.
+-- Passwords that are not given as they are: a file has one, or a function of
+-- the user gives it, at open, and again each time the server refused the last
+-- one. It is called in Lua's own thread, as all callbacks are, and may wait
+-- there as they may; what it gives counts from the next connection on. (A file
+-- is read again by C.) A secret, so no message has any part of it.
+local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
 local protect = require "dlock.protect"
@@ -19,11 +21,8 @@ local function wrong(found, problem)
     :format(type(found))
 end
 
---- Asks it.
----@param ask function
----@return string|nil
----@return string? message "invalid: ..."
-function password.ask(ask)
+-- Nil and a message when it gives none.
+local function ask_for(ask)
   local ok, found, problem = protect.call(ask)
   local message
   if not ok then
@@ -37,10 +36,82 @@ function password.ask(ask)
   return found
 end
 
+-- The first line of a file that may be anything: a terminal, a pipe, one that
+-- never ends. So no more is read than says whether it is a password.
+local function first_bytes(file)
+  local line = {}
+  repeat
+    local byte, problem = file:read(1)
+    if problem then
+      return nil, problem
+    end
+    line[#line + 1] = byte
+  until not byte or byte == "\n" or #line == core.password_read
+  return table.concat(line)
+end
+
+-- What the file holds; a secret, so it is never part of a message.
+local function read_password(option, path)
+  local found
+  local file, problem = io.open(path, "rb")
+  if file then
+    found, problem = first_bytes(file)
+    file:close()
+  end
+  if found then
+    found, problem = core.password_line(found)
+  end
+  if found then
+    return found
+  end
+  return nil, ("invalid: %s %s cannot be read (%s)"):format(option,
+    text.quote(path), problem)
+end
+
+-- Puts what the files hold where the passwords are looked for. Which file it is
+-- stays only if it says anything: it is read again at each connect.
+local function read_passwords(opts)
+  for _, name in ipairs { "password", "sentinel_password" } do
+    local path = opts[name .. "_file"]
+    if path and opts[name] then
+      opts[name .. "_file"] = nil
+    elseif path then
+      local message
+      opts[name], message = read_password(name .. "_file", path)
+      if message then
+        return message
+      end
+    end
+  end
+end
+
+-- Of a function it is the first answer, unless the URL knows one.
+local function ask_password(opts, in_url)
+  local ask = opts.password
+  if type(ask) ~= "function" then
+    return nil
+  end
+  opts.ask, opts.password = ask, nil
+  if in_url then
+    return nil
+  end
+  local message
+  opts.password, message = ask_for(ask)
+  return message
+end
+
+--- Puts the passwords of dlock.open's options where they are looked for.
+---@param opts table
+---@param in_url? string the password of the URL, which goes before a function
+---@return string? message "invalid: ..."
+function password.find(opts, in_url)
+  return ask_password(opts, in_url) or read_passwords(opts)
+end
+
 -- The engine asks once for each password that was refused (engine:asks), so it
 -- has to hear in any case that there is an answer.
 local function renew(client, ask)
-  local found, message = password.ask(ask)
+  local found, message = ask_for(ask)
   client.engine:password(found)
   if message and client.on_event then
     events.event(client, "callback", message)

@@ -13,6 +13,12 @@ void dlk_buf_free(struct dlk_buf *b) {
   memset(b, 0, sizeof *b);
 }
 
+void dlk_buf_wipe(struct dlk_buf *b) {
+  if (b->data)
+    explicit_bzero(b->data, b->cap);
+  dlk_buf_free(b);
+}
+
 void dlk_buf_clear(struct dlk_buf *b) {
   b->len = 0;
   b->failed = false;

@@ -15,6 +15,9 @@ struct dlk_buf {
 
 /* A zeroed struct is an empty buffer. */
 void dlk_buf_free(struct dlk_buf *b);
+/* The same; nothing of what is in it stays in memory. But what it grew out of
+ * may: who has a secret reserves for all of it before. */
+void dlk_buf_wipe(struct dlk_buf *b);
 void dlk_buf_clear(struct dlk_buf *b); /* len = 0, failed = false */
 char *dlk_buf_grow(struct dlk_buf *b, size_t n);
 

@@ -1,6 +1,7 @@
 /* See password.h. */
 #include "core/password.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DIGITS(n) #n
@@ -17,4 +18,10 @@ const char *dlk_password_line(const char *text, size_t len, size_t *line) {
   if (n > DLK_PASSWORD_MAX)
     return "its first line has more than " TEXT(DLK_PASSWORD_MAX) " bytes";
   return memchr(text, '\0', n) ? "its first line holds a NUL byte" : NULL;
+}
+
+void dlk_password_free(char *text) {
+  if (text)
+    explicit_bzero(text, strlen(text));
+  free(text);
 }

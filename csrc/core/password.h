@@ -16,4 +16,7 @@
  * a sentence about the file. */
 const char *dlk_password_line(const char *text, size_t len, size_t *line);
 
+/* One that malloc gave; nothing of it stays in memory. NULL is fine. */
+void dlk_password_free(char *text);
+
 #endif

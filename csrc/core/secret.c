@@ -28,18 +28,6 @@ struct dlk_secret {
   _Atomic enum { QUIET, WANTED, ASKED } stage; /* written under lock */
 };
 
-void dlk_secret_wipe(struct dlk_buf *b) {
-  if (b->data)
-    explicit_bzero(b->data, b->cap);
-  dlk_buf_free(b);
-}
-
-static void wipe(char *text) {
-  if (text)
-    explicit_bzero(text, strlen(text));
-  free(text);
-}
-
 struct dlk_secret *dlk_secret_new(const char *text, const char *path,
                                   bool asks) {
   struct dlk_secret *s = calloc(1, sizeof *s);
@@ -50,7 +38,7 @@ struct dlk_secret *dlk_secret_new(const char *text, const char *path,
   s->asks = asks;
   if ((text && !s->text) || (path && !s->path) ||
       pthread_mutex_init(&s->lock, NULL) != 0) {
-    wipe(s->text);
+    dlk_password_free(s->text);
     free(s->path);
     free(s);
     return NULL;
@@ -62,7 +50,7 @@ void dlk_secret_free(struct dlk_secret *s) {
   if (!s)
     return;
   pthread_mutex_destroy(&s->lock);
-  wipe(s->text);
+  dlk_password_free(s->text);
   free(s->path);
   free(s);
 }
@@ -89,7 +77,7 @@ static bool put(struct dlk_secret *s, const char *text) {
   char *copy = strdup(text);
   if (!copy)
     return false;
-  wipe(s->text);
+  dlk_password_free(s->text);
   s->text = copy;
   s->turn++;
   return true;

@@ -41,6 +41,5 @@ bool dlk_secret_is_wanted(const struct dlk_secret *s);
 bool dlk_secret_ask(struct dlk_secret *s);
 /* The answer to that; NULL: there is no other. False: out of memory. */
 bool dlk_secret_set(struct dlk_secret *s, const char *text);
-void dlk_secret_wipe(struct dlk_buf *b);
 
 #endif

@@ -100,7 +100,7 @@ static bool use_certificates(SSL_CTX *ctx, const char *option, const char *path,
   if (!dlk_tls_file_read(option, path, &pem, fault))
     return false;
   int count = each_certificate(&pem, take, ctx);
-  dlk_tls_file_wipe(&pem); /* a key may be in it */
+  dlk_buf_wipe(&pem); /* a key may be in it */
   if (count > 0)
     return true;
   return unusable(fault, option, path,
@@ -153,7 +153,7 @@ static bool use_key(SSL_CTX *ctx, const char *path, struct password *p,
   if (!dlk_tls_file_read("tls.key", path, &pem, fault))
     return false;
   EVP_PKEY *key = parse_key(&pem, p);
-  dlk_tls_file_wipe(&pem);
+  dlk_buf_wipe(&pem);
   if (!key)
     return unusable(fault, "tls.key", path,
                     !p->asked ? "there is no private key (PEM) in it"
@@ -176,7 +176,7 @@ static bool read_password(const char *path, struct dlk_buf *out,
   out->data[line] = '\0';
   if (!why)
     return true;
-  dlk_tls_file_wipe(out);
+  dlk_buf_wipe(out);
   return unusable(fault, option, path, why);
 }
 
@@ -194,7 +194,7 @@ static bool use_identity(SSL_CTX *ctx, const struct dlk_tls_settings *s,
     p.text = secret.data;
   }
   bool fine = use_key(ctx, s->key ? s->key : s->cert, &p, fault);
-  dlk_tls_file_wipe(&secret);
+  dlk_buf_wipe(&secret);
   return fine;
 }
 

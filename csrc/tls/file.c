@@ -60,6 +60,9 @@ static int read_all(int fd, struct dlk_buf *out, const char **why) {
   if (!S_ISREG(st.st_mode))
     return -1;
   *why = "it is too large";
+  /* At once: a buffer that grows may leave behind what was in it. */
+  if (st.st_size <= LARGEST && !dlk_buf_reserve(out, (size_t)st.st_size + 4096))
+    return ENOMEM;
   while (st.st_size <= LARGEST && out->len <= (size_t)LARGEST) {
     char *to = dlk_buf_reserve(out, 4096);
     if (!to)
@@ -87,12 +90,6 @@ bool dlk_tls_file_read(const char *option, const char *path,
   close(fd);
   if (problem == 0)
     return true;
-  dlk_tls_file_wipe(out);
+  dlk_buf_wipe(out);
   return fail(fault, option, path, problem > 0 ? problem : 0, why);
-}
-
-void dlk_tls_file_wipe(struct dlk_buf *b) {
-  if (b->data)
-    explicit_bzero(b->data, b->cap);
-  dlk_buf_free(b);
 }

@@ -22,11 +22,9 @@ struct dlk_tls_stamp dlk_tls_file_stamp(const char *path);
 bool dlk_tls_file_same(const struct dlk_tls_stamp *a,
                        const struct dlk_tls_stamp *b);
 /* All of it, behind it a NUL that is not counted. `option`: what the user calls
- * it. False, and *fault. The caller wipes what is secret (dlk_tls_file_wipe).
- */
+ * it. False, and *fault. The caller wipes what is secret. */
 bool dlk_tls_file_read(const char *option, const char *path,
                        struct dlk_buf *out, struct dlk_tls_fault *fault);
-void dlk_tls_file_wipe(struct dlk_buf *b);
 void dlk_tls_fault_set(struct dlk_tls_fault *fault, enum dlk_code code,
                        const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

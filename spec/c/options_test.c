@@ -71,7 +71,7 @@ static void secrets(void) {
   ahead = 61 * DLK_SEC; /* who asked has not answered */
   CHECK(dlk_secret_refused(s, second) && dlk_secret_ask(s));
   CHECK(!dlk_secret_refused(s, second));
-  dlk_secret_wipe(&b);
+  dlk_buf_wipe(&b);
   dlk_secret_free(s);
 }
 

@@ -14,11 +14,11 @@ for _, name in ipairs { "core/buf", "core/clock", "core/password", "core/quiet",
   SOURCES[#SOURCES + 1] = "csrc/" .. name .. ".c"
 end
 
-local function run(name)
+local function run(name, links)
   local dir, made = server.new_dir(), certificates.make()
   local path = program.build(dir, name, { "spec/c/" .. name .. ".c",
     (table.unpack or unpack)(SOURCES) }, nil, "-Ispec/c",
-    "-pthread -lssl -lcrypto")
+    "-pthread -lssl -lcrypto " .. (links or ""))
   local _, out = process.run { command = { path, made.dir }, timeout = 90 }
   made:remove()
   server.remove_dir(dir)
@@ -47,5 +47,10 @@ describe("a TLS channel", function()
       .. "ok an_end_behind_bytes\n"
       .. "ok a_small_memory\n"
       .. "ok awaiting\n", run "secure_test")
+  end)
+
+  it("leaves nothing of a key's file in memory", function()
+    assert.are.equal("ok no_key_is_left\n",
+      run("tls_file_test", "-Wl,--wrap=free,--wrap=realloc"))
   end)
 end)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/password.h"
 #include "store/zookeeper/query/query.h"
 #include "store/zookeeper/recipe/acquire.h"
 #include "store/zookeeper/recipe/hold.h"
@@ -102,16 +103,10 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
              : code;
 }
 
-static void wipe(char *secret) {
-  if (secret)
-    explicit_bzero(secret, strlen(secret));
-  free(secret);
-}
-
 static void destroy(void *store) {
   struct dlk_zk_store *st = store;
   free(st->sessions.hosts);
-  wipe(st->sessions.auth);
+  dlk_password_free(st->sessions.auth);
   free(st->base);
   dlk_map_clear(&st->by_guid);
   dlk_buf_free(&st->scratch);

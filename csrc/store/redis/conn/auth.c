@@ -23,6 +23,6 @@ bool dlk_redis_auth_put(struct dlk_redis_auth *a, struct dlk_buf *out) {
   if (somebody)
     put(a->username, password, out);
   out->failed = out->failed || now.failed;
-  dlk_secret_wipe(&now);
+  dlk_buf_wipe(&now);
   return somebody;
 }

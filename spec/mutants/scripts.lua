@@ -101,7 +101,10 @@ return {
       put = "" },
     { name = "who hangs keeps its place while others ask", file = DIR
         .. "include/queue.lua",
-      find = "still = not (was and lately(was.seen))", put = "still = true" },
+      find = "still = not lately(was())", put = "still = true" },
+    { name = "a crowd that hangs keeps its place while one asks", file = DIR
+        .. "include/queue.lua",
+      find = "was() <= w.believed and stood_still()", put = "stood_still()" },
     { name = "who was let in just now was not heard of", file = DIR
         .. "include/queue.lua",
       find = "if still == nil and lately(w.seen) then still = false end",

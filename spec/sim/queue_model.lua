@@ -10,8 +10,9 @@
 -- A waiter that nobody can wake, or that was silent for too long, is passed
 -- over and loses its place; so do those right before whoever comes or asks.
 -- But when nobody was heard of for a while it is not their fault: each one that
--- can be woken keeps its place for a second more, once. Who is let in by a
--- request, or passed over, was heard of as well.
+-- can be woken keeps its place for a second more, once; unless it was to ask
+-- before who asks now did so the last time. Who is let in by a request, or
+-- passed over, was heard of as well.
 
 local model = {}
 model.__index = model
@@ -111,7 +112,8 @@ function model:alive(w)
     self.still = false
   end
   return self:believed(w)
-    or w.seen > 0 and self.listening(w.token) and silence(self)
+    or w.seen > 0 and self.listening(w.token) and self.asked <= w.believed
+      and silence(self)
 end
 
 local function hold(self, token, units, cap, ttl)

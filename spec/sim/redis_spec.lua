@@ -239,6 +239,22 @@ describe("simulated redis", function()
       assert.equal(60000, rest_of_queue())
     end)
 
+    -- More of them than are looked at when the server may have stood still.
+    it("drops all who hang before one that asks again and again", function()
+      queue_up(150, 24000)
+      db:call("PEXPIRE", "lock", 1e9)
+      local ranks = {}
+      for i = 1, 3 do
+        db.us = db.us + 20e6
+        local reply
+        repeat
+          reply = ask(150, "refresh", 24000)
+        until reply[7] == 0
+        ranks[i] = reply[5]
+      end
+      assert.same({ 149, 149, 0 }, ranks)
+    end)
+
     it("tells who stands behind another that there is no counter", function()
       queue_up(2)
       db:call("SET", "f", "none")

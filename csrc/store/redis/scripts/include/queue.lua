@@ -14,6 +14,10 @@ local function order_of(score) return digits(math.floor(score)) end
 -- one who asks now stood there when it came: its score, and what W said. Who
 -- asked lately and was let in by this request may have left the queue since.
 local asked, still = false, nil
+local function was()
+  local w = asked and standing(asked[1], asked[2])
+  return w and w.seen or 0
+end
 local function lately(seen) return now - seen > 50 and now - seen <= 600 end
 
 -- This one was heard of.
@@ -24,8 +28,7 @@ end
 local function stood_still()
   if still ~= nil then return still end
   local list, found = call('ZRANGE', Q, 0, 99, 'WITHSCORES'), {}
-  local was = asked and standing(asked[1], asked[2])
-  still = not (was and lately(was.seen))
+  still = not lately(was())
   for i = 1, #list, 2 do
     found[i] = waiter(list[i], list[i + 1])
     still = still and not (found[i] and lately(found[i].seen))
@@ -40,11 +43,14 @@ local function stood_still()
   return still
 end
 
--- heard: how many listen on its channel, if that is known.
+-- heard: how many listen on its channel, if that is known. Whose time was over
+-- already when the one who asks now did so before is dead, wherever it stands:
+-- we served others since, and not it.
 local function alive(token, w, heard)
   note_heard(w)
   if not (heard and heard > 0 or not heard and listens(token)) then
     return false
   end
-  return w.believed > now or w.seen > 0 and stood_still()
+  return w.believed > now
+    or w.seen > 0 and was() <= w.believed and stood_still()
 end

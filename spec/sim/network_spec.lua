@@ -12,6 +12,7 @@ local faults = require "spec.faults.redis_client"
 local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local program = require "spec.sim.program"
+local redis_crowd = require "spec.sim.redis_crowd"
 local redis_model = require "spec.sim.redis_model"
 local redis_network = require "spec.sim.redis_network"
 local seeds = require "spec.sim.seeds"
@@ -83,6 +84,99 @@ describe("simulated network", function()
       assert.is_nil(problem, seeds.advise(("seed %d: %s\n%s"):format(seed,
         problem or "", table.concat(log, "\n"))))
     end
+  end)
+
+  describe("(a crowd at rest)", function()
+    -- 372 waits in three processes, of which those of the third ask as seldom
+    -- as anybody does: every 20 s.
+    local crowd
+
+    local function at_rest()
+      local machine, world = client("redis_client")
+      crowd = redis_crowd.new(machine, world, 3, 124, 30)
+      crowd:pass(45)
+    end
+
+    after_each(function()
+      if crowd then crowd:close() end
+      crowd = nil
+    end)
+
+    local function asks_of(i, asks)
+      local own = {}
+      for _, a in ipairs(asks) do
+        if a.node.n == i then own[#own + 1] = a end
+      end
+      return own
+    end
+
+    -- The most of them in one of their seconds.
+    local function most_in_a_second(asks)
+      local most = 0
+      for i, a in ipairs(asks) do
+        local n = 0
+        while asks[i + n] and asks[i + n].at < a.at + 1e9 do n = n + 1 end
+        most = math.max(most, n)
+      end
+      return most
+    end
+
+    it("asks every 20 s", function()
+      at_rest()
+      local times, count = {}, 0
+      for _, a in ipairs(asks_of(3, crowd:watch(40))) do
+        times[a.token] = (times[a.token] or 0) + 1
+      end
+      for _, n in pairs(times) do
+        count = count + 1
+        assert.equal(2, n)
+      end
+      assert.equal(124, count)
+    end)
+
+    it("asks at four moments of a second, each client at others", function()
+      at_rest()
+      local asks, ticks = crowd:watch(20), {}
+      for i = 2, 3 do
+        for _, a in ipairs(asks_of(i, asks)) do
+          ticks[i] = ticks[i] or a.written % 0.25e9
+          assert.equal(ticks[i], a.written % 0.25e9)
+        end
+      end
+      assert.are_not.equal(ticks[2], ticks[3])
+    end)
+
+    it("is spread evenly again when all asked at once", function()
+      at_rest()
+      crowd:subscribe_anew()
+      assert.is_true(most_in_a_second(asks_of(3, crowd:watch(1))) >= 124)
+      assert.is_true(most_in_a_second(asks_of(3, crowd:watch(20))) < 20)
+    end)
+
+    it("has its queue for as long as it stands", function()
+      at_rest()
+      for _ = 1, 8 do
+        crowd:pass(12)
+        local n, left = crowd:standing()
+        assert.equal(372, n)
+        assert.is_true(left > 50000, left)
+      end
+    end)
+
+    it("has its queue when all in front hang, or die", function()
+      for _, ends in ipairs { "hang", "kill" } do
+        at_rest()
+        crowd[ends](crowd, 1)
+        crowd[ends](crowd, 2)
+        for _, a in ipairs(crowd:watch(45)) do
+          assert.equal("wait", a.said)
+        end
+        assert.is_true(select(2, crowd:standing()) > 30000)
+        crowd:pass(20)
+        assert.equal(124, (crowd:standing()))
+        crowd:close()
+      end
+    end)
   end)
 
   local function look_for(i, fault)

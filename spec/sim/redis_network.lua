@@ -57,10 +57,6 @@ function network.new(client, world, seed, lax, telling)
     writes = 0, last = 0, seed = seed, lax = lax, telling = telling, log = {},
     kind = seed % 3, lingers = seed % 5 == 4 }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
-  for i = 1, 4 do
-    n:join(i)
-  end
-  n:server_trouble()
   return n
 end
 
@@ -455,6 +451,8 @@ function network:run(until_time)
 end
 
 function network:play()
+  for i = 1, 4 do self:join(i) end
+  self:server_trouble()
   for quarter = 1, HEALTHY / SEC * 4 do
     self:run(quarter * SEC / 4)
     self:check_answered()

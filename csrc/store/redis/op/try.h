@@ -49,7 +49,8 @@ struct dlk_redis_try {
   bool half;   /* refused, but a part of the request may have been done */
   union {
     struct {
-      bool news; /* a message came while a request was under way */
+      bool news;       /* a message came while a request was under way */
+      uint16_t moment; /* to ask in, as drawn: see wait.c */
       uint32_t rank, stands_at;        /* the same but for an eighth, */
       int64_t stands_since;            /* since then */
       int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */

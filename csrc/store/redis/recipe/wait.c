@@ -53,7 +53,15 @@
  * with the rank, or 10,000 waiters would keep the server busy: up to two
  * seconds in a queue that moves, and while it stands to as long as it stood,
  * two thirds of a ttl at most. Who just joined was believed for a second only,
- * without regard to its rank, so it asks again before that is over. */
+ * without regard to its rank, so it asks again before that is over.
+ *
+ * Beats vary by a part of themselves, or those who came together would always
+ * ask together. The longest one does not: each wait draws a moment of it, and
+ * asks in that. So however often all of them asked at once (the server stood
+ * still, the connection for messages is new), they are spread evenly again
+ * within one beat. And whoever asks seldom does so at a tick of its client,
+ * four times a second: what a client asks at one tick goes in one write, which
+ * costs the server less than as many writes. */
 #include "store/redis/recipe/wait.h"
 
 #include <hiredis/hiredis.h>
@@ -71,14 +79,21 @@
 #define BEAT (CLAIM / 3)
 #define BEAT_MOVING (2 * DLK_SEC)
 #define BEAT_MAX (20 * DLK_SEC)
+#define TICK (DLK_SEC / 4)
 
-/* The longest beat: two thirds of a ttl, which a dead holder's lock lasts at
- * least. So whoever is right behind the dead of a process that held the lock as
- * well has found out when it is free. */
+/* The longest beat, in whole ticks: two thirds of a ttl, which a dead holder's
+ * lock lasts at least. So whoever is right behind the dead of a process that
+ * held the lock as well has found out when it is free. */
 static int64_t longest_beat(const struct dlk_redis_try *t) {
   int64_t lasts = t->op->lease->ttl / 3 * 2;
+  int64_t most = lasts < BEAT_MAX ? lasts / TICK * TICK : BEAT_MAX;
+  return most > BEAT_MOVING ? most : BEAT_MOVING;
+}
+
+/* As long as the queue stood. */
+static int64_t calm_beat(const struct dlk_redis_try *t) {
   int64_t calm = dlk_redis_now(t->store) - t->acquire.stands_since;
-  int64_t most = lasts < BEAT_MAX ? lasts : BEAT_MAX;
+  int64_t most = longest_beat(t);
   most = calm < most ? calm : most;
   return most > BEAT_MOVING ? most : BEAT_MOVING;
 }
@@ -87,7 +102,7 @@ static int64_t beat_of(const struct dlk_redis_try *t) {
   if (t->acquire.rank < FRONT)
     return BEAT;
   int64_t beat = BEAT + BEAT * (int64_t)(t->acquire.rank - FRONT) / BEAT_RANKS;
-  int64_t most = longest_beat(t);
+  int64_t most = calm_beat(t);
   return beat < most ? beat : most;
 }
 
@@ -185,6 +200,21 @@ static void refresh_at(struct dlk_redis_try *t, int64_t at) {
   t->store->host->timer_set(t->store->host, &t->timer, at);
 }
 
+/* A client has ticks of its own, or all clients would ask at once. */
+static int64_t next_refresh(const struct dlk_redis_try *t, int64_t beat,
+                            uint16_t jitter) {
+  int64_t first = (int64_t)(t->store->crowded.seed % TICK);
+  int64_t ends = dlk_redis_now(t->store) + beat;
+  if (beat <= BEAT_MOVING)
+    return ends - beat / 4 * jitter / UINT16_MAX;
+  if (beat < longest_beat(t)) {
+    int64_t at = ends - beat / 8 * jitter / UINT16_MAX;
+    return at - (at - first) % TICK;
+  }
+  int64_t moment = first + t->acquire.moment % (beat / TICK) * TICK;
+  return ends - (ends - moment) % beat;
+}
+
 static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis *s = t->store;
   int64_t pttl = dlk_redis_int(reply, 1, -1);
@@ -209,12 +239,13 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   }
   uint16_t jitter;
   s->host->random(s->host, &jitter, sizeof jitter);
-  int64_t beat = beat_of(t), now = dlk_redis_now(s);
-  if (joined && beat > 2 * BEAT)
-    beat = 2 * BEAT;
-  int64_t spread = beat / (beat > BEAT_MOVING ? 8 : 4);
-  int64_t at = now + beat - spread * jitter / UINT16_MAX;
-  int64_t ends = dlk_time_add(now + DLK_MS, dlk_from_ms(pttl));
+  int64_t beat = beat_of(t);
+  if (joined) {
+    t->acquire.moment = jitter;
+    beat = beat < 2 * BEAT ? beat : 2 * BEAT;
+  }
+  int64_t at = next_refresh(t, beat, jitter);
+  int64_t ends = dlk_time_add(dlk_redis_now(s) + DLK_MS, dlk_from_ms(pttl));
   if (t->acquire.rank == 0 && pttl >= 0 && ends < at)
     at = ends;
   refresh_at(t, at);

@@ -57,6 +57,33 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("inspect: names as they were given, whatever bytes they have", function()
+    local longest = "caf\195\169 / " .. ("x"):rep(87)
+    for _, name in ipairs { "web 3", "b\195\188ro-1", "a~b:_%\255", longest } do
+      local given = #name <= 64 and name or "me"
+      local store, key = t:open { name = given }, t:key()
+      local lease = assert(store:lock(key, { owner = name }))
+      assert.are.equal(name, lease.owner)
+      assert.are.equal(name, assert(store:inspect(key)).holders[1].owner)
+      local peer = t:peer()
+      peer:start("l = assert(store:lock(%q, { owner = %q, timeout = 20 }))",
+        key, name)
+      t:queued(key, 1)
+      assert.are.equal(name, store:inspect(key).waiters[1].owner)
+      local again = assert(t:open():attach(assert(lease:detach())))
+      assert.are.equal(name, again.owner)
+      assert(again:release())
+      peer:finish()
+      peer:run("l:release()")
+      lease = assert(store:lock(key))
+      assert.are.equal(given, store:inspect(key).holders[1].owner)
+      local _, message = t:open():try_lock(key)
+      assert.is_truthy(message:find("held by " .. given, 1, true), message)
+      lease:release()
+    end
+    t:expect_nothing_left()
+  end)
+
   if math.type then
     it("inspect: whole numbers are integers", function()
       local store, key = t:open(), t:key()

@@ -17,14 +17,6 @@ static void hex(char *out, const unsigned char *in, size_t n) {
   }
 }
 
-/* Printable, without blanks: messages are split at blanks. */
-static size_t put_owner(char *out, const char *owner) {
-  size_t n = 0;
-  for (; owner && owner[n] && n < DLK_REDIS_OWNER_MAX; n++)
-    out[n] = owner[n] > ' ' && owner[n] < 127 ? owner[n] : '_';
-  return n;
-}
-
 void dlk_redis_token_put(struct dlk_redis_tokens *all,
                          struct dlk_redis_token *t) {
   /* Without memory for the map, messages for this token are not heard; the
@@ -40,7 +32,9 @@ void dlk_redis_token_make(struct dlk_redis_tokens *all, struct dlk_host *host,
   t->text[32] = ':';
   memcpy(t->text + 33, all->client, DLK_REDIS_CLIENT);
   t->text[49] = ':';
-  size_t n = put_owner(t->text + DLK_REDIS_OWNER_AT, owner);
+  size_t n = owner ? strnlen(owner, DLK_REDIS_OWNER_MAX) : 0;
+  if (n > 0) /* it may be the one that stands there already */
+    memmove(t->text + DLK_REDIS_OWNER_AT, owner, n);
   t->len = (uint8_t)(DLK_REDIS_OWNER_AT + n);
   t->text[t->len] = '\0';
 }
@@ -78,19 +72,24 @@ void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t) {
   dlk_redis_put(out, t->text, t->len);
 }
 
+const char *dlk_redis_owner_in(const char *value, size_t len,
+                               size_t *owner_len) {
+  if (len <= DLK_REDIS_OWNER_AT || len > DLK_REDIS_TOKEN_MAX ||
+      value[32] != ':' || value[49] != ':')
+    return NULL;
+  *owner_len = len - DLK_REDIS_OWNER_AT;
+  return value + DLK_REDIS_OWNER_AT;
+}
+
 void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
                            size_t len) {
+  size_t n = 0;
+  const char *owner = dlk_redis_owner_in(value, len, &n);
   if (len == 0)
     out[0] = '\0';
   else if (len >= 2 && memcmp(value, "~s", 2) == 0)
     snprintf(out, DLK_HOLDER_MAX, "shared holders");
-  else if (len > DLK_REDIS_OWNER_AT && len <= DLK_REDIS_TOKEN_MAX &&
-           value[32] == ':' && value[49] == ':')
-    snprintf(out, DLK_HOLDER_MAX, "%.*s", (int)(len - DLK_REDIS_OWNER_AT),
-             value + DLK_REDIS_OWNER_AT);
   else
-    snprintf(out, DLK_HOLDER_MAX, "another client");
-  for (char *c = out; *c; c++)
-    if (*c < ' ' || *c > 126)
-      *c = '?';
+    snprintf(out, DLK_HOLDER_MAX, "%.*s", owner ? (int)n : DLK_HOLDER_MAX,
+             owner ? owner : "another client");
 }

@@ -10,7 +10,7 @@
 #define DLK_REDIS_RANDOM 32
 #define DLK_REDIS_CLIENT 16
 #define DLK_REDIS_OWNER_AT 50
-#define DLK_REDIS_OWNER_MAX 64
+#define DLK_REDIS_OWNER_MAX (DLK_HOLDER_MAX - 1)
 #define DLK_REDIS_TOKEN_MAX (DLK_REDIS_OWNER_AT + DLK_REDIS_OWNER_MAX)
 
 struct dlk_redis_token {
@@ -49,7 +49,11 @@ struct dlk_redis_token_end dlk_redis_token_end(const struct dlk_redis_token *t);
 /* As an argument. */
 void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t);
 
-/* Whom a value of the lock's key names, for people. */
+/* The owner in a value of the lock's key, as it was given; NULL if the value is
+ * no token. */
+const char *dlk_redis_owner_in(const char *value, size_t len,
+                               size_t *owner_len);
+/* Whom a value of the lock's key names, for a message. */
 void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
                            size_t len);
 

@@ -12,22 +12,21 @@ static struct dlk_value *ms(int64_t n) {
   return dlk_value_number((double)n / 1000);
 }
 
+/* Of what a foreign client wrote so many bytes are shown. */
+#define FOREIGN 64
+
 /* Our token's owner, or what a foreign client wrote. */
 static struct dlk_value *owner(const redisReply *token) {
-  char text[DLK_HOLDER_MAX];
+  size_t n = 0;
   if (token->type != REDIS_REPLY_STRING)
     return dlk_value_string("", 0);
-  dlk_redis_holder_text(text, token->str, token->len);
-  if (strcmp(text, "another client") == 0) {
-    size_t n = token->len;
-    if (n > DLK_REDIS_OWNER_MAX)
-      n = DLK_REDIS_OWNER_MAX;
-    for (size_t i = 0; i < n; i++)
-      text[i] =
-          token->str[i] < ' ' || token->str[i] > '~' ? '?' : token->str[i];
-    text[n] = '\0';
-  }
-  return dlk_value_string(text, strlen(text));
+  const char *ours = dlk_redis_owner_in(token->str, token->len, &n);
+  if (ours)
+    return dlk_value_string(ours, n);
+  char text[FOREIGN];
+  for (; n < token->len && n < sizeof text; n++)
+    text[n] = token->str[n] < ' ' || token->str[n] > '~' ? '?' : token->str[n];
+  return dlk_value_string(text, n);
 }
 
 /* One of ours. The counter of a hold that was not written down yet may have

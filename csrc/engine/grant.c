@@ -2,7 +2,6 @@
  * wants it any more or it came when most of its time was over. */
 #include "engine/grant.h"
 
-#include "engine/error_text.h"
 #include "engine/handoff.h"
 #include "engine/request.h"
 

@@ -110,7 +110,7 @@ return {
     find = "else if (dlk_ticket_gives(t) && !dlk_ticket_error(t)",
     put = "else if (dlk_ticket_makes_hold(t) && !dlk_ticket_error(t)" },
   { name = "a late hand-off message takes back what has been detached",
-    file = of "redis.c", find = "if (h && h->waiting)",
+    file = of "recipe/messages.c", find = "if (h && h->waiting)",
     put = "if (!h) { struct dlk_redis_token old = { .len = (uint8_t)(len -"
       .. " (size_t)(token - p)) }; memcpy(old.text, token, old.len);"
       .. " dlk_redis_orphan(s, \"lock\", 4, &old,"

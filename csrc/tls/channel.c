@@ -40,6 +40,7 @@ struct dlk_tls_channel {
   struct dlk_tls_seen seen;
   struct dlk_tls_fault fault;
   char name[DLK_TLS_PEER], peer[DLK_TLS_PEER];
+  STACK_OF(X509) * rests_on; /* what is resumed: see dlk_tls_ticket */
 };
 
 /* ---- the BIO ---- */
@@ -104,13 +105,26 @@ static int on_asked(SSL *ssl, void *arg) {
   return 1;
 }
 
-/* 1: it is ours now. One of a context that is not used any more is let be. */
+/* Owns the session, which the next connection may resume. What was resumed here
+ * rests on the certificates of the handshake long ago. One of a context that is
+ * not used any more is let be, and so is one that rests on nothing. */
+static void keep_session(struct dlk_tls_channel *c, SSL_SESSION *session) {
+  STACK_OF(X509) *chain = SSL_session_reused(c->ssl) == 1
+                              ? c->rests_on
+                              : SSL_get0_verified_chain(c->ssl);
+  bool verify = c->client->settings->verify;
+  if (SSL_get_SSL_CTX(c->ssl) == c->client->ctx && (chain || !verify))
+    dlk_tls_client_keep(c->client, c->peer, session, verify ? chain : NULL);
+  else
+    SSL_SESSION_free(session);
+}
+
+/* 1: it is ours now. */
 static int on_session(SSL *ssl, SSL_SESSION *session) {
   struct dlk_tls_channel *c = SSL_get_app_data(ssl);
-  if (SSL_get_SSL_CTX(ssl) != c->client->ctx ||
-      !SSL_SESSION_is_resumable(session))
+  if (!SSL_SESSION_is_resumable(session))
     return 0;
-  dlk_tls_client_keep(c->client, c->peer, session);
+  keep_session(c, session);
   return 1;
 }
 
@@ -149,10 +163,11 @@ static bool expect_name(struct dlk_tls_channel *c) {
 
 /* What cannot be resumed is greeted anew. */
 static void resume(struct dlk_tls_channel *c) {
-  SSL_SESSION *session = dlk_tls_client_take(c->client, c->peer);
-  if (session)
-    (void)SSL_set_session(c->ssl, session);
-  SSL_SESSION_free(session);
+  struct dlk_tls_ticket t = dlk_tls_client_take(c->client, c->peer);
+  if (t.session)
+    (void)SSL_set_session(c->ssl, t.session);
+  SSL_SESSION_free(t.session);
+  c->rests_on = t.chain;
 }
 
 static bool set_up(struct dlk_tls_channel *c, SSL_CTX *ctx) {
@@ -196,6 +211,7 @@ void dlk_tls_channel_free(struct dlk_tls_channel *c) {
   if (c->ssl && c->greeted && !c->failed)
     SSL_set_shutdown(c->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(c->ssl);
+  sk_X509_pop_free(c->rests_on, X509_free);
   dlk_buf_free(&c->out);
   free(c->kept);
   free(c);
@@ -271,9 +287,8 @@ static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
 /* TLS 1.3 gives a new session with each connection. With 1.2 the one that was
  * resumed stays good. */
 static void keep_old_session(struct dlk_tls_channel *c) {
-  if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1 &&
-      SSL_get_SSL_CTX(c->ssl) == c->client->ctx)
-    dlk_tls_client_keep(c->client, c->peer, SSL_get1_session(c->ssl));
+  if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1)
+    keep_session(c, SSL_get1_session(c->ssl));
 }
 
 enum dlk_tls_step dlk_tls_channel_handshake(struct dlk_tls_channel *c) {

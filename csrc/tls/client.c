@@ -4,6 +4,12 @@
  * is looked at again before the next connection. A session belongs to the
  * context in which the server was verified, and goes with it.
  *
+ * A handshake that resumes a session shows and verifies no certificate. The
+ * first one did, so what it found is kept with each session that comes of it,
+ * and no session is resumed on a day on which one of these certificates, the
+ * CA's among them, would be refused. The handshake that is made in its place
+ * finds out whether there are others by now.
+ *
  * A session is taken out to be used. TLS 1.3 wants that it is used once, since
  * a second use could be linked to the first; and one with which a handshake
  * fails is so not tried again: there are servers that refuse one that way. */
@@ -23,8 +29,25 @@ dlk_tls_client_new(const struct dlk_tls_settings *settings) {
   return client;
 }
 
+static void free_ticket(struct dlk_tls_ticket *t) {
+  SSL_SESSION_free(t->session);
+  sk_X509_pop_free(t->chain, X509_free);
+  *t = (struct dlk_tls_ticket){0};
+}
+
+/* As OpenSSL does when it verifies a chain. */
+static bool is_in_time(const struct dlk_tls_ticket *t) {
+  bool fine = true;
+  for (int i = 0; t->chain && i < sk_X509_num(t->chain); i++) {
+    const X509 *x = sk_X509_value(t->chain, i);
+    fine = fine && X509_cmp_time(X509_get0_notBefore(x), NULL) < 0 &&
+           X509_cmp_time(X509_get0_notAfter(x), NULL) > 0;
+  }
+  return fine;
+}
+
 static void forget(struct dlk_tls_kept *k) {
-  SSL_SESSION_free(k->session);
+  free_ticket(&k->ticket);
   memset(k, 0, sizeof *k);
 }
 
@@ -72,21 +95,28 @@ static struct dlk_tls_kept *place_of(struct dlk_tls_client *client,
   return oldest;
 }
 
-SSL_SESSION *dlk_tls_client_take(struct dlk_tls_client *client,
-                                 const char *peer) {
+struct dlk_tls_ticket dlk_tls_client_take(struct dlk_tls_client *client,
+                                          const char *peer) {
   struct dlk_tls_kept *k = place_of(client, peer);
+  struct dlk_tls_ticket none = {0}, t = k->ticket;
   if (strcmp(k->peer, peer) != 0)
-    return NULL;
-  SSL_SESSION *session = k->session;
-  k->session = NULL;
-  return session;
+    return none;
+  k->ticket = none;
+  if (t.session && !is_in_time(&t))
+    free_ticket(&t);
+  return t;
 }
 
 void dlk_tls_client_keep(struct dlk_tls_client *client, const char *peer,
-                         SSL_SESSION *session) {
+                         SSL_SESSION *session, STACK_OF(X509) * chain) {
+  struct dlk_tls_ticket t = {session, chain ? X509_chain_up_ref(chain) : NULL};
+  if (chain && !t.chain) { /* no memory: the next one verifies anew */
+    free_ticket(&t);
+    return;
+  }
   struct dlk_tls_kept *k = place_of(client, peer);
   forget(k);
   snprintf(k->peer, sizeof k->peer, "%s", peer);
-  k->session = session;
+  k->ticket = t;
   k->used = ++client->clock;
 }

@@ -15,9 +15,16 @@
 /* That the settings can name. */
 #define DLK_TLS_FILES 4
 
+/* A session, and the certificates by which the server was verified when it
+ * began, up to the CA's: NULL where nobody is verified. */
+struct dlk_tls_ticket {
+  SSL_SESSION *session;
+  STACK_OF(X509) * chain;
+};
+
 struct dlk_tls_kept {
   char peer[DLK_TLS_PEER];
-  SSL_SESSION *session;
+  struct dlk_tls_ticket ticket;
   uint64_t used;
 };
 
@@ -36,11 +43,11 @@ void dlk_tls_client_free(struct dlk_tls_client *client);
  * used now. NULL and *fault: there never was one. */
 SSL_CTX *dlk_tls_client_context(struct dlk_tls_client *client,
                                 struct dlk_tls_fault *fault);
-/* Takes the session; NULL: there is none. */
-SSL_SESSION *dlk_tls_client_take(struct dlk_tls_client *client,
-                                 const char *peer);
-/* Owns it from now on. */
+/* The caller's from now on. Without a session: none may be resumed now. */
+struct dlk_tls_ticket dlk_tls_client_take(struct dlk_tls_client *client,
+                                          const char *peer);
+/* Owns the session from now on, and makes a copy of the chain. */
 void dlk_tls_client_keep(struct dlk_tls_client *client, const char *peer,
-                         SSL_SESSION *session);
+                         SSL_SESSION *session, STACK_OF(X509) * chain);
 
 #endif

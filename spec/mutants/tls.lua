@@ -42,10 +42,35 @@ return {
         .. " return DLK_TLS_WANTS_ROOM;",
       put = "" },
     { name = "a session is used again and again", file = CLIENT,
-      find = "k->session = NULL;",
-      put = "if (session) SSL_SESSION_up_ref(session);" },
+      find = "k->ticket = none;",
+      put = "if (t.session) SSL_SESSION_up_ref(t.session);"
+        .. " if (t.chain) k->ticket.chain = X509_chain_up_ref(t.chain);" },
+    { name = "a session outlives the certificates of its server",
+      file = CLIENT,
+      find = "if (t.session && !is_in_time(&t))", put = "if (0)" },
+    { name = "a session outlives all certificates but the server's own",
+      file = CLIENT,
+      find = "t->chain && i < sk_X509_num(t->chain)",
+      put = "t->chain && i < 1" },
+    { name = "a session outlives its CA", file = CLIENT,
+      find = "t->chain && i < sk_X509_num(t->chain)",
+      put = "t->chain && i < sk_X509_num(t->chain) - 1" },
+    { name = "a session is resumed before its certificates are valid",
+      file = CLIENT,
+      find = "X509_cmp_time(X509_get0_notBefore(x), NULL) < 0 &&",
+      put = "" },
+    { name = "the session of a session outlives the certificates",
+      file = CHANNEL,
+      find = "SSL_session_reused(c->ssl) == 1 ? c->rests_on"
+        .. " : SSL_get0_verified_chain(c->ssl);"
+        .. " bool verify = c->client->settings->verify;"
+        .. " if (SSL_get_SSL_CTX(c->ssl) == c->client->ctx &&"
+        .. " (chain || !verify))",
+      put = "SSL_get0_verified_chain(c->ssl);"
+        .. " bool verify = c->client->settings->verify;"
+        .. " if (SSL_get_SSL_CTX(c->ssl) == c->client->ctx)" },
     { name = "no session is resumed", file = CHANNEL,
-      find = "if (session) (void)SSL_set_session(c->ssl, session);",
+      find = "if (t.session) (void)SSL_set_session(c->ssl, t.session);",
       put = "" },
     { name = "a session of TLS 1.2 is lost when it was resumed",
       file = CHANNEL,

@@ -40,6 +40,14 @@ describe("a TLS channel", function()
       .. "ok noise\n", run "tls_test")
   end)
 
+  it("resumes no session whose certificates are out of date", function()
+    assert.are.equal("ok server_expired\n"
+      .. "ok intermediate_expired\n"
+      .. "ok root_expired\n"
+      .. "ok not_valid_yet\n"
+      .. "ok not_verified\n", run "tls_dates_test")
+  end)
+
   it("on a socket waits for the other way where it has to", function()
     assert.are.equal("ok peer_reads_later\n"
       .. "ok reading_waits_for_room\n"

@@ -195,20 +195,17 @@ return {
       put = "if publish(call, token, f) < 0 then" },
     { name = "the usual hand-over goes to a dead one", file = DIR
         .. "leave.lua",
-      find = "if heard and heard ~= 0 then return 1 end",
-      put = "if heard then return 1 end" },
+      find = "if heard and heard ~= 0 then", put = "if heard then" },
     { name = "the usual hand-over of what is not held", file = DIR
         .. "leave.lua",
-      find = "if value == token and ARGV[2] == '0'",
-      put = "if value and ARGV[2] == '0'" },
+      find = "usual = value == token and", put = "usual = value and" },
     { name = "the usual hand-over leaves a hold's note", file = DIR
         .. "leave.lua",
-      find = "redis.pcall('EXISTS', I, N) == 0",
-      put = "redis.pcall('EXISTS', N) == 0" },
+      find = "if beside == 1 then redis.pcall('DEL', I) end", put = "" },
     { name = "the usual hand-over tells nobody who watches", file = DIR
         .. "leave.lua",
-      find = "redis.pcall('EXISTS', I, N) == 0",
-      put = "redis.pcall('EXISTS', I) == 0" },
+      find = "beside == 1 and redis.pcall('EXISTS', N) == 0 then",
+      put = "beside == 1 then" },
     { name = "the usual hand-over ends a hold before min_hold", file = DIR
         .. "leave.lua",
       find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[4] == '0'" },
@@ -217,22 +214,68 @@ return {
       find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[2] == '0'" },
     { name = "the usual hand-over goes to one that hangs", file = DIR
         .. "include/hand.lua",
-      find = "or now - order / 1000 >= 1000 then", put = "then" },
+      find = "if now - seen >= 1000 then return nil end", put = "" },
     { name = "a reader is handed the lock as a writer", file = DIR
         .. "include/hand.lua",
-      find = "if order % 1 ~= 0 or now", put = "if now" },
+      find = "(%d+) 0 0 (%d+)$", put = "(%d+) %d+ %d+ (%d+)$" },
+    { name = "who publishes is handed the lock without a note", file = DIR
+        .. "include/hand.lua",
+      find = "0 0 (%d+)$", put = "0 0 (%d+)" },
+    { name = "the usual hand-over gives more than was asked for", file = DIR
+        .. "include/hand.lua",
+      find = "SET', L, token, 'PX', claim)",
+      put = "SET', L, token, 'PX', CLAIM)" },
+    { name = "the usual hand-over leaves the waiter's mark", file = DIR
+        .. "include/hand.lua",
+      find = "redis.pcall('HDEL', W, token)", put = "" },
+    { name = "the counter ends before who waited long holds", file = DIR
+        .. "include/hand.lua",
+      find = "pcall(remember)", put = "" },
     { name = "the usual hand-over begins at 1", file = DIR
         .. "include/hand.lua",
       find = "or f < FIRST or f >= END then", put = "or f >= END then" },
     { name = "the usual hand-over gives fences of any size", file = DIR
-        .. "include/hand.lua", specs = "spec/redis/foreign_spec.lua",
+        .. "include/hand.lua",
       find = "or f < FIRST or f >= END then", put = "or f < FIRST then" },
     { name = "what is refused in passing is the release's", file = DIR
-        .. "include/hand.lua", specs = "spec/redis/foreign_spec.lua",
+        .. "include/hand.lua",
       find = "redis.pcall('INCRBY', F, '1')", put = "call('INCRBY', F, '1')" },
     { name = "who joins does not see to the counter's time", file = DIR
         .. "acquire.lua",
       find = "if plain then remember(1000) end", put = "" },
+    { name = "who joins as usual does not see to the counter's time",
+      file = DIR .. "include/join.lua",
+      find = "if f then remember(1000) end", put = "" },
+    { name = "who joins as usual stands behind the dead", file = DIR
+        .. "include/join.lua",
+      find = "call('PUBSUB', 'NUMSUB', channel(last[1]))[2] > 0",
+      put = "true" },
+    { name = "who joins as usual does not see who hangs", file = DIR
+        .. "include/join.lua",
+      find = "and before < at and at - before < 999000",
+      put = "and before < at" },
+    { name = "who joins as usual never gives the queue its time", file = DIR
+        .. "include/join.lua",
+      find = "and before % 8000000 < at % 8000000", put = "" },
+    { name = "a queue that begins as usual stays for ever", file = DIR
+        .. "include/join.lua",
+      find = "call('PEXPIRE', Q, '60000')", put = "" },
+    { name = "who joins twice loses its place", file = DIR
+        .. "include/join.lua",
+      find = "call('ZADD', Q, 'NX', order, token) == 1",
+      put = "call('ZADD', Q, order, token)" },
+    { name = "a reader joins as a writer", file = DIR .. "include/join.lua",
+      find = "occupied and ARGV[3] == '0'", put = "occupied" },
+    { name = "who joins with its old order loses it", file = DIR
+        .. "include/join.lua",
+      find = "ARGV[7] == CLAIM and ARGV[8] == ''",
+      put = "ARGV[7] == CLAIM" },
+    { name = "what a candidate publishes is not kept", file = DIR
+        .. "include/join.lua",
+      find = "and not ARGV[12] then", put = "then" },
+    { name = "who joins as usual holds for a claim that is too long",
+      file = DIR .. "include/join.lua",
+      find = "and ARGV[6] == CLAIM", put = "" },
     { name = "who listens by a pattern makes all the dead live", file = DIR
         .. "include/grant.lua",
       find = "w.believed > now and now - w.seen < 1000",

@@ -9,7 +9,7 @@
 -- given to redis.call become text by "%.17g"; a script's numbers are cut to
 -- integers on the way out; an array ends at its first nil; scripts see no
 -- clock but TIME and cannot make globals. What the model does not know it
--- refuses loudly. spec/sim/redis_spec compares it with a real server.
+-- refuses loudly. spec/sim/model_spec compares it with a real server.
 
 local sandbox = require "spec.sim.redis_sandbox"
 
@@ -239,6 +239,10 @@ end
 function commands.ZADD(db, key, ...)
   local list, added = { ... }, 0
   local entry = db:make(key, "zset")
+  if list[1] == "NX" then
+    table.remove(list, 1)
+    if entry.at[list[2]] then return 0 end
+  end
   for i = 1, #list, 2 do
     local score, member = float(list[i]), list[i + 1]
     added = added + 1 - zset_remove(entry, member)

@@ -2,6 +2,8 @@
 -- stays a readable file of its own and the library still carries its text.
 -- Comment lines, leading blanks and empty lines are dropped: the text travels
 -- to the server. A line `--@include NAME` becomes scripts/include/NAME.lua.
+-- A server that waits for a password takes no text of more than 16 KB, and ends
+-- the connection instead of asking for the password: no script is longer.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
 
 local source, header = arg[1], arg[2]
@@ -45,6 +47,8 @@ local out = {
 for _, name in ipairs(scripts()) do
   local lines = {}
   append(lines, source .. "/" .. name .. ".lua", {})
+  local length = #table.concat(lines, "\n") + 1
+  assert(length <= 16384, name .. ".lua is too long: " .. length)
   out[#out + 1] = "static const char dlk_script_" .. name .. "[] ="
   for _, line in ipairs(lines) do
     out[#out + 1] = "  " .. quoted(line)

@@ -16,13 +16,19 @@
 --         more: 1 = call again at once
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local token, units, cap = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
-local how = ARGV[5]
+local token, how, memory = ARGV[1], ARGV[5], ARGV[10]
 --@include clock
 --@include channel
+--@include counter
+--@include memory
+
+local value = call('GET', L)
+local occupied = value and value ~= token and string.sub(value, 1, 2) ~= '~s'
+--@include join
+
+local units, cap = tonumber(ARGV[3]), tonumber(ARGV[4])
 --@include standing
 --@include place
---@include counter
 
 -- We asked just now, and are believed for so long from now.
 local function note_us(order, new)
@@ -38,9 +44,6 @@ local function other_limit(s, w)
   if w then return w.units > 0 and w.cap ~= cap end
   return s.mode == 's' and s.cap ~= cap
 end
-
-local value = call('GET', L)
-local occupied = value and value ~= token and string.sub(value, 1, 2) ~= '~s'
 
 -- A crowd at rest: who asks again waits behind one that lives by what it said
 -- itself, while another one holds the lock alone, and nothing else is to be
@@ -69,9 +72,6 @@ if rank and rank > 0 then
     end
   end
 end
-
-local memory = tonumber(ARGV[10])
---@include memory
 --@include queue
 
 -- Our place in the queue, if we have one: the order, the score that it has, and
@@ -169,7 +169,7 @@ end
 local ttl, spare, lift = tonumber(ARGV[2]), tonumber(ARGV[9]), ARGV[11] == '1'
 --@include fence
 --@include state
---@include hand
+--@include publish
 --@include grant
 
 local function got(f, aside)

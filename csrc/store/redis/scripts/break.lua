@@ -17,7 +17,7 @@ local memory, lift = tonumber(ARGV[1]), ARGV[2] == '1'
 --@include standing
 --@include place
 --@include queue
---@include hand
+--@include publish
 --@include grant
 --@include holders
 local s = state()

@@ -17,7 +17,7 @@ local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include standing
 --@include place
 --@include queue
---@include hand
+--@include publish
 --@include grant
 local s = state()
 if not holds(s, token) then return { 0, 0 } end

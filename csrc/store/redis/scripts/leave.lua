@@ -7,35 +7,41 @@
 --       | 1 the same as {1, 0, 0}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local token = ARGV[1]
+local token, memory = ARGV[1], ARGV[3]
 --@include clock
 --@include channel
+--@include publish
+--@include memory
 --@include hand
 
--- The usual end: an exclusive hold without notes, that nobody watches, goes to
--- the first of the queue. What that is spared: L is not deleted, for SET takes
--- its place, and what follows is not made. The hold is there until then. When
--- it does not come to that, because a command is refused or the first one is
--- not such a one, L is deleted as ever, and the first one, which is out of the
--- queue, is looked at behind that; when nobody heard it, L is deleted with the
--- dead one's hold. ZPOPMIN comes first, because a server that is full refuses
--- SET and INCRBY to a script that has written nothing.
+-- The usual end: an exclusive hold, that nobody watches, goes to the first of
+-- the queue. What that is spared: L is not deleted, for SET takes its place,
+-- and what follows is not made. The hold is there until then. When it does not
+-- come to that, because a command is refused or the first one is not such a
+-- one, L is deleted as ever, and the first one, which is out of the queue, is
+-- looked at behind that; when nobody heard it, L is deleted with the dead one's
+-- hold. The notes of ours go with it either way. ZPOPMIN comes first, because a
+-- server that is full refuses SET and INCRBY to a script that has written
+-- nothing.
 local value, s = call('GET', L), nil
-if value == token and ARGV[2] == '0' and ARGV[4] == '0'
-    and redis.pcall('EXISTS', I, N) == 0 then
+local usual = value == token and ARGV[2] == '0' and ARGV[4] == '0'
+local beside = usual and redis.pcall('EXISTS', I, N)
+if beside == 0 or beside == 1 and redis.pcall('EXISTS', N) == 0 then
   local first = redis.pcall('ZPOPMIN', Q)
-  local heard = first[1] and hand(redis.pcall, first[1], first[2])
-  if heard and heard ~= 0 then return 1 end
-  call('DEL', L)
+  local heard, seen
+  if first[1] then heard, seen = hand(first[1], first[2]) end
+  if heard and heard ~= 0 then
+    if beside == 1 then redis.pcall('DEL', I) end
+    return 1
+  end
+  call('DEL', L, I)
   if not first[1] then return 1 end
-  s = { value = false, used = 0, cap = 0, clean = true, first = first,
-    dead = heard == 0 }
+  s = { value = false, used = 0, cap = 0, clean = true,
+    first = not heard and first or nil, dead = heard and seen }
 end
 
-local rest = tonumber(ARGV[2])
-local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
+local rest, lift = tonumber(ARGV[2]), ARGV[4] == '1'
 --@include counter
---@include memory
 --@include fence
 --@include state
 --@include standing
@@ -45,10 +51,7 @@ local memory, lift = tonumber(ARGV[3]), ARGV[4] == '1'
 --@include write
 
 if s then
-  if s.dead then
-    note_heard(waiter(s.first[1], s.first[2]))
-    s.first = nil
-  end
+  if s.dead then note_heard { seen = s.dead + 0 } end
   return { 1, let_in(s, true), lifted }
 end
 s = state(value)

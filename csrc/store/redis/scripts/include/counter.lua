@@ -2,7 +2,6 @@
 -- so, which takes an integer of 64 bits, written in digits and in nothing else;
 -- and the next fence is below 10^14, because from there on they would not be
 -- exact on every Lua.
---@include bounds
 
 -- What it shows, where it is written as a grant leaves it; else nil and what
 -- stands there. That may be a counter all the same (below 1): count tells.

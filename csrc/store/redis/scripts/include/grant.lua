@@ -1,5 +1,5 @@
--- Needs: clock, fence, state, channel, queue, hand, all names. The admission
--- rule and the hand-off: written once for every kind of lock.
+-- Needs: clock, fence, state, publish, queue, all names. The admission rule and
+-- the hand-off: written once for every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
   if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
@@ -91,15 +91,6 @@ local function grant_first(s, mine, my_ttl, my_spare)
   s.first = nil
   if not token then return nil, nil, true end
   local w = waiter(token, score)
-  local heard = token ~= mine and s.clean and not lift
-    and hand(call, token, score)
-  if heard then
-    s.mode, s.value, s.clean = 'x', token, false
-    tell()
-    note_heard(w)
-    if heard == 0 then let_go(s, token) end
-    return
-  end
   if is_noted(score) then call('HDEL', W, token) end
   if w and token == mine then
     return give_any(s, token, w, my_ttl, my_spare)

@@ -4,7 +4,6 @@
 -- hold, as most do, is not written down besides: its order says when it asked,
 -- and it is believed to live for a second from then. A half is added to the
 -- order of all others, and of these W says how they stand there.
---@include bounds
 local function is_noted(score) return score % 1 ~= 0 end
 
 -- How a waiter stands there: seen, when it asked last, 0: it was believed again

@@ -14,6 +14,7 @@ local ARRIVES = {
   pairs = { "set", "evalsha" },
   fence = { "evalsha", "multi", "exec" },
   handover = { "publish" },
+  script = { "evalsha" },
   peer = { "set", "evalsha" },
 }
 

@@ -10,6 +10,10 @@
  *                                one of so many in a ring; each holds for MS,
  *                                then hands over by one PUBLISH to the next,
  *                                who is blocked in reading its messages
+ *   floor_redis PORT script MS NUMBER OF
+ *                                the same, but by a script that compares who
+ *                                holds, writes who is next and publishes that:
+ *                                no script that hands a lock on does less
  *
  * With a file of CAs as one more argument, `pairs` and `fence` are said with
  * TLS: the same bytes through bare OpenSSL on a blocking socket, which reads as
@@ -165,18 +169,43 @@ static void publish(redisContext *c, int to) {
   freeReplyObject(r);
 }
 
-static void hand_over(const char *port, long ms, int number, int of) {
+static const char least[] =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end "
+    "redis.call('SET', KEYS[1], ARGV[2], 'PX', '1000') "
+    "return redis.call('PUBLISH', ARGV[3], ARGV[2])";
+
+static void publish_by_script(redisContext *c, const char *sha, int from,
+                              int to) {
+  char mine[80], next[80], channel[64];
+  snprintf(mine, sizeof mine, TOKEN ":%d", from);
+  snprintf(next, sizeof next, TOKEN ":%d", to);
+  snprintf(channel, sizeof channel, "bench:floor:%d", to);
+  const char *words[] = {"EVALSHA", sha,  "1",    "bench:floor",
+                         mine,      next, channel};
+  redisAppendCommandArgv(c, 7, words, NULL);
+  expect(c, answer(c), REDIS_REPLY_INTEGER, "EVALSHA");
+}
+
+static void hand_over(const char *port, bool script, long ms, int number,
+                      int of) {
   redisContext *c = connect_to(port), *messages = connect_to(port);
+  char sha[41];
+  load(c, least, sha);
   redisAppendCommand(messages, "SUBSCRIBE bench:floor:%d", number);
   freeReplyObject(read_reply(messages));
   bool first = number == 0;
+  if (first)
+    freeReplyObject(redisCommand(c, "SET bench:floor " TOKEN ":0"));
   long long stop = floor_go();
   do {
     if (!first)
       freeReplyObject(read_reply(messages));
     first = false;
     bool in_time = floor_hold(ms, stop);
-    publish(c, (number + 1) % of);
+    if (script)
+      publish_by_script(c, sha, number, (number + 1) % of);
+    else
+      publish(c, (number + 1) % of);
     if (!in_time)
       break;
   } while (true);
@@ -186,15 +215,16 @@ static void hand_over(const char *port, long ms, int number, int of) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 6 && strcmp(argv[2], "handover") == 0) {
-    hand_over(argv[1], atol(argv[3]), atoi(argv[4]), atoi(argv[5]));
+  bool script = argc == 6 && strcmp(argv[2], "script") == 0;
+  if (script || (argc == 6 && strcmp(argv[2], "handover") == 0)) {
+    hand_over(argv[1], script, atol(argv[3]), atoi(argv[4]), atoi(argv[5]));
   } else if (argc >= 3 && argc <= 4 && strcmp(argv[2], "pairs") == 0) {
     pairs(argv[1], false, argv[3]);
   } else if (argc >= 3 && argc <= 4 && strcmp(argv[2], "fence") == 0) {
     pairs(argv[1], true, argv[3]);
   } else {
     fprintf(stderr, "usage: floor_redis PORT pairs|fence [CAFILE]\n"
-                    "       floor_redis PORT handover MS NUMBER OF\n");
+                    "       floor_redis PORT handover|script MS NUMBER OF\n");
     return 64;
   }
   return 0;

@@ -2,8 +2,9 @@
 -- the return of the other's acquire, between processes that each hold it for a
 -- while (they sleep) and want it again at once. The floors are in C: on Redis
 -- one PUBLISH from the holder and one message to a blocked reader, on ZooKeeper
--- a delete and the event of the waiter's watch. A peer takes part where it is
--- installed: redis-py, kazoo.
+-- a delete and the event of the waiter's watch. Beside the one on Redis stands
+-- the same by the least script that hands a lock on: what is between that and
+-- dlock is dlock's. A peer takes part where it is installed: redis-py, kazoo.
 
 local costs = require "bench.costs"
 local crowd = require "bench.crowd"
@@ -90,18 +91,23 @@ function handover.redis(private, admin)
   local counters = costs.redis(admin)
   run("Redis", function(hold)
     local name, program = worker(private.url, hold)
+    local function floor(what)
+      return function(number, count)
+        return programs.floor("redis", private.port, what, hold, number - 1,
+          count)
+      end
+    end
     local list = {
       { name = "floor (C)", counters = counters,
-        figures = costs.of_redis("handover"), program = function(number, count)
-          return programs.floor("redis", private.port, "handover", hold,
-            number - 1, count)
-        end },
+        figures = costs.of_redis("handover"), program = floor("handover") },
+      { name = "by a script (C)", counters = counters,
+        figures = costs.of_redis("script"), program = floor("script") },
       { name = name, counters = counters, figures = costs.of_redis("dlock"),
         program = program },
     }
     local peer = programs.peer("redis", "redis", private.port, "handover", hold)
     if peer then
-      list[3] = { name = "redis-py", counters = counters,
+      list[4] = { name = "redis-py", counters = counters,
         figures = costs.of_redis("peer"), program = function() return peer end }
     end
     return list

@@ -26,7 +26,6 @@
  * holds), one while the store renews it, one while its release is owed. */
 #include "engine/lease.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "loop/owner.h"

@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "core/buf.h"
-#include "tls/gate.h"
 #include "tls/reason.h"
 
 /* A buffer that grew larger than that is given back when it is empty. */

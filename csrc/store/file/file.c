@@ -21,7 +21,6 @@
  * its process dies. For renew = false the engine releases at the ttl. */
 #include "store/file/file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

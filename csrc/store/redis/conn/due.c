@@ -3,8 +3,6 @@
  * to do for so long that the connection is closed. */
 #include "store/redis/conn/due.h"
 
-#include <stddef.h>
-
 #include "core/clock.h"
 
 static struct dlk_redis_due sleep_until(int64_t next) {

@@ -11,7 +11,6 @@
  * before anybody is told, and what is told of lies in a list of its own. */
 #include "store/redis/conn/lifetime.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "store/redis/wire/errors.h"

@@ -29,7 +29,6 @@
 #include "store/redis/recipe/acquire.h"
 
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/recipe/candidate.h"

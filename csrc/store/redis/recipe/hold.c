@@ -21,7 +21,6 @@
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"

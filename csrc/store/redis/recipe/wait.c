@@ -65,7 +65,6 @@
 #include "store/redis/recipe/wait.h"
 
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/recipe/candidate.h"

@@ -23,7 +23,6 @@
  * the one of `fence` it is watched, and if there is none the list is. */
 #include "store/zookeeper/query/query.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

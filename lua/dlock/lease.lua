@@ -322,20 +322,32 @@ core.lease_meta.__index = function(self, name)
   return field(self, name)
 end
 
+--- The time in which its store is to answer, in seconds.
+---@param self dlock.lease
+---@return number
+function lease.io_timeout(self)
+  local client = find_client(self)
+  return client and client.io_timeout or options.default("io_timeout")
+end
+
 --- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
 --- the release returns is lost, because closing a variable has no result.
-function lease.close(self)
+---@param self dlock.lease
+---@param timeout? number seconds to wait for the store (its io_timeout)
+function lease.close(self, timeout)
   if core.given_up(self) then
     return
   end
   local client = find_client(self)
   if ready(client) then
-    release(client, self)
+    release(client, self, timeout)
   else -- in coroutine.close, say, where nothing can yield
     methods.release_later(self)
   end
 end
 
-core.lease_meta.__close = lease.close
+core.lease_meta.__close = function(self) -- there is an error behind it
+  lease.close(self)
+end
 
 return lease

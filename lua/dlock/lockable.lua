@@ -152,6 +152,12 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   if bad then
     return nil, bad, "unsupported"
   end
+  if outer and opts then -- it waits for nothing, and is told what is wrong
+    local _, message, code = read(opts, kind, key)
+    if message then
+      return nil, message, code
+    end
+  end
   local inner = outer and core.share(outer)
   if inner then
     host.own(client, inner)

@@ -361,6 +361,7 @@ function store.open(where, opts)
   if adapter == nil then
     return nil, message, code
   end
+  local io_timeout = opts.io_timeout or options.default("io_timeout")
   local engine
   engine, message, code = core.engine(kind, {
     shown = where.shown,
@@ -375,7 +376,7 @@ function store.open(where, opts)
     name = opts.name,
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
-    io_timeout = opts.io_timeout or options.default("io_timeout"),
+    io_timeout = io_timeout,
     options = own_options(where, opts),
     quiet = is_quiet(opts),
   })
@@ -386,6 +387,7 @@ function store.open(where, opts)
     engine = engine,
     host = adapter,
     shown = where.shown,
+    io_timeout = io_timeout,
     base = options.defaults(opts),
     holds = reentrant.new(),
     watched = events.new(),

@@ -431,6 +431,33 @@ describe("the lease of dlock.all where not every member can wait", function()
     end
   end)
 
+  it("is released in the time of one, when the store stands still", function()
+    local one = redis.start()
+    local store = assert(dlock.open { url = one.url, io_timeout = 1.5 })
+    for _, how in ipairs { "release", "release(1.5)", "close" } do
+      local locks = {}
+      for i = 1, 12 do locks[i] = assert(store:mutex(how .. i)) end
+      local lease = assert(dlock.all(locks):acquire())
+      one:pause()
+      local began = core.now()
+      if how == "close" then
+        close(lease)
+      else
+        local code = select(3, lease:release(how ~= "release" and 1.5 or nil))
+        assert.are.equal("unavailable", code)
+      end
+      local took = core.now() - began -- each by itself: 18 s
+      one:resume()
+      assert.is_true(took >= 1.4 and took < 9, how .. " " .. took)
+      assert.is_false(lease:held())
+      for i = 1, 12 do
+        assert(store:lock(how .. i, { timeout = 20 })):release()
+      end
+    end
+    store:close(1)
+    one:stop()
+  end)
+
   it("is resigned as a single lease is", function()
     local lease = acquire(plain, plain)
     assert.has_error(function() lease:resign("soon") end,

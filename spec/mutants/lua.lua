@@ -19,6 +19,13 @@ return {
     { name = "several of which one is held are released",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = [[state = "partly held"]], put = "" },
+    { name = "several are released in the time of each",
+      file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
+      find = "math.min(left, own[i])", put = "own[i]" },
+    { name = "a used canceller lets its owner enter again",
+      file = "lua/dlock/lockable.lua", specs = "spec/lua/canceller_spec.lua",
+      find = "if outer and opts then -- it waits for nothing,",
+      put = "if false then --" },
     -- kinds/once.lua
     { name = "a result is shared although the lease was lost",
       file = "lua/dlock/kinds/once.lua",

@@ -37,15 +37,25 @@ function all_lease.give_back(rest)
   end
 end
 
-local function end_in_turn(rest, end_one)
+-- All of them together have as long as one of them would: a store that does not
+-- answer is waited for once. Who comes behind it is sent its release all the
+-- same, which ends it later.
+local function end_in_turn(rest, end_one, timeout)
+  local most, own = timeout or 0, {}
+  for i, one in ipairs(rest) do
+    own[i] = timeout or single.io_timeout(one.lease)
+    most = math.max(most, own[i])
+  end
+  local deadline = core.now() + most
   for i = #rest, 1, -1 do
-    end_one(rest[i].lease)
+    local left = math.max(deadline - core.now(), 0)
+    end_one(rest[i].lease, math.min(left, own[i]))
     rest[i] = nil
   end
 end
 
-local function end_or_give_back(rest, end_one)
-  local ok, problem = protect.call(end_in_turn, rest, end_one)
+local function end_or_give_back(rest, end_one, timeout)
+  local ok, problem = protect.call(end_in_turn, rest, end_one, timeout)
   if not ok then
     all_lease.give_back(rest)
     error(problem, 0)
@@ -54,33 +64,35 @@ end
 
 local REST = { __close = all_lease.give_back }
 
---- Calls end_one(lease) for each, in reverse. An error in one (of a debug hook,
---- as Ctrl-C raises it in a wait), or the end of its coroutine, leaves none to
---- be renewed by nobody: the rest are released later, without a wait.
+--- Calls end_one(lease, timeout) for each, in reverse. An error in one (of a
+--- debug hook, as Ctrl-C raises it in a wait), or the end of its coroutine,
+--- leaves none to be renewed by nobody: the rest are released later, without a
+--- wait.
 ---@param taken table[]
----@param end_one fun(lease: dlock.lease)
-function all_lease.end_each(taken, end_one)
+---@param end_one fun(lease: dlock.lease, timeout: number)
+---@param timeout? number seconds for all together (the longest io_timeout)
+function all_lease.end_each(taken, end_one, timeout)
   local rest = setmetatable({}, REST)
   for i, one in ipairs(taken) do
     rest[i] = one
   end
-  protect.closing(rest, end_or_give_back, rest, end_one)
+  protect.closing(rest, end_or_give_back, rest, end_one, timeout)
 end
 
 -- Ends each by that method: true, or the first failure after which a lease is
 -- still held, or the first of the others.
 local function end_by(state, call, timeout)
   local result = { true }
-  all_lease.end_each(state.taken, function(lease)
+  all_lease.end_each(state.taken, function(lease, left)
     if core.has_parted(lease) then
       return
     end
-    local ok, message, code = lease[call](lease, timeout)
+    local ok, message, code = lease[call](lease, left)
     local held = not ok and lease:held()
     if not ok and (result[1] or held and not result.held) then
       result = { nil, message, code, held = held }
     end
-  end)
+  end, timeout)
   return result[1], result[2], result[3]
 end
 
@@ -98,7 +110,7 @@ local function releasing(name)
 end
 
 --- Releases all, in reverse; a failure of one is the result.
----@param timeout? number seconds for each
+---@param timeout? number seconds for all together (the longest io_timeout)
 ---@return true|nil
 ---@return string? message
 ---@return string? code

@@ -8,6 +8,7 @@ local SENTINEL = "csrc/store/redis/conn/sentinel.c"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
+local TLS = "spec/redis/tls_sentinel_spec.lua"
 local USERS = "spec/redis/sentinel/users_spec.lua"
 
 return {
@@ -125,5 +126,19 @@ return {
       find = [[if (w->opinion.said == DLK_REDIS_SAID_NOTHING)
       makes_no_sense(w);]],
       put = [[]] },
+    { name = "a Sentinel that cannot be spoken to is not named",
+      file = "csrc/store/redis/conn/witness.c", specs = TLS,
+      find = "w->at.endpoint.role = DLK_REDIS_SENTINEL_ROLE;", put = "" },
+    { name = "a primary that refuses our certificate is not named",
+      file = "csrc/store/redis/conn/lifetime.c", specs = TLS,
+      find = "dlk_error_set(&why, code, \"%s: %s\", name_of(c).text, text);"
+        .. " discard(c, &why);",
+      put = "dlk_error_set(&why, code, \"%s: %s\", c->conf->shown, text);"
+        .. " discard(c, &why);" },
+    { name = "why a Sentinel does not answer names it once more",
+      file = "csrc/store/redis/conn/witness.c", specs = EVENTS,
+      find = "return strncmp(behind, \": \", 2) == 0 ? behind + 2"
+        .. " : w->why.text;",
+      put = "return behind ? w->why.text : behind;" },
   },
 }

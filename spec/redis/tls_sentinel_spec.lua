@@ -77,13 +77,35 @@ describe("TLS with Sentinels:", function()
 
   local timed = steady(nil, process.close_all)
 
+  -- What is wrong is said of the server where it is, to the caller and in the
+  -- event.
   timed("both sides are verified", function()
-    local store = open(sentinel.tls_port, { tls = {
-      cafile = made:path "other.crt" } })
+    local heard = {}
+    local store = open(sentinel.tls_port, {
+      tls = { cafile = made:path "other.crt" },
+      on_event = function(event) heard[#heard + 1] = event.message end })
     local _, message, code = store:ping()
     assert.are.equal("denied", code)
-    assert.matches("CA that is not trusted", message)
+    local pattern = "/mymaster: the Sentinel 127%.0%.0%.1:"
+      .. sentinel.tls_port .. ": the server's certificate.*not trusted"
+    assert.matches(pattern, message)
+    assert.matches(pattern, heard[1])
     store:close()
+    local admin = primary:connect()
+    for _, wanted in ipairs { "yes", "no" } do
+      admin:call("CONFIG", "SET", "tls-auth-clients", wanted)
+      store = open(sentinel.tls_port)
+      local fine
+      fine, message = store:ping()
+      if wanted == "yes" then
+        assert.matches("/mymaster: the primary 127%.0%.0%.1:"
+          .. primary.tls_port .. ": .*wants a client certificate", message)
+      else
+        assert(fine, message)
+      end
+      store:close()
+    end
+    admin:close()
   end)
 
   -- Its first answer says so, and nobody tries until the timeout is over.
@@ -99,13 +121,16 @@ describe("TLS with Sentinels:", function()
     store:close()
   end
 
+  local SENTINEL = "/mymaster: the Sentinel 127%%.0%%.0%%.1:%d: .*%s"
   local PLAIN = "does not speak TLS; use the URL without the 's'"
   local TLS = "speaks TLS; use rediss://"
 
   timed("a Sentinel that speaks what the URL does not say", function()
     local url = "://127.0.0.1:%d/mymaster"
-    refused(("rediss+sentinel" .. url):format(sentinel.port), PLAIN)
-    refused(("redis+sentinel" .. url):format(sentinel.tls_port), TLS)
+    refused(("rediss+sentinel" .. url):format(sentinel.port),
+      SENTINEL:format(sentinel.port, PLAIN))
+    refused(("redis+sentinel" .. url):format(sentinel.tls_port),
+      SENTINEL:format(sentinel.tls_port, TLS))
   end)
 
   timed("a primary that speaks what its Sentinel does not", function()

@@ -68,7 +68,9 @@ describe("the events of Sentinels:", function()
     local one = set.sentinels[2]
     assert.same({}, of "sentinel")
     one:kill()
-    told("sentinel", 1, "127.0.0.1:" .. one.port, "does not answer")
+    told("sentinel", 1, "/mymaster: the Sentinel 127.0.0.1:" .. one.port
+      .. " does not answer (")
+    assert.is_nil(of "sentinel"[1]:find "://.*://") -- that once is enough
     one:start_again()
     told("sentinel", 2, "127.0.0.1:" .. one.port, "answers again")
   end)

@@ -40,18 +40,18 @@ void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
   dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
 }
 
-void dlk_redis_endpoint_error(const struct dlk_redis_endpoint *e,
-                              const struct dlk_redis_address *at,
-                              const char *shown, enum dlk_code code,
-                              const char *text, struct dlk_error *err) {
-  char where[300] = "";
-  if (e->changes && at) {
+struct dlk_redis_server_text
+dlk_redis_server_text(const char *shown, const char *role,
+                      const struct dlk_redis_address *at) {
+  struct dlk_redis_server_text t;
+  int n = snprintf(t.text, sizeof t.text, "%.300s", shown);
+  if (role && at) {
     struct dlk_redis_place place = {.port = at->port};
     snprintf(place.host, sizeof place.host, "%s", at->host);
-    snprintf(where, sizeof where,
-             " the primary %s:", dlk_redis_place_text(&place).text);
+    snprintf(t.text + n, sizeof t.text - (size_t)n, ": %s %s", role,
+             dlk_redis_place_text(&place).text);
   }
-  dlk_error_set(err, code, "%s:%s %s", shown, where, text);
+  return t;
 }
 
 /* ---- places ---- */

@@ -50,6 +50,8 @@ struct dlk_redis_endpoint {
   /* Servers may change places: whether one is the primary is asked of itself,
    * and the pauses between attempts are short. The following are not NULL. */
   bool changes;
+  /* What a server there is to the user, as in dlk_redis_server_text. */
+  const char *role;
   /* Before the first of these; *alive and gone(arg) as in sock.h. */
   void (*start)(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
                 unsigned *alive, void (*gone)(void *arg), void *arg);
@@ -77,11 +79,15 @@ void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
                           const struct dlk_conf *conf, size_t host,
                           uint16_t port, struct dlk_redis_tls *tls);
 
-/* An attempt to connect failed; text: as in sock.h. */
-void dlk_redis_endpoint_error(const struct dlk_redis_endpoint *e,
-                              const struct dlk_redis_address *at,
-                              const char *shown, enum dlk_code code,
-                              const char *text, struct dlk_error *err);
+/* How messages name one server of a URL's several: "the primary", with its
+ * address behind it; role or at NULL: by the URL alone. */
+#define DLK_REDIS_SENTINEL_ROLE "the Sentinel"
+struct dlk_redis_server_text {
+  char text[600];
+};
+struct dlk_redis_server_text
+dlk_redis_server_text(const char *shown, const char *role,
+                      const struct dlk_redis_address *at);
 
 bool dlk_redis_place_is(const struct dlk_redis_place *a,
                         const struct dlk_redis_place *b);

@@ -93,8 +93,10 @@ static void nothing(struct dlk_redis_endpoint *e,
 void dlk_redis_news_init(struct dlk_redis_news *n,
                          const struct dlk_redis_sentinels *all) {
   n->all = all;
-  n->turns = (struct dlk_redis_endpoint){
-      .locate = locate, .settle = nothing, .forget = nothing};
+  n->turns = (struct dlk_redis_endpoint){.role = DLK_REDIS_SENTINEL_ROLE,
+                                         .locate = locate,
+                                         .settle = nothing,
+                                         .forget = nothing};
   dlk_redis_sentinel_conn(all, &n->conn, &events);
   n->conn.endpoint = &n->turns;
   n->conn.arg = n;

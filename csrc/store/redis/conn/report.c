@@ -20,25 +20,23 @@ void dlk_redis_report_witness(const struct dlk_redis_report *r,
                               const struct dlk_redis_witness *w, bool *bad) {
   struct dlk_host *host = r->all->host;
   bool is_bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
-  char text[600], name[300];
   if (is_bad == *bad)
     return;
   *bad = is_bad;
-  snprintf(name, sizeof name, "the Sentinel %s:%u", w->at.address.host,
-           (unsigned)w->at.address.port);
+  struct dlk_redis_server_text name = dlk_redis_witness_name(w);
+  char text[900];
   if (!is_bad)
-    snprintf(text, sizeof text, "%s answers again", name);
+    snprintf(text, sizeof text, "%s answers again", name.text);
   else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
     snprintf(text, sizeof text,
-             "%s does not know a primary of the name '%.64s'", name,
+             "%s does not know a primary of the name '%.64s'", name.text,
              r->all->master);
+  else if (w->opinion.said == DLK_REDIS_SAID_NO)
+    snprintf(text, sizeof text, "%s", w->why.text); /* names it */
   else
-    snprintf(text, sizeof text, "%s does not answer (%.200s)", name,
-             w->why.text);
-  if (is_bad && w->opinion.said == DLK_REDIS_SAID_NO)
-    host->event(host, "sentinel", w->why.text); /* names it */
-  else
-    report(r, "sentinel", text);
+    snprintf(text, sizeof text, "%s does not answer (%.200s)", name.text,
+             dlk_redis_witness_why(w));
+  host->event(host, "sentinel", text);
 }
 
 void dlk_redis_report_round(struct dlk_redis_report *r, bool lost,

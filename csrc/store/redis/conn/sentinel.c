@@ -161,7 +161,7 @@ static void nobody_knows(const struct sentinel *s, struct dlk_error *err) {
                   s->conf->shown, s->all.master);
   else
     dlk_error_set(err, DLK_UNAVAILABLE, "%s: no Sentinel answers (%.200s)",
-                  s->conf->shown, s->witnesses[0].w.why.text);
+                  s->conf->shown, dlk_redis_witness_why(&s->witnesses[0].w));
 }
 
 /* The next round, if there is a reason for it by then. */
@@ -419,6 +419,7 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                             .settle = settle,
                                             .forget = forget,
                                             .changes = true,
+                                            .role = "the primary",
                                             .doubt = doubt,
                                             .start = start,
                                             .flush = flush,

@@ -24,11 +24,12 @@ static void explain(const struct dlk_redis_sentinels *all,
                     const struct dlk_redis_address *at,
                     const struct dlk_redis_req *r, const char *text,
                     struct dlk_error *err) {
-  char name[300], quote[120] = "";
+  char quote[120] = "";
+  struct dlk_redis_server_text server =
+      dlk_redis_server_text(all->conf->shown, DLK_REDIS_SENTINEL_ROLE, at);
+  const char *name = server.text;
   if (!r->secret)
     snprintf(quote, sizeof quote, " (%.100s)", text);
-  snprintf(name, sizeof name, "%s: the Sentinel %s:%u", all->conf->shown,
-           at->host, (unsigned)at->port);
   struct dlk_error said;
   dlk_redis_fault_error(&said, text, name);
   if (strncmp(text, "NOPERM", 6) == 0)
@@ -80,6 +81,19 @@ void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,
 
 /* ---- one that is asked ---- */
 
+struct dlk_redis_server_text
+dlk_redis_witness_name(const struct dlk_redis_witness *w) {
+  return dlk_redis_server_text(w->all->conf->shown, DLK_REDIS_SENTINEL_ROLE,
+                               &w->at.address);
+}
+
+const char *dlk_redis_witness_why(const struct dlk_redis_witness *w) {
+  struct dlk_redis_server_text name = dlk_redis_witness_name(w);
+  const char *at = strstr(w->why.text, name.text);
+  const char *behind = at ? at + strlen(name.text) : "";
+  return strncmp(behind, ": ", 2) == 0 ? behind + 2 : w->why.text;
+}
+
 static void encode_hello(struct dlk_redis_req *r, struct dlk_buf *out) {
   struct dlk_redis_witness *w =
       DLK_CONTAINER(r, struct dlk_redis_witness, hello);
@@ -110,10 +124,8 @@ static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
 
 static void makes_no_sense(struct dlk_redis_witness *w) {
   w->opinion.said = DLK_REDIS_SAID_NO;
-  dlk_error_set(&w->why, DLK_UNAVAILABLE,
-                "%s: the Sentinel %s:%u answers what is no address",
-                w->all->conf->shown, w->at.address.host,
-                (unsigned)w->at.address.port);
+  dlk_error_set(&w->why, DLK_UNAVAILABLE, "%s answers what is no address",
+                dlk_redis_witness_name(w).text);
 }
 
 static void each(struct dlk_redis_req *r, unsigned index,
@@ -183,6 +195,7 @@ void dlk_redis_witness_init(struct dlk_redis_witness *w,
   dlk_redis_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
                        all->tls);
   dlk_redis_sentinel_conn(all, &w->conn, &events);
+  w->at.endpoint.role = DLK_REDIS_SENTINEL_ROLE;
   w->conn.endpoint = &w->at.endpoint;
   w->conn.arg = w;
   w->hello.encode = encode_hello;

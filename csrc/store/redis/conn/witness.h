@@ -41,6 +41,11 @@ void dlk_redis_witness_init(struct dlk_redis_witness *w,
 /* Only when no question is under way. May be answered at once. */
 void dlk_redis_witness_ask(struct dlk_redis_witness *w);
 
+struct dlk_redis_server_text
+dlk_redis_witness_name(const struct dlk_redis_witness *w);
+/* Why it says nothing, in a sentence that has named it already. */
+const char *dlk_redis_witness_why(const struct dlk_redis_witness *w);
+
 /* For any connection to a Sentinel: AUTH, if that is wanted, before one more
  * command, */
 void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,

@@ -29,10 +29,13 @@ local function yields_across_pcall()
   return status(co) == "suspended"
 end
 
---- Who is running: the coroutine, or what stands for the main thread.
+--- Who is running: the coroutine, or what stands for the main thread. Or who
+--- has made that coroutine: itself, too, if an error ended one between, so that
+--- what it yields comes out of nobody.
+---@param co? thread
 ---@return any
-function protect.owner()
-  local co = running()
+function protect.owner(co)
+  co = co or running()
   if co == nil then
     return main
   end

@@ -121,6 +121,38 @@ describe("a wait whose coroutine is dead", function()
     assert.equal("its owner", woken)
   end)
 
+  -- On 5.1 each of the two calls has a coroutine of its own, and the error ends
+  -- the one between: the one that waits stays as it is, and nobody resumes it.
+  it("wakes nobody from whom an error between cut it off", function()
+    local held = assert(other:lock(key))
+    local between, problem, woken, ended
+    local co = start(function()
+      local _, outer
+      _, outer = protect.call(function()
+        between = coroutine.running()
+        local _, inner = protect.call(function()
+          store:lock(key, LONG)
+          ended = true
+        end)
+        problem = inner
+      end)
+      problem = problem or outer
+      woken = coroutine.yield("elsewhere") or "nothing"
+    end)
+    eventually("it queues", function() return is_waited_for(key) end)
+    local ok, where = resume_with_error(co, between)
+    assert.is_true(ok)
+    assert.equal("elsewhere", where)
+    assert.equal("killed", problem)
+    held:release()
+    expect_free(key, true)
+    expect_quiet()
+    assert.is_nil(woken)
+    assert.is_nil(ended)
+    assert(coroutine.resume(co, "its owner"))
+    assert.equal("its owner", woken)
+  end)
+
   local function release(lease)
     local released
     coroutine.wrap(function() released = assert(lease:release()) end)()

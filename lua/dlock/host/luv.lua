@@ -41,11 +41,13 @@ end
 -- Coroutine -> the waiter of the wait that it was in last.
 local inside = setmetatable({}, { __mode = "kv" })
 
--- Whether that wait is still in the stack of its coroutine, near the top. (One
--- that died of an error has its stack still.)
+-- Whether that wait is still in the stack of its coroutine, near the top (one
+-- that died of an error has its stack still), and its yields come out of the
+-- one that is to be resumed.
 local function is_in_wait(waiter)
   local co = waiter.inner
-  if inside[co] ~= waiter or coroutine.status(co) == "dead" then
+  if inside[co] ~= waiter or coroutine.status(co) == "dead"
+      or protect.owner(co) ~= waiter.co then
     return false
   elseif not getinfo then
     return true

@@ -10,7 +10,17 @@
  *
  * NONODE to a release means that the lease was not ours any more, unless an
  * earlier delete of ours went unanswered: then it was that one that did it,
- * for while the session lives nobody else deletes our node but an admin. */
+ * for while the session lives nobody else deletes our node but an admin.
+ *
+ * One who breaks the lock between the call of the release and that delete
+ * cannot be told from it, and the release says `true`. So it does on Redis, and
+ * it is what the caller may rely on: when he let go of the lease no loss of it
+ * was seen and its deadline had not passed (the engine sends nothing for one
+ * that is lost), now it is held by us no more, and nobody else's was touched.
+ * `lost` would be said after each cut connection, and `with` would take results
+ * for worthless that were made under the lock; `unavailable` says that it may
+ * still be held, which is known not to be so. Who must know whether a break
+ * came first compares fences. */
 #include "store/zookeeper/recipe/leave.h"
 
 #include <stdlib.h>

@@ -192,6 +192,10 @@ return {
       find = "dlk_zk_session_retire(n->member.session);"
         .. " dlk_zk_finish(n, code);",
       put = "dlk_zk_finish(n, code);" },
+    { name = "a release whose answer was lost is said to be lost",
+      file = LEAVE, specs = "spec/zookeeper/faults_spec.lua",
+      find = "code = n->cut ? DLK_OK : release_code;",
+      put = "code = release_code;" },
     { name = "who stood in the way is not asked for", file = LEAVE,
       find = "if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)"
         .. " ask_head(n);",

@@ -32,7 +32,8 @@ build() {
 # The file store; none of these names has a space in it.
 file=$(find csrc/store/file -name '*.c')
 # shellcheck disable=SC2086
-build file_tool spec/c/file_tool.c spec/c/host.c csrc/core/*.c $file
+build file_tool -Wl,--wrap=dlk_file_dir_list spec/c/file_tool.c \
+  spec/c/host.c csrc/core/*.c $file
 build options_test -Wl,--wrap=dlk_clock_now spec/c/options_test.c csrc/core/*.c
 build core_test -Wl,--wrap=malloc spec/c/core_test.c csrc/core/*.c
 build quiet_test spec/c/quiet_test.c csrc/core/quiet.c

@@ -12,6 +12,7 @@
  *   ttl MS                   of the leases that follow
  *   fork                     a child that lives on and does nothing
  *   descriptors N            leaves no more than N to be opened; -1: all
+ *   listed                   how often the directory was read
  *   jam KEY                  takes the key's short mutex and stops itself
  *   close                    closes all stores and ends
  * Answers: "ID held FENCE", "ID CODE: TEXT", "ID released", "ID lost", … */
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "store/file/dir/dir.h"
 #include "store/file/file.h"
 #include "store/file/format/name.h"
 
@@ -337,6 +339,24 @@ static void finish(void) {
   exit(0);
 }
 
+/* ---- what it costs ---- */
+
+static int listed;
+
+DIR *__real_dlk_file_dir_list(const struct dlk_file_dir *d);
+DIR *__wrap_dlk_file_dir_list(const struct dlk_file_dir *d);
+
+DIR *__wrap_dlk_file_dir_list(const struct dlk_file_dir *d) {
+  listed++;
+  return __real_dlk_file_dir_list(d);
+}
+
+static void say_listed(void) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", listed);
+  say("listed", text);
+}
+
 static void command(char **w, int n) {
   const char *c = w[0];
   struct thing *t = n > 1 ? find(w[1]) : NULL;
@@ -374,6 +394,8 @@ static void command(char **w, int n) {
     ttl = atol(w[1]) * DLK_MS;
   else if (strcmp(c, "descriptors") == 0 && n > 1)
     descriptors(atoi(w[1]));
+  else if (strcmp(c, "listed") == 0)
+    say_listed();
   else if (strcmp(c, "close") == 0)
     finish();
   else if (strcmp(c, "open") == 0)

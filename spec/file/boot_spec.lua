@@ -137,10 +137,14 @@ describe("file store of several containers", function()
       check_busy(b, "a3/%d+", { units = 1, cap = 4 })
     end)
 
-  local function zero(at, size)
-    local fd = assert(uv.fs_open(dir .. "/key", "r+", 0))
-    assert(uv.fs_write(fd, ("\0"):rep(size), at))
+  local function write(name, bytes, at)
+    local fd = assert(uv.fs_open(dir .. "/" .. name, "r+", 0))
+    assert(uv.fs_write(fd, bytes, at))
     assert(uv.fs_close(fd))
+  end
+
+  local function zero(at, size)
+    write("key", ("\0"):rep(size), at)
   end
 
   it("gives away no damaged lock while its holder is stopped", function()
@@ -182,7 +186,18 @@ describe("file store of several containers", function()
     check_busy(b, "a damaged lock file")
   end)
 
-  it("gives away no lock whose holder lets go of its damaged file", function()
+  -- Uses more files than are kept open.
+  local function let_go(p)
+    for i = 1, 70 do
+      p:hold("o" .. i, "other" .. i)
+      release(p, "o" .. i)
+    end
+  end
+
+  -- Without its slots, and without both headers.
+  for at, size in pairs { [8192] = 4096, [0] = 4096 } do
+  it("gives away no lock whose holder lets go of its damaged file, " .. at,
+  function()
     local a, b, c = elsewhere(1), tool.start(dir), tool.start(dir)
     a:hold("a", "key")
     b:send("ttl", 1000000)
@@ -193,13 +208,25 @@ describe("file store of several containers", function()
     c:acquire("c", "key", { timeout = 20 })
     b:wait_queue("key", 1)
     c:kill()
-    zero(8192, 4096)
-    for i = 1, 70 do -- more files than are kept open
-      b:hold("o" .. i, "other" .. i)
-      release(b, "o" .. i)
-    end
+    zero(at, size)
+    let_go(b)
     check_busy(elsewhere(2), "a damaged lock file")
   end)
+
+  it("deletes no damaged file that it lets go of while others live, " .. at,
+  function()
+    local a, b = elsewhere(1), tool.start(dir)
+    a:send("ttl", 1000000)
+    a:hold("a", "key")
+    b:acquire("b", "key")
+    b:expect("^b busy")
+    a.process:pause()
+    zero(at, size)
+    let_go(b)
+    assert.is_truthy(uv.fs_stat(dir .. "/key"))
+    check_busy(b, ".*") -- the header may say who holds it
+  end)
+  end
 
   it("sweeps a damaged file of before a restart, if nobody is left", function()
     local a, c = elsewhere(1), elsewhere(1)
@@ -212,6 +239,81 @@ describe("file store of several containers", function()
     sweep(tool.start(dir))
     assert.is_falsy(uv.fs_stat(dir .. "/key"))
     assert.is_true(tool.start(dir):hold("b", "key") > fence)
+  end)
+
+  -- What is left of a file, and whether it says whose it was.
+  local LEFT = {
+    ["zeros in both headers"] = function(name)
+      write(name, ("\0"):rep(4096), 0)
+    end,
+    ["our magic and no sum"] = function(name)
+      write(name, "ldfile01" .. ("x"):rep(4088), 0)
+    end,
+    ["zeros"] = function(name) write(name, ("\0"):rep(10240), 0) end,
+    ["nothing"] = function(name)
+      local fd = assert(uv.fs_open(dir .. "/" .. name, "r+", 0))
+      assert(uv.fs_ftruncate(fd, 0))
+      assert(uv.fs_close(fd))
+    end,
+  }
+  local LONG = ("/"):rep(200)
+
+  for what, damage in pairs(LEFT) do
+    it("sweeps a file without headers, if nobody is left: " .. what, function()
+      local a, keys = tool.start(dir), { "key", ".a/%b\0", LONG }
+      for i, key in ipairs(keys) do a:hold("a" .. i, key) end
+      a:kill()
+      local names = {}
+      for name in uv.fs_scandir_next, (assert(uv.fs_scandir(dir))) do
+        if not name:find("^~[ws]") then
+          names[#names + 1] = name
+          damage(name)
+        end
+      end
+      assert.are.equal(3, #names)
+      sweep(tool.start(dir))
+      for _, name in ipairs(names) do
+        local unknown = name:find("^~h") ~= nil
+          and (what == "zeros" or what == "nothing")
+        assert.are.equal(unknown, uv.fs_stat(dir .. "/" .. name) ~= nil, name)
+      end
+      local b = tool.start(dir)
+      for i, key in ipairs(keys) do b:hold("b" .. i, key) end
+    end)
+
+    it("sweeps no file without headers while somebody lives: " .. what,
+      function()
+        local a, c = tool.start(dir), tool.start(dir)
+        a:send("ttl", 1000000)
+        a:hold("a", "key")
+        a.process:pause()
+        damage("key")
+        sweep(c)
+        assert.is_truthy(uv.fs_stat(dir .. "/key"))
+        check_busy(elsewhere(2), "a damaged lock file")
+      end)
+  end
+
+  it("sweeps many damaged files and reads the directory a few times", function()
+    local a, count = elsewhere(1), 96
+    a:send("ttl", 1000000)
+    for i = 1, count do a:hold("a" .. i, "many" .. i) end
+    a:kill()
+    for i = 1, count do
+      write("many" .. i, ("\0"):rep(i % 2 == 0 and 4096 or 2048), 0)
+    end
+    local b = tool.start(dir)
+    forget_sweep()
+    local late = uv.hrtime() + 20e9
+    local function left()
+      b:ask("ping") -- it sweeps between its answers
+      for i = 1, count do
+        if uv.fs_stat(dir .. "/many" .. i) then return i end
+      end
+    end
+    while left() do assert(uv.hrtime() < late, "never swept") end
+    local times = tonumber(b:ask("listed"):match("^listed (%d+)$"))
+    assert.is_true(times < 12, times)
   end)
 
   it("frees at once what was kept when the machine was restarted", function()

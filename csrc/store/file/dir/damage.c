@@ -31,8 +31,8 @@
 
 #define OWNER "a damaged lock file"
 
-bool dlk_file_guard_needed(struct dlk_file_dir *d, const char *key,
-                           size_t len) {
+/* (idle.c asks both questions too, of many files at once.) */
+static bool is_needed(struct dlk_file_dir *d, const char *key, size_t len) {
   return d->user->holds(d, key, len) || dlk_file_peers_alive(d);
 }
 
@@ -40,7 +40,7 @@ int dlk_file_guard_make(struct dlk_file_dir *d, const char *key, size_t len,
                         struct dlk_file_slot *out) {
   int64_t ttl, now = d->host->now(d->host);
   *out = (struct dlk_file_slot){0};
-  if (!dlk_file_guard_needed(d, key, len))
+  if (!is_needed(d, key, len))
     return 0;
   dlk_file_peers_wake(d);
   dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);

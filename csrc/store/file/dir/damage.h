@@ -4,8 +4,6 @@
 
 #include "store/file/dir/dir.h"
 
-/* Whether somebody may hold the key whom its damaged table does not show. */
-bool dlk_file_guard_needed(struct dlk_file_dir *d, const char *key, size_t len);
 /* The hold of nobody that protects those who may be in a damaged table, whom it
  * tells to look; until 0: there is nobody. */
 int dlk_file_guard_make(struct dlk_file_dir *d, const char *key, size_t len,

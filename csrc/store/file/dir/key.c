@@ -4,39 +4,12 @@
  * after taking the mutex one looks whether the file still has a name; if not,
  * it is closed and the name opened (or made) again. Who deletes has the
  * mutex, has seen a table that is empty (or that whoever enters would begin
- * anew with nothing in it, see below), and has compared the name's inode with
+ * anew with nothing in it, see idle.c), and has compared the name's inode with
  * the one that is open; so nobody can come to hold a key in a file without
  * name: it would have to enter the table under the mutex, before (then the
  * table is not empty) or after (then the missing name is seen). The last fence
  * is kept in "~store" before the name goes. The same look finds files that
  * somebody deleted by hand: their holds count as lost.
- *
- * A table that was written under another boot id is usually one of before a
- * restart of the machine: all who stand in it are dead, times in it (of
- * CLOCK_BOOTTIME) mean nothing, and a part of it may never have reached the
- * disk. But containers that share a directory may be told different ids. So
- * the id alone proves nothing: such a table is a remnant, and is begun anew,
- * only when the pipe of nobody who stands in it has a reader (liveness.c). A
- * pipe lives in the directory as the table does, so this holds in any
- * container. While somebody lives the table is used as it is. Where the id
- * cannot be read nothing is locked at all (dir.c): an id that was made up would
- * find every table to be another's.
- *
- * In a remnant that is damaged somebody may stand whom it does not show. So it
- * is deleted only when there is nobody to protect, by the rule for entering it
- * (damage.c): no other store lives here, and no hold of the key is ours.
- *
- * A hold of nobody (the rest of a min_hold, or the one after damage, damage.c)
- * has no pipe: its times alone say whether it stands. It stands while since <=
- * now < until. Under another boot id of the same machine that is so, and such a
- * hold goes over into the new table, with which it is written at once: whoever
- * is killed leaves the old table or the new one. After a restart the clock has
- * begun anew, so it is so only by chance; then the key is kept for what seems
- * to be left, which is less than until - since: the ttl or min_hold that was
- * asked for. Several of them become one, which is exclusive and ends with the
- * last. The min_hold of a holder that died does not go over: a crash of the
- * machine leaves many of these, and jobs that begin with the machine would
- * find their own of last time.
  *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
@@ -53,6 +26,7 @@
 
 #include "store/file/dir/damage.h"
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/idle.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
 
@@ -75,133 +49,7 @@ static bool named(struct dlk_file_key *k) {
   return true;
 }
 
-/* ---- tables of another boot id ---- */
-
-/* What counts in a table of which nobody lives: the hold of nobody (until 0:
- * none), and that some of it cannot be read. */
-struct rest {
-  struct dlk_file_slot hold;
-  bool damaged;
-};
-
-/* One more hold of nobody. */
-static void add(struct rest *r, const struct dlk_file_slot *slot) {
-  bool others = r->hold.until != 0;
-  if (slot->until > r->hold.until)
-    r->hold = *slot;
-  r->hold.value_len = 0;
-  if (others)
-    r->hold.units = r->hold.cap = 0;
-}
-
-static bool stands(const struct dlk_file_slot *slot, int64_t now) {
-  return slot->list == DLK_FILE_HELD && slot->since <= now && now < slot->until;
-}
-
-/* Whether somebody who stands in the table lives, or nobody can tell; and what
- * counts if not. It goes by the slots and not by the lists: after a loss of
- * power some of what was written may be missing. */
-static bool anybody(struct dlk_file_dir *d, struct rest *r) {
-  struct dlk_file_table *t = &d->table;
-  int64_t now = d->host->now(d->host);
-  uint64_t dead = 0;
-  *r = (struct rest){.damaged = t->torn};
-  for (uint32_t i = 1; i <= t->head.slots; i++) {
-    struct dlk_file_slot slot = *dlk_file_table_at(t, i);
-    bool damaged = t->error == EUCLEAN;
-    if (damaged)
-      t->error = 0;
-    if (t->error != 0)
-      return true;
-    r->damaged = r->damaged || damaged;
-    if (damaged || slot.list == DLK_FILE_FREE)
-      continue;
-    if (slot.instance == 0 && stands(&slot, now))
-      add(r, &slot);
-    if (slot.instance == dead)
-      continue;
-    if (dlk_file_peer_alive(d, slot.instance))
-      return true;
-    dead = slot.instance;
-  }
-  return false;
-}
-
-/* Whether nobody of another boot id's table lives. */
-static bool left(struct dlk_file_dir *d, struct rest *r) {
-  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
-         !anybody(d, r);
-}
-
-bool dlk_file_key_remnant(struct dlk_file_dir *d) {
-  struct rest r;
-  return left(d, &r) && r.hold.until == 0 && !r.damaged;
-}
-
-/* Whether a lock may be held that its damaged table does not show. The key with
- * its prefix: one with another is none of ours. */
-static bool may_be_held(struct dlk_file_dir *d, const char *key, size_t len) {
-  size_t n = d->prefix_len;
-  if (len < n || memcmp(key, d->prefix, n) != 0)
-    return dlk_file_peers_alive(d);
-  return dlk_file_guard_needed(d, key + n, len - n);
-}
-
-/* Whether the loaded table would be begun anew with nothing in it. */
-static bool is_needless(struct dlk_file_dir *d, const char *key, size_t len) {
-  struct rest r;
-  return left(d, &r) && r.hold.until == 0 &&
-         !(r.damaged && may_be_held(d, key, len));
-}
-
-/* ---- idle files ---- */
-
-static bool still_at(struct dlk_file_dir *d, const char *name, int fd) {
-  struct stat a, b;
-  return fstat(fd, &a) == 0 &&
-         fstatat(d->fd, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
-         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-/* Whether a file under this name is a key's, with its table loaded (error: the
- * answer to that); and that key, with its prefix. One that was just made may
- * have no key in it yet. */
-static bool is_keys(const char *name, int fd, int error,
-                    char key[DLK_FILE_NAMED], size_t *len) {
-  char made[DLK_FILE_NAME];
-  struct stat st;
-  *len = 0;
-  if (error == ENODATA)
-    return fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
-  long n = error != 0 ? -1 : dlk_file_table_get_key(fd, key);
-  if (n < 0)
-    return false;
-  *len = (size_t)n;
-  dlk_file_name(made, key, *len);
-  return strcmp(made, name) == 0;
-}
-
-/* With the file's mutex: deletes it if nothing is in it that counts. */
-void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
-                              int fd) {
-  static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT, DLK_FILE_WATCH};
-  char key[DLK_FILE_NAMED];
-  size_t len;
-  int error = dlk_file_table_load(&d->table, fd);
-  if (!is_keys(name, fd, error, key, &len))
-    return;
-  bool used = error == 0 && d->table.torn;
-  for (size_t i = 0; error == 0 && i < 3; i++)
-    used = used || d->table.head.count[lists[i]] > 0;
-  if (used && !is_needless(d, key, len))
-    return;
-  int64_t fence = d->table.head.fence;
-  if (dlk_file_meta_lock(d) != 0)
-    return;
-  if (still_at(d, name, fd) && dlk_file_fence_keep(d, fence) == 0)
-    unlinkat(d->fd, name, 0);
-  dlk_file_unlock(d->meta);
-}
+/* ---- closing ---- */
 
 /* Closes the file, and deletes it if nothing is in it. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
@@ -324,14 +172,14 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
 /* Begins a table anew in which nobody lives. In one that is damaged somebody
  * may have stood whom it does not show (damage.c). */
 static int begin_left(struct dlk_file_dir *d, struct dlk_file_key *k,
-                      struct rest *r) {
+                      struct dlk_file_rest *r) {
   struct dlk_file_slot guard = {0};
   int error = 0;
   if (r->damaged)
     error = dlk_file_guard_make(d, k->key + d->prefix_len,
                                 k->len - d->prefix_len, &guard);
   if (guard.until != 0)
-    add(r, &guard);
+    dlk_file_rest_add(r, &guard);
   return error == 0 ? begin(d, k, &r->hold) : error;
 }
 
@@ -348,7 +196,7 @@ static bool was_ours(const struct dlk_file_key *k, int error) {
 
 /* Loads the table; one that is new, or of before a restart, is begun. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  struct rest r = {0};
+  struct dlk_file_rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
     return begin(d, k, &r.hold);
@@ -356,7 +204,7 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
-  if (left(d, &r))
+  if (dlk_file_left(d, &r))
     return begin_left(d, k, &r);
   if (d->table.error != 0)
     return d->table.error;

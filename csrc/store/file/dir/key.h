@@ -52,18 +52,12 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
                       struct dlk_file_slot *out);
 /* For an answer of key_enter: whether no entry of ours can stand there. */
 bool dlk_file_key_gone(int error);
-/* Whether the loaded table was left from before a restart of the machine, and
- * nothing in it counts any more. May set the table's error. */
-bool dlk_file_key_remnant(struct dlk_file_dir *d);
 
 /* The name of a key's file; false: the key is too long with its prefix. */
 bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
                        size_t len, char out[DLK_FILE_NAME]);
 /* Opens a key's file: fd, or -errno. */
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create);
-/* With the file's mutex: deletes it if it is a key's and nothing in it counts.
- */
-void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name, int fd);
 
 /* Lets go of all descriptors, and deletes files in which nothing is: the store
  * closes, or the directory was deleted. */

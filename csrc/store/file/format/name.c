@@ -45,6 +45,32 @@ void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len) {
   out[n] = '\0';
 }
 
+static int digit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Escaping is injective, so a name is a key's if it is what that one makes. */
+bool dlk_file_name_key(const char *name, char *key, size_t *len) {
+  char made[DLK_FILE_NAME];
+  size_t n = 0;
+  for (const char *p = name; *p && n < LONGEST; p++) {
+    int byte = (unsigned char)*p;
+    if (*p == '%') {
+      int high = digit(p[1]), low = high < 0 ? -1 : digit(p[2]);
+      if (low < 0)
+        return false;
+      byte = high << 4 | low;
+      p += 2;
+    }
+    key[n++] = (char)byte;
+  }
+  dlk_file_name(made, key, n);
+  *len = n;
+  return n > 0 && strcmp(made, name) == 0;
+}
+
 static int small(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }

@@ -22,6 +22,7 @@
 
 #include "core/mode.h"
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/idle.h"
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/queue.h"
 

@@ -3,7 +3,7 @@
  * minute at most, when it connects or has made many files. It goes in small
  * steps and in portions, of which the next one is taken by whoever connects
  * next, so nobody waits for it, not even a store that closes. What it does to
- * each file is what anybody may do at any time (key.c, liveness.c), so it can
+ * each file is what anybody may do at any time (idle.c, liveness.c), so it can
  * be cut short anywhere. */
 #include "store/file/recipe/sweep.h"
 
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/idle.h"
 #include "store/file/dir/key.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
@@ -31,43 +32,86 @@ static void end(struct dlk_file_store *s, bool all) {
   dlk_file_sweep_stop(s);
 }
 
+/* Files of one step that may be deleted if no other store lives in the
+ * directory. Their mutexes are kept until that is known: so nobody comes into
+ * one meanwhile, and the directory is read once for all of them. */
+struct batch {
+  size_t count;
+  int fd[STEP];
+  char name[STEP][DLK_FILE_NAME];
+};
+
+static void let_go(int fd) {
+  dlk_file_unlock(fd);
+  dlk_file_fd_close(fd);
+}
+
 /* Dead holders and waiters of the file leave with it: settle looks at all
  * holders, and grant drops dead waiters from the head on. */
-static void sweep_key(struct dlk_file_dir *d, const char *name) {
+static void drop_dead(struct dlk_file_dir *d, int fd) {
+  d->holders_changed = false;
+  if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||
+      dlk_file_key_remnant(d))
+    return;
+  dlk_file_settle(d);
+  dlk_file_tell(d);
+  dlk_file_table_commit(&d->table);
+}
+
+static void sweep_key(struct dlk_file_store *s, const char *name,
+                      struct batch *b) {
+  struct dlk_file_dir *d = &s->dir;
   int fd = dlk_file_key_open(d, name, false);
   if (fd < 0)
     return;
-  if (dlk_file_try_lock(fd) == 0) {
-    d->holders_changed = false;
-    if (dlk_file_table_load(&d->table, fd) == 0 && !d->table.torn &&
-        !dlk_file_key_remnant(d)) {
-      dlk_file_settle(d);
-      dlk_file_tell(d);
-      dlk_file_table_commit(&d->table);
-    }
-    dlk_file_key_delete_idle(d, name, fd);
-    dlk_file_unlock(fd);
+  if (dlk_file_try_lock(fd) != 0) {
+    dlk_file_fd_close(fd);
+    return;
   }
-  dlk_file_fd_close(fd);
+  drop_dead(d, fd);
+  enum dlk_file_use use = dlk_file_key_use(d, name, fd);
+  if (use == DLK_FILE_UNLESS_OTHERS && !s->sweep_others) {
+    b->fd[b->count] = fd;
+    memcpy(b->name[b->count++], name, strlen(name) + 1);
+    return;
+  }
+  if (use == DLK_FILE_IDLE)
+    dlk_file_key_delete(d, name, fd);
+  let_go(fd);
+}
+
+/* Who lives now may end, but then its damaged files are left to others. */
+static void finish(struct dlk_file_store *s, const struct batch *b) {
+  if (b->count > 0)
+    s->sweep_others = dlk_file_peers_alive(&s->dir);
+  for (size_t i = 0; i < b->count; i++) {
+    if (!s->sweep_others)
+      dlk_file_key_delete(&s->dir, b->name[i], b->fd[i]);
+    let_go(b->fd[i]);
+  }
 }
 
 static void step(struct dlk_timer *timer, int64_t now) {
   struct dlk_file_store *s =
       DLK_CONTAINER(timer, struct dlk_file_store, sweep_timer);
-  for (int i = 0; i < STEP; i++) {
-    const struct dirent *d = readdir(s->sweep);
-    if (d == NULL || s->sweep_names-- == 0) {
-      end(s, d == NULL);
-      return;
-    }
-    if (d->d_name[0] == '.')
+  struct batch batch = {.count = 0};
+  const struct dirent *d = NULL;
+  bool more = true;
+  for (int i = 0; i < STEP && more; i++) {
+    d = readdir(s->sweep);
+    more = d != NULL && s->sweep_names-- != 0;
+    if (!more || d->d_name[0] == '.')
       continue;
     if (d->d_name[0] != '~' || d->d_name[1] == 'h')
-      sweep_key(&s->dir, d->d_name);
+      sweep_key(s, d->d_name, &batch);
     else if (d->d_name[1] == 'w')
       dlk_file_peer_bury(&s->dir, d->d_name);
   }
-  s->dir.host->timer_set(s->dir.host, &s->sweep_timer, now);
+  finish(s, &batch);
+  if (more)
+    s->dir.host->timer_set(s->dir.host, &s->sweep_timer, now);
+  else
+    end(s, d == NULL);
 }
 
 void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from) {
@@ -79,6 +123,7 @@ void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from) {
   if (from != 0)
     seekdir(s->sweep, (long)from);
   s->sweep_names = PORTION;
+  s->sweep_others = false;
   s->dir.host->busy(s->dir.host, 1);
   s->sweep_timer.fire = step;
   s->dir.host->timer_set(s->dir.host, &s->sweep_timer,

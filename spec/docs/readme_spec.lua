@@ -283,6 +283,31 @@ describe("pages:", function()
   end)
 end)
 
+-- In the rows of the reference that are about it.
+local function rows_of(name)
+  local reference, rows = server.read_file("docs/reference.md"), {}
+  for row in reference:gmatch "[^\n]+" do
+    local options_cell = row:match "^|([^|]+)|"
+    if options_cell and options_cell:find("`" .. name .. "`", 1, true) then
+      rows[#rows + 1] = row
+    end
+  end
+  return " " .. table.concat(rows, " "):gsub("[^%w.]", " ") .. " "
+end
+
+describe("the reference", function()
+  it("has the range of every number", function()
+    for _, name in ipairs { "wait_replicas", "wait_timeout", "connect_timeout",
+      "io_timeout", "fence_memory", "session_timeout", "ttl", "max_hold",
+      "min_hold", "timeout", "local_handoffs", "permits" } do
+      local least, most = options.range(name):match "^from (%S+) to (%S+)$"
+      local rows = rows_of(name)
+      assert.is_truthy(rows:find(" " .. least .. " ", 1, true), name)
+      assert.is_truthy(rows:find(" " .. most .. " ", 1, true), name)
+    end
+  end)
+end)
+
 describe("examples/", function()
   local dir
 

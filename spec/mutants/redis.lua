@@ -19,6 +19,7 @@ local COMPUTE = "spec/redis/sentinel/compute_spec.lua"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
+local SCARCE = "spec/redis/scarce_spec.lua"
 local NET = "spec/redis/net_spec.lua"
 local SECRET = "csrc/core/secret.c"
 local CORE = "spec/engine/core_spec.lua"
@@ -36,6 +37,14 @@ return {
     .. " " .. SIM
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "missing replicas are forgotten with any answer", file = TRY,
+      specs = SCARCE, find = "&& (enough || !t->scarce);", put = ";" },
+    { name = "missing replicas are not forgotten", file = TRY, specs = SCARCE,
+      find = "if (shows_an_end(t)) t->over = true;",
+      put = "if (shows_an_end(t)) t->over = !t->scarce;" },
+    { name = "who is taken back holds the lock", file = CANDIDATE,
+      specs = SCARCE, find = "t->op->holder[0] = '\\0'; t->over = false;",
+      put = "t->op->holder[0] = '\\0';" },
     { name = "max_hold begins anew with an attach", file = ATTACH,
       specs = ATTACHES,
       find = "int64_t gone = t->attach.left - left;",

@@ -135,6 +135,20 @@ void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
   send(o);
 }
 
+bool dlk_redis_is_orphan(const struct dlk_redis *s, const char *text,
+                         size_t len) {
+  const struct dlk_list *l;
+  if (!dlk_redis_token_is_of(&s->tokens, text, len))
+    return false;
+  for (l = s->orphans.next; l && l != &s->orphans; l = l->next) {
+    const struct orphan *o = DLK_CONTAINER(l, struct orphan, entry);
+    if (o->back_len == 0 && o->token.len == len &&
+        memcmp(o->token.text, text, len) == 0)
+      return true;
+  }
+  return false;
+}
+
 void dlk_redis_orphans_end(struct dlk_redis *s) {
   struct dlk_list *l = s->orphans.next;
   while (l && l != &s->orphans) {

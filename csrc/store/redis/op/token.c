@@ -72,10 +72,20 @@ void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t) {
   dlk_redis_put(out, t->text, t->len);
 }
 
+static bool is_token(const char *value, size_t len) {
+  return len > DLK_REDIS_OWNER_AT && len <= DLK_REDIS_TOKEN_MAX &&
+         value[DLK_REDIS_RANDOM] == ':' && value[DLK_REDIS_OWNER_AT - 1] == ':';
+}
+
+bool dlk_redis_token_is_of(const struct dlk_redis_tokens *all, const char *text,
+                           size_t len) {
+  return is_token(text, len) && memcmp(text + DLK_REDIS_RANDOM + 1, all->client,
+                                       DLK_REDIS_CLIENT) == 0;
+}
+
 const char *dlk_redis_owner_in(const char *value, size_t len,
                                size_t *owner_len) {
-  if (len <= DLK_REDIS_OWNER_AT || len > DLK_REDIS_TOKEN_MAX ||
-      value[32] != ':' || value[49] != ':')
+  if (!is_token(value, len))
     return NULL;
   *owner_len = len - DLK_REDIS_OWNER_AT;
   return value + DLK_REDIS_OWNER_AT;

@@ -40,6 +40,10 @@ void dlk_redis_token_move(struct dlk_redis_tokens *all,
 struct dlk_redis_token *dlk_redis_token_find(struct dlk_redis_tokens *all,
                                              const char *text, size_t len);
 
+/* Whether it is a token of this client. */
+bool dlk_redis_token_is_of(const struct dlk_redis_tokens *all, const char *text,
+                           size_t len);
+
 /* For the trace, as %s: its last random digits. */
 struct dlk_redis_token_end {
   char text[5];

@@ -3,6 +3,12 @@
  * rules.c says, and it is done here and nowhere else: the protocol only lends
  * the functions that send again, take back and leave.
  *
+ * Who gives up is told what stood in the way last. Any answer shows that the
+ * server is there. That replicas were missing is over only with an answer that
+ * enough of them have: until then nobody who counts on them can have got the
+ * lock since, and who stands there has it for a moment, as we had. Nor is any
+ * trouble over when our own token, which is being taken back, holds the lock.
+ *
  * Every operation ends here, once: out of whatever list it stands in, with its
  * token no longer heard when it came to nothing. */
 #include "store/redis/op/try.h"
@@ -51,7 +57,7 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
   enum dlk_code code = t->op->ending;
   if (code != DLK_TIMEOUT && code != DLK_UNAVAILABLE)
     dlk_redis_done_code(t, code);
-  else if (t->trouble)
+  else if (t->trouble && !t->over)
     dlk_redis_done(t, t->trouble);
   else
     dlk_redis_done_code(t, t->answered ? code : DLK_UNAVAILABLE);
@@ -60,6 +66,7 @@ void dlk_redis_give_up(struct dlk_redis_try *t) {
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
   dlk_error_drop(&t->trouble);
   t->trouble = dlk_error_keep(why);
+  t->scarce = t->over = false;
 }
 
 /* ---- no answer ---- */
@@ -121,6 +128,7 @@ void dlk_redis_no_answer(struct dlk_redis_try *t,
   t->unsure = unsure_before || verdict == DLK_REDIS_UNSURE;
   if (err && !(rule.told == DLK_REDIS_SAY_FIRST && t->trouble))
     dlk_redis_trouble(t, err);
+  t->scarce = t->scarce || verdict == DLK_REDIS_SCARCE;
   if (rule.told == DLK_REDIS_SAY_LOST && lease_is_over(t)) {
     dlk_redis_done_code(t, DLK_LOST);
   } else if (repeats(t, rule.until, unsure_before)) {
@@ -177,14 +185,20 @@ static void each(struct dlk_redis_req *req, unsigned index,
     t->half = true;
 }
 
+/* Of what stood in the way. */
+static bool shows_an_end(const struct dlk_redis_try *t) {
+  bool enough = t->call.req.durable && !t->call.scarce;
+  return t->step->aim != DLK_REDIS_TO_SETTLE && (enough || !t->scarce);
+}
+
 static void on_answer(struct dlk_redis_call *call,
                       const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
   enum dlk_redis_verdict verdict = r->verdict;
   if (verdict == DLK_REDIS_GOOD) {
     t->answered = true;
-    if (t->trouble && t->step->aim != DLK_REDIS_TO_SETTLE)
-      dlk_error_drop(&t->trouble);
+    if (shows_an_end(t))
+      t->over = true;
     t->step->answer(t, r->reply);
     return;
   }

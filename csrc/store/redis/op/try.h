@@ -42,7 +42,8 @@ struct dlk_redis_try {
   const struct dlk_redis_step *step; /* the last one */
   struct dlk_timer timer;
   struct dlk_list entry;           /* in store->waits, or watches */
-  const struct dlk_error *trouble; /* kept: why there is no answer */
+  const struct dlk_error *trouble; /* kept: why there is no answer; */
+  bool scarce, over;               /* it is replicas; it is over (try.c) */
   bool answered;                   /* the server gave an answer once */
   bool unsure; /* an attempt of unknown outcome went before */
   bool placed; /* something of ours stands on the server for sure */

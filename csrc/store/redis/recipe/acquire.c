@@ -80,8 +80,7 @@ static void name_args(struct dlk_redis_try *t, struct dlk_buf *out) {
 }
 
 static void named(struct dlk_redis_try *t, const redisReply *reply) {
-  if (reply->type == REDIS_REPLY_STRING)
-    dlk_redis_holder_text(t->op->holder, reply->str, reply->len);
+  dlk_redis_held_by(t, reply);
   dlk_redis_done_code(t, DLK_BUSY);
 }
 
@@ -235,9 +234,7 @@ static void tried(struct dlk_redis_try *t, const redisReply *reply) {
   } else if (strcmp(word, "limit") == 0) {
     dlk_redis_other_limit(t);
   } else if (strcmp(word, "busy") == 0 && reply->elements >= 6) {
-    const redisReply *holder = reply->element[5];
-    if (holder->type == REDIS_REPLY_STRING)
-      dlk_redis_holder_text(t->op->holder, holder->str, holder->len);
+    dlk_redis_held_by(t, reply->element[5]);
     occupied(t);
   } else {
     odd(t, NULL);

@@ -4,6 +4,8 @@
  * taken for the grant of the new attempt. */
 #include "store/redis/recipe/candidate.h"
 
+#include <hiredis/hiredis.h>
+
 #include "store/redis/op/orphan.h"
 
 void dlk_redis_draw_token(struct dlk_redis_try *t) {
@@ -60,6 +62,17 @@ void dlk_redis_replace_token(struct dlk_redis_try *t, dlk_redis_do *first) {
     first(t);
   dlk_redis_orphan(s, t->op->key, t->op->key_len, &old,
                    dlk_time_add(dlk_redis_now(s), span));
+}
+
+void dlk_redis_held_by(struct dlk_redis_try *t, const redisReply *value) {
+  if (value->type != REDIS_REPLY_STRING)
+    return;
+  if (dlk_redis_is_orphan(t->store, value->str, value->len)) {
+    t->op->holder[0] = '\0';
+    t->over = false;
+  } else {
+    dlk_redis_holder_text(t->op->holder, value->str, value->len);
+  }
 }
 
 void dlk_redis_other_limit(struct dlk_redis_try *t) {

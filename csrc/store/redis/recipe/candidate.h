@@ -17,6 +17,8 @@ void dlk_redis_new_token(struct dlk_redis_try *t);
 void dlk_redis_token_back(struct dlk_redis_try *t);
 /* The same; what `first` sends with the new token goes before that. */
 void dlk_redis_replace_token(struct dlk_redis_try *t, dlk_redis_do *first);
+/* What the server names as the holder, for messages. */
+void dlk_redis_held_by(struct dlk_redis_try *t, const struct redisReply *value);
 /* The server said that others share under another limit. */
 void dlk_redis_other_limit(struct dlk_redis_try *t);
 

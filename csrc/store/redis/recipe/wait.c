@@ -225,8 +225,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   t->acquire.waited_fence = dlk_redis_int(reply, 2, INT64_MAX);
   if (order->type == REDIS_REPLY_STRING && order->len < sizeof t->acquire.order)
     memcpy(t->acquire.order, order->str, order->len + 1);
-  if (value->type == REDIS_REPLY_STRING)
-    dlk_redis_holder_text(t->op->holder, value->str, value->len);
+  dlk_redis_held_by(t, value);
   dlk_redis_mark_crowded(s, t->op->key, t->op->key_len);
   if (t->op->ending != DLK_OK) {
     dlk_redis_queue_leave(t);

@@ -19,6 +19,7 @@ local COMPUTE = "spec/redis/sentinel/compute_spec.lua"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
+local WAITING = "spec/redis/waiting_spec.lua"
 local SCARCE = "spec/redis/scarce_spec.lua"
 local NET = "spec/redis/net_spec.lua"
 local SECRET = "csrc/core/secret.c"
@@ -42,6 +43,9 @@ return {
     { name = "missing replicas are not forgotten", file = TRY, specs = SCARCE,
       find = "if (shows_an_end(t)) t->over = true;",
       put = "if (shows_an_end(t)) t->over = !t->scarce;" },
+    { name = "a server that never was there is not waited for", file = TRY,
+      specs = WAITING, find = "return t->op->wait ||",
+      put = "return (t->op->wait && t->store->link->served) ||" },
     { name = "who is taken back holds the lock", file = CANDIDATE,
       specs = SCARCE, find = "t->op->holder[0] = '\\0'; t->over = false;",
       put = "t->op->holder[0] = '\\0';" },

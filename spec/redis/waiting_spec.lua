@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local fake_server = require "spec.support.fake_server"
 local locker = require "spec.support.locker"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
@@ -36,6 +37,25 @@ describe("waiting on redis:", function()
   after_each(function()
     process.close_all()
     store:close(1)
+  end)
+
+  -- Only the sixth attempt to connect finds a server that serves.
+  it("a server that never was there may come later than connect_timeout",
+  function()
+    local loading = "-LOADING Redis is loading the dataset in memory\r\n"
+    local answers = { loading, loading, loading, loading, loading,
+      fake_server.DEFAULT }
+    for _, ask in ipairs {
+      function(one) return one:lock("k", { timeout = 60 }) end,
+      function(one) return one:election("k"):campaign() end,
+    } do
+      local f = fake_server.start { INFO = answers }
+      local one = assert(dlock.open { url = f.url, connect_timeout = 0.05 })
+      assert(ask(one))
+      assert.equal(6, f:count("INFO"))
+      one:close(1)
+      f:stop()
+    end
   end)
 
   it("a newcomer that gets no messages asks by its timers", function()

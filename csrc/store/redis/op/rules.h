@@ -45,8 +45,7 @@ enum dlk_redis_aim {
 enum dlk_redis_until {
   DLK_REDIS_NEVER,
   DLK_REDIS_ONCE,    /* more */
-  DLK_REDIS_WAITING, /* while its caller waits for a lock, unless the server
-                        was never there in the time for connecting */
+  DLK_REDIS_WAITING, /* while its caller waits for a lock or a change */
   DLK_REDIS_WANTED,  /* until its caller gives up */
   DLK_REDIS_STANDING /* until the server has forgotten the token by itself */
 };

@@ -71,14 +71,9 @@ void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
 
 /* ---- no answer ---- */
 
-/* The caller waits, and the server may come: it was there, or there is still
- * time to connect. */
-static bool waits(struct dlk_redis_try *t) {
-  const struct dlk_redis *s = t->store;
-  const struct dlk_op *op = t->op;
-  return (op->wait || op->kind == DLK_OP_CHANGE) &&
-         (s->link->served ||
-          dlk_redis_now(t->store) < op->started + s->conf.connect_timeout);
+/* The caller waits, and the server may come, though it never was there. */
+static bool waits(const struct dlk_redis_try *t) {
+  return t->op->wait || t->op->kind == DLK_OP_CHANGE;
 }
 
 static bool repeats(struct dlk_redis_try *t, enum dlk_redis_until until,

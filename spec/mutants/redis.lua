@@ -20,6 +20,7 @@ local CUT = "spec/redis/sentinel/cut_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local REPLICAS = "spec/redis/sentinel/replicas_spec.lua"
 local WAITING = "spec/redis/waiting_spec.lua"
+local MOVED = "spec/redis/moved_spec.lua"
 local SCARCE = "spec/redis/scarce_spec.lua"
 local NET = "spec/redis/net_spec.lua"
 local SECRET = "csrc/core/secret.c"
@@ -46,6 +47,12 @@ return {
     { name = "a server that never was there is not waited for", file = TRY,
       specs = WAITING, find = "return t->op->wait ||",
       put = "return (t->op->wait && t->store->link->served) ||" },
+    { name = "what another server has not got is a clock that stepped",
+      file = HOLD, specs = MOVED, find = "|| h->where != s->link->moves ||",
+      put = "||" },
+    { name = "clocks are never compared again on another server", file = HOLD,
+      specs = MOVED, find = "h->where = s->link->moves; return true;",
+      put = "return true;" },
     { name = "who is taken back holds the lock", file = CANDIDATE,
       specs = SCARCE, find = "t->op->holder[0] = '\\0'; t->over = false;",
       put = "t->op->holder[0] = '\\0';" },

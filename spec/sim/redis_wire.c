@@ -144,8 +144,10 @@ static int l_returned(lua_State *L) {
   c->retreating = false;
   c->link.connections++;
   sim_enter(c);
-  if (lua_toboolean(L, 2))
+  if (lua_toboolean(L, 2)) {
+    c->link.moves++;
     c->events->moved(c->arg);
+  }
   sim_leave(c);
   return 0;
 }

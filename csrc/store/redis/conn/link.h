@@ -94,7 +94,8 @@ struct dlk_redis_link {
   void (*destroy)(struct dlk_redis_link *link);
   bool may_linger;      /* CLIENT KILL was refused: see above */
   bool served;          /* a connection was usable at least once */
-  uint64_t connections; /* for commands: how many were usable so far */
+  uint64_t connections; /* for commands: how many were usable so far; */
+  uint64_t moves;       /* to another server process (`moved`) than before */
   /* The names of the scripts, as the server gave them; "" if it did not. */
   char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
 };

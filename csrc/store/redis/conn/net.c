@@ -89,6 +89,7 @@ static void usable(struct net *n) {
   n->moved = false;
   n->link.served = true;
   n->link.connections++;
+  n->link.moves += moved;
   want_back(n, false);
   dlk_redis_conn_ready(&n->cmd);
   report(n, "connect",

@@ -9,7 +9,8 @@ struct dlk_redis_hold {
   struct dlk_op *waiting;     /* the acquire that still waits, or NULL: held */
   struct dlk_redis_call call; /* renewals */
   struct dlk_redis_token token;
-  int64_t until;   /* the server keeps it so long at least */
+  int64_t until;   /* the server keeps it so long at least: */
+  uint64_t where;  /* that one, by link->moves */
   int64_t asked;   /* it may keep it so long: an extension */
   int64_t granted; /* for min_hold */
   uint32_t number; /* how many extensions were written */

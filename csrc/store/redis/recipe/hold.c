@@ -26,15 +26,17 @@
 #include "store/redis/wire/reply.h"
 
 /* The server's clock against ours: what was left of the hold there should be
- * what we think was left. Said once a minute at most. A hold that would last
- * for longer is cut by its next renewal, or it would outlive a dead holder. */
+ * what we think was left, if it is the server that was asked last: another one,
+ * or the same one with older data, may not have got all extensions. Said once a
+ * minute at most. A hold that would last for longer is cut by its next renewal,
+ * or it would outlive a dead holder. */
 static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
   int64_t at_least = h->until - now;
   int64_t at_most = (ttl > h->asked - now ? ttl : h->asked - now) + DLK_SEC;
   h->cut = left > at_most;
-  if ((left >= at_least - DLK_SEC && !h->cut) ||
+  if ((left >= at_least - DLK_SEC && !h->cut) || h->where != s->link->moves ||
       (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
     return;
   s->clock_warned = now;
@@ -74,6 +76,7 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
   if (h->until)
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->until = dlk_lease_deadline(sent, ttl);
+  h->where = s->link->moves;
   return true;
 }
 
@@ -131,6 +134,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.key_len = to->key_len;
   b->call.req.slot = a->call.req.slot;
   b->until = a->until;
+  b->where = a->where;
   b->asked = a->asked;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;

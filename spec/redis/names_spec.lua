@@ -169,8 +169,10 @@ describe("redis names:", function()
     store = assert(dlock.open { url = url, prefix = "~dl" })
     assert.are.equal("invalid", select(3, store:try_lock("ock:x")))
     store:close()
-    assert.are.equal("invalid",
-      select(3, dlock.open { url = url, prefix = "~dlock:x" }))
+    got, message, code = dlock.open { url = url, prefix = "~dlock:x" }
+    assert.is_nil(got)
+    assert.are.equal("invalid", code)
+    assert.is_truthy(message:find("begin with ~dlock: .* another prefix$"))
   end)
 
   it("a tag puts a name into the slot of a lock", function()

@@ -7,8 +7,6 @@
 
 #include "store/redis/wire/names.h"
 
-#define PREFIX_MAX 512
-
 bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf) {
   return strcmp(conf->scheme, "redis+sentinel") == 0 ||
          strcmp(conf->scheme, "rediss+sentinel") == 0;
@@ -84,12 +82,11 @@ enum dlk_code dlk_redis_conf_check(const struct dlk_conf *conf, unsigned *db,
                          "%s: give a host, or a path as redis+unix:///path",
                          conf->shown);
   if (strncmp(conf->prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) ==
-          0 ||
-      strlen(conf->prefix) > PREFIX_MAX)
+      0)
     return dlk_error_set(err, DLK_INVALID,
-                         "%s: a prefix has at most %d bytes and does not "
-                         "begin with " DLK_REDIS_RESERVED,
-                         conf->shown, PREFIX_MAX);
+                         "%s: names that begin with " DLK_REDIS_RESERVED
+                         " are dlock's own; use another prefix",
+                         conf->shown);
   enum dlk_code code = check_options(conf, err);
   return code == DLK_OK ? database(conf, db, err) : code;
 }

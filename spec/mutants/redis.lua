@@ -461,5 +461,9 @@ return {
       file = "csrc/store/redis/recipe/wait.c", specs = REPLICAS,
       find = "dlk_redis_int(reply, 3, INT64_MAX)",
       put = "dlk_redis_int(reply, 3, -1)" },
+    { name = "a refusal is unknown between two attempts to connect",
+      file = TRY, specs = "spec/redis/errors_spec.lua",
+      find = "return late && !t->answered ? t->store->link->refused : NULL;",
+      put = "(void)late; return NULL;" },
   },
 }

@@ -202,6 +202,46 @@ describe("redis errors:", function()
     f:stop()
   end)
 
+  it("a refusal is told to who comes between two attempts to connect",
+    function()
+      local server = redis.start { requirepass = "secret" }
+      local store = open(server, { timeout = 10 })
+      local function code_of(opts)
+        local lease, _, code = store:lock("k", opts)
+        return lease and lease:release() and "ok" or code
+      end
+      assert.equal("denied", code_of())
+      for _ = 1, 10 do
+        assert.equal("denied", code_of { timeout = 0.05 })
+        assert.equal("denied", select(3, store:ping(0.05)))
+      end
+      local canceller = dlock.canceller()
+      canceller:cancel()
+      assert.equal("cancelled", code_of { cancel = canceller })
+      local r = assert(redis.connect((server.url:gsub("//", "//:secret@"))))
+      r:call("CONFIG", "SET", "requirepass", "")
+      local late = core.now() + 20
+      repeat
+        local code = code_of()
+        assert(core.now() < late, code)
+      until code == "ok"
+      r:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      server:pause()
+      assert.equal("unavailable", code_of { timeout = 0.05 })
+      server:resume()
+      r:call("CONFIG", "SET", "requirepass", "secret")
+      r:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      r:close()
+      assert.equal("denied", code_of())
+      server:kill()
+      repeat
+        local code = code_of { timeout = 0.05 }
+        assert(core.now() < late, code)
+      until code == "unavailable"
+      store:close(1)
+      server:stop()
+    end)
+
   it("READONLY: another connection is asked, it may be another server's",
     function()
     local f = fake_server.start("local first\n" .. [[

@@ -96,6 +96,9 @@ struct dlk_redis_link {
   bool served;          /* a connection was usable at least once */
   uint64_t connections; /* for commands: how many were usable so far; */
   uint64_t moves;       /* to another server process (`moved`) than before */
+  /* What the server said when it refused the last attempt to connect, before
+   * the next one failed or came about; NULL: it did not. */
+  const struct dlk_error *refused;
   /* The names of the scripts, as the server gave them; "" if it did not. */
   char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
 };

@@ -88,6 +88,7 @@ static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
   n->link.served = true;
+  n->link.refused = NULL;
   n->link.connections++;
   n->link.moves += moved;
   want_back(n, false);
@@ -204,7 +205,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
-  (void)why;
+  n->link.refused = why->code != DLK_UNAVAILABLE ? &c->why : NULL;
   want_back(n, !n->stopping && n->events->needed(n->arg));
 }
 

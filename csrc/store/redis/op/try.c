@@ -224,7 +224,17 @@ void dlk_redis_send(struct dlk_redis_try *t,
                           step->plain ? write_plain : NULL);
 }
 
+/* Who comes between two attempts to connect, and leaves before the next, is
+ * told how the server refused the last one: nothing else is known of it. */
+static const struct dlk_error *refused(const struct dlk_redis_try *t) {
+  enum dlk_code code = t->op->ending;
+  bool late = code == DLK_TIMEOUT || code == DLK_UNAVAILABLE;
+  return late && !t->answered ? t->store->link->refused : NULL;
+}
+
 void dlk_redis_cancel(struct dlk_redis_try *t) {
-  if (!t->call.busy || dlk_redis_call_withdraw(&t->call))
+  if (!t->call.busy)
     dlk_redis_no_answer(t, DLK_REDIS_WITHDRAWN, NULL);
+  else if (dlk_redis_call_withdraw(&t->call))
+    dlk_redis_no_answer(t, DLK_REDIS_WITHDRAWN, refused(t));
 }

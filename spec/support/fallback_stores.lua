@@ -35,9 +35,10 @@ function stores:reopen_first(opts)
   self.first = assert(dlock.open(opts))
 end
 
---- A fallback for the key k; opts: beside its list.
-function stores:over(opts)
-  local list = { assert(self.first:mutex "k"), assert(self.second:mutex "k") }
+--- A fallback for the key (k); opts: beside its list.
+function stores:over(opts, key)
+  key = key or "k"
+  local list = { assert(self.first:mutex(key)), assert(self.second:mutex(key)) }
   for name, value in pairs(opts or {}) do list[name] = value end
   return assert(dlock.fallback(list))
 end

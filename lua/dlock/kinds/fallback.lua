@@ -3,8 +3,9 @@
 -- The locks of the list are asked in their order. The next one is asked only if
 -- the one before is `unavailable`, which it is given at most half of the
 -- timeout to find out, and only if it has been so for `grace` seconds
--- (outage.lua says why). Every other answer is the answer of the whole: busy,
--- denied or a timeout come from a store that works, and others are obeying it.
+-- (outage.lua says why, and what each answer means). Every other answer is the
+-- answer of the whole: busy, denied or a timeout come from a store that works,
+-- and others are obeying it.
 -- What an attempt leaves behind in a store that did not answer is taken back by
 -- that store, as after any other acquire. A lease is provisional until it is
 -- the one that the program gets, so that no other is kept for its min_hold.
@@ -65,12 +66,12 @@ local function note(member, lease, message, code, begun, grace)
   local client = member.client
   if code == "unavailable" then
     outage.failed(client, message, begun, grace)
-  elseif lease or code == "busy" or code == "timeout" then
+  elseif outage.is_answer(code) then
     local fine, why = outage.answered(client)
     if lease and not fine then
       single.close(lease)
     end
-    if not fine and code ~= "busy" then
+    if not fine and (lease or code == "timeout") then
       return nil, why, "unavailable", true
     end
   end
@@ -93,9 +94,9 @@ end
 -- The same in as many attempts as it takes. The last result: it may be passed.
 local function ask_first(state, plan, member)
   local client, grace = member.client, grace_of(state, plan, member)
-  local out, why = outage.goes_on(client, grace, state.hold_off)
+  local out, why, answer = outage.goes_on(client, grace, state.hold_off)
   if out then
-    return nil, why, "unavailable", true
+    return nil, why, answer, answer == "unavailable"
   end
   local slice = math.min((plan.deadline - core.now()) / 2, SLICE)
   local until_then = core.now() + slice
@@ -130,9 +131,10 @@ end
 local function all_stand(state, plan, place)
   for i = 1, place - 1 do
     local from = state.members[i]
-    local fine, why = outage.stands(from.client, grace_of(state, plan, from))
+    local fine, why, code = outage.stands(from.client,
+      grace_of(state, plan, from))
     if not fine then
-      return false, why
+      return false, why, code
     end
   end
   return true
@@ -142,11 +144,11 @@ end
 -- answers again, it is given back, and all begins anew.
 local function degraded(state, plan, inner, place)
   local lease, to = fallback_lease.new(inner), state.members[place]
-  local fine, why = all_stand(state, plan, place)
+  local fine, why, code = all_stand(state, plan, place)
   if not fine then
     plan.again = true
     single.close(inner)
-    return nil, why, "unavailable"
+    return nil, why, code
   end
   for i = 1, place - 1 do
     outage.enter(state.members[i].client, lease, inner)

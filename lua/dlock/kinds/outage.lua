@@ -8,6 +8,7 @@
 --   entered   a weaker lock was given because of it
 --   owed      the event that it is over
 --   good      since when each ping was answered, while entered
+--   refusal   the answer of the last ping, if it was one that refuses us
 --   leases    the degraded leases that it led to: the holds of those that end
 --             with their request (core.owned), as long as they last, whether or
 --             not a variable refers to them; the others, weak
@@ -20,6 +21,21 @@
 -- has answered pings for `hold_off` seconds and no degraded lease is held here;
 -- or until nobody has wanted a lock of it for longer than both times, when what
 -- is known is too old to be used.
+--
+-- What an answer means, that of an attempt or that of a ping:
+--
+--   a lease, a time,   the store works: what failed before was no outage of
+--   busy, timeout      everybody's
+--   unavailable        a failure: the only one that others may stand in for
+--   denied, invalid,   the same as busy, for everybody else: others may be
+--   lost               using the store, so nothing is given in its place. While
+--                      it is out each call is told the same until a ping is
+--                      answered in another way. For hold_off it is an answer
+--   cancelled, closed, the call was ended, or its object or place is of no
+--   forked,            use: that says nothing of the store, so nothing is noted
+--   unsupported
+--
+-- All but `unavailable` are the answers of the whole.
 --
 -- Several wait at the same time, and an answer may be long on its way. So both
 -- kinds of lock are looked at once more when they were granted. A weaker lock
@@ -36,6 +52,8 @@ local outage = {}
 
 local PING_EVERY = 1 -- seconds; also how long one ping may take
 local FIRST_SWEEP = 64
+
+local REFUSES = { denied = true, invalid = true, lost = true }
 
 local known = setmetatable({}, { __mode = "k" })
 
@@ -89,11 +107,18 @@ end
 -- Too old to be used; but whoever was told of it waits to hear of its end.
 local function forget(out)
   out.since, out.entered, out.good, out.pinged = nil, nil, nil, nil
+  out.refusal = nil
 end
 
 local function again(client)
   return ("unavailable: %s answers again, for less than hold_off seconds")
     :format(client.shown)
+end
+
+--- Whether an attempt's code, nil for a lease, is an answer of the store.
+function outage.is_answer(code)
+  return code == nil or code == "busy" or code == "timeout" or REFUSES[code]
+    or false
 end
 
 --- It answered: whatever failed before was no outage of everybody's. Not if it
@@ -130,30 +155,43 @@ function outage.ends_grace(client, grace)
   return out and out.since and out.since + grace
 end
 
--- Asks it for a sign of life, but not more often than once in PING_EVERY.
+-- Asks it for a sign of life, but not more often than once in PING_EVERY; a
+-- store that is closed says so without being asked. Returns the message and the
+-- code of an answer that says nothing of it.
 local function ping(client, out)
-  local now = core.now()
-  if out.pinged and now - out.pinged < PING_EVERY then
-    return
+  local now, last = core.now(), out.pinged
+  if last and now - last < PING_EVERY and not client.engine:closed() then
+    return nil
   end
   out.pinged = now
   local took, message, code = host.ask(client, client.engine.ping,
     client.engine, PING_EVERY)
-  out.looked = core.now()
-  if took then
+  if took or REFUSES[code] then
+    out.looked = core.now()
     out.good = out.good or out.looked
+    out.refusal = not took and { message = message, code = code } or nil
+  elseif code == "unavailable" then
+    out.looked, out.message = core.now(), message
+    out.good, out.refusal = nil, nil
   else
-    out.good = nil
-    out.message = code == "unavailable" and message or out.message
+    out.pinged = last
+    return message, code
   end
 end
 
---- Whether weaker locks are given without asking it for its own; then why.
+-- Whether it has answered for so long that it can be used again.
+local function is_over(out, hold_off)
+  return not holds(out) and out.good and core.now() - out.good >= hold_off
+end
+
+--- Whether it is out, so that it is not asked for its own lock; then why not,
+--- and the code: `unavailable` if weaker locks are given.
 ---@param client table
 ---@param grace number
 ---@param hold_off number
 ---@return boolean
 ---@return string? message
+---@return string? code
 function outage.goes_on(client, grace, hold_off)
   local out = known[client]
   if not out or not out.entered then
@@ -165,15 +203,19 @@ function outage.goes_on(client, grace, hold_off)
     return false
   end
   out.used = now
-  ping(client, out)
-  if not out.entered then
+  local message, code = ping(client, out)
+  if code then
+    return true, message, code
+  elseif not out.entered then
     return false -- another one saw its end meanwhile
-  elseif not holds(out) and out.good and core.now() - out.good >= hold_off then
+  elseif is_over(out, hold_off) then
     out.entered = nil
     end_it(client, out)
     return false
+  elseif out.refusal then
+    return true, out.refusal.message, out.refusal.code
   end
-  return true, out.good and again(client) or out.message
+  return true, out.good and again(client) or out.message, "unavailable"
 end
 
 --- Whether a weaker lock may be given because of it, now that it was granted;
@@ -182,12 +224,17 @@ end
 ---@param grace number
 ---@return boolean
 ---@return string? message
+---@return string? code
 function outage.stands(client, grace)
   local out = known[client]
-  if out and (out.entered or out.since and core.now() >= out.since + grace) then
+  if out and out.entered and out.refusal then
+    return false, out.refusal.message, out.refusal.code
+  elseif out
+      and (out.entered or out.since and core.now() >= out.since + grace) then
     return true
   end
-  return false, ("unavailable: %s answers again"):format(client.shown)
+  return false, ("unavailable: %s answers again"):format(client.shown),
+    "unavailable"
 end
 
 --- It is given: the store is out until its end is seen.

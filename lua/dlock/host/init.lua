@@ -33,6 +33,13 @@ local HOSTS = {
   blocking = blocking, cqueues = cqueues, luv = luv, resty = resty,
 }
 
+local loaded, in_nginx = package.loaded, resty.is_here()
+
+local function in_coroutine()
+  local co, is_main = coroutine.running()
+  return co ~= nil and not is_main
+end
+
 --- The adapter that the option `host` names.
 ---@return table|false|nil # false: ask at every call
 ---@return string? message
@@ -43,6 +50,10 @@ function host.find(name)
   elseif name == "resty" and not resty.is_here() then
     return nil, "unsupported: host = 'resty' works inside of nginx only; use"
       .. " 'auto'", "unsupported"
+  elseif name == "luv" and not loaded.luv and in_coroutine() then
+    return nil, "unsupported: host = 'luv': luv calls back in the coroutine"
+      .. " that loads it, which can then not wait; require \"luv\" in the main"
+      .. " chunk before", "unsupported"
   elseif name == "cqueues" or name == "luv" then
     local ok, problem = pcall(require, name)
     if not ok then
@@ -52,8 +63,6 @@ function host.find(name)
   end
   return HOSTS[name]
 end
-
-local loaded, in_nginx = package.loaded, resty.is_here()
 
 -- The host that is running us now. Asked several times in every call, so what
 -- cannot change is not asked, and cqueues only where it was ever loaded.

@@ -15,6 +15,11 @@
 -- in its stack. Or it waits for another ticket: each wait notes who its
 -- coroutine waits as (inside), and an error leaves that to the next. Or it runs
 -- the loop, and us in it.
+--
+-- luv calls back on the stack of the Lua thread that loaded it first, for good.
+-- A coroutine that did so seems to run by then, and cannot be resumed when it
+-- waits. So we do not load luv in one (host.find); a wait of one that others
+-- loaded it in ends with an error to luv.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
@@ -60,21 +65,35 @@ local function is_in_wait(waiter)
   end
 end
 
+local STUCK = "dlock: a coroutine that waits cannot be gone on with, as luv was"
+  .. ' loaded in it: require "luv" in the main chunk'
+
+-- The turn of one; nil, or what is wrong.
+local function resume(waiter)
+  local co, here = waiter.co, coroutine.running()
+  local state = waiter.waits and coroutine.status(co)
+  if not state then
+    return nil
+  elseif state == "dead" or not is_in_wait(waiter) then
+    waiter.ticket:abandon()
+  elseif here == co or here == waiter.inner then
+    waiter.ticket:abandon()
+    return STUCK
+  elseif state == "suspended" then
+    local ok, why = coroutine.resume(co)
+    if not ok then
+      why = text.of_error(why)
+      return debug and debug.traceback(co, why) or why
+    end
+  end -- else it runs, in a debug hook of its wait: that ends by itself
+end
+
 -- All of them, whatever one of them does; then the first error, to luv.
 local function resume_all(list)
   local problem
   for _, waiter in ipairs(list) do
-    local co = waiter.co
-    local state = waiter.waits and coroutine.status(co)
-    if state and (state == "dead" or not is_in_wait(waiter)) then
-      waiter.ticket:abandon()
-    elseif state == "suspended" then
-      local ok, why = coroutine.resume(co)
-      if not ok and not problem then
-        problem = text.of_error(why)
-        problem = debug and debug.traceback(co, problem) or problem
-      end
-    end -- else it runs, in a debug hook of its wait: that ends by itself
+    local why = resume(waiter)
+    problem = problem or why
   end
   if problem then
     error(problem, 0)

@@ -284,6 +284,13 @@ describe("the command", function()
     end
   end)
 
+  it("advises the form with = only where there is one", function()
+    local _, problem = read("run --timeout -5 k -- x")
+    assert.is_truthy(problem:find("--timeout=...", 1, true), problem)
+    _, problem = read("run -E -1 k -- x")
+    assert.equal("-E needs STATUS from 0 to 255", problem)
+  end)
+
   it("refuses what it does not understand", function()
     for _, line in ipairs { "", "frob", "--", "run", "run k", "run k --",
         "run k true", "run -- k", "run -- k true", "run -- k --",

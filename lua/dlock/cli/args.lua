@@ -91,8 +91,9 @@ local function value_of(list, i, name, given)
     i = i + 1
     given = list[i]
     if not given or given:sub(1, 1) == "-" then
-      return nil, i, ("%s needs %s (%s=... when that begins with a dash)")
-        :format(name, rule.takes, name)
+      local hint = name:sub(1, 2) == "--"
+        and (" (%s=... when that begins with a dash)"):format(name) or ""
+      return nil, i, ("%s needs %s%s"):format(name, rule.takes, hint)
     end
   end
   local value = given

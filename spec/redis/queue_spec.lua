@@ -92,6 +92,18 @@ describe("a waiter on redis", function()
     assert.are.equal(FENCE + 9, assert(store:lock("k")).fence)
   end)
 
+  -- With it hundreds are let in, who ask as well: what it would ask later came
+  -- too late.
+  it("begins no hold that it shares with a crowd by a message", function()
+    start [[function(n, push)
+      if n > 1 then return got(FENCE + 9) end
+      later(0.1, function() push("g", FENCE + 1) end)
+      return wait { rank = 8 }
+    end]]
+    local lease = assert(assert(store:rwlock("k")):read():acquire())
+    assert.are.equal(FENCE + 9, lease.fence)
+  end)
+
   it("asks at once when a message crossed its question", function()
     start [[function(n, push)
       if n > 20 then return got(FENCE + 9) end

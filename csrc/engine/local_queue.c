@@ -115,7 +115,7 @@ static void next_posted(struct dlk_post *post) {
     return;
   }
   struct dlk_ticket *t = dlk_local_advance(g);
-  t->op.parked = true;
+  t->op.queued = true;
   dlk_heir_asks(t, g->count);
   g->engine->local->calls->submit(t);
 }

@@ -102,7 +102,7 @@ struct dlk_lease {
 struct dlk_op {
   enum dlk_op_kind kind;
   bool wait;            /* ACQUIRE: queue up */
-  bool parked;          /* ACQUIRE: it waited for others of this process */
+  bool queued;          /* ACQUIRE: it waited for others of this process */
   bool renew;           /* DETACH, ATTACH: renew it; else its end stays */
   bool names;           /* LOCKED: `holder` is wanted too, where that costs
                            no more than one request */

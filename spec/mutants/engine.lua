@@ -216,11 +216,12 @@ return {
       file = "csrc/engine/local_queue.c",
       find = "if (!g && behind) return false;",
       put = "if (!behind) return false; if (!g) return false;" },
-    { name = "a reader is parked behind writers",
+    { name = "a reader is queued locally behind writers",
       file = "csrc/engine/local_queue.c",
       find = "|| t->hold->lease.want.units != 0) return false;",
       put = ") return false;" },
-    { name = "a parked wait has no end", file = "csrc/engine/local_queue.c",
+    { name = "a locally queued wait has no end",
+      file = "csrc/engine/local_queue.c",
       find = "dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);"
         .. " dlk_local_look(g);",
       put = "dlk_local_look(g);" },
@@ -250,7 +251,7 @@ return {
       find = "if (!g || g->head != t) return; leave(t);"
         .. " dlk_local_look(g);",
       put = "if (!g || g->head != t) return; leave(t);" },
-    { name = "the parked are not looked at when their holder is another",
+    { name = "the local queue is not looked at when its holder is another",
       file = "csrc/engine/handoff.c",
       find = "h->queue = g; dlk_local_look(g);", put = "h->queue = g;" },
     { name = "a hand-over to one of another ttl",

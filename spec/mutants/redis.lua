@@ -138,9 +138,9 @@ return {
       put = "RULE(SEED) = {WAIT_BACK, ANEW, BACK, BACK, TELL," },
     { name = "a newcomer passes who is known to wait",
       file = ACQUIRE,
-      find = "t->acquire.order[0] || op->parked || "
+      find = "t->acquire.order[0] || op->queued || "
         .. "dlk_redis_is_crowded(t->store, op->key, op->key_len)))",
-      put = "t->acquire.order[0] || op->parked))",
+      put = "t->acquire.order[0] || op->queued))",
       same = "SET NX of an occupied key fails, and of a free one with a queue"
         .. " the order is promised only but for an expiry: a short cut that"
         .. " the mark saves, one request earlier" },

@@ -7,12 +7,12 @@
  * nginx stayed for half a minute after all its work was done.
  *
  * A look-up has two sides, and the job between them a reference of each. Under
- * the job's lock the thread says that it is done and rings, if anybody is there
- * to hear it; likewise the loop's side says that it is not there any more. So
- * the bell is not rung after its close began, and whoever is last frees the
- * answer. The thread touches nothing but the job: it may outlive the loop, the
- * store and the Lua state (the library itself stays, being linked with
- * nodelete).
+ * the job's lock the thread says that it is done and wakes the loop, if anybody
+ * is there to be told; likewise the loop's side says that it is not there any
+ * more. So the wakeup is not used after its close began, and whoever is last
+ * frees the answer. The thread touches nothing but the job: it may outlive the
+ * loop, the store and the Lua state (the library itself stays, being linked
+ * with nodelete).
  *
  * Threads that hang are few: at MOST of them the next look-up fails at once,
  * and begins to work again when one of them ends. */
@@ -35,15 +35,15 @@ static atomic_int under_way;
 struct job {
   atomic_int refs;
   pthread_mutex_t lock;
-  uv_async_t *bell; /* under lock; NULL: nobody wants to know */
-  bool done;        /* under lock; then the rest does not change */
+  uv_async_t *wakeup; /* under lock; NULL: nobody wants to know */
+  bool done;          /* under lock; then the rest does not change */
   int status;
   struct addrinfo *found;
   char *host, port[8];
 };
 
 struct dlk_redis_lookup {
-  uv_async_t bell; /* first: a handle's address is that of its look-up */
+  uv_async_t wakeup; /* first: a handle's address is that of its look-up */
   struct job *job;
   dlk_redis_found *found;
   void (*gone)(void *arg);
@@ -72,8 +72,8 @@ static void *look_up(void *arg) {
   j->status = status;
   j->found = status == 0 ? found : NULL;
   j->done = true;
-  if (j->bell)
-    (void)uv_async_send(j->bell);
+  if (j->wakeup)
+    (void)uv_async_send(j->wakeup);
   pthread_mutex_unlock(&j->lock);
   unref(j);
   atomic_fetch_sub(&under_way, 1);
@@ -97,7 +97,7 @@ static struct job *new_job(const char *host, const char *port) {
   return j;
 }
 
-static void bell_closed(uv_handle_t *handle) {
+static void wakeup_closed(uv_handle_t *handle) {
   struct dlk_redis_lookup *l = (struct dlk_redis_lookup *)(void *)handle;
   void (*gone)(void *) = l->gone;
   void *arg = l->arg;
@@ -111,14 +111,14 @@ void dlk_redis_lookup_end(struct dlk_redis_lookup *l) {
     return; /* ended already */
   l->job = NULL;
   pthread_mutex_lock(&j->lock);
-  j->bell = NULL;
+  j->wakeup = NULL;
   pthread_mutex_unlock(&j->lock);
   unref(j);
-  uv_close((uv_handle_t *)&l->bell, bell_closed);
+  uv_close((uv_handle_t *)&l->wakeup, wakeup_closed);
 }
 
-static void rung(uv_async_t *bell) {
-  struct dlk_redis_lookup *l = (struct dlk_redis_lookup *)(void *)bell;
+static void woken(uv_async_t *wakeup) {
+  struct dlk_redis_lookup *l = (struct dlk_redis_lookup *)(void *)wakeup;
   struct job *j = l->job;
   if (!j)
     return;
@@ -149,13 +149,13 @@ static int start_job(struct job *j) {
   return e;
 }
 
-/* The thread may be done before there is a bell to ring. */
-static void hang_bell(struct dlk_redis_lookup *l) {
+/* The thread may be done before there is a wakeup. */
+static void set_wakeup(struct dlk_redis_lookup *l) {
   struct job *j = l->job;
   pthread_mutex_lock(&j->lock);
-  j->bell = &l->bell;
+  j->wakeup = &l->wakeup;
   if (j->done)
-    (void)uv_async_send(j->bell);
+    (void)uv_async_send(j->wakeup);
   pthread_mutex_unlock(&j->lock);
 }
 
@@ -167,7 +167,7 @@ int dlk_redis_lookup_start(struct uv_loop_s *loop, const char *host,
   struct job *j = l ? new_job(host, port) : NULL;
   int e = j ? start_job(j) : ENOMEM;
   if (e == 0)
-    e = -uv_async_init(loop, &l->bell, rung);
+    e = -uv_async_init(loop, &l->wakeup, woken);
   if (e != 0) {
     if (j)
       unref(j);
@@ -178,7 +178,7 @@ int dlk_redis_lookup_start(struct uv_loop_s *loop, const char *host,
   l->found = found;
   l->gone = gone;
   l->arg = arg;
-  hang_bell(l);
+  set_wakeup(l);
   *out = l;
   return 0;
 }

@@ -264,7 +264,7 @@ static void try_once(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
   /* What is to be published is stored with the hold, by the script. */
   bool exclusive = op->lease->want.units == 0 && !op->lease->value;
-  if (op->wait && (!exclusive || t->acquire.order[0] || op->parked ||
+  if (op->wait && (!exclusive || t->acquire.order[0] || op->queued ||
                    dlk_redis_is_crowded(t->store, op->key, op->key_len)))
     dlk_redis_queue(t);
   else

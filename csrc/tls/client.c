@@ -1,8 +1,9 @@
-/* The files are looked at before each connection, so that certificates that
- * are renewed while the process runs are used. Who renews them may write one
- * after the other, so what does not fit is no reason to give up what does: it
- * is looked at again before the next connection. A session belongs to the
- * context in which the server was verified, and goes with it.
+/* The files (of a directory, its names) are looked at before each connection,
+ * so that certificates that are renewed while the process runs are used. Who
+ * renews them may write one after the other, so what does not fit is no reason
+ * to give up what does: it is looked at again before the next connection. A
+ * session belongs to the context in which the server was verified, and goes
+ * with it.
  *
  * A handshake that resumes a session shows and verifies no certificate. The
  * first one did, so what it found is kept with each session that comes of it,
@@ -67,8 +68,9 @@ SSL_CTX *dlk_tls_client_context(struct dlk_tls_client *client,
                                 struct dlk_tls_fault *fault) {
   const struct dlk_tls_settings *s = client->settings;
   struct dlk_tls_stamp now[DLK_TLS_FILES] = {
-      dlk_tls_file_stamp(s->cafile), dlk_tls_file_stamp(s->cert),
-      dlk_tls_file_stamp(s->key), dlk_tls_file_stamp(s->key_password_file)};
+      dlk_tls_file_stamp(s->cafile), dlk_tls_file_stamp(s->capath),
+      dlk_tls_file_stamp(s->cert), dlk_tls_file_stamp(s->key),
+      dlk_tls_file_stamp(s->key_password_file)};
   bool same = client->ctx != NULL;
   for (int i = 0; i < DLK_TLS_FILES; i++)
     same = same && dlk_tls_file_same(&now[i], &client->stamps[i]);

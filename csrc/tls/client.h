@@ -13,7 +13,7 @@
 /* "[host]:port" and what is in between; no host is longer than 253 bytes. */
 #define DLK_TLS_PEER 272
 /* That the settings can name. */
-#define DLK_TLS_FILES 4
+#define DLK_TLS_FILES 5
 
 /* A session, and the certificates by which the server was verified when it
  * began, up to the CA's: NULL where nobody is verified. */

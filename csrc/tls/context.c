@@ -130,6 +130,8 @@ static bool use_trust(SSL_CTX *ctx, const struct dlk_tls_settings *s,
   if (s->cafile &&
       !use_certificates(ctx, "tls.cafile", s->cafile, trust, fault))
     return false;
+  if (s->capath && !dlk_tls_file_directories("tls.capath", s->capath, fault))
+    return false;
   if (s->capath && SSL_CTX_load_verify_dir(ctx, s->capath) != 1)
     return unusable(fault, "tls.capath", s->capath, "it is no directory");
   if (s->cafile || s->capath)

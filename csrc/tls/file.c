@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,4 +93,30 @@ bool dlk_tls_file_read(const char *option, const char *path,
     return true;
   dlk_buf_wipe(out);
   return fail(fault, option, path, problem > 0 ? problem : 0, why);
+}
+
+/* One of them, whose name ends at `end`. */
+static bool is_directory(const char *option, const char *from, const char *end,
+                         struct dlk_tls_fault *fault) {
+  char path[PATH_MAX];
+  struct stat st;
+  int n = snprintf(path, sizeof path, "%.*s", (int)(end - from), from);
+  if (n >= (int)sizeof path)
+    return fail(fault, option, path, ENAMETOOLONG, NULL);
+  if (stat(path, &st) != 0)
+    return fail(fault, option, path, errno, NULL);
+  return S_ISDIR(st.st_mode) ||
+         fail(fault, option, path, 0, "it is no directory");
+}
+
+bool dlk_tls_file_directories(const char *option, const char *list,
+                              struct dlk_tls_fault *fault) {
+  const char *from = list;
+  while (*from) {
+    const char *end = from + strcspn(from, ":");
+    if (end > from && !is_directory(option, from, end, fault))
+      return false;
+    from = *end ? end + 1 : end;
+  }
+  return true;
 }

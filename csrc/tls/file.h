@@ -25,6 +25,10 @@ bool dlk_tls_file_same(const struct dlk_tls_stamp *a,
  * it. False, and *fault. The caller wipes what is secret. */
 bool dlk_tls_file_read(const char *option, const char *path,
                        struct dlk_buf *out, struct dlk_tls_fault *fault);
+/* Whether all of a list of directories, with ':' between them, are there; else
+ * *fault. */
+bool dlk_tls_file_directories(const char *option, const char *list,
+                              struct dlk_tls_fault *fault);
 void dlk_tls_fault_set(struct dlk_tls_fault *fault, enum dlk_code code,
                        const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

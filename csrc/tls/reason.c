@@ -4,6 +4,7 @@
  * the peer is shown only in part, and only as printable text. */
 #include "tls/reason.h"
 
+#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -31,12 +32,11 @@ static void add_name(char *to, size_t room, const GENERAL_NAME *name) {
   } else if (name->type == GEN_IPADD) {
     const ASN1_OCTET_STRING *s = name->d.iPAddress;
     const unsigned char *b = ASN1_STRING_get0_data(s);
-    char text[24];
-    bool v4 = ASN1_STRING_length(s) == 4;
-    int n =
-        v4 ? snprintf(text, sizeof text, "%d.%d.%d.%d", b[0], b[1], b[2], b[3])
-           : snprintf(text, sizeof text, "an IPv6 address");
-    add(to, room, text, (size_t)n);
+    int n = ASN1_STRING_length(s);
+    char text[INET6_ADDRSTRLEN];
+    if ((n == 4 || n == 16) &&
+        inet_ntop(n == 4 ? AF_INET : AF_INET6, b, text, sizeof text))
+      add(to, room, text, strlen(text));
   }
 }
 

@@ -32,6 +32,9 @@ function secure.check(given, where, level)
   elseif not where.tls then
     return ("invalid: %s: the option tls needs a URL with TLS, such as"
       .. " rediss://host:6379"):format(where.shown)
+  elseif (given.server_name or ""):sub(1, 1) == "." then
+    return "invalid: tls.server_name must be one name: a dot before it would"
+      .. " take the certificate of every name below"
   elseif not given.cert and (given.key or given.key_password
       or given.key_password_file) then
     return "invalid: tls.key says nothing without tls.cert"

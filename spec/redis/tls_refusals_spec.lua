@@ -9,6 +9,7 @@ local redis = require "spec.support.redis"
 local refused = require "spec.support.refused"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
+local uv = require "luv"
 
 local made, wants -- wants: a server that wants certificates of its clients
 
@@ -87,6 +88,10 @@ describe("a TLS server that is not the right one:", function()
       fails(one.tls_url, ca { server_name = "b.a.wild.test" }, "denied", "for")
       fails(one.tls_url, ca { server_name = "127.0.0.1" }, "denied", "for")
     end)
+    with_server("many", nil, function(one)
+      fails(one.tls_url, ca(), "denied", "not for 127%.0%.0%.1 but for"
+        .. " 2001:db8::7, 10%.0%.0%.7, redis%.test;")
+    end)
   end)
 
   it("its time is over, or is to come", function()
@@ -95,6 +100,35 @@ describe("a TLS server that is not the right one:", function()
     end)
     with_server("early", nil, function(one)
       fails(one.tls_url, ca(), "denied", "not valid yet %(from %d%d.*clock")
+    end)
+  end)
+
+  it("a directory by hashes has its CA", function()
+    local dir = made:path "hashes"
+    assert(uv.fs_mkdir(dir, 448))
+    local status, hash = process.run { command = { "openssl", "x509", "-hash",
+      "-noout", "-in", made:path "ca.crt" } }
+    assert.equal(0, status)
+    local link = dir .. "/" .. hash:match "%x+" .. ".0"
+    assert(uv.fs_symlink(made:path "ca.crt", link))
+    with_server("server", nil, function(one)
+      for _, path in ipairs { dir, made.dir .. ":" .. dir } do
+        works(one.tls_url, { capath = path })
+      end
+      local store = open(one.tls_url, { capath = dir })
+      assert(store:ping())
+      assert(uv.fs_unlink(link)) -- it is not trusted any more
+      local admin = one:connect()
+      admin:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      admin:close()
+      local message, code
+      repeat
+        local fine
+        fine, message, code = store:ping()
+        assert.is_nil(fine)
+      until code ~= "unavailable"
+      assert.equal("denied", code, message)
+      store:close()
     end)
   end)
 
@@ -280,6 +314,13 @@ describe("a TLS server that is not the right one:", function()
       ["tls%.cafile .*pipe cannot be read %(it is not a file"] =
         { cafile = pipe },
       ["tls%.cafile .*no certificate"] = { cafile = made:path "ca.key" },
+      ["tls%.capath /nowhere cannot be read %(No such file"] =
+        { capath = "/nowhere" },
+      ["tls%.capath .*ca%.crt cannot be read %(it is no directory"] =
+        { capath = made:path "ca.crt" },
+      ["tls%.capath /nowhere cannot be read"] =
+        { capath = here .. ":/nowhere" },
+      ["tls%.capath .*cannot be used: it is no directory"] = { capath = "" },
       ["tls%.cert .*no certificate"] = client("client",
         { cert = made:path "client.key" }),
       ["tls%.key .*no private key"] = client("client",
@@ -373,6 +414,8 @@ describe("the option tls", function()
     assert.matches("tls.min_version", bad { min_version = "1.1" }, 1, true)
     assert.matches("tls.cafile", bad { cafile = "a\0b" }, 1, true)
     assert.matches("tls.cert", bad { key = "x" }, 1, true)
+    -- OpenSSL takes it for any name that ends so.
+    assert.matches("tls.server_name", bad { server_name = ".h" }, 1, true)
     assert.is_nil(bad { key_password = ("hush"):rep(300) }:find "hush")
   end)
 end)

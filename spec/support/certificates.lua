@@ -10,6 +10,7 @@
 --   client          by ca, for clients
 --   stranger        by other, for clients
 --   expired, early  by ca, of days that are over or to come
+--   many            by ca, for addresses and names that are not here
 --   self            signed by itself, for localhost and 127.0.0.1
 --   locked          client's key again, opened by the password "sesame"
 
@@ -50,6 +51,8 @@ ca ca
 ca other
 signed server ca "$now" "$later" "subjectAltName=$2"
 signed named ca "$now" "$later" 'subjectAltName=DNS:redis.test,DNS:*.wild.test'
+signed many ca "$now" "$later" \
+  'subjectAltName=IP:2001:db8::7,IP:10.0.0.7,DNS:redis.test'
 signed client ca "$now" "$later" "$client"
 signed stranger other "$now" "$later" "$client"
 signed expired ca "$past" "$now" "subjectAltName=$2"

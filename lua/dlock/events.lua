@@ -62,16 +62,32 @@ function events.event(client, kind, message, key)
   end
 end
 
+--- A function of the user's failed: an event, or shown where nobody takes it.
+---@param client table
+---@param message string
+---@param key? string
+function events.failed(client, message, key)
+  if client.on_event then
+    events.event(client, "callback", message, key)
+  else
+    show(message)
+  end
+end
+
+--- The same, of one that raised an error: that never passes through us.
+---@param client table
+---@param name string of the callback
+---@param problem any
+---@param key string
+function events.raised(client, name, problem, key)
+  events.failed(client, ("error in a callback of %s: %s"):format(name,
+    text.of_error(problem)), key)
+end
+
 local function call_back(client, lease, name, fn, message)
   local ok, problem = protect.call(fn, lease, message)
   if not ok then
-    problem = ("error in a callback of %s: %s"):format(name,
-      text.of_error(problem))
-    if client.on_event then
-      events.event(client, "callback", problem, lease.key)
-    else
-      show(problem)
-    end
+    events.raised(client, name, problem, lease.key)
   end
 end
 

@@ -113,10 +113,8 @@ end
 local function renew(client, ask)
   local found, message = ask_for(ask)
   client.engine:password(found)
-  if message and client.on_event then
-    events.event(client, "callback", message)
-  elseif message then
-    events.show(message)
+  if message then
+    events.failed(client, message)
   end
 end
 

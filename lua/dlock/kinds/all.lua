@@ -1,9 +1,7 @@
 -- Several locks at once: all of them or none.
 --
 -- They are taken one after another in one order that everybody shares, so two
--- of these never wait for each other in a circle: by key, then by store (its
--- `id`, then its prefix). The kind does not count: all kinds on one key are
--- one lock, which nobody can have twice, so one list may not name it twice.
+-- of these never wait for each other in a circle: that of members.lua.
 --
 -- Whatever ends the attempt (a timeout, a cancel, an error of a debug hook)
 -- releases what was taken, in reverse. A lease that was lost while the others
@@ -27,8 +25,7 @@ local function timed_out(state, member, timeout)
 end
 
 -- Takes one more. Returns nil, message, code when there is to be no more.
-local function take_one(state, place, opts, plan)
-  local member = place.state
+local function take_one(state, member, opts, plan)
   local left = math.max(plan.deadline - core.now(), 0)
   opts.timeout = plan.wait and left or nil
   local lease, message, code = member.take(member, opts,
@@ -38,7 +35,7 @@ local function take_one(state, place, opts, plan)
   elseif not lease then
     return nil, message, code
   end
-  plan.taken[#plan.taken + 1] = { lease = lease, index = place.index }
+  plan.taken[#plan.taken + 1] = { lease = lease, index = member.index }
   if state.cancels ~= plan.cancels then
     return nil, ("cancelled: the wait for %s was cancelled")
       :format(state.shown), "cancelled"
@@ -47,8 +44,8 @@ local function take_one(state, place, opts, plan)
 end
 
 local function take_each(state, opts, plan)
-  for _, place in ipairs(state.places) do
-    local ok, message, code = take_one(state, place, opts, plan)
+  for _, member in ipairs(state.members) do
+    local ok, message, code = take_one(state, member, opts, plan)
     if not ok then
       return nil, message, code
     end
@@ -119,8 +116,7 @@ end
 ---@return string? code
 function methods:locked()
   local state = lockable.state_of(self, "locked")
-  for _, place in ipairs(state.places) do
-    local member = place.state
+  for _, member in ipairs(state.members) do
     local held, message, code = lockable.ask(member, "locked", member.key)
     if held ~= false then
       return held, message, code
@@ -133,40 +129,17 @@ methods.cancel = members.cancel
 
 local CLASS = lockable.class("all", methods)
 
-local function before(a, b)
-  if a.state.key ~= b.state.key then
-    return a.state.key < b.state.key
-  elseif a.state.client.id ~= b.state.client.id then
-    return a.state.client.id < b.state.client.id
-  end
-  return a.state.client.prefix < b.state.client.prefix
-end
-
-local function same(a, b)
-  return not before(a, b) and not before(b, a)
-end
-
--- The members' states in order, each with its place in the list as given and
--- with waits that are noted in one set.
+-- The members' states in order, with waits that are noted in one set.
 local function read_list(list, waits)
-  local places = {}
-  for index, state in ipairs(members.read(list, waits, "dlock.all", 4)) do
-    places[index] = { state = state, index = index }
-  end
+  local states = members.read(list, waits, "dlock.all", 4)
   for name in next, list do
-    if not places[name] then
+    if not states[name] then
       error(("the list of dlock.all has a field %s; it is an array")
         :format(text.of_error(name)), 4)
     end
   end
-  table.sort(places, before)
-  for i = 2, #places do
-    if same(places[i - 1], places[i]) then
-      error(("the list of dlock.all names the lock %s twice"):format(
-        places[i].state.shown), 4)
-    end
-  end
-  return places
+  states = members.sort(states, "dlock.all", 4)
+  return states
 end
 
 --- A lockable over others, of any stores.
@@ -175,13 +148,11 @@ function all.new(list)
   members.check(list, "dlock.all", 3)
   local state = { take = take, cancels = 0 }
   local self = lockable.object(CLASS, state)
-  state.places = read_list(list, state.waits)
-  local names, states = {}, {}
-  for i, place in ipairs(state.places) do
-    names[i], states[i] = place.state.shown, place.state
-  end
-  state.timeout = members.timeout(states)
-  state.client = state.places[1].state.client
+  state.members = read_list(list, state.waits)
+  local names = {}
+  for i, member in ipairs(state.members) do names[i] = member.shown end
+  state.timeout = members.timeout(state.members)
+  state.client = state.members[1].client
   state.shown = "{ " .. table.concat(names, ", ") .. " }"
   return self
 end

@@ -1,6 +1,11 @@
 -- What lockables over other lockables (all, fallback) have in common: a list of
 -- locks on keys, whose waits are noted in one set, so that one cancel ends them
 -- all, wherever they are.
+--
+-- One list names no lock twice: nobody can have it twice, and it is no help in
+-- its own place. All kinds on one key are one lock, so what tells two apart is
+-- the key and the store (its `id`, then its prefix). These are also the order
+-- of locks that everybody shares.
 local lockable = require "dlock.lockable"
 
 local members = {}
@@ -17,7 +22,8 @@ function members.check(list, called, level)
   end
 end
 
---- The state of each of the list, with its waits noted in `waits`.
+--- The state of each of the list, with its place there (`index`) and its waits
+--- noted in `waits`.
 ---@param list dlock.lockable[]
 ---@param waits table
 ---@param called string
@@ -32,12 +38,41 @@ function members.read(list, waits, called, level)
         .. " store:mutex, rw:read(), rw:write(), store:semaphore and"
         .. " store:election give"):format(index, called), level + 1)
     end
-    states[index] = setmetatable({ waits = waits }, { __index = state })
+    states[index] = setmetatable({ waits = waits, index = index },
+      { __index = state })
   end
   if #states == 0 then
     error(("the list of %s is empty"):format(called), level + 1)
   end
   return states
+end
+
+local function before(a, b)
+  if a.key ~= b.key then
+    return a.key < b.key
+  elseif a.client.id ~= b.client.id then
+    return a.client.id < b.client.id
+  end
+  return a.client.prefix < b.client.prefix
+end
+
+--- The same states in the order that everybody shares; raises if two are of
+--- one lock.
+---@param states table[]
+---@param called string
+---@param level integer
+---@return table[]
+function members.sort(states, called, level)
+  local sorted = {}
+  for i, state in ipairs(states) do sorted[i] = state end
+  table.sort(sorted, before)
+  for i = 2, #sorted do
+    if not before(sorted[i - 1], sorted[i]) then
+      error(("the list of %s names the lock %s twice"):format(called,
+        sorted[i].shown), level + 1)
+    end
+  end
+  return sorted
 end
 
 --- The longest default timeout among them: that of the whole.

@@ -14,12 +14,18 @@
 -- take its io_timeout for that. So the first wait, at the end of which it is
 -- known whether the store answers, is a quarter of the timeout; if it does, the
 -- rest of the time is waited there again, as one who came then.
+--
+-- With skip = true no grace is waited for in vain: those behind are asked for a
+-- sign of life as soon as one is unavailable.
 local core = require "dlock.core"
+local events = require "dlock.events"
 local fallback_lease = require "dlock.kinds.fallback_lease"
+local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local options = require "dlock.options"
 local outage = require "dlock.kinds.outage"
+local protect = require "dlock.protect"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
@@ -91,8 +97,40 @@ local function attempt(state, plan, member, until_then, grace)
   return lease, message, code, out, at_once
 end
 
--- The same in as many attempts as it takes. The last result: it may be passed.
-local function ask_first(state, plan, member)
+local function skipped(state, message)
+  return nil, ("busy: %s is skipped, as skip = true asks: %s")
+    :format(state.shown, message), "busy"
+end
+
+-- Whether any store behind that place answers. Its lock is not asked for: it
+-- could not be given yet.
+local function any_answers(state, plan, place)
+  for i = place + 1, #state.members do
+    local left = plan.wait and plan.deadline - core.now() or math.huge
+    if outage.is_there(state.members[i].client, left) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Its store is unavailable, and has not been so for long enough: what is
+-- answered, or nil: another attempt.
+local function in_grace(state, plan, place, message, left, at_once)
+  local late = core.now() >= plan.deadline
+  if state.skip and not (plan.wait and late)
+      and not any_answers(state, plan, place) then
+    return skipped(state, message)
+  elseif at_once or late then
+    return nil, ("%s; the next lock of %s is given after %s s more of that")
+      :format(message, state.shown, text.tenths(left)), "unavailable"
+  end
+end
+
+-- Asks the lock of that place, which is not the last, in as many attempts as it
+-- takes. The last result: it may be passed.
+local function ask_first(state, plan, place)
+  local member = state.members[place]
   local client, grace = member.client, grace_of(state, plan, member)
   local out, why, answer = outage.goes_on(client, grace, state.hold_off)
   if out then
@@ -111,20 +149,34 @@ local function ask_first(state, plan, member)
       return lease, message, code
     elseif passed or now >= ready then
       return nil, message, code, true
-    elseif at_once or now >= plan.deadline then
-      return nil, ("%s; the next lock of %s is given after %s s more of that")
-        :format(message, state.shown, text.tenths(ready - now)), code
     else
+      message, code = select(2, in_grace(state, plan, place, message,
+        ready - now, at_once))
+      if code then
+        return nil, message, code
+      end
       until_then = math.min(plan.deadline, ready)
     end
   end
 end
 
--- Whether the program wants the weaker lock; called where nothing is held.
+-- Why the program does not want the weaker lock, or nil; called where nothing
+-- is held. An error is no consent.
 local function refused(state, from, to, message)
-  return state.on_degraded and state.on_degraded { key = to.key,
+  if not state.on_degraded then
+    return nil
+  end
+  local ok, answer = protect.call(state.on_degraded, { key = to.key,
     message = message, unavailable = from.client.shown,
-    instead = to.client.shown } == false
+    instead = to.client.shown })
+  if not ok then
+    host.run_callbacks(from.client, { function()
+      events.raised(from.client, "on_degraded", answer, to.key)
+    end })
+    return "on_degraded raised an error, so the next lock is not given"
+  elseif answer == false then
+    return "on_degraded refused the next lock"
+  end
 end
 
 -- Whether what all those before its place were passed for still stands.
@@ -173,12 +225,13 @@ end
 -- The lock of that place, asked in its turn. The last result: go on.
 local function take_one(state, plan, i, message)
   local before, member = state.members[i - 1], state.members[i]
-  if before and refused(state, before, member, message) then
-    return nil, message .. "; on_degraded refused the next lock", "unavailable"
+  local no = before and refused(state, before, member, message)
+  if no then
+    return nil, ("%s; %s"):format(message, no), "unavailable"
   end
   local lease, code, passed
   if i < #state.members then
-    lease, message, code, passed = ask_first(state, plan, member)
+    lease, message, code, passed = ask_first(state, plan, i)
   else
     lease, message, code = ask(state, plan, member, plan.deadline)
     passed = code == "unavailable"
@@ -201,8 +254,7 @@ local function take_first(state, plan)
     end
   end
   if state.skip then
-    return nil, ("busy: %s is skipped, as skip = true asks: %s")
-      :format(state.shown, message), "busy"
+    return skipped(state, message)
   end
   return nil, message, "unavailable"
 end
@@ -217,7 +269,9 @@ local function take(state, opts, wait)
   return lease, message, code
 end
 
---- Whether somebody holds it, in the first store that answers.
+--- Whether somebody holds it: in the first store that answers, and, while that
+--- one is out for this process, which may hold another lock in its place, in
+--- the next ones.
 ---@return boolean|nil
 ---@return string? message
 ---@return string? code
@@ -226,7 +280,8 @@ function methods:locked()
   local held, message, code
   for _, member in ipairs(state.members) do
     held, message, code = lockable.ask(member, "locked", member.key)
-    if code ~= "unavailable" then
+    local goes_on = held == false and outage.is_out(member.client)
+    if code ~= "unavailable" and not goes_on then
       break
     end
   end
@@ -258,6 +313,7 @@ function fallback.new(list)
   if bad then
     return nil, bad, "invalid"
   end
+  members.sort(states, "dlock.fallback", 3)
   state.members = states
   state.grace, state.on_degraded = opts.grace, opts.on_degraded
   state.hold_off = opts.hold_off or options.default("hold_off")

@@ -179,6 +179,17 @@ local function ping(client, out)
   end
 end
 
+--- Whether its store answers at all, in any way, within so many seconds and
+--- the time of one ping.
+---@param client table
+---@param limit number
+---@return boolean
+function outage.is_there(client, limit)
+  local took, _, code = host.ask(client, client.engine.ping, client.engine,
+    math.max(math.min(limit, PING_EVERY), 0))
+  return took ~= nil or code ~= "unavailable"
+end
+
 -- Whether it has answered for so long that it can be used again.
 local function is_over(out, hold_off)
   return not holds(out) and out.good and core.now() - out.good >= hold_off
@@ -216,6 +227,12 @@ function outage.goes_on(client, grace, hold_off)
     return true, out.refusal.message, out.refusal.code
   end
   return true, out.good and again(client) or out.message, "unavailable"
+end
+
+--- Whether it is out: weaker locks may be held here because of it.
+function outage.is_out(client)
+  local out = known[client]
+  return out ~= nil and out.entered == true
 end
 
 --- Whether a weaker lock may be given because of it, now that it was granted;

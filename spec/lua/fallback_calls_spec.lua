@@ -1,0 +1,117 @@
+-- What the calls of dlock.fallback say beside the locks that it gives: skip,
+-- locked, on_degraded and the list. A Redis that is killed and started again,
+-- and the file store behind it.
+
+local dlock = require "dlock"
+local fallback_stores = require "spec.support.fallback_stores"
+local server = require "spec.support.server"
+local steady = require "spec.support.steady"
+
+describe("dlock.fallback", function()
+  local both, first, a, b, seen, opened
+
+  local function set_up()
+    both, opened = fallback_stores.start { connect_timeout = 0.5 }, {}
+    first, a, b, seen = both.server, both.first, both.second, both.seen
+  end
+
+  local function tear_down()
+    for _, store in ipairs(opened) do store:close(0.2) end
+    both:stop()
+  end
+
+  local timed = steady(set_up, tear_down)
+
+  local function code_of(_, _, code)
+    return code
+  end
+
+  local function take_degraded(lock, opts)
+    local lease, message = lock:acquire(opts)
+    assert.is_not_nil(lease, message)
+    assert.is_true(lease.degraded)
+    return lease
+  end
+
+  -- A store that nobody is at.
+  local function dead()
+    opened[#opened + 1] = assert(dlock.open {
+      url = "redis://127.0.0.1:" .. server.free_port(), connect_timeout = 0.5 })
+    return opened[#opened]
+  end
+
+  timed("skips in the grace too, if no store of its list answers", function()
+    assert(first:kill())
+    local lock = assert(dlock.fallback { a:mutex "k", dead():mutex "k",
+      dead():mutex "k", skip = true, grace = 600 })
+    for _ = 1, 2 do
+      local _, message, code = lock:acquire { timeout = 4 }
+      assert.equal("busy", code)
+      assert.matches("^busy: .* is skipped", message)
+      assert.equal("busy", code_of(lock:try_acquire()))
+    end
+    assert.same({}, both:kinds())
+  end)
+
+  timed("does not skip in the grace if another store answers", function()
+    assert(first:kill())
+    local function over(grace)
+      return assert(dlock.fallback { a:mutex "k", dead():mutex "k",
+        b:mutex "k", skip = true, grace = grace })
+    end
+    local _, message, code = over(600):acquire { timeout = 2 }
+    assert.equal("unavailable", code)
+    assert.matches("is given after [%d.]+ s more of that$", message)
+    assert.equal("unavailable", code_of(over(600):try_acquire()))
+    take_degraded(over(0), { timeout = 4 }):release()
+    take_degraded(over(1.5), { timeout = 8 }):release()
+  end)
+
+  timed("is locked while a weaker lock is held in its place", function()
+    local lock = both:over { grace = 0, hold_off = 60 }
+    assert.is_false(lock:locked())
+    assert(first:kill())
+    local lease = take_degraded(lock, { timeout = 2 })
+    assert.is_true(lock:locked())
+    first:start_again()
+    assert(a:ping(10))
+    assert.is_true(lock:locked())
+    assert.is_true(both:over():locked())
+    assert.is_true(lease:release())
+    assert.is_false(lock:locked())
+    local other = assert(a:lock("k", { timeout = 10 }))
+    assert.is_true(lock:locked())
+    assert.is_true(other:release())
+  end)
+
+  timed("takes an error in on_degraded for no", function()
+    assert(first:kill())
+    local lock = both:over { grace = 0, on_degraded = function()
+      error "no time"
+    end }
+    local ok, lease, message, code = pcall(lock.acquire, lock, { timeout = 2 })
+    assert.is_true(ok, lease)
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    assert.matches("on_degraded", message)
+    assert.same({ "callback" }, both:kinds())
+    assert.equal("k", seen[1].key)
+    assert.matches("on_degraded: .*no time", seen[1].message)
+    assert.is_false(b:mutex("k"):locked())
+    ok = pcall(lock.with, lock, { timeout = 2 }, error)
+    assert.is_true(ok)
+  end)
+
+  timed("has no lock twice in its list", function()
+    local again = assert(dlock.open { url = first.url })
+    opened[1] = again
+    for _, list in ipairs { { a:mutex "k", a:mutex "k" },
+        { a:mutex "k", b:mutex "k", again:rwlock("k"):read() } } do
+      local ok, problem = pcall(function() assert(dlock.fallback(list)) end)
+      assert.is_false(ok)
+      assert.matches("^%S*fallback_calls_spec.lua:", problem)
+      assert.matches("list of dlock.fallback names the lock 'k' twice", problem)
+    end
+    assert(dlock.fallback { a:mutex "k", a:mutex "other", b:mutex "k" })
+  end)
+end)

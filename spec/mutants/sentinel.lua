@@ -2,6 +2,9 @@
 -- asks, what it believes, and what it says of them.
 
 local AGREE = "csrc/store/redis/conn/agree.c"
+local HANDSHAKE = "csrc/store/redis/conn/handshake.c"
+local LIFETIME = "csrc/store/redis/conn/lifetime.c"
+local MISTAKEN = "spec/redis/sentinel/mistaken_spec.lua"
 local NEWS = "csrc/store/redis/conn/news.c"
 local REPORT = "csrc/store/redis/conn/report.c"
 local SENTINEL = "csrc/store/redis/conn/sentinel.c"
@@ -15,6 +18,17 @@ return {
   specs = FIND .. " " .. CUT .. " " .. EVENTS .. " " .. USERS
     .. " spec/redis/sentinel/switch_spec.lua",
   mutants = {
+    { name = "a Sentinel is taken for a Redis", file = HANDSHAKE,
+      specs = MISTAKEN, find = "if (step == INFO) judge_mode(g, reply);",
+      put = "" },
+    { name = "a Sentinel is only known by who has no password",
+      file = HANDSHAKE, specs = MISTAKEN,
+      find = "if (step == INFO) judge_mode(g, reply);",
+      put = "if (step == INFO && g->err.code == DLK_OK)"
+        .. " judge_mode(g, reply);" },
+    { name = "a primary that refuses is not named", file = LIFETIME,
+      specs = MISTAKEN, find = "c->endpoint->role, c->at);",
+      put = "NULL, c->at);" },
     { name = "the first Sentinel that answers is believed", file = AGREE,
       specs = FIND,
       find = "if (names(&all[i], -1) && all[i].epoch > agreed.epoch)",
@@ -131,8 +145,8 @@ return {
       find = "w->at.endpoint.role = DLK_REDIS_SENTINEL_ROLE;", put = "" },
     { name = "a primary that refuses our certificate is not named",
       file = "csrc/store/redis/conn/lifetime.c", specs = TLS,
-      find = "dlk_error_set(&why, code, \"%s: %s\", name_of(c).text, text);"
-        .. " discard(c, &why);",
+      find = "dlk_error_set(&why, code, \"%s: %s\","
+        .. " dlk_redis_life_name(c).text, text); discard(c, &why);",
       put = "dlk_error_set(&why, code, \"%s: %s\", c->conf->shown, text);"
         .. " discard(c, &why);" },
     { name = "why a Sentinel does not answer names it once more",

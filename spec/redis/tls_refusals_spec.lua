@@ -219,12 +219,25 @@ describe("a TLS server that is not the right one:", function()
       "does not speak TLS; use the URL without the 's'")
   end)
 
+  it("what answers there by TLS is no Redis", function()
+    local port, log = server.free_port(), server.new_dir() .. "/log"
+    local mirror = assert(server.spawn({ "openssl", "s_server", "-rev",
+      "-accept", "127.0.0.1:" .. port, "-cert", made:path "server.crt",
+      "-key", made:path "server.key" }, log, function(text)
+      return text:find("ACCEPT", 1, true)
+    end))
+    fails("rediss://127.0.0.1:" .. port, ca(), "invalid",
+      "what answers there is not a Redis server; check host and port$")
+    mirror:kill()
+  end)
+
   it("a URL without TLS leads to a port with TLS", function()
     for _, version in ipairs { "1.2", "1.3" } do
       with_server("server", { tls_protocols = '"TLSv' .. version .. '"' },
         function(one)
           fails((one.tls_url:gsub("^rediss:", "redis:")), nil, "invalid",
-            "speaks TLS; use rediss://, or the server's port without TLS")
+            "speaks TLS; use rediss:// %(or rediss%+sentinel://%), or the port"
+              .. " without TLS")
         end)
     end
   end)
@@ -261,7 +274,7 @@ describe("a TLS server that is not the right one:", function()
     for _, hangs_up_at in ipairs { "command", "." } do
       local child, place = strange(hangs_up_at)
       nobody_knows("redis://" .. place, nil,
-        "first command; if it wants TLS, use rediss://")
+        "first command; if it wants TLS, use rediss:// %(or")
       child:expect "^command$"
       child:expect "^hello$"
     end

@@ -123,7 +123,7 @@ describe("TLS with Sentinels:", function()
 
   local SENTINEL = "/mymaster: the Sentinel 127%%.0%%.0%%.1:%d: .*%s"
   local PLAIN = "does not speak TLS; use the URL without the 's'"
-  local TLS = "speaks TLS; use rediss://"
+  local TLS = "speaks TLS; use rediss:// %(or rediss%+sentinel://%)"
 
   timed("a Sentinel that speaks what the URL does not say", function()
     local url = "://127.0.0.1:%d/mymaster"

@@ -96,8 +96,10 @@ static void broken_protocol(struct dlk_redis_conn *c) {
   else if (c->state < DLK_REDIS_READY)
     dlk_redis_life_discard(
         c, DLK_INVALID,
-        "what answers there is not a Redis server, or wants TLS "
-        "(rediss://); check host and port");
+        c->at->tls ? "what answers there is not a Redis server; check host and "
+                     "port"
+                   : "what answers there is not a Redis server, or wants TLS "
+                     "(rediss://, rediss+sentinel://); check host and port");
   else
     dlk_redis_life_lost(c, "the server's answer broke the protocol");
 }

@@ -126,6 +126,22 @@ static void info(const char *text, const char *name, char *out, size_t room) {
   out[n] = '\0';
 }
 
+/* Whatever it says of a password that is meant for a Redis, and of commands
+ * that it does not have. */
+static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
+  char mode[16];
+  const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+  info(text, "redis_mode:", mode, sizeof mode);
+  if (strcmp(mode, "sentinel") != 0)
+    return;
+  g->stranger = false;
+  dlk_error_set(&g->err, DLK_INVALID,
+                "%s: what answers there is a Sentinel; use "
+                "%s+sentinel://h1,h2,h3/name, with the name that the Sentinels "
+                "have for the primary",
+                g->name.text, g->tls ? "rediss" : "redis");
+}
+
 static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   char version[24];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
@@ -135,11 +151,11 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   if (sscanf(version, "%d.%d", &major, &minor) != 2) {
     dlk_error_set(&g->err, DLK_INVALID,
                   "%s: what answers there is not Redis; check host and port",
-                  g->conf->shown);
+                  g->name.text);
   } else if (major < 6 || (major == 6 && minor < 2)) {
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: the server is Redis %s; 6.2 or newer is needed",
-                  g->conf->shown, version);
+                  g->name.text, version);
   }
 }
 
@@ -166,9 +182,9 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   g->have = role[0] ? count_replicas(text) : -1;
   if (g->changes && strcmp(role, "slave") == 0)
     dlk_error_set(&g->err, DLK_UNAVAILABLE,
-                  "%s: the server that is named as the primary is a replica; "
+                  "%s: it is named as the primary and is a replica; "
                   "a failover is under way, or a Sentinel is wrong",
-                  g->conf->shown);
+                  g->name.text);
 }
 
 static void judge_probe(struct dlk_redis_handshake *g,
@@ -180,7 +196,7 @@ static void judge_probe(struct dlk_redis_handshake *g,
   dlk_error_set(
       &g->err, DLK_DENIED,
       "%s refuses %.150s; change the user's ACL, see docs/security.md",
-      g->conf->shown, reply->str);
+      g->name.text, reply->str);
 }
 
 static const char *step_name(unsigned step) {
@@ -204,7 +220,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   if (step == SELECT && f->action == DLK_REDIS_FAIL && !denial &&
       f->code == DLK_UNAVAILABLE) {
     dlk_error_set(&g->err, DLK_INVALID, "%s: there is no database %u",
-                  g->conf->shown, g->db);
+                  g->name.text, g->db);
     return;
   }
   /* What refuses some writes (OOM, MISCONF) may still release. */
@@ -215,7 +231,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
       f->code == DLK_UNAVAILABLE) {
     dlk_error_set(&g->err, DLK_INVALID,
                   "%s: what answers there is not Redis; check host and port",
-                  g->conf->shown);
+                  g->name.text);
     return;
   }
   g->stranger = f->code == DLK_DENIED && !denial;
@@ -224,15 +240,15 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: wait_replicas needs WAIT, which is not known there "
                   "(%.60s); leave the option out",
-                  g->conf->shown, dlk_redis_fault_quote(text, said));
+                  g->name.text, dlk_redis_fault_quote(text, said));
   else if (step == AUTH)
-    dlk_redis_fault_unquoted(&g->err, text, g->conf->shown, step_name(step));
+    dlk_redis_fault_unquoted(&g->err, text, g->name.text, step_name(step));
   else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/security.md",
-                  g->conf->shown, step_name(step));
+                  g->name.text, step_name(step));
   else
-    dlk_redis_fault_error(&g->err, text, g->conf->shown);
+    dlk_redis_fault_error(&g->err, text, g->name.text);
 }
 
 static void each(struct dlk_redis_req *req, unsigned index,
@@ -240,6 +256,8 @@ static void each(struct dlk_redis_req *req, unsigned index,
   struct dlk_redis_handshake *g =
       DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   unsigned step = g->steps[index];
+  if (step == INFO)
+    judge_mode(g, reply);
   if (g->err.code != DLK_OK)
     return;
   if (reply->type == REDIS_REPLY_ERROR) {
@@ -263,15 +281,17 @@ static void each(struct dlk_redis_req *req, unsigned index,
 }
 
 void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
-                               struct dlk_host *host) {
+                               const struct dlk_redis_conn *c) {
   uint64_t bits[2];
-  host->random(host, bits, sizeof bits);
+  c->host->random(c->host, bits, sizeof bits);
   snprintf(g->nobody, sizeof g->nobody,
            DLK_REDIS_RESERVED "probe:%016" PRIx64 "%016" PRIx64, bits[0],
            bits[1]);
   g->req.encode = encode;
   g->req.each = each;
   g->err.code = DLK_OK;
+  g->name = dlk_redis_life_name(c);
+  g->tls = c->at->tls != NULL;
   g->stranger = false;
   g->id = -1;
   g->have = -1;

@@ -18,6 +18,8 @@ struct dlk_redis_handshake {
   unsigned replicas;        /* that are wanted */
   bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
+  struct dlk_redis_server_text name; /* whom it is said to, with TLS or not: */
+  bool tls;
   uint8_t steps[32];
   struct dlk_redis_auth auth;
   char nobody[48];      /* what the probe writes to */
@@ -29,8 +31,8 @@ struct dlk_redis_handshake {
   char policy[32]; /* maxmemory-policy, "" if it may not be read */
 };
 
-/* Readies g->req for a new connection. */
+/* Readies g->req for a new connection, which is c's. */
 void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
-                               struct dlk_host *host);
+                               const struct dlk_redis_conn *c);
 
 #endif

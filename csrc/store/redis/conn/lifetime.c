@@ -79,20 +79,21 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   dlk_redis_conn_wake(c);
 }
 
-static struct dlk_redis_server_text name_of(const struct dlk_redis_conn *c) {
+struct dlk_redis_server_text
+dlk_redis_life_name(const struct dlk_redis_conn *c) {
   return dlk_redis_server_text(c->conf->shown, c->endpoint->role, c->at);
 }
 
 void dlk_redis_life_discard(struct dlk_redis_conn *c, enum dlk_code code,
                             const char *text) {
   struct dlk_error why;
-  dlk_error_set(&why, code, "%s: %s", name_of(c).text, text);
+  dlk_error_set(&why, code, "%s: %s", dlk_redis_life_name(c).text, text);
   discard(c, &why);
 }
 
 /* To whoever comes; or it repeats what AUTH, which is said first, told it. */
 static void turned_away(struct dlk_redis_conn *c, struct dlk_error *why) {
-  struct dlk_redis_server_text name = name_of(c);
+  struct dlk_redis_server_text name = dlk_redis_life_name(c);
   if (dlk_redis_pipe_oldest(&c->pipe)->secret)
     dlk_redis_fault_unquoted(why, c->pipe.refused, name.text, "AUTH");
   else
@@ -104,7 +105,8 @@ void dlk_redis_life_lost(struct dlk_redis_conn *c, const char *text) {
   if (c->state == DLK_REDIS_HANDSHAKE && dlk_redis_pipe_turned_away(&c->pipe))
     turned_away(c, &why);
   else
-    dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", name_of(c).text, text);
+    dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", dlk_redis_life_name(c).text,
+                  text);
   discard(c, &why);
 }
 
@@ -126,7 +128,7 @@ void dlk_redis_life_lost_reading(struct dlk_redis_conn *c, ssize_t n,
 void dlk_redis_life_failed(void *arg, enum dlk_code code, const char *text) {
   struct dlk_redis_conn *c = arg;
   struct dlk_error why;
-  dlk_error_set(&why, code, "%s: %s", name_of(c).text, text);
+  dlk_error_set(&why, code, "%s: %s", dlk_redis_life_name(c).text, text);
   attempt_failed(c, &why);
 }
 

@@ -99,6 +99,9 @@ void dlk_redis_life_located(struct dlk_redis_seeker *who,
 /* The socket could not be opened: one of its events. */
 void dlk_redis_life_failed(void *arg, enum dlk_code code, const char *text);
 
+/* Where it goes, for messages. */
+struct dlk_redis_server_text
+dlk_redis_life_name(const struct dlk_redis_conn *c);
 /* It is of no use any more, for that reason; a text says it in the user's
  * words, behind the server's name. */
 void dlk_redis_life_discard(struct dlk_redis_conn *c, enum dlk_code code,

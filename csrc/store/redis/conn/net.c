@@ -63,7 +63,7 @@ static void gone(void *arg) {
 
 static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_handshake_start(&n->hello, n->host);
+  dlk_redis_handshake_start(&n->hello, c);
   return &n->hello.req;
 }
 
@@ -229,7 +229,7 @@ static const struct dlk_redis_conn_events cmd_events = {
 
 static struct dlk_redis_req *sub_handshake(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_handshake_start(&n->hello_sub, n->host);
+  dlk_redis_handshake_start(&n->hello_sub, c);
   return &n->hello_sub.req;
 }
 

@@ -189,8 +189,8 @@ static void told(void *arg, bool other) {
   s->doubt = NULL;
   if (!s->secure && other)
     s->events->failed(s->arg, DLK_INVALID,
-                      "what answers there speaks TLS; use rediss://, or the "
-                      "server's port without TLS");
+                      "what answers there speaks TLS; use rediss:// (or "
+                      "rediss+sentinel://), or the port without TLS");
   else if (!s->secure)
     s->events->failed(s->arg, DLK_UNAVAILABLE, s->over);
   else if (other && !dlk_redis_secure_heard(s->secure))
@@ -462,7 +462,8 @@ enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
            ended ? fault.text : strerror(error),
            s->secure || !first
                ? ""
-               : " at the first command; if it wants TLS, use rediss://");
+               : " at the first command; if it wants TLS, use rediss:// (or "
+                 "rediss+sentinel://)");
   return fault.code;
 }
 

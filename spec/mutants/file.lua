@@ -10,12 +10,14 @@ local IDLE = "csrc/store/file/dir/idle.c"
 local SWEEP = "csrc/store/file/recipe/sweep.c"
 local OP = "csrc/store/file/recipe/op.c"
 local NAME = "csrc/store/file/format/name.c"
+local DIR = "csrc/store/file/dir/dir.c"
 
 return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
     .. " spec/file/wakes_spec.lua spec/file/foreign_spec.lua"
     .. " spec/file/disk_spec.lua spec/file/damage_spec.lua"
+    .. " spec/file/moved_spec.lua"
     .. " spec/file/boot_spec.lua spec/file/fence_spec.lua"
     .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
@@ -171,8 +173,8 @@ return {
         .. " use = DLK_FILE_IDLE;\nif (false) {" },
     { name = "a name without a key's escapes is a key's", file = NAME,
       specs = "spec/engine/core_spec.lua",
-      find = "return n > 0 && strcmp(made, name) == 0;",
-      put = "return n > 0 && made[0];" },
+      find = "return n > 0 && dlk_file_name_is(name, key, n);",
+      put = "return n > 0;" },
     { name = "a damaged table of another boot id protects nobody",
       file = OPENED, specs = "spec/file/boot_spec.lua",
       find = "if (guard.until != 0) dlk_file_rest_add(r, &guard);", put = "" },
@@ -225,6 +227,42 @@ return {
       file = "csrc/store/file/dir/meta.c", specs = "spec/file/disk_spec.lua",
       find = "ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);",
       put = "ssize_t n = pwrite(d->meta, m, sizeof *m, 0);" },
+    { name = "a file that was moved counts while it has another name",
+      file = DIR, specs = "spec/file/moved_spec.lua",
+      find = "if (found && (st.st_dev != node->dev || st.st_ino !="
+        .. " node->ino)) return false;"
+        .. " if (!found && (errno == ENOENT || fstat",
+      put = "(void)node; if (!found && (fstat" },
+    { name = "a file that took the place of another one counts as it",
+      file = DIR, specs = "spec/file/moved_spec.lua",
+      find = "if (found && (st.st_dev != node->dev || st.st_ino !="
+        .. " node->ino)) return false;",
+      put = "(void)node;" },
+    { name = "who may not look into the directory has lost its holds",
+      file = DIR, specs = "spec/file/moved_spec.lua",
+      find = "if (!found && (errno == ENOENT || fstat(fd, &st) != 0 ||"
+        .. " st.st_nlink == 0)) return false;",
+      put = "(void)fd; if (!found) return false;" },
+    { name = "a key's file may be used from two directories",
+      file = DIR, specs = "spec/file/moved_spec.lua",
+      find = "(alone && st.st_nlink > 1)", put = "(alone && false)" },
+    { name = "links to ~store shut the directory", file = DIR,
+      specs = "spec/file/moved_spec.lua",
+      find = "(alone && st.st_nlink > 1)",
+      put = "((void)alone, st.st_nlink > 1)" },
+    { name = "the last fence of a file that was moved is forgotten",
+      file = OPENED, specs = "spec/file/fence_spec.lua",
+      find = "dlk_file_fence_keep(d, d->table.head.fence);"
+        .. " dlk_file_unlock(d->meta); } forget(d, k);",
+      put = "dlk_file_unlock(d->meta); } forget(d, k);" },
+    { name = "fences are kept in a ~store that was moved",
+      file = "csrc/store/file/dir/meta.c", specs = "spec/file/fence_spec.lua",
+      find = [[dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))]],
+      put = "true)" },
+    { name = "a file that was moved is listed",
+      file = "csrc/store/file/recipe/admin.c",
+      specs = "spec/file/moved_spec.lua",
+      find = "dlk_file_name_is(name, key, (size_t)n) &&", put = "" },
     { name = "any word is a cursor", file = "csrc/store/file/recipe/admin.c",
       find = [[if (strspn(op->text, "0123456789") != op->text_len)]]
         .. " return false;",

@@ -8,8 +8,8 @@
  *
  * There may be files of others all the same: a directory of notes was named by
  * mistake, a backup was unpacked. Nothing is opened, changed or deleted that
- * is not ours. Ours are plain files under one name, of our user and closed to
- * others, with our magic at the beginning. One that is made has no magic yet,
+ * is not ours. Ours are plain files of our user, closed to others, with our
+ * magic at the beginning. One that is made has no magic yet,
  * and after a loss of power a file can be there without what was written to
  * it. So our files have a mark that comes into being with them: the sticky
  * bit, which means nothing for a plain file (but for systemd-tmpfiles, which
@@ -17,7 +17,18 @@
  * a key's file is executable besides, so an empty one that was used before is
  * told from a new one. The mark counts only where nothing is written: other
  * bytes are another's, unless we have seen our magic in the open file before.
- */
+ *
+ * A key's file has one name, too. The second one of a hard link may be in
+ * another directory (a copy of this one made with links), where stores look in
+ * vain for the pipes of ours, take them for dead, and give away what they hold.
+ * "~store" may have several: who shares it shares a floor that is high enough
+ * for both, a ttl that is long enough for both, and the time of the sweep.
+ *
+ * An open file counts only while its name leads to it. One that was deleted,
+ * and one that was moved or replaced with a link left to it, is not what others
+ * open by that name: a lock that is given there excludes nobody. So whoever has
+ * a file open looks where its name leads, each time, and then opens what is
+ * there (dlk_file_named). That it has names left says nothing. */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -283,14 +294,15 @@ static int make_own(struct dlk_file_dir *d, const char *name, int flags,
   return -error;
 }
 
-int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode) {
+int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
+                      bool alone) {
   const int flags = O_RDWR | O_NONBLOCK | O_NOATIME;
   int fd = -EAGAIN;
   for (int i = 0; i < TRIES && fd == -EAGAIN; i++) {
     struct stat st;
     if (fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || st.st_uid != d->owner ||
-          (st.st_mode & 077) != 0)
+      if (!S_ISREG(st.st_mode) || (alone && st.st_nlink > 1) ||
+          st.st_uid != d->owner || (st.st_mode & 077) != 0)
         return -EPROTO;
       fd = dlk_file_fd_open(d->fd, name, flags, 0);
     } else if (errno != ENOENT || mode == 0) {
@@ -303,4 +315,28 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode) {
       fd = -EAGAIN;
   }
   return fd;
+}
+
+int dlk_file_node_of(int fd, struct dlk_file_node *out) {
+  struct stat st;
+  if (fstat(fd, &st) != 0)
+    return errno;
+  *out = (struct dlk_file_node){st.st_dev, st.st_ino};
+  return 0;
+}
+
+/* Where we may not look into the directory any more (a change of user), nobody
+ * of this user opens another file there; so it matters only that the file has
+ * not been deleted. */
+bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
+                    const struct dlk_file_node *node, mode_t *mode) {
+  struct stat st;
+  bool found = fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+  if (found && (st.st_dev != node->dev || st.st_ino != node->ino))
+    return false;
+  if (!found && (errno == ENOENT || fstat(fd, &st) != 0 || st.st_nlink == 0))
+    return false;
+  if (mode != NULL)
+    *mode = st.st_mode & 07777;
+  return true;
 }

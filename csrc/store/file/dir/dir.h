@@ -28,6 +28,12 @@
 
 struct dlk_file_dir;
 
+/* Which file a descriptor is open on. No other file is it while it is open. */
+struct dlk_file_node {
+  dev_t dev;
+  ino_t ino;
+};
+
 /* What is told to who uses the directory. */
 struct dlk_file_dir_user {
   /* Somebody wants us to look at the slot of that token. */
@@ -48,7 +54,8 @@ struct dlk_file_dir {
   uid_t owner; /* whose the directory is: ours */
   uint8_t boot[16];
   /* meta.c */
-  int meta;       /* "~store"; -1 until connected */
+  int meta; /* "~store"; -1 until connected */
+  struct dlk_file_node meta_node;
   bool meta_good; /* its magic was seen */
   int64_t ttl;    /* that and shorter ones are known to it */
   /* liveness.c */
@@ -82,9 +89,16 @@ bool dlk_file_dir_lost(const struct dlk_file_dir *d);
  * not registered for fork, because it keeps nothing alive. */
 DIR *dlk_file_dir_list(const struct dlk_file_dir *d);
 /* Opens a plain file of ours, for reading and writing; mode: that of a file to
- * be made if there is none, 0: none is made. fd, or -errno; EPROTO: what is
- * there is no such file. It was not opened. */
-int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode);
+ * be made if there is none, 0: none is made; alone: it must have no other name.
+ * fd, or -errno; EPROTO: what is there is no such file. It was not opened. */
+int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
+                      bool alone);
+/* Of an open file: 0, or an errno. */
+int dlk_file_node_of(int fd, struct dlk_file_node *out);
+/* Whether a name in the directory leads to an open file: what has no name, or
+ * another one, is found by nobody else. mode: its mode then; may be NULL. */
+bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
+                    const struct dlk_file_node *node, mode_t *mode);
 /* Of a file with nothing in it: whether it can be one of ours. */
 bool dlk_file_marked(mode_t mode);
 

@@ -38,7 +38,6 @@
 #include "store/file/dir/idle.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -104,10 +103,9 @@ bool dlk_file_key_remnant(struct dlk_file_dir *d) {
 /* ---- idle files ---- */
 
 static bool still_at(struct dlk_file_dir *d, const char *name, int fd) {
-  struct stat a, b;
-  return fstat(fd, &a) == 0 &&
-         fstatat(d->fd, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
-         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  struct dlk_file_node node;
+  return dlk_file_node_of(fd, &node) == 0 &&
+         dlk_file_named(d, name, fd, &node, NULL);
 }
 
 static bool has_mode(int fd, mode_t mode) {
@@ -118,13 +116,11 @@ static bool has_mode(int fd, mode_t mode) {
 /* The key, with its prefix, whose file has this name: as the file says. */
 static bool said_key(const char *name, int fd, char key[DLK_FILE_NAMED],
                      size_t *len) {
-  char made[DLK_FILE_NAME];
   long n = dlk_file_table_get_key(fd, key);
   if (n < 0)
     return false;
   *len = (size_t)n;
-  dlk_file_name(made, key, *len);
-  return strcmp(made, name) == 0;
+  return dlk_file_name_is(name, key, *len);
 }
 
 /* Whether our own store holds it; a key with another prefix is none of ours. */

@@ -1,15 +1,20 @@
 /* Key files: opened, locked, loaded, and deleted when idle.
  *
  * A file may be deleted by any store at any moment when nothing is in it, so
- * after taking the mutex one looks whether the file still has a name; if not,
- * it is closed and the name opened (or made) again. Who deletes has the
+ * after taking the mutex one looks whether the name still leads to the file; if
+ * not, it is closed and the name opened (or made) again. Who deletes has the
  * mutex, has seen a table that is empty (or that whoever enters would begin
  * anew with nothing in it, see idle.c), and has compared the name's inode with
- * the one that is open; so nobody can come to hold a key in a file without
- * name: it would have to enter the table under the mutex, before (then the
- * table is not empty) or after (then the missing name is seen). The last fence
- * is kept in "~store" before the name goes. The same look finds files that
- * somebody deleted by hand: their holds count as lost.
+ * the one that is open; so nobody can come to hold a key in a file that its
+ * name does not lead to: it would have to enter the table under the mutex,
+ * before (then the table is not empty) or after (then that is seen). The last
+ * fence is kept in "~store" before the name goes.
+ *
+ * The same look finds files that somebody deleted, moved or replaced by hand,
+ * whatever other names they have: their holds count as lost. The next holder
+ * may have come before that is seen, to a new file that began above "~store"
+ * and the clock; whoever lets go of the old file keeps its last fence, so that
+ * none below it is given again even if the clock stepped back meanwhile.
  *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
@@ -41,12 +46,19 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   free(k);
 }
 
-static bool named(struct dlk_file_key *k) {
-  struct stat st;
-  if (fstat(k->fd, &st) != 0 || st.st_nlink == 0)
-    return false;
-  k->mode = st.st_mode & 07777;
-  return true;
+static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
+  return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
+}
+
+/* Lets go of a file that nobody finds by its key any more; its last fence is
+ * kept first. Without the mutex a fence may be older, but never wrong. */
+static void abandon(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  if (dlk_file_table_load(&d->table, k->fd) == 0 &&
+      dlk_file_meta_lock(d) == 0) {
+    dlk_file_fence_keep(d, d->table.head.fence);
+    dlk_file_unlock(d->meta);
+  }
+  forget(d, k);
 }
 
 /* ---- closing ---- */
@@ -64,10 +76,10 @@ static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
 
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create) {
   mode_t mode = create ? DLK_FILE_NEW : 0;
-  int fd = dlk_file_own_open(d, name, mode);
+  int fd = dlk_file_own_open(d, name, mode, true);
   while ((fd == -EMFILE || fd == -ENFILE) && !dlk_list_empty(&d->recent)) {
     retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
-    fd = dlk_file_own_open(d, name, mode);
+    fd = dlk_file_own_open(d, name, mode, true);
   }
   return fd;
 }
@@ -118,8 +130,10 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   k->len = n;
   dlk_file_name(k->name, full, n);
   k->fd = dlk_file_key_open(d, k->name, create);
-  if (k->fd < 0 || !dlk_map_put(&d->keys, &k->node, k->key, n)) {
-    int error = k->fd < 0 ? -k->fd : ENOMEM;
+  int error = k->fd < 0 ? -k->fd : dlk_file_node_of(k->fd, &k->file);
+  if (error == 0 && !dlk_map_put(&d->keys, &k->node, k->key, n))
+    error = ENOMEM;
+  if (error != 0) {
     dlk_file_fd_close(k->fd);
     free(k);
     return error;
@@ -247,7 +261,7 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
     if (error != 0)
       return error;
     d->holders_changed = false;
-    if (named(k))
+    if (named(d, k))
       error = load(d, k);
     else
       error = ESTALE;
@@ -260,7 +274,7 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
     dlk_file_unlock(k->fd);
     if (error != ESTALE)
       return error;
-    forget(d, k);
+    abandon(d, k);
   }
   return EAGAIN;
 }
@@ -301,8 +315,8 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
     int error = find(d, key, len, false, &k);
     if (error != 0 || k == NULL)
       return dlk_file_key_gone(error) ? ENOENT : error;
-    if (!named(k)) {
-      forget(d, k);
+    if (!named(d, k)) {
+      abandon(d, k);
       continue;
     }
     error = dlk_file_table_load(&d->table, k->fd);

@@ -10,6 +10,7 @@ struct dlk_file_key {
   struct dlk_map_node node;
   struct dlk_list link;
   int fd;
+  struct dlk_file_node file;
   bool checked; /* the file says that it is this key's */
   mode_t mode;
   char name[DLK_FILE_NAME];

@@ -78,22 +78,23 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   return 0;
 }
 
-/* Opens "~store" if need be, again if it was deleted. EBADMSG: what is there is
- * none. */
+/* Opens "~store" if need be, again if it was deleted or moved. EBADMSG: what is
+ * there is none. */
 static int open_meta(struct dlk_file_dir *d) {
-  struct stat st;
   struct meta m;
-  if (d->meta >= 0 && fstat(d->meta, &st) == 0 && st.st_nlink > 0)
+  if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
     return 0;
   dlk_file_fd_close(d->meta);
   d->meta = -1;
-  int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE);
+  int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE, false);
   if (fd < 0)
     return fd == -EPROTO ? EBADMSG : -fd;
   d->meta = fd;
   d->meta_good = false;
   d->ttl = 0;
-  int error = read_meta(d, &m);
+  int error = dlk_file_node_of(fd, &d->meta_node);
+  if (error == 0)
+    error = read_meta(d, &m);
   if (error == 0)
     return 0;
   dlk_file_fd_close(fd);

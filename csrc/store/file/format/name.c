@@ -45,6 +45,12 @@ void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len) {
   out[n] = '\0';
 }
 
+bool dlk_file_name_is(const char *name, const char *key, size_t len) {
+  char made[DLK_FILE_NAME];
+  dlk_file_name(made, key, len);
+  return strcmp(made, name) == 0;
+}
+
 static int digit(char c) {
   if (c >= '0' && c <= '9')
     return c - '0';
@@ -53,7 +59,6 @@ static int digit(char c) {
 
 /* Escaping is injective, so a name is a key's if it is what that one makes. */
 bool dlk_file_name_key(const char *name, char *key, size_t *len) {
-  char made[DLK_FILE_NAME];
   size_t n = 0;
   for (const char *p = name; *p && n < LONGEST; p++) {
     int byte = (unsigned char)*p;
@@ -66,9 +71,8 @@ bool dlk_file_name_key(const char *name, char *key, size_t *len) {
     }
     key[n++] = (char)byte;
   }
-  dlk_file_name(made, key, n);
   *len = n;
-  return n > 0 && strcmp(made, name) == 0;
+  return n > 0 && dlk_file_name_is(name, key, n);
 }
 
 static int small(char c) {

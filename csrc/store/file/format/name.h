@@ -18,6 +18,10 @@ void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len);
 /* The key of a name, at most as long as the name; false if it has none, or is
  * one of those that are a sum. */
 bool dlk_file_name_key(const char *name, char *key, size_t *len);
+
+/* Whether the name is that of the key's file. */
+bool dlk_file_name_is(const char *name, const char *key, size_t len);
+
 /* Whether two names differ by the case of letters only, if at all; not by that
  * of the locale, since file systems that ignore case do so without one. */
 bool dlk_file_name_alike(const char *a, const char *b);

@@ -249,7 +249,7 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
 }
 
 /* The key of a file that is held or waited for, without its prefix; -1 if
- * there is none, or not of ours. */
+ * there is none, or not of ours, or it lies under another key's name. */
 static long used_key(struct dlk_file_dir *d, const char *name,
                      const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
   struct dlk_file_table *t = &d->table;
@@ -262,7 +262,9 @@ static long used_key(struct dlk_file_dir *d, const char *name,
     error = dlk_file_table_load(t, fd);
   long n = error == 0 ? dlk_file_table_get_key(fd, key) : -1;
   bool match =
-      n >= (long)(skip + op->key_len) && memcmp(key, d->prefix, skip) == 0 &&
+      n >= (long)(skip + op->key_len) &&
+      dlk_file_name_is(name, key, (size_t)n) &&
+      memcmp(key, d->prefix, skip) == 0 &&
       (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
   static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT};
   bool used = false;

@@ -162,8 +162,9 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          name, key, path);
   case EBADMSG:
     return dlk_error_set(err, DLK_UNAVAILABLE,
-                         "%s/~store is no file of ours and is left alone; move "
-                         "it, or give dlock a directory of its own",
+                         "%s/~store is no file of ours (plain, mode 01600, "
+                         "begins with fdmeta01) and is left alone; move it, or "
+                         "give dlock a directory of its own",
                          path);
   case ENAMETOOLONG:
     return dlk_error_set(err, DLK_INVALID,

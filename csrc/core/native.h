@@ -12,4 +12,8 @@
 int dlk_native_start(pthread_t *thread, size_t stack, void *(*run)(void *arg),
                      void *arg);
 
+/* Whether so many more threads as a library starts them can be had at once:
+ * they are started and ended. 0, or an errno. It may wait, for a second. */
+int dlk_native_room(size_t count);
+
 #endif

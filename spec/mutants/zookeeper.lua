@@ -274,5 +274,18 @@ return {
     { name = "any name is a cursor",
       file = "csrc/store/zookeeper/query/list.c",
       find = "(op->text[0] == '/' && strlen", put = "(op->text[0] && strlen" },
+    { name = "the library's threads are not tried out", file = HANDLE,
+      specs = "spec/zookeeper/library_spec.lua",
+      find = "int problem = dlk_native_room(LIBRARY_THREADS);",
+      put = "int problem = LIBRARY_THREADS > 9;" },
+    { name = "one of the library's two threads is tried out", file = HANDLE,
+      specs = "spec/zookeeper/library_spec.lua",
+      find = "int problem = dlk_native_room(LIBRARY_THREADS);",
+      put = "int problem = dlk_native_room(LIBRARY_THREADS - 1);" },
+    { name = "threads are tried out one after the other",
+      file = "csrc/core/native.c", specs = "spec/zookeeper/library_spec.lua",
+      find = "started += error == 0;",
+      put = "if (error == 0) { pthread_mutex_unlock(&gate); end(t);"
+        .. " pthread_mutex_lock(&gate); count--; }" },
   },
 }

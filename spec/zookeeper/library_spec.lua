@@ -9,6 +9,7 @@ local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
+local uv = require "luv"
 local zk = require "spec.support.zk"
 
 local PRELUDE = [[
@@ -37,6 +38,39 @@ int getaddrinfo(const char *node, const char *service,
     abort();
   close(fd);
   return real(node, service, hints, res);
+}
+]]
+
+-- Lets a process have as many threads at once as the file says that
+-- DLOCK_TEST_THREADS names. They are counted as the kernel does: one that was
+-- joined counts until it is really gone.
+local THREADS = [[
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int running(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *d; (d = readdir(tasks));)
+    count += d->d_name[0] != '.';
+  closedir(tasks);
+  return count;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                   void *(*run)(void *), void *arg) {
+  int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+  int limit = 0;
+  FILE *told = fopen(getenv("DLOCK_TEST_THREADS"), "r");
+  if (!told || fscanf(told, "%d", &limit) != 1)
+    abort();
+  fclose(told);
+  return running() < limit ? real(thread, attr, run, arg) : EAGAIN;
 }
 ]]
 
@@ -249,4 +283,90 @@ describe("ZooKeeper's library:", function()
       p:expect("^again")
       ended(p)
     end)
+
+  describe("where no more threads can be had", function()
+    local limit
+
+    local function may_have(count)
+      server.write_file(limit, ("%d"):format(count))
+    end
+
+    local function start(script)
+      limit = dir .. "/limit"
+      local opts = begin(script, common.url, limit)
+      opts.env = library.preload(library.build(dir, "threads", THREADS))
+      opts.env.DLOCK_TEST_THREADS = limit
+      return process.spawn(opts)
+    end
+
+    it("a try says so, whichever of them it is", function()
+      local said, count = {}, 0
+      local line
+      repeat
+        count = count + 1
+        local p = start [[
+          io.read()
+          local lease, problem, code = store:lock(key, { timeout = 0.3 })
+          print(lease and "held" or problem, code)
+          store:close()
+        ]]
+        may_have(count)
+        p:write("\n")
+        line = assert(p:read_line(20), p.err)
+        said[count] = line
+        ended(p)
+        assert.is_truthy(line:find "^held" or line:find "\tunavailable$", line)
+      until line:find "^held" or count == 12
+      assert.matches("^held", line)
+      assert.matches(": no thread to be had", table.concat(said, "\n"))
+    end)
+
+    -- An idle session is replaced by the next lock; the old one's threads end
+    -- meanwhile, so it may find some.
+    it("a program that had them goes on", function()
+      local p = start [[
+        local sessions = 0
+        store = dlock.open { url = arg[1], session_timeout = 2,
+          on_event = function(e)
+            if e.message:find "new session" then sessions = sessions + 1 end
+          end }
+        local function lock(timeout)
+          local lease, problem, code = store:lock(key, { timeout = timeout })
+          print(lease and "held" or problem, code)
+          if lease then lease:release() end
+        end
+        local function threads()
+          return tonumber(io.open("/proc/self/status"):read("*a")
+            :match("Threads:%s+(%d+)"))
+        end
+        io.read()
+        lock(5)
+        for more = 0, 2 do
+          io.read()
+          local f = io.open(path, "w")
+          f:write(threads() + more)
+          f:close()
+          lock(0.3)
+        end
+        io.read()
+        lock(20)
+        print(sessions)
+        store:close()
+      ]]
+      may_have(20)
+      p:write("\n")
+      p:expect("^held")
+      for _ = 1, 3 do
+        uv.sleep(2200) -- for as long as an idle session is not replaced
+        p:write("\n")
+        local line = assert(p:read_line(20), p.err)
+        assert.is_truthy(line:find "^held" or line:find "\tunavailable$", line)
+      end
+      may_have(20)
+      p:write("\n")
+      p:expect("^held")
+      assert.is_true(tonumber(p:read_line()) > 1)
+      ended(p)
+    end)
+  end)
 end)

@@ -340,6 +340,10 @@ static void troubles(struct dlk_zk_link *link) {
   char text[160];
   if (problem == ENOENT || problem == EINVAL)
     snprintf(text, sizeof text, "no host in its URL can be resolved");
+  else if (problem == EAGAIN)
+    snprintf(
+        text, sizeof text,
+        "no thread to be had (raise ulimit -u, or pids.max of the container)");
   else if (problem)
     snprintf(text, sizeof text, "no connection can be begun (%s)",
              strerror(problem));

@@ -5,7 +5,11 @@
  * zookeeper_close (which may block for seconds) when told to. It exists from
  * the start, so that closing needs no new thread and cannot fail. The library
  * has two threads of its own per handle, which the session thread starts: so
- * all of them block every signal (core/native.h). On those threads a completion
+ * all of them block every signal (core/native.h). Where one of the two cannot
+ * be had the library ends the program (an assert); so it is tried out right
+ * before. That leaves a moment in which somebody else may take the last ones:
+ * a program that lives at its limit of threads is not safe with this library.
+ * On those threads a completion
  * or a watcher only copies what it was given and queues it (completions.c);
  * everything else is done by the loop's owner.
  *
@@ -42,6 +46,7 @@
 #include "core/native.h"
 
 #define STACK_SIZE ((size_t)512 * 1024)
+#define LIBRARY_THREADS 2 /* of a handle */
 
 /* The library's level; its own header for it does not find its includes. */
 extern ZOOAPI ZooLogLevel logLevel;
@@ -66,10 +71,13 @@ static void no_completion(int rc, const void *data) {
 static zhandle_t *open_handle(struct dlk_zk_link *link) {
   static pthread_once_t quiet = PTHREAD_ONCE_INIT;
   pthread_once(&quiet, quiet_library);
-  zhandle_t *zh =
-      zookeeper_init2(link->hosts, dlk_zk_on_watch, (int)link->timeout_ms, NULL,
-                      link, ZOO_NO_LOG_CLIENTENV, drop_log);
-  int problem = errno;
+  zhandle_t *zh = NULL;
+  int problem = dlk_native_room(LIBRARY_THREADS);
+  if (problem == 0) {
+    zh = zookeeper_init2(link->hosts, dlk_zk_on_watch, (int)link->timeout_ms,
+                         NULL, link, ZOO_NO_LOG_CLIENTENV, drop_log);
+    problem = errno;
+  }
   if (zh) {
     zoo_set_servers_resolution_delay(zh, -1);
     if (link->auth)

@@ -79,6 +79,8 @@ static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
   if (s->closing)
     s->connection = ss->driver->open(ss->host, &conf, &events, s, ss);
   if (!s->connection) {
+    snprintf(ss->problem, sizeof ss->problem,
+             "no thread or no memory to be had");
     free(s->closing);
     free(s);
     return NULL;

@@ -287,5 +287,14 @@ return {
       find = "started += error == 0;",
       put = "if (error == 0) { pthread_mutex_unlock(&gate); end(t);"
         .. " pthread_mutex_lock(&gate); count--; }" },
+    { name = "a write that is too long for a server is sent", file = HANDLE,
+      specs = "spec/zookeeper/kinds_spec.lua",
+      find = "if (length_of(r) > DLK_ZK_REQUEST_MAX) return"
+        .. " DLK_ZK_TOO_LONG;",
+      put = "(void)length_of;" },
+    { name = "a long path counts for nothing", file = HANDLE,
+      specs = "spec/zookeeper/kinds_spec.lua",
+      find = "length += 128 + r->parts[i].len + strlen(r->parts[i].path);",
+      put = "length += 128 + r->parts[i].len;" },
   },
 }

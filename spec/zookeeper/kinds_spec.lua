@@ -187,6 +187,34 @@ describe("on ZooKeeper", function()
     again:release()
   end)
 
+  -- A server would cut the connection, and with it end all leases of the store.
+  it("a guarded write that is too long for a server is not sent", function()
+    local store = open()
+    local lease = assert(store:lock(key()))
+    local path = "/" .. key() .. "-data"
+    local function create(where, length)
+      return common.guard(lease, "CREATE", where, ("x"):rep(length))
+    end
+    local long = path .. ("x"):rep(2^20)
+    for _, try in ipairs { { path, 1100000 }, { long, 0 } } do
+      local ok, text, code = create(try[1], try[2])
+      assert.is_nil(ok)
+      assert.are.equal("invalid", code)
+      assert.matches("longer than 1047000 bytes %(a server's jute", text)
+    end
+    -- The longest that is not refused is done by the server.
+    local length = 1048576
+    local ok, text, code
+    repeat
+      length = length - 16
+      ok, text, code = create(path, length)
+    until code ~= "invalid"
+    assert.is_true(ok, text)
+    assert.is_true(length > 1046000 - #path, length)
+    assert(common.guard(lease, "DELETE", path))
+    assert.is_true(lease:release())
+  end)
+
   it("a guarded write stays below the chroot", function()
     local chroot = "/" .. key()
     local store = open { url = common.url .. chroot }

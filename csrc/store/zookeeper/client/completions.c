@@ -245,16 +245,26 @@ static int64_t now(const struct dlk_zk_completion *f) {
   return f->owner->host->now(f->owner->host);
 }
 
+#define TEXT_OF(n) TEXT(n)
+#define TEXT(n) #n
+
+static const char *text_of(int rc) {
+  if (rc == DLK_ZK_TOO_LONG)
+    return "with its path it is longer than " TEXT_OF(
+        DLK_ZK_REQUEST_MAX) " bytes (a server's jute.maxbuffer, less room)";
+  return rc == ZOK ? "" : zerror(rc);
+}
+
 static void trace_answer(const struct dlk_zk_completion *f) {
   int64_t at = now(f);
-  dlk_zk_trace(at, "answer", f->path, "%s %s, after %s ms",
-               dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : zerror(f->rc),
-               dlk_trace_ms(at - f->sent).text);
+  dlk_zk_trace(
+      at, "answer", f->path, "%s %s, after %s ms", dlk_zk_verb_word(f->verb),
+      f->rc == ZOK ? "good" : text_of(f->rc), dlk_trace_ms(at - f->sent).text);
 }
 
 static void answer(struct dlk_zk_completion *f) {
   struct dlk_zk_reply r = {.rc = rc_of(f->rc), .sent = f->sent};
-  r.text = f->rc == ZOK ? "" : zerror(f->rc);
+  r.text = text_of(f->rc);
   r.path = f->text;
   r.stat = f->stat;
   if (f->count > 0) {

@@ -30,6 +30,9 @@ struct dlk_zk_link {
   bool muted, told_gone;
 };
 
+/* Not sent; none of the library's numbers. */
+#define DLK_ZK_TOO_LONG (-100000)
+
 enum dlk_zk_item { DLK_ZK_ITEM_ANSWER, DLK_ZK_ITEM_STATE, DLK_ZK_ITEM_EVENT };
 
 /* One request under way, or one thing that happened. */

@@ -216,6 +216,14 @@ static int mode_of(enum dlk_zk_mode mode) {
   return ZOO_PERSISTENT;
 }
 
+/* At least what the library makes of it, rights and headers included. */
+static size_t length_of(const struct dlk_zk_request *r) {
+  size_t length = 128 + r->len + (r->path ? strlen(r->path) : 0);
+  for (size_t i = 0; i < r->part_count; i++)
+    length += 128 + r->parts[i].len + strlen(r->parts[i].path);
+  return length;
+}
+
 static int send_multi(struct dlk_zk_link *link, struct dlk_zk_completion *f,
                       const struct dlk_zk_request *r) {
   zoo_op_t ops[DLK_ZK_PARTS_MAX];
@@ -242,6 +250,8 @@ static int send_multi(struct dlk_zk_link *link, struct dlk_zk_completion *f,
 static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
                     const struct dlk_zk_request *r) {
   zhandle_t *zh = link->zh;
+  if (length_of(r) > DLK_ZK_REQUEST_MAX)
+    return DLK_ZK_TOO_LONG;
   switch (r->verb) {
   case DLK_ZK_CREATE:
     return zoo_acreate2(zh, r->path, r->data, (int)r->len, acl_of(link),

@@ -53,6 +53,13 @@ static inline const char *dlk_zk_verb_word(enum dlk_zk_verb verb) {
 
 #define DLK_ZK_PARTS_MAX 4
 
+/* A server cuts the connection of who sends more than its jute.maxbuffer (one
+ * byte less than a MiB unless it is set), and so do servers among each other.
+ * The connection is that of all leases of the session, and each repetition cuts
+ * it again. So a request that could be as long is refused and not sent; it is
+ * answered DLK_ZK_FAILED. */
+#define DLK_ZK_REQUEST_MAX 1047000
+
 struct dlk_zk_request {
   enum dlk_zk_verb verb;
   const char *path; /* CREATE: the sequence number is appended */

@@ -1,10 +1,14 @@
 /* The module dlock.core: what C gives to Lua. Nothing in it blocks but
- * core.drive, which is bounded; all waiting is Lua code. */
+ * core.drive and core.password_file, which are bounded; all other waiting is
+ * Lua code. */
+#include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/mode.h"
 #include "core/password.h"
 #include "core/quiet.h"
+#include "core/status.h"
 #include "lua/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
@@ -49,19 +53,23 @@ static int core_mode(lua_State *L) {
   return 1;
 }
 
-/* core.password_line(text): the password in the beginning of a file, or nil and
- * why there is none. */
-static int core_password_line(lua_State *L) {
-  size_t len, line;
-  const char *text = luaL_checklstring(L, 1, &len);
-  const char *problem = dlk_password_line(text, len, &line);
-  if (!problem) {
-    lua_pushlstring(L, text, line);
-    return 1;
-  }
-  lua_pushnil(L);
-  lua_pushstring(L, problem);
-  return 2;
+/* core.password_file(path, seconds): the password in it, waited for so long; or
+ * nil and why there is none. */
+static int core_password_file(lua_State *L) {
+  char text[DLK_PASSWORD_READ], reason[DLK_REASON_MAX];
+  const char *path = luaL_checkstring(L, 1), *why = "nothing came in time";
+  int64_t patience = dlk_lua_ns(L, 2);
+  size_t len = 0, line = 0;
+  int problem = dlk_password_read(path, patience, text, &len);
+  if (problem == 0)
+    why = dlk_password_line(text, len, &line);
+  else if (problem != ETIMEDOUT)
+    why = dlk_reason(reason, problem);
+  if (why)
+    lua_pushnil(L);
+  lua_pushlstring(L, why ? why : text, why ? strlen(why) : line);
+  explicit_bzero(text, sizeof text);
+  return why ? 2 : 1;
 }
 
 /* core.can_yield([co]): this coroutine, or one that has resumed another. */
@@ -78,7 +86,7 @@ static const luaL_Reg functions[] = {
     {"euid", core_euid},
     {"no_self", core_no_self},
     {"write", core_write},
-    {"password_line", core_password_line},
+    {"password_file", core_password_file},
     {"can_yield", core_can_yield},
     {NULL, NULL},
 };
@@ -99,8 +107,6 @@ int luaopen_dlock_core(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   push_codes(L);
   lua_setfield(L, -2, "codes");
-  dlk_compat_pushint(L, DLK_PASSWORD_READ);
-  lua_setfield(L, -2, "password_read");
   dlk_lua_open_closing(L);
   dlk_lua_open_engine(L);
   dlk_lua_open_ticket(L);

@@ -36,31 +36,11 @@ local function ask_for(ask)
   return found
 end
 
--- The first line of a file that may be anything: a terminal, a pipe, one that
--- never ends. So no more is read than says whether it is a password.
-local function first_bytes(file)
-  local line = {}
-  repeat
-    local byte, problem = file:read(1)
-    if problem then
-      return nil, problem
-    end
-    line[#line + 1] = byte
-  until not byte or byte == "\n" or #line == core.password_read
-  return table.concat(line)
-end
-
--- What the file holds; a secret, so it is never part of a message.
-local function read_password(option, path)
-  local found
-  local file, problem = io.open(path, "rb")
-  if file then
-    found, problem = first_bytes(file)
-    file:close()
-  end
-  if found then
-    found, problem = core.password_line(found)
-  end
+-- What the file holds; a secret, so it is never part of a message. What a pipe
+-- says may be still to come: like a server, it has connect_timeout for that.
+local function read_password(option, path, opts)
+  local found, problem = core.password_file(path,
+    opts.connect_timeout or options.default("connect_timeout"))
   if found then
     return found
   end
@@ -77,7 +57,7 @@ local function read_passwords(opts)
       opts[name .. "_file"] = nil
     elseif path then
       local message
-      opts[name], message = read_password(name .. "_file", path)
+      opts[name], message = read_password(name .. "_file", path, opts)
       if message then
         return message
       end

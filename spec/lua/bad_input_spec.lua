@@ -236,15 +236,34 @@ describe("bad input:", function()
           ["a\nb"] = "a", ["\r"] = "\r", [" a\t\r\nb\n"] = " a\t",
           [longest] = longest, [longest .. "\n"] = longest,
           [longest .. "\r\n"] = longest } do
-        assert.equal(line, core.password_line(content))
         assert(assert(opens("password_file", content)):close())
+        assert.equal(line, core.password_file(path, 0))
       end
       for _, content in ipairs { longest .. "\r", longest .. "x\n" } do
-        for _, message in ipairs { select(2, core.password_line(content)),
-            (select(2, opens("password_file", content))) } do
-          assert.matches("more than 4096 bytes", message)
-        end
+        assert.matches("more than 4096 bytes",
+          (select(2, opens("password_file", content))))
       end
+    end)
+
+    -- In a process of its own, as one that waits for a writer waits for ever.
+    it("that is a pipe is waited for, but not for ever", function()
+      assert(os.execute("mkfifo " .. path))
+      local script = [[
+        local message = select(2, require("dlock").open { url = "redis://h",
+          password_file = arg[1], connect_timeout = 0.1 })
+        io.write(message) ]]
+      local _, out = process.run { script = script, args = { path },
+        timeout = 10 }
+      assert.matches("^invalid: password_file .*nothing came in time", out)
+      local writer = process.spawn { args = { path }, tested = false,
+        script = [[
+          local file = assert(io.open(arg[1], "wb"))
+          file:setvbuf "no"
+          for _, part in ipairs { "hu", "sh\nmore" } do file:write(part) end
+          io.read() -- it stays open ]] }
+      assert.equal("hush", core.password_file(path, 20))
+      writer:write "\n"
+      assert.equal(0, writer:wait())
     end)
 
     it("has it in its first line, whatever follows there", function()

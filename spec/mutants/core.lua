@@ -5,6 +5,18 @@ return {
     .. " spec/engine/handoff_spec.lua spec/engine/stats_spec.lua"
     .. " spec/file/store_spec.lua spec/engine/trace_spec.lua",
   mutants = {
+    { name = "a password that comes in parts is cut",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "if (n == 0 || (n > 0 && memchr(to + *len, '\\n', (size_t)n))) {",
+      put = "if (n >= 0) {" },
+    { name = "a pipe in place of a password is not waited for",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "int problem = await(fd, until);",
+      put = "int problem = await(fd, 0);" },
+    { name = "a pipe in place of a password is waited for for ever",
+      file = "csrc/core/password.c", specs = "spec/lua/bad_input_spec.lua",
+      find = "int64_t left = until - dlk_clock_now();",
+      put = "int64_t left = until - until + DLK_FOREVER;" },
     { name = "an empty line is a password", file = "csrc/core/password.c",
       specs = "spec/lua/bad_input_spec.lua",
       find = "if (n == 0)", put = "if (0)" },

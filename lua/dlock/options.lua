@@ -13,9 +13,11 @@ local YEAR = 31536000
 local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 
 -- own: of open, but the store's affair: "zookeeper" is for that one, and others
--- never hear of it, so that a program can give all of them one table; true is
--- for whichever store is opened, which refuses what it has no use for (of
--- those a default is for the store `default_of` only).
+-- never hear of it, so that a program can give all of them one table of times;
+-- true is for whichever store is opened, which refuses what it has no use for
+-- (of those a default is for the store `default_of` only). What protects or
+-- guarantees something is never for one store alone: who asks for it and does
+-- not get it is told.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
 -- wait), permits (of a semaphore), list, tls (open's table of that name).
@@ -47,9 +49,9 @@ local TABLE = {
   prefix = { where = "open", type = "string", max_length = 256 },
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
-  acl = { where = "open", own = "zookeeper", type = "string",
+  acl = { where = "open", own = true, type = "string",
     one_of = { "creator", "open" } },
-  sasl = { where = "open", own = "zookeeper", type = "boolean" },
+  sasl = { where = "open", own = true, type = "boolean" },
   connect_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
   io_timeout =

@@ -64,6 +64,21 @@ describe("a store's own options", function()
     assert.is_truthy(message:find("'colours'", 1, true), message)
   end)
 
+  it("of ZooKeeper that ask for protection are invalid on other stores",
+  function()
+    for _, opts in ipairs { { acl = "creator" }, { acl = "open" },
+        { sasl = true }, { sasl = false } } do
+      for _, url in ipairs { "redis://127.0.0.1:1", "file:///tmp/x" } do
+        opts.url = url
+        local store, message, code = dlock.open(opts)
+        assert.is_nil(store)
+        assert.equal("invalid", code)
+        assert.is_truthy(message:find("' has no meaning for this store", 1,
+          true), message)
+      end
+    end
+  end)
+
   it("of one store are no obstacle to another", function()
     for _, url in ipairs { "redis://127.0.0.1:1", "zookeeper://127.0.0.1:1",
         "file:///tmp/x" } do

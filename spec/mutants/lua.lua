@@ -10,6 +10,11 @@ return {
     .. " spec/engine/engine_spec.lua spec/lua/bad_input_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "protection that a store does not have is promised",
+      file = "lua/dlock/options.lua",
+      specs = "spec/engine/store_seam_spec.lua",
+      find = "acl = { where = \"open\", own = true,",
+      put = "acl = { where = \"open\", own = \"zookeeper\"," },
     { name = "what was detached of several is to be released",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = "if core.has_parted(lease) then return end", put = "" },

@@ -18,12 +18,12 @@
  * request, only makes us refresh, and the script tells what is so.
  *
  * Some ask whatever the message says. Who shares the lock, and was behind the
- * first eight: thousands may be let in with it, and all of them ask; its
- * renewal would come behind that, when the claim is over. Who wants to hand the
- * lock on in its own process: the answer brings the fences set aside for that,
- * and says since when the next one of the queue is there. And who counts on
- * replicas: what they have of the grant is known of what we write alone, and
- * that script writes.
+ * first eight or in a queue that stood: thousands may be let in with it, and
+ * all of them ask; its renewal would come behind that, when the claim is over.
+ * Who wants to hand the lock on in its own process: the answer brings the
+ * fences set aside for that, and says since when the next one of the queue is
+ * there. And who counts on replicas: what they have of the grant is known of
+ * what we write alone, and that script writes.
  *
  * Why each crossing is safe:
  * - Message lost, subscription lost: each refresh finds the grant ("got"), and
@@ -345,7 +345,8 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
   int64_t claim = claim_of(t);
   int64_t end = dlk_lease_deadline(t->acquire.waited_at, claim);
   int64_t now = dlk_redis_now(t->store);
-  bool crowd = t->op->lease->want.units > 0 && t->acquire.rank >= FRONT;
+  bool crowd = t->op->lease->want.units > 0 &&
+               (t->acquire.rank >= FRONT || calm_beat(t) > BEAT_MOVING);
   if (!is_waiting(t) || t->op->lease->handoffs > 0 || t->store->replicas > 0 ||
       crowd || fence <= t->acquire.waited_fence || end - now <= claim / 2) {
     dlk_redis_queue_refresh(t);

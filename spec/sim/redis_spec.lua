@@ -301,6 +301,34 @@ describe("simulated redis", function()
       end
     end)
 
+    it("drops the dead that joined just before", function()
+      queue_up(2, 1000)
+      listen(2, false)
+      listen(3, true)
+      assert.equal(1, ask(3, "join", 1000)[5])
+    end)
+
+    it("drops who hangs when one joins", function()
+      queue_up(2, 1000)
+      for _ = 1, 4 do
+        db.us = db.us + 300 * 1000
+        ask(1, "refresh", 1000)
+      end
+      db.us = db.us + 150 * 1000
+      listen(3, true)
+      assert.equal(1, ask(3, "join", 1000)[5])
+    end)
+
+    it("gives the counter its time when one joins no queue", function()
+      queue_up(0)
+      db:call("PEXPIRE", "f", 599000)
+      listen(1, true)
+      assert.equal("wait", ask(1, "join", 1000)[1])
+      leave(0)
+      assert.equal(token(1), db:call("GET", "lock"))
+      assert.is_true(db:call("PTTL", "f") >= 600000)
+    end)
+
     it("keeps the place of who joins twice", function()
       queue_up(2, 1000)
       local order = orders[1]

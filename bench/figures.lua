@@ -25,7 +25,9 @@ end
 -- One figure of one contender over all rounds, nil if it has none.
 local function summary(figure, results)
   local list = {}
-  for r, result in ipairs(results) do list[r] = result[figure[1]] end
+  for _, result in ipairs(results) do
+    list[#list + 1] = result[figure[1]] -- a round may have none
+  end
   if #list == 0 then return nil end
   table.sort(list)
   return { best = list[figure.most and #list or 1],

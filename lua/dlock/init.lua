@@ -42,8 +42,10 @@ end
 function dlock.open(where, ...)
   local opts = {}
   no_colon(where, "open")
-  if type((...)) == "table" or type(where) == "table" and where[1] ~= nil then
-    error("dlock.open takes a URL, or one table with it in: { url = ... }", 2)
+  local TAKES = "a URL, or one table with it in ({ url = ... })"
+  options.check_end((...), "dlock.open", TAKES, 2)
+  if type(where) == "table" and where[1] ~= nil then
+    error("dlock.open takes " .. TAKES, 2)
   end
   if type(where) == "string" then
     opts.url = where
@@ -70,14 +72,16 @@ end
 ---@return dlock.canceller
 function dlock.canceller(...)
   no_colon((...), "canceller")
+  options.check_end((...), "dlock.canceller", "no argument", 2)
   return canceller.new()
 end
 
 --- Several locks of any stores as one: all of them or none.
 ---@param list dlock.lockable[]
 ---@return dlock.all
-function dlock.all(list)
+function dlock.all(list, ...)
   no_colon(list, "all")
+  options.check_end((...), "dlock.all", "one array of lockables", 2)
   local one = all.new(list)
   return one
 end
@@ -88,8 +92,10 @@ end
 ---@return dlock.lockable|nil
 ---@return string? message
 ---@return string? code invalid
-function dlock.fallback(list)
+function dlock.fallback(list, ...)
   no_colon(list, "fallback")
+  options.check_end((...), "dlock.fallback",
+    "one array of lockables with the options in it", 2)
   local one, message, code = fallback.new(list)
   return one, message, code
 end
@@ -97,8 +103,9 @@ end
 --- An on_event that writes each event as a line of JSON.
 ---@param file? file* (nginx's error log, elsewhere standard error)
 ---@return fun(event: dlock.event)
-function dlock.logger(file)
+function dlock.logger(file, ...)
   no_colon(file, "logger")
+  options.check_end((...), "dlock.logger", "an open file", 2)
   local on_event = logger.new(file)
   return on_event
 end

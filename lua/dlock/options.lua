@@ -315,6 +315,20 @@ function options.check(opts, call, level)
   return problem
 end
 
+--- Raises if a table stands behind the last argument of a call: these would be
+--- options, and nobody would read them. Anything else is ignored, as functions
+--- of Lua do: it may be another function's second result.
+---@param extra any
+---@param call string
+---@param takes string what the call takes instead
+---@param level integer
+function options.check_end(extra, call, takes, level)
+  if type(extra) == "table" then
+    error(("%s takes %s, and no table behind it"):format(call, takes),
+      level + 1)
+  end
+end
+
 --- Checks one number that is an argument and not in a table, by the rule of
 --- the option of that name; nil is left to the caller. Raises for another
 --- type.

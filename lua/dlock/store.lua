@@ -73,13 +73,14 @@ function methods:close(timeout)
 end
 
 -- A method that checks its arguments and then does what do_it does. Calls that
--- take no options ignore what comes behind the key, as Lua functions do.
+-- take no options take no table of them.
 local function on_key(name, do_it)
   local call = "store:" .. name
   local takes_options = options.takes(call)
   return function(self, key, opts)
     local client = client_of(self, name)
     if not takes_options then
+      options.check_end(opts, call, "a key", 2)
       opts = nil
     end
     local bad = check(key, opts, call)

@@ -1,4 +1,5 @@
 local canceller = require "dlock.canceller"
+local dlock = require "dlock"
 local options = require "dlock.options"
 local server = require "spec.support.server"
 
@@ -40,6 +41,32 @@ describe("options", function()
       { reentrant = true }, "mutex:acquire")
     raises("'cancel' does not belong to store:mutex",
       { cancel = canceller.new() }, "store:mutex")
+  end)
+
+  it("raise behind the last argument, where nobody would read them", function()
+    local dir = server.new_dir()
+    local store = assert(dlock.open("file://" .. dir .. "/locks"))
+    local rw, list = store:rwlock "k", { store:mutex "a", store:mutex "b" }
+    local more = { graceee = 1 }
+    for call, fn in pairs {
+      ["dlock.open"] = function() dlock.open(nil, more) end,
+      ["dlock.all"] = function() dlock.all(list, more) end,
+      ["dlock.fallback"] = function() dlock.fallback(list, more) end,
+      ["dlock.canceller"] = function() dlock.canceller(more) end,
+      ["dlock.logger"] = function() dlock.logger(io.stderr, more) end,
+      ["rwlock:read"] = function() rw:read(more) end,
+      ["rwlock:write"] = function() rw:write(more) end,
+      ["store:inspect"] = function() store:inspect("k", more) end,
+      ["store:break_lock"] = function() store:break_lock("k", more) end,
+    } do
+      local ok, problem = pcall(fn)
+      assert.is_false(ok, call)
+      assert.is_truthy(problem:find("options_spec.lua:%d+: " .. call
+        .. " takes .* no table behind it"), problem)
+    end
+    assert.is_nil((store:inspect("k", 1)))
+    assert(store:close(1))
+    server.remove_dir(dir)
   end)
 
   it("of the wrong type raise", function()

@@ -3,6 +3,7 @@
 -- an election's candidate ask for the same thing, and keep readers out.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
+local options = require "dlock.options"
 local text = require "dlock.text"
 
 local rwlock = {}
@@ -14,23 +15,25 @@ local WRITER = lockable.class "writer"
 
 local methods = {}
 
-local function half(self, name)
+local function half(self, name, extra)
   local state = type(self) == "table" and rawget(self, STATE)
     or core.no_self("rwlock", name, 3)
+  options.check_end(extra, "rwlock:" .. name,
+    "no argument (options go into store:rwlock, or into the acquire)", 3)
   return state[name]
 end
 
 --- The lock for reading: any number of readers hold it together.
 ---@return dlock.lockable
-function methods:read()
-  local found = half(self, "read")
+function methods:read(...)
+  local found = half(self, "read", (...))
   return found
 end
 
 --- The lock for writing: its holder is alone.
 ---@return dlock.lockable
-function methods:write()
-  local found = half(self, "write")
+function methods:write(...)
+  local found = half(self, "write", (...))
   return found
 end
 

@@ -74,11 +74,11 @@ local function resume(waiter)
   local state = waiter.waits and coroutine.status(co)
   if not state then
     return nil
-  elseif state == "dead" or not is_in_wait(waiter) then
-    waiter.ticket:abandon()
-  elseif here == co or here == waiter.inner then
+  elseif here == co or here == waiter.inner then -- a stack not to look into
     waiter.ticket:abandon()
     return STUCK
+  elseif state == "dead" or not is_in_wait(waiter) then
+    waiter.ticket:abandon()
   elseif state == "suspended" then
     local ok, why = coroutine.resume(co)
     if not ok then

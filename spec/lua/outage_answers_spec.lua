@@ -157,7 +157,7 @@ describe("in an outage, an answer", function()
     both:reopen_first { connect_timeout = 0.5, timeout = 0.4,
       host = "cqueues" }
     local why
-    local lock = both:over { grace = 0, hold_off = 60,
+    local lock = both:over { grace = 0, hold_off = 2,
       on_degraded = function(what) why = what.message end }
     local function inside(fn)
       local queue = cqueues.new()
@@ -173,10 +173,10 @@ describe("in an outage, an answer", function()
         take_degraded(lock, { timeout = 2 }):release()
       until why:find("answers again", 1, true)
     end)
-    wait(1.2)
+    wait(2.2)
     assert.equal("unsupported", code_of(lock:acquire { timeout = 2 }))
     inside(function()
-      local lease, message = both:over({ grace = 0, hold_off = 1 }):acquire {
+      local lease, message = both:over({ grace = 0, hold_off = 2 }):acquire {
         timeout = 10 }
       assert.is_not_nil(lease, message)
       assert.is_nil(lease.degraded)

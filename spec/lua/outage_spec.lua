@@ -56,6 +56,46 @@ describe("an outage that several know of", function()
     assert.same({}, both:kinds())
   end)
 
+  timed("is waited for by each for its own grace", function()
+    assert(first:kill())
+    local patient = over { grace = 60 }
+    assert.equal("unavailable",
+      select(3, patient:acquire { timeout = 0.2 }))
+    local quick = assert(over { grace = 0 }:acquire { timeout = 10 })
+    assert.is_true(quick.degraded)
+    assert(quick:release())
+    for _, how in ipairs { "acquire", "try_acquire" } do
+      local lease, message, code = patient[how](patient)
+      assert.is_nil(lease, tostring(lease))
+      assert.equal("unavailable", code)
+      assert.matches("is given after %d+%.%d s more", message)
+    end
+    quick = assert(over { grace = 0 }:acquire { timeout = 10 })
+    assert.is_true(quick.degraded)
+    assert(quick:release())
+  end)
+
+  timed("is over for all after the longest hold_off", function()
+    assert(first:kill())
+    for _, hold_off in ipairs { 60, 0 } do
+      local one = assert(over { grace = 0, hold_off = hold_off }
+        :acquire { timeout = 10 })
+      assert.is_true(one.degraded)
+      assert(one:release())
+    end
+    first:start_again()
+    assert(a:ping(5))
+    for _ = 1, 2 do
+      cqueues.sleep(1.1) -- for a ping each
+      local one = assert(over { grace = 0, hold_off = 0 }
+        :acquire { timeout = 10 })
+      assert.is_true(one.degraded)
+      assert(one:release())
+    end
+    assert.same({ "degraded" }, { both:kinds()[1] })
+    assert.is_not.equal("restored", both:kinds()[#both:kinds()])
+  end)
+
   timed("is none that a try may wait for", function()
     assert(first:kill())
     local lock = over { grace = 0, on_degraded = function()

@@ -128,12 +128,15 @@ local function in_grace(state, plan, place, message, left, at_once)
 end
 
 -- Asks the lock of that place, which is not the last, in as many attempts as it
--- takes. The last result: it may be passed.
+-- takes. The last result: it may be passed. That is so only after our own
+-- grace, also if the store is out for another one whose grace was shorter.
 local function ask_first(state, plan, place)
   local member = state.members[place]
   local client, grace = member.client, grace_of(state, plan, member)
   local out, why, answer = outage.goes_on(client, grace, state.hold_off)
-  if out then
+  local ends = outage.ends_grace(client, grace)
+  local waits = ends and core.now() < ends -- another one's grace was shorter
+  if out and not (waits and answer == "unavailable") then
     return nil, why, answer, answer == "unavailable"
   end
   local slice = math.min((plan.deadline - core.now()) / 2, SLICE)
@@ -147,11 +150,11 @@ local function ask_first(state, plan, place)
       until_then = plan.deadline < math.huge and plan.deadline or now + SLICE
     elseif code ~= "unavailable" then
       return lease, message, code
-    elseif passed or now >= ready then
+    elseif now >= ready then
       return nil, message, code, true
     else
       message, code = select(2, in_grace(state, plan, place, message,
-        ready - now, at_once))
+        ready - now, passed or at_once))
       if code then
         return nil, message, code
       end
@@ -203,7 +206,7 @@ local function degraded(state, plan, inner, place)
     return nil, why, code
   end
   for i = 1, place - 1 do
-    outage.enter(state.members[i].client, lease, inner)
+    outage.enter(state.members[i].client, lease, inner, state.hold_off)
   end
   for i = 1, place - 1 do
     local from = state.members[i].client

@@ -6,6 +6,7 @@
 --   looked    when it was last asked, in vain or not
 --   used      when somebody last wanted a lock of it
 --   entered   a weaker lock was given because of it
+--   hold_off  the longest of those who wanted one since then
 --   owed      the event that it is over
 --   good      since when each ping was answered, while entered
 --   refusal   the answer of the last ping, if it was one that refuses us
@@ -18,7 +19,9 @@
 -- everybody all that time. We only know that it did not answer us each time we
 -- asked, so failures make one outage only if not more than `grace` seconds lie
 -- between them. Once a weaker lock was given, the store counts as out until it
--- has answered pings for `hold_off` seconds and no degraded lease is held here;
+-- has answered pings for `hold_off` seconds and no degraded lease is held here
+-- (all must agree when that is, so the longest hold_off counts; but each one's
+-- own grace has to be over before it is given a weaker lock);
 -- or until nobody has wanted a lock of it for longer than both times, when what
 -- is known is too old to be used.
 --
@@ -107,7 +110,7 @@ end
 -- Too old to be used; but whoever was told of it waits to hear of its end.
 local function forget(out)
   out.since, out.entered, out.good, out.pinged = nil, nil, nil, nil
-  out.refusal = nil
+  out.refusal, out.hold_off = nil, nil
 end
 
 local function again(client)
@@ -191,8 +194,12 @@ function outage.is_there(client, limit)
 end
 
 -- Whether it has answered for so long that it can be used again.
-local function is_over(out, hold_off)
-  return not holds(out) and out.good and core.now() - out.good >= hold_off
+local function is_over(out)
+  return not holds(out) and out.good and core.now() - out.good >= out.hold_off
+end
+
+local function used(out, hold_off)
+  out.used, out.hold_off = core.now(), math.max(out.hold_off or 0, hold_off)
 end
 
 --- Whether it is out, so that it is not asked for its own lock; then why not,
@@ -208,18 +215,18 @@ function outage.goes_on(client, grace, hold_off)
   if not out or not out.entered then
     return false
   end
-  local now, held = core.now(), holds(out)
-  if not held and now - out.used > math.max(grace, hold_off, PING_EVERY) then
+  local unused, old = core.now() - out.used, math.max(grace, out.hold_off)
+  if not holds(out) and unused > math.max(old, hold_off, PING_EVERY) then
     forget(out)
     return false
   end
-  out.used = now
+  used(out, hold_off)
   local message, code = ping(client, out)
   if code then
     return true, message, code
   elseif not out.entered then
     return false -- another one saw its end meanwhile
-  elseif is_over(out, hold_off) then
+  elseif is_over(out) then
     out.entered = nil
     end_it(client, out)
     return false
@@ -246,8 +253,7 @@ function outage.stands(client, grace)
   local out = known[client]
   if out and out.entered and out.refusal then
     return false, out.refusal.message, out.refusal.code
-  elseif out
-      and (out.entered or out.since and core.now() >= out.since + grace) then
+  elseif out and out.since and core.now() >= out.since + grace then
     return true
   end
   return false, ("unavailable: %s answers again"):format(client.shown),
@@ -258,9 +264,11 @@ end
 ---@param client table
 ---@param lease table as the program has it
 ---@param inner dlock.lease the hold in it
-function outage.enter(client, lease, inner)
+---@param hold_off number
+function outage.enter(client, lease, inner, hold_off)
   local out = known[client]
-  out.entered, out.owed, out.used = true, true, core.now()
+  out.entered, out.owed = true, true
+  used(out, hold_off)
   if core.owned(inner) then
     keep(out.leases, inner)
   else

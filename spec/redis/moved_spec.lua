@@ -41,6 +41,7 @@ describe("a redis server that was restarted", function()
   it("with its data: leases go on, and are renewed at once", function()
     start { appendonly = "yes", appendfsync = "always" }
     local lease = assert(store:lock("a", { ttl = 60 }))
+    assert(lease:extend(60))
     local admin = server:connect()
     admin:call("PEXPIRE", "dlock:a", 30000)
     admin:close()

@@ -14,6 +14,7 @@ struct dlk_redis_hold {
   int64_t asked;   /* it may keep it so long: an extension */
   int64_t granted; /* for min_hold */
   uint32_t number; /* how many extensions were written */
+  bool extended;   /* or renewed, since it was granted */
   bool cut;        /* the server keeps it for too long */
   bool crowded;    /* others queued for it */
   bool noted;      /* the server keeps notes of it (info) */

@@ -27,16 +27,18 @@
 
 /* The server's clock against ours: what was left of the hold there should be
  * what we think was left, if it is the server that was asked last: another one,
- * or the same one with older data, may not have got all extensions. Said once a
+ * or the same one with older data, may not have got all extensions (but has got
+ * the grant, since it knows the hold). Said once a
  * minute at most. A hold that would last for longer is cut by its next renewal,
  * or it would outlive a dead holder. */
 static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
   int64_t at_least = h->until - now;
+  bool known = h->where == s->link->moves || !h->extended;
   int64_t at_most = (ttl > h->asked - now ? ttl : h->asked - now) + DLK_SEC;
   h->cut = left > at_most;
-  if ((left >= at_least - DLK_SEC && !h->cut) || h->where != s->link->moves ||
+  if ((left >= at_least - DLK_SEC && !h->cut) || !known ||
       (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
     return;
   s->clock_warned = now;
@@ -77,6 +79,7 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->until = dlk_lease_deadline(sent, ttl);
   h->where = s->link->moves;
+  h->extended = true;
   return true;
 }
 
@@ -135,6 +138,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.req.slot = a->call.req.slot;
   b->until = a->until;
   b->where = a->where;
+  b->extended = a->extended;
   b->asked = a->asked;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;

@@ -101,5 +101,5 @@ void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
     snprintf(out, DLK_HOLDER_MAX, "shared holders");
   else
     snprintf(out, DLK_HOLDER_MAX, "%.*s", owner ? (int)n : DLK_HOLDER_MAX,
-             owner ? owner : "another client");
+             owner ? owner : DLK_REDIS_FOREIGN);
 }

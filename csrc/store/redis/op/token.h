@@ -57,6 +57,7 @@ void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t);
  * no token. */
 const char *dlk_redis_owner_in(const char *value, size_t len,
                                size_t *owner_len);
+#define DLK_REDIS_FOREIGN "another client"
 /* Whom a value of the lock's key names, for a message. */
 void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
                            size_t len);

@@ -12,8 +12,7 @@ static struct dlk_value *ms(int64_t n) {
   return dlk_value_number((double)n / 1000);
 }
 
-/* Of what a foreign client wrote so many bytes are shown. */
-#define FOREIGN 64
+#define SHOWN 64 /* bytes of what a foreign client wrote */
 
 /* Our token's owner, or what a foreign client wrote. */
 static struct dlk_value *owner(const redisReply *token) {
@@ -23,8 +22,11 @@ static struct dlk_value *owner(const redisReply *token) {
   const char *ours = dlk_redis_owner_in(token->str, token->len, &n);
   if (ours)
     return dlk_value_string(ours, n);
-  char text[FOREIGN];
-  for (; n < token->len && n < sizeof text; n++)
+  char text[DLK_HOLDER_MAX];
+  dlk_redis_holder_text(text, token->str, token->len);
+  if (strcmp(text, DLK_REDIS_FOREIGN) != 0) /* those who share, all of them */
+    return dlk_value_string(text, strlen(text));
+  for (; n < token->len && n < SHOWN; n++)
     text[n] = token->str[n] < ' ' || token->str[n] > '~' ? '?' : token->str[n];
   return dlk_value_string(text, n);
 }

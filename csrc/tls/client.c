@@ -68,7 +68,7 @@ SSL_CTX *dlk_tls_client_context(struct dlk_tls_client *client,
                                 struct dlk_tls_fault *fault) {
   const struct dlk_tls_settings *s = client->settings;
   struct dlk_tls_stamp now[DLK_TLS_FILES] = {
-      dlk_tls_file_stamp(s->cafile), dlk_tls_file_stamp(s->capath),
+      dlk_tls_file_stamp(s->cafile), dlk_tls_file_stamp_all(s->capath),
       dlk_tls_file_stamp(s->cert), dlk_tls_file_stamp(s->key),
       dlk_tls_file_stamp(s->key_password_file)};
   bool same = client->ctx != NULL;

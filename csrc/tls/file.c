@@ -95,28 +95,43 @@ bool dlk_tls_file_read(const char *option, const char *path,
   return fail(fault, option, path, problem > 0 ? problem : 0, why);
 }
 
-/* One of them, whose name ends at `end`. */
-static bool is_directory(const char *option, const char *from, const char *end,
-                         struct dlk_tls_fault *fault) {
-  char path[PATH_MAX];
-  struct stat st;
-  int n = snprintf(path, sizeof path, "%.*s", (int)(end - from), from);
-  if (n >= (int)sizeof path)
-    return fail(fault, option, path, ENAMETOOLONG, NULL);
-  if (stat(path, &st) != 0)
-    return fail(fault, option, path, errno, NULL);
-  return S_ISDIR(st.st_mode) ||
-         fail(fault, option, path, 0, "it is no directory");
+/* The next one of a list; *list goes on behind it. False when there is none,
+ * *problem: 0, or ENAMETOOLONG. */
+static bool next_of(const char **list, char path[PATH_MAX], int *problem) {
+  const char *from = *list + strspn(*list, ":");
+  size_t len = strcspn(from, ":");
+  *list = from + len;
+  *problem = len < PATH_MAX ? 0 : ENAMETOOLONG;
+  snprintf(path, PATH_MAX, "%.*s", len < PATH_MAX ? (int)len : PATH_MAX, from);
+  return len > 0;
 }
 
 bool dlk_tls_file_directories(const char *option, const char *list,
                               struct dlk_tls_fault *fault) {
-  const char *from = list;
-  while (*from) {
-    const char *end = from + strcspn(from, ":");
-    if (end > from && !is_directory(option, from, end, fault))
-      return false;
-    from = *end ? end + 1 : end;
+  char path[PATH_MAX];
+  int problem;
+  while (next_of(&list, path, &problem)) {
+    struct stat st;
+    if (problem == 0 && stat(path, &st) != 0)
+      problem = errno;
+    if (problem != 0)
+      return fail(fault, option, path, problem, NULL);
+    if (!S_ISDIR(st.st_mode))
+      return fail(fault, option, path, 0, "it is no directory");
   }
   return true;
+}
+
+struct dlk_tls_stamp dlk_tls_file_stamp_all(const char *list) {
+  struct dlk_tls_stamp all = {0};
+  char path[PATH_MAX];
+  int problem;
+  while (list && next_of(&list, path, &problem)) {
+    struct dlk_tls_stamp one = dlk_tls_file_stamp(path);
+    all.dev = all.dev * 31 + one.dev;
+    all.ino = all.ino * 31 + one.ino;
+    all.size += one.size;
+    all.changed = (int64_t)((uint64_t)all.changed * 31 + (uint64_t)one.changed);
+  }
+  return all;
 }

@@ -19,6 +19,9 @@ struct dlk_tls_stamp {
 
 /* Of a name that is NULL or leads nowhere it is all 0. */
 struct dlk_tls_stamp dlk_tls_file_stamp(const char *path);
+/* The same of a list of directories, with ':' between them: another one when
+ * one of them is. */
+struct dlk_tls_stamp dlk_tls_file_stamp_all(const char *list);
 bool dlk_tls_file_same(const struct dlk_tls_stamp *a,
                        const struct dlk_tls_stamp *b);
 /* All of it, behind it a NUL that is not counted. `option`: what the user calls

@@ -110,5 +110,8 @@ describe("the events of Sentinels:", function()
     assert.equal(1, #of "topology")
     assert.is_truthy(of "topology"[1]:find(
       ("127.0.0.1:%d is the primary"):format(new.port), 1, true))
+    for _, message in ipairs(of "disconnect") do -- from the other one
+      assert.is_nil(message:find("127.0.0.1:" .. new.port, 1, true), message)
+    end
   end)
 end)

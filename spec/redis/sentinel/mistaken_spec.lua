@@ -26,6 +26,18 @@ describe("the URL of a Redis that names a Sentinel", function()
     end
   end)
 
+  it("is invalid at once when it is Valkey's", function()
+    local info = "redis_version:7.2.4\r\nserver_name:valkey\r\n"
+      .. "server_mode:sentinel\r\n"
+    local said = fake_server.start {
+      INFO = ("$%d\r\n%s\r\n"):format(#info, info),
+      CLIENT = "-ERR unknown command 'CLIENT'\r\n",
+    }
+    refused(assert(dlock.open(said.url)), 20, "invalid",
+      "what answers there is a Sentinel; use redis%+sentinel://")
+    said:stop()
+  end)
+
   it("or of a Sentinel that names a Redis is invalid at once", function()
     local place = "127.0.0.1:" .. set.nodes[1].port
     refused(assert(dlock.open { url = "redis+sentinel://" .. place

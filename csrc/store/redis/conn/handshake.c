@@ -127,11 +127,13 @@ static void info(const char *text, const char *name, char *out, size_t room) {
 }
 
 /* Whatever it says of a password that is meant for a Redis, and of commands
- * that it does not have. */
+ * that it does not have. (Valkey calls the line by another name.) */
 static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
   char mode[16];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "redis_mode:", mode, sizeof mode);
+  if (!mode[0])
+    info(text, "server_mode:", mode, sizeof mode);
   if (strcmp(mode, "sentinel") != 0)
     return;
   g->stranger = false;

@@ -174,7 +174,10 @@ void dlk_redis_life_located(struct dlk_redis_seeker *who,
     if (c->state == DLK_REDIS_SEEKING)
       attempt_failed(c, why);
   } else if (c->state >= DLK_REDIS_READY) {
-    dlk_redis_life_lost(c, "another server is the primary now");
+    struct dlk_error moved; /* the address is the new one's already */
+    dlk_error_set(&moved, DLK_UNAVAILABLE,
+                  "%s: another server is the primary now", c->conf->shown);
+    discard(c, &moved);
   } else {
     if (c->state != DLK_REDIS_SEEKING)
       abandon(c);

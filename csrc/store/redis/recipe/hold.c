@@ -28,9 +28,9 @@
 /* The server's clock against ours: what was left of the hold there should be
  * what we think was left, if it is the server that was asked last: another one,
  * or the same one with older data, may not have got all extensions (but has got
- * the grant, since it knows the hold). Said once a
- * minute at most. A hold that would last for longer is cut by its next renewal,
- * or it would outlive a dead holder. */
+ * the grant, since it knows the hold). Said once a minute at most. A hold that
+ * would last for longer is cut by its next renewal, or it would outlive a dead
+ * holder. */
 static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);

@@ -14,7 +14,7 @@
 -- more.
 local function hand(token, score)
   local order = tonumber(score)
-  local seen, claim, noted = order / 1000, CLAIM, order % 1 ~= 0
+  local seen, claim, noted = math.floor(order / 1000), CLAIM, order % 1 ~= 0
   if noted then
     local said = redis.pcall('HGET', W, token)
     if type(said) ~= 'string' then return nil end

@@ -102,7 +102,9 @@ static bool next_of(const char **list, char path[PATH_MAX], int *problem) {
   size_t len = strcspn(from, ":");
   *list = from + len;
   *problem = len < PATH_MAX ? 0 : ENAMETOOLONG;
-  snprintf(path, PATH_MAX, "%.*s", len < PATH_MAX ? (int)len : PATH_MAX, from);
+  size_t fits = len < PATH_MAX ? len : PATH_MAX - 1;
+  memcpy(path, from, fits);
+  path[fits] = '\0';
   return len > 0;
 }
 

@@ -26,13 +26,6 @@ describe("dlock.fallback", function()
     return code
   end
 
-  local function take_degraded(lock, opts)
-    local lease, message = lock:acquire(opts)
-    assert.is_not_nil(lease, message)
-    assert.is_true(lease.degraded)
-    return lease
-  end
-
   -- A store that nobody is at.
   local function dead()
     opened[#opened + 1] = assert(dlock.open {
@@ -63,15 +56,15 @@ describe("dlock.fallback", function()
     assert.equal("unavailable", code)
     assert.matches("is given after [%d.]+ s more of that$", message)
     assert.equal("unavailable", code_of(over(600):try_acquire()))
-    take_degraded(over(0), { timeout = 4 }):release()
-    take_degraded(over(1.5), { timeout = 8 }):release()
+    fallback_stores.take_degraded(over(0), { timeout = 4 }):release()
+    fallback_stores.take_degraded(over(1.5), { timeout = 8 }):release()
   end)
 
   timed("is locked while a weaker lock is held in its place", function()
     local lock = both:over { grace = 0, hold_off = 60 }
     assert.is_false(lock:locked())
     assert(first:kill())
-    local lease = take_degraded(lock, { timeout = 2 })
+    local lease = fallback_stores.take_degraded(lock, { timeout = 2 })
     assert.is_true(lock:locked())
     first:start_again()
     assert(a:ping(10))

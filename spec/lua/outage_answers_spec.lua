@@ -23,13 +23,6 @@ describe("in an outage, an answer", function()
     return code
   end
 
-  local function take_degraded(lock, opts)
-    local lease, message = lock:acquire(opts)
-    assert.is_not_nil(lease, message)
-    assert.is_true(lease.degraded)
-    return lease
-  end
-
   -- It comes back as another one's: it wants a password. Gives a client of it.
   local function comes_back_closed()
     local path = first.dir .. "/redis.conf"
@@ -59,7 +52,7 @@ describe("in an outage, an answer", function()
   timed("that refuses us is the answer of the whole", function()
     local lock = both:over { grace = 0, hold_off = 60 }
     assert(first:kill())
-    take_degraded(lock, { timeout = 2 }):release()
+    fallback_stores.take_degraded(lock, { timeout = 2 }):release()
     local r = comes_back_closed()
     ask_until(lock, "denied")
     local until_then = core.now() + 2.5 -- more than one sign of life
@@ -74,7 +67,7 @@ describe("in an outage, an answer", function()
   timed("that refuses us counts as one for hold_off", function()
     local lock = both:over { grace = 0, hold_off = 1.2 }
     assert(first:kill())
-    local held = take_degraded(lock, { timeout = 2 })
+    local held = fallback_stores.take_degraded(lock, { timeout = 2 })
     local r = comes_back_closed()
     ask_until(lock, "denied")
     wait(1.3)
@@ -145,8 +138,8 @@ describe("in an outage, an answer", function()
   timed("of a store that was closed is `closed`, at once", function()
     local lock = both:over { grace = 0, hold_off = 60 }
     assert(first:kill())
-    take_degraded(lock, { timeout = 2 }):release()
-    take_degraded(lock, { timeout = 2 }):release()
+    fallback_stores.take_degraded(lock, { timeout = 2 }):release()
+    fallback_stores.take_degraded(lock, { timeout = 2 }):release()
     assert(a:close(1))
     assert.equal("closed", code_of(lock:acquire { timeout = 2 }))
     assert.equal("closed", code_of(lock:try_acquire()))
@@ -167,10 +160,10 @@ describe("in an outage, an answer", function()
     end
     assert(first:kill())
     inside(function()
-      take_degraded(lock, { timeout = 2 }):release()
+      fallback_stores.take_degraded(lock, { timeout = 2 }):release()
       first:start_again()
       repeat
-        take_degraded(lock, { timeout = 2 }):release()
+        fallback_stores.take_degraded(lock, { timeout = 2 }):release()
       until why:find("answers again", 1, true)
     end)
     wait(2.2)

@@ -43,6 +43,13 @@ function stores:over(opts, key)
   return assert(dlock.fallback(list))
 end
 
+--- The lease that a fallback gives, which has to be a degraded one.
+function stores.take_degraded(lock, opts)
+  local lease, message = lock:acquire(opts)
+  assert(lease and lease.degraded, message or "it is not degraded")
+  return lease
+end
+
 --- The kinds of the events so far.
 function stores:kinds()
   local list = {}

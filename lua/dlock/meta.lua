@@ -71,7 +71,7 @@ function dlock.logger(file) end
 ---@field permits? integer how many of a semaphore (1)
 
 ---@class dlock.lockable_options: dlock.hold_options
----@field timeout? number seconds to wait (5; an election: for ever)
+---@field timeout? number seconds to wait (5; a campaign: for ever)
 ---@field owner? string who enters (the current coroutine)
 ---@field fair? boolean first come, first served (true)
 ---@field local_handoffs? integer local hand-offs in a row at most (16)

@@ -1,6 +1,7 @@
 -- Elections.
 
 local assert = require "luassert"
+local dlock = require "dlock"
 
 local function code_of(_, _, code)
   return code
@@ -49,6 +50,26 @@ return function(t, it, timed)
     lease:release()
     t:expect_nothing_left()
   end)
+
+  it("acquire, with and dlock.all, which wait as for any other lock",
+    function()
+      local a, b, key = t:open(), t:open { timeout = 0.1 }, t:key()
+      local lease = assert(a:lock(key))
+      assert(b:ping()) -- connecting may take longer than the time-out
+      local election = assert(b:election(key))
+      assert.are.equal("timeout", code_of(election:acquire()))
+      assert.are.equal("timeout", code_of(election:acquire { value = "v" }))
+      assert.are.equal("timeout", code_of(election:with(error)))
+      local other = assert(b:mutex(t:key()))
+      assert.are.equal("timeout",
+        code_of(dlock.all { election, other }:acquire()))
+      assert.are.equal("timeout",
+        code_of(dlock.fallback { election, other }:acquire()))
+      assert.are.equal("timeout",
+        code_of(assert(a:election(key, { timeout = 0.1 })):acquire()))
+      lease:release()
+      t:expect_nothing_left()
+    end)
 
   timed("leaders that follow one another, each seen", function()
     local store, key = t:open(), t:key()

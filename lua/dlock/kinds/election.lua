@@ -47,6 +47,17 @@ local function look(state)
   }
 end
 
+-- A candidate waits as long as it takes, and not the store's timeout, which is
+-- what an acquire of an election waits, as one of any other lock does.
+local function with_patience(state, opts)
+  if opts and rawget(opts, "timeout") ~= nil then
+    return opts
+  end
+  local own = { timeout = state.patience }
+  for name, value in next, opts or {} do own[name] = value end
+  return own
+end
+
 --- Stands for election and waits until it leads: for ever, unless a timeout
 --- is given here or to store:election. `value` is published with it.
 ---@param opts? dlock.acquire_options
@@ -59,7 +70,7 @@ function methods:campaign(opts)
   if bad then
     return nil, bad, "invalid"
   end
-  return state.take(state, opts, true)
+  return state.take(state, with_patience(state, opts), true)
 end
 
 --- The leader, nil when there is none.
@@ -126,9 +137,8 @@ local CLASS = lockable.class("election", methods)
 
 --- An election; key and opts have been checked.
 function election.new(client, key, opts)
-  local self = lockable.new(CLASS, KIND, client, key, opts or {})
-  local base = lockable.state(self).base -- a table of its own
-  base.timeout = opts and rawget(opts, "timeout") or math.huge
+  local self = lockable.new(CLASS, KIND, client, key, opts)
+  lockable.state(self).patience = opts and rawget(opts, "timeout") or math.huge
   return self
 end
 

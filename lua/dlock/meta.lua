@@ -262,7 +262,9 @@ function store:with(key, opts, fn, ...) end
 ---@field hold dlock.histogram
 
 ---@param format? "prometheus"
----@return dlock.stats|string
+---@return dlock.stats|string|nil
+---@return string? message
+---@return string? code invalid: another format
 function store:stats(format) end
 
 --- What puts a name that holds it into the slot of the lock on key: Redis.

@@ -18,6 +18,7 @@ local rwlock = require "dlock.kinds.rwlock"
 local secure = require "dlock.secure"
 local semaphore = require "dlock.kinds.semaphore"
 local stats = require "dlock.stats"
+local text = require "dlock.text"
 
 local store = {}
 
@@ -252,11 +253,17 @@ end
 --- What this store object has done in this process: counters and histograms;
 --- with "prometheus", as text for a /metrics page. No I/O.
 ---@param format? "prometheus"
----@return table|string
+---@return table|string|nil
+---@return string? message
+---@return string? code invalid
 function methods:stats(format)
   local client = client_of(self, "stats")
-  if format ~= nil and format ~= "prometheus" then
-    error('store:stats takes "prometheus" or nothing', 2)
+  if format ~= nil and type(format) ~= "string" then
+    error(('store:stats takes "prometheus" or nothing, not a %s')
+      :format(type(format)), 2)
+  elseif format and format ~= "prometheus" then
+    return nil, ('invalid: store:stats gives a table, or "prometheus", not %s')
+      :format(text.quote(format)), "invalid"
   end
   local found = client.engine:stats()
   found.degraded = client.degraded or 0

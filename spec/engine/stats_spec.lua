@@ -108,6 +108,15 @@ describe("store:stats", function()
   it("shows no secret, and refuses another format", function()
     local one = assert(dlock.open("redis://me:geheim@127.0.0.1:1"))
     assert.is_nil(one:stats("prometheus"):find("geheim", 1, true))
-    assert.has_error(function() store:stats("json") end)
+    for _, bad in ipairs { "json", "", "prom\0" } do
+      local nothing, message, code = store:stats(bad)
+      assert.is_nil(nothing)
+      assert.are.equal("invalid", code)
+      assert.matches("^invalid: .*prometheus", message)
+    end
+    for _, bad in ipairs { 1, true, {} } do
+      assert.has_error(function() store:stats(bad) end,
+        'store:stats takes "prometheus" or nothing, not a ' .. type(bad))
+    end
   end)
 end)

@@ -14,10 +14,10 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 
 -- own: of open, but the store's affair: "zookeeper" is for that one, and others
 -- never hear of it, so that a program can give all of them one table of times;
--- true is for whichever store is opened, which refuses what it has no use for
--- (of those a default is for the store `default_of` only). What protects or
--- guarantees something is never for one store alone: who asks for it and does
--- not get it is told.
+-- true is for whichever store is opened, which refuses what it has no use for.
+-- What protects or guarantees something is never for one store alone: who asks
+-- for it and does not get it is told.
+-- none: that value of an option asks for nothing, so no store hears of it.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
 -- wait), permits (of a semaphore), list, tls (open's table of that name).
@@ -34,10 +34,10 @@ local TABLE = {
     { where = "open", own = true, type = "string", max_length = 4096 },
   sentinel_password_file =
     { where = "open", own = true, type = "string", max_length = 4096 },
-  wait_replicas = { where = "open", own = true, type = "number", min = 0,
-    max = 100, integer = true },
-  wait_timeout = { where = "open", own = true, default_of = "redis",
-    type = "number", min = 0.001, max = 60, default = 0.5 },
+  wait_replicas = { where = "open", own = true, none = 0, type = "number",
+    min = 0, max = 100, integer = true },
+  wait_timeout = { where = "open", own = "redis", type = "number",
+    min = 0.001, max = 60, default = 0.5 },
   address_map = { where = "open", own = true, type = "table",
     addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },
   nodes = { where = "open", own = true, type = "table", urls = true,
@@ -409,8 +409,10 @@ function options.own(opts, module)
   for name, rule in pairs(TABLE) do
     if rule.own == true or rule.own == module then
       local value = rawget(opts, name)
-      if value == nil and (rule.default_of or module) == module then
+      if value == nil then
         value = rule.default
+      elseif value == rule.none then
+        value = nil
       end
       out[name] = rule.urls and value and by_name(value) or value
     end

@@ -82,7 +82,25 @@ describe("a store's own options", function()
   it("of one store are no obstacle to another", function()
     for _, url in ipairs { "redis://127.0.0.1:1", "zookeeper://127.0.0.1:1",
         "file:///tmp/x" } do
-      assert(dlock.open { url = url, session_timeout = 5, fence_memory = 60 })
+      assert(dlock.open { url = url, session_timeout = 5, fence_memory = 60,
+        wait_timeout = 0.1 })
+    end
+  end)
+
+  it("that ask for nothing are no obstacle, and a guarantee is", function()
+    for _, url in ipairs { "redis://127.0.0.1:1", "zookeeper://127.0.0.1:1",
+        "file:///tmp/x" } do
+      assert(dlock.open { url = url, wait_replicas = 0, wait_timeout = 0.5,
+        fence_memory = 600, session_timeout = 10 })
+      local store, message, code = dlock.open { url = url, wait_replicas = 1 }
+      if url:find("^redis") then
+        assert.is_truthy(store)
+      else
+        assert.is_nil(store)
+        assert.equal("invalid", code)
+        assert.is_truthy(message:find("'wait_replicas' has no meaning", 1,
+          true), message)
+      end
     end
   end)
 end)

@@ -6,6 +6,10 @@ return {
     .. " spec/lua/options_spec.lua spec/lua/bad_input_spec.lua"
     .. " spec/lua/logger_spec.lua spec/cli/cli_spec.lua",
   mutants = {
+    { name = "what asks for nothing is refused",
+      file = "lua/dlock/options.lua",
+      specs = "spec/engine/store_seam_spec.lua",
+      find = "elseif value == rule.none then", put = "elseif false then" },
     { name = "nginx cuts a logged event",
       file = "lua/dlock/logger.lua", lua = "luajit",
       specs = "spec/lua/logger_spec.lua",

@@ -289,9 +289,9 @@ struct dlk_event {
   struct dlk_event *next;
   uint64_t lease; /* the id of its hold; 0: none */
   char kind[16];
-  char text[256];
-  size_t key_len; /* 0 without a hold */
-  char key[];     /* the hold's: Lua knows only those with callbacks by id */
+  const char *text; /* all of what was said: behind the key */
+  size_t key_len;   /* 0 without a hold */
+  char key[];       /* the hold's: Lua knows only those with callbacks by id */
 };
 
 /* The events since the last call, oldest first, to be freed one by one with

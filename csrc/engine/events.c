@@ -40,8 +40,8 @@ static struct dlk_event *append(struct dlk_events *ev, struct dlk_event *one) {
 
 void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
                     const struct dlk_lease *lease, const char *text) {
-  size_t key_len = lease ? lease->key_len : 0;
-  struct dlk_event *one = malloc(sizeof *one + key_len);
+  size_t key_len = lease ? lease->key_len : 0, size = strlen(text) + 1;
+  struct dlk_event *one = malloc(sizeof *one + key_len + size);
   if (!one)
     return;
   one->next = NULL;
@@ -50,7 +50,7 @@ void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
   if (key_len)
     memcpy(one->key, lease->key, key_len);
   snprintf(one->kind, sizeof one->kind, "%s", kind);
-  snprintf(one->text, sizeof one->text, "%s", text);
+  one->text = memcpy(one->key + key_len, text, size);
   pthread_mutex_lock(&ev->lock);
   struct dlk_event *old = append(ev, one);
   atomic_store(&ev->any, true);

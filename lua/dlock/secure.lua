@@ -49,11 +49,14 @@ function secure.library()
   return (package.searchpath or search)("dlock.tls", package.cpath)
 end
 
---- Said when nobody hears the event `insecure`.
+--- The text of the event `insecure`; nil if the store is not.
+---@param tls? table the option, checked
 ---@param shown string the URL
-function secure.insecure(shown)
-  return ("%s: tls.verify is false: whoever answers there is believed, and"
-    .. " can read and change everything; use it for trials only"):format(shown)
+---@return string?
+function secure.warning(tls, shown)
+  return tls and tls.verify == false and ("%s: tls.verify is false: whoever"
+    .. " answers there is believed, and can read and change everything; use"
+    .. " it for trials only"):format(shown) or nil
 end
 
 return secure

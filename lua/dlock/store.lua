@@ -348,6 +348,7 @@ end
 local function own_options(where, opts)
   local own = options.own(opts, where.module)
   own.tls_library = where.tls and secure.library() or nil
+  own.insecure = secure.warning(opts.tls, where.shown)
   return own
 end
 
@@ -370,6 +371,7 @@ function store.open(where, opts)
     return nil, message, code
   end
   local io_timeout = opts.io_timeout or options.default("io_timeout")
+  local own = own_options(where, opts)
   local engine
   engine, message, code = core.engine(kind, {
     shown = where.shown,
@@ -385,7 +387,7 @@ function store.open(where, opts)
     connect_timeout =
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = io_timeout,
-    options = own_options(where, opts),
+    options = own,
     quiet = is_quiet(opts),
   })
   if not engine then
@@ -407,8 +409,8 @@ function store.open(where, opts)
   password.watch(client, opts.ask)
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
   engine:set_client(client) -- where leases find it
-  if opts.tls and opts.tls.verify == false and not opts.on_event then
-    events.show(secure.insecure(where.shown))
+  if own.insecure and not opts.on_event then
+    events.show(own.insecure)
   end
   return setmetatable({ [STATE] = client }, META)
 end

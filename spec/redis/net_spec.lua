@@ -9,8 +9,8 @@ local tool = require "spec.support.file_tool"
 
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/due",
-  "conn/pipe", "conn/durable", "conn/endpoint", "conn/sock", "conn/doubt",
-  "conn/secure", "conn/addresses", "conn/handshake", "conn/auth",
+  "conn/pipe", "conn/durable", "conn/endpoint", "conn/event", "conn/sock",
+  "conn/doubt", "conn/secure", "conn/addresses", "conn/handshake", "conn/auth",
   "conn/resolve", "conn/wake",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do

@@ -47,12 +47,17 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
   static const char *const known[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
+      "insecure",
       /* of Sentinels only: */
       "sentinel_username", "sentinel_password", "sentinel_password_file",
       "address_map", NULL};
-  static const char *const alone[] = {"fence_memory", "wait_replicas",
-                                      "wait_timeout", "tls",
-                                      "tls_library",  NULL};
+  static const char *const alone[] = {"fence_memory",
+                                      "wait_replicas",
+                                      "wait_timeout",
+                                      "tls",
+                                      "tls_library",
+                                      "insecure",
+                                      NULL};
   enum dlk_code code = dlk_option_check(
       &conf->options, dlk_redis_conf_by_sentinel(conf) ? known : alone,
       conf->shown, err);

@@ -91,7 +91,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-/* The client's name is drawn at first use, which comes after any fork. */
+/* The client's name is drawn at first use, which comes after any fork. What is
+ * insecure lua/dlock/secure.lua says, and shows where nobody hears events. */
 static void introduce(struct dlk_redis *s) {
   if (s->tokens.client[0])
     return;
@@ -106,10 +107,9 @@ static void introduce(struct dlk_redis *s) {
   dlk_map_init(&s->tokens.map, seed);
   memcpy(&s->fences.lifted.seed, bits + 12, sizeof s->fences.lifted.seed);
   s->crowded.seed = s->fences.lifted.seed;
-  if (s->tls && !s->tls->settings.verify)
-    s->host->event(s->host, "insecure",
-                   "tls.verify is false: whoever answers there is believed, "
-                   "and can read and change everything");
+  const char *insecure = dlk_option_text(&s->conf.options, "insecure");
+  if (insecure)
+    s->host->event(s->host, "insecure", insecure);
 }
 
 /* False: the op has ended. */

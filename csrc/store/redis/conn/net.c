@@ -15,12 +15,12 @@
 #include "store/redis/conn/net.h"
 
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
 #include "store/redis/conn/conn.h"
+#include "store/redis/conn/event.h"
 #include "store/redis/conn/handshake.h"
 #include "store/redis/conn/wake.h"
 
@@ -76,14 +76,8 @@ static void want_back(struct net *n, bool wanted) {
   n->busy = wanted;
 }
 
-/* Of the command connection only: that for messages comes and goes with
- * waiters. */
-static void report(struct net *n, const char *kind, const char *why) {
-  char text[300];
-  snprintf(text, sizeof text, "%.200s: %s", n->cmd.conf->shown, why);
-  n->host->event(n->host, kind, text);
-}
-
+/* An event of the command connection only: that for messages comes and goes
+ * with waiters. */
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
@@ -93,8 +87,8 @@ static void usable(struct net *n) {
   n->link.moves += moved;
   want_back(n, false);
   dlk_redis_conn_ready(&n->cmd);
-  report(n, "connect",
-         moved ? "connected; it was started anew, or is another" : "connected");
+  dlk_redis_event(n->host, n->cmd.conf, "connect", "connected%s",
+                  moved ? "; it was started anew, or is another" : "");
   if (moved)
     n->events->moved(n->arg);
 }
@@ -124,28 +118,23 @@ static void killed(struct dlk_redis_req *req,
 
 static void warn(struct net *n) {
   const char *policy = n->hello.policy;
-  char text[200];
   if (n->warned || !policy[0] || strcmp(policy, "noeviction") == 0)
     return;
   n->warned = true;
-  snprintf(text, sizeof text,
-           "%s: maxmemory-policy is %s: locks can be evicted and held twice; "
-           "use noeviction",
-           n->cmd.conf->shown, policy);
-  n->host->event(n->host, "eviction", text);
+  dlk_redis_event(n->host, n->cmd.conf, "eviction",
+                  "maxmemory-policy is %s: locks can be evicted and held "
+                  "twice; use noeviction",
+                  policy);
 }
 
 /* Once for each time that it is so. */
 static void warn_scarce(struct net *n) {
   unsigned wanted = n->hello.replicas;
   bool scarce = n->hello.have >= 0 && n->hello.have < wanted;
-  char text[300];
-  if (scarce && !n->scarce) {
-    snprintf(text, sizeof text,
-             "%.200s: %lld of %u replicas are there; no lock can be given",
-             n->cmd.conf->shown, (long long)n->hello.have, wanted);
-    n->host->event(n->host, "replicas", text);
-  }
+  if (scarce && !n->scarce)
+    dlk_redis_event(n->host, n->cmd.conf, "replicas",
+                    "%lld of %u replicas are there; no lock can be given",
+                    (long long)n->hello.have, wanted);
   n->scarce = scarce;
 }
 

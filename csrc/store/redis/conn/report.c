@@ -8,13 +8,7 @@
 
 #include <stdio.h>
 
-static void report(const struct dlk_redis_report *r, const char *kind,
-                   const char *what) {
-  struct dlk_host *host = r->all->host;
-  char text[800];
-  snprintf(text, sizeof text, "%.200s: %.500s", r->all->conf->shown, what);
-  host->event(host, kind, text);
-}
+#include "store/redis/conn/event.h"
 
 void dlk_redis_report_witness(const struct dlk_redis_report *r,
                               const struct dlk_redis_witness *w, bool *bad) {
@@ -48,18 +42,18 @@ void dlk_redis_report_round(struct dlk_redis_report *r, bool lost,
   if (quarrel)
     host->event(host, "sentinel", quarrel->text);
   else
-    report(r, "sentinel",
-           lost ? "none of its Sentinels names a primary"
-                : "its Sentinels name a primary again");
+    dlk_redis_event(host, r->all->conf, "sentinel",
+                    lost ? "none of its Sentinels names a primary"
+                         : "its Sentinels name a primary again");
 }
 
 void dlk_redis_report_moved(const struct dlk_redis_report *r,
                             const struct dlk_redis_place *from,
                             const struct dlk_redis_place *to) {
-  char text[600];
-  snprintf(text, sizeof text, "the primary is %s now, it was %s",
-           dlk_redis_place_text(to).text, dlk_redis_place_text(from).text);
-  report(r, "failover", text);
+  dlk_redis_event(r->all->host, r->all->conf, "failover",
+                  "the primary is %s now, it was %s",
+                  dlk_redis_place_text(to).text,
+                  dlk_redis_place_text(from).text);
 }
 
 static const char *plural(int64_t count) {
@@ -71,18 +65,18 @@ void dlk_redis_report_servers(struct dlk_redis_report *r, bool moved,
                               const struct dlk_redis_agreement *agreed) {
   int64_t replicas = agreed->replicas, sentinels = agreed->sentinels;
   bool first = r->replicas < 0;
-  char text[500];
   if (replicas < 0 ||
       (!moved && replicas == r->replicas && sentinels == r->sentinels))
     return;
   r->replicas = replicas;
   r->sentinels = sentinels;
-  snprintf(text, sizeof text,
-           "%s is the primary, with %lld replica%s and %lld Sentinel%s",
-           dlk_redis_place_text(agreed->place).text, (long long)replicas,
-           plural(replicas), (long long)sentinels, plural(sentinels));
   if (!first)
-    report(r, "topology", text);
+    dlk_redis_event(r->all->host, r->all->conf, "topology",
+                    "%s is the primary, with %lld replica%s and %lld "
+                    "Sentinel%s",
+                    dlk_redis_place_text(agreed->place).text,
+                    (long long)replicas, plural(replicas), (long long)sentinels,
+                    plural(sentinels));
 }
 
 void dlk_redis_report_init(struct dlk_redis_report *r,

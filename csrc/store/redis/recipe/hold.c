@@ -20,8 +20,8 @@
 #include "store/redis/recipe/hold.h"
 
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 
+#include "store/redis/conn/event.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
@@ -42,13 +42,10 @@ static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
       (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
     return;
   s->clock_warned = now;
-  char text[200];
-  snprintf(text, sizeof text,
-           "%s: the server's clock stepped: a lock had %lld ms left there, "
-           "at least %lld ms by ours; locks may end early or late",
-           s->conf.shown, (long long)(left / DLK_MS),
-           (long long)(at_least / DLK_MS));
-  s->host->event(s->host, "clock", text);
+  dlk_redis_event(s->host, &s->conf, "clock",
+                  "the server's clock stepped: a lock had %lld ms left there, "
+                  "at least %lld ms by ours; locks may end early or late",
+                  (long long)(left / DLK_MS), (long long)(at_least / DLK_MS));
 }
 
 int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {

@@ -93,10 +93,11 @@ static bool fixed_address;
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
+  static const struct dlk_redis_settings settings;
   dlk_redis_fixed_init(&fixed, conf, NULL);
   *out =
       dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
-                        0, "", "~dlock:c:test", &link_events, host);
+                        &settings, "", "~dlock:c:test", &link_events, host);
   return *out ? DLK_OK : dlk_error_set(err, DLK_UNAVAILABLE, "no memory");
 }
 

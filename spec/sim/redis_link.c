@@ -108,14 +108,15 @@ void dlk_redis_tls_free(struct dlk_redis_tls *tls) {
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint, unsigned db,
-                  const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint,
+                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct client *c = sim_running;
   (void)host;
   (void)conf;
   (void)endpoint;
-  (void)db;
+  (void)settings;
   (void)prefix;
   c->events = events;
   c->arg = arg;

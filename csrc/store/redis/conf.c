@@ -32,11 +32,13 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
 }
 
 /* What waits behind it on the connection has its io_timeout. */
-static enum dlk_code check_wait(const struct dlk_conf *conf,
+static enum dlk_code durability(const struct dlk_conf *conf,
+                                struct dlk_redis_settings *out,
                                 struct dlk_error *err) {
-  int64_t timeout = dlk_option_ns(&conf->options, "wait_timeout", 0);
-  if (dlk_option_number(&conf->options, "wait_replicas", 0) > 0 &&
-      timeout > conf->io_timeout / 2)
+  out->replicas =
+      (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
+  out->wait_timeout = dlk_option_ns(&conf->options, "wait_timeout", 0);
+  if (out->replicas > 0 && out->wait_timeout > conf->io_timeout / 2)
     return dlk_error_set(err, DLK_INVALID,
                          "%s: wait_timeout must be at most half of io_timeout",
                          conf->shown);
@@ -58,14 +60,14 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
                                       "tls_library",
                                       "insecure",
                                       NULL};
-  enum dlk_code code = dlk_option_check(
-      &conf->options, dlk_redis_conf_by_sentinel(conf) ? known : alone,
-      conf->shown, err);
-  return code == DLK_OK ? check_wait(conf, err) : code;
+  return dlk_option_check(&conf->options,
+                          dlk_redis_conf_by_sentinel(conf) ? known : alone,
+                          conf->shown, err);
 }
 
-enum dlk_code dlk_redis_conf_check(const struct dlk_conf *conf, unsigned *db,
-                                   struct dlk_error *err) {
+enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
+                                  struct dlk_redis_settings *out,
+                                  struct dlk_error *err) {
   if (strcmp(conf->scheme, "redis") != 0 &&
       strcmp(conf->scheme, "rediss") != 0 &&
       !dlk_redis_conf_by_sentinel(conf) &&
@@ -93,5 +95,7 @@ enum dlk_code dlk_redis_conf_check(const struct dlk_conf *conf, unsigned *db,
                          " are dlock's own; use another prefix",
                          conf->shown);
   enum dlk_code code = check_options(conf, err);
-  return code == DLK_OK ? database(conf, db, err) : code;
+  if (code == DLK_OK)
+    code = durability(conf, out, err);
+  return code == DLK_OK ? database(conf, &out->db, err) : code;
 }

@@ -2,12 +2,15 @@
 #ifndef DLK_STORE_REDIS_CONF_H
 #define DLK_STORE_REDIS_CONF_H
 
+#include "store/redis/conn/net.h"
 #include "store/store.h"
 
 /* Sentinels say where the primary is. */
 bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf);
-/* Whether it can be opened; *db: the number of the database. */
-enum dlk_code dlk_redis_conf_check(const struct dlk_conf *conf, unsigned *db,
-                                   struct dlk_error *err);
+/* Whether it can be opened; *out: what the link is told then. The defaults are
+ * lua/dlock/options.lua's. */
+enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
+                                  struct dlk_redis_settings *out,
+                                  struct dlk_error *err);
 
 #endif

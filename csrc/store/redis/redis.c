@@ -55,8 +55,8 @@ static void free_all(struct dlk_redis *s) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  unsigned db = 0;
-  enum dlk_code code = dlk_redis_conf_check(conf, &db, err);
+  struct dlk_redis_settings settings;
+  enum dlk_code code = dlk_redis_conf_read(conf, &settings, err);
   if (code != DLK_OK)
     return code;
   struct dlk_redis_tls *tls;
@@ -72,8 +72,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->endpoint = endpoint_of(s);
     if (s->endpoint)
       s->link =
-          dlk_redis_net_new(host, &s->conf, s->endpoint, db, s->conf.prefix,
-                            s->channel, &dlk_redis_messages, s);
+          dlk_redis_net_new(host, &s->conf, s->endpoint, &settings,
+                            s->conf.prefix, s->channel, &dlk_redis_messages, s);
   }
   if (!s || !s->link) {
     dlk_redis_tls_free(tls);
@@ -81,7 +81,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
   s->fences.link = s->link;
-  s->replicas = (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
+  s->replicas = settings.replicas;
   s->fences.memory = dlk_option_ns(&conf->options, "fence_memory", 0);
   dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);

@@ -424,8 +424,9 @@ static void set_up(struct net *n, struct dlk_redis_conn *c,
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint, unsigned db,
-                  const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint,
+                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct net *n = calloc(1, sizeof *n);
   if (!n)
@@ -453,16 +454,14 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.conf = n->hello_sub.conf = conf;
   n->hello.prefix = n->hello_sub.prefix = prefix;
   n->hello.channel = n->hello_sub.channel = channel;
-  n->hello.db = db;
+  n->hello.db = settings->db;
   n->hello_sub.subscriber = true;
-  n->hello.replicas = n->cmd.durable.wanted =
-      (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
+  n->hello.replicas = n->cmd.durable.wanted = settings->replicas;
   n->cmd.durable.shown = conf->shown;
   n->cmd.durable.refused = wait_refused;
   n->cmd.durable.in_vain = wait_in_vain;
-  n->cmd.durable.timeout =
-      dlk_option_ns(&conf->options, "wait_timeout", DLK_SEC / 2);
-  n->cmd.pipe.replicas = n->hello.replicas > 0;
+  n->cmd.durable.timeout = settings->wait_timeout;
+  n->cmd.pipe.replicas = settings->replicas > 0;
   n->hello.changes = n->hello_sub.changes = endpoint->changes;
   n->hello.req.done = handshake_done;
   n->hello_sub.req.done = sub_handshake_done;

@@ -7,12 +7,20 @@
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 
+/* What was said of the server beside its address. */
+struct dlk_redis_settings {
+  unsigned db;
+  unsigned replicas; /* that must have what is durable; 0: WAIT is never sent */
+  int64_t wait_timeout; /* for them */
+};
+
 /* Both connections ask the endpoint. It, prefix and channel stay the caller's
  * and must live as long as the link. NULL: out of memory. */
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint, unsigned db,
-                  const char *prefix, const char *channel,
+                  struct dlk_redis_endpoint *endpoint,
+                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const char *channel,
                   const struct dlk_redis_link_events *events, void *arg);
 
 #endif

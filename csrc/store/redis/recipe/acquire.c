@@ -210,16 +210,8 @@ static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
 
 /* A try by the script. */
 static void try_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  const struct dlk_lease *lease = t->op->lease;
-  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
-  dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
-  dlk_redis_put_int(out, lease->want.units);
-  dlk_redis_put_int(out, lease->want.cap);
-  dlk_redis_put_text(out, "try");
-  dlk_redis_put_int(out, 0);
-  dlk_redis_put_int(out, 0);
-  dlk_redis_put_text(out, "");
-  dlk_redis_put_int(out, 0);
+  static const struct dlk_redis_bid bid = {.how = "try", .order = ""};
+  dlk_redis_acquire_args(t, &bid, out);
 }
 
 static void tried(struct dlk_redis_try *t, const redisReply *reply) {

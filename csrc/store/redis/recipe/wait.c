@@ -71,7 +71,6 @@
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/recipe/candidate.h"
-#include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
 /* A hand-off is good for so long unless it is renewed. */
@@ -131,17 +130,13 @@ static int64_t claim_of(const struct dlk_redis_try *t) {
 }
 
 static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  const struct dlk_lease *lease = t->op->lease;
-  int64_t ttl = dlk_to_ms(lease->ttl);
-  dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
-  dlk_redis_put_int(out, ttl);
-  dlk_redis_put_int(out, lease->want.units);
-  dlk_redis_put_int(out, lease->want.cap);
-  dlk_redis_put_text(out, t->placed ? "refresh" : "join");
-  dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
-  dlk_redis_put_int(out, dlk_to_ms(t->placed ? belief_of(t) : 3 * BEAT));
-  dlk_redis_put_text(out, t->acquire.order);
-  dlk_redis_put_int(out, lease->handoffs);
+  int64_t believed = t->placed ? belief_of(t) : 3 * BEAT;
+  const struct dlk_redis_bid bid = {.how = t->placed ? "refresh" : "join",
+                                    .claim = dlk_to_ms(claim_of(t)),
+                                    .believed = dlk_to_ms(believed),
+                                    .order = t->acquire.order,
+                                    .handoffs = t->op->lease->handoffs};
+  dlk_redis_acquire_args(t, &bid, out);
 }
 
 static const struct dlk_redis_step joining;

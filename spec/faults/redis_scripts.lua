@@ -61,7 +61,7 @@ return {
     put = "if w and w.believed > now" },
   { name = "who asks seldom lets the queue end behind the dead",
     find = "local keeps = score and is_aging()",
-    put = "local keeps = score and tonumber(ARGV[7]) <= 6000 and is_aging()" },
+    put = "local keeps = score and tonumber(ARGV[7]) <= OFTEN and is_aging()" },
   { name = "a hand-off is not published",
     find = "if publish(call, token, f) == 0 then",
     put = "if false then" },

@@ -162,7 +162,7 @@ return {
         .. " the queue is old, which the guarantees exclude" },
     { name = "a queue ends while somebody waits", file = DIR
         .. "include/place.lua",
-      find = "call('PEXPIRE', Q, '60000')", put = "call('PEXPIRE', Q, 600)" },
+      find = "call('PEXPIRE', Q, KEPT)", put = "call('PEXPIRE', Q, 600)" },
     { name = "a queue is given its time by the first one only", file = DIR
         .. "acquire.lua",
       find = "if keeps and (plain or score and is_noted(score)) then",
@@ -172,13 +172,13 @@ return {
       find = "call('ZADD', Q, order .. '.5', token) keep_queue()",
       put = "call('ZADD', Q, order .. '.5', token)" },
     { name = "who asks often lets the queue end", file = DIR .. "acquire.lua",
-      find = "if tonumber(ARGV[7]) <= 6000 and is_aging() then keep_queue()"
+      find = "if tonumber(ARGV[7]) <= OFTEN and is_aging() then keep_queue()"
         .. " end",
       put = "" },
     { name = "who asks seldom lets the queue end behind the dead", file = DIR
         .. "acquire.lua",
       find = "local keeps = score and is_aging()",
-      put = "local keeps = score and tonumber(ARGV[7]) <= 6000"
+      put = "local keeps = score and tonumber(ARGV[7]) <= OFTEN"
         .. " and is_aging()" },
     { name = "a crowd at rest stands behind the dead", file = DIR
         .. "acquire.lua",
@@ -242,10 +242,10 @@ return {
       find = "redis.pcall('INCRBY', F, '1')", put = "call('INCRBY', F, '1')" },
     { name = "who joins does not see to the counter's time", file = DIR
         .. "acquire.lua",
-      find = "if plain then remember(1000) end", put = "" },
+      find = "if plain then remember(CLAIM) end", put = "" },
     { name = "who joins as usual does not see to the counter's time",
       file = DIR .. "include/join.lua",
-      find = "if f then remember(1000) end", put = "" },
+      find = "if f then remember(CLAIM) end", put = "" },
     { name = "who joins as usual stands behind the dead", file = DIR
         .. "include/join.lua",
       find = "call('PUBSUB', 'NUMSUB', channel(last[1]))[2] > 0",
@@ -256,10 +256,10 @@ return {
       put = "and before < at" },
     { name = "who joins as usual never gives the queue its time", file = DIR
         .. "include/join.lua",
-      find = "and before % 8000000 < at % 8000000", put = "" },
+      find = "and same_span(before, at)", put = "" },
     { name = "a queue that begins as usual stays for ever", file = DIR
         .. "include/join.lua",
-      find = "call('PEXPIRE', Q, '60000')", put = "" },
+      find = "call('PEXPIRE', Q, KEPT)", put = "" },
     { name = "who joins twice loses its place", file = DIR
         .. "include/join.lua",
       find = "call('ZADD', Q, 'NX', order, token) == 1",

@@ -1,7 +1,7 @@
 -- Turns the server scripts (scripts/*.lua) into a C header, so that each script
 -- stays a readable file of its own and the library still carries its text.
--- Comment lines, leading blanks and empty lines are dropped: the text travels
--- to the server. A line `--@include NAME` becomes scripts/include/NAME.lua.
+-- Comments, leading blanks and empty lines are dropped: the text travels to the
+-- server. A line `--@include NAME` becomes scripts/include/NAME.lua.
 -- A server that waits for a password takes no text of more than 16 KB, and ends
 -- the connection instead of asking for the password: no script is longer.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
@@ -12,12 +12,21 @@ local function quoted(line)
   return '"' .. line:gsub('[\\"]', "\\%0"):gsub("%?%?", "?\\?") .. '\\n"'
 end
 
+-- A line without its leading blanks, and without a comment behind it.
+local function bare(line)
+  local text = line:match("^%s*(.-)%s*$")
+  local code = text:match("^(.-)%s+%-%- ")
+  local _, quotes = (code or ""):gsub("['\"]", "")
+  assert(quotes % 2 == 0, "a comment, or a string? " .. line)
+  return code or text
+end
+
 local function append(lines, path, seen)
   assert(not seen[path], "script included by itself: " .. path)
   seen[path] = true
   for line in assert(io.lines(path)) do
     local name = line:match("^%s*%-%-@include%s+([%w_]+)%s*$")
-    local text = line:match("^%s*(.-)%s*$")
+    local text = bare(line)
     if name then
       append(lines, source .. "/include/" .. name .. ".lua", seen)
     elseif text ~= "" and (text:sub(1, 2) ~= "--" or text:sub(3, 3) == "[") then

@@ -78,7 +78,7 @@
 #define FRONT 8u
 #define BEAT_RANKS 4 /* behind the front, so many ranks for one BEAT more */
 #define BEAT (CLAIM / 3)
-#define BEAT_MOVING (2 * DLK_SEC)
+#define BEAT_MOVING (2 * DLK_SEC) /* OFTEN in acquire.lua is three of them */
 #define BEAT_MAX (20 * DLK_SEC)
 #define TICK (DLK_SEC / 4)
 

@@ -21,6 +21,7 @@ local token, how, memory = ARGV[1], ARGV[5], ARGV[10]
 --@include channel
 --@include counter
 --@include memory
+--@include kept
 
 local value = call('GET', L)
 local occupied = value and value ~= token and string.sub(value, 1, 2) ~= '~s'
@@ -50,13 +51,15 @@ end
 -- done. This comes before all that other requests need. The scores, which take
 -- the server long to write, are left alone; only what W has need be seen.
 --
--- Who asks every two seconds, as all do in front and where the queue moves,
+-- Who asks every two seconds, as all do in front and where the queue moves, and
+-- so is believed for no longer than three times that (belief_of in wait.c),
 -- gives the queue its time when eight seconds of that are over; so does whoever
 -- comes to the rest of this script. Who asks more seldom leaves it to those
 -- before it. If all of these die or hang, it finds the one right before it not
 -- listening, or silent for longer than that one was believed (24 s from when it
 -- asked), when it asks itself, within 20 s of that: 44 s after the last of
 -- them. The queue lasts for 50 s from then at least.
+local OFTEN = 6000
 local rank = how == 'refresh' and occupied and call('ZRANK', Q, token)
 if rank and rank > 0 then
   local at = string.format('%d', rank - 1)
@@ -67,7 +70,7 @@ if rank and rank > 0 then
     local f, odd = counter()
     if not odd then
       note_us(ARGV[8], false)
-      if tonumber(ARGV[7]) <= 6000 and is_aging() then keep_queue() end
+      if tonumber(ARGV[7]) <= OFTEN and is_aging() then keep_queue() end
       return { 'wait', -1, f or 0, ARGV[8], rank, value, 0 }
     end
   end
@@ -99,9 +102,9 @@ end
 -- Who finds no queue gives it its time, and so does the first one to come in
 -- every eight seconds, or to ask after eight.
 local function queue_up()
-  local keeps = score and is_aging() or not score
-    and not (last and math.floor(last / 8000000) == math.floor(now / 8000))
   local at, plain = time[1] * 1000000 + time[2], false
+  local keeps = score and is_aging() or not score
+    and not (last and same_span(last, at))
   if not score then
     order = ARGV[8]
     if order == '' then
@@ -114,7 +117,7 @@ local function queue_up()
   end
   if not plain then note_us(order, not score) end
   if keeps and (plain or score and is_noted(score)) then keep_queue() end
-  if plain then remember(1000) end -- for the hand-over (see hand)
+  if plain then remember(CLAIM) end -- for the hand-over (see hand)
 end
 
 -- Drops the dead right before a place; the queue of a lock that is held for

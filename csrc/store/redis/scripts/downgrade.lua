@@ -15,6 +15,7 @@ local memory, lift = tonumber(ARGV[4]), ARGV[5] == '1'
 --@include state
 --@include channel
 --@include standing
+--@include kept
 --@include place
 --@include queue
 --@include publish

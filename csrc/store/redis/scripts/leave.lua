@@ -45,6 +45,7 @@ local rest, lift = tonumber(ARGV[2]), ARGV[4] == '1'
 --@include fence
 --@include state
 --@include standing
+--@include kept
 --@include place
 --@include queue
 --@include grant

@@ -19,7 +19,7 @@ local lifted = 0
 local function fence(n, spare)
   n = n or 1
   local f = count(n) - n + 1
-  local clock = 1000000000000 + math.max(time[1] - 1600000000, 0) * 64000
+  local clock = FIRST + math.max(time[1] - 1600000000, 0) * 64000
     + math.floor(time[2] * 64 / 1000)
   if f < clock and (lift or f < FIRST) then
     -- An INCRBY from far below nothing would overflow.

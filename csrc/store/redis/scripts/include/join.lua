@@ -1,4 +1,4 @@
--- Needs: clock, channel, counter, memory, all names, token, how, value,
+-- Needs: clock, channel, counter, memory, kept, all names, token, how, value,
 -- occupied. The joining as it mostly is, and nothing that it does not need:
 -- another one holds the lock alone, and we want to hold it alone as well, for a
 -- claim at the least, and have had no place. The rest of the script would do
@@ -19,16 +19,16 @@ if how == 'join' and occupied and ARGV[3] == '0' and ARGV[6] == CLAIM
   if last[1] then
     local at, before = order + 0, last[2] + 0
     fine = before % 1 == 0 and before < at and at - before < 999000
-      and before % 8000000 < at % 8000000
+      and same_span(before, at)
       and call('PUBSUB', 'NUMSUB', channel(last[1]))[2] > 0
   end
   local f = fine and counter()
-  if f then remember(1000) end
+  if f then remember(CLAIM) end
   if f and call('ZADD', Q, 'NX', order, token) == 1 then
     if last[1] then
       return { 'wait', -1, f, order, call('ZRANK', Q, token), value, 0 }
     end
-    call('PEXPIRE', Q, '60000')
+    call('PEXPIRE', Q, KEPT)
     return { 'wait', call('PTTL', L), f, order, 0, value, 0 }
   end
 end

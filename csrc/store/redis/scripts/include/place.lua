@@ -1,16 +1,15 @@
--- Needs: call, channel, Q, W. What keeps a place in the queue.
+-- Needs: call, channel, kept, Q, W. What keeps a place in the queue.
 local function listens(token)
   return call('PUBSUB', 'NUMSUB', channel(token))[2] > 0
 end
 
 -- W lasts as long as Q.
 local function keep_queue()
-  call('PEXPIRE', Q, '60000')
-  call('PEXPIRE', W, '60000')
+  call('PEXPIRE', Q, KEPT)
+  call('PEXPIRE', W, KEPT)
 end
 
--- Whether eight seconds of that are over.
-local function is_aging() return call('PTTL', Q) < 52000 end
+local function is_aging() return call('PTTL', Q) < KEPT - AGING end
 
 -- Writes it down (see standing); new: it has no place yet. Q was read by now,
 -- so it is one, and W comes first: if that is no hash nothing is left behind

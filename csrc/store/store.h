@@ -32,6 +32,12 @@
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
+/* Every fence is below: more digits not every Lua has exactly. */
+#define DLK_FENCE_END INT64_C(100000000000000)
+/* So many holders, and so many waiters, in one INSPECT. */
+#define DLK_SHOWN_MAX 1000
+/* So many keys in one LIST, and names that are looked at in one go for it. */
+#define DLK_PAGE_MAX 1000
 /* ns that a store may wait for others (a server, a thread) when it stops; a
  * close whose time is over waits so long for it (see stop_wait). */
 #define DLK_STOP_WAIT (200 * DLK_MS)

@@ -75,7 +75,7 @@ enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "%s: not built in; use redis://host:port/db",
                          conf->shown);
-  if (conf->host_count > (dlk_redis_conf_by_sentinel(conf) ? 64u : 1u))
+  if (conf->host_count > 1 && !dlk_redis_conf_by_sentinel(conf))
     return dlk_error_set(err, DLK_INVALID, "%s: redis:// takes one host",
                          conf->shown);
   if (dlk_redis_conf_by_sentinel(conf) &&

@@ -20,9 +20,9 @@
 #define DLK_FILE_NEW 01700
 #define DLK_FILE_MADE 01600
 
-/* The last fence that is given to a holder. Below 10^14, from where on not
- * every Lua shows a number exactly, there is room for those of damage.c. */
-#define DLK_FILE_FENCES INT64_C(99999999000000)
+/* The last fence that is given to a holder: behind it is room for those of
+ * damage.c. */
+#define DLK_FILE_FENCES (DLK_FENCE_END - 1000000)
 
 #define DLK_FILE_ALL 0 /* instead of a token: look at all of yours */
 

@@ -26,9 +26,6 @@
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/queue.h"
 
-#define SHOWN_MAX 1000 /* holders, and waiters, in one inspect */
-#define NAMES_MAX 1000 /* names looked at in one list */
-
 static double seconds(int64_t ns) {
   return (double)ns / (double)DLK_SEC;
 }
@@ -72,7 +69,7 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
   struct dlk_file_table *t = &d->table;
   struct dlk_value *v = dlk_value_list();
   uint32_t index = t->head.first[list];
-  for (int i = 0; i < SHOWN_MAX && index != 0; i++) {
+  for (int i = 0; i < DLK_SHOWN_MAX && index != 0; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, index);
     if (list == DLK_FILE_HELD)
       v = dlk_value_add(v, show_holder(t, index, &slot, now));
@@ -316,9 +313,9 @@ void dlk_file_list(struct dlk_file_op *f) {
   if (f->op->text_len > 0)
     seekdir(dir, (long)from);
   struct dlk_value *keys = dlk_value_list();
-  size_t found = 0, limit = f->op->limit == 0 ? NAMES_MAX : f->op->limit;
+  size_t found = 0, limit = f->op->limit == 0 ? DLK_PAGE_MAX : f->op->limit;
   const struct dirent *entry = NULL;
-  for (int i = 0; i < NAMES_MAX && found < limit; i++) {
+  for (int i = 0; i < DLK_PAGE_MAX && found < limit; i++) {
     char key[DLK_FILE_NAMED];
     entry = readdir(dir);
     if (entry == NULL)

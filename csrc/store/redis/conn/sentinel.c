@@ -47,7 +47,6 @@
 #include "store/redis/conn/report.h"
 #include "store/redis/conn/witness.h"
 
-#define MOST 64
 #define WAIT_FOR_ALL (200 * DLK_MS)
 /* Half of connect_timeout if that is less: the rest is for connecting. */
 #define WAIT_FOR_MOST DLK_SEC
@@ -70,6 +69,7 @@ struct sentinel {
   struct dlk_redis_address address;
   struct dlk_redis_news news;
   struct dlk_redis_report report;
+  struct dlk_redis_opinion *said; /* one of each, while they are judged */
   struct witness {
     struct dlk_redis_witness w; /* first */
     struct sentinel *sentinel;
@@ -176,12 +176,12 @@ static void round_over(struct sentinel *s) {
   round_due(s);
 }
 
-static struct dlk_redis_agreement agreement(const struct sentinel *s,
-                                            struct dlk_redis_opinion *said) {
+/* What it points to is good until the next one. */
+static struct dlk_redis_agreement agreement(const struct sentinel *s) {
   size_t count = s->conf->host_count;
   for (size_t i = 0; i < count; i++)
-    said[i] = s->witnesses[i].w.opinion;
-  return dlk_redis_agree(said, count, s->epoch);
+    s->said[i] = s->witnesses[i].w.opinion;
+  return dlk_redis_agree(s->said, count, s->epoch);
 }
 
 static void follow(struct sentinel *s,
@@ -214,8 +214,7 @@ static bool enough(struct sentinel *s,
 
 /* last: nobody will say anything more in this round. */
 static void judge(struct sentinel *s, bool last) {
-  struct dlk_redis_opinion said[MOST];
-  struct dlk_redis_agreement agreed = agreement(s, said);
+  struct dlk_redis_agreement agreed = agreement(s);
   struct dlk_error why;
   if (!last && !enough(s, &agreed))
     return;
@@ -236,8 +235,7 @@ static void judge(struct sentinel *s, bool last) {
 
 /* One of them answered after the round's end. */
 static void judge_late(struct sentinel *s) {
-  struct dlk_redis_opinion said[MOST];
-  struct dlk_redis_agreement agreed = agreement(s, said);
+  struct dlk_redis_agreement agreed = agreement(s);
   if (agreed.place)
     follow(s, &agreed);
 }
@@ -404,9 +402,8 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                                   const struct dlk_conf *conf,
                                                   struct dlk_redis_tls *tls) {
   size_t count = conf->host_count;
-  struct sentinel *s = NULL;
-  if (count <= MOST)
-    s = calloc(1, sizeof *s + count * sizeof(struct witness));
+  size_t each = sizeof(struct witness) + sizeof(struct dlk_redis_opinion);
+  struct sentinel *s = calloc(1, sizeof *s + count * each);
   if (s)
     s->all.secret = dlk_secret_new(
         dlk_option_text(&conf->options, "sentinel_password"),
@@ -426,6 +423,7 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                             .stop = stop,
                                             .destroy = destroy};
   s->all.tls = s->address.tls = tls;
+  s->said = (void *)(s->witnesses + count);
   init(s, host, conf);
   return &s->endpoint;
 }

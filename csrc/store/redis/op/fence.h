@@ -7,8 +7,6 @@
 
 /* Fences below were counted without a seed. */
 #define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
-/* There are none from here on: it is no counter of ours (counter.lua). */
-#define DLK_REDIS_FENCE_END INT64_C(100000000000000)
 
 struct dlk_redis_fences {
   const struct dlk_redis_link *link;

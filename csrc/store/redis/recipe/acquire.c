@@ -177,7 +177,7 @@ static void odd(struct dlk_redis_try *t, const redisReply *error) {
 /* It is no counter of ours, and a script says what it is. */
 static bool is_no_counter(const redisReply *incr) {
   return (incr->type == REDIS_REPLY_INTEGER &&
-          incr->integer >= DLK_REDIS_FENCE_END) ||
+          incr->integer >= DLK_FENCE_END) ||
          (incr->type == REDIS_REPLY_ERROR &&
           dlk_redis_fault_is_count(incr->str));
 }

@@ -15,7 +15,6 @@
 #include "store/redis/wire/reply.h"
 
 #define STEPS 100 /* of one page */
-#define EXAMINED 1000
 
 /* The bytes as a glob that matches nothing else. */
 static void put_glob(struct dlk_buf *out, const char *p, size_t n) {
@@ -30,7 +29,8 @@ static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_op *op = t->op;
   bool queues = t->list.cursor[0] == 'q';
   struct dlk_buf glob = {0};
-  size_t n = op->limit > 0 && op->limit < EXAMINED ? op->limit : EXAMINED;
+  size_t n =
+      op->limit > 0 && op->limit < DLK_PAGE_MAX ? op->limit : DLK_PAGE_MAX;
   if (queues)
     dlk_buf_addf(&glob, DLK_REDIS_RESERVED "{??????}:q:");
   put_glob(&glob, t->store->names.prefix, t->store->names.prefix_len);

@@ -13,6 +13,7 @@
 local L, F, Q, W, H, P, I =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 --@include clock
+--@include shown
 --@include ours
 --@include counter
 --@include standing
@@ -36,7 +37,7 @@ end
 
 if used then
   local list = call('ZRANGEBYSCORE', H, digits(now + 1), '+inf', 'WITHSCORES',
-    'LIMIT', 0, 1000)
+    'LIMIT', 0, SHOWN)
   for i = 1, #list, 2 do
     holder(list[i], number_of(call('HGET', P, list[i])) or 0,
       list[i + 1] - now)
@@ -45,7 +46,7 @@ elseif value then
   holder(value, 0, call('PTTL', L))
 end
 
-local queue = call('ZRANGE', Q, 0, 999, 'WITHSCORES')
+local queue = call('ZRANGE', Q, 0, SHOWN - 1, 'WITHSCORES')
 for i = 1, #queue, 2 do
   local w = waiter(queue[i], queue[i + 1])
   if w and w.believed > now then

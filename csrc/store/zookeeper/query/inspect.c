@@ -16,8 +16,6 @@
 
 #include "store/zookeeper/format/data.h"
 
-#define SHOWN_MAX 1000
-
 /* ---- what is shown ---- */
 
 static double seconds_since(const struct dlk_zk_shown *s) {
@@ -204,8 +202,8 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static bool read_all(struct dlk_zk_query *q) {
-  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > SHOWN_MAX)
-    q->queue.count = SHOWN_MAX;
+  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > DLK_SHOWN_MAX)
+    q->queue.count = DLK_SHOWN_MAX;
   q->shown = calloc(q->queue.count, sizeof *q->shown);
   if (!q->shown)
     return false;

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_MAX 1000
-
 static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -37,8 +35,8 @@ static bool wanted(const struct dlk_zk_query *q, const char *name) {
 static bool choose(struct dlk_zk_query *q) {
   size_t limit = q->op->limit;
   size_t to = 0;
-  if (limit == 0 || limit > PAGE_MAX)
-    limit = PAGE_MAX;
+  if (limit == 0 || limit > DLK_PAGE_MAX)
+    limit = DLK_PAGE_MAX;
   if (q->count > 1)
     qsort(q->names, q->count, sizeof *q->names, by_name);
   for (size_t i = 0; i < q->count; i++) {

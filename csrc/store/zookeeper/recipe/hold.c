@@ -33,10 +33,6 @@
 #define OWN_WATCHES 250
 #define READS_AT_ONCE 64
 
-/* Fences must print exactly on every Lua. A czxid is epoch << 32 | counter,
- * so this is reached after 23,283 elections. */
-#define FENCE_MAX INT64_C(100000000000000)
-
 static struct dlk_zk_holds *holds_of(const struct dlk_zk_session *s) {
   return s->data;
 }
@@ -62,7 +58,8 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
   struct dlk_zk_store *st = n->store;
   struct dlk_zk_session *s = n->member.session;
   int64_t now = dlk_zk_now(st);
-  if (n->czxid >= FENCE_MAX) {
+  /* It is epoch << 32 | counter: reached after 23,283 elections. */
+  if (n->czxid >= DLK_FENCE_END) {
     dlk_zk_leave(n, DLK_UNSUPPORTED);
     return;
   }

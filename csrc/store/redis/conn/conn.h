@@ -2,8 +2,8 @@
  * time-outs, reconnecting while something waits. What is said first on a
  * fresh connection (the handshake) and what becomes of replies that nobody
  * asked for is the owner's affair. */
-#ifndef DLK_STORE_REDIS_CONN_H
-#define DLK_STORE_REDIS_CONN_H
+#ifndef DLK_STORE_REDIS_CONN_CONN_H
+#define DLK_STORE_REDIS_CONN_CONN_H
 
 #include "store/redis/conn/lifetime.h"
 

@@ -20,7 +20,7 @@ struct dlk_redis_doubt {
   uv_poll_t poll; /* first: a handle's address is that of its doubt */
   int fd;
   bool tls, asked, ended;
-  dlk_redis_told *told;
+  dlk_redis_doubt_told *told;
   void (*gone)(void *arg); /* NULL: there was no beginning */
   void *arg;
 };
@@ -97,7 +97,7 @@ static int reach(const struct sockaddr *peer, socklen_t len) {
 
 struct dlk_redis_doubt *
 dlk_redis_doubt_new(struct uv_loop_s *loop, const struct sockaddr *peer,
-                    socklen_t len, bool tls, dlk_redis_told *told,
+                    socklen_t len, bool tls, dlk_redis_doubt_told *told,
                     void (*gone)(void *arg), void *arg) {
   struct dlk_redis_doubt *d = calloc(1, sizeof *d);
   int fd = d ? reach(peer, len) : -1;

@@ -14,8 +14,8 @@
  *   it, never before (unless `may_linger`).
  * - `done` may submit (also the same request), withdraw, or end the wait for
  *   which the request was made; the request is out of the link's hands. */
-#ifndef DLK_STORE_REDIS_LINK_H
-#define DLK_STORE_REDIS_LINK_H
+#ifndef DLK_STORE_REDIS_CONN_LINK_H
+#define DLK_STORE_REDIS_CONN_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>

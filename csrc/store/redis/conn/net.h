@@ -1,7 +1,7 @@
 /* The link over sockets: a command connection, and one for messages that is
  * opened when it is first wanted. */
-#ifndef DLK_STORE_REDIS_NET_H
-#define DLK_STORE_REDIS_NET_H
+#ifndef DLK_STORE_REDIS_CONN_NET_H
+#define DLK_STORE_REDIS_CONN_NET_H
 
 #include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/link.h"

@@ -1,7 +1,7 @@
 /* Looking up a host's name, which may take half a minute, without anybody
  * having to wait for its end. */
-#ifndef DLK_STORE_REDIS_RESOLVE_H
-#define DLK_STORE_REDIS_RESOLVE_H
+#ifndef DLK_STORE_REDIS_CONN_RESOLVE_H
+#define DLK_STORE_REDIS_CONN_RESOLVE_H
 
 #include <netdb.h>
 

@@ -1,8 +1,8 @@
 /* One stream socket from look-up to close, on the host's loop: non-blocking,
  * CLOEXEC, no SIGPIPE. With TLS its handshake is a part of connecting, and
  * what is sent and received here is the plain text. */
-#ifndef DLK_STORE_REDIS_SOCK_H
-#define DLK_STORE_REDIS_SOCK_H
+#ifndef DLK_STORE_REDIS_CONN_SOCK_H
+#define DLK_STORE_REDIS_CONN_SOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Replies that are read without hiredis: see brief.c. */
-#ifndef DLK_STORE_REDIS_BRIEF_H
-#define DLK_STORE_REDIS_BRIEF_H
+#ifndef DLK_STORE_REDIS_WIRE_BRIEF_H
+#define DLK_STORE_REDIS_WIRE_BRIEF_H
 
 #include <hiredis/hiredis.h>
 #include <stddef.h>

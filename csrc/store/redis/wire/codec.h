@@ -1,7 +1,7 @@
 /* The Redis protocol, outgoing (formatting into a buffer) and incoming (a
  * check that runs before hiredis' reader sees the bytes). */
-#ifndef DLK_STORE_REDIS_CODEC_H
-#define DLK_STORE_REDIS_CODEC_H
+#ifndef DLK_STORE_REDIS_WIRE_CODEC_H
+#define DLK_STORE_REDIS_WIRE_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

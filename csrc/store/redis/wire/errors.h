@@ -1,6 +1,6 @@
 /* What the server's error replies mean for us: one table. */
-#ifndef DLK_STORE_REDIS_ERRORS_H
-#define DLK_STORE_REDIS_ERRORS_H
+#ifndef DLK_STORE_REDIS_WIRE_ERRORS_H
+#define DLK_STORE_REDIS_WIRE_ERRORS_H
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
  * clients meet us there. Everything beside it is `~dlock:{T}:x:` and that
  * name, where T is a tag whose hash slot is the slot of the lock's own name:
  * one script may then touch all of them, in Redis Cluster too. */
-#ifndef DLK_STORE_REDIS_NAMES_H
-#define DLK_STORE_REDIS_NAMES_H
+#ifndef DLK_STORE_REDIS_WIRE_NAMES_H
+#define DLK_STORE_REDIS_WIRE_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

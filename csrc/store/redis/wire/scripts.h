@@ -1,6 +1,6 @@
 /* The server scripts by number; their texts come from scripts/NAME.lua. */
-#ifndef DLK_STORE_REDIS_SCRIPTS_H
-#define DLK_STORE_REDIS_SCRIPTS_H
+#ifndef DLK_STORE_REDIS_WIRE_SCRIPTS_H
+#define DLK_STORE_REDIS_WIRE_SCRIPTS_H
 
 #include <stddef.h>
 

@@ -9,6 +9,8 @@
 #define DLK_MS INT64_C(1000000)
 #define DLK_SEC INT64_C(1000000000)
 #define DLK_FOREVER INT64_MAX
+/* For so long the loop's owner may block for one answer alone. */
+#define DLK_AWAIT_MAX (10 * DLK_MS)
 
 int64_t dlk_clock_now(void);
 

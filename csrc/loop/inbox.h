@@ -4,7 +4,11 @@
 #ifndef DLK_LOOP_INBOX_H
 #define DLK_LOOP_INBOX_H
 
-#include "store/store.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/post.h"
 
 struct dlk_inbox {
   struct dlk_post *_Atomic newest; /* the latest first */

@@ -2,6 +2,7 @@
 #ifndef DLK_LOOP_LIFE_H
 #define DLK_LOOP_LIFE_H
 
+#include "core/status.h"
 #include "loop/loop.h"
 
 /* All zeros before. No I/O, no thread: that is dlk_loop_open's. */

@@ -3,6 +3,7 @@
 #ifndef DLK_LOOP_SOCKET_H
 #define DLK_LOOP_SOCKET_H
 
+#include "core/status.h"
 #include "loop/loop.h"
 
 struct dlk_socket {

@@ -2,6 +2,7 @@
 #ifndef DLK_LOOP_THREAD_H
 #define DLK_LOOP_THREAD_H
 
+#include "core/status.h"
 #include "loop/loop.h"
 
 /* shown: what the loop is for, for people. */

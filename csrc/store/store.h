@@ -15,7 +15,6 @@
 #ifndef DLK_STORE_STORE_H
 #define DLK_STORE_STORE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +22,7 @@
 #include "core/clock.h"
 #include "core/list.h"
 #include "core/option.h"
+#include "core/post.h"
 #include "core/secret.h"
 #include "core/status.h"
 #include "core/timer.h"
@@ -41,8 +41,6 @@
 /* ns that a store may wait for others (a server, a thread) when it stops; a
  * close whose time is over waits so long for it (see stop_wait). */
 #define DLK_STOP_WAIT (200 * DLK_MS)
-/* ns for which `await` may block. */
-#define DLK_AWAIT_MAX (10 * DLK_MS)
 
 struct uv_loop_s;
 
@@ -135,15 +133,6 @@ struct dlk_op {
   char holder[DLK_HOLDER_MAX]; /* who stood in the way, if known */
   void *data;                  /* the store's op_size zeroed bytes; what it
                                   allocates in there it frees before done */
-};
-
-/* Something for the loop to run, posted from any thread; owned by the store,
- * and not to be posted again before it ran. Zeroed and with `run` set it is
- * ready for use. */
-struct dlk_post {
-  void (*run)(struct dlk_post *post);
-  struct dlk_post *next; /* the host's, as what follows */
-  atomic_bool queued;
 };
 
 /* The host: the engine, or a simulation. */

@@ -284,11 +284,34 @@ describe("the command", function()
     end
   end)
 
-  it("advises the form with = only where there is one", function()
-    local _, problem = read("run --timeout -5 k -- x")
-    assert.is_truthy(problem:find("--timeout=...", 1, true), problem)
-    _, problem = read("run -E -1 k -- x")
+  it("takes a value behind a blank as one behind =, with a dash too", function()
+    for _, value in ipairs { "-x", "-", "--x", "-x=y", "--=", "---" } do
+      local joined, apart = read("ls --prefix=" .. value .. " -x"),
+        read("ls --prefix " .. value)
+      assert.is_nil(joined) -- -x itself is no option
+      assert.same({ verb = "ls", words = {}, options =
+        { ["--prefix"] = value } }, apart)
+      assert.same(read("ls --prefix=" .. value), apart)
+    end
+    for _, line in ipairs { "--ttl%s-1", "--timeout%s-inf" } do
+      local _, joined = read("run k " .. line:format("=") .. " -- x")
+      local _, apart = read("run k " .. line:format(" ") .. " -- x")
+      assert.is_string(joined)
+      assert.equal(joined, apart)
+    end
+  end)
+
+  it("does not take an option for the value of another one", function()
+    for _, next_one in ipairs { "--json", "--url=a", "-n", "--" } do
+      local found, problem = read("show --prefix " .. next_one .. " k")
+      assert.is_nil(found)
+      assert.is_truthy(problem:find("^%-%-prefix needs PREFIX"), problem)
+      assert.is_truthy(problem:find("--prefix=...", 1, true), problem)
+    end
+    local _, problem = read("run -E -n k -- x")
     assert.equal("-E needs STATUS from 0 to 255", problem)
+    assert.same({ ["--prefix"] = "--json" },
+      read("ls --prefix=--json").options)
   end)
 
   it("refuses what it does not understand", function()

@@ -3,10 +3,10 @@
 -- touched: what is not understood is never passed over.
 --
 -- Options may stand before or after the verb and its arguments, and `--opt=X`
--- is `--opt X`. `--` ends them: behind it follows the command of `run`, for all
--- other verbs arguments that may begin with a dash. A key of `run` that begins
--- with one stands behind a `--` of its own. -h and --help before that
--- win over everything else, mistakes included.
+-- is `--opt X` (unless X is an option itself). `--` ends them: behind it
+-- follows the command of `run`, for all other verbs arguments that may begin
+-- with a dash. A key of `run` that begins with one stands behind a `--` of its
+-- own. -h and --help before that win over everything else, mistakes included.
 local rules = require "dlock.options"
 
 local args = {}
@@ -80,9 +80,20 @@ local VERBS = {
   stats = { 0, 1, "at most a PREFIX" },
 }
 
+-- The option that a word is, and the value behind its '='.
+local function name_of(word)
+  local name, given = word:match("^(%-%-[^=]+)=(.*)$")
+  return name or word, given
+end
+
+-- A word that is an option is no value, so that one whose value was forgotten
+-- does not swallow the next one.
+local function can_be_value(word)
+  return word and word ~= "--" and not OPTIONS[name_of(word)]
+end
+
 -- The value of an option, which stands behind '=' or is the next word; then
--- where the next option may be. A word with a dash is no value, so that an
--- option whose value was forgotten does not swallow the next one.
+-- where the next option may be.
 local function value_of(list, i, name, given)
   local rule = OPTIONS[name]
   if not rule.takes then
@@ -90,9 +101,9 @@ local function value_of(list, i, name, given)
   elseif not given then
     i = i + 1
     given = list[i]
-    if not given or given:sub(1, 1) == "-" then
+    if not can_be_value(given) then
       local hint = name:sub(1, 2) == "--"
-        and (" (%s=... when that begins with a dash)"):format(name) or ""
+        and (" (%s=... when that is an option)"):format(name) or ""
       return nil, i, ("%s needs %s%s"):format(name, rule.takes, hint)
     end
   end
@@ -108,8 +119,7 @@ end
 -- Reads the option at list[i] into found. Returns where it ends, or nil and
 -- what is wrong with it.
 local function read_option(list, i, found)
-  local name, given = list[i]:match("^(%-%-[^=]+)=(.*)$")
-  name = name or list[i]
+  local name, given = name_of(list[i])
   if not OPTIONS[name] then
     return nil, ("unknown option %s"):format(name)
   elseif found[name] ~= nil then

@@ -1,6 +1,7 @@
 -- Faults to put back into the server scripts: what once was wrong, or would
--- be wrong if a rule were dropped. Each is a replacement in the texts as they
--- travel to the server; spec/sim/redis_spec shows that the histories find it.
+-- be wrong if a rule were dropped. Each is a replacement in the texts that
+-- travel to the server, with blanks as in the files; spec/sim/redis_spec shows
+-- that the histories find it.
 -- `kind` is the kind of histories in which it is looked for (see world:want).
 
 return {

@@ -32,10 +32,10 @@ end
 
 -- The texts by name: embed.lua makes the header, as in the build, and what C
 -- would read in it is what travels to the server. The header stays if a path
--- is given.
+-- is given. Returns as well what makes code look as it does in the texts.
 function model.texts(keep)
   local header = keep or os.tmpname()
-  run_file(EMBED, { [0] = EMBED, SCRIPTS, header })
+  local bare = run_file(EMBED, { [0] = EMBED, SCRIPTS, header })
   local texts, name = {}, nil
   local escapes = { n = "\n", ["?"] = "?", ["\\"] = "\\", ['"'] = '"' }
   for line in io.lines(header) do
@@ -48,7 +48,9 @@ function model.texts(keep)
   if not keep then
     os.remove(header)
   end
-  return texts
+  return texts, function(code)
+    return (code:gsub("[^\n]+", bare))
+  end
 end
 
 local PARTS = { lock = "lock", fence = "f", queue = "q", waiters = "w",

@@ -18,21 +18,27 @@ local ENOUGH = 4000 -- histories in which a fault must show
 local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 1000
 local is_mine = lot.draw("faults of the scripts")
 
--- Replaces plain text in all scripts that have it.
-local function with_fault(texts, fault)
+-- Replaces plain text in all scripts that have it; nil: none has.
+local function replaced(texts, find, put)
   local out, found = {}, false
   for name, text in pairs(texts) do
-    local from, to = text:find(fault.find, 1, true)
+    local from, to = text:find(find, 1, true)
     found = found or from ~= nil
-    out[name] = from and text:sub(1, from - 1) .. fault.put
-      .. text:sub(to + 1) or text
+    out[name] = from and text:sub(1, from - 1) .. put .. text:sub(to + 1)
+      or text
   end
-  assert(found, "nowhere in the scripts: " .. fault.find)
-  return out
+  return found and out
+end
+
+-- What is to be found is code, or a part of a string.
+local function with_fault(texts, bare, fault)
+  return replaced(texts, fault.find, fault.put)
+    or replaced(texts, bare(fault.find), " " .. fault.put .. " ")
+    or error("nowhere in the scripts: " .. fault.find)
 end
 
 describe("simulated redis", function()
-  local texts = redis_model.texts()
+  local texts, bare = redis_model.texts()
 
   it("admits as the plain queue does", function()
     local run, tell = redis_world.player(texts)
@@ -42,7 +48,7 @@ describe("simulated redis", function()
 
   local function look_for(fault)
     it("would notice that " .. fault.name, function()
-      local run = redis_world.player(with_fault(texts, fault))
+      local run = redis_world.player(with_fault(texts, bare, fault))
       for seed = 1, ENOUGH do
         if run(histories.make(seed, LENGTH, 6), seed) then
           return

@@ -1,7 +1,8 @@
 -- Turns the server scripts (scripts/*.lua) into a C header, so that each script
 -- stays a readable file of its own and the library still carries its text.
--- Comments, leading blanks and empty lines are dropped: the text travels to the
--- server. A line `--@include NAME` becomes scripts/include/NAME.lua.
+-- Comments, empty lines and blanks that say nothing are dropped: the text
+-- travels to the server. Lines stay lines, since errors name their numbers.
+-- A line `--@include NAME` becomes scripts/include/NAME.lua.
 -- A server that waits for a password takes no text of more than 16 KB, and ends
 -- the connection instead of asking for the password: no script is longer.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
@@ -12,13 +13,33 @@ local function quoted(line)
   return '"' .. line:gsub('[\\"]', "\\%0"):gsub("%?%?", "?\\?") .. '\\n"'
 end
 
--- A line without its leading blanks, and without a comment behind it.
+-- A line of Lua without what says nothing. Our scripts have strings of one line
+-- and no long brackets, and no two '-' of an expression are side by side.
 local function bare(line)
-  local text = line:match("^%s*(.-)%s*$")
-  local code = text:match("^(.-)%s+%-%- ")
-  local _, quotes = (code or ""):gsub("['\"]", "")
-  assert(quotes % 2 == 0, "a comment, or a string? " .. line)
-  return code or text
+  local out, at = {}, 1
+  while at <= #line do
+    local quote = line:match("^['\"]", at)
+    local stop = at
+    if quote then
+      repeat
+        stop = assert(line:find("[\\" .. quote .. "]", stop + 1), line)
+        local escaped = line:sub(stop, stop) == "\\"
+        if escaped then stop = stop + 1 end
+      until not escaped
+    elseif line:find("^%-%-", at) then
+      break
+    elseif line:find("^%s", at) then
+      stop = line:find("%S", at) or #line + 1
+      local apart = line:sub(at - 1, at - 1) .. line:sub(stop, stop)
+      local needed = apart:find("^[%w_][%w_]$") or apart == "--"
+        or apart:find("^%.%d$") or apart:find("^%d%.$")
+      if needed and not line:find("^%-%-", stop) then out[#out + 1] = " " end
+      stop = stop - 1
+    end
+    if not line:find("^%s", at) then out[#out + 1] = line:sub(at, stop) end
+    at = stop + 1
+  end
+  return table.concat(out)
 end
 
 local function append(lines, path, seen)
@@ -26,11 +47,12 @@ local function append(lines, path, seen)
   seen[path] = true
   for line in assert(io.lines(path)) do
     local name = line:match("^%s*%-%-@include%s+([%w_]+)%s*$")
-    local text = bare(line)
+    assert(not line:find("[[", 1, true) and not line:find("[=", 1, true), line)
     if name then
       append(lines, source .. "/include/" .. name .. ".lua", seen)
-    elseif text ~= "" and (text:sub(1, 2) ~= "--" or text:sub(3, 3) == "[") then
-      lines[#lines + 1] = text
+    else
+      local text = bare(line)
+      if text ~= "" then lines[#lines + 1] = text end
     end
   end
   seen[path] = nil
@@ -56,7 +78,9 @@ local out = {
 for _, name in ipairs(scripts()) do
   local lines = {}
   append(lines, source .. "/" .. name .. ".lua", {})
-  local length = #table.concat(lines, "\n") + 1
+  local text = table.concat(lines, "\n")
+  local length = #text + 1
+  assert((loadstring or load)(text, name)) -- luacheck: globals loadstring
   assert(length <= 16384, name .. ".lua is too long: " .. length)
   out[#out + 1] = "static const char dlk_script_" .. name .. "[] ="
   for _, line in ipairs(lines) do
@@ -72,3 +96,5 @@ local file = assert(io.open(header .. ".new", "w"))
 assert(file:write(table.concat(out, "\n"), "\n"))
 assert(file:close())
 assert(os.rename(header .. ".new", header))
+
+return bare

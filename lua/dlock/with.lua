@@ -7,7 +7,6 @@
 -- Luas have no such means: they catch, release, and raise the same value. So
 -- does 5.4, besides, in a coroutine that has nothing to catch an error: it
 -- would die without closing its variables.
-local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"
@@ -15,7 +14,12 @@ local text = require "dlock.text"
 
 local with = {}
 
--- (dlock.all gives a table that stands for several leases.)
+local IS_OURS = {}
+
+--- The name of a method that each lease has which is a table (that of dlock.all
+--- stands for several): whether none of what it stands for was lost.
+with.IS_OURS = IS_OURS
+
 local function release(self)
   if type(self) == "table" then
     return self:release()
@@ -25,7 +29,7 @@ end
 
 local function is_ours(self)
   if type(self) == "table" then
-    return all_lease.is_ours(self)
+    return self[IS_OURS](self)
   end
   return self:held()
 end

@@ -20,7 +20,7 @@ return {
       find = "if core.has_parted(lease) then return end", put = "" },
     { name = "several are lost in with when one is detached, another silent",
       file = "lua/dlock/with.lua", specs = "spec/lua/all_spec.lua",
-      find = "return all_lease.is_ours(self)", put = "return self:held()" },
+      find = "return self[IS_OURS](self)", put = "return self:held()" },
     { name = "several of which one is held are released",
       file = "lua/dlock/kinds/all_lease.lua", specs = "spec/lua/all_spec.lua",
       find = [[state = "partly held"]], put = "" },

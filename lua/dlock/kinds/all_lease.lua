@@ -16,6 +16,7 @@ local options = require "dlock.options"
 local protect = require "dlock.protect"
 local single = require "dlock.lease"
 local text = require "dlock.text"
+local with = require "dlock.with"
 
 local all_lease = {}
 
@@ -250,16 +251,9 @@ local function state_of(list)
   return state
 end
 
---- Whether none of it was lost: all are held, or what is not was given up by
---- who has it.
----@param self dlock.leases|dlock.degraded_lease
----@return boolean
-function all_lease.is_ours(self)
-  local state = rawget(self, STATE)
-  if not state then -- dlock.fallback's
-    return self:held()
-  end
-  return state_of(state.list) ~= "lost"
+-- None of it was lost: all are held, or what is not was given up.
+methods[with.IS_OURS] = function(self)
+  return state_of(rawget(self, STATE).list) ~= "lost"
 end
 
 local META = {

@@ -5,6 +5,7 @@
 local core = require "dlock.core"
 local events = require "dlock.events"
 local text = require "dlock.text"
+local with = require "dlock.with"
 
 local fallback_lease = {}
 
@@ -25,6 +26,8 @@ for _, call in ipairs { "release", "release_later", "resign", "extend", "held",
     return inner[call](inner, ...)
   end
 end
+
+methods[with.IS_OURS] = methods.held
 
 for _, call in ipairs { "detach", "guard" } do
   methods[call] = function(self)

@@ -1,20 +1,28 @@
 -- Hosts: how to wait. A host is a table with
---   wait(client, ticket)   -- returns when ticket:poll() is true; may give
---                          -- what that gives
---   run_callbacks(client, calls)   -- makes these calls of the user's
---                          -- functions, in their order: the one way. When it
---                          -- returns all have begun (but in nginx); on an
---                          -- event loop none keeps another, or who called
--- and, on event loops,
---   ready(client, held)    -- true, or nil, message, code: cannot wait here;
---                             held: something is to be given back, so refuse
---                             only what is impossible
---   deliver(client)        -- wakes the waiters of tickets that this call
---                          -- ended; else the descriptor wakes them
---   forget(client)         -- the engine is about to close its descriptors
---   own(client, lease)     -- the lease ends with whatever runs, a request say
---   own_events = true      -- it takes the engine's events by itself
--- and everything else in dlock waits by calling ready and wait here. Which host
+--   wait(client, ticket)   returns when ticket:poll() is true; may give what
+--                          that gives
+--   run_callbacks(client, calls)   makes these calls of the user's functions,
+--                          in their order: the one way. When it returns all
+--                          have begun (but in nginx); on an event loop none
+--                          keeps another, or the caller
+-- and, on event loops, what it needs of
+--   ready(client, held)    true, or nil, message, code: cannot wait here; held:
+--                          something is to be given back, so refuse only what
+--                          is impossible
+--   owner(client)          who asks, for reentrancy; without it that is the
+--                          coroutine (protect.owner)
+--   own(client, lease)     the lease ends with whatever runs, a request say
+--   listen(client)         callbacks are to be run from now on although nobody
+--                          waits
+--   deliver(client)        wakes the waiters of tickets that this call ended;
+--                          without it the descriptor wakes them
+--   forget(client)         the engine is about to close its descriptors
+--   own_events = true      it takes the engine's events by itself
+--   runs_us() or is_here() whether it runs the code that asks; whether this
+--                          process is one of its kind. For detect(), below
+--   closed(client)         the store was closed, by a wait on any host: what
+--                          this one has left behind for it ends
+-- Everything else in dlock waits by calling ready and wait here. Which host
 -- it is is asked at every call unless the store's option names one: the same
 -- store may be used inside and outside of an event loop.
 local blocking = require "dlock.host.blocking"

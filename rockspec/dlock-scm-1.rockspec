@@ -6,8 +6,9 @@ source = { url = "git+file://." }
 description = {
   summary = "Distributed locks: Redis, ZooKeeper, files",
   detailed = [[
-    Locks with fencing, first-come waiting and automatic renewal, on Redis and
-    on the files of one host. ZooKeeper is a rock of its own: dlock-zookeeper.
+    Locks with fencing, first-come waiting and automatic renewal, on Redis (with
+    Sentinel too) and on the files of one host. ZooKeeper and TLS are rocks of
+    their own: dlock-zookeeper, dlock-tls.
   ]],
   license = "MIT",
 }
@@ -17,7 +18,8 @@ external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   HIREDIS = { header = "hiredis/hiredis.h", library = "hiredis" },
 }
--- The install target builds what it installs.
+-- The install target builds what it installs. BUILD is a folder for each Lua,
+-- after that of its headers: objects for two of them must not mix.
 build = {
   type = "make",
   build_pass = false,

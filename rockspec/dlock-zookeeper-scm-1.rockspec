@@ -17,7 +17,8 @@ external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   ZOOKEEPER = { header = "zookeeper/zookeeper.h", library = "zookeeper_mt" },
 }
--- The install target builds what it installs.
+-- The install target builds what it installs. BUILD is a folder for each Lua,
+-- after that of its headers: objects for two of them must not mix.
 build = {
   type = "make",
   build_pass = false,

@@ -13,7 +13,7 @@ local ARRIVES = {
   dlock = { "evalsha", "eval", "multi", "ping", "exec" },
   pairs = { "set", "evalsha" },
   fence = { "evalsha", "multi", "exec" },
-  handover = { "publish" },
+  handoff = { "publish" },
   script = { "evalsha" },
   peer = { "set", "evalsha" },
 }

@@ -6,7 +6,7 @@
  *                                script that compares and deletes
  *   floor_redis PORT fence       the same with the commands that dlock sends:
  *                                what is left between that and dlock is dlock's
- *   floor_redis PORT handover MS NUMBER OF
+ *   floor_redis PORT handoff MS NUMBER OF
  *                                one of so many in a ring; each holds for MS,
  *                                then hands over by one PUBLISH to the next,
  *                                who is blocked in reading its messages
@@ -216,7 +216,7 @@ static void hand_over(const char *port, bool script, long ms, int number,
 
 int main(int argc, char **argv) {
   bool script = argc == 6 && strcmp(argv[2], "script") == 0;
-  if (script || (argc == 6 && strcmp(argv[2], "handover") == 0)) {
+  if (script || (argc == 6 && strcmp(argv[2], "handoff") == 0)) {
     hand_over(argv[1], script, atol(argv[3]), atoi(argv[4]), atoi(argv[5]));
   } else if (argc >= 3 && argc <= 4 && strcmp(argv[2], "pairs") == 0) {
     pairs(argv[1], false, argv[3]);
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     pairs(argv[1], true, argv[3]);
   } else {
     fprintf(stderr, "usage: floor_redis PORT pairs|fence [CAFILE]\n"
-                    "       floor_redis PORT handover|script MS NUMBER OF\n");
+                    "       floor_redis PORT handoff|script MS NUMBER OF\n");
     return 64;
   }
   return 0;

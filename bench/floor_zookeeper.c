@@ -5,7 +5,7 @@
  *   floor_zookeeper HOST:PORT pairs
  *       create (ephemeral sequential) and get_children in one go, then delete,
  *       in a directory of its own
- *   floor_zookeeper HOST:PORT handover MS
+ *   floor_zookeeper HOST:PORT handoff MS
  *       one of many in one directory, who hold for MS each: create and
  *       get_children in one go, get of the node ahead with a watch; when that
  *       is deleted, the lock is held, without another list. Nobody gives up
@@ -168,10 +168,10 @@ static void hand_over(zhandle_t *zh, long ms) {
 }
 
 int main(int argc, char **argv) {
-  bool handing = argc == 4 && strcmp(argv[2], "handover") == 0;
+  bool handing = argc == 4 && strcmp(argv[2], "handoff") == 0;
   if (!handing && !(argc == 3 && strcmp(argv[2], "pairs") == 0)) {
     fprintf(stderr, "usage: floor_zookeeper HOST:PORT pairs\n"
-                    "       floor_zookeeper HOST:PORT handover MS\n");
+                    "       floor_zookeeper HOST:PORT handoff MS\n");
     return 64;
   }
   zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);

@@ -16,7 +16,7 @@ def pairs(lock, stop):
     return count, []
 
 
-def handover(lock, stop, hold):
+def handoff(lock, stop, hold):
     count, holds, in_time = 0, [], True
     while in_time:
         lock.acquire()
@@ -32,17 +32,17 @@ def handover(lock, stop, hold):
 
 
 def run(lock_of, verb, *args):
-    """verb and args: "pairs", a lock of its own; or "handover" and for how many
+    """verb and args: "pairs", a lock of its own; or "handoff" and for how many
     ms the lock that all want is held. lock_of: makes the
     lock on a name, or without one the lock of this process."""
-    shared = verb == "handover"
+    shared = verb == "handoff"
     lock = lock_of("shared" if shared else None)
     print("ready", flush=True)
     stop = int(sys.stdin.readline())
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.monotonic_ns()
     if shared:
-        count, holds = handover(lock, stop, float(args[0]))
+        count, holds = handoff(lock, stop, float(args[0]))
     else:
         count, holds = pairs(lock, stop)
     took = time.monotonic_ns() - start

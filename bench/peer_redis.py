@@ -2,7 +2,7 @@
 Redis without fences and without a queue: who waits asks every 0.1 s.
   peer_redis.py PORT pairs
       acquire and release a lock of its own
-  peer_redis.py PORT handover MS
+  peer_redis.py PORT handoff MS
       acquire the lock that all want, hold it for MS, release it"""
 
 import os

@@ -2,7 +2,7 @@
 with a queue in order as well.
   peer_zookeeper.py HOST:PORT pairs
       acquire and release a lock of its own
-  peer_zookeeper.py HOST:PORT handover MS
+  peer_zookeeper.py HOST:PORT handoff MS
       acquire the lock that all want, hold it for MS, release it"""
 
 import os

@@ -3,14 +3,14 @@
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
 --   STORE   redis, zookeeper, file
 --   PART    pairs      uncontended pairs (bench/pairs.lua)
---           handover   from holder to waiter (bench/handover.lua)
+--           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
 --           tls        the same pairs with TLS (bench/tls.lua); Redis only
 --           readers    many readers who wait (bench/readers.lua)
 --           leases     memory of leases, and their renewal
 
 local figures = require "bench.figures"
-local handover = require "bench.handover"
+local handoff = require "bench.handoff"
 local process = require "spec.support.process"
 local programs = require "bench.programs"
 local queue = require "bench.queue"
@@ -23,7 +23,7 @@ local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
 local STORES = { "redis", "zookeeper", "file" }
-local PARTS = { "pairs", "tls", "handover", "queue", "readers", "leases" }
+local PARTS = { "pairs", "tls", "handoff", "queue", "readers", "leases" }
 
 local function memory(title, url)
   if settings.renew_seconds == 0 then return end
@@ -53,7 +53,7 @@ local function on_redis(private, wanted)
   local admin = private:connect()
   if wanted.pairs then uncontended.redis(private, admin) end
   if wanted.tls then tls.redis() end
-  if wanted.handover then handover.redis(private, admin) end
+  if wanted.handoff then handoff.redis(private, admin) end
   if wanted.queue then queue.redis(private, admin) end
   if wanted.readers then readers.redis(private, admin) end
   if wanted.leases then
@@ -65,7 +65,7 @@ end
 
 local function on_zookeeper(private, wanted)
   if wanted.pairs then uncontended.zookeeper(private) end
-  if wanted.handover then handover.zookeeper(private) end
+  if wanted.handoff then handoff.zookeeper(private) end
   if wanted.leases then memory("ZooKeeper", private.url) end
 end
 

@@ -1,6 +1,6 @@
 -- A worker of bench/crowd.lua that uses dlock, on any store.
 --   worker.lua URL pairs         acquire and release a lock of its own
---   worker.lua URL handover MS   acquire the lock that all want, hold it for
+--   worker.lua URL handoff MS   acquire the lock that all want, hold it for
 --                                MS, release it
 
 local dlock = require "dlock"
@@ -25,7 +25,7 @@ function verbs.pairs(stop)
   return count
 end
 
-function verbs.handover(stop)
+function verbs.handoff(stop)
   local shared = store:mutex("bench", { timeout = 120 })
   local came, went = {}, {}
   local count = 0

@@ -13,7 +13,7 @@ local YEAR = 31536000
 local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 
 -- own: of open, but the store's affair: "zookeeper" is for that one, and others
--- never hear of it, so that a program can give all of them one table of times;
+-- never learn of it, so that a program can give all of them one table of times;
 -- true is for whichever store is opened, which refuses what it has no use for.
 -- What protects or guarantees something is never for one store alone: who asks
 -- for it and does not get it is told.

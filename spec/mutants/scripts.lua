@@ -49,7 +49,7 @@ return {
         .. "include/queue.lua",
       find = "if not score or is_noted(score) then call('HDEL', W, token) end",
       put = "if score and is_noted(score) then call('HDEL', W, token) end" },
-    { name = "a hand-over leaves the waiter's mark", file = DIR
+    { name = "a hand-off leaves the waiter's mark", file = DIR
         .. "include/grant.lua",
       find = "if is_noted(score) then call('HDEL', W, token) end", put = "" },
     { name = "a hold's note is another one's", file = DIR
@@ -193,26 +193,26 @@ return {
         .. "include/grant.lua",
       find = "if publish(call, token, f) == 0 then",
       put = "if publish(call, token, f) < 0 then" },
-    { name = "the usual hand-over goes to a dead one", file = DIR
+    { name = "the usual hand-off goes to a dead one", file = DIR
         .. "leave.lua",
       find = "if heard and heard ~= 0 then", put = "if heard then" },
-    { name = "the usual hand-over of what is not held", file = DIR
+    { name = "the usual hand-off of what is not held", file = DIR
         .. "leave.lua",
       find = "usual = value == token and", put = "usual = value and" },
-    { name = "the usual hand-over leaves a hold's note", file = DIR
+    { name = "the usual hand-off leaves a hold's note", file = DIR
         .. "leave.lua",
       find = "if beside == 1 then redis.pcall('DEL', I) end", put = "" },
-    { name = "the usual hand-over tells nobody who watches", file = DIR
+    { name = "the usual hand-off tells nobody who watches", file = DIR
         .. "leave.lua",
       find = "beside == 1 and redis.pcall('EXISTS', N) == 0 then",
       put = "beside == 1 then" },
-    { name = "the usual hand-over ends a hold before min_hold", file = DIR
+    { name = "the usual hand-off ends a hold before min_hold", file = DIR
         .. "leave.lua",
       find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[4] == '0'" },
-    { name = "the usual hand-over believes any counter", file = DIR
+    { name = "the usual hand-off believes any counter", file = DIR
         .. "leave.lua",
       find = "ARGV[2] == '0' and ARGV[4] == '0'", put = "ARGV[2] == '0'" },
-    { name = "the usual hand-over goes to one that hangs", file = DIR
+    { name = "the usual hand-off goes to one that hangs", file = DIR
         .. "include/hand.lua",
       find = "if now - seen >= 1000 then return nil end", put = "" },
     { name = "a reader is handed the lock as a writer", file = DIR
@@ -221,20 +221,20 @@ return {
     { name = "who publishes is handed the lock without a note", file = DIR
         .. "include/hand.lua",
       find = "0 0 (%d+)$", put = "0 0 (%d+)" },
-    { name = "the usual hand-over gives more than was asked for", file = DIR
+    { name = "the usual hand-off gives more than was asked for", file = DIR
         .. "include/hand.lua",
       find = "SET', L, token, 'PX', claim)",
       put = "SET', L, token, 'PX', CLAIM)" },
-    { name = "the usual hand-over leaves the waiter's mark", file = DIR
+    { name = "the usual hand-off leaves the waiter's mark", file = DIR
         .. "include/hand.lua",
       find = "redis.pcall('HDEL', W, token)", put = "" },
     { name = "the counter ends before who waited long holds", file = DIR
         .. "include/hand.lua",
       find = "pcall(remember)", put = "" },
-    { name = "the usual hand-over begins at 1", file = DIR
+    { name = "the usual hand-off begins at 1", file = DIR
         .. "include/hand.lua",
       find = "or f < FIRST or f >= END then", put = "or f >= END then" },
-    { name = "the usual hand-over gives fences of any size", file = DIR
+    { name = "the usual hand-off gives fences of any size", file = DIR
         .. "include/hand.lua",
       find = "or f < FIRST or f >= END then", put = "or f < FIRST then" },
     { name = "what is refused in passing is the release's", file = DIR

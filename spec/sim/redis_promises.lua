@@ -77,7 +77,7 @@ return function(network, faulty)
     end
   end
 
-  -- A lease that a hand-over, an acquire or an attach gave.
+  -- A lease that a hand-off, an acquire or an attach gave.
   function network:check_fence(agent, fence, attached)
     if attached then
       return

@@ -107,7 +107,7 @@ local function end_it(client, out)
   end
 end
 
--- Too old to be used; but whoever was told of it waits to hear of its end.
+-- Too old to be used; but whoever was told of it waits to learn of its end.
 local function forget(out)
   out.since, out.entered, out.good, out.pinged = nil, nil, nil, nil
   out.refusal, out.hold_off = nil, nil

@@ -12,7 +12,7 @@ local figures = require "bench.figures"
 local programs = require "bench.programs"
 local settings = require "bench.settings"
 
-local handover = {}
+local handoff = {}
 
 local HOLDS = { 5, 0 } -- ms
 local CROWDS = settings.quick and { 2, 8 } or { 2, 8, 64 }
@@ -20,8 +20,8 @@ local CROWDS = settings.quick and { 2, 8 } or { 2, 8, 64 }
 local LAPS = settings.quick and 6 or 12
 
 local FIGURES = {
-  { "p50", "p50 of a hand-over, us" },
-  { "p99", "p99 of a hand-over, us" },
+  { "p50", "p50 of a hand-off, us" },
+  { "p99", "p99 of a hand-off, us" },
   { "changed", "holds that change hands, %", most = true },
   { "rate", "pairs a second", most = true },
   { "fewest", "fewest pairs of a client", plain = true },
@@ -68,7 +68,7 @@ local function run(store, make)
       local warm, seconds = math.max(0.1, lap),
         math.max(settings.seconds, LAPS * lap)
       local list = make(hold)
-      local title = ("%s, hand-over, %d processes hold %d ms, %.1f s")
+      local title = ("%s, hand-off, %d processes hold %d ms, %.1f s")
         :format(store, count, hold, seconds)
       figures.rounds(title, FIGURES, list, function(opts)
         local found, total = crowd.round(opts, count, seconds, warm)
@@ -82,12 +82,12 @@ end
 local function worker(url, hold)
   local lua = settings.luas[1]
   return "dlock " .. lua, function()
-    return programs.lua(lua, "bench/worker.lua", url, "handover", hold)
+    return programs.lua(lua, "bench/worker.lua", url, "handoff", hold)
   end
 end
 
 --- private: a server (spec/support/redis.lua); admin: a connection to it.
-function handover.redis(private, admin)
+function handoff.redis(private, admin)
   local counters = costs.redis(admin)
   run("Redis", function(hold)
     local name, program = worker(private.url, hold)
@@ -99,13 +99,13 @@ function handover.redis(private, admin)
     end
     local list = {
       { name = "floor (C)", counters = counters,
-        figures = costs.of_redis("handover"), program = floor("handover") },
+        figures = costs.of_redis("handoff"), program = floor("handoff") },
       { name = "by a script (C)", counters = counters,
         figures = costs.of_redis("script"), program = floor("script") },
       { name = name, counters = counters, figures = costs.of_redis("dlock"),
         program = program },
     }
-    local peer = programs.peer("redis", "redis", private.port, "handover", hold)
+    local peer = programs.peer("redis", "redis", private.port, "handoff", hold)
     if peer then
       list[4] = { name = "redis-py", counters = counters,
         figures = costs.of_redis("peer"), program = function() return peer end }
@@ -115,18 +115,18 @@ function handover.redis(private, admin)
 end
 
 --- private: a server (spec/support/zk.lua).
-function handover.zookeeper(private)
+function handoff.zookeeper(private)
   local counters = costs.zookeeper(private.url)
   local address = private.url:match("//([^/]+)")
   run("ZooKeeper", function(hold)
     local name, program = worker(private.url, hold)
     local list = {
       { name = "floor (C)", program = function()
-          return programs.floor("zookeeper", address, "handover", hold)
+          return programs.floor("zookeeper", address, "handoff", hold)
         end },
       { name = name, program = program },
     }
-    local peer = programs.peer("kazoo", "zookeeper", address, "handover", hold)
+    local peer = programs.peer("kazoo", "zookeeper", address, "handoff", hold)
     if peer then
       list[3] = { name = "kazoo", program = function() return peer end }
     end
@@ -137,4 +137,4 @@ function handover.zookeeper(private)
   end)
 end
 
-return handover
+return handoff

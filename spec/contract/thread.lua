@@ -2,12 +2,13 @@
 -- store of its own. thread.start is the spec's end; everything else runs in
 -- the new thread and says how it went in a file, because an error there has
 -- nowhere else to go.
+local files = require "spec.support.files"
 local meanwhile = require "spec.support.meanwhile"
 local uv = require "luv"
 
 local thread = { parts = {} }
 
-local parts = thread.parts
+local parts, read = thread.parts, files.read
 
 local function open(url)
   return assert(require("dlock").open { url = url })
@@ -82,13 +83,6 @@ function parts.opener(url, key, path, turns, number)
       collectgarbage()
     end
   end
-end
-
-local function read(path)
-  local file = io.open(path)
-  local text = file and file:read("*a")
-  if file then file:close() end
-  return text
 end
 
 local function save(path, text)
@@ -170,7 +164,7 @@ function thread.start(name, out, ...)
   return {
     finish = function()
       assert(uv.thread_join(handle))
-      return read(out) or "it died"
+      return (read(out)) or "it died"
     end,
   }
 end

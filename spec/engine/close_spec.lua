@@ -13,16 +13,10 @@ local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 
+local finish = engine.finish
+
 local function open()
   return assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
-end
-
-local function finish(ticket)
-  for _ = 1, 500 do
-    if ticket:poll() then return ticket:take() end
-    core.drive(ticket, 0.2)
-  end
-  error("the ticket was never done")
 end
 
 local function acquire(e, key)

@@ -6,19 +6,13 @@ local leaks = require "spec.support.leaks"
 local memory = require("spec.support.memory").load()
 local steady = require "spec.support.steady"
 
+local finish = engine.finish
+
 local function open(conf)
   conf = conf or {}
   conf.shown = "memory:"
   conf.io_timeout = conf.io_timeout or 0.2
   return assert(engine.new(memory, conf))
-end
-
-local function finish(ticket)
-  for _ = 1, 500 do
-    if ticket:poll() then return ticket:take() end
-    core.drive(ticket, 0.2)
-  end
-  error("the ticket was never done")
 end
 
 local function ask(e, key, o)

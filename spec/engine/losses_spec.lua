@@ -5,13 +5,7 @@ local engine = require "spec.support.engine"
 local memory = require("spec.support.memory").load()
 local steady = require "spec.support.steady"
 
-local function finish(ticket)
-  for _ = 1, 500 do
-    if ticket:poll() then return ticket:take() end
-    core.drive(ticket, 0.2)
-  end
-  error("the ticket was never done")
-end
+local finish = engine.finish
 
 describe("a loss", function()
   local e

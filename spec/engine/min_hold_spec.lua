@@ -5,6 +5,8 @@ local core = require "dlock.core"
 local engine = require "spec.support.engine"
 local memory = require("spec.support.memory").load()
 
+local drive, finish = engine.drive, engine.finish
+
 describe("min_hold of a lease", function()
   local e
 
@@ -13,18 +15,6 @@ describe("min_hold of a lease", function()
   end
 
   before_each(function() e = open() end)
-
-  local function drive(ticket)
-    for _ = 1, 500 do
-      if ticket:poll() then return ticket end
-      core.drive(ticket, 0.2)
-    end
-    error("the ticket was never done")
-  end
-
-  local function finish(ticket)
-    return drive(ticket):take()
-  end
 
   after_each(function()
     finish(e:close(1))

@@ -6,16 +6,10 @@ local engine = require "spec.support.engine"
 local memory = require("spec.support.memory").load()
 local steady = require "spec.support.steady"
 
+local finish = engine.finish
+
 local function open(options)
   return engine.new(memory, { shown = "memory:", options = options })
-end
-
-local function finish(ticket)
-  for _ = 1, 500 do
-    if ticket:poll() then return ticket:take() end
-    core.drive(ticket, 0.2)
-  end
-  error("the ticket was never done")
 end
 
 local function acquire(e, key, o)

@@ -5,17 +5,11 @@
 package.path = "./?.lua;" .. package.path
 
 local edit = require "spec.support.edit"
+local files = require "spec.support.files"
 
 local SCRIPTS = "csrc/store/redis/scripts"
 
 local bad, count = 0, 0
-
-local function read(path)
-  local file = assert(io.open(path))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
 
 local function complain(fault, problem)
   bad = bad + 1
@@ -29,7 +23,8 @@ local function check(fault)
   count = count + 1
   local texts = {}
   for _, change in ipairs(fault.edits or { fault }) do
-    local text = texts[change.file] or read(change.file)
+    local text = texts[change.file]
+      or assert(files.read(change.file))
     local changed, problem = edit.apply(text, change)
     if not changed then
       return complain(fault, change.file .. " " .. problem)
@@ -48,7 +43,7 @@ end
 local function check_scripts(list)
   local all, pipe = {}, assert(io.popen("find " .. SCRIPTS .. " -name '*.lua'"))
   for path in pipe:lines() do
-    all[#all + 1] = read(path)
+    all[#all + 1] = assert(files.read(path))
   end
   pipe:close()
   for _, fault in ipairs(list) do

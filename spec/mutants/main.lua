@@ -28,15 +28,13 @@
 -- run over all.
 
 local edit = require "spec.support.edit"
+local files = require "spec.support.files"
 
 local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
   "zookeeper", "file", "binding", "lua", "hosts", "texts" }
 
 local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
+  return assert(files.read(path))
 end
 
 local function killers_of(room)

@@ -2,6 +2,7 @@
 -- of the shipped files.
 
 local edits = require "spec.support.edit"
+local files = require "spec.support.files"
 local process = require "spec.support.process"
 local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
@@ -11,13 +12,6 @@ local program = {}
 local FLAGS = "-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Wshadow "
   .. "-Wstrict-prototypes -Wmissing-prototypes -Wconversion -pthread "
   .. "-Icsrc -Ispec/sim "
-
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
 
 -- A fault is one edit, or a list of them; those of one file.
 local function edits_of(fault, file)
@@ -30,7 +24,7 @@ end
 
 -- A copy of the file with the fault in it.
 local function faulty(dir, file, changes)
-  local text = read(file)
+  local text = assert(files.read(file))
   for _, edit in ipairs(changes) do
     local changed, problem = edits.apply(text, edit)
     text = assert(changed, file .. " " .. tostring(problem))

@@ -23,4 +23,18 @@ function engine.acquire(e, key, o)
   return acquire(o.wait ~= false, o)
 end
 
+--- Runs its engine's loop until the ticket is done, and returns it.
+function engine.drive(ticket)
+  for _ = 1, 500 do
+    if ticket:poll() then return ticket end
+    core.drive(ticket, 0.2)
+  end
+  error("the ticket was never done")
+end
+
+--- The same, and takes the ticket's results.
+function engine.finish(ticket)
+  return engine.drive(ticket):take()
+end
+
 return engine

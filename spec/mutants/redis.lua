@@ -39,6 +39,10 @@ return {
     .. " " .. SIM
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "a page of list ends with the first key on it",
+      file = "csrc/store/redis/recipe/list.c",
+      specs = "spec/redis/admin_spec.lua",
+      find = "t->list.found >= most ||", put = "t->list.found > 0 ||" },
     { name = "missing replicas are forgotten with any answer", file = TRY,
       specs = SCARCE, find = "&& (enough || !t->scarce);", put = ";" },
     { name = "missing replicas are not forgotten", file = TRY, specs = SCARCE,

@@ -201,6 +201,37 @@ describe("redis administration:", function()
     w:expect("^done dlock.lease")
   end)
 
+  it("list gives few keys on one page, and no cursor behind them", function()
+    local w = worker(private.url)
+    local one, two = assert(store:lock("few")), assert(store:lock("fewer"))
+    admin:call("SET", "dlock:few queue", "foreign", "PX", 60000)
+    tell(w, "return store:lock('few queue', { timeout = 20 })")
+    eventually("it waits", 5, function() return part("q", "few queue") end)
+    w:pause()
+    admin:call("DEL", "dlock:few queue")
+    -- Between them are more names than one step looks at.
+    for i = 1, 3000, 100 do
+      local names = {}
+      for n = i, i + 99 do
+        names[#names + 1], names[#names + 2] = "x" .. n, "1"
+      end
+      admin:call("MSET", (table.unpack or unpack)(names))
+    end
+    local keys, cursor, code = other:list("few")
+    assert.is_nil(cursor)
+    assert.is_nil(code)
+    table.sort(keys)
+    assert.are.same({ "few", "few queue", "fewer" }, keys)
+    -- A page that is full ends, and says where to go on.
+    keys, cursor = other:list("few", { limit = 1 })
+    assert.is_true(#keys < 3)
+    assert.is_string(cursor)
+    one:release()
+    two:release()
+    w:resume()
+    w:expect("^done dlock.lease")
+  end)
+
   it("list refuses a cursor that it did not give", function()
     for _, bad in ipairs { "", "0", "k", "x1", "k1x", "k" .. ("1"):rep(21),
       "k" .. ("9"):rep(20) } do

@@ -72,6 +72,7 @@ struct dlk_redis_try {
     } attach;
     struct {
       unsigned steps; /* of this page */
+      size_t found;   /* on it */
       char cursor[24];
     } list;
   };

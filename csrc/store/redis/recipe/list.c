@@ -1,8 +1,10 @@
 /* Listing: walks the database with SCAN: first the names that hold our tokens,
  * then the queues whose lock is free at the moment. A step examines a bounded
- * number of names, and a page takes a bounded number of steps, so a page may
- * be empty, or somewhat longer than was asked for; a key that is held all the
- * while is never missed, one may come twice (SCAN's own promise).
+ * number of names, and a page takes steps until it is full, or both walks are
+ * over, so who has few names gets all of them at once. It ends sooner after so
+ * many steps, or in the middle of its time, so a page may be empty, or somewhat
+ * longer than was asked for; a key that is held all the while is never missed,
+ * one may come twice (SCAN's own promise).
  *
  * The cursor: 'k' or 'q' (which of the two walks), and SCAN's number. */
 #include "store/redis/recipe/list.h"
@@ -70,6 +72,15 @@ static void list_end(struct dlk_redis_try *t, bool last) {
   dlk_redis_finish(t, v);
 }
 
+/* No more steps for this page: it is full, or they take too long. */
+static bool is_enough(const struct dlk_redis_try *t) {
+  const struct dlk_op *op = t->op;
+  int64_t half = op->started + (op->deadline - op->started) / 2;
+  size_t most = op->limit > 0 ? op->limit : DLK_PAGE_MAX;
+  return t->list.found >= most || t->list.steps >= STEPS ||
+         dlk_redis_now(t->store) >= half;
+}
+
 static const struct dlk_redis_step listing;
 
 static void listed(struct dlk_redis_try *t, const redisReply *reply) {
@@ -81,14 +92,13 @@ static void listed(struct dlk_redis_try *t, const redisReply *reply) {
     dlk_redis_done_odd(t);
     return;
   }
-  size_t found = collect(t, names);
+  t->list.found += collect(t, names);
   bool over = strcmp(next->str, "0") == 0;
   bool last = over && t->list.cursor[0] == 'q';
   char walk = over ? 'q' : t->list.cursor[0];
   snprintf(t->list.cursor, sizeof t->list.cursor, "%c%s", walk, next->str);
   t->list.steps++;
-  if (last || found > 0 || t->list.steps >= STEPS || !t->op->result ||
-      t->op->ending != DLK_OK) {
+  if (last || is_enough(t) || !t->op->result || t->op->ending != DLK_OK) {
     list_end(t, last);
     return;
   }

@@ -92,7 +92,7 @@ void dlk_engine_resident(struct dlk_engine *e) {
 }
 
 int dlk_engine_wakeup(struct dlk_engine *e) {
-  return dlk_wakeup_fd(&e->loop.wakeup);
+  return dlk_wakeup_fd(&e->loop.wakeup, dlk_fork_stamp());
 }
 
 void dlk_engine_keep_wakeup(struct dlk_engine *e, bool keep) {

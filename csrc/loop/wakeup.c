@@ -9,6 +9,7 @@
 
 bool dlk_wakeup_init(struct dlk_wakeup *w) {
   w->event_fd = w->socket_fd = -1;
+  w->process = 0;
   return pthread_mutex_init(&w->lock, NULL) == 0;
 }
 
@@ -63,7 +64,10 @@ void dlk_wakeup_send(struct dlk_wakeup *w) {
 
 /* ---- the listener ---- */
 
-int dlk_wakeup_fd(struct dlk_wakeup *w) {
+int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process) {
+  if (w->process != process)
+    close_event(w);
+  w->process = process;
   int fd = atomic_load(&w->event_fd);
   if (fd >= 0 || w->ended)
     return fd;

@@ -30,6 +30,7 @@ struct dlk_wakeup {
   int socket_fd;       /* under lock */
   atomic_bool socket_open;
   bool kept, ended; /* the listener's */
+  unsigned process; /* the listener's: that event_fd was made in */
 };
 
 bool dlk_wakeup_init(struct dlk_wakeup *w);
@@ -61,8 +62,10 @@ bool dlk_wakeup_beat(struct dlk_wakeup *w);
 
 /* ---- the listener ---- */
 
-/* The eventfd, made at the first call; -1: there is none to be had. */
-int dlk_wakeup_fd(struct dlk_wakeup *w);
+/* The eventfd, made at the first call; -1: there is none to be had. In another
+ * process (by its number, not 0) than the last time it is made anew: that one
+ * is the parent's too, and each would read away what is told to the other. */
+int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process);
 void dlk_wakeup_clear(struct dlk_wakeup *w);
 /* keep: from now on somebody polls it. Not: nobody does any more, and it is
  * closed now if the end came. */

@@ -203,6 +203,29 @@ describe("after a fork", function()
       end)
   end
 
+  -- An unused one may have the descriptor that wakes its loop already: before a
+  -- request that could not be made.
+  it("an unused one wakes the loop of its own process", function()
+    expect(run("file://" .. dir .. "/locks", "k", [[
+      local function loop(fn)
+        local queue = require("cqueues").new()
+        queue:wrap(fn)
+        assert(queue:loop())
+      end
+      loop(function() assert(not store:attach "nothing") end)
+      fork()
+      loop(function()
+        for _ = 1, 200 do
+          assert(assert(store:lock(key, { timeout = 20 })):release())
+        end
+      end)
+      if in_child() then os.exit(0, false) end
+      wait()
+      say("done")
+      store:close()
+    ]]), "parent done")
+  end)
+
   -- The loop's own descriptors are the parent's too, so the child ends before
   -- it would wait there.
   for _, host in ipairs { "cqueues", "luv" } do

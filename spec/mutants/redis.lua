@@ -1,5 +1,7 @@
 -- Mutants of csrc/store/redis (the C; the scripts have a list of their own).
 
+local ORPHAN = "csrc/store/redis/op/orphan.c"
+local REFUSALS = "spec/redis/refusals_spec.lua"
 local ACQUIRE = "csrc/store/redis/recipe/acquire.c"
 local CANDIDATE = "csrc/store/redis/recipe/candidate.c"
 local RELEASE = "csrc/store/redis/recipe/release.c"
@@ -126,6 +128,13 @@ return {
       file = CANDIDATE,
       find = "first(t); dlk_redis_orphan(",
       put = "first(t); if (first) dlk_redis_orphan(" },
+    { name = "a release that is refused for a moment is dropped",
+      file = ORPHAN, specs = REFUSALS,
+      find = "else if (stands && may_pass(r))",
+      put = "else if (stands && may_pass(r) && !o->pause)" },
+    { name = "a server that refuses is asked at once again",
+      file = ORPHAN, specs = REFUSALS,
+      find = "return now + pause;", put = "return now;" },
     { name = "a refusal is tried again until the time is over",
       file = RULES,
       find = "RULE(TRY) = {WAIT_BACK, ANEW, BACK, LEAVE,",

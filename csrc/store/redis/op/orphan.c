@@ -6,6 +6,10 @@
  * end stays), so that the string is as good as it was. Where the server refuses
  * CLIENT KILL a delayed command may still put the token there after it was
  * taken back, so it is taken back again at every beat until its time is over.
+ * A server that refuses it for the moment (too few replicas, a disk that is
+ * full) is asked again after a beat, and after pauses that double up to LONGEST
+ * beats: the lock is free soon after it writes again, and many such tokens are
+ * no storm.
  *
  * Bounded: beyond MOST, or without memory, a token is left to
  * its own expiry. */
@@ -18,13 +22,14 @@
 #include "store/redis/wire/reply.h"
 
 #define BEAT (DLK_SEC / 2)
+#define LONGEST 8
 #define MOST 4096
 
 struct orphan {
   struct dlk_redis_call call;
   struct dlk_timer timer;
   struct dlk_list entry;
-  int64_t until, fence;
+  int64_t until, fence, pause;
   size_t back_len; /* 0: it is taken back */
   struct dlk_redis_token token;
   char back[DLK_REDIS_TOKEN_MAX + 1];
@@ -67,6 +72,18 @@ static void send(struct orphan *o) {
                         o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE);
 }
 
+/* Whether the server may think better of its refusal. */
+static bool may_pass(const struct dlk_redis_result *r) {
+  return r->verdict == DLK_REDIS_REFUSED && r->err->code == DLK_UNAVAILABLE;
+}
+
+/* When it is asked again. */
+static int64_t after_pause(struct orphan *o, int64_t now) {
+  int64_t pause = o->pause;
+  o->pause = pause < LONGEST * BEAT ? 2 * pause : pause;
+  return now + pause;
+}
+
 static void answered(struct dlk_redis_call *call,
                      const struct dlk_redis_result *r) {
   struct orphan *o = DLK_CONTAINER(call, struct orphan, call);
@@ -84,6 +101,8 @@ static void answered(struct dlk_redis_call *call,
     send(o);
   else if (stands && good && s->link->may_linger)
     s->host->timer_set(s->host, &o->timer, now + BEAT);
+  else if (stands && may_pass(r))
+    s->host->timer_set(s->host, &o->timer, after_pause(o, now));
   else
     drop(o);
 }
@@ -105,6 +124,7 @@ static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
   memcpy(o->token.text, token->text, token->len);
   o->token.len = token->len;
   o->until = until;
+  o->pause = BEAT;
   o->timer.fire = on_timer;
   o->call.store = s;
   (void)dlk_redis_call_key(&o->call, o->key, key_len);

@@ -3,6 +3,7 @@
  * would seem to live on; CLOCK_BOOTTIME does not. */
 #include "core/clock.h"
 
+#include <limits.h>
 #include <time.h>
 
 int64_t dlk_clock_now(void) {
@@ -31,4 +32,14 @@ int64_t dlk_from_ms(int64_t ms) {
 int64_t dlk_to_ms(int64_t ns) {
   int64_t ms = ns / DLK_MS + (ns % DLK_MS > 0);
   return ms < 1 ? 1 : ms;
+}
+
+int dlk_poll_ms(int64_t until) {
+  if (until == DLK_FOREVER)
+    return -1;
+  int64_t now = dlk_clock_now();
+  if (until <= now)
+    return 0;
+  int64_t ms = dlk_to_ms(until - now);
+  return ms > INT_MAX ? INT_MAX : (int)ms;
 }

@@ -28,4 +28,12 @@ int64_t dlk_from_ms(int64_t ms);
 /* Whole milliseconds, rounded up, at least 1, for servers that count so. */
 int64_t dlk_to_ms(int64_t ns);
 
+/* Seconds, not negative, as a user gives them. */
+static inline int64_t dlk_from_seconds(double s) {
+  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+}
+
+/* From now until then, for poll(2). */
+int dlk_poll_ms(int64_t until);
+
 #endif

@@ -32,9 +32,7 @@ double dlk_option_number(const struct dlk_options *all, const char *name,
 int64_t dlk_option_ns(const struct dlk_options *all, const char *name,
                       int64_t otherwise) {
   double s = dlk_option_number(all, name, -1);
-  if (s < 0)
-    return otherwise;
-  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+  return s < 0 ? otherwise : dlk_from_seconds(s);
 }
 
 static bool is_known(const struct dlk_option *o, const char *const *known) {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +32,7 @@ static int await(int fd, int64_t until) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   int rc = -1;
   do {
-    int64_t left = until - dlk_clock_now();
-    int ms = left <= 0                ? 0
-             : left >= DLK_SEC * 3600 ? INT_MAX
-                                      : (int)dlk_to_ms(left);
-    rc = poll(&p, 1, ms);
+    rc = poll(&p, 1, dlk_poll_ms(until));
   } while (rc < 0 && errno == EINTR);
   return rc > 0 ? 0 : rc == 0 ? ETIMEDOUT : errno;
 }

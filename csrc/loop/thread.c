@@ -19,7 +19,6 @@
  * caller only. */
 #include "loop/thread.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <string.h>
 
@@ -42,16 +41,6 @@ static int64_t plan(struct dlk_loop *l, bool owned) {
     return due;
   int64_t now = dlk_clock_now(), latest = now + LOOK_AGAIN;
   return due > now && due < latest ? due : latest;
-}
-
-static int poll_ms(int64_t until) {
-  if (until == DLK_FOREVER)
-    return -1;
-  int64_t now = dlk_clock_now();
-  if (until <= now)
-    return 0;
-  int64_t ms = dlk_to_ms(until - now);
-  return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 /* What was known when it was planned still holds. Whoever leaves the loop from
@@ -81,7 +70,7 @@ static bool sleep_until_due(struct dlk_loop *l) {
   atomic_store(&s->wants_loop, resident && owned);
   atomic_store(&s->wake, wake > 0 ? wake : 1);
   bool still = nothing_new(l, owned, wake);
-  poll(fds, 2, still ? poll_ms(wake) : 0);
+  poll(fds, 2, still ? dlk_poll_ms(wake) : 0);
   if (fds[0].revents)
     dlk_sleeper_clear(s);
   atomic_store(&s->wake, 0);

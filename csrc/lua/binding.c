@@ -65,7 +65,7 @@ int64_t dlk_lua_ns(lua_State *L, int index) {
     return -1;
   double s = luaL_checknumber(L, index);
   luaL_argcheck(L, s >= 0, index, "seconds must not be negative or NaN");
-  return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);
+  return dlk_from_seconds(s);
 }
 
 const char *const dlk_lua_type_names[] = {

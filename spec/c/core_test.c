@@ -1,6 +1,7 @@
 /* Unit tests of csrc/core: each container against a plain model, each text
  * against what it must say. Linked with --wrap=malloc, so that there can be no
  * memory. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,12 @@ static void times(void) {
   CHECK(dlk_to_ms(DLK_MS) == 1);
   CHECK(dlk_to_ms(DLK_MS + 1) == 2);
   CHECK(dlk_to_ms(30 * DLK_SEC) == 30000);
+  CHECK(dlk_from_seconds(0) == 0 && dlk_from_seconds(0.5) == DLK_SEC / 2);
+  CHECK(dlk_from_seconds(1e300) == DLK_FOREVER);
+  CHECK(dlk_poll_ms(DLK_FOREVER) == -1 && dlk_poll_ms(a) == 0);
+  CHECK(dlk_poll_ms(DLK_FOREVER - 1) == INT_MAX);
+  int ms = dlk_poll_ms(dlk_clock_now() + DLK_SEC);
+  CHECK(ms > 0 && ms <= 1000);
 }
 
 static void deadlines(void) {

@@ -434,7 +434,7 @@ return {
       find = "(!key || (o->key && strcmp(o->key, key) == 0));",
       put = "(!key || o->key);" },
     { name = "a time that is no number of ns overflows",
-      file = "csrc/core/option.c", specs = CORE,
+      file = "csrc/core/clock.h", specs = CORE,
       find = "return s >= 9e9 ? DLK_FOREVER : (int64_t)(s * 1e9);",
       put = "return (int64_t)(s * 1e9);" },
     { name = "a server that is too old is used",

@@ -22,16 +22,6 @@ void dlk_compat_setfuncs(lua_State *L, const luaL_Reg *l, int upvalues) {
   }
   lua_pop(L, upvalues);
 }
-
-void *dlk_compat_testudata(lua_State *L, int index, const char *name) {
-  void *p = lua_touserdata(L, index);
-  if (!p || !lua_getmetatable(L, index))
-    return NULL;
-  luaL_getmetatable(L, name);
-  int same = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return same ? p : NULL;
-}
 #endif
 
 /* LuaJIT has this one; 5.1 and 5.2 do not. */

@@ -11,9 +11,7 @@
 
 #if LUA_VERSION_NUM < 502
 void dlk_compat_setfuncs(lua_State *L, const luaL_Reg *l, int upvalues);
-void *dlk_compat_testudata(lua_State *L, int index, const char *name);
 #define luaL_setfuncs dlk_compat_setfuncs
-#define luaL_testudata dlk_compat_testudata
 #define lua_rawlen lua_objlen
 /* A table belongs to each userdata: its uservalue, on 5.1 its environment. */
 #define lua_getuservalue(L, i) lua_getfenv((L), (i))

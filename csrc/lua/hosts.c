@@ -1,5 +1,7 @@
 /* What the hosts of event loops use: more methods of engines and tickets, and
- * scopes. None of it waits. Some of it is for LuaJIT's FFI too: direct.c. */
+ * scopes. None of it waits. Some of it is for LuaJIT's FFI too: direct.c. From
+ * there OpenResty's host takes its scopes; those of here end by hand, on every
+ * Lua, and only the engine's specs have use for that. */
 #include "lua/direct.h"
 
 /* engine:resident(): the renewal thread runs the loop from now on. */

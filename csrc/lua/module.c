@@ -91,22 +91,12 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-static void push_codes(lua_State *L) {
-  lua_createtable(L, DLK_CODES - 1, 0);
-  for (int i = 1; i < DLK_CODES; i++) {
-    lua_pushstring(L, dlk_code_name((enum dlk_code)i));
-    lua_rawseti(L, -2, i);
-  }
-}
-
 int luaopen_dlock_core(lua_State *L) {
   for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
     luaL_newmetatable(L, dlk_lua_type_names[type]);
   lua_settop(L, 0);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
-  push_codes(L);
-  lua_setfield(L, -2, "codes");
   dlk_lua_open_closing(L);
   dlk_lua_open_engine(L);
   dlk_lua_open_ticket(L);

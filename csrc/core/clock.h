@@ -21,6 +21,9 @@ int64_t dlk_time_add(int64_t a, int64_t b);
  * own clock: ttl less the drift margin of 1 % + 10 ms. */
 int64_t dlk_lease_deadline(int64_t sent, int64_t ttl);
 
+/* Nobody asks for more milliseconds than that, and sums of it are times. */
+#define DLK_MS_MAX (INT64_MAX / DLK_MS / 4)
+
 /* What a server says in milliseconds, which may be any number: saturating at
  * DLK_FOREVER; all that is below 0 is -1 ms. */
 int64_t dlk_from_ms(int64_t ms);

@@ -97,6 +97,11 @@ void dlk_lua_open_direct(lua_State *L); /* direct.c */
 int dlk_lua_failure(lua_State *L, const struct dlk_error *err);
 /* Pushes v and returns how many values that made (a tuple: several). */
 int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
+/* Pushes what lease:detach() gives, once the detach is done; returns 1. */
+int dlk_lua_push_detached(lua_State *L, struct dlk_ticket *t);
+/* Takes such a text apart: r->text, which is a Lua string, becomes the store's
+ * own, which is empty when that is not what came. */
+void dlk_lua_read_detached(struct dlk_request *r);
 /* Seconds at index as ns: nil or none is -1 (the default), infinity is
  * DLK_FOREVER; NaN and negatives raise. */
 int64_t dlk_lua_ns(lua_State *L, int index);

@@ -212,37 +212,6 @@ static int engine_ping(lua_State *L) {
   return submit(L, &r);
 }
 
-/* ms in decimal digits, as ns; -1: there is none, or one that is too big. */
-static int64_t read_ms(const char **at, const char *end) {
-  const char *p = *at;
-  int64_t ms = 0;
-  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 15; p++)
-    ms = ms * 10 + (*p - '0');
-  bool fine = p > *at && ms <= INT64_MAX / DLK_MS / 4;
-  *at = p;
-  return fine ? ms * DLK_MS : -1;
-}
-
-/* What push_text put before the store's text; leaves what is behind it, which
- * is nothing when that is not what came. */
-static void read_head(struct dlk_request *r) {
-  const char *p = r->text, *end = p + r->text_len;
-  bool fine = *p == 'r' || *p == 'n'; /* a Lua string ends with a NUL */
-  r->renew = *p == 'r';
-  p += p < end;
-  int64_t least = 0;
-  bool rests = p < end && *p == ',';
-  if (rests) {
-    p++;
-    least = read_ms(&p, end);
-  }
-  fine = fine && least >= 0 && p < end && *p == ':';
-  r->max_hold = DLK_FOREVER; /* until the store knows */
-  r->min_hold = fine ? least : 0;
-  r->text = fine ? p + 1 : end;
-  r->text_len = (size_t)(end - r->text);
-}
-
 static int not_here(lua_State *L, const struct dlk_engine *e,
                     const struct dlk_request *r) {
   struct dlk_error err;
@@ -289,7 +258,7 @@ static int engine_attach(lua_State *L) {
   struct dlk_engine *e = dlk_lua_check_engine(L);
   struct dlk_request r = {.kind = DLK_OP_ATTACH, .timeout = -1, .ttl = DLK_SEC};
   r.text = luaL_checklstring(L, 2, &r.text_len);
-  read_head(&r);
+  dlk_lua_read_detached(&r);
   r.key = r.text; /* a portable store finds the key in the hold's copy */
   r.key_len = r.text_len;
   if (dlk_engine_portable(e) || dlk_engine_forked(e) || dlk_engine_joined(e))

@@ -112,25 +112,6 @@ static int core_end_with(lua_State *L) {
   return 0;
 }
 
-/* Before the store's own text stands what the engine has to know again: is it
- * to be renewed, and, behind a comma if there is something left of min_hold,
- * how many ms that is. What is left of max_hold only the store can count while
- * nobody has the lease: it stands in its text. */
-static int push_text(lua_State *L, struct dlk_ticket *t) {
-  struct dlk_hold *h = dlk_ticket_hold(t);
-  int64_t least = dlk_hold_min_left(h);
-  lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
-  lua_pushstring(L, least > 0 ? "," : "");
-  if (least > 0)
-    dlk_compat_pushint(L, dlk_to_ms(least));
-  else
-    lua_pushliteral(L, "");
-  lua_pushliteral(L, ":");
-  dlk_lua_push_value(L, dlk_ticket_result(t));
-  lua_concat(L, 5);
-  return 1;
-}
-
 static int push_remaining(lua_State *L, struct dlk_ticket *t) {
   struct dlk_hold *h = dlk_ticket_hold(t);
   lua_pushnumber(L, (double)dlk_hold_remaining(h) / 1e9);
@@ -147,7 +128,7 @@ static int push_result(lua_State *L, struct dlk_ticket *t) {
     if (kind == DLK_OP_ACQUIRE || kind == DLK_OP_ATTACH)
       return dlk_lua_push_lease(L, t, 1);
     if (kind == DLK_OP_DETACH)
-      return push_text(L, t);
+      return dlk_lua_push_detached(L, t);
     if (kind == DLK_OP_EXTEND)
       return push_remaining(L, t);
     if (dlk_ticket_result(t))

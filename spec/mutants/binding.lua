@@ -69,11 +69,11 @@ return {
       put = "(void)copy; r = changed(L, (struct prepared *)(uintptr_t)"
         .. "prepared);" },
     { name = "min_hold of a detached lease is over",
-      file = ENGINE,
+      file = "csrc/lua/detached.c",
       find = "r->min_hold = fine ? least : 0;",
       put = "r->min_hold = 0;" },
     { name = "a detached lease is renewed whatever was asked",
-      file = ENGINE,
+      file = "csrc/lua/detached.c",
       find = "r->renew = *p == 'r';", put = "r->renew = true;" },
     { name = "the store of another version is used", file = ENGINE,
       find = "luaL_argcheck(L, store->type->abi == DLK_STORE_ABI, 1,"

@@ -86,7 +86,7 @@ return {
       specs = ATTACHES, find = "if (!is_limited(t)) return sent",
       put = "if (true) return sent" },
     { name = "a string may have any max_hold", file = ATTACH,
-      specs = ATTACHES, find = "n[5] > MOST_MS ||", put = "" },
+      specs = ATTACHES, find = "n[5] > DLK_MS_MAX ||", put = "" },
     { name = "a pair gives fences of any size",
       file = "csrc/store/redis/recipe/acquire.c",
       find = "set->type == REDIS_REPLY_STATUS && is_no_counter(incr)",

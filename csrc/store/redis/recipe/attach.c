@@ -47,6 +47,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "core/digits.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/recipe/hold.h"
 #include "store/redis/wire/codec.h"
@@ -142,17 +143,12 @@ void dlk_redis_detach(struct dlk_redis_try *t) {
   dlk_redis_send(t, &detaching);
 }
 
-#define MOST_MS (INT64_MAX / DLK_MS / 4)
-
 /* One number and the blank behind it; -1 when there is none. */
 static int64_t next_number(const char **at, const char *end) {
-  int64_t n = 0;
-  const char *p = *at;
-  for (; p < end && *p >= '0' && *p <= '9' && p - *at < 18; p++)
-    n = n * 10 + (*p - '0');
-  if (p == *at || p == end || *p != ' ')
+  int64_t n = dlk_digits(at, end, 18);
+  if (n < 0 || *at == end || **at != ' ')
     return -1;
-  *at = p + 1;
+  ++*at;
   return n;
 }
 
@@ -167,8 +163,8 @@ static bool parse(struct dlk_redis_try *t) {
     if ((n[i] = next_number(&at, end)) < 0)
       return false;
   int64_t key_len = n[7], token_len = n[8];
-  if (n[0] != 1 || n[1] < 1 || n[1] > MOST_MS || n[5] > MOST_MS ||
-      n[6] > MOST_MS || (n[5] > 0 && n[6] == 0) || n[3] > UINT32_MAX ||
+  if (n[0] != 1 || n[1] < 1 || n[1] > DLK_MS_MAX || n[5] > DLK_MS_MAX ||
+      n[6] > DLK_MS_MAX || (n[5] > 0 && n[6] == 0) || n[3] > UINT32_MAX ||
       n[4] > UINT32_MAX || key_len < 1 || key_len > DLK_KEY_MAX ||
       token_len < DLK_REDIS_OWNER_AT || token_len > DLK_REDIS_TOKEN_MAX ||
       end - at != key_len + token_len)

@@ -1,0 +1,20 @@
+/* Numbers in texts that may come from anybody. */
+#ifndef DLK_CORE_DIGITS_H
+#define DLK_CORE_DIGITS_H
+
+#include <stdint.h>
+
+/* What stands at *at in decimal digits, of which it reads `most` (18 at most);
+ * *at is behind them then. -1: there are none. */
+static inline int64_t dlk_digits(const char **at, const char *end, int most) {
+  const char *p = *at;
+  int64_t n = 0;
+  for (; p < end && *p >= '0' && *p <= '9' && p - *at < most; p++)
+    n = n * 10 + (*p - '0');
+  if (p == *at)
+    return -1;
+  *at = p;
+  return n;
+}
+
+#endif

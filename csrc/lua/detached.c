@@ -1,0 +1,46 @@
+/* A detached lease as a string. Before the store's own text stands what the
+ * engine has to know again:
+ *   r | n     it is to be renewed, or not
+ *   ,MS       what is left of min_hold, if there is something
+ *   :         and the store's text behind it
+ * What is left of max_hold only the store can count while nobody has the lease:
+ * it stands in its text. */
+#include "core/digits.h"
+#include "lua/binding.h"
+
+int dlk_lua_push_detached(lua_State *L, struct dlk_ticket *t) {
+  struct dlk_hold *h = dlk_ticket_hold(t);
+  int64_t least = dlk_hold_min_left(h);
+  lua_pushstring(L, dlk_hold_renews(h) ? "r" : "n");
+  lua_pushstring(L, least > 0 ? "," : "");
+  if (least > 0)
+    dlk_compat_pushint(L, dlk_to_ms(least));
+  else
+    lua_pushliteral(L, "");
+  lua_pushliteral(L, ":");
+  dlk_lua_push_value(L, dlk_ticket_result(t));
+  lua_concat(L, 5);
+  return 1;
+}
+
+/* What is left of min_hold, in ns; -1: that is no such number. */
+static int64_t read_least(const char **at, const char *end) {
+  if (*at == end || **at != ',')
+    return 0;
+  ++*at;
+  int64_t ms = dlk_digits(at, end, 15);
+  return ms >= 0 && ms <= DLK_MS_MAX ? ms * DLK_MS : -1;
+}
+
+void dlk_lua_read_detached(struct dlk_request *r) {
+  const char *p = r->text, *end = p + r->text_len;
+  bool fine = *p == 'r' || *p == 'n'; /* a Lua string ends with a NUL */
+  r->renew = *p == 'r';
+  p += p < end;
+  int64_t least = read_least(&p, end);
+  fine = fine && least >= 0 && p < end && *p == ':';
+  r->max_hold = DLK_FOREVER; /* until the store knows */
+  r->min_hold = fine ? least : 0;
+  r->text = fine ? p + 1 : end;
+  r->text_len = (size_t)(end - r->text);
+}

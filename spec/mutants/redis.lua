@@ -488,5 +488,9 @@ return {
       file = TRY, specs = "spec/redis/errors_spec.lua",
       find = "return late && !t->answered ? t->store->link->refused : NULL;",
       put = "(void)late; return NULL;" },
+    { name = "a long URL takes the room of an event's text",
+      file = "csrc/store/redis/conn/event.c",
+      specs = "spec/redis/event_texts_spec.lua",
+      find = [[char text[200 + sizeof ": " + 700];]], put = "char text[256];" },
   },
 }

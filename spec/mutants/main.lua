@@ -30,7 +30,7 @@
 local edit = require "spec.support.edit"
 local files = require "spec.support.files"
 
-local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
+local ROOMS = { "core", "engine", "redis", "conn", "sentinel", "tls", "scripts",
   "zookeeper", "file", "binding", "lua", "hosts", "texts" }
 
 local function read(path)

@@ -362,7 +362,7 @@ return {
       file = "csrc/store/redis/conn/addresses.c",
       specs = "spec/redis/resolve_spec.lua",
       find = "all->next = next == all->first ? NULL : next;",
-      put = "all->next = next == all->found ? NULL : next;" },
+      put = "all->next = next == all->all ? NULL : next;" },
     { name = "a connection is written to however long it was quiet",
       file = "csrc/store/redis/conn/due.c",
       find = "#define QUIET DLK_SEC", put = "#define QUIET (100 * DLK_SEC)" },

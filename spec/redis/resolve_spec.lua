@@ -9,17 +9,20 @@ local uv = require "luv"
 
 local URL = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`")
 
--- Names that begin with "hangs" take a minute. Those that begin with "silent"
--- are 127.0.0.2 at first, where the queue of a socket is full and SYNs are
--- dropped; then another one comes behind that, or, of "silent-turned", before
--- that, with one behind that refuses. The others are looked up. A process that
--- connects to 127.0.0.2 for a second time, looked up as "silent-once", ends.
+-- Names that begin with "hangs" take a minute, with "late" a second. Those
+-- with "silent" are 127.0.0.2 at first, where the queue of a socket is full and
+-- SYNs are dropped; then another one comes behind that, or, of "silent-turned",
+-- before that, with one behind that refuses. The others are looked up. A
+-- process that connects to 127.0.0.2 for a second time, looked up as
+-- "silent-once", ends.
 local RESOLVER = [[
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void fill(const struct addrinfo *a) {
@@ -30,6 +33,20 @@ static void fill(const struct addrinfo *a) {
     int one = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     (void)connect(one, a->ai_addr, a->ai_addrlen);
   }
+}
+
+int do_fork(void *lua) {
+  (void)lua;
+  if (fork() == 0)
+    setenv("FORKED", "1", 1);
+  return 0;
+}
+
+int do_wait(void *lua) {
+  (void)lua;
+  while (wait(NULL) > 0)
+    ;
+  return 0;
 }
 
 static int once, connected;
@@ -53,6 +70,10 @@ int getaddrinfo(const char *host, const char *port,
     return EAI_AGAIN;
   }
   *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+  if (host && strncmp(host, "late", 4) == 0) {
+    sleep(1);
+    return next("127.0.0.1", port, hints, found);
+  }
   if (host && strncmp(host, "silent", 6) == 0) {
     static const char *const lists[][4] = {{"127.0.0.2"},
       {"127.0.0.2", "127.0.0.1"}, {"127.0.0.1", "127.0.0.2", "127.0.0.3"}};
@@ -88,13 +109,22 @@ describe("a resolver that hangs", function()
     local file = dir .. "/program.lua"
     server.write_file(file, ([[
       local dlock = require "dlock"
-      local url = %q
+      local url, preloaded = %q, %q
       local function hanging(opts)
-        opts.url = "redis://hangs.example:6379"
+        opts.url = ("redis://hangs%%s.example:6379"):format(opts.url or "")
         opts.connect_timeout, opts.io_timeout = 0.2, 0.2
         return assert(dlock.open(opts))
       end
-    ]]):format(URL) .. program)
+      local function named(name)
+        return (url:gsub("127.0.0.1", name))
+      end
+      local function threads()
+        for line in io.lines("/proc/self/status") do
+          local count = line:match("^Threads:%%s*(%%d+)")
+          if count then return tonumber(count) end
+        end
+      end
+    ]]):format(URL, path) .. program)
     local status, out, err = process.run { file = file, timeout = 30,
       env = library.preload(path) }
     assert.equal("", err)
@@ -122,7 +152,7 @@ describe("a resolver that hangs", function()
     assert.equal("unavailable true\n", run [[
       local one = hanging {}
       print((select(3, one:try_lock("k"))) .. " "
-        .. tostring(assert(dlock.open((url:gsub("127.0.0.1", "localhost"))))
+        .. tostring(assert(dlock.open(named "localhost"))
         :lock("resolved"):release()))
     ]])
   end)
@@ -131,15 +161,58 @@ describe("a resolver that hangs", function()
     assert.equal("unavailable true\n", run [[
       local stores, code = {}, nil
       for i = 1, 20 do
-        stores[i] = hanging { connect_timeout = 0.1, io_timeout = 0.1 }
+        stores[i] = hanging { url = i }
         _, _, code = stores[i]:try_lock("k")
       end
-      local threads = 0
-      for line in io.lines("/proc/self/status") do
-        threads = tonumber(line:match("^Threads:%s*(%d+)")) or threads
+      print(code .. " " .. tostring(threads() < 40)) -- one a store, and 16
+    ]])
+  end)
+
+  it("is asked for a name by one thread, whoever wants to know", function()
+    assert.equal("unavailable true true\n", run [[
+      local stores, code = {}, nil
+      for i = 1, 20 do
+        stores[i] = hanging {}
+        _, _, code = stores[i]:try_lock("k")
       end
-      for i = 1, 20 do stores[i]:close(1) end
-      print(code .. " " .. tostring(threads < 40)) -- one a store, and 16
+      local few = threads() < 30 -- one a store, ours, and it
+      local other = assert(dlock.open(named "localhost"))
+      print(code .. " " .. tostring(few) .. " "
+        .. tostring(other:lock("resolved"):release()))
+    ]])
+  end)
+
+  it("may take longer than an attempt to connect: its answer is kept",
+  function()
+    assert.equal("true\nunavailable true\ntrue\n", run [[
+      local function late()
+        return assert(dlock.open { url = named "late.example",
+          connect_timeout = 0.3 })
+      end
+      print(late():lock("late", { timeout = 20 }):release())
+      local _, err, code = late():try_lock("late")
+      local asked = threads()
+      print(code .. " "
+        .. tostring(err:find("name of its host was not resolved in time", 1,
+          true) ~= nil))
+      repeat os.execute("sleep 0.05") until threads() < asked
+      print(late():try_lock("late"):release())
+    ]])
+  end)
+
+  it("keeps no child of a fork from asking", function()
+    assert.equal("true\ntrue\n", run [[
+      for i = 1, 15 do hanging { url = i }:try_lock("k") end
+      assert(dlock.open { url = named "late.example", connect_timeout = 0.1 })
+        :try_lock("k")
+      assert(package.loadlib(preloaded, "do_fork"))()
+      if os.getenv("FORKED") then
+        for _, name in ipairs { "localhost", "late.example" } do
+          local store = assert(dlock.open(named(name)))
+          print(store:lock("resolved", { timeout = 4 }):release())
+        end
+      end
+      assert(package.loadlib(preloaded, "do_wait"))()
     ]])
   end)
 
@@ -148,7 +221,7 @@ describe("a resolver that hangs", function()
     for _, name in ipairs { "silent", "silent-turned" } do
       assert.equal("true\n", run(([[
         local store = assert(dlock.open {
-          url = (url:gsub("127.0.0.1", "%s.example")),
+          url = named "%s.example",
           connect_timeout = 0.3, io_timeout = 30 })
         local lease
         for _ = 1, 5 do lease = lease or store:try_lock("silent") end
@@ -162,7 +235,7 @@ describe("a resolver that hangs", function()
   function()
     assert.equal("unavailable true\n", run [[
       local store = assert(dlock.open {
-        url = (url:gsub("127.0.0.1", "silent-once.example")),
+        url = named "silent-once.example",
         connect_timeout = 20, io_timeout = 0.3 })
       local _, _, code = store:try_lock("silent")
       local lease

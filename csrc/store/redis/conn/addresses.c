@@ -11,16 +11,19 @@
 #include <netdb.h>
 #include <string.h>
 
-static struct addrinfo *behind(const struct dlk_redis_addresses *all,
-                               const struct addrinfo *a) {
-  return a->ai_next ? a->ai_next : all->found;
+#include "store/redis/conn/resolve.h"
+
+static const struct addrinfo *behind(const struct dlk_redis_addresses *all,
+                                     const struct addrinfo *a) {
+  return a->ai_next ? a->ai_next : all->all;
 }
 
 void dlk_redis_addresses_take(struct dlk_redis_addresses *all,
-                              struct addrinfo *found,
+                              struct dlk_redis_resolved *answer,
                               const struct dlk_redis_silent *silent) {
-  all->found = all->first = found;
-  for (const struct addrinfo *a = found; a; a = a->ai_next)
+  all->answer = answer;
+  all->all = all->first = dlk_redis_resolved_list(answer);
+  for (const struct addrinfo *a = all->all; a; a = a->ai_next)
     if (a->ai_addrlen == silent->len &&
         memcmp(a->ai_addr, &silent->peer, silent->len) == 0)
       all->first = behind(all, a);
@@ -31,13 +34,12 @@ const struct addrinfo *
 dlk_redis_addresses_next(struct dlk_redis_addresses *all) {
   const struct addrinfo *a = all->next;
   if (a) {
-    struct addrinfo *next = behind(all, a);
+    const struct addrinfo *next = behind(all, a);
     all->next = next == all->first ? NULL : next;
   }
   return a;
 }
 
 void dlk_redis_addresses_free(struct dlk_redis_addresses *all) {
-  if (all->found)
-    freeaddrinfo(all->found);
+  dlk_redis_resolved_free(all->answer);
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 struct addrinfo;
+struct dlk_redis_resolved;
 
 /* The address that was connected to in vain last, in the memory of who connects
  * again and again; all zeros: none. */
@@ -17,12 +18,14 @@ struct dlk_redis_silent {
 
 /* All zeros: there are none. */
 struct dlk_redis_addresses {
-  struct addrinfo *found, *first, *next; /* first: to be tried; next: or NULL */
+  struct dlk_redis_resolved *answer;
+  const struct addrinfo *all, *first,
+      *next; /* first: to be tried; next: or NULL */
 };
 
-/* Takes over `found`. */
+/* Takes over the answer (resolve.h). */
 void dlk_redis_addresses_take(struct dlk_redis_addresses *all,
-                              struct addrinfo *found,
+                              struct dlk_redis_resolved *answer,
                               const struct dlk_redis_silent *silent);
 /* NULL: each had its turn. */
 const struct addrinfo *

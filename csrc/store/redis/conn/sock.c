@@ -8,9 +8,7 @@
 #include "store/redis/conn/sock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +20,7 @@
 #include "store/redis/conn/doubt.h"
 #include "store/redis/conn/resolve.h"
 #include "store/redis/conn/secure.h"
+#include "store/redis/conn/stream.h"
 #include "store/store.h"
 #include "tls/tls.h"
 
@@ -86,37 +85,14 @@ static void drop_fd(struct dlk_redis_sock *s) {
   s->fd = -1;
 }
 
-static void option(int fd, int level, int name, int value) {
-  (void)setsockopt(fd, level, name, &value, sizeof value);
-}
-
-static void tune(struct dlk_redis_sock *s, int family) {
-  if (family == AF_UNIX)
-    return;
-  option(s->fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  int ms = (int)(s->io_timeout / DLK_MS);
-  option(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms > 0 ? ms : 1);
-  option(s->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  option(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
-  option(s->fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  option(s->fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
 /* 0, or an errno. */
 static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
-  int family = addr->sa_family;
   memcpy(&s->peer, addr, len);
   s->peer_len = len;
-  s->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (s->fd < 0)
-    return errno;
-  tune(s, family);
-  if (connect(s->fd, addr, len) != 0 && errno != EINPROGRESS) {
-    int e = errno;
-    drop_fd(s);
+  int e = dlk_redis_stream_connect(addr, len, s->io_timeout, &s->fd);
+  if (e != 0)
     return e;
-  }
   s->watch = calloc(1, sizeof *s->watch);
   if (!s->watch || uv_poll_init(s->loop, &s->watch->poll, s->fd) != 0) {
     free(s->watch);
@@ -157,16 +133,6 @@ static void fail_lookup(struct dlk_redis_sock *s, int status) {
   snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
            gai_strerror(status));
   s->events->failed(s->arg, DLK_UNAVAILABLE, why);
-}
-
-/* libuv only polls, and all else that is read or written says MSG_DONTWAIT. */
-static void let_it_block(struct dlk_redis_sock *s) {
-  const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
-  int flags = fcntl(s->fd, F_GETFL);
-  s->awaits =
-      flags >= 0 &&
-      setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0 &&
-      fcntl(s->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
 static void poll_for(struct dlk_redis_sock *s, bool room) {
@@ -224,7 +190,7 @@ static void settle_doubt(struct dlk_redis_sock *s) {
 static void opened(struct dlk_redis_sock *s) {
   settle_doubt(s);
   s->open = true;
-  let_it_block(s);
+  s->awaits = dlk_redis_stream_let_block(s->fd);
   s->full = s->secure && dlk_redis_secure_waits(s->secure);
   int events = s->full ? UV_READABLE | UV_WRITABLE : UV_READABLE;
   int rc = uv_poll_start(&s->watch->poll, events, on_poll);
@@ -320,10 +286,11 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   unref(s);
 }
 
-static void on_lookup(void *arg, int status, struct addrinfo *found) {
+static void on_lookup(void *arg, int status,
+                      struct dlk_redis_resolved *answer) {
   struct dlk_redis_sock *s = arg;
   s->lookup = NULL;
-  dlk_redis_addresses_take(&s->addresses, found, s->silent);
+  dlk_redis_addresses_take(&s->addresses, answer, s->silent);
   if (status != 0) {
     fail_lookup(s, status);
   } else {
@@ -469,6 +436,8 @@ enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
 
 const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
                                 const char *why) {
+  if (s && s->lookup)
+    return "the name of its host was not resolved in time";
   if (s && s->over[0])
     return s->over;
   return s && s->secure && !s->open

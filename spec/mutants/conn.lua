@@ -1,0 +1,24 @@
+-- Mutants of csrc/store/redis/conn: names, and how connections are made and
+-- made again.
+
+local RESOLVE = "csrc/store/redis/conn/resolve.c"
+local LOOKUPS = "spec/redis/resolve_spec.lua"
+
+return {
+  specs = "spec/redis/resolve_spec.lua spec/redis/connect_spec.lua"
+    .. " spec/redis/net_spec.lua",
+  mutants = {
+    { name = "an answer that comes too late for its attempt is thrown away",
+      file = RESOLVE, specs = LOOKUPS,
+      find = "if (heard) answer_unref(a); else keep(q, a);",
+      put = "answer_unref(a); (void)heard; (void)keep;" },
+    { name = "each attempt to connect asks for the name anew", file = RESOLVE,
+      specs = LOOKUPS, find = "bool asked = q->threads > 0;",
+      put = "bool asked = false;" },
+    { name = "a fork's child counts its parent's look-ups", file = RESOLVE,
+      specs = LOOKUPS, find = "under_way = 0; sweep();", put = "sweep();" },
+    { name = "a fork's child listens to its parent's threads", file = RESOLVE,
+      specs = LOOKUPS, find = "q->refs -= q->threads; q->threads = 0;",
+      put = "(void)q;" },
+  },
+}

@@ -265,8 +265,9 @@ return {
       find = "return !dlk_redis_try_hold(t)->token.node.queued;",
       put = "(void)t; return false;" },
     { name = "a request to give up is not heard by a renewal", file = HOLD,
-      find = "if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1,"
-        .. " 0) == 1) s->host->revoked(s->host, lease);",
+      find = "dlk_redis_asked(s, h, r->reply);", put = ";" },
+    { name = "a request to give up is not heard by an extension", file = HOLD,
+      find = "dlk_redis_asked(t->store, dlk_redis_try_hold(t), reply);",
       put = "" },
     -- call.c, errors.c
     { name = "a script that the server forgot is an error", file = CALL,

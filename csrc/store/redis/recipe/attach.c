@@ -95,6 +95,7 @@ static void detached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const struct dlk_lease *lease = t->op->lease;
   int64_t before = dlk_redis_number(reply, -1);
+  dlk_redis_asked(t->store, h, reply);
   if (!taken_over(t, before, !t->op->renew)) {
     dlk_redis_done_code(t, DLK_LOST);
     return;

@@ -80,6 +80,12 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
   return true;
 }
 
+void dlk_redis_asked(struct dlk_redis *s, struct dlk_redis_hold *h,
+                     const redisReply *reply) {
+  if (dlk_redis_int(reply, 1, 0) == 1)
+    s->host->revoked(s->host, h->lease);
+}
+
 static void renewal_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
   dlk_redis_renew_args(call->store, h, h->lease->ttl,
@@ -95,8 +101,8 @@ static void renewed(struct dlk_redis_call *call,
     dlk_redis_broken(s, h);
     return;
   }
-  if (r->verdict == DLK_REDIS_GOOD && dlk_redis_int(r->reply, 1, 0) == 1)
-    s->host->revoked(s->host, lease);
+  if (r->verdict == DLK_REDIS_GOOD)
+    dlk_redis_asked(s, h, r->reply);
   int64_t left =
       r->verdict == DLK_REDIS_GOOD ? dlk_redis_number(r->reply, -1) : 0;
   if (r->verdict != DLK_REDIS_GOOD || (left >= 0 && call->scarce))
@@ -165,6 +171,7 @@ static void extend_args(struct dlk_redis_try *t, struct dlk_buf *out) {
 }
 
 static void extended(struct dlk_redis_try *t, const redisReply *reply) {
+  dlk_redis_asked(t->store, dlk_redis_try_hold(t), reply);
   if (t->call.scarce && dlk_redis_number(reply, -1) >= 0)
     dlk_redis_scarce(t);
   else if (dlk_redis_extended(t->store, dlk_redis_try_hold(t),
@@ -190,4 +197,5 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
     h->asked = until;
   t->call.holds = t->op->ttl;
   dlk_redis_send(t, &extending);
+  t->store->link->subscribe(t->store->link, t->call.req.slot);
 }

@@ -19,6 +19,9 @@ void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
 /* The answer to a renewal. True: the hold is ours, until `until` at least. */
 bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
                         int64_t left, int64_t ttl, int64_t sent);
+/* Tells the host if such an answer says that somebody wants the lock. */
+void dlk_redis_asked(struct dlk_redis *s, struct dlk_redis_hold *h,
+                     const struct redisReply *reply);
 void dlk_redis_extend(struct dlk_redis_try *t);
 void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
                      size_t count);

@@ -17,7 +17,7 @@ return {
     .. " spec/file/store_spec.lua spec/engine/fork_spec.lua"
     .. " spec/file/wakes_spec.lua spec/file/foreign_spec.lua"
     .. " spec/file/disk_spec.lua spec/file/damage_spec.lua"
-    .. " spec/file/moved_spec.lua"
+    .. " spec/file/moved_spec.lua spec/file/given_up_spec.lua"
     .. " spec/file/boot_spec.lua spec/file/fence_spec.lua"
     .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
@@ -115,9 +115,38 @@ return {
       find = "name_holder(f); dlk_file_withdraw(d, e->slot);",
       put = "name_holder(f);" },
     { name = "who stands behind watches nobody", file = WAIT,
-      find = "*error = dlk_file_peer_watch(&f->store->dir,"
-        .. " &f->watcher, instance);",
-      put = "(void)instance; *error = 0;" },
+      find = ": dlk_file_peer_watch(d, &f->watcher, slot.instance);",
+      put = ": 0;" },
+    { name = "a slot of ours that nobody claims counts", file = QUEUE,
+      specs = "spec/file/given_up_spec.lua",
+      find = "return d->user->claims(d, slot->token);", put = "return true;" },
+    { name = "what is given up out of reach is forgotten",
+      file = "csrc/store/file/recipe/entry.c",
+      specs = "spec/file/given_up_spec.lua",
+      find = "if (e->slot != 0 && e->instance == s->dir.instance)"
+        .. " orphan(s, e);",
+      put = "if (0) orphan(s, e);" },
+    { name = "a renewal looks for no orphans", file = HOLD,
+      specs = "spec/file/given_up_spec.lua",
+      find = "else dlk_file_orphans_try(s);", put = "" },
+    { name = "a waiter looks for no orphans", file = WAIT,
+      specs = "spec/file/given_up_spec.lua",
+      find = "static void look(struct dlk_file_op *f, struct dlk_file_entry"
+        .. " *e) { dlk_file_orphans_try(f->store);",
+      put = "static void look(struct dlk_file_op *f, struct dlk_file_entry"
+        .. " *e) {" },
+    { name = "the pipe of a store that claims nothing keeps its orphans",
+      file = "csrc/store/file/recipe/orphan.c",
+      specs = "spec/file/given_up_spec.lua",
+      find = "dlk_file_wake_close(d); dlk_file_orphans_free(s);", put = "" },
+    { name = "another file of that name settles an orphan", file = OPENED,
+      specs = "spec/file/given_up_spec.lua",
+      find = "if (k->file.dev == e->file.dev && k->file.ino == e->file.ino)"
+        .. " e->slot = 0;",
+      put = "(void)k; e->slot = 0;" },
+    { name = "a pipe that lost its name stays open", file = HOLD,
+      specs = "spec/file/given_up_spec.lua",
+      find = "dlk_file_wake_close(&s->dir);", put = "" },
     { name = "a release of what is not ours says ok", file = HOLD,
       find = "if (!ours) dlk_file_end_lost(f);",
       put = "if (!ours) dlk_file_end(f, NULL);" },
@@ -205,7 +234,7 @@ return {
     { name = "what only the dead wait for is listed",
       file = "csrc/store/file/recipe/admin.c",
       specs = "spec/file/inspect_spec.lua",
-      find = ": dlk_file_peer_alive(d, slot.instance); index = slot.next;",
+      find = ": dlk_file_stays(d, &slot); index = slot.next;",
       put = ": true; index = slot.next;" },
     { name = "a look needs a directory that is writable", file = OP,
       specs = "spec/file/disk_spec.lua",

@@ -15,7 +15,8 @@
  *   dir/     the directory, its "~store", key files, damage, other processes'
  *            liveness
  *   recipe/  op.c: an operation's life; queue.c: the admission rule; wait.c and
- *            hold.c, what is done by it; admin.c, sweep.c
+ *            hold.c, what is done by it; orphan.c: what is given up; admin.c,
+ *            sweep.c
  *
  * ttl is not the file store's affair: a hold lasts until it is released or
  * its process dies. For renew = false the engine releases at the ttl. */
@@ -27,6 +28,7 @@
 #include "store/file/recipe/admin.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/hold.h"
+#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/sweep.h"
 #include "store/file/recipe/wait.h"
 
@@ -176,6 +178,7 @@ static const char *prefix(const char *given) {
 static void destroy(void *store) {
   struct dlk_file_store *s = store;
   dlk_map_clear(&s->entries);
+  dlk_file_orphans_free(s);
   dlk_file_dir_free(&s->dir);
   free(s);
 }
@@ -187,6 +190,7 @@ static void disconnected(struct dlk_file_dir *d) {
 static const struct dlk_file_dir_user user = {
     .look = dlk_file_look,
     .holds = dlk_file_entry_holds,
+    .claims = dlk_file_entry_claims,
     .disconnected = disconnected,
 };
 
@@ -205,6 +209,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   s->dir.user = &user;
   dlk_map_init(&s->entries, seed);
   dlk_list_init(&s->ops);
+  dlk_list_init(&s->orphans);
   *out = s;
   return DLK_OK;
 }

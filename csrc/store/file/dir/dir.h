@@ -40,6 +40,8 @@ struct dlk_file_dir_user {
   void (*look)(struct dlk_file_dir *d, uint64_t token);
   /* Whether a hold of ours is one of this key. */
   bool (*holds)(struct dlk_file_dir *d, const char *key, size_t len);
+  /* Whether an entry of ours claims the slot of that token. */
+  bool (*claims)(struct dlk_file_dir *d, uint64_t token);
   /* The directory is let go. */
   void (*disconnected)(struct dlk_file_dir *d);
 };

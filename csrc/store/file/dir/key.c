@@ -288,6 +288,12 @@ int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
   return dlk_file_key_gone(error) ? ENOENT : error;
 }
 
+void dlk_file_key_without(const struct dlk_file_key *k,
+                          struct dlk_file_entry *e) {
+  if (k->file.dev == e->file.dev && k->file.ino == e->file.ino)
+    e->slot = 0;
+}
+
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_commit(&d->table);
   if (error == 0 && k->mode != DLK_FILE_MADE)
@@ -306,8 +312,7 @@ static int unlocked(int error) {
 }
 
 int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
-                      const struct dlk_file_entry *e,
-                      struct dlk_file_slot *out) {
+                      struct dlk_file_entry *e, struct dlk_file_slot *out) {
   struct dlk_file_key *k = NULL;
   for (int i = 0; i < TRIES; i++) {
     if (d->fd < 0 || e->instance != d->instance)
@@ -324,12 +329,15 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
       return ENOENT;
     if (error != 0)
       return unlocked(error);
-    if (e->slot > d->table.head.slots)
-      return ENOENT;
-    *out = *dlk_file_table_at(&d->table, e->slot);
+    bool in = e->slot != 0 && e->slot <= d->table.head.slots;
+    if (in)
+      *out = *dlk_file_table_at(&d->table, e->slot);
     if (d->table.error != 0)
       return unlocked(d->table.error);
-    return dlk_file_ours(e, out) ? 0 : ENOENT;
+    if (in && dlk_file_ours(e, out))
+      return 0;
+    dlk_file_key_without(k, e);
+    return ENOENT;
   }
   return EAGAIN;
 }

@@ -24,6 +24,7 @@
 #include "store/file/dir/descriptors.h"
 #include "store/file/dir/idle.h"
 #include "store/file/dir/meta.h"
+#include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 
 static double seconds(int64_t ns) {
@@ -73,7 +74,7 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
     struct dlk_file_slot slot = *dlk_file_table_at(t, index);
     if (list == DLK_FILE_HELD)
       v = dlk_value_add(v, show_holder(t, index, &slot, now));
-    else if (dlk_file_peer_alive(d, slot.instance))
+    else if (dlk_file_stays(d, &slot))
       v = dlk_value_add(v, show_waiter(&slot, now));
     index = slot.next;
   }
@@ -227,7 +228,7 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     return;
   }
   uint64_t seq = t->head.seq;
-  bool ours = dlk_file_stands(d, e);
+  bool ours = dlk_file_entry_stands(d, k, e);
   if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
     dlk_file_table_unlink(t, e->slot);
     struct dlk_file_slot *slot = dlk_file_table_edit(t, e->slot);
@@ -272,7 +273,7 @@ static long used_key(struct dlk_file_dir *d, const char *name,
       struct dlk_file_slot slot = *dlk_file_table_at(t, index);
       used = lists[i] == DLK_FILE_HELD
                  ? !dlk_file_vacant(d, &slot, d->host->now(d->host))
-                 : dlk_file_peer_alive(d, slot.instance);
+                 : dlk_file_stays(d, &slot);
       index = slot.next;
     }
   }

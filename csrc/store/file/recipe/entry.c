@@ -8,10 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/file/recipe/queue.h"
+
+/* Without memory for it only the rule for our own slots is left. */
+static void orphan(struct dlk_file_store *s, const struct dlk_file_entry *e) {
+  bool leased = e->lease != NULL;
+  const char *key = leased ? e->lease->key : e->op->key;
+  size_t len = leased ? e->lease->key_len : e->op->key_len;
+  struct dlk_file_orphan *o = calloc(1, sizeof *o + len);
+  if (o == NULL)
+    return;
+  o->entry.instance = e->instance;
+  o->entry.token = e->token;
+  o->entry.slot = e->slot;
+  o->entry.file = e->file;
+  o->len = len;
+  memcpy(o->key, key, len);
+  dlk_list_append(&s->orphans, &o->link);
+}
+
+static void give_up(struct dlk_file_store *s, struct dlk_file_entry *e) {
+  dlk_map_remove(&s->entries, &e->node);
+  if (e->slot != 0 && e->instance == s->dir.instance)
+    orphan(s, e);
+  e->slot = 0;
+}
+
 bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
                      struct dlk_op *op) {
   if (e->node.queued)
-    dlk_map_remove(&s->entries, &e->node);
+    give_up(s, e);
   e->token = ++s->token;
   e->lease = op->lease;
   e->op = op;
@@ -20,14 +46,30 @@ bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
                      sizeof e->token);
 }
 
+void dlk_file_entry_ends(struct dlk_file_entry *e, struct dlk_op *op) {
+  e->op = e->node.queued ? op : NULL;
+}
+
 void dlk_file_entry_won(struct dlk_file_entry *e) {
   e->op = NULL;
 }
 
 void dlk_file_forget(struct dlk_file_store *s, struct dlk_file_entry *e) {
   if (e->node.queued)
-    dlk_map_remove(&s->entries, &e->node);
+    give_up(s, e);
   e->op = NULL;
+}
+
+void dlk_file_entry_left(struct dlk_file_entry *e) {
+  e->slot = 0;
+}
+
+bool dlk_file_entry_stands(struct dlk_file_dir *d, const struct dlk_file_key *k,
+                           struct dlk_file_entry *e) {
+  bool in = dlk_file_stands(d, e);
+  if (!in && d->table.error == 0)
+    dlk_file_key_without(k, e);
+  return in;
 }
 
 struct dlk_file_entry *dlk_file_entry_find(struct dlk_file_store *s,
@@ -46,6 +88,23 @@ uint64_t *dlk_file_entry_tokens(struct dlk_file_store *s, size_t *count) {
          node != NULL && n < *count; node = node->next)
       tokens[n++] = DLK_CONTAINER(node, struct dlk_file_entry, node)->token;
   return tokens;
+}
+
+bool dlk_file_entry_claims(struct dlk_file_dir *d, uint64_t token) {
+  return dlk_file_entry_find(dlk_file_store_of(d), token) != NULL;
+}
+
+void dlk_file_entries_lose(struct dlk_file_store *s, const char *why) {
+  size_t count;
+  uint64_t *tokens = dlk_file_entry_tokens(s, &count);
+  for (size_t i = 0; tokens != NULL && i < count; i++) {
+    struct dlk_file_entry *e = dlk_file_entry_find(s, tokens[i]);
+    if (e == NULL || e->op != NULL)
+      continue;
+    dlk_file_forget(s, e);
+    s->dir.host->lost(s->dir.host, e->lease, why);
+  }
+  free(tokens);
 }
 
 bool dlk_file_entry_holds(struct dlk_file_dir *d, const char *key, size_t len) {

@@ -3,7 +3,9 @@
  * Nothing has to be done to keep a hold: the kernel does. So renewing is only
  * a look at our slot, without the mutex where that tells. A hold that is not
  * in the table any more was broken, or its file was deleted; it is reported
- * as lost, and its lease is not named to the engine after that (entry.c).
+ * as lost, and its lease is not named to the engine after that (entry.c). An
+ * entry is claimed until its release has come through: one that nobody claims
+ * is dead (orphan.c).
  *
  * A directory that was moved away has our table yet, and the release is done
  * there, where others may wait; the descriptor leads there, so nothing of a
@@ -15,7 +17,10 @@
 
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
+#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
+
+#define WHY_LOST "it was broken, or its lock file was deleted"
 
 static void end_moved(struct dlk_file_op *f) {
   char key[DLK_QUOTED_MAX];
@@ -31,8 +36,8 @@ void dlk_file_release(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = f->op->lease->data;
   struct dlk_file_key *k;
-  dlk_file_forget(f->store, e);
   int error = ENOENT;
+  dlk_file_entry_ends(e, f->op);
   if (d->fd >= 0 && e->instance == d->instance)
     error = dlk_file_visit(f, false, &k);
   if (error == ECANCELED)
@@ -40,11 +45,13 @@ void dlk_file_release(struct dlk_file_op *f) {
   bool ours = false;
   if (error == 0) {
     uint64_t seq = d->table.head.seq;
-    ours = e->instance == d->instance && dlk_file_stands(d, e);
+    ours = e->instance == d->instance && dlk_file_entry_stands(d, k, e);
     if (ours)
       dlk_file_let_go(d, e->slot, f->op->unused);
     if (!dlk_file_finish_first(f, k, seq))
       return;
+    if (ours)
+      dlk_file_entry_left(e);
   }
   if (!ours)
     dlk_file_end_lost(f);
@@ -59,11 +66,11 @@ void dlk_file_release(struct dlk_file_op *f) {
 static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
                       int64_t ttl, struct dlk_file_slot *slot) {
   struct dlk_file_key *k;
-  const struct dlk_file_entry *e = lease->data;
+  struct dlk_file_entry *e = lease->data;
   int error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error != 0)
     return error;
-  bool ours = dlk_file_stands(d, e);
+  bool ours = dlk_file_entry_stands(d, k, e);
   if (ours)
     *slot = *dlk_file_table_at(&d->table, e->slot);
   if (ours && slot->ttl != ttl)
@@ -87,11 +94,23 @@ static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
   return error == 0 && slot.list != DLK_FILE_HELD ? ENOENT : error;
 }
 
+/* Our pipe has lost its name. Who has it open must not go on believing that we
+ * live: it would wait for holds that we do not have, while who comes now takes
+ * us for dead. Who waits in our store joins anew, with another pipe. */
+static void lose_all(struct dlk_file_store *s) {
+  dlk_file_entries_lose(s, WHY_LOST);
+  dlk_file_orphans_free(s);
+  dlk_file_wake_close(&s->dir);
+  dlk_file_look(&s->dir, DLK_FILE_ALL);
+}
+
 void dlk_file_extend(struct dlk_file_op *f) {
-  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_store *s = f->store;
+  struct dlk_file_dir *d = &s->dir;
   struct dlk_lease *lease = f->op->lease;
   int64_t now = d->host->now(d->host);
-  int error = dlk_file_wake_lost(d) ? ENOENT : 0;
+  bool all_lost = dlk_file_wake_lost(d);
+  int error = all_lost ? ENOENT : 0;
   if (error == 0)
     error = dlk_file_ttl_keep(d, f->op->ttl);
   if (error == 0)
@@ -104,6 +123,8 @@ void dlk_file_extend(struct dlk_file_op *f) {
     lease->sent = now;
     dlk_file_end(f, NULL);
   }
+  if (all_lost)
+    lose_all(s);
 }
 
 void dlk_file_renew(void *store, struct dlk_lease *const *leases,
@@ -119,9 +140,13 @@ void dlk_file_renew(void *store, struct dlk_lease *const *leases,
       h->renewed(h, leases[i], now);
     } else if (error == ENOENT) {
       dlk_file_forget(s, leases[i]->data);
-      h->lost(h, leases[i], "it was broken, or its lock file was deleted");
+      h->lost(h, leases[i], WHY_LOST);
     } else {
       h->renew_failed(h, leases[i]);
     }
   }
+  if (all_lost)
+    lose_all(s);
+  else
+    dlk_file_orphans_try(s);
 }

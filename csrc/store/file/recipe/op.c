@@ -18,6 +18,7 @@
 
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
+#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
 #include "store/file/recipe/sweep.h"
 
@@ -71,6 +72,7 @@ void dlk_file_look(struct dlk_file_dir *d, uint64_t token) {
     f->step(f);
   else if (e != NULL)
     dlk_file_entry_look(s, e);
+  dlk_file_orphans_try(s);
 }
 
 /* 1 to 16 ms, jittered so that two do not meet again and again. */
@@ -89,6 +91,10 @@ void dlk_file_keep_owner(struct dlk_op *op, const struct dlk_file_slot *slot) {
   snprintf(op->holder, sizeof op->holder, "%.*s", (int)len, slot->owner);
 }
 
+struct dlk_file_entry *dlk_file_entry_of(struct dlk_file_op *f) {
+  return f->op->lease != NULL ? f->op->lease->data : &f->entry;
+}
+
 void dlk_file_unwatch(struct dlk_file_op *f) {
   dlk_file_peer_unwatch(&f->store->dir, &f->watcher);
 }
@@ -103,8 +109,12 @@ void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err) {
   dlk_file_unwatch(f);
   if (op->kind == DLK_OP_CHANGE)
     dlk_file_forget(f->store, &f->entry);
-  if (op->kind == DLK_OP_ACQUIRE && op->lease != NULL && err != NULL)
+  bool given_up =
+      op->kind == DLK_OP_ACQUIRE ? err != NULL : op->kind == DLK_OP_RELEASE;
+  if (given_up && op->lease != NULL)
     dlk_file_forget(f->store, op->lease->data);
+  if (!dlk_list_empty(&f->store->orphans))
+    dlk_file_orphans_try(f->store);
   h->done(h, op, err);
 }
 
@@ -316,6 +326,8 @@ bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
   int error = dlk_file_commit(d, k);
   if (d->table.head.seq != seq)
     f->phase = DLK_FILE_QUEUED;
+  else if (error != 0 && f->phase == DLK_FILE_START)
+    dlk_file_entry_left(dlk_file_entry_of(f));
   if (error != 0)
     dlk_file_fail(f, error);
   return error == 0;

@@ -53,6 +53,8 @@ int dlk_file_ready(struct dlk_file_op *f);
 void dlk_file_retry(struct dlk_file_op *f);
 /* Who that is goes to the op as the one who stood in the way. */
 void dlk_file_keep_owner(struct dlk_op *op, const struct dlk_file_slot *slot);
+/* The entry of the op's lease, or its own. */
+struct dlk_file_entry *dlk_file_entry_of(struct dlk_file_op *f);
 /* Watches no store any more. */
 void dlk_file_unwatch(struct dlk_file_op *f);
 /* What must not be left undone, even if nobody waits for it any more. */

@@ -27,6 +27,9 @@
  * only where a pipe is full or cannot be opened, and for that each waiter has a
  * timer.
  *
+ * What is said of a dead store's entries holds for one of our own store that
+ * nobody claims any more: it is seen by our store alone (orphan.c).
+ *
  * A hold with `until` in the future (min_hold) stays whoever dies. After a
  * release it belongs to nobody (instance 0) and ends by the clock; who waits
  * for it is woken once to set a timer.
@@ -61,11 +64,17 @@ bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e) {
   return dlk_file_ours(e, dlk_file_table_at(&d->table, e->slot));
 }
 
+bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot) {
+  if (slot->instance == d->instance && slot->instance != 0)
+    return d->user->claims(d, slot->token);
+  return dlk_file_peer_alive(d, slot->instance);
+}
+
 bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
                      int64_t now) {
   if (h->until > now)
     return false;
-  return !dlk_file_peer_alive(d, h->instance);
+  return !dlk_file_stays(d, h);
 }
 
 bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
@@ -78,7 +87,7 @@ bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
   if (ahead.units == 0 || ahead.cap == want.cap)
     return false;
   if (ahead.list == DLK_FILE_WAIT)
-    return dlk_file_peer_alive(d, ahead.instance);
+    return dlk_file_stays(d, &ahead);
   return !dlk_file_vacant(d, &ahead, d->host->now(d->host));
 }
 
@@ -162,7 +171,7 @@ void dlk_file_grant(struct dlk_file_dir *d) {
       return;
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
     struct dlk_want want = {w.units, w.cap};
-    bool alive = dlk_file_peer_alive(d, w.instance);
+    bool alive = dlk_file_stays(d, &w);
     if (alive && !dlk_file_fits(t, want)) {
       if (dlk_file_other_limit(d, want, 0))
         wake_first(d); /* it refuses itself */
@@ -195,7 +204,7 @@ void dlk_file_settle(struct dlk_file_dir *d) {
     if (!known && dlk_file_vacant(d, &h, now)) {
       dlk_file_table_drop(t, index);
       d->holders_changed = true;
-    } else if (h.until <= now) {
+    } else if (h.until <= now && h.instance != d->instance) {
       alive = h.instance;
     }
     index = h.next;
@@ -243,7 +252,9 @@ void dlk_file_tell(struct dlk_file_dir *d) {
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
     if (dlk_file_table_room(t) != 0)
       return;
-    if (!dlk_file_peer_wake(d, w.instance, w.token))
+    bool ours = w.instance == d->instance;
+    if ((ours && !dlk_file_stays(d, &w)) ||
+        !dlk_file_peer_wake(d, w.instance, w.token))
       dlk_file_table_drop(t, index);
     index = w.next;
   }

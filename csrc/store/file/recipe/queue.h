@@ -14,6 +14,9 @@ bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e);
 /* Who stands at the head: the first holder, else the first waiter; 0: nobody
  * does. */
 uint32_t dlk_file_first(const struct dlk_file_table *t);
+/* Whether who stands there does: its store lives and, if that is ours, an
+ * entry claims it (orphan.c). */
+bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot);
 /* A dead or expired hold. */
 bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
                      int64_t now);

@@ -15,6 +15,7 @@
 
 #include "core/trace.h"
 #include "store/file/recipe/entry.h"
+#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
 
 #define NET_FIRST (DLK_SEC / 2)
@@ -31,10 +32,6 @@ static void sleep_for(struct dlk_file_op *f, int64_t wake, int64_t net) {
   h->timer_set(h, &f->timer, wake < at ? wake : at);
 }
 
-static struct dlk_file_entry *entry_of(struct dlk_file_op *f) {
-  return f->op->lease != NULL ? f->op->lease->data : &f->entry;
-}
-
 static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
   struct dlk_lease *lease = f->op->lease;
   dlk_file_entry_won(lease->data);
@@ -42,7 +39,7 @@ static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
   lease->sent = now;
   DLK_TRACE(now, "file", "grant", lease->key, lease->key_len,
             "fence %lld, token ..%04x", (long long)fence,
-            (unsigned)(entry_of(f)->token & 0xffff));
+            (unsigned)(dlk_file_entry_of(f)->token & 0xffff));
   dlk_file_end(f, NULL);
 }
 
@@ -52,7 +49,7 @@ static void name_holder(struct dlk_file_op *f) {
   if (index == 0)
     return;
   const struct dlk_file_slot *slot = dlk_file_table_at(t, index);
-  if (dlk_file_ours(entry_of(f), slot))
+  if (dlk_file_ours(dlk_file_entry_of(f), slot))
     return;
   dlk_file_keep_owner(f->op, slot);
 }
@@ -83,8 +80,10 @@ static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
  * True: look again. */
 static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
   struct dlk_file_dir *d = &f->store->dir;
-  uint64_t instance = dlk_file_table_at(&d->table, before)->instance;
-  *error = dlk_file_peer_watch(&f->store->dir, &f->watcher, instance);
+  struct dlk_file_slot slot = *dlk_file_table_at(&d->table, before);
+  *error = slot.instance == d->instance && !dlk_file_stays(d, &slot)
+               ? ESRCH
+               : dlk_file_peer_watch(d, &f->watcher, slot.instance);
   if (*error != ESRCH || dlk_file_table_room(&d->table) != 0)
     return false;
   dlk_file_table_drop(&d->table, before);
@@ -128,8 +127,10 @@ static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
   return true;
 }
 
+/* Nothing of it is in the table. */
 static void refuse_limit(struct dlk_file_op *f) {
   struct dlk_error err;
+  dlk_file_entry_left(dlk_file_entry_of(f));
   dlk_error_other_limit(&err, f->op->key, f->op->key_len);
   dlk_file_end(f, &err);
 }
@@ -169,6 +170,7 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     t->error = ENOMEM;
   else
     dlk_file_join(d, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
+  e->file = k->file;
   bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
   if (!dlk_file_finish_entry(f, k, before))
@@ -187,6 +189,7 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
 }
 
 static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
+  dlk_file_orphans_try(f->store);
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_lease *lease = f->op->lease;
   struct dlk_file_slot slot;
@@ -202,7 +205,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
   if (error == 0 || error == EAGAIN)
     error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error == 0) {
-    bool ours = dlk_file_stands(d, e);
+    bool ours = dlk_file_entry_stands(d, k, e);
     bool refused = ours && !arrange(f, e);
     if (ours)
       slot = *dlk_file_table_at(&d->table, e->slot);
@@ -226,7 +229,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
 }
 
 void dlk_file_acquire(struct dlk_file_op *f) {
-  struct dlk_file_entry *e = entry_of(f);
+  struct dlk_file_entry *e = dlk_file_entry_of(f);
   if (f->phase == DLK_FILE_START)
     join(f, e);
   else
@@ -243,14 +246,15 @@ static int64_t holder_fence(struct dlk_file_table *t) {
 void dlk_file_change(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_table *t = &d->table;
-  struct dlk_file_entry *e = entry_of(f);
+  struct dlk_file_entry *e = dlk_file_entry_of(f);
   struct dlk_file_key *k;
   int64_t wake = DLK_FOREVER;
+  dlk_file_orphans_try(f->store);
   int error = dlk_file_visit(f, true, &k);
   if (error != 0)
     return;
   uint64_t before = t->head.seq;
-  bool in = dlk_file_stands(d, e);
+  bool in = dlk_file_entry_stands(d, k, e);
   dlk_file_settle(d);
   bool changed = holder_fence(t) != f->op->fence;
   if (changed && in)
@@ -260,6 +264,7 @@ void dlk_file_change(struct dlk_file_op *f) {
       t->error = ENOMEM;
     else if (!in)
       dlk_file_join(d, e, NULL, DLK_FILE_WATCH);
+    e->file = k->file;
     dlk_file_unwatch(f);
     error = watch_holders(f, &wake);
   }
@@ -268,6 +273,7 @@ void dlk_file_change(struct dlk_file_op *f) {
   f->phase = DLK_FILE_QUEUED;
   f->tries = 0;
   if (changed) {
+    dlk_file_entry_left(e);
     dlk_file_end(f, NULL);
     return;
   }
@@ -279,13 +285,13 @@ void dlk_file_change(struct dlk_file_op *f) {
  * behind would be granted and block everyone. */
 void dlk_file_leave(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
-  struct dlk_file_entry *e = entry_of(f);
+  struct dlk_file_entry *e = dlk_file_entry_of(f);
   struct dlk_file_key *k;
   int64_t now = d->host->now(d->host);
   int error = dlk_file_key_enter_own(d, f->op->key, f->op->key_len, e, &k);
   struct dlk_file_slot slot = {0};
   if (error == 0) {
-    if (dlk_file_stands(d, e))
+    if (dlk_file_entry_stands(d, k, e))
       slot = *dlk_file_table_at(&d->table, e->slot);
     if (slot.list == DLK_FILE_WAIT || slot.list == DLK_FILE_WATCH) {
       name_holder(f);
@@ -296,6 +302,8 @@ void dlk_file_leave(struct dlk_file_op *f) {
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
   } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
+    if (error == 0 && slot.list != DLK_FILE_FREE)
+      dlk_file_entry_left(e);
     /* When the store closes, its pipe goes, and with it the entry. */
     dlk_file_end_code(f, f->op->ending);
   } else {

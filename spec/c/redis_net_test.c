@@ -11,7 +11,8 @@
 #include "store/redis/conn/net.h"
 
 #define SUBSCRIBED                                                             \
-  "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~dlock:c:test\r\n:1\r\n"
+  "$19\r\nredis_version:7.0.0\r\n+OK\r\n*3\r\n$9\r\nsubscribe\r\n$13\r\n~"     \
+  "dlock:c:test\r\n:1\r\n"
 #define MESSAGE "*3\r\n$7\r\nmessage\r\n$13\r\n~dlock:c:test\r\n$3\r\nc k\r\n"
 
 static int subscribed_count, unsubscribed_count, message_count, moved_count;

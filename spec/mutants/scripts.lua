@@ -7,6 +7,13 @@ return {
     .. " spec/redis/foreign_spec.lua spec/redis/crowd_spec.lua"
     .. " spec/redis/faults_spec.lua spec/contract/contract_spec.lua",
   mutants = {
+    { name = "a hand-off that nobody heard is heard at replicas",
+      file = DIR .. "include/publish.lua",
+      specs = "spec/redis/elsewhere_spec.lua",
+      find = "redis.set_repl(redis.REPL_NONE)", put = "" },
+    { name = "what follows a hand-off is kept from replicas",
+      file = DIR .. "include/publish.lua",
+      find = "redis.set_repl(redis.REPL_ALL)", put = "" },
     { name = "a release deletes whatever is there", file = DIR
         .. "release.lua",
       find = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end",

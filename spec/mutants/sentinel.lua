@@ -1,14 +1,17 @@
 -- Mutants of how the Redis store finds its primary: whom of the Sentinels it
--- asks, what it believes, and what it says of them.
+-- asks, what it believes, and what it says of them; and that messages come
+-- from there.
 
 local AGREE = "csrc/store/redis/conn/agree.c"
 local HANDSHAKE = "csrc/store/redis/conn/handshake.c"
 local LIFETIME = "csrc/store/redis/conn/lifetime.c"
 local MISTAKEN = "spec/redis/sentinel/mistaken_spec.lua"
+local NET = "csrc/store/redis/conn/net.c"
 local NEWS = "csrc/store/redis/conn/news.c"
 local REPORT = "csrc/store/redis/conn/report.c"
 local SENTINEL = "csrc/store/redis/conn/sentinel.c"
 local CUT = "spec/redis/sentinel/cut_spec.lua"
+local ELSEWHERE = "spec/redis/elsewhere_spec.lua"
 local EVENTS = "spec/redis/sentinel/events_spec.lua"
 local FIND = "spec/redis/sentinel/find_spec.lua"
 local TLS = "spec/redis/tls_sentinel_spec.lua"
@@ -18,6 +21,17 @@ return {
   specs = FIND .. " " .. CUT .. " " .. EVENTS .. " " .. USERS
     .. " spec/redis/sentinel/switch_spec.lua",
   mutants = {
+    { name = "messages stay where they were when commands go elsewhere",
+      file = NET, specs = ELSEWHERE,
+      find = "if (n->subscribed &&\n      dlk_redis_is_apart(",
+      put = "if (false &&\n      dlk_redis_is_apart(" },
+    { name = "messages come from whichever server answers first",
+      file = NET, specs = ELSEWHERE,
+      find = "if (n->cmd.state == DLK_REDIS_READY)\n    dlk_redis_apart",
+      put = "if (false)\n    dlk_redis_apart" },
+    { name = "a server that does not say which one it is is the same",
+      file = "csrc/store/redis/conn/apart.c", specs = ELSEWHERE,
+      find = "return moved;", put = "return false;" },
     { name = "a Sentinel is taken for a Redis", file = HANDSHAKE,
       specs = MISTAKEN, find = "if (step == INFO) judge_mode(g, reply);",
       put = "" },

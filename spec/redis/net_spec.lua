@@ -10,8 +10,8 @@ local tool = require "spec.support.file_tool"
 local SOURCES = { "spec/c/host.c" }
 for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/due",
   "conn/pipe", "conn/durable", "conn/endpoint", "conn/event", "conn/sock",
-  "conn/doubt", "conn/secure", "conn/addresses", "conn/handshake", "conn/auth",
-  "conn/resolve", "conn/stream", "conn/wake",
+  "conn/doubt", "conn/secure", "conn/addresses", "conn/handshake", "conn/apart",
+  "conn/auth", "conn/resolve", "conn/stream", "conn/wake",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"

@@ -372,8 +372,10 @@ end
 
 function commands.PUBLISH(db, channel, text)
   local listeners = db.listeners[channel] or 0
-  if listeners > 0 then
-    db.published[#db.published + 1] = { channel = channel, text = text }
+  local replicated = db.replicates and (db.elsewhere[channel] or 0) > 0
+  if listeners > 0 or replicated then
+    db.published[#db.published + 1] = { channel = channel, text = text,
+      replicated = replicated or nil, unheard = listeners == 0 or nil }
   end
   return listeners + db.patterns
 end
@@ -401,6 +403,9 @@ function model:call(name, ...)
     error({ unknown = "the model of Redis does not know " .. list[1] }, 0)
   end
   self.calls = self.calls + 1
+  if not self.replicates and list[1] ~= "PUBLISH" then
+    error({ unknown = "replicas would miss " .. list[1] }, 0)
+  end
   return run(self, unpack(list, 2))
 end
 
@@ -418,6 +423,7 @@ end
 function model:eval(name, keys, arguments)
   self.chunks[name] = self.chunks[name]
     or sandbox.compile(assert(self.scripts[name], name), name, self.env)
+  self.replicates = true
   self.given.KEYS, self.given.ARGV = strings(keys), strings(arguments)
   local ok, reply = pcall(self.chunks[name])
   if ok then
@@ -433,7 +439,8 @@ end
 -- texts: what model.texts gave; us: the clock, in microseconds.
 function model.new(texts, us)
   local db = setmetatable({ keys = {}, us = us, listeners = {}, patterns = 0,
-    published = {}, scripts = texts, chunks = {}, calls = 0 }, model)
+    elsewhere = {}, replicates = true, published = {}, scripts = texts,
+    chunks = {}, calls = 0 }, model)
   db.env, db.given = sandbox.of(db)
   return db
 end
@@ -441,6 +448,7 @@ end
 -- As new, but keeps the compiled scripts.
 function model:reset(us)
   self.keys, self.listeners, self.published = {}, {}, {}
+  self.elsewhere = {} -- who listens at a replica
   self.patterns = 0 -- who listens to all channels
   self.us = us
 end

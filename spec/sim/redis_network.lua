@@ -11,8 +11,9 @@
 -- arrives whenever it does. What is not answered within the time for it has its
 -- connection cut by the client. Messages take their own time, more than a claim
 -- now and then, overtake each other and come twice; the subscription is cut,
--- too, and the server notices late. A process may stand still (SIGSTOP) or
--- die. The server's clock runs faster or slower than theirs, within the margin.
+-- too, and the server notices late, or it is one to a replica, where it does
+-- not count. A process may stand still (SIGSTOP) or die. The server's clock
+-- runs faster or slower than theirs, within the margin.
 --
 -- What must hold is in redis_promises.lua: by the deadlines that the engine
 -- keeps, no two hold what excludes each other, but by force; who goes from hand
@@ -156,7 +157,7 @@ function network:subscribe(node)
     elseif self:down() or self:denies() then
       return no_subscription(self, node)
     end
-    self:listeners(node.channel, 1)
+    self:listen(node)
     node.subscribed = true
     local subscription = node.subscription
     self:at(self.now + self:between(0.1, 1) * MS, function()
@@ -178,8 +179,9 @@ function network:cut_subscription(node, late)
   node.subscribed = false
   node.subscription = node.subscription + 1
   late = late or self:chance(0.5) and 0 or self:between(0, 2) * SEC
+  local elsewhere = node.elsewhere
   self:at(self.now + late, function()
-    self:listeners(node.channel, -1)
+    self:listeners(node.channel, -1, elsewhere)
   end)
   self:to(node, function()
     node.machine:deafen()
@@ -359,7 +361,7 @@ function network:die(node)
     self:at(self.now + self:between(0, 1) * SEC, function()
       node.dead[epoch] = true
       if subscribed then
-        self:listeners(node.channel, -1)
+        self:listeners(node.channel, -1, node.elsewhere)
       end
     end)
   end

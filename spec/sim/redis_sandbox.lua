@@ -35,6 +35,8 @@ function sandbox.of(db)
   local env = { unpack = unpack, pcall = function(...)
     return caught(pcall(...))
   end, redis = {
+    REPL_NONE = "none", REPL_ALL = "all",
+    set_repl = function(to) db.replicates = to == "all" end,
     call = function(...) return db:call(...) end,
     pcall = function(...)
       local ok, reply = pcall(db.call, db, ...)

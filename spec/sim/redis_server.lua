@@ -166,15 +166,32 @@ return function(network, faulty)
     self.db.published = {}
     for _, p in ipairs(published) do
       for _, node in ipairs(self.nodes) do
-        if node.channel == p.channel and node.subscribed then
+        local hears = not p.unheard
+        if node.elsewhere then hears = p.replicated end
+        if hears and node.channel == p.channel and node.subscribed then
           self:send_message(node, p.text)
         end
       end
     end
   end
 
-  function network:listeners(channel, change)
-    local listeners = self.db.listeners
+  -- Here, or at a replica for some time: its client finds that out, or is cut.
+  function network:listen(node)
+    local subscription = node.subscription
+    node.elsewhere = not self:healthy() and self:chance(0.1)
+    self:listeners(node.channel, 1, node.elsewhere)
+    if not node.elsewhere then return end
+    self:say("%d listens at a replica", node.n)
+    self:at(math.min(self.now + self:between(0, 8000) * MS, faulty), function()
+      if subscription == node.subscription and not node.gone then
+        self:cut_subscription(node, 0)
+      end
+    end)
+  end
+
+  -- elsewhere: at a replica, where it does not count.
+  function network:listeners(channel, change, elsewhere)
+    local listeners = elsewhere and self.db.elsewhere or self.db.listeners
     listeners[channel] = math.max((listeners[channel] or 0) + change, 0)
   end
 

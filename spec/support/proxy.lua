@@ -112,6 +112,12 @@ function proxy:refuse(on)
   command(self, nil, "refuse", on and "yes" or "no")
 end
 
+--- Leads the next connections to another server ("host:port"): so many, or all
+--- that come (nil). Those that stand stay where they are.
+function proxy:lead(address, count)
+  command(self, nil, "lead", address, count or -1)
+end
+
 --- How often `text` was sent so far ("up" unless told otherwise). Counts what
 --- reached the proxy, held and dropped bytes included.
 function proxy:count(text, way)

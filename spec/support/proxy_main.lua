@@ -11,7 +11,7 @@ pipe_signal:start("sigpipe", function() end)
 pipe_signal:unref()
 
 local listen_port = tonumber(arg[1])
-local host, upstream_port = arg[2]:match("^(.*):(%d+)$")
+local target, detour = arg[2], nil
 local LOG_LIMIT = 4 * 1024 * 1024
 
 local connections, logs, listener = {}, {}, nil
@@ -289,13 +289,27 @@ local function new_connection(client, server)
   return conn
 end
 
+-- Where a new connection goes.
+local function upstream()
+  local address = target
+  if detour then
+    address, detour.count = detour.address, detour.count - 1
+    if detour.count == 0 then
+      detour = nil
+    end
+  end
+  local host, port = address:match("^(.*):(%d+)$")
+  return host, tonumber(port)
+end
+
 local function accept()
   local client, server = uv.new_tcp(), uv.new_tcp()
   listener:accept(client)
   client:nodelay(true)
   server:nodelay(true)
   local conn = new_connection(client, server)
-  server:connect(host, tonumber(upstream_port), function(err)
+  local host, port = upstream()
+  server:connect(host, port, function(err)
     if err then
       return close_both(conn)
     elseif not connections[conn] then
@@ -392,6 +406,14 @@ function verbs.refuse(on)
     close(listener)
   elseif listener:is_closing() then
     listen()
+  end
+end
+
+function verbs.lead(address, count)
+  if tonumber(count) < 0 then
+    target, detour = address, nil
+  else
+    detour = { address = address, count = tonumber(count) }
   end
 end
 

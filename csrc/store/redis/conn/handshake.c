@@ -95,12 +95,12 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   auth(g, out);
   if (g->changes || (g->replicas > 0 && !g->subscriber))
     words(g, out, ROLE, "INFO", "replication", NULL);
+  words(g, out, INFO, "INFO", "server", NULL);
   if (g->subscriber) {
     words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock-messages");
     words(g, out, SUBSCRIBE, "SUBSCRIBE", g->channel, NULL);
     return;
   }
-  words(g, out, INFO, "INFO", "server", NULL);
   if (g->db) {
     char db[16];
     snprintf(db, sizeof db, "%u", g->db);
@@ -176,7 +176,7 @@ static int64_t count_replicas(const char *text) {
 }
 
 /* Whoever was named may not have been promoted yet, or be demoted already; a
- * subscription at a replica would hear nothing. */
+ * subscription at a replica counts for nothing. */
 static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   char role[16];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";

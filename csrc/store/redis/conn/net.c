@@ -19,6 +19,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "store/redis/conn/apart.h"
 #include "store/redis/conn/conn.h"
 #include "store/redis/conn/event.h"
 #include "store/redis/conn/handshake.h"
@@ -76,11 +77,23 @@ static void want_back(struct net *n, bool wanted) {
   n->busy = wanted;
 }
 
+static void unsubscribed(struct net *n) {
+  if (!n->subscribed)
+    return;
+  n->subscribed = false;
+  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES, -1);
+}
+
 /* An event of the command connection only: that for messages comes and goes
  * with waiters. */
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
+  if (n->subscribed &&
+      dlk_redis_is_apart(n->hello_sub.run_id, n->run_id, moved)) {
+    unsubscribed(n);
+    dlk_redis_conn_off(&n->sub); /* it is wanted: flush opens it again */
+  }
   n->link.served = true;
   n->link.refused = NULL;
   n->link.connections++;
@@ -227,6 +240,8 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
+  if (n->cmd.state == DLK_REDIS_READY)
+    dlk_redis_apart_judge(&n->hello_sub, n->run_id);
   if (n->hello_sub.err.code != DLK_OK) {
     refuse(n, &n->sub, &n->hello_sub);
     return;
@@ -236,13 +251,6 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES,
                      dlk_redis_sock_fd(n->sub.sock));
   n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
-}
-
-static void unsubscribed(struct net *n) {
-  if (!n->subscribed)
-    return;
-  n->subscribed = false;
-  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES, -1);
 }
 
 static void broken_sub(struct dlk_redis_conn *c, bool asked,

@@ -12,6 +12,8 @@
  *   ttl MS                   of the leases that follow
  *   fork                     a child that lives on and does nothing
  *   descriptors N            leaves no more than N to be opened; -1: all
+ *   steal PATH [FILE]        closes the store's descriptor of that file; FILE
+ *                            gets its number
  *   listed                   how often the directory was read
  *   jam KEY                  takes the key's short mutex and stops itself
  *   close                    closes all stores and ends
@@ -24,6 +26,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -329,6 +332,27 @@ static void descriptors(int left) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* As a program does that closes a number twice. */
+static void steal(const char *path, const char *file) {
+  struct stat want, st;
+  if (stat(path, &want) != 0)
+    abort();
+  for (int fd = 3; fd < 1024; fd++) {
+    if (fstat(fd, &st) != 0 || st.st_dev != want.st_dev ||
+        st.st_ino != want.st_ino)
+      continue;
+    close(fd);
+    int other = file != NULL ? open(file, O_RDWR) : -1;
+    if (file != NULL && dup2(other, fd) < 0)
+      abort();
+    if (other >= 0 && other != fd)
+      close(other);
+    say("-", "stolen");
+    return;
+  }
+  say("-", "not open");
+}
+
 static void finish(void) {
   uv_close((uv_handle_t *)&input, NULL);
   for (int i = 0; i < store_count; i++)
@@ -394,6 +418,8 @@ static void command(char **w, int n) {
     ttl = atol(w[1]) * DLK_MS;
   else if (strcmp(c, "descriptors") == 0 && n > 1)
     descriptors(atoi(w[1]));
+  else if (strcmp(c, "steal") == 0 && n > 1)
+    steal(w[1], n > 2 ? w[2] : NULL);
   else if (strcmp(c, "listed") == 0)
     say_listed();
   else if (strcmp(c, "close") == 0)

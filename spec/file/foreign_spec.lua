@@ -161,6 +161,56 @@ describe("file store among foreign files", function()
     end
   end)
 
+  -- What a program does that closes a number twice: the store's descriptor is
+  -- closed, and may be another file's now.
+  local function steal(p, name, file)
+    p:send("steal", dir .. "/" .. name .. (file and " " .. file or ""))
+    assert.are.equal("- stolen", p:read_line())
+  end
+
+  local TEXTS = { text = ("important "):rep(2000), short = "x", nothing = "" }
+
+  for kind, text in pairs(TEXTS) do
+    it("writes to no file that got a descriptor of its own: " .. kind,
+      function()
+        local file = base .. "/precious"
+        local a, b = tool.start(dir), tool.start(dir)
+        server.write_file(file, text)
+        local fence = a:hold("a", "key")
+        steal(a, "key", file)
+        assert.are.equal("a renewed", a:ask("renew", "a"))
+        b:acquire("b", "key", { timeout = 20 })
+        b:wait_queue("key", 1)
+        steal(a, "key", file)
+        assert.are.equal("a released", a:ask("release", "a"))
+        local _, later = b:expect("^b held (%d+)", 20)
+        assert.is_true(tonumber(later) > fence)
+        steal(a, "~store", file)
+        a:send("ttl", 300000)
+        a:hold("new", "new")
+        assert.are.equal(text, server.read_file(file))
+        b:acquire("new", "new")
+        b:expect("^new busy")
+        for _ = 1, 3 do -- none of them was closed
+          assert.are.equal("- stolen", a:ask("steal", file))
+        end
+      end)
+  end
+
+  it("opens anew what somebody closed", function()
+    local a = tool.start(dir)
+    local fence = a:hold("a", "key")
+    steal(a, "key")
+    assert.are.equal("a renewed", a:ask("renew", "a"))
+    steal(a, "key")
+    assert.are.equal("a released", a:ask("release", "a"))
+    steal(a, "~store")
+    a:send("ttl", 300000)
+    a:hold("new", "new")
+    steal(a, "key")
+    assert.is_true(a:hold("a", "key") > fence)
+  end)
+
   it("writes to no file that took the place of a store's pipe", function()
     local a, b = tool.start(dir), tool.start(dir)
     a:hold("a", "key")

@@ -13,6 +13,11 @@
  * by a bare clone system call and never calls exec keeps its parent's locks
  * until it ends: the one gap, stated in docs/file.md.
  *
+ * A number may also be taken from us: somebody in the program closes one that
+ * is not his (a second close of his own number, a loop over all of them), and
+ * the next file that is opened gets it. Then it is not ours to close either
+ * (dlk_file_fd_forget).
+ *
  * The child must not touch the old store (the engine sees to that): its
  * descriptor numbers are free for others from now on. */
 #include <errno.h>
@@ -77,17 +82,28 @@ int dlk_file_fd_open(int dir, const char *name, int flags, mode_t mode) {
   return result;
 }
 
+static bool unregister(int fd) {
+  for (size_t i = count; i > 0; i--)
+    if (fds[i - 1] == fd) {
+      fds[i - 1] = fds[--count];
+      return true;
+    }
+  return false;
+}
+
 /* Closed under the mutex: a forked child must not close a number that is
  * somebody else's by then. */
 void dlk_file_fd_close(int fd) {
   if (fd < 0)
     return;
   pthread_mutex_lock(&mutex);
-  for (size_t i = count; i > 0; i--)
-    if (fds[i - 1] == fd) {
-      fds[i - 1] = fds[--count];
-      close(fd);
-      break;
-    }
+  if (unregister(fd))
+    close(fd);
+  pthread_mutex_unlock(&mutex);
+}
+
+void dlk_file_fd_forget(int fd) {
+  pthread_mutex_lock(&mutex);
+  unregister(fd);
   pthread_mutex_unlock(&mutex);
 }

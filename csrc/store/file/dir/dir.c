@@ -28,7 +28,13 @@
  * and one that was moved or replaced with a link left to it, is not what others
  * open by that name: a lock that is given there excludes nobody. So whoever has
  * a file open looks where its name leads, each time, and then opens what is
- * there (dlk_file_named). That it has names left says nothing. */
+ * there (dlk_file_named). That it has names left says nothing.
+ *
+ * Nor is a descriptor of ours safe from others: if one is closed by a mistake
+ * of the program, its number may be that of any file. A file in which our magic
+ * was seen, and is not any more, is damaged or another one: before it is
+ * written anew its descriptor is asked (dlk_file_is_open). Of another one we
+ * let go without closing it, and open ours again. */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -323,6 +329,12 @@ int dlk_file_node_of(int fd, struct dlk_file_node *out) {
     return errno;
   *out = (struct dlk_file_node){st.st_dev, st.st_ino};
   return 0;
+}
+
+bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
+  struct dlk_file_node now;
+  return dlk_file_node_of(fd, &now) == 0 && now.dev == node->dev &&
+         now.ino == node->ino;
 }
 
 /* Where we may not look into the directory any more (a change of user), nobody

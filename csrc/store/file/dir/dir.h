@@ -97,6 +97,8 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
                       bool alone);
 /* Of an open file: 0, or an errno. */
 int dlk_file_node_of(int fd, struct dlk_file_node *out);
+/* Whether the descriptor is open on that file yet. */
+bool dlk_file_is_open(int fd, const struct dlk_file_node *node);
 /* Whether a name in the directory leads to an open file: what has no name, or
  * another one, is found by nobody else. mode: its mode then; may be NULL. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,

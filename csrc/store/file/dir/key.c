@@ -46,6 +46,13 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   free(k);
 }
 
+/* The same without closing it: it is not ours to close. */
+static void let_go(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  dlk_file_fd_forget(k->fd);
+  k->fd = -1;
+  forget(d, k);
+}
+
 static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
   return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
 }
@@ -65,11 +72,15 @@ static void abandon(struct dlk_file_dir *d, struct dlk_file_key *k) {
 
 /* Closes the file, and deletes it if nothing is in it. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  if (d->fd >= 0 && dlk_file_try_lock(k->fd) == 0) {
+  int error = d->fd < 0 ? EAGAIN : dlk_file_try_lock(k->fd);
+  if (error == 0) {
     dlk_file_key_delete_idle(d, k->name, k->fd);
     dlk_file_unlock(k->fd);
   }
-  forget(d, k);
+  if (error == EBADF)
+    let_go(d, k);
+  else
+    forget(d, k);
 }
 
 /* ---- opening ---- */
@@ -183,6 +194,18 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
   return dlk_file_table_commit(&d->table);
 }
 
+/* Whether the descriptor is not ours any more, as an error tells that using it
+ * gave: then it is let go of. */
+static bool taken_away(struct dlk_file_dir *d, struct dlk_file_key *k,
+                       int error) {
+  bool strange = error == EUCLEAN || error == EPROTO || error == ENODATA;
+  if (error != EBADF && (!strange || dlk_file_is_open(k->fd, &k->file)))
+    return false;
+  dlk_file_unlock(k->fd);
+  let_go(d, k);
+  return true;
+}
+
 /* Begins a table anew in which nobody lives. In one that is damaged somebody
  * may have stood whom it does not show (damage.c). */
 static int begin_left(struct dlk_file_dir *d, struct dlk_file_key *k,
@@ -213,7 +236,9 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   struct dlk_file_rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return begin(d, k, &r.hold);
+    return k->checked && !dlk_file_is_open(k->fd, &k->file)
+               ? EBADF
+               : begin(d, k, &r.hold);
   if (error == ENODATA || error == EPROTO)
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
@@ -258,6 +283,8 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
     if (error != 0)
       return error == ENOENT && create ? EAGAIN : error;
     error = dlk_file_lock(k->fd);
+    if (taken_away(d, k, error))
+      continue;
     if (error != 0)
       return error;
     d->holders_changed = false;
@@ -265,6 +292,8 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
       error = load(d, k);
     else
       error = ESTALE;
+    if (taken_away(d, k, error))
+      continue;
     if (error == EUCLEAN)
       error = mend(d, k);
     if (error == 0) {
@@ -325,6 +354,8 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
       continue;
     }
     error = dlk_file_table_load(&d->table, k->fd);
+    if (taken_away(d, k, error))
+      continue;
     if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)

@@ -55,18 +55,32 @@ static bool is_nothing(const struct meta *m) {
   return memcmp(m, &nothing, sizeof nothing) == 0;
 }
 
+/* Its number is another file's, or none's (dir.c). */
+static void forget_meta(struct dlk_file_dir *d) {
+  dlk_file_unlock(d->meta);
+  dlk_file_fd_forget(d->meta);
+  d->meta = -1;
+}
+
 /* A reader without the mutex may see half of a write: it reads again. What was
  * found good in the open file once is ours, whatever is in it now. */
 static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   struct stat st;
   *m = (struct meta){0};
   for (int i = 0; i < 3; i++) {
-    if (pread(d->meta, m, sizeof *m, 0) < 0)
+    if (pread(d->meta, m, sizeof *m, 0) < 0) {
+      if (errno == EBADF)
+        break;
       return errno;
+    }
     if (m->magic == MAGIC && m->check == sum_of(m)) {
       d->meta_good = true;
       return 0;
     }
+  }
+  if (!dlk_file_is_open(d->meta, &d->meta_node)) {
+    forget_meta(d);
+    return EAGAIN;
   }
   if (fstat(d->meta, &st) != 0)
     return errno;
@@ -104,7 +118,12 @@ static int open_meta(struct dlk_file_dir *d) {
 
 int dlk_file_meta_lock(struct dlk_file_dir *d) {
   int error = open_meta(d);
-  return error == 0 ? dlk_file_lock(d->meta) : error;
+  if (error == 0)
+    error = dlk_file_lock(d->meta);
+  if (error != EBADF)
+    return error;
+  forget_meta(d);
+  return EAGAIN;
 }
 
 int dlk_file_meta_try_lock(struct dlk_file_dir *d) {

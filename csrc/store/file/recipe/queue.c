@@ -35,7 +35,9 @@
  * for it is woken once to set a timer.
  *
  * The batch is bounded: after BATCH grants the next waiter is woken
- * and goes on itself. */
+ * and goes on itself. The dead at the head are all dropped at once, up to a
+ * bound that no queue of the living meets: who only tries comes once, and it
+ * would take them for a queue. */
 #include "store/file/recipe/queue.h"
 
 #include <errno.h>
@@ -162,8 +164,8 @@ static void wake_first(struct dlk_file_dir *d) {
 void dlk_file_grant(struct dlk_file_dir *d) {
   struct dlk_file_table *t = &d->table;
   uint32_t index;
-  int n = 0;
-  for (; n < BATCH; n++) {
+  int n = 0, granted = 0;
+  for (; n < DLK_FILE_SCAN && granted < BATCH; n++) {
     if (dlk_file_table_full(t))
       wake_first(d);
     index = t->head.first[DLK_FILE_WAIT];
@@ -185,9 +187,10 @@ void dlk_file_grant(struct dlk_file_dir *d) {
     hold(d, index);
     if (t->error != 0)
       return;
+    granted++;
   }
-  bool all_of_batch = n == BATCH;
-  if (all_of_batch || (n > 0 && t->head.count[DLK_FILE_HELD] > 1))
+  bool more = granted == BATCH || n == DLK_FILE_SCAN;
+  if (more || (n > 0 && t->head.count[DLK_FILE_HELD] > 1))
     wake_first(d);
 }
 

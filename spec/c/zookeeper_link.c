@@ -46,6 +46,7 @@ static struct request queue[REQUESTS];
 static struct dlk_zk_link *links[LINKS];
 static size_t waiting, executed[DLK_ZK_MULTI + 1];
 static int64_t zxid, sessions;
+int32_t fake_first;
 static enum dlk_zk_rc refusal;
 static enum dlk_zk_verb refused;
 
@@ -92,6 +93,7 @@ static struct node *make(const char *path, const char *data, size_t len) {
     used = i < used ? used : i + 1;
     memset(n, 0, sizeof *n);
     n->czxid = ++zxid;
+    n->sequence = fake_first;
     snprintf(n->path, sizeof n->path, "%s", path);
     memcpy(n->data, data, len);
     n->len = len;
@@ -110,8 +112,7 @@ static struct node *create(struct dlk_zk_link *link,
                            const struct dlk_zk_request *r) {
   char path[TEXT + 16];
   struct node *up = parent_of(r->path);
-  bool top = strrchr(r->path, '/') == r->path;
-  if (!up && !top)
+  if (!up && strrchr(r->path, '/') != r->path)
     return NULL;
   snprintf(path, sizeof path, "%s", r->path);
   if (r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL)

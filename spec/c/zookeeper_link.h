@@ -49,6 +49,8 @@ void fake_remove_last(const char *lock);
 int64_t fake_disown(const char *lock);
 /* Somebody else's contender, exclusive, at the end of the queue. */
 void fake_join(const char *lock);
+/* With which number the children of a node that is made begin. */
+extern int32_t fake_first;
 void fake_reset(void);
 
 #endif

@@ -102,6 +102,10 @@ describe("the ZooKeeper store's recipe:", function()
   tests_of("zookeeper_recipe", RECIPE)
 end)
 
+describe("the ZooKeeper store's sequence numbers:", function()
+  tests_of("zookeeper_counter", { "a_counter_at_its_end_begins_anew" })
+end)
+
 describe("the ZooKeeper store's min_hold:", function()
   tests_of("zookeeper_rest", REST)
 end)

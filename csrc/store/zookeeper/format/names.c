@@ -193,6 +193,12 @@ char **dlk_zk_names_copy(char *const *names, size_t count) {
   return to;
 }
 
+#define WORN (1 << 20)
+
+bool dlk_zk_seq_worn(int32_t seq) {
+  return seq > INT32_MAX - WORN || seq < INT32_MIN + WORN;
+}
+
 bool dlk_zk_seq_before(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }

@@ -51,7 +51,10 @@ bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out);
  * out of memory. */
 char **dlk_zk_names_copy(char *const *names, size_t count);
 
-/* a was created before b. The counter is signed and wraps. */
+/* a was created before b. The counter is signed; servers up to 3.5 wrap it. */
 bool dlk_zk_seq_before(int32_t a, int32_t b);
+/* So near to where it wraps, or stays as it is (servers from 3.6 on give one
+ * number again and again then), that it may not be believed. */
+bool dlk_zk_seq_worn(int32_t seq);
 
 #endif

@@ -32,7 +32,18 @@
  *   waited for longer than that can wait for a list too. A waiter whose node
  *   is deleted in that time, and who is let in within it, is in the place of a
  *   holder whose node was deleted: it hears of that as a holder does (hold.c),
- *   its guarded writes are refused, and the next hold has a larger fence. */
+ *   its guarded writes are refused, and the next hold has a larger fence.
+ *
+ * A counter at its end. After 2^31 creates for one key, servers from 3.6 on
+ * give the same number to each (DataTree only ever lets the parent's cversion
+ * rise), so their order is nobody's. Who is given a number of the last million
+ * therefore neither holds nor waits, and is in nobody's way, for it stands
+ * behind all others. It deletes all such nodes that it sees, its own among them
+ * (another's owner takes that for a lost place, and begins again), then the
+ * lock's node, which the server refuses while somebody stands in it, and comes
+ * again a little later. Once those with good numbers have left nobody stands
+ * there for long, one of these deletes succeeds, and with the new node numbers
+ * begin at 0. Fences rise all the same: they are czxids. */
 #include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>
@@ -170,6 +181,25 @@ static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   }
 }
 
+/* Answers make no difference: what is still there is seen next time. */
+static void drop(struct dlk_zk_contender *n, const char *path) {
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  if (path)
+    dlk_zk_send(n->member.session, &r, ignore, NULL, 0);
+}
+
+static void begin_anew(struct dlk_zk_contender *n,
+                       const struct dlk_zk_queue *q) {
+  for (size_t i = 0; i < q->count; i++)
+    if (dlk_zk_seq_worn(q->at[i].seq))
+      drop(n, dlk_zk_contender_sibling(n, q->at[i].name));
+  dlk_zk_contender_forget_name(n);
+  drop(n, n->path);
+  dlk_zk_contender_step(n, DLK_ZK_PARKED);
+  dlk_zk_contender_stall(n);
+}
+
 static bool read_list(struct dlk_zk_queue *q, const struct dlk_zk_reply *r) {
   return r->rc == DLK_ZK_OK && dlk_zk_queue_read(q, r->names, r->count);
 }
@@ -204,7 +234,10 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
   delete_ghosts(n, &q);
-  act(n, &q, &j, r->sent);
+  if (j.verdict != DLK_ZK_ABSENT && dlk_zk_seq_worn(q.at[j.me].seq))
+    begin_anew(n, &q);
+  else
+    act(n, &q, &j, r->sent);
   dlk_zk_queue_free(&q);
 }
 

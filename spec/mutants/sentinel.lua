@@ -1,11 +1,13 @@
 -- Mutants of how the Redis store finds its primary: whom of the Sentinels it
--- asks, what it believes, and what it says of them; and that messages come
--- from there.
+-- asks, what it believes, and what it says of them; that messages come from
+-- there, and what a hold is that a new one did not know.
 
 local AGREE = "csrc/store/redis/conn/agree.c"
 local HANDSHAKE = "csrc/store/redis/conn/handshake.c"
 local LIFETIME = "csrc/store/redis/conn/lifetime.c"
 local MISTAKEN = "spec/redis/sentinel/mistaken_spec.lua"
+local MESSAGES = "csrc/store/redis/recipe/messages.c"
+local MOVED = "spec/redis/moved_spec.lua"
 local NET = "csrc/store/redis/conn/net.c"
 local NEWS = "csrc/store/redis/conn/news.c"
 local REPORT = "csrc/store/redis/conn/report.c"
@@ -21,6 +23,14 @@ return {
   specs = FIND .. " " .. CUT .. " " .. EVENTS .. " " .. USERS
     .. " spec/redis/sentinel/switch_spec.lua",
   mutants = {
+    { name = "what is given anew is what was held", file = MESSAGES,
+      specs = MOVED, find = "> h->lease->fence) {", put = "< 0) {" },
+    { name = "a message that is old by now ends a hold", file = MESSAGES,
+      specs = MOVED, find = "> h->lease->fence) {",
+      put = ">= h->lease->fence) {" },
+    { name = "what is given anew stays for a claim and its renewals",
+      file = "csrc/store/redis/recipe/hold.c", specs = MOVED,
+      find = "if (h->anew) {", put = "if (false) {" },
     { name = "messages stay where they were when commands go elsewhere",
       file = NET, specs = ELSEWHERE,
       find = "if (n->subscribed &&\n      dlk_redis_is_apart(",

@@ -18,7 +18,8 @@ struct dlk_redis_hold {
   bool cut;        /* the server keeps it for too long */
   bool crowded;    /* others queued for it */
   bool noted;      /* the server keeps notes of it (info) */
-  bool broken;     /* said a message that crossed a renewal */
+  bool anew;       /* it is lost, and was given to the token once more */
+  bool broken;     /* it is lost, said a message that crossed a renewal */
 };
 
 static inline struct dlk_redis_hold *dlk_redis_hold_of(struct dlk_lease *l) {

@@ -14,6 +14,10 @@
  * - A renewal or an extension that too few replicas have (wait_replicas) counts
  *   as one that failed: the deadline stays, although the server keeps the hold
  *   for longer.
+ * - A token that is given the lock while it holds it had lost it: the server
+ *   had older data, in which the token waited. What follows is a hold of
+ * nobody, which is given back; without that a renewal would take it for the
+ * first.
  * - While a renewal is under way its lease is not reported as lost by a
  *   message: the engine must hear one answer to it. That answer then is the
  *   loss, also if the renewal came to the server before the break. */
@@ -22,6 +26,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/conn/event.h"
+#include "store/redis/op/orphan.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
@@ -160,7 +165,19 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
     return;
   }
   dlk_redis_token_drop(&s->tokens, &h->token);
-  s->host->lost(s->host, h->lease, "it was broken by an administrator");
+  if (h->anew) {
+    int64_t until = dlk_time_add(dlk_redis_now(s), h->lease->ttl);
+    dlk_redis_orphan(s, h->lease->key, h->lease->key_len, &h->token,
+                     until > h->asked ? until : h->asked);
+  }
+  s->host->lost(s->host, h->lease,
+                h->anew ? "the server had forgotten it, and gave it anew"
+                        : "it was broken by an administrator");
+}
+
+void dlk_redis_given_anew(struct dlk_redis *s, struct dlk_redis_hold *h) {
+  h->anew = true;
+  dlk_redis_broken(s, h);
 }
 
 /* ---- extend ---- */

@@ -123,6 +123,25 @@ describe("file store", function()
       and { "setpriv", "--bounding-set=-dac_override,-dac_read_search" })
   end
 
+  -- What it makes must be ours to use, whatever the umask takes.
+  for _, umask in ipairs { "0277", "0477", "0777" } do
+    it("under umask " .. umask .. " makes what it can use itself", function()
+      local place = base .. "/new/locks"
+      local before = { "sh", "-c", "umask " .. umask .. '; exec "$0" "$@"' }
+      if uv.getuid() == 0 then
+        table.insert(before, 1, "setpriv")
+        table.insert(before, 2,
+          "--bounding-set=-dac_override,-dac_read_search")
+      end
+      local a, b = tool.start(place, nil, before), tool.start(place)
+      a:hold("a", "key")
+      b:acquire("b", "key", { timeout = 20 })
+      b:wait_queue("key", 1)
+      assert.are.equal("a released", a:ask("release", "a"))
+      b:expect("^b held", 20)
+    end)
+  end
+
   it("says that its directory is not writable, and looks after all that is "
     .. "there", function()
     local a = tool.start(dir)

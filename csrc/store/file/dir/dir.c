@@ -137,7 +137,8 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
   return DLK_OK;
 }
 
-/* mkdir -p with mode 0700. Errors show when the directory is opened. */
+/* mkdir -p with mode 0700, of which the umask may have taken. Errors show when
+ * the directory is opened. */
 static void make(const char *path) {
   char part[4096];
   size_t len = strlen(path);
@@ -148,7 +149,8 @@ static void make(const char *path) {
       continue;
     memcpy(part, path, i);
     part[i] = '\0';
-    mkdir(part, 0700);
+    if (mkdir(part, 0700) == 0)
+      fchmodat(AT_FDCWD, part, 0700, AT_SYMLINK_NOFOLLOW);
   }
 }
 

@@ -129,6 +129,7 @@ int dlk_file_wake_open(struct dlk_file_dir *d) {
   wake_name(name, instance);
   if (mkfifoat(d->fd, name, DLK_FILE_MADE) != 0)
     return errno;
+  fchmodat(d->fd, name, DLK_FILE_MADE, 0); /* the umask may have taken of it */
   int fd = dlk_file_fd_open(d->fd, name, O_RDWR | O_NONBLOCK, 0);
   int error = fd < 0 ? -fd : note_wake(d, name);
   if (error == 0)

@@ -224,10 +224,17 @@ return {
       find = "if now - seen >= 1000 then return nil end", put = "" },
     { name = "a reader is handed the lock as a writer", file = DIR
         .. "include/hand.lua",
-      find = "(%d+) 0 0 (%d+)$", put = "(%d+) %d+ %d+ (%d+)$" },
+      find = "(%d+) 0 0 ([1-9]", put = "(%d+) %d+ %d+ ([1-9]" },
     { name = "who publishes is handed the lock without a note", file = DIR
         .. "include/hand.lua",
-      find = "0 0 (%d+)$", put = "0 0 (%d+)" },
+      find = "%d?%d?)$", put = "%d?%d?)" },
+    { name = "the usual hand-off is for as long as W says",
+      file = DIR .. "include/hand.lua", specs = "spec/redis/hashes_spec.lua",
+      find = "([1-9]%d?%d?%d?)$", put = "(%d+)$" },
+    { name = "a waiter may hold for as long as W says",
+      file = DIR .. "include/standing.lua",
+      specs = "spec/redis/hashes_spec.lua",
+      find = "([1-9]%d?%d?%d?)%f[%D]()", put = "(%d+)()" },
     { name = "the usual hand-off gives more than was asked for", file = DIR
         .. "include/hand.lua",
       find = "SET', L, token, 'PX', claim)",

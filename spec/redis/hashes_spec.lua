@@ -122,4 +122,30 @@ describe("numbers beside a lock on redis:", function()
         end)
     end
   end
+
+  -- A hand-off is good for a claim, which is a second at most: whoever it is
+  -- written for may be dead. units: 1 of a reader.
+  for _, units in ipairs { 0, 1 } do
+    for _, claim in ipairs { "1000", "1795460963959", "10000", "0", "x", "" } do
+      it(("a claim of '%s' is a short one or none, units %d")
+        :format(claim, units), function()
+        local lease, listener = assert(store:lock(key)), redis.connect()
+        local token = ("a"):rep(32) .. ":" .. ("b"):rep(16) .. ":x"
+        listener:call("SUBSCRIBE", "~dlock:c:" .. ("b"):rep(16))
+        local time = r:call("TIME")
+        local seen = time[1] .. ("%03d"):format(math.floor(time[2] / 1000))
+        local function name(part)
+          return ("~dlock:%s:%s:%s"):format(tag, part, lock)
+        end
+        r:call("ZADD", name "q", seen .. "000.5", token)
+        r:call("HSET", name "w", token,
+          ("%s 1000 %d 0 %s"):format(seen, units, claim))
+        assert.is_true((lease:release()))
+        assert.is_true(r:call("PTTL", lock) <= 1000)
+        if claim ~= "1000" then assert.equal(0, r:call("EXISTS", lock)) end
+        assert.equal(0, r:call("EXISTS", name "q", name "w"))
+        listener:close()
+      end)
+    end
+  end
 end)

@@ -19,7 +19,7 @@ local function hand(token, score)
     local said = redis.pcall('HGET', W, token)
     if type(said) ~= 'string' then return nil end
     local span
-    seen, span, claim = said:match('^(%d+) (%d+) 0 0 (%d+)$')
+    seen, span, claim = said:match('^(%d+) (%d+) 0 0 ([1-9]%d?%d?%d?)$')
     if not seen or seen + span <= now then return nil end
   end
   if now - seen >= 1000 then return nil end

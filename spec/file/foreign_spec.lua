@@ -98,6 +98,26 @@ describe("file store among foreign files", function()
     assert.are.same(before, look())
   end)
 
+  it("changes no copy of a lock's file under another name", function()
+    local a = tool.start(dir)
+    a:hold("a", "key")
+    a:kill()
+    for i, mode in ipairs { 384, MADE } do
+      assert(uv.fs_copyfile(dir .. "/key", dir .. "/copy" .. i))
+      assert(uv.fs_chmod(dir .. "/copy" .. i, mode))
+    end
+    assert(uv.fs_unlink(dir .. "/key"))
+    local before = look()
+    assert(uv.fs_unlink(dir .. "/~store"))
+    local b = tool.start(dir)
+    b:ask("ping")
+    b:ask("close")
+    local after = look()
+    for i = 1, 2 do
+      assert.are.equal(before["copy" .. i], after["copy" .. i])
+    end
+  end)
+
   it("refuses the keys whose places they have, and names them", function()
     litter()
     local before = look()

@@ -123,6 +123,12 @@ static bool said_key(const char *name, int fd, char key[DLK_FILE_NAMED],
   return dlk_file_name_is(name, key, *len);
 }
 
+bool dlk_file_key_said(const char *name, int fd) {
+  char key[DLK_FILE_NAMED];
+  size_t len;
+  return said_key(name, fd, key, &len);
+}
+
 /* Whether our own store holds it; a key with another prefix is none of ours. */
 static bool is_ours(struct dlk_file_dir *d, const char *key, size_t len) {
   size_t n = d->prefix_len;
@@ -172,7 +178,9 @@ enum dlk_file_use dlk_file_key_use(struct dlk_file_dir *d, const char *name,
 }
 
 void dlk_file_key_delete(struct dlk_file_dir *d, const char *name, int fd) {
-  (void)dlk_file_table_load(&d->table, fd); /* without one its fence is 0 */
+  int error = dlk_file_table_load(&d->table, fd);
+  if (error != 0 && error != ENODATA && error != EUCLEAN)
+    return; /* it may have a table, whose fence is to be kept */
   int64_t fence = d->table.head.fence;
   if (dlk_file_meta_lock(d) != 0)
     return;

@@ -29,6 +29,8 @@ enum dlk_file_use {
 };
 enum dlk_file_use dlk_file_key_use(struct dlk_file_dir *d, const char *name,
                                    int fd);
+/* Whether the file says that it is the key's that has this name. */
+bool dlk_file_key_said(const char *name, int fd);
 /* With its mutex since that was found out. */
 void dlk_file_key_delete(struct dlk_file_dir *d, const char *name, int fd);
 /* Both; it may read the directory. */

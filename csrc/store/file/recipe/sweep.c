@@ -47,11 +47,12 @@ static void let_go(int fd) {
 }
 
 /* Dead holders and waiters of the file leave with it: settle looks at all
- * holders, and grant drops dead waiters from the head on. */
-static void drop_dead(struct dlk_file_dir *d, int fd) {
+ * holders, and grant drops dead waiters from the head on. A copy of a file
+ * under another name is nobody's lock: it stays as it is. */
+static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
   d->holders_changed = false;
   if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||
-      dlk_file_key_remnant(d))
+      !dlk_file_key_said(name, fd) || dlk_file_key_remnant(d))
     return;
   dlk_file_settle(d);
   dlk_file_tell(d);
@@ -68,7 +69,7 @@ static void sweep_key(struct dlk_file_store *s, const char *name,
     dlk_file_fd_close(fd);
     return;
   }
-  drop_dead(d, fd);
+  drop_dead(d, name, fd);
   enum dlk_file_use use = dlk_file_key_use(d, name, fd);
   if (use == DLK_FILE_UNLESS_OTHERS && !s->sweep_others) {
     b->fd[b->count] = fd;

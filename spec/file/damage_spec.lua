@@ -122,6 +122,25 @@ describe("a lock file that is written into", function()
     a:hold("b", "key")
   end)
 
+  -- b has read ~store while the long ttl was in it.
+  it("is kept for the longest ttl though ~store was deleted", function()
+    local a, b = start(), start()
+    a:send("ttl", 300000)
+    a:hold("a", "key")
+    assert.matches("^ping ok", b:ask("ping"))
+    for _, again in ipairs { false, true } do
+      assert(uv.fs_unlink(dir .. "/~store"))
+      if again then
+        b:hold("b", "other")
+      end
+      truncate(0)
+      b:acquire("b", "key")
+      b:expect("^b busy %(a damaged lock file%)$")
+      assert.matches("damaged.* ttl=300%.0",
+        b:ask("inspect", tool.hex("key")))
+    end
+  end)
+
   it("is free at once after an admin breaks the lock", function()
     local a, b = start(), start()
     a:send("ttl", 1000000)

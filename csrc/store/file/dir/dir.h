@@ -58,8 +58,9 @@ struct dlk_file_dir {
   /* meta.c */
   int meta; /* "~store"; -1 until connected */
   struct dlk_file_node meta_node;
-  bool meta_good; /* its magic was seen */
-  int64_t ttl;    /* that and shorter ones are known to it */
+  bool meta_good;  /* its magic was seen */
+  int64_t ttl;     /* that and shorter ones are known to it */
+  int64_t longest; /* ttl that we ever saw in one here */
   /* liveness.c */
   int wake; /* our pipe; -1 until connected */
   char *wake_path;

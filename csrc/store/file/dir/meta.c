@@ -9,8 +9,9 @@
  *
  * It also has the longest ttl that was asked for in the directory, which says
  * when nobody believes any more in a lease that a damaged file does not show
- * (damage.c), and when the directory was swept last, or where the next sweep
- * goes on. */
+ * (damage.c). A store remembers what it saw, and writes that when "~store" was
+ * deleted by hand. Besides it has when the directory was swept last, or where
+ * the next sweep goes on. */
 #include "store/file/dir/meta.h"
 
 #include <errno.h>
@@ -55,6 +56,10 @@ static bool is_nothing(const struct meta *m) {
   return memcmp(m, &nothing, sizeof nothing) == 0;
 }
 
+static int64_t longer(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
 /* Its number is another file's, or none's (dir.c). */
 static void forget_meta(struct dlk_file_dir *d) {
   dlk_file_unlock(d->meta);
@@ -75,6 +80,7 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
     }
     if (m->magic == MAGIC && m->check == sum_of(m)) {
       d->meta_good = true;
+      d->longest = longer(m->ttl, d->longest);
       return 0;
     }
   }
@@ -165,13 +171,14 @@ int dlk_file_ttl_keep(struct dlk_file_dir *d, int64_t ttl) {
   if (error != 0)
     return error;
   error = read_meta(d, &m);
+  ttl = longer(ttl, d->longest);
   if (error == 0 && m.ttl < ttl) {
     m.ttl = ttl;
     error = write_meta(d, &m);
   }
   dlk_file_unlock(d->meta);
   if (error == 0)
-    d->ttl = m.ttl;
+    d->ttl = d->longest = m.ttl;
   return error;
 }
 
@@ -181,7 +188,7 @@ int dlk_file_ttl_longest(struct dlk_file_dir *d, int64_t *ttl) {
   if (error == 0)
     error = read_meta(d, &m);
   if (error == 0)
-    *ttl = m.ttl > 0 ? m.ttl : TTL_UNKNOWN;
+    *ttl = longer(d->longest, m.ttl > 0 ? m.ttl : TTL_UNKNOWN);
   return error;
 }
 

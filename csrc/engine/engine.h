@@ -216,6 +216,9 @@ uint64_t dlk_hold_id(const struct dlk_hold *h);
 int64_t dlk_hold_remaining(struct dlk_hold *h);
 int64_t dlk_hold_ttl(const struct dlk_hold *h);
 struct dlk_want dlk_hold_want(const struct dlk_hold *h);
+/* Has its store hear as soon as it can that somebody asks for it; nobody waits
+ * for that. */
+void dlk_engine_listen(struct dlk_hold *h);
 bool dlk_hold_revoked(const struct dlk_hold *h);
 /* It was held and ended by itself: nobody released or detached it. */
 bool dlk_hold_is_lost(struct dlk_hold *h);

@@ -185,7 +185,9 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
 void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
   struct dlk_hold *h = of_lease(lease);
   (void)host;
-  if (!dlk_hold_is_held(h) || atomic_exchange(&h->revoked, true))
+  bool ours = dlk_hold_is_held(h) || /* its release may be who hears of it */
+              atomic_load(&h->state) == DLK_HOLD_RELEASING;
+  if (!ours || atomic_exchange(&h->revoked, true))
     return;
   dlk_hold_tell(h, "revoked", "somebody asked for the lock");
 }

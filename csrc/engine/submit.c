@@ -90,6 +90,16 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
   return NULL;
 }
 
+void dlk_engine_listen(struct dlk_hold *h) {
+  if (!h->engine->type->listens || dlk_hold_revoked(h))
+    return;
+  struct dlk_request r = {.kind = DLK_OP_LISTEN, .hold = h, .timeout = -1};
+  struct dlk_error err;
+  struct dlk_ticket *t = dlk_engine_submit(h->engine, &r, true, &err);
+  if (t)
+    dlk_ticket_drop_ref(t); /* nobody waits for it */
+}
+
 bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   struct dlk_engine *e = h->engine;
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))

@@ -444,7 +444,16 @@ static const luaL_Reg metamethods[] = {
     {NULL, NULL},
 };
 
+/* core.listen(lease): somebody wants to know when it is asked for. */
+static int core_listen(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  if (!over(box))
+    dlk_engine_listen(box->hold);
+  return 0;
+}
+
 static const luaL_Reg functions[] = {
+    {"listen", core_listen},
     {"held", core_held},
     {"remaining", core_remaining},
     {"given_up", core_given_up},

@@ -28,7 +28,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 12u
+#define DLK_STORE_ABI 13u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -59,6 +59,8 @@ enum dlk_op_kind {
   DLK_OP_REVOKE,    /* key */
   DLK_OP_GUARD,     /* lease; argv. result: tuple */
   DLK_OP_DOWNGRADE, /* lease: exclusive becomes shared */
+  DLK_OP_LISTEN,    /* lease: `revoked` is to be called as soon as somebody
+                       asks for it, or has asked; only where `listens` */
   DLK_OP_CHANGE     /* key: done when the holder is not the one of `fence` */
 };
 
@@ -210,6 +212,8 @@ struct dlk_store_type {
   const char *name;
   size_t op_size, lease_size;
   bool portable; /* DETACH and ATTACH work across processes */
+  bool listens;  /* it hears at once that a lease is asked for only after
+                    LISTEN; others always do */
   /* ns, at most DLK_STOP_WAIT, that `stop` takes when nobody answers; a close
    * keeps them of its time. 0: what is not released is better waited for. */
   int64_t stop_wait;

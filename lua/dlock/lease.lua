@@ -295,7 +295,9 @@ end
 function methods:on_revoke(fn)
   local client = client_of(self, "on_revoke") or raise_collected()
   events.check_callback(fn, "lease:on_revoke")
-  return subscribe(client, self, "revoked", fn)
+  subscribe(client, self, "revoked", fn)
+  core.listen(self)
+  return true
 end
 
 --- Whether somebody asked for the lock by store:revoke. No I/O.

@@ -313,6 +313,46 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("revoke: heard of at once by who has on_revoke", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    for _, opts in ipairs { {}, { renew = false } } do
+      for _, before in ipairs { true, false } do
+        local lease, told = assert(a:lock(key, opts)), 0
+        if before then assert.is_true(b:revoke(key)) end
+        lease:on_revoke(function() told = told + 1 end)
+        if not before then assert.is_true(b:revoke(key)) end
+        t:eventually("told", function()
+          a:ping()
+          return told > 0
+        end, 5)
+        assert.is_true(lease:held())
+        assert(lease:release())
+        assert.are.equal(1, told)
+      end
+    end
+    t:expect_nothing_left()
+  end)
+
+  it("revoke: the release tells who has on_revoke", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    for _, hear in ipairs { "lock", "read" } do
+      local kind = hear == "lock" and assert(a:mutex(key))
+        or assert(a:rwlock(key)):read()
+      local lease, told = assert(kind:acquire()), 0
+      assert.is_true(b:revoke(key))
+      if not t.subject.portable then -- their notice comes by itself
+        t:eventually("heard", function() return lease:revoked() end, 5)
+      end
+      lease:on_revoke(function(one) told = told + (one == lease and 1 or 5) end)
+      assert.is_true(lease:release())
+      assert.are.equal(1, told)
+      assert.is_true(lease:revoked())
+      a:ping()
+      assert.are.equal(1, told)
+    end
+    t:expect_nothing_left()
+  end)
+
   timed("revoke of all readers, also in other processes", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local mine = assert(assert(store:rwlock(key)):read():acquire { ttl = 2 })

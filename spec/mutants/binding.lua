@@ -10,6 +10,8 @@ return {
     .. " spec/engine/fork_spec.lua spec/cli/cli_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
+    { name = "nobody listens for a revocation", file = LEASE,
+      find = "dlk_engine_listen(box->hold);", put = ";" },
     { name = "the event of a lease does not say its key",
       file = "csrc/lua/engine.c", specs = "spec/engine/engine_spec.lua",
       find = [[lua_pushlstring(L, n->key, n->key_len);]],

@@ -162,8 +162,7 @@ return {
       find = "if (n == 0) window = h->lease.ttl / 30;", put = "" },
     { name = "a second request to give up the lock is told again",
       file = "csrc/engine/renewal.c",
-      find = "if (!dlk_hold_is_held(h) ||"
-        .. " atomic_exchange(&h->revoked, true)) return;",
+      find = "if (!ours || atomic_exchange(&h->revoked, true)) return;",
       put = "atomic_store(&h->revoked, true);" },
     { name = "the end of a session ends one lease only",
       file = "csrc/engine/renewal.c",

@@ -267,8 +267,8 @@ return {
     { name = "a request to give up is not heard by a renewal", file = HOLD,
       find = "dlk_redis_asked(s, h, r->reply);", put = ";" },
     { name = "a request to give up is not heard by an extension", file = HOLD,
-      find = "dlk_redis_asked(t->store, dlk_redis_try_hold(t), reply);",
-      put = "" },
+      find = "dlk_redis_asked(t->store, dlk_redis_try_hold(t), reply); if",
+      put = "if" },
     -- call.c, errors.c
     { name = "a script that the server forgot is an error", file = CALL,
       find = "return dlk_redis_fault_find(refusal)->action =="

@@ -7,6 +7,9 @@ return {
     .. " spec/redis/foreign_spec.lua spec/redis/crowd_spec.lua"
     .. " spec/redis/faults_spec.lua spec/contract/contract_spec.lua",
   mutants = {
+    { name = "a release does not say that it was revoked",
+      file = DIR .. "leave.lua", find = "revoked and 1 or nil }",
+      put = "nil }" },
     { name = "a hand-off that nobody heard is heard at replicas",
       file = DIR .. "include/publish.lua",
       specs = "spec/redis/elsewhere_spec.lua",

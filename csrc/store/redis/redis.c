@@ -86,6 +86,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);
   dlk_list_init(&s->watches);
+  dlk_list_init(&s->listeners);
   dlk_list_init(&s->orphans);
   *out = s;
   return DLK_OK;
@@ -182,6 +183,9 @@ static void submit(void *store, struct dlk_op *op) {
   case DLK_OP_EXTEND:
     dlk_redis_extend(t);
     break;
+  case DLK_OP_LISTEN:
+    dlk_redis_listen(t);
+    break;
   case DLK_OP_DETACH:
     dlk_redis_detach(t);
     break;
@@ -239,6 +243,7 @@ static void stop(void *store) {
   s->host->timer_clear(s->host, &s->quiet);
   stop_all(s, &s->waits);
   stop_all(s, &s->watches);
+  stop_all(s, &s->listeners);
   dlk_redis_orphans_end(s);
   s->link->stop(s->link);
 }
@@ -269,6 +274,7 @@ const struct dlk_store_type dlk_redis_store = {
     .op_size = sizeof(struct dlk_redis_try),
     .lease_size = sizeof(struct dlk_redis_hold),
     .portable = true,
+    .listens = true,
     .prefix = prefix,
     .create = create,
     .submit = submit,

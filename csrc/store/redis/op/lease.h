@@ -17,6 +17,7 @@ struct dlk_redis_hold {
   bool extended;   /* or renewed, since it was granted */
   bool cut;        /* the server keeps it for too long */
   bool crowded;    /* others queued for it */
+  bool listens;    /* who holds it wants to know when it is asked for */
   bool noted;      /* the server keeps notes of it (info) */
   bool anew;       /* it is lost, and was given to the token once more */
   bool broken;     /* it is lost, said a message that crossed a renewal */

@@ -28,6 +28,7 @@ struct dlk_redis {
   struct dlk_redis_lately crowded; /* others wanted the key */
   struct dlk_redis_tokens tokens;  /* of waits and holds */
   struct dlk_list waits, watches;  /* operations that wait: wait.c, leader.c */
+  struct dlk_list listeners;       /* likewise, for the subscription: hold.c */
   struct dlk_list orphans;         /* orphan.c */
   size_t orphan_count;
   struct dlk_redis_release *released[DLK_REDIS_RELEASED]; /* released.c */

@@ -216,3 +216,48 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
   dlk_redis_send(t, &extending);
   t->store->link->subscribe(t->store->link, t->call.req.slot);
 }
+
+/* ---- listen ---- */
+
+/* The hold's end stays where it is. */
+static void listen_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), 0, DLK_REDIS_AT_LEAST,
+                       out);
+}
+
+static void listens(struct dlk_redis_try *t, const redisReply *reply) {
+  dlk_redis_asked(t->store, dlk_redis_try_hold(t), reply);
+  dlk_redis_done_code(t, dlk_redis_number(reply, -1) < 0 ? DLK_LOST : DLK_OK);
+}
+
+/* By the rules of a detach, which may also leave the hold as it is. */
+static const struct dlk_redis_step listening = {.aim = DLK_REDIS_TO_DETACH,
+                                                .script = DLK_REDIS_RENEW,
+                                                .args = listen_args,
+                                                .answer = listens};
+
+void dlk_redis_listen(struct dlk_redis_try *t) {
+  struct dlk_redis_link *link = t->store->link;
+  dlk_redis_try_hold(t)->listens = true;
+  t->call.holds = t->op->lease->ttl;
+  if (link->subscribed(link, t->call.req.slot)) {
+    dlk_redis_send(t, &listening);
+    return;
+  }
+  dlk_list_append(&t->store->listeners, &t->entry);
+  dlk_redis_await(t, &listening);
+  link->subscribe(link, t->call.req.slot);
+}
+
+/* Who asked before is found now, who asks later sends a message. */
+void dlk_redis_listen_subscribed(struct dlk_redis *s, int slot) {
+  struct dlk_list *l = s->listeners.next;
+  while (l != &s->listeners) {
+    struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
+    l = l->next;
+    if (dlk_redis_call_is_in(&t->call, slot)) {
+      dlk_list_remove(&t->entry);
+      dlk_redis_send(t, &listening);
+    }
+  }
+}

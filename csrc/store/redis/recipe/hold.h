@@ -23,6 +23,9 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
 void dlk_redis_asked(struct dlk_redis *s, struct dlk_redis_hold *h,
                      const struct redisReply *reply);
 void dlk_redis_extend(struct dlk_redis_try *t);
+/* Hears at once from now on that the lock is asked for. */
+void dlk_redis_listen(struct dlk_redis_try *t);
+void dlk_redis_listen_subscribed(struct dlk_redis *s, int slot);
 void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
                      size_t count);
 void dlk_redis_hand_over(void *store, struct dlk_lease *from,

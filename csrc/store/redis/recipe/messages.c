@@ -14,6 +14,7 @@
 static void subscribed(void *arg, int slot) {
   struct dlk_redis *s = arg;
   dlk_redis_change_subscribed(s, slot);
+  dlk_redis_listen_subscribed(s, slot);
   struct dlk_list *l = s->waits.next;
   while (l != &s->waits) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);

@@ -8,13 +8,15 @@
  *   token is not there, or that somebody queues, the full script follows. On
  *   a key that others queued for lately the full script goes first. So it does
  *   when the server has notes of the hold. Of a revocation we may not know yet:
- *   its mark then goes when the ttl is over, and means no other token. */
+ *   who listens is told of it by that script; otherwise its mark goes when the
+ *   ttl is over, and means no other token. */
 #include "store/redis/recipe/release.h"
 
 #include <hiredis/hiredis.h>
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/op/released.h"
+#include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
 static const struct dlk_redis_step leaving;
@@ -26,7 +28,14 @@ static int64_t rest_of(struct dlk_redis_try *t) {
 }
 
 static void leave_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, rest_of(t));
+  const struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  int64_t rest = rest_of(t);
+  if (!h->listens || rest > 0) {
+    dlk_redis_leave_args(out, &h->token, rest);
+    return;
+  }
+  dlk_redis_put_token(out, &h->token);
+  dlk_redis_put_int(out, -1);
 }
 
 /* Sent or not, the server will be told as long as it may keep the token. */
@@ -50,6 +59,8 @@ static void gone(struct dlk_redis_try *t) {
 static void left(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_number(reply, 0) == 1)
     t->release.ours = true;
+  if (dlk_redis_int(reply, 3, 0) == 1)
+    t->store->host->revoked(t->store->host, t->op->lease);
   if (dlk_redis_int(reply, 1, 0) == 1) { /* more dead waiters */
     dlk_redis_send(t, &leaving);
     return;
@@ -97,7 +108,7 @@ void dlk_redis_release(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   dlk_redis_token_drop(&s->tokens, &h->token);
-  bool crowded = h->crowded || h->noted || t->op->lease->value ||
+  bool crowded = h->crowded || h->noted || h->listens || t->op->lease->value ||
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
   t->placed = true;
   if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)

@@ -1,9 +1,11 @@
 -- Release with hand-off; also cancels a wait: leave the queue, leave the
 -- hold if it is ours, and let the next ones in.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
--- ARGV: token, ms for which the hold must still last (0: ends now),
+-- ARGV: token, ms for which the hold must still last (0: ends now; -1: ends
+--       now, and who holds it asks whether it was revoked),
 --       for how many ms the counter stays, 1: lift it (see fence)
--- Returns {1 if we held it, 1 to be called again at once, 1 if it was lifted}
+-- Returns {1 if we held it, 1 to be called again at once, 1 if it was lifted,
+--          1 if it was revoked, for who asks}
 --       | 1 the same as {1, 0, 0}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -57,6 +59,7 @@ if s then
 end
 s = state(value)
 local held = holds(s, token)
+local revoked = rest < 0 and redis.pcall('HGET', I, '!' .. token) == '1'
 if not held then -- nobody both holds and waits
   leave_queue(token)
 elseif rest > 0 then
@@ -71,4 +74,4 @@ else
   let_go(s, token)
 end
 local more = let_in(s, held and rest <= 0)
-return { held and 1 or 0, more, lifted }
+return { held and 1 or 0, more, lifted, revoked and 1 or nil }

@@ -408,7 +408,32 @@ static void a_hold_ends_with_its_own_session_only(void) {
   host_close(h);
 }
 
+/* A server refuses a node that exists to who may not make nodes beside it. */
+static void a_watch_below_what_is_barred_goes_on(void) {
+  start_in("/app");
+  struct dlk_lease *other = held("other");
+  fake_refuse(DLK_ZK_CREATE, DLK_ZK_NOAUTH);
+  struct dlk_op *look = submit(DLK_OP_CHANGE, NULL, "k");
+  fake_serve();
+  CHECK(!host_over(look));
+  struct dlk_lease *lease = held("k");
+  CHECK(host_over(look));
+  CHECK(ended(look, DLK_OK));
+  release(lease);
+  release(other);
+  host_close(h);
+  start_in("/none");
+  fake_refuse(DLK_ZK_CREATE, DLK_ZK_NOAUTH);
+  look = submit(DLK_OP_CHANGE, NULL, "k");
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(ended(look, DLK_DENIED));
+  host_close(h);
+}
+
 static const struct check tests[] = {
+    {"a_watch_below_what_is_barred_goes_on",
+     a_watch_below_what_is_barred_goes_on},
     {"a_break_whose_answer_is_lost_takes_one_hold_only",
      a_break_whose_answer_is_lost_takes_one_hold_only},
     {"a_guard_in_the_gap_is_one_write", a_guard_in_the_gap_is_one_write},

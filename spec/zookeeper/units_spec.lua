@@ -54,6 +54,7 @@ local SESSIONS = {
   "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
   "a_session_that_cannot_be_opened_is_tried_now_and_then",
   "a_resting_node_keeps_its_session_in_use",
+  "a_watch_below_what_is_barred_goes_on",
   "watches_of_half_a_megabyte_fill_a_session",
   "watches_that_are_over_fill_no_session",
   "a_hold_without_proof_is_lost_when_asked_for",

@@ -210,11 +210,22 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_query_end(q, DLK_OK, NULL);
 }
 
+static void on_above_made(void *who, uint32_t tag,
+                          const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (dlk_zk_query_answered(q, tag, r))
+    q->barred |= r->rc == DLK_ZK_NOAUTH;
+}
+
+/* Answered last. Whether a node above could not be made says nothing by itself:
+ * who may not make nodes there is refused also when it exists. */
 static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (--q->pending == 0)
+  if (r->rc == DLK_ZK_NOAUTH || (r->rc == DLK_ZK_NONODE && q->barred))
+    dlk_zk_query_end(q, DLK_DENIED, NULL);
+  else
     dlk_zk_query_again(q);
 }
 
@@ -224,6 +235,7 @@ static bool make_node(struct dlk_zk_query *q) {
   size_t chroot = q->store->chroot;
   if (!path)
     return false;
+  q->barred = false;
   for (size_t i = 1; i <= q->path_len; i++) {
     if (path[i] != '/' && path[i] != '\0')
       continue;
@@ -234,11 +246,11 @@ static bool make_node(struct dlk_zk_query *q) {
                                .data = "",
                                .mode = i <= chroot ? DLK_ZK_PERSISTENT
                                                    : DLK_ZK_CONTAINER};
-    bool ok = dlk_zk_query_send(q, DLK_ZK_FOR_PARENT, &r, on_made);
+    bool ok = dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &r,
+                                i < q->path_len ? on_above_made : on_made);
     path[i] = kept;
     if (!ok)
       return false;
-    q->pending++;
   }
   return true;
 }

@@ -33,6 +33,7 @@ struct dlk_zk_query {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any;
+  bool barred;                 /* from making a node above the lock's */
   bool scarce;                 /* there was no memory for what was read */
   bool crossed;                /* by another write (DLK_ZK_CROSSED) */
   enum dlk_zk_purpose purpose; /* of what was sent last */

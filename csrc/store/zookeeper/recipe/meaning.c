@@ -33,6 +33,7 @@ static const struct {
     /*                        NONODE  VERSION NOAUTH  CUT     MEMORY  other */
     [DLK_ZK_FOR_NODE]      = {NONE,   END,    END,    SETTLE, END,    END},
     [DLK_ZK_FOR_PARENT]    = {OK,     OK,     END,    AGAIN,  AGAIN,  OK},
+    [DLK_ZK_FOR_WATCHED]   = {OK,     OK,     OK,     AGAIN,  AGAIN,  OK},
     [DLK_ZK_FOR_SETTLING]  = {NONE,   INSIST, END,    INSIST, INSIST, INSIST},
     [DLK_ZK_FOR_PLACE]     = {NONE,   AGAIN,  END,    AGAIN,  AGAIN,  AGAIN},
     [DLK_ZK_FOR_OWN]       = {NONE,   END,    END,    AGAIN,  END,    END},

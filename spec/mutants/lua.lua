@@ -285,7 +285,8 @@ return {
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/outage_spec.lua",
       find = [[if out and out.entered and out.refusal then]],
-      put = [[out = out or { leases = new_leases(), since = 0 }
+      put = [[out = out or { leases = new_leases(),
+          failures = { { at = 0, gap = math.huge } } }
         known[client] = out
         if out.entered and out.refusal then]] },
     { name = "a lock is given although its store is out for others",
@@ -308,8 +309,8 @@ return {
     { name = "failures far apart make one outage",
       file = "lua/dlock/kinds/outage.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[not out.entered and begun - out.looked > grace]],
-      put = [[false]] },
+      find = [[elseif not out.entered and begun > out.looked then]],
+      put = [[elseif false then]] },
     -- logger.lua
     { name = "a logged event waits in a buffer", file = "lua/dlock/logger.lua",
       specs = "spec/lua/logger_spec.lua", find = "file:flush()", put = "" },

@@ -31,7 +31,7 @@ local edit = require "spec.support.edit"
 local files = require "spec.support.files"
 
 local ROOMS = { "core", "engine", "redis", "conn", "sentinel", "tls", "scripts",
-  "zookeeper", "file", "binding", "lua", "hosts", "texts" }
+  "zookeeper", "file", "binding", "lua", "fallback", "hosts", "texts" }
 
 local function read(path)
   return assert(files.read(path))

@@ -17,6 +17,7 @@
 --
 -- With skip = true no grace is waited for in vain: those behind are asked for a
 -- sign of life as soon as one is unavailable.
+local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local events = require "dlock.events"
 local fallback_lease = require "dlock.kinds.fallback_lease"
@@ -68,10 +69,10 @@ end
 
 -- Notes what an answer means for all users of the store here. The last result:
 -- what they know forbids to use it, or to wait for another one.
-local function note(member, lease, message, code, begun, grace)
+local function note(member, lease, message, code, begun, over)
   local client = member.client
   if code == "unavailable" then
-    outage.failed(client, message, begun, grace)
+    outage.failed(client, message, begun, over)
   elseif outage.is_answer(code) then
     local fine, why = outage.answered(client)
     if lease and not fine then
@@ -86,14 +87,15 @@ end
 
 -- Asks a lock that others stand behind, until then. The last results: it may be
 -- passed; nobody waited for the answer, so to ask again would be no better.
-local function attempt(state, plan, member, until_then, grace)
+local function attempt(state, plan, member, until_then)
   local begun = core.now()
   local lease, message, code = ask(state, plan, member, until_then,
     until_then < plan.deadline)
   local at_once =
     core.now() - begun < math.min((until_then - begun) / 2, AT_ONCE)
   local out
-  lease, message, code, out = note(member, lease, message, code, begun, grace)
+  lease, message, code, out = note(member, lease, message, code, begun,
+    plan.wait and until_then or math.huge)
   return lease, message, code, out, at_once
 end
 
@@ -102,12 +104,17 @@ local function skipped(state, message)
     :format(state.shown, message), "busy"
 end
 
+-- How long a ping may take: of a wait, this share of what is left.
+local function limit(plan, share)
+  return outage.limit(plan.wait and (plan.deadline - core.now()) * share
+    or math.huge)
+end
+
 -- Whether any store behind that place answers. Its lock is not asked for: it
 -- could not be given yet.
 local function any_answers(state, plan, place)
   for i = place + 1, #state.members do
-    local left = plan.wait and plan.deadline - core.now() or math.huge
-    if outage.is_there(state.members[i].client, left) then
+    if outage.is_there(state.members[i], limit(plan, 1), plan.cancel) then
       return true
     end
   end
@@ -133,7 +140,8 @@ end
 local function ask_first(state, plan, place)
   local member = state.members[place]
   local client, grace = member.client, grace_of(state, plan, member)
-  local out, why, answer = outage.goes_on(client, grace, state.hold_off)
+  local out, why, answer = outage.goes_on(member, grace, state.hold_off,
+    limit(plan, 1 / 2), plan.cancel)
   local ends = outage.ends_grace(client, grace)
   local waits = ends and core.now() < ends -- another one's grace was shorter
   if out and not (waits and answer == "unavailable") then
@@ -143,7 +151,7 @@ local function ask_first(state, plan, place)
   local until_then = core.now() + slice
   while true do
     local lease, message, code, passed, at_once = attempt(state, plan, member,
-      until_then, grace)
+      until_then)
     local now = core.now()
     local ready = outage.ends_grace(client, grace) or now
     if code == "timeout" and now < plan.deadline then
@@ -186,6 +194,11 @@ end
 local function all_stand(state, plan, place)
   for i = 1, place - 1 do
     local from = state.members[i]
+    outage.look(from, grace_of(state, plan, from), state.hold_off,
+      limit(plan, 1), plan.cancel)
+  end
+  for i = 1, place - 1 do -- nobody else runs from here on
+    local from = state.members[i]
     local fine, why, code = outage.stands(from.client,
       grace_of(state, plan, from))
     if not fine then
@@ -221,8 +234,10 @@ end
 local function new_plan(state, opts, wait)
   local timeout = wait and (opts and rawget(opts, "timeout") or state.timeout)
     or 0
+  local cancel = opts and rawget(opts, "cancel")
   return { opts = lockable.provisional(opts), wait = timeout > 0,
-    cancels = state.cancels, deadline = core.now() + timeout }
+    cancels = state.cancels, cancel = cancel and canceller.state(cancel),
+    deadline = core.now() + timeout }
 end
 
 -- The lock of that place, asked in its turn. The last result: go on.

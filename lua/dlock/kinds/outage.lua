@@ -2,8 +2,10 @@
 -- one table for each client, so that all its fallbacks agree, and objects that
 -- are made for one request remember what the last one saw.
 --
---   since     when the first of its failures in a row was seen; nil: forgotten
---   looked    when it was last asked, in vain or not
+--   failures  in a row; nil: forgotten. Each { at, gap }: when it was seen, and
+--             how long nobody had asked before it, the longest gap first. What
+--             came behind with no longer gap is left out
+--   looked    until when it was last asked, in vain or not
 --   used      when somebody last wanted a lock of it
 --   entered   a weaker lock was given because of it
 --   hold_off  the longest of those who wanted one since then
@@ -14,16 +16,17 @@
 --             with their request (core.owned), as long as they last, whether or
 --             not a variable refers to them; the others, weak
 --
--- A weaker lock may be given `grace` seconds after `since`: whoever held a lock
--- of the store has passed its deadline then, if the store was down for
--- everybody all that time. We only know that it did not answer us each time we
--- asked, so failures make one outage only if not more than `grace` seconds lie
--- between them. Once a weaker lock was given, the store counts as out until it
--- has answered pings for `hold_off` seconds and no degraded lease is held here
--- (all must agree when that is, so the longest hold_off counts; but each one's
--- own grace has to be over before it is given a weaker lock);
--- or until nobody has wanted a lock of it for longer than both times, when what
--- is known is too old to be used.
+-- A weaker lock may be given `grace` seconds after the first failure of an
+-- outage: whoever held a lock of the store has passed its deadline then, if the
+-- store was down for everybody all that time. We only know that it did not
+-- answer us each time we asked, so failures make one outage only if not more
+-- than `grace` seconds lie between them; one user's outage began later than
+-- that of another whose grace is longer. Once a weaker lock was given, the
+-- store counts as out until it has answered pings for `hold_off` seconds and no
+-- degraded lease is held here (all must agree when that is, so the longest
+-- hold_off counts; but each one's own grace has to be over before it is given a
+-- weaker lock); or until nobody has wanted a lock of it for longer than both
+-- times, when what is known is too old to be used.
 --
 -- What an answer means, that of an attempt or that of a ping:
 --
@@ -43,17 +46,21 @@
 -- Several wait at the same time, and an answer may be long on its way. So both
 -- kinds of lock are looked at once more when they were granted. A weaker lock
 -- counts only if the outage still stands: somebody may have had an answer since
--- (who had, holds the lock of the store perhaps). A lock of the store counts
--- only if nobody entered meanwhile. Whoever comes second gives its lock back;
--- between the look and the note of it (stands and enter, answered) nobody else
--- runs.
+-- (who had, holds the lock of the store perhaps). If it was waited for, nobody
+-- may have asked, so who has it asks for a sign of life first (look). A lock of
+-- the store counts only if nobody entered meanwhile. Whoever comes second gives
+-- its lock back; between the look and the note of it (stands and enter,
+-- answered) nobody else runs.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
+local lockable = require "dlock.lockable"
 
 local outage = {}
 
-local PING_EVERY = 1 -- seconds; also how long one ping may take
+local PING_EVERY = 1 -- seconds; also how long one ping may take, and how long
+                     -- we go by an answer, or by there being none
+local SHORTEST = 0.05 -- seconds of a ping
 local FIRST_SWEEP = 64
 
 local REFUSES = { denied = true, invalid = true, lost = true }
@@ -109,7 +116,7 @@ end
 
 -- Too old to be used; but whoever was told of it waits to learn of its end.
 local function forget(out)
-  out.since, out.entered, out.good, out.pinged = nil, nil, nil, nil
+  out.failures, out.entered, out.good, out.pinged = nil, nil, nil, nil
   out.refusal, out.hold_off = nil, nil
 end
 
@@ -139,36 +146,76 @@ function outage.answered(client)
   return true
 end
 
---- It did not answer an attempt that began at `begun`.
-function outage.failed(client, message, begun, grace)
+-- A failure behind a time in which nobody asked.
+local function add_failure(failures, gap, now)
+  local count = #failures
+  while failures[count].gap <= gap do
+    failures[count] = nil
+    count = count - 1
+  end
+  failures[count + 1] = { at = now, gap = gap }
+end
+
+--- It did not answer an attempt that began at `begun` and was to be over by
+--- `over`. If it was so much later that we stood still meanwhile, nobody asked
+--- between that and now.
+function outage.failed(client, message, begun, over)
   local now, out = core.now(), known[client]
   if not out then
     out = { leases = new_leases() }
     known[client] = out
   end
-  if not out.since or not out.entered and begun - out.looked > grace then
-    out.since = now
+  if not out.failures then
+    out.failures = { { at = now, gap = math.huge } }
+  elseif not out.entered and begun > out.looked then
+    add_failure(out.failures, begun - out.looked, now)
   end
-  out.looked, out.message = now, message
+  out.looked, out.message = now > over + PING_EVERY and over or now, message
+end
+
+-- When the first failure of an outage was seen, by who has this grace; nil:
+-- there was none.
+local function began(out, grace)
+  local failures = out and out.failures
+  for i = failures and #failures or 0, 2, -1 do
+    if failures[i].gap > grace then
+      return failures[i].at
+    end
+  end
+  return failures and failures[1].at
 end
 
 --- When a weaker lock may be given, or nil: nothing is known against it.
 function outage.ends_grace(client, grace)
-  local out = known[client]
-  return out and out.since and out.since + grace
+  local since = began(known[client], grace)
+  return since and since + grace
+end
+
+-- Asks for a sign of life where cancel() ends it.
+local function ask(member, limit, cancel)
+  local client = member.client
+  local adapter, message, code = host.ready(client)
+  if not adapter then
+    return nil, message, code
+  end
+  local ticket
+  ticket, message, code = client.engine:ping(limit)
+  if not ticket then
+    return nil, message, code
+  end
+  return lockable.wait_noted(client, ticket, adapter, member.waits, cancel)
 end
 
 -- Asks it for a sign of life, but not more often than once in PING_EVERY; a
 -- store that is closed says so without being asked. Returns the message and the
 -- code of an answer that says nothing of it.
-local function ping(client, out)
-  local now, last = core.now(), out.pinged
+local function ping(member, out, limit, cancel)
+  local client, now, last = member.client, core.now(), out.pinged
   if last and now - last < PING_EVERY and not client.engine:closed() then
     return nil
   end
   out.pinged = now
-  local took, message, code = host.ask(client, client.engine.ping,
-    client.engine, PING_EVERY)
+  local took, message, code = ask(member, limit, cancel)
   if took or REFUSES[code] then
     out.looked = core.now()
     out.good = out.good or out.looked
@@ -182,14 +229,20 @@ local function ping(client, out)
   end
 end
 
---- Whether its store answers at all, in any way, within so many seconds and
---- the time of one ping.
----@param client table
+--- How long a ping may take where so many seconds are left.
+---@param left number
+---@return number
+function outage.limit(left)
+  return math.max(math.min(left, PING_EVERY), SHORTEST)
+end
+
+--- Whether its store answers at all, in any way, within that limit.
+---@param member table a lock's state: client, and the set waits
 ---@param limit number
+---@param cancel table|nil the state of a canceller
 ---@return boolean
-function outage.is_there(client, limit)
-  local took, _, code = host.ask(client, client.engine.ping, client.engine,
-    math.max(math.min(limit, PING_EVERY), 0))
+function outage.is_there(member, limit, cancel)
+  local took, _, code = ask(member, limit, cancel)
   return took ~= nil or code ~= "unavailable"
 end
 
@@ -204,13 +257,16 @@ end
 
 --- Whether it is out, so that it is not asked for its own lock; then why not,
 --- and the code: `unavailable` if weaker locks are given.
----@param client table
+---@param member table
 ---@param grace number
 ---@param hold_off number
+---@param limit number
+---@param cancel table|nil
 ---@return boolean
 ---@return string? message
 ---@return string? code
-function outage.goes_on(client, grace, hold_off)
+function outage.goes_on(member, grace, hold_off, limit, cancel)
+  local client = member.client
   local out = known[client]
   if not out or not out.entered then
     return false
@@ -221,7 +277,7 @@ function outage.goes_on(client, grace, hold_off)
     return false
   end
   used(out, hold_off)
-  local message, code = ping(client, out)
+  local message, code = ping(member, out, limit, cancel)
   if code then
     return true, message, code
   elseif not out.entered then
@@ -242,6 +298,29 @@ function outage.is_out(client)
   return out ~= nil and out.entered == true
 end
 
+--- A weaker lock was granted: asks once more, unless what is known is new.
+---@param member table
+---@param grace number
+---@param hold_off number
+---@param limit number
+---@param cancel table|nil
+function outage.look(member, grace, hold_off, limit, cancel)
+  local client, begun = member.client, core.now()
+  local out = known[client]
+  if not out or begun - out.looked <= PING_EVERY then
+    return
+  elseif out.entered then
+    outage.goes_on(member, grace, hold_off, limit, cancel)
+    return
+  end
+  local took, message, code = ask(member, limit, cancel)
+  if took or outage.is_answer(code) then
+    outage.answered(client)
+  elseif code == "unavailable" then
+    outage.failed(client, message, begun, begun + limit)
+  end
+end
+
 --- Whether a weaker lock may be given because of it, now that it was granted;
 --- else why not.
 ---@param client table
@@ -253,8 +332,12 @@ function outage.stands(client, grace)
   local out = known[client]
   if out and out.entered and out.refusal then
     return false, out.refusal.message, out.refusal.code
-  elseif out and out.since and core.now() >= out.since + grace then
+  end
+  local since = began(out, grace)
+  if since and core.now() >= since + grace then
     return true
+  elseif since then
+    return false, out.message, "unavailable"
   end
   return false, ("unavailable: %s answers again"):format(client.shown),
     "unavailable"

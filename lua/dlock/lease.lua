@@ -248,8 +248,9 @@ function methods:downgrade()
 end
 
 local function check_arguments(...)
+  local list = { ... } -- select(i, ...) would take as long as i is large
   for i = 1, math.max(select("#", ...), 1) do
-    local kind = type((select(i, ...)))
+    local kind = type(list[i])
     if kind ~= "string" and kind ~= "number" then
       error(("lease:guard takes a command and its arguments, strings and"
         .. " numbers; number %d is a %s"):format(i, kind), 3)

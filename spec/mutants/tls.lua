@@ -16,6 +16,9 @@ return {
     .. " spec/redis/tls_network_spec.lua spec/redis/tls_process_spec.lua",
   lua = "lua5.4",
   mutants = {
+    { name = "a certificate counts by its common name",
+      file = "csrc/tls/channel.c", specs = "spec/redis/tls_refusals_spec.lua",
+      find = "X509_CHECK_FLAG_NEVER_CHECK_SUBJECT", put = "0" },
     { name = "the program's OpenSSL answers our calls", file = LOADER,
       find = "#define DEEPLY RTLD_DEEPBIND", put = "#define DEEPLY 0" },
     { name = "a thread is in OpenSSL while it cleans up at exit", file = GATE,

@@ -92,6 +92,10 @@ describe("a TLS server that is not the right one:", function()
       fails(one.tls_url, ca(), "denied", "not for 127%.0%.0%.1 but for"
         .. " 2001:db8::7, 10%.0%.0%.7, redis%.test;")
     end)
+    with_server("bare", nil, function(one) -- its common name does not count
+      fails(one.tls_url, ca { server_name = "bare" }, "denied",
+        "not for bare but for nobody")
+    end)
   end)
 
   it("its time is over, or is to come", function()

@@ -53,6 +53,7 @@ signed server ca "$now" "$later" "subjectAltName=$2"
 signed named ca "$now" "$later" 'subjectAltName=DNS:redis.test,DNS:*.wild.test'
 signed many ca "$now" "$later" \
   'subjectAltName=IP:2001:db8::7,IP:10.0.0.7,DNS:redis.test'
+signed bare ca "$now" "$later" 'basicConstraints=CA:FALSE'
 signed client ca "$now" "$later" "$client"
 signed stranger other "$now" "$later" "$client"
 signed expired ca "$past" "$now" "subjectAltName=$2"

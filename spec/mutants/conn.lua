@@ -3,11 +3,22 @@
 
 local RESOLVE = "csrc/store/redis/conn/resolve.c"
 local LOOKUPS = "spec/redis/resolve_spec.lua"
+local LIFETIME = "csrc/store/redis/conn/lifetime.c"
+local STORM = "spec/redis/storm_spec.lua"
 
 return {
   specs = "spec/redis/resolve_spec.lua spec/redis/connect_spec.lua"
     .. " spec/redis/net_spec.lua",
   mutants = {
+    { name = "a connection that is needed is closed for being idle",
+      file = "csrc/store/redis/conn/due.c", specs = "spec/redis/time_spec.lua",
+      find = "if (m->wanted || m->needed)", put = "if (m->wanted)" },
+    { name = "a connection that was ready for a moment has stood",
+      file = LIFETIME, specs = STORM,
+      find = "- c->state_since >= STANDS;", put = "- c->state_since >= 0;" },
+    { name = "a connection that did not stand is made anew at once",
+      file = LIFETIME, specs = STORM,
+      find = "c->failures = !stood;", put = "c->failures = 0;" },
     { name = "an answer that comes too late for its attempt is thrown away",
       file = RESOLVE, specs = LOOKUPS,
       find = "if (heard) answer_unref(a); else keep(q, a);",

@@ -120,6 +120,34 @@ describe("time on redis:", function()
       assert.are.equal(0, (p:wait()))
     end)
 
+  -- Nothing is asked on its connection until a renewal is due.
+  it("a restarted server is noticed after a minute without a request",
+    function()
+      local restarted = redis.start()
+      local c = clock.new(server.new_dir())
+      local p = process.spawn { env = c.env, args = { restarted.url },
+        script = [[
+          local dlock = require "dlock"
+          local store = assert(dlock.open(arg[1]))
+          local lease = assert(store:lock("quiet", { ttl = 600 }))
+          print("held", lease:held())
+          io.read()
+          print("quiet", lease:wait_lost(1.5))
+          io.read()
+          print("restarted", lease:wait_lost(20))
+        ]] }
+      p:expect("^held\ttrue$")
+      c:step(70)
+      p:write("\n")
+      p:expect("^quiet\tnil") -- and the loop had its turns
+      restarted:kill()
+      restarted:start_again()
+      p:write("\n")
+      p:expect("^restarted\ttrue$", 30)
+      assert.are.equal(0, (p:wait()))
+      restarted:stop()
+    end)
+
   timed("a server's clock that steps is reported, also to a holder that lost",
     function()
     local seen = {}

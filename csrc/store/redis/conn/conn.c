@@ -226,14 +226,14 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
   const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
   bool listens = c->events->push != NULL;
   struct dlk_redis_due due = dlk_redis_due(
-      &c->times,
-      &(struct dlk_redis_moment){.state = c->state,
-                                 .at = at,
-                                 .oldest = oldest ? oldest->sent : -1,
-                                 .io_timeout = c->conf->io_timeout,
-                                 .listens = listens,
-                                 .needed = listens && c->events->needed(c),
-                                 .wanted = c->wanted});
+      &c->times, &(struct dlk_redis_moment){
+                     .state = c->state,
+                     .at = at,
+                     .oldest = oldest ? oldest->sent : -1,
+                     .io_timeout = c->conf->io_timeout,
+                     .listens = listens,
+                     .needed = c->events->needed && c->events->needed(c),
+                     .wanted = c->wanted});
   switch (due.deed) {
   case DLK_REDIS_DOUBT:
     (void)dlk_redis_sock_doubt(c->sock, NULL);

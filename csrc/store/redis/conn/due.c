@@ -48,7 +48,7 @@ static struct dlk_redis_due asking(struct dlk_redis_times *t,
     return sleep_until(due);
   if (m->oldest >= 0)
     return too_late(t, m, "the server did not answer in time");
-  if (m->wanted)
+  if (m->wanted || m->needed)
     return sleep_until(dlk_time_add(m->at, DLK_REDIS_IDLE_CLOSE));
   return (struct dlk_redis_due){.deed = DLK_REDIS_CLOSE};
 }

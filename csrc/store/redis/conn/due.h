@@ -42,7 +42,7 @@ struct dlk_redis_moment {
   int64_t oldest; /* when the oldest unanswered request was sent, or -1 */
   int64_t io_timeout;
   bool listens; /* it carries messages */
-  bool needed;  /* they matter to somebody now */
+  bool needed;  /* somebody holds or waits */
   bool wanted;  /* it is to stay although nothing is asked */
 };
 

@@ -7,6 +7,10 @@
  *   wants an answer submits again and so waits for the next attempt, which
  *   comes after a pause that grows to a second.
  *
+ * - A connection that ends is made anew at once, if it stood for a second; else
+ *   only the first time. Somebody may end each of them as soon as it is ready,
+ *   and a handshake is the most that we ask of a server.
+ *
  * Who is told of an end may submit, wake or stop: so the state is the next one
  * before anybody is told, and what is told of lies in a list of its own. */
 #include "store/redis/conn/lifetime.h"
@@ -14,6 +18,8 @@
 #include <string.h>
 
 #include "store/redis/wire/errors.h"
+
+#define STANDS DLK_SEC
 
 void dlk_redis_life_enter(struct dlk_redis_conn *c,
                           enum dlk_redis_conn_state state) {
@@ -64,13 +70,17 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   }
   struct dlk_list flying;
   bool drained = c->state == DLK_REDIS_DRAINING;
+  bool stood = dlk_redis_life_now(c) - c->state_since >= STANDS;
   bool asked = !dlk_list_empty(&c->pipe.flying);
   dlk_redis_pipe_take(&c->pipe, &flying);
   close_sock(c);
   c->why = why;
-  if (drained) {
+  if (stood)
+    c->failures = 0;
+  if (drained || c->failures > 0) {
     start_pause(c);
   } else {
+    c->failures = !stood;
     dlk_redis_life_enter(c, DLK_REDIS_OFF);
     c->host->timer_clear(c->host, &c->timer);
   }
@@ -177,6 +187,7 @@ void dlk_redis_life_located(struct dlk_redis_seeker *who,
     struct dlk_error moved; /* the address is the new one's already */
     dlk_error_set(&moved, DLK_UNAVAILABLE,
                   "%s: another server is the primary now", c->conf->shown);
+    c->failures = 0; /* the others have nothing to do with it */
     discard(c, &moved);
   } else {
     if (c->state != DLK_REDIS_SEEKING)
@@ -201,7 +212,6 @@ void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   dlk_redis_life_enter(c, DLK_REDIS_READY);
   c->spoken_to = true;
   c->times.used = c->state_since;
-  c->failures = 0;
   c->times.asked = false;
   c->endpoint->settle(c->endpoint, &c->seeker);
   c->host->timer_clear(c->host, &c->timer);

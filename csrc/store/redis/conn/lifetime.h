@@ -26,7 +26,8 @@ struct dlk_redis_conn_events {
   void (*failed)(struct dlk_redis_conn *c, const struct dlk_error *why);
   /* A reply that nobody asked for; NULL: that is an error. */
   void (*push)(struct dlk_redis_conn *c, const struct redisReply *reply);
-  /* With push: whether what it hears matters now. */
+  /* Whether somebody holds or waits, so that it must not end unnoticed; NULL
+   * without push: that is no matter. */
   bool (*needed)(struct dlk_redis_conn *c);
   void (*gone)(void *arg); /* see sock.h; arg is the conn's `arg` */
 };

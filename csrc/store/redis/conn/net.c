@@ -5,10 +5,11 @@
  * so they are dropped when the run id differs, and where the run id or KILL
  * may not be had, `may_linger` says that the guarantee is off.
  *
- * While somebody holds or waits, a command connection that ended is made anew
- * at once and not with the next request. If another server process answers by
- * then (`moved`), all leases are renewed there: those that it does not know are
- * lost now, and not when their next renewal is due.
+ * While somebody holds or waits, a command connection is not closed for being
+ * idle, and one that ended is made anew at once and not with the next request.
+ * If another server process answers by then (`moved`), all leases are renewed
+ * there: those that it does not know are lost now, and not when their next
+ * renewal is due.
  *
  * Requests are flushed before the loop sleeps (prepare) and after it woke
  * (check): what was submitted in between leaves in one write. */
@@ -224,8 +225,16 @@ static void wait_in_vain(struct dlk_redis_durable *d) {
     c->endpoint->doubt(c->endpoint);
 }
 
-static const struct dlk_redis_conn_events cmd_events = {
-    .handshake = handshake, .broken = broken, .failed = failed, .gone = gone};
+static bool needed(struct dlk_redis_conn *c) {
+  struct net *n = c->arg;
+  return n->events->needed(n->arg);
+}
+
+static const struct dlk_redis_conn_events cmd_events = {.handshake = handshake,
+                                                        .broken = broken,
+                                                        .failed = failed,
+                                                        .needed = needed,
+                                                        .gone = gone};
 
 /* ---- the connection for messages ---- */
 
@@ -281,17 +290,12 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   n->events->message(n->arg, reply->element[2]->str, reply->element[2]->len);
 }
 
-static bool needed_sub(struct dlk_redis_conn *c) {
-  struct net *n = c->arg;
-  return n->events->needed(n->arg);
-}
-
 static const struct dlk_redis_conn_events sub_events = {.handshake =
                                                             sub_handshake,
                                                         .broken = broken_sub,
                                                         .failed = failed_sub,
                                                         .push = push,
-                                                        .needed = needed_sub,
+                                                        .needed = needed,
                                                         .gone = gone};
 
 /* ---- the loop ---- */

@@ -281,10 +281,12 @@ static void round_begin(struct sentinel *s) {
 
 static void heard(struct dlk_redis_news *n) {
   struct sentinel *s = DLK_CONTAINER(n, struct sentinel, news);
-  if (s->asking)
-    s->doubted = true;
-  else
+  bool soon = s->host->now(s->host) - s->asked_at < DLK_REDIS_SENTINEL_PAUSE;
+  s->doubted = s->asking || soon;
+  if (!s->doubted)
     round_begin(s);
+  else if (!s->asking)
+    round_due(s);
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {

@@ -1,6 +1,8 @@
--- Mutants of csrc/store/redis/scripts.
+-- Mutants of csrc/store/redis/scripts, and of what their refusals mean.
 
 local DIR = "csrc/store/redis/scripts/"
+
+local REFUSALS = "spec/redis/refusals_spec.lua"
 
 return {
   specs = "spec/sim/redis_spec.lua spec/redis/admin_spec.lua"
@@ -55,6 +57,31 @@ return {
       specs = "spec/redis/connect_spec.lua",
       find = "if said:find('WRONGTYPE', 1, true) then",
       put = "if said:find('WRONGTYPE', 1, true) and call('TYPE', F) then" },
+    { name = "a hold that is refused half-way stays in part",
+      file = DIR .. "include/grant.lua", specs = REFUSALS,
+      find = "call('DEL', L, H, P, I)\n  error(err, 0)",
+      put = "error(err, 0)" },
+    { name = "who is refused half-way uses up a permit",
+      file = DIR .. "include/grant.lua", specs = REFUSALS,
+      find = "    call('ZADD', H, unpack(ends))\n    call('HSET', P, 'u',"
+        .. " s.used, 'cap', s.cap, unpack(permits))\n",
+      put = "    call('HSET', P, 'u',"
+        .. " s.used, 'cap', s.cap, unpack(permits))\n"
+        .. "    call('ZADD', H, unpack(ends))\n" },
+    { name = "a place that is left half-way is nobody's",
+      file = DIR .. "include/queue.lua", specs = REFUSALS,
+      find = "if not score or is_noted(score) then call('HDEL', W, token) end"
+        .. "\n  call('ZREM', Q, token)",
+      put = "call('ZREM', Q, token)\n  "
+        .. "if not score or is_noted(score) then call('HDEL', W, token) end" },
+    { name = "a script that was refused has written nothing",
+      file = "csrc/store/redis/op/try.c", specs = REFUSALS,
+      find = "t->placed || t->half || r->begun;",
+      put = "t->placed || t->half;" },
+    { name = "a server that is full refuses half of a script",
+      file = "csrc/store/redis/wire/errors.c", specs = REFUSALS,
+      find = "!(known && fault->code == DLK_UNAVAILABLE);",
+      put = "(known || fault->code == DLK_UNAVAILABLE);" },
     { name = "a cancel leaves the waiter's mark", file = DIR
         .. "include/queue.lua",
       find = "if not score or is_noted(score) then call('HDEL', W, token) end",

@@ -71,6 +71,16 @@ describe("a redis that refuses", function()
       assert(lease:release())
     end)
 
+    it("has nothing to give back where it wrote nothing", function()
+      refuse_writes(true)
+      local before = asked()
+      for i = 1, 5 do
+        assert.are.equal("unavailable", select(3, store:try_lock("none" .. i)))
+      end
+      assert(store:ping())
+      assert.are.equal(before + 6, asked()) -- and the probe
+    end)
+
     it("is not asked at once again and again", function()
       local lease = assert(store:lock("calm", { ttl = 60 }))
       refuse_writes(true)
@@ -83,5 +93,104 @@ describe("a redis that refuses", function()
       refuse_writes(false)
       eventually("it is free", 10, function() return gone("calm") end)
     end)
+  end)
+
+  -- Each right of the line in docs/security.md but those of connecting: what
+  -- scripts need, and what stands around a pair of commands.
+  local function rights()
+    local list = {}
+    local rule = io.open("docs/security.md"):read("*a")
+      :match("ACL SETUSER app on >secret (.-)```")
+    local probed = io.open("csrc/store/redis/scripts/probe.lua"):read("*a")
+      .. "'MULTI' 'EXEC' 'EVALSHA'"
+    for right in rule:gmatch("%+(%S+)") do
+      if probed:find("'" .. right:upper():gsub("|.*", "") .. "'") then
+        list[#list + 1] = right
+      end
+    end
+    assert(#list > 25)
+    return list
+  end
+
+  describe("an acquire half-way", function()
+    local url
+
+    before_each(function()
+      admin:call("ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all")
+      url = private.url:gsub("//", "//u:pw@")
+    end)
+    after_each(function() admin:call("ACL", "DELUSER", "u") end)
+
+    local TAKES = {
+      ["a try"] = function(one, key)
+        return one:try_lock(key, { ttl = 60 })
+      end,
+      ["a reader"] = function(one, key)
+        return one:rwlock(key):read():acquire { ttl = 60, timeout = 0.05 }
+      end,
+      ["a permit"] = function(one, key)
+        return one:semaphore(key, 2):try_acquire { ttl = 60 }
+      end,
+      ["a leader"] = function(one, key)
+        return one:election(key):campaign { ttl = 60, timeout = 0.05,
+          value = "v" }
+      end,
+    }
+    -- Who stands there before.
+    local OTHERS = {
+      nobody = function() end,
+      ["a writer"] = function(key)
+        return assert(store:lock(key, { ttl = 60 }))
+      end,
+      ["a reader"] = function(key)
+        return assert(store:rwlock(key):read():acquire { ttl = 60 })
+      end,
+      ["a permit"] = function(key)
+        return assert(store:semaphore(key, 2):acquire { ttl = 60 })
+      end,
+    }
+
+    local function each_right(who, whom)
+      local one = assert(dlock.open(url))
+      assert(one:ping())
+      for i, right in ipairs(rights()) do
+        local key = "half" .. i
+        local function parts()
+          local list = admin:parts_of("dlock:" .. key)
+          return #list + admin:call("EXISTS", "dlock:" .. key),
+            table.concat(list, " ")
+        end
+        local held = OTHERS[whom](key)
+        local before = parts()
+        admin:call("ACL", "SETUSER", "u", "-" .. right)
+        local lease, message = TAKES[who](one, key)
+        -- No other commands take a place out of a queue; whoever stands behind
+        -- it drops it.
+        if not lease and right ~= "zrem" and right ~= "hdel" then
+          eventually(("nothing is left without %s, %s: %s"):format(right,
+            select(2, parts()), message), 5, function()
+            return parts() == before
+          end)
+        end
+        admin:call("ACL", "SETUSER", "u", "+@all")
+        if not lease and (whom == "nobody" or who == whom) then
+          lease = assert(TAKES[who](one, key))
+        end
+        if lease then lease:release() end
+        if held then assert(held:release()) end
+        eventually("nothing is left after " .. right, 5, function()
+          return gone(key)
+        end)
+      end
+      one:close()
+    end
+
+    for who in pairs(TAKES) do
+      for whom in pairs(OTHERS) do
+        it(("leaves nothing of %s behind %s"):format(who, whom), function()
+          each_right(who, whom)
+        end)
+      end
+    end
   end)
 end)

@@ -199,7 +199,7 @@ static void on_answer(struct dlk_redis_call *call,
   }
   if (t->half)
     verdict = verdict == DLK_REDIS_REFUSED ? DLK_REDIS_HALF : DLK_REDIS_UNSURE;
-  t->placed = t->placed || t->half;
+  t->placed = t->placed || t->half || r->begun;
   dlk_redis_no_answer(t, verdict, r->err);
 }
 

@@ -7,7 +7,8 @@
  * what comes after the end of an exclusive hold, see let_in in
  * scripts/include/grant.lua; what a shared one leaves to the others is written
  * behind its end, see settle in scripts/include/state.lua, and only a right
- * that was withdrawn refuses that). That is why RETRY and RECONNECT may send
+ * that was withdrawn refuses that; an acquire that is refused half-way is taken
+ * back, see op/try.c). That is why RETRY and RECONNECT may send
  * the same request again.
  *
  * What a server says may repeat what it was told, and messages are logged. A
@@ -157,6 +158,12 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
   if (dlk_redis_fault_is_denial(text))
     return &no_right;
   return &other;
+}
+
+bool dlk_redis_fault_may_be_late(const struct dlk_redis_fault *fault) {
+  bool known = fault->word[0] != '\0';
+  return fault->action == DLK_REDIS_FAIL &&
+         !(known && fault->code == DLK_UNAVAILABLE);
 }
 
 /* ".. unknown command 'AUTH', with args beginning with: 'secret'": how long it

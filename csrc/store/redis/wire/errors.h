@@ -24,6 +24,12 @@ struct dlk_redis_fault {
  * the text that servers before 7.0 wrap around a script's error. */
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text);
 
+/* Whether a script may have written when it is refused so: for a right, or for
+ * what it found, or we do not know why. The others are refused as a whole: a
+ * server that is full, cannot save or misses replicas refuses a script's first
+ * write, or none. */
+bool dlk_redis_fault_may_be_late(const struct dlk_redis_fault *fault);
+
 /* True when the reply says that the user's rights do not suffice, or that the
  * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);

@@ -24,31 +24,42 @@ local function tell()
   call('DEL', N)
 end
 
+-- Begins a hold where nobody holds: all that write() writes, or nothing, if a
+-- part is refused (a right that was withdrawn).
+local function whole(write)
+  local ok, err = pcall(write)
+  if ok then return end
+  call('DEL', L, H, P, I)
+  error(err, 0)
+end
+
 -- An exclusive hold. One that publishes nothing is noted by a renewal, if it
 -- lasts for so long. Returns the fence, and how many above it are set aside.
 local function give(s, token, ttl, value, spare)
   local f, aside = fence(1, spare)
   tell()
   if not s.clean then call('DEL', I) end -- of a holder whose time is over
-  call('SET', L, token, 'PX', ttl)
-  if value then
+  whole(function()
+    call('SET', L, token, 'PX', ttl)
+    if not value then return end
     call('HSET', I, token, note_of(f, value))
     call('PEXPIRE', I, ttl + 1000)
-  end
+  end)
   s.mode, s.value, s.clean = 'x', token, false
   return f, aside
 end
 
 -- Holds that share, as a list: token, units (they count already), ttl, value.
--- Returns the fence of the first one; each of the others has one more.
+-- Returns the fence of the first one; each of the others has one more. Beside
+-- others, whoever is in H can be taken back by the leave script, and frees no
+-- units that are not in P: so H comes first.
 local function share(s, list)
-  local f, most = fence(#list), 0
+  local f, most, fresh = fence(#list), 0, not s.mode
   local ends, notes, permits = {}, {}, {}
   tell()
-  if not s.mode then
+  if fresh then
     s.mode, s.value = 's', '~s' .. digits(f)
     call('DEL', H, P, I)
-    call('SET', L, s.value, 'PX', list[1].ttl)
     permits = { 'g', digits(f) }
   end
   for i, one in ipairs(list) do
@@ -57,10 +68,14 @@ local function share(s, list)
     notes[2 * i - 1], notes[2 * i] = one.token, note_of(f + i - 1, one.value)
     permits[#permits + 1], permits[#permits + 2] = one.token, one.units
   end
-  call('HSET', I, unpack(notes))
-  call('HSET', P, 'u', s.used, 'cap', s.cap, unpack(permits))
-  call('ZADD', H, unpack(ends))
-  keep(most)
+  local function write()
+    if fresh then call('SET', L, s.value, 'PX', most) end
+    call('ZADD', H, unpack(ends))
+    call('HSET', P, 'u', s.used, 'cap', s.cap, unpack(permits))
+    call('HSET', I, unpack(notes))
+    keep(most)
+  end
+  if fresh then whole(write) else write() end
   return f
 end
 

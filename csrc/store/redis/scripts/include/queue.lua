@@ -1,7 +1,9 @@
 -- Needs: clock, channel, standing, place, Q, W. Whether those who wait live.
+
+-- W comes first: who is still in Q is dropped by those behind it.
 local function leave_queue(token, score)
-  call('ZREM', Q, token)
   if not score or is_noted(score) then call('HDEL', W, token) end
+  call('ZREM', Q, token)
 end
 
 local function order_of(score) return digits(math.floor(score)) end

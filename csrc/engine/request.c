@@ -109,8 +109,10 @@ void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
 
 /* ---- to the store and back ---- */
 
+/* A detach waits until none of these is under way. Who listens may do so for
+ * long, and changes nothing. */
 static void count_on_hold(const struct dlk_ticket *t, int by) {
-  if (t->hold && !dlk_ticket_makes_hold(t))
+  if (t->hold && !dlk_ticket_makes_hold(t) && t->op.kind != DLK_OP_LISTEN)
     t->hold->ops += by;
 }
 

@@ -71,6 +71,21 @@ describe("waiting on redis:", function()
     p:stop()
   end)
 
+  it("a holder that cannot listen for a revocation yet is detached", function()
+    local p = proxy.start(private.url)
+    local one = assert(dlock.open { url = p.url, io_timeout = 20,
+      connect_timeout = 20 })
+    p:hold("down", { sent = "SUBSCRIBE" })
+    local lease, begun = assert(one:lock("mute", { ttl = 60 })), uv.now()
+    lease:on_revoke(function() end)
+    local string = assert(lease:detach())
+    uv.update_time()
+    assert.is_true(uv.now() - begun < 10000, "it waited for the messages")
+    assert(assert(store:attach(string)):release())
+    one:close(1)
+    p:stop()
+  end)
+
   it("a waiter keeps its place when the server stood still", function()
     local first, holder = assert(store:lock("still")),
       worker(private.url, "still")

@@ -28,6 +28,7 @@ static void subscribed(void *arg, int slot) {
 
 static void unsubscribed(void *arg, int slot, const struct dlk_error *why) {
   struct dlk_redis *s = arg;
+  dlk_redis_listen_subscribed(s, slot); /* it asks without */
   struct dlk_list left; /* who ends takes others along, from either list */
   dlk_list_take(&s->waits, &left);
   while (!dlk_list_empty(&left)) {

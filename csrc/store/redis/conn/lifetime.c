@@ -6,7 +6,6 @@
  * - When an attempt fails, everything that waits ends as UNSENT: whoever still
  *   wants an answer submits again and so waits for the next attempt, which
  *   comes after a pause that grows to a second.
- *
  * - A connection that ends is made anew at once, if it stood for a second; else
  *   only the first time. Somebody may end each of them as soon as it is ready,
  *   and a handshake is the most that we ask of a server.
@@ -26,6 +25,11 @@ void dlk_redis_life_enter(struct dlk_redis_conn *c,
   c->state = state;
   c->state_since = dlk_redis_life_now(c);
   c->times.looked = false;
+}
+
+static bool stood(const struct dlk_redis_conn *c) {
+  return c->state >= DLK_REDIS_READY &&
+         dlk_redis_life_now(c) - c->state_since >= STANDS;
 }
 
 /* Whatever stands, or is being made. */
@@ -70,17 +74,17 @@ static void discard(struct dlk_redis_conn *c, const struct dlk_error *given) {
   }
   struct dlk_list flying;
   bool drained = c->state == DLK_REDIS_DRAINING;
-  bool stood = dlk_redis_life_now(c) - c->state_since >= STANDS;
+  bool lasting = stood(c);
   bool asked = !dlk_list_empty(&c->pipe.flying);
   dlk_redis_pipe_take(&c->pipe, &flying);
   close_sock(c);
   c->why = why;
-  if (stood)
+  if (lasting)
     c->failures = 0;
   if (drained || c->failures > 0) {
     start_pause(c);
   } else {
-    c->failures = !stood;
+    c->failures = !lasting;
     dlk_redis_life_enter(c, DLK_REDIS_OFF);
     c->host->timer_clear(c->host, &c->timer);
   }
@@ -228,6 +232,8 @@ void dlk_redis_conn_refuse(struct dlk_redis_conn *c,
 void dlk_redis_conn_off(struct dlk_redis_conn *c) {
   if (c->state == DLK_REDIS_STOPPED)
     return;
+  if (stood(c))
+    c->failures = 0;
   dlk_redis_pipe_forget(&c->pipe); /* a handshake, perhaps */
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);

@@ -192,6 +192,8 @@ static void in_child(void) {
     struct question *q = DLK_CONTAINER(at, struct question, entry);
     q->refs -= q->threads;
     q->threads = 0;
+    while (!dlk_list_empty(&q->listeners)) /* they are the parent's loops' */
+      dlk_list_remove(q->listeners.next);
   }
   under_way = 0;
   sweep();

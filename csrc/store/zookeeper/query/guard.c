@@ -225,6 +225,8 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   if (r->rc == DLK_ZK_NOAUTH || (r->rc == DLK_ZK_NONODE && q->barred))
     dlk_zk_query_end(q, DLK_DENIED, NULL);
+  else if (r->rc == DLK_ZK_FAILED)
+    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
   else
     dlk_zk_query_again(q);
 }

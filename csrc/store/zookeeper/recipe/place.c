@@ -38,12 +38,12 @@
  * give the same number to each (DataTree only ever lets the parent's cversion
  * rise), so their order is nobody's. Who is given a number of the last million
  * therefore neither holds nor waits, and is in nobody's way, for it stands
- * behind all others. It deletes all such nodes that it sees, its own among them
- * (another's owner takes that for a lost place, and begins again), then the
- * lock's node, which the server refuses while somebody stands in it, and comes
- * again a little later. Once those with good numbers have left nobody stands
- * there for long, one of these deletes succeeds, and with the new node numbers
- * begin at 0. Fences rise all the same: they are czxids. */
+ * behind all others. It deletes its own node, and when there is none but such
+ * ones all of them (another's owner takes that for a lost place, and begins
+ * again), then the lock's node, which the server refuses while somebody stands
+ * in it, and comes again a little later. Once those with good numbers have left
+ * nobody stands there for long, one of these deletes succeeds, and with the new
+ * node numbers begin at 0. Fences rise all the same: they are czxids. */
 #include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>
@@ -191,8 +191,11 @@ static void drop(struct dlk_zk_contender *n, const char *path) {
 
 static void begin_anew(struct dlk_zk_contender *n,
                        const struct dlk_zk_queue *q) {
+  bool good = false;
   for (size_t i = 0; i < q->count; i++)
-    if (dlk_zk_seq_worn(q->at[i].seq))
+    good |= !dlk_zk_seq_worn(q->at[i].seq);
+  for (size_t i = 0; i < q->count; i++)
+    if (!good || memcmp(q->at[i].guid, n->guid, DLK_ZK_GUID) == 0)
       drop(n, dlk_zk_contender_sibling(n, q->at[i].name));
   dlk_zk_contender_forget_name(n);
   drop(n, n->path);

@@ -18,7 +18,7 @@ return {
       find = "- c->state_since >= STANDS;", put = "- c->state_since >= 0;" },
     { name = "a connection that did not stand is made anew at once",
       file = LIFETIME, specs = STORM,
-      find = "c->failures = !stood;", put = "c->failures = 0;" },
+      find = "c->failures = !lasting;", put = "c->failures = 0;" },
     { name = "an answer that comes too late for its attempt is thrown away",
       file = RESOLVE, specs = LOOKUPS,
       find = "if (heard) answer_unref(a); else keep(q, a);",

@@ -110,10 +110,10 @@ describe("the connection to redis:", function()
       print "ended"
     ]]
     local killed = 0
-    eventually("its connection is lost sixty times", 30, function()
+    eventually("its connection is lost fifteen times", 30, function()
       killed = killed + admin:call("CLIENT", "KILL", "TYPE", "normal",
         "SKIPME", "yes")
-      return killed >= 60 or p.status
+      return killed >= 15 or p.status
     end)
     assert.are.same({}, { status = p.status, signal = p.signal })
     admin:call("SET", "dlock:stop", "x")

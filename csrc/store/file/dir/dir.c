@@ -336,7 +336,7 @@ int dlk_file_node_of(int fd, struct dlk_file_node *out) {
 }
 
 bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
-  struct dlk_file_node now;
+  struct dlk_file_node now = {0};
   return dlk_file_node_of(fd, &now) == 0 && now.dev == node->dev &&
          now.ino == node->ino;
 }

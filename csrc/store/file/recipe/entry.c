@@ -82,7 +82,7 @@ struct dlk_file_entry *dlk_file_entry_find(struct dlk_file_store *s,
 uint64_t *dlk_file_entry_tokens(struct dlk_file_store *s, size_t *count) {
   size_t n = 0;
   *count = s->entries.count;
-  uint64_t *tokens = malloc((*count + 1) * sizeof *tokens);
+  uint64_t *tokens = calloc(*count + 1, sizeof *tokens);
   for (size_t i = 0; tokens != NULL && i < s->entries.size; i++)
     for (struct dlk_map_node *node = s->entries.buckets[i];
          node != NULL && n < *count; node = node->next)

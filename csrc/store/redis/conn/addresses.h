@@ -19,8 +19,9 @@ struct dlk_redis_silent {
 /* All zeros: there are none. */
 struct dlk_redis_addresses {
   struct dlk_redis_resolved *answer;
-  const struct addrinfo *all, *first,
-      *next; /* first: to be tried; next: or NULL */
+  const struct addrinfo *all;
+  const struct addrinfo *first; /* to be tried */
+  const struct addrinfo *next;  /* or NULL */
 };
 
 /* Takes over the answer (resolve.h). */

@@ -11,8 +11,8 @@
  * beats: the lock is free soon after it writes again, and many such tokens are
  * no storm.
  *
- * Bounded: beyond MOST, or without memory, a token is left to
- * its own expiry. */
+ * Bounded: beyond MOST, or without memory, a token is left to its own expiry.
+ */
 #include "store/redis/op/orphan.h"
 
 #include <stdlib.h>

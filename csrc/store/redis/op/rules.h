@@ -10,7 +10,7 @@ enum dlk_redis_verdict {
   DLK_REDIS_GOOD,     /* there is an answer */
   DLK_REDIS_NOT_DONE, /* certainly not executed; may be sent again */
   DLK_REDIS_UNSURE,   /* the connection was lost: executed, or not */
-  DLK_REDIS_REFUSED,  /* not executed, and sending it again is no use */
+  DLK_REDIS_REFUSED,  /* sending it again is no use; executed? see `begun` */
   DLK_REDIS_HALF,     /* refused, but a part of it may have been executed */
   DLK_REDIS_SCARCE,   /* executed, but too few replicas have it */
   DLK_REDIS_WITHDRAWN /* never written: the caller does not want it any more */

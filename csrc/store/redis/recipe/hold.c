@@ -16,8 +16,8 @@
  *   for longer.
  * - A token that is given the lock while it holds it had lost it: the server
  *   had older data, in which the token waited. What follows is a hold of
- * nobody, which is given back; without that a renewal would take it for the
- * first.
+ *   nobody, which is given back; without that a renewal would take it for the
+ *   first.
  * - While a renewal is under way its lease is not reported as lost by a
  *   message: the engine must hear one answer to it. That answer then is the
  *   loss, also if the renewal came to the server before the break. */

@@ -8,8 +8,8 @@
  * scripts/include/grant.lua; what a shared one leaves to the others is written
  * behind its end, see settle in scripts/include/state.lua, and only a right
  * that was withdrawn refuses that; an acquire that is refused half-way is taken
- * back, see op/try.c). That is why RETRY and RECONNECT may send
- * the same request again.
+ * back, see op/try.c). That is why RETRY and RECONNECT may send the same
+ * request again.
  *
  * What a server says may repeat what it was told, and messages are logged. A
  * command that it does not know is repeated with its arguments, so no more than

@@ -127,7 +127,8 @@ describe("a resolver that hangs", function()
     ]]):format(URL, path) .. program)
     local status, out, err = process.run { file = file, timeout = 30,
       env = library.preload(path) }
-    assert.equal("", err)
+    -- The leak checker misses its parent's threads in a fork's child.
+    assert.equal("", (err:gsub("==%d+==Running thread [^\n]*\n", "")))
     assert.equal(0, status)
     return out
   end

@@ -66,6 +66,7 @@ return {
         .. " d->holders_changed = true;",
       put = "dlk_file_table_append(t, index, DLK_FILE_HELD);" },
     { name = "a dead waiter is granted the lock", file = QUEUE,
+      specs = "spec/file/crowd_spec.lua",
       find = "if (!alive || !dlk_file_peer_wake(d, w.instance, w.token)) {",
       put = "(void)dlk_file_peer_wake(d, w.instance, w.token); if (0) {" },
     { name = "a leaving waiter does not wake the one behind", file = QUEUE,

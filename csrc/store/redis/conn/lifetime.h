@@ -78,7 +78,7 @@ void dlk_redis_conn_off(struct dlk_redis_conn *c);
 
 /* ---- for conn.c ---- */
 
-static inline int64_t dlk_redis_life_now(struct dlk_redis_conn *c) {
+static inline int64_t dlk_redis_life_now(const struct dlk_redis_conn *c) {
   return c->host->now(c->host);
 }
 

@@ -16,6 +16,7 @@
  *                            gets its number
  *   listed                   how often the directory was read
  *   jam KEY                  takes the key's short mutex and stops itself
+ *   stop                     stops itself, outside of any mutex
  *   close                    closes all stores and ends
  * Answers: "ID held FENCE", "ID CODE: TEXT", "ID released", "ID lost", … */
 #include <fcntl.h>
@@ -422,7 +423,10 @@ static void command(char **w, int n) {
     steal(w[1], n > 2 ? w[2] : NULL);
   else if (strcmp(c, "listed") == 0)
     say_listed();
-  else if (strcmp(c, "close") == 0)
+  else if (strcmp(c, "stop") == 0) {
+    say(c, "now");
+    raise(SIGSTOP);
+  } else if (strcmp(c, "close") == 0)
     finish();
   else if (strcmp(c, "open") == 0)
     add_store(w[1], w[2]);

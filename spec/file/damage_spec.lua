@@ -75,7 +75,7 @@ describe("a lock file that is written into", function()
       -- Random bytes are damage to those who have seen the table before.
       c:acquire("first", "key")
       c:expect("^first busy")
-      a.process:pause()
+      a:stop()
       local began = uv.hrtime()
       damage()
       c:acquire("try", "key")

@@ -110,6 +110,13 @@ function methods:expect(pattern, timeout)
   return self.process:expect(pattern, timeout)
 end
 
+--- Stops it where it has no mutex. A signal would do so anywhere: the sweep of
+--- the directory takes them when nobody asked for anything.
+function methods:stop()
+  self:send("stop")
+  self:expect("^stop now")
+end
+
 function methods:kill()
   self.process:kill()
   self.process:wait()

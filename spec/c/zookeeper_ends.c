@@ -133,7 +133,66 @@ static void who_waits_goes_on_when_an_event_was_missed(void) {
   host_close(h);
 }
 
+/* ---- a connection that is cut again and again ---- */
+
+static void time_passes(int64_t ns) {
+  h->stands_at += ns;
+  host_turn(h, 0);
+}
+
+/* What is sent first on each connection has the server cut it, so a handshake
+ * says nothing. The session would never end: it is touched each time. */
+static void who_is_let_in_but_never_answered_is_given_up(void) {
+  start();
+  h->stands_at = h->host.now(&h->host);
+  release(held("k"));
+  fake_join(LOCK);
+  struct dlk_lease *lease = held("mine"), *waiter = candidate("k", 0);
+  struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
+  fake_serve();
+  fake_drop();
+  for (int i = 1; i < 8; i++) {
+    time_passes(TIMEOUT / 4);
+    fake_connected(TIMEOUT);
+    fake_drop();
+    CHECK(fake_nodes("/dlock/mine") == 1 && fake_nodes(LOCK) == 2);
+  }
+  CHECK(lost_why);
+  time_passes(TIMEOUT / 4);
+  CHECK(fake_nodes("/dlock/mine") == 0 && fake_nodes(LOCK) == 1);
+  fake_connected(TIMEOUT);
+  fake_serve();
+  CHECK(fake_nodes(LOCK) == 2 && !host_over(wait));
+  host_cancel(h, wait, DLK_CANCELLED);
+  fake_serve();
+  CHECK(ended(wait, DLK_CANCELLED));
+  free(waiter);
+  free(lease);
+  host_close(h);
+}
+
+static void who_is_answered_again_goes_on(void) {
+  start();
+  h->stands_at = h->host.now(&h->host);
+  struct dlk_lease *lease = held("mine");
+  for (int i = 0; i < 8; i++) {
+    fake_drop();
+    time_passes(TIMEOUT / 16);
+    fake_connected(TIMEOUT);
+    for (int k = 0; k < 32; k++) {
+      time_passes(TIMEOUT / 32);
+      fake_serve();
+    }
+    CHECK(!lost_why && fake_has(lease->fence));
+  }
+  release(lease);
+  host_close(h);
+}
+
 static const struct check tests[] = {
+    {"who_is_let_in_but_never_answered_is_given_up",
+     who_is_let_in_but_never_answered_is_given_up},
+    {"who_is_answered_again_goes_on", who_is_answered_again_goes_on},
     {"an_event_that_is_missed_ends_holds_at_once",
      an_event_that_is_missed_ends_holds_at_once},
     {"an_event_missed_while_away_ends_holds_at_once",

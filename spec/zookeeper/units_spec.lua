@@ -70,6 +70,8 @@ local ENDS = {
   "who_is_stopped_tells_holds_and_then_closes",
   "who_is_told_goes_on_in_another_session",
   "who_waits_goes_on_when_an_event_was_missed",
+  "who_is_let_in_but_never_answered_is_given_up",
+  "who_is_answered_again_goes_on",
 }
 
 local CLIENT = {

@@ -87,7 +87,9 @@ void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
   int64_t now = dlk_zk_session_now(s);
   if (ok && s->uses[DLK_ZK_USE_HELD] > 0 && now >= s->confirm.horizon)
     lose_holds(s);
-  if (!ok)
+  if (ok)
+    s->sessions->host->timer_clear(s->sessions->host, &s->timer);
+  else
     s->confirm_not_before = now + s->timeout / 16;
   if (dlk_zk_confirm_answered(&s->confirm, token, ok, now)) {
     if (s->uses[DLK_ZK_USE_HELD] > 0)

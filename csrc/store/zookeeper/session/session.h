@@ -52,7 +52,7 @@ struct dlk_zk_session {
   enum dlk_zk_state state;
   bool retired; /* takes nothing new; closed when empty */
   int64_t id, opened, timeout;
-  struct dlk_timer timer;      /* opening or away for too long */
+  struct dlk_timer timer;      /* opening, or not confirmed, for too long */
   struct dlk_timer tidy_timer; /* close if retired and empty */
   void *data;                  /* the recipe's */
   /* Members. */

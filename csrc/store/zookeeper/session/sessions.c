@@ -19,11 +19,15 @@
  * closed: give_up() is the only place that closes one.
  *
  * Reconnecting is the library's affair; a session that stays away for two
- * timeouts is given up: the servers will end it, and waiters join anew. So is
- * one that comes back with a shorter timeout: what was promised for the longer
- * one does not hold any more. (Only a server whose limits differ from the
- * others' does that, and if its answer is lost nobody here can know: confirm.c
- * has the conditions.) */
+ * timeouts is given up: the servers will end it, and waiters join anew. Being
+ * let in again does not end that time, an answered confirm does (chain.c). For
+ * what is sent first may cut each new connection (the library's packet of
+ * watches, where it is too long for a server), and each handshake has the
+ * servers count the timeout anew, so its locks would stay for ever, held by
+ * nobody. Given up as well is one that comes back with a shorter timeout: what
+ * was promised for the longer one does not hold any more. (Only a server whose
+ * limits differ from the others' does that, and if its answer is lost nobody
+ * here can know: confirm.c has the conditions.) */
 #include "store/zookeeper/session/session.h"
 
 #include <stdio.h>
@@ -368,7 +372,8 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   struct dlk_zk_session *s = user;
   struct dlk_zk_sessions *ss = s->sessions;
   bool first = s->state == DLK_ZK_OPENING;
-  ss->host->timer_clear(ss->host, &s->timer);
+  if (first)
+    ss->host->timer_clear(ss->host, &s->timer);
   s->state = DLK_ZK_CONNECTED;
   s->id = id;
   s->timeout = timeout;
@@ -401,10 +406,11 @@ static void on_away(void *user) {
   report(s, "disconnect", "the connection was lost");
   dlk_zk_confirm_restart(&s->confirm);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
-  int64_t until = s->node_count > s->uses[DLK_ZK_USE_PARKED]
-                      ? dlk_zk_session_now(s) + 2 * s->timeout
-                      : 0;
-  ss->host->timer_set(ss->host, &s->timer, until);
+  if (s->node_count == s->uses[DLK_ZK_USE_PARKED])
+    ss->host->timer_set(ss->host, &s->timer, 0);
+  else if (!s->timer.node.queued)
+    ss->host->timer_set(ss->host, &s->timer,
+                        dlk_zk_session_now(s) + 2 * s->timeout);
 }
 
 /* Tried again a while later, and later still. */

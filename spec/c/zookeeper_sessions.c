@@ -324,6 +324,29 @@ static void watches_that_are_over_fill_no_session(void) {
   CHECK(sessions_after(1200, true) == 1);
 }
 
+/* All of them join before one has its watch. */
+static void waits_that_begin_together_fill_a_session(void) {
+  static struct dlk_op *op[1200];
+  char key[401] = "";
+  memset(key, 'k', sizeof key - 1);
+  start();
+  for (size_t round = 1; round <= 2; round++) {
+    int count = round == 1 ? 1000 : 1200;
+    for (int i = 0; i < count; i++) {
+      key[i % 400] ^= (char)(1 + i / 400);
+      op[i] = submit(DLK_OP_ACQUIRE, candidate(key, 0), NULL);
+    }
+    CHECK(fake_links() == round);
+    for (int i = 0; i < count; i++) {
+      struct dlk_lease *lease = op[i]->lease;
+      host_cancel(h, op[i], DLK_CANCELLED);
+      CHECK(ended(op[i], DLK_CANCELLED));
+      free(lease);
+    }
+  }
+  host_close(h);
+}
+
 /* ---- how long a hold counts ---- */
 
 /* Asked before anybody noticed that the servers proved nothing any more. */
@@ -458,6 +481,8 @@ static const struct check tests[] = {
      watches_of_half_a_megabyte_fill_a_session},
     {"watches_that_are_over_fill_no_session",
      watches_that_are_over_fill_no_session},
+    {"waits_that_begin_together_fill_a_session",
+     waits_that_begin_together_fill_a_session},
     {"a_hold_without_proof_is_lost_when_asked_for",
      a_hold_without_proof_is_lost_when_asked_for},
     {"a_grant_waits_for_what_proves_the_session",

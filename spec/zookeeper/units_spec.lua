@@ -57,6 +57,7 @@ local SESSIONS = {
   "a_watch_below_what_is_barred_goes_on",
   "watches_of_half_a_megabyte_fill_a_session",
   "watches_that_are_over_fill_no_session",
+  "waits_that_begin_together_fill_a_session",
   "a_hold_without_proof_is_lost_when_asked_for",
   "a_grant_waits_for_what_proves_the_session",
   "a_shorter_timeout_ends_the_session", "a_hold_ends_with_its_own_session_only",

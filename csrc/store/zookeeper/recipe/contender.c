@@ -51,6 +51,8 @@ dlk_zk_contender_new(struct dlk_zk_store *st, struct dlk_op *op,
   n->store = st;
   n->lease = op->lease;
   n->wait = op->wait;
+  n->member.awaits =
+      n->wait ? n->lock_len + 1 + dlk_zk_name_room(op->lease->want.units) : 0;
   n->want = op->lease->want;
   n->timer.fire = timer_fired;
   n->step = DLK_ZK_GONE;

@@ -63,7 +63,8 @@ struct dlk_zk_member {
   struct dlk_zk_session *session;
   struct dlk_list watches; /* watch.c */
   enum dlk_zk_use use;
-  int flying; /* answers to come */
+  size_t awaits; /* length of the path that it may come to watch */
+  int flying;    /* answers to come */
 };
 
 static inline void dlk_zk_member_init(struct dlk_zk_member *m,

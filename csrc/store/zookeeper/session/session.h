@@ -59,6 +59,7 @@ struct dlk_zk_session {
   struct dlk_list nodes, guests;
   struct dlk_list zombies; /* contenders that only wait for answers */
   size_t node_count, uses[DLK_ZK_USES];
+  size_t wait_bytes; /* of the paths that members still may come to watch */
   /* chain.c */
   struct dlk_zk_confirm confirm;
   int64_t confirm_not_before;

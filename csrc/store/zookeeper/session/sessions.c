@@ -13,7 +13,9 @@
  * from its own connect. The old one is closed when its last background
  * delete is through; guests (a watch of an election) move to the next one, so
  * no more than two sessions are open but for such deletes. Too many watched
- * paths (the library restores them in one packet) also retire a session.
+ * paths (the library restores them in one packet) also retire a session, be
+ * they watched already or only waited for: many may join before the first of
+ * them knows what to watch.
  *
  * Whatever ends a session, who holds in it is told before its connection is
  * closed: give_up() is the only place that closes one.
@@ -103,10 +105,12 @@ struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_sessions *ss) {
 }
 
 static bool usable(struct dlk_zk_session *s) {
-  if (s->state == DLK_ZK_OPENING || s->state == DLK_ZK_BROKEN)
+  if (s->state == DLK_ZK_BROKEN)
     return true;
-  if (s->watch_bytes > WATCH_BYTES_MAX)
+  if (s->watch_bytes > WATCH_BYTES_MAX || s->wait_bytes > WATCH_BYTES_MAX)
     return false;
+  if (s->state == DLK_ZK_OPENING)
+    return true;
   if (dlk_zk_session_live(s) > 0)
     return true;
   return s->state == DLK_ZK_CONNECTED &&
@@ -136,6 +140,12 @@ static bool has_node(const struct dlk_zk_member *m) {
   return m->type->path != NULL;
 }
 
+/* What m's watch will be, once it knows what to watch. */
+static size_t awaited(const struct dlk_zk_member *m) {
+  bool waits = m->use >= DLK_ZK_USE_PARKED && m->use <= DLK_ZK_USE_READY;
+  return waits ? m->awaits : 0;
+}
+
 void dlk_zk_session_join(struct dlk_zk_session *s, struct dlk_zk_member *m) {
   m->session = s;
   s->node_count++;
@@ -154,8 +164,11 @@ void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use) {
   if (s) {
     s->uses[m->use]--;
     s->uses[use]++;
+    s->wait_bytes -= awaited(m);
   }
   m->use = use;
+  if (s)
+    s->wait_bytes += awaited(m);
 }
 
 bool dlk_zk_session_leave(struct dlk_zk_member *m) {
@@ -164,6 +177,7 @@ bool dlk_zk_session_leave(struct dlk_zk_member *m) {
     return true;
   if (has_node(m)) {
     s->uses[m->use]--;
+    s->wait_bytes -= awaited(m);
     s->node_count--;
   }
   m->use = DLK_ZK_USE_NONE;

@@ -217,6 +217,48 @@ describe("file store among foreign files", function()
       end)
   end
 
+  -- Its table is as good as one of its own, and its mutex as free.
+  for _, state in ipairs { "free", "held" } do
+    it("enters no other lock's file that got a descriptor of its own, when"
+      .. " that lock is " .. state, function()
+        local a, b = tool.start(dir), tool.start(dir)
+        local file = dir .. "/other"
+        b:hold("other", "other")
+        a:hold("a", "key")
+        if state == "free" then
+          assert.are.equal("other released", b:ask("release", "other"))
+        end
+        steal(a, "key", file)
+        assert.are.equal("a renewed", a:ask("renew", "a"))
+        steal(a, "key", file)
+        assert.is_true(a:locked("key"))
+        steal(a, "key", file)
+        assert.are.equal("a released", a:ask("release", "a"))
+        steal(a, "key", file)
+        a:hold("a", "key")
+        b:acquire("b", "key")
+        b:expect("^b busy")
+        assert.are.equal(state == "held", b:locked("other"))
+        for _ = 1, 4 do -- none of them was closed
+          assert.are.equal("- stolen", a:ask("steal", file))
+        end
+      end)
+  end
+
+  it("closes no number that is another file's when it has to close one",
+    function()
+      local a = tool.start(dir)
+      server.write_file(base .. "/mine", "")
+      a:hold("a", "key")
+      assert.are.equal("a released", a:ask("release", "a"))
+      steal(a, "key", base .. "/mine")
+      for i = 1, 64 do -- as many as it keeps open
+        a:hold("a", "key" .. i)
+        assert.are.equal("a released", a:ask("release", "a"))
+      end
+      assert.are.equal("- stolen", a:ask("steal", base .. "/mine"))
+    end)
+
   it("opens anew what somebody closed", function()
     local a = tool.start(dir)
     local fence = a:hold("a", "key")

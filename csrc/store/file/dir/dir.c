@@ -31,10 +31,12 @@
  * there (dlk_file_named). That it has names left says nothing.
  *
  * Nor is a descriptor of ours safe from others: if one is closed by a mistake
- * of the program, its number may be that of any file. A file in which our magic
- * was seen, and is not any more, is damaged or another one: before it is
- * written anew its descriptor is asked (dlk_file_is_open). Of another one we
- * let go without closing it, and open ours again. */
+ * of the program, its number may be that of any file, another lock's among
+ * them, whose table is as good as ours. So each time that a key's file is used
+ * its descriptor is asked first, before its mutex is taken or its table read
+ * (dlk_file_is_open), and once more before a file in which our magic was seen,
+ * and is not any more, is written anew. Of a number that leads to another file
+ * we let go without closing it, and open ours again. */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>

@@ -38,19 +38,21 @@
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */
 
+/* Whether its descriptor still is. */
+static bool is_ours(const struct dlk_file_key *k) {
+  return dlk_file_is_open(k->fd, &k->file);
+}
+
+/* Closes it, unless its number is not ours to close. */
 static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   dlk_map_remove(&d->keys, &k->node);
   dlk_list_remove(&k->link);
   d->key_count--;
-  dlk_file_fd_close(k->fd);
+  if (is_ours(k))
+    dlk_file_fd_close(k->fd);
+  else
+    dlk_file_fd_forget(k->fd);
   free(k);
-}
-
-/* The same without closing it: it is not ours to close. */
-static void let_go(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  dlk_file_fd_forget(k->fd);
-  k->fd = -1;
-  forget(d, k);
 }
 
 static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
@@ -72,15 +74,11 @@ static void abandon(struct dlk_file_dir *d, struct dlk_file_key *k) {
 
 /* Closes the file, and deletes it if nothing is in it. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  int error = d->fd < 0 ? EAGAIN : dlk_file_try_lock(k->fd);
-  if (error == 0) {
+  if (d->fd >= 0 && is_ours(k) && dlk_file_try_lock(k->fd) == 0) {
     dlk_file_key_delete_idle(d, k->name, k->fd);
     dlk_file_unlock(k->fd);
   }
-  if (error == EBADF)
-    let_go(d, k);
-  else
-    forget(d, k);
+  forget(d, k);
 }
 
 /* ---- opening ---- */
@@ -118,6 +116,18 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
   return ok;
 }
 
+/* One that is open; NULL: none is, or its number was taken from us. */
+static struct dlk_file_key *find_open(struct dlk_file_dir *d, const char *full,
+                                      size_t n) {
+  struct dlk_map_node *node = dlk_map_get(&d->keys, full, n);
+  struct dlk_file_key *k =
+      node ? DLK_CONTAINER(node, struct dlk_file_key, node) : NULL;
+  if (k == NULL || is_ours(k))
+    return k;
+  forget(d, k);
+  return NULL;
+}
+
 /* The open file of a key, the most recently used one from now on. */
 static int find(struct dlk_file_dir *d, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
@@ -125,16 +135,16 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   size_t n = d->prefix_len + len;
   if (!full_key(d, key, len, full))
     return ENAMETOOLONG;
-  struct dlk_map_node *node = dlk_map_get(&d->keys, full, n);
-  if (node != NULL) {
-    *out = DLK_CONTAINER(node, struct dlk_file_key, node);
-    dlk_list_remove(&(*out)->link);
-    dlk_list_append(&d->recent, &(*out)->link);
+  struct dlk_file_key *k = find_open(d, full, n);
+  if (k != NULL) {
+    dlk_list_remove(&k->link);
+    dlk_list_append(&d->recent, &k->link);
+    *out = k;
     return 0;
   }
   if (d->key_count >= FILES_MAX)
     retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
-  struct dlk_file_key *k = calloc(1, sizeof *k + n);
+  k = calloc(1, sizeof *k + n);
   if (k == NULL)
     return ENOMEM;
   memcpy(k->key, full, n);
@@ -195,14 +205,15 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
 }
 
 /* Whether the descriptor is not ours any more, as an error tells that using it
- * gave: then it is let go of. */
+ * gave: then it is let go of. (It was when it was looked for: another thread
+ * has taken it since.) */
 static bool taken_away(struct dlk_file_dir *d, struct dlk_file_key *k,
                        int error) {
   bool strange = error == EUCLEAN || error == EPROTO || error == ENODATA;
-  if (error != EBADF && (!strange || dlk_file_is_open(k->fd, &k->file)))
+  if (error != EBADF && (!strange || is_ours(k)))
     return false;
   dlk_file_unlock(k->fd);
-  let_go(d, k);
+  forget(d, k);
   return true;
 }
 
@@ -236,9 +247,7 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   struct dlk_file_rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return k->checked && !dlk_file_is_open(k->fd, &k->file)
-               ? EBADF
-               : begin(d, k, &r.hold);
+    return k->checked && !is_ours(k) ? EBADF : begin(d, k, &r.hold);
   if (error == ENODATA || error == EPROTO)
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)

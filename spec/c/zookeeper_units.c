@@ -67,6 +67,49 @@ static void names_of_keys(void) {
   dlk_buf_free(&back);
 }
 
+/* As PathUtils.validatePath has it, which counts in UTF-16. */
+static void paths_that_servers_take(void) {
+  static const char *const good[] = {"",
+                                     "/a",
+                                     "/a/b.c",
+                                     "/...",
+                                     "/caf\xc3\xa9",
+                                     "/\xc2\xa0",
+                                     "/\xe4\xb8\xad",
+                                     "/\xed\x9f\xbf",
+                                     "/\xdf\xbf",
+                                     "/\xef\xa4\x80",
+                                     "/\xef\xbf\xaf",
+                                     "/\xe0\xa0\x80"};
+  static const char *const bad[] = {"a",
+                                    "/",
+                                    "/a/",
+                                    "//a",
+                                    "/.",
+                                    "/..",
+                                    "/a\x1f",
+                                    "/\x7f",
+                                    "/caf\xe9",
+                                    "/\xc2\x80",
+                                    "/\xc2\x9f",
+                                    "/\xed\xa0\x80",
+                                    "/\xee\x80\x80",
+                                    "/\xef\xa3\xbf",
+                                    "/\xef\xbf\xb0",
+                                    "/\xef\xbf\xbf",
+                                    "/\xf0\x9f\x98\x80",
+                                    "/\xc0\xaf",
+                                    "/\xe0\x9f\xbf",
+                                    "/\xe4\xb8",
+                                    "/\xe4\xb8/",
+                                    "/\x80",
+                                    "/\xc3"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    CHECK(dlk_zk_path_ok(good[i]));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    CHECK(!dlk_zk_path_ok(bad[i]));
+}
+
 static void name_of(char *out, size_t size, uint32_t units, uint32_t cap,
                     unsigned id, long seq) {
   char guid[DLK_ZK_GUID + 1], base[DLK_ZK_NAME_MAX];
@@ -359,6 +402,7 @@ int main(void) {
     void (*run)(void);
   } tests[] = {
       {"names_of_keys", names_of_keys},
+      {"paths_that_servers_take", paths_that_servers_take},
       {"names_of_contenders", names_of_contenders},
       {"order_across_the_wrap", order_across_the_wrap},
       {"semaphore_watches", semaphore_watches},

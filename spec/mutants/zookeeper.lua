@@ -33,6 +33,12 @@ return {
       find = "return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;",
       put = "return c >= 'A' && c <= 'F' ? c - 'A' + 10"
         .. " : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;" },
+    { name = "a path of characters that servers refuse", file = NAMES,
+      find = "|| c >= 0xfff0;", put = "|| c >= 0xffff;" },
+    { name = "what a server says is not passed on",
+      file = "csrc/store/zookeeper/recipe/store.c",
+      find = "code == DLK_UNAVAILABLE && data->refusal",
+      put = "code == DLK_OK && data->refusal" },
     { name = "a sequence number of 8 digits is one", file = NAMES,
       find = "digits < 9 || digits > 10", put = "digits < 1 || digits > 10" },
     { name = "what follows a sequence number is not looked at", file = NAMES,

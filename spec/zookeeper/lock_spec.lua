@@ -158,6 +158,29 @@ describe("a ZooKeeper lock", function()
     assert(lease:release())
   end)
 
+  it("is invalid where no server would have a node", function()
+    for _, opts in ipairs {
+      { prefix = "/locks of caf\233" }, { prefix = "/\240\159\152\128" },
+      { url = URL .. "/\240\159\152\128" } } do
+      opts.url = opts.url or URL
+      local _, _, code = dlock.open(opts)
+      assert.are.equal("invalid", code)
+    end
+    local k = key()
+    local lease = assert(open { prefix = "/caf\195\169" }:try_lock(k))
+    lease:release()
+  end)
+
+  timed("says what a server refuses, in its own words", function()
+    local lease = assert(open():lock(key()))
+    local node = nodes(lease.key .. "/")[1]
+    local store = open { url = URL .. node }
+    local _, message, code = store:lock("k", { timeout = 10 })
+    assert.are.equal("unavailable", code)
+    assert.matches("refuses.*ephemeral", message)
+    lease:release()
+  end)
+
   it("keeps chroots and prefixes apart", function()
     local k = key()
     local one = assert(open():lock(k))

@@ -7,7 +7,8 @@ local process = require "spec.support.process"
 local tool = require "spec.support.file_tool"
 
 local UNITS = {
-  "names_of_keys", "names_of_contenders", "order_across_the_wrap",
+  "names_of_keys", "paths_that_servers_take", "names_of_contenders",
+  "order_across_the_wrap",
   "semaphore_watches", "rule_and_watches_by_chance", "chain_of_confirms",
   "a_new_connection_proves_the_last_answer", "answers_that_do_not_count",
   "sustains_until_the_chain_arrives",

@@ -87,7 +87,7 @@ struct dlk_zk_stat {
 struct dlk_zk_reply {
   enum dlk_zk_rc rc;
   int64_t sent;     /* when the request was handed over */
-  const char *text; /* for people, when rc is not OK */
+  const char *text; /* for people, when rc is not OK; lasts */
   const char *path; /* CREATE: the node's name */
   const char *data; /* GET */
   size_t len;

@@ -26,7 +26,8 @@ void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len);
 /* Appends the key that a node name stands for; false if it stands for none. */
 bool dlk_zk_unescape(struct dlk_buf *out, const char *name);
 
-/* Absolute, no empty, "." or ".." part, no slash at the end; "" is one. */
+/* Absolute, no empty, "." or ".." part, no slash at the end, no character that
+ * servers refuse; "" is one. */
 bool dlk_zk_path_ok(const char *path);
 /* The path of a node below the one that the first `len` bytes of b name, or
  * (name NULL) of that one itself: in b, valid until b is used again. NULL when

@@ -226,7 +226,7 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (r->rc == DLK_ZK_NOAUTH || (r->rc == DLK_ZK_NONODE && q->barred))
     dlk_zk_query_end(q, DLK_DENIED, NULL);
   else if (r->rc == DLK_ZK_FAILED)
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_refused(q, r);
   else
     dlk_zk_query_again(q);
 }

@@ -62,6 +62,12 @@ void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
   dlk_zk_done(st, op, code);
 }
 
+void dlk_zk_query_refused(struct dlk_zk_query *q,
+                          const struct dlk_zk_reply *r) {
+  dlk_zk_op_heard(q->op, r);
+  dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+}
+
 void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result) {
   dlk_zk_query_end(q, result ? DLK_OK : DLK_UNAVAILABLE, result);
 }
@@ -129,7 +135,7 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
     return true;
   case DLK_ZK_REFUSED:
   case DLK_ZK_UNSURE:
-    dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+    dlk_zk_query_refused(q, r);
     return false;
   case DLK_ZK_REPEAT:
   case DLK_ZK_INSIST:

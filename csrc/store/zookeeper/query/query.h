@@ -67,6 +67,8 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
 /* Answers the op and frees the query. The result goes to the op. */
 void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
                       struct dlk_value *result);
+/* The same with what was answered, which is no result. */
+void dlk_zk_query_refused(struct dlk_zk_query *q, const struct dlk_zk_reply *r);
 /* Ends it well with that result, which is NULL if there was no memory for it.
  */
 void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result);

@@ -55,6 +55,7 @@ static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)tag;
   if (dlk_zk_meaning(DLK_ZK_FOR_PARENT, r->rc) == DLK_ZK_REFUSED)
     n->denied = true;
+  dlk_zk_op_heard(n->op, r);
   dlk_zk_contender_answered(n);
 }
 
@@ -202,6 +203,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     unsettled(n);
     break;
   default:
+    dlk_zk_op_heard(n->op, r);
     dlk_zk_fail(n, dlk_zk_code(r->rc));
   }
 }

@@ -365,6 +365,7 @@ static void on_rest_checked(void *who, uint32_t tag,
     dlk_zk_contender_stall(n);
   } else if (op) {
     dlk_zk_contender_serve(n, NULL);
+    dlk_zk_op_heard(op, r);
     dlk_zk_done(n->store, op,
                 meaning == DLK_ZK_ANSWERED ? DLK_OK : dlk_zk_code(r->rc));
   }

@@ -111,6 +111,7 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_contender_stall(n);
     break;
   default:
+    dlk_zk_op_heard(n->op, r);
     dlk_zk_abandon(n, dlk_zk_code(r->rc));
   }
 }

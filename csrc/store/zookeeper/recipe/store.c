@@ -14,8 +14,12 @@
 static void word(struct dlk_zk_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
+  const struct dlk_zk_op_data *data = op->data;
   dlk_quote(key, op->key, op->key_len);
-  if (code == DLK_UNAVAILABLE)
+  if (code == DLK_UNAVAILABLE && data->refusal)
+    dlk_error_set(err, code, "%s: ZooKeeper at %s refuses it: %s", key,
+                  st->conf.shown, data->refusal);
+  else if (code == DLK_UNAVAILABLE)
     dlk_error_set(err, code,
                   "%s: ZooKeeper at %s did not answer in time%s%s; is it up, "
                   "and has it a quorum?",

@@ -24,6 +24,7 @@ struct dlk_zk_store {
 struct dlk_zk_op_data {
   struct dlk_zk_contender *node;
   struct dlk_zk_query *query;
+  const char *refusal;     /* what the servers said, if they refuse it */
   struct dlk_op *op;       /* EXTEND: itself */
   struct dlk_list extends; /* in node->extends */
 };
@@ -38,6 +39,13 @@ static inline struct dlk_zk_op_data *dlk_zk_op_data(struct dlk_op *op) {
 
 static inline int64_t dlk_zk_now(struct dlk_zk_store *st) {
   return st->host->now(st->host);
+}
+
+/* What op asked for was answered so: if it is refused, its error says how. */
+static inline void dlk_zk_op_heard(struct dlk_op *op,
+                                   const struct dlk_zk_reply *r) {
+  if (op && r->rc == DLK_ZK_FAILED)
+    dlk_zk_op_data(op)->refusal = r->text;
 }
 
 /* Ends op with a code and a text (printf) that names key and server. */

@@ -245,6 +245,24 @@ describe("file store among foreign files", function()
       end)
   end
 
+  it("writes to no other directory's ~store that got the number of its own",
+    function()
+      local elsewhere = base .. "/elsewhere"
+      assert(uv.fs_mkdir(elsewhere, 448))
+      local a, b = tool.start(dir), tool.start(elsewhere)
+      b:hold("b", "key")
+      b:kill()
+      a:hold("a", "key")
+      local file = elsewhere .. "/~store"
+      local before = server.read_file(file)
+      steal(a, "~store", file)
+      a:send("ttl", 300000)
+      a:hold("long", "long")
+      assert.are.equal(before, server.read_file(file))
+      assert.are.equal("- stolen", a:ask("steal", file)) -- it was not closed
+      assert.are.equal("- not open", a:ask("steal", file))
+    end)
+
   it("closes no number that is another file's when it has to close one",
     function()
       local a = tool.start(dir)

@@ -32,8 +32,8 @@
  *
  * Nor is a descriptor of ours safe from others: if one is closed by a mistake
  * of the program, its number may be that of any file, another lock's among
- * them, whose table is as good as ours. So each time that a key's file is used
- * its descriptor is asked first, before its mutex is taken or its table read
+ * them, whose table is as good as ours. So each time that a file is used its
+ * descriptor is asked first, before its mutex is taken or its table read
  * (dlk_file_is_open), and once more before a file in which our magic was seen,
  * and is not any more, is written anew. Of a number that leads to another file
  * we let go without closing it, and open ours again. */

@@ -387,7 +387,7 @@ void dlk_file_disconnect(struct dlk_file_dir *d) {
   while (!dlk_list_empty(&d->recent))
     retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
   dlk_file_wake_close(d);
-  dlk_file_fd_close(d->meta);
+  dlk_file_meta_close(d);
   dlk_file_fd_close(d->fd);
-  d->meta = d->fd = -1;
+  d->fd = -1;
 }

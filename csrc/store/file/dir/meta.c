@@ -60,11 +60,23 @@ static int64_t longer(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* Its number is another file's, or none's (dir.c). */
+/* Whether its descriptor still is (dir.c). */
+static bool is_ours(const struct dlk_file_dir *d) {
+  return d->meta >= 0 && dlk_file_is_open(d->meta, &d->meta_node);
+}
+
+void dlk_file_meta_close(struct dlk_file_dir *d) {
+  if (is_ours(d))
+    dlk_file_fd_close(d->meta);
+  else
+    dlk_file_fd_forget(d->meta);
+  d->meta = -1;
+}
+
+/* Its number is another file's, or none's, since it was locked. */
 static void forget_meta(struct dlk_file_dir *d) {
   dlk_file_unlock(d->meta);
-  dlk_file_fd_forget(d->meta);
-  d->meta = -1;
+  dlk_file_meta_close(d);
 }
 
 /* A reader without the mutex may see half of a write: it reads again. What was
@@ -84,7 +96,7 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
       return 0;
     }
   }
-  if (!dlk_file_is_open(d->meta, &d->meta_node)) {
+  if (!is_ours(d)) {
     forget_meta(d);
     return EAGAIN;
   }
@@ -102,10 +114,9 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
  * there is none. */
 static int open_meta(struct dlk_file_dir *d) {
   struct meta m;
-  if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
+  if (is_ours(d) && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
     return 0;
-  dlk_file_fd_close(d->meta);
-  d->meta = -1;
+  dlk_file_meta_close(d);
   int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE, false);
   if (fd < 0)
     return fd == -EPROTO ? EBADMSG : -fd;

@@ -365,6 +365,12 @@ return {
     { name = "who watches the holder is not told twice", file = DIR
         .. "change.lua",
       find = "call('ZADD', N, now, ARGV[2])", put = "" },
+    { name = "the names of dead watchers stay", file = DIR .. "change.lua",
+      specs = "spec/redis/watchers_spec.lua",
+      find = "if dead[1] then call('ZREM', N, unpack(dead)) end", put = "" },
+    { name = "the names of living watchers go", file = DIR .. "change.lua",
+      specs = "spec/redis/watchers_spec.lua",
+      find = "digits(now - ARGV[3]), 'LIMIT',", put = "'+inf', 'LIMIT'," },
     { name = "the first renewal is a change of the leader", file = DIR
         .. "change.lua", specs = "spec/redis/notes_spec.lua",
       find = "if ARGV[1] ~= fence and ARGV[1] ~= id then",

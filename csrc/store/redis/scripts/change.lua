@@ -28,6 +28,12 @@ if ARGV[1] ~= fence and ARGV[1] ~= id then
   call('ZREM', N, ARGV[2])
   return -3
 end
+-- Who did not ask for as long as it was to be told is dead. The names last
+-- while anybody asks on, so it goes here, a hundred at a time: otherwise they
+-- would be more and more, and the oldest ones are told first.
+local dead = call('ZRANGEBYSCORE', N, '-inf', digits(now - ARGV[3]), 'LIMIT',
+  0, 100)
+if dead[1] then call('ZREM', N, unpack(dead)) end
 call('ZADD', N, now, ARGV[2])
 call('PEXPIRE', N, ARGV[3])
 return call('PTTL', L)

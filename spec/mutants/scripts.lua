@@ -80,8 +80,9 @@ return {
       put = "t->placed || t->half;" },
     { name = "a server that is full refuses half of a script",
       file = "csrc/store/redis/wire/errors.c", specs = REFUSALS,
-      find = "!(known && fault->code == DLK_UNAVAILABLE);",
-      put = "(known || fault->code == DLK_UNAVAILABLE);" },
+      find = "return fault->action == DLK_REDIS_FAIL;",
+      put = "return fault->action == DLK_REDIS_FAIL"
+        .. " || fault->action == DLK_REDIS_LATER;" },
     { name = "a cancel leaves the waiter's mark", file = DIR
         .. "include/queue.lua",
       find = "if not score or is_noted(score) then call('HDEL', W, token) end",

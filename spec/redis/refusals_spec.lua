@@ -4,6 +4,7 @@
 
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local fake_server = require "spec.support.fake_server"
 local locker = require "spec.support.locker"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
@@ -92,6 +93,59 @@ describe("a redis that refuses", function()
       assert.is_true(uv.hrtime() - from > 1e9)
       refuse_writes(false)
       eventually("it is free", 10, function() return gone("calm") end)
+    end)
+
+    it("is asked again only if that may pass by itself", function()
+      local WORDS = { -- the last ones pass
+        "ERR something nobody knows", "SURPRISE!", "ERR internal error",
+        "ERR Unknown Redis command called from script script: f_0",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Redis is configured to save RDB snapshots",
+        "NOREPLICAS Not enough good replicas to write.",
+      }
+      local rules = "local words = {}\n"
+      for i, word in ipairs(WORDS) do
+        rules = rules .. ("words['dlock:k%d'] = %q\n"):format(i,
+          "-" .. word .. "\r\n")
+      end
+      local f = fake_server.start()
+      local one = assert(dlock.open(f.url))
+      local leases = {}
+      for i = 1, #WORDS do
+        leases[i] = assert(one:try_lock("k" .. i, { ttl = 60 }))
+      end
+      f:rules(rules .. [[
+        return function(name, command)
+          return name:find("^EVAL") and words[command[4] ] or true
+        end]])
+      -- How often each was asked for.
+      local function counts()
+        local list = {}
+        for i = 1, #WORDS do list[i] = 0 end
+        for _, line in ipairs(f:log()) do
+          local script, i = line:match("^EVALSHA (%x+) .- dlock:k(%d+) ")
+          i = tonumber(i)
+          if script then list[i] = list[i] + 1 end
+        end
+        return list
+      end
+      local before = counts()
+      for i, lease in ipairs(leases) do
+        assert.are.equal("unavailable", select(3, lease:release()), WORDS[i])
+      end
+      eventually("those that may pass are asked for", 20, function()
+        local now = counts()
+        for i = 5, #WORDS do
+          if now[i] < before[i] + 5 then return false end
+        end
+        return true
+      end)
+      local now = counts()
+      for i = 1, 4 do
+        assert.are.equal(2, now[i] - before[i], WORDS[i]) -- in both ways
+      end
+      one:close(0.2)
+      f:stop()
     end)
   end)
 

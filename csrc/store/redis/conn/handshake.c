@@ -226,8 +226,8 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     return;
   }
   /* What refuses some writes (OOM, MISCONF) may still release. */
-  if ((step == PROBE || step == EXEC) && f->action == DLK_REDIS_FAIL &&
-      f->code == DLK_UNAVAILABLE)
+  if ((step == PROBE || step == EXEC) && f->code == DLK_UNAVAILABLE &&
+      (f->action == DLK_REDIS_FAIL || f->action == DLK_REDIS_LATER))
     return;
   if (step == INFO && f->action == DLK_REDIS_FAIL &&
       f->code == DLK_UNAVAILABLE) {

@@ -218,7 +218,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
                   struct dlk_redis_result *r, struct dlk_error *err) {
   r->reply = a->reply;
   r->err = a->err;
-  r->begun = false;
+  r->begun = r->passes = false;
   c->scarce = a->scarce;
   c->have = a->have;
   if (a->outcome == DLK_REDIS_UNKNOWN) {
@@ -233,6 +233,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
     r->err = err;
     r->verdict = DLK_REDIS_REFUSED;
     r->begun = c->script >= 0 && !c->as_plain && dlk_redis_fault_may_be_late(f);
+    r->passes = f->action == DLK_REDIS_LATER;
     if (f->action == DLK_REDIS_RETRY || f->action == DLK_REDIS_RECONNECT) {
       r->verdict = DLK_REDIS_NOT_DONE;
       c->store->link->retreat(c->store->link, err);

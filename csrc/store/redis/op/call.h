@@ -11,7 +11,8 @@ struct dlk_redis_result {
   enum dlk_redis_verdict verdict;
   const struct redisReply *reply; /* GOOD */
   const struct dlk_error *err;    /* not GOOD */
-  bool begun; /* REFUSED, and the script may have written before that */
+  bool begun;  /* REFUSED, and the script may have written before that */
+  bool passes; /* REFUSED, and by itself it will not be, some day */
 };
 
 typedef void dlk_redis_on_answer(struct dlk_redis_call *call,

@@ -7,9 +7,9 @@
  * CLIENT KILL a delayed command may still put the token there after it was
  * taken back, so it is taken back again at every beat until its time is over.
  * A server that refuses it for the moment (too few replicas, a disk that is
- * full) is asked again after a beat, and after pauses that double up to LONGEST
- * beats: the lock is free soon after it writes again, and many such tokens are
- * no storm.
+ * full: DLK_REDIS_LATER) is asked again after a beat, and after pauses that
+ * double up to LONGEST beats: the lock is free soon after it writes again, and
+ * many such tokens are no storm. What else it refuses, it would refuse again.
  *
  * Bounded: beyond MOST, or without memory, a token is left to its own expiry.
  */
@@ -72,11 +72,6 @@ static void send(struct orphan *o) {
                         o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE);
 }
 
-/* Whether the server may think better of its refusal. */
-static bool may_pass(const struct dlk_redis_result *r) {
-  return r->verdict == DLK_REDIS_REFUSED && r->err->code == DLK_UNAVAILABLE;
-}
-
 /* When it is asked again. */
 static int64_t after_pause(struct orphan *o, int64_t now) {
   int64_t pause = o->pause;
@@ -101,7 +96,7 @@ static void answered(struct dlk_redis_call *call,
     send(o);
   else if (stands && good && s->link->may_linger)
     s->host->timer_set(s->host, &o->timer, now + BEAT);
-  else if (stands && may_pass(r))
+  else if (stands && r->passes)
     s->host->timer_set(s->host, &o->timer, after_pause(o, now));
   else
     drop(o);

@@ -16,7 +16,8 @@
  *   request that is waited for, so that the caller leaves nothing behind; only
  *   when that has no answer, it is left to the background, or to its end.
  * - A refusal is final: the server would say the same again. Only what is to
- *   be taken back is asked for again, where the refusal may pass (orphan.c).
+ *   be taken back is asked for again, where the refusal passes by itself, which
+ *   the table in wire/errors.c says (orphan.c).
  * - What too few replicas have may be undone by the next failover, so no hold
  *   begins with it: the token is taken back, and who waits begins anew. An
  *   extension stays on the server, and its holder does not count on it.

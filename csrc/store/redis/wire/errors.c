@@ -51,11 +51,11 @@ static const struct dlk_redis_fault table[] = {
      "change the user's ACL, see docs/security.md"},
     {"DENIED", DLK_REDIS_FAIL, DLK_DENIED,
      "the server runs in protected mode; set a password"},
-    {"OOM", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+    {"OOM", DLK_REDIS_LATER, DLK_UNAVAILABLE,
      "it is out of memory; raise maxmemory"},
-    {"MISCONF", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+    {"MISCONF", DLK_REDIS_LATER, DLK_UNAVAILABLE,
      "it cannot save its data; see its log"},
-    {"NOREPLICAS", DLK_REDIS_FAIL, DLK_UNAVAILABLE,
+    {"NOREPLICAS", DLK_REDIS_LATER, DLK_UNAVAILABLE,
      "too few replicas; see min-replicas-to-write"},
     {"WRONGTYPE", DLK_REDIS_FAIL, DLK_INVALID,
      "the key holds something that is not a lock; use another name"},
@@ -161,9 +161,7 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
 }
 
 bool dlk_redis_fault_may_be_late(const struct dlk_redis_fault *fault) {
-  bool known = fault->word[0] != '\0';
-  return fault->action == DLK_REDIS_FAIL &&
-         !(known && fault->code == DLK_UNAVAILABLE);
+  return fault->action == DLK_REDIS_FAIL;
 }
 
 /* ".. unknown command 'AUTH', with args beginning with: 'secret'": how long it

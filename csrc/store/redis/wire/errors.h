@@ -8,6 +8,7 @@
 
 enum dlk_redis_action {
   DLK_REDIS_FAIL,      /* give up with `code` */
+  DLK_REDIS_LATER,     /* the same; but that passes by itself, some day */
   DLK_REDIS_RETRY,     /* this server, a little later */
   DLK_REDIS_RECONNECT, /* another server may have taken over: look again */
   DLK_REDIS_SEND_TEXT  /* the script is not there: send it whole */

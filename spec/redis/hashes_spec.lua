@@ -94,6 +94,25 @@ describe("numbers beside a lock on redis:", function()
     end)
   end
 
+  for _, junk in ipairs { "7", unpack(JUNK) } do
+    it(("a detached holder's units of '%s' end no hold"):format(tostring(junk)),
+      function()
+        local three = other:semaphore(key, 3)
+        local first = assert(store:semaphore(key, 3):acquire { permits = 2 })
+        local token = r:call("ZRANGE",
+          ("~dlock:%s:h:%s"):format(tag, lock), 0, 0)[1]
+        local text = assert(first:detach())
+        write("p", token, junk)
+        local lease = assert(other:attach(text))
+        assert.are.equal(first.fence, lease.fence)
+        refused("lost", store:attach(text))
+        assert.is_true(lease:extend() > 0)
+        assert.are.equal(1, #assert(other:inspect(key)).holders)
+        assert.is_true((lease:release()))
+        assert(assert(three:try_acquire { permits = 3 }):release())
+      end)
+  end
+
   local KINDS = {
     mutex = function(at) return at:mutex(key) end,
     reader = function(at) return at:rwlock(key):read() end,

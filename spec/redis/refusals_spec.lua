@@ -11,14 +11,19 @@ local process = require "spec.support.process"
 local uv = require "luv"
 
 describe("a redis that refuses", function()
-  local private, admin, store
+  local private, admin, store, url
   private_redis(function(...) private, admin = ... end)
 
-  before_each(function() store = assert(dlock.open(private.url)) end)
+  before_each(function()
+    store = assert(dlock.open(private.url))
+    admin:call("ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all")
+    url = private.url:gsub("//", "//u:pw@")
+  end)
   after_each(function()
     process.close_all()
     admin:call("CONFIG", "SET", "min-replicas-to-write", "0")
     store:close()
+    admin:call("ACL", "DELUSER", "u")
     admin:call("FLUSHALL")
   end)
 
@@ -166,15 +171,24 @@ describe("a redis that refuses", function()
     return list
   end
 
+  it("a message revokes without it, and leaves nothing for ever", function()
+    local lease = assert(store:lock("revoked", { ttl = 60, renew = false }))
+    local one = assert(dlock.open(url))
+    assert(one:ping())
+    admin:call("ACL", "SETUSER", "u", "-publish")
+    local asked_to, message = one:revoke("revoked")
+    local notes = admin:call("KEYS", "~dlock:{*}:i:dlock:revoked")[1]
+    assert.is_truthy(notes)
+    local left = admin:call("PTTL", notes)
+    assert.is_true(left > 0 and left <= 61000, left)
+    assert.is_true(asked_to, message)
+    assert(lease:extend()) -- which finds the mark
+    assert.is_true(lease:revoked())
+    assert(lease:release())
+    one:close()
+  end)
+
   describe("an acquire half-way", function()
-    local url
-
-    before_each(function()
-      admin:call("ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all")
-      url = private.url:gsub("//", "//u:pw@")
-    end)
-    after_each(function() admin:call("ACL", "DELUSER", "u") end)
-
     local TAKES = {
       ["a try"] = function(one, key)
         return one:try_lock(key, { ttl = 60 })

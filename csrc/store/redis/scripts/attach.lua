@@ -15,23 +15,25 @@ local number, ending = tonumber(ARGV[6]), tonumber(ARGV[7])
 --@include write
 local found = state()
 if holds(found, old) then
+  -- All that it has is read before anything is written. Units that another
+  -- program took away stay away: they free nothing (see state).
+  local shared, ends, units = found.mode ~= 'x', nil, nil
+  if shared then
+    ends, units = call('ZSCORE', H, old), call('HGET', P, old)
+  end
+  local notes = call('HMGET', I, old, '!' .. old)
   write_first()
   remember()
-  if found.mode == 'x' then
-    call('SET', L, token, 'KEEPTTL')
-  else
-    call('ZADD', H, call('ZSCORE', H, old), token)
+  if shared then
+    call('ZADD', H, ends, token)
     call('ZREM', H, old)
-    call('HSET', P, token, call('HGET', P, old))
+    if units then call('HSET', P, token, units) end
     call('HDEL', P, old)
+  else
+    call('SET', L, token, 'KEEPTTL')
   end
-  call('HDEL', I, '#' .. old)
-  for _, mark in ipairs { '', '!' } do
-    local note = call('HGET', I, mark .. old)
-    if note then
-      call('HSET', I, mark .. token, note)
-      call('HDEL', I, mark .. old)
-    end
-  end
+  call('HDEL', I, old, '!' .. old, '#' .. old)
+  if notes[1] then call('HSET', I, token, notes[1]) end
+  if notes[2] then call('HSET', I, '!' .. token, notes[2]) end
 end
 --@include renewal

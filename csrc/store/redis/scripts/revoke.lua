@@ -1,5 +1,6 @@
 -- Asks every holder (at most 1,000) to let go: by a message, and by a mark
--- that its next renewal finds.
+-- that its next renewal finds. The marks have their time before anything is
+-- said, and stand whatever becomes of a message.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- Returns how many were asked
 local L, F, Q, W, H, P, I, N =
@@ -11,9 +12,11 @@ local L, F, Q, W, H, P, I, N =
 local tokens = holders(state())
 for _, token in ipairs(tokens) do
   call('HSET', I, '!' .. token, 1)
-  call('PUBLISH', channel(token), 'r ' .. token)
 end
 if #tokens > 0 then
   call('PEXPIRE', I, math.max(call('PTTL', L), 0) + 1000)
+end
+for _, token in ipairs(tokens) do
+  redis.pcall('PUBLISH', channel(token), 'r ' .. token)
 end
 return #tokens

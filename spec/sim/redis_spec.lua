@@ -307,6 +307,24 @@ describe("simulated redis", function()
       end
     end)
 
+    it("hands on where no message can be kept from replicas", function()
+      for _, set_repl in ipairs {
+        false, -- no such function
+        function() error({ err = "ERR not allowed" }, 0) end,
+      } do
+        db = redis_model.new(texts, 1.7e15)
+        db.env.redis.set_repl = set_repl or nil
+        queue_up(2, 1000)
+        listen(1, false)
+        db.elsewhere["~dlock:c:" .. token(1):sub(34, 49)] = 1
+        leave(0)
+        assert.equal(token(2), db:call("GET", "lock"))
+        assert.equal(1, #db.published)
+        assert.equal(token(2), db.published[1].text:match("^g %d+ (.*)"))
+        assert.equal(0, db:call("EXISTS", "q", "w"))
+      end
+    end)
+
     it("drops the dead that joined just before", function()
       queue_up(2, 1000)
       listen(2, false)

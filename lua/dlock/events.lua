@@ -15,10 +15,11 @@ local text = require "dlock.text"
 
 local events = {}
 
--- The engines of this Lua state whose clients have callbacks, by a number. In a
--- program that waits on its own thread every wait runs the callbacks of all of
--- them. Weak values, and userdata, because these are taken out before they are
--- finalised: what is found here is alive. any: there may be some.
+-- The engines of this Lua state whose clients have functions of the user's to
+-- be called, by a number. In a program that waits on its own thread every wait
+-- calls what is due of all of them. Weak values, and userdata, because these
+-- are taken out before they are finalised: what is found here is alive. any:
+-- there may be some.
 local listening = { last = 0, any = false,
   engines = setmetatable({}, { __mode = "v" }) }
 
@@ -251,14 +252,37 @@ local function deliver(client)
   events.run(events.due(client))
 end
 
+local function list(client)
+  if not client.watched.listed then
+    listening.last = listening.last + 1
+    listening.engines[listening.last] = client.engine
+    listening.any = true
+    client.watched.listed = true
+  end
+end
+
+-- Whether a wait may find something to call: its leases may have callbacks, and
+-- on_event and a function for the password are there as long as it is.
+local function has_functions(client)
+  return client.on_event or client.new_password
+    or next(client.watched.leases) ~= nil
+end
+
+--- A new client, whose engine knows it: from now on all waits call what is due.
+---@param client table
+function events.watch(client)
+  if has_functions(client) then
+    list(client)
+  end
+end
+
 -- The callbacks of the other clients, but of those that an event loop serves.
 local function deliver_others(client)
   local due = {}
   for number, engine in next, listening.engines do
     local other = engine:client()
-    local watched = other.watched
-    if engine:closed() or next(watched.leases) == nil then
-      listening.engines[number], watched.listed = nil, false
+    if engine:closed() or not has_functions(other) then
+      listening.engines[number], other.watched.listed = nil, false
     elseif other ~= client and not other.waiting
         and may_be_due(other, engine:has_events()) then
       due[#due + 1] = other
@@ -316,12 +340,7 @@ function events.subscribe(client, lease, kind, fn)
     if watched.count > watched.limit then
       sweep(watched)
     end
-    if not watched.listed then
-      listening.last = listening.last + 1
-      listening.engines[listening.last] = client.engine
-      listening.any = true
-      watched.listed = true
-    end
+    list(client)
   end
   if kind == "lost" and core.lost(lease)
       or kind == "revoked" and core.revoked(lease) then

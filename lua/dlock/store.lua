@@ -409,6 +409,7 @@ function store.open(where, opts)
   password.watch(client, opts.ask)
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
   engine:set_client(client) -- where leases find it
+  events.watch(client)
   if own.insecure and not opts.on_event then
     events.show(own.insecure)
   end

@@ -88,6 +88,21 @@ describe("a callback", function()
       ]])))
     end)
 
+    it("on_event runs in a wait for another store, " .. name, function()
+      assert.equal("lost\ntrue\n", (run(url(), [[
+        local told = false
+        local other = open { on_event = function(event)
+          if event.kind == "lost" then told = true; print(event.kind) end
+        end }
+        local lease = assert(other:lock(key, { ttl = 0.2, renew = false }))
+        local ended = core.now() + 10
+        repeat
+          assert(store:ping())
+        until told or core.now() > ended
+        print(told and not lease:held())
+      ]])))
+    end)
+
     it("does not run when the release went well, " .. name, function()
       assert.equal("true\n", (run(url(), [[
         local lease = assert(store:lock(key))

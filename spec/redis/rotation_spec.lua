@@ -126,6 +126,28 @@ describe("a password that changes", function()
     assert.are.equal(1, denied)
   end)
 
+  timed("is asked for by waits on another store", function()
+    local current, calls = "secret-n", 0
+    rotate(current)
+    store = assert(dlock.open { url = s.url, username = "app",
+      password = function()
+        calls = calls + 1
+        return current
+      end })
+    local lease = assert(store:lock("kept", { ttl = 3 }))
+    local other = assert(dlock.open("file://" .. s.dir .. "/locks"))
+    current = "secret-o"
+    rotate(current)
+    local deadline = uv.hrtime() + 10e9
+    repeat
+      assert(assert(other:lock("other")):release())
+      uv.sleep(20)
+    until calls == 2 or uv.hrtime() > deadline
+    other:close()
+    assert.are.equal(2, calls)
+    assert(lease:release())
+  end)
+
   timed("is asked for whatever else happened meanwhile", function()
     local current, leases = "secret-l", {}
     rotate(current)

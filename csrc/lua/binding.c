@@ -141,10 +141,17 @@ void dlk_lua_add_methods(lua_State *L, const char *type, const luaL_Reg *list) {
   lua_pop(L, 2);
 }
 
-struct dlk_engine *dlk_lua_check_engine(lua_State *L) {
-  struct engine_box *box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
-  luaL_argcheck(L, box->engine != NULL, 1, "the engine was collected");
+struct dlk_engine *dlk_lua_engine(lua_State *L) {
+  const struct engine_box *box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
   return box->engine;
+}
+
+int dlk_lua_finalised(lua_State *L, int anchor) {
+  struct dlk_error err;
+  lua_rawgeti(L, anchor, DLK_ANCHOR_SHOWN);
+  dlk_error_set(&err, DLK_CLOSED, "the store '%s' was closed",
+                lua_tostring(L, -1));
+  return dlk_lua_failure(L, &err);
 }
 
 /* ---- what tickets give ---- */

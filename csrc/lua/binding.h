@@ -113,7 +113,8 @@ int dlk_lua_prepare(lua_State *L); /* prepared.c */
  */
 struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor);
 /* Queues r on e and pushes its ticket, whose uservalue is the table at
- * `anchor` (an absolute index); or returns a failure. */
+ * `anchor` (an absolute index); or returns a failure. e: NULL as
+ * dlk_lua_engine gives it. */
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor);
 /* A ticket that is done already. */
@@ -126,12 +127,17 @@ int dlk_lua_given_back(lua_State *L);
 /* Wraps the ticket's hold; the ticket is at index. */
 int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index);
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
-struct dlk_engine *dlk_lua_check_engine(lua_State *L); /* at 1 */
+/* The engine at 1; NULL when its userdata was finalised, which another
+ * finaliser can come to see: to it that store is closed. */
+struct dlk_engine *dlk_lua_engine(lua_State *L);
+/* The failure of a call on it; the engine's anchor is at `anchor`. */
+int dlk_lua_finalised(lua_State *L, int anchor);
 /* What an engine's anchor has in its array. */
 enum {
   DLK_ANCHOR_ENGINE = 1,
   DLK_ANCHOR_OF_SLOT, /* in a lease's slot: the anchor; in an anchor: nil */
   DLK_ANCHOR_CLIENT,  /* Lua's */
+  DLK_ANCHOR_SHOWN,   /* the store's name in messages */
   DLK_ANCHOR_SPARES   /* from here on: ticket userdata without a ticket */
 };
 #define DLK_LUA_SPARES 256

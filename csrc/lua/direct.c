@@ -32,19 +32,19 @@ void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box) {
 }
 
 bool dlk_lua_closed(struct dlk_engine *e) {
-  return dlk_engine_forked(e) || dlk_engine_joined(e);
+  return !e || dlk_engine_forked(e) || dlk_engine_joined(e);
 }
 
 void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found) {
   uint64_t ids[sizeof found->numbers / sizeof *found->numbers];
   size_t max = sizeof ids / sizeof *ids, n = 0;
-  if (!dlk_engine_forked(e))
+  if (e && !dlk_engine_forked(e))
     n = dlk_engine_completed(e, ids, max);
   for (size_t i = 0; i < n; i++)
     found->numbers[i] = (double)ids[i];
   found->count = (int)n;
   found->more = n == max;
-  found->events = dlk_engine_has_events(e);
+  found->events = e && dlk_engine_has_events(e);
   found->closed = dlk_lua_closed(e);
 }
 

@@ -35,6 +35,7 @@ bool dlk_lua_done(const struct ticket_box *box);
 void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box);
 /* The handle ends with the scope. */
 void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box);
+/* e: NULL as dlk_lua_engine gives it; so for dlk_lua_closed. */
 void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found);
 bool dlk_lua_closed(struct dlk_engine *e);
 

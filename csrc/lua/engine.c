@@ -139,9 +139,11 @@ static int core_engine(lua_State *L) {
   conf.options = own_options(L, 2);
   struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
   dlk_list_init(&box->link);
-  lua_createtable(L, DLK_ANCHOR_CLIENT, 0);
+  lua_createtable(L, DLK_ANCHOR_SHOWN, 0);
   lua_pushvalue(L, -2);
   lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
+  lua_pushstring(L, conf.shown);
+  lua_rawseti(L, -2, DLK_ANCHOR_SHOWN);
   lua_setuservalue(L, -2);
   if (!secret_of(L, &conf)) {
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
@@ -157,7 +159,7 @@ static int core_engine(lua_State *L) {
 /* ---- requests ---- */
 
 static int submit(lua_State *L, struct dlk_request *r) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
+  struct dlk_engine *e = dlk_lua_engine(L);
   lua_getuservalue(L, 1);
   return dlk_lua_submit(L, e, r, lua_gettop(L));
 }
@@ -255,23 +257,27 @@ static int attach_here(lua_State *L, struct dlk_engine *e,
 }
 
 static int engine_attach(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
+  struct dlk_engine *e = dlk_lua_engine(L);
   struct dlk_request r = {.kind = DLK_OP_ATTACH, .timeout = -1, .ttl = DLK_SEC};
   r.text = luaL_checklstring(L, 2, &r.text_len);
   dlk_lua_read_detached(&r);
   r.key = r.text; /* a portable store finds the key in the hold's copy */
   r.key_len = r.text_len;
-  if (dlk_engine_portable(e) || dlk_engine_forked(e) || dlk_engine_joined(e))
+  if (!e || dlk_engine_portable(e) || dlk_engine_forked(e) ||
+      dlk_engine_joined(e))
     return submit(L, &r);
   return attach_here(L, e, &r);
 }
 
-/* engine:tag(key): a string, or nothing. */
+/* engine:tag(key): a string, or nothing; or a failure. */
 static int engine_tag(lua_State *L) {
   size_t len;
   char tag[DLK_TAG_MAX];
-  struct dlk_engine *e = dlk_lua_check_engine(L);
+  struct dlk_engine *e = dlk_lua_engine(L);
   const char *key = luaL_checklstring(L, 2, &len);
+  lua_getuservalue(L, 1);
+  if (!e)
+    return dlk_lua_finalised(L, lua_gettop(L));
   if (!dlk_engine_tag(e, key, len, tag))
     return 0;
   lua_pushstring(L, tag);
@@ -280,7 +286,8 @@ static int engine_tag(lua_State *L) {
 
 /* engine:prefix(): what stands before each key. */
 static int engine_prefix(lua_State *L) {
-  lua_pushstring(L, dlk_engine_prefix(dlk_lua_check_engine(L)));
+  const struct dlk_engine *e = dlk_lua_engine(L);
+  lua_pushstring(L, e ? dlk_engine_prefix(e) : "");
   return 1;
 }
 
@@ -324,8 +331,8 @@ static int free_events(lua_State *L) {
 
 /* engine:events(): nil, or an array of {kind=, message=, lease=, key=}. */
 static int engine_events(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  if (dlk_engine_forked(e) || !dlk_engine_has_events(e))
+  struct dlk_engine *e = dlk_lua_engine(L);
+  if (!e || dlk_engine_forked(e) || !dlk_engine_has_events(e))
     return 0;
   struct dlk_event **list = lua_newuserdata(L, sizeof *list);
   *list = NULL;
@@ -360,8 +367,8 @@ static int engine_set_client(lua_State *L) {
 /* engine:asks(): whether the caller has to ask the program for another password
  * now, and to say the answer; once for each that was refused. */
 static int engine_asks(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  lua_pushboolean(L, !dlk_engine_forked(e) && dlk_engine_asks(e));
+  struct dlk_engine *e = dlk_lua_engine(L);
+  lua_pushboolean(L, e && !dlk_engine_forked(e) && dlk_engine_asks(e));
   return 1;
 }
 

@@ -6,16 +6,16 @@
 
 /* engine:resident(): the renewal thread runs the loop from now on. */
 static int engine_resident(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  if (!dlk_engine_forked(e))
+  struct dlk_engine *e = dlk_lua_engine(L);
+  if (e && !dlk_engine_forked(e))
     dlk_engine_resident(e);
   return 0;
 }
 
 /* engine:wakeup(): a descriptor that is readable when tickets got done. */
 static int engine_wakeup(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  int fd = dlk_engine_forked(e) ? -1 : dlk_engine_wakeup(e);
+  struct dlk_engine *e = dlk_lua_engine(L);
+  int fd = !e || dlk_engine_forked(e) ? -1 : dlk_engine_wakeup(e);
   if (fd < 0)
     return 0;
   lua_pushinteger(L, fd);
@@ -25,8 +25,8 @@ static int engine_wakeup(lua_State *L) {
 /* engine:keep_wakeup(keep): whether somebody polls it, so that it stays open
  * when the engine ends. */
 static int engine_keep_wakeup(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  if (!dlk_engine_forked(e))
+  struct dlk_engine *e = dlk_lua_engine(L);
+  if (e && !dlk_engine_forked(e))
     dlk_engine_keep_wakeup(e, lua_toboolean(L, 2));
   return 0;
 }
@@ -34,13 +34,14 @@ static int engine_keep_wakeup(lua_State *L) {
 /* engine:closed(): no request will be taken, no descriptor given; so it is in
  * a forked child too. */
 static int engine_closed(lua_State *L) {
-  lua_pushboolean(L, dlk_lua_closed(dlk_lua_check_engine(L)));
+  lua_pushboolean(L, dlk_lua_closed(dlk_lua_engine(L)));
   return 1;
 }
 
 /* engine:has_events(): engine:events() would give some. */
 static int engine_has_events(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_has_events(dlk_lua_check_engine(L)));
+  const struct dlk_engine *e = dlk_lua_engine(L);
+  lua_pushboolean(L, e && dlk_engine_has_events(e));
   return 1;
 }
 
@@ -50,7 +51,7 @@ static int engine_has_events(lua_State *L) {
 static int engine_completed(lua_State *L) {
   struct dlk_lua_completed found;
   luaL_checktype(L, 2, LUA_TTABLE);
-  dlk_lua_completed(dlk_lua_check_engine(L), &found);
+  dlk_lua_completed(dlk_lua_engine(L), &found);
   for (int i = 0; i < found.count; i++) {
     dlk_compat_pushint(L, (int64_t)found.numbers[i]);
     lua_rawseti(L, 2, i + 1);
@@ -64,8 +65,11 @@ static int engine_completed(lua_State *L) {
 
 /* engine:serve(): the path of a Unix socket to connect to. */
 static int engine_serve(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
+  struct dlk_engine *e = dlk_lua_engine(L);
   struct dlk_error err;
+  lua_getuservalue(L, 1);
+  if (!e)
+    return dlk_lua_finalised(L, lua_gettop(L));
   const char *path = dlk_engine_serve(e, &err);
   if (!path)
     return dlk_lua_failure(L, &err);
@@ -75,13 +79,14 @@ static int engine_serve(lua_State *L) {
 
 /* engine:accept(): true when it was us who connected. */
 static int engine_accept(lua_State *L) {
-  lua_pushboolean(L, dlk_engine_accept(dlk_lua_check_engine(L)));
+  struct dlk_engine *e = dlk_lua_engine(L);
+  lua_pushboolean(L, e && dlk_engine_accept(e));
   return 1;
 }
 
 static int engine_hang_up(lua_State *L) {
-  struct dlk_engine *e = dlk_lua_check_engine(L);
-  if (!dlk_engine_forked(e))
+  struct dlk_engine *e = dlk_lua_engine(L);
+  if (e && !dlk_engine_forked(e))
     dlk_engine_hang_up(e);
   return 0;
 }

@@ -124,7 +124,6 @@ static int submit(lua_State *L) {
   const struct prepared *prepared = check(L);
   const struct dlk_request *r = &prepared->as_it_is;
   struct prepared copy;
-  luaL_argcheck(L, prepared->box->engine, 1, "the engine was collected");
   if (!r->key || lua_gettop(L) > 2 || !lua_toboolean(L, 2)) {
     copy = *prepared;
     r = changed(L, &copy);
@@ -149,8 +148,7 @@ static void push_type(lua_State *L) {
  * every option that a lock falls back on; kind: units, cap, value. */
 int dlk_lua_prepare(lua_State *L) {
   struct prepared p = {.request = {.kind = DLK_OP_ACQUIRE}};
-  dlk_lua_check_engine(L);
-  p.box = lua_touserdata(L, 1);
+  p.box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
   lua_settop(L, 5);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);

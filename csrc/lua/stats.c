@@ -34,7 +34,11 @@ static void set_histogram(lua_State *L, const char *name,
 }
 
 static int engine_stats(lua_State *L) {
-  const struct dlk_stats *s = dlk_engine_stats(dlk_lua_check_engine(L));
+  const struct dlk_engine *e = dlk_lua_engine(L);
+  lua_getuservalue(L, 1);
+  if (!e)
+    return dlk_lua_finalised(L, lua_gettop(L));
+  const struct dlk_stats *s = dlk_engine_stats(e);
   lua_newtable(L);
   lua_newtable(L);
   set_count(L, "granted", &s->acquires[DLK_OK]);

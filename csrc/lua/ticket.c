@@ -57,6 +57,8 @@ static void drop(struct ticket_box *box) {
 
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
+  if (!e)
+    return dlk_lua_finalised(L, anchor);
   struct ticket_box *box = dlk_lua_ticket_box(L, anchor);
   struct dlk_error err;
   box->ticket = dlk_engine_submit(e, r, false, &err);

@@ -18,8 +18,8 @@ local events = {}
 -- The engines of this Lua state whose clients have functions of the user's to
 -- be called, by a number. In a program that waits on its own thread every wait
 -- calls what is due of all of them. Weak values, and userdata, because these
--- are taken out before they are finalised: what is found here is alive. any:
--- there may be some.
+-- are taken out before they are finalised, but at the end of the Lua state: one
+-- that is found here then is closed. any: there may be some.
 local listening = { last = 0, any = false,
   engines = setmetatable({}, { __mode = "v" }) }
 

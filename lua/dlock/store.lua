@@ -189,11 +189,11 @@ end)
 ---@param key string
 ---@return string|nil tag "{123456}"
 ---@return string? message
----@return string? code unsupported on other stores than Redis
+---@return string? code unsupported on other stores than Redis; closed
 methods.tag = on_key("tag", function(client, key)
-  local tag = client.engine:tag(key)
-  if tag then
-    return tag
+  local tag, message, code = client.engine:tag(key)
+  if tag or message then
+    return tag, message, code
   end
   return nil, ("unsupported: %s: only the names of Redis have slots; here"
     .. " no name needs a tag"):format(client.shown), "unsupported"
@@ -255,7 +255,7 @@ end
 ---@param format? "prometheus"
 ---@return table|string|nil
 ---@return string? message
----@return string? code invalid
+---@return string? code invalid, closed
 function methods:stats(format)
   local client = client_of(self, "stats")
   if format ~= nil and type(format) ~= "string" then
@@ -265,7 +265,10 @@ function methods:stats(format)
     return nil, ('invalid: store:stats gives a table, or "prometheus", not %s')
       :format(text.quote(format)), "invalid"
   end
-  local found = client.engine:stats()
+  local found, message, code = client.engine:stats()
+  if not found then
+    return nil, message, code
+  end
   found.degraded = client.degraded or 0
   if format then
     return stats.prometheus(found, client.shown)

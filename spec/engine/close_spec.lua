@@ -354,6 +354,84 @@ describe("a store's close", function()
     assert.equal(0, status)
   end)
 
+  -- Finalisers run in the order in which objects were made, the latest first.
+  local FINALISED = [[
+    local dlock = require "dlock"
+    package.loaded["dlock.store.redis"] =
+      require("spec.support.memory").load()
+    local function at_the_end(fn)
+      local object = newproxy and newproxy(true)
+      if object then
+        getmetatable(object).__gc = fn
+        return object
+      end
+      return setmetatable({}, { __gc = fn })
+    end
+  ]]
+
+  local function run_finalisers(script)
+    local status, out, err = process.run { script = FINALISED .. script,
+      timeout = 20 }
+    assert.equal("", err)
+    assert.equal(0, status)
+    return out
+  end
+
+  it("by the end of the Lua state is what calls say from then on", function()
+    local out = run_finalisers [[
+      local function say(name, ok, result, message, code)
+        print(name, ok, result, code, message)
+      end
+      KEPT = at_the_end(function()
+        for _, call in ipairs {
+          { "ping" }, { "lock", "k" }, { "try_lock", "k" },
+          { "with", "k", print }, { "inspect", "k" }, { "list" },
+          { "break_lock", "k" }, { "revoke", "k" }, { "attach", "x" },
+          { "once", "k", print }, { "tag", "k" }, { "stats" },
+          { "stats", "prometheus" },
+        } do
+          local name, a, b = call[1], call[2], call[3]
+          say(name, pcall(store[name], store, a, b))
+        end
+        say("acquire", pcall(mutex.acquire, mutex))
+        say("locked", pcall(mutex.locked, mutex))
+        say("new", pcall(function() return store:mutex("n"):acquire() end))
+        say("all", pcall(function() return dlock.all({ mutex }):acquire() end))
+        print("close", (store:close()))
+      end)
+      store = dlock.open { url = "redis://x", on_event = print }
+      mutex = store:mutex("m")
+      assert(mutex:acquire()):release()
+    ]]
+    local count = 0
+    for line in out:gmatch "[^\n]+" do
+      count = count + 1
+      if count < 18 then
+        assert.matches("^%w[%w_]*\ttrue\tnil\tclosed\tclosed: .*'redis://x'",
+          line)
+      else
+        assert.equal("close\ttrue", line)
+      end
+    end
+    assert.equal(18, count, out)
+  end)
+
+  it("by the end of the Lua state keeps no other store from waiting",
+  function()
+    assert.equal("number\ntrue\n", run_finalisers [[
+      store = dlock.open { url = "redis://x", on_event = print }
+      lease = assert(store:lock("k"))
+      lease:on_lost(print)
+      KEPT = at_the_end(function()
+        print(type(store:ping()))
+        print(lease:release())
+      end)
+      other = dlock.open { url = "redis://y", on_event = print }
+      other_lease = assert(other:lock("k"))
+      other_lease:on_lost(print)
+    ]])
+  end)
+
   -- The client library's own thread may take some seconds more.
   it("frees the loop although ZooKeeper says nothing any more", function()
     local url = assert(os.getenv("DLOCK_TEST_ZOOKEEPER"))

@@ -113,6 +113,10 @@ return {
       find = "if (!dlk_engine_forked(box->engine))"
         .. " dlk_lua_end_engine(box->engine);",
       put = "" },
+    { name = "a store that was finalised is not known to be closed",
+      file = "csrc/lua/direct.c", specs = "spec/engine/close_spec.lua",
+      find = "return !e || dlk_engine_forked(e)",
+      put = "return dlk_engine_forked(e)" },
     { name = "a state that is closed opens a store",
       file = "csrc/lua/closing.c", specs = "spec/engine/unload_spec.lua",
       find = "return last_of(L)->over;",

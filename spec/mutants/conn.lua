@@ -10,6 +10,10 @@ return {
   specs = "spec/redis/resolve_spec.lua spec/redis/connect_spec.lua"
     .. " spec/redis/net_spec.lua",
   mutants = {
+    { name = "a node of a cluster is used until it refuses a name",
+      file = "csrc/store/redis/conn/handshake.c",
+      specs = "spec/redis/connect_spec.lua",
+      find = "judge_cluster(g);", put = "(void)judge_cluster;" },
     { name = "a connection that is needed is closed for being idle",
       file = "csrc/store/redis/conn/due.c", specs = "spec/redis/time_spec.lua",
       find = "if (m->wanted || m->needed)", put = "if (m->wanted)" },

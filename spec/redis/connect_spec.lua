@@ -2,6 +2,7 @@
 -- connecting, in bounded time, with its code and a text that says what to do.
 
 local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
 local fake_server = require "spec.support.fake_server"
 local private_redis = require "spec.support.private_redis"
 local process = require "spec.support.process"
@@ -467,6 +468,22 @@ describe("connecting to redis:", function()
     store:close()
     r:close()
     other:stop()
+  end)
+
+  -- Where all slots are its own no command is refused, until one is moved.
+  it("a node of a cluster is refused whatever slots it has", function()
+    local node = redis.start { cluster_enabled = "yes" }
+    local r = node:connect()
+    for slot = 0, 16383, 8 do
+      r:call("CLUSTER", "ADDSLOTS", slot, slot + 1, slot + 2, slot + 3,
+        slot + 4, slot + 5, slot + 6, slot + 7)
+    end
+    eventually("its slots are served", 10, function()
+      return r:call("CLUSTER", "INFO"):find("cluster_state:ok", 1, true)
+    end)
+    fails(node.url, "unsupported", "it is a node of a cluster")
+    r:close()
+    node:stop()
   end)
 
   it("schemes that are not built in say so", function()

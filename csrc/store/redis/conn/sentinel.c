@@ -7,7 +7,9 @@
  * half of all Sentinels (agree.c), after WAIT_FOR_MOST if they are fewer. The
  * nearest Sentinel may be the one that was cut off, so it alone is believed
  * only where the others seem to be away; then one of them is enough, since
- * where most are away nobody fails over.
+ * where most are away nobody fails over. After half of connect_timeout a round
+ * ends without an address, too, if anybody said anything: one that is silent
+ * must not hide what the others say is wrong.
  *
  * An answer that comes after its round is judged together with what the round
  * heard. So a newer configuration is followed whenever it is said, and what few
@@ -194,20 +196,35 @@ static void follow(struct sentinel *s,
   tell(s, NULL);
 }
 
-/* How long a round waits for so many. */
-static int64_t patience(const struct sentinel *s) {
+/* How long a round waits for an address; who seeks waits for twice that. */
+static int64_t most_patience(const struct sentinel *s) {
   int64_t half = s->conf->connect_timeout / 2;
-  if (half < WAIT_FOR_ALL)
-    return WAIT_FOR_ALL;
-  return half < WAIT_FOR_MOST ? half : WAIT_FOR_MOST;
+  return half < WAIT_FOR_ALL ? WAIT_FOR_ALL : half;
+}
+
+/* How long for more who name it. */
+static int64_t patience(const struct sentinel *s) {
+  int64_t most = most_patience(s);
+  return most < WAIT_FOR_MOST ? most : WAIT_FOR_MOST;
+}
+
+/* In this round, whatever it was. */
+static bool anybody_spoke(const struct sentinel *s) {
+  for (size_t i = 0; i < s->conf->host_count; i++)
+    if (s->witnesses[i].w.opinion.said != DLK_REDIS_SAID_NOTHING)
+      return true;
+  return false;
 }
 
 /* Whether the round may end although some have not answered. */
 static bool enough(struct sentinel *s,
                    const struct dlk_redis_agreement *agreed) {
-  int64_t until = dlk_time_add(s->asked_at, patience(s));
-  if (agreed->most || agreed->half || s->host->now(s->host) >= until)
-    return agreed->place != NULL;
+  int64_t span = agreed->place ? patience(s) : most_patience(s);
+  int64_t until = dlk_time_add(s->asked_at, span);
+  if (agreed->place && (agreed->most || agreed->half))
+    return true;
+  if (s->host->now(s->host) >= until)
+    return anybody_spoke(s);
   s->host->timer_set(s->host, &s->timer, until);
   return false;
 }

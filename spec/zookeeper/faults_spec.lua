@@ -341,9 +341,11 @@ describe("with ZooKeeper in trouble,", function()
     for _ = 1, 20 do
       assert.is_nil((other:lock(k, { timeout = 0.01 })))
     end
-    -- The server takes one away behind the answer that we have read.
+    -- The server takes one away behind the answer that we have read; and on a
+    -- machine that stood still two were not there yet when they were counted,
+    -- the holder's and the first wait's.
     common.eventually("those of the waits are gone", function()
-      return watches() <= before + 1
+      return watches() <= before + 3
     end)
     lease:release()
     common.eventually("the holder's is gone", function()

@@ -189,10 +189,27 @@ static void who_is_answered_again_goes_on(void) {
   host_close(h);
 }
 
+/* Nobody looked meanwhile. Who is still away when somebody looks, and has
+ * nothing to lose, ends: a new one is there sooner. */
+static void who_is_back_at_once_stays_though_nothing_is_held(void) {
+  start();
+  release(held("k"));
+  fake_away();
+  fake_connected(TIMEOUT);
+  host_turn(h, 0);
+  CHECK(fake_links() == 1);
+  fake_away();
+  host_turn(h, 0);
+  CHECK(fake_links() == 0);
+  host_close(h);
+}
+
 static const struct check tests[] = {
     {"who_is_let_in_but_never_answered_is_given_up",
      who_is_let_in_but_never_answered_is_given_up},
     {"who_is_answered_again_goes_on", who_is_answered_again_goes_on},
+    {"who_is_back_at_once_stays_though_nothing_is_held",
+     who_is_back_at_once_stays_though_nothing_is_held},
     {"an_event_that_is_missed_ends_holds_at_once",
      an_event_that_is_missed_ends_holds_at_once},
     {"an_event_missed_while_away_ends_holds_at_once",

@@ -262,7 +262,7 @@ return {
       put = "if (!dlk_file_left(d, &r))" },
     { name = "what a full disk let through of an acquire is forgotten",
       file = OP,
-      find = "if (d->table.head.seq != seq) f->phase = DLK_FILE_QUEUED;",
+      find = "if (d->table.head.seq != seq) f->phase = DLK_FILE_QUEUED; else",
       put = "(void)seq;" },
     { name = "a downgrade is none when a reader's grant failed", file = OP,
       find = "bool done = error == 0 || (error != EAGAIN &&"

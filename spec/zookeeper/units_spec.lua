@@ -73,6 +73,7 @@ local ENDS = {
   "who_is_told_goes_on_in_another_session",
   "who_waits_goes_on_when_an_event_was_missed",
   "who_is_let_in_but_never_answered_is_given_up",
+  "who_is_back_at_once_stays_though_nothing_is_held",
   "who_is_answered_again_goes_on",
 }
 

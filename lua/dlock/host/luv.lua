@@ -47,12 +47,11 @@ end
 local inside = setmetatable({}, { __mode = "kv" })
 
 -- Whether that wait is still in the stack of its coroutine, near the top (one
--- that died of an error has its stack still), and its yields come out of the
--- one that is to be resumed.
+-- that died of an error has its stack still, and comes out of nobody any more),
+-- and its yields come out of the one that is to be resumed.
 local function is_in_wait(waiter)
   local co = waiter.inner
-  if inside[co] ~= waiter or coroutine.status(co) == "dead"
-      or protect.owner(co) ~= waiter.co then
+  if inside[co] ~= waiter or protect.owner(co) ~= waiter.co then
     return false
   elseif not getinfo then
     return true

@@ -355,9 +355,17 @@ static void replace(struct dlk_zk_session *s) {
   session_end(s, DLK_OK);
 }
 
+/* Who is parked has sent nothing in it. */
+static bool is_idle(const struct dlk_zk_session *s) {
+  return s->node_count == s->uses[DLK_ZK_USE_PARKED];
+}
+
+/* Who was let in again meanwhile, and has nothing to lose, goes on. */
 static void link_late(struct dlk_timer *timer, int64_t now) {
   struct dlk_zk_session *s = DLK_CONTAINER(timer, struct dlk_zk_session, timer);
   (void)now;
+  if (s->state == DLK_ZK_CONNECTED && is_idle(s))
+    return;
   if (s->state == DLK_ZK_OPENING)
     snprintf(s->sessions->problem, sizeof s->sessions->problem,
              "no server answers");
@@ -420,7 +428,7 @@ static void on_away(void *user) {
   report(s, "disconnect", "the connection was lost");
   dlk_zk_confirm_restart(&s->confirm);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
-  if (s->node_count == s->uses[DLK_ZK_USE_PARKED])
+  if (is_idle(s))
     ss->host->timer_set(ss->host, &s->timer, 0);
   else if (!s->timer.node.queued)
     ss->host->timer_set(ss->host, &s->timer,

@@ -1,7 +1,8 @@
 -- Busted's output for `make test`: a line for every file, the details of what
 -- failed, and the counts in a file of their own ($DLOCK_REPORT), so that a test
 -- that prints anything, crashes or hangs cannot be taken for one that passed.
--- While a test runs, its name stands in $DLOCK_REPORT.now.
+-- While a test runs, its name stands in $DLOCK_REPORT.now; the files and names
+-- of those that failed, in $DLOCK_REPORT.failed.
 
 local report = os.getenv("DLOCK_REPORT")
 local write = io.write
@@ -9,8 +10,8 @@ local write = io.write
 -- Tests that take longer are named: nothing should sleep longer than it must.
 local SLOW = 3
 
-local function save(path, text)
-  local file = report and io.open(path, "w")
+local function save(path, text, how)
+  local file = report and io.open(path, how or "w")
   if file then
     file:write(text, "\n")
     file:close()
@@ -36,9 +37,11 @@ return function()
   local busted = require "busted"
   local handler = require "busted.outputHandlers.base"()
   local clock = require("system").gettime
+  local in_file
 
   local function file_start(file)
-    file.began, file.passed_before = clock(), handler.successesCount
+    in_file, file.began = file.name, clock()
+    file.passed_before = handler.successesCount
     return nil, true
   end
 
@@ -64,6 +67,10 @@ return function()
       describe(handler.failures[#handler.failures])
     elseif status == "error" then
       describe(handler.errors[#handler.errors])
+    end
+    if report and (status == "failure" or status == "error") then
+      save(report .. ".failed", ("%s\t%s"):format(in_file,
+        handler.getFullName(element)), "a")
     end
     io.flush()
     return nil, true

@@ -22,7 +22,8 @@ files["bin/dlock"] = { globals = { "_" } } -- a shell's part of it
 files["examples/openresty"] = { globals = { "ngx" } }
 files["spec"] = { std = "+busted" }
 files["spec/support"] = { std = "min" }
-for _, name in ipairs { "support", "support_ends", "steady" } do
+for _, name in ipairs { "support", "support_ends", "support_runs",
+  "steady" } do
   files["spec/support/" .. name .. "_spec.lua"] = { std = "+busted" }
 end
 files["csrc/store/redis/scripts"] = {

@@ -146,18 +146,20 @@ describe("in an outage, an answer", function()
     assert.is_false(b:mutex("k"):locked())
   end)
 
-  timed("to a call where nothing can wait says nothing of it", function()
+  local function inside(fn)
+    local queue = cqueues.new()
+    queue:wrap(fn)
+    assert(queue:loop(30))
+    assert.is_true(queue:empty())
+  end
+
+  -- Of a store that can wait in cqueues only, is out and answers again.
+  local function answers_again(hold_off)
     both:reopen_first { connect_timeout = 0.5, timeout = 0.4,
       host = "cqueues" }
     local why
-    local lock = both:over { grace = 0, hold_off = 2,
+    local lock = both:over { grace = 0, hold_off = hold_off,
       on_degraded = function(what) why = what.message end }
-    local function inside(fn)
-      local queue = cqueues.new()
-      queue:wrap(fn)
-      assert(queue:loop(30))
-      assert.is_true(queue:empty())
-    end
     assert(first:kill())
     inside(function()
       fallback_stores.take_degraded(lock, { timeout = 2 }):release()
@@ -166,6 +168,19 @@ describe("in an outage, an answer", function()
         fallback_stores.take_degraded(lock, { timeout = 2 }):release()
       until why:find("answers again", 1, true)
     end)
+    return lock
+  end
+
+  timed("to a call where nothing can wait lets no weaker lock be given",
+  function()
+    local lock = answers_again(60)
+    wait(1.2) -- so that it is asked for a sign of life
+    assert.equal("unsupported", code_of(lock:acquire { timeout = 2 }))
+    inside(function() both.first:close(1) end)
+  end)
+
+  timed("to a call where nothing can wait says nothing of it", function()
+    local lock = answers_again(2)
     wait(2.2)
     assert.equal("unsupported", code_of(lock:acquire { timeout = 2 }))
     inside(function()

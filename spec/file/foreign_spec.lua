@@ -277,6 +277,25 @@ describe("file store among foreign files", function()
       assert.are.equal("- stolen", a:ask("steal", base .. "/mine"))
     end)
 
+  for _, what in ipairs { "pipe", "directory" } do
+    it("closes no number that is another file's when it lets go of its "
+      .. what, function()
+        local a = tool.start(dir)
+        server.write_file(base .. "/mine", "")
+        a:hold("a", "key")
+        local name = ""
+        for file in pairs(look()) do
+          name = what == "pipe" and file:match("^~w.*") or name
+        end
+        steal(a, name, base .. "/mine")
+        assert(uv.fs_rename(dir, base .. "/moved"))
+        assert(uv.fs_mkdir(dir, 448))
+        assert.matches("^a lost", a:ask("renew", "a"))
+        a:hold("a", "key")
+        assert.are.equal("- stolen", a:ask("steal", base .. "/mine"))
+      end)
+  end
+
   it("opens anew what somebody closed", function()
     local a = tool.start(dir)
     local fence = a:hold("a", "key")

@@ -234,6 +234,9 @@ enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
     code = check_kind(d, fd, err);
   if (code == DLK_OK)
     code = check_boot(d, err);
+  int error = code == DLK_OK ? dlk_file_node_of(fd, &d->node) : 0;
+  if (error != 0)
+    code = open_error(d, error, err);
   if (code != DLK_OK) {
     dlk_file_fd_close(fd);
     return code;
@@ -341,6 +344,13 @@ bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
   struct dlk_file_node now = {0};
   return dlk_file_node_of(fd, &now) == 0 && now.dev == node->dev &&
          now.ino == node->ino;
+}
+
+void dlk_file_close(int fd, const struct dlk_file_node *node) {
+  if (fd >= 0 && dlk_file_is_open(fd, node))
+    dlk_file_fd_close(fd);
+  else
+    dlk_file_fd_forget(fd);
 }
 
 /* Where we may not look into the directory any more (a change of user), nobody

@@ -52,7 +52,8 @@ struct dlk_file_dir {
   char *path, *prefix;
   size_t prefix_len;
   /* dir.c */
-  int fd;      /* -1 until connected */
+  int fd; /* -1 until connected */
+  struct dlk_file_node node;
   uid_t owner; /* whose the directory is: ours */
   uint8_t boot[16];
   /* meta.c */
@@ -64,7 +65,7 @@ struct dlk_file_dir {
   /* liveness.c */
   int wake; /* our pipe; -1 until connected */
   char *wake_path;
-  ino_t wake_node;
+  struct dlk_file_node wake_node;
   uint64_t instance; /* names this store's pipe, marks its slots */
   uv_poll_t *wake_poll;
   size_t handles; /* libuv handles not closed yet */
@@ -100,6 +101,8 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
 int dlk_file_node_of(int fd, struct dlk_file_node *out);
 /* Whether the descriptor is open on that file yet. */
 bool dlk_file_is_open(int fd, const struct dlk_file_node *node);
+/* Closes it if so; otherwise its number is not ours to close. -1 is fine. */
+void dlk_file_close(int fd, const struct dlk_file_node *node);
 /* Whether a name in the directory leads to an open file: what has no name, or
  * another one, is found by nobody else. mode: its mode then; may be NULL. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,

@@ -48,10 +48,7 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   dlk_map_remove(&d->keys, &k->node);
   dlk_list_remove(&k->link);
   d->key_count--;
-  if (is_ours(k))
-    dlk_file_fd_close(k->fd);
-  else
-    dlk_file_fd_forget(k->fd);
+  dlk_file_close(k->fd, &k->file);
   free(k);
 }
 
@@ -388,6 +385,6 @@ void dlk_file_disconnect(struct dlk_file_dir *d) {
     retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
   dlk_file_wake_close(d);
   dlk_file_meta_close(d);
-  dlk_file_fd_close(d->fd);
+  dlk_file_close(d->fd, &d->node);
   d->fd = -1;
 }

@@ -117,7 +117,7 @@ static int note_wake(struct dlk_file_dir *d, const char *name) {
   snprintf(path, size, "%s/%s", d->path, name);
   if (fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
     return errno;
-  d->wake_node = st.st_ino;
+  d->wake_node = (struct dlk_file_node){st.st_dev, st.st_ino};
   return 0;
 }
 
@@ -150,7 +150,7 @@ bool dlk_file_wake_lost(const struct dlk_file_dir *d) {
   if (d->wake < 0)
     return true;
   if (stat(d->wake_path, &st) == 0)
-    return st.st_ino != d->wake_node;
+    return st.st_ino != d->wake_node.ino;
   if (errno == ENOENT || errno == ENOTDIR)
     return true;
   /* We may not follow the path any more (a change of user). */
@@ -172,7 +172,7 @@ void dlk_file_wake_close(struct dlk_file_dir *d) {
     unlinkat(d->fd, name, 0);
   uv_close((uv_handle_t *)d->wake_poll, closed_wake);
   d->wake_poll = NULL;
-  dlk_file_fd_close(d->wake);
+  dlk_file_close(d->wake, &d->wake_node);
   d->wake = -1;
   d->instance = 0;
 }

@@ -66,10 +66,7 @@ static bool is_ours(const struct dlk_file_dir *d) {
 }
 
 void dlk_file_meta_close(struct dlk_file_dir *d) {
-  if (is_ours(d))
-    dlk_file_fd_close(d->meta);
-  else
-    dlk_file_fd_forget(d->meta);
+  dlk_file_close(d->meta, &d->meta_node);
   d->meta = -1;
 }
 

@@ -296,6 +296,32 @@ describe("file store among foreign files", function()
       end)
   end
 
+  it("writes to no file that got the number of another store's pipe",
+    function()
+      local a = tool.start(dir)
+      server.write_file(base .. "/mine", "")
+      a:hold("a", "key")
+      local own, pipe = look()
+      local b = tool.start(dir)
+      for _ = 1, 2 do
+        b:acquire("b", "key", { timeout = 20 })
+        b:wait_queue("key", 1)
+        for name in pairs(look()) do
+          pipe = name:match("^~w") and not own[name] and name or pipe
+        end
+        if a.woke then
+          steal(a, pipe, base .. "/mine")
+        end
+        a.woke = true
+        assert.are.equal("a released", a:ask("release", "a"))
+        b:expect("^b held", 20)
+        assert.are.equal("b released", b:ask("release", "b"))
+        a:hold("a", "key")
+      end
+      assert.are.equal("", server.read_file(base .. "/mine"))
+      assert.are.equal("- stolen", a:ask("steal", base .. "/mine"))
+    end)
+
   it("opens anew what somebody closed", function()
     local a = tool.start(dir)
     local fence = a:hold("a", "key")

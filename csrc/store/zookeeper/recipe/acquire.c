@@ -14,9 +14,10 @@
  * 2. A grant needs: our node first in the queue, in a list that was read
  *    after the create in the session that owns the node (or second in it, and
  *    the first one gone since: place.c), and now < that session's horizon
- *    (confirm.c). Nobody can come in front later: the counter only rises, and
- *    those behind wait for our node to go. So two holders of one lock would
- *    need two live nodes that each see the other gone.
+ *    (confirm.c). Nobody can come in front later: the counter only rises
+ *    (at its end it is not believed: place.c), and those behind wait for our
+ *    node to go. So two holders of one lock would need two live nodes that
+ *    each see the other gone.
  * 3. Waiting: watch.c and queue.c say on what. Any other event only makes us
  *    list again; our own node's absence from a list means it was taken from
  *    us (an admin, or the session), and we join anew with a new one.

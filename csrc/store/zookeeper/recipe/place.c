@@ -36,14 +36,16 @@
  *
  * A counter at its end. After 2^31 creates for one key, servers from 3.6 on
  * give the same number to each (DataTree only ever lets the parent's cversion
- * rise), so their order is nobody's. Who is given a number of the last million
- * therefore neither holds nor waits, and is in nobody's way, for it stands
- * behind all others. It deletes its own node, and when there is none but such
- * ones all of them (another's owner takes that for a lost place, and begins
- * again), then the lock's node, which the server refuses while somebody stands
- * in it, and comes again a little later. Once those with good numbers have left
- * nobody stands there for long, one of these deletes succeeds, and with the new
- * node numbers begin at 0. Fences rise all the same: they are czxids. */
+ * rise), so their order is nobody's; servers up to 3.5 go on with the least
+ * number of all. Who is given one of the last million, or of the first million
+ * behind such a wrap, therefore neither holds nor waits, and is in nobody's
+ * way, for it stands behind all others. It deletes its own node, and when there
+ * is none but such ones all of them (another's owner takes that for a lost
+ * place, and begins again), then the lock's node, which the server refuses
+ * while somebody stands in it, and comes again a little later. Once those with
+ * good numbers have left nobody stands there for long, one of these deletes
+ * succeeds, and with the new node numbers begin at 0. Fences rise all the same:
+ * they are czxids. */
 #include "store/zookeeper/recipe/place.h"
 
 #include <stdlib.h>

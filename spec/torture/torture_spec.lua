@@ -276,15 +276,22 @@ if _VERSION == "Lua 5.4" then
     before_each(function() dir = server.new_dir() end)
     after_each(function() server.remove_dir(dir) end)
 
-    local function torture(...)
+    local function torture(seed, ...)
       return process.run { timeout = 90, command = { "lua5.4",
-        "spec/torture/main.lua", "redis", "10", "1", "only=long-stop",
+        "spec/torture/main.lua", "redis", "10", seed, "only=long-stop",
         "lua=lua5.4", "keep=" .. dir, ... } }
     end
 
+    -- Who is stopped holds something most of the time, not always.
     it("sees workers that believe half a second too long", function()
-      local status, out, err = torture "believe=0.5"
-      assert.are.equal("", err)
+      local status, out, err
+      for seed = 1, 5 do
+        server.remove_dir(dir)
+        dir = server.new_dir()
+        status, out, err = torture(tostring(seed), "believe=0.5")
+        assert.are.equal("", err)
+        if status ~= 0 then break end
+      end
       assert.are.equal(1, status, out)
       assert.is_true(tonumber(out:match("\noverlaps +(%d+)")) > 0, out)
       assert.matches("\nto see it again: make torture STORE=redis ", out)

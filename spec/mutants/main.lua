@@ -1,11 +1,16 @@
--- The mutants: realistic mistakes of one to three lines, each of which some
--- spec has to notice. They are written from the code, without a look at the
--- specs, so the share that is noticed says what the suite is worth.
+-- The mutants: mistakes of one to three lines. Those written by hand, at most
+-- 120, break a promise of docs/guarantees.md each, and some spec has to notice.
+-- Those by operator are drawn at night; the share that is noticed says what the
+-- suite is worth.
 --
 --   lua5.4 spec/mutants/main.lua check           every one can be put in, and
 --                                                each spec named is there
 --   lua5.4 spec/mutants/main.lua draw SHARE SEED [ONLY]
 --                                                the ids of one in SHARE
+--   lua5.4 spec/mutants/main.lua operators N SEED [BASE]
+--                                                the ids of N mutants by
+--                                                operator (operators.lua), of
+--                                                lines changed since BASE
 --   lua5.4 spec/mutants/main.lua put ID          puts it in; prints the Lua
 --                                                and the specs to run
 --   lua5.4 spec/mutants/main.lua take ID         takes it out again
@@ -29,9 +34,10 @@
 
 local edit = require "spec.support.edit"
 local files = require "spec.support.files"
+local operators = require "spec.mutants.operators"
 
-local ROOMS = { "core", "engine", "redis", "conn", "sentinel", "tls", "scripts",
-  "zookeeper", "file", "binding", "lua", "fallback", "hosts", "texts" }
+local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
+  "zookeeper", "file", "binding", "lua", "hosts", "texts" }
 
 local function read(path)
   return assert(files.read(path))
@@ -185,7 +191,61 @@ function verbs.draw(share, seed, only)
   return true
 end
 
+-- The numbers of the lines that git calls changed, by file; of all files
+-- without a base: true.
+local function changed_lines(base)
+  local by_file, path = {}, nil
+  local command = base and ("git diff -U0 %s -- csrc lua"):format(base)
+    or "git ls-files csrc lua"
+  local out = assert(io.popen(command))
+  for line in out:lines() do
+    local from, count = line:match("^@@ [^+]*%+(%d+),?(%d*) @@")
+    if not base then
+      by_file[line] = true
+    elseif line:find("^%+%+%+ ") then
+      path = line:match("^%+%+%+ b/(.*)")
+    elseif from and path then
+      by_file[path] = by_file[path] or {}
+      for i = from, from + (tonumber(count) or 1) - 1 do
+        by_file[path][i] = true
+      end
+    end
+  end
+  out:close()
+  return by_file
+end
+
+function verbs.operators(count, seed, base)
+  local ids = {}
+  for path, lines in pairs(changed_lines(base)) do
+    if operators.room(path) then
+      for _, id in ipairs(operators.list(path, lines ~= true and lines)) do
+        ids[#ids + 1] = id
+      end
+    end
+  end
+  table.sort(ids, function(a, b)
+    local lot_a, lot_b = lot(a, tonumber(seed)), lot(b, tonumber(seed))
+    return lot_a < lot_b or lot_a == lot_b and a < b
+  end)
+  for i = 1, math.min(#ids, tonumber(count)) do
+    print(ids[i])
+  end
+  return true
+end
+
+-- A mutant by operator has the specs of its room.
+local function find_by_operator(id)
+  local mutant = operators.find(id)
+  local room = require("spec.mutants." .. mutant.room)
+  return { id = id, mutant = mutant, room = mutant.room,
+    lua = room.lua or "lua5.4", specs = room.specs }
+end
+
 local function find(id)
+  if id:find("^op:") then
+    return find_by_operator(id)
+  end
   local _, by_id = load_all()
   return assert(by_id[id], "no mutant has the id " .. tostring(id))
 end
@@ -193,7 +253,7 @@ end
 function verbs.put(id)
   local one = find(id)
   local text = read(one.mutant.file)
-  local changed = assert(edit.apply(text, one.mutant))
+  local changed = one.mutant.text or assert(edit.apply(text, one.mutant))
   write(one.mutant.file .. ".shipped", text)
   write(one.mutant.file, changed)
   print(one.lua)
@@ -203,7 +263,7 @@ function verbs.put(id)
 end
 
 function verbs.take(id)
-  local file = find(id).mutant.file
+  local file = id:match("^op:(.+):%d+:%d+$") or find(id).mutant.file
   write(file, read(file .. ".shipped"))
   assert(os.remove(file .. ".shipped"))
   return true
@@ -219,17 +279,20 @@ function verbs.argued()
 end
 
 function verbs.killer(id)
-  local killer = load_killers()[called(find(id))]
+  local killer = not id:find("^op:") and load_killers()[called(find(id))]
   if killer then
     print(killer.spec)
     print(killer.test)
   end
-  return killer ~= nil
+  return killer and true or false
 end
 
 -- A spec is named in the report when it is over. One that crashed or hangs is
 -- the first that is not named; the watchdog may have said which test it was.
 function verbs.noticed(id, log)
+  if id:find("^op:") then
+    return true
+  end
   local one, text = find(id), read(log)
   local name, rest = text:match("\nFAILED ([^\n]+)(.*)")
   if not name then

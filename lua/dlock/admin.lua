@@ -1,5 +1,6 @@
 -- Administration: what store:inspect, list, break_lock and revoke do.
 local lockable = require "dlock.lockable"
+local results = require "dlock.results"
 
 local admin = {}
 
@@ -27,7 +28,7 @@ function admin.show(state)
   for _, holder in ipairs(found and found.holders or {}) do
     holder.hold = nil
   end
-  return found, message, code
+  return results.of(found, message, code)
 end
 
 --- break_lock, revoke: true also when nobody held it.
@@ -44,8 +45,7 @@ end
 --- Keys that are held or waited for: an array, and a cursor while there may
 --- be more.
 function admin.list(state, prefix, cursor, limit)
-  local keys, more, code = lockable.ask(state, "list", prefix, cursor, limit)
-  return keys, more, code
+  return results.of(lockable.ask(state, "list", prefix, cursor, limit))
 end
 
 return admin

@@ -7,6 +7,7 @@ local fallback = require "dlock.kinds.fallback"
 local logger = require "dlock.logger"
 local options = require "dlock.options"
 local password = require "dlock.password"
+local results = require "dlock.results"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
 local url = require "dlock.url"
@@ -96,8 +97,7 @@ function dlock.fallback(list, ...)
   no_colon(list, "fallback")
   options.check_end((...), "dlock.fallback",
     "one array of lockables with the options in it", 2)
-  local one, message, code = fallback.new(list)
-  return one, message, code
+  return results.of(fallback.new(list))
 end
 
 --- An on_event that writes each event as a line of JSON.

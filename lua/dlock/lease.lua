@@ -8,6 +8,7 @@ local host = require "dlock.host"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
+local results = require "dlock.results"
 local text = require "dlock.text"
 
 local lease = {}
@@ -200,9 +201,9 @@ function lease.wait_first(list, timeout)
   ok, message, code = wait(client, tickets[1], adapter)
   local other, its_message, its_code = result_of_one(tickets, 2)
   if not ok and (other or code == "cancelled" and its_code) then
-    return other, its_message, its_code
+    ok, message, code = other, its_message, its_code
   end
-  return ok, message, code
+  return results.of(ok, message, code)
 end
 
 --- A string that carries the lease to store:attach. This handle gives the
@@ -218,7 +219,7 @@ function methods:detach()
     core.parted(self)
     forget(client, self)
   end
-  return detached, message, code
+  return results.of(detached, message, code)
 end
 
 --- The same as release: an elected leader's word for it.
@@ -244,7 +245,7 @@ function methods:downgrade()
   if ok and holds.count > 0 then
     reentrant.move(holds, self, modes.shared .. "\0" .. self.key)
   end
-  return ok, message, code
+  return results.of(ok, message, code)
 end
 
 local function check_arguments(...)

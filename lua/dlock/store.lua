@@ -14,6 +14,7 @@ local once = require "dlock.kinds.once"
 local options = require "dlock.options"
 local password = require "dlock.password"
 local reentrant = require "dlock.reentrant"
+local results = require "dlock.results"
 local rwlock = require "dlock.kinds.rwlock"
 local secure = require "dlock.secure"
 local semaphore = require "dlock.kinds.semaphore"
@@ -70,7 +71,7 @@ function methods:close(timeout)
   end
   local done, message, code = ask(client, "close", timeout)
   host.closed(client)
-  return done, message, code
+  return results.of(done, message, code)
 end
 
 -- A method that checks its arguments and then does what do_it does. Calls that
@@ -193,7 +194,7 @@ end)
 methods.tag = on_key("tag", function(client, key)
   local tag, message, code = client.engine:tag(key)
   if tag or message then
-    return tag, message, code
+    return results.of(tag, message, code)
   end
   return nil, ("unsupported: %s: only the names of Redis have slots; here"
     .. " no name needs a tag"):format(client.shown), "unsupported"

@@ -12,6 +12,7 @@ local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local protect = require "dlock.protect"
+local results = require "dlock.results"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
@@ -119,7 +120,7 @@ function methods:locked()
   for _, member in ipairs(state.members) do
     local held, message, code = lockable.ask(member, "locked", member.key)
     if held ~= false then
-      return held, message, code
+      return results.of(held, message, code)
     end
   end
   return false

@@ -14,6 +14,7 @@ local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
 local protect = require "dlock.protect"
+local results = require "dlock.results"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 local with = require "dlock.with"
@@ -94,7 +95,7 @@ local function end_by(state, call, timeout)
       result = { nil, message, code, held = held }
     end
   end, timeout)
-  return result[1], result[2], result[3]
+  return results.of(result[1], result[2], result[3])
 end
 
 -- The method of that name: it ends them all.

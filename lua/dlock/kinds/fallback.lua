@@ -27,6 +27,7 @@ local members = require "dlock.kinds.members"
 local options = require "dlock.options"
 local outage = require "dlock.kinds.outage"
 local protect = require "dlock.protect"
+local results = require "dlock.results"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
@@ -284,7 +285,7 @@ local function take(state, opts, wait)
     plan.again = false
     lease, message, code = take_first(state, plan)
   until not plan.again or core.now() >= plan.deadline
-  return lease, message, code
+  return results.of(lease, message, code)
 end
 
 --- Whether somebody holds it: in the first store that answers, and, while that
@@ -303,7 +304,7 @@ function methods:locked()
       break
     end
   end
-  return held, message, code
+  return results.of(held, message, code)
 end
 
 methods.cancel = members.cancel

@@ -14,6 +14,7 @@
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
+local results = require "dlock.results"
 local text = require "dlock.text"
 
 local once = {}
@@ -59,7 +60,7 @@ end
 -- What run returned: true and the function's results, or why not.
 local function answer(done, ...)
   if done then
-    return ...
+    return results.of(...)
   end
   local message, code = ...
   return nil, message, code

@@ -61,8 +61,11 @@ function dlock.open(where, ...)
   if not parsed then
     return nil, message, code
   end
+  if opts.db then
+    parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
+  end
   message = secure.check(opts.tls, parsed, 2)
-    or password.find(opts, parsed.password)
+    or password.find(opts, parsed)
   if message then
     return nil, message, "invalid"
   end

@@ -97,9 +97,7 @@ function dlock.logger(file) end
 ---@field wait_replicas? integer that must have a grant, Redis (0)
 ---@field wait_timeout? number seconds they may take (0.5)
 ---@field address_map? table<string, string> where a named server really is
----@field nodes? string[] URLs, of Redlock, which is unsupported yet
----@field node_timeout? number the same
----@field max_ttl? number the same
+---@field db? integer the database, of redis+unix:// (0)
 ---@field prefix? string before each key on the server
 ---@field name? string who we are, for others to see (host/pid)
 ---@field id? string names the store among others (the URL)

@@ -5,7 +5,6 @@
 -- "invalid".
 local canceller = require "dlock.canceller"
 local text = require "dlock.text"
-local url = require "dlock.url"
 
 local options = {}
 
@@ -40,12 +39,8 @@ local TABLE = {
     min = 0.001, max = 60, default = 0.5 },
   address_map = { where = "open", own = true, type = "table",
     addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },
-  nodes = { where = "open", own = true, type = "table", urls = true,
-    like = '"redis://10.0.0.7:6379"' },
-  node_timeout = { where = "open", own = true, type = "number", min = 0.01,
-    max = 1 },
-  max_ttl = { where = "open", own = true, type = "number", min = 0.1,
-    max = YEAR },
+  db = { where = "open", own = true, type = "number", min = 0, max = 99999,
+    integer = true },
   prefix = { where = "open", type = "string", max_length = 256 },
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
@@ -166,7 +161,7 @@ end
 
 -- What other libraries call what `url` says here.
 local IN_URL = { port = true, hosts = true, uri = true, server = true,
-  servers = true, address = true, db = true, path = true }
+  servers = true, address = true, path = true }
 
 local function raise_unknown(name, call, level)
   local known = {}
@@ -240,19 +235,6 @@ local function bad_addresses(value, rule)
   end
 end
 
--- Such a table is a list of URLs, in which passwords may be.
-local function bad_urls(value, rule)
-  local count = 0
-  for name, one in next, value do
-    count = count + 1
-    if type(name) ~= "number" or value[count] == nil
-        or type(one) ~= "string" or not url.parse(one) then
-      return "has an entry that is not of the form " .. rule.like
-    end
-  end
-  return count == 0 and "is empty" or nil
-end
-
 -- What is wrong with one option: its type, or else its value.
 local function wrong(value, rule)
   if rule.canceller then
@@ -265,8 +247,6 @@ local function wrong(value, rule)
     return nil, bad_string(value, rule)
   elseif rule.addresses then
     return nil, bad_addresses(value, rule)
-  elseif rule.urls then
-    return nil, bad_urls(value, rule)
   end
 end
 
@@ -392,13 +372,6 @@ function options.defaults(opts, base)
   return out
 end
 
--- The C side takes names only, no numbers.
-local function by_name(list)
-  local out = {}
-  for i, one in ipairs(list) do out[tostring(i)] = one end
-  return out
-end
-
 --- The options that are a store's own, with their defaults: for its `create`,
 --- which checks that they are of use to it.
 ---@param opts table that were checked
@@ -414,7 +387,7 @@ function options.own(opts, module)
       elseif value == rule.none then
         value = nil
       end
-      out[name] = rule.urls and value and by_name(value) or value
+      out[name] = value
     end
   end
   return out

@@ -80,12 +80,25 @@ local function ask_password(opts, in_url)
   return message
 end
 
+-- A user of the URL without a password is as a rule a password that stands in
+-- the user's place.
+local function lone_user(opts, where)
+  if where.username and not where.password and not opts.password
+      and not opts.ask then
+    return ("invalid: %s: the URL has a user and nothing has a password; write"
+      .. " %s://:password@ for a password alone, and a user that needs none as"
+      .. " user:@"):format(where.shown, where.scheme)
+  end
+end
+
 --- Puts the passwords of dlock.open's options where they are looked for.
 ---@param opts table
----@param in_url? string the password of the URL, which goes before a function
+---@param where table as url.parse returns it; its password goes before that of
+--- a function
 ---@return string? message "invalid: ..."
-function password.find(opts, in_url)
-  return ask_password(opts, in_url) or read_passwords(opts)
+function password.find(opts, where)
+  return ask_password(opts, where.password) or read_passwords(opts)
+    or lone_user(opts, where)
 end
 
 -- The engine asks once for each password that was refused (engine:asks), so it

@@ -1,8 +1,10 @@
--- URLs of stores, taken apart into what the C side wants to know.
+-- URLs of stores, taken apart into what the C side wants to know. One grammar
+-- holds for all: scheme://[user[:password]@]hosts, then one path. Nothing that
+-- can be read in two ways is guessed: a message says how it is written.
 --
--- A URL may hold a password, also where it is malformed, so no message here
--- ever repeats any part of a URL but its scheme; `shown` is put together from
--- the parts that were understood, without the user information.
+-- A URL may hold a password, also where it is malformed. So a message repeats
+-- only what was understood as hosts or as a path, and never the user
+-- information; `shown` is put together in the same way.
 local text = require "dlock.text"
 
 local url = {}
@@ -11,38 +13,37 @@ local LONGEST, MOST_HOSTS = 4096, 64
 local ZONE = "^[" .. text.ALNUM .. "%-_%.~]+$"
 local HOST = "^([" .. text.ALNUM .. "%-_%.]+)(.*)$"
 local SCHEME = ("^([%s][%s+.-]*)://(.*)$"):format(text.LETTERS, text.ALNUM)
+local AGAIN = ("^[%s][%s+.-]*://"):format(text.LETTERS, text.ALNUM)
 local NOT_IN_URLS = "[ " .. text.CONTROL .. "]"
 
 -- module: dlock.store.<module>, which may still say unsupported. hosts: how
 -- many at most, 0 for none (a path on this machine). path: what may follow the
--- hosts. later: there is no such store yet. same: another name of that scheme,
--- which is what the store gets and what is shown, so that both names make
--- one store in the order of dlock.all. tls: what is said there is encrypted.
+-- hosts. auth: a user may stand before the path. same: another name of that
+-- scheme, which is what the store gets and what is shown, so that both names
+-- make one store in the order of dlock.all. tls: the store speaks TLS. port:
+-- for examples.
 local SCHEMES = {
-  ["redis"] = { module = "redis", hosts = 1, path = "db" },
-  ["rediss"] = { module = "redis", hosts = 1, path = "db", tls = true },
+  ["redis"] = { module = "redis", hosts = 1, path = "db", port = 6379 },
+  ["rediss"] =
+    { module = "redis", hosts = 1, path = "db", port = 6379, tls = true },
   ["valkey"] = { same = "redis" },
   ["valkeys"] = { same = "rediss" },
   ["redis+unix"] = { module = "redis", hosts = 0, path = "file", auth = true },
   ["redis+sentinel"] =
-    { module = "redis", hosts = MOST_HOSTS, path = "master" },
-  ["rediss+sentinel"] =
-    { module = "redis", hosts = MOST_HOSTS, path = "master", tls = true },
-  ["redis+cluster"] = { module = "redis", hosts = MOST_HOSTS, path = "none" },
-  ["rediss+cluster"] =
-    { module = "redis", hosts = MOST_HOSTS, path = "none", tls = true },
-  ["redlock"] = { module = "redis", hosts = MOST_HOSTS, path = "db" },
-  ["redlocks"] =
-    { module = "redis", hosts = MOST_HOSTS, path = "db", tls = true },
+    { module = "redis", hosts = MOST_HOSTS, path = "master", port = 26379 },
+  ["rediss+sentinel"] = { module = "redis", hosts = MOST_HOSTS,
+    path = "master", port = 26379, tls = true },
   ["zookeeper"] =
-    { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot" },
+    { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot", port = 2181 },
   ["zk"] = { same = "zookeeper" },
-  ["zookeepers"] =
-    { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot", tls = true },
+  ["zookeepers"] = { module = "zookeeper", hosts = MOST_HOSTS,
+    path = "chroot", port = 2181, tls = true },
   ["file"] = { module = "file", hosts = 0, path = "file" },
-  ["mysql"] = { later = true },
-  ["etcd"] = { later = true },
 }
+
+local KNOWN = "redis://host:6379, redis+unix:///socket,"
+  .. " redis+sentinel://host1:26379,host2/master,"
+  .. " zookeeper://host:2181, file:///directory"
 
 -- How others write what is written otherwise here.
 local ELSEWHERE = {
@@ -88,96 +89,143 @@ local function split_host(part)
   return zone and address .. zone, rest
 end
 
-local function parse_host(part, n)
-  local host, rest = split_host(part)
-  if not host or #host > 253 then
-    return nil, ("host %d is not a name, an IPv4 address or an IPv6 address"
-      .. " in [brackets]"):format(n)
+-- The user information before an example, if what is mended had some.
+local function user_of(info)
+  return not info and "" or info:find("^:") and ":password@"
+    or "user:password@"
+end
+
+local function escape(mark)
+  return ("%%%02X"):format(mark:byte())
+end
+
+-- A URL again; `user` as user_of gives it, nil for none.
+local function show(scheme, hosts, path, user)
+  local names = {}
+  for i, h in ipairs(hosts) do
+    local name = h.host:find(":", 1, true) and "[" .. h.host .. "]" or h.host
+    name = name:gsub("%%", "%%25")
+    names[i] = h.port == 0 and name or name .. ":" .. ("%d"):format(h.port)
   end
-  if rest == "" then
+  return scheme .. "://" .. (user or "") .. table.concat(names, ",")
+    .. path:gsub("[%%,:@?# ]", escape)
+end
+
+-- ---- hosts ----
+
+-- An IPv6 address without its brackets, as far as that can be seen.
+local function is_bare_ipv6(part)
+  local _, colons = part:gsub(":", "")
+  return colons > 1 and part:gsub("%%.*", ""):find("^[%x:%.]+$")
+end
+
+local function parse_host(form, part, n)
+  local rule = form.rule
+  local comma = rule.hosts > 1 and "; between two hosts stands a ','" or ""
+  local host, rest = split_host(part)
+  if is_bare_ipv6(part) then
+    return nil, ("host %d is an IPv6 address; write it in brackets, as in"
+      .. " %s://[::1]:%d"):format(n, form.scheme, rule.port)
+  elseif not host or #host > 253 then
+    return nil, ("host %d is not a name, an IPv4 address or an IPv6 address"
+      .. " in [brackets]%s"):format(n, comma)
+  elseif rest == "" then
     return { host = host, port = 0 }
   end
   local port = rest:sub(1, 1) == ":" and parse_port(rest:sub(2))
   if not port then
-    return nil, ("what follows host %d is not a port from 1 to 65535")
-      :format(n)
+    return nil, ("what follows host %d is not a port from 1 to 65535%s")
+      :format(n, comma)
   end
   return { host = host, port = port }
 end
 
-local function parse_hosts(list, most)
-  local hosts = {}
+local ONE_HOST = "it takes one host, not a list; with Sentinels write"
+  .. " redis+sentinel://host1,host2/master"
+
+local function parse_hosts(form, list)
+  local hosts, most = {}, form.rule.hosts
+  if list == "" then
+    return nil, ("the host is missing, as in %s://127.0.0.1:%d")
+      :format(form.scheme, form.rule.port)
+  end
   for part in (list .. ","):gmatch("([^,]*),") do
-    local host, problem = parse_host(part, #hosts + 1)
+    local host, problem = parse_host(form, part, #hosts + 1)
     if not host then
       return nil, problem
     end
     hosts[#hosts + 1] = host
     if #hosts > most then
-      return nil, most == 1 and "it takes one host, not a list"
-        or ("more than %d hosts"):format(most)
+      return nil, most == 1 and ONE_HOST or ("more than %d hosts"):format(most)
     end
   end
   return hosts
 end
 
+-- ---- the path ----
+
 -- Each takes the decoded path and returns what is wrong with it, if anything.
-local function bad_db(path)
-  if path ~= "" and not path:find("^/%d%d?%d?%d?%d?$") then
-    return "after the host only /<database number> may follow"
+-- shown(path) is this URL with another path.
+local PATHS = {}
+
+local DB = "^/%d%d?%d?%d?%d?$"
+
+function PATHS.db(path, shown)
+  if path ~= "" and not path:find(DB) then
+    return "after the host only /<database number> may follow, as in "
+      .. shown("/0")
   end
 end
 
-local PATHS = {
-  db = bad_db,
-  none = function(path)
-    if path ~= "" then return "nothing may follow the hosts" end
-  end,
-  master = function(path)
-    local db = path:match("^/[^/]+(.*)$")
-    if not db then
-      return "after the hosts follows /<name of the master>"
-    end
-    return bad_db(db)
-  end,
-  chroot = function(path)
-    for part in path:gmatch("/([^/]*)") do
-      if part == "" or part == "." or part == ".." then
-        return "the path has an empty, '.' or '..' part"
-      end
-    end
-  end,
-  file = function(path)
-    if path == "" or path == "/" then
-      return "after :// follows an absolute path, as in scheme:///path"
-    end
-  end,
-}
-
-local function parse_path(rule, raw)
-  local kind = rule.path
-  if raw:find("@", 1, true) then
-    return nil, rule.hosts == 0 and not rule.auth
-      and "there is an '@' in the path; write it as %40"
-      or "there is an '@' after the first '/'; in a user name or"
-      .. " password write '/' as %2F and '@' as %40"
+function PATHS.master(path, shown)
+  local name, db = path:match("^(/[^/]+)(.*)$")
+  if not name then
+    return "after the hosts follows /<name of the primary>, as in "
+      .. shown("/mymaster")
+  elseif db == "" and name:find(DB) then
+    return ("the name of the primary is missing, as in %s (behind a name that"
+      .. " is a number stands a database)"):format(shown("/mymaster" .. name))
+  elseif db ~= "" and not db:find(DB) then
+    return "after the name of the primary only /<database number> may follow,"
+      .. " as in " .. shown(name .. "/0")
   end
+end
+
+function PATHS.chroot(path, shown)
+  for part in path:gmatch("/([^/]*)") do
+    if part == "." or part == ".." then
+      return "the path has a '.' or '..' part"
+    elseif part == "" then
+      return "the path has an empty part; write "
+        .. shown((path:gsub("//+", "/"):gsub("/$", "")))
+    end
+  end
+end
+
+function PATHS.file(path, shown)
+  if path == "" or path == "/" then
+    return "after :// follows an absolute path, as in " .. shown("/path")
+  end
+end
+
+local function parse_path(form, raw, shown)
+  local kind = form.rule.path
   local path = decode(raw)
   if not path then
     return nil, "a '%' in the path is not followed by two hex digits"
-  end
-  if text.has_controls(path) then
+  elseif text.has_controls(path) then
     return nil, "the path holds control bytes"
-  end
-  if path == "/" and kind ~= "file" then
+  elseif path == "/" and kind ~= "file" then
     path = ""
   end
-  local problem = PATHS[kind](path)
+  local problem = PATHS[kind](path, shown)
   if problem then
     return nil, problem
   end
   return path
 end
+
+-- ---- user and password ----
 
 -- Returns username, password (either may be nil) or false and the problem.
 local function parse_user(info)
@@ -193,48 +241,125 @@ local function parse_user(info)
   return user ~= "" and user or nil, password
 end
 
-local function show(scheme, hosts, path)
-  local names = {}
-  for i, h in ipairs(hosts) do
-    local name = h.host:find(":", 1, true) and "[" .. h.host .. "]" or h.host
-    name = name:gsub("%%", "%%25")
-    names[i] = h.port == 0 and name or name .. ":" .. ("%d"):format(h.port)
+-- Cuts the user information off: what it is, or nil, and what is left. False
+-- and the problem where '@', '/' or ',' make it uncertain which part it is.
+local function split_user(rule, rest)
+  local authority, raw = rest:match("^([^/]*)(.*)$")
+  local info, list = authority:match("^([^@]*)@(.*)$")
+  local no_user = rule.hosts == 0
+    and (not rule.auth or authority == "" or authority == "localhost")
+  if info and no_user then
+    return false, "it takes no user name or password"
+  elseif info and (list .. raw):find("@", 1, true)
+      or info and info:find(",", 1, true) then
+    return false, "user and password stand once, before the first host; in"
+      .. " them write '@' as %40 and ',' as %2C"
+  elseif not raw:find("@", 1, true) then
+    return info, (list or authority) .. raw
+  elseif no_user then
+    return false, "there is an '@' in the path; write it as %40"
   end
-  return scheme .. "://" .. table.concat(names, ",") .. path
+  return false, "there is an '@' after the first '/'; in a user name or"
+    .. " password write '/' as %2F and '@' as %40"
 end
 
-local function invalid(what)
-  return nil, "invalid: " .. what, "invalid"
-end
+-- ---- all of it ----
 
-local KNOWN = "redis://host:6379, redis+unix:///socket,"
-  .. " redis+sentinel://host1:26379,host2/master,"
-  .. " zookeeper://host:2181, file:///directory"
-
-local function parse_authority(authority, rule)
-  local info, list = authority:match("^(.*)@([^@]*)$")
-  local out, user, password = {}, nil, nil
-  if info then
-    if rule.hosts == 0 and not rule.auth then
-      return nil, "it takes no user name or password"
+-- A list in which the path, or the scheme, stands with several hosts, as it is
+-- written: hosts first, then that path. Nil when the paths differ.
+local function hosts_first(list)
+  local hosts, path = {}, ""
+  for part in (list .. ","):gmatch("([^,]*),") do
+    local host, own = part:gsub(AGAIN, ""):match("^([^/]*)(.*)$")
+    if own ~= "" and path ~= "" and own ~= path then
+      return nil
     end
+    path = own ~= "" and own or path
+    hosts[#hosts + 1] = host ~= "" and host or nil
+  end
+  return table.concat(hosts, ",") .. path
+end
+
+local take_apart
+
+-- What is wrong with the list and the path behind it if a host, a port or a
+-- scheme may stand in the path.
+local function misplaced(form, list, raw)
+  local most, whole = form.rule.hosts, list .. raw
+  local mark = raw:match("[,:]") or list:find(":$") and raw:match("^//")
+  if not mark then
+    return nil
+  elseif most == 1 then
+    return whole:find(",", 1, true) and ONE_HOST
+  end
+  local meant = most > 1 and hosts_first(whole)
+  local parts = meant and meant ~= whole and take_apart(form, meant)
+  if parts then
+    return "all hosts stand before the path: "
+      .. show(form.scheme, parts.hosts, parts.path, form.user)
+  elseif mark == ":" then
+    return "a ':' in the path is written %3A"
+      .. (most > 1 and ", and a port stands behind its host"
+        or ": " .. form.scheme .. "://" .. form.user .. whole:gsub(":", "%%3A"))
+  end
+  return "a ',' in the path is written %2C" .. (most > 1
+    and (", and all hosts stand before the path: %s://host1,host2/path")
+      :format(form.scheme) or "")
+end
+
+-- Neither hosts nor anything else may stand before a path of this machine.
+local function bad_place(form, list, raw)
+  if list ~= "" and list ~= "localhost" then
+    local path = list:find("^[" .. text.ALNUM .. "%-_%.]+$")
+      and list .. raw or "path"
+    return ("it names something on this machine: after :// follows an absolute"
+      .. " path, as in %s:///%s"):format(form.scheme, path)
+  end
+end
+
+-- form: scheme, rule, and user, which stands for the user information.
+function take_apart(form, rest)
+  local list, raw = rest:match("^([^/]*)(.*)$")
+  local problem = form.rule.hosts == 0 and bad_place(form, list, raw)
+    or misplaced(form, list, raw)
+  if problem then
+    return nil, problem
+  end
+  local out = { hosts = {} }
+  if form.rule.hosts > 0 then
+    out.hosts, problem = parse_hosts(form, list)
+    if not out.hosts then
+      return nil, problem
+    end
+  end
+  out.path, problem = parse_path(form, raw, function(path)
+    return show(form.scheme, out.hosts, path, form.user)
+  end)
+  return out.path and out, problem
+end
+
+local function read(scheme, rule, rest)
+  local info, left = split_user(rule, rest)
+  if info == false then
+    return nil, left
+  end
+  local user, password
+  if info then
     user, password = parse_user(info)
     if user == false then
       return nil, password
     end
   end
-  list = list or authority
-  out.username, out.password = user, password
-  if rule.hosts > 0 then
-    local problem
-    out.hosts, problem = parse_hosts(list, rule.hosts)
-    return out.hosts and out, problem
-  elseif list ~= "" and list ~= "localhost" then
-    return nil, "it names something on this machine: after :// follows an"
-      .. " absolute path, as in scheme:///path"
+  local out, problem = take_apart(
+    { scheme = scheme, rule = rule, user = user_of(info) }, left)
+  if out then
+    out.username, out.password = user, password
   end
-  out.hosts = {}
-  return out
+  return out, problem
+end
+
+local function invalid(what)
+  return nil, "invalid: " .. what, "invalid"
 end
 
 --- Takes a store's URL apart; no I/O.
@@ -242,7 +367,7 @@ end
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
 --- password
 ---@return string? message
----@return string? code "invalid" or "unsupported"
+---@return string? code "invalid"
 function url.parse(s)
   if #s > LONGEST then
     return invalid(("the URL is longer than %d bytes"):format(LONGEST))
@@ -260,9 +385,6 @@ function url.parse(s)
     local here = ELSEWHERE[scheme]
     return invalid(("no store has the scheme '%s://'; %s %s"):format(scheme,
       here and "with Sentinels write" or "there are", here or KNOWN))
-  elseif rule.later then
-    return nil, ("unsupported: there is no store for %s:// yet; there are %s")
-      :format(scheme, KNOWN), "unsupported"
   end
   local function bad(problem)
     return invalid(("the %s:// URL cannot be used: %s"):format(scheme, problem))
@@ -273,13 +395,8 @@ function url.parse(s)
   elseif rest:find(NOT_IN_URLS) then
     return bad("it holds blanks or control bytes")
   end
-  local authority, raw_path = rest:match("^([^/]*)(.*)$")
-  local out, problem = parse_authority(authority, rule)
+  local out, problem = read(scheme, rule, rest)
   if not out then
-    return bad(problem)
-  end
-  out.path, problem = parse_path(rule, raw_path)
-  if not out.path then
     return bad(problem)
   end
   out.scheme, out.module, out.tls = scheme, rule.module, rule.tls

@@ -39,7 +39,9 @@ describe("the URL of a store", function()
     p = parse("redis://user@h")
     assert.are.equal("user", p.username)
     assert.is_nil(p.password)
-    assert.are.equal("p@ss", parse("redis://u:p@ss@h").password)
+    assert.are.equal("", parse("redis://user:@h").password)
+    assert.are.equal("p:w", parse("redis://u:p:w@h").password)
+    assert.are.equal("p@s,s", parse("redis://u:p%40s%2cs@h").password)
   end)
 
   it("takes IPv6 in brackets", function()
@@ -67,9 +69,7 @@ describe("the URL of a store", function()
       { host = "::1", port = 2183 } }, p.hosts)
     assert.are.equal("/app/x", p.path)
     assert.are.equal("zookeeper://a,b:2182,[::1]:2183/app/x", p.shown)
-    assert.are.equal("redis", parse("redlock://a,b,c/1").module)
-    assert.is_true(parse("redlocks://a,b,c/1").tls)
-    assert.is_true(parse("rediss+cluster://a,b,c").tls)
+    assert.is_true(parse("rediss+sentinel://a,b,c/m").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
   end)
@@ -103,6 +103,9 @@ describe("the URL of a store", function()
       "zk://u:hush@h/a//b", "mysqll://u:hush@h", "redis://u:hush@h/0\n",
       "redis://u:hush@[::1", "redis://u:hush%00@h",
       "zk://u/hush@h/app", "zk://u/hush/more@h", "file:///hush@h",
+      "redis://:hush@h,i", "zk://u:hush@h1/a,h2/a", "redis://:hu@hush@h",
+      "redis+sentinel://u:hush@h1,u:hush@h2/m", "redis://u:hush@::1",
+      "redis+sentinel://u:hush@h1,h2", "redis://:hush,hush@h",
     } do
       local message = refused(s)
       assert.is_nil(message:find("hush", 1, true), message)
@@ -123,7 +126,7 @@ describe("the URL of a store", function()
       "redis://h#x", "redis://h/%zz", "redis://" .. ("h"):rep(254),
       "zk://h/a//b",
       "zk://h/../x", "zk://h/a/", "zk://,", "file://dir", "file:///",
-      "file://", "redis+unix://h/x", "redis+unix://", "redis+cluster://h/1",
+      "file://", "redis+unix://h/x", "redis+unix://",
       "redis+sentinel://h", "redis+sentinel://h/m/x", "redis://h\0x",
       "redis://h/0\0", "redis://" .. ("h,"):rep(70) .. "h",
       "redis://" .. ("x"):rep(5000), "file:///tmp/%00", "file:///a\nb",
@@ -149,10 +152,20 @@ describe("the URL of a store", function()
     assert.matches("'/' as %%2F", refused("zk://u/w@h/app"))
   end)
 
-  it("says what is not there yet", function()
-    refused("mysql://h/db", "unsupported")
-    refused("etcd://h", "unsupported")
-  end)
+  it("knows no scheme without a store, and names those that there are",
+    function()
+      for _, scheme in ipairs { "redis+cluster", "rediss+cluster", "redlock",
+          "redlocks", "mysql", "mysqls", "mariadb", "postgres", "etcd",
+          "etcds", "consul", "http", "rediss+unix", "redus" } do
+        local message = refused(scheme .. "://h/x")
+        assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),
+          message)
+        for _, known in ipairs { "redis://", "redis+unix:///",
+            "redis+sentinel://", "zookeeper://", "file:///" } do
+          assert.is_truthy(message:find(known, 1, true), message)
+        end
+      end
+    end)
 
   it("survives any bytes", function()
     math.randomseed(7)
@@ -167,6 +180,145 @@ describe("the URL of a store", function()
       if not parsed then
         assert(message:find(code .. ": ", 1, true) == 1, message)
       end
+    end
+  end)
+
+  -- Left: what somebody wrote; right: what the message has to say, which is
+  -- the right spelling where that is known. Nothing is guessed.
+  local USER_TWICE = "once, before the first host"
+  local NEAR_MISSES = {
+    -- lists of hosts with paths
+    ["zookeeper://h1:2181/app,h2:2181/app"] =
+      "zookeeper://h1:2181,h2:2181/app",
+    ["zookeeper://h1:2181/app,h2:2181"] = "zookeeper://h1:2181,h2:2181/app",
+    ["zk://h1:2181,h2:2181/app,h3:2181/app"] =
+      "zookeeper://h1:2181,h2:2181,h3:2181/app",
+    ["zk://[::1]:1/app,[::2]:2/app"] = "zookeeper://[::1]:1,[::2]:2/app",
+    ["zk://h1/a/b,h2/a/b"] = "zookeeper://h1,h2/a/b",
+    ["zk://u:p@h1/app,h2/app"] = "zookeeper://user:password@h1,h2/app",
+    ["zk://h1/app,h2/other"] = "zookeeper://host1,host2/path",
+    ["zookeeper://h1,zookeeper://h2/app"] = "zookeeper://h1,h2/app",
+    ["zk://h1/app,"] = "zookeeper://h1/app",
+    ["zk://h1;h2/app"] = "','",
+    ["redis+sentinel://h1:26379/m,h2:26379/m"] =
+      "redis+sentinel://h1:26379,h2:26379/m",
+    ["redis+sentinel://h1/m/0,h2/m/0"] = "redis+sentinel://h1,h2/m/0",
+    ["rediss+sentinel://h1/m,h2"] = "rediss+sentinel://h1,h2/m",
+    ["redis://h1/0,h2/0"] = "one host",
+    ["redis://h1:6379,h2:6379"] = "redis+sentinel://host1,host2/",
+    -- what stands behind the hosts has neither ports nor a second part
+    ["zk://h1/app:2181"] = "%3A",
+    ["zk://h1//app"] = "empty",
+    ["zk://h1,h2/app/"] = "zookeeper://h1,h2/app",
+    ["redis://h/0:6379"] = "redis://h/0",
+    ["redis://h/0/1"] = "redis://h/0",
+    ["redis://h:6379/0/"] = "redis://h:6379/0",
+    ["redis://h/cache"] = "redis://h/0",
+    ["redis+sentinel://h1/m/0/1"] = "redis+sentinel://h1/m/0",
+    ["redis+sentinel://h1/m:0"] = "%3A",
+    ["redis+sentinel://h1/m/x"] = "redis+sentinel://h1/m/0",
+    ["file:///srv/a,file:///srv/b"] = "%2C",
+    ["file:///srv/a:b"] = "file:///srv/a%3Ab",
+    ["redis+unix:///run/r.sock:6379"] = "%3A",
+    ["redis+unix:///run/a.sock,/run/b.sock"] = "%2C",
+    -- '/', '@' and ',' in passwords, and a user for each host
+    ["redis://:hush/more@h"] = "%2F",
+    ["redis://u:hush/more@h:6379/0"] = "%2F",
+    ["zk://u:hush/more@h/app"] = "%2F",
+    ["redis+unix://:hush/more@/run/r.sock"] = "%2F",
+    ["redis://u:hu@sh@h"] = "%40",
+    ["redis://:hu,sh@h"] = "%2C",
+    ["redis+sentinel://u:p@h1,u:p@h2/m"] = USER_TWICE,
+    ["redis+sentinel://h1,u:p@h2/m"] = USER_TWICE,
+    ["redis+sentinel://h1:26379,u:p@h2:26379/m"] = USER_TWICE,
+    ["zk://u:p@h1/app,u:p@h2/app"] = USER_TWICE,
+    ["redis://u:p%4@h"] = "hex digits",
+    ["file://u:p@/srv/x"] = "no user name",
+    -- IPv6
+    ["redis://::1"] = "redis://[::1]:6379",
+    ["redis://::1:6379/0"] = "redis://[::1]:6379",
+    ["redis://fe80::1%eth0"] = "redis://[::1]:6379",
+    ["rediss://:p@::1"] = "rediss://[::1]:6379",
+    ["zk://h,fe80::2:2181/app"] = "zookeeper://[::1]:2181",
+    ["redis+sentinel://::1/m"] = "redis+sentinel://[::1]:26379",
+    ["redis://[::1"] = "brackets",
+    ["redis://[::1]6379"] = "port",
+    ["redis://[h]:6379"] = "brackets",
+    ["redis://[127.0.0.1]"] = "brackets",
+    -- hosts and ports
+    ["redis:///0"] = "host is missing",
+    ["redis://:6379"] = "host",
+    ["redis://h:6379:0"] = "port",
+    ["redis://h:port"] = "port",
+    ["zookeeper:///app"] = "host is missing",
+    -- the name of the primary
+    ["redis+sentinel://h1,h2:26379"] = "redis+sentinel://h1,h2:26379/mymaster",
+    ["redis+sentinel://h1/"] = "redis+sentinel://h1/mymaster",
+    ["redis+sentinel://u:p@h1"] =
+      "redis+sentinel://user:password@h1/mymaster",
+    ["redis+sentinel://h1//0"] = "redis+sentinel://h1/mymaster",
+    ["redis+sentinel://h1,h2/0"] = "redis+sentinel://h1,h2/mymaster/0",
+    ["redis-sentinel://h1?sentinelMasterId=m"] = "redis+sentinel://host1",
+    -- paths of this machine
+    ["file://var/lock"] = "file:///var/lock",
+    ["file:var/lock"] = "file:///",
+    ["file:/var/lock"] = "file:///",
+    ["redis+unix://run/r.sock"] = "redis+unix:///run/r.sock",
+    ["redis+unix://h:6379/0"] = "redis+unix:///",
+    ["redis:/h"] = "redis://",
+    ["redis:h"] = "redis://",
+    ["127.0.0.1:6379"] = "redis://",
+    -- options, which stand in the table
+    ["redis://h/?db=1"] = "table",
+    ["redis+unix:///run/r.sock?db=1"] = "table",
+    ["zk://h1, h2/app"] = "blanks",
+  }
+
+  it("says of a near miss how it is written", function()
+    for wrong, right in pairs(NEAR_MISSES) do
+      local parts, message, code = url.parse(wrong)
+      assert(not parts, wrong .. " is taken")
+      assert.are.equal("invalid", code)
+      assert(message:find(right, 1, true), wrong .. " is told " .. message)
+      assert.is_nil(message:find("hush", 1, true), message)
+      if url.parse((right:gsub("user:password@", ""))) then
+        parse(right) -- what is told can be used
+      end
+    end
+  end)
+
+  it("keeps in a path what is written as %2C and %3A", function()
+    assert.are.equal("/a:b,c", parse("zk://h/a%3Ab%2cc").path)
+    assert.are.equal("/srv/a,b:c", parse("file:///srv/a%2Cb%3ac").path)
+    assert.are.equal("/0/0", parse("redis+sentinel://h/0/0").path)
+    for _, s in ipairs { "zk://h/a%3Ab%2cc", "file:///srv/a%2Cb%3ac%25%40" } do
+      local p = parse(s)
+      assert.are.same(p, parse(p.shown))
+    end
+  end)
+
+  it("asks for the password of a user", function()
+    local dlock = require "dlock"
+    local function open(where, opts)
+      opts = opts or {}
+      opts.url = where
+      local store, message, code = dlock.open(opts)
+      return store and (store:close(0) or true), message, code
+    end
+    for where, right in pairs { ["redis://hush@h"] = "redis://:password@",
+        ["rediss://hush@h/1"] = "rediss://:password@",
+        ["redis+unix://hush@/s"] = "redis+unix://:password@",
+        ["redis+sentinel://hush@h/m"] = "redis+sentinel://:password@" } do
+      local store, message, code = open(where)
+      assert.is_nil(store)
+      assert.are.equal("invalid", code)
+      assert.is_truthy(message:find(right, 1, true), message)
+      assert.is_nil(message:find("hush", 1, true), message)
+      local as_user, without = where:gsub("hush", "u:"), where:gsub("hush@", "")
+      assert.is_true(open(as_user))
+      assert.is_true(open(where, { password = "x" }))
+      assert.is_true(open(where, { password = function() return "x" end }))
+      assert.is_true(open(without, { username = "u" }))
     end
   end)
 end)

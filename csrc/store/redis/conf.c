@@ -12,22 +12,25 @@ bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf) {
          strcmp(conf->scheme, "rediss+sentinel") == 0;
 }
 
+/* The URL has at most five digits there. A path of a socket has no room for
+ * it, so an option says it. */
 static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
                               struct dlk_error *err) {
+  bool is_socket = conf->host_count == 0;
   const char *path = conf->path ? conf->path : "";
-  if (dlk_redis_conf_by_sentinel(conf)) /* a name stands before it */
-    path = strchr(path + 1, '/') ? strchr(path + 1, '/') : "";
-  *db = 0;
-  if (conf->host_count == 0 || path[0] == '\0' || strcmp(path, "/") == 0)
-    return DLK_OK;
-  char *end;
-  unsigned long n = strtoul(path + 1, &end, 10);
-  if (path[1] < '0' || path[1] > '9' || *end || n > 1000000)
+  if (dlk_redis_conf_by_sentinel(conf)) { /* a name stands before it */
+    path = strchr(path + 1, '/');
+    path = path ? path : "";
+  }
+  *db = path[0] && !is_socket ? (unsigned)strtoul(path + 1, NULL, 10) : 0;
+  if (is_socket)
+    *db = (unsigned)dlk_option_number(&conf->options, "db", 0);
+  else if (dlk_option_find(&conf->options, "db", NULL))
     return dlk_error_set(err, DLK_INVALID,
-                         "%s: the database must be a number, as in "
+                         "%s: the option 'db' is for redis+unix://; here the "
+                         "database stands in the URL, as in "
                          "redis://host:6379/0",
                          conf->shown);
-  *db = (unsigned)n;
   return DLK_OK;
 }
 
@@ -49,17 +52,13 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
   static const char *const known[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
-      "insecure",
+      "insecure", "db",
       /* of Sentinels only: */
       "sentinel_username", "sentinel_password", "sentinel_password_file",
       "address_map", NULL};
-  static const char *const alone[] = {"fence_memory",
-                                      "wait_replicas",
-                                      "wait_timeout",
-                                      "tls",
-                                      "tls_library",
-                                      "insecure",
-                                      NULL};
+  static const char *const alone[] = {
+      "fence_memory", "wait_replicas", "wait_timeout", "tls",
+      "tls_library",  "insecure",      "db",           NULL};
   return dlk_option_check(&conf->options,
                           dlk_redis_conf_by_sentinel(conf) ? known : alone,
                           conf->shown, err);
@@ -68,26 +67,6 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
 enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
                                   struct dlk_redis_settings *out,
                                   struct dlk_error *err) {
-  if (strcmp(conf->scheme, "redis") != 0 &&
-      strcmp(conf->scheme, "rediss") != 0 &&
-      !dlk_redis_conf_by_sentinel(conf) &&
-      strcmp(conf->scheme, "redis+unix") != 0)
-    return dlk_error_set(err, DLK_UNSUPPORTED,
-                         "%s: not built in; use redis://host:port/db",
-                         conf->shown);
-  if (conf->host_count > 1 && !dlk_redis_conf_by_sentinel(conf))
-    return dlk_error_set(err, DLK_INVALID, "%s: redis:// takes one host",
-                         conf->shown);
-  if (dlk_redis_conf_by_sentinel(conf) &&
-      (!conf->path || strlen(conf->path) < 2))
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: behind the Sentinels the name of the primary is "
-                         "missing, as in redis+sentinel://h1,h2,h3/mymaster",
-                         conf->shown);
-  if (conf->host_count == 0 && (!conf->path || conf->path[0] != '/'))
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: give a host, or a path as redis+unix:///path",
-                         conf->shown);
   if (strncmp(conf->prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) ==
       0)
     return dlk_error_set(err, DLK_INVALID,

@@ -30,9 +30,8 @@
  * the join chooses, and the join comes once: `closed` lets the first one
  * through. `stopped` may be set just after the join looked: it sets `left` and
  * then posts. So whoever owns the loop when the store has stopped, or the post
- * runs, sees both and says that the loop is over: it may be the thread of
- * another Lua state, which attached a lease of this store. With that the loop
- * is due as soon as it is left, and the renewal thread comes.
+ * runs, sees both and says that the loop is over. With that the loop is due as
+ * soon as it is left, and the renewal thread comes.
  *
  * The join closes the wakeup's descriptors, since Lua's event loop knows them;
  * an eventfd that is still polled there is signalled instead, and closed by the
@@ -48,7 +47,6 @@
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
-#include "engine/transfer.h"
 #include "engine/watch.h"
 #include "loop/life.h"
 #include "loop/owner.h"
@@ -113,7 +111,6 @@ static void begin(struct dlk_close *c) {
   atomic_store(&e->closing, true);
   end_waits(e);
   give_back_all(e);
-  dlk_transfer_release_adopted(e);
   c->state = DLK_CLOSE_DRAINING;
   e->work.idle = &c->stop_post;
   dlk_work_look(&e->work, &e->loop);
@@ -148,8 +145,7 @@ static void stop_posted(struct dlk_post *post) {
     e->host.stopped(&e->host);
 }
 
-/* Whoever owns the loop when both are known, another Lua state's thread too,
- * leaves it to the renewal thread. */
+/* Whoever owns the loop when both are known leaves it to the renewal thread. */
 static void look_over(struct dlk_close *c) {
   c->engine->loop.over = atomic_load(&c->left) && atomic_load(&c->stopped);
 }

@@ -11,21 +11,13 @@
  * Numbers are small, because tables are fast then: those that were told are
  * given again, from the next dlk_completions_take on, when the listener has
  * seen to them. (That of something which got done while it was given may never
- * be told.)
- *
- * The lock is for another engine's thread only (watch.c), which must not put
- * anything in when nobody is going to take it. */
+ * be told.) */
 #include "engine/completion.h"
 
 #include <stdlib.h>
 
-bool dlk_completions_init(struct dlk_completions *c) {
-  return pthread_mutex_init(&c->lock, NULL) == 0;
-}
-
 void dlk_completions_destroy(struct dlk_completions *c) {
   free(c->free.list);
-  pthread_mutex_destroy(&c->lock);
 }
 
 void dlk_completions_put(struct dlk_completions *c,
@@ -108,10 +100,7 @@ size_t dlk_completions_take(struct dlk_completions *c, uint64_t *numbers,
 }
 
 bool dlk_completions_close(struct dlk_completions *c) {
-  pthread_mutex_lock(&c->lock);
-  bool first = !atomic_exchange(&c->closed, true);
-  pthread_mutex_unlock(&c->lock);
-  return first;
+  return !atomic_exchange(&c->closed, true);
 }
 
 void dlk_completions_forget(struct dlk_completions *c,

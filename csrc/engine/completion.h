@@ -3,7 +3,6 @@
 #ifndef DLK_ENGINE_COMPLETION_H
 #define DLK_ENGINE_COMPLETION_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,10 +14,9 @@ struct dlk_completion {
   _Atomic uint64_t number; /* 0: nobody watches it */
 };
 
-struct dlk_completions {
+struct dlk_completions {                /* zeroed */
   struct dlk_completion *_Atomic ready; /* watched and done, latest first */
-  pthread_mutex_t lock;
-  atomic_bool closed; /* set under lock: the listener is done with all */
+  atomic_bool closed;                   /* the listener is done with all */
   /* Of the listener, as what follows: taken from `ready`. */
   struct dlk_completion *taken;
   uint64_t last_number;
@@ -28,7 +26,6 @@ struct dlk_completions {
   } free;
 };
 
-bool dlk_completions_init(struct dlk_completions *c);
 void dlk_completions_destroy(struct dlk_completions *c);
 
 static inline bool dlk_completion_is_watched(struct dlk_completion *one) {

@@ -18,8 +18,6 @@ static void start(struct dlk_ticket *t) {
   bool closing = atomic_load(&t->engine->closing);
   if (closing && t->task != DLK_TASK_GIVE_BACK)
     dlk_request_finish_code(t, DLK_CLOSED);
-  else if (t->task == DLK_TASK_REATTACH)
-    dlk_on_hold_reattach(t);
   else if (dlk_ticket_is_abandoned(t))
     dlk_request_finish_code(t, DLK_CANCELLED);
   else if (is_on_hold(t))

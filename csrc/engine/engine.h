@@ -41,8 +41,7 @@ void dlk_engine_unref(struct dlk_engine *e);
 bool dlk_engine_forked(const struct dlk_engine *e);
 /* The opposite; false comes with err. */
 bool dlk_engine_is_ours(const struct dlk_engine *e, struct dlk_error *err);
-/* It has done something, or hears of another engine's leases: closing it takes
- * a ticket. */
+/* It has done something: closing it takes a ticket. */
 bool dlk_engine_used(const struct dlk_engine *e);
 /* The join came: no wakeup comes, and no request is taken any more. */
 bool dlk_engine_joined(const struct dlk_engine *e);
@@ -72,7 +71,6 @@ bool dlk_ticket_ends_engine(const struct dlk_ticket *t);
 
 enum dlk_task {
   DLK_TASK_OP,        /* what `kind` says */
-  DLK_TASK_REATTACH,  /* `hold`, found by dlk_detached_find */
   DLK_TASK_CLOSE,     /* cancel waits, release holds, stop the store */
   DLK_TASK_WAIT_LOST, /* done when `hold` is lost, or at timeout */
   DLK_TASK_GIVE_BACK  /* the engine's own: a release that nobody waits for */
@@ -96,7 +94,6 @@ struct dlk_request {
   size_t text_len, limit;
   int64_t fence;
   struct dlk_hold *hold;
-  struct dlk_engine *listener; /* REATTACH: whose the lease is from now on */
   size_t argc;
   const char *const *argv;
   const size_t *argv_len;
@@ -139,8 +136,6 @@ void dlk_ticket_abandon(struct dlk_ticket *t);
 void dlk_ticket_unref(struct dlk_ticket *t);
 void dlk_ticket_ref(struct dlk_ticket *t);
 struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t);
-/* Whose the lease is that it gives: often the same. */
-struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t);
 
 /* ---- event loops ---- */
 
@@ -230,7 +225,6 @@ bool dlk_hold_is_lost(struct dlk_hold *h);
 struct dlk_handle {
   struct dlk_hold *hold;
   struct dlk_share *share; /* NULL: the first one */
-  unsigned turn;           /* of the first: another one after each detach */
 };
 
 /* The first handle of a hold that was just taken. */
@@ -253,18 +247,8 @@ void dlk_hold_give(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */
 void dlk_hold_release_later(struct dlk_hold *h);
 
-/* The hold that a detach on a store without portable leases gave this text
- * for, with a reference; NULL if there is none in this process, or it is of
- * another store. A text can be found once. Give it to a REATTACH request on
- * the hold's own engine. */
-struct dlk_hold *dlk_detached_find(const struct dlk_engine *e, const char *text,
-                                   size_t len);
-/* Whether it has the form of a text that some process gave; NUL-ended. */
-bool dlk_detached_is_text(const char *text, size_t len);
-/* Whether this process once gave that text, and there is no hold for it any
- * more, for any store. */
-bool dlk_detached_was_here(const char *text, size_t len);
-bool dlk_engine_portable(const struct dlk_engine *e);
+/* Its leases can be detached and attached; false comes with err. */
+bool dlk_engine_is_portable(const struct dlk_engine *e, struct dlk_error *err);
 
 /* ---- counters ---- */
 

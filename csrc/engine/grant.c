@@ -28,10 +28,7 @@ void dlk_granted(struct dlk_ticket *t, int64_t now) {
     dlk_request_finish_code(t, DLK_CANCELLED);
     return;
   }
-  bool limited = t->op.max_end != DLK_FOREVER;
-  if (limited)
-    t->hold->max_hold = t->op.max_end - now;
-  bool old = limited || (t->op.kind == DLK_OP_ATTACH && !t->op.renew);
+  bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew;
   if (dlk_hold_begin(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
     began(t, now);
     dlk_request_finish(t, NULL);

@@ -1,6 +1,6 @@
-/* Handles on a hold: of the first one the hold itself counts how often it was
- * given up (another turn after each detach), each further one has a share of
- * its own. Any thread may give one up; the counter says who was the last. */
+/* Handles on a hold: of the first one the hold itself notes that it was given
+ * up, each further one has a share of its own. Any thread may give one up; the
+ * counter says which was the last. */
 #include <stdlib.h>
 
 #include "engine/lease.h"
@@ -11,7 +11,7 @@ struct dlk_share { /* a handle that is not the first */
 };
 
 struct dlk_handle dlk_hold_first(struct dlk_hold *h) {
-  return (struct dlk_handle){.hold = h, .turn = atomic_load(&h->turn)};
+  return (struct dlk_handle){.hold = h};
 }
 
 bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out) {
@@ -44,16 +44,13 @@ void dlk_handle_unref(const struct dlk_handle *handle) {
 }
 
 bool dlk_handle_given_up(const struct dlk_handle *handle) {
-  if (handle->share)
-    return atomic_load(&handle->share->given_up);
-  return atomic_load(&handle->hold->turn) != handle->turn;
+  return atomic_load(handle->share ? &handle->share->given_up
+                                   : &handle->hold->given_up);
 }
 
 bool dlk_handle_give_up(const struct dlk_handle *handle) {
   struct dlk_hold *h = handle->hold;
-  unsigned turn = handle->turn;
-  bool now = handle->share
-                 ? !atomic_exchange(&handle->share->given_up, true)
-                 : atomic_compare_exchange_strong(&h->turn, &turn, turn + 1);
-  return now && dlk_count_drop(&h->handles);
+  bool before = atomic_exchange(
+      handle->share ? &handle->share->given_up : &h->given_up, true);
+  return !before && dlk_count_drop(&h->handles);
 }

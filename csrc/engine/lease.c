@@ -19,8 +19,8 @@
  * was taken by one who needed others beside it and did not get them, is
  * released as if it had none. All of these are not yet given by themselves, and
  * no way out of them has to think of it: the release looks (on_hold.c).
- * What was given stays given: a detached hold that nobody attaches, and one
- * that is attached, keep their min_hold.
+ * What was given stays given: a hold that is attached keeps the min_hold of the
+ * detached one.
  *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
@@ -57,7 +57,6 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   dlk_list_init(&h->link);
   dlk_list_init(&h->waiters);
   dlk_list_init(&h->detaches);
-  dlk_list_init(&h->adopted);
   h->drop.run = drop_posted;
   h->max_hold = r->max_hold;
   h->cut_to = DLK_FOREVER;
@@ -121,7 +120,6 @@ void dlk_hold_unref(struct dlk_hold *h) {
   if (!dlk_count_drop(&h->refs))
     return;
   struct dlk_engine *e = h->engine;
-  dlk_engine_unref(h->listener);
   dlk_pool_give(&e->held.spare, h, h->size);
   dlk_engine_unref(e);
 }
@@ -315,12 +313,9 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
 
 void dlk_hold_tell(const struct dlk_hold *h, const char *kind,
                    const char *text) {
-  struct dlk_engine *l = h->listener ? h->listener : h->engine;
-  dlk_events_add(&l->events, kind, h->id, &h->lease, text);
-  if (h->listener) /* nobody there sees to it at the end of our turn */
-    dlk_wakeup_send(&l->loop.wakeup);
-  else
-    dlk_wakeup_note(&l->loop.wakeup);
+  struct dlk_engine *e = h->engine;
+  dlk_events_add(&e->events, kind, h->id, &h->lease, text);
+  dlk_wakeup_note(&e->loop.wakeup);
 }
 
 static void tell_lost(const struct dlk_hold *h, const char *why) {
@@ -352,8 +347,7 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
             "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
             dlk_trace_ms(now - h->granted_at).text, why);
   dlk_stats_ended(&e->stats, now - h->granted_at); /* before it is seen */
-  /* First the event: whoever waited for the loss then finds it there, also
-   * when that is another engine's thread, which goes on at once. */
+  /* First the event: a waiter for the loss finds it there. */
   if (state == DLK_HOLD_LOST)
     lose(h, why);
   else

@@ -19,8 +19,8 @@ struct dlk_hold {
   struct dlk_lease lease; /* first: the store hands back &lease */
   struct dlk_engine *engine;
   atomic_int refs, state;
-  atomic_int handles; /* not given up; the last one stays counted */
-  atomic_uint turn;   /* how often its first handle was given up */
+  atomic_int handles;   /* not given up; the last one stays counted */
+  atomic_bool given_up; /* its first handle was */
   atomic_bool revoked;
   atomic_bool expired;  /* somebody saw the deadline pass: never held again */
   atomic_bool dropping; /* release_later was called */
@@ -49,15 +49,9 @@ struct dlk_hold {
   struct dlk_due due;       /* in the loop's batch: its renewal, or its end */
   struct dlk_list link;     /* in held.list while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
-  struct dlk_list detaches; /* and releases; tickets, until `ops` is 0 */
+  struct dlk_list detaches; /* tickets, until `ops` is 0 */
   struct dlk_post drop;     /* release_later */
   uint64_t id;              /* unique in the process */
-  /* transfer.c */
-  bool detached; /* in the list of detached ones */
-  /* Another store of this process that attached it and now hears of it, with
-   * a reference; NULL: its own engine does. */
-  struct dlk_engine *listener;
-  struct dlk_list adopted; /* transfer.c: in the listener's list */
 };
 
 /* What a hold asks of those who know requests (dispatch.c). */

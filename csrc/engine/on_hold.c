@@ -5,7 +5,7 @@
  * `detaches` for the requests that the store has. A detach waits for all of
  * these: the store may be trying one of them again, and what then comes late
  * would find whoever has attached the lease under the same name. None comes
- * behind it: its handle gives the hold up. A release waits for one under way.
+ * behind it: its handle gives the hold up.
  * Both lists are empty when the hold is freed: what ends it, ends them (left),
  * and each ticket in them has a reference to it. */
 #include "engine/on_hold.h"
@@ -14,7 +14,6 @@
 #include "engine/handoff.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
-#include "engine/transfer.h"
 
 /* Waits in one of the hold's lists; until its time is over. */
 static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
@@ -27,21 +26,14 @@ static void start_on_ended(struct dlk_ticket *t) {
   struct dlk_hold *h = t->hold;
   int state = t->op.kind == DLK_OP_RELEASE ? atomic_load(&h->state) : -1;
   bool over = state == DLK_HOLD_RELEASED || state == DLK_HOLD_RELEASING;
-  if (state == DLK_HOLD_RELEASING && h->ops > 0)
-    wait_in(&h->detaches, t);
-  else
-    dlk_request_finish_code(t, over ? DLK_OK : DLK_LOST);
+  dlk_request_finish_code(t, over ? DLK_OK : DLK_LOST);
 }
 
-/* The hold is not renewed any more; and the server may be left with the rest of
- * max_hold. */
-static void before_detach(struct dlk_ticket *t, int64_t now) {
-  struct dlk_hold *h = t->hold;
+/* The hold is not renewed any more. */
+static void before_detach(struct dlk_hold *h) {
   if (h->lease.claim && !h->renewing)
     dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
-  int64_t rest = h->max_end - now, ttl = h->lease.ttl;
-  dlk_hold_extending(h, rest < ttl ? rest : ttl);
-  t->op.max_end = h->max_end;
+  dlk_hold_extending(h, h->lease.ttl);
 }
 
 static void start_op(struct dlk_ticket *t) {
@@ -64,17 +56,11 @@ static void start_op(struct dlk_ticket *t) {
     wait_in(&h->detaches, t);
     return;
   }
-  bool local = t->op.kind == DLK_OP_DETACH && !t->engine->type->portable;
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
-  if (ours && t->op.kind == DLK_OP_DETACH && !local)
-    before_detach(t, now);
-  if (!local) {
-    dlk_request_submit(t);
-    return;
-  }
-  t->op.result = dlk_transfer_put(h);
-  dlk_request_finish_code(t, t->op.result ? DLK_OK : DLK_UNAVAILABLE);
+  if (ours && t->op.kind == DLK_OP_DETACH)
+    before_detach(h);
+  dlk_request_submit(t);
 }
 
 static void start_wait_lost(struct dlk_ticket *t) {
@@ -93,20 +79,6 @@ void dlk_on_hold_start(struct dlk_ticket *t) {
     start_wait_lost(t);
   else
     start_op(t);
-}
-
-void dlk_on_hold_reattach(struct dlk_ticket *t) {
-  struct dlk_hold *h = t->hold;
-  if (!dlk_hold_check(h, dlk_clock_now())) {
-    dlk_request_finish_code(t, DLK_LOST);
-  } else if (!dlk_transfer_adopt(h, t->listener)) {
-    dlk_hold_give_back(h);
-    dlk_request_finish_code(t, DLK_CLOSED);
-  } else {
-    h->renew = t->op.renew;
-    dlk_hold_schedule(h);
-    dlk_request_finish(t, NULL);
-  }
 }
 
 /* What changes a lease is lost when that ended meanwhile, or its deadline has
@@ -175,7 +147,6 @@ static void end_all(struct dlk_list *tickets, enum dlk_code code) {
 void dlk_on_hold_left(struct dlk_hold *h, enum dlk_hold_state state) {
   end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
   end_all(&h->detaches, DLK_LOST);
-  dlk_transfer_end(h);
   dlk_handoff_left(h);
 }
 

@@ -5,10 +5,6 @@
 #include "engine/ticket.h"
 
 void dlk_on_hold_start(struct dlk_ticket *t);
-/* A detached hold of this process is attached. Its text is used up, so it is
- * handed out or given back: that of a ticket which was abandoned by the post
- * that comes with that (its cancel). */
-void dlk_on_hold_reattach(struct dlk_ticket *t);
 /* The store is done with it. */
 void dlk_on_hold_done(struct dlk_ticket *t, const struct dlk_error *err);
 /* The hold is HELD no longer, but `state`. */

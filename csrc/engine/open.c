@@ -17,7 +17,6 @@
 #include "engine/renewal.h"
 #include "engine/request.h"
 #include "engine/store_host.h"
-#include "engine/transfer.h"
 #include "loop/life.h"
 
 /* So many are kept free. */
@@ -27,7 +26,6 @@
 struct whole {
   struct dlk_engine engine; /* first */
   struct dlk_local_queues local;
-  struct dlk_transfers transfers;
   struct dlk_close close;
 };
 
@@ -40,14 +38,8 @@ static const struct dlk_loop_calls loop_calls = {.run_batch = dlk_holds_run,
 static bool init_sync(struct dlk_engine *e) {
   if (!dlk_loop_init(&e->loop, &loop_calls))
     return false;
-  if (dlk_completions_init(&e->completions)) {
-    if (dlk_events_init(&e->events)) {
-      if (dlk_transfers_init(e->transfers))
-        return true;
-      dlk_events_destroy(&e->events);
-    }
-    dlk_completions_destroy(&e->completions);
-  }
+  if (dlk_events_init(&e->events))
+    return true;
   dlk_loop_destroy(&e->loop);
   return false;
 }
@@ -106,7 +98,6 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
   struct dlk_engine *e = &whole->engine;
   e->type = type;
   e->local = &whole->local;
-  e->transfers = &whole->transfers;
   e->close = &whole->close;
   if (!init_sync(e)) {
     free(whole);

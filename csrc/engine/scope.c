@@ -154,9 +154,7 @@ bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
   }
   struct entry *en = &s->entries[s->count++];
   dlk_ticket_ref(t);
-  bool again = t->task == DLK_TASK_REATTACH;
-  unsigned turn = again ? atomic_load(&t->hold->turn) : 0;
-  *en = (struct entry){.ticket = t, .handle = {.turn = turn}};
+  *en = (struct entry){.ticket = t};
   t->owned = true;
   return true;
 }

@@ -44,7 +44,7 @@ void dlk_engine_unref(struct dlk_engine *e) {
 }
 
 bool dlk_engine_used(const struct dlk_engine *e) {
-  return atomic_load(&e->fork_stamp) != 0 || atomic_load(&e->listens);
+  return atomic_load(&e->fork_stamp) != 0;
 }
 
 bool dlk_engine_joined(const struct dlk_engine *e) {
@@ -68,8 +68,15 @@ const char *dlk_engine_prefix(const struct dlk_engine *e) {
   return e->prefix;
 }
 
-bool dlk_engine_portable(const struct dlk_engine *e) {
-  return e->type->portable;
+bool dlk_engine_is_portable(const struct dlk_engine *e, struct dlk_error *err) {
+  if (e->type->portable)
+    return true;
+  dlk_error_set(err, DLK_UNSUPPORTED,
+                "'%s': leases of this store end with their process, so none "
+                "can be detached or attached; pass the lease object itself, or "
+                "use Redis to hand a lease to another process",
+                e->shown);
+  return false;
 }
 
 bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,

@@ -1,6 +1,6 @@
 /* The engine of one open store: what its parts share. Parts that are known here
  * have a struct of their own in a header of their own; those that stand above
- * this file (local queue, transfer, close) are pointed to.
+ * this file (local queue, close) are pointed to.
  *
  * What is not constant, atomic or said otherwise is guarded by ownership of the
  * loop (loop/owner.h). */
@@ -18,7 +18,6 @@
 #include "loop/socket.h"
 
 struct dlk_local_queues;
-struct dlk_transfers;
 struct dlk_close;
 
 struct dlk_engine {
@@ -39,7 +38,6 @@ struct dlk_engine {
   void (*free)(struct dlk_engine *e); /* by the last reference */
   atomic_uint fork_stamp;             /* 0: never used */
   atomic_bool closing;                /* no request is taken */
-  atomic_bool listens; /* it attached, or may have, leases of another engine */
 
   struct dlk_loop loop;
   struct dlk_socket socket;
@@ -52,7 +50,6 @@ struct dlk_engine {
   struct dlk_pool spare_tickets;
 
   struct dlk_local_queues *local;
-  struct dlk_transfers *transfers;
   struct dlk_close *close;
 };
 

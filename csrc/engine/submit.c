@@ -104,7 +104,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   struct dlk_engine *e = h->engine;
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
     return false;
-  bool can = !atomic_load(&e->closing) && !h->listener && dlk_hold_is_held(h);
+  bool can = !atomic_load(&e->closing) && dlk_hold_is_held(h);
   if (!can || !dlk_grant_pass(h)) {
     dlk_owner_leave(&e->loop);
     return false;

@@ -74,16 +74,12 @@ bool dlk_ticket_makes_hold(const struct dlk_ticket *t) {
   return dlk_ticket_is(t, DLK_OP_ACQUIRE) || dlk_ticket_is(t, DLK_OP_ATTACH);
 }
 
-static bool gives_lease(const struct dlk_ticket *t) {
-  return dlk_ticket_makes_hold(t) || t->task == DLK_TASK_REATTACH;
-}
-
 bool dlk_ticket_detaches(const struct dlk_ticket *t) {
   return dlk_ticket_is(t, DLK_OP_DETACH);
 }
 
 bool dlk_ticket_gives(const struct dlk_ticket *t) {
-  return gives_lease(t) || dlk_ticket_detaches(t);
+  return dlk_ticket_makes_hold(t) || dlk_ticket_detaches(t);
 }
 
 static int64_t deadline_of(const struct dlk_engine *e,
@@ -93,15 +89,7 @@ static int64_t deadline_of(const struct dlk_engine *e,
 
 static void init(struct dlk_ticket *t, struct dlk_engine *e,
                  const struct dlk_request *r) {
-  t->engine = t->listener = e;
-  struct dlk_engine *other = r->hold ? r->hold->listener : NULL;
-  if (r->listener)
-    other = r->listener;
-  if (other && other != e) {
-    dlk_engine_ref(other);
-    atomic_store(&other->listens, true);
-    t->listener = other;
-  }
+  t->engine = e;
   atomic_init(&t->refs, 2);
   atomic_init(&t->wanted, DLK_OK);
   t->task = r->task;
@@ -110,7 +98,6 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->op.wait = r->wait;
   t->op.renew = r->renew;
   t->op.ttl = r->ttl;
-  t->op.max_end = DLK_FOREVER;
   t->op.fence = r->fence;
   t->op.limit = r->limit;
   t->op.started = dlk_clock_now();
@@ -143,8 +130,6 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
 static void free_memory(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   struct dlk_hold *h = t->hold;
-  if (t->listener != e)
-    dlk_engine_unref(t->listener);
   dlk_pool_give(&e->spare_tickets, t, t->size);
   if (h)
     dlk_hold_unref(h);
@@ -224,13 +209,8 @@ struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t) {
   return t->engine;
 }
 
-struct dlk_engine *dlk_ticket_listener(const struct dlk_ticket *t) {
-  return t->listener;
-}
-
 const char *dlk_ticket_word(const struct dlk_ticket *t) {
-  static const char *const tasks[] = {[DLK_TASK_REATTACH] = "reattach",
-                                      [DLK_TASK_CLOSE] = "close",
+  static const char *const tasks[] = {[DLK_TASK_CLOSE] = "close",
                                       [DLK_TASK_WAIT_LOST] = "wait_lost",
                                       [DLK_TASK_GIVE_BACK] = "give back"};
   static const char *const kinds[] = {
@@ -250,7 +230,7 @@ static bool take(struct dlk_ticket *t) {
 }
 
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
-  if (!gives_lease(t) || dlk_ticket_error(t) || !take(t))
+  if (!dlk_ticket_makes_hold(t) || dlk_ticket_error(t) || !take(t))
     return NULL;
   if (!t->hold->provisional)
     dlk_hold_give(t->hold);

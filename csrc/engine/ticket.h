@@ -37,7 +37,6 @@ struct dlk_ticket {
   struct dlk_op op; /* first: the store hands back &op */
   int64_t settle;   /* how long the store may take for a cancel */
   struct dlk_engine *engine;
-  struct dlk_engine *listener; /* is told that it is done; often the same */
   atomic_int refs;
   atomic_int state, fate;
   enum dlk_task task;
@@ -48,7 +47,7 @@ struct dlk_ticket {
   struct dlk_post start, cancel;
   struct dlk_timer timer;
   struct dlk_list link; /* in work.ops, or a hold's waiters, detaches */
-  struct dlk_completion completion; /* of the listener */
+  struct dlk_completion completion;
   struct dlk_local_queue
       *queue; /* local_queue.c: it waits there, or is the head */
   const struct dlk_error *error; /* kept; NULL: none */

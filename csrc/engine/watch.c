@@ -3,47 +3,21 @@
  *
  * Whoever finishes a ticket owns its engine's loop, and notes that the listener
  * is to be woken at the end of the turn (loop/wakeup.h). A caller who owns the
- * loop is the listener, as a rule: he is told when he watches his own ticket,
- * and needs no wakeup.
- *
- * The listener is another engine than the ticket's only for leases that another
- * store attached. Then it is woken at once, and the lock of its completions
- * keeps these from being closed meanwhile: nobody would take them. */
+ * loop is the listener: he is told when he watches his own ticket, and needs no
+ * wakeup. */
 #include "engine/watch.h"
 
 #include "loop/life.h"
 #include "loop/owner.h"
 
-static void put(struct dlk_engine *listener, struct dlk_ticket *t) {
-  dlk_ticket_ref(t);
-  dlk_completions_put(&listener->completions, &t->completion);
-}
-
-static bool put_if_open(struct dlk_engine *listener, struct dlk_ticket *t) {
-  struct dlk_completions *c = &listener->completions;
-  pthread_mutex_lock(&c->lock);
-  bool open = !atomic_load(&c->closed);
-  if (open)
-    put(listener, t);
-  pthread_mutex_unlock(&c->lock);
-  return open;
-}
-
-static void tell_other(struct dlk_ticket *t) {
-  if (dlk_completion_is_watched(&t->completion) && put_if_open(t->listener, t))
-    dlk_wakeup_send(&t->listener->loop.wakeup);
-}
-
 void dlk_ticket_tell(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool ours = t->listener == e;
-  if (ours && dlk_completion_is_watched(&t->completion)) {
-    put(e, t);
+  if (dlk_completion_is_watched(&t->completion)) {
+    dlk_ticket_ref(t);
+    dlk_completions_put(&e->completions, &t->completion);
     dlk_wakeup_note(&e->loop.wakeup);
   }
   dlk_owner_tell_callers(&e->loop);
-  if (!ours)
-    tell_other(t);
 }
 
 /* ---- the listener ---- */
@@ -56,10 +30,8 @@ void dlk_engine_take_others(struct dlk_engine *e, bool *others) {
 }
 
 uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
-  struct dlk_engine *e = t->listener;
+  struct dlk_engine *e = t->engine;
   dlk_engine_take_others(e, others);
-  if (e != t->engine)
-    dlk_owner_look(&t->engine->loop);
   if (dlk_ticket_done(t))
     return 0;
   uint64_t number = dlk_completions_watch(&e->completions, &t->completion);

@@ -174,7 +174,7 @@ int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
   box->handle = dlk_hold_first(box->hold);
   /* Since it was granted, callbacks may have run, and closed the store. */
   struct dlk_error closed;
-  if (!dlk_engine_is_open(dlk_ticket_listener(t), &closed))
+  if (!dlk_engine_is_open(dlk_ticket_engine(t), &closed))
     return dlk_lua_failure(L, &closed);
   return 1;
 }

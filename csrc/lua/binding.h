@@ -108,10 +108,6 @@ int64_t dlk_lua_ns(lua_State *L, int index);
 /* A count at index that fits into 32 bits, 0 if there is none; else raises. */
 uint32_t dlk_lua_count(lua_State *L, int index);
 int dlk_lua_prepare(lua_State *L); /* prepared.c */
-/* Pushes a ticket without a request, whose uservalue is the table at `anchor`
- * (an absolute index): for what must not be in C's hands while Lua allocates.
- */
-struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor);
 /* Queues r on e and pushes its ticket, whose uservalue is the table at
  * `anchor` (an absolute index); or returns a failure. e: NULL as
  * dlk_lua_engine gives it. */

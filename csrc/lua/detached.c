@@ -2,9 +2,7 @@
  * engine has to know again:
  *   r | n     it is to be renewed, or not
  *   ,MS       what is left of min_hold, if there is something
- *   :         and the store's text behind it
- * What is left of max_hold only the store can count while nobody has the lease:
- * it stands in its text. */
+ *   :         and the store's text behind it */
 #include "core/digits.h"
 #include "lua/binding.h"
 
@@ -39,7 +37,6 @@ void dlk_lua_read_detached(struct dlk_request *r) {
   p += p < end;
   int64_t least = read_least(&p, end);
   fine = fine && least >= 0 && p < end && *p == ':';
-  r->max_hold = DLK_FOREVER; /* until the store knows */
   r->min_hold = fine ? least : 0;
   r->text = fine ? p + 1 : end;
   r->text_len = (size_t)(end - r->text);

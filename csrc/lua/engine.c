@@ -214,59 +214,20 @@ static int engine_ping(lua_State *L) {
   return submit(L, &r);
 }
 
-static int not_here(lua_State *L, const struct dlk_engine *e,
-                    const struct dlk_request *r) {
-  struct dlk_error err;
-  if (!dlk_detached_is_text(r->text, r->text_len))
-    dlk_error_set(&err, DLK_INVALID,
-                  "'%s': this is not a string that lease:detach() gave on such "
-                  "a store",
-                  dlk_engine_shown(e));
-  else if (dlk_detached_was_here(r->text, r->text_len))
-    dlk_error_set(&err, DLK_LOST,
-                  "'%s': the detached lease was attached before, or it expired "
-                  "or was broken, or the store that detached it was closed",
-                  dlk_engine_shown(e));
-  else
-    dlk_error_set(&err, DLK_UNSUPPORTED,
-                  "'%s' can only attach leases that were detached in this "
-                  "process, by a store of the same URL and prefix; use Redis "
-                  "to hand one to another process",
-                  dlk_engine_shown(e));
-  return dlk_lua_failure(L, &err);
-}
-
-/* The string is found once, so from then on Lua allocates nothing; a lease for
- * which there can be no request is released. */
-static int attach_here(lua_State *L, struct dlk_engine *e,
-                       struct dlk_request *r) {
-  struct dlk_error err;
-  lua_getuservalue(L, 1);
-  struct ticket_box *box = dlk_lua_ticket_box(L, lua_gettop(L));
-  struct dlk_hold *h = dlk_detached_find(e, r->text, r->text_len);
-  if (!h)
-    return not_here(L, e, r);
-  r->task = DLK_TASK_REATTACH;
-  r->hold = h;
-  r->listener = e;
-  box->ticket = dlk_engine_submit(dlk_hold_engine(h), r, false, &err);
-  if (!box->ticket)
-    dlk_hold_release_later(h);
-  dlk_hold_unref(h);
-  return box->ticket ? 1 : dlk_lua_failure(L, &err);
-}
-
+/* engine:attach(text, max_hold) */
 static int engine_attach(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   struct dlk_request r = {.kind = DLK_OP_ATTACH, .timeout = -1, .ttl = DLK_SEC};
+  struct dlk_error err;
   r.text = luaL_checklstring(L, 2, &r.text_len);
   dlk_lua_read_detached(&r);
-  r.key = r.text; /* a portable store finds the key in the hold's copy */
+  r.max_hold = ns_or(L, 3, DLK_FOREVER);
+  r.key = r.text; /* the store finds the key in the hold's copy */
   r.key_len = r.text_len;
-  if (!e || dlk_engine_portable(e) || dlk_engine_forked(e) ||
-      dlk_engine_joined(e))
-    return submit(L, &r);
-  return attach_here(L, e, &r);
+  if (e && dlk_engine_is_ours(e, &err) && dlk_engine_is_open(e, &err) &&
+      !dlk_engine_is_portable(e, &err))
+    return dlk_lua_failure(L, &err);
+  return submit(L, &r);
 }
 
 /* engine:tag(key): a string, or nothing; or a failure. */

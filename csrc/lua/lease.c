@@ -312,13 +312,17 @@ static int core_guard(lua_State *L) {
 }
 
 /* The handle gives the hold up at once; if the request fails, the ticket's
- * take gives it back. */
+ * take gives it back. What is unsupported leaves the lease as it is. */
 static int core_detach(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   struct dlk_request r = {.kind = DLK_OP_DETACH, .timeout = -1};
+  struct dlk_error err;
   r.renew = dlk_hold_renews(box->hold);
+  struct dlk_engine *e = dlk_hold_engine(box->hold);
+  if (!over(box) && dlk_engine_is_open(e, &err) &&
+      !dlk_engine_is_portable(e, &err))
+    return dlk_lua_failure(L, &err);
   if (!over(box) && dlk_hold_handles(box->hold) > 1) {
-    struct dlk_error err;
     dlk_error_set(&err, DLK_UNSUPPORTED,
                   "the lease is held more than once by its owner; release "
                   "the inner ones first");

@@ -32,7 +32,7 @@ static struct engine_box *engine_of(lua_State *L, int anchor) {
   return engine;
 }
 
-struct ticket_box *dlk_lua_ticket_box(lua_State *L, int anchor) {
+static struct ticket_box *take_box(lua_State *L, int anchor) {
   struct engine_box *engine = engine_of(L, anchor);
   if (engine->spares > 0) {
     int place = DLK_ANCHOR_SPARES + --engine->spares;
@@ -59,7 +59,7 @@ int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
   if (!e)
     return dlk_lua_finalised(L, anchor);
-  struct ticket_box *box = dlk_lua_ticket_box(L, anchor);
+  struct ticket_box *box = take_box(L, anchor);
   struct dlk_error err;
   box->ticket = dlk_engine_submit(e, r, false, &err);
   return box->ticket ? 1 : dlk_lua_failure(L, &err);
@@ -124,8 +124,6 @@ static int push_result(lua_State *L, struct dlk_ticket *t) {
   enum dlk_op_kind kind = dlk_ticket_kind(t);
   if (dlk_ticket_ends_engine(t))
     dlk_engine_join(dlk_ticket_engine(t));
-  if (dlk_ticket_task(t) == DLK_TASK_REATTACH)
-    return dlk_lua_push_lease(L, t, 1);
   if (dlk_ticket_task(t) == DLK_TASK_OP) {
     if (kind == DLK_OP_ACQUIRE || kind == DLK_OP_ATTACH)
       return dlk_lua_push_lease(L, t, 1);

@@ -28,7 +28,7 @@
 #include "core/timer.h"
 #include "core/value.h"
 
-#define DLK_STORE_ABI 13u
+#define DLK_STORE_ABI 14u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -50,8 +50,8 @@ enum dlk_op_kind {
   DLK_OP_EXTEND,    /* lease; ttl: the new one. Done: ok or lost */
   DLK_OP_PING,      /* connect if need be; result: round trip, seconds */
   DLK_OP_LOCKED,    /* key, names. result: bool */
-  DLK_OP_DETACH,    /* lease (portable stores only), for which nothing else
-                       is under way but a renewal. result: string */
+  DLK_OP_DETACH,    /* lease, for which nothing else is under way but a
+                       renewal; where `portable`, as ATTACH. result: string */
   DLK_OP_ATTACH,    /* text: such a string; lease: empty, to be filled */
   DLK_OP_INSPECT,   /* key. result: as docs/reference.md, or nil */
   DLK_OP_LIST,      /* key: prefix; text: cursor; limit */
@@ -121,8 +121,6 @@ struct dlk_op {
   int64_t started;  /* when it was submitted */
   int64_t deadline; /* when the engine will call cancel */
   int64_t ttl;      /* EXTEND */
-  int64_t max_end;  /* DETACH: when the lease's max_hold is over, DLK_FOREVER:
-                       never. ATTACH: the same, filled by the store */
   int64_t fence;    /* CHANGE */
   const char *text; /* ATTACH, LIST; NUL-ended, NULL if none */
   size_t text_len;
@@ -211,7 +209,7 @@ struct dlk_store_type {
   uint32_t abi;
   const char *name;
   size_t op_size, lease_size;
-  bool portable; /* DETACH and ATTACH work across processes */
+  bool portable; /* it knows DETACH and ATTACH */
   bool listens;  /* it hears at once that a lease is asked for only after
                     LISTEN; others always do */
   /* ns, at most DLK_STOP_WAIT, that `stop` takes when nobody answers; a close

@@ -208,10 +208,11 @@ end
 
 --- A string that carries the lease to store:attach. This handle gives the
 --- lease up without releasing it. It has a whole ttl to be attached in; with
---- renew = false only what is left.
+--- renew = false only what is left. On ZooKeeper and files, whose leases end
+--- with the process, it is unsupported and changes nothing.
 ---@return string|nil
 ---@return string? message
----@return string? code lost, unavailable, closed, forked
+---@return string? code lost, unsupported, unavailable, closed, forked
 function methods:detach()
   local client = client_of(self, "detach") or raise_collected()
   local detached, message, code = host.ask(client, core.detach, self)

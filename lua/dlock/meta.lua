@@ -281,10 +281,11 @@ function store:tag(key) end
 function store:once(key, fn, opts) end
 
 ---@param detached string
+---@param opts? { max_hold?: number }
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
-function store:attach(detached) end
+function store:attach(detached, opts) end
 
 ---What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
 ---election, and what dlock.all gives.

@@ -19,7 +19,8 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- none: that value of an option asks for nothing, so no store hears of it.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
--- wait), permits (of a semaphore), list, tls (open's table of that name).
+-- wait), permits (of a semaphore), list, attach, tls (open's table of that
+-- name).
 -- infinite: math.huge is allowed too.
 local TABLE = {
   url = { where = "open", type = "string" },
@@ -83,8 +84,8 @@ local TABLE = {
     hint = "; to hold for longer, or for ever, leave renew = true" },
   renew = { where = "open mutex acquire try", type = "boolean",
     default = true },
-  max_hold = { where = "open mutex acquire try", type = "number", min = 0.01,
-    max = FAR, infinite = true, default = math.huge },
+  max_hold = { where = "open mutex acquire try attach", type = "number",
+    min = 0.01, max = FAR, infinite = true, default = math.huge },
   min_hold = { where = "open mutex acquire try", type = "number", min = 0,
     max = YEAR, default = 0 },
   timeout = { where = "open wait", type = "number", min = 0,
@@ -128,6 +129,7 @@ local CALLS = {
   ["store:try_lock"] = "mutex nested try",
   ["store:with"] = "mutex nested acquire wait",
   ["store:list"] = "list",
+  ["store:attach"] = "attach",
   ["dlock.fallback"] = "fallback",
   ["store:once"] = "acquire wait",
   ["election:campaign"] = "acquire wait",

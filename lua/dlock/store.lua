@@ -294,18 +294,25 @@ function methods:once(key, fn, opts)
   return once.run(client, key, fn, opts)
 end
 
---- A lease again, from the string that lease:detach() gave.
+--- A lease again, from the string that lease:detach() gave. Its max_hold is
+--- not the detached one's.
 ---@param detached string
+---@param opts? { max_hold?: number }
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return string? code lost, invalid, unsupported, unavailable
-function methods:attach(detached)
+function methods:attach(detached, opts)
   local client = client_of(self, "attach")
   if type(detached) ~= "string" then
     error(("store:attach takes the string that lease:detach() gave, not a %s")
       :format(type(detached)), 2)
   end
-  return ask(client, "attach", detached)
+  local bad = opts ~= nil and options.check(opts, "store:attach", 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return host.ask(client, client.engine.attach, client.engine, detached,
+    opts and opts.max_hold or client.base.max_hold)
 end
 
 local META = {

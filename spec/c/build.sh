@@ -41,8 +41,6 @@ build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
   spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
 build engine_test -Wl,--wrap=dlk_clock_now spec/c/engine_test.c \
   csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
-build transfer_test spec/c/transfer_test.c \
-  csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
 build close_test -Wl,--wrap=free -Wl,--wrap=dlk_ticket_ref \
   spec/c/close_test.c csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \

@@ -234,8 +234,7 @@ static void two_closes_keep_the_time_that_a_stop_takes(void) {
   type.stop_wait = 0;
 }
 
-/* As the owner, who is another Lua state's thread: the store stops while that
- * state runs the loop for a lease that it attached. */
+/* As the owner: the store stops while a caller runs the loop. */
 static void end_is_seen_whoever_stops_the_store(void) {
   begin();
   while (!dlk_owner_take(&engine->loop, DLK_OWNER_CALLER))

@@ -23,9 +23,10 @@
  *              all of them are renewed
  * A break tells the holder that it lost the key, a revoke that somebody asks
  * for it. The key that was released last before its min_hold was over is
- * `locked` from then on. ping's result is the number of requests seen so far. Its own options:
- * first_fence, a number, and names, a table whose entry of a key is what it
- * calls the holder of that key. */
+ * `locked` from then on. One lease at a time can be detached; its text is the
+ * fence and the key. ping's result is the number of requests seen so far. Its
+ * own options: first_fence, a number, and names, a table whose entry of a key
+ * is what it calls the holder of that key. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,10 @@ struct store {
   unsigned requests, renewals;
   bool lazy;
   char kept[DLK_KEY_MAX + 1]; /* by its min_hold */
+  struct {
+    char key[DLK_KEY_MAX + 1];
+    int64_t fence, ttl, ends;
+  } detached; /* ends 0: none */
   struct dlk_timer stop;
 };
 
@@ -82,6 +87,12 @@ static struct lease_data *holder(struct store *s, const struct dlk_op *op) {
       return d;
   }
   return NULL;
+}
+
+static bool is_detached(struct store *s, const struct dlk_op *op) {
+  return op->key_len == strlen(s->detached.key) &&
+         memcmp(op->key, s->detached.key, op->key_len) == 0 &&
+         s->detached.ends > s->host->now(s->host);
 }
 
 /* When the next one of the queue came; nobody there: now. */
@@ -151,6 +162,9 @@ static void acquire(struct store *s, struct dlk_op *op) {
   } else if (is(op, "mute:") || is(op, "shut:") ||
              is(op, "cross:")) {
     dlk_list_append(&s->waiting, &it->link);
+  } else if (is_detached(s, op)) {
+    s->host->timer_set(s->host, &it->timer, s->detached.ends);
+    dlk_list_append(&s->waiting, &it->link);
   } else if (!holder(s, op)) {
     grant(s, op, s->host->now(s->host));
   } else if (op->wait) {
@@ -186,7 +200,9 @@ static void release(struct store *s, struct dlk_op *op) {
   bool held = d->lease && d->link.next != &d->link;
   if (d->renewing)
     s->host->renew_failed(s->host, op->lease);
-  bool ours = held && d->ends > s->host->now(s->host);
+  bool ours = (held && d->ends > s->host->now(s->host)) || is_detached(s, op);
+  if (is_detached(s, op))
+    s->detached.ends = 0;
   if (held)
     dlk_list_remove(&d->link);
   if (held && !holder(s, op))
@@ -198,6 +214,46 @@ static void extend(struct store *s, struct dlk_op *op) {
   struct lease_data *d = op->lease->data;
   op->lease->sent = s->host->now(s->host);
   d->ends = op->lease->sent + op->ttl;
+  finish(s, op, DLK_OK);
+}
+
+static void detach(struct store *s, struct dlk_op *op) {
+  struct lease_data *d = op->lease->data;
+  char text[DLK_KEY_MAX + 32];
+  copy_key(s->detached.key, op);
+  s->detached.fence = op->lease->fence;
+  s->detached.ttl = op->lease->ttl;
+  s->detached.ends = s->host->now(s->host) + op->lease->ttl;
+  dlk_list_remove(&d->link);
+  int n = snprintf(text, sizeof text, "%lld %s", (long long)op->lease->fence,
+                   s->detached.key);
+  op->result = dlk_value_string(text, (size_t)n);
+  finish(s, op, DLK_OK);
+}
+
+static void attach(struct store *s, struct dlk_op *op) {
+  struct dlk_lease *lease = op->lease;
+  struct lease_data *d = lease->data;
+  char *key = NULL;
+  lease->fence = strtoll(lease->key, &key, 10);
+  if (*key != ' ') {
+    finish(s, op, DLK_INVALID);
+    return;
+  }
+  lease->key_len -= (size_t)(key + 1 - lease->key);
+  lease->key = op->key = key + 1;
+  op->key_len = lease->key_len;
+  if (!is_detached(s, op) || lease->fence != s->detached.fence) {
+    finish(s, op, DLK_LOST);
+    return;
+  }
+  s->detached.ends = 0;
+  lease->ttl = s->detached.ttl;
+  lease->sent = s->host->now(s->host);
+  d->lease = lease;
+  d->ends = lease->sent + lease->ttl;
+  dlk_list_init(&d->link);
+  dlk_list_append(&s->held, &d->link);
   finish(s, op, DLK_OK);
 }
 
@@ -245,13 +301,18 @@ static void submit(void *store, struct dlk_op *op) {
       extend(s, op);
   } else if (op->kind == DLK_OP_BREAK || op->kind == DLK_OP_REVOKE) {
     tell_holder(s, op);
+  } else if (op->kind == DLK_OP_DETACH) {
+    detach(s, op);
+  } else if (op->kind == DLK_OP_ATTACH) {
+    attach(s, op);
   } else if (op->kind == DLK_OP_PING) {
     op->result = dlk_value_number(s->requests);
     finish(s, op, DLK_OK);
   } else if (op->kind == DLK_OP_LOCKED && is(op, "shut:")) {
     finish(s, op, DLK_DENIED);
   } else if (op->kind == DLK_OP_LOCKED) {
-    op->result = dlk_value_bool(holder(s, op) || is_kept(s, op));
+    op->result = dlk_value_bool(holder(s, op) || is_kept(s, op) ||
+                                is_detached(s, op));
     if (op->names && holder(s, op))
       snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     finish(s, op, DLK_OK);
@@ -351,6 +412,7 @@ static const struct dlk_store_type memory = {
     .name = "memory",
     .op_size = sizeof(struct item),
     .lease_size = sizeof(struct lease_data),
+    .portable = true,
     .prefix = prefix,
     .create = create,
     .submit = submit,

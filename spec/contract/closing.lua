@@ -70,45 +70,6 @@ return function(t, it)
     t:expect_nothing_left()
   end)
 
-  it("releases a lease of another store that this one attached", function()
-    local a, b, key = t:open(), t:open(), t:key()
-    local function attached(its_key)
-      return assert(b:attach(assert(assert(a:lock(its_key)):detach())))
-    end
-    local other = t:key()
-    local lease, later = attached(key), attached(other)
-    assert.is_true(b:close())
-    for _, one in ipairs { key, other } do
-      assert(a:lock(one, { timeout = 5 })):release()
-    end
-    assert.is_false(lease:held())
-    assert.is_true(later:release_later())
-    -- The same, whatever was called before, as soon as a knows that it is over;
-    -- until then b, which is closed, is the answer.
-    local code, late_code
-    t:eventually("both say the same", function()
-      code, late_code = select(3, lease:release()), select(3, later:release())
-      assert.are_not.equal("lost", code)
-      assert.are_not.equal("lost", late_code)
-      assert(a:ping())
-      return code == late_code
-    end)
-    t:expect_nothing_left()
-  end)
-
-  it("loses no lease of another store that releases it at once", function()
-    local a, b = t:open(), t:open()
-    local lost = 0
-    local lease = assert(b:attach(assert(assert(a:lock(t:key())):detach())))
-    lease:on_lost(function() lost = lost + 1 end)
-    assert.is_true(b:close())
-    local _, message, code = lease:release()
-    assert.are_not.equal("lost", code, message)
-    assert(a:ping())
-    assert.are.equal(0, lost)
-    t:expect_nothing_left()
-  end)
-
   it("leaves no thread and no descriptor", function()
     local function use()
       local store = t:open()

@@ -85,63 +85,6 @@ function parts.opener(url, key, path, turns, number)
   end
 end
 
-local function save(path, text)
-  local file = assert(io.open(path .. ".new", "w"))
-  file:write(text)
-  assert(file:close())
-  assert(os.rename(path .. ".new", path))
-end
-
-local function wait_for(path)
-  while not read(path) do uv.sleep(1) end
-  return read(path)
-end
-
---- Detaches a lease for the taker and, once that has it, closes the store that
---- got it.
-function parts.giver(url, key, path, turns)
-  for turn = 1, turns do
-    local store = open(url)
-    local lease = assert(store:lock(key .. turn, { ttl = 20 }))
-    save(path .. turn, assert(lease:detach()))
-    wait_for(path .. turn .. "-taken")
-    assert(assert(store:lock(key .. "-own")):release())
-    assert(store:close(5))
-  end
-end
-
---- Attaches what the giver detached, and goes on with it until the giver's
---- store is closed.
-function parts.taker(url, key, path, turns)
-  local store = open(url)
-  for turn = 1, turns do
-    local lease = assert(store:attach(wait_for(path .. turn)))
-    assert(lease.key == key .. turn and lease:held())
-    if turn % 3 == 0 then
-      assert(lease:release())
-    end
-    save(path .. turn .. "-taken", "")
-    local ok, message, code
-    repeat
-      ok, message, code = lease:extend()
-    until not ok
-    assert(code == "lost" or code == "closed", message)
-    local late = uv.hrtime() + 10e9
-    while lease:held() do -- the other thread is inside of its close
-      assert(uv.hrtime() < late, "closed, and still held")
-    end
-  end
-  assert(store:close(5))
-end
-
---- The same, in an event loop.
-function parts.loop_taker(...)
-  local queue, args, unpack = require("cqueues").new(), { ... },
-    table.unpack or unpack
-  queue:wrap(function() parts.taker(unpack(args)) end)
-  assert(queue:loop())
-end
-
 local function main(path, cpath, text)
   package.path, package.cpath = path, cpath
   local name, out, url, key, file, turns, number =

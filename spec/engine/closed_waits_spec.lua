@@ -4,7 +4,6 @@
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local protect = require "dlock.protect"
-local server = require "spec.support.server"
 local uv = require "luv"
 
 local cqueues = require "cqueues"
@@ -300,38 +299,3 @@ describe("a wait whose coroutine is dead", function()
     assert.is_true(mine:close(1))
   end)
 end)
-
--- Where a lease hangs on its process, its string is used up by the call.
-if coroutine.close then
-  describe("an attach on a store of files whose coroutine is dead", function()
-    it("gives the lease back", function()
-      local dir = server.new_dir()
-      local url = "file://" .. dir .. "/locks"
-      local other = assert(dlock.open { url = url, host = "blocking" })
-      local store = assert(dlock.open { url = url, host = "luv", ttl = 60 })
-      local over, problem
-      local function play()
-        for i = 1, 20 do
-          local text = assert(assert(store:lock("k" .. i)):detach())
-          local lease
-          local co = coroutine.create(function() lease = store:attach(text) end)
-          assert(coroutine.resume(co))
-          assert(coroutine.close(co))
-          if lease then lease:release() end -- it was there at once
-        end
-        assert(store:ping()) -- the renewal thread has seen to all of them
-        for i = 1, 20 do
-          assert(other:lock("k" .. i, { timeout = 20 })):release()
-        end
-        assert(store:close(5))
-      end
-      coroutine.wrap(function()
-        over, problem = pcall(play)
-      end)()
-      assert(loop.wait(60, function() return over ~= nil end))
-      assert(over, problem)
-      other:close(5)
-      server.remove_dir(dir)
-    end)
-  end)
-end

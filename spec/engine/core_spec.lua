@@ -25,10 +25,6 @@ describe("C unit tests", function()
     assert.are.equal(17, run "engine_test")
   end)
 
-  it("of leases that move to another store pass", function()
-    assert.are.equal(4, run "transfer_test")
-  end)
-
   it("of the end of a store pass", function()
     assert.are.equal(6, run "close_test")
   end)

@@ -303,7 +303,7 @@ describe("engine", function()
     local again = finish(e:attach(text))
     assert.is_true(core.held(again))
     assert.equal(lease.fence, again.fence)
-    assert.equal("lost", (select(3, e:attach(text))))
+    assert.equal("lost", (select(3, finish(e:attach(text)))))
     assert.is_true(finish(core.release(again)))
   end)
 

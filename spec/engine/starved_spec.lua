@@ -107,8 +107,7 @@ local SCRIPT = [[
   end
   assert(total > 25, total)
 
-  -- A lease may be lost on the way, when its renewal had no memory either; one
-  -- of this process whose attach has none is released, and not to be found.
+  -- A lease may be lost on the way, when its renewal had no memory either.
   for _, one in ipairs(calls.of_lease(disarm)) do
     local lease
     local function held()

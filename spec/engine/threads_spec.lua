@@ -1,6 +1,6 @@
 -- Several Lua states in several threads of one process, each with a store of
 -- its own: what the stores share then is only what the process has once (the
--- lists of descriptors and of detached leases, the client libraries, forks).
+-- list of descriptors, the client libraries, forks).
 
 local context = require "spec.contract.context"
 local leaks = require "spec.support.leaks"
@@ -70,13 +70,5 @@ for _, subject in ipairs(subjects) do
       end)
       assert.same({}, leaks.since(before, 5))
     end)
-
-    if not subject.portable then
-      for _, taker in ipairs { "taker", "loop_taker" } do
-        it("hand leases over by detach and attach, to a " .. taker, function()
-          play({ "giver", taker }, 5 * TURNS)
-        end)
-      end
-    end
   end)
 end

@@ -90,7 +90,7 @@ return {
   { name = "a lease is renewed while it is being detached",
     edits = {
       { file = engine "on_hold.c",
-        find = "if (ours && t->op.kind == DLK_OP_DETACH && !local)",
+        find = "if (ours && t->op.kind == DLK_OP_DETACH)",
         put = "if (false)" },
       { file = engine "on_hold.c",
         find = "} else if (held && t->op.kind == DLK_OP_DETACH) {",
@@ -102,8 +102,8 @@ return {
   -- leases that are detached, broken, downgraded
   { name = "a detach that nobody takes keeps the lease",
     file = engine "ticket.c",
-    find = "return gives_lease(t) || dlk_ticket_detaches(t);",
-    put = "return gives_lease(t);" },
+    find = "return dlk_ticket_makes_hold(t) || dlk_ticket_detaches(t);",
+    put = "return dlk_ticket_makes_hold(t);" },
   { name = "a detach that nobody takes is given back only if it was dropped"
       .. " while it was under way",
     file = engine "request.c",
@@ -163,25 +163,6 @@ return {
     file = of "op/rules.c",
     find = "RULE(ATTACH) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",
     put = "RULE(ATTACH) = {AGAIN, AGAIN, TELL, TELL, TELL," },
-
-  { name = "a lease that is detached stays for its ttl beyond max_hold",
-    file = of "recipe/attach.c",
-    find = "if (is_limited(t)) { int64_t rest = rest_of(t);",
-    put = "if (is_limited(t)) t->detach.asked = dlk_to_ms(ttl); "
-      .. "if (false) { int64_t rest = rest_of(t);" },
-  { name = "max_hold stands still while nobody has the lease",
-    file = of "recipe/attach.c",
-    find = "int64_t gone = t->attach.left - left;",
-    put = "int64_t gone = 0 * left;" },
-  { name = "an attach that is asked for again finds more of max_hold",
-    rare = true,
-    file = of "recipe/attach.c",
-    find = "return t->op->renew && !t->attach.limited;",
-    put = "return t->op->renew;" },
-  { name = "a detach that cuts a lease is no less time",
-    file = engine "on_hold.c",
-    find = "dlk_hold_extending(h, rest < ttl ? rest : ttl);",
-    put = "dlk_hold_extending(h, ttl); (void)rest;" },
 
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",

@@ -79,7 +79,6 @@ static struct asked *new_op(enum dlk_op_kind kind, struct slot *s) {
   a->op.key_len = 2;
   a->op.started = w.now;
   a->op.deadline = w.now + 5 * DLK_SEC;
-  a->op.max_end = DLK_FOREVER;
   a->slot = s;
   if (s != NULL) {
     a->op.lease = &s->lease;
@@ -170,8 +169,6 @@ static void on_hold(enum dlk_op_kind kind, struct input *in) {
   }
   a->op.ttl = s->lease.ttl;
   a->op.renew = true;
-  if (kind == DLK_OP_DETACH && input_byte(in) % 2)
-    a->op.max_end = w.now + DLK_SEC;
   a->op.argc = 3;
   a->op.argv = argv;
   a->op.argv_len = lengths;

@@ -170,8 +170,8 @@ local function new_strings(store)
   local fourth = assert(store:lock(key .. "d", { ttl = 3600, max_hold = 600 }))
   return { assert(lease:detach()), assert(other:detach()),
     assert(third:detach()), assert(fourth:detach()),
-    "r:1 1 1 0 0 0 0 1 50 k" .. ("t"):rep(50),
-    "r,5:1 1 1 0 0 9 9 1 50 k" .. ("t"):rep(50) }
+    "r:2 1 1 0 0 1 50 k" .. ("t"):rep(50),
+    "r,5:2 1 1 0 0 1 50 k" .. ("t"):rep(50) }
 end
 
 local STRING_WORDS = { "r", "0", ":", ",", " ", "1", "18446744073709551616",

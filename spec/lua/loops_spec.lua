@@ -3,7 +3,6 @@
 local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 local protect = require "dlock.protect"
-local proxy = require "spec.support.proxy"
 local uv = require "luv"
 local waits = require "dlock.host"
 
@@ -257,59 +256,6 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       held:release()
     end)
 
-    -- The waits are those of the store that got the lease; who is told of their
-    -- end is the one that is closed.
-    it("wakes waiters on a lease of another store when it is closed",
-    function()
-      local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/locks"
-      for i = 1, 20 do
-        local first = assert(dlock.open { url = url, host = "blocking" })
-        local second = assert(dlock.open { url = url, host = kind.host })
-        local text = assert(assert(first:lock(key .. i)):detach())
-        local code, lease
-        loop.spawn(function()
-          lease = assert(second:attach(text))
-          code = select(3, lease:wait_lost())
-        end)
-        loop.spawn(function()
-          while not lease do loop.sleep(0.001) end
-          loop.sleep(0.001)
-          assert(second:close(1))
-        end)
-        loop.run()
-        assert.is_true(code == "cancelled" or code == "closed", code)
-        assert(first:lock(key .. i, { timeout = 5 })):release()
-        first:close(1)
-      end
-    end)
-
-    it("wakes an acquire of another store when it is closed",
-    function()
-      local between = proxy.start(os.getenv("DLOCK_TEST_ZOOKEEPER"))
-      local first = assert(dlock.open { url = between.url, host = "blocking",
-        io_timeout = 10 })
-      local second = assert(dlock.open { url = between.url, host = kind.host })
-      local lease = assert(first:lock(key))
-      between:hold("down")
-      local text, codes = assert(lease:detach()), {}
-      loop.spawn(function()
-        lease = assert(second:attach(text))
-        loop.spawn(function()
-          assert(second:close(1))
-          codes[2] = select(3, lease:extend(20))
-        end)
-        codes[1] = select(3, lease:extend(20))
-      end)
-      loop.run("the proxy")
-      for i = 1, 2 do
-        assert.is_true(codes[i] == "lost" or codes[i] == "closed", codes[i])
-      end
-      between:release("down")
-      assert(first:lock(key, { timeout = 10 })):release()
-      first:close(1)
-      between:stop()
-    end)
-
     it("wakes the waiters also when the close was done at once", function()
       local held, code, closed = assert(other:lock(key)), nil, nil
       loop.spawn(function()
@@ -343,16 +289,12 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       assert.equal(key, lost)
     end)
 
-    timed("runs on_lost before a wait for the loss ends, also of a lease that "
-      .. "another store got", function()
+    timed("runs on_lost before a wait for the loss ends", function()
       local url = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/loops"
       local a = assert(dlock.open { url = url, host = kind.host })
-      local b = assert(dlock.open { url = url, host = kind.host })
       local heard, ended, early = false, 0, 0
       loop.spawn(function()
-        local text = assert(assert(a:lock(key, { ttl = 0.3, renew = false }))
-          :detach())
-        local lease = assert(b:attach(text))
+        local lease = assert(a:lock(key, { ttl = 0.3, renew = false }))
         lease:on_lost(function() heard = true end)
         -- So many that the first goes on while the others are still told.
         for _ = 1, 2000 do
@@ -366,10 +308,7 @@ for _, kind in ipairs { on_cqueues, on_luv } do
       loop.run()
       assert.equal(2000, ended)
       assert.equal(0, early)
-      loop.spawn(function()
-        a:close(1)
-        b:close(1)
-      end)
+      loop.spawn(function() a:close(1) end)
       loop.run()
     end)
 

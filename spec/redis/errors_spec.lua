@@ -172,7 +172,7 @@ describe("redis errors:", function()
     assert(finish(extension))
     -- Who attaches it counts on what the server was told last.
     assert.are.same({ 3000, 3000, 3000 }, asked(f))
-    assert.are.equal("3000", text:match("^r:1 (%d+) "), text)
+    assert.are.equal("3000", text:match("^r:2 (%d+) "), text)
     store:close(0.2)
     f:stop()
   end)

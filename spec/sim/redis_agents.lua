@@ -143,9 +143,7 @@ return function(network, healthy)
     agent.extends, agent.extended = 0, 0
     self:say("%d holds, fence %.0f", agent.node.n, fence)
     self:check_fence(agent, fence, attached)
-    if not attached then
-      agent.limit = agent.max_hold and self.now + agent.max_hold
-    end
+    agent.limit = agent.max_hold and self.now + agent.max_hold
     local span = self:chance(0.3) and 0 or self:between(1, 300) * MS
     if span > 0 and not self:healthy() and self:chance(0.3) then
       span = self:between(0.3, 5) * SEC
@@ -299,8 +297,7 @@ return function(network, healthy)
     local parcel = asked.parcel
     if event.fence then
       self:check_attached(parcel)
-      agent.units, agent.limit = parcel.units, parcel.limit
-      agent.max_hold = parcel.max_hold
+      agent.units, agent.max_hold = parcel.units, nil
       self:granted(agent, event, true)
       agent.downgraded = parcel.downgraded
     else
@@ -323,14 +320,12 @@ return function(network, healthy)
   function heard.downgrade()
   end
 
-  function heard.detach(self, agent, event, asked)
+  function heard.detach(self, agent, event)
     if event.code == "ok" then
       self:check_detached(agent)
       local parcel = { text = event.text, token = agent.token,
         fence = agent.fence, units = agent.units, renews = agent.renews,
-        limit = agent.limit, max_hold = agent.max_hold,
-        took = self.now - asked.at, downgraded = agent.downgraded }
-      self:check_limit(parcel)
+        downgraded = agent.downgraded }
       self:hand_on(parcel, agent.node)
       self:over(agent)
     else

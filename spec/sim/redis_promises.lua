@@ -129,24 +129,6 @@ return function(network, faulty)
     end
   end
 
-  -- max_hold goes on, whoever has the lease; but the server's clock, which
-  -- counts while nobody has it, may be slower.
-  local function past(agent, ends)
-    local by = agent.limit and ends - agent.limit
-    return by and by > 0.01 * agent.max_hold + 2 * MS and by
-  end
-
-  -- What nobody has ends by itself: counted from when the request for that came
-  -- to the server.
-  function network:check_limit(parcel)
-    self:set_server_time()
-    local ends = not taken_away(self, parcel.fence) and kept(self, parcel.token)
-    local by = ends and past(parcel, ends - parcel.took)
-    if by then
-      wrong("what was detached stays %.1f ms past its max_hold", by / MS)
-    end
-  end
-
   -- What an agent believes: nil, or until when, its units, and their number.
   local function belief(self, agent)
     local id = agent.lease
@@ -170,8 +152,8 @@ return function(network, faulty)
       wrong("%d asked for less time and believes in more", agent.node.n)
     end
     check_kept(self, agent, ends)
-    local by = past(agent, ends)
-    if by then
+    local by = agent.limit and ends - agent.limit or 0
+    if by > 2 * MS then
       wrong("%d believes in %.1f ms more than max_hold", agent.node.n, by / MS)
     end
     if agent.downgraded then

@@ -96,8 +96,7 @@ function turns:stay(h, seconds)
   return false
 end
 
--- Detaches a lease for the next reader of the mail: another process, or (where
--- leases do not travel) the same one.
+-- Detaches a lease for the next reader of the mail, another process.
 function turns:send(h)
   local context = self.context
   local text = self:timed(h.key, "detach", context.args.io_timeout, function()
@@ -106,8 +105,6 @@ function turns:send(h)
   h:over(text and "detached" or "undetached")
   if not text then
     return h.lease:release()
-  elseif context.args.portable ~= 1 then
-    return self:attach(h.key, context.other, text)
   end
   for _ = 1, self:draw() < context.args.twice and 2 or 1 do
     self:post(h.key, text)
@@ -165,7 +162,8 @@ function turns:leave(h)
   elseif draw < 0.07 then
     h:over("collected")
     self.collect = true
-  elseif draw < 0.12 and h.key == "mutex" then
+  elseif draw < 0.12 and h.key == "mutex"
+    and self.context.args.portable == 1 then
     self:send(h)
   else
     h:over("released")

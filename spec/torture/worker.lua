@@ -63,7 +63,7 @@ local function new_context()
   local register = assert(io.open(args.dir .. "/register", "ab"))
   register:setvbuf("no")
   return { args = args, now = core.now, pause = pause, later = later,
-    random = random.new(args.seed), store = open(), other = open(),
+    random = random.new(args.seed), store = open(),
     holds = written.holds, calls = written.calls, register = register,
     mail = args.dir .. "/mail", counter = 0 }
 end
@@ -100,5 +100,4 @@ else
   end
 end
 context.store:close(3)
-context.other:close(3)
 print("done")

@@ -64,13 +64,6 @@ struct dlk_redis_try {
       bool news;
     } change;
     struct {
-      int64_t asked; /* ms that the last request left the hold */
-    } detach;
-    struct {
-      bool limited;       /* by max_hold: */
-      int64_t rest, left; /* as the string has them */
-    } attach;
-    struct {
       unsigned steps; /* of this page */
       size_t found;   /* on it */
       char cursor[24];

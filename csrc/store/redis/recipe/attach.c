@@ -1,31 +1,9 @@
 /* Detach and attach.
  *
- * The string: "1 ttl fence units cap rest left key-length token-length " key
- * token. Detaching renews once, so that the string is good for a whole ttl, and
- * so does attaching; but of a hold that is not to be renewed both only ask.
- *
- * max_hold goes on while nobody has the hold. No two machines' clocks can be
- * compared, but the server's can with itself:
- * - Detaching has the hold end with max_hold, or with its ttl if that is
- *   sooner; one that is not to be renewed never later than it would. So it ends
- *   by itself when nobody attaches it. Such requests are numbered (hold.c), so
- *   neither a late one of them nor a late renewal moves that end again.
- * - In the string, `left` are the ms that the server was left with, `rest` are
- *   those of max_hold when the answer came, which is after the script ran. For
- *   a hold without max_hold both are 0.
- * - Attaching such a hold never moves its end: the next renewal does. So
- *   whichever attempt finds the hold, the first one, one that is repeated since
- *   a reply was lost, or one after another's that was undone, `left` minus what
- *   is left now is the time since the detach, and comes off `rest`. It counts
- *   from when the attach was sent, which is before the script ran. Both errors,
- *   of a way to the server and back at most, make the rest smaller; so however
- *   often a hold is detached and attached, it never grows.
- * - Who attaches when max_hold is over, or so late that the deadline has passed
- *   with our margin, is told that it is lost, and gives back what is there.
- * - A server that forgot the detach (by a failover), or whose clock stepped
- *   back, may have more left than `left`: then no time counts as gone by.
- * Shared holders' ends stand in the holders' set, of exclusive ones it is the
- * key's: the scripts' answers are the same.
+ * The string: "2 ttl fence units cap key-length token-length " key token.
+ * Detaching renews once, so that the string is good for a whole ttl, and so
+ * does attaching; but of a hold that is not to be renewed both only ask. The
+ * attached lease has a max_hold of its own.
  *
  * Attaching changes the token on the server from the string's to one of our
  * own, in one script. So of all who have the string the first one gets the
@@ -53,61 +31,32 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-static bool is_limited(const struct dlk_redis_try *t) {
-  return t->op->max_end != DLK_FOREVER;
-}
-
-/* A hold that ends when it would have ended anyway counts as one that was sent
- * for when its whole ttl was left. Where max_hold has cut it the margin is one
- * of what is left: that of the ttl may be more. */
-static int64_t sent_before(const struct dlk_redis_try *t, int64_t left) {
-  int64_t ttl = t->op->lease->ttl, sent = t->call.req.sent;
-  if (left >= ttl)
-    return sent;
-  if (!is_limited(t))
-    return sent - (ttl - left);
-  return dlk_lease_deadline(sent, left) - dlk_lease_deadline(0, ttl);
-}
-
-/* The hold is ours, and it had `left` ms when it was asked for. stays: it has
- * no more now. */
-static bool taken_over(struct dlk_redis_try *t, int64_t left, bool stays) {
+/* The hold is ours, and the server gave it `left` ms before it prolonged it. A
+ * hold that is not renewed counts as one that was sent for when its whole ttl
+ * was left. */
+static bool taken_over(struct dlk_redis_try *t, int64_t left) {
   struct dlk_lease *lease = t->op->lease;
-  lease->sent = stays ? sent_before(t, dlk_from_ms(left)) : t->call.req.sent;
+  int64_t gone = lease->ttl - dlk_from_ms(left);
+  lease->sent = t->call.req.sent;
+  if (!t->op->renew && gone > 0)
+    lease->sent -= gone;
   return dlk_redis_extended(t->store, dlk_redis_try_hold(t), left, lease->ttl,
                             lease->sent);
-}
-
-/* ns until max_hold is over. */
-static int64_t rest_of(const struct dlk_redis_try *t) {
-  int64_t rest = t->op->max_end - dlk_redis_now(t->store);
-  return rest > 0 ? rest : 0;
-}
-
-/* The server was left with so many ms; before: it had so many. */
-static int64_t left_with(const struct dlk_redis_try *t, int64_t before) {
-  bool cut = t->op->renew || t->detach.asked < before;
-  int64_t left = cut ? t->detach.asked : before;
-  return left > 0 ? left : 1;
 }
 
 static void detached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const struct dlk_lease *lease = t->op->lease;
-  int64_t before = dlk_redis_number(reply, -1);
   dlk_redis_asked(t->store, h, reply);
-  if (!taken_over(t, before, !t->op->renew)) {
+  if (!taken_over(t, dlk_redis_number(reply, -1))) {
     dlk_redis_done_code(t, DLK_LOST);
     return;
   }
-  bool limited = is_limited(t);
-  int64_t rest = limited ? rest_of(t) / DLK_MS : 0;
-  int64_t left = limited ? left_with(t, before) : 0;
   struct dlk_buf b = {0};
-  dlk_buf_addf(&b, "1 %lld %lld %u %u %lld %lld %zu %u ",
+  dlk_buf_addf(&b, "2 %lld %lld %u %u %zu %u ",
                (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
-               lease->want.units, lease->want.cap, (long long)rest,
-               (long long)left, lease->key_len, (unsigned)h->token.len);
+               lease->want.units, lease->want.cap, lease->key_len,
+               (unsigned)h->token.len);
   dlk_buf_add(&b, lease->key, lease->key_len);
   dlk_buf_add(&b, h->token.text, h->token.len);
   t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
@@ -122,21 +71,16 @@ static void detached(struct dlk_redis_try *t, const redisReply *reply) {
   }
 }
 
-static void detach_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  int64_t ttl = t->op->renew ? t->op->lease->ttl : 0;
-  enum dlk_redis_end end = DLK_REDIS_AT_LEAST;
-  if (is_limited(t)) {
-    int64_t rest = rest_of(t);
-    end = t->op->renew ? DLK_REDIS_EXACTLY : DLK_REDIS_AT_MOST;
-    t->detach.asked = dlk_to_ms(ttl && ttl < rest ? ttl : rest);
-    ttl = dlk_from_ms(t->detach.asked);
-  }
-  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), ttl, end, out);
+/* With a ttl of 0 the hold's end stays. */
+static void renew_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t),
+                       t->op->renew ? t->op->lease->ttl : 0, DLK_REDIS_AT_LEAST,
+                       out);
 }
 
 static const struct dlk_redis_step detaching = {.aim = DLK_REDIS_TO_DETACH,
                                                 .script = DLK_REDIS_RENEW,
-                                                .args = detach_args,
+                                                .args = renew_args,
                                                 .answer = detached};
 
 void dlk_redis_detach(struct dlk_redis_try *t) {
@@ -159,13 +103,12 @@ static bool parse(struct dlk_redis_try *t) {
   struct dlk_lease *lease = t->op->lease;
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   const char *at = lease->key, *end = at + lease->key_len;
-  int64_t n[9];
-  for (int i = 0; i < 9; i++)
+  int64_t n[7];
+  for (int i = 0; i < 7; i++)
     if ((n[i] = next_number(&at, end)) < 0)
       return false;
-  int64_t key_len = n[7], token_len = n[8];
-  if (n[0] != 1 || n[1] < 1 || n[1] > DLK_MS_MAX || n[5] > DLK_MS_MAX ||
-      n[6] > DLK_MS_MAX || (n[5] > 0 && n[6] == 0) || n[3] > UINT32_MAX ||
+  int64_t key_len = n[5], token_len = n[6];
+  if (n[0] != 2 || n[1] < 1 || n[1] > DLK_MS_MAX || n[3] > UINT32_MAX ||
       n[4] > UINT32_MAX || key_len < 1 || key_len > DLK_KEY_MAX ||
       token_len < DLK_REDIS_OWNER_AT || token_len > DLK_REDIS_TOKEN_MAX ||
       end - at != key_len + token_len)
@@ -180,9 +123,6 @@ static bool parse(struct dlk_redis_try *t) {
   lease->want.units = (uint32_t)n[3];
   lease->want.cap = (uint32_t)n[4];
   lease->owner = h->token.text + DLK_REDIS_OWNER_AT;
-  t->attach.limited = n[6] > 0;
-  t->attach.rest = dlk_from_ms(n[5]);
-  t->attach.left = dlk_from_ms(n[6]);
   return true;
 }
 
@@ -194,19 +134,6 @@ static void undo_attach(struct dlk_redis_try *t) {
                           lease->key + lease->key_len, until);
 }
 
-/* Whether attaching adds time. */
-static bool prolongs(const struct dlk_redis_try *t) {
-  return t->op->renew && !t->attach.limited;
-}
-
-/* When max_hold is over, of a hold that had so much left on the server. */
-static int64_t end_of(const struct dlk_redis_try *t, int64_t left) {
-  int64_t gone = t->attach.left - left;
-  if (!t->attach.limited)
-    return DLK_FOREVER;
-  return t->call.req.sent + t->attach.rest - (gone > 0 ? gone : 0);
-}
-
 static void attached(struct dlk_redis_try *t, const redisReply *reply) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   int64_t left = dlk_redis_number(reply, -1), now = dlk_redis_now(t->store);
@@ -214,9 +141,8 @@ static void attached(struct dlk_redis_try *t, const redisReply *reply) {
     dlk_redis_scarce(t);
     return;
   }
-  t->op->max_end = end_of(t, dlk_from_ms(left));
-  bool ours = taken_over(t, left, !prolongs(t));
-  if (ours && t->op->max_end > now && (prolongs(t) || h->until > now)) {
+  bool ours = taken_over(t, left);
+  if (ours && (t->op->renew || h->until > now)) {
     h->granted = now;
     dlk_redis_token_put(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
@@ -239,8 +165,7 @@ static void attach_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   dlk_redis_put(out, lease->key + lease->key_len,
                 dlk_redis_try_hold(t)->token.len);
-  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t),
-                       prolongs(t) ? lease->ttl : 0, DLK_REDIS_AT_LEAST, out);
+  renew_args(t, out);
 }
 
 static const struct dlk_redis_step attaching = {.aim = DLK_REDIS_TO_ATTACH,

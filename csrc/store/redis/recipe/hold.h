@@ -4,13 +4,9 @@
 
 #include "store/redis/op/try.h"
 
-/* When a hold is to end that is asked for a ttl: then at the earliest, exactly
- * then, then at the latest. renewal.lua knows them by their numbers. */
-enum dlk_redis_end {
-  DLK_REDIS_AT_LEAST = 0,
-  DLK_REDIS_EXACTLY = 1,
-  DLK_REDIS_AT_MOST = 2
-};
+/* When a hold is to end that is asked for a ttl: then at the earliest, or
+ * exactly then. renewal.lua knows them by their numbers. */
+enum dlk_redis_end { DLK_REDIS_AT_LEAST = 0, DLK_REDIS_EXACTLY = 1 };
 
 /* ARGV of a renewal; AT_LEAST with ttl 0: the hold's end stays. */
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,

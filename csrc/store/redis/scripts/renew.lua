@@ -1,7 +1,7 @@
 -- Extends a hold that is still ours; never makes one.
 -- KEYS: lock, fence, holders, permits, info
 -- ARGV: token, ttl in ms (0: its end stays), its fence, for how many ms we hold
---       it, a number, how it ends: at least, exactly, at most (see renewal),
+--       it, a number, how it ends: at least, exactly (see renewal),
 --       for how many ms the counter stays
 -- Returns the ms that were left | {the same, 1}: somebody wants it
 --       | -1 it is not ours

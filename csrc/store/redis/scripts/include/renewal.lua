@@ -4,7 +4,7 @@
 --
 -- Requests of one holder may come late, after others that it sent later. So
 -- what merely renews (ending 0) never takes time away. Only what is asked for
--- exactly (1) or at most (2) does, and its holder numbers such requests;
+-- exactly (1) does, and its holder numbers such requests;
 -- whatever it sends later carries the number of the last one. One of these
 -- whose number is not above the highest that was seen is an old one, and
 -- changes nothing; nor does a renewal whose number is below it. Where another
@@ -28,7 +28,7 @@ local function span(left)
   local old = number < seen or number == seen and ending > 0
   if old then return left end
   if ending == 0 then return math.max(left, ttl) end
-  return ending == 1 and ttl or math.min(left, ttl)
+  return ttl
 end
 local function count()
   if number > seen then call('HSET', I, '#' .. token, number) end

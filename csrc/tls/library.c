@@ -95,8 +95,20 @@ static void fault_of(const struct dlk_tls_channel *c,
   dlk_tls_channel_fault(c, fault);
 }
 
+static bool pending(const struct dlk_tls_channel *c) {
+  if (!enter())
+    return true; /* the next step says so */
+  bool more = dlk_tls_channel_pending(c);
+  dlk_tls_leave();
+  return more;
+}
+
 static const char *protocol(const struct dlk_tls_channel *c) {
-  return enter() ? (dlk_tls_leave(), dlk_tls_channel_protocol(c)) : over;
+  if (!enter())
+    return over;
+  const char *name = dlk_tls_channel_protocol(c);
+  dlk_tls_leave();
+  return name;
 }
 
 static bool resumed(const struct dlk_tls_channel *c) {
@@ -122,7 +134,7 @@ static struct dlk_tls_library library = {
     .open = channel_open,
     .feed = dlk_tls_channel_feed,
     .keep = dlk_tls_channel_keep,
-    .pending = dlk_tls_channel_pending,
+    .pending = pending,
     .out = dlk_tls_channel_out,
     .sent = dlk_tls_channel_sent,
     .handshake = handshake,

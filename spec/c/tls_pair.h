@@ -32,16 +32,22 @@ static inline const char *path(const char *name) {
   return p;
 }
 
-static inline SSL_CTX *server_context(int version) {
+/* Of a server that shows that certificate. */
+static inline SSL_CTX *context_of(int version, const char *name) {
+  char file[64];
   SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
   CHECK(ctx && SSL_CTX_set_min_proto_version(ctx, version) == 1);
   CHECK(SSL_CTX_set_max_proto_version(ctx, version) == 1);
-  CHECK(SSL_CTX_use_certificate_file(ctx, path("server.crt"),
-                                     SSL_FILETYPE_PEM) == 1);
-  CHECK(SSL_CTX_use_PrivateKey_file(ctx, path("server.key"),
-                                    SSL_FILETYPE_PEM) == 1);
+  snprintf(file, sizeof file, "%s.crt", name);
+  CHECK(SSL_CTX_use_certificate_file(ctx, path(file), SSL_FILETYPE_PEM) == 1);
+  snprintf(file, sizeof file, "%s.key", name);
+  CHECK(SSL_CTX_use_PrivateKey_file(ctx, path(file), SSL_FILETYPE_PEM) == 1);
   CHECK(SSL_CTX_set_session_id_context(ctx, (const void *)"t", 1) == 1);
   return ctx;
+}
+
+static inline SSL_CTX *server_context(int version) {
+  return context_of(version, "server");
 }
 
 static inline struct dlk_tls_settings trusting(void) {

@@ -201,6 +201,75 @@ static void failed_session_is_dropped(void) {
   end_pair(&p, ctx);
 }
 
+/* Another server stands where the good one stood: its certificate is looked at,
+ * although a session of the good one is offered. */
+static void impostor_behind_a_session(void) {
+  static const char *const impostors[] = {"self", "named"};
+  for (int i = 0; i < 4; i++) {
+    struct dlk_tls_settings settings = trusting();
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *good = server_context(versions[i % 2]);
+    SSL_CTX *bad = context_of(versions[i % 2], impostors[i / 2]);
+    struct pair p;
+    for (int turn = 0; turn < 2; turn++) {
+      open_pair(&p, client, good);
+      CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+      CHECK(lib->resumed(p.c) == (turn > 0));
+      told(&p, "+", SIZE_MAX);
+      close_pair(&p);
+    }
+    struct dlk_tls_fault fault;
+    open_pair(&p, client, bad);
+    CHECK(greet(&p, SIZE_MAX) == DLK_TLS_FAILED);
+    lib->fault(p.c, &fault);
+    CHECK(fault.code == DLK_DENIED);
+    SSL_CTX_free(good);
+    end_pair(&p, bad);
+  }
+}
+
+static void copy_file(const char *from, const char *to) {
+  char text[8192];
+  FILE *in = fopen(path(from), "r");
+  CHECK(in);
+  size_t n = fread(text, 1, sizeof text, in);
+  fclose(in);
+  FILE *out = fopen(path(to), "w");
+  CHECK(out && fwrite(text, 1, n, out) == n);
+  CHECK(fclose(out) == 0);
+}
+
+/* A handshake is under way when the cafile changes to one that does not know
+ * the server. The session that comes of it is of no use any more: seen: another
+ * connection is made before it comes. */
+static void session_from_before_a_new_cafile(void) {
+  for (int i = 0; i < 4; i++) {
+    bool seen = i / 2;
+    struct dlk_tls_settings settings = trusting();
+    char ca[512];
+    copy_file("ca.crt", "now.crt");
+    snprintf(ca, sizeof ca, "%s", path("now.crt"));
+    settings.cafile = ca;
+    struct dlk_tls_client *client = lib->client_new(&settings);
+    SSL_CTX *ctx = server_context(versions[i % 2]);
+    struct pair p, q;
+    open_pair(&p, client, ctx);
+    CHECK(lib->handshake(p.c) == DLK_TLS_WANTS_INPUT);
+    copy_file("other.crt", "now.crt");
+    if (seen) {
+      open_pair(&q, client, ctx);
+      CHECK(greet(&q, SIZE_MAX) == DLK_TLS_FAILED);
+      close_pair(&q);
+    }
+    CHECK(greet(&p, SIZE_MAX) == DLK_TLS_DONE);
+    told(&p, "+", SIZE_MAX);
+    close_pair(&p);
+    open_pair(&q, client, ctx);
+    CHECK(greet(&q, SIZE_MAX) == DLK_TLS_FAILED);
+    end_pair(&q, ctx);
+  }
+}
+
 /* More than may wait is not taken, and all that was arrives in order. */
 static void no_room(void) {
   struct dlk_tls_settings settings = trusting();
@@ -334,6 +403,8 @@ int main(int argc, char **argv) {
       {"write_behind_half_a_ticket", write_behind_half_a_ticket},
       {"sessions_are_used_once", sessions_are_used_once},
       {"failed_session_is_dropped", failed_session_is_dropped},
+      {"impostor_behind_a_session", impostor_behind_a_session},
+      {"session_from_before_a_new_cafile", session_from_before_a_new_cafile},
       {"no_room", no_room},
       {"keys_behind_a_write", keys_behind_a_write},
       {"ends", ends},

@@ -34,6 +34,8 @@ describe("a TLS channel", function()
       .. "ok write_behind_half_a_ticket\n"
       .. "ok sessions_are_used_once\n"
       .. "ok failed_session_is_dropped\n"
+      .. "ok impostor_behind_a_session\n"
+      .. "ok session_from_before_a_new_cafile\n"
       .. "ok no_room\n"
       .. "ok keys_behind_a_write\n"
       .. "ok ends\n"
@@ -55,6 +57,17 @@ describe("a TLS channel", function()
       .. "ok an_end_behind_bytes\n"
       .. "ok a_small_memory\n"
       .. "ok awaiting\n", run "secure_test")
+  end)
+
+  it("is inside of the gate whenever it calls OpenSSL", function()
+    local wraps = { "dlk_tls_enter", "dlk_tls_leave" }
+    for _, name in ipairs { "CTX_free", "CTX_new", "do_handshake", "free",
+      "get_shutdown", "get_version", "has_pending", "key_update",
+      "read_ex", "session_reused", "shutdown", "write_ex" } do
+      wraps[#wraps + 1] = "SSL_" .. name
+    end
+    assert.are.equal("ok every_call_is_inside\n", run("tls_gate_test",
+      "-Wl,--wrap=" .. table.concat(wraps, ",--wrap=")))
   end)
 
   it("leaves nothing of a key's file in memory", function()

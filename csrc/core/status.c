@@ -114,6 +114,24 @@ const char *dlk_reason(char out[DLK_REASON_MAX], int error) {
   return out;
 }
 
+enum dlk_code dlk_errno_code(int error) {
+  static const struct {
+    int error;
+    enum dlk_code code;
+  } table[] = {
+      {EACCES, DLK_DENIED},          {EPERM, DLK_DENIED},
+      {EROFS, DLK_INVALID},          {ENOENT, DLK_INVALID},
+      {ENOTDIR, DLK_INVALID},        {EISDIR, DLK_INVALID},
+      {ENAMETOOLONG, DLK_INVALID},   {ELOOP, DLK_INVALID},
+      {EPROTOTYPE, DLK_INVALID},     {ENOSYS, DLK_UNSUPPORTED},
+      {EOPNOTSUPP, DLK_UNSUPPORTED},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    if (table[i].error == error)
+      return table[i].code;
+  return DLK_UNAVAILABLE;
+}
+
 enum dlk_code dlk_error_other_limit(struct dlk_error *err, const char *key,
                                     size_t len) {
   char quoted[DLK_QUOTED_MAX];

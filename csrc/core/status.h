@@ -57,6 +57,11 @@ const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
 #define DLK_REASON_MAX 128
 const char *dlk_reason(char out[DLK_REASON_MAX], int error);
 
+/* The code that an errno of a file or a socket means. What is not refused
+ * (denied), no setting that cannot work (invalid) and nothing that the system
+ * lacks (unsupported) may pass by itself: unavailable. */
+enum dlk_code dlk_errno_code(int error);
+
 /* A shared request under another limit than those who are there: `invalid`,
  * the same on every store. */
 enum dlk_code dlk_error_other_limit(struct dlk_error *err, const char *key,

@@ -166,6 +166,7 @@ static void abandon(struct dlk_redis_conn *c) {
 static void open_sock(struct dlk_redis_conn *c,
                       const struct dlk_redis_address *address) {
   char text[DLK_REASON_MAX];
+  int error = 0;
   c->at = address;
   c->state = DLK_REDIS_OPENING; /* the time for connecting goes on */
   c->times.looked = false;
@@ -175,9 +176,10 @@ static void open_sock(struct dlk_redis_conn *c,
         c, dlk_time_add(dlk_redis_life_now(c), DLK_REDIS_SPEECHLESS));
   c->sock = dlk_redis_sock_open(c->host->loop(c->host), address, &c->silent,
                                 c->conf->io_timeout, c->sock_events,
-                                c->events->gone, c->alive, c, text);
+                                c->events->gone, c->alive, c, &error);
   if (!c->sock)
-    dlk_redis_life_failed(c, DLK_UNAVAILABLE, text);
+    dlk_redis_life_failed(c, dlk_redis_sock_code(error),
+                          dlk_reason(text, error));
 }
 
 void dlk_redis_life_located(struct dlk_redis_seeker *who,

@@ -120,12 +120,18 @@ static int connect_next(struct dlk_redis_sock *s) {
   return e;
 }
 
+/* A server that does not run has no Unix socket. */
+enum dlk_code dlk_redis_sock_code(int error) {
+  return error == ENOENT ? DLK_UNAVAILABLE : dlk_errno_code(error);
+}
+
 static void fail(struct dlk_redis_sock *s, int e) {
   char reason[DLK_REASON_MAX], why[DLK_REASON_MAX + 32];
-  bool ours = e == EMFILE || e == ENFILE;
+  enum dlk_code code = dlk_redis_sock_code(e);
+  bool ours = e == EMFILE || e == ENFILE || code != DLK_UNAVAILABLE;
   snprintf(why, sizeof why, "%s%s", dlk_reason(reason, e),
            ours ? "" : "; is the server running there?");
-  s->events->failed(s->arg, DLK_UNAVAILABLE, why);
+  s->events->failed(s->arg, code, why);
 }
 
 static void fail_lookup(struct dlk_redis_sock *s, int status) {
@@ -340,10 +346,10 @@ struct dlk_redis_sock *dlk_redis_sock_open(
     struct uv_loop_s *loop, const struct dlk_redis_address *address,
     struct dlk_redis_silent *silent, int64_t io_timeout,
     const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
-    unsigned *alive, void *arg, char why[DLK_REASON_MAX]) {
+    unsigned *alive, void *arg, int *error) {
   struct dlk_redis_sock *s = calloc(1, sizeof *s);
   if (!s) {
-    dlk_reason(why, ENOMEM);
+    *error = ENOMEM;
     return NULL;
   }
   s->loop = loop;
@@ -359,7 +365,7 @@ struct dlk_redis_sock *dlk_redis_sock_open(
   ++*alive;
   int e = address->host ? start_tcp(s) : start_unix(s);
   if (e != 0) {
-    dlk_reason(why, e);
+    *error = e;
     dlk_redis_sock_close(s);
     unref(s);
     return NULL;

@@ -35,12 +35,16 @@ struct dlk_redis_sock_events {
  * name's addresses the one behind `silent` is the first, and one that the
  * system gave up is noted there. io_timeout: how long it may try to get bytes
  * through. *alive is counted up now and down when nothing is left in the loop;
- * then gone(arg) is called. NULL and *why on failure. */
+ * then gone(arg) is called. NULL and *error, an
+ * errno, on failure. */
 struct dlk_redis_sock *dlk_redis_sock_open(
     struct uv_loop_s *loop, const struct dlk_redis_address *address,
     struct dlk_redis_silent *silent, int64_t io_timeout,
     const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
-    unsigned *alive, void *arg, char why[DLK_REASON_MAX]);
+    unsigned *alive, void *arg, int *error);
+
+/* What an errno of connecting means. */
+enum dlk_code dlk_redis_sock_code(int error);
 
 /* As send and recv: -1 and errno EAGAIN when it would block. What the socket
  * waits for then is its own affair; after a send that would have blocked it

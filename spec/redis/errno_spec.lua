@@ -1,0 +1,81 @@
+-- What the system answers to connect: what is refused, or cannot work whoever
+-- waits, is no outage, and is not tried again.
+
+local library = require "spec.support.library"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+-- connect to a Unix socket, or to port 1, fails as DLOCK_FAIL says.
+local SHIM = [[
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+int connect(int fd, const struct sockaddr *to, socklen_t len) {
+  int (*next)(int, const struct sockaddr *, socklen_t);
+  *(void **)&next = dlsym(RTLD_NEXT, "connect");
+  const struct sockaddr_in *in = (const struct sockaddr_in *)to;
+  const char *plan = getenv("DLOCK_FAIL");
+  int ours = to->sa_family == AF_UNIX ||
+             (to->sa_family == AF_INET && in->sin_port == htons(1));
+  if (!ours || !plan)
+    return next(fd, to, len);
+  errno = atoi(plan);
+  return -1;
+}
+]]
+
+local SCRIPT = [=[
+  local dlock, uv = require "dlock", require "luv"
+  local here = assert(dlock.open("file://" .. arg[1] .. "/locks"))
+  for line in io.lines() do
+    local number, url = line:match "^(%d+) (.*)"
+    uv.os_setenv("DLOCK_FAIL", number)
+    local store = assert(dlock.open { url = url, io_timeout = 0.3 })
+    local _, message, try = store:try_lock("k")
+    local start = uv.hrtime()
+    local _, _, wait = store:lock("k", { timeout = 1 })
+    local soon = uv.hrtime() - start < 0.9e9
+    local lease = dlock.fallback({ store:mutex("f"), here:mutex("f"),
+      grace = 0 }):acquire { timeout = 1 }
+    print(try, wait, soon, lease and lease.degraded or false, message)
+    if lease then lease:release() end
+    store:close()
+  end
+]=]
+
+local ERRORS = {
+  { 13, "denied", "ermission" }, { 1, "denied", "not permitted" },
+  { 20, "invalid", "Not a directory" }, { 40, "invalid", "symbolic links" },
+  { 91, "invalid", "wrong type" }, { 2, "unavailable", "No such file" },
+  { 111, "unavailable", "refused" }, { 101, "unavailable", "unreachable" },
+  { 24, "unavailable", "open files" }, { 12, "unavailable", "memory" },
+}
+
+describe("connecting to redis", function()
+  local dir
+
+  setup(function() dir = server.new_dir() end)
+
+  teardown(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  for _, url in ipairs { "redis+unix:///run/none", "redis://127.0.0.1:1" } do
+    it("says what the system answers at " .. url, function()
+      local p = process.spawn { args = { dir }, script = SCRIPT,
+        env = library.preload(library.build(dir, "shim", SHIM)) }
+      for _, e in ipairs(ERRORS) do
+        p:write(("%d %s\n"):format(e[1], url))
+        local line, out = p:read_line(), e[2] == "unavailable"
+        local want = ("%s\t%s\t%s\t%s\t"):format(e[2], e[2], tostring(not out),
+          tostring(out))
+        assert.are.equal(want, line and line:sub(1, #want))
+        assert.is_truthy(line:find(e[3]), line)
+      end
+    end)
+  end
+end)

@@ -49,6 +49,9 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
   holder_text(t, who);
   if (t->task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);
+  else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE &&
+           !t->op.holder[0]) /* it may have met nobody */
+    dlk_error_set(err, code, "%s was not granted within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
     dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
   else if (code == DLK_TIMEOUT)

@@ -110,11 +110,43 @@ describe("file store", function()
     b:hold("n", "new")
   end)
 
-  it("on a read-only disk is unavailable", function()
-    local a = mounted("ro")
-    assert.matches("^ping unavailable: .*Read%-only", a:ask("ping"))
-    a:acquire("a", "key")
-    a:expect("^a unavailable: .*Read%-only")
+  it("on a read-only disk is invalid, and looks after what is there",
+    function()
+      local a = mounted("ro")
+      assert.matches("^ping invalid: .*Read%-only", a:ask("ping"))
+      a:acquire("a", "key")
+      a:expect("^a invalid: .*Read%-only")
+      assert.are.equal("list ok {{} nil}", a:ask("list"))
+      assert.is_false(a:locked("key"))
+    end)
+
+  it("sees through a read-only mount who holds and waits", function()
+    local a, w = tool.start(dir), tool.start(dir)
+    a:hold("a", "key")
+    w:acquire("w", "key", { timeout = 60 })
+    w:wait_queue("key", 1)
+    a:hold("dead", "other")
+    local b = tool.start(dir, nil, apart("--mount", ("mount --bind %s %s\n"
+      .. "mount -o remount,bind,ro %s"):format(dir, dir, dir)))
+    local hex = tool.hex("key")
+    local keys = b:ask("list")
+    assert.is_truthy(keys == "list ok {{key other} nil}"
+      or keys == "list ok {{other key} nil}", keys)
+    assert.matches("^inspect ok .*holders={{.*owner=a/.*waiters={{.*owner=w/",
+      b:ask("inspect", hex))
+    assert.is_true(b:locked("key"))
+    assert.is_false(b:locked("none"))
+    assert.matches("^break invalid: .*Read%-only", b:ask("break", hex))
+    b:acquire("b", "key", { timeout = 60 })
+    b:expect("^b invalid: .*Read%-only")
+    local fence = b:ask("inspect", hex):match("fence=(%d+)")
+    b:send("change", "c", hex, fence)
+    a:kill()
+    b:expect("^c ok", 20)
+    b:wait_queue("key", 0) -- w has it
+    assert.is_false(b:locked("other"))
+    assert.are.equal("list ok {{key} nil}", b:ask("list"))
+    w:expect("^w held")
   end)
 
   -- Without root's right to write wherever it likes.
@@ -126,7 +158,7 @@ describe("file store", function()
   -- What it makes must be ours to use, whatever the umask takes.
   for _, umask in ipairs { "0277", "0477", "0777" } do
     it("under umask " .. umask .. " makes what it can use itself", function()
-      local place = base .. "/new/locks"
+      local place = base .. "/new"
       local before = { "sh", "-c", "umask " .. umask .. '; exec "$0" "$@"' }
       if uv.getuid() == 0 then
         table.insert(before, 1, "setpriv")

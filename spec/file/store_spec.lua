@@ -322,12 +322,30 @@ describe("file store", function()
 
   describe("directory", function()
     it("is made with mode 0700, its files with 01600", function()
-      local a = tool.start(base .. "/deep/er/locks")
+      local a = tool.start(base .. "/new")
       a:hold("a", "key")
-      local mode = assert(uv.fs_stat(base .. "/deep/er/locks")).mode
+      local mode = assert(uv.fs_stat(base .. "/new")).mode
       assert.are.equal(448, mode % 4096)
-      mode = assert(uv.fs_stat(base .. "/deep/er/locks/key")).mode
+      mode = assert(uv.fs_stat(base .. "/new/key")).mode
       assert.are.equal(896, mode % 4096)
+    end)
+
+    it("is not made with its parents: the path may be mistyped", function()
+      local a = tool.start(base .. "/deep/locks")
+      local text = " invalid: .*/deep/locks: No such file .*parent"
+      assert.matches("^ping" .. text, a:ask("ping"))
+      a:acquire("a", "key", { timeout = 1 })
+      a:expect("^a" .. text)
+      assert.is_nil(uv.fs_stat(base .. "/deep"))
+    end)
+
+    -- "still held by somebody else" after the whole timeout, once.
+    it("in which no file can be made is invalid", function()
+      local a = tool.start("/proc")
+      local text = " invalid: .*/proc: No such file or directory"
+      assert.matches("^ping" .. text, a:ask("ping"))
+      a:acquire("a", "key", { timeout = 600 })
+      a:expect("^a" .. text)
     end)
 
     it("is refused when others can write to it", function()

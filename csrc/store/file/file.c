@@ -117,14 +117,14 @@ static void submit(void *store, struct dlk_op *op) {
     step(f);
 }
 
-/* Nothing of it in the table: it can end at once. An op that did not even
- * try to wait has met nobody but a mutex. */
+/* Nothing of it in the table: it can end at once. What is to get the lock and
+ * has seen no holder has met nobody but a mutex. */
 static void cancel_start(struct dlk_file_op *f) {
   struct dlk_error err = {.code = f->op->ending};
   char q[DLK_QUOTED_MAX];
-  bool waits = f->op->wait || f->op->kind == DLK_OP_CHANGE;
-  if (f->op->ending == DLK_TIMEOUT && !waits)
-    dlk_error_set(&err, DLK_UNAVAILABLE,
+  if (err.code == DLK_TIMEOUT && f->op->kind != DLK_OP_CHANGE &&
+      f->op->holder[0] == '\0')
+    dlk_error_set(&err, f->op->wait ? DLK_TIMEOUT : DLK_UNAVAILABLE,
                   "the lock file of %s in %s is busy all the time; look for a "
                   "process of this user that is stopped (state T) and "
                   "continue or kill it",

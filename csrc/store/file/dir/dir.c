@@ -45,6 +45,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@
 
 #define SPINS 40
 #define TRIES 8
+#define FUSE 0x65735546
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 static const struct {
@@ -60,7 +62,7 @@ static const struct {
   const char *name;
 } network[] = {
     {0x6969, "NFS"},          {0x517b, "SMB"},        {0xff534d42, "CIFS"},
-    {0xfe534d42, "SMB"},      {0x65735546, "FUSE"},   {0x01021997, "9p"},
+    {0xfe534d42, "SMB"},      {FUSE, "FUSE"},         {0x01021997, "9p"},
     {0x5346414f, "AFS"},      {0x6b414653, "AFS"},    {0x73757245, "Coda"},
     {0x00c36400, "Ceph"},     {0x01161970, "GFS2"},   {0x7461636f, "OCFS2"},
     {0x0bd00bd0, "Lustre"},   {0x564c, "NCP"},        {0x786f4256, "vboxsf"},
@@ -104,20 +106,54 @@ void dlk_file_dir_free(struct dlk_file_dir *d) {
   free(d->prefix);
 }
 
+/* With mode 0700, of which the umask may have taken. Its parents are the
+ * user's: a mistyped path must not become a directory of its own. 0, or an
+ * errno. */
+static int make(const char *path) {
+  if (mkdir(path, 0700) != 0)
+    return errno == EEXIST ? 0 : errno;
+  return fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+}
+
+/* Why the directory cannot be made, opened or looked at. */
+static enum dlk_code open_error(struct dlk_file_dir *d, int error,
+                                struct dlk_error *err) {
+  char why[DLK_REASON_MAX];
+  struct stat st;
+  enum dlk_code code = dlk_errno_code(error);
+  const char *advice = "";
+  if (code == DLK_DENIED)
+    advice = "; use a directory of your own, mode 0700";
+  else if (error == ENOENT)
+    advice = "; its parent has to be there, so make that or correct the path";
+  else if (code == DLK_INVALID)
+    advice = "; name another directory";
+  if ((error == ENOTDIR || error == ELOOP) && lstat(d->path, &st) == 0 &&
+      S_ISLNK(st.st_mode))
+    return dlk_error_set(err, DLK_DENIED,
+                         "%s is a symbolic link; name the directory itself",
+                         d->path);
+  return dlk_error_set(err, code,
+                       "cannot make or open the lock directory %s: %s%s",
+                       d->path, dlk_reason(why, error), advice);
+}
+
 static enum dlk_code check_kind(struct dlk_file_dir *d, int fd,
                                 struct dlk_error *err) {
   struct statfs fs;
   if (fstatfs(fd, &fs) != 0)
-    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", d->path,
-                         strerror(errno));
+    return open_error(d, errno, err);
+  d->read_only = (fs.f_flags & ST_RDONLY) != 0;
   for (size_t i = 0; i < sizeof network / sizeof network[0]; i++)
     if (((unsigned long)fs.f_type & 0xffffffffu) == network[i].magic)
       return dlk_error_set(
           err, DLK_UNSUPPORTED,
-          "%s is on a network file system (%s), where locks do not see other "
-          "hosts; use a local directory, or redis:// or zookeeper:// to lock "
-          "across hosts",
-          d->path, network[i].name);
+          "%s is on %s%s, where locks %s; use a directory on ext4, xfs, btrfs "
+          "or tmpfs, or redis:// or zookeeper:// to lock across hosts",
+          d->path, fs.f_type == FUSE ? "" : "a network file system, ",
+          network[i].name,
+          fs.f_type == FUSE ? "are not the kernel's"
+                            : "do not see other hosts");
   return DLK_OK;
 }
 
@@ -125,8 +161,7 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
                                  struct dlk_error *err) {
   struct stat st;
   if (fstat(fd, &st) != 0)
-    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: %s", d->path,
-                         strerror(errno));
+    return open_error(d, errno, err);
   d->owner = st.st_uid;
   if (st.st_uid != geteuid())
     return dlk_error_set(err, DLK_DENIED,
@@ -139,48 +174,6 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
                          "chmod 0700 on it or use another directory",
                          d->path, (unsigned)(st.st_mode & 07777));
   return DLK_OK;
-}
-
-/* mkdir -p with mode 0700, of which the umask may have taken. Errors show when
- * the directory is opened. */
-static void make(const char *path) {
-  char part[4096];
-  size_t len = strlen(path);
-  if (len >= sizeof part)
-    return;
-  for (size_t i = 1; i <= len; i++) {
-    if (path[i] != '/' && path[i] != '\0')
-      continue;
-    memcpy(part, path, i);
-    part[i] = '\0';
-    if (mkdir(part, 0700) == 0)
-      fchmodat(AT_FDCWD, part, 0700, AT_SYMLINK_NOFOLLOW);
-  }
-}
-
-static enum dlk_code open_error(struct dlk_file_dir *d, int error,
-                                struct dlk_error *err) {
-  char why[DLK_REASON_MAX];
-  switch (error) {
-  case ELOOP:
-  case ENOTDIR:
-    return dlk_error_set(err, DLK_DENIED,
-                         "%s is a symbolic link or not a directory; name the "
-                         "directory itself",
-                         d->path);
-  case EACCES:
-  case EPERM:
-    return dlk_error_set(err, DLK_DENIED,
-                         "no permission for %s; use a directory of your own, "
-                         "mode 0700",
-                         d->path);
-  case ENAMETOOLONG:
-    return dlk_error_set(err, DLK_INVALID, "path too long: %s", d->path);
-  default:
-    return dlk_error_set(err, DLK_UNAVAILABLE,
-                         "cannot make or open the lock directory %s: %s",
-                         d->path, dlk_reason(why, error));
-  }
 }
 
 /* 32 digits, with dashes between. 0, or an errno. */
@@ -212,7 +205,9 @@ static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
     return DLK_OK;
   if (error == EMFILE || error == ENFILE)
     return open_error(d, error, err);
-  return dlk_error_set(err, DLK_UNAVAILABLE,
+  enum dlk_code code =
+      error == ENOENT ? DLK_UNAVAILABLE : dlk_errno_code(error);
+  return dlk_error_set(err, code,
                        "cannot read " BOOT_ID " (%s), which tells locks of "
                        "before a restart of the machine from those of now; "
                        "mount /proc whole (systemd: without ProcSubset=pid)",
@@ -224,8 +219,9 @@ enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
   int fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
   dlk_quiet_look();
   if (fd == -ENOENT) {
-    make(d->path);
-    fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
+    fd = -make(d->path);
+    if (fd == 0)
+      fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
   }
   if (fd < 0)
     return open_error(d, -fd, err);
@@ -259,12 +255,15 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d) {
   return list;
 }
 
+/* What can only be read is locked by those who look together. */
 static int set_lock(int fd, short type) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
   while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno == EACCES)
       return EAGAIN;
-    if (errno != EINTR)
+    if (errno == EBADF && lock.l_type == F_WRLCK)
+      lock.l_type = F_RDLCK;
+    else if (errno != EINTR)
       return errno;
   }
   return 0;
@@ -311,7 +310,7 @@ static int make_own(struct dlk_file_dir *d, const char *name, int flags,
 
 int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
                       bool alone) {
-  const int flags = O_RDWR | O_NONBLOCK | O_NOATIME;
+  const int flags = (d->read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOATIME;
   int fd = -EAGAIN;
   for (int i = 0; i < TRIES && fd == -EAGAIN; i++) {
     struct stat st;

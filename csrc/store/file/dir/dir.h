@@ -55,6 +55,7 @@ struct dlk_file_dir {
   int fd; /* -1 until connected */
   struct dlk_file_node node;
   uid_t owner; /* whose the directory is: ours */
+  bool read_only;
   uint8_t boot[16];
   /* meta.c */
   int meta; /* "~store"; -1 until connected */

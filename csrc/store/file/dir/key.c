@@ -259,6 +259,13 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return error;
 }
 
+/* Loads the table where nothing can be begun. */
+static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
+  int error = dlk_file_table_load(&d->table, k->fd);
+  bool nobody = error == ENODATA || (error == 0 && dlk_file_key_remnant(d));
+  return nobody ? ENOENT : error;
+}
+
 /* A table that cannot be read is begun anew, as damage.c says. Killed in
  * between we leave one that cannot be read either. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
@@ -284,10 +291,12 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
   struct dlk_file_key *k = NULL;
   for (int i = 0; i < TRIES; i++) {
     int error = find(d, key, len, create, &k);
-    if (error == ENOENT && create)
+    if (error == ENOENT && create && dlk_file_dir_lost(d)) {
       dlk_file_disconnect(d);
+      return EAGAIN;
+    }
     if (error != 0)
-      return error == ENOENT && create ? EAGAIN : error;
+      return error;
     error = dlk_file_lock(k->fd);
     if (taken_away(d, k, error))
       continue;
@@ -295,12 +304,12 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
       return error;
     d->holders_changed = false;
     if (named(d, k))
-      error = load(d, k);
+      error = d->read_only ? look(d, k) : load(d, k);
     else
       error = ESTALE;
     if (taken_away(d, k, error))
       continue;
-    if (error == EUCLEAN)
+    if (error == EUCLEAN && !d->read_only)
       error = mend(d, k);
     if (error == 0) {
       *out = k;

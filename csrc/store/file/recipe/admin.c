@@ -72,22 +72,27 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
   uint32_t index = t->head.first[list];
   for (int i = 0; i < DLK_SHOWN_MAX && index != 0; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, index);
-    if (list == DLK_FILE_HELD)
+    if (!dlk_file_counts(d, &slot, now))
+      ;
+    else if (list == DLK_FILE_HELD)
       v = dlk_value_add(v, show_holder(t, index, &slot, now));
-    else if (dlk_file_stays(d, &slot))
+    else
       v = dlk_value_add(v, show_waiter(&slot, now));
     index = slot.next;
   }
   return v;
 }
 
-static struct dlk_value *show(struct dlk_file_op *f, uint32_t cap) {
+/* first: who stands at the head, a holder or a waiter. */
+static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
   struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_slot head = *dlk_file_table_at(&d->table, first);
+  uint32_t cap = head.cap;
   int64_t now = d->host->now(d->host);
   int64_t units = d->table.head.exclusive > 0 ? 0 : 1;
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(f->op->key, f->op->key_len));
-  if (d->table.head.count[DLK_FILE_HELD] > 0)
+  if (head.list == DLK_FILE_HELD)
     v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
   if (cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(cap));
@@ -141,25 +146,25 @@ void dlk_file_locked(struct dlk_file_op *f) {
     return;
   if (k != NULL)
     dlk_file_settle(d);
-  bool held = k != NULL && d->table.head.count[DLK_FILE_HELD] > 0;
-  if (held)
-    dlk_file_keep_owner(
-        f->op, dlk_file_table_at(&d->table, dlk_file_first(&d->table)));
-  conclude(f, k, dlk_value_bool(held));
+  uint32_t holder = k != NULL ? dlk_file_first_in(d, DLK_FILE_HELD) : 0;
+  if (holder != 0)
+    dlk_file_keep_owner(f->op, dlk_file_table_at(&d->table, holder));
+  conclude(f, k, dlk_value_bool(holder != 0));
 }
 
 void dlk_file_inspect(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
-  struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
   struct dlk_value *v = NULL;
   if (!visit(f, &k))
     return;
   if (k != NULL) {
     dlk_file_settle(d);
-    uint32_t first = dlk_file_first(t);
+    uint32_t first = dlk_file_first_in(d, DLK_FILE_HELD);
+    if (first == 0)
+      first = dlk_file_first_in(d, DLK_FILE_WAIT);
     if (first != 0)
-      v = show(f, dlk_file_table_at(t, first)->cap);
+      v = show(f, first);
     else
       v = dlk_value_nil();
   } else {
@@ -264,19 +269,9 @@ static long used_key(struct dlk_file_dir *d, const char *name,
       dlk_file_name_is(name, key, (size_t)n) &&
       memcmp(key, d->prefix, skip) == 0 &&
       (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
-  static const int lists[] = {DLK_FILE_HELD, DLK_FILE_WAIT};
-  bool used = false;
-  match = match && !dlk_file_key_remnant(d);
-  for (int i = 0; match && !used && i < 2; i++) {
-    uint32_t index = t->head.first[lists[i]];
-    for (int j = 0; j < DLK_FILE_SCAN && index != 0 && !used; j++) {
-      struct dlk_file_slot slot = *dlk_file_table_at(t, index);
-      used = lists[i] == DLK_FILE_HELD
-                 ? !dlk_file_vacant(d, &slot, d->host->now(d->host))
-                 : dlk_file_stays(d, &slot);
-      index = slot.next;
-    }
-  }
+  bool used = match && !dlk_file_key_remnant(d) &&
+              (dlk_file_first_in(d, DLK_FILE_HELD) != 0 ||
+               dlk_file_first_in(d, DLK_FILE_WAIT) != 0);
   dlk_file_fd_close(fd);
   if (!used)
     return -1;

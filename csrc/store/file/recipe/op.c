@@ -186,11 +186,11 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
       return err->code;
     /* fall through */
   case EPERM:
-  case ELOOP:
-    return dlk_error_set(err, DLK_DENIED,
-                         "cannot use the lock file of %s in %s: %s; its files "
-                         "must be our own, mode 01600",
-                         key, path, strerror(error));
+    return dlk_error_set(
+        err, DLK_DENIED,
+        "cannot use the lock file of %s in %s: %s; its files "
+        "must be our own, mode 01600, on a file system that has FIFOs",
+        key, path, strerror(error));
   case ERANGE:
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "the fences of %s in %s are used up (they must stay "
@@ -203,8 +203,8 @@ static enum dlk_code explain(const struct dlk_file_op *f, int error,
                          "a directory on ext4, xfs, btrfs or tmpfs",
                          path);
   default:
-    return dlk_error_set(err, DLK_UNAVAILABLE, "cannot lock %s in %s: %s", key,
-                         path, dlk_reason(why, error));
+    return dlk_error_set(err, dlk_errno_code(error), "cannot lock %s in %s: %s",
+                         key, path, dlk_reason(why, error));
   }
 }
 
@@ -235,31 +235,34 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   struct dlk_file_dir *d = &s->dir;
   if (d->wake >= 0 && !(check && dlk_file_wake_lost(d)))
     return 0;
-  int error = dlk_file_dir_lost(d) ? ENOENT : 0;
-  if (error == 0)
+  bool lost = dlk_file_dir_lost(d);
+  int error = d->read_only ? EROFS : 0;
+  if (!lost && error == 0)
     error = dlk_file_meta_lock(d);
-  if (error == ENOENT) {
-    dlk_file_disconnect(d);
-    return EAGAIN;
+  if (!lost && error == 0) {
+    dlk_file_wake_close(d);
+    error = dlk_file_wake_open(d);
+    leave_meta(s, error == 0);
   }
-  if (error != 0)
+  if (!lost && (error != ENOENT || !dlk_file_dir_lost(d)))
     return error;
-  dlk_file_wake_close(d);
-  error = dlk_file_wake_open(d);
-  leave_meta(s, error == 0);
-  return error == EPERM ? EOPNOTSUPP : error;
+  dlk_file_disconnect(d);
+  return EAGAIN;
 }
 
 /* Without an entry of ours in a table nobody has to wake us or to see us die,
- * so such an op goes where we may make no pipe, too. */
-static bool needs_pipe(const struct dlk_op *op) {
+ * so such an op goes where we may make no pipe, too; and what only looks, where
+ * nothing may be written. */
+static bool needs_pipe(const struct dlk_op *op, int error) {
   switch (op->kind) {
   case DLK_OP_LOCKED:
   case DLK_OP_INSPECT:
   case DLK_OP_LIST:
+  case DLK_OP_CHANGE:
+    return error != EACCES && error != EROFS;
   case DLK_OP_BREAK:
   case DLK_OP_REVOKE:
-    return false;
+    return error != EACCES;
   default:
     return true;
   }
@@ -277,7 +280,7 @@ int dlk_file_ready(struct dlk_file_op *f) {
     return ECANCELED;
   }
   int error = connect_wake(s, f->op->kind != DLK_OP_RELEASE);
-  if (error == 0 || (error == EACCES && !needs_pipe(f->op)))
+  if (error == 0 || !needs_pipe(f->op, error))
     return 0;
   dlk_file_fail(f, error);
   return ECANCELED;

@@ -93,6 +93,24 @@ bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
   return !dlk_file_vacant(d, &ahead, d->host->now(d->host));
 }
 
+bool dlk_file_counts(struct dlk_file_dir *d, const struct dlk_file_slot *slot,
+                     int64_t now) {
+  return slot->list == DLK_FILE_HELD ? !dlk_file_vacant(d, slot, now)
+                                     : dlk_file_stays(d, slot);
+}
+
+uint32_t dlk_file_first_in(struct dlk_file_dir *d, enum dlk_file_list list) {
+  int64_t now = d->host->now(d->host);
+  uint32_t index = d->table.head.first[list];
+  for (int i = 0; i < DLK_FILE_SCAN && index != 0; i++) {
+    struct dlk_file_slot slot = *dlk_file_table_at(&d->table, index);
+    if (dlk_file_counts(d, &slot, now))
+      return index;
+    index = slot.next;
+  }
+  return 0;
+}
+
 uint32_t dlk_file_first(const struct dlk_file_table *t) {
   uint32_t holder = t->head.first[DLK_FILE_HELD];
   return holder != 0 ? holder : t->head.first[DLK_FILE_WAIT];
@@ -196,6 +214,8 @@ void dlk_file_grant(struct dlk_file_dir *d) {
 
 void dlk_file_settle(struct dlk_file_dir *d) {
   struct dlk_file_table *t = &d->table;
+  if (d->read_only)
+    return;
   uint32_t index = t->head.first[DLK_FILE_HELD];
   uint64_t alive = 0;
   int64_t now = d->host->now(d->host);

@@ -20,10 +20,16 @@ bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot);
 /* A dead or expired hold. */
 bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
                      int64_t now);
+/* Neither that nor a dead waiter. */
+bool dlk_file_counts(struct dlk_file_dir *d, const struct dlk_file_slot *slot,
+                     int64_t now);
+/* The first in the list that counts; 0: none does. */
+uint32_t dlk_file_first_in(struct dlk_file_dir *d, enum dlk_file_list list);
 /* A new slot for the lease (or for a watcher, lease NULL) in the list. */
 int dlk_file_join(struct dlk_file_dir *d, struct dlk_file_entry *e,
                   const struct dlk_lease *lease, enum dlk_file_list list);
-/* Drops holders that are dead; then grants. */
+/* Drops holders that are dead; then grants. Not where nothing can be written.
+ */
 void dlk_file_settle(struct dlk_file_dir *d);
 void dlk_file_grant(struct dlk_file_dir *d);
 /* Ends a hold, or shortens it to its min_hold, which one that is unused does

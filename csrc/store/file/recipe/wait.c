@@ -241,6 +241,27 @@ static int64_t holder_fence(struct dlk_file_table *t) {
   return index == 0 ? 0 : dlk_file_table_at(t, index)->fence;
 }
 
+/* Where we may make no pipe nobody can tell us of a change, so we look. */
+static void change_unseen(struct dlk_file_op *f) {
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_key *k;
+  int64_t fence = 0;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  if (error == 0) {
+    uint32_t holder = dlk_file_first_in(d, DLK_FILE_HELD);
+    if (holder != 0)
+      fence = dlk_file_table_at(&d->table, holder)->fence;
+    if (!dlk_file_finish(f, k))
+      return;
+  }
+  if (fence != f->op->fence)
+    dlk_file_end(f, NULL);
+  else
+    sleep_for(f, DLK_FOREVER, NET_FIRST);
+}
+
 /* A watcher of the holder: has an entry in a list of its own, which is told
  * of each change (dlk_file_tell), and watches the holders' stores. */
 void dlk_file_change(struct dlk_file_op *f) {
@@ -250,6 +271,12 @@ void dlk_file_change(struct dlk_file_op *f) {
   struct dlk_file_key *k;
   int64_t wake = DLK_FOREVER;
   dlk_file_orphans_try(f->store);
+  if (dlk_file_ready(f) != 0)
+    return;
+  if (d->wake < 0) {
+    change_unseen(f);
+    return;
+  }
   int error = dlk_file_visit(f, true, &k);
   if (error != 0)
     return;

@@ -189,6 +189,23 @@ describe("an entry that is given up", function()
     end)
   end
 
+  -- As a cleaner of /tmp does that knows no sticky bit.
+  it("with the pipes of all is the only one that holds", function()
+    local a, b, c = tool.start(dir), tool.start(dir), tool.start(dir)
+    a:hold("a", "key")
+    b:acquire("b", "key", LATER)
+    b:wait_queue("key", 1)
+    local scan = assert(uv.fs_scandir(dir))
+    for name in function() return (uv.fs_scandir_next(scan)) end do
+      if name:find "^~w" then assert(uv.fs_unlink(dir .. "/" .. name)) end
+    end
+    assert.matches("^a lost", a:ask("renew", "a"))
+    b:expect("^b held", 20)
+    c:acquire("c", "key")
+    c:expect("^c busy %(b/")
+    assert.are.equal("b renewed", b:ask("renew", "b"))
+  end)
+
   it("with its store's pipe waits again if it waits", function()
     local a = tool.start(dir)
     a:hold("more", "more")

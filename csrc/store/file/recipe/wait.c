@@ -196,7 +196,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
   struct dlk_file_key *k = NULL;
   int64_t now = d->host->now(d->host);
   int error = ENOENT;
-  if (!dlk_file_moved(d))
+  if (!dlk_file_wake_lost(d))
     error = dlk_file_key_peek(d, lease->key, lease->key_len, e, &slot);
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);

@@ -60,6 +60,7 @@ static const struct {
   RULE(SETTLE)    = {BACK,       BACK,       BACK,   BACK,  LEAVE, SAY(FIRST)},
   RULE(NAME)      = {TELL,       TELL,       TELL,   TELL,  TELL,  SAY(BUSY)},
   RULE(RELEASE)   = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  BACK,  SAY(LAST)},
+  RULE(KEEP)      = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  BACK,  SAY(LAST)},
   RULE(EXTEND)    = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
   RULE(DOWNGRADE) = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
   RULE(DETACH)    = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
@@ -77,6 +78,7 @@ static const struct cell scarce[DLK_REDIS_AIMS] = {
   RULE(TRY)       = WAIT_ANEW,
   RULE(SEED)      = WAIT_ANEW,
   RULE(JOIN)      = WAIT_ANEW,
+  RULE(KEEP)      = WAIT_ANEW,
   RULE(EXTEND)    = TELL,
   RULE(ATTACH)    = BACK,
 };

@@ -27,6 +27,7 @@ enum dlk_redis_aim {
   DLK_REDIS_TO_SETTLE,    /* forget what a refused attempt may have left */
   DLK_REDIS_TO_NAME,      /* who holds it, for a message */
   DLK_REDIS_TO_RELEASE,
+  DLK_REDIS_TO_KEEP, /* a grant, for its min_hold */
   DLK_REDIS_TO_EXTEND,
   DLK_REDIS_TO_DOWNGRADE,
   DLK_REDIS_TO_DETACH,

@@ -56,6 +56,7 @@ struct dlk_redis_try {
       int64_t stands_since;            /* since then */
       int64_t waited_at, waited_fence; /* of the last `wait`: sent, and F */
       char order[24];
+      const struct dlk_redis_step *got_by; /* whose answer was a grant */
     } acquire;
     struct {
       bool ours; /* a request found our token */

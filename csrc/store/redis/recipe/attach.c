@@ -144,6 +144,7 @@ static void attached(struct dlk_redis_try *t, const redisReply *reply) {
   bool ours = taken_over(t, left);
   if (ours && (t->op->renew || h->until > now)) {
     h->granted = now;
+    h->asked = dlk_time_add(now, h->lease->min_hold);
     dlk_redis_token_put(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
     return;

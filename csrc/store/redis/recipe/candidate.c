@@ -7,7 +7,9 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/op/orphan.h"
+#include "store/redis/recipe/hold.h"
 #include "store/redis/wire/codec.h"
+#include "store/redis/wire/reply.h"
 
 void dlk_redis_draw_token(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
@@ -32,6 +34,53 @@ void dlk_redis_acquire_args(struct dlk_redis_try *t,
   dlk_redis_put_int(out, bid->handoffs);
 }
 
+/* ---- min_hold ---- */
+
+static void keep_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  dlk_redis_renew_args(t->store, dlk_redis_try_hold(t), t->op->lease->ttl,
+                       DLK_REDIS_AT_LEAST, out);
+}
+
+static void anew(struct dlk_redis_try *t) {
+  t->acquire.got_by->anew(t);
+}
+
+/* A token that is not there any more was broken, or its claim was over. */
+static void kept(struct dlk_redis_try *t, const redisReply *reply) {
+  bool ours = dlk_redis_number(reply, -1) >= 0;
+  if (!ours && t->op->ending != DLK_OK) {
+    dlk_redis_give_up(t);
+  } else if (!ours) {
+    anew(t);
+  } else if (t->call.scarce) {
+    dlk_redis_scarce(t);
+  } else {
+    dlk_redis_try_hold(t)->waiting = NULL;
+    dlk_redis_done(t, NULL);
+  }
+}
+
+static const struct dlk_redis_step keeping = {.aim = DLK_REDIS_TO_KEEP,
+                                              .script = DLK_REDIS_RENEW,
+                                              .args = keep_args,
+                                              .answer = kept,
+                                              .anew = anew,
+                                              .back = dlk_redis_token_back};
+
+/* The server keeps the hold for its min_hold before anybody is told of it: the
+ * holder may die at once. A place in the queue is not given so long a claim,
+ * for it may be that of a dead one. */
+static void keep(struct dlk_redis_try *t) {
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  dlk_list_remove(&t->entry);
+  t->store->host->timer_clear(t->store->host, &t->timer);
+  t->placed = true;
+  t->acquire.got_by = t->step;
+  t->call.holds = dlk_redis_span(t->store, h, h->lease->ttl);
+  h->asked = dlk_time_add(h->granted, t->call.holds);
+  dlk_redis_send(t, &keeping);
+}
+
 void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
                        int64_t claim) {
   struct dlk_lease *lease = t->op->lease;
@@ -44,7 +93,6 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   lease->fence = fence;
   lease->sent = sent;
   lease->claim = claim;
-  h->waiting = NULL;
   h->granted = dlk_redis_now(t->store);
   h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
   h->where = t->store->link->moves;
@@ -52,12 +100,21 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   DLK_TRACE(h->granted, "redis", "grant", lease->key, lease->key_len,
             "fence %lld, token ..%s", (long long)fence,
             dlk_redis_token_end(&h->token).text);
+  if (lease->min_hold > 0) {
+    keep(t);
+    return;
+  }
+  h->waiting = NULL;
   dlk_redis_done(t, NULL);
 }
+
+/* ---- tokens ---- */
 
 /* A place in a queue lasts for a minute at least. */
 static int64_t stands_for(struct dlk_redis_try *t) {
   int64_t ttl = t->op->lease->ttl;
+  if (t->placed && t->step->aim == DLK_REDIS_TO_KEEP)
+    return t->call.holds;
   bool queued = t->placed && t->step->aim != DLK_REDIS_TO_SEED;
   return queued && ttl < 60 * DLK_SEC ? 60 * DLK_SEC : ttl;
 }

@@ -57,6 +57,18 @@ int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {
   return h->granted ? (dlk_redis_now(s) - h->granted) / DLK_MS : 0;
 }
 
+int64_t dlk_redis_min_left(struct dlk_redis *s,
+                           const struct dlk_redis_hold *h) {
+  int64_t min = h->lease->min_hold;
+  return min <= 0 ? 0 : h->granted + min - dlk_redis_now(s);
+}
+
+int64_t dlk_redis_span(struct dlk_redis *s, const struct dlk_redis_hold *h,
+                       int64_t ttl) {
+  int64_t least = dlk_redis_min_left(s, h);
+  return ttl > least ? ttl : least;
+}
+
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                           int64_t ttl, enum dlk_redis_end end,
                           struct dlk_buf *out) {
@@ -64,7 +76,7 @@ void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
     h->number++;
   h->noted = true; /* by the server, whether its answer comes or not */
   dlk_redis_put_token(out, &h->token);
-  dlk_redis_put_int(out, ttl ? dlk_to_ms(ttl) : 0);
+  dlk_redis_put_int(out, ttl ? dlk_to_ms(dlk_redis_span(s, h, ttl)) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
   dlk_redis_put_int(out, h->number);
@@ -123,7 +135,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   struct dlk_redis *s = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_redis_hold *h = dlk_redis_hold_of(leases[i]);
-    h->call.holds = leases[i]->ttl;
+    h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
     h->call.in_order = true; /* an extension may be behind it */
     h->call.args = renewal_args;
     h->call.answer = renewed;
@@ -212,7 +224,7 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
   int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->ttl);
   if (h->asked < until)
     h->asked = until;
-  t->call.holds = t->op->ttl;
+  t->call.holds = dlk_redis_span(t->store, h, t->op->ttl);
   dlk_redis_send(t, &extending);
   t->store->link->subscribe(t->store->link, t->call.req.slot);
 }

@@ -8,6 +8,12 @@
  * exactly then. renewal.lua knows them by their numbers. */
 enum dlk_redis_end { DLK_REDIS_AT_LEAST = 0, DLK_REDIS_EXACTLY = 1 };
 
+/* ns until min_hold is over; at most 0: it is. */
+int64_t dlk_redis_min_left(struct dlk_redis *s, const struct dlk_redis_hold *h);
+/* For how long the server is to keep it from now on: the ttl, and until its
+ * min_hold is over. */
+int64_t dlk_redis_span(struct dlk_redis *s, const struct dlk_redis_hold *h,
+                       int64_t ttl);
 /* ARGV of a renewal; AT_LEAST with ttl 0: the hold's end stays. */
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                           int64_t ttl, enum dlk_redis_end end,

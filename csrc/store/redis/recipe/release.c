@@ -16,15 +16,15 @@
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/op/released.h"
+#include "store/redis/recipe/hold.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
 static const struct dlk_redis_step leaving;
 
 static int64_t rest_of(struct dlk_redis_try *t) {
-  const struct dlk_redis_hold *h = dlk_redis_try_hold(t);
-  int64_t min = t->op->unused ? 0 : t->op->lease->min_hold;
-  return min <= 0 ? 0 : h->granted + min - dlk_redis_now(t->store);
+  return t->op->unused ? 0
+                       : dlk_redis_min_left(t->store, dlk_redis_try_hold(t));
 }
 
 static void leave_args(struct dlk_redis_try *t, struct dlk_buf *out) {
@@ -111,6 +111,7 @@ void dlk_redis_release(struct dlk_redis_try *t) {
   bool crowded = h->crowded || h->noted || h->listens || t->op->lease->value ||
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
   t->placed = true;
+  t->call.holds = rest_of(t);
   if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)
     leave(t);
   else

@@ -352,8 +352,8 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
 }
 
 void dlk_redis_queue_refresh(struct dlk_redis_try *t) {
-  if (t->op->ending != DLK_OK)
-    return; /* it leaves */
+  if (t->op->ending != DLK_OK || t->step->aim == DLK_REDIS_TO_KEEP)
+    return; /* it leaves, or holds */
   if (t->call.busy)
     t->acquire.news = true;
   else

@@ -1,0 +1,131 @@
+-- min_hold on a real server behind a proxy: the server keeps the key from the
+-- grant on, and what crosses that on its way.
+
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local meanwhile = require "spec.support.meanwhile"
+local private_redis = require "spec.support.private_redis"
+local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
+
+local LONG = 60 -- seconds
+
+describe("Redis, min_hold:", function()
+  local private, admin
+  private_redis(function(...) private, admin = ... end)
+
+  local p, store
+
+  local function set_up()
+    admin:call("FLUSHALL")
+    p = proxy.start(private.url)
+    store = assert(dlock.open { url = p.url, io_timeout = 0.5 })
+    assert(store:ping())
+  end
+
+  local function tear_down()
+    store:close(1)
+    p:stop()
+  end
+
+  local it = steady(set_up, tear_down)
+
+  -- How many seconds the server keeps the key for.
+  local function left(key)
+    return admin:call("PTTL", "dlock:" .. key) / 1000
+  end
+
+  local function expect_kept(key)
+    assert.is_true(left(key) > LONG - 10, left(key))
+  end
+
+  it("the key outlives the ttl, renewals and extensions", function()
+    local lease = assert(store:try_lock("a", { ttl = 0.4, min_hold = LONG }))
+    expect_kept("a")
+    eventually("renewals", 3, function()
+      return store:stats().renewed >= 2
+    end)
+    expect_kept("a")
+    assert(lease:extend(0.5))
+    expect_kept("a")
+    assert.is_true(lease:remaining() <= 0.5)
+    assert(lease:release { early = true })
+    assert.are.equal(-0.002, left("a"))
+  end)
+
+  it("it is kept for one that waited, too", function()
+    local other = assert(dlock.open(private.url))
+    local held = assert(other:lock("a"))
+    local lease = assert(meanwhile.when(function()
+      return admin:queued("dlock:a") == 1
+    end, function() held:release() end, function()
+      return store:lock("a", { timeout = 10, min_hold = LONG })
+    end))
+    expect_kept("a")
+    assert(lease:release())
+    expect_kept("a")
+    other:close()
+  end)
+
+  -- What is sent for "a" after this: the grant without a script, then the one
+  -- script that has it kept.
+  local function warm()
+    assert(assert(store:try_lock("a")):release())
+    return p:count("EVALSHA")
+  end
+
+  it("an answer that is lost while it is being kept", function()
+    warm()
+    p:cut_after("EVALSHA")
+    local lease = assert(store:lock("a", { min_hold = LONG, timeout = 5 }))
+    expect_kept("a")
+    assert(lease:release { early = true })
+    assert.are.equal(-0.002, left("a"))
+  end)
+
+  it("a grant that is broken before it is kept is none", function()
+    local before = warm()
+    p:cut_before("EVALSHA")
+    p:refuse(true)
+    local lease = assert(meanwhile.when(function()
+      return p:count("EVALSHA") > before
+    end, function()
+      admin:call("DEL", "dlock:a")
+      p:refuse(false)
+    end, function()
+      return store:lock("a", { min_hold = LONG, timeout = 10 })
+    end))
+    assert.is_true(lease:held())
+    expect_kept("a")
+    assert(lease:extend())
+    assert(lease:release { early = true })
+  end)
+
+  it("a grant that nobody was told of leaves nothing", function()
+    warm()
+    p:cut_after("EVALSHA")
+    p:refuse(true)
+    assert.are.equal("unavailable",
+      select(3, store:try_lock("a", { min_hold = LONG })))
+    expect_kept("a")
+    p:refuse(false)
+    eventually("it is taken back", 10, function() return left("a") < 0 end)
+  end)
+
+  it("a release without an answer ends no min_hold", function()
+    local opts = { min_hold = LONG, ttl = 20 }
+    local kept = assert(store:try_lock("kept", opts))
+    local early = assert(store:try_lock("early", opts))
+    p:hold("up")
+    assert.are.equal("unavailable", select(3, kept:release(0.1)))
+    assert.are.equal("unavailable",
+      select(3, early:release { timeout = 0.1, early = true }))
+    p:discard("up")
+    p:reset()
+    -- What takes the one back would have come to the other by then.
+    eventually("the other is taken back", 10, function()
+      return left("early") < 0
+    end)
+    expect_kept("kept")
+  end)
+end)

@@ -1,10 +1,11 @@
 # dlock's build: one core library and one library per store, for each Lua.
-#   make [all]    build for one Lua: LUA=lua5.4, lua5.3, lua5.2, lua5.1, luajit
+#   make [all]    build for one Lua: LUA=lua5.4, lua5.5, …, luajit; V=1: show how
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
-#   make demo, test, test-next, shaken, lint, asan, tsan, bench, mutants,
+#   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench, mutants,
 #   torture, failover, fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
-#   make env, deps, clean    use the build from here; what it needs; remove it
+#   make env, deps, dist, clean    use the build from here; what it needs; an
+#   archive of the sources; remove the build
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -16,7 +17,7 @@ LUA_VERSION ?= $(shell $(LUA) -e 'io.write(_VERSION:match("%d%.%d"))')
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
-GOALS := demo spec test test-next shaken lint asan tsan bench mutants torture \
+GOALS := spec test test-next fresh shaken lint asan tsan bench mutants torture \
   failover fuzz sim all-night
 # What to build, unless told otherwise: the stores that have a luaopen_ file,
 # and TLS for Redis (TLS= does without OpenSSL).
@@ -25,7 +26,9 @@ TLS ?= $(if $(filter redis,$(STORES)),tls)
 LIBRARIES = $(STORES:%=store/%) $(TLS)
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
-ifneq ($(filter-out env deps $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
+silent = $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+quiet = $(if $(V),,@$(if $(silent),,echo '  $(1) $(@:$(BUILD)/%=%)' &&))
+ifneq ($(filter-out env deps demo dist $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
 LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
 UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
 UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
@@ -59,7 +62,7 @@ SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
 all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
-	sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
+	$(call quiet,GEN) sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
 $(OUT)/dlock/$(1).so: $(call objects,$(call room,core) $(call room,$(1)) \
@@ -68,8 +71,8 @@ endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
-compile = mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
+	$(call quiet,LINK) $(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
+compile = $(call quiet,CC) mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
 # Headers that were there for some stores need not be there for others.
 HEADERS := $(OUT)/headers$(subst $() ,,$(patsubst %,-%,$(STORES) $(TLS)))
 $(BUILD)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
@@ -81,11 +84,11 @@ $(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
 $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
   | $(HEADERS)
 	@mkdir -p $(@D)
-	$(LUA) $< csrc/store/redis/scripts $@
+	$(call quiet,GEN) $(LUA) $< csrc/store/redis/scripts $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
 
 env: ; @.ci/env '$(abspath $(OUT))'
-deps: ; @.ci/deps
+deps dist: ; @.ci/$@
 install: all
 	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(LIBRARIES)
@@ -94,7 +97,10 @@ install-tls: $(OUT)/dlock/tls.so
 install-zookeeper install-tls:
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
+demo: ; @.ci/deps demo && exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/demo \
+  $(if $(findstring command,$(origin LUA)),$(LUA))
+$(GOALS):
 	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps install install-zookeeper install-tls clean $(GOALS)
+.PHONY: all env deps demo dist install install-zookeeper install-tls clean $(GOALS)

@@ -219,7 +219,7 @@ describe("pages:", function()
       assert.are.equal(2, status)
       return err
     end
-    assert.matches("lua5%.9.* is no Lua.* lua5%.1, lua5%.2, lua5%.3, lua5%.4, "
+    assert.matches("lua5%.9.* is no Lua.* lua5%.1, lua5%.2, lua5%.3, lua5%.4, lua5%.5, "
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "

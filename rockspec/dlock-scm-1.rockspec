@@ -10,10 +10,12 @@ description = {
     Sentinel too) and on the files of one host. ZooKeeper and TLS are rocks of
     their own: dlock-zookeeper, dlock-tls.
   ]],
+  homepage = "https://example.org/dlock", -- set at the first release
   license = "MIT",
+  labels = { "lock", "mutex", "redis", "distributed", "openresty" },
 }
 supported_platforms = { "linux" }
-dependencies = { "lua >= 5.1, < 5.5" }
+dependencies = { "lua >= 5.1, < 5.6" }
 external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   HIREDIS = { header = "hiredis/hiredis.h", library = "hiredis" },
@@ -23,6 +25,7 @@ external_dependencies = {
 build = {
   type = "make",
   build_pass = false,
+  copy_directories = { "docs", "examples" },
   install_target = "install",
   install_variables = {
     LUA = "$(LUA)",

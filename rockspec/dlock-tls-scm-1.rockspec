@@ -9,10 +9,12 @@ description = {
     Adds rediss:// and valkeys:// to dlock, with OpenSSL. It is a rock of its
     own so that nobody needs OpenSSL who does not use it.
   ]],
+  homepage = "https://example.org/dlock", -- set at the first release
   license = "MIT",
+  labels = { "lock", "redis", "tls", "openssl" },
 }
 supported_platforms = { "linux" }
-dependencies = { "lua >= 5.1, < 5.5", "dlock" }
+dependencies = { "lua >= 5.1, < 5.6", "dlock" }
 external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   OPENSSL = { header = "openssl/ssl.h", library = "ssl" },

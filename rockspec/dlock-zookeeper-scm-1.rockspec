@@ -9,10 +9,12 @@ description = {
     Adds zookeeper:// to dlock, with the C client library of ZooKeeper. It is a
     rock of its own so that nobody installs a client library without need.
   ]],
+  homepage = "https://example.org/dlock", -- set at the first release
   license = "MIT",
+  labels = { "lock", "zookeeper", "distributed" },
 }
 supported_platforms = { "linux" }
-dependencies = { "lua >= 5.1, < 5.5", "dlock" }
+dependencies = { "lua >= 5.1, < 5.6", "dlock" }
 external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
   ZOOKEEPER = { header = "zookeeper/zookeeper.h", library = "zookeeper_mt" },

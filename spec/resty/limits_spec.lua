@@ -87,6 +87,20 @@ local SERVER = [[
     while not there.lost do ngx.sleep(0.01) end
     ngx.print("told")
   } }
+  location = /losses { content_by_lua_block {
+    local told, count = 0, 60
+    for i = 1, count do
+      local lease = assert(store:lock("lost" .. i,
+        { ttl = 0.1, renew = false }))
+      lease:on_lost(function()
+        ngx.sleep(0.05)
+        told = told + 1
+      end)
+      ngx.sleep(0.02)
+    end
+    while told < count do ngx.sleep(0.01) end
+    ngx.print(told)
+  } }
 ]]
 
 local FULL = [[
@@ -181,6 +195,16 @@ describe("OpenResty that is short of", function()
     start { http = "lua_max_running_timers 1;" }
     assert.equal("told", get("/lost", 15))
   end)
+
+  -- nginx writes a line for each timer that it drops.
+  for most = 1, 3 do
+    it("running timers (" .. most .. ") fills no log with 60 losses", function()
+      start { http = ("lua_max_running_timers %d;"):format(most) }
+      assert.equal("60", get("/losses", 30))
+      local dropped = #n:complaints()
+      assert(dropped <= 25, dropped .. " lines in the log")
+    end)
+  end
 
   timed("pending timers says so, releases what is held, and recovers",
   function()

@@ -2,22 +2,45 @@
 -- own: one that sleeps delays no other, and one that calls ngx.exit ends only
 -- itself.
 --
---   client.calls = { first =, last =, [number] = a function }   a queue
+--   client.calls = { first =, last =, [number] = a function }   a queue, and
+--     asked =      timers that were asked for and have not appeared
+--     since =      when the first of them was asked for, or one appeared
+--     patience =   seconds from then in which one has to appear
+--     width =      how many may be asked for together
 --
 -- A timer takes one call from the queue when it runs, not when it is asked for,
 -- so a timer that nginx drops loses nothing: the pump looks at every beat
 -- whether there are calls left and asks again.
+--
+-- A timer that does not appear in time was dropped. Then one is asked for at a
+-- time (width 1), with more patience each time, until one appears. Each time
+-- the queue gets empty the width doubles again.
 local timers = require "dlock.host.nginx.timers"
 
 local callbacks = {}
 
-local AT_ONCE = 32 -- timers asked for together; each asks for the next one
+local ngx = rawget(_G, "ngx")
+
+local AT_ONCE = 32 -- calls begun together; each timer asks for the next one
+
+local function count_due(calls)
+  return calls and calls.last - calls.first + 1 or 0
+end
 
 --- Whether there are calls that were not begun.
 ---@return boolean
 function callbacks.are_due(client)
-  local calls = client.calls
-  return calls ~= nil and calls.first <= calls.last
+  return count_due(client.calls) > 0
+end
+
+-- How many timers may be asked for now. The clock of nginx may step.
+local function room(calls, now)
+  local waited = now - calls.since
+  if calls.asked > 0 and (waited < 0 or waited >= calls.patience) then
+    calls.asked, calls.width = 0, 1
+    calls.patience = timers.longer(calls.patience)
+  end
+  return calls.width - calls.asked
 end
 
 local run_one
@@ -26,18 +49,22 @@ local run_one
 ---@param client table
 ---@param limit? integer at most so many
 function callbacks.start(client, limit)
-  local calls = client.calls
-  if calls then
-    for _ = 1, math.min(calls.last - calls.first + 1, limit or AT_ONCE) do
-      if not timers.start(run_one, client) then
-        return
-      end
+  local calls, now = client.calls, ngx.now()
+  if not calls then
+    return
+  end
+  local most = math.min(room(calls, now), limit or AT_ONCE)
+  for _ = 1, math.min(count_due(calls) - calls.asked, most) do
+    if not timers.start(run_one, client) then
+      return
     end
+    calls.since = calls.asked == 0 and now or calls.since
+    calls.asked = calls.asked + 1
   end
 end
 
 --- Makes the first of the calls that are due.
-function callbacks.run_next(client)
+local function run_next(client)
   local calls = client.calls
   local call = calls[calls.first]
   if call then
@@ -47,8 +74,22 @@ function callbacks.run_next(client)
   end
 end
 
+--- Begins calls that are due here, where nginx has no timer for them.
+function callbacks.run_here(client)
+  for _ = 1, math.min(count_due(client.calls), AT_ONCE) do
+    ngx.thread.spawn(run_next, client)
+  end
+end
+
+-- In a timer. What was taken for dropped may be late.
 function run_one(_, client)
-  callbacks.run_next(client)
+  local calls = client.calls
+  calls.asked, calls.since = math.max(calls.asked - 1, 0), ngx.now()
+  calls.patience = timers.FIRST_PATIENCE
+  run_next(client)
+  if count_due(calls) == 0 then
+    calls.width = math.min(2 * calls.width, AT_ONCE)
+  end
   callbacks.start(client, 1)
 end
 
@@ -58,7 +99,8 @@ end
 function callbacks.add(client, more)
   local calls = client.calls
   if not calls then
-    calls = { first = 1, last = 0 }
+    calls = { first = 1, last = 0, asked = 0, since = 0, width = AT_ONCE,
+      patience = timers.FIRST_PATIENCE }
     client.calls = calls
   end
   for _, call in ipairs(more) do

@@ -32,9 +32,6 @@ local ngx_now = ngx.now
 local IDLE = 1 -- seconds
 local BEAT = 0.5 -- the engine's; see csrc/loop/socket.c
 local READ_TIMEOUT = 5000 -- ms
--- How long one that was asked for may take to appear: doubled each time, since
--- nginx writes a line into its log for each timer that it drops.
-local FIRST_PATIENCE, LAST_PATIENCE = 0.05, 1
 local SILENCE = 3 * BEAT -- how long one that has appeared may keep silent
 
 local COMPLETED = direct.Completed()
@@ -141,7 +138,7 @@ local function look(client, self)
   beat(client, now)
   -- Where nginx has no timer for callbacks it is because of ours.
   if client.stuck > 1 then
-    ngx.thread.spawn(callbacks.run_next, client)
+    callbacks.run_here(client)
   end
   return may_leave(client, now)
 end
@@ -206,9 +203,9 @@ function pump.ask(client)
   if alive(client, now) then
     return true
   end
-  local patience = FIRST_PATIENCE
+  local patience = timers.FIRST_PATIENCE
   if last and not last.runs then
-    patience = math.min(2 * last.patience, LAST_PATIENCE)
+    patience = timers.longer(last.patience)
   end
   local self = { client = client, seen = now, runs = false,
     patience = patience }

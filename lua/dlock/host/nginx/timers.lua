@@ -2,10 +2,23 @@
 -- without a connection for a worker's first timer it raises "no memory") or
 -- accept and drop when they are due (lua_max_running_timers, no connection
 -- left). So nobody relies on one: what is to be done stays noted until it is
--- under way, and is asked for again.
+-- under way, and is asked for again. nginx writes a line into its log for each
+-- timer that it drops; so whoever asks again has more patience each time.
 local timers = {}
 
 local ngx = rawget(_G, "ngx")
+
+local LAST_PATIENCE = 1
+
+--- How long, in seconds, a timer that was asked for may take to appear.
+timers.FIRST_PATIENCE = 0.05
+
+--- The same for the next one, when that one did not appear.
+---@param patience number
+---@return number
+function timers.longer(patience)
+  return math.min(2 * patience, LAST_PATIENCE)
+end
 
 --- Runs fn(premature, argument) in a timer of its own, if nginx does not drop
 --- it.

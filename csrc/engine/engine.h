@@ -244,6 +244,8 @@ int64_t dlk_hold_min_left(const struct dlk_hold *h);
  * its take says so. A hold that ends before that is released without its
  * min_hold. */
 void dlk_hold_give(struct dlk_hold *h);
+/* Nobody counts on its min_hold any more: the release that follows ends it. */
+void dlk_hold_take_back(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */
 void dlk_hold_release_later(struct dlk_hold *h);
 

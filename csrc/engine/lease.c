@@ -19,8 +19,8 @@
  * was taken by one who needed others beside it and did not get them, is
  * released as if it had none. All of these are not yet given by themselves, and
  * no way out of them has to think of it: the release looks (on_hold.c).
- * What was given stays given: a hold that is attached keeps the min_hold of the
- * detached one.
+ * What was given stays given (a hold that is attached keeps the min_hold of the
+ * detached one), until its holder takes that back.
  *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
@@ -192,6 +192,10 @@ int64_t dlk_hold_min_left(const struct dlk_hold *h) {
 
 void dlk_hold_give(struct dlk_hold *h) {
   atomic_store(&h->given, true);
+}
+
+void dlk_hold_take_back(struct dlk_hold *h) {
+  atomic_store(&h->given, false);
 }
 
 void dlk_hold_release_later(struct dlk_hold *h) {

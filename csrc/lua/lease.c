@@ -136,6 +136,15 @@ static int core_give(lua_State *L) {
   return 0;
 }
 
+/* core.take_back(lease): its min_hold is given up, unless another handle still
+ * holds it. */
+static int core_take_back(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  if (!over(box) && dlk_hold_handles(box->hold) == 1)
+    dlk_hold_take_back(box->hold);
+  return 0;
+}
+
 /* Ends the handle without waiting. What the store's close gave back is not the
  * handle's to end: its release says so, whatever was called before. */
 static void let_go(struct lease_box *box) {
@@ -468,6 +477,7 @@ static const luaL_Reg functions[] = {
     {"id", core_id},
     {"share", core_share},
     {"give", core_give},
+    {"take_back", core_take_back},
     {"release_later", core_release_later},
     {"slot", core_slot},
     {"client", core_client},

@@ -1,7 +1,6 @@
 -- A cron job on one worker of a fleet: every worker has the timer, and the
--- first one does the job. min_hold keeps the others out for most of the
--- interval, even when the job is done in no time and their clocks differ a
--- little.
+-- first one does the job. The others find it done for most of the interval,
+-- even when it took no time and their clocks differ a little.
 local store = require "locks"
 
 local cron = {}
@@ -16,13 +15,9 @@ local function tick(exiting)
   if exiting then
     return
   end
-  local lease, message, code = store:try_lock("cron:report", {
-    min_hold = 0.8 * INTERVAL,
-  })
-  if lease then
-    job()
-    lease:release()
-  elseif code ~= "busy" then
+  local done, message, code =
+    store:once_per("cron:report", 0.8 * INTERVAL, job)
+  if not done and code ~= "busy" then
     ngx.log(ngx.ERR, message)
   end
 end

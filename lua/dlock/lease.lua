@@ -57,7 +57,7 @@ local function release_without_wait(self, message, code)
   return nil, message, code
 end
 
-local function release(client, self, timeout)
+local function release(client, self, timeout, early)
   if not client then
     return true -- its finaliser released it
   end
@@ -67,6 +67,9 @@ local function release(client, self, timeout)
   end
   if client.holds.count > 0 then
     forget(client, self)
+  end
+  if early then
+    core.take_back(self)
   end
   local ticket
   local deliver = adapter.deliver
@@ -101,22 +104,24 @@ end
 -- The method of that name: it ends the hold.
 local function releasing(name)
   local call = "lease:" .. name
-  return function(self, timeout)
+  return function(self, given)
     local client = find_client(self)
     if client == false then
       core.no_self("lease", name, 2)
+    elseif given == nil then
+      return release(client, self)
     end
-    local bad = timeout ~= nil
-      and options.check_optional(timeout, "timeout", call)
+    local bad, timeout, early = options.check_release(given, call)
     if bad then
       return nil, bad, "invalid"
     end
-    return release(client, self, timeout)
+    return release(client, self, timeout, early)
   end
 end
 
---- Ends the hold.
----@param timeout? number seconds to wait for the store (its io_timeout)
+--- Ends the hold. early: its min_hold is given up.
+---@param given? number|dlock.release_options seconds to wait for the store
+--- (its io_timeout)
 ---@return true|nil
 ---@return string? message
 ---@return string? code lost, unavailable, closed, forked

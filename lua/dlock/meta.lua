@@ -60,6 +60,10 @@ function dlock.logger(file) end
 ---@field max_hold? number seconds after which it ends, renewed or not
 ---@field min_hold? number seconds the key stays held even if released (0)
 
+---@class dlock.release_options
+---@field early? boolean the min_hold is given up (false)
+---@field timeout? number seconds to wait for the store (io_timeout)
+
 ---@class dlock.try_options: dlock.hold_options
 ---@field value? string to be shown beside the holder
 ---@field cancel? dlock.canceller
@@ -280,6 +284,12 @@ function store:tag(key) end
 ---@return dlock.code? code
 function store:once(key, fn, opts) end
 
+---@param key string
+---@param seconds number the period, 0.1 to 31536000
+---@param fn fun(lease: dlock.lease): ...
+---@return true|nil # then fn's results; or nil, message, code
+function store:once_per(key, seconds, fn) end
+
 ---@param detached string
 ---@param opts? { max_hold?: number }
 ---@return dlock.lease|nil lease
@@ -370,11 +380,11 @@ function mutex:cancel() end
 ---@field ttl number seconds
 local lease = {}
 
----@param timeout? number
+---@param given? number|dlock.release_options
 ---@return true|nil ok
 ---@return string? message
 ---@return dlock.code? code
-function lease:release(timeout) end
+function lease:release(given) end
 
 ---@return true|nil ok
 ---@return string? message
@@ -408,11 +418,11 @@ function lease:wait_lost(timeout) end
 ---@return dlock.code? code
 function lease:downgrade() end
 
----@param timeout? number
+---@param given? number|dlock.release_options
 ---@return true|nil ok
 ---@return string? message
 ---@return dlock.code? code
-function lease:resign(timeout) end
+function lease:resign(given) end
 
 ---@return boolean
 function lease:revoked() end

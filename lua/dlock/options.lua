@@ -19,8 +19,8 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- none: that value of an option asks for nothing, so no store hears of it.
 -- where: open (a store), mutex (any lockable), nested (one that can be
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
--- wait), permits (of a semaphore), list, attach, tls (open's table of that
--- name).
+-- wait), release, once_per (an argument), permits (of a semaphore), list,
+-- attach, tls (open's table of that name).
 -- infinite: math.huge is allowed too.
 local TABLE = {
   url = { where = "open", type = "string" },
@@ -88,6 +88,8 @@ local TABLE = {
     min = 0.01, max = FAR, infinite = true, default = math.huge },
   min_hold = { where = "open mutex acquire try", type = "number", min = 0,
     max = YEAR, default = 0 },
+  early = { where = "release", type = "boolean" },
+  period = { where = "once_per", type = "number", min = 0.1, max = YEAR },
   timeout = { where = "open wait", type = "number", min = 0,
     max = FAR, infinite = true, default = 5 },
 
@@ -133,6 +135,8 @@ local CALLS = {
   ["dlock.fallback"] = "fallback",
   ["store:once"] = "acquire wait",
   ["election:campaign"] = "acquire wait",
+  ["lease:release"] = "release wait",
+  ["lease:resign"] = "release wait",
 }
 
 -- The calls that every lockable has.
@@ -339,6 +343,24 @@ function options.check_optional(value, name, call)
     local bad = options.check_number(value, name, call, 3)
     return bad
   end
+end
+
+--- Checks what a lease's release is given, seconds or a table; raises at the
+--- caller of the method that calls this.
+---@param given any
+---@param call string
+---@return string? problem
+---@return number? timeout
+---@return boolean? early
+function options.check_release(given, call)
+  if given == nil then
+    return nil
+  elseif type(given) ~= "table" then
+    local bad = options.check_number(given, "timeout", call, 3)
+    return bad, given
+  end
+  local bad = options.check(given, call, 3)
+  return bad, rawget(given, "timeout"), rawget(given, "early")
 end
 
 --- Checks a key. Raises when it is no string.

@@ -11,6 +11,7 @@ local events = require "dlock.events"
 local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local once = require "dlock.kinds.once"
+local once_per = require "dlock.kinds.once_per"
 local options = require "dlock.options"
 local password = require "dlock.password"
 local reentrant = require "dlock.reentrant"
@@ -292,6 +293,21 @@ function methods:once(key, fn, opts)
     return nil, bad, "invalid"
   end
   return once.run(client, key, fn, opts)
+end
+
+--- Periodic work: at most one successful run of fn in each period, in all
+--- processes. An error of fn, or nil and a message, opens the period again.
+---@param key string
+---@param seconds number the period, counted by the server from the grant
+---@param fn fun(lease: dlock.lease): ...
+---@return true|nil # then fn's results; or nil, message, code
+function methods:once_per(key, seconds, fn, extra)
+  local client = client_of(self, "once_per")
+  local bad = once_per.check(key, seconds, fn, extra, 2)
+  if bad then
+    return nil, bad, "invalid"
+  end
+  return once_per.run(client, key, seconds, fn)
 end
 
 --- A lease again, from the string that lease:detach() gave. Its max_hold is

@@ -13,6 +13,7 @@ local subjects = require "spec.contract.subjects"
 local CASES = {
   "basics", "keys", "waiting", "lease", "loss", "with", "reentrancy",
   "closing", "kinds", "admin", "election", "all", "handoff", "results",
+  "periods",
 }
 
 -- Every run tries all stores in plain Lua. All of it again in each event loop

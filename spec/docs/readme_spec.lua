@@ -334,4 +334,25 @@ describe("examples/", function()
       assert.is_truthy(#out > 0)
     end)
   end
+
+  -- Its machines' clocks strike apart: one comes when the other is done.
+  it("one_machine_does_it.lua does the job once in each period", function()
+    local function machine(period)
+      local status, out, err = process.run {
+        file = "examples/one_machine_does_it.lua", timeout = 20,
+        args = { "file://" .. dir .. "/locks", period },
+      }
+      assert.are.equal("", err)
+      assert.are.equal(0, status)
+      return out:match("^making") and "does it" or out:match("^another")
+    end
+    assert.are.equal("does it", machine("60"))
+    assert.are.equal("another", machine("60"))
+    local store = assert(dlock.open("file://" .. dir .. "/locks"))
+    assert(store:break_lock("nightly-report"))
+    store:close()
+    assert.are.equal("does it", machine("0.1"))
+    uv.sleep(150)
+    assert.are.equal("does it", machine("0.1"))
+  end)
 end)

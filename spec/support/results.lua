@@ -84,6 +84,10 @@ local ROWS = {
     function(e) return e.store:stats("prometheus") end,
     function(e) return e.store:stats("xml") end,
   },
+  ["store:once_per"] = {
+    function(e) return e.store:once_per(e.key, 0.1, function() end) end,
+    function(e) return e.store:once_per(e.held, 0.1, print) end,
+  },
   ["store:once"] = {
     function(e) return e.store:once(e.key, function() return "made" end) end,
     function(e)

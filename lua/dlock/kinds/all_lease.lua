@@ -83,13 +83,14 @@ end
 
 -- Ends each by that method: true, or the first failure after which a lease is
 -- still held, or the first of the others.
-local function end_by(state, call, timeout)
+local function end_by(state, call, timeout, early)
   local result = { true }
   all_lease.end_each(state.taken, function(lease, left)
     if core.has_parted(lease) then
       return
     end
-    local ok, message, code = lease[call](lease, left)
+    local ok, message, code = lease[call](lease,
+      early and { timeout = left, early = true } or left)
     local held = not ok and lease:held()
     if not ok and (result[1] or held and not result.held) then
       result = { nil, message, code, held = held }
@@ -101,18 +102,19 @@ end
 -- The method of that name: it ends them all.
 local function releasing(name)
   local call = "lease:" .. name
-  return function(self, timeout)
+  return function(self, given)
     local _, state = list_of(self, name)
-    local bad = options.check_optional(timeout, "timeout", call)
+    local bad, timeout, early = options.check_release(given, call)
     if bad then
       return nil, bad, "invalid"
     end
-    return end_by(state, "release", timeout)
+    return end_by(state, "release", timeout, early)
   end
 end
 
 --- Releases all, in reverse; a failure of one is the result.
----@param timeout? number seconds for all together (the longest io_timeout)
+---@param given? number|dlock.release_options seconds for all together (the
+--- longest io_timeout)
 ---@return true|nil
 ---@return string? message
 ---@return string? code

@@ -1,0 +1,71 @@
+-- Periodic work: at most one successful run in each period, in the whole fleet.
+--
+-- A run holds the lock with the period as its min_hold, which the store keeps
+-- by its own clock, whatever becomes of this process. A run that fails gives
+-- the min_hold up. So the period is closed from the grant on, and only a run
+-- that is known to have failed opens it again. The other way, to close it when
+-- a run has succeeded, would let a second run in whenever the word of the
+-- first one's success is late or lost: a killed process, a cut connection, a
+-- lost lease.
+local core = require "dlock.core"
+local lease = require "dlock.lease"
+local lockable = require "dlock.lockable"
+local options = require "dlock.options"
+local with = require "dlock.with"
+
+local once_per = {}
+
+-- What with.run releases in place of the lease: unless the run is `done`, the
+-- release is early.
+local RUN = {
+  [with.IS_OURS] = function(self)
+    return self.lease:held() or core.has_parted(self.lease)
+  end,
+  release = function(self)
+    if core.has_parted(self.lease) then
+      return true
+    end
+    return self.lease:release { early = not self.done }
+  end,
+}
+RUN.__index = RUN
+
+function RUN.__close(self)
+  if not self.done then
+    core.take_back(self.lease)
+  end
+  lease.close(self.lease)
+end
+
+-- The run has failed when fn returned nil and why.
+local function returned(run, ...)
+  local result, why = ...
+  run.done = result ~= nil or why == nil
+  return ...
+end
+
+local function call(run, fn)
+  return returned(run, fn(run.lease))
+end
+
+--- Everything has been checked.
+---@return true|nil # then fn's results; or nil, message, code
+function once_per.run(client, key, seconds, fn)
+  local held, message, code = lockable.acquire(client.mutex,
+    { min_hold = seconds }, false, nil, false, key)
+  if not held then
+    return nil, message, code
+  end
+  return with.run(setmetatable({ lease = held, key = key }, RUN), call, fn)
+end
+
+--- store:once_per's own check of its arguments.
+function once_per.check(key, seconds, fn, extra, level)
+  lockable.check_function(fn, "store:once_per", level + 1)
+  options.check_end(extra, "store:once_per", "a key, seconds and a function",
+    level + 1)
+  return options.check_key(key, "store:once_per", level + 1)
+    or options.check_number(seconds, "period", "store:once_per", level + 1)
+end
+
+return once_per

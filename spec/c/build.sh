@@ -57,7 +57,7 @@ build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
 build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
   csrc/core/*.c csrc/store/zookeeper/format/*.c \
   csrc/store/zookeeper/client/*.c -lzookeeper_mt
-for part in recipe rest sessions ends counter; do
+for part in recipe lists rest sessions ends counter; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \

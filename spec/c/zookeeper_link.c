@@ -223,14 +223,14 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
 
 static struct request take(void) {
   struct request q = queue[0];
-  waiting--;
-  memmove(queue, queue + 1, waiting * sizeof queue[0]);
+  memmove(queue, queue + 1, --waiting * sizeof queue[0]);
   return q;
 }
 
 static void execute(struct request *q, bool lose) {
-  struct dlk_zk_reply reply = {.sent = q->sent, .text = "refused"};
   char *names[NODES];
+  struct dlk_zk_reply reply = {
+      .sent = q->sent, .text = "refused", .names = names};
   /* The copy has its strings elsewhere. */
   q->r.path = q->r.path ? q->path : NULL;
   q->r.data = q->data;
@@ -242,7 +242,6 @@ static void execute(struct request *q, bool lose) {
   if (q->link->closed)
     return;
   reply.rc = run(q, &reply, names);
-  reply.names = names;
   if (!lose)
     q->answer(q->who, q->tag, &reply);
 }
@@ -359,13 +358,14 @@ size_t fake_links(void) {
   return count;
 }
 
-void fake_remove_last(const char *lock) {
-  struct node *last = NULL;
+void fake_remove_one(const char *lock, bool last) {
+  struct node *one = NULL;
   for (size_t i = 0; i < used; i++)
-    if (is_below(&nodes[i], lock) && (!last || nodes[i].czxid > last->czxid))
-      last = &nodes[i];
-  if (last)
-    delete (last);
+    if (is_below(&nodes[i], lock) &&
+        (!one || (nodes[i].czxid > one->czxid) == last))
+      one = &nodes[i];
+  if (one)
+    delete (one);
 }
 
 void fake_remove(const char *lock) {

@@ -42,8 +42,8 @@ enum dlk_zk_mode fake_mode(const char *path);
 size_t fake_links(void);
 /* An admin deletes the lock with all that is in it. */
 void fake_remove(const char *lock);
-/* An admin deletes the contender that came last. */
-void fake_remove_last(const char *lock);
+/* An admin deletes the contender that came last, or first. */
+void fake_remove_one(const char *lock, bool last);
 /* The first contender of the lock belongs to a session that is not ours. Its
  * czxid. */
 int64_t fake_disown(const char *lock);

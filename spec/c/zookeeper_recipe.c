@@ -96,7 +96,7 @@ static void a_waiter_whose_node_is_deleted_joins_anew(void) {
   struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
   fake_serve();
   h->stands_at += 21 * DLK_MS;
-  fake_remove_last(LOCK);
+  fake_remove_one(LOCK, true);
   CHECK(fake_nodes(LOCK) == 1);
   release(first);
   CHECK(host_over(wait) && fake_nodes(LOCK) == 1);
@@ -112,7 +112,7 @@ static void a_waiter_let_in_without_its_node_hears_of_it(void) {
   stop_clock();
   struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
   fake_serve();
-  fake_remove_last(LOCK);
+  fake_remove_one(LOCK, true);
   release(first);
   CHECK(ended(wait, DLK_OK) && fake_nodes(LOCK) == 0 && !lost_why);
   h->stands_at += 200 * DLK_MS;
@@ -346,7 +346,7 @@ static void one_of_many_whose_node_is_deleted_joins_anew(void) {
     op[i] = submit(DLK_OP_ACQUIRE, lease[i], NULL);
     fake_serve();
   }
-  fake_remove_last(LOCK);
+  fake_remove_one(LOCK, true);
   CHECK(fake_nodes(LOCK) == ALL - 1);
   fake_serve();
   CHECK(fake_nodes(LOCK) == ALL);

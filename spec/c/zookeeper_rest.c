@@ -155,7 +155,30 @@ static void a_release_that_rests_ends_without_an_answer(void) {
   }
 }
 
+/* What it left is taken back behind it. */
+static void a_try_ends_with_its_time(void) {
+  for (int steps = 0; steps < 4; steps++) {
+    start();
+    release(held("k"));
+    struct dlk_lease *lease = candidate("k", 0);
+    struct dlk_op *op = host_op(h, DLK_OP_ACQUIRE, lease, NULL, 0);
+    host_submit(h, op);
+    for (int i = 0; i < steps; i++)
+      fake_step();
+    if (steps == 3)
+      fake_join(LOCK);
+    host_cancel(h, op, DLK_UNAVAILABLE);
+    CHECK(ended(op, DLK_UNAVAILABLE));
+    fake_serve();
+    CHECK(fake_nodes(LOCK) == (steps == 3));
+    CHECK(h->busy == 0);
+    free(lease);
+    host_close(h);
+  }
+}
+
 static const struct check tests[] = {
+    {"a_try_ends_with_its_time", a_try_ends_with_its_time},
     {"a_store_with_a_resting_node_is_not_busy",
      a_store_with_a_resting_node_is_not_busy},
     {"a_release_that_rests_asks_for_its_node",

@@ -99,7 +99,7 @@ static void each_node_confirms_in_turn(void) {
   struct dlk_op *wait = submit(DLK_OP_ACQUIRE, waiter, NULL);
   fake_serve();
   CHECK(fake_nodes(LOCK) == 2);
-  fake_remove_last(LOCK);
+  fake_remove_one(LOCK, true);
   fake_serve();
   CHECK(fake_nodes(LOCK) == 1);
   for (int i = 0; i < 64; i++) {

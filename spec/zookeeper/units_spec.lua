@@ -35,6 +35,16 @@ local RECIPE = {
   "a_list_that_is_refused_is_denied", "a_node_ahead_that_is_refused_is_denied",
 }
 
+local LISTS = {
+  "a_crowd_of_readers_costs_three_lists",
+  "a_crowd_of_writers_costs_a_list_for_each",
+  "who_comes_behind_a_list_is_not_taken_for_deleted",
+  "a_try_is_told_by_no_list_of_before",
+  "a_crowd_survives_a_cut_at_each_step",
+  "a_crowd_survives_its_session_at_each_step",
+  "who_gives_up_is_told_by_no_list",
+}
+
 local REST = {
   "a_store_with_a_resting_node_is_not_busy",
   "a_release_that_rests_asks_for_its_node",
@@ -42,6 +52,7 @@ local REST = {
   "a_release_that_rests_is_answered_by_the_delete",
   "a_release_whose_check_failed_is_not_saved_by_a_cut",
   "a_release_that_rests_ends_without_an_answer",
+  "a_try_ends_with_its_time",
 }
 
 local SESSIONS = {
@@ -106,6 +117,10 @@ end)
 
 describe("the ZooKeeper store's recipe:", function()
   tests_of("zookeeper_recipe", RECIPE)
+end)
+
+describe("the ZooKeeper store's lists:", function()
+  tests_of("zookeeper_lists", LISTS)
 end)
 
 describe("the ZooKeeper store's sequence numbers:", function()

@@ -81,11 +81,12 @@ static struct dlk_value *picture(struct dlk_zk_query *q) {
     return dlk_value_nil();
   const struct dlk_zk_entry *first = &q->queue.at[0];
   struct dlk_value *holders = dlk_value_list(), *waiters = dlk_value_list();
+  size_t waiting = 0;
   for (size_t i = 0; i < q->queue.count; i++)
-    if (holds(q, i))
-      holders = dlk_value_add(holders, holder(&q->shown[i], &q->queue.at[i]));
-    else
+    if (!holds(q, i) && ++waiting <= DLK_SHOWN_MAX)
       waiters = dlk_value_add(waiters, waiter(&q->shown[i], &q->queue.at[i]));
+    else if (waiting == 0 && i < DLK_SHOWN_MAX)
+      holders = dlk_value_add(holders, holder(&q->shown[i], &q->queue.at[i]));
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(q->op->key, q->op->key_len));
   v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
@@ -202,8 +203,8 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static bool read_all(struct dlk_zk_query *q) {
-  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > DLK_SHOWN_MAX)
-    q->queue.count = DLK_SHOWN_MAX;
+  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > 2 * DLK_SHOWN_MAX)
+    q->queue.count = 2 * DLK_SHOWN_MAX;
   q->shown = calloc(q->queue.count, sizeof *q->shown);
   if (!q->shown)
     return false;

@@ -44,6 +44,7 @@
 #include "store/zookeeper/format/data.h"
 #include "store/zookeeper/recipe/hold.h"
 #include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/lists.h"
 #include "store/zookeeper/recipe/place.h"
 #include "store/zookeeper/session/chain.h"
 
@@ -173,6 +174,7 @@ static void no_parent(struct dlk_zk_contender *n) {
 }
 
 static void unsettled(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step_out(n);
   dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
   dlk_zk_contender_stall(n);
 }
@@ -212,13 +214,13 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 /* ---- a create whose answer was lost ---- */
 
 /* Whether the answer says what there is; if not, n goes on by itself. */
-static bool says(struct dlk_zk_contender *n, const struct dlk_zk_reply *r) {
-  switch (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc)) {
+static bool says(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  switch (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, rc)) {
   case DLK_ZK_INSIST:
     unsettled(n);
     return false;
   case DLK_ZK_REFUSED:
-    dlk_zk_abandon(n, dlk_zk_code(r->rc));
+    dlk_zk_abandon(n, dlk_zk_code(rc));
     return false;
   default:
     return true;
@@ -228,7 +230,7 @@ static bool says(struct dlk_zk_contender *n, const struct dlk_zk_reply *r) {
 static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   struct dlk_zk_entry e;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
+  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r->rc))
     return;
   if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
       is_own_name(n, n->path, &e)) {
@@ -239,43 +241,29 @@ static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static const char *find_own(struct dlk_zk_contender *n,
-                            const struct dlk_zk_reply *r) {
+static bool on_searched(struct dlk_zk_contender *n,
+                        const struct dlk_zk_listing *l) {
+  if (!l->due || n->step != DLK_ZK_SETTLING)
+    return true;
+  if (!says(n, l->sync_rc) || !says(n, l->rc))
+    return true;
   struct dlk_zk_entry e;
-  for (size_t i = 0; i < r->count; i++)
-    if (is_own_name(n, r->names[i], &e))
-      return r->names[i];
-  return NULL;
-}
-
-static void on_searched(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
-    return;
-  const char *name = find_own(n, r);
-  if (!name) {
+  bool there = l->queue && l->place < l->queue->count;
+  const char *name = there ? l->queue->at[l->place].name : "";
+  if (!is_own_name(n, name, &e)) {
     start(n);
-    return;
+    return true;
   }
   dlk_zk_contender_name(n, name);
   struct dlk_zk_request get = {.verb = DLK_ZK_GET, .path = n->path};
   if (!dlk_zk_contender_send(n, &get, on_adopted))
     unsettled(n);
-}
-
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r))
-    return;
-  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
-  if (!dlk_zk_contender_send_lock(n, &list, on_searched))
-    unsettled(n);
+  return true;
 }
 
 static void settle(struct dlk_zk_contender *n) {
-  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};
   n->path[n->lock_len] = '\0';
-  if (dlk_zk_contender_send_lock(n, &sync, on_synced))
+  if (dlk_zk_lists_ask(n, true, on_searched))
     dlk_zk_contender_step(n, DLK_ZK_SETTLING);
   else
     dlk_zk_contender_stall(n);
@@ -432,12 +420,22 @@ static const struct dlk_zk_member_type contender = {
     .discard = discard,
 };
 
+static void session_opened(struct dlk_zk_session *s) {
+  dlk_zk_holds_opened(s);
+  dlk_zk_lists_opened(s);
+}
+
+static void session_over(struct dlk_zk_session *s) {
+  dlk_zk_holds_over(s);
+  dlk_zk_lists_over(s);
+}
+
 const struct dlk_zk_session_hooks dlk_zk_recipe = {
     .size = sizeof(struct dlk_zk_holds),
-    .opened = dlk_zk_holds_opened,
+    .opened = session_opened,
     .connected = dlk_zk_holds_connected,
-    .over = dlk_zk_holds_over,
-    .listed = dlk_zk_place_listed,
+    .over = session_over,
+    .listed = dlk_zk_lists_read,
 };
 
 /* ---- acquire ---- */

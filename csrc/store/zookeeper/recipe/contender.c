@@ -46,7 +46,7 @@ dlk_zk_contender_new(struct dlk_zk_store *st, struct dlk_op *op,
   if (!n)
     return NULL;
   dlk_zk_member_init(&n->member, type);
-  dlk_list_init(&n->fresh);
+  dlk_list_init(&n->line);
   dlk_list_init(&n->extends);
   n->store = st;
   n->lease = op->lease;
@@ -166,8 +166,14 @@ void dlk_zk_contender_name(struct dlk_zk_contender *n, const char *name) {
   memcpy(n->path + n->lock_len + 1, name, strlen(name) + 1);
 }
 
+void dlk_zk_contender_step_out(struct dlk_zk_contender *n) {
+  dlk_list_remove(&n->line);
+  n->due = false;
+}
+
 /* What was asked about the old name is answered for nobody. */
 void dlk_zk_contender_forget_name(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step_out(n);
   dlk_zk_session_unname(&n->member);
   dlk_map_remove(&n->store->by_guid, &n->by_guid);
   dlk_zk_contender_unwatch(n);

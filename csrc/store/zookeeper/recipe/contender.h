@@ -3,7 +3,8 @@
  *
  * contender.c has what every step of its life needs. The steps, each file
  * calling only those before it: leave.c takes the node out, hold.c keeps it
- * while it holds, place.c finds its place in the queue, acquire.c makes it. */
+ * while it holds, lists.c reads the queue, place.c finds its place there,
+ * acquire.c makes it. */
 #ifndef DLK_STORE_ZOOKEEPER_RECIPE_CONTENDER_H
 #define DLK_STORE_ZOOKEEPER_RECIPE_CONTENDER_H
 
@@ -25,9 +26,17 @@ enum dlk_zk_step {
   DLK_ZK_GONE     /* only answers under way keep it in memory */
 };
 
+struct dlk_zk_listing;
+/* A list was read. False: n may not hold by it, nor may anybody behind n. */
+typedef bool dlk_zk_told(struct dlk_zk_contender *n,
+                         const struct dlk_zk_listing *l);
+
 struct dlk_zk_contender {
   struct dlk_zk_member member;
-  struct dlk_list fresh; /* in its session's fresh or reads (hold.c) */
+  struct dlk_list line; /* of those who asked for one list (lists.c), or of its
+                           session's fresh or reads (hold.c) */
+  dlk_zk_told *told;
+  void *list;
   struct dlk_map_node by_guid;
   struct dlk_zk_store *store;
   struct dlk_lease *lease; /* while asked for or held */
@@ -45,7 +54,8 @@ struct dlk_zk_contender {
   bool denied;           /* a parent could not be made */
   bool downgraded;
   bool revoked;
-  bool first_list; /* the list that left together with create */
+  bool first_list; /* a list was asked for together with create */
+  bool due;        /* it stands in the `due` of `list` (lists.c) */
   bool second;     /* WAITING: exactly one node was ahead of it */
   int tries;
   uint32_t listed;      /* session->lists when it stood in one */
@@ -108,6 +118,8 @@ void dlk_zk_contender_stall(struct dlk_zk_contender *n);
 void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now);
 void dlk_zk_contender_confirmed(struct dlk_zk_contender *n, uint32_t tag,
                                 bool ok);
+/* It stands in no line any more. */
+void dlk_zk_contender_step_out(struct dlk_zk_contender *n);
 /* It wants to hear of no node any more. */
 void dlk_zk_contender_unwatch(struct dlk_zk_contender *n);
 /* Its name is known from now on; it has none any more. */

@@ -43,8 +43,8 @@ static struct dlk_zk_holds *holds_of(const struct dlk_zk_session *s) {
 static void watch_later(struct dlk_zk_contender *n, int64_t now) {
   struct dlk_host *host = n->store->host;
   struct dlk_zk_holds *h = holds_of(n->member.session);
-  dlk_list_remove(&n->fresh);
-  dlk_list_append(&h->fresh, &n->fresh);
+  dlk_zk_contender_step_out(n);
+  dlk_list_append(&h->fresh, &n->line);
   if (!h->fresh_timer.node.queued)
     host->timer_set(host, &h->fresh_timer, now + FRESH_FOR);
 }
@@ -159,7 +159,7 @@ static void read_on(struct dlk_zk_session *s) {
   while (!dlk_list_empty(&h->reads) && h->reading < READS_AT_ONCE) {
     struct dlk_list *l = h->reads.next;
     struct dlk_zk_contender *n =
-        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
+        DLK_CONTAINER(l, struct dlk_zk_contender, line);
     struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
@@ -196,8 +196,8 @@ static void watch_own(struct dlk_zk_contender *n) {
     if (!dlk_zk_watch_add(&n->member, n->path, true, false))
       own_missed(n, DLK_ZK_MEMORY);
   } else if (n->renewing || !dlk_list_empty(&n->extends)) {
-    dlk_list_remove(&n->fresh);
-    dlk_list_append(&holds_of(s)->reads, &n->fresh);
+    dlk_zk_contender_step_out(n);
+    dlk_list_append(&holds_of(s)->reads, &n->line);
     read_on(s);
   }
 }
@@ -223,7 +223,7 @@ static void fresh_fired(struct dlk_timer *timer, int64_t now) {
   while (!dlk_list_empty(&h->fresh)) {
     struct dlk_list *l = h->fresh.next;
     struct dlk_zk_contender *n =
-        DLK_CONTAINER(l, struct dlk_zk_contender, fresh);
+        DLK_CONTAINER(l, struct dlk_zk_contender, line);
     if (n->sent + FRESH_FOR > now)
       break;
     dlk_list_remove(l);
@@ -232,7 +232,7 @@ static void fresh_fired(struct dlk_timer *timer, int64_t now) {
   while (!dlk_list_empty(&todo)) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);
-    watch_own(DLK_CONTAINER(l, struct dlk_zk_contender, fresh));
+    watch_own(DLK_CONTAINER(l, struct dlk_zk_contender, line));
   }
   if (!dlk_list_empty(&h->fresh))
     host->timer_set(host, timer, now + FRESH_FOR);
@@ -303,7 +303,7 @@ void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
   if (dlk_list_empty(&n->extends) ||
       !dlk_zk_session_connected(n->member.session))
     return;
-  dlk_list_remove(&n->fresh);
+  dlk_zk_contender_step_out(n);
   watch_own(n);
 }
 
@@ -321,7 +321,7 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
         st->host->renew_failed(st->host, lease);
       } else {
         n->renewing = true;
-        dlk_list_remove(&n->fresh);
+        dlk_zk_contender_step_out(n);
         watch_own(n);
       }
     }
@@ -386,7 +386,7 @@ void dlk_zk_rest(struct dlk_zk_contender *n) {
 
 static void start_rest(struct dlk_zk_contender *n) {
   dlk_zk_contender_unwatch(n);
-  dlk_list_remove(&n->fresh);
+  dlk_zk_contender_step_out(n);
   dlk_zk_contender_step(n, DLK_ZK_RESTING);
   dlk_zk_count_busy(n);
   dlk_zk_rest(n);

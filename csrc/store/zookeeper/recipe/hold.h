@@ -4,13 +4,15 @@
 
 #include "store/zookeeper/recipe/contender.h"
 
-/* What a session keeps of those who hold in it. */
+/* What a session keeps of those who hold in it, and of the lists (lists.c)
+ * that are under way. */
 struct dlk_zk_holds {
   struct dlk_zk_session *session;
   struct dlk_list fresh;        /* holds whose own node is not watched yet */
   struct dlk_list reads;        /* holds whose own node is to be read */
   size_t reading;               /* such reads under way */
   struct dlk_timer fresh_timer; /* watch what is held for longer */
+  struct dlk_map lists;
 };
 
 /* The session's hooks. */

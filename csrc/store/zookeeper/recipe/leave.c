@@ -46,7 +46,6 @@ static void dispose(struct dlk_zk_contender *n) {
   st->host->timer_clear(st->host, &n->timer);
   free(n->head);
   n->head = NULL;
-  dlk_list_remove(&n->fresh);
   if (dlk_zk_session_leave(&n->member))
     free(n);
 }
@@ -174,7 +173,7 @@ void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
   case DLK_ZK_HELD:
     n->store->host->timer_clear(n->store->host, &n->timer);
     dlk_zk_contender_unwatch(n);
-    dlk_list_remove(&n->fresh);
+    dlk_zk_contender_step_out(n);
     if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)
       ask_head(n);
     dlk_zk_delete(n);
@@ -209,6 +208,6 @@ void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,
   }
   if (!n->leaving && n->step != DLK_ZK_LEAVING)
     dlk_zk_leave(n, op->ending);
-  if (away)
+  if (away || !op->wait)
     dlk_zk_contender_end_op(n);
 }

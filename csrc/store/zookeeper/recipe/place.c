@@ -1,9 +1,6 @@
-/* A contender's place in the queue: the list of all of them, the verdict on it,
- * and what follows: grant, give up, or watches. acquire.c has the argument.
- *
- * Ghosts are dealt with here as well: any listed node with our client id that
- * no contender claims is deleted. A contender claims its guid from before its
- * create is sent until its node is known to be gone.
+/* A contender's place in the queue: the verdict on a list of all of them
+ * (lists.c), and what follows: grant, give up, or watches. acquire.c has the
+ * argument.
  *
  * Second in the queue. A waiter lists again after each event, but for one case:
  * its list had exactly one node ahead of its own, and that one is gone now (the
@@ -53,17 +50,15 @@
 
 #include "store/zookeeper/recipe/hold.h"
 #include "store/zookeeper/recipe/leave.h"
-#include "store/zookeeper/recipe/queue.h"
+#include "store/zookeeper/recipe/lists.h"
 #include "store/zookeeper/session/watch.h"
 
-#define NEWCOMER SIZE_MAX /* a place behind all */
 #define SURE_FOR (20 * DLK_MS)
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static dlk_zk_told on_listed;
 
 bool dlk_zk_place_list(struct dlk_zk_contender *n) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN};
-  return dlk_zk_contender_send_lock(n, &r, on_listed);
+  return dlk_zk_lists_ask(n, false, on_listed);
 }
 
 void dlk_zk_place_relist(struct dlk_zk_contender *n) {
@@ -73,28 +68,6 @@ void dlk_zk_place_relist(struct dlk_zk_contender *n) {
   n->sent = dlk_zk_now(n->store);
   if (!dlk_zk_session_connected(n->member.session) || !dlk_zk_place_list(n))
     dlk_zk_contender_stall(n);
-}
-
-static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  (void)who;
-  (void)tag;
-  (void)r;
-}
-
-static void delete_ghosts(struct dlk_zk_contender *n,
-                          const struct dlk_zk_queue *q) {
-  struct dlk_zk_store *st = n->store;
-  for (size_t i = 0; i < q->count; i++) {
-    const struct dlk_zk_entry *e = &q->at[i];
-    if (memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
-        dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
-      continue;
-    struct dlk_zk_request r = {.verb = DLK_ZK_DELETE,
-                               .path = dlk_zk_contender_sibling(n, e->name),
-                               .version = -1};
-    if (r.path)
-      dlk_zk_send(n->member.session, &r, ignore, NULL, 0);
-  }
 }
 
 /* One that shares, kept out by an exclusive node. */
@@ -109,7 +82,7 @@ static bool behind_exclusive(const struct dlk_zk_contender *n,
 static void judge(struct dlk_zk_contender *n, struct dlk_zk_queue *q,
                   size_t place, struct dlk_zk_judgement *j) {
   for (;;) {
-    if (place == NEWCOMER)
+    if (n->step == DLK_ZK_PEEKING)
       dlk_zk_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
     else
       dlk_zk_queue_judge(q, place, j);
@@ -188,7 +161,7 @@ static void drop(struct dlk_zk_contender *n, const char *path) {
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (path)
-    dlk_zk_send(n->member.session, &r, ignore, NULL, 0);
+    dlk_zk_send(n->member.session, &r, dlk_zk_lists_ignore, NULL, 0);
 }
 
 static void begin_anew(struct dlk_zk_contender *n,
@@ -203,10 +176,6 @@ static void begin_anew(struct dlk_zk_contender *n,
   drop(n, n->path);
   dlk_zk_contender_step(n, DLK_ZK_PARKED);
   dlk_zk_contender_stall(n);
-}
-
-static bool read_list(struct dlk_zk_queue *q, const struct dlk_zk_reply *r) {
-  return r->rc == DLK_ZK_OK && dlk_zk_queue_read(q, r->names, r->count);
 }
 
 /* Nothing to judge from: what was listed is missing, or it was refused, or is
@@ -225,64 +194,28 @@ static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc,
   }
 }
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n))
-    return;
-  if (n->step != DLK_ZK_LISTING || tag != n->tag)
-    return;
-  struct dlk_zk_queue q;
+/* A list that is not due may only let in (lists.c, I2). */
+static bool on_listed(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l) {
   struct dlk_zk_judgement j;
-  if (!read_list(&q, r)) {
-    no_list(n, r->rc, dlk_zk_contender_vanished);
-    return;
+  n->first_list &= l->rc == DLK_ZK_OK;
+  if (n->step != DLK_ZK_LISTING && (l->due || n->step != DLK_ZK_WAITING))
+    return true;
+  if (l->rc != DLK_ZK_OK) {
+    no_list(n, l->rc, dlk_zk_contender_vanished);
+    return true;
   }
-  judge(n, &q, dlk_zk_queue_find(&q, n->guid), &j);
-  delete_ghosts(n, &q);
-  if (j.verdict != DLK_ZK_ABSENT && dlk_zk_seq_worn(q.at[j.me].seq))
-    begin_anew(n, &q);
-  else
-    act(n, &q, &j, r->sent);
-  dlk_zk_queue_free(&q);
-}
-
-/* One of s that stands in the list, or NULL. */
-static struct dlk_zk_contender *own(struct dlk_zk_session *s,
-                                    const struct dlk_zk_entry *e) {
-  struct dlk_zk_store *st =
-      DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
-  struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
-  struct dlk_zk_contender *n =
-      m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
-  return n && n->member.session == s ? n : NULL;
-}
-
-/* Whoever stands behind one that may not hold may not either, so the walk ends
- * there. The list was asked for after each of those who wait for it had been
- * created, for each of them had read one before. */
-bool dlk_zk_place_listed(struct dlk_zk_session *s,
-                         const struct dlk_zk_reply *r) {
-  struct dlk_zk_queue q;
-  struct dlk_zk_judgement j;
-  if (!dlk_zk_queue_read(&q, r->names, r->count))
+  judge(n, l->queue, l->place, &j);
+  bool holds = j.verdict == DLK_ZK_HOLDS;
+  if (!holds && !l->due)
     return false;
-  for (size_t i = 0; i < q.count; i++) {
-    struct dlk_zk_contender *n = own(s, &q.at[i]);
-    if (n)
-      n->listed = s->lists;
-  }
-  for (size_t i = 0; i < q.count; i++) {
-    struct dlk_zk_contender *n = own(s, &q.at[i]);
-    if (!n || n->step != DLK_ZK_WAITING)
-      continue;
-    judge(n, &q, i, &j);
-    if (j.verdict != DLK_ZK_HOLDS)
-      break;
-    dlk_zk_contender_unwatch(n);
-    dlk_zk_grant(n, r->sent);
-  }
-  dlk_zk_queue_free(&q);
-  return true;
+  dlk_zk_contender_unwatch(n);
+  dlk_zk_contender_step_out(n);
+  if (j.verdict != DLK_ZK_ABSENT && dlk_zk_seq_worn(l->queue->at[j.me].seq))
+    begin_anew(n, l->queue);
+  else
+    act(n, l->queue, &j, l->sent);
+  return holds;
 }
 
 /* ---- what the session tells ---- */
@@ -344,46 +277,34 @@ static void join_queue(struct dlk_zk_contender *n) {
   dlk_zk_contender_resume(n);
 }
 
-static void on_peeked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  struct dlk_zk_queue q;
+static bool on_peeked(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l) {
   struct dlk_zk_judgement j;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag)
-    return;
-  if (!read_list(&q, r)) {
-    no_list(n, r->rc, join_queue);
-    return;
+  enum dlk_zk_meaning synced = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, l->sync_rc);
+  if (!l->due || n->step != DLK_ZK_PEEKING)
+    return true;
+  if (synced == DLK_ZK_REFUSED) {
+    dlk_zk_fail(n, dlk_zk_code(l->sync_rc));
+    return true;
   }
-  delete_ghosts(n, &q);
-  judge(n, &q, NEWCOMER, &j);
+  if (synced == DLK_ZK_INSIST || l->rc != DLK_ZK_OK) {
+    no_list(n, synced == DLK_ZK_INSIST ? l->sync_rc : l->rc, join_queue);
+    return true;
+  }
+  judge(n, l->queue, l->place, &j);
   if (j.verdict == DLK_ZK_OTHER_LIMIT)
     dlk_zk_leave(n, DLK_INVALID);
-  else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, &q, &j))
+  else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, l->queue, &j))
     join_queue(n);
   else
-    is_busy(n, &q);
-  dlk_zk_queue_free(&q);
-}
-
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  (void)tag;
-  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, r->rc);
-  if (!dlk_zk_contender_answered(n) || n->step != DLK_ZK_PEEKING)
-    return;
-  if (meaning == DLK_ZK_REFUSED)
-    dlk_zk_fail(n, dlk_zk_code(r->rc));
-  else if (meaning == DLK_ZK_INSIST)
-    dlk_zk_contender_stall(n);
+    is_busy(n, l->queue);
+  return true;
 }
 
 /* The sync has the list show every release that was answered before the try.
  * What is free by it has to be created all the same, and may be refused yet. */
 void dlk_zk_place_peek(struct dlk_zk_contender *n) {
-  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};
-  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN};
   dlk_zk_contender_step(n, DLK_ZK_PEEKING);
-  if (!dlk_zk_contender_send_lock(n, &sync, on_synced) ||
-      !dlk_zk_contender_send_lock(n, &list, on_peeked))
+  if (!dlk_zk_lists_ask(n, true, on_peeked))
     dlk_zk_contender_stall(n);
 }

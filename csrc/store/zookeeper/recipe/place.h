@@ -10,10 +10,6 @@ void dlk_zk_place_peek(struct dlk_zk_contender *n);
 bool dlk_zk_place_list(struct dlk_zk_contender *n);
 /* Lists again: something changed. */
 void dlk_zk_place_relist(struct dlk_zk_contender *n);
-/* The children of a lock: lets in those of s that wait and may hold now, and
- * marks all of s that are listed. False: no memory. */
-bool dlk_zk_place_listed(struct dlk_zk_session *s,
-                         const struct dlk_zk_reply *r);
 /* A watch on those ahead: armed, or over, as the session tells it. */
 void dlk_zk_place_armed(struct dlk_zk_contender *n,
                         const struct dlk_zk_sight *sight);

@@ -154,7 +154,10 @@ void dlk_request_submit(struct dlk_ticket *t) {
 
 /* For how long a caller whose time is over waits for what the server says to
  * the withdrawal, or says of itself. What only looks has nothing to withdraw,
- * and a release goes on without its caller. */
+ * and a release goes on without its caller. The time of a try and of an
+ * extension is io_timeout itself: they get a moment for a store that ends them
+ * by its own clock and says why, and what they left is taken back behind
+ * them. */
 static int64_t grace_of(const struct dlk_ticket *t) {
   switch (t->op.kind) {
   case DLK_OP_RELEASE:
@@ -163,6 +166,10 @@ static int64_t grace_of(const struct dlk_ticket *t) {
   case DLK_OP_INSPECT:
   case DLK_OP_LIST:
     return 0;
+  case DLK_OP_EXTEND:
+    return t->settle / 16;
+  case DLK_OP_ACQUIRE:
+    return t->op.wait ? t->settle : t->settle / 16;
   default:
     return t->settle;
   }

@@ -209,6 +209,16 @@ describe("engine", function()
     assert.is_true(core.now() - before < 3)
   end)
 
+  it("answers a try in one io_timeout when the store never does", function()
+    finish(e:close(1))
+    e = open { io_timeout = 1 }
+    local before = core.now()
+    local _, _, code = acquire(e, "never:a", { wait = false })
+    local took = core.now() - before
+    assert.equal("unavailable", code)
+    assert.is_true(took >= 1 and took < 1.8, took)
+  end)
+
   it("extends from now on and renews with the new ttl", function()
     local lease = acquire(e, "a", { ttl = 1 })
     local left = finish(core.extend(lease, 60))

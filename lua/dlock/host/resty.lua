@@ -43,9 +43,10 @@ local SAFETY_NET = 1 -- seconds after which a waiter looks whether all is well
 -- who have waited for long leave that to one of them.
 local FIRST_LOOK, LAST_LOOK, OTHERS_LOOK = 0.001, 0.016, 0.1
 
---- Whether this is nginx.
+--- Whether this is nginx, and not a thread that it runs Lua in beside its own
+--- (ngx.run_worker_thread), which has no timers: there plain Lua waits.
 function adapter.is_here()
-  return ngx ~= nil and ngx.get_phase ~= nil
+  return ngx ~= nil and ngx.get_phase ~= nil and ngx.timer ~= nil
 end
 
 if not adapter.is_here() then

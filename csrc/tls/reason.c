@@ -46,8 +46,6 @@ static void names_of(X509 *x, char *to, size_t room) {
   for (int i = 0; all && i < sk_GENERAL_NAME_num(all); i++)
     add_name(to, room, sk_GENERAL_NAME_value(all, i));
   GENERAL_NAMES_free(all);
-  if (!to[0])
-    snprintf(to, room, "nobody (it has no subjectAltName)");
 }
 
 static void date_of(const ASN1_TIME *when, char *to, size_t room) {
@@ -100,6 +98,15 @@ static void unverified(const struct dlk_tls_seen *seen,
     break;
   case X509_V_ERR_HOSTNAME_MISMATCH:
   case X509_V_ERR_IP_ADDRESS_MISMATCH:
+    if (!seen->named[0]) {
+      bool address = seen->verify_error == X509_V_ERR_IP_ADDRESS_MISMATCH;
+      dlk_tls_fault_set(fault, DLK_DENIED,
+                        "the server's certificate is not for %.60s but for "
+                        "nobody: it has no subjectAltName, and its CN does not "
+                        "count; make it anew with subjectAltName=%s:%.60s",
+                        seen->name, address ? "IP" : "DNS", seen->name);
+      break;
+    }
     dlk_tls_fault_set(fault, DLK_DENIED,
                       "the server's certificate is not for %.60s but for %s; "
                       "use a name of it in the URL or as tls.server_name",

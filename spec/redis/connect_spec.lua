@@ -140,7 +140,16 @@ describe("connecting to redis:", function()
   end)
 
   it("a user without rights on keys is denied", function()
-    fails(user("+@all", "resetkeys", "~other:*"), "denied", "EVAL")
+    for _, more in ipairs { { "~other:*" }, { "~app:*" },
+        { "~~dlock:{??????}:?:app:*" } } do
+      fails(user("+@all", "resetkeys", (table.unpack or unpack)(more)), "denied",
+        "names of these locks; .* ~app:%* and ~~dlock:{%?%?%?%?%?%?}:%?:app:%*",
+        { prefix = "app:" })
+    end
+    local store = assert(dlock.open(opts(user("+@all", "resetkeys", "~app:*",
+      "~~dlock:{??????}:?:app:*"), { prefix = "app:" })))
+    assert(assert(store:lock("named")):release())
+    store:close()
   end)
 
   it("subscribe is asked for when waiting", function()
@@ -338,7 +347,35 @@ describe("connecting to redis:", function()
     fails(f.url, "invalid", "not a Redis")
     f:stop()
     f = fake_server.start({ INFO = "$5\r\nhello\r\n" })
-    fails(f.url, "invalid", "not Redis")
+    fails(f.url, "invalid", 'answers INFO with "hello", so it is not Redis')
+    f:stop()
+  end)
+
+  it("a proxy that refuses INFO is told of in its own words", function()
+    for _, said in ipairs { "ERR unsupported command 'INFO'", -- Envoy
+      "ERR handle request, command 'INFO' is not allowed", -- Codis
+      "unsupported" } do
+      local f = fake_server.start { INFO = "-" .. said .. "\r\n" }
+      fails(f.url, "invalid", said)
+      f:stop()
+    end
+  end)
+
+  it("what a server said before it hung up is told", function()
+    for _, said in ipairs { "ERR unknown command 'INFO'", "ERR go away" } do
+      local rules = { INFO = { raw = "-" .. said .. "\r\n", close = true } }
+      for _, name in ipairs { "", "user:secret@" } do
+        local f = fake_server.start(rules)
+        fails(f.url:gsub("//", "//" .. name), "unavailable", said)
+        f:stop()
+      end
+    end
+    local f = fake_server.start { AUTH = { raw = "-ERR no secret\r\n",
+      close = true } }
+    local store = assert(dlock.open(opts((f.url:gsub("//", "//:secret@")))))
+    local _, message = store:ping()
+    assert.is_nil(message:find("no secret", 1, true))
+    store:close()
     f:stop()
   end)
 

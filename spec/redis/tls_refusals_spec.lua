@@ -94,7 +94,8 @@ describe("a TLS server that is not the right one:", function()
     end)
     with_server("bare", nil, function(one) -- its common name does not count
       fails(one.tls_url, ca { server_name = "bare" }, "denied",
-        "not for bare but for nobody")
+        "for nobody: .* make it anew with subjectAltName=DNS:bare$")
+      fails(one.tls_url, ca(), "denied", "subjectAltName=IP:127%.0%.0%.1$")
     end)
   end)
 

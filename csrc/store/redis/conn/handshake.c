@@ -154,6 +154,16 @@ static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
                 g->name.text, g->tls ? "rediss" : "redis");
 }
 
+/* A proxy says no in words of its own, and another program says anything. */
+static void not_redis(struct dlk_redis_handshake *g, const char *text) {
+  char said[DLK_REDIS_QUOTE_MAX];
+  dlk_error_set(&g->err, DLK_INVALID,
+                "%s answers INFO with \"%.80s\", so it is not Redis, or a "
+                "proxy that dlock cannot use; check host and port, or use the "
+                "server itself",
+                g->name.text, dlk_redis_fault_quote(text, said));
+}
+
 static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   char version[24];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
@@ -161,9 +171,7 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   info(text, "run_id:", g->run_id, sizeof g->run_id);
   int major = 0, minor = 0;
   if (sscanf(version, "%d.%d", &major, &minor) != 2) {
-    dlk_error_set(&g->err, DLK_INVALID,
-                  "%s: what answers there is not Redis; check host and port",
-                  g->name.text);
+    not_redis(g, text);
   } else if (major < 6 || (major == 6 && minor < 2)) {
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: the server is Redis %s; 6.2 or newer is needed",
@@ -218,6 +226,12 @@ static const char *step_name(unsigned step) {
   return step < LOAD ? names[step] : "SCRIPT LOAD";
 }
 
+/* The right that is missing is not one for a command. */
+static bool is_of_keys(const char *text) {
+  return strncmp(text, "NOPERM", 6) == 0 && strstr(text, " access ") &&
+         strstr(text, "key");
+}
+
 static void refused(struct dlk_redis_handshake *g, unsigned step,
                     const char *text) {
   const struct dlk_redis_fault *f = dlk_redis_fault_find(text);
@@ -241,9 +255,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     return;
   if (step == INFO && f->action == DLK_REDIS_FAIL &&
       f->code == DLK_UNAVAILABLE) {
-    dlk_error_set(&g->err, DLK_INVALID,
-                  "%s: what answers there is not Redis; check host and port",
-                  g->name.text);
+    not_redis(g, text);
     return;
   }
   g->stranger = f->code == DLK_DENIED && !denial;
@@ -255,6 +267,11 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->name.text, dlk_redis_fault_quote(text, said));
   else if (step == AUTH)
     dlk_redis_fault_unquoted(&g->err, text, g->name.text, step_name(step));
+  else if (step == PROBE && is_of_keys(text))
+    dlk_error_set(&g->err, DLK_DENIED,
+                  "%s refuses the names of these locks; give the user's ACL "
+                  "~%s* and ~~dlock:{??????}:?:%s*, see docs/security.md",
+                  g->name.text, g->prefix, g->prefix);
   else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/security.md",

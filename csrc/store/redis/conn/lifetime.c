@@ -116,8 +116,16 @@ static void turned_away(struct dlk_redis_conn *c, struct dlk_error *why) {
 
 void dlk_redis_life_lost(struct dlk_redis_conn *c, const char *text) {
   struct dlk_error why;
-  if (c->state == DLK_REDIS_HANDSHAKE && dlk_redis_pipe_turned_away(&c->pipe))
+  const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
+  bool shaking = c->state == DLK_REDIS_HANDSHAKE && oldest;
+  char said[DLK_REDIS_QUOTE_MAX];
+  if (shaking && dlk_redis_pipe_turned_away(&c->pipe))
     turned_away(c, &why);
+  else if (shaking && c->pipe.refused[0] && !oldest->secret)
+    dlk_error_set(&why, DLK_UNAVAILABLE,
+                  "%s: %s, after it had answered \"%.80s\"",
+                  dlk_redis_life_name(c).text, text,
+                  dlk_redis_fault_quote(c->pipe.refused, said));
   else
     dlk_error_set(&why, DLK_UNAVAILABLE, "%s: %s", dlk_redis_life_name(c).text,
                   text);

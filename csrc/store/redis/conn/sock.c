@@ -431,12 +431,12 @@ enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
   bool ended = n == 0 || error == EPROTO;
   if (s->secure && ended)
     dlk_redis_secure_fault(s->secure, &fault);
-  snprintf(out, DLK_REDIS_WHY_MAX, "%.255s%s",
-           ended ? fault.text : strerror(error),
-           s->secure || !first
-               ? ""
-               : " at the first command; if it wants TLS, use rediss:// (or "
-                 "rediss+sentinel://)");
+  snprintf(
+      out, DLK_REDIS_WHY_MAX, "%.255s%s", ended ? fault.text : strerror(error),
+      s->secure || !first
+          ? ""
+          : " at the first command; if it wants TLS, use rediss:// (or "
+            "rediss+sentinel://); if it is a proxy, use the server itself");
   return fault.code;
 }
 

@@ -14,7 +14,7 @@
 #include "store/redis/conn/endpoint.h"
 
 /* A sentence's rest. */
-#define DLK_REDIS_WHY_MAX 352
+#define DLK_REDIS_WHY_MAX 384
 
 struct uv_loop_s;
 struct dlk_redis_sock;

@@ -125,7 +125,8 @@ local function least_rights(name, where, ...)
 end
 
 -- Prefixes that cases have of their own.
-local PREFIXES = { "~/ct*", "~x:*" }
+local PREFIXES = { "~/ct*", "~~dlock:{??????}:?:/ct*", "~x:*",
+  "~~dlock:{??????}:?:x:*" }
 
 function on_rediss.url()
   least_rights("app", required("DLOCK_TEST_REDIS"),

@@ -142,9 +142,9 @@ describe("connecting to redis:", function()
   it("a user without rights on keys is denied", function()
     for _, more in ipairs { { "~other:*" }, { "~app:*" },
         { "~~dlock:{??????}:?:app:*" } } do
-      fails(user("+@all", "resetkeys", (table.unpack or unpack)(more)), "denied",
-        "names of these locks; .* ~app:%* and ~~dlock:{%?%?%?%?%?%?}:%?:app:%*",
-        { prefix = "app:" })
+      fails(user("+@all", "resetkeys", (table.unpack or unpack)(more)),
+        "denied", "names of these locks; .* ~app:%* and "
+        .. "~~dlock:{%?%?%?%?%?%?}:%?:app:%*", { prefix = "app:" })
     end
     local store = assert(dlock.open(opts(user("+@all", "resetkeys", "~app:*",
       "~~dlock:{??????}:?:app:*"), { prefix = "app:" })))
@@ -276,6 +276,78 @@ describe("connecting to redis:", function()
           assert.are_not.equal("app", log[i][j + 1])
         end
       end
+    end
+  end)
+
+  -- The page's line, with another user and another prefix in its patterns.
+  local function tenant(name)
+    local rule = io.open("docs/security.md"):read("*a")
+      :match("ACL SETUSER app on >secret (.-)```")
+    local words = { "ACL", "SETUSER", name, "on", ">secret" }
+    for word in rule:gmatch("%S+") do
+      word = word:find("^~") and word:gsub("dlock:%*$", name .. ":*") or word
+      words[#words + 1] = word
+    end
+    admin:call((table.unpack or unpack)(words))
+    local url = private.url:gsub("//", "//" .. name .. ":secret@")
+    return url, assert(dlock.open(opts(url, { prefix = name .. ":" })))
+  end
+
+  it("tenants with the rights of docs/security.md have locks apart", function()
+    local DEEDS = { { "DEL" }, { "GET" }, { "SET", "x" }, { "INCR" },
+      { "PEXPIRE", "1" }, { "ZREM", "x" }, { "HDEL", "x" },
+      { "ZADD", "1", "x" }, { "HSET", "x", "x" }, { "ZPOPMIN" },
+      { "ZRANGE", "0", "-1" } }
+    local urls, stores = {}, {}
+    for _, name in ipairs { "app", "shop" } do
+      urls[name], stores[name] = tenant(name)
+    end
+    for mine, other in pairs { app = "shop", shop = "app" } do
+      local store = stores[mine]
+      local lease = assert(store:lock("job", { min_hold = 0.1 }))
+      local second = assert(dlock.open(opts(urls[mine],
+        { prefix = mine .. ":", host = "luv" })))
+      local reader = assert(store:rwlock("read"):read():acquire())
+      local won = assert(store:election("chair"):campaign { value = "us" })
+      local got
+      coroutine.wrap(function()
+        got = assert(second:lock("job", { timeout = 20 }))
+      end)()
+      eventually("it queues", 10, function()
+        return #assert(store:inspect("job")).waiters == 1
+      end)
+      assert(store:revoke("job"))
+      local raw, seen = assert(redis.connect(urls[other])), 0
+      for _, name in ipairs(admin:call("KEYS", "*")) do
+        if name:find(mine .. ":", 1, true) then
+          seen = seen + 1
+          for _, deed in ipairs(DEEDS) do
+            local ok, err = pcall(raw.call, raw, deed[1], name,
+              (table.unpack or unpack)(deed, 2))
+            assert.is_false(ok, deed[1] .. " " .. name)
+            assert.is_truthy(tostring(err):find("NOPERM", 1, true), err)
+          end
+        end
+      end
+      raw:close()
+      assert(seen >= 8, seen)
+      local stranger = assert(dlock.open(opts(urls[other],
+        { prefix = mine .. ":" })))
+      assert.are.equal("denied", select(3, stranger:break_lock("job")))
+      stranger:close()
+      assert(won:release())
+      assert(reader:release())
+      assert(lease:release())
+      eventually("it is served", 10, function() return got end)
+      coroutine.wrap(function()
+        assert(got:release())
+        got = second:close()
+      end)()
+      eventually("it is closed", 10, function() return got == true end)
+      store:close()
+    end
+    for _, name in ipairs { "app", "shop" } do
+      admin:call("ACL", "DELUSER", name)
     end
   end)
 

@@ -249,6 +249,11 @@ void dlk_hold_take_back(struct dlk_hold *h);
 /* Releases in the background; never waits, never fails. */
 void dlk_hold_release_later(struct dlk_hold *h);
 
+/* Its last handle was given up by the collector. True: it is held and somebody
+ * counts on it, so it goes on without renewal, to its deadline. False: to be
+ * released. */
+bool dlk_hold_collected(struct dlk_hold *h);
+
 /* Its leases can be detached and attached; false comes with err. */
 bool dlk_engine_is_portable(const struct dlk_engine *e, struct dlk_error *err);
 

@@ -22,6 +22,9 @@
  * What was given stays given (a hold that is attached keeps the min_hold of the
  * detached one), until its holder takes that back.
  *
+ * A hold whose last handle was collected is not released: its program may still
+ * count on it. It is not renewed any more, so it ends at its deadline.
+ *
  * References: one for each Lua handle and ticket, one while HELD (the list of
  * holds), one while the store renews it, one while its release is owed. */
 #include "engine/lease.h"
@@ -43,8 +46,12 @@ static const char *put(char **at, const char *s, size_t n) {
 
 static void drop_posted(struct dlk_post *post) {
   struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
-  if (dlk_hold_is_held(h))
+  if (dlk_hold_is_held(h) && atomic_load(&h->dropping)) {
     dlk_hold_give_back(h);
+  } else if (dlk_hold_is_held(h)) {
+    h->renew = false;
+    dlk_hold_schedule(h);
+  }
   dlk_hold_unref(h);
 }
 
@@ -198,12 +205,22 @@ void dlk_hold_take_back(struct dlk_hold *h) {
   atomic_store(&h->given, false);
 }
 
-void dlk_hold_release_later(struct dlk_hold *h) {
-  if (!dlk_hold_is_held(h) || atomic_exchange(&h->dropping, true))
-    return;
+static void post_drop(struct dlk_hold *h) {
   dlk_hold_ref(h);
   if (!dlk_owner_post(&h->engine->loop, &h->drop, true))
     dlk_hold_unref(h);
+}
+
+void dlk_hold_release_later(struct dlk_hold *h) {
+  if (dlk_hold_is_held(h) && !atomic_exchange(&h->dropping, true))
+    post_drop(h);
+}
+
+bool dlk_hold_collected(struct dlk_hold *h) {
+  if (!atomic_load(&h->given) || dlk_hold_remaining(h) == 0)
+    return false;
+  post_drop(h);
+  return true;
 }
 
 /* ---- by the loop's owner ---- */

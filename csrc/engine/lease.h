@@ -50,7 +50,7 @@ struct dlk_hold {
   struct dlk_list link;     /* in held.list while HELD */
   struct dlk_list waiters;  /* wait_lost tickets */
   struct dlk_list detaches; /* tickets, until `ops` is 0 */
-  struct dlk_post drop;     /* release_later */
+  struct dlk_post drop;     /* its last handle: release_later, or collected */
   uint64_t id;              /* unique in the process */
 };
 

@@ -45,6 +45,7 @@ struct lease_box {
   bool parted;   /* and the string was taken */
   bool lost;     /* it was, before it was released later */
   bool owned;    /* the handle is a scope's to give up, not the collector's */
+  uint64_t dropped; /* the id of its hold, which it had when it was collected */
 };
 
 /* What a store's module returns. */
@@ -81,6 +82,13 @@ bool dlk_lua_closing(lua_State *L);
 void dlk_lua_enlist(lua_State *L, struct engine_box *box);
 /* Closes it in bounded time, if it is used and not closed yet. */
 void dlk_lua_end_engine(struct dlk_engine *e);
+/* A lease on it was collected while it is held. */
+void dlk_lua_drop_hold(lua_State *L, struct dlk_hold *h);
+/* Releases that hold, if it is one of those. */
+void dlk_lua_release_dropped(lua_State *L, uint64_t id);
+/* The engine was collected. True: it has such holds, so it lives on with the
+ * caller's reference. */
+bool dlk_lua_orphan_engine(lua_State *L, struct dlk_engine *e);
 
 /* Each file that opens something puts functions into the module table
  * on top of the stack, and into the metatables. */

@@ -1,5 +1,6 @@
-/* A Lua state that closes: no engine outlives it.
+/* What a Lua state leaves behind while it runs, and when it closes.
  *
+ * No engine outlives its state.
  * An engine is closed by its finaliser. But what a finaliser of the program's
  * makes while the state closes is itself finalised by LuaJIT only, so a store
  * that is opened there would keep its renewal thread, and its leases, until the
@@ -8,7 +9,16 @@
  * latest first; so this one's is behind theirs, and behind those of all
  * objects that the program made since it loaded us. It closes the engines that
  * are left, and from then on none is made. The engines' own userdata are all
- * there still: a state frees what it has when the last finaliser has run. */
+ * there still: a state frees what it has when the last finaliser has run.
+ *
+ * A lease that is collected while it is held goes on to its deadline, since its
+ * program may count on it: its hold is then in the list `dropped`. A finaliser
+ * that runs after the lease's own can still release it. An engine that is
+ * collected with such a lease is not closed before the lease is over: it is in
+ * the list `orphans`. Both lists are looked through when a lease is dropped and
+ * when an engine is made or collected; when the state closes all of it ends. */
+#include <stdlib.h>
+
 #include "lua/binding.h"
 
 #define LAST "dlock.last"
@@ -16,7 +26,19 @@
 
 struct last {
   struct dlk_list engines; /* engine_box.link */
+  struct dlk_list dropped; /* struct dropped */
+  struct dlk_list orphans; /* struct orphan */
   bool over;
+};
+
+struct dropped {
+  struct dlk_list link;
+  struct dlk_hold *hold; /* with a reference */
+};
+
+struct orphan {
+  struct dlk_list link;
+  struct dlk_engine *engine; /* with a reference */
 };
 
 static struct last *last_of(lua_State *L) {
@@ -28,10 +50,6 @@ static struct last *last_of(lua_State *L) {
 
 bool dlk_lua_closing(lua_State *L) {
   return last_of(L)->over;
-}
-
-void dlk_lua_enlist(lua_State *L, struct engine_box *box) {
-  dlk_list_append(&last_of(L)->engines, &box->link);
 }
 
 void dlk_lua_end_engine(struct dlk_engine *e) {
@@ -46,6 +64,98 @@ void dlk_lua_end_engine(struct dlk_engine *e) {
   dlk_engine_join(e);
 }
 
+/* ---- leases that were collected while they were held ---- */
+
+static struct dropped *dropped_at(struct dlk_list *l) {
+  return DLK_CONTAINER(l, struct dropped, link);
+}
+
+static bool has_dropped(const struct last *last, const struct dlk_engine *e) {
+  for (struct dlk_list *l = last->dropped.next; l != &last->dropped;
+       l = l->next)
+    if (dlk_hold_engine(dropped_at(l)->hold) == e)
+      return true;
+  return false;
+}
+
+/* In a forked child the parent's are left as they are. */
+static void sweep_dropped(struct last *last) {
+  for (struct dlk_list *l = last->dropped.next, *next; l != &last->dropped;
+       l = next) {
+    struct dropped *one = dropped_at(l);
+    bool forked = dlk_engine_forked(dlk_hold_engine(one->hold));
+    next = l->next;
+    if (!forked && dlk_hold_remaining(one->hold) > 0)
+      continue;
+    dlk_list_remove(l);
+    if (!forked)
+      dlk_hold_unref(one->hold);
+    free(one);
+  }
+}
+
+static void end_orphans(struct last *last) {
+  for (struct dlk_list *l = last->orphans.next, *next; l != &last->orphans;
+       l = next) {
+    struct orphan *one = DLK_CONTAINER(l, struct orphan, link);
+    next = l->next;
+    if (!last->over && has_dropped(last, one->engine))
+      continue;
+    dlk_list_remove(l);
+    if (!dlk_engine_forked(one->engine)) {
+      dlk_lua_end_engine(one->engine);
+      dlk_engine_forget_completed(one->engine);
+      dlk_engine_unref(one->engine);
+    }
+    free(one);
+  }
+}
+
+/* Ends what is left of collected leases that are over. */
+static void sweep(struct last *last) {
+  sweep_dropped(last);
+  end_orphans(last);
+}
+
+void dlk_lua_enlist(lua_State *L, struct engine_box *box) {
+  struct last *last = last_of(L);
+  sweep(last);
+  dlk_list_append(&last->engines, &box->link);
+}
+
+void dlk_lua_drop_hold(lua_State *L, struct dlk_hold *h) {
+  struct last *last = last_of(L);
+  sweep(last);
+  struct dropped *one = malloc(sizeof *one);
+  if (!one)
+    return;
+  dlk_hold_ref(h);
+  one->hold = h;
+  dlk_list_append(&last->dropped, &one->link);
+}
+
+void dlk_lua_release_dropped(lua_State *L, uint64_t id) {
+  struct dlk_list *list = &last_of(L)->dropped;
+  for (struct dlk_list *l = list->next; l != list; l = l->next) {
+    struct dlk_hold *h = dropped_at(l)->hold;
+    if (dlk_hold_id(h) == id && !dlk_engine_forked(dlk_hold_engine(h)))
+      dlk_hold_release_later(h);
+  }
+}
+
+bool dlk_lua_orphan_engine(lua_State *L, struct dlk_engine *e) {
+  struct last *last = last_of(L);
+  sweep(last);
+  struct orphan *one = has_dropped(last, e) ? malloc(sizeof *one) : NULL;
+  if (!one)
+    return false;
+  one->engine = e;
+  dlk_list_append(&last->orphans, &one->link);
+  return true;
+}
+
+/* ---- the end of the state ---- */
+
 static int last_gc(lua_State *L) {
   struct last *last = lua_touserdata(L, 1);
   last->over = true;
@@ -56,6 +166,8 @@ static int last_gc(lua_State *L) {
     if (!dlk_engine_forked(box->engine))
       dlk_lua_end_engine(box->engine);
   }
+  end_orphans(last);
+  sweep_dropped(last);
   return 0;
 }
 
@@ -65,6 +177,8 @@ void dlk_lua_open_closing(lua_State *L) {
     return;
   struct last *last = lua_newuserdata(L, sizeof *last);
   dlk_list_init(&last->engines);
+  dlk_list_init(&last->dropped);
+  dlk_list_init(&last->orphans);
   last->over = false;
   lua_newtable(L);
   lua_pushcfunction(L, last_gc);

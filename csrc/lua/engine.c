@@ -362,7 +362,7 @@ static int engine_gc(lua_State *L) {
   if (!e)
     return 0;
   dlk_list_remove(&box->link);
-  if (dlk_engine_forked(e))
+  if (dlk_engine_forked(e) || dlk_lua_orphan_engine(L, e))
     return 0;
   dlk_lua_end_engine(e);
   dlk_engine_forget_completed(e);

@@ -160,6 +160,8 @@ static void let_go(struct lease_box *box) {
 static int core_release_later(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   struct dlk_error forked;
+  if (box->dropped)
+    dlk_lua_release_dropped(L, box->dropped);
   if (box->hold && !dlk_engine_is_ours(dlk_hold_engine(box->hold), &forked))
     return dlk_lua_failure(L, &forked);
   let_go(box);
@@ -431,6 +433,41 @@ static int lease_tostring(lua_State *L) {
   return 1;
 }
 
+/* core.lease_meta.dropped(client, key, running) hears of it; running: some code
+ * of the program is, so its state is not being closed. */
+static void tell_dropped(lua_State *L, const struct dlk_lease *l) {
+  lua_Debug frame;
+  bool running = lua_getstack(L, 1, &frame);
+  if (!lua_checkstack(L, 8))
+    return;
+  lua_pushliteral(L, "dropped");
+  lua_rawget(L, lua_upvalueindex(DLK_LUA_LEASE));
+  push_anchor(L, 1);
+  lua_rawgeti(L, -1, DLK_ANCHOR_CLIENT);
+  lua_remove(L, -2);
+  lua_pushlstring(L, l->key, l->key_len);
+  lua_pushboolean(L, running);
+  if (lua_pcall(L, 3, 0, 0) != 0)
+    lua_pop(L, 1);
+}
+
+/* A handle that is collected is given up. The last one of a hold that somebody
+ * may count on does not release it: see closing.c. */
+static void collect(lua_State *L, struct lease_box *box) {
+  struct dlk_hold *h = box->hold;
+  struct dlk_error closed;
+  bool last = dlk_hold_handles(h) == 1;
+  if (over(box) || !last || !dlk_engine_is_open(dlk_hold_engine(h), &closed) ||
+      !dlk_hold_collected(h)) {
+    let_go(box);
+    return;
+  }
+  dlk_handle_give_up(&box->handle);
+  box->dropped = dlk_hold_id(h);
+  dlk_lua_drop_hold(L, h);
+  tell_dropped(L, dlk_hold_lease(h));
+}
+
 /* What a request owns is held until that ends, whether or not some variable of
  * it still refers to a handle. A handle that nobody can release counts until
  * then: what is entered in it must not release the whole. */
@@ -440,7 +477,7 @@ static int lease_gc(lua_State *L) {
   if (!h || dlk_engine_forked(dlk_hold_engine(h)))
     return 0;
   if (!box->owned)
-    let_go(box);
+    collect(L, box);
   if (box->release)
     dlk_ticket_unref(box->release);
   box->release = NULL;

@@ -20,11 +20,16 @@ local events = {}
 -- calls what is due of all of them. Weak values, and userdata, because these
 -- are taken out before they are finalised, but at the end of the Lua state: one
 -- that is found here then is closed. any: there may be some.
-local listening = { last = 0, any = false,
+-- dropped: clients whose leases were collected and that have not told it yet;
+-- each is kept for that, although its store may be collected too.
+local listening = { last = 0, any = false, dropped = {},
   engines = setmetatable({}, { __mode = "v" }) }
 
 --- What a wait looks at before it asks for what is due: see deliver_all.
 events.listening = listening
+
+local DROPPED = "dropped: the lease on %s was collected while it was held, so"
+  .. " it lasts for the rest of its ttl: keep it in a variable and release it"
 
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 local FIRST_SWEEP = 64
@@ -163,6 +168,16 @@ local function add_items(due, client, items)
   end
 end
 
+-- Leases that were collected while they were held.
+local function add_dropped(due, client)
+  for _, key in ipairs(listening.dropped[client]) do
+    due[#due + 1] = function()
+      events.event(client, "dropped", DROPPED:format(text.quote(key)), key)
+    end
+  end
+  listening.dropped[client] = nil
+end
+
 local function add_lost(due, client, lease)
   add(due, client, lease, "lost", ("lost: %s is not held any more")
     :format(text.quote(lease.key)))
@@ -193,7 +208,7 @@ end
 ---@param fresh boolean its engine has events
 ---@return boolean
 function events.may_be_due(client, fresh)
-  return fresh or client.watched.late
+  return fresh or client.watched.late or listening.dropped[client] ~= nil
 end
 
 local may_be_due = events.may_be_due
@@ -208,6 +223,9 @@ function events.due(client)
   end
   if client.watched.late then
     add_late(due, client)
+  end
+  if listening.dropped[client] then
+    add_dropped(due, client)
   end
   if client.new_password and client.engine:asks() then
     due[#due + 1] = client.new_password
@@ -288,6 +306,11 @@ local function deliver_others(client)
       due[#due + 1] = other
     end
   end
+  for other in next, listening.dropped do
+    if other ~= client and not other.waiting then
+      due[#due + 1] = other
+    end
+  end
   listening.any = next(listening.engines) ~= nil
   for _, other in ipairs(due) do
     deliver(other)
@@ -305,6 +328,23 @@ function events.deliver_all(client, fresh)
   end
   if listening.any then
     deliver_others(client)
+  end
+end
+
+-- The collector found a lease that is held: called within its finaliser. With
+-- on_event the next wait tells it; without, a line does at once. Not when the
+-- state is being closed, which releases the lease: then no code of the program
+-- is running. (nginx collects while none is, too.)
+core.lease_meta.dropped = function(client, key, running)
+  if not running and not (ngx and ngx.worker and not ngx.worker.exiting()) then
+    return
+  elseif client.on_event then
+    local dropped = listening.dropped
+    dropped[client] = dropped[client] or {}
+    table.insert(dropped[client], key)
+    listening.any = true
+  else
+    show(DROPPED:format(text.quote(key)))
   end
 end
 

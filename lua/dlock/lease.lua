@@ -59,7 +59,7 @@ end
 
 local function release(client, self, timeout, early)
   if not client then
-    return true -- its finaliser released it
+    return core.release_later(self) -- by a finaliser after its own
   end
   local adapter, message, code = ready(client, true)
   if not adapter then

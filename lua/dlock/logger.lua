@@ -15,7 +15,8 @@ local ngx = rawget(_G, "ngx")
 
 -- What ends or endangers a lock is an error; what an admin should look at is a
 -- warning. All others tell what happens in a fleet that is well.
-local LEVELS = { lost = "error", callback = "error", damaged = "error",
+local LEVELS = { lost = "error", callback = "error", dropped = "error",
+  damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
   sentinel = "warn", degraded = "warn", failover = "warn", disconnect = "warn",
   session = "error", denied = "error" }

@@ -20,6 +20,7 @@
 local dlock = {}
 
 ---@param where? string|dlock.open_options $DLOCK_URL, else this user's files
+---@nodiscard
 ---@return dlock.store|nil store
 ---@return string? message
 ---@return dlock.code? code
@@ -227,6 +228,7 @@ function store:revoke(key) end
 
 ---@param key string
 ---@param opts? dlock.lock_options
+---@nodiscard
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
@@ -234,6 +236,7 @@ function store:lock(key, opts) end
 
 ---@param key string
 ---@param opts? dlock.lock_options
+---@nodiscard
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
@@ -292,6 +295,7 @@ function store:once_per(key, seconds, fn) end
 
 ---@param detached string
 ---@param opts? { max_hold?: number }
+---@nodiscard
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
@@ -344,12 +348,14 @@ function election:leader() end
 function election:wait_change(timeout) end
 
 ---@param opts? dlock.acquire_options
+---@nodiscard
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
 function mutex:acquire(opts) end
 
 ---@param opts? dlock.try_options
+---@nodiscard
 ---@return dlock.lease|nil lease
 ---@return string? message
 ---@return dlock.code? code
@@ -435,6 +441,7 @@ function lease:on_revoke(fn) end
 ---@return any
 function lease:guard(...) end
 
+---@nodiscard
 ---@return string|nil detached
 ---@return string? message
 ---@return dlock.code? code

@@ -99,13 +99,28 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
-  it("a lease that is collected, which is given back", function()
-    local a, b, key = t:open(), t:open(), t:key()
-    local function forget() assert(a:lock(key, { ttl = 60 })) end
-    forget()
+  timed("a lease that is collected, which ends at its ttl", function()
+    local events = {}
+    local a, b, key = t:open { on_event = function(event)
+      if event.kind == "dropped" then events[#events + 1] = event end
+    end }, t:open(), t:key()
+    local function forget()
+      local lease = assert(a:lock(key, { ttl = 1.5 }))
+      t:sleep(0.8) -- it was renewed
+      return lease:held()
+    end
+    assert.is_true(forget())
     collectgarbage()
     collectgarbage()
-    assert(b:lock(key, { timeout = 5 })):release()
+    local dropped = t:now()
+    assert.are.equal("busy", select(3, b:try_lock(key)))
+    assert(b:lock(key, { timeout = 10 })):release()
+    local waited = t:now() - dropped
+    assert.is_true(waited > 0.4 and waited < 4, waited)
+    assert(a:ping())
+    t:eventually("the event", function() return events[1] end)
+    assert.are.equal(1, #events)
+    assert.are.equal(key, events[1].key)
     t:expect_nothing_left()
   end)
 

@@ -19,8 +19,8 @@ local function open()
   return assert(engine.new(memory, { shown = "memory:", io_timeout = 0.2 }))
 end
 
-local function acquire(e, key)
-  return assert(finish(assert(engine.acquire(e, key))))
+local function acquire(e, key, o)
+  return assert(finish(assert(engine.acquire(e, key, o))))
 end
 
 local function collect()
@@ -152,8 +152,8 @@ describe("an engine's close", function()
   end)
 
   it("frees everything behind a collected engine too", function()
-    acquire(open(), "lazy:a")
-    acquire(open(), "lazy:b")
+    acquire(open(), "lazy:a", { provisional = true })
+    acquire(open(), "lazy:b", { provisional = true })
     collect()
   end)
 

@@ -263,9 +263,24 @@ describe("engine", function()
     assert.is_false(finish(e:locked("slow:a")))
   end)
 
-  it("releases a lease that is collected", function()
-    local lease = acquire(e, "a") -- luacheck: ignore
+  it("lets a lease that is collected end at its deadline", function()
+    local start = core.now()
+    local lease = acquire(e, "a", { ttl = 0.9 }) -- luacheck: ignore
+    while core.now() < start + 0.5 do -- it is renewed once
+      finish(e:ping())
+    end
     lease = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.equal(1, e:stats().held)
+    local next_one = assert(acquire(e, "a"))
+    local waited = core.now() - start
+    assert.is_true(waited > 0.9 + 0.2 and waited < 3, waited)
+    assert.is_true(finish(core.release(next_one)))
+  end)
+
+  it("releases a lease that is collected before it was given", function()
+    acquire(e, "a", { provisional = true, ttl = 60 })
     collectgarbage()
     collectgarbage()
     assert.is_truthy(acquire(e, "a"))
@@ -441,12 +456,23 @@ describe("engine's end", function()
   it("is ended by the collector", function()
     local before = leaks.snapshot()
     local e = open()
-    local lease = acquire(e, "a") -- luacheck: ignore
+    local lease = acquire(e, "a", { provisional = true }) -- luacheck: ignore
     assert.equal(1, #threads_beside(before.threads))
     e, lease = nil, nil -- luacheck: ignore
     collectgarbage()
     collectgarbage()
     collectgarbage()
+    assert.same({}, leaks.since(before, 5))
+  end)
+
+  it("waits for a lease that was collected with it", function()
+    local before = leaks.snapshot()
+    acquire(open(), "a", { ttl = 0.3 })
+    collectgarbage()
+    collectgarbage()
+    assert.equal(1, #threads_beside(before.threads))
+    compute(0.35)
+    open() -- looks for what is over
     assert.same({}, leaks.since(before, 5))
   end)
 

@@ -288,11 +288,12 @@ describe("local hand-off:", function()
     assert.equal(1, count())
   end)
 
-  it("release_later, the end of a scope and the collector pass it on",
+  it("release_later, the end of a scope and of a collected lease pass it on",
     function()
       local scope, tickets = core.scope(), {}
-      local lease = assert(finish(e, want("a"), scope)) -- luacheck: ignore
-      for i = 1, 3 do tickets[i] = want("a") end
+      local lease = assert(finish(e, want("a", { ttl = 2 }), -- luacheck: ignore
+        scope))
+      for i = 1, 3 do tickets[i] = want("a", { ttl = 2 }) end
       scope:finish()
       lease = nil -- luacheck: ignore
       core.release_later(assert(finish(e, tickets[1])))
@@ -300,8 +301,8 @@ describe("local hand-off:", function()
       tickets[2], lease = nil, nil -- luacheck: ignore
       collectgarbage()
       collectgarbage()
-      assert.equal(4, assert(finish(e, tickets[3])).fence)
-      assert.equal(3, count())
+      assert.equal(2, count())
+      assert.is_true(assert(finish(e, tickets[3])).fence > 3)
     end)
 
   it("a grant that is not taken goes on", function()

@@ -61,7 +61,7 @@ describe("the books of a store", function()
   it("of reentrancy do not keep a coroutine alive", function()
     local seen = setmetatable({}, { __mode = "k" })
     local co = coroutine.create(function()
-      local lease = assert(store:lock("k", { reentrant = true }))
+      local lease = assert(store:lock("k", { reentrant = true, ttl = 0.5 }))
       coroutine.yield()
       return lease
     end)

@@ -105,7 +105,7 @@ local LOCATIONS = [[
   location = /of_worker { content_by_lua_block {
     assert(worker_store:lock(ngx.var.arg_key))
     collect()
-    ngx.print("collected")
+    ngx.print(try(ngx.var.arg_key))
   } }
   location = /killed { content_by_lua_block {
     local thread = ngx.thread.spawn(function()
@@ -235,8 +235,10 @@ describe("in OpenResty", function()
     end)
   end
 
-  it("the collector releases leases of the worker", function()
-    assert.equal("collected", get("/of_worker"))
+  it("a lease of the worker that is collected ends at its ttl", function()
+    assert.equal("busy", get("/of_worker"))
+    assert.matches("dropped: the lease on '" .. key .. "' was collected",
+      n:log())
     expect_free()
   end)
 

@@ -2,6 +2,7 @@
 -- not given to a second one while the first may believe in it, and nothing
 -- crashes or stands still.
 
+local apart = require "spec.support.apart"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local tool = require "spec.support.file_tool"
@@ -139,6 +140,31 @@ describe("a lock file that is written into", function()
       assert.matches("damaged.* ttl=300%.0",
         b:ask("inspect", tool.hex("key")))
     end
+  end)
+
+  it("is the key's as long as its name is", function()
+    local a = start()
+    a:hold("a", "key")
+    overwrite(2 * HEADER + 8, "K") -- a bit of the key's first byte
+    local b = start()
+    b:acquire("b", "key", LATER)
+    b:wait_queue("key", 1)
+    assert.are.equal("a released", a:ask("release", "a"))
+    b:expect("^b held")
+    assert.are.equal("list ok {{key} nil}", b:ask("list"))
+  end)
+
+  -- As a file system that takes upper and lower case for one.
+  it("by two keys is one key's", function()
+    local a = start()
+    a:hold("a", "KEY")
+    server.write_file(path, "")
+    local b = tool.start(dir, nil, apart("--mount",
+      ("mount --bind %s/KEY %s"):format(dir, path)))
+    b:acquire("b", "key")
+    b:expect("^b invalid: .*another key's")
+    b:acquire("b", "KEY")
+    b:expect("^b busy")
   end)
 
   it("is free at once after an admin breaks the lock", function()

@@ -162,22 +162,21 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   return 0;
 }
 
-/* Two keys have one name only where case does not matter (or by a collision of
- * hashes). A key in the file that has another name is damage, and written
- * again: the name says what it is. */
-static int check_key(struct dlk_file_key *k) {
-  char key[DLK_FILE_NAMED], name[DLK_FILE_NAME] = "";
+/* A key in the file that is not its name's is another key, if its own name
+ * leads to this file too: the file system takes the two names for one. Else it
+ * is damage, and written again: the name says what it is. */
+static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  char key[DLK_FILE_NAMED], name[DLK_FILE_NAME];
   int error = 0;
   long n = dlk_file_table_get_key(k->fd, key);
   if (n < 0 && n != -EUCLEAN)
     return (int)-n;
-  if (n >= 0)
-    dlk_file_name(name, key, (size_t)n);
-  bool same = n == (long)k->len && memcmp(key, k->key, k->len) == 0;
-  if (!same && dlk_file_name_alike(name, k->name))
-    return EEXIST;
-  if (!same)
+  if (n != (long)k->len || memcmp(key, k->key, k->len) != 0) {
+    dlk_file_name(name, key, n < 0 ? 0 : (size_t)n);
+    if (n > 0 && dlk_file_named(d, name, k->fd, &k->file, NULL))
+      return EEXIST;
     error = dlk_file_table_set_key(k->fd, k->key, k->len);
+  }
   k->checked = error == 0;
   return error;
 }
@@ -253,7 +252,7 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
     return begin_left(d, k, &r);
   if (d->table.error != 0)
     return d->table.error;
-  error = k->checked ? 0 : check_key(k);
+  error = k->checked ? 0 : check_key(d, k);
   if (error == 0 && d->table.torn)
     error = guard_living(d, k);
   return error;

@@ -75,18 +75,6 @@ bool dlk_file_name_key(const char *name, char *key, size_t *len) {
   return n > 0 && dlk_file_name_is(name, key, n);
 }
 
-static int small(char c) {
-  return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
-}
-
-bool dlk_file_name_alike(const char *a, const char *b) {
-  while (*a && small(*a) == small(*b)) {
-    a++;
-    b++;
-  }
-  return small(*a) == small(*b);
-}
-
 static const uint32_t round_constant[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
     0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,

@@ -22,10 +22,6 @@ bool dlk_file_name_key(const char *name, char *key, size_t *len);
 /* Whether the name is that of the key's file. */
 bool dlk_file_name_is(const char *name, const char *key, size_t len);
 
-/* Whether two names differ by the case of letters only, if at all; not by that
- * of the locale, since file systems that ignore case do so without one. */
-bool dlk_file_name_alike(const char *a, const char *b);
-
 /* SHA-256 (FIPS 180-4). */
 void dlk_file_sha256(uint8_t out[32], const void *data, size_t len);
 

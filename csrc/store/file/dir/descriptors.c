@@ -13,11 +13,6 @@
  * by a bare clone system call and never calls exec keeps its parent's locks
  * until it ends: the one gap, stated in docs/file.md.
  *
- * A number may also be taken from us: somebody in the program closes one that
- * is not his (a second close of his own number, a loop over all of them), and
- * the next file that is opened gets it. Then it is not ours to close either
- * (dlk_file_fd_forget).
- *
  * The child must not touch the old store (the engine sees to that): its
  * descriptor numbers are free for others from now on. */
 #include <errno.h>
@@ -99,11 +94,5 @@ void dlk_file_fd_close(int fd) {
   pthread_mutex_lock(&mutex);
   if (unregister(fd))
     close(fd);
-  pthread_mutex_unlock(&mutex);
-}
-
-void dlk_file_fd_forget(int fd) {
-  pthread_mutex_lock(&mutex);
-  unregister(fd);
   pthread_mutex_unlock(&mutex);
 }

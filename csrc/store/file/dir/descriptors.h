@@ -7,7 +7,5 @@
 int dlk_file_fd_open(int dir, const char *name, int flags,
                      mode_t mode); /* fd, -errno */
 void dlk_file_fd_close(int fd);    /* -1 is fine */
-/* Somebody else has closed it. */
-void dlk_file_fd_forget(int fd);
 
 #endif

@@ -30,13 +30,10 @@
  * a file open looks where its name leads, each time, and then opens what is
  * there (dlk_file_named). That it has names left says nothing.
  *
- * Nor is a descriptor of ours safe from others: if one is closed by a mistake
- * of the program, its number may be that of any file, another lock's among
- * them, whose table is as good as ours. So each time that a file is used its
- * descriptor is asked first, before its mutex is taken or its table read
- * (dlk_file_is_open), and once more before a file in which our magic was seen,
- * and is not any more, is written anew. Of a number that leads to another file
- * we let go without closing it, and open ours again. */
+ * A program that closes a descriptor of ours by mistake breaks the store. Only
+ * what its number leads to then is safe: no file is written that does not begin
+ * as one of ours, and none is begun anew that is not the one we opened
+ * (dlk_file_is_open). */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -230,9 +227,6 @@ enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
     code = check_kind(d, fd, err);
   if (code == DLK_OK)
     code = check_boot(d, err);
-  int error = code == DLK_OK ? dlk_file_node_of(fd, &d->node) : 0;
-  if (error != 0)
-    code = open_error(d, error, err);
   if (code != DLK_OK) {
     dlk_file_fd_close(fd);
     return code;
@@ -343,13 +337,6 @@ bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
   struct dlk_file_node now = {0};
   return dlk_file_node_of(fd, &now) == 0 && now.dev == node->dev &&
          now.ino == node->ino;
-}
-
-void dlk_file_close(int fd, const struct dlk_file_node *node) {
-  if (fd >= 0 && dlk_file_is_open(fd, node))
-    dlk_file_fd_close(fd);
-  else
-    dlk_file_fd_forget(fd);
 }
 
 /* Where we may not look into the directory any more (a change of user), nobody

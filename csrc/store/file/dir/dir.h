@@ -52,8 +52,7 @@ struct dlk_file_dir {
   char *path, *prefix;
   size_t prefix_len;
   /* dir.c */
-  int fd; /* -1 until connected */
-  struct dlk_file_node node;
+  int fd;      /* -1 until connected */
   uid_t owner; /* whose the directory is: ours */
   bool read_only;
   uint8_t boot[16];
@@ -102,8 +101,6 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
 int dlk_file_node_of(int fd, struct dlk_file_node *out);
 /* Whether the descriptor is open on that file yet. */
 bool dlk_file_is_open(int fd, const struct dlk_file_node *node);
-/* Closes it if so; otherwise its number is not ours to close. -1 is fine. */
-void dlk_file_close(int fd, const struct dlk_file_node *node);
 /* Whether a name in the directory leads to an open file: what has no name, or
  * another one, is found by nobody else. mode: its mode then; may be NULL. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,

@@ -38,17 +38,11 @@
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */
 
-/* Whether its descriptor still is. */
-static bool is_ours(const struct dlk_file_key *k) {
-  return dlk_file_is_open(k->fd, &k->file);
-}
-
-/* Closes it, unless its number is not ours to close. */
 static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   dlk_map_remove(&d->keys, &k->node);
   dlk_list_remove(&k->link);
   d->key_count--;
-  dlk_file_close(k->fd, &k->file);
+  dlk_file_fd_close(k->fd);
   free(k);
 }
 
@@ -71,7 +65,7 @@ static void abandon(struct dlk_file_dir *d, struct dlk_file_key *k) {
 
 /* Closes the file, and deletes it if nothing is in it. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  if (d->fd >= 0 && is_ours(k) && dlk_file_try_lock(k->fd) == 0) {
+  if (d->fd >= 0 && dlk_file_try_lock(k->fd) == 0) {
     dlk_file_key_delete_idle(d, k->name, k->fd);
     dlk_file_unlock(k->fd);
   }
@@ -113,18 +107,6 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
   return ok;
 }
 
-/* One that is open; NULL: none is, or its number was taken from us. */
-static struct dlk_file_key *find_open(struct dlk_file_dir *d, const char *full,
-                                      size_t n) {
-  struct dlk_map_node *node = dlk_map_get(&d->keys, full, n);
-  struct dlk_file_key *k =
-      node ? DLK_CONTAINER(node, struct dlk_file_key, node) : NULL;
-  if (k == NULL || is_ours(k))
-    return k;
-  forget(d, k);
-  return NULL;
-}
-
 /* The open file of a key, the most recently used one from now on. */
 static int find(struct dlk_file_dir *d, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
@@ -132,7 +114,9 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   size_t n = d->prefix_len + len;
   if (!full_key(d, key, len, full))
     return ENAMETOOLONG;
-  struct dlk_file_key *k = find_open(d, full, n);
+  struct dlk_map_node *node = dlk_map_get(&d->keys, full, n);
+  struct dlk_file_key *k =
+      node ? DLK_CONTAINER(node, struct dlk_file_key, node) : NULL;
   if (k != NULL) {
     dlk_list_remove(&k->link);
     dlk_list_append(&d->recent, &k->link);
@@ -200,19 +184,6 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
   return dlk_file_table_commit(&d->table);
 }
 
-/* Whether the descriptor is not ours any more, as an error tells that using it
- * gave: then it is let go of. (It was when it was looked for: another thread
- * has taken it since.) */
-static bool taken_away(struct dlk_file_dir *d, struct dlk_file_key *k,
-                       int error) {
-  bool strange = error == EUCLEAN || error == EPROTO || error == ENODATA;
-  if (error != EBADF && (!strange || is_ours(k)))
-    return false;
-  dlk_file_unlock(k->fd);
-  forget(d, k);
-  return true;
-}
-
 /* Begins a table anew in which nobody lives. In one that is damaged somebody
  * may have stood whom it does not show (damage.c). */
 static int begin_left(struct dlk_file_dir *d, struct dlk_file_key *k,
@@ -242,8 +213,11 @@ static bool was_ours(const struct dlk_file_key *k, int error) {
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   struct dlk_file_rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
+  if ((error == ENODATA || error == EPROTO) &&
+      !dlk_file_is_open(k->fd, &k->file))
+    return EBADF;
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return k->checked && !is_ours(k) ? EBADF : begin(d, k, &r.hold);
+    return begin(d, k, &r.hold);
   if (error == ENODATA || error == EPROTO)
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
@@ -297,8 +271,6 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
     if (error != 0)
       return error;
     error = dlk_file_lock(k->fd);
-    if (taken_away(d, k, error))
-      continue;
     if (error != 0)
       return error;
     d->holders_changed = false;
@@ -306,8 +278,6 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
       error = d->read_only ? look(d, k) : load(d, k);
     else
       error = ESTALE;
-    if (taken_away(d, k, error))
-      continue;
     if (error == EUCLEAN && !d->read_only)
       error = mend(d, k);
     if (error == 0) {
@@ -368,8 +338,6 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
       continue;
     }
     error = dlk_file_table_load(&d->table, k->fd);
-    if (taken_away(d, k, error))
-      continue;
     if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)
@@ -393,6 +361,6 @@ void dlk_file_disconnect(struct dlk_file_dir *d) {
     retire(d, DLK_CONTAINER(d->recent.next, struct dlk_file_key, link));
   dlk_file_wake_close(d);
   dlk_file_meta_close(d);
-  dlk_file_close(d->fd, &d->node);
+  dlk_file_fd_close(d->fd);
   d->fd = -1;
 }

@@ -46,7 +46,6 @@ struct peer {
   struct dlk_file_dir *dir;
   uint64_t instance;
   int fd;
-  struct dlk_file_node file;
   uv_poll_t poll;
 };
 
@@ -173,7 +172,7 @@ void dlk_file_wake_close(struct dlk_file_dir *d) {
     unlinkat(d->fd, name, 0);
   uv_close((uv_handle_t *)d->wake_poll, closed_wake);
   d->wake_poll = NULL;
-  dlk_file_close(d->wake, &d->wake_node);
+  dlk_file_fd_close(d->wake);
   d->wake = -1;
   d->instance = 0;
 }
@@ -197,7 +196,7 @@ static void drop(struct peer *p) {
     d->idle_count--;
   dlk_list_remove(&p->link);
   uv_close((uv_handle_t *)&p->poll, closed_peer);
-  dlk_file_close(p->fd, &p->file);
+  dlk_file_fd_close(p->fd);
   p->fd = -1;
 }
 
@@ -282,7 +281,6 @@ static int add(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
   }
   p->dir = d;
   p->fd = fd;
-  dlk_file_node_of(fd, &p->file);
   p->instance = instance;
   dlk_list_init(&p->watchers);
   dlk_list_init(&p->link);
@@ -305,18 +303,10 @@ static int add(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
   return 0;
 }
 
-/* One whose number is another file's is opened anew, once nobody watches it;
- * EBADF until then. */
 static int get(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
   struct dlk_map_node *node =
       dlk_map_get(&d->peers, (const char *)&instance, sizeof instance);
   struct peer *p = node ? DLK_CONTAINER(node, struct peer, node) : NULL;
-  if (p != NULL && !dlk_file_is_open(p->fd, &p->file)) {
-    if (dlk_list_empty(&p->link))
-      return EBADF;
-    drop(p);
-    p = NULL;
-  }
   if (p != NULL) {
     *out = p;
     struct pollfd poll_fd = {.fd = (*out)->fd, .events = POLLOUT};
@@ -353,8 +343,7 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   DLK_TRACE(d->host->now(d->host), "file", "wake", NULL, 0, "token ..%04x",
             (unsigned)(token & 0xffff));
   if (instance == d->instance) {
-    if (dlk_file_is_open(d->wake, &d->wake_node))
-      send_token(d->wake, token);
+    send_token(d->wake, token);
     return true;
   }
   int error = get(d, instance, &p);

@@ -60,20 +60,9 @@ static int64_t longer(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* Whether its descriptor still is (dir.c). */
-static bool is_ours(const struct dlk_file_dir *d) {
-  return d->meta >= 0 && dlk_file_is_open(d->meta, &d->meta_node);
-}
-
 void dlk_file_meta_close(struct dlk_file_dir *d) {
-  dlk_file_close(d->meta, &d->meta_node);
+  dlk_file_fd_close(d->meta);
   d->meta = -1;
-}
-
-/* Its number is another file's, or none's, since it was locked. */
-static void forget_meta(struct dlk_file_dir *d) {
-  dlk_file_unlock(d->meta);
-  dlk_file_meta_close(d);
 }
 
 /* A reader without the mutex may see half of a write: it reads again. What was
@@ -82,23 +71,18 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   struct stat st;
   *m = (struct meta){0};
   for (int i = 0; i < 3; i++) {
-    if (pread(d->meta, m, sizeof *m, 0) < 0) {
-      if (errno == EBADF)
-        break;
+    if (pread(d->meta, m, sizeof *m, 0) < 0)
       return errno;
-    }
     if (m->magic == MAGIC && m->check == sum_of(m)) {
       d->meta_good = true;
       d->longest = longer(m->ttl, d->longest);
       return 0;
     }
   }
-  if (!is_ours(d)) {
-    forget_meta(d);
-    return EAGAIN;
-  }
   if (fstat(d->meta, &st) != 0)
     return errno;
+  if (st.st_dev != d->meta_node.dev || st.st_ino != d->meta_node.ino)
+    return EBADF;
   bool ours = d->meta_good || m->magic == MAGIC ||
               (is_nothing(m) && dlk_file_marked(st.st_mode));
   if (!ours)
@@ -111,7 +95,7 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
  * there is none. */
 static int open_meta(struct dlk_file_dir *d) {
   struct meta m;
-  if (is_ours(d) && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
+  if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
     return 0;
   dlk_file_meta_close(d);
   int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE, false);
@@ -132,12 +116,7 @@ static int open_meta(struct dlk_file_dir *d) {
 
 int dlk_file_meta_lock(struct dlk_file_dir *d) {
   int error = open_meta(d);
-  if (error == 0)
-    error = dlk_file_lock(d->meta);
-  if (error != EBADF)
-    return error;
-  forget_meta(d);
-  return EAGAIN;
+  return error == 0 ? dlk_file_lock(d->meta) : error;
 }
 
 int dlk_file_meta_try_lock(struct dlk_file_dir *d) {

@@ -9,7 +9,6 @@
  * once. */
 int dlk_file_meta_lock(struct dlk_file_dir *d);
 int dlk_file_meta_try_lock(struct dlk_file_dir *d);
-/* Closes it, unless its number is not ours to close. */
 void dlk_file_meta_close(struct dlk_file_dir *d);
 /* No fence up to this one may be given for a new file. */
 int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor);

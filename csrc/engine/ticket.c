@@ -214,14 +214,14 @@ const char *dlk_ticket_word(const struct dlk_ticket *t) {
                                       [DLK_TASK_WAIT_LOST] = "wait_lost",
                                       [DLK_TASK_GIVE_BACK] = "give back"};
   static const char *const kinds[] = {
-      [DLK_OP_ACQUIRE] = "acquire", [DLK_OP_RELEASE] = "release",
-      [DLK_OP_EXTEND] = "extend",   [DLK_OP_PING] = "ping",
-      [DLK_OP_LOCKED] = "locked",   [DLK_OP_DETACH] = "detach",
-      [DLK_OP_ATTACH] = "attach",   [DLK_OP_INSPECT] = "inspect",
-      [DLK_OP_LIST] = "list",       [DLK_OP_BREAK] = "break",
-      [DLK_OP_REVOKE] = "revoke",   [DLK_OP_GUARD] = "guard",
-      [DLK_OP_CHANGE] = "change",   [DLK_OP_DOWNGRADE] = "downgrade",
-      [DLK_OP_LISTEN] = "listen"};
+      [DLK_OP_ACQUIRE] = "acquire",     [DLK_OP_RELEASE] = "release",
+      [DLK_OP_EXTEND] = "extend",       [DLK_OP_PING] = "ping",
+      [DLK_OP_LOCKED] = "locked",       [DLK_OP_DETACH] = "detach",
+      [DLK_OP_PROLONG] = "prolong",     [DLK_OP_ATTACH] = "attach",
+      [DLK_OP_INSPECT] = "inspect",     [DLK_OP_LIST] = "list",
+      [DLK_OP_BREAK] = "break",         [DLK_OP_REVOKE] = "revoke",
+      [DLK_OP_GUARD] = "guard",         [DLK_OP_CHANGE] = "change",
+      [DLK_OP_DOWNGRADE] = "downgrade", [DLK_OP_LISTEN] = "listen"};
   return t->task == DLK_TASK_OP ? kinds[t->op.kind] : tasks[t->task];
 }
 

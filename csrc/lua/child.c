@@ -45,13 +45,20 @@
  * the one that runs the command to its end.
  *
  * Signals that come between a look and a wait are not missed: they are blocked
- * but for the wait itself (ppoll). */
+ * but for the wait itself (ppoll).
+ *
+ * A caller may have blocked signals. We unblock each one that we note, or we
+ * would be deaf to it. The child begins with the caller's mask.
+ *
+ * Children that are not ours by birth come to PID 1 of a container, and to a
+ * subreaper (--all-gone). All that ended are reaped in each wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +120,7 @@ static bool ignored_interrupts(void) {
 }
 
 static bool children_ignored; /* when we were started */
+static sigset_t callers_mask; /* that of the thread that caught signals first */
 
 static void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler};
@@ -122,8 +130,12 @@ static void set_handler(int signal, void (*handler)(int)) {
 
 static void set_note(int signal) {
   struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, NULL);
+  pthread_sigmask(SIG_UNBLOCK, &only, NULL);
 }
 
 static bool noted(int signal) {
@@ -147,6 +159,7 @@ static void catch_children(void) {
  * pipe ends with it, as any program does. */
 static int core_catch_signals(lua_State *L) {
   bool all = lua_toboolean(L, 1);
+  pthread_sigmask(SIG_BLOCK, NULL, &callers_mask);
   if (ignored_interrupts())
     set_handler(SIGINT, SIG_IGN);
   unsetenv("DLOCK_IGNORED"); /* it is not the child's */
@@ -183,8 +196,6 @@ static char **strings(lua_State *L, int index) {
 
 /* In the child, between fork and exec: only what a signal handler may do. */
 static _Noreturn void become(char **argv, pid_t parent, int report) {
-  sigset_t none;
-  sigemptyset(&none);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   for (int signal = 1; signal < SIGNALS; signal++)
@@ -194,7 +205,7 @@ static _Noreturn void become(char **argv, pid_t parent, int report) {
     set_handler(SIGCHLD, SIG_IGN);
   if (getppid() != parent)
     _exit(127); /* the parent was killed before prctl */
-  sigprocmask(SIG_SETMASK, &none, NULL);
+  sigprocmask(SIG_SETMASK, &callers_mask, NULL);
   execvp(argv[0], argv);
   int why = errno;
   ssize_t n = write(report, &why, sizeof why);
@@ -234,8 +245,8 @@ static int start(char **argv, pid_t *pid) {
 
 /* core.spawn(argv): its pid, which is also that of its process group; or nil,
  * why, and the exit status that says so. The environment is ours; the child
- * begins with no signal blocked, and none ignored by us. From now on all
- * signals that concern it are noted. */
+ * begins with the signal mask of our caller, and none ignored by us. From now
+ * on all signals that concern it are noted. */
 static int core_spawn(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   char **argv = strings(L, 1);
@@ -256,9 +267,13 @@ static int core_spawn(lua_State *L) {
   return 3;
 }
 
-/* core.setenv(name, value), for the child. */
+/* core.setenv(name, value), for the child; nil: it has none. */
 static int core_setenv(lua_State *L) {
-  setenv(luaL_checkstring(L, 1), luaL_checkstring(L, 2), 1);
+  const char *name = luaL_checkstring(L, 1);
+  if (lua_isnil(L, 2))
+    unsetenv(name);
+  else
+    setenv(name, luaL_checkstring(L, 2), 1);
   return 0;
 }
 
@@ -275,6 +290,23 @@ static int core_kill_group(lua_State *L) {
   return 1;
 }
 
+/* Reaps children that ended, but for pid's own. */
+static void reap_others(pid_t pid) {
+  for (;;) {
+    siginfo_t found = {0};
+    if (waitid(P_ALL, 0, &found, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        found.si_pid == 0 || found.si_pid == pid)
+      return;
+    waitpid(found.si_pid, NULL, WNOHANG);
+  }
+}
+
+/* As waitpid. */
+static pid_t look(pid_t pid, int *status) {
+  reap_others(pid);
+  return waitpid(pid, status, WNOHANG | WUNTRACED);
+}
+
 /* core.wait_child(pid, seconds): "ended" and its status (128 + n when signal n
  * ended it), "stopped" and the signal that did it, or nothing after so long or
  * when a signal came. A child of which the kernel knows nothing (any more) has
@@ -287,10 +319,10 @@ static int core_wait_child(lua_State *L) {
   int status;
   sigfillset(&set);
   pthread_sigmask(SIG_BLOCK, &set, &old);
-  pid_t found = waitpid(pid, &status, WNOHANG | WUNTRACED);
+  pid_t found = look(pid, &status);
   if (found <= 0) {
     ppoll(NULL, 0, &limit, &old);
-    found = waitpid(pid, &status, WNOHANG | WUNTRACED);
+    found = look(pid, &status);
   }
   if (found < 0 && errno == ECHILD) {
     found = pid;
@@ -304,6 +336,27 @@ static int core_wait_child(lua_State *L) {
   dlk_compat_pushint(L, stopped               ? WSTOPSIG(status)
                         : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                               : WEXITSTATUS(status));
+  return 2;
+}
+
+/* core.pause(seconds): less when a signal came. */
+static int core_pause(lua_State *L) {
+  int64_t ns = dlk_lua_ns(L, 1);
+  struct timespec limit = {ns / 1000000000, ns % 1000000000};
+  ppoll(NULL, 0, &limit, NULL);
+  return 0;
+}
+
+/* core.terminal(fd): its rows and columns; nothing: it is no terminal. */
+static int core_terminal(lua_State *L) {
+  struct winsize size;
+  int fd = (int)luaL_checknumber(L, 1);
+  if (!isatty(fd))
+    return 0;
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || !size.ws_row || !size.ws_col)
+    size = (struct winsize){.ws_row = 24, .ws_col = 80};
+  dlk_compat_pushint(L, size.ws_row);
+  dlk_compat_pushint(L, size.ws_col);
   return 2;
 }
 
@@ -368,6 +421,8 @@ static const luaL_Reg functions[] = {
     {"kill_group", core_kill_group},
     {"kill_own_group", core_kill_own_group},
     {"wait_child", core_wait_child},
+    {"pause", core_pause},
+    {"terminal", core_terminal},
     {"pass_terminal", core_pass_terminal},
     {"suspend", core_suspend},
     {NULL, NULL},

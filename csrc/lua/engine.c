@@ -230,6 +230,27 @@ static int engine_attach(lua_State *L) {
   return submit(L, &r);
 }
 
+/* engine:prolong(detached, ttl): seconds that it has at least, in a portable
+ * store. ttl: false: it stays as it is; true: its own. */
+static int engine_prolong(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_PROLONG, .timeout = -1, .key = ""};
+  r.text = luaL_checklstring(L, 2, &r.text_len);
+  r.ttl = lua_isnumber(L, 3) ? dlk_lua_ns(L, 3) : lua_toboolean(L, 3) ? -1 : 0;
+  dlk_lua_read_detached(&r);
+  return submit(L, &r);
+}
+
+/* engine:portable(): true if another process can attach its leases; else a
+ * failure. */
+static int engine_portable(lua_State *L) {
+  struct dlk_engine *e = dlk_lua_engine(L);
+  struct dlk_error err;
+  if (e && !dlk_engine_is_portable(e, &err))
+    return dlk_lua_failure(L, &err);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* engine:tag(key): a string, or nothing; or a failure. */
 static int engine_tag(lua_State *L) {
   size_t len;
@@ -381,6 +402,8 @@ static const luaL_Reg methods[] = {
     {"attach", engine_attach},
     {"close", engine_close},
     {"tag", engine_tag},
+    {"prolong", engine_prolong},
+    {"portable", engine_portable},
     {"prefix", engine_prefix},
     {"prepare", dlk_lua_prepare},
     {"set_client", engine_set_client},

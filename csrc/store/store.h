@@ -53,6 +53,9 @@ enum dlk_op_kind {
   DLK_OP_DETACH,    /* lease, for which nothing else is under way but a
                        renewal; where `portable`, as ATTACH. result: string */
   DLK_OP_ATTACH,    /* text: such a string; lease: empty, to be filled */
+  DLK_OP_PROLONG,   /* text: such a string (portable stores only), which stays
+                       good; ttl: from now on, 0: as it is, -1: its own.
+                       result: seconds left at least. Done: ok or lost */
   DLK_OP_INSPECT,   /* key. result: as docs/reference.md, or nil */
   DLK_OP_LIST,      /* key: prefix; text: cursor; limit */
   DLK_OP_BREAK,     /* key */
@@ -120,9 +123,9 @@ struct dlk_op {
   size_t key_len;
   int64_t started;  /* when it was submitted */
   int64_t deadline; /* when the engine will call cancel */
-  int64_t ttl;      /* EXTEND */
+  int64_t ttl;      /* EXTEND, PROLONG */
   int64_t fence;    /* CHANGE */
-  const char *text; /* ATTACH, LIST; NUL-ended, NULL if none */
+  const char *text; /* ATTACH, PROLONG, LIST; NUL-ended, NULL if none */
   size_t text_len;
   size_t limit; /* LIST */
   size_t argc;  /* GUARD */

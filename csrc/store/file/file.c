@@ -86,6 +86,7 @@ static void step(struct dlk_file_op *f) {
     return;
   case DLK_OP_DETACH:
   case DLK_OP_ATTACH:
+  case DLK_OP_PROLONG:
   case DLK_OP_LISTEN:
     break;
   }

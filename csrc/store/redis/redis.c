@@ -118,7 +118,7 @@ static bool set_key(struct dlk_redis_try *t) {
   const struct dlk_op *op = t->op;
   t->call.req.slot = DLK_REDIS_ANY_SLOT;
   if (op->kind == DLK_OP_PING || op->kind == DLK_OP_ATTACH ||
-      op->kind == DLK_OP_LIST ||
+      op->kind == DLK_OP_LIST || op->kind == DLK_OP_PROLONG ||
       dlk_redis_call_key(&t->call, op->key, op->key_len))
     return true;
   struct dlk_error err;
@@ -191,6 +191,9 @@ static void submit(void *store, struct dlk_op *op) {
     break;
   case DLK_OP_ATTACH:
     dlk_redis_attach(t);
+    break;
+  case DLK_OP_PROLONG:
+    dlk_redis_prolong(t);
     break;
   case DLK_OP_PING:
     dlk_redis_ping(t);

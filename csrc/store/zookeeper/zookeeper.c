@@ -213,6 +213,7 @@ static void submit(void *store, struct dlk_op *op) {
     break;
   case DLK_OP_DETACH:
   case DLK_OP_ATTACH:
+  case DLK_OP_PROLONG:
   case DLK_OP_LISTEN:
     dlk_zk_done(st, op, DLK_UNSUPPORTED);
     break;

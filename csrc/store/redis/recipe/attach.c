@@ -20,7 +20,11 @@
  * - A late request of ours, where the server may not be told to drop the old
  *   connection, finds the string's token only if nobody attached it since; it
  *   is then undone as well, at each beat until the time is over.
- * - A request that was not sent changed nothing. */
+ * - A request that was not sent changed nothing.
+ *
+ * Prolonging leaves the token, and so the string, as it is: the request is a
+ * renewal in the token's name. Its number is the largest one, so no extension
+ * that the holder numbered before it was detached makes it an old one. */
 #include "store/redis/recipe/attach.h"
 
 #include <hiredis/hiredis.h>
@@ -97,12 +101,16 @@ static int64_t next_number(const char **at, const char *end) {
   return n;
 }
 
-/* The engine made the lease's key a copy of the whole string, so that the key
- * proper, inside it, lives as long as the lease. */
-static bool parse(struct dlk_redis_try *t) {
-  struct dlk_lease *lease = t->op->lease;
-  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
-  const char *at = lease->key, *end = at + lease->key_len;
+/* A string taken apart. */
+struct detached_lease {
+  int64_t ttl, fence; /* ttl in ms */
+  uint32_t units, cap;
+  const char *key; /* in the string, and behind it the token */
+  size_t key_len, token_len;
+};
+
+static bool parse(const char *at, size_t len, struct detached_lease *d) {
+  const char *end = at + len;
   int64_t n[7];
   for (int i = 0; i < 7; i++)
     if ((n[i] = next_number(&at, end)) < 0)
@@ -113,17 +121,42 @@ static bool parse(struct dlk_redis_try *t) {
       token_len < DLK_REDIS_OWNER_AT || token_len > DLK_REDIS_TOKEN_MAX ||
       end - at != key_len + token_len)
     return false;
-  lease->key = at;
-  lease->key_len = (size_t)key_len; /* and behind it the token */
-  memcpy(h->token.text, at + key_len, (size_t)token_len);
-  h->token.text[token_len] = '\0';
-  h->token.len = (uint8_t)token_len;
-  lease->ttl = dlk_from_ms(n[1]);
-  lease->fence = n[2];
-  lease->want.units = (uint32_t)n[3];
-  lease->want.cap = (uint32_t)n[4];
+  *d = (struct detached_lease){.ttl = n[1],
+                               .fence = n[2],
+                               .units = (uint32_t)n[3],
+                               .cap = (uint32_t)n[4],
+                               .key = at,
+                               .key_len = (size_t)key_len,
+                               .token_len = (size_t)token_len};
+  return true;
+}
+
+/* The engine made the lease's key a copy of the whole string, so that the key
+ * proper, inside it, lives as long as the lease. */
+static bool fill_lease(struct dlk_redis_try *t) {
+  struct dlk_lease *lease = t->op->lease;
+  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
+  struct detached_lease d;
+  if (!parse(lease->key, lease->key_len, &d))
+    return false;
+  lease->key = d.key;
+  lease->key_len = d.key_len;
+  memcpy(h->token.text, d.key + d.key_len, d.token_len);
+  h->token.text[d.token_len] = '\0';
+  h->token.len = (uint8_t)d.token_len;
+  lease->ttl = dlk_from_ms(d.ttl);
+  lease->fence = d.fence;
+  lease->want.units = d.units;
+  lease->want.cap = d.cap;
   lease->owner = h->token.text + DLK_REDIS_OWNER_AT;
   return true;
+}
+
+static void not_a_string(struct dlk_redis_try *t) {
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_INVALID,
+                "this is not a string that lease:detach() gave on Redis");
+  dlk_redis_done(t, &err);
 }
 
 /* It may have been done, and nobody will ask again. */
@@ -179,13 +212,10 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   h->lease = t->op->lease;
   h->call.store = t->store;
-  bool good = parse(t) && dlk_redis_call_key(&h->call, t->op->lease->key,
-                                             t->op->lease->key_len);
+  bool good = fill_lease(t) && dlk_redis_call_key(&h->call, t->op->lease->key,
+                                                  t->op->lease->key_len);
   if (!good) {
-    struct dlk_error err;
-    dlk_error_set(&err, DLK_INVALID,
-                  "this is not a string that lease:detach() gave on Redis");
-    dlk_redis_done(t, &err);
+    not_a_string(t);
     return;
   }
   dlk_redis_token_make(&t->store->tokens, t->store->host, &h->token,
@@ -195,4 +225,48 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
   (void)dlk_redis_call_key(&t->call, t->op->key, t->op->key_len);
   t->call.holds = t->op->lease->ttl;
   dlk_redis_send(t, &attaching);
+}
+
+/* ---- prolong ---- */
+
+#define LAST_NUMBER 999999999999999
+
+static void prolong_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  struct detached_lease d = {0};
+  (void)parse(t->op->text, t->op->text_len, &d);
+  dlk_redis_put(out, d.key + d.key_len, d.token_len);
+  dlk_redis_put_int(out, dlk_to_ms(t->op->ttl));
+  dlk_redis_put_int(out, d.fence);
+  dlk_redis_put_int(out, 0); /* young: it was noted by the detach */
+  dlk_redis_put_int(out, LAST_NUMBER);
+  dlk_redis_put_int(out, DLK_REDIS_AT_LEAST);
+}
+
+static void prolonged(struct dlk_redis_try *t, const redisReply *reply) {
+  int64_t left = dlk_redis_number(reply, -1);
+  if (left < 0) {
+    dlk_redis_done_code(t, DLK_LOST);
+    return;
+  }
+  left = dlk_from_ms(left) > t->op->ttl ? dlk_from_ms(left) : t->op->ttl;
+  dlk_redis_finish(t, dlk_value_number((double)left / (double)DLK_SEC));
+}
+
+static const struct dlk_redis_step prolonging = {.aim = DLK_REDIS_TO_READ,
+                                                 .script = DLK_REDIS_RENEW,
+                                                 .args = prolong_args,
+                                                 .answer = prolonged};
+
+void dlk_redis_prolong(struct dlk_redis_try *t) {
+  struct detached_lease d;
+  if (!parse(t->op->text, t->op->text_len, &d) ||
+      !dlk_redis_call_key(&t->call, d.key, d.key_len)) {
+    not_a_string(t);
+    return;
+  }
+  t->op->key = d.key;
+  t->op->key_len = d.key_len;
+  if (t->op->ttl < 0)
+    t->op->ttl = dlk_from_ms(d.ttl);
+  dlk_redis_send(t, &prolonging);
 }

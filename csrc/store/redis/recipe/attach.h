@@ -6,5 +6,6 @@
 
 void dlk_redis_detach(struct dlk_redis_try *t);
 void dlk_redis_attach(struct dlk_redis_try *t);
+void dlk_redis_prolong(struct dlk_redis_try *t);
 
 #endif

@@ -1,6 +1,5 @@
 -- The command: what it understands, what it prints, how it ends. (`dlock run`:
 -- cli/run_spec.)
-local args = require "dlock.cli.args"
 local command = require "spec.support.command"
 local dlock = require "dlock"
 local json = require "dlock.json"
@@ -33,7 +32,7 @@ for _, subject in ipairs(subjects) do
       assert.matches("^exclusive\nheld by %S+, fence [atmos ]*" ..
         ("%.0f"):format(lease.fence) .. ", ends in ", out)
       _, out = run("--url", url, "ls", key)
-      assert.equal(key .. "\n", out)
+      assert.matches("^" .. key .. "  exclusive  %S+/%d+  [%d.-]+ ?s?\n$", out)
       _, out = run("--url", url, "stats", key)
       assert.equal("1 keys, 1 holders, 0 waiters\n", out)
       assert.equal(0, (run("--url", url, "break", key)))
@@ -46,7 +45,8 @@ for _, subject in ipairs(subjects) do
       local lease = assert(store:lock(key))
       local fence = ("%.0f"):format(lease.fence)
       local _, out = run("--url", url, "--json", "ls", key)
-      assert.equal('["' .. key .. '"]\n', out)
+      assert.matches('^%[{.*"holder":"%S+/%d+","holders":1,"key":"' .. key
+        .. '","mode":"exclusive","waiters":0}%]\n$', out)
       _, out = run("--url", url, "show", "--json", key)
       assert.matches('^{"holders":%[{"fence":' .. fence .. ',.*"owner":".*}%],'
         .. '"key":"' .. key .. '","mode":"exclusive","waiters":%[%]}\n$', out)
@@ -100,7 +100,8 @@ for _, subject in ipairs(subjects) do
       end
       says("^exclusive\nheld by evil.*end, fence", "show", odd)
       says('"owner":"evil.*end"', "show", "--json", odd)
-      says("^" .. key .. "\\x1b%[2J\\xc2\\x9b\\x0a%%d\n$", "ls", key)
+      says("^" .. key .. "\\x1b%[2J\\xc2\\x9b\\x0a%%d  exclusive  evil.*end",
+        "ls", key)
       says(key, "ls", "--json", key)
       assert(lease:release())
       assert(bare:close())
@@ -108,13 +109,59 @@ for _, subject in ipairs(subjects) do
 
     it("watches a key", function()
       local p = spawn("--url", url, "watch", key)
-      p:expect("^free$")
+      local time = "^%d+%-%d%d%-%d%dT%d%d:%d%d:%d%d "
+      p:expect(time .. "free$")
       local lease = assert(store:lock(key))
-      p:expect("^held by ")
+      p:expect(time .. "held by ")
       assert(lease:release())
-      p:expect("^free$")
+      p:expect(time .. "free$")
       p:kill("sigint")
       assert.same({ 0, "" }, { p:wait(10), p.err })
+    end)
+
+    it("watches all keys", function()
+      local p = spawn("--url", url, "watch")
+      local lease = assert(store:lock(key))
+      p:expect(" " .. key .. " held by ")
+      assert(lease:release())
+      p:expect(" " .. key .. " free$")
+      p:kill("sigterm")
+      assert.same({ 0, "" }, { p:wait(10), p.err })
+    end)
+
+    it("says whether a key is held, and who leads", function()
+      assert.same({ 1, "", "" }, { run("--url", url, "held", key) })
+      assert.same({ 1, "", "" }, { run("--url", url, "leader", key) })
+      local lease = assert(assert(store:election(key)):campaign {
+        value = "me\27" })
+      assert.same({ 0, "", "" }, { run("--url", url, "held", key) })
+      assert.same({ 0, "me\\x1b\n", "" }, { run("--url", url, "leader", key) })
+      local _, out = run("--url", url, "--json", "held", key)
+      assert.equal('{"held":true,"key":"' .. key .. '"}\n', out)
+      _, out = run("--url", url, "leader", "--json", key)
+      assert.matches('^{"key":"' .. key .. '","leader":{"fence":'
+        .. ("%.0f"):format(lease.fence) .. ',"owner":"[^"]+",', out)
+      assert(lease:release())
+    end)
+
+    it("shows permits, the time and the value of a hold", function()
+      local lease = assert(assert(store:semaphore(key, 3)):acquire {
+        permits = 2, value = "import of May" })
+      local _, out = run("--url", url, "show", key)
+      assert.matches("^semaphore, 3 permits\nheld by %S+, fence %d+, ends in "
+        .. "[%d.]+ s, for [%d.]+ s, 2 permits, value import of May\n$", out)
+      assert(lease:release())
+    end)
+
+    it("prints metrics", function()
+      local lease = assert(store:lock(key))
+      local _, out = run("--url", url, "stats", "--prometheus", key)
+      for _, name in ipairs { "keys", "holders" } do
+        assert.matches("# HELP dlock_" .. name .. " %u[^\n]+%.\n# TYPE dlock_"
+          .. name .. " gauge\ndlock_" .. name .. '{store="[^"\n]+"} 1\n', out)
+      end
+      assert.matches('\ndlock_waiters{store="[^"]+"} 0\n$', out)
+      assert(lease:release())
     end)
 
     it("takes its options before and after verb and key, in both forms",
@@ -140,7 +187,7 @@ for _, subject in ipairs(subjects) do
       for _, line in ipairs { { key, "other" }, { key, "--frob" },
           { key, "--url=" .. url }, { key, "-x" }, { key, "--ttl", "5" },
           { "--url", key }, { "--", key, "--json" }, { key, "--json" },
-          { key, "--help=no" } } do
+          { key, "--help=no" }, { key, "--jsno" } } do
         local status, out, err = run("--url", url, "break", unpack(line))
         assert.same({ 64, "" }, { status, out })
         assert.matches("^dlock: [^\n]+\ndlock %-%-help lists", err)
@@ -203,7 +250,7 @@ describe("the command", function()
   it("ends as other programs do when nobody reads what it prints", function()
     local store = assert(dlock.open(on_files))
     local p = spawn("--url", on_files, "watch", "unread")
-    p:expect("^free$")
+    p:expect(" free$")
     loop.close(p.pipes[2])
     local lease = assert(store:lock("unread"))
     local _, signal = p:wait(10)
@@ -231,105 +278,6 @@ describe("the command", function()
     assert.equal("free\n", out)
     assert(lease:release())
     assert(store:close())
-  end)
-
-  it("shows its version and its usage, in which everything stands", function()
-    local _, out = run("--version")
-    assert.equal("dlock " .. dlock.VERSION .. "\n", out)
-    local status
-    status, out = run("frob", "-h")
-    assert.equal(0, status)
-    for _, name in ipairs(args.names()) do
-      assert.matches("[%s]" .. name:gsub("%-", "%%-") .. "[%s,]", out)
-    end
-  end)
-
-  local function read(line)
-    local list = {}
-    for word in line:gmatch("%S+") do list[#list + 1] = word end
-    return args.read(list)
-  end
-
-  it("reads its command line", function()
-    assert.same({ verb = "run", words = { "k" }, command = { "-n", "--", "-h" },
-      options = { ["-n"] = true, ["-E"] = 0, ["--ttl"] = 1.5,
-        ["--permits"] = { permits = 1, of = 3 } } },
-      read("-n run --permits 1/3 -E 0 k --ttl=1.5 -- -n -- -h"))
-    assert.equal(math.huge, read("run k --timeout inf -- x")
-      .options["--timeout"])
-    assert.same({ verb = "show", words = { "--key" }, options = {} },
-      read("show -- --key"))
-    assert.same({ verb = "ls", words = {},
-      options = { ["--prefix"] = "-x=y" } }, read("ls --prefix=-x=y"))
-    assert.same({ verb = "run", words = { "-k" }, command = { "x", "--" },
-      options = { ["-n"] = true } }, read("run -n -- -k -- x --"))
-    assert.is_true(read("frob --frob -h").help)
-    assert.same({ "--help" }, read("break -- --help").words)
-  end)
-
-  it("says which seconds it takes, in its own words", function()
-    for given, range in pairs { ["--timeout 1000000001"] = "inf or SECONDS"
-        .. " from 0 to 1000000000", ["--ttl 0.05"] = "SECONDS from 0.1 to"
-        .. " 31536000", ["--ttl 31536001"] = "SECONDS from 0.1 to 31536000" } do
-      local option, value = given:match("^(%S+) (%S+)$")
-      local status, out, err = run("--url", on_files, "run", option, value, "k",
-        "--", "true")
-      assert.same({ 64, "" }, { status, out })
-      assert.matches("^dlock: " .. option:gsub("%-", "%%-") .. " takes "
-        .. range .. ", not '" .. value .. "'\n", err)
-    end
-    for _, line in ipairs { "--timeout 0", "--timeout 1000000000", "--ttl .1",
-        "--ttl 31536000" } do
-      assert.is_truthy(read("run " .. line .. " k -- x"), line)
-    end
-  end)
-
-  it("takes a value behind a blank as one behind =, with a dash too", function()
-    for _, value in ipairs { "-x", "-", "--x", "-x=y", "--=", "---" } do
-      local joined, apart = read("ls --prefix=" .. value .. " -x"),
-        read("ls --prefix " .. value)
-      assert.is_nil(joined) -- -x itself is no option
-      assert.same({ verb = "ls", words = {}, options =
-        { ["--prefix"] = value } }, apart)
-      assert.same(read("ls --prefix=" .. value), apart)
-    end
-    for _, line in ipairs { "--ttl%s-1", "--timeout%s-inf" } do
-      local _, joined = read("run k " .. line:format("=") .. " -- x")
-      local _, apart = read("run k " .. line:format(" ") .. " -- x")
-      assert.is_string(joined)
-      assert.equal(joined, apart)
-    end
-  end)
-
-  it("does not take an option for the value of another one", function()
-    for _, next_one in ipairs { "--json", "--url=a", "-n", "--" } do
-      local found, problem = read("show --prefix " .. next_one .. " k")
-      assert.is_nil(found)
-      assert.is_truthy(problem:find("^%-%-prefix needs PREFIX"), problem)
-      assert.is_truthy(problem:find("--prefix=...", 1, true), problem)
-    end
-    local _, problem = read("run -E -n k -- x")
-    assert.equal("-E needs STATUS from 0 to 255", problem)
-    assert.same({ ["--prefix"] = "--json" },
-      read("ls --prefix=--json").options)
-  end)
-
-  it("refuses what it does not understand", function()
-    for _, line in ipairs { "", "frob", "--", "run", "run k", "run k --",
-        "run k true", "run -- k", "run -- k true", "run -- k --",
-        "run k j -- true", "show", "show a b", "ping k", "ls a b",
-        "run --ttl soon k -- x",
-        "run --ttl 5s k -- x",
-        "run --ttl -5 k -- x", "run --ttl nan k -- x", "run --ttl inf k -- x",
-        "run --timeout 0x5 k -- x", "run -E 256 k -- x", "run -E -1 k -- x",
-        "run --permits x k -- x", "run --permits 1/3 --shared k -- x",
-        "run -n --timeout 5 k -- x", "run --json k -- x", "show k -n",
-        "show --url a --url b k", "run -nE 5 k -- x", "ping --url",
-        "ping --json=yes", "show - --json=", "-", "run --shared=no k -- x" } do
-      local found, problem = read(line)
-      assert.is_nil(found, line)
-      assert.is_truthy(problem)
-    end
   end)
 end)
 

@@ -1,0 +1,183 @@
+-- A command that runs under a lease: it is started, looked after until it has
+-- ended, and ended when the lease is lost.
+--
+-- The child has a process group of its own (csrc/lua/child.c says why): signals
+-- that came for us go to that group, and all of it gets a SIGTERM when the
+-- lease is lost. The lock is released when the child is gone, whatever it left
+-- running; with all_gone when those have ended too. Its states:
+--
+--   RUNS     the child is there                        attend
+--     | it ended
+--   LEFT     only with all_gone: orphans of it         attend_left
+--     | all of them ended
+--   OVER
+--
+-- kill_at is set once, in RUNS or LEFT, when the lease is lost: the time of
+-- SIGKILL for who is still there.
+local core = require "dlock.core"
+local out = require "dlock.cli.out"
+local text = require "dlock.text"
+
+local SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
+local SIGINT, SIGQUIT = 2, 3
+local SIGTSTP, SIGTTIN, SIGTTOU = 20, 21, 22
+local LOOK = 0.5 -- seconds between two looks at the lease
+local GRACE = 10 -- seconds from SIGTERM to SIGKILL
+local OURS = 0 -- our own process group, for core.pass_terminal
+
+local child = {}
+
+-- The child was stopped. By the terminal, because it is not its own yet: it
+-- gets it, if it is ours. By Ctrl-Z: we stop as well. We also do if we are in
+-- the background ourselves, as any program would that wants the terminal. What
+-- the terminal did to the child's group only, it would have done to ours, and
+-- so all of that stops. Otherwise SIGTSTP came for our group, and the others
+-- have it already, or for us alone.
+-- A process that stopped the child in another way lets it go on by itself.
+-- Returns whether the child is to go on now.
+local function stopped(pid, signal)
+  local wants = signal == SIGTTIN or signal == SIGTTOU
+  if wants and core.pass_terminal(OURS, pid) then
+    return true
+  elseif not wants and signal ~= SIGTSTP then
+    return false
+  end
+  local _, had_it = core.pass_terminal(pid, OURS)
+  core.suspend(signal, wants or had_it)
+  if had_it then
+    core.pass_terminal(OURS, pid)
+  end
+  return true
+end
+
+-- Reports once that the lock was revoked; the command decides what to do.
+local function tell_wish(job)
+  if not job.asked and job.lease:revoked() then
+    job.asked = true
+    out.complain(("somebody asks for %s"):format(job.shown))
+  end
+end
+
+-- Sends a signal to all that a loss ends. (The group of a child that was reaped
+-- may be another one's soon.)
+local function end_all(job, signal)
+  if not job.over then core.kill_group(job.pid, signal) end
+  if job.all_gone then core.kill_adopted(signal, not job.over and job.pid) end
+end
+
+-- Looks at the lease. Returns whether it was seen to be lost just now.
+local function lost_now(job)
+  if job.kill_at then
+    if core.now() > job.kill_at then end_all(job, SIGKILL) end
+    return false
+  elseif job.lease:held() then
+    return false
+  end
+  out.complain(("lost: the lease on %s ended; the command gets a SIGTERM")
+    :format(job.shown))
+  end_all(job, SIGTERM)
+  job.kill_at = core.now() + GRACE
+  return true
+end
+
+-- Seconds until the lease is to be looked at again.
+local function patience(job)
+  return job.kill_at and LOOK
+    or math.min(LOOK, math.max(job.lease:remaining(), 0.01))
+end
+
+-- Looks after the child until it has ended; returns its status.
+--
+-- When the lease was lost while all of us were stopped, SIGTERM is sent before
+-- the child goes on; a stopped process has to go on to receive it. Other
+-- signals are passed on after that, because SIGCONT would take back a Ctrl-Z.
+local function attend(job)
+  local pid = job.pid
+  while true do
+    local what, number = core.wait_child(pid, patience(job))
+    if what == "ended" then
+      return number
+    end
+    tell_wish(job)
+    local go_on = what == "stopped" and stopped(pid, number)
+    if lost_now(job) or go_on then core.kill_group(pid, SIGCONT) end
+    for signal in core.caught do core.kill_group(pid, signal) end
+  end
+end
+
+-- Looks after what the child has left behind, until none of it is there.
+local function attend_left(job)
+  job.over = true
+  while core.wait_adopted(patience(job)) do
+    tell_wish(job)
+    if lost_now(job) then core.kill_adopted(SIGCONT) end
+    for signal in core.caught do core.kill_adopted(signal) end
+  end
+end
+
+-- The child is gone, but the lock is lost and what it started may still run.
+local function end_group(job)
+  while core.kill_group(job.pid, SIGCONT) do
+    if core.now() > job.kill_at then
+      core.kill_group(job.pid, SIGKILL)
+      return
+    end
+    core.wait_child(job.pid, 0.02)
+  end
+end
+
+-- When the child's group had the terminal, a Ctrl-C that ended the child went
+-- to that group alone: the script that we are part of gets it too.
+local function take_terminal(pid, status)
+  local _, had_it = core.pass_terminal(pid, OURS)
+  if had_it and (status == 128 + SIGINT or status == 128 + SIGQUIT) then
+    core.kill_own_group(status - 128)
+  end
+end
+
+-- The leases that one stands for.
+local function leases_of(lease)
+  return type(lease) == "table" and lease.leases or { lease }
+end
+
+-- The environment of the child: keys and fences, one a line.
+local function tell_hold(lease)
+  local keys, fences = {}, {}
+  for i, one in ipairs(leases_of(lease)) do
+    keys[i], fences[i] = one.key, ("%.0f"):format(one.fence)
+  end
+  core.setenv("DLOCK_KEY", table.concat(keys, "\n"))
+  core.setenv("DLOCK_FENCE", table.concat(fences, "\n"))
+end
+
+local function shown(lease)
+  local keys = {}
+  for i, one in ipairs(leases_of(lease)) do keys[i] = text.quote(one.key) end
+  return table.concat(keys, ", ")
+end
+
+--- Runs the command to its end. Returns its status, and whether a loss of the
+--- lease was reported; nil instead of a status: it never ran.
+---@param command string[]
+---@param lease dlock.lease
+---@param all_gone? boolean
+---@return integer|nil status
+---@return boolean|integer reported or, without a status, the one that says why
+function child.run(command, lease, all_gone)
+  tell_hold(lease)
+  if all_gone then core.adopt() end
+  local pid, problem, no_status = core.spawn(command)
+  if not pid then
+    out.complain(("%s: %s"):format(command[1], problem))
+    return nil, no_status
+  end
+  local job = { pid = pid, lease = lease, all_gone = all_gone,
+    shown = shown(lease) }
+  local status = attend(job)
+  if job.kill_at and not all_gone then end_group(job) end
+  take_terminal(pid, status)
+  if all_gone then attend_left(job) end
+  return status, job.kill_at ~= nil
+end
+
+return child

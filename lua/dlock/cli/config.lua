@@ -1,0 +1,157 @@
+-- The settings of the store: from /etc/dlock.conf, the user's dlock.conf, the
+-- environment and the options, each of which goes before those named earlier.
+--
+-- A line of a file is `name = value`, with the name of an option (`_` is as
+-- good as `-`); a line that begins with # is a comment. A file that is there
+-- and cannot be read is a mistake: without it a lock could be another store's.
+local url = require "dlock.url"
+local values = require "dlock.cli.values"
+local words = require "dlock.cli.words"
+
+local config = {}
+
+local ENOENT, ENOTDIR = 2, 20
+local SYSTEM = "/etc/dlock.conf"
+
+local field = words.field
+
+local function setting_names()
+  local names = {}
+  for _, option in ipairs(words.options) do
+    if option.open then names[#names + 1] = field(option) end
+  end
+  return names
+end
+
+-- Reads one line of a file; returns what is wrong with it.
+local function read_line(line, from, found)
+  if line:find("^%s*#") or not line:find("%S") then return nil end
+  local name, given = line:match("^%s*([%w_-]+)%s*=%s*(.-)%s*$")
+  if not name then return "it is not of the form name = value" end
+  name = name:gsub("_", "-")
+  local option = words.option["--" .. name]
+  if not (option and option.open) then
+    return ("there is no setting %s%s"):format(name,
+      values.nearest(name, setting_names()))
+  end
+  local value, problem = values.read(option, given)
+  if value == nil then return (problem:gsub("^%-%-", "")) end
+  found[name] = { value = value, given = given, from = from }
+end
+
+-- Reads a file, if it is there; returns what is wrong with it.
+local function read_file(path, found)
+  local file, problem, errno = io.open(path, "r")
+  if not file then
+    return errno ~= ENOENT and errno ~= ENOTDIR and problem or nil
+  end
+  local number = 0
+  local text, why = file:read("*a")
+  file:close()
+  if not text then return ("%s: %s"):format(path, why) end
+  for line in (text .. "\n"):gmatch("(.-)\r?\n") do
+    number = number + 1
+    local from = ("%s:%d"):format(path, number)
+    problem = read_line(line, from, found)
+    if problem then return from .. ": " .. problem end
+  end
+end
+
+local function users_file()
+  local base, home = os.getenv("XDG_CONFIG_HOME"), os.getenv("HOME")
+  if base and base:find("^/") then return base .. "/dlock.conf" end
+  return home and home ~= "" and home .. "/.config/dlock.conf"
+end
+
+local function read_environment(found)
+  for name, variable in pairs { url = "DLOCK_URL",
+      ["password-file"] = "DLOCK_PASSWORD_FILE" } do
+    local given = os.getenv(variable)
+    if given and given ~= "" then
+      found[name] = { value = given, given = given, from = "$" .. variable }
+    end
+  end
+end
+
+--- The settings that count: by the names of options, each with its value, as
+--- it was given, and from where.
+---@param options table what args.read returned
+---@return table<string, table>|nil
+---@return string? problem
+function config.read(options)
+  local found, users = {}, users_file()
+  local problem = read_file(SYSTEM, found)
+    or users and read_file(users, found)
+  if problem then return nil, problem end
+  read_environment(found)
+  for _, option in ipairs(words.options) do
+    local name = field(option)
+    if option.open and options[name] ~= nil then
+      found[name] = { value = options[name], from = option.name }
+    end
+  end
+  return found
+end
+
+--- These settings as options of dlock.open.
+---@param found table<string, table>
+---@return table
+function config.for_open(found)
+  local open, tls = {}, {}
+  for name, setting in pairs(found) do
+    local option, value = words.option["--" .. name], setting.value
+    if option.kind == "boolean" then value = value[1] end
+    (option.tls and tls or open)[option.open] = value
+  end
+  open.tls = next(tls) and tls or nil
+  return open
+end
+
+--- Whether a URL may hold a password: it has one, or cannot be taken apart.
+---@param given string
+---@return boolean
+function config.may_be_secret(given)
+  local parsed = url.parse(given)
+  return not parsed or parsed.password ~= nil
+end
+
+-- A value for people: no secret of a URL, numbers of seconds as numbers.
+local function shown(name, setting)
+  if name == "url" then
+    local parsed, problem = url.parse(setting.value)
+    return parsed and parsed.shown or problem
+  elseif setting.given then
+    return setting.given
+  end
+  local value = setting.value
+  if type(value) ~= "table" then
+    return value == math.huge and "inf" or tostring(value)
+  elseif words.option["--" .. name].kind == "boolean" then
+    return value[1] and "yes" or "no"
+  end
+  local entries = {}
+  for from, to in pairs(value) do entries[#entries + 1] = from .. "=" .. to end
+  table.sort(entries)
+  return table.concat(entries, ",")
+end
+
+--- The settings in the table's order, as name, value and from where.
+---@param found table<string, table>
+---@param default string the URL that counts when none was given
+---@return table[]
+function config.list(found, default)
+  local list = {}
+  for _, option in ipairs(words.options) do
+    local name = field(option)
+    local setting = found[name]
+    if option.open and setting then
+      list[#list + 1] = { name = name, value = shown(name, setting),
+        from = setting.from }
+    elseif name == "url" then
+      list[#list + 1] = { name = name, value = default, from = "default" }
+    end
+  end
+  return list
+end
+
+return config

@@ -1,0 +1,102 @@
+-- Locks that outlive the command: acquire prints a handle, with which release,
+-- extend and held-by find the lease again. The handle is the string of
+-- lease:detach(). extend and held-by do not attach it, so it stays good until
+-- the lock is released or its time is over.
+local lockable = require "dlock.lockable"
+local json = require "dlock.json"
+local out = require "dlock.cli.out"
+local run = require "dlock.cli.run"
+local signals = require "dlock.cli.signals"
+
+local handle = {}
+
+local EX_IOERR = 74
+
+local function client_of(store)
+  return lockable.state(assert(store:mutex("-"))).client
+end
+
+-- true, or nil, message, code: no other process can attach its leases.
+local function portable(store)
+  return client_of(store).engine:portable()
+end
+
+function handle.acquire(store, request, waited)
+  local fine, message, code = portable(store)
+  if not fine then return nil, message, code end
+  local lock
+  lock, message, code = run.choose(store, request)
+  if not lock then return nil, message, code end
+  local over, opts = request.tell_waiting(store), run.acquire_options(request)
+  local lease
+  lease, message, code = run.patiently(store, request, opts.timeout,
+    function(timeout)
+      opts.timeout = timeout
+      return lock:acquire(opts)
+    end)
+  over()
+  local signal = waited()
+  signals.beside(nil)
+  if not lease then
+    return nil, message, code
+  elseif signal then
+    lease:release()
+    return 128 + signal
+  end
+  local text
+  text, message, code = lease:detach()
+  if not text then return nil, message, code end
+  out.say(text)
+  if out.flushed() then return 0 end
+  lease = store:attach(text) -- nobody else can give it back
+  if lease then lease:release() end
+  return EX_IOERR
+end
+
+-- The handle that a request names, or nil, message, code.
+local function read(store, request)
+  local fine, message, code = portable(store)
+  if not fine then return nil, message, code end
+  local word = request.words[1]
+  local given = word == "-" and io.read("*l") or word ~= "-" and word
+    or not word and os.getenv("DLOCK_HANDLE")
+  if given and given ~= "" then return given end
+  return nil, "invalid: a handle is expected: as a word, on standard input"
+    .. " behind -, or in $DLOCK_HANDLE", "invalid"
+end
+
+-- What is left of the lock of a handle, in seconds; ttl: what it is to have
+-- from now on (true: its own).
+local function prolong(store, request, ttl)
+  local given, message, code = read(store, request)
+  if not given then return nil, message, code end
+  return lockable.ask({ client = client_of(store) }, "prolong", given, ttl)
+end
+
+function handle.release(store, request)
+  local given, message, code = read(store, request)
+  if not given then return nil, message, code end
+  local lease
+  lease, message, code = store:attach(given)
+  if not lease then return nil, message, code end
+  local done
+  done, message, code = lease:release()
+  return done and 0, message, code
+end
+
+function handle.extend(store, request)
+  local left, message, code = prolong(store, request,
+    request.options.ttl or true)
+  return left and 0, message, code
+end
+
+handle["held-by"] = function(store, request)
+  local left, message, code = prolong(store, request, false)
+  if not left and code ~= "lost" then return nil, message, code end
+  if request.options.json then
+    out.say(json.encode { held = left ~= nil, remaining = left })
+  end
+  return left and 0 or 1
+end
+
+return handle

@@ -1,0 +1,93 @@
+-- Says what a wait is for, beside the wait: after a second, and again when
+-- something else is waited for. The store is asked by a request of its own,
+-- which nobody waits for: the wait that goes on drives it as well.
+local core = require "dlock.core"
+local lockable = require "dlock.lockable"
+local out = require "dlock.cli.out"
+
+local waiting = {}
+
+local FIRST, NEXT = 1, 5 -- seconds until the store is asked, and asked again
+
+--- How a process is called that was given no name (as the engine does it).
+function waiting.own_name()
+  local file = io.open("/proc/sys/kernel/hostname")
+  local host = file and file:read("*l") or "localhost"
+  if file then file:close() end
+  return ("%s/%d"):format(host, core.pid())
+end
+
+local function ahead(found, name)
+  for i, waiter in ipairs(found.waiters) do
+    if waiter.owner == name then return i - 1 end
+  end
+end
+
+-- What is waited for; nil when that key is not. Then what has to change for it
+-- to be said again: not the time.
+local function describe(key, found, name)
+  local before = ahead(found, name)
+  local first = found.holders[1]
+  if not first then return nil end
+  local others = #found.holders - 1
+  local parts = { "held by " .. out.plain(first.owner) }
+  if others > 0 then
+    parts[1] = ("%s and %d more"):format(parts[1], others)
+  end
+  local mark = key .. "\0" .. parts[1] .. "\0" .. tostring(before)
+  if first.since then
+    parts[1] = ("%s for %.0f s"):format(parts[1], math.floor(first.since))
+  end
+  if before and before > 0 then
+    parts[2] = ("%d ahead of us"):format(before)
+  end
+  return ("waiting for %s: %s"):format(out.plain(key),
+    table.concat(parts, ", ")), mark
+end
+
+--- A function to be called again and again while one of these keys is waited
+--- for. Called with true it ends what it has begun.
+---@param store dlock.store
+---@param keys string[]
+---@param name string ours
+---@param say fun(line: string)
+---@return fun(over?: boolean)
+function waiting.teller(store, keys, name, say)
+  local client = lockable.state(assert(store:mutex(keys[1]))).client
+  local due, at, ticket, said = core.now() + FIRST, 1, nil, nil
+
+  local function tell(line, mark)
+    if line and mark ~= said then
+      said = mark
+      say(line)
+    end
+  end
+
+  local function answer(found, _, code)
+    if found then
+      tell(describe(keys[at], found, name))
+    elseif code == "unavailable" then
+      tell(("cannot reach %s, trying again"):format(client.shown), code)
+    end
+    at = at % #keys + 1
+    due = core.now() + (at == 1 and NEXT or 0)
+  end
+
+  return function(over)
+    if over then
+      if ticket then ticket:cancel() end
+    elseif ticket then
+      if ticket:poll() then
+        local done = ticket
+        ticket = nil
+        answer(done:take())
+      end
+    elseif core.now() >= due then
+      local problem, code
+      ticket, problem, code = client.engine:inspect(keys[at])
+      if not ticket then answer(nil, problem, code) end
+    end
+  end
+end
+
+return waiting

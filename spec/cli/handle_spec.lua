@@ -1,0 +1,132 @@
+-- Locks that outlive the command: acquire, extend, held-by, release.
+local command = require "spec.support.command"
+local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
+local process = require "spec.support.process"
+local subjects = require "spec.contract.subjects"
+
+local run = command.run
+
+for _, subject in ipairs(subjects) do
+  describe("a handle on " .. subject.name, function()
+    local url, key, store = subject.url(), nil, nil
+
+    before_each(function()
+      key = command.key()
+      store = assert(dlock.open(url))
+    end)
+
+    after_each(function()
+      process.close_all()
+      assert(store:close())
+    end)
+
+    if not subject.portable then
+      it("does not exist, and nothing is touched", function()
+        local status, out, err = run("--url", url, "acquire", key)
+        assert.same({ 64, "" }, { status, out })
+        assert.matches("^dlock: unsupported: ", err)
+        assert.is_false(assert(store:mutex(key)):locked())
+        assert.equal(64, (run("--url", url, "release", "x")))
+      end)
+      return
+    end
+
+    local function acquire(...)
+      local status, out, err = run("--url", url, "acquire", key, ...)
+      assert.same({ 0, "" }, { status, err })
+      return (assert(out:match("^([^\n]+)\n$")))
+    end
+
+    it("holds the lock until it is released", function()
+      local handle = acquire()
+      assert.equal(75, (run("--url", url, "run", "-n", key, "--", "true")))
+      assert.same({ 0, "", "" }, { run("--url", url, "held-by", handle) })
+      assert.same({ 0, "", "" }, { run("--url", url, "extend", handle) })
+      assert.same({ 0, "", "" }, { run("--url", url, "release", handle) })
+      assert.same({ 1, "", "" }, { run("--url", url, "held-by", handle) })
+      assert.equal(70, (run("--url", url, "extend", handle)))
+      assert.equal(70, (run("--url", url, "release", handle)))
+      assert(assert(store:try_lock(key)):release())
+    end)
+
+    it("is taken from the environment and from standard input", function()
+      local handle = acquire()
+      local function with(input, env, ...)
+        local p = process.spawn { file = "bin/dlock", args = { "--url", url,
+          ... }, env = { DLOCK_HANDLE = env }, stderr = "pipe" }
+        if input then p:write(input .. "\n") end
+        return (p:wait(10))
+      end
+      assert.equal(0, with(nil, handle, "held-by"))
+      assert.equal(0, with(handle, false, "held-by", "-"))
+      assert.equal(64, with(nil, false, "held-by"))
+      assert.equal(64, with("", false, "held-by", "-"))
+      assert.equal(64, with(nil, "r:2 no handle", "held-by"))
+      assert.equal(0, with(nil, handle, "release"))
+    end)
+
+    it("lasts for its ttl, or as long as it is extended", function()
+      local handle = acquire("--ttl", "60")
+      local _, out = run("--url", url, "held-by", "--json", handle)
+      local left = tonumber(out:match('^{"held":true,"remaining":([%d.]+)}\n$'))
+      assert.is_true(left > 30 and left <= 60, out)
+      for _, ttl in ipairs { "120", "3m" } do -- the handle stays good
+        assert.equal(0, (run("--url", url, "extend", "--ttl", ttl, handle)))
+      end
+      left = assert(store:inspect(key)).holders[1].ttl
+      assert.is_true(left > 150 and left <= 180, left)
+      assert.equal(0, (run("--url", url, "extend", handle))) -- never shortens
+      left = assert(store:inspect(key)).holders[1].ttl
+      assert.is_true(left > 130 and left <= 180, left)
+      assert.equal(0, (run("--url", url, "release", handle)))
+      handle = acquire("--ttl", "0.3")
+      eventually("it ends", 10, function()
+        return run("--url", url, "held-by", handle) == 1
+      end)
+    end)
+
+    it("is extended though its lease had been extended in Lua", function()
+      local lease = assert(store:lock(key, { ttl = 20 }))
+      assert(lease:extend(40))
+      assert(lease:extend(10))
+      local handle = assert(lease:detach())
+      assert.equal(0, (run("--url", url, "extend", "--ttl", "1h", handle)))
+      local left = assert(store:inspect(key)).holders[1].ttl
+      assert.is_true(left > 3500, left)
+      assert(assert(store:attach(handle)):release())
+    end)
+
+    it("is one of readers and of permits", function()
+      for _, options in ipairs { { "--shared" }, { "--permits", "1/2" } } do
+        local first, second = acquire(options[1], options[2]),
+          acquire(options[1], options[2])
+        assert.equal(2, #assert(store:inspect(key)).holders)
+        for _, handle in ipairs { first, second } do
+          assert.equal(0, (run("--url", url, "extend", handle)))
+          assert.equal(0, (run("--url", url, "release", handle)))
+        end
+        assert.is_nil(store:inspect(key))
+      end
+    end)
+
+    it("that nobody could read is given back", function()
+      local status, _, err = process.run { command = { "sh", "-c",
+        process.lua .. ' bin/dlock --url "$0" acquire "$1" >/dev/full', url,
+        key } }
+      assert.equal(74, status)
+      assert.matches("^dlock: the output cannot be written", err)
+      assert(assert(store:try_lock(key)):release())
+    end)
+
+    it("says so at once when its own job would wait for it", function()
+      local handle = acquire()
+      local status, _, err = process.run { file = "bin/dlock",
+        args = { "--url", url, "run", key, "--", "true" },
+        env = { DLOCK_HANDLE = handle } }
+      assert.equal(75, status)
+      assert.matches("^dlock: busy: .*wait for itself\n$", err)
+      assert.equal(0, (run("--url", url, "release", handle)))
+    end)
+  end)
+end

@@ -4,7 +4,7 @@
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench, mutants,
 #   torture, failover, fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
-#   make env, deps, dist, clean    use the build from here; what it needs; an
+#   make env, deps, dist, site, clean    use the build from here; what it needs; an
 #   archive of the sources; remove the build
 
 LUA ?= lua5.4
@@ -88,7 +88,7 @@ $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
 
 env: ; @.ci/env '$(abspath $(OUT))'
-deps dist: ; @.ci/$@
+deps dist site: ; @.ci/$@
 install: all
 	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(LIBRARIES)

@@ -1,0 +1,48 @@
+// The site that `make site` builds out of the pages: README first, then docs.
+// A page that is in no group is an error, and so is a link that leads nowhere.
+import { readdirSync } from "node:fs"
+
+const GROUPS = [
+  ["Start", ["howto", "command"]],
+  ["Stores", ["redis", "zookeeper", "file", "fallback", "availability"]],
+  ["Hosts", ["openresty", "loops"]],
+  ["Promises", ["guarantees", "security", "faults", "reliability",
+    "performance"]],
+  ["Look up", ["reference", "design"]],
+]
+
+const title = (page) => page[0].toUpperCase() + page.slice(1).replace(/_/g, " ")
+
+const named = new Set(GROUPS.flatMap(([, pages]) => pages))
+for (const file of readdirSync("docs")) {
+  const page = file.replace(/\.md$/, "")
+  if (file.endsWith(".md") && !named.has(page))
+    throw new Error(`docs/${file} stands in no group of the site`)
+}
+
+export default {
+  title: "dlock",
+  description: "Distributed locks for Lua: Redis, ZooKeeper, files",
+  ignoreDeadLinks: [/^\.?\/.*\.(lua|conf)$/, /\/run$/], // check.mjs looks at files
+  // Headings have the names that they have where Markdown is usually shown.
+  markdown: { anchor: { slugify: (text) => text.trim().toLowerCase()
+    .replace(/[^\p{L}\p{N}_\- ]/gu, "").replace(/ /g, "-") } },
+  themeConfig: {
+    search: { provider: "local" },
+    outline: [2, 3],
+    nav: [
+      { text: "Reference", link: "/docs/reference" },
+      { text: "Guarantees", link: "/docs/guarantees" },
+      { text: "Changes", link: "/CHANGELOG" },
+    ],
+    sidebar: [
+      { text: "README", link: "/" },
+      ...GROUPS.map(([text, pages]) => ({
+        text,
+        items: pages.map((p) => ({ text: title(p), link: `/docs/${p}` })),
+      })),
+      { text: "Examples", link: "/examples/" },
+      { text: "Working on dlock", link: "/CONTRIBUTING" },
+    ],
+  },
+}

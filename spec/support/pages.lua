@@ -8,7 +8,9 @@ function pages.list()
   local found = { "README.md", "CONTRIBUTING.md",
     "examples/openresty/README.md" }
   for name in uv.fs_scandir_next, assert(uv.fs_scandir("docs")) do
-    found[#found + 1] = "docs/" .. name
+    if name:find("%.md$") then
+      found[#found + 1] = "docs/" .. name
+    end
   end
   return found
 end

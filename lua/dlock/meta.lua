@@ -99,7 +99,7 @@ function dlock.logger(file) end
 ---@field sentinel_username? string for the Sentinels
 ---@field sentinel_password? string
 ---@field sentinel_password_file? string its first line is the password
----@field wait_replicas? integer that must have a grant, Redis (0)
+---@field wait_replicas? integer|"all" that must have a grant, Redis (0)
 ---@field wait_timeout? number seconds they may take (0.5)
 ---@field address_map? table<string, string> where a named server really is
 ---@field db? integer the database, of redis+unix:// (0)

@@ -21,7 +21,7 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- reentrant), acquire, try (an acquire that never waits), wait (whatever may
 -- wait), release, once_per (an argument), permits (of a semaphore), list,
 -- attach, tls (open's table of that name).
--- infinite: math.huge is allowed too.
+-- infinite: math.huge is allowed too; or_word: that string is.
 local TABLE = {
   url = { where = "open", type = "string" },
   username = { where = "open", type = "string", max_length = 512 },
@@ -35,7 +35,7 @@ local TABLE = {
   sentinel_password_file =
     { where = "open", own = true, type = "string", max_length = 4096 },
   wait_replicas = { where = "open", own = true, none = 0, type = "number",
-    min = 0, max = 100, integer = true },
+    min = 0, max = 100, integer = true, or_word = "all" },
   wait_timeout = { where = "open", own = "redis", type = "number",
     min = 0.001, max = 60, default = 0.5 },
   address_map = { where = "open", own = true, type = "table",
@@ -194,12 +194,15 @@ end
 
 local function range(rule)
   return ("%s %s%s"):format(rule.integer and "an integer"
-    or "a number of seconds", limits(rule),
-    rule.infinite and ", or math.huge" or "")
+    or "a number of seconds", limits(rule), rule.infinite and ", or math.huge"
+    or rule.or_word and (', or "%s"'):format(rule.or_word) or "")
 end
 
 local function bad_number(value, rule)
-  if value >= rule.min and value <= rule.max -- false for NaN
+  if type(value) == "string" then
+    return value ~= rule.or_word and ("is %s, but must be %s"):format(
+      text.quote(value), range(rule)) or nil
+  elseif value >= rule.min and value <= rule.max -- false for NaN
       and not (rule.integer and value % 1 ~= 0)
       or rule.infinite and value == math.huge then
     return nil
@@ -246,6 +249,9 @@ local function wrong(value, rule)
   if rule.canceller then
     return not canceller.is(value) and "canceller"
   elseif type(value) ~= rule.type then
+    if rule.or_word and type(value) == "string" then
+      return nil, bad_number(value, rule)
+    end
     return not (rule.or_function and type(value) == "function") and rule.type
   elseif rule.type == "number" then
     return nil, bad_number(value, rule)

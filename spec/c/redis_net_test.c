@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "host.h"
+#include "store/redis/conn/durable.h"
 #include "store/redis/conn/net.h"
 
 #define SUBSCRIBED                                                             \
@@ -364,6 +365,31 @@ static void test_address_changes(void) {
   close(two);
 }
 
+/* A replica that is gone counts for a minute, or as the Sentinels say. */
+static void test_replicas_are_counted(void) {
+  int64_t known = -1, at = 100 * DLK_SEC;
+  struct dlk_redis_durable d = {.wanted = 1, .all = true, .known = &known};
+  CHECK(dlk_redis_durable_wanted(&d) == 1);
+  dlk_redis_durable_count(&d, 3, at);
+  CHECK(dlk_redis_durable_wanted(&d) == 3);
+  dlk_redis_durable_count(&d, 2, at + 59 * DLK_SEC);
+  CHECK(dlk_redis_durable_wanted(&d) == 3);
+  dlk_redis_durable_count(&d, 2, at + 60 * DLK_SEC);
+  CHECK(dlk_redis_durable_wanted(&d) == 2);
+  known = 4;
+  CHECK(dlk_redis_durable_wanted(&d) == 4);
+  known = 1;
+  CHECK(dlk_redis_durable_wanted(&d) == 2);
+  d.all = false;
+  CHECK(dlk_redis_durable_wanted(&d) == 1);
+  CHECK(dlk_redis_durable_there(&d) == 2);
+  CHECK(dlk_redis_durable_listed("role:master\r\nconnected_slaves:7\r\n") == 7);
+  CHECK(dlk_redis_durable_listed("connected_slaves:0\r\n") == 0);
+  CHECK(dlk_redis_durable_listed("connected_slaves:\r\n") == -1);
+  CHECK(dlk_redis_durable_listed("connected_slaves:-1\r\n") == -1);
+  CHECK(dlk_redis_durable_listed("role:master\r\n") == -1);
+}
+
 int main(void) {
   static const struct check tests[] = {
       {"unsubscribed_in_handshake", test_unsubscribed_in_handshake},
@@ -373,6 +399,7 @@ int main(void) {
       {"nobody_needs_it", test_nobody_needs_it},
       {"address_comes_later", test_address_comes_later},
       {"address_changes", test_address_changes},
+      {"replicas_are_counted", test_replicas_are_counted},
   };
   alarm(20); /* what goes round and round is a failure */
   return check_all(tests, sizeof tests / sizeof tests[0]);

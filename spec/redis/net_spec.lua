@@ -41,7 +41,8 @@ describe("the link to redis", function()
       .. "ok silence_is_asked\n"
       .. "ok nobody_needs_it\n"
       .. "ok address_comes_later\n"
-      .. "ok address_changes\n", run "net_test")
+      .. "ok address_changes\n"
+      .. "ok replicas_are_counted\n", run "net_test")
   end)
 
   it("reads one answer without the loop, and nothing else", function()

@@ -38,8 +38,9 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
 static enum dlk_code durability(const struct dlk_conf *conf,
                                 struct dlk_redis_settings *out,
                                 struct dlk_error *err) {
-  out->replicas =
-      (unsigned)dlk_option_number(&conf->options, "wait_replicas", 0);
+  out->all = dlk_option_text(&conf->options, "wait_replicas") != NULL;
+  out->replicas = (unsigned)dlk_option_number(&conf->options, "wait_replicas",
+                                              out->all ? 1 : 0);
   out->wait_timeout = dlk_option_ns(&conf->options, "wait_timeout", 0);
   if (out->replicas > 0 && out->wait_timeout > conf->io_timeout / 2)
     return dlk_error_set(err, DLK_INVALID,

@@ -305,6 +305,61 @@ describe("of servers that Sentinels name,", function()
     client:close()
   end)
 
+  -- The stale one speaks when the time for all is over; what it says must not
+  -- end the round before the others have had theirs.
+  it("they all answer late, the stale one first: most of them count",
+  function()
+    for _, epochs in ipairs { { 1, 2 }, { 7, 7 } } do
+      local told = {}
+      local newer = slow(naming(a.port, epochs[2]), 0.7)
+      local store = asks({ slow(naming(b.port, epochs[1]), 0.4), newer, newer },
+        { on_event = function(event) told[#told + 1] = event.kind end })
+      assert.is_true(uses(store, a))
+      assert.same({ "connect" }, told)
+    end
+  end)
+
+  -- A replica that is away follows another server, perhaps.
+  it("replicas that only they know have to confirm, where all have to",
+  function()
+    local admin, events = a:connect(), {}
+    later(redis.start { ["repl-diskless-sync-delay"] = 0,
+      replicaof = "127.0.0.1 " .. a.port })
+    eventually("a replica that is up to date", 20, function()
+      admin:call("SET", "copied", "x")
+      admin:call("DEL", "copied")
+      return admin:call("WAIT", 1, 100) == 1
+    end)
+    admin:close()
+    local store, said = asks({ naming(a.port, 1, nil, 2) },
+      { wait_replicas = "all", on_event = function(event)
+        events[#events + 1] = event.message
+      end })
+    fails(store, "unavailable", "1 of 2 replicas")
+    assert.is_truthy(events[1]:find("1 of 2 replicas are there", 1, true),
+      events[1])
+    said[1]:rules(naming(a.port, 1, nil, 1)) -- SENTINEL RESET
+    assert(assert(store:lock("k", { timeout = 20 })):release())
+    said[1]:rules(naming(a.port, 1, nil, 2)) -- one that came and went
+    eventually("they are asked while locks are given", 20, function()
+      local lease, _, code = store:try_lock("k")
+      if lease then assert(lease:release()) end
+      return code == "unavailable"
+    end)
+  end)
+
+  it('a Sentinel that may not say how many there are is an event, with "all"',
+  function()
+    local events = {}
+    local store = asks({ naming(a.port) }, { wait_replicas = "all",
+      wait_timeout = 0.1, on_event = function(event)
+        events[#events + 1] = event.message
+      end })
+    fails(store, "unavailable", "0 of 1 replicas")
+    assert.is_truthy(table.concat(events, "\n"):find("+sentinel|master", 1,
+      true), table.concat(events, "\n"))
+  end)
+
   -- What they answer in that round may be what they knew before.
   it("they are asked again when replicas are missed in the middle of a round",
   function()

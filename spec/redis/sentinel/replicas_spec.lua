@@ -379,6 +379,151 @@ describe("with wait_replicas = 1,", function()
   end)
 end)
 
+describe('with wait_replicas = "all",', function()
+  local primary, replicas, admin
+  local opened, events = {}, {}
+
+  local function copied(count)
+    eventually("replicas that are up to date", 20, function()
+      admin:call("SET", "copied", "x")
+      admin:call("DEL", "copied")
+      return admin:call("WAIT", count, 100) == count
+    end)
+  end
+
+  local function add_replica()
+    local one = redis.start { replicaof = "127.0.0.1 " .. primary.port }
+    replicas[#replicas + 1] = one
+    return one
+  end
+
+  before_each(function()
+    replicas = {}
+    primary = redis.start { ["repl-diskless-sync-delay"] = 0 }
+    admin = primary:connect()
+  end)
+
+  after_each(function()
+    for i = #opened, 1, -1 do opened[i]:close(1) end
+    admin:close()
+    for _, one in ipairs(replicas) do
+      one:resume()
+      one:stop()
+    end
+    primary:stop()
+    opened, events = {}, {}
+  end)
+
+  local function open(opts)
+    local all = { url = primary.url, wait_replicas = "all", wait_timeout = 0.2,
+      on_event = function(event) events[#events + 1] = event.message end }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    opened[#opened + 1] = assert(dlock.open(all))
+    return opened[#opened]
+  end
+
+  local function fails(store, text)
+    local lease, message, code = store:try_lock("k")
+    assert.is_nil(lease)
+    assert.equal("unavailable", code)
+    assert.is_truthy(message:find(text, 1, true), message)
+  end
+
+  local function gives(store)
+    assert(assert(store:lock("k", { timeout = 10 })):release())
+  end
+
+  it("each of them has to confirm", function()
+    add_replica()
+    add_replica()
+    copied(2)
+    local store = open()
+    gives(store)
+    for _, one in ipairs(replicas) do
+      one:pause()
+      fails(store, "1 of 2 replicas")
+      one:resume()
+      gives(store)
+    end
+  end)
+
+  it("a renewal needs each of them, too", function()
+    add_replica()
+    add_replica()
+    copied(2)
+    local store = open { ttl = 2 }
+    local lease = assert(store:lock("k"))
+    replicas[2]:pause()
+    assert.is_true(lease:wait_lost(10))
+    assert.equal(0, store:stats().renewed)
+  end)
+
+  it("there has to be one", function()
+    local store = open()
+    fails(store, "0 of 1 replicas")
+    assert.is_truthy(events[1]:find("0 of 1 replicas", 1, true), events[1])
+    add_replica()
+    gives(store)
+  end)
+
+  -- A replica that is in the middle of its copy has no lock at all.
+  it("one that comes counts from its first word on", function()
+    add_replica()
+    copied(1)
+    local store = open()
+    gives(store)
+    local copy = assert(primary:connect())
+    copy:send("PSYNC", "?", "-1") -- and confirms nothing
+    eventually("one more", 10, function()
+      local text = admin:call("INFO", "replication")
+      return text:find("connected_slaves:2", 1, true)
+    end)
+    fails(store, "1 of 2 replicas")
+    copy:close()
+    eventually("one less", 10, function()
+      local text = admin:call("INFO", "replication")
+      return text:find("connected_slaves:1", 1, true)
+    end)
+    fails(store, "1 of 2 replicas") -- it may be the primary by now
+  end)
+
+  it("one that comes delays a lock that is waited for", function()
+    add_replica()
+    copied(1)
+    local store = open()
+    gives(store)
+    add_replica()
+    gives(store)
+    copied(2)
+    replicas[2]:pause()
+    fails(store, "1 of 2 replicas")
+  end)
+
+  it("a smaller number is an event", function()
+    add_replica()
+    add_replica()
+    copied(2)
+    assert(open { wait_replicas = 1 }:ping())
+    assert.is_truthy(events[1]:find("wait_replicas is 1 of 2", 1, true),
+      events[1])
+    events = {}
+    assert(open { wait_replicas = 2 }:ping())
+    assert(open():ping())
+    for _, message in ipairs(events) do
+      assert.is_nil(message:find("wait_replicas", 1, true), message)
+    end
+  end)
+
+  it("a user needs INFO", function()
+    admin:call("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info")
+    local url = primary.url:gsub("//", "//u:p@")
+    local _, message, code = open { url = url }:ping()
+    assert.equal("denied", code)
+    assert.is_truthy(message:find("refuses INFO", 1, true), message)
+    assert(open { url = url, wait_replicas = 1 }:ping())
+  end)
+end)
+
 describe("wait_replicas", function()
   local fake, store
 
@@ -462,11 +607,20 @@ describe("wait_replicas", function()
     assert.same({ 6, 9 }, fences)
   end)
 
+  it('"all" is unsupported where no replicas are listed', function()
+    fake = fake_server.start { ["INFO REPLICATION"] = "$0\r\n\r\n" }
+    store = assert(dlock.open { url = fake.url, wait_replicas = "all" })
+    local _, message, code = store:ping()
+    assert.equal("unsupported", code)
+    assert.is_truthy(message:find('wait_replicas = "all"', 1, true), message)
+  end)
+
   it("has to fit: not longer than half of io_timeout, and not on other stores",
   function()
     for _, bad in ipairs { { wait_timeout = 1.1, wait_replicas = 1 },
         { io_timeout = 0.5, wait_replicas = 1 }, { wait_replicas = -1 },
-        { wait_replicas = 1.5 } } do
+        { wait_replicas = 1.5 }, { wait_replicas = "some" },
+        { wait_timeout = 1.1, wait_replicas = "all" } } do
       bad.url = "redis://h"
       local none, message, code = dlock.open(bad)
       assert.is_nil(none)
@@ -474,9 +628,11 @@ describe("wait_replicas", function()
       assert.is_truthy(message:find("wait_", 1, true), message)
     end
     for _, url in ipairs { "file:///tmp/x", "zookeeper://h" } do
-      local none, message = dlock.open { url = url, wait_replicas = 1 }
-      assert.is_nil(none)
-      assert.is_truthy(message:find("'wait_replicas'", 1, true), message)
+      for _, count in ipairs { 1, "all" } do
+        local none, message = dlock.open { url = url, wait_replicas = count }
+        assert.is_nil(none)
+        assert.is_truthy(message:find("'wait_replicas'", 1, true), message)
+      end
       assert(dlock.open(url))
     end
   end)

@@ -50,6 +50,9 @@ struct dlk_redis_endpoint {
   /* Servers may change places: whether one is the primary is asked of itself,
    * and the pauses between attempts are short. The following are not NULL. */
   bool changes;
+  /* How many replicas the Sentinels know of, those too that are away; -1: it
+   * is not told. */
+  int64_t replicas;
   /* What a server there is to the user, as in dlk_redis_server_text. */
   const char *role;
   /* Before the first of these; *alive and gone(arg) as in sock.h. */

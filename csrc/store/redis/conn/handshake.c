@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/redis/conn/durable.h"
 #include "store/redis/wire/errors.h"
 
 #define LAG_MAX 10
@@ -200,6 +201,12 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "role:", role, sizeof role);
   g->have = role[0] ? count_replicas(text) : -1;
+  g->listed = dlk_redis_durable_listed(text);
+  if (g->all && g->listed < 0)
+    dlk_error_set(&g->err, DLK_UNSUPPORTED,
+                  "%s: wait_replicas = \"all\" needs INFO replication, which "
+                  "lists no replicas there; use a number",
+                  g->name.text);
   if (g->changes && strcmp(role, "slave") == 0)
     dlk_error_set(&g->err, DLK_UNAVAILABLE,
                   "%s: it is named as the primary and is a replica; "
@@ -241,7 +248,8 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   if (denial && (step >= LOAD || step == ID || step == SETNAME ||
                  step == INFO || step == POLICY))
     return;
-  if (step == SETNAME || step == POLICY || step == ID || step == ROLE)
+  if (step == SETNAME || step == POLICY || step == ID ||
+      (step == ROLE && !g->all))
     return;
   if (step == SELECT && f->action == DLK_REDIS_FAIL && !denial &&
       f->code == DLK_UNAVAILABLE) {
@@ -323,6 +331,6 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->tls = c->at->tls != NULL;
   g->stranger = false;
   g->id = -1;
-  g->have = -1;
+  g->have = g->listed = -1;
   g->run_id[0] = g->policy[0] = '\0';
 }

@@ -15,7 +15,8 @@ struct dlk_redis_handshake {
   const struct dlk_conf *conf;
   const char *prefix, *channel;
   unsigned db;
-  unsigned replicas;        /* that are wanted */
+  unsigned replicas;        /* that are wanted, or more if: */
+  bool all;                 /* as many as there are */
   bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
   struct dlk_redis_server_text name; /* whom it is said to, with TLS or not: */
@@ -26,7 +27,8 @@ struct dlk_redis_handshake {
   struct dlk_error err; /* code DLK_OK: all is well */
   bool stranger;        /* err: not who we say, or not said who */
   int64_t id;           /* the connection's, or -1 */
-  int64_t have;         /* replicas that follow, or -1: it is not told */
+  /* Replicas that follow, and that are connected; -1: it is not told. */
+  int64_t have, listed;
   char run_id[DLK_REDIS_RUN_ID];
   char policy[32]; /* maxmemory-policy, "" if it may not be read */
 };

@@ -42,7 +42,7 @@ struct dlk_redis_answer {
   const struct dlk_error *err;    /* not ANSWERED: why */
   /* ANSWERED, durable: fewer replicas than are wanted have what it wrote; */
   bool scarce;
-  unsigned have; /* so many */
+  unsigned have, wanted;
 };
 
 struct dlk_redis_req {

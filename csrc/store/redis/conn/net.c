@@ -29,6 +29,14 @@
 /* Between two attempts at most, where servers may change places. */
 #define PAUSE (250 * DLK_MS)
 
+/* ENOUGH to SCARCE or FEWER and back, and from one of these to the other, when
+ * a connection is made (warn_replicas). */
+enum replicas {
+  ENOUGH,
+  SCARCE, /* fewer than have to confirm */
+  FEWER   /* wait_replicas is less than there are */
+};
+
 struct net {
   struct dlk_redis_link link; /* first: handed out */
   struct dlk_host *host;
@@ -43,7 +51,8 @@ struct net {
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
   bool subscribed, started, stopping, said_stopped, warned, moved, busy;
-  bool scarce; /* too few replicas, and that was said */
+  enum replicas replicas; /* what was said of them; */
+  bool told_unknown;      /* and of Sentinels that do not count them */
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -141,15 +150,38 @@ static void warn(struct net *n) {
                   policy);
 }
 
+static enum replicas replicas_now(const struct net *n) {
+  const struct dlk_redis_durable *d = &n->cmd.durable;
+  unsigned wanted = dlk_redis_durable_wanted(d);
+  if (wanted == 0 || n->hello.have < 0)
+    return ENOUGH;
+  return n->hello.have < (int64_t)wanted       ? SCARCE
+         : wanted < dlk_redis_durable_there(d) ? FEWER
+                                               : ENOUGH;
+}
+
 /* Once for each time that it is so. */
-static void warn_scarce(struct net *n) {
-  unsigned wanted = n->hello.replicas;
-  bool scarce = n->hello.have >= 0 && n->hello.have < wanted;
-  if (scarce && !n->scarce)
+static void warn_replicas(struct net *n) {
+  struct dlk_redis_durable *d = &n->cmd.durable;
+  d->asked = n->host->now(n->host); /* before it was connected to */
+  dlk_redis_durable_count(d, n->hello.listed, d->asked);
+  if (d->all && d->known && *d->known < 0 && !n->told_unknown)
+    dlk_redis_event(n->host, n->cmd.conf, "replicas",
+                    "its Sentinels do not say how many replicas they know "
+                    "(+sentinel|master, docs/security.md): one that is away "
+                    "is not counted");
+  n->told_unknown = true;
+  enum replicas now = replicas_now(n);
+  if (now == SCARCE && n->replicas != SCARCE)
     dlk_redis_event(n->host, n->cmd.conf, "replicas",
                     "%lld of %u replicas are there; no lock can be given",
-                    (long long)n->hello.have, wanted);
-  n->scarce = scarce;
+                    (long long)n->hello.have, dlk_redis_durable_wanted(d));
+  else if (now == FEWER && n->replicas != FEWER)
+    dlk_redis_event(n->host, n->cmd.conf, "replicas",
+                    "wait_replicas is %u of %u replicas, so a failover may "
+                    "lose a lock; \"all\" loses none",
+                    d->wanted, dlk_redis_durable_there(d));
+  n->replicas = now;
 }
 
 /* The program may know a new password. */
@@ -180,7 +212,7 @@ static void handshake_done(struct dlk_redis_req *req,
   }
   memcpy(n->run_id, n->hello.run_id, sizeof n->run_id);
   warn(n);
-  warn_scarce(n);
+  warn_replicas(n);
   if (n->kill_count == 0) {
     usable(n);
     return;
@@ -217,8 +249,8 @@ static void wait_refused(struct dlk_redis_durable *d, struct dlk_error *why) {
   dlk_redis_conn_retreat(DLK_CONTAINER(d, struct dlk_redis_conn, durable), why);
 }
 
-/* They may follow another server by now. */
-static void wait_in_vain(struct dlk_redis_durable *d) {
+/* They may follow another server by now, or be others. */
+static void wait_doubts(struct dlk_redis_durable *d) {
   const struct dlk_redis_conn *c =
       DLK_CONTAINER(d, struct dlk_redis_conn, durable);
   if (c->endpoint->changes)
@@ -469,9 +501,11 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.db = settings->db;
   n->hello_sub.subscriber = true;
   n->hello.replicas = n->cmd.durable.wanted = settings->replicas;
+  n->hello.all = n->cmd.durable.all = settings->all;
+  n->cmd.durable.known = endpoint->changes ? &endpoint->replicas : NULL;
   n->cmd.durable.shown = conf->shown;
   n->cmd.durable.refused = wait_refused;
-  n->cmd.durable.in_vain = wait_in_vain;
+  n->cmd.durable.doubt = wait_doubts;
   n->cmd.durable.timeout = settings->wait_timeout;
   n->cmd.pipe.replicas = settings->replicas > 0;
   n->hello.changes = n->hello_sub.changes = endpoint->changes;

@@ -11,6 +11,7 @@
 struct dlk_redis_settings {
   unsigned db;
   unsigned replicas; /* that must have what is durable; 0: WAIT is never sent */
+  bool all;          /* at least so many, and all that there are */
   int64_t wait_timeout; /* for them */
 };
 

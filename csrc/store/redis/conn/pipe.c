@@ -179,8 +179,10 @@ static redisReply *take_kept(struct dlk_redis_req *r) {
 void dlk_redis_pipe_settle(struct dlk_redis_pipe *p, unsigned have,
                            unsigned wanted) {
   struct dlk_list list;
-  struct dlk_redis_answer a = {
-      .outcome = DLK_REDIS_ANSWERED, .scarce = have < wanted, .have = have};
+  struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED,
+                               .scarce = have < wanted,
+                               .have = have,
+                               .wanted = wanted};
   dlk_list_take(&p->settling, &list);
   while (!dlk_list_empty(&list)) {
     struct dlk_redis_req *r = first(&list);

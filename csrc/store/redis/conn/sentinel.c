@@ -190,6 +190,8 @@ static void follow(struct sentinel *s,
                    const struct dlk_redis_agreement *agreed) {
   uint64_t turn = s->turn;
   s->epoch = agreed->epoch;
+  if (agreed->replicas >= 0)
+    s->endpoint.replicas = agreed->replicas;
   dlk_redis_report_round(&s->report, false, NULL);
   use(s, agreed->place);
   dlk_redis_report_servers(&s->report, s->turn != turn, agreed);
@@ -435,6 +437,7 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                             .settle = settle,
                                             .forget = forget,
                                             .changes = true,
+                                            .replicas = -1,
                                             .role = "the primary",
                                             .doubt = doubt,
                                             .start = start,

@@ -221,6 +221,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
   r->begun = r->passes = false;
   c->scarce = a->scarce;
   c->have = a->have;
+  c->wanted = a->wanted;
   if (a->outcome == DLK_REDIS_UNKNOWN) {
     r->verdict = DLK_REDIS_UNSURE;
   } else if (a->outcome == DLK_REDIS_UNSENT) {

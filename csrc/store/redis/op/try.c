@@ -153,7 +153,7 @@ void dlk_redis_scarce(struct dlk_redis_try *t) {
                 "%s: %s: %u of %u replicas had it in time (wait_replicas, "
                 "wait_timeout)",
                 dlk_quote(key, t->op->key, t->op->key_len),
-                t->store->conf.shown, t->call.have, t->store->replicas);
+                t->store->conf.shown, t->call.have, t->call.wanted);
   t->placed = true;
   dlk_redis_no_answer(t, DLK_REDIS_SCARCE, &err);
 }

@@ -1,6 +1,8 @@
 -- A resolver that hangs, on Redis: nobody waits for it longer than he said, and
--- neither does the end of a store, of a process, or of a worker of nginx. And
--- one that gives several addresses, at one of which nobody answers.
+-- neither does the end of a store, of a process, or of a worker of nginx. One
+-- that gives several addresses, at one of which nobody answers. And machines
+-- whose network has one family of addresses, or none.
+local apart = require "spec.support.apart"
 local library = require "spec.support.library"
 local nginx = require "spec.support.nginx"
 local process = require "spec.support.process"
@@ -275,4 +277,66 @@ describe("a resolver that hangs", function()
       assert.is_truthy(gone, "the worker waits for the resolver")
     end)
   end
+end)
+
+-- A network of our own, where the server listens on one loopback address, and
+-- what the machine has beside that (nothing, or an address of one family) is
+-- what AI_ADDRCONFIG would go by. Nobody answers for names but /etc/hosts.
+describe("a machine with one family of addresses", function()
+  local dir, path
+
+  setup(function()
+    dir = server.new_dir()
+    path = library.build(dir, "no_resolver", [[
+      #include <unistd.h>
+      int getaddrinfo(void) { _exit(97); }
+    ]])
+    server.write_file(dir .. "/hosts", "127.0.0.1 localhost half\n"
+      .. "::1 localhost\n2001:db8::1 half\n")
+  end)
+
+  teardown(function() server.remove_dir(dir) end)
+
+  local SCRIPT = [[
+    local store = assert(require("dlock").open(%q))
+    print(assert(assert(store:lock("family", { timeout = %s })):release()))
+  ]]
+
+  -- What a program in that network prints that takes a lock.
+  local function try(bind, has, url, env, timeout)
+    local command = apart("--net --pid --mount", ([[
+      ip link set lo up
+      for address in %s; do ip addr add $address dev lo; done
+      mount --bind %s/hosts /etc/hosts
+      LD_PRELOAD= redis-server --port 7000 --bind %s --save "" \
+        --daemonize yes --dir %s >%s/log
+    ]]):format(has, dir, bind, dir, dir))
+    for _, word in ipairs { process.lua, "-e", SCRIPT:format(url, timeout or 10) } do
+      command[#command + 1] = word
+    end
+    local status, out, err = process.run { command = command, tested = true,
+      timeout = 60, env = env }
+    return status == 0 and out or ("%s: %s%s"):format(status, out, err)
+  end
+
+  for bind, has in pairs { ["127.0.0.1"] = "fd00::5/128",
+      ["::1"] = "10.9.8.7/32" } do
+    it("reaches localhost at " .. bind, function()
+      assert.are.equal("true\n", try(bind, has, "redis://localhost:7000"))
+      assert.are.equal("true\n", try(bind, "", "redis://localhost:7000"))
+    end)
+  end
+
+  it("tells what the address said that can be reached", function()
+    assert.matches("half:7001: Connection refused",
+      (try("127.0.0.1", "", "redis://half:7001", nil, 1)))
+  end)
+
+  it("asks no resolver for an address", function()
+    for bind, host in pairs { ["127.0.0.1"] = "127.0.0.1", ["::1"] = "[::1]" }
+    do
+      assert.are.equal("true\n", try(bind, "", "redis://" .. host .. ":7000",
+        library.preload(path)))
+    end
+  end)
 end)

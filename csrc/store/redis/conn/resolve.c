@@ -156,8 +156,7 @@ static void take_answer(struct question *q, struct dlk_redis_resolved *a) {
 
 static void *look_up(void *arg) {
   struct question *q = arg;
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                           .ai_flags = AI_ADDRCONFIG};
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   struct addrinfo *found = NULL;
   int status = getaddrinfo(q->host, q->port, &hints, &found);
   struct dlk_redis_resolved *a = calloc(1, sizeof *a);

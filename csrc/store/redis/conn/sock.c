@@ -47,6 +47,7 @@ struct dlk_redis_sock {
   struct watch *watch;
   struct dlk_redis_addresses addresses; /* of its name */
   struct dlk_redis_lookup *lookup;
+  int error;                    /* of its addresses: the one that says most */
   struct sockaddr_storage peer; /* where it connects */
   socklen_t peer_len;
   struct dlk_redis_doubt *doubt;
@@ -109,15 +110,23 @@ static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
   return rc < 0 ? -rc : 0;
 }
 
+/* A name's addresses may be of a family that this machine has no way for: what
+ * another one answers says more. */
+static void note_error(struct dlk_redis_sock *s, int e) {
+  if (s->error == 0 || s->error == ENETUNREACH || s->error == EAFNOSUPPORT ||
+      s->error == EADDRNOTAVAIL)
+    s->error = e;
+}
+
 static int connect_next(struct dlk_redis_sock *s) {
-  int e = ECONNREFUSED;
   const struct addrinfo *a;
   while ((a = dlk_redis_addresses_next(&s->addresses)) != NULL) {
-    e = connect_to(s, a->ai_addr, a->ai_addrlen);
+    int e = connect_to(s, a->ai_addr, a->ai_addrlen);
     if (e == 0)
-      break;
+      return 0;
+    note_error(s, e);
   }
-  return e;
+  return s->error ? s->error : ECONNREFUSED;
 }
 
 /* A server that does not run has no Unix socket. */
@@ -249,8 +258,8 @@ static void on_connected(struct dlk_redis_sock *s) {
     if (e == ETIMEDOUT || e == EHOSTUNREACH)
       dlk_redis_sock_note(s);
     drop_fd(s);
-    if (s->addresses.next)
-      e = connect_next(s);
+    note_error(s, e);
+    e = connect_next(s);
     if (e != 0)
       fail(s, e);
     return;

@@ -15,6 +15,7 @@ struct dlk_held {
   _Atomic int64_t horizon; /* none is held past this time */
   struct dlk_timer horizon_timer;
   struct dlk_pool spare; /* memory of holds */
+  bool suspected;        /* the event `suspicious` was said */
 };
 
 #endif

@@ -29,9 +29,12 @@
  * holds), one while the store renews it, one while its release is owed. */
 #include "engine/lease.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "loop/owner.h"
+
+#define DAY (86400 * DLK_SEC)
 
 static _Atomic uint64_t last_id; /* of any store: events name it */
 
@@ -282,6 +285,21 @@ static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   return h->lease.claim ? h->lease.claim > now : given - now >= least;
 }
 
+/* So long a time is one in milliseconds, most likely. */
+static void suspect(const struct dlk_hold *h) {
+  struct dlk_held *held = &h->engine->held;
+  char key[DLK_QUOTED_MAX], text[DLK_QUOTED_MAX + 160];
+  if (h->renews || h->lease.ttl <= DAY || held->suspected || h->engine->quiet)
+    return;
+  held->suspected = true;
+  snprintf(text, sizeof text,
+           "%s is held for %lld s, more than a day, without renewal; times "
+           "are in seconds, not milliseconds",
+           dlk_quote(key, h->lease.key, h->lease.key_len),
+           (long long)(h->lease.ttl / DLK_SEC));
+  dlk_hold_tell(h, "suspicious", text);
+}
+
 bool dlk_hold_begin(struct dlk_hold *h, int64_t now, int64_t least) {
   struct dlk_engine *e = h->engine;
   h->max_end = dlk_time_add(now, h->max_hold);
@@ -296,6 +314,7 @@ bool dlk_hold_begin(struct dlk_hold *h, int64_t now, int64_t least) {
   dlk_hold_ref(h);
   dlk_list_append(&e->held.list, &h->link);
   dlk_hold_schedule(h);
+  suspect(h);
   return true;
 }
 
@@ -304,6 +323,7 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   h->handed = false;
   set_deadline(h);
   dlk_hold_schedule(h);
+  suspect(h);
 }
 
 /* An extension may be for less than is left, and nobody knows when it takes

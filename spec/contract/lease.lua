@@ -225,6 +225,38 @@ return function(t, it, timed)
     end)
   end
 
+  it("a ttl of more than a day that nothing renews, which is told once",
+  function()
+    local heard = {}
+    local store = t:open { on_event = function(event)
+      if event.kind == "suspicious" then heard[#heard + 1] = event end
+    end }
+    local function held(opts)
+      local lease = assert(store:lock(t:key(), opts))
+      assert(lease:release())
+      store:ping()
+      return lease.key, #heard
+    end
+    assert.are.equal(0, select(2, held { ttl = 86400, renew = false }))
+    assert.are.equal(0, select(2, held { ttl = 100000 }))
+    local key, count = held { ttl = 100000, renew = false }
+    assert.are.equal(1, count)
+    assert.are.equal(key, heard[1].key)
+    assert.matches(" 100000 s, .* in seconds, not milliseconds",
+      heard[1].message)
+    assert.are.equal(1, select(2, held { ttl = 100000, renew = false }))
+    local late = 0
+    local other = t:open { on_event = function(event)
+      if event.kind == "suspicious" then late = late + 1 end
+    end }
+    local lease = assert(other:lock(t:key(), { renew = false }))
+    assert(lease:extend(200000))
+    assert(lease:release())
+    other:ping()
+    assert.are.equal(1, late)
+    t:expect_nothing_left()
+  end)
+
   -- Where leases end with their process there is nothing to carry one.
   local moves = t.subject.portable and it or function() end
 

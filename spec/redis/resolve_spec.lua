@@ -311,7 +311,8 @@ describe("a machine with one family of addresses", function()
       LD_PRELOAD= redis-server --port 7000 --bind %s --save "" \
         --daemonize yes --dir %s >%s/log
     ]]):format(has, dir, bind, dir, dir))
-    for _, word in ipairs { process.lua, "-e", SCRIPT:format(url, timeout or 10) } do
+    for _, word in ipairs { process.lua, "-e",
+        SCRIPT:format(url, timeout or 10) } do
       command[#command + 1] = word
     end
     local status, out, err = process.run { command = command, tested = true,

@@ -3,12 +3,13 @@
 import { readdirSync } from "node:fs"
 
 const GROUPS = [
-  ["Start", ["howto", "command"]],
+  ["Start", ["choose", "howto", "command", "troubleshooting", "coming_from",
+    "comparison"]],
   ["Stores", ["redis", "zookeeper", "file", "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
   ["Promises", ["guarantees", "security", "faults", "reliability",
     "performance"]],
-  ["Look up", ["reference", "design"]],
+  ["Look up", ["reference", "design", "support"]],
 ]
 
 const title = (page) => page[0].toUpperCase() + page.slice(1).replace(/_/g, " ")

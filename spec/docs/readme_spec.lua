@@ -19,11 +19,13 @@ end
 
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
-  "docs/redis.md", "docs/zookeeper.md", "docs/file.md", "docs/loops.md" }
+  "docs/redis.md", "docs/zookeeper.md", "docs/file.md", "docs/loops.md",
+  "docs/troubleshooting.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
+  ["docs/troubleshooting.md: sh"] = "here, below",
   ["CONTRIBUTING.md: sh"] = "docs/contributing_spec, in a shell",
   ["CONTRIBUTING.md: text"] = "docs/contributing_spec: what a command prints",
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",
@@ -75,6 +77,19 @@ describe("pages:", function()
     end
   end
 
+  it("have pictures that docs/pictures/draw.lua makes", function()
+    run { command = { "lua5.4", "docs/pictures/draw.lua", dir } }
+    local count = 0
+    for name in uv.fs_scandir_next, assert(uv.fs_scandir("docs/pictures")) do
+      if name:find("%.svg$") then
+        count = count + 1
+        assert.are.equal(server.read_file(dir .. "/" .. name),
+          server.read_file("docs/pictures/" .. name), name)
+      end
+    end
+    assert.is_true(count >= 5)
+  end)
+
   it("have code in them", function()
     assert.is_true(counter >= 15)
   end)
@@ -118,6 +133,15 @@ describe("pages:", function()
 
   -- (A sanitizer's runtime would judge the shell as well.)
   if not os.getenv("DLOCK_TEST_SANITIZER") then
+    it("the shell lines of a page run", function()
+      for _, block in ipairs(pages.blocks("docs/troubleshooting.md")) do
+        if block.language == "sh" then
+          assert.matches("%S", run { command = { "sh", "-euc",
+            table.concat(block, "\n") } })
+        end
+      end
+    end)
+
     it("the README's shell lines run", function()
       local lines = 0
       for _, block in ipairs(pages.blocks("README.md")) do

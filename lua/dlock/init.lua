@@ -5,6 +5,7 @@ local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local fallback = require "dlock.kinds.fallback"
 local logger = require "dlock.logger"
+local metrics = require "dlock.metrics"
 local options = require "dlock.options"
 local password = require "dlock.password"
 local results = require "dlock.results"
@@ -101,6 +102,20 @@ function dlock.fallback(list, ...)
   options.check_end((...), "dlock.fallback",
     "one array of lockables with the options in it", 2)
   return results.of(fallback.new(list))
+end
+
+--- What several stores have counted, as one /metrics page, which has the HELP
+--- and TYPE of a metric once. `shared` names a lua_shared_dict by which each worker of nginx
+--- shows what all of them have counted. No I/O.
+---@param list dlock.prometheus_list
+---@return string|nil
+---@return string? message
+---@return string? code invalid, unsupported, unavailable, closed
+function dlock.prometheus(list, ...)
+  no_colon(list, "prometheus")
+  options.check_end((...), "dlock.prometheus",
+    "one array of stores with `shared` in it", 2)
+  return results.of(metrics.page(list))
 end
 
 --- An on_event that writes each event as a line of JSON.

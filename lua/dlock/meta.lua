@@ -51,6 +51,15 @@ function dlock.all(list) end
 ---@return dlock.code? code
 function dlock.fallback(list) end
 
+---@class dlock.prometheus_list: dlock.store[]
+---@field shared? string a lua_shared_dict: all workers of nginx on one page
+
+---@param list dlock.prometheus_list
+---@return string|nil page
+---@return string? message
+---@return dlock.code? code
+function dlock.prometheus(list) end
+
 ---@param file? file* (nginx's error log, elsewhere standard error)
 ---@return fun(event: dlock.event) on_event
 function dlock.logger(file) end
@@ -257,7 +266,7 @@ function store:with(key, opts, fn, ...) end
 ---@field buckets {le: number, count: integer}[] counts up to each bound
 
 ---@class dlock.stats
----@field acquires table<string, integer> by code, and "granted"
+---@field acquires table<string, integer> by code, "granted" and "served"
 ---@field held integer
 ---@field lost integer
 ---@field renewed integer

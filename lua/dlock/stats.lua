@@ -1,24 +1,56 @@
--- A store's counters for people and for a /metrics page. Each process counts
--- for itself, so the text names the process: several workers of nginx are
--- several series.
-local core = require "dlock.core"
+-- What stores have counted, in the text format of Prometheus. A page has each
+-- metric once, with its HELP and TYPE, and below it the series of all stores.
+-- A series is named by store (its id), prefix and process; those of stores that
+-- agree in all three are one series, and add up.
 local text = require "dlock.text"
 
 local stats = {}
 
-local COUNTERS = {
-  { "lost", "dlock_leases_lost_total", "Leases lost before their release." },
-  { "renewed", "dlock_renewals_total", "Renewals that were answered." },
-  { "renew_failed", "dlock_renewals_failed_total", "Renewals that failed." },
-  { "local_handoffs", "dlock_local_handoffs_total",
-    "Leases that were handed to another waiter of this process." },
-  { "degraded", "dlock_leases_degraded_total",
-    "Locks that dlock.fallback gave because this store was unavailable." },
-}
+-- How a value gives its samples: add(suffix, more labels, number).
+local function single(value, add)
+  add("", "", value)
+end
 
-local HISTOGRAMS = {
-  { "wait", "dlock_wait_seconds", "Time from asking to having the lock." },
-  { "hold", "dlock_hold_seconds", "Time a lock was held." },
+local function by_result(counts, add)
+  local results = {}
+  for result in pairs(counts) do results[#results + 1] = result end
+  table.sort(results)
+  for _, result in ipairs(results) do
+    add("", (',result="%s"'):format(result), counts[result])
+  end
+end
+
+local function histogram(value, add)
+  for _, bucket in ipairs(value.buckets) do
+    local le = bucket.le == math.huge and "+Inf" or text.number(bucket.le)
+    add("_bucket", (',le="%s"'):format(le), bucket.count)
+  end
+  add("_sum", "", value.sum)
+  add("_count", "", value.count)
+end
+
+local METRICS = {
+  { of = "acquires", name = "dlock_acquires_total", type = "counter",
+    help = "Attempts to get a lock, by how they ended.", samples = by_result },
+  { of = "held", name = "dlock_leases_held", type = "gauge",
+    help = "Leases held now.", samples = single },
+  { of = "lost", name = "dlock_leases_lost_total", type = "counter",
+    help = "Leases lost before their release.", samples = single },
+  { of = "renewed", name = "dlock_renewals_total", type = "counter",
+    help = "Renewals that were answered.", samples = single },
+  { of = "renew_failed", name = "dlock_renewals_failed_total",
+    type = "counter", help = "Renewals that failed.", samples = single },
+  { of = "local_handoffs", name = "dlock_local_handoffs_total",
+    type = "counter", samples = single,
+    help = "Leases that were handed to another waiter of this process." },
+  { of = "degraded", name = "dlock_leases_degraded_total", type = "counter",
+    samples = single,
+    help = "Locks that dlock.fallback gave because this store was"
+      .. " unavailable." },
+  { of = "wait", name = "dlock_wait_seconds", type = "histogram",
+    help = "Time from asking to having the lock.", samples = histogram },
+  { of = "hold", name = "dlock_hold_seconds", type = "histogram",
+    help = "Time a lock was held.", samples = histogram },
 }
 
 -- In a label's quotes.
@@ -27,52 +59,59 @@ local function escape(value)
     ["\n"] = "\\n" }))
 end
 
-local function header(out, name, kind, help)
-  out[#out + 1] = ("# HELP %s %s"):format(name, help)
-  out[#out + 1] = ("# TYPE %s %s"):format(name, kind)
-end
-
-local function line(out, name, labels, value)
-  out[#out + 1] = ("%s{%s} %s"):format(name, labels, text.number(value))
-end
-
-local function histogram(out, name, labels, found)
-  for _, bucket in ipairs(found.buckets) do
-    local le = bucket.le == math.huge and "+Inf" or text.number(bucket.le)
-    line(out, name .. "_bucket", ('%s,le="%s"'):format(labels, le),
-      bucket.count)
+-- The series of one metric, in their order: equal names add up.
+local function lines(metric, stores, process)
+  local order, sums = {}, {}
+  for _, one in ipairs(stores) do
+    local labels = ('store="%s",prefix="%s",%s'):format(escape(one.id),
+      escape(one.prefix), process)
+    metric.samples(one.found[metric.of], function(suffix, more, value)
+      local series = ("%s%s{%s%s}"):format(metric.name, suffix, labels, more)
+      if not sums[series] then
+        order[#order + 1] = series
+      end
+      sums[series] = (sums[series] or 0) + value
+    end)
   end
-  line(out, name .. "_sum", labels, found.sum)
-  line(out, name .. "_count", labels, found.count)
+  for i, series in ipairs(order) do
+    order[i] = ("%s %s\n"):format(series, text.number(sums[series]))
+  end
+  return table.concat(order)
 end
 
---- The text format of Prometheus.
----@param found table what engine:stats() returned
----@param shown string the store's URL without secrets
+--- What a process has counted: of each metric's name its lines.
+---@param stores table[] { found = what store:stats() gives, id =, prefix = }
+---@param process string the label that names the process
+---@return table<string, string>
+function stats.part(stores, process)
+  local part = {}
+  for _, metric in ipairs(METRICS) do
+    part[metric.name] = lines(metric, stores, process)
+  end
+  return part
+end
+
+--- One page of the parts of several processes.
+---@param parts table<string, string>[]
 ---@return string
-function stats.prometheus(found, shown)
+function stats.page(parts)
   local out = {}
-  local labels = ('store="%s",pid="%d"'):format(escape(shown), core.pid())
-  header(out, "dlock_acquires_total", "counter",
-    "Attempts to get a lock, by how they ended.")
-  local results = {}
-  for result in pairs(found.acquires) do results[#results + 1] = result end
-  table.sort(results)
-  for _, result in ipairs(results) do
-    line(out, "dlock_acquires_total", ('%s,result="%s"'):format(labels, result),
-      found.acquires[result])
+  for _, metric in ipairs(METRICS) do
+    out[#out + 1] = ("# HELP %s %s\n# TYPE %s %s\n"):format(metric.name,
+      metric.help, metric.name, metric.type)
+    for _, part in ipairs(parts) do
+      out[#out + 1] = part[metric.name]
+    end
   end
-  header(out, "dlock_leases_held", "gauge", "Leases held now.")
-  line(out, "dlock_leases_held", labels, found.held)
-  for _, one in ipairs(COUNTERS) do
-    header(out, one[2], "counter", one[3])
-    line(out, one[2], labels, found[one[1]])
-  end
-  for _, one in ipairs(HISTOGRAMS) do
-    header(out, one[2], "histogram", one[3])
-    histogram(out, one[2], labels, found[one[1]])
-  end
-  return table.concat(out, "\n") .. "\n"
+  return table.concat(out)
+end
+
+--- The names of all metrics, as in a part.
+---@return string[]
+function stats.names()
+  local names = {}
+  for i, metric in ipairs(METRICS) do names[i] = metric.name end
+  return names
 end
 
 return stats

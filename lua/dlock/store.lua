@@ -28,9 +28,13 @@ local STATE = {} -- the key of what nobody else may touch
 
 local methods = {}
 
+--- The client of a store, nil if it is none.
+function store.client(self)
+  return type(self) == "table" and rawget(self, STATE) or nil
+end
+
 local function client_of(self, call)
-  return type(self) == "table" and rawget(self, STATE)
-    or core.no_self("store", call, 3)
+  return store.client(self) or core.no_self("store", call, 3)
 end
 
 -- Makes the request engine[name](engine, argument) and waits for its end.
@@ -272,8 +276,10 @@ function methods:stats(format)
     return nil, message, code
   end
   found.degraded = client.degraded or 0
+  once.count(client, found.acquires)
   if format then
-    return stats.prometheus(found, client.shown)
+    return stats.page { stats.part({ { found = found, id = client.id,
+      prefix = client.prefix } }, ('pid="%d"'):format(core.pid())) }
   end
   return found
 end

@@ -1,6 +1,6 @@
--- The blocks of docs/openresty.md, in nginx: one is a whole configuration, the
--- others are handlers that use the store which it opens. Runs on LuaJIT only:
--- that is the Lua which nginx has.
+-- The blocks of docs/openresty.md, in one nginx: its configurations are parts
+-- of one, the others are handlers that use the store which the first one opens.
+-- Runs on LuaJIT only: that is the Lua which nginx has.
 if not rawget(_G, "jit") then
   return
 end
@@ -40,12 +40,14 @@ describe("docs/openresty.md", function()
   local n, handlers
 
   setup(function()
-    local configs, locations = {}, {}
+    local https, inners, locations = {}, {}, {}
     handlers = {}
     for _, block in ipairs(pages.blocks(PAGE)) do
       local text = pages.here(block, URLS)
       if block.language == "nginx" then
-        configs[#configs + 1] = text
+        local http, inner = text:match("^http {\n(.-)\n  server {\n(.*)}\n}$")
+        assert(http, "no longer an http block with one server in it")
+        https[#https + 1], inners[#inners + 1] = http, inner
       else
         assert.equal("lua", block.language)
         handlers[#handlers + 1] = "/line-" .. block.line
@@ -53,13 +55,11 @@ describe("docs/openresty.md", function()
           .. "\n  }\n}"):format(handlers[#handlers], text)
       end
     end
-    assert.equal(1, #configs)
-    local http, inner = configs[1]:match("^http {\n(.-)\n  server {\n(.*)}\n}$")
-    assert(http, "no longer one http block with one server in it")
     local port = server.free_port()
     n = nginx.start {
-      http = http .. "\n" .. IMPORTER:format(port, port),
-      server = inner .. "\n" .. table.concat(locations, "\n"),
+      http = table.concat(https, "\n") .. "\n" .. IMPORTER:format(port, port),
+      server = table.concat(inners, "\n") .. "\n"
+        .. table.concat(locations, "\n"),
     }
   end)
 
@@ -122,6 +122,13 @@ describe("docs/openresty.md", function()
     assert.equal(before + 1, #found)
     assert.matches("[warn]", found[#found], 1, true)
     assert.matches("timeout: 'import' still held", found[#found], 1, true)
+  end)
+
+  it("has the statistics of all workers on one page", function()
+    local status, body = n:get("/metrics")
+    assert.equal(200, status)
+    assert.matches('dlock_acquires_total{store="redis://[^"]+",prefix="dlock:",'
+      .. 'worker="0",result="granted"} [1-9]', body)
   end)
 
   it("has handlers that work, also all at once", function()

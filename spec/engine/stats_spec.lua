@@ -92,7 +92,7 @@ describe("store:stats", function()
           line:match('^([%w_]+){(.*)} ([%d.e+-]+)$')
         assert.is_truthy(series, line)
         assert.is_truthy(tonumber(value), line)
-        assert.matches('^store="file://[^"]+",pid="%d+"', labels)
+        assert.matches('^store="file://[^"]+",prefix="",pid="%d+"', labels)
         local base = series:gsub("_bucket$", ""):gsub("_sum$", "")
           :gsub("_count$", "")
         assert.is_truthy(types[series] or types[base] == "histogram", line)
@@ -103,6 +103,68 @@ describe("store:stats", function()
     assert.is_true(names.dlock_wait_seconds_bucket)
     assert.matches('result="granted"} 1\n', text)
     assert.matches('dlock_hold_seconds_bucket{[^}]*le="%+Inf"} 1\n', text)
+  end)
+
+  -- Of each series of the page its value; raises if one stands there twice.
+  local function series_of(page)
+    local found = {}
+    for series, value in page:gmatch("(dlock_[^\n]-}) ([^\n]+)\n") do
+      assert.is_nil(found[series], series .. " stands there twice")
+      found[series] = tonumber(value)
+    end
+    return found
+  end
+
+  local function value(found, part)
+    for series, number in pairs(found) do
+      if series:find(part, 1, true) then return number end
+    end
+    return nil
+  end
+
+  it("has each metric and each series once on a page of stores", function()
+    local url = "redis://127.0.0.1:1"
+    local a = assert(dlock.open { url = url, prefix = "a:" })
+    local b = assert(dlock.open { url = url, prefix = "b:" })
+    local page = assert(dlock.prometheus { a, store, b })
+    for _, word in ipairs { "HELP", "TYPE" } do
+      assert.are.equal(1, select(2, page:gsub("# " .. word
+        .. " dlock_acquires_total ", "")))
+    end
+    local found = series_of(page)
+    for _, prefix in ipairs { "a:", "b:" } do
+      assert.are.equal(0, (value(found,
+        ('dlock_leases_held{store="%s",prefix="%s",'):format(url, prefix))))
+    end
+    a:close()
+    b:close()
+  end)
+
+  it("adds up stores that are told apart by nothing", function()
+    local path = server.new_dir()
+    local a = assert(dlock.open { url = "file://" .. path, id = "one" })
+    local b = assert(dlock.open { url = "file://" .. path, id = "one",
+      ttl = 7 })
+    assert(a:lock("a")):release()
+    assert(b:lock("a")):release()
+    local found = series_of(assert(dlock.prometheus { a, b, a }))
+    assert.are.equal(2, value(found, 'result="granted"'))
+    a:close()
+    b:close()
+    server.remove_dir(path)
+  end)
+
+  it("refuses what is no list of stores", function()
+    for bad, said in pairs { [1] = "not a number", [store] = "not a store",
+        [{}] = "this one is empty", [{ store, 5 }] = "%[2%] is none",
+        [{ store, share = "x" }] = "%[share%] is none",
+        [{ store, shared = {} }] = "lua_shared_dict, not a table" } do
+      local ok, message = pcall(dlock.prometheus, bad)
+      assert.is_false(ok)
+      assert.matches(said, message)
+    end
+    assert.are.equal("unsupported",
+      select(3, dlock.prometheus { store, shared = "dlock" }))
   end)
 
   it("shows no secret, and refuses another format", function()

@@ -47,6 +47,9 @@ describe("store:once", function()
     run()
     assert.equal(1, runs)
     for i = 1, 100 do assert.equal("made 1", results[i]) end
+    local acquires = store:stats().acquires
+    assert.same({ 1, 99, 0 },
+      { acquires.granted, acquires.served, acquires.cancelled })
     assert(other:try_lock(key)):release()
   end)
 

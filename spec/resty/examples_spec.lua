@@ -105,7 +105,8 @@ describe("examples/openresty", function()
     local status, body = n:get("/metrics")
     assert.equal(200, status)
     assert.matches("# TYPE dlock_acquires_total counter\n", body)
-    assert.matches('dlock_wait_seconds_count{store="file://', body)
+    assert.matches('dlock_wait_seconds_count{store="file://[^\n]*worker="',
+      body)
   end)
 
   it("runs the job on one worker at a time", function()

@@ -21,6 +21,10 @@ local ROWS = {
     function(e) return dlock.fallback { e.mutex, e.other } end,
     function(e) return dlock.fallback { e.mutex, grace = -1 } end,
   },
+  ["dlock.prometheus"] = {
+    function(e) return dlock.prometheus { e.store } end,
+    function(e) return dlock.prometheus { e.store, shared = "" } end,
+  },
   ["dlock.logger"] = { function() return dlock.logger(io.stderr) end },
 
   ["store:ping"] = {

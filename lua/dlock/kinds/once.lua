@@ -77,6 +77,8 @@ function once.run(client, key, fn, opts)
   if flight.result then
     if lease then
       lease:release_later()
+    elseif code == "cancelled" then -- by land()
+      client.served = (client.served or 0) + 1
     end
     return flight.result
   elseif not lease then
@@ -92,6 +94,15 @@ function once.run(client, key, fn, opts)
     return result, why, kind
   end
   return answer(lockable.run(lease, nil, nil, make))
+end
+
+--- Those whose wait was ended because the result was there were served, and
+--- not cancelled as the engine has it.
+---@param client table
+---@param acquires table<string, integer> what the engine has counted
+function once.count(client, acquires)
+  acquires.served = client.served or 0
+  acquires.cancelled = acquires.cancelled - acquires.served
 end
 
 --- store:once's own check of its arguments.

@@ -1,0 +1,123 @@
+-- dlock.prometheus: several stores, and all workers of nginx, on one page.
+--
+-- Each worker counts for itself. With `shared` each call puts what this worker
+-- has counted into that lua_shared_dict, under the worker's number, and the
+-- page has what all workers put there. A worker that is exiting puts nothing:
+-- the next one has its number already.
+local core = require "dlock.core"
+local stats = require "dlock.stats"
+local store = require "dlock.store"
+local text = require "dlock.text"
+
+local metrics = {}
+
+local ngx = rawget(_G, "ngx")
+
+local function raise(message, ...)
+  error("dlock.prometheus takes an array of stores" .. message:format(...), 4)
+end
+
+local function check(list)
+  if type(list) ~= "table" or store.client(list) then
+    raise(", not a %s", type(list) == "table" and "store" or type(list))
+  elseif list[1] == nil then
+    raise("; this one is empty")
+  end
+  for name, one in next, list do
+    if name == "shared" then
+      if type(one) ~= "string" then
+        raise(", and in `shared` the name of a lua_shared_dict, not a %s",
+          type(one))
+      end
+    elseif type(name) ~= "number" or not store.client(one) then
+      raise("; what stands in [%s] is none", text.of_error(name))
+    end
+  end
+end
+
+-- What the stores of the list have counted. Stores that share an engine count
+-- once.
+local function count(list)
+  local stores, seen = {}, {}
+  for _, one in ipairs(list) do
+    local client = store.client(one)
+    if not seen[client.engine] then
+      seen[client.engine] = true
+      local found, message, code = one:stats()
+      if not found then
+        return nil, message, code
+      end
+      stores[#stores + 1] = { found = found, id = client.id,
+        prefix = client.prefix }
+    end
+  end
+  return stores
+end
+
+local function key_of(worker, name)
+  return ("dlock:%d:%s"):format(worker, name)
+end
+
+-- Puts this worker's part where the others find it.
+local function publish(dict, part, worker)
+  for _, name in ipairs(stats.names()) do
+    local ok, problem = dict:safe_set(key_of(worker, name), part[name])
+    if not ok then
+      return nil, ("unavailable: the lua_shared_dict of dlock.prometheus takes"
+        .. " no more (%s): make it larger"):format(problem), "unavailable"
+    end
+  end
+  return true
+end
+
+-- The parts of all workers that have put one there.
+local function collect(dict)
+  local parts = {}
+  for worker = 0, ngx.worker.count() - 1 do
+    local part = {}
+    for _, name in ipairs(stats.names()) do
+      part[name] = dict:get(key_of(worker, name)) or ""
+    end
+    parts[#parts + 1] = part
+  end
+  return parts
+end
+
+local function of_all_workers(stores, name)
+  local worker = ngx and ngx.worker and ngx.worker.id and ngx.worker.id()
+  if not worker then
+    return nil, "unsupported: `shared` is for the workers of nginx; leave it"
+      .. " out here", "unsupported"
+  end
+  local dict = ngx.shared[name]
+  if not dict then
+    return nil, ("invalid: nginx.conf has no lua_shared_dict %s")
+      :format(text.quote(name)), "invalid"
+  end
+  if not ngx.worker.exiting() then
+    local ok, message, code = publish(dict,
+      stats.part(stores, ('worker="%d"'):format(worker)), worker)
+    if not ok then
+      return nil, message, code
+    end
+  end
+  return stats.page(collect(dict))
+end
+
+--- The page of these stores.
+---@param list table stores, and `shared`
+---@return string|nil
+---@return string? message
+---@return string? code
+function metrics.page(list)
+  check(list)
+  local stores, message, code = count(list)
+  if not stores then
+    return nil, message, code
+  elseif list.shared then
+    return of_all_workers(stores, list.shared)
+  end
+  return stats.page { stats.part(stores, ('pid="%d"'):format(core.pid())) }
+end
+
+return metrics

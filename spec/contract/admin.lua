@@ -244,6 +244,23 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  -- Held for a while before, so that what tells of a break is set up.
+  it("break_lock: an extend that is called after it is lost", function()
+    local a, b, keys, leases = t:open(), t:open(), {}, {}
+    for i = 1, 30 do
+      keys[i] = t:key()
+      leases[i] = assert(a:lock(keys[i]))
+    end
+    t:sleep(0.4)
+    assert(b:ping())
+    for i, lease in ipairs(leases) do
+      assert.is_true(b:break_lock(keys[i]))
+      assert.are.equal("lost", code_of(lease:extend()))
+      assert.is_false(lease:held())
+    end
+    t:expect_nothing_left()
+  end)
+
   it("break_lock of readers, of permits, and of nothing", function()
     local a, b, key = t:open(), t:open(), t:key()
     assert.is_true(b:break_lock(key))

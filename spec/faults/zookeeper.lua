@@ -45,9 +45,10 @@ faults.recipe = {
   { name = "a release that min_hold answers asks for nothing",
     file = ROOM .. "recipe/hold.c",
     find = "if (!n->op || !dlk_zk_session_connected(n->member.session))"
-      .. " return; const",
+      .. " return; if (!send_check",
     put = "struct dlk_op *op = n->op; dlk_zk_contender_serve(n, NULL);"
-      .. " if (op) { dlk_zk_done(n->store, op, DLK_OK); return; } const" },
+      .. " if (op) { dlk_zk_done(n->store, op, DLK_OK); return; }"
+      .. " if (!send_check" },
   { name = "a writer comes in with readers", file = ROOM .. "recipe/queue.c",
     find = "if (me->units == 0 || other->units == 0) {",
     put = "if (other->units == 0) {" },

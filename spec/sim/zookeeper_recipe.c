@@ -1,11 +1,13 @@
 /* The ZooKeeper store's recipe in random histories: acquires, releases,
  * cancels, renewals and looks of one store cross with requests that are
  * executed one by one, connections that break before or after that, sessions
- * that expire or cannot be heard any more, and time that passes. The server is spec/c/zookeeper_link.c.
+ * that expire or cannot be heard any more, and time that passes. The server is
+ * spec/c/zookeeper_link.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
  * - No release of a hold whose node was gone says that it was ours, unless an
  *   answer was lost (it may have been the one to our own delete).
+ * - No extension of a hold whose node was gone is done.
  * - Each renewal is answered once, each operation ends once.
  * - When the trouble is over everything ends, no node is left on the server,
  *   and the store does not say that it is busy. */
@@ -29,7 +31,8 @@ struct one {
   struct dlk_lease *lease;
   struct dlk_op *acquire, *release, *extend;
   bool held, lost, released, renewing;
-  bool gone; /* its node was, when it was released, and no answer was lost */
+  bool gone;   /* its node was, when it was released, and no answer was lost */
+  bool broken; /* its node was gone when it was extended */
   unsigned key;
 };
 
@@ -86,8 +89,11 @@ static void collect(struct one *o) {
     o->released = !o->held;
     drop(&o->acquire);
   }
-  if (over(&o->extend, "extend", i))
+  if (over(&o->extend, "extend", i)) {
+    if (o->broken && host_error(o->extend)->code == DLK_OK)
+      sim_wrong("#%d is extended: it was broken before", i);
     drop(&o->extend);
+  }
   if (over(&o->release, "release", i)) {
     if (o->gone && host_error(o->release)->code == DLK_OK)
       sim_wrong("the release of #%d says that it was ours: it was broken", i);
@@ -172,7 +178,8 @@ static void renew(struct one *o) {
 static void extend(struct one *o) {
   if (!ours(o) || o->extend)
     return;
-  sim_say("#%d is extended", (int)(o - ones));
+  o->broken = !fake_has(o->lease->fence);
+  sim_say("#%d is extended, its node is gone %d", (int)(o - ones), o->broken);
   o->extend = host_op(h, DLK_OP_EXTEND, o->lease, NULL, 0);
   host_submit(h, o->extend);
 }

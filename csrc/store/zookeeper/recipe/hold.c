@@ -10,13 +10,18 @@
  * three times), so only the first hundreds of a session have one; the node of
  * each other is read at its renewals, a few at a time.
  *
+ * An extension asks the server, whatever is known here: after a break that was
+ * answered it must not say that the lease is ours, and the event of the break
+ * may come later than that answer. It asks by a check of the node, which is a
+ * write that changes nothing: a read may be answered by a server that is behind.
+ * Each has a check of its own, sent after it was asked for; one whose answer was
+ * lost is sent again. A check that finds no node is the loss of the hold.
+ *
  * min_hold: at a release before its time the node stays until then, without a
  * lease, unless nobody was given that. It ends with the session: closing the
  * store, or the death of the process, frees it at once. The release is answered
- * by a check of the node, for without its delete nothing else says whether the
- * lock was still ours. The check is a write, which changes nothing: a read may
- * be answered by a server that is behind, and does not know of a break yet.
- * Asking twice does no harm, so a check without an answer is sent again, until
+ * by such a check, for without its delete nothing else says whether the lock was
+ * still ours. Asking twice does no harm, so a check without an answer is sent again, until
  * the release is withdrawn or the node's time is over: then the delete answers.
  * A check is always sent before the delete, so one that finds no node was never
  * met by that. */
@@ -90,8 +95,6 @@ static void end_extends(struct dlk_zk_store *st, struct dlk_list *extends,
     struct dlk_zk_op_data *d =
         DLK_CONTAINER(extends->next, struct dlk_zk_op_data, extends);
     dlk_list_remove(&d->extends);
-    if (code == DLK_OK)
-      d->op->lease->sent = dlk_zk_now(st);
     dlk_zk_done(st, d->op, code);
   }
 }
@@ -106,15 +109,6 @@ static void answer_renewal(struct dlk_zk_contender *n, bool ok) {
     host->renew_failed(host, n->lease);
 }
 
-/* The renewal and the extensions that wait for it. */
-static void answer_all(struct dlk_zk_contender *n, enum dlk_code code) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_list extends;
-  dlk_list_take(&n->extends, &extends);
-  answer_renewal(n, code == DLK_OK);
-  end_extends(st, &extends, code);
-}
-
 /* What its node says. */
 static void own_read(struct dlk_zk_contender *n, bool revoked) {
   struct dlk_zk_store *st = n->store;
@@ -123,7 +117,7 @@ static void own_read(struct dlk_zk_contender *n, bool revoked) {
   bool tell = revoked && !n->revoked;
   n->revoked |= revoked;
   struct dlk_lease *lease = n->lease;
-  answer_all(n, DLK_OK);
+  answer_renewal(n, true);
   if (tell)
     st->host->revoked(st->host, lease);
 }
@@ -146,10 +140,7 @@ static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
     return;
   }
   watch_later(n, dlk_zk_now(n->store));
-  if (meaning == DLK_ZK_REPEAT)
-    answer_renewal(n, false); /* extensions wait for the next connection */
-  else
-    answer_all(n, DLK_UNAVAILABLE);
+  answer_renewal(n, false);
 }
 
 static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r);
@@ -195,7 +186,7 @@ static void watch_own(struct dlk_zk_contender *n) {
   if (s->own_watches < OWN_WATCHES) {
     if (!dlk_zk_watch_add(&n->member, n->path, true, false))
       own_missed(n, DLK_ZK_MEMORY);
-  } else if (n->renewing || !dlk_list_empty(&n->extends)) {
+  } else if (n->renewing) {
     dlk_zk_contender_step_out(n);
     dlk_list_append(&holds_of(s)->reads, &n->line);
     read_on(s);
@@ -298,13 +289,12 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
 
 /* ---- renew, extend ---- */
 
-/* An extend that came while there was no connection waits for it. */
-void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
-  if (dlk_list_empty(&n->extends) ||
-      !dlk_zk_session_connected(n->member.session))
-    return;
-  dlk_zk_contender_step_out(n);
-  watch_own(n);
+static bool send_check(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
+  const struct dlk_zk_request check = {
+      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
+  return dlk_zk_contender_send(n, &r, answer);
 }
 
 void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
@@ -328,22 +318,66 @@ void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   }
 }
 
+static struct dlk_op *extend_of(const struct dlk_zk_contender *n,
+                                uint32_t check) {
+  for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
+    struct dlk_zk_op_data *d = DLK_CONTAINER(l, struct dlk_zk_op_data, extends);
+    if (d->check == check)
+      return d->op;
+  }
+  return NULL;
+}
+
+static void on_extend_checked(void *who, uint32_t tag,
+                              const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n))
+    return;
+  struct dlk_op *op = extend_of(n, tag);
+  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
+  if (meaning == DLK_ZK_MISSING && n->step == DLK_ZK_HELD) {
+    dlk_zk_lose(n, "its node was deleted", true);
+  } else if (op && meaning == DLK_ZK_REPEAT) {
+    dlk_zk_op_data(op)->check = 0;
+    dlk_zk_contender_stall(n);
+  } else if (op) {
+    bool ok = meaning == DLK_ZK_ANSWERED;
+    if (ok)
+      op->lease->sent = r->sent;
+    dlk_list_remove(&dlk_zk_op_data(op)->extends);
+    dlk_zk_op_heard(op, r);
+    dlk_zk_done(n->store, op, ok ? DLK_OK : dlk_zk_code(r->rc));
+  }
+}
+
+/* For each extension that has none under way: one that came while there was no
+ * connection, or whose answer was lost. */
+void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
+  if (!dlk_zk_session_connected(n->member.session))
+    return;
+  for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
+    struct dlk_zk_op_data *d = DLK_CONTAINER(l, struct dlk_zk_op_data, extends);
+    if (d->check != 0)
+      continue;
+    if (!send_check(n, on_extend_checked)) {
+      dlk_zk_contender_stall(n);
+      return;
+    }
+    d->check = n->tag;
+  }
+}
+
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
   struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
   if (!stands(st, op->lease)) {
     dlk_zk_done(st, op, DLK_LOST);
-  } else if (n->watched) {
-    op->lease->sent = dlk_zk_now(st);
-    dlk_zk_done(st, op, DLK_OK);
-  } else {
-    struct dlk_zk_op_data *d = dlk_zk_op_data(op);
-    bool first = dlk_list_empty(&n->extends);
-    d->node = n;
-    d->op = op;
-    dlk_list_append(&n->extends, &d->extends);
-    if (first)
-      dlk_zk_hold_resume(n);
+    return;
   }
+  struct dlk_zk_op_data *d = dlk_zk_op_data(op);
+  d->node = n;
+  d->op = op;
+  dlk_list_append(&n->extends, &d->extends);
+  dlk_zk_hold_resume(n);
 }
 
 /* ---- release ---- */
@@ -376,11 +410,7 @@ void dlk_zk_rest(struct dlk_zk_contender *n) {
   host->timer_set(host, &n->timer, n->rest_until);
   if (!n->op || !dlk_zk_session_connected(n->member.session))
     return;
-  const struct dlk_zk_request check = {
-      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
-  if (!dlk_zk_contender_send(n, &r, on_rest_checked))
+  if (!send_check(n, on_rest_checked))
     dlk_zk_contender_stall(n);
 }
 
@@ -398,7 +428,10 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
     dlk_zk_done(st, op, DLK_LOST);
     return;
   }
-  answer_all(n, DLK_LOST);
+  struct dlk_list extends;
+  dlk_list_take(&n->extends, &extends);
+  answer_renewal(n, false);
+  end_extends(st, &extends, DLK_LOST);
   dlk_zk_contender_unhold(n);
   dlk_zk_contender_serve(n, op);
   if (!op->unused && dlk_zk_now(st) < n->rest_until)

@@ -26,7 +26,8 @@ struct dlk_zk_op_data {
   struct dlk_zk_query *query;
   const char *refusal;     /* what the servers said, if they refuse it */
   struct dlk_op *op;       /* EXTEND: itself */
-  struct dlk_list extends; /* in node->extends */
+  struct dlk_list extends; /* in node->extends, */
+  uint32_t check; /* whose question has this tag; 0: it was not sent yet */
 };
 
 struct dlk_zk_lease_data {

@@ -141,7 +141,7 @@ local on_sentinel = new_redis("redis+sentinel", "DLOCK_TEST_SENTINEL",
 on_sentinel.way = 1
 -- One Lua runs the contract with what is confirmed by a replica.
 on_sentinel.options = { sentinel_username = "finder",
-  sentinel_password = "secret", wait_replicas = jit and 1 }
+  sentinel_password = "secret", wait_replicas = jit and "all" }
 
 function on_sentinel.url()
   local sentinels = required("DLOCK_TEST_SENTINEL")

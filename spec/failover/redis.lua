@@ -3,7 +3,13 @@
 -- by SENTINEL FAILOVER or because it is killed (it is started again once
 -- another one is named). Each round has servers of its own.
 --
---   lua5.4 spec/failover/redis.lua ROUNDS [REPLICAS]    1, 2; default: both
+-- Then the same with holds of 0.3 to 1 s of four locks in a set that does not
+-- settle: of each two failovers the second one comes as soon as the Sentinels
+-- let it, though replicas are still being attached to the primary; in turns by
+-- SENTINEL FAILOVER, and because the primary hangs until another one is named.
+--
+--   lua5.4 spec/failover/redis.lua ROUNDS [ROWS]    ROWS: 1 or 2 replicas, or
+--   unsettled; default: all
 --
 -- Counted are overlaps (two processes believed to hold one lock at one time, by
 -- held() and the clock that they share), fences that fell, calls that did not
@@ -20,8 +26,13 @@ local uv = require "luv"
 
 local ROUNDS = tonumber(arg[1]) or 10
 -- How many replicas there are, and how many have to confirm.
-local SETS = { { replicas = 1, wait = 0 }, { replicas = 1, wait = 1 },
-  { replicas = 2, wait = 1 }, { replicas = 2, wait = 2 } }
+local SETS = { { replicas = 1, wait = 0 }, { replicas = 1, wait = "all" },
+  { replicas = 2, wait = 1 }, { replicas = 2, wait = "all" } }
+local UNSETTLED = { { replicas = 2, wait = 1 }, { replicas = 2, wait = "all" } }
+-- How many locks, and for how long each is held.
+local SHORT = { keys = 2, shortest = 0.005, longest = 0.025 }
+local LONG = { keys = 4, shortest = 0.3, longest = 1 }
+local CHANGES = 8 -- in a round of these
 local WORKERS, BEFORE, AFTER = 8, 1, 3 -- seconds around a failover
 local GRACE = 1 -- for a machine that stands still
 local LIMITS = { lock = 10 + 2 + GRACE, release = 2 + GRACE }
@@ -32,13 +43,13 @@ end
 
 -- ---- one round ----
 
-local function start_workers(dir, set, wait)
+local function start_workers(dir, set, wait, of)
   local workers = {}
   for i = 1, WORKERS do
-    local file = ("%s/worker-%d"):format(dir, i)
-    workers[i] = { file = file, key = "k" .. i % 2,
+    local file, key = ("%s/worker-%d"):format(dir, i), "k" .. i % of.keys
+    workers[i] = { file = file, key = key,
       process = process.spawn { file = "spec/failover/redis_worker.lua",
-        args = { file, set.url, "k" .. i % 2, wait } } }
+        args = { file, set.url, key, wait, of.shortest, of.longest } } }
     server.remember(workers[i].process.pid)
     workers[i].process:expect("^ready$")
   end
@@ -51,11 +62,15 @@ local function change(set, kind)
   if kind == "kill" then
     before:kill()
     set:switched(before)
+  elseif kind == "hang" then
+    before:pause()
+    set:switched(before)
   else
     set:failover()
   end
   local named = core.now()
   if kind == "kill" then before:start_again() end
+  if kind == "hang" then before:resume() end
   return from, named
 end
 
@@ -75,12 +90,27 @@ local function read(worker)
   return holds, calls
 end
 
+-- changes: at which times another one was named.
+local function disturb(set, kind)
+  if kind ~= "unsettled" then
+    local from, named = change(set, kind)
+    return { from }, { named }
+  end
+  local from, named = {}, {}
+  for i = 1, CHANGES do
+    from[i], named[i] = change(set, i % 4 == 0 and "hang" or "planned")
+    if i % 2 == 0 then sleep(AFTER) end
+  end
+  return from, named
+end
+
 local function round(kind, of)
   local set = sentinel.start { replicas = of.replicas, down_after = 1000 }
   local dir = server.new_dir()
-  local workers = start_workers(dir, set, of.wait)
+  local workers = start_workers(dir, set, of.wait,
+    kind == "unsettled" and LONG or SHORT)
   sleep(BEFORE)
-  local from, named = change(set, kind)
+  local from, named = disturb(set, kind)
   sleep(AFTER)
   local stuck = 0
   for _, worker in ipairs(workers) do
@@ -128,12 +158,13 @@ local function fallen(holds)
   return count
 end
 
--- The longest time without a grant of a lock, around the change.
+-- The longest time without a grant of a lock, around the changes.
 local function outage(found)
   local longest, last = 0, {}
+  local first, end_of = found.from[1], found.named[#found.named]
   for _, one in ipairs(found.holds) do
     local before = last[one.key]
-    if before and one.from > found.from and before < found.named + 10 then
+    if before and one.from > first and before < end_of + 10 then
       longest = math.max(longest, one.from - before)
     end
     last[one.key] = one.from
@@ -159,7 +190,9 @@ local function judge(found, total)
       total.failed[name] = (total.failed[name] or 0) + 1
     end
   end
-  total.named[#total.named + 1] = found.named - found.from
+  for i, from in ipairs(found.from) do
+    total.named[#total.named + 1] = found.named[i] - from
+  end
   total.outages[#total.outages + 1] = outage(found)
 end
 
@@ -179,7 +212,10 @@ end
 
 -- ---- the table ----
 
-print("| failover | replicas | `wait_replicas` | rounds | holds"
+local KINDS = { planned = "`SENTINEL FAILOVER`", kill = "kill -9",
+  unsettled = "unsettled" }
+
+print("| failover | replicas | `wait_replicas` | failovers | holds"
   .. " | overlaps (longest) | fences that fell | calls not ended in time"
   .. " | another primary is named after, median and longest | longest time"
   .. " without a grant, median and longest | calls that failed |")
@@ -188,14 +224,16 @@ local bad = false
 local function count(kind, of)
   local total = { overlaps = {}, fallen = 0, stuck = 0, holds = 0, calls = 0,
     late = 0, failed = {}, ended = {}, named = {}, outages = {} }
-  for _ = 1, ROUNDS do
+  local rounds = kind == "unsettled" and math.ceil(ROUNDS / CHANGES) or ROUNDS
+  for _ = 1, rounds do
     judge(round(kind, of), total)
   end
   local late = total.late + total.stuck
-  bad = bad or late > 0 or of.wait > 0 and #total.overlaps + total.fallen > 0
-  print(("| %s | %d | %d | %d | %d | %d (%.0f ms) | %d | %d | %.1f s, %.1f s |"
-    .. " %.1f s, %.1f s | %s |"):format(kind == "kill" and "kill -9"
-    or "`SENTINEL FAILOVER`", of.replicas, of.wait, ROUNDS, total.holds,
+  bad = bad or late > 0
+    or of.wait == "all" and #total.overlaps + total.fallen > 0
+  print(("| %s | %d | %s | %d | %d | %d (%.0f ms) | %d | %d | %.1f s, %.1f s |"
+    .. " %.1f s, %.1f s | %s |"):format(KINDS[kind], of.replicas,
+    of.wait == "all" and '"all"' or of.wait, #total.named, total.holds,
     #total.overlaps, 1000 * quantile(total.overlaps, 1), total.fallen, late,
     quantile(total.named, 0.5), quantile(total.named, 1),
     quantile(total.outages, 0.5), quantile(total.outages, 1),
@@ -203,11 +241,14 @@ local function count(kind, of)
   io.stdout:flush()
 end
 
-for _, of in ipairs(SETS) do
+for _, of in ipairs(arg[2] == "unsettled" and {} or SETS) do
   if not arg[2] or tonumber(arg[2]) == of.replicas then
     count("planned", of)
     count("kill", of)
   end
+end
+for _, of in ipairs(tonumber(arg[2]) and {} or UNSETTLED) do
+  count("unsettled", of)
 end
 uv.update_time()
 os.exit(bad and 1 or 0)

@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs"
 
 const GROUPS = [
-  ["Start", ["choose", "howto", "command", "troubleshooting", "coming_from",
+  ["Start", ["choose", "cookbook", "howto", "command", "troubleshooting", "coming_from",
     "comparison"]],
   ["Stores", ["redis", "zookeeper", "file", "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
@@ -26,7 +26,7 @@ export default {
   description: "Distributed locks for Lua: Redis, ZooKeeper, files",
   ignoreDeadLinks: [/^\.?\/.*\.(lua|conf)$/, /\/run$/], // check.mjs looks at files
   // Headings have the names that they have where Markdown is usually shown.
-  markdown: { anchor: { slugify: (text) => text.trim().toLowerCase()
+  markdown: { languageAlias: { cron: "sh", conf: "ini" }, anchor: { slugify: (text) => text.trim().toLowerCase()
     .replace(/[^\p{L}\p{N}_\- ]/gu, "").replace(/ /g, "-") } },
   themeConfig: {
     search: { provider: "local" },

@@ -20,12 +20,18 @@ end
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
   "docs/redis.md", "docs/zookeeper.md", "docs/file.md", "docs/loops.md",
-  "docs/troubleshooting.md" }
+  "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
   ["docs/troubleshooting.md: sh"] = "here, below",
+  ["docs/cookbook.md: sh"] = "docs/cookbook_spec",
+  ["docs/cookbook.md: cron"] = "docs/cookbook_spec",
+  ["docs/cookbook.md: conf"] = "docs/cookbook_spec",
+  ["docs/cookbook.md: ini"] = "docs/cookbook_spec",
+  ["docs/cookbook.md: sql"] = "docs/cookbook_spec, in SQLite",
+  ["docs/cookbook.md: yaml"] = "docs/cookbook_spec",
   ["CONTRIBUTING.md: sh"] = "docs/contributing_spec, in a shell",
   ["CONTRIBUTING.md: text"] = "docs/contributing_spec: what a command prints",
   ["docs/openresty.md: nginx"] = "docs/resty_pages_spec, in nginx",

@@ -239,31 +239,6 @@ describe("file store", function()
     b:expect("^b busy %(c/%d+%)$")
   end)
 
-  it("whose directory was moved says so at a release, and touches nothing",
-    function()
-      local a, w = tool.start(dir), tool.start(dir)
-      a:hold("gone", "other")
-      a:hold("a", "key")
-      w:acquire("w", "key", { timeout = 20 })
-      w:wait_queue("key", 1)
-      assert(uv.fs_rename(dir, base .. "/moved"))
-      a:send("release", "gone") -- nothing is there instead
-      a:expect("^gone lost: .*moved")
-      assert.is_nil(uv.fs_stat(dir))
-      local c = tool.start(dir)
-      local fence = c:hold("c", "key")
-      a:send("release", "a")
-      a:expect("^a lost: .*moved")
-      w:wait_queue("key", 1) -- behind c
-      a:acquire("a", "key")
-      a:expect("^a busy %(c/%d+%)$")
-      assert.are.equal("c renewed", c:ask("renew", "c"))
-      c:send("release", "c")
-      c:expect("^c released$")
-      local _, later = w:expect("^w held (%d+)$")
-      assert.is_true(tonumber(later) > fence)
-    end)
-
   it("whose directory was moved before it looked holds nothing of there",
     function()
       local a, w = tool.start(dir), tool.start(dir)

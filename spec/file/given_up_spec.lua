@@ -1,5 +1,5 @@
--- A hold or a wait that ends while its file cannot be reached: when the file is
--- there again nobody stands in it any more who does not believe in it.
+-- Pipes of stores that somebody deletes, and a directory that is moved away and
+-- back: who is dead to those who come is dead to those who wait.
 
 local process = require "spec.support.process"
 local server = require "spec.support.server"
@@ -7,8 +7,6 @@ local tool = require "spec.support.file_tool"
 local uv = require "luv"
 
 local LATER = { timeout = 30 }
--- Keys that a store may have open.
-local OPEN = 64
 
 describe("an entry that is given up", function()
   local dir, base, path, away
@@ -33,61 +31,6 @@ describe("an entry that is given up", function()
     assert.matches("^ping ok", p:ask("ping"))
   end
 
-  -- So many other keys that the file of `key` is not open any more.
-  local function close_file(p)
-    for i = 1, OPEN + 6 do
-      p:hold("o", "other" .. i)
-      assert.are.equal("o released", p:ask("release", "o"))
-    end
-  end
-
-  -- Without the descriptor, a second name keeps us from the file.
-  local function hide(p)
-    close_file(p)
-    assert(uv.fs_link(path, away))
-  end
-  local function show() assert(uv.fs_unlink(away)) end
-
-  it("as the only one of its store is seen to be dead", function()
-    local a, b = tool.start(dir), tool.start(dir)
-    a:hold("a", "key")
-    b:acquire("b", "key", LATER)
-    b:wait_queue("key", 1)
-    move()
-    lose(a)
-    back()
-    b:expect("^b held", 20)
-    a:hold("again", "another")
-  end)
-
-  it("is taken out at the next renewal of another", function()
-    local a, b = tool.start(dir), tool.start(dir)
-    a:hold("a", "key")
-    a:hold("more", "more")
-    move()
-    lose(a)
-    back()
-    assert.is_true(b:locked("key"))
-    b:acquire("b", "key", LATER)
-    b:wait_queue("key", 1)
-    assert.are.equal("more renewed", a:ask("renew", "more"))
-    b:expect("^b held", 20)
-    assert.are.equal("more renewed", a:ask("renew", "more"))
-  end)
-
-  it("is taken out when another one that waits looks", function()
-    local a, b = tool.start(dir), tool.start(dir)
-    a:hold("a", "key")
-    b:hold("more", "more")
-    a:acquire("more", "more", LATER)
-    b:wait_queue("more", 1)
-    move()
-    lose(a)
-    back()
-    b:acquire("b", "key", LATER)
-    b:expect("^b held", 20)
-  end)
-
   it("does not stand in the way of its own store", function()
     local a = tool.start(dir)
     a:hold("a", "key")
@@ -97,53 +40,6 @@ describe("an entry that is given up", function()
     back()
     a:hold("again", "key")
     assert.are.equal("more renewed", a:ask("renew", "more"))
-  end)
-
-  it("is not forgotten when another file had the name meanwhile", function()
-    local a, b = tool.start(dir), tool.start(dir)
-    a:hold("a", "key")
-    a:hold("more", "more")
-    move()
-    lose(a)
-    a:hold("new", "key")
-    assert.are.equal("new released", a:ask("release", "new"))
-    back()
-    b:acquire("b", "key", LATER)
-    assert.are.equal("more renewed", a:ask("renew", "more"))
-    b:expect("^b held", 20)
-  end)
-
-  it("by a release is free when the file can be used again", function()
-    local a, b = tool.start(dir), tool.start(dir)
-    a:hold("a", "key")
-    hide(a)
-    assert.matches("^a lost", a:ask("release", "a"))
-    show()
-    b:hold("b", "key")
-  end)
-
-  it("by a wait that is over is let in no more", function()
-    for _, more in ipairs { false, true } do
-      local a, b = tool.start(dir), tool.start(dir)
-      b:hold("b", "key")
-      a:acquire("a", "key", LATER)
-      b:wait_queue("key", 1)
-      if more then
-        a:hold("more", "more")
-      end
-      hide(a)
-      assert.matches("^a cancelled", a:ask("cancel", "a"))
-      show()
-      assert.are.equal("b released", b:ask("release", "b"))
-      if more then
-        assert.are.equal("more renewed", a:ask("renew", "more"))
-      end
-      b:acquire("b", "key", LATER)
-      b:expect("^b held", 20)
-      assert.are.equal("b released", b:ask("release", "b"))
-      a:send("close")
-      b:send("close")
-    end
   end)
 
   it("with all of a directory that was moved is dead when it is back",

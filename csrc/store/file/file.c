@@ -15,7 +15,7 @@
  *   dir/     the directory, its "~store", key files, damage, other processes'
  *            liveness
  *   recipe/  op.c: an operation's life; queue.c: the admission rule; wait.c and
- *            hold.c, what is done by it; orphan.c: what is given up; admin.c,
+ *            hold.c, what is done by it; admin.c,
  *            sweep.c
  *
  * ttl is not the file store's affair: a hold lasts until it is released or
@@ -28,7 +28,6 @@
 #include "store/file/recipe/admin.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/hold.h"
-#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/sweep.h"
 #include "store/file/recipe/wait.h"
 
@@ -180,7 +179,6 @@ static const char *prefix(const char *given) {
 static void destroy(void *store) {
   struct dlk_file_store *s = store;
   dlk_map_clear(&s->entries);
-  dlk_file_orphans_free(s);
   dlk_file_dir_free(&s->dir);
   free(s);
 }
@@ -211,7 +209,6 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   s->dir.user = &user;
   dlk_map_init(&s->entries, seed);
   dlk_list_init(&s->ops);
-  dlk_list_init(&s->orphans);
   *out = s;
   return DLK_OK;
 }

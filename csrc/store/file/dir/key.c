@@ -11,10 +11,7 @@
  * fence is kept in "~store" before the name goes.
  *
  * The same look finds files that somebody deleted, moved or replaced by hand,
- * whatever other names they have: their holds count as lost. The next holder
- * may have come before that is seen, to a new file that began above "~store"
- * and the clock; whoever lets go of the old file keeps its last fence, so that
- * none below it is given again even if the clock stepped back meanwhile.
+ * whatever other names they have: their holds count as lost.
  *
  * Idle files are deleted when they fall out of the cache of open ones, when
  * the store is closed, and by the sweep, which finds those of killed
@@ -48,17 +45,6 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
 
 static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
   return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
-}
-
-/* Lets go of a file that nobody finds by its key any more; its last fence is
- * kept first. Without the mutex a fence may be older, but never wrong. */
-static void abandon(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  if (dlk_file_table_load(&d->table, k->fd) == 0 &&
-      dlk_file_meta_lock(d) == 0) {
-    dlk_file_fence_keep(d, d->table.head.fence);
-    dlk_file_unlock(d->meta);
-  }
-  forget(d, k);
 }
 
 /* ---- closing ---- */
@@ -287,7 +273,7 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
     dlk_file_unlock(k->fd);
     if (error != ESTALE)
       return error;
-    abandon(d, k);
+    forget(d, k);
   }
   return EAGAIN;
 }
@@ -299,12 +285,6 @@ int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
     return ENOENT;
   int error = dlk_file_key_enter(d, key, len, false, out);
   return dlk_file_key_gone(error) ? ENOENT : error;
-}
-
-void dlk_file_key_without(const struct dlk_file_key *k,
-                          struct dlk_file_entry *e) {
-  if (k->file.dev == e->file.dev && k->file.ino == e->file.ino)
-    e->slot = 0;
 }
 
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
@@ -334,7 +314,7 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
     if (error != 0 || k == NULL)
       return dlk_file_key_gone(error) ? ENOENT : error;
     if (!named(d, k)) {
-      abandon(d, k);
+      forget(d, k);
       continue;
     }
     error = dlk_file_table_load(&d->table, k->fd);
@@ -349,7 +329,6 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
       return unlocked(d->table.error);
     if (in && dlk_file_ours(e, out))
       return 0;
-    dlk_file_key_without(k, e);
     return ENOENT;
   }
   return EAGAIN;

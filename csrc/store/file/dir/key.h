@@ -22,9 +22,8 @@ struct dlk_file_key {
 struct dlk_file_entry {
   struct dlk_map_node node;
   uint64_t instance, token;
-  struct dlk_file_node file; /* in which the slot is */
-  uint32_t slot;             /* 0: in no table any more */
-  bool told;                 /* that somebody asked for the lease */
+  uint32_t slot;
+  bool told; /* that somebody asked for the lease */
   struct dlk_lease *lease;
   struct dlk_op *op; /* while it waits */
 };
@@ -45,9 +44,6 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
 int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
                            const struct dlk_file_entry *e,
                            struct dlk_file_key **out);
-/* e does not stand in the table of this file: if the file is e's, in none. */
-void dlk_file_key_without(const struct dlk_file_key *k,
-                          struct dlk_file_entry *e);
 /* Commits and lets the mutex go. */
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k);
 /* Our slot as it is now, without the mutex. ENOENT: not ours any more;

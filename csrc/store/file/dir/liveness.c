@@ -157,10 +157,6 @@ bool dlk_file_wake_lost(const struct dlk_file_dir *d) {
   return fstat(d->wake, &st) != 0 || st.st_nlink == 0;
 }
 
-bool dlk_file_moved(const struct dlk_file_dir *d) {
-  return dlk_file_wake_lost(d) && dlk_file_dir_lost(d);
-}
-
 /* The name goes first: from then on nobody can take us for alive. */
 void dlk_file_wake_close(struct dlk_file_dir *d) {
   char name[32];

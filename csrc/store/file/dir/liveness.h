@@ -15,9 +15,6 @@ int dlk_file_wake_open(struct dlk_file_dir *d);
 /* Its name does not lead to it any more: it was deleted, or the directory was
  * or has another name. */
 bool dlk_file_wake_lost(const struct dlk_file_dir *d);
-/* The same, and because the path leads to another directory, or to none: who
- * comes by it sees nothing of what stands in ours. */
-bool dlk_file_moved(const struct dlk_file_dir *d);
 void dlk_file_wake_close(struct dlk_file_dir *d);
 
 /* Whether the store of that instance lives; true when it cannot be told. */

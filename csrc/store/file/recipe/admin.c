@@ -233,7 +233,7 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     return;
   }
   uint64_t seq = t->head.seq;
-  bool ours = dlk_file_entry_stands(d, k, e);
+  bool ours = dlk_file_stands(d, e);
   if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
     dlk_file_table_unlink(t, e->slot);
     struct dlk_file_slot *slot = dlk_file_table_edit(t, e->slot);

@@ -10,34 +10,10 @@
 
 #include "store/file/recipe/queue.h"
 
-/* Without memory for it only the rule for our own slots is left. */
-static void orphan(struct dlk_file_store *s, const struct dlk_file_entry *e) {
-  bool leased = e->lease != NULL;
-  const char *key = leased ? e->lease->key : e->op->key;
-  size_t len = leased ? e->lease->key_len : e->op->key_len;
-  struct dlk_file_orphan *o = calloc(1, sizeof *o + len);
-  if (o == NULL)
-    return;
-  o->entry.instance = e->instance;
-  o->entry.token = e->token;
-  o->entry.slot = e->slot;
-  o->entry.file = e->file;
-  o->len = len;
-  memcpy(o->key, key, len);
-  dlk_list_append(&s->orphans, &o->link);
-}
-
-static void give_up(struct dlk_file_store *s, struct dlk_file_entry *e) {
-  dlk_map_remove(&s->entries, &e->node);
-  if (e->slot != 0 && e->instance == s->dir.instance)
-    orphan(s, e);
-  e->slot = 0;
-}
-
 bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
                      struct dlk_op *op) {
   if (e->node.queued)
-    give_up(s, e);
+    dlk_map_remove(&s->entries, &e->node);
   e->token = ++s->token;
   e->lease = op->lease;
   e->op = op;
@@ -56,20 +32,8 @@ void dlk_file_entry_won(struct dlk_file_entry *e) {
 
 void dlk_file_forget(struct dlk_file_store *s, struct dlk_file_entry *e) {
   if (e->node.queued)
-    give_up(s, e);
+    dlk_map_remove(&s->entries, &e->node);
   e->op = NULL;
-}
-
-void dlk_file_entry_left(struct dlk_file_entry *e) {
-  e->slot = 0;
-}
-
-bool dlk_file_entry_stands(struct dlk_file_dir *d, const struct dlk_file_key *k,
-                           struct dlk_file_entry *e) {
-  bool in = dlk_file_stands(d, e);
-  if (!in && d->table.error == 0)
-    dlk_file_key_without(k, e);
-  return in;
 }
 
 struct dlk_file_entry *dlk_file_entry_find(struct dlk_file_store *s,

@@ -5,14 +5,6 @@
 #include "store/file/dir/key.h"
 #include "store/file/recipe/store.h"
 
-/* What e was when it was given up (orphan.c). */
-struct dlk_file_orphan {
-  struct dlk_list link; /* in store->orphans */
-  struct dlk_file_entry entry;
-  size_t len;
-  char key[];
-};
-
 /* e is op's, and its lease's if it has one, under a new token: news for an old
  * one finds nobody. False: out of memory. */
 bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
@@ -21,12 +13,7 @@ bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
 void dlk_file_entry_ends(struct dlk_file_entry *e, struct dlk_op *op);
 /* e is no op's any more, but a hold. */
 void dlk_file_entry_won(struct dlk_file_entry *e);
-/* e stands in no table any more. */
-void dlk_file_entry_left(struct dlk_file_entry *e);
-/* Whether e stands in the table that was entered. */
-bool dlk_file_entry_stands(struct dlk_file_dir *d, const struct dlk_file_key *k,
-                           struct dlk_file_entry *e);
-/* e is nobody's any more: an orphan, unless it stands in no table. */
+/* e is nobody's any more. */
 void dlk_file_forget(struct dlk_file_store *s, struct dlk_file_entry *e);
 /* NULL: there is none. */
 struct dlk_file_entry *dlk_file_entry_find(struct dlk_file_store *s,

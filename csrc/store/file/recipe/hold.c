@@ -5,32 +5,16 @@
  * in the table any more was broken, or its file was deleted; it is reported
  * as lost, and its lease is not named to the engine after that (entry.c). An
  * entry is claimed until its release has come through: one that nobody claims
- * is dead (orphan.c).
- *
- * A directory that was moved away has our table yet, and the release is done
- * there, where others may wait; the descriptor leads there, so nothing of a
- * directory that was made in its place is touched. But whoever came by the path
- * since then did not see the hold, so the caller is told that it was lost. */
+ * is dead to its own store. */
 #include "store/file/recipe/hold.h"
 
 #include <errno.h>
 
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
-#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
 
 #define WHY_LOST "it was broken, or its lock file was deleted"
-
-static void end_moved(struct dlk_file_op *f) {
-  char key[DLK_QUOTED_MAX];
-  struct dlk_error err;
-  dlk_error_set(&err, DLK_LOST,
-                "%s is not held by this lease any more: %s was moved or "
-                "deleted",
-                dlk_quote(key, f->op->key, f->op->key_len), f->store->dir.path);
-  dlk_file_end(f, &err);
-}
 
 void dlk_file_release(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
@@ -45,18 +29,14 @@ void dlk_file_release(struct dlk_file_op *f) {
   bool ours = false;
   if (error == 0) {
     uint64_t seq = d->table.head.seq;
-    ours = e->instance == d->instance && dlk_file_entry_stands(d, k, e);
+    ours = e->instance == d->instance && dlk_file_stands(d, e);
     if (ours)
       dlk_file_let_go(d, e->slot, f->op->unused);
     if (!dlk_file_finish_first(f, k, seq))
       return;
-    if (ours)
-      dlk_file_entry_left(e);
   }
   if (!ours)
     dlk_file_end_lost(f);
-  else if (dlk_file_moved(d))
-    end_moved(f);
   else
     dlk_file_end(f, NULL);
 }
@@ -70,7 +50,7 @@ static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
   int error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error != 0)
     return error;
-  bool ours = dlk_file_entry_stands(d, k, e);
+  bool ours = dlk_file_stands(d, e);
   if (ours)
     *slot = *dlk_file_table_at(&d->table, e->slot);
   if (ours && slot->ttl != ttl)
@@ -99,7 +79,6 @@ static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
  * us for dead. Who waits in our store joins anew, with another pipe. */
 static void lose_all(struct dlk_file_store *s) {
   dlk_file_entries_lose(s, WHY_LOST);
-  dlk_file_orphans_free(s);
   dlk_file_wake_close(&s->dir);
   dlk_file_look(&s->dir, DLK_FILE_ALL);
 }
@@ -147,6 +126,4 @@ void dlk_file_renew(void *store, struct dlk_lease *const *leases,
   }
   if (all_lost)
     lose_all(s);
-  else
-    dlk_file_orphans_try(s);
 }

@@ -18,7 +18,6 @@
 
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
-#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
 #include "store/file/recipe/sweep.h"
 
@@ -72,7 +71,6 @@ void dlk_file_look(struct dlk_file_dir *d, uint64_t token) {
     f->step(f);
   else if (e != NULL)
     dlk_file_entry_look(s, e);
-  dlk_file_orphans_try(s);
 }
 
 /* 1 to 16 ms, jittered so that two do not meet again and again. */
@@ -113,8 +111,6 @@ void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err) {
       op->kind == DLK_OP_ACQUIRE ? err != NULL : op->kind == DLK_OP_RELEASE;
   if (given_up && op->lease != NULL)
     dlk_file_forget(f->store, op->lease->data);
-  if (!dlk_list_empty(&f->store->orphans))
-    dlk_file_orphans_try(f->store);
   h->done(h, op, err);
 }
 
@@ -329,8 +325,6 @@ bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
   int error = dlk_file_commit(d, k);
   if (d->table.head.seq != seq)
     f->phase = DLK_FILE_QUEUED;
-  else if (error != 0 && f->phase == DLK_FILE_START)
-    dlk_file_entry_left(dlk_file_entry_of(f));
   if (error != 0)
     dlk_file_fail(f, error);
   return error == 0;

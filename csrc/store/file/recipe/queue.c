@@ -28,7 +28,7 @@
  * timer.
  *
  * What is said of a dead store's entries holds for one of our own store that
- * nobody claims any more: it is seen by our store alone (orphan.c).
+ * nobody claims any more: it is seen by our store alone.
  *
  * A hold with `until` in the future (min_hold) stays whoever dies. After a
  * release it belongs to nobody (instance 0) and ends by the clock; who waits

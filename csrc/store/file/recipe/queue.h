@@ -15,7 +15,7 @@ bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e);
  * does. */
 uint32_t dlk_file_first(const struct dlk_file_table *t);
 /* Whether who stands there does: its store lives and, if that is ours, an
- * entry claims it (orphan.c). */
+ * entry claims it. */
 bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot);
 /* A dead or expired hold. */
 bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,

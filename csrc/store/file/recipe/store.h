@@ -9,7 +9,6 @@ struct dlk_file_store {
   struct dlk_map entries; /* ours that stand in a table, by token */
   uint64_t token;         /* the last one given out */
   struct dlk_list ops;    /* submitted and not ended */
-  struct dlk_list orphans;
   DIR *sweep;
   size_t sweep_names; /* left to look at in this portion */
   bool sweep_others;  /* another store lives here, as it was found out */

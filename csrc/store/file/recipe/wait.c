@@ -15,7 +15,6 @@
 
 #include "core/trace.h"
 #include "store/file/recipe/entry.h"
-#include "store/file/recipe/orphan.h"
 #include "store/file/recipe/queue.h"
 
 #define NET_FIRST (DLK_SEC / 2)
@@ -130,7 +129,6 @@ static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
 /* Nothing of it is in the table. */
 static void refuse_limit(struct dlk_file_op *f) {
   struct dlk_error err;
-  dlk_file_entry_left(dlk_file_entry_of(f));
   dlk_error_other_limit(&err, f->op->key, f->op->key_len);
   dlk_file_end(f, &err);
 }
@@ -170,7 +168,6 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
     t->error = ENOMEM;
   else
     dlk_file_join(d, e, lease, fits ? DLK_FILE_HELD : DLK_FILE_WAIT);
-  e->file = k->file;
   bool refused = !fits && !arrange(f, e);
   struct dlk_file_slot slot = *dlk_file_table_at(t, e->slot);
   if (!dlk_file_finish_entry(f, k, before))
@@ -189,7 +186,6 @@ static void join(struct dlk_file_op *f, struct dlk_file_entry *e) {
 }
 
 static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
-  dlk_file_orphans_try(f->store);
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_lease *lease = f->op->lease;
   struct dlk_file_slot slot;
@@ -205,7 +201,7 @@ static void look(struct dlk_file_op *f, struct dlk_file_entry *e) {
   if (error == 0 || error == EAGAIN)
     error = dlk_file_key_enter_own(d, lease->key, lease->key_len, e, &k);
   if (error == 0) {
-    bool ours = dlk_file_entry_stands(d, k, e);
+    bool ours = dlk_file_stands(d, e);
     bool refused = ours && !arrange(f, e);
     if (ours)
       slot = *dlk_file_table_at(&d->table, e->slot);
@@ -270,7 +266,6 @@ void dlk_file_change(struct dlk_file_op *f) {
   struct dlk_file_entry *e = dlk_file_entry_of(f);
   struct dlk_file_key *k;
   int64_t wake = DLK_FOREVER;
-  dlk_file_orphans_try(f->store);
   if (dlk_file_ready(f) != 0)
     return;
   if (d->wake < 0) {
@@ -281,7 +276,7 @@ void dlk_file_change(struct dlk_file_op *f) {
   if (error != 0)
     return;
   uint64_t before = t->head.seq;
-  bool in = dlk_file_entry_stands(d, k, e);
+  bool in = dlk_file_stands(d, e);
   dlk_file_settle(d);
   bool changed = holder_fence(t) != f->op->fence;
   if (changed && in)
@@ -291,7 +286,6 @@ void dlk_file_change(struct dlk_file_op *f) {
       t->error = ENOMEM;
     else if (!in)
       dlk_file_join(d, e, NULL, DLK_FILE_WATCH);
-    e->file = k->file;
     dlk_file_unwatch(f);
     error = watch_holders(f, &wake);
   }
@@ -300,7 +294,6 @@ void dlk_file_change(struct dlk_file_op *f) {
   f->phase = DLK_FILE_QUEUED;
   f->tries = 0;
   if (changed) {
-    dlk_file_entry_left(e);
     dlk_file_end(f, NULL);
     return;
   }
@@ -318,7 +311,7 @@ void dlk_file_leave(struct dlk_file_op *f) {
   int error = dlk_file_key_enter_own(d, f->op->key, f->op->key_len, e, &k);
   struct dlk_file_slot slot = {0};
   if (error == 0) {
-    if (dlk_file_entry_stands(d, k, e))
+    if (dlk_file_stands(d, e))
       slot = *dlk_file_table_at(&d->table, e->slot);
     if (slot.list == DLK_FILE_WAIT || slot.list == DLK_FILE_WATCH) {
       name_holder(f);
@@ -329,8 +322,6 @@ void dlk_file_leave(struct dlk_file_op *f) {
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
   } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
-    if (error == 0 && slot.list != DLK_FILE_FREE)
-      dlk_file_entry_left(e);
     /* When the store closes, its pipe goes, and with it the entry. */
     dlk_file_end_code(f, f->op->ending);
   } else {

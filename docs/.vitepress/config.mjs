@@ -7,7 +7,7 @@ const GROUPS = [
     "comparison"]],
   ["Stores", ["redis", "zookeeper", "file", "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
-  ["Promises", ["guarantees", "security", "faults", "reliability",
+  ["Promises", ["guarantees", "operating", "security", "faults", "reliability",
     "performance"]],
   ["Look up", ["reference", "design", "support"]],
 ]

@@ -26,6 +26,7 @@ local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
 local ELSEWHERE = {
   ["README.md: sh"] = "here, below",
   ["docs/troubleshooting.md: sh"] = "here, below",
+  ["docs/operating.md: sh"] = "here, below",
   ["docs/cookbook.md: sh"] = "docs/cookbook_spec",
   ["docs/cookbook.md: cron"] = "docs/cookbook_spec",
   ["docs/cookbook.md: conf"] = "docs/cookbook_spec",
@@ -140,10 +141,12 @@ describe("pages:", function()
   -- (A sanitizer's runtime would judge the shell as well.)
   if not os.getenv("DLOCK_TEST_SANITIZER") then
     it("the shell lines of a page run", function()
-      for _, block in ipairs(pages.blocks("docs/troubleshooting.md")) do
-        if block.language == "sh" then
-          assert.matches("%S", run { command = { "sh", "-euc",
-            table.concat(block, "\n") } })
+      for _, page in ipairs { "docs/troubleshooting.md", "docs/operating.md" } do
+        for _, block in ipairs(pages.blocks(page)) do
+          if block.language == "sh" then
+            assert.matches("%S", run { command = { "sh", "-euc",
+              table.concat(block, "\n") } })
+          end
         end
       end
     end)

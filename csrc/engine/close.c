@@ -44,6 +44,7 @@
 #include "engine/close.h"
 
 #include "engine/dispatch.h"
+#include "engine/in_use.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
@@ -269,6 +270,7 @@ void dlk_engine_join(struct dlk_engine *e) {
   if (dlk_engine_forked(e) || !dlk_completions_close(&e->completions))
     return;
   atomic_store(&e->closing, true);
+  dlk_in_use_remove(e);
   dlk_socket_hang_up(&e->socket);
   dlk_wakeup_end(&e->loop.wakeup);
   if (atomic_load(&e->fork_stamp) == 0)

@@ -67,6 +67,12 @@ void dlk_engine_join(struct dlk_engine *e);
  * another close may have more time and still wait. */
 bool dlk_ticket_ends_engine(const struct dlk_ticket *t);
 
+/* Closes all engines in use of the process, and waits so many ns at most. None
+ * is joined. */
+void dlk_engines_close(int64_t timeout);
+/* Does so when the process exits, from now on. */
+void dlk_engines_close_at_exit(void);
+
 /* ---- requests and tickets ---- */
 
 enum dlk_task {

@@ -3,6 +3,7 @@
 #include "engine/grant.h"
 
 #include "engine/handoff.h"
+#include "engine/in_use.h"
 #include "engine/request.h"
 
 static bool unwanted(const struct dlk_ticket *t) {
@@ -18,6 +19,8 @@ static void began(struct dlk_ticket *t, int64_t now) {
             dlk_trace_ms(now - t->op.started).text);
   if (t->op.kind == DLK_OP_ACQUIRE)
     dlk_stats_waited(&t->engine->stats, now - t->op.started);
+  if (t->engine->behind_tls)
+    dlk_in_use_behind_tls();
   dlk_handoff_held(h, t->queue);
 }
 

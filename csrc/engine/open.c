@@ -13,6 +13,7 @@
 #include "engine/close.h"
 #include "engine/conf.h"
 #include "engine/dispatch.h"
+#include "engine/in_use.h"
 #include "engine/local_queue.h"
 #include "engine/renewal.h"
 #include "engine/request.h"
@@ -81,6 +82,7 @@ static void init_fields(struct dlk_engine *e) {
   atomic_init(&e->refs, 1);
   e->free = free_engine;
   dlk_socket_init(&e->socket, &e->loop);
+  dlk_list_init(&e->in_use);
   dlk_list_init(&e->work.ops);
   dlk_list_init(&e->held.list);
   atomic_init(&e->held.horizon, DLK_FOREVER);
@@ -121,6 +123,7 @@ static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
   e->prefix = copy.prefix;
   e->io_timeout = copy.io_timeout;
   e->quiet = copy.quiet;
+  e->behind_tls = dlk_option_text(&copy.options, "tls_library") != NULL;
   if (e->type->create(&e->host, &copy, &e->store, err) == DLK_OK)
     return true;
   e->store = NULL;
@@ -173,5 +176,6 @@ bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err) {
   if (!dlk_loop_open(&e->loop, e->shown, err))
     return false;
   atomic_store(&e->fork_stamp, dlk_fork_stamp());
+  dlk_in_use_add(e);
   return true;
 }

@@ -38,6 +38,8 @@ struct dlk_engine {
   void (*free)(struct dlk_engine *e); /* by the last reference */
   atomic_uint fork_stamp;             /* 0: never used */
   atomic_bool closing;                /* no request is taken */
+  struct dlk_list in_use;             /* in_use.c */
+  bool behind_tls; /* a grant of it comes after TLS was made ready */
 
   struct dlk_loop loop;
   struct dlk_socket socket;

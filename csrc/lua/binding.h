@@ -98,6 +98,7 @@ void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
 void dlk_lua_open_child(lua_State *L); /* child.c */
 void dlk_lua_open_orphans(lua_State *L);
+void dlk_lua_open_signals(lua_State *L);
 void dlk_lua_open_stats(lua_State *L);
 void dlk_lua_open_hosts(lua_State *L);
 void dlk_lua_open_direct(lua_State *L); /* direct.c */

@@ -1,7 +1,7 @@
 /* The child process of the command `dlock run`: start it in a process group
  * of its own, wait for it, pass signals and the terminal on. Only the command
- * uses this: it is the one place where handlers are set, and only when the
- * command asks for it.
+ * uses this: handlers are set here and in signals.c only, and only when they
+ * are asked for.
  *
  * The group is the command's own so that a signal can end all of it, and
  * nobody else: dlock's own group is also that of the script or the pipeline

@@ -97,12 +97,14 @@ int luaopen_dlock_core(lua_State *L) {
   lua_settop(L, 0);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  dlk_engines_close_at_exit();
   dlk_lua_open_closing(L);
   dlk_lua_open_engine(L);
   dlk_lua_open_ticket(L);
   dlk_lua_open_lease(L);
   dlk_lua_open_child(L);
   dlk_lua_open_orphans(L);
+  dlk_lua_open_signals(L);
   dlk_lua_open_stats(L);
   dlk_lua_open_hosts(L);
   return 1;

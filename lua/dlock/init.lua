@@ -11,6 +11,7 @@ local password = require "dlock.password"
 local results = require "dlock.results"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
+local text = require "dlock.text"
 local url = require "dlock.url"
 local version = require "dlock.version"
 
@@ -116,6 +117,31 @@ function dlock.prometheus(list, ...)
   options.check_end((...), "dlock.prometheus",
     "one array of stores with `shared` in it", 2)
   return results.of(metrics.page(list))
+end
+
+--- Has the process give back what it holds at these signals, which then do
+--- what they did before: the default ends the process, a handler runs. Stores
+--- are closed by that. A signal that is ignored stays so.
+---@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
+---@return true|nil
+---@return string? message
+---@return string? code unsupported, unavailable
+function dlock.release_on(...)
+  no_colon((...), "release_on")
+  local given = { ... }
+  for i = 1, math.max(select("#", ...), 1) do
+    if not core.signal_number(given[i]) then
+      error(('dlock.release_on takes names of signals ("TERM", "INT", "HUP",'
+        .. ' "QUIT", "USR1", "USR2", "ALRM"), not %s'):format(
+        type(given[i]) == "string" and text.quote(given[i])
+          or "a " .. type(given[i])), 2)
+    end
+  end
+  if rawget(_G, "ngx") and ngx.get_phase then
+    return nil, "unsupported: nginx has its own signals, and a worker that"
+      .. " ends gives back what it holds", "unsupported"
+  end
+  return core.release_on(...)
 end
 
 --- An on_event that writes each event as a line of JSON.

@@ -60,6 +60,12 @@ function dlock.fallback(list) end
 ---@return dlock.code? code
 function dlock.prometheus(list) end
 
+---@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
+---@return true|nil
+---@return string? message
+---@return dlock.code? code unsupported, unavailable
+function dlock.release_on(...) end
+
 ---@param file? file* (nginx's error log, elsewhere standard error)
 ---@return fun(event: dlock.event) on_event
 function dlock.logger(file) end

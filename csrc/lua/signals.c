@@ -1,0 +1,164 @@
+/* dlock.release_on: what the process holds is given back at a signal, which
+ * then does what it did before. Nothing is touched unless the program asks.
+ *
+ * The handler only writes the signal's number into a pipe: no more is safe
+ * there. A thread of ours reads it, closes all stores, and raises the signal
+ * again with the action of before, in itself: the default ends the process, and
+ * a handler of the program's has run when raise returns. Then ours is set
+ * again, above whatever stands there by now.
+ *
+ * The program runs on while its stores are closed. If it ends in that time, the
+ * signal that is to end it comes first: so exit waits for that.
+ *
+ * In a child of a fork there is no such thread. The handler sees that by the
+ * pid: it puts back the action of before and raises the signal, which comes as
+ * soon as the handler returns. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/native.h"
+#include "core/status.h"
+#include "lua/binding.h"
+
+#define BOUND (150 * DLK_MS)
+
+static const struct name {
+  const char *name;
+  int number;
+} names[] = {{"TERM", SIGTERM}, {"INT", SIGINT},   {"HUP", SIGHUP},
+             {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2},
+             {"ALRM", SIGALRM}};
+
+#define SIGNALS 32
+
+static struct sigaction before[SIGNALS];
+static int ends[2]; /* of the pipe, and whose it is */
+static volatile pid_t maker;
+static volatile sig_atomic_t dying; /* of a signal's default */
+
+static void on_signal(int number) {
+  int saved = errno;
+  unsigned char byte = (unsigned char)number;
+  dying = dying || before[number].sa_handler == SIG_DFL;
+  if (getpid() == maker && write(ends[1], &byte, 1) == 1) {
+    errno = saved;
+    return;
+  }
+  sigaction(number, &before[number], NULL);
+  raise(number);
+  errno = saved;
+}
+
+static void await_death(void) {
+  if (dying && getpid() == maker)
+    poll(NULL, 0, (int)(2 * BOUND / DLK_MS));
+}
+
+/* Not what is ignored (nohup): it does nothing before, and nothing now. */
+static void set(int number) {
+  struct sigaction now, ours = {.sa_handler = on_signal};
+  if (sigaction(number, NULL, &now) != 0 || now.sa_handler == SIG_IGN ||
+      now.sa_handler == on_signal)
+    return;
+  before[number] = now;
+  ours.sa_mask = now.sa_mask;
+  ours.sa_flags =
+      now.sa_handler == SIG_DFL ? SA_RESTART : now.sa_flags & SA_RESTART;
+  sigaction(number, &ours, NULL);
+}
+
+static void let_it_happen(int number) {
+  sigset_t one, old;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  sigaction(number, &before[number], NULL);
+  pthread_sigmask(SIG_UNBLOCK, &one, &old);
+  raise(number);
+  dying = 0; /* it did not end the process: its first one ignores defaults */
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  set(number);
+}
+
+static void *run(void *arg) {
+  unsigned char number;
+  (void)arg;
+  for (;;) {
+    ssize_t n = read(ends[0], &number, 1);
+    if (n == 1) {
+      dlk_engines_close(BOUND);
+      let_it_happen(number);
+    } else if (n == 0 || errno != EINTR) {
+      return NULL;
+    }
+  }
+}
+
+/* The pipe and its thread, of this process. 0, or an errno. */
+static int begin(void) {
+  if (maker == getpid())
+    return 0;
+  static bool registered;
+  int fds[2];
+  registered = registered || atexit(await_death) == 0;
+  if (pipe2(fds, O_CLOEXEC) != 0)
+    return errno;
+  fcntl(fds[1], F_SETFL, O_NONBLOCK);
+  ends[0] = fds[0];
+  ends[1] = fds[1];
+  int why = dlk_native_start(NULL, 0, run, NULL);
+  if (why == 0) {
+    maker = getpid();
+    return 0;
+  }
+  close(fds[0]);
+  close(fds[1]);
+  return why;
+}
+
+static int number_of(lua_State *L, int index) {
+  const char *name =
+      lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : "";
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i].name) == 0)
+      return names[i].number;
+  return 0;
+}
+
+/* core.signal_number(name): nothing for what cannot be one of these. */
+static int core_signal_number(lua_State *L) {
+  int number = number_of(L, 1);
+  if (number == 0)
+    return 0;
+  lua_pushinteger(L, number);
+  return 1;
+}
+
+/* core.release_on(name...): true, or a failure. */
+static int core_release_on(lua_State *L) {
+  struct dlk_error err;
+  char reason[DLK_REASON_MAX];
+  int why = begin();
+  if (why != 0) {
+    dlk_error_set(&err, DLK_UNAVAILABLE, "no signal can be watched: %s",
+                  dlk_reason(reason, why));
+    return dlk_lua_failure(L, &err);
+  }
+  for (int i = 1; i <= lua_gettop(L); i++)
+    if (number_of(L, i) != 0)
+      set(number_of(L, i));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"signal_number", core_signal_number},
+                                     {"release_on", core_release_on},
+                                     {NULL, NULL}};
+
+void dlk_lua_open_signals(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+}

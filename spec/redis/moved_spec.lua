@@ -82,6 +82,45 @@ describe("a redis server that was restarted", function()
     between:stop()
   end)
 
+  -- After a hang the old connection is to be dropped, by its number. A process
+  -- that was started since has given that number to somebody else. Without INFO
+  -- nobody can tell that it is another process.
+  for name, config in pairs { ["is told by INFO"] = {},
+      ["may not be asked"] = { rename_command = { 'INFO ""' } } } do
+    it("after a hang: no other program's connection is dropped; it " .. name,
+    function()
+      start(config)
+      local others = {}
+      local function connect()
+        others[#others + 1] = server:connect()
+        return others[#others]:call("CLIENT", "ID")
+      end
+      while connect() < 20 do end
+      local between = proxy.start(server.url)
+      store:close(1)
+      store = assert(dlock.open { url = between.url, io_timeout = 0.5 })
+      assert(assert(store:lock("a")):release())
+      local id = tonumber(others[1]:call("CLIENT", "LIST")
+        :match("id=(%d+)[^\n]* name=dlock "))
+      server:pause()
+      assert.equal("unavailable", (select(3, store:try_lock("a"))))
+      between:hold("up")
+      for _, one in ipairs(others) do one:close() end
+      others = {}
+      restart()
+      while connect() < id do end
+      assert.equal(id, others[#others]:call("CLIENT", "ID"))
+      between:release("up")
+      eventually("it is connected", 20, function() return store:ping() end)
+      assert(assert(store:lock("a", { timeout = 20 })):release())
+      for _, one in ipairs(others) do
+        assert.equal("PONG", one:call("PING"))
+        one:close()
+      end
+      between:stop()
+    end)
+  end
+
   -- It has data of before the grant, in which the token waits: somebody else
   -- has the lock, and hands it to that token. Its renewal finds it there.
   it("with older data: what is given anew was lost, and is given back",

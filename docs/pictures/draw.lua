@@ -10,7 +10,7 @@ local STYLE = [[
   .small { font-size: 12px; }
   .bold { font-weight: 600; }
   .line { stroke: #57606a; stroke-width: 1.5; fill: none; }
-  .dash { stroke: #57606a; stroke-width: 1.5; stroke-dasharray: 4 4; fill: none; }
+  .dash { stroke: #57606a; stroke-dasharray: 4 4; fill: none; }
   .box { fill: #f6f8fa; stroke: #57606a; stroke-width: 1.5; }
   .a { fill: #54aeff; } .b { fill: #4ac26b; } .c { fill: #d4a72c; }
   .bad { fill: #ff8182; } .idle { fill: #d0d7de; }
@@ -28,7 +28,8 @@ local picture = {}
 picture.__index = picture
 
 local function new(width, height, title)
-  return setmetatable({ width = width, height = height, title = title }, picture)
+  return setmetatable({ width = width, height = height, title = title },
+    picture)
 end
 
 function picture:add(form, ...)
@@ -37,13 +38,14 @@ function picture:add(form, ...)
 end
 
 local function escape(text)
-  return (text:gsub("[&<>]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }))
+  return (text:gsub("[&<>]",
+    { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }))
 end
 
 -- anchor: start, middle or end.
 function picture:text(x, y, text, anchor, class)
-  return self:add('<text x="%g" y="%g" text-anchor="%s" class="%s">%s</text>', x,
-    y, anchor or "start", class or "", escape(text))
+  return self:add('<text x="%g" y="%g" text-anchor="%s" class="%s">%s</text>',
+    x, y, anchor or "start", class or "", escape(text))
 end
 
 function picture:bar(x, y, width, height, class)
@@ -68,8 +70,8 @@ end
 
 function picture:arrow(x1, y1, x2, y2)
   self:line(x1, y1, x2, y2)
-  local angle = math.deg(math.atan2 and math.atan2(y2 - y1, x2 - x1)
-    or math.atan(y2 - y1, x2 - x1))
+  -- Arrows are level or upright.
+  local angle = y2 > y1 and 90 or y2 < y1 and -90 or x2 < x1 and 180 or 0
   return self:add('<path d="M0 0 L-9 -4.5 L-9 4.5 Z" class="head"'
     .. ' transform="translate(%g %g) rotate(%.4g)"/>', x2, y2, angle)
 end
@@ -77,7 +79,8 @@ end
 function picture:save(name)
   local file = assert(io.open(dir .. "/" .. name .. ".svg", "w"))
   file:write(('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"'
-    .. ' width="%d" height="%d" role="img">\n<title>%s</title>\n%s\n%s\n</svg>\n')
+    .. ' width="%d" height="%d" role="img">\n<title>%s</title>\n%s\n%s\n'
+    .. "</svg>\n")
     :format(self.width, self.height, self.width, self.height,
       escape(self.title), STYLE, table.concat(self, "\n")))
   assert(file:close())
@@ -99,10 +102,12 @@ local function choose()
   for i, row in ipairs(rows) do
     local y = 20 + (i - 1) * 100
     p:box(20, y, 300, 60, { row[1] })
-    p:arrow(320, y + 30, 400, y + 30):text(360, y + 22, row[2], "middle", "small")
+    p:arrow(320, y + 30, 400, y + 30)
+    p:text(360, y + 22, row[2], "middle", "small")
     p:box(400, y - 8, 300, 76, row[3], "b")
     if i < #rows then
-      p:arrow(170, y + 60, 170, y + 100):text(178, y + 85, "no", "start", "small")
+      p:arrow(170, y + 60, 170, y + 100)
+      p:text(178, y + 85, "no", "start", "small")
     end
   end
   p:save("choose")
@@ -125,7 +130,8 @@ local function fence()
   p:line(300, 70, 300, 120):text(300, 66, "deadline", "middle", "small")
   p:bar(320, 138, 240, 24, "b"):text(440, 155, "works", "middle", "small")
   p:arrow(380, 162, 380, 195):text(388, 184, "34: taken", "start", "small")
-  p:arrow(505, 52, 505, 195):text(513, 184, "33 < 34: refused", "start", "small")
+  p:arrow(505, 52, 505, 195)
+  p:text(513, 184, "33 < 34: refused", "start", "small")
   p:text(110, 238, "held() is false from the deadline on; what runs later is"
     .. " stopped only by the fence.", "start", "small")
   p:save("fence")
@@ -144,8 +150,8 @@ local function queue()
     p:box(110 + (i - 1) * 110, 90, 100, 40, { one[1] }, one[2])
   end
   p:arrow(160, 90, 160, 62)
-  p:text(110, 160, "Reader 4 does not pass writer 3: no stream of readers starves"
-    .. " a writer.", "start", "small")
+  p:text(110, 160, "Reader 4 does not pass writer 3: no stream of readers"
+    .. " starves a writer.", "start", "small")
   p:text(110, 178, "Readers 4 and 5 come in together once writer 3 is done.",
     "start", "small")
   p:save("queue")

@@ -4,7 +4,8 @@ local json = require "dlock.json"
 local PANELS = {
   { "Attempts by result", "ops", { "{{result}}",
     "sum by (result) (rate(dlock_acquires_total[$__rate_interval]))" } },
-  { "Leases held", "short", { "{{store}}", "sum by (store) (dlock_leases_held)" } },
+  { "Leases held", "short",
+    { "{{store}}", "sum by (store) (dlock_leases_held)" } },
   { "Wait", "s", { "median", "histogram_quantile(0.5, sum by (le)"
     .. " (rate(dlock_wait_seconds_bucket[$__rate_interval])))" },
     { "p99", "histogram_quantile(0.99, sum by (le)"
@@ -21,7 +22,8 @@ local PANELS = {
   { "Hand-offs inside a process", "ops", { "{{store}}",
     "sum by (store) (rate(dlock_local_handoffs_total[$__rate_interval]))" } },
   { "Degraded leases", "short", { "{{store}}",
-    "sum by (store) (increase(dlock_leases_degraded_total[$__rate_interval]))" } },
+    "sum by (store)"
+    .. " (increase(dlock_leases_degraded_total[$__rate_interval]))" } },
 }
 
 local panels = {}
@@ -31,7 +33,8 @@ for i, panel in ipairs(PANELS) do
     targets[#targets + 1] = { refId = string.char(62 + j), expr = panel[j][2],
       legendFormat = panel[j][1] }
   end
-  panels[i] = { id = i, type = "timeseries", title = panel[1], targets = targets,
+  panels[i] = { id = i, type = "timeseries", title = panel[1],
+    targets = targets,
     datasource = { type = "prometheus", uid = "${source}" },
     fieldConfig = { defaults = { unit = panel[2] } },
     gridPos = { x = (i - 1) % 2 * 12, y = math.floor((i - 1) / 2) * 8, w = 12,

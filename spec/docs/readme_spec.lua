@@ -141,7 +141,8 @@ describe("pages:", function()
   -- (A sanitizer's runtime would judge the shell as well.)
   if not os.getenv("DLOCK_TEST_SANITIZER") then
     it("the shell lines of a page run", function()
-      for _, page in ipairs { "docs/troubleshooting.md", "docs/operating.md" } do
+      for _, page in ipairs { "docs/troubleshooting.md",
+        "docs/operating.md" } do
         for _, block in ipairs(pages.blocks(page)) do
           if block.language == "sh" then
             assert.matches("%S", run { command = { "sh", "-euc",
@@ -252,7 +253,8 @@ describe("pages:", function()
       assert.are.equal(2, status)
       return err
     end
-    assert.matches("lua5%.9.* is no Lua.* lua5%.1, lua5%.2, lua5%.3, lua5%.4, lua5%.5, "
+    assert.matches("lua5%.9.* is no Lua.* lua5%.1, lua5%.2, lua5%.3, "
+      .. "lua5%.4, lua5%.5, "
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "

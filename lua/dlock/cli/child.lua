@@ -105,9 +105,11 @@ local function attend(job)
   end
 end
 
--- Looks after what the child has left behind, until none of it is there.
+-- Looks after what the child has left behind, until none of it is there. Who
+-- became an orphan by the loss was not told of it yet.
 local function attend_left(job)
   job.over = true
+  if job.kill_at then end_all(job, SIGTERM) end
   while core.wait_adopted(patience(job)) do
     tell_wish(job)
     if lost_now(job) then core.kill_adopted(SIGCONT) end

@@ -141,7 +141,7 @@ local function once_per(store, request, waited)
   local work, went = runner(request, waited)
   local done, message, code = store:once_per(request.words[1],
     request.options["once-per"], work)
-  return done or went.status and code == nil, message, code, went
+  return done, message, code, went
 end
 
 local function with_lock(store, request, waited)

@@ -23,18 +23,18 @@ local function ahead(found, name)
   end
 end
 
--- What is waited for; nil when that key is not. Then what has to change for it
--- to be said again: not the time.
+-- What is waited for; nil when that key is not, because it is free or ours
+-- already. Then what has to change for it to be said again: not the time.
 local function describe(key, found, name)
   local before = ahead(found, name)
   local first = found.holders[1]
-  if not first then return nil end
+  if not first or first.owner == name then return nil end
   local others = #found.holders - 1
   local parts = { "held by " .. out.plain(first.owner) }
   if others > 0 then
     parts[1] = ("%s and %d more"):format(parts[1], others)
   end
-  local mark = key .. "\0" .. parts[1] .. "\0" .. tostring(before)
+  local mark = parts[1] .. "\0" .. tostring(before)
   if first.since then
     parts[1] = ("%s for %.0f s"):format(parts[1], math.floor(first.since))
   end
@@ -54,20 +54,20 @@ end
 ---@return fun(over?: boolean)
 function waiting.teller(store, keys, name, say)
   local client = lockable.state(assert(store:mutex(keys[1]))).client
-  local due, at, ticket, said = core.now() + FIRST, 1, nil, nil
+  local due, at, ticket = core.now() + FIRST, 1, nil
+  local said = {} -- of each key, and of the store, the mark of the last line
 
-  local function tell(line, mark)
-    if line and mark ~= said then
-      said = mark
-      say(line)
-    end
+  local function tell(about, line, mark)
+    if line and mark ~= said[about] then say(line) end
+    said[about] = mark
   end
 
   local function answer(found, _, code)
     if found then
-      tell(describe(keys[at], found, name))
+      tell(keys[at], describe(keys[at], found, name))
+      said[client] = nil
     elseif code == "unavailable" then
-      tell(("cannot reach %s, trying again"):format(client.shown), code)
+      tell(client, ("cannot reach %s, trying again"):format(client.shown), code)
     end
     at = at % #keys + 1
     due = core.now() + (at == 1 and NEXT or 0)

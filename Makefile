@@ -4,6 +4,7 @@
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench, mutants,
 #   torture, failover, fuzz, sim, all-night    what .ci/ has under that name
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
+#   make uninstall    removes what install has put there
 #   make env, deps, dist, site, clean    use the build from here; what it needs; an
 #   archive of the sources; remove the build
 
@@ -17,6 +18,7 @@ LUA_VERSION ?= $(shell $(LUA) -e 'io.write(_VERSION:match("%d%.%d"))')
 LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
 GOALS := spec test test-next fresh shaken lint asan tsan bench mutants torture \
   failover fuzz sim all-night
 # What to build, unless told otherwise: the stores that have a luaopen_ file,
@@ -28,7 +30,7 @@ LIBRARIES = $(STORES:%=store/%) $(TLS)
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
 silent = $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 quiet = $(if $(V),,@$(if $(silent),,echo '  $(1) $(@:$(BUILD)/%=%)' &&))
-ifneq ($(filter-out env deps demo dist $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out env deps demo dist uninstall $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
 LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
 UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
 UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
@@ -59,10 +61,19 @@ CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
   $(call room,engine) $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
 
-all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock
+GENERATE = -e 'package.path = "lua/?.lua" io.write(require("dlock.cli.generate")("$*"))'
+PAGES := $(patsubst %,$(BUILD)/share/dlock.%,man bash zsh fish)
+
+all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock \
+  $(PAGES)
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
 	$(call quiet,GEN) sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
+# Its man page and completions, from the table of its options.
+$(PAGES): $(BUILD)/share/dlock.%: lua/dlock/version.lua \
+  $(addprefix lua/dlock/cli/,generate.lua help.lua words.lua)
+	@mkdir -p $(@D)
+	$(call quiet,GEN) $(LUA) $(GENERATE) >$@.new && mv $@.new $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
 $(OUT)/dlock/$(1).so: $(call objects,$(call room,core) $(call room,$(1)) \
@@ -90,8 +101,10 @@ $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
 env: ; @.ci/env '$(abspath $(OUT))'
 deps dist site: ; @.ci/$@
 install: all
-	.ci/install '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
-	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' $(LIBRARIES)
+install uninstall:
+	.ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
+	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
+	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
 install-zookeeper: $(OUT)/dlock/store/zookeeper.so
 install-tls: $(OUT)/dlock/tls.so
 install-zookeeper install-tls:
@@ -103,4 +116,5 @@ $(GOALS):
 	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps demo dist install install-zookeeper install-tls clean $(GOALS)
+.PHONY: all env deps demo dist install uninstall install-zookeeper install-tls \
+  clean $(GOALS)

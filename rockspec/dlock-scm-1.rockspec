@@ -43,5 +43,6 @@ build = {
     LUA_SHAREDIR = "$(LUADIR)",
     LUA_LIBDIR = "$(LIBDIR)",
     BINDIR = "$(BINDIR)",
+    DATADIR = "", -- no man page: a rock has no place for it
   },
 }

@@ -40,7 +40,8 @@ local function list_options(out, title, wanted)
   end
 end
 
-local function belongs_to_all(option)
+--- Whether an option belongs to all verbs.
+function help.is_general(option)
   for _, verb in ipairs(words.verbs) do
     if not words.belongs(option, verb) then return false end
   end
@@ -57,7 +58,7 @@ function help.all()
   end
   out[#out + 1] = ""
   list_options(out, "Options of all verbs; --option=VALUE is the same:",
-    belongs_to_all)
+    help.is_general)
   out[#out + 1] = ""
   out[#out + 1] = "A DURATION is a number of seconds, or one with s, m, h or d"
     .. " behind it."
@@ -80,7 +81,7 @@ function help.of(verb)
   if verb.more then out[#out + 1] = verb.more end
   out[#out + 1] = ""
   list_options(out, "Options:", function(option)
-    return words.belongs(option, verb) and not belongs_to_all(option)
+    return words.belongs(option, verb) and not help.is_general(option)
   end)
   out[#out + 1] = "Options of the store stand in dlock --help."
   return table.concat(out, "\n")

@@ -106,8 +106,8 @@ function dlock.fallback(list, ...)
 end
 
 --- What several stores have counted, as one /metrics page, which has the HELP
---- and TYPE of a metric once. `shared` names a lua_shared_dict by which each worker of nginx
---- shows what all of them have counted. No I/O.
+--- and TYPE of a metric once. `shared` names a lua_shared_dict by which each
+--- worker of nginx shows what all of them have counted. No I/O.
 ---@param list dlock.prometheus_list
 ---@return string|nil
 ---@return string? message

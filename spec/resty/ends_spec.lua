@@ -156,6 +156,22 @@ local LOCATIONS = [[
     ngx.print(told and "told in an exiting worker: "
       .. tostring(ngx.worker.exiting()) or "never told")
   } }
+  location = /unreferenced { content_by_lua_block {
+    local told, key = false, ngx.var.arg_key
+    local function take()
+      local lease = assert(store:lock(key, { ttl = 0.3, renew = false }))
+      lease:on_lost(function(lost, reason)
+        told = lost.key == key and reason:match("^%a+")
+      end)
+    end
+    take()
+    for _ = 1, 500 do
+      collect()
+      if told then break end
+      ngx.sleep(0.01)
+    end
+    ngx.print(tostring(told))
+  } }
   location = /callbacks { content_by_lua_block {
     local told = 0
     for i = 1, 3 do
@@ -302,6 +318,10 @@ describe("in OpenResty", function()
     local old = n:reload()
     assert.equal("told in an exiting worker: true", (select(2, one:finish())))
     assert(n:wait_gone(old, 10), "it stays")
+  end)
+
+  it("a lease that no variable refers to tells of its loss", function()
+    assert.equal("lost", get("/unreferenced"))
   end)
 
   it("a callback that sleeps, exits or fails keeps no other", function()

@@ -25,6 +25,7 @@ local ROWS = {
     function(e) return dlock.prometheus { e.store } end,
     function(e) return dlock.prometheus { e.store, shared = "" } end,
   },
+  ["dlock.release_on"] = { function() return dlock.release_on("ALRM") end },
   ["dlock.logger"] = { function() return dlock.logger(io.stderr) end },
 
   ["store:ping"] = {

@@ -55,6 +55,28 @@ describe("a loss", function()
     expect(1, 1)
   end)
 
+  -- At most 1024 events wait; those that were taken do not count.
+  it("are told however many there were in the life of the store", function()
+    local function lose()
+      local lease = acquire("silent:a")
+      assert(finish(e:break_lock("silent:a")))
+      finish(core.release(lease))
+      return core.id(lease)
+    end
+    for _ = 1, 1100 do
+      local id = lose()
+      local found = e:events()
+      assert.equal(1, #found)
+      assert.equal(id, found[1].lease)
+    end
+    local first, last = lose(), nil
+    for _ = 1, 1024 do last = lose() end
+    local found = e:events()
+    assert.equal(1024, #found)
+    assert.equal(first + 1, found[1].lease)
+    assert.equal(last, found[1024].lease)
+  end)
+
   it("that a release finds for which nobody waits is so too", function()
     local lease = acquire("silent:a")
     local other = assert(acquire("silent:b", { provisional = true }))

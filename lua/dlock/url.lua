@@ -39,11 +39,12 @@ local SCHEMES = {
   ["zookeepers"] = { module = "zookeeper", hosts = MOST_HOSTS,
     path = "chroot", port = 2181, tls = true },
   ["file"] = { module = "file", hosts = 0, path = "file" },
+  ["memory"] = { module = "file", hosts = 0, path = "none" },
 }
 
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master,"
-  .. " zookeeper://host:2181, file:///directory"
+  .. " zookeeper://host:2181, file:///directory, memory://"
 
 -- How others write what is written otherwise here.
 local ELSEWHERE = {
@@ -208,6 +209,13 @@ function PATHS.file(path, shown)
   end
 end
 
+local NOTHING = "nothing follows it: memory:// is one store for all of a"
+  .. " process"
+
+function PATHS.none(path)
+  return path ~= "" and NOTHING or nil
+end
+
 local function parse_path(form, raw, shown)
   local kind = form.rule.path
   local path = decode(raw)
@@ -309,7 +317,9 @@ end
 
 -- Neither hosts nor anything else may stand before a path of this machine.
 local function bad_place(form, list, raw)
-  if list ~= "" and list ~= "localhost" then
+  if form.rule.path == "none" then
+    return list .. raw ~= "" and NOTHING or nil
+  elseif list ~= "" and list ~= "localhost" then
     local path = list:find("^[" .. text.ALNUM .. "%-_%.]+$")
       and list .. raw or "path"
     return ("it names something on this machine: after :// follows an absolute"

@@ -152,7 +152,8 @@ static enum dlk_code check_conf(const struct dlk_conf *conf,
                          "%s names a host; the file store is local, write "
                          "file:///directory",
                          conf->shown);
-  if (conf->path == NULL || conf->path[0] != '/')
+  bool temporary = strcmp(conf->scheme, "memory") == 0;
+  if (!temporary && (conf->path == NULL || conf->path[0] != '/'))
     return dlk_error_set(err, DLK_INVALID,
                          "%s has no absolute path; write file:///directory",
                          conf->shown);

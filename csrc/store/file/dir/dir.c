@@ -48,6 +48,7 @@
 
 #include "core/quiet.h"
 #include "store/file/dir/descriptors.h"
+#include "store/file/dir/temporary.h"
 
 #define SPINS 40
 #define TRIES 8
@@ -79,6 +80,7 @@ static char *trimmed(const char *path) {
 bool dlk_file_dir_init(struct dlk_file_dir *d, struct dlk_host *host,
                        const struct dlk_conf *conf, uint32_t seed) {
   d->host = host;
+  d->temporary = strcmp(conf->scheme, "memory") == 0;
   d->path = trimmed(conf->path);
   d->prefix = strdup(conf->prefix);
   if (d->path == NULL || d->prefix == NULL) {
@@ -211,7 +213,7 @@ static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
                        strerror(error));
 }
 
-enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
+static enum dlk_code open_dir(struct dlk_file_dir *d, struct dlk_error *err) {
   int flags = O_RDONLY | O_DIRECTORY;
   int fd = dlk_file_fd_open(AT_FDCWD, d->path, flags, 0);
   dlk_quiet_look();
@@ -233,6 +235,20 @@ enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
   }
   d->fd = fd;
   return DLK_OK;
+}
+
+enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
+  if (!d->temporary)
+    return open_dir(d, err);
+  char *path = dlk_file_temporary_enter();
+  if (path == NULL)
+    return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+  free(d->path);
+  d->path = path;
+  enum dlk_code code = open_dir(d, err);
+  if (code != DLK_OK)
+    dlk_file_temporary_leave();
+  return code;
 }
 
 bool dlk_file_dir_lost(const struct dlk_file_dir *d) {

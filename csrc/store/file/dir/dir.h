@@ -49,7 +49,8 @@ struct dlk_file_dir_user {
 struct dlk_file_dir {
   struct dlk_host *host;
   const struct dlk_file_dir_user *user;
-  char *path, *prefix;
+  char *path, *prefix; /* temporary: the path is that of temporary.c */
+  bool temporary;
   size_t prefix_len;
   /* dir.c */
   int fd;      /* -1 until connected */

@@ -31,6 +31,7 @@
 #include "store/file/dir/idle.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
+#include "store/file/dir/temporary.h"
 
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */
@@ -342,4 +343,6 @@ void dlk_file_disconnect(struct dlk_file_dir *d) {
   dlk_file_meta_close(d);
   dlk_file_fd_close(d->fd);
   d->fd = -1;
+  if (d->temporary)
+    dlk_file_temporary_leave();
 }

@@ -1,8 +1,9 @@
 # dlock's build: one core library and one library per store, for each Lua.
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.5, …, luajit; V=1: show how
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
-#   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench, mutants,
-#   torture, failover, fuzz, sim, all-night    what .ci/ has under that name
+#   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
+#   bench-peers, mutants, torture, failover, fuzz, sim, all-night    what .ci/
+#   has under that name
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
 #   make uninstall    removes what install has put there
 #   make env, deps, dist, site, clean    use the build from here; what it needs; an
@@ -19,8 +20,8 @@ LUA_SHAREDIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
 LUA_LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
 BINDIR ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
-GOALS := spec test test-next fresh shaken lint asan tsan bench mutants torture \
-  failover fuzz sim all-night
+GOALS := spec test test-next fresh shaken lint asan tsan bench bench-peers \
+  mutants torture failover fuzz sim all-night
 # What to build, unless told otherwise: the stores that have a luaopen_ file,
 # and TLS for Redis (TLS= does without OpenSSL).
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))

@@ -61,6 +61,12 @@ local function of_holds(found, holds, count, seconds)
   return found
 end
 
+--- One round of contenders that take turns: its figures.
+function handoff.round(opts, count, seconds, warm)
+  local found, total = crowd.round(opts, count, seconds, warm)
+  return of_holds(found, total.holds, count, seconds)
+end
+
 local function run(store, make)
   for _, hold in ipairs(HOLDS) do
     for _, count in ipairs(CROWDS) do
@@ -71,8 +77,7 @@ local function run(store, make)
       local title = ("%s, hand-off, %d processes hold %d ms, %.1f s")
         :format(store, count, hold, seconds)
       figures.rounds(title, FIGURES, list, function(opts)
-        local found, total = crowd.round(opts, count, seconds, warm)
-        return of_holds(found, total.holds, count, seconds)
+        return handoff.round(opts, count, seconds, warm)
       end)
       costs.say_commands(list[#list])
     end

@@ -87,7 +87,7 @@ describe("pages:", function()
   it("have pictures that docs/pictures/draw.lua makes", function()
     run { command = { "lua5.4", "docs/pictures/draw.lua", dir } }
     local count = 0
-    for name in uv.fs_scandir_next, assert(uv.fs_scandir("docs/pictures")) do
+    for name in uv.fs_scandir_next, assert(uv.fs_scandir(dir)) do
       if name:find("%.svg$") then
         count = count + 1
         assert.are.equal(server.read_file(dir .. "/" .. name),

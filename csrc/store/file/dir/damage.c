@@ -15,10 +15,9 @@
  * Then the queue goes on; its waiters see that their entries are gone, and join
  * again. break_lock ends that hold as any other.
  *
- * Where only one of the two headers is damaged, the other one is the state
- * before the last change (or, if it was the older one, the present state; that
- * cannot be told). It is used, with such a hold beside those that it shows:
- * the last change may have been a grant. A process that is killed while it
+ * One damaged header is enough: the other one is the state before the last
+ * change (or, if it was the older one, the present state; that cannot be told),
+ * and the last change may have been a grant. A process that is killed while it
  * writes does not leave that behind: a header lies within a page, and such a
  * write happens or does not. A loss of power may; what is done then cannot be
  * told from this and is the same, unless nobody lives here yet. */
@@ -31,40 +30,27 @@
 
 #define OWNER "a damaged lock file"
 
-/* (idle.c asks both questions too, of many files at once.) */
 static bool is_needed(struct dlk_file_dir *d, const char *key, size_t len) {
   return d->user->holds(d, key, len) || dlk_file_peers_alive(d);
 }
 
-int dlk_file_guard_make(struct dlk_file_dir *d, const char *key, size_t len,
-                        struct dlk_file_slot *out) {
+int dlk_file_guard(struct dlk_file_dir *d, const char *key, size_t len) {
+  struct dlk_file_table *t = &d->table;
   int64_t ttl, now = d->host->now(d->host);
-  *out = (struct dlk_file_slot){0};
   if (!is_needed(d, key, len))
     return 0;
   dlk_file_peers_wake(d);
   dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);
   int error = dlk_file_ttl_longest(d, &ttl);
-  if (error != 0)
-    return error;
-  out->since = now;
-  out->until = dlk_time_add(now, ttl);
-  out->ttl = ttl;
-  out->fence = ++d->table.head.fence;
-  memcpy(out->owner, OWNER, sizeof OWNER);
-  return 0;
-}
-
-int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len) {
-  struct dlk_file_table *t = &d->table;
-  struct dlk_file_slot guard;
-  int error = dlk_file_guard_make(d, key, len, &guard);
-  if (error != 0 || guard.until == 0)
-    return error;
-  uint32_t index = dlk_file_table_take(t);
+  uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
   if (index == 0)
-    return t->error;
-  *dlk_file_table_edit(t, index) = guard;
+    return error != 0 ? error : t->error;
+  struct dlk_file_slot *guard = dlk_file_table_edit(t, index);
+  guard->since = now;
+  guard->until = dlk_time_add(now, ttl);
+  guard->ttl = ttl;
+  guard->fence = ++t->head.fence;
+  memcpy(guard->owner, OWNER, sizeof OWNER);
   dlk_file_table_append(t, index, DLK_FILE_HELD);
   d->holders_changed = true;
   return t->error;

@@ -4,12 +4,8 @@
 
 #include "store/file/dir/dir.h"
 
-/* The hold of nobody that protects those who may be in a damaged table, whom it
- * tells to look; until 0: there is nobody. */
-int dlk_file_guard_make(struct dlk_file_dir *d, const char *key, size_t len,
-                        struct dlk_file_slot *out);
-/* In a table that does not say who is in it: a hold of nobody (in memory), if
- * somebody who lives may be. */
-int dlk_file_guard_living(struct dlk_file_dir *d, const char *key, size_t len);
+/* In a table that was begun anew: a hold of nobody (in memory), if somebody who
+ * lives may have stood in the old one. All are told to look. */
+int dlk_file_guard(struct dlk_file_dir *d, const char *key, size_t len);
 
 #endif

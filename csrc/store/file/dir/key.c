@@ -153,9 +153,8 @@ static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
 }
 
 /* Of a table of before a restart the fence is taken over, if it is the larger
- * one, and the hold of nobody. */
-static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
-                 const struct dlk_file_slot *hold) {
+ * one. */
+static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int64_t fence = d->table.head.fence, floor;
   int error = dlk_file_fence_floor(d, &floor);
   if (error == 0)
@@ -165,29 +164,7 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k,
   k->checked = true;
   d->created++;
   dlk_file_table_make(&d->table, k->fd, fence > floor ? fence : floor, d->boot);
-  if (hold->until == 0)
-    return 0;
-  dlk_file_table_keep(&d->table, hold);
-  return dlk_file_table_commit(&d->table);
-}
-
-/* Begins a table anew in which nobody lives. In one that is damaged somebody
- * may have stood whom it does not show (damage.c). */
-static int begin_left(struct dlk_file_dir *d, struct dlk_file_key *k,
-                      struct dlk_file_rest *r) {
-  struct dlk_file_slot guard = {0};
-  int error = 0;
-  if (r->damaged)
-    error = dlk_file_guard_make(d, k->key + d->prefix_len,
-                                k->len - d->prefix_len, &guard);
-  if (guard.until != 0)
-    dlk_file_rest_add(r, &guard);
-  return error == 0 ? begin(d, k, &r->hold) : error;
-}
-
-static int guard_living(struct dlk_file_dir *d, const struct dlk_file_key *k) {
-  return dlk_file_guard_living(d, k->key + d->prefix_len,
-                               k->len - d->prefix_len);
+  return 0;
 }
 
 /* Without our magic: whether we have seen it there, or a loss of power can have
@@ -198,25 +175,23 @@ static bool was_ours(const struct dlk_file_key *k, int error) {
 
 /* Loads the table; one that is new, or of before a restart, is begun. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  struct dlk_file_rest r = {0};
   int error = dlk_file_table_load(&d->table, k->fd);
   if ((error == ENODATA || error == EPROTO) &&
       !dlk_file_is_open(k->fd, &k->file))
     return EBADF;
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
-    return begin(d, k, &r.hold);
+    return begin(d, k);
   if (error == ENODATA || error == EPROTO)
     return was_ours(k, error) ? EUCLEAN : EPROTO;
   if (error != 0)
     return error;
-  if (dlk_file_left(d, &r))
-    return begin_left(d, k, &r);
+  if (d->table.torn)
+    return EUCLEAN;
+  if (dlk_file_key_remnant(d))
+    return begin(d, k);
   if (d->table.error != 0)
     return d->table.error;
-  error = k->checked ? 0 : check_key(d, k);
-  if (error == 0 && d->table.torn)
-    error = guard_living(d, k);
-  return error;
+  return k->checked ? 0 : check_key(d, k);
 }
 
 /* Loads the table where nothing can be begun. */
@@ -229,14 +204,15 @@ static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
 /* A table that cannot be read is begun anew, as damage.c says. Killed in
  * between we leave one that cannot be read either. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  static const struct dlk_file_slot nothing;
+  int64_t fence = d->table.head.fence; /* of the header that is left, if any */
   int error = dlk_file_table_wipe(k->fd);
   if (error == 0)
     error = dlk_file_table_load(&d->table, k->fd);
+  d->table.head.fence = fence;
   if (error == ENODATA)
-    error = begin(d, k, &nothing);
+    error = begin(d, k);
   if (error == 0)
-    error = guard_living(d, k);
+    error = dlk_file_guard(d, k->key + d->prefix_len, k->len - d->prefix_len);
   if (error == 0)
     error = dlk_file_table_commit(&d->table);
   if (error == 0)

@@ -51,30 +51,6 @@ bool dlk_file_name_is(const char *name, const char *key, size_t len) {
   return strcmp(made, name) == 0;
 }
 
-static int digit(char c) {
-  if (c >= '0' && c <= '9')
-    return c - '0';
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Escaping is injective, so a name is a key's if it is what that one makes. */
-bool dlk_file_name_key(const char *name, char *key, size_t *len) {
-  size_t n = 0;
-  for (const char *p = name; *p && n < LONGEST; p++) {
-    int byte = (unsigned char)*p;
-    if (*p == '%') {
-      int high = digit(p[1]), low = high < 0 ? -1 : digit(p[2]);
-      if (low < 0)
-        return false;
-      byte = high << 4 | low;
-      p += 2;
-    }
-    key[n++] = (char)byte;
-  }
-  *len = n;
-  return n > 0 && dlk_file_name_is(name, key, n);
-}
-
 static const uint32_t round_constant[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
     0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,

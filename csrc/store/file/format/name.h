@@ -15,10 +15,6 @@
  * in the directory begin with '~' too, which no short name does. */
 void dlk_file_name(char out[DLK_FILE_NAME], const char *key, size_t len);
 
-/* The key of a name, at most as long as the name; false if it has none, or is
- * one of those that are a sum. */
-bool dlk_file_name_key(const char *name, char *key, size_t *len);
-
 /* Whether the name is that of the key's file. */
 bool dlk_file_name_is(const char *name, const char *key, size_t len);
 

@@ -363,15 +363,6 @@ void dlk_file_table_unlink(struct dlk_file_table *t, uint32_t index) {
   s->next = s->prev = 0;
 }
 
-void dlk_file_table_keep(struct dlk_file_table *t,
-                         const struct dlk_file_slot *hold) {
-  struct dlk_file_item *item = place(t);
-  item->index = t->head.slots = 1;
-  item->shadowed = false;
-  item->slot = *hold;
-  dlk_file_table_append(t, 1, DLK_FILE_HELD);
-}
-
 /* The free list is used as a stack through its end, so one slot is used
  * again and again while the key has one user. */
 uint32_t dlk_file_table_take(struct dlk_file_table *t) {

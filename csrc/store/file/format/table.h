@@ -86,10 +86,6 @@ int dlk_file_table_wipe(int fd);
 /* Makes a new table in memory, for an empty file or after a reboot. */
 void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
                          const uint8_t boot[16]);
-/* Puts a first hold into a table that was just made: no write comes before the
- * commit that makes both true. */
-void dlk_file_table_keep(struct dlk_file_table *t,
-                         const struct dlk_file_slot *hold);
 /* Writes what was changed, atomically. */
 int dlk_file_table_commit(struct dlk_file_table *t);
 /* The next change (of up to 4 slots) might not fit any more. */

@@ -11,7 +11,6 @@ struct dlk_file_store {
   struct dlk_list ops;    /* submitted and not ended */
   DIR *sweep;
   size_t sweep_names; /* left to look at in this portion */
-  bool sweep_others;  /* another store lives here, as it was found out */
   struct dlk_timer sweep_timer;
 };
 

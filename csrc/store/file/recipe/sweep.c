@@ -32,20 +32,6 @@ static void end(struct dlk_file_store *s, bool all) {
   dlk_file_sweep_stop(s);
 }
 
-/* Files of one step that may be deleted if no other store lives in the
- * directory. Their mutexes are kept until that is known: so nobody comes into
- * one meanwhile, and the directory is read once for all of them. */
-struct batch {
-  size_t count;
-  int fd[STEP];
-  char name[STEP][DLK_FILE_NAME];
-};
-
-static void let_go(int fd) {
-  dlk_file_unlock(fd);
-  dlk_file_fd_close(fd);
-}
-
 /* Dead holders and waiters of the file leave with it: settle looks at all
  * holders, and grant drops dead waiters from the head on. A copy of a file
  * under another name is nobody's lock: it stays as it is. */
@@ -59,43 +45,21 @@ static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
   dlk_file_table_commit(&d->table);
 }
 
-static void sweep_key(struct dlk_file_store *s, const char *name,
-                      struct batch *b) {
-  struct dlk_file_dir *d = &s->dir;
+static void sweep_key(struct dlk_file_dir *d, const char *name) {
   int fd = dlk_file_key_open(d, name, false);
   if (fd < 0)
     return;
-  if (dlk_file_try_lock(fd) != 0) {
-    dlk_file_fd_close(fd);
-    return;
+  if (dlk_file_try_lock(fd) == 0) {
+    drop_dead(d, name, fd);
+    dlk_file_key_delete_idle(d, name, fd);
+    dlk_file_unlock(fd);
   }
-  drop_dead(d, name, fd);
-  enum dlk_file_use use = dlk_file_key_use(d, name, fd);
-  if (use == DLK_FILE_UNLESS_OTHERS && !s->sweep_others) {
-    b->fd[b->count] = fd;
-    memcpy(b->name[b->count++], name, strlen(name) + 1);
-    return;
-  }
-  if (use == DLK_FILE_IDLE)
-    dlk_file_key_delete(d, name, fd);
-  let_go(fd);
-}
-
-/* Who lives now may end, but then its damaged files are left to others. */
-static void finish(struct dlk_file_store *s, const struct batch *b) {
-  if (b->count > 0)
-    s->sweep_others = dlk_file_peers_alive(&s->dir);
-  for (size_t i = 0; i < b->count; i++) {
-    if (!s->sweep_others)
-      dlk_file_key_delete(&s->dir, b->name[i], b->fd[i]);
-    let_go(b->fd[i]);
-  }
+  dlk_file_fd_close(fd);
 }
 
 static void step(struct dlk_timer *timer, int64_t now) {
   struct dlk_file_store *s =
       DLK_CONTAINER(timer, struct dlk_file_store, sweep_timer);
-  struct batch batch = {.count = 0};
   const struct dirent *d = NULL;
   bool more = true;
   for (int i = 0; i < STEP && more; i++) {
@@ -104,11 +68,10 @@ static void step(struct dlk_timer *timer, int64_t now) {
     if (!more || d->d_name[0] == '.')
       continue;
     if (d->d_name[0] != '~' || d->d_name[1] == 'h')
-      sweep_key(s, d->d_name, &batch);
+      sweep_key(&s->dir, d->d_name);
     else if (d->d_name[1] == 'w')
       dlk_file_peer_bury(&s->dir, d->d_name);
   }
-  finish(s, &batch);
   if (more)
     s->dir.host->timer_set(s->dir.host, &s->sweep_timer, now);
   else
@@ -124,7 +87,6 @@ void dlk_file_sweep_start(struct dlk_file_store *s, int64_t from) {
   if (from != 0)
     seekdir(s->sweep, (long)from);
   s->sweep_names = PORTION;
-  s->sweep_others = false;
   s->dir.host->busy(s->dir.host, 1);
   s->sweep_timer.fire = step;
   s->dir.host->timer_set(s->dir.host, &s->sweep_timer,

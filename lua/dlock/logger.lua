@@ -47,9 +47,9 @@ end
 
 local function to_file(file)
   return function(event)
-    local line = line_of(event, LEVELS[event.kind] or "info")
+    local line = line_of(event, LEVELS[event.kind] or "info") .. "\n"
     core.write(function()
-      file:write(line, "\n")
+      file:write(line) -- one write: other processes write there too
       file:flush()
     end)
   end

@@ -44,6 +44,30 @@ describe("dlock.logger", function()
       .. '"time":"%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%dZ"}$', lost)
   end)
 
+  -- Six processes with one standard error, as workers of a service have it.
+  local function crowd(what, pattern)
+    local ended = process.run { timeout = 60, command = { "sh", "-c",
+      'for i in 1 2 3 4 5 6; do "$0" -e "$1" 2>>"$2" & done; wait',
+      process.lua, "for i = 1, 3000 do " .. what .. " end", path } }
+    assert.equal(0, ended)
+    local good, all = 0, 0
+    for line in io.lines(path) do
+      all = all + 1
+      if line:find(pattern) then good = good + 1 end
+    end
+    assert.same({ 18000, 18000 }, { good, all })
+    os.remove(path)
+  end
+
+  it("writes lines that those of other processes do not cut", function()
+    os.remove(path)
+    crowd('log = log or require("dlock").logger() '
+      .. 'log { kind = "lost", key = "k", message = "lost: k" }',
+      '^{"key":"k","kind":"lost","level":"error","message":"lost: k",'
+      .. '"pid":%d+,"time":"[^"]+"}$')
+    crowd('require("dlock.cli.out").complain("busy: k")', "^dlock: busy: k$")
+  end)
+
   it("puts line ends and control bytes into no line", function()
     local list = lines(function(on_event)
       on_event { kind = "clock", message = "a\nb\27[2J", key = "\255" }

@@ -3,7 +3,7 @@
 -- for. A verb returns its exit status, or nil, message, code.
 local args = require "dlock.cli.args"
 local core = require "dlock.core"
-local dlock = require "dlock"
+local open = require "dlock.open"
 local out = require "dlock.cli.out"
 local signals = require "dlock.cli.signals"
 
@@ -65,7 +65,7 @@ local function clean_environment(config)
 end
 
 local function serve(request, settings, config)
-  local store, message, code = dlock.open(config.for_open(settings))
+  local store, message, code = open(config.for_open(settings))
   if not store then return failed(request, message, code) end
   clean_environment(config)
   request.timeout = settings.timeout and settings.timeout.value or math.huge
@@ -88,7 +88,7 @@ end
 
 -- The embedded store of this user, for settings that name no store.
 local function default_url()
-  local store = dlock.open {}
+  local store = open {}
   return store and tostring(store):gsub("^dlock%.store: ", "") or "?"
 end
 
@@ -121,7 +121,7 @@ return function(list)
     out.say(request.verb and help.of(request.verb) or help.all())
     return finish(0)
   elseif request.version then
-    out.say("dlock " .. dlock.VERSION)
+    out.say("dlock " .. require "dlock.version")
     return finish(0)
   end
   local config = require "dlock.cli.config"

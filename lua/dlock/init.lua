@@ -6,28 +6,13 @@ local core = require "dlock.core"
 local fallback = require "dlock.kinds.fallback"
 local logger = require "dlock.logger"
 local metrics = require "dlock.metrics"
+local open = require "dlock.open"
 local options = require "dlock.options"
-local password = require "dlock.password"
 local results = require "dlock.results"
-local secure = require "dlock.secure"
-local store = require "dlock.store"
 local text = require "dlock.text"
-local url = require "dlock.url"
 local version = require "dlock.version"
 
 local dlock = { VERSION = version }
-
--- The embedded store of this user, for programs that name no store. It
--- must not depend on the session: a cron job and a login shell of a user are to
--- exclude each other ($XDG_RUNTIME_DIR is there in one and not in the other,
--- and goes at the logout; so does what is in /dev/shm, for systemd).
-local function default_url()
-  local from_environment = os.getenv("DLOCK_URL")
-  if from_environment and from_environment ~= "" then
-    return from_environment
-  end
-  return ("file:///tmp/dlock-%d"):format(core.euid())
-end
 
 -- What all functions of the module ask of their first argument.
 local function no_colon(first, call)
@@ -43,35 +28,9 @@ end
 ---@return string? message
 ---@return string? code invalid, unsupported
 function dlock.open(where, ...)
-  local opts = {}
   no_colon(where, "open")
-  local TAKES = "a URL, or one table with it in ({ url = ... })"
-  options.check_end((...), "dlock.open", TAKES, 2)
-  if type(where) == "table" and where[1] ~= nil then
-    error("dlock.open takes " .. TAKES, 2)
-  end
-  if type(where) == "string" then
-    opts.url = where
-  elseif where ~= nil then
-    local bad = options.check(where, "dlock.open", 2)
-    if bad then
-      return nil, bad, "invalid"
-    end
-    for name, value in next, where do opts[name] = value end
-  end
-  local parsed, message, code = url.parse(opts.url or default_url())
-  if not parsed then
-    return nil, message, code
-  end
-  if opts.db then
-    parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
-  end
-  message = secure.check(opts.tls, parsed, 2)
-    or password.find(opts, parsed)
-  if message then
-    return nil, message, "invalid"
-  end
-  return store.open(parsed, opts)
+  local one, message, code = open(where, ...)
+  return one, message, code
 end
 
 --- Something to end waits with: acquire{ cancel = c }, then c:cancel().

@@ -148,14 +148,19 @@ for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
   CALLS[name .. ":with"] = "acquire wait" .. permits
 end
 
+-- The rules of each place, by the names of options.
+local AT = {}
+for name, rule in pairs(TABLE) do
+  for place in rule.where:gmatch("%S+") do
+    AT[place] = AT[place] or {}
+    AT[place][name] = rule
+  end
+end
+
 local function rules_for(places)
   local rules = {}
-  for name, rule in pairs(TABLE) do
-    for place in places:gmatch("%S+") do
-      if (" " .. rule.where .. " "):find(" " .. place .. " ", 1, true) then
-        rules[name] = rule
-      end
-    end
+  for place in places:gmatch("%S+") do
+    for name, rule in pairs(AT[place]) do rules[name] = rule end
   end
   return rules
 end

@@ -5,7 +5,6 @@
 -- the renewal thread renews the lease.
 local child = require "dlock.cli.child"
 local core = require "dlock.core"
-local dlock = require "dlock"
 local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
 local signals = require "dlock.cli.signals"
@@ -41,7 +40,7 @@ function run.choose(store, request)
     list[i], message, code = choose_one(store, key, request)
     if not list[i] then return nil, message, code end
   end
-  return #list == 1 and list[1] or dlock.all(list)
+  return #list == 1 and list[1] or require("dlock.kinds.all").new(list)
 end
 
 --- The options of its acquire. The empty value has the store note the fence, so

@@ -1,0 +1,56 @@
+-- What dlock.open does. The command loads this, and not what it has no use for.
+local core = require "dlock.core"
+local options = require "dlock.options"
+local password = require "dlock.password"
+local secure = require "dlock.secure"
+local store = require "dlock.store"
+local url = require "dlock.url"
+
+-- The embedded store of this user, for programs that name no store. It
+-- must not depend on the session: a cron job and a login shell of a user are to
+-- exclude each other ($XDG_RUNTIME_DIR is there in one and not in the other,
+-- and goes at the logout; so does what is in /dev/shm, for systemd).
+local function default_url()
+  local from_environment = os.getenv("DLOCK_URL")
+  if from_environment and from_environment ~= "" then
+    return from_environment
+  end
+  return ("file:///tmp/dlock-%d"):format(core.euid())
+end
+
+--- As dlock.open, which calls it: so an error is raised at the caller's caller.
+---@param where? string|dlock.open_options
+---@return dlock.store|nil
+---@return string? message
+---@return string? code
+return function(where, ...)
+  local opts = {}
+  local TAKES = "a URL, or one table with it in ({ url = ... })"
+  options.check_end((...), "dlock.open", TAKES, 3)
+  if type(where) == "table" and where[1] ~= nil then
+    error("dlock.open takes " .. TAKES, 3)
+  end
+  if type(where) == "string" then
+    opts.url = where
+  elseif where ~= nil then
+    local bad = options.check(where, "dlock.open", 3)
+    if bad then
+      return nil, bad, "invalid"
+    end
+    for name, value in next, where do opts[name] = value end
+  end
+  local parsed, message, code = url.parse(opts.url or default_url())
+  if not parsed then
+    return nil, message, code
+  end
+  if opts.db then
+    parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
+  end
+  message = secure.check(opts.tls, parsed, 3)
+    or password.find(opts, parsed)
+  if message then
+    return nil, message, "invalid"
+  end
+  return store.open(parsed, opts)
+end
+

@@ -29,9 +29,12 @@ function values.status(value)
   return n and n <= 255 and n or nil
 end
 
+function values.number(value)
+  return value:find("^%d+$") and tonumber(value) or nil
+end
+
 function values.replicas(value)
-  return value == "all" and value or value:find("^%d+$") and tonumber(value)
-    or nil
+  return value == "all" and value or values.number(value)
 end
 
 function values.permits(value)

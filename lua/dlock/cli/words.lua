@@ -21,6 +21,8 @@ local words = {}
 words.options = {
   { name = "--url", takes = "URL", kind = "url", open = "url",
     help = "the store, as in redis://host or file:///directory" },
+  { name = "--db", takes = "NUMBER", kind = "number", limit = "db",
+    open = "db", help = "the database, where the URL has no place for it" },
   { name = "--prefix", takes = "PREFIX", open = "prefix",
     help = "what the store puts before each key" },
   { name = "--username", takes = "NAME", open = "username",

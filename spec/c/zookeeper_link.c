@@ -13,7 +13,7 @@
 struct node {
   char path[TEXT], data[TEXT];
   size_t len;
-  int64_t czxid, owner;
+  int64_t czxid, owner, ctime_ms, mtime_ms;
   int32_t version, sequence;
   bool watched, listed; /* watches on its data, on its children */
   enum dlk_zk_mode mode;
@@ -108,6 +108,11 @@ static bool is_below(const struct node *n, const char *lock) {
          !strchr(n->path + len + 1, '/');
 }
 
+/* Of the servers: nobody else's. */
+static int64_t clock_ms(const struct dlk_zk_link *link) {
+  return 5000000 + link->host->now(link->host) / DLK_MS;
+}
+
 static struct node *create(struct dlk_zk_link *link,
                            const struct dlk_zk_request *r) {
   char path[TEXT + 16];
@@ -119,6 +124,7 @@ static struct node *create(struct dlk_zk_link *link,
     snprintf(path, sizeof path, "%s%010d", r->path, up->sequence++);
   struct node *n = make(path, r->data, r->len);
   n->mode = r->mode;
+  n->ctime_ms = n->mtime_ms = clock_ms(link);
   n->owner = r->mode == DLK_ZK_EPHEMERAL_SEQUENTIAL ? link->id : 0;
   children_changed(n->path);
   return n;
@@ -133,7 +139,8 @@ static void delete (struct node *n) {
   children_changed(path);
 }
 
-static enum dlk_zk_rc set(struct node *n, const struct dlk_zk_request *r) {
+static enum dlk_zk_rc set(const struct dlk_zk_link *link, struct node *n,
+                          const struct dlk_zk_request *r) {
   if (!n)
     return DLK_ZK_NONODE;
   if (r->version != -1 && r->version != n->version)
@@ -141,6 +148,7 @@ static enum dlk_zk_rc set(struct node *n, const struct dlk_zk_request *r) {
   memcpy(n->data, r->data, r->len);
   n->len = r->len;
   n->version++;
+  n->mtime_ms = clock_ms(link);
   bool tells = n->watched;
   n->watched = false;
   if (tells)
@@ -161,6 +169,8 @@ static void describe(const struct node *n, struct dlk_zk_reply *out) {
   out->len = n->len;
   out->stat.czxid = n->czxid;
   out->stat.owner = n->owner;
+  out->stat.ctime_ms = n->ctime_ms;
+  out->stat.mtime_ms = n->mtime_ms;
   out->stat.version = n->version;
 }
 
@@ -178,7 +188,7 @@ static enum dlk_zk_rc multi(struct dlk_zk_link *link,
   if (rc == DLK_ZK_OK && w->verb == DLK_ZK_CREATE)
     create(link, w);
   else if (w->verb == DLK_ZK_SET)
-    rc = set(find(w->path), w);
+    rc = set(link, find(w->path), w);
   return out->part_rc[1] = rc;
 }
 
@@ -211,7 +221,8 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
     delete (n);
     return DLK_ZK_OK;
   }
-  enum dlk_zk_rc rc = q->r.verb == DLK_ZK_SET ? set(n, &q->r) : DLK_ZK_OK;
+  enum dlk_zk_rc rc =
+      q->r.verb == DLK_ZK_SET ? set(q->link, n, &q->r) : DLK_ZK_OK;
   describe(n, out);
   n->watched |= q->r.verb == DLK_ZK_GET && q->r.watch;
   n->listed |= q->r.verb == DLK_ZK_CHILDREN && q->r.watch;
@@ -252,6 +263,11 @@ bool fake_step(void) {
   struct request q = take();
   execute(&q, false);
   return true;
+}
+
+void fake_step_unheard(void) {
+  struct request q = take();
+  execute(&q, true);
 }
 
 void fake_serve(void) {

@@ -13,6 +13,8 @@ void fake_away(void);
 void fake_serve(void);
 /* One only; false when there is none. */
 bool fake_step(void);
+/* One only, whose answer never comes. */
+void fake_step_unheard(void);
 /* The same until one with that verb is the next. */
 void fake_serve_until(enum dlk_zk_verb verb);
 /* The connection breaks when everything was executed: no answer arrives. */

@@ -1,19 +1,29 @@
-/* What min_hold keeps after its release, on a link that does as it is told: the
- * node that rests, and how the release is answered meanwhile.
- * spec/zookeeper/units_spec.lua compiles and runs it. */
+/* What stands in for a holder with a min_hold, on a link that does as it is
+ * told. spec/zookeeper/units_spec.lua compiles and runs it. */
+#include <stdlib.h>
+
 #include "check.h"
+#include "core/value.h"
 #include "zookeeper_user.h"
+
+/* Time passes only when it is told to, however slow this is. */
+static struct dlk_op *asks(struct dlk_lease **lease) {
+  start();
+  h->stands_at = h->host.now(&h->host);
+  *lease = candidate("k", 0);
+  (*lease)->min_hold = DLK_SEC;
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, *lease, NULL);
+  fake_connected(TIMEOUT);
+  return op;
+}
 
 /* Held in a store that begins with it, and kept for a second. */
 static struct dlk_lease *kept(void) {
-  start();
-  h->stands_at = h->host.now(&h->host); /* however slow this is */
-  struct dlk_lease *lease = candidate("k", 0);
-  lease->min_hold = DLK_SEC;
-  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
-  fake_connected(TIMEOUT);
+  struct dlk_lease *lease;
+  struct dlk_op *op = asks(&lease);
   fake_serve();
   CHECK(ended(op, DLK_OK));
+  CHECK(fake_nodes(LOCK) == 2);
   return lease;
 }
 
@@ -22,137 +32,198 @@ static void pass(int64_t time) {
   host_turn(h, DLK_MS);
 }
 
-/* Its second is over. */
-static void rest_is_over(void) {
-  pass(DLK_SEC);
+/* In steps: what is asked for at a time is answered before the next. */
+static void pass_and_serve(int64_t time) {
+  for (int i = 0; i < 20; i++) {
+    pass(time / 20);
+    fake_serve();
+  }
 }
 
-/* A min_hold is over with the store: nothing is left to be done for it. */
-static void a_store_with_a_resting_node_is_not_busy(void) {
+/* Whoever comes waits for its end, by the servers' clock, and gets the lock. */
+static void comes_next(void) {
+  struct dlk_lease *lease = candidate("k", 0);
+  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
+  fake_connected(TIMEOUT);
+  pass_and_serve(DLK_SEC / 2);
+  CHECK(!host_over(op));
+  pass_and_serve(DLK_SEC);
+  gets_it(op, lease);
+  CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
+}
+
+static void a_release_leaves_its_stand_in(void) {
   release(kept());
   CHECK(fake_nodes(LOCK) == 1 && h->busy == 0);
-  rest_is_over();
-  CHECK(h->busy == 1);
-  fake_serve();
+  pass_and_serve(DLK_SEC / 2);
+  CHECK(fake_nodes(LOCK) == 1);
+  pass_and_serve(DLK_SEC);
   CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
   host_close(h);
 }
 
-/* Broken before the release; while its check is under way on a connection that
- * breaks; and after its check was executed, which nobody is told. */
-static void a_release_that_rests_asks_for_its_node(void) {
-  for (int when = 0; when < 3; when++) {
+/* Late, or of what nobody counts on; the answers are lost, or not. */
+static void a_release_that_ends_it_deletes_both(void) {
+  for (int how = 0; how < 4; how++) {
     struct dlk_lease *lease = kept();
-    size_t multis = fake_executed(DLK_ZK_MULTI);
-    if (when == 0)
-      fake_remove(LOCK);
-    struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-    CHECK(!host_over(op));
-    if (when == 1)
+    if (how % 2 == 0)
+      pass_and_serve(2 * DLK_SEC);
+    struct dlk_op *op = host_op(h, DLK_OP_RELEASE, lease, NULL, 0);
+    op->unused = how % 2 == 1;
+    host_submit(h, op);
+    if (how >= 2) {
       fake_drop();
-    else if (when == 2)
-      fake_cut();
-    if (when > 0)
-      fake_remove(LOCK);
-    CHECK(!host_over(op));
-    fake_connected(TIMEOUT);
-    fake_serve();
-    CHECK(ended(op, DLK_LOST));
-    CHECK(fake_executed(DLK_ZK_MULTI) == multis + (when == 2 ? 2 : 1));
-    rest_is_over();
-    CHECK(fake_waiting() == 0 && h->busy == 0);
-    host_close(h);
-    free(lease);
-  }
-}
-
-/* The answer to its check is lost: it is asked for again. late: we hear of that
- * when we are connected again. */
-static void a_release_that_rests_is_answered_after_a_cut(void) {
-  for (int late = 0; late < 2; late++) {
-    struct dlk_lease *lease = kept();
-    if (late)
-      fake_refuse(DLK_ZK_MULTI, DLK_ZK_CUT);
-    struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-    if (late)
-      fake_serve();
-    else
-      fake_cut();
-    CHECK(!host_over(op));
-    fake_connected(TIMEOUT);
-    pass(DLK_SEC / 2);
+      fake_connected(TIMEOUT);
+      pass(DLK_SEC / 5);
+    }
     fake_serve();
     CHECK(ended(op, DLK_OK));
-    CHECK(fake_nodes(LOCK) == 1);
-    rest_is_over();
-    fake_serve();
     CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
     host_close(h);
     free(lease);
   }
 }
 
-/* The answer to its check is not there yet when the rest is over. broken: the
- * node is deleted after the check, or before it. */
-static void a_release_that_rests_is_answered_by_the_delete(void) {
-  for (int broken = 0; broken < 3; broken++) {
-    struct dlk_lease *lease = kept();
-    struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-    rest_is_over();
-    if (broken == 2)
-      fake_remove(LOCK);
-    fake_step();
-    if (broken == 1)
-      fake_remove(LOCK);
-    CHECK(host_over(op) == (broken == 2));
-    fake_serve();
-    CHECK(ended(op, broken ? DLK_LOST : DLK_OK));
-    CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
-    host_close(h);
-    free(lease);
-  }
-}
-
-/* Its check says that the node is gone, the answer to its delete is lost: the
- * delete met nothing. */
-static void a_release_whose_check_failed_is_not_saved_by_a_cut(void) {
+static void a_release_of_a_broken_hold_is_lost(void) {
   struct dlk_lease *lease = kept();
-  struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-  rest_is_over();
   fake_remove(LOCK);
-  fake_step();
-  fake_cut();
-  fake_connected(TIMEOUT);
+  struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
   fake_serve();
   CHECK(ended(op, DLK_LOST));
   host_close(h);
   free(lease);
 }
 
-/* Nobody answers in time, or the check is refused: its caller is told, and the
- * node goes when its rest is over. */
-static void a_release_that_rests_ends_without_an_answer(void) {
-  for (int refused = 0; refused < 2; refused++) {
-    struct dlk_lease *lease = kept();
-    struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
-    if (refused) {
-      fake_refuse(DLK_ZK_MULTI, DLK_ZK_NOAUTH);
-    } else {
+/* The holder's session ends; others have their turn when the time is over. */
+static void a_stand_in_outlives_the_session(void) {
+  struct dlk_lease *lease = kept();
+  fake_expire();
+  host_turn(h, 0);
+  CHECK(lost_why && fake_nodes(LOCK) == 1);
+  comes_next();
+  host_close(h);
+  free(lease);
+}
+
+/* Nobody is told of the grant before its stand-in is there. executed: it is,
+ * and the answer is lost. */
+static void a_grant_waits_for_its_stand_in(void) {
+  for (int executed = 0; executed < 2; executed++) {
+    struct dlk_lease *lease;
+    struct dlk_op *op = asks(&lease);
+    fake_serve_until(DLK_ZK_MULTI);
+    CHECK(!host_over(op) && fake_nodes(LOCK) == 1);
+    if (executed)
+      fake_cut();
+    else
       fake_drop();
-      host_cancel(h, op, DLK_TIMEOUT);
-      CHECK(ended(op, DLK_UNAVAILABLE));
+    CHECK(!host_over(op));
+    fake_connected(TIMEOUT);
+    pass_and_serve(DLK_SEC / 4);
+    CHECK(ended(op, DLK_OK));
+    CHECK(fake_nodes(LOCK) == 2);
+    release(lease);
+    CHECK(fake_nodes(LOCK) == 1);
+    comes_next();
+    host_close(h);
+  }
+}
+
+/* Its own node is deleted before, so it begins anew; with a stand-in, or none,
+ * that nobody was told of. */
+static void a_node_that_is_gone_gets_no_stand_in(void) {
+  for (int made = 0; made < 2; made++) {
+    struct dlk_lease *lease;
+    struct dlk_op *op = asks(&lease);
+    fake_serve_until(DLK_ZK_MULTI);
+    if (made) {
+      fake_cut();
+      fake_remove_one(LOCK, false);
       fake_connected(TIMEOUT);
+      pass(DLK_SEC / 5);
+    } else {
+      fake_remove_one(LOCK, false);
     }
-    fake_serve();
-    if (refused)
-      CHECK(ended(op, DLK_DENIED));
-    CHECK(fake_nodes(LOCK) == 1 && h->busy == 0);
-    rest_is_over();
-    fake_serve();
-    CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
+    pass_and_serve(DLK_SEC / 5);
+    CHECK(ended(op, DLK_OK));
+    CHECK(fake_nodes(LOCK) == 2);
+    release(lease);
+    CHECK(fake_nodes(LOCK) == 1);
+    host_close(h);
+  }
+}
+
+/* A wait that ends, or a session that does, while it is being made. */
+static void a_stand_in_of_nobody_goes(void) {
+  for (int how = 0; how < 3; how++) {
+    struct dlk_lease *lease;
+    struct dlk_op *op = asks(&lease);
+    fake_serve_until(DLK_ZK_MULTI);
+    if (how == 2) {
+      fake_step_unheard();
+      fake_expire();
+      host_turn(h, 0);
+      fake_connected(TIMEOUT);
+      fake_serve();
+      CHECK(ended(op, DLK_OK));
+      CHECK(fake_nodes(LOCK) == 2); /* those of the second attempt */
+    } else {
+      if (how == 1)
+        fake_cut();
+      host_cancel(h, op, DLK_TIMEOUT);
+      fake_connected(TIMEOUT);
+      pass_and_serve(DLK_SEC / 5);
+      CHECK(ended(op, how == 1 ? DLK_UNAVAILABLE : DLK_TIMEOUT));
+      CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
+    }
     host_close(h);
     free(lease);
   }
+}
+
+/* It lists before the stand-in is made, and deletes the node after that. */
+static void a_break_ends_what_comes_in_between(void) {
+  struct dlk_lease *lease;
+  struct dlk_op *op = asks(&lease);
+  fake_serve_until(DLK_ZK_MULTI);
+  struct dlk_op *broken = submit(DLK_OP_BREAK, NULL, "k");
+  fake_step();
+  CHECK(fake_nodes(LOCK) == 2);
+  fake_serve();
+  CHECK(ended(broken, DLK_OK));
+  CHECK(fake_nodes(LOCK) == 0);
+  CHECK(ended(op, DLK_OK));
+  host_close(h);
+  free(lease);
+}
+
+/* What is over is held by nobody; what is not, by the one that is gone. */
+static void a_look_goes_by_the_servers_clock(void) {
+  struct dlk_lease *lease = kept();
+  int64_t fence = lease->fence;
+  fake_expire();
+  host_turn(h, 0);
+  for (int over = 0; over < 2; over++) {
+    struct dlk_op *locked = submit(DLK_OP_LOCKED, NULL, "k");
+    struct dlk_op *seen = submit(DLK_OP_INSPECT, NULL, "k");
+    struct dlk_op *change = host_op(h, DLK_OP_CHANGE, NULL, "k", 1);
+    change->fence = over ? 0 : fence;
+    host_submit(h, change);
+    fake_connected(TIMEOUT);
+    fake_serve();
+    CHECK(host_over(locked) && host_over(seen));
+    CHECK(locked->result->u.boolean == !over);
+    CHECK((seen->result->kind == DLK_VALUE_NIL) == over);
+    CHECK(!host_over(change));
+    host_cancel(h, change, DLK_TIMEOUT);
+    host_op_free(locked);
+    host_op_free(seen);
+    host_op_free(change);
+    fake_serve();
+    pass(2 * DLK_SEC);
+  }
+  host_close(h);
+  free(lease);
 }
 
 /* What it left is taken back behind it. */
@@ -179,18 +250,17 @@ static void a_try_ends_with_its_time(void) {
 
 static const struct check tests[] = {
     {"a_try_ends_with_its_time", a_try_ends_with_its_time},
-    {"a_store_with_a_resting_node_is_not_busy",
-     a_store_with_a_resting_node_is_not_busy},
-    {"a_release_that_rests_asks_for_its_node",
-     a_release_that_rests_asks_for_its_node},
-    {"a_release_that_rests_is_answered_after_a_cut",
-     a_release_that_rests_is_answered_after_a_cut},
-    {"a_release_that_rests_is_answered_by_the_delete",
-     a_release_that_rests_is_answered_by_the_delete},
-    {"a_release_whose_check_failed_is_not_saved_by_a_cut",
-     a_release_whose_check_failed_is_not_saved_by_a_cut},
-    {"a_release_that_rests_ends_without_an_answer",
-     a_release_that_rests_ends_without_an_answer}};
+    {"a_release_leaves_its_stand_in", a_release_leaves_its_stand_in},
+    {"a_release_that_ends_it_deletes_both",
+     a_release_that_ends_it_deletes_both},
+    {"a_release_of_a_broken_hold_is_lost", a_release_of_a_broken_hold_is_lost},
+    {"a_stand_in_outlives_the_session", a_stand_in_outlives_the_session},
+    {"a_grant_waits_for_its_stand_in", a_grant_waits_for_its_stand_in},
+    {"a_node_that_is_gone_gets_no_stand_in",
+     a_node_that_is_gone_gets_no_stand_in},
+    {"a_stand_in_of_nobody_goes", a_stand_in_of_nobody_goes},
+    {"a_break_ends_what_comes_in_between", a_break_ends_what_comes_in_between},
+    {"a_look_goes_by_the_servers_clock", a_look_goes_by_the_servers_clock}};
 
 int main(void) {
   return check_all(tests, sizeof tests / sizeof *tests);

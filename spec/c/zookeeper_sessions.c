@@ -260,27 +260,6 @@ static void looks_move_to_the_next_session(void) {
   host_close(h);
 }
 
-static void a_resting_node_keeps_its_session_in_use(void) {
-  start();
-  struct dlk_lease *lease = candidate("k", 0);
-  lease->min_hold = 100 * TIMEOUT;
-  struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
-  fake_connected(TIMEOUT);
-  fake_serve();
-  CHECK(ended(op, DLK_OK));
-  release(lease);
-  for (int i = 0; i < 12; i++) {
-    for (int k = 0; k < 32; k++) {
-      h->skew += TIMEOUT / 32;
-      host_turn(h, 0);
-      fake_serve();
-    }
-    release(held("other"));
-    CHECK(fake_links() == 1 && fake_nodes(LOCK) == 1);
-  }
-  host_close(h);
-}
-
 /* Waits for so many locks of somebody else, each given up again. go: each of
  * those is gone after that, and with it the watch on it. How many sessions are
  * open in the end, the one with our first hold among them. */
@@ -475,8 +454,6 @@ static const struct check tests[] = {
     {"looks_move_to_the_next_session", looks_move_to_the_next_session},
     {"a_session_that_cannot_be_opened_is_tried_now_and_then",
      a_session_that_cannot_be_opened_is_tried_now_and_then},
-    {"a_resting_node_keeps_its_session_in_use",
-     a_resting_node_keeps_its_session_in_use},
     {"watches_of_half_a_megabyte_fill_a_session",
      watches_of_half_a_megabyte_fill_a_session},
     {"watches_that_are_over_fill_no_session",

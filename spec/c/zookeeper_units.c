@@ -114,7 +114,7 @@ static void name_of(char *out, size_t size, uint32_t units, uint32_t cap,
                     unsigned id, long seq) {
   char guid[DLK_ZK_GUID + 1], base[DLK_ZK_NAME_MAX];
   snprintf(guid, sizeof guid, "%032x", id);
-  dlk_zk_name_format(base, units, cap, guid, "0123456789abcdef");
+  dlk_zk_name_format(base, units, cap, false, guid, "0123456789abcdef");
   snprintf(out, size, "%s%010ld", base, seq);
 }
 
@@ -142,7 +142,11 @@ static void names_of_contenders(void) {
       "0000000001",
       "x-00000000000000000000000000000007-0123456789abcdef-9999999999",
       "x-00000000000000000000000000000007-0123456789abcdef-0000000001x",
-      "x-00000000000000000000000000000007-0123456789abcdef-0000000001-2"};
+      "x-00000000000000000000000000000007-0123456789abcdef-0000000001-2",
+      "xk0-00000000000000000000000000000007-0123456789abcdef-0000000001",
+      "xk1234567890123456789-00000000000000000000000000000007-"
+      "0123456789abcdef-0000000001",
+      "x5-00000000000000000000000000000007-0123456789abcdef-0000000001"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     CHECK(!dlk_zk_name_parse(bad[i], &e));
 }
@@ -154,6 +158,18 @@ struct list {
   char *names[64];
   size_t count;
 };
+
+static void add_standin(struct list *l, uint32_t units, unsigned id, long seq,
+                        int64_t until_ms) {
+  char name[DLK_ZK_NAME_MAX + 16];
+  struct dlk_zk_entry e;
+  name_of(name, sizeof name, units, 0, id, seq);
+  CHECK(dlk_zk_name_parse(name, &e) && !e.keeps);
+  char *to = l->text[l->count];
+  dlk_zk_name_standin(to, &e, until_ms);
+  CHECK(dlk_zk_name_parse(to, &e) && e.keeps && e.until_ms == until_ms);
+  l->names[l->count++] = to;
+}
 
 static void add(struct list *l, uint32_t units, uint32_t cap, unsigned id,
                 long seq) {
@@ -396,11 +412,33 @@ static void sustains_until_the_chain_arrives(void) {
   }
 }
 
+/* In its holder's place, and beside it not at all. */
+static void a_stand_in_counts_when_its_holder_is_gone(void) {
+  for (int gone = 0; gone < 2; gone++) {
+    struct list l = {.count = 0};
+    struct dlk_zk_queue q;
+    struct dlk_zk_judgement j;
+    add(&l, 1, 0, 3, 9);
+    add_standin(&l, 0, 1, 7, 5000);
+    if (!gone)
+      add(&l, 0, 0, 1, 7);
+    CHECK(verdict(&l, 3, &j, NULL) == DLK_ZK_WATCH_NODES);
+    CHECK(dlk_zk_queue_read(&q, l.names, l.count) && q.count == 2);
+    CHECK(q.at[0].until_ms == (gone ? 5000 : 0));
+    CHECK(dlk_zk_queue_first_end(&q, &j) == (gone ? 5000 : 0));
+    dlk_zk_queue_take_out(&q, 0);
+    CHECK(q.count == 1 && q.at[0].seq == 9);
+    dlk_zk_queue_free(&q);
+  }
+}
+
 int main(void) {
   static const struct {
     const char *name;
     void (*run)(void);
   } tests[] = {
+      {"a_stand_in_counts_when_its_holder_is_gone",
+       a_stand_in_counts_when_its_holder_is_gone},
       {"names_of_keys", names_of_keys},
       {"paths_that_servers_take", paths_that_servers_take},
       {"names_of_contenders", names_of_contenders},

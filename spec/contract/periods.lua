@@ -6,10 +6,7 @@ local assert = require "luassert"
 local LONG = 60 -- seconds; longer than any wait here
 
 return function(t, it, timed)
-  -- On ZooKeeper a release that comes too early still ends with the session.
   local zookeeper = t.subject.name:find("zookeeper", 1, true)
-  local anywhere = zookeeper and function() end or it
-  local anywhere_timed = zookeeper and function() end or timed
 
   local function kinds(store, key)
     return {
@@ -72,7 +69,7 @@ return function(t, it, timed)
   end)
 
   -- Kept without a lease: seen by others, over in time, and broken by admins.
-  anywhere_timed("min_hold, also when its store is closed", function()
+  timed("min_hold, also when its store is closed", function()
     local a, b, key = t:open(), t:open(), t:key()
     local start = t:now()
     local keys = {}
@@ -91,7 +88,16 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
-  anywhere_timed("min_hold, also when its holder is killed", function()
+  it("min_hold, of which nothing is left though nobody comes", function()
+    local a, key = t:open(), t:key()
+    for i = 1, 4 do
+      local one = kinds(a, key .. i)[i]
+      assert.is_true(assert(one:acquire { min_hold = 0.3 }):release())
+    end
+    t:expect_nothing_left(5)
+  end)
+
+  timed("min_hold, also when its holder is killed", function()
     local b, key = t:open(), t:key()
     local peer = t:peer(2) -- a dead session lasts for 4 s at most
     local span = zookeeper and 6 or 1.5
@@ -105,7 +111,7 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
-  anywhere("what min_hold keeps, which is seen as held and can be broken",
+  it("what min_hold keeps, which is seen as held and can be broken",
   function()
     local a, b, key = t:open(), t:open(), t:key()
     for i = 1, 4 do

@@ -83,7 +83,7 @@ static void look_at_entry(const struct dlk_zk_entry *e) {
   char guid[DLK_ZK_GUID + 1], client[DLK_ZK_CLIENT + 1];
   snprintf(guid, sizeof guid, "%s", e->guid);
   snprintf(client, sizeof client, "%s", e->client);
-  dlk_zk_name_format(name, e->units, e->cap, guid, client);
+  dlk_zk_name_format(name, e->units, e->cap, e->keeps, guid, client);
   struct dlk_zk_entry again;
   char whole[DLK_ZK_NAME_MAX + 16];
   snprintf(whole, sizeof whole, "%s%010d", name, (int)e->seq);
@@ -92,7 +92,16 @@ static void look_at_entry(const struct dlk_zk_entry *e) {
   MUST(again.units == e->units && again.cap == e->cap && again.seq == e->seq);
   MUST(memcmp(again.guid, e->guid, DLK_ZK_GUID) == 0);
   MUST(memcmp(again.client, e->client, DLK_ZK_CLIENT) == 0);
-  MUST(again.guid == whole + dlk_zk_name_guid_at(e->units, e->cap));
+  MUST(again.keeps == e->keeps && again.until_ms == 0);
+  MUST(again.guid == whole + dlk_zk_name_guid_at(e->units, e->cap, e->keeps));
+  if (e->until_ms == 0)
+    return;
+  struct dlk_zk_entry standin;
+  dlk_zk_name_standin(name, &again, e->until_ms);
+  MUST(dlk_zk_name_parse(name, &standin) && standin.keeps);
+  MUST(standin.until_ms == e->until_ms && standin.seq == e->seq);
+  MUST(standin.units == e->units && standin.cap == e->cap);
+  MUST(strcmp(standin.guid, again.guid) == 0);
 }
 
 static void look_at_key(const char *text) {

@@ -166,7 +166,7 @@ static void come(void) {
   *n = (struct node){.there = true, .stale = true, .id = ++next_id};
   want(&n->units, &n->cap);
   guid_of(guid, n->id);
-  dlk_zk_name_format(base, n->units, n->cap, guid, "0123456789abcdef");
+  dlk_zk_name_format(base, n->units, n->cap, false, guid, "0123456789abcdef");
   snprintf(n->name, sizeof n->name, "%s%010d", base, (int)next_seq);
   next_seq = (int32_t)((uint32_t)next_seq + 1);
   plain_join(&plain, n->id, n->units, n->cap);

@@ -5,12 +5,16 @@
  * spec/c/zookeeper_link.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
+ * - What an exclusive hold has a min_hold for nobody else gets before its end,
+ *   whatever becomes of its session; nobody gets exclusively what a shared one
+ *   keeps (where nobody breaks locks).
  * - No release of a hold whose node was gone says that it was ours, unless an
  *   answer was lost (it may have been the one to our own delete).
  * - No extension of a hold whose node was gone is done.
  * - Each renewal is answered once, each operation ends once.
- * - When the trouble is over everything ends, no node is left on the server,
- *   and the store does not say that it is busy. */
+ * - When the trouble is over everything ends, no node is left on the server
+ *   once each lock was asked for again (a min_hold may leave one), and the
+ * store does not say that it is busy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +45,8 @@ static struct host *h;
 static struct one ones[ONES];
 static struct dlk_op *asks[ASKS];
 static bool breaks, permits; /* permits: b is a semaphore */
+/* Until when a min_hold keeps each key, at least: for itself, or shared. */
+static int64_t kept_alone[2], kept_shared[2];
 
 /* ---- what the store tells ---- */
 
@@ -82,10 +88,25 @@ static void drop(struct dlk_op **op) {
   *op = NULL;
 }
 
+/* The grant was not before its list was sent. */
+static void granted(const struct one *o) {
+  const struct dlk_lease *l = o->lease;
+  int64_t now = h->host.now(&h->host), *alone = &kept_alone[o->key];
+  int64_t *shared = &kept_shared[o->key];
+  if (!breaks && (now < *alone || (l->want.units == 0 && now < *shared)))
+    sim_wrong("#%d has %s, which a min_hold keeps", (int)(o - ones),
+              keys[o->key]);
+  int64_t *own = l->want.units == 0 ? alone : shared;
+  if (l->min_hold > 0 && *own < l->sent + l->min_hold)
+    *own = l->sent + l->min_hold;
+}
+
 static void collect(struct one *o) {
   int i = (int)(o - ones);
   if (over(&o->acquire, "acquire", i)) {
     o->held = host_error(o->acquire)->code == DLK_OK;
+    if (o->held)
+      granted(o);
     o->released = !o->held;
     drop(&o->acquire);
   }
@@ -143,7 +164,7 @@ static void acquire(struct one *o) {
     want = (struct dlk_want){1 + sim_roll(2), LIMIT};
   o->lease = host_lease(h, keys[o->key], 1, want, "me");
   if (sim_roll(8) == 0)
-    o->lease->min_hold = 300 * DLK_MS;
+    o->lease->min_hold = (100 + sim_roll(2000)) * DLK_MS;
   o->acquire = host_op(h, DLK_OP_ACQUIRE, o->lease, NULL, 0);
   o->acquire->wait = sim_roll(5) != 0;
   sim_say("#%d acquires %s, units %u, waits %d", (int)(o - ones), keys[o->key],
@@ -260,6 +281,31 @@ static bool anything_left(void) {
   return false;
 }
 
+static void rest(void) {
+  for (int i = 0; i < 20; i++) {
+    fake_connected(TIMEOUT);
+    fake_serve();
+    pass(200 * DLK_MS);
+  }
+}
+
+/* Whoever comes next deletes what a min_hold left. */
+static void once_more(unsigned key) {
+  struct one *o = &ones[0];
+  o->key = key;
+  o->lease = host_lease(h, keys[key], 1, (struct dlk_want){0, 0}, "me");
+  o->acquire = host_op(h, DLK_OP_ACQUIRE, o->lease, NULL, 0);
+  o->acquire->wait = true;
+  host_submit(h, o->acquire);
+  rest();
+  look();
+  if (!ours(o))
+    sim_wrong("%s is not free in the end", keys[key]);
+  release(o);
+  rest();
+  look();
+}
+
 /* A hold that was broken is heard of at its renewal. */
 static void calm(void) {
   sim_say("no more trouble");
@@ -276,11 +322,10 @@ static void calm(void) {
   }
   if (anything_left())
     sim_wrong("something never ends");
-  for (int i = 0; i < 20; i++) {
-    fake_connected(TIMEOUT);
-    fake_serve();
-    pass(200 * DLK_MS);
-  }
+  rest();
+  for (unsigned k = 0; k < 2; k++)
+    once_more(k);
+  rest();
   if (fake_nodes("/dlock/a") + fake_nodes("/dlock/b") > 0)
     sim_wrong("a node is left");
   if (h->busy != 0)
@@ -299,6 +344,8 @@ static void history(uint64_t seed) {
                                 .options = {&timeout, 1},
                                 .connect_timeout = 3 * DLK_SEC,
                                 .io_timeout = 2 * DLK_SEC};
+  memset(kept_alone, 0, sizeof kept_alone);
+  memset(kept_shared, 0, sizeof kept_shared);
   breaks = seed % 3 == 0;
   permits = seed % 2 == 0;
   fake_reset();

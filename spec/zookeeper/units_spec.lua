@@ -7,6 +7,7 @@ local process = require "spec.support.process"
 local tool = require "spec.support.file_tool"
 
 local UNITS = {
+  "a_stand_in_counts_when_its_holder_is_gone",
   "names_of_keys", "paths_that_servers_take", "names_of_contenders",
   "order_across_the_wrap",
   "semaphore_watches", "rule_and_watches_by_chance", "chain_of_confirms",
@@ -46,13 +47,16 @@ local LISTS = {
 }
 
 local REST = {
-  "a_store_with_a_resting_node_is_not_busy",
-  "a_release_that_rests_asks_for_its_node",
-  "a_release_that_rests_is_answered_after_a_cut",
-  "a_release_that_rests_is_answered_by_the_delete",
-  "a_release_whose_check_failed_is_not_saved_by_a_cut",
-  "a_release_that_rests_ends_without_an_answer",
   "a_try_ends_with_its_time",
+  "a_release_leaves_its_stand_in",
+  "a_release_that_ends_it_deletes_both",
+  "a_release_of_a_broken_hold_is_lost",
+  "a_stand_in_outlives_the_session",
+  "a_grant_waits_for_its_stand_in",
+  "a_node_that_is_gone_gets_no_stand_in",
+  "a_stand_in_of_nobody_goes",
+  "a_break_ends_what_comes_in_between",
+  "a_look_goes_by_the_servers_clock",
 }
 
 local SESSIONS = {
@@ -65,7 +69,6 @@ local SESSIONS = {
   "a_node_is_looked_for_behind_a_sync",
   "a_cancel_is_told_as_one_also_when_cut_off", "looks_move_to_the_next_session",
   "a_session_that_cannot_be_opened_is_tried_now_and_then",
-  "a_resting_node_keeps_its_session_in_use",
   "a_watch_below_what_is_barred_goes_on",
   "watches_of_half_a_megabyte_fill_a_session",
   "watches_that_are_over_fill_no_session",

@@ -21,6 +21,7 @@
 #include "store/zookeeper/recipe/acquire.h"
 #include "store/zookeeper/recipe/hold.h"
 #include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/standin.h"
 
 /* ---- create ---- */
 
@@ -152,6 +153,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   st->sessions.closed = closed(conf);
   dlk_list_init(&st->sessions.all);
   dlk_list_init(&st->sessions.closing);
+  dlk_list_init(&st->rests);
   if (!fill(st, path)) {
     destroy(st);
     return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
@@ -230,6 +232,7 @@ static void cancel(void *store, struct dlk_op *op) {
 
 static void stop(void *store) {
   struct dlk_zk_store *st = store;
+  dlk_zk_rests_end(st);
   dlk_zk_sessions_stop(&st->sessions);
 }
 

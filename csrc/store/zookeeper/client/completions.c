@@ -121,6 +121,7 @@ static void copy_stat(struct dlk_zk_completion *f, const struct Stat *stat) {
     return;
   f->stat.czxid = stat->czxid;
   f->stat.ctime_ms = stat->ctime;
+  f->stat.mtime_ms = stat->mtime;
   f->stat.owner = stat->ephemeralOwner;
   f->stat.version = stat->version;
   f->stat.children = stat->numChildren;

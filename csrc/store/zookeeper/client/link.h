@@ -79,7 +79,8 @@ static inline const char *dlk_zk_request_path(const struct dlk_zk_request *r) {
 }
 
 struct dlk_zk_stat {
-  int64_t czxid, ctime_ms, owner; /* owner: the session of an ephemeral */
+  int64_t czxid, ctime_ms, mtime_ms,
+      owner; /* owner: the session of an ephemeral */
   int32_t version, children;
 };
 

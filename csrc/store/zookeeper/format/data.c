@@ -1,6 +1,6 @@
 /* What a contender's node says about it, for people (inspect) and for those
  * behind it: lines of name=value, values escaped like keys. A downgrade and a
- * revoke each add a line (query.c, guard.c). */
+ * revoke each add a line (query.c, guard.c), a stand-in has one (standin.c). */
 #include "store/zookeeper/format/data.h"
 
 #include <stdio.h>
@@ -72,6 +72,8 @@ void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out) {
       out->since_ms = strtoll(text + 6, NULL, 10);
     else if (strncmp(text, "ttl=", 4) == 0)
       out->ttl_ms = strtoll(text + 4, NULL, 10);
+    else if (strncmp(text, "fence=", 6) == 0)
+      out->fence = strtoll(text + 6, NULL, 10);
     else if (strcmp(text, "shared=1") == 0)
       out->shared = true;
     else if (strcmp(text, "revoked=1") == 0)

@@ -11,6 +11,7 @@ struct dlk_zk_data {
   size_t value_len;
   bool shared, revoked;
   int64_t since_ms, ttl_ms;
+  int64_t fence; /* a stand-in's; else 0 */
 };
 
 void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease);

@@ -5,7 +5,9 @@
  * share one; "." and ".." alone, which ZooKeeper refuses, are escaped too.
  *
  * A contender's is <kind>-<guid>-<client>-<sequence>: "x" asks for all, "sP"
- * for P units without a limit (a reader is s1), "pP.C" for P of C. The guid
+ * for P units without a limit (a reader is s1), "pP.C" for P of C. A "k" behind
+ * these says that it has a min_hold; its stand-in (standin.c) has the same name
+ * with the time of its end behind the "k". The guid
  * is new for each attempt to create, so an attempt whose answer was lost can
  * be found again; the client is the store's, so a store knows its own nodes
  * that nobody waits for any more. The server appends its counter as "%010d",
@@ -119,28 +121,37 @@ void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
   out[2 * n] = '\0';
 }
 
-static size_t put_kind(char out[32], uint32_t units, uint32_t cap) {
+static size_t put_kind(char out[32], uint32_t units, uint32_t cap, bool keeps) {
   unsigned long u = units, c = cap;
-  int n = units == 0 ? snprintf(out, 32, "x")
-          : cap == 0 ? snprintf(out, 32, "s%lu", u)
-                     : snprintf(out, 32, "p%lu.%lu", u, c);
+  const char *k = keeps ? "k" : "";
+  int n = units == 0 ? snprintf(out, 32, "x%s", k)
+          : cap == 0 ? snprintf(out, 32, "s%lu%s", u, k)
+                     : snprintf(out, 32, "p%lu.%lu%s", u, c, k);
   return (size_t)n;
 }
 
-size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap) {
+size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap, bool keeps) {
   char kind[32];
-  return put_kind(kind, units, cap) + 1;
+  return put_kind(kind, units, cap, keeps) + 1;
 }
 
 void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
-                        const char *guid, const char *client) {
+                        bool keeps, const char *guid, const char *client) {
   char kind[32];
-  (void)put_kind(kind, units, cap);
+  (void)put_kind(kind, units, cap, keeps);
   snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
 }
 
+void dlk_zk_name_standin(char out[DLK_ZK_NAME_MAX],
+                         const struct dlk_zk_entry *of, int64_t until_ms) {
+  char kind[32];
+  (void)put_kind(kind, of->units, of->cap, true);
+  snprintf(out, DLK_ZK_NAME_MAX, "%s%lld-%s", kind, (long long)until_ms,
+           of->guid);
+}
+
 size_t dlk_zk_name_room(uint32_t units) {
-  size_t exclusive = sizeof "x---" + DLK_ZK_GUID + DLK_ZK_CLIENT + 11;
+  size_t exclusive = sizeof "xk---" + DLK_ZK_GUID + DLK_ZK_CLIENT + 11;
   return units == 0 ? exclusive : DLK_ZK_NAME_MAX;
 }
 
@@ -167,6 +178,20 @@ static bool parse_kind(const char **at, struct dlk_zk_entry *out) {
   if (kind != 'p' || !number(at, &out->units) || *(*at)++ != '.')
     return false;
   return number(at, &out->cap);
+}
+
+/* "k", and of a stand-in a time of at most 18 digits. */
+static bool parse_kept(const char **at, struct dlk_zk_entry *out) {
+  out->keeps = **at == 'k';
+  out->until_ms = 0;
+  if (!out->keeps)
+    return true;
+  size_t digits = strspn(++*at, "0123456789");
+  if (digits > 18 || **at == '0')
+    return false;
+  for (; digits > 0; digits--)
+    out->until_ms = out->until_ms * 10 + (*(*at)++ - '0');
+  return true;
 }
 
 static bool parse_hex(const char **at, size_t n, const char **out) {
@@ -196,7 +221,7 @@ static bool parse_seq(const char *at, int32_t *out) {
 bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out) {
   const char *at = name;
   out->name = name;
-  return *at && parse_kind(&at, out) &&
+  return *at && parse_kind(&at, out) && parse_kept(&at, out) &&
          parse_hex(&at, DLK_ZK_GUID, &out->guid) &&
          parse_hex(&at, DLK_ZK_CLIENT, &out->client) &&
          parse_seq(at, &out->seq);

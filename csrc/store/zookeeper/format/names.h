@@ -10,15 +10,17 @@
 
 #define DLK_ZK_GUID 32
 #define DLK_ZK_CLIENT 16
-/* Longest name of a contender, with its NUL: "p<10>.<10>-", guid, "-",
- * client, "-", sequence. */
-#define DLK_ZK_NAME_MAX 100
+/* Longest name, with its NUL: "p<10>.<10>k<18>-", guid, "-", client, "-",
+ * sequence. */
+#define DLK_ZK_NAME_MAX 120
 
 /* A contender as its name tells it; the pointers point into the name. */
 struct dlk_zk_entry {
   const char *name, *guid, *client;
   int32_t seq;
   uint32_t units, cap; /* as struct dlk_want */
+  bool keeps;          /* it has a min_hold */
+  int64_t until_ms;    /* a stand-in's end, by the server's clock; else 0 */
 };
 
 /* Appends the key as one legal node name that only this key has. */
@@ -39,9 +41,12 @@ void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n);
 
 /* The name to create, without the sequence number. */
 void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
-                        const char *guid, const char *client);
+                        bool keeps, const char *guid, const char *client);
 /* Where the guid begins in such a name. */
-size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap);
+size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap, bool keeps);
+/* The name of the stand-in of a contender that keeps. */
+void dlk_zk_name_standin(char out[DLK_ZK_NAME_MAX],
+                         const struct dlk_zk_entry *of, int64_t until_ms);
 /* What the name of one that asks for `units` takes at most, with its NUL: most
  * are exclusive, and ten thousand of them are held. */
 size_t dlk_zk_name_room(uint32_t units);

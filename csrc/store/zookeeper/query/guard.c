@@ -200,7 +200,10 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK && r->stat.czxid == q->op->fence) {
+  struct dlk_zk_data d;
+  dlk_zk_data_parse(r->data, r->len, &d);
+  if (r->rc == DLK_ZK_OK &&
+      (d.fence > 0 ? d.fence : r->stat.czxid) == q->op->fence) {
     const char *path = dlk_zk_query_path(q, q->queue.at[0].name);
     if (!path || !dlk_zk_watch_add(&q->member, path, false, false))
       dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
@@ -274,12 +277,8 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
       dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
-  bool there = r->rc == DLK_ZK_OK;
-  if (there && (!dlk_zk_query_keep(q, r) ||
-                !dlk_zk_queue_read(&q->queue, q->names, q->count))) {
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
     return;
-  }
   if (q->queue.count == 0) {
     nobody_holds(q);
     return;

@@ -6,8 +6,10 @@
  * break deletes the nodes of those that hold, not of those that wait: the next
  * in the queue is woken by the deletion like by a release. A broken holder
  * hears of it by the watch on its own node, at the latest at its next renewal;
- * until then it may believe in its lease while the next one has it. revoke
- * marks the holders' nodes; they hear of it by the same watch. */
+ * until then it may believe in its lease while the next one has it. What kept
+ * the key for a min_hold may come to stand there in between (standin.c, I1):
+ * when such a holder is gone, break lists again and deletes what stands in for
+ * one. revoke marks the holders' nodes; they hear of it by the same watch. */
 #include "core/mode.h"
 #include "store/zookeeper/query/query.h"
 
@@ -15,6 +17,7 @@
 #include <string.h>
 
 #include "store/zookeeper/format/data.h"
+#include "store/zookeeper/recipe/standin.h"
 
 /* ---- what is shown ---- */
 
@@ -41,13 +44,18 @@ static struct dlk_value *value_of(const struct dlk_zk_data *d) {
   return v;
 }
 
-static struct dlk_value *holder(const struct dlk_zk_shown *s,
+/* Of what stands in for a holder ttl is the time that is left. */
+static struct dlk_value *holder(struct dlk_zk_query *q,
+                                const struct dlk_zk_shown *s,
                                 const struct dlk_zk_entry *e) {
   struct dlk_zk_data d;
   dlk_zk_data_parse(s->data, s->len, &d);
+  if (e->until_ms > 0)
+    d.ttl_ms = dlk_zk_clock_left(q->store, e->until_ms) / DLK_MS;
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "owner", owner_of(&d));
-  v = dlk_value_set(v, "fence", dlk_value_int(s->stat.czxid));
+  v = dlk_value_set(v, "fence",
+                    dlk_value_int(d.fence > 0 ? d.fence : s->stat.czxid));
   if (d.ttl_ms > 0)
     v = dlk_value_set(v, "ttl", dlk_value_number((double)d.ttl_ms / 1e3));
   v = dlk_value_set(v, "since", dlk_value_number(seconds_since(s)));
@@ -86,7 +94,8 @@ static struct dlk_value *picture(struct dlk_zk_query *q) {
     if (!holds(q, i) && ++waiting <= DLK_SHOWN_MAX)
       waiters = dlk_value_add(waiters, waiter(&q->shown[i], &q->queue.at[i]));
     else if (waiting == 0 && i < DLK_SHOWN_MAX)
-      holders = dlk_value_add(holders, holder(&q->shown[i], &q->queue.at[i]));
+      holders =
+          dlk_value_add(holders, holder(q, &q->shown[i], &q->queue.at[i]));
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "key", dlk_value_string(q->op->key, q->op->key_len));
   v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
@@ -108,7 +117,7 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     q->crossed = true;
   if (--q->pending > 0)
     return;
-  if (q->crossed)
+  if (q->crossed || q->after_break)
     dlk_zk_query_again(q);
   else
     dlk_zk_query_finish(q, dlk_value_bool(q->any));
@@ -134,14 +143,18 @@ static bool was_asked(const struct dlk_zk_query *q, size_t place) {
 }
 
 static void act_on_holders(struct dlk_zk_query *q) {
+  bool second = q->after_break, breaks = q->op->kind == DLK_OP_BREAK;
   size_t count = 0;
   bool ok = true;
+  q->after_break = false;
+  q->any |= second;
   for (size_t i = 0; ok && i < q->queue.count; i++)
     if (holds(q, i) && was_asked(q, i)) {
       q->any = true;
-    } else if (holds(q, i)) {
+    } else if (holds(q, i) && (!second || q->queue.at[i].until_ms > 0)) {
       ok = act(q, i);
       count += ok;
+      q->after_break |= breaks && !second && q->queue.at[i].keeps;
     }
   q->pending = count;
   if (!ok)
@@ -222,13 +235,13 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  bool there = r->rc == DLK_ZK_OK;
-  bool read = !there || (dlk_zk_query_keep(q, r) &&
-                         dlk_zk_queue_read(&q->queue, q->names, q->count));
+  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+    return;
   bool inspects = q->op->kind == DLK_OP_INSPECT;
-  if (read && q->queue.count == 0)
-    dlk_zk_query_finish(q, inspects ? dlk_value_nil() : dlk_value_bool(false));
-  else if (!read || !read_all(q))
+  if (q->queue.count == 0)
+    dlk_zk_query_finish(q, inspects ? dlk_value_nil()
+                                    : dlk_value_bool(q->after_break));
+  else if (!read_all(q))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 

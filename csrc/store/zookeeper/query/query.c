@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/standin.h"
 #include "store/zookeeper/session/watch.h"
 
 #define RETRY (100 * DLK_MS)
@@ -158,6 +159,42 @@ bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
 
 /* ---- lists ---- */
 
+/* Who may not write there sees what may be over as held. */
+static void on_time(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  if (r->rc == DLK_ZK_OK)
+    dlk_zk_clock_heard(q->store, r->sent, r->stat.mtime_ms);
+  dlk_zk_query_again(q);
+}
+
+static bool has_standins(const struct dlk_zk_queue *queue) {
+  for (size_t i = 0; i < queue->count; i++)
+    if (queue->at[i].until_ms > 0)
+      return true;
+  return false;
+}
+
+bool dlk_zk_query_read(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
+  struct dlk_zk_request set = {.verb = DLK_ZK_SET, .data = "", .version = -1};
+  bool asks = false;
+  bool ok = dlk_zk_query_keep(q, r) &&
+            dlk_zk_queue_read(&q->queue, q->names, q->count);
+  if (ok) {
+    dlk_zk_standins_end(q->store, q->member.session, NULL, &q->queue);
+    asks = has_standins(&q->queue) && !q->asked_time;
+  }
+  if (ok && asks) {
+    q->asked_time = true;
+    set.path = dlk_zk_query_path(q, NULL);
+    ok = set.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &set, on_time);
+  }
+  if (!ok)
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  return ok && !asks;
+}
+
 static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)dlk_zk_query_answered(who, tag, r);
 }
@@ -190,11 +227,8 @@ static void on_named(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 /* Whose the lock is: the first in the queue says so. */
-static bool name_holder(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
+static bool name_holder(struct dlk_zk_query *q) {
   struct dlk_zk_request get = {.verb = DLK_ZK_GET};
-  if (!dlk_zk_query_keep(q, r) ||
-      !dlk_zk_queue_read(&q->queue, q->names, q->count))
-    return false;
   get.path = dlk_zk_query_path(q, q->queue.at[0].name);
   return get.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_named);
 }
@@ -203,11 +237,10 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  bool locked = false;
-  struct dlk_zk_entry e;
-  for (size_t i = 0; r->rc == DLK_ZK_OK && i < r->count && !locked; i++)
-    locked = dlk_zk_name_parse(r->names[i], &e);
-  if (!locked || !q->op->names || !name_holder(q, r))
+  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+    return;
+  bool locked = q->queue.count > 0;
+  if (!locked || !q->op->names || !name_holder(q))
     dlk_zk_query_finish(q, dlk_value_bool(locked));
 }
 

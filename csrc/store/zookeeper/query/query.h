@@ -32,7 +32,7 @@ struct dlk_zk_query {
   struct dlk_zk_queue queue;  /* points into names */
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
-  bool any;
+  bool any, asked_time, after_break;
   bool barred;                 /* from making a node above the lock's */
   bool scarce;                 /* there was no memory for what was read */
   bool crossed;                /* by another write (DLK_ZK_CROSSED) */
@@ -76,6 +76,10 @@ void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result);
 void dlk_zk_query_detach(struct dlk_zk_query *q);
 /* Copies a list of names into q->names, count. */
 bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r);
+/* Reads the queue from the names, without what is over (standin.c). True: it is
+ * in q->queue. False: the server's time had to be asked for, and the query
+ * starts again; or it ended, for there was no memory. */
+bool dlk_zk_query_read(struct dlk_zk_query *q, const struct dlk_zk_reply *r);
 /* Starts again from its first step. */
 void dlk_zk_query_again(struct dlk_zk_query *q);
 void dlk_zk_query_cancel(struct dlk_zk_query *q);

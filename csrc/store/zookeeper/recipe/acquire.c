@@ -46,6 +46,7 @@
 #include "store/zookeeper/recipe/leave.h"
 #include "store/zookeeper/recipe/lists.h"
 #include "store/zookeeper/recipe/place.h"
+#include "store/zookeeper/recipe/standin.h"
 #include "store/zookeeper/session/chain.h"
 
 #define TRIES_MAX 10
@@ -95,7 +96,8 @@ static bool send_create(struct dlk_zk_contender *n) {
   dlk_zk_data_format(data, n->lease);
   if (data->failed)
     return false;
-  dlk_zk_name_format(name, n->want.units, n->want.cap, n->guid, st->client);
+  dlk_zk_name_format(name, n->want.units, n->want.cap, n->lease->min_hold > 0,
+                     n->guid, st->client);
   dlk_zk_contender_name(n, name);
   n->sent = dlk_zk_now(st);
   struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
@@ -121,6 +123,8 @@ static bool new_guid(struct dlk_zk_contender *n) {
 
 /* A list that could not be sent (no memory) is asked for later. */
 static void start(struct dlk_zk_contender *n) {
+  dlk_zk_standin_leave(n); /* that of a node that is gone */
+  n->kept = n->rests = false;
   dlk_zk_contender_forget_name(n);
   n->denied = false;
   if (n->leaving || !n->lease) {
@@ -195,6 +199,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     return;
   switch (meaning_of_create(n, r, &e)) {
   case DLK_ZK_ANSWERED:
+    dlk_zk_clock_heard(n->store, r->sent, r->stat.ctime_ms);
     created(n, r->path, e.seq, r->stat.czxid);
     break;
   case DLK_ZK_MISSING:
@@ -305,9 +310,7 @@ static void gone(struct dlk_zk_member *m) {
   struct dlk_zk_contender *n = dlk_zk_contender(m);
   if (n->step == DLK_ZK_HELD)
     dlk_zk_lose(n, "its node was deleted", true);
-  else if (n->step == DLK_ZK_RESTING)
-    dlk_zk_finish(n, DLK_LOST);
-  else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_READY)
+  else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_KEEPING)
     start(n);
 }
 
@@ -320,8 +323,7 @@ static void resume(struct dlk_zk_member *m) {
   }
   if (!dlk_zk_session_connected(m->session))
     return;
-  if (n->step != DLK_ZK_RESTING)
-    n->store->host->timer_clear(n->store->host, &n->timer);
+  n->store->host->timer_clear(n->store->host, &n->timer);
   switch (n->step) {
   case DLK_ZK_PARKED:
   case DLK_ZK_PEEKING:
@@ -335,13 +337,8 @@ static void resume(struct dlk_zk_member *m) {
   case DLK_ZK_READY:
     dlk_zk_place_relist(n);
     break;
-  case DLK_ZK_RESTING:
-    if (dlk_zk_now(n->store) < n->rest_until) {
-      dlk_zk_rest(n);
-      break;
-    }
-    dlk_zk_delete(n);
-    dlk_zk_count_busy(n);
+  case DLK_ZK_KEEPING:
+    dlk_zk_grant(n, n->sent);
     break;
   case DLK_ZK_LEAVING:
     dlk_zk_delete(n);
@@ -366,7 +363,7 @@ static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
     dlk_zk_lose(n, "the session is over", true);
     return;
   }
-  bool over = n->step >= DLK_ZK_RESTING || n->leaving || !n->lease;
+  bool over = n->step >= DLK_ZK_LEAVING || n->leaving || !n->lease;
   if (over || code != DLK_OK || st->sessions.stopping) {
     n->cut = false;
     if (!over)

@@ -23,7 +23,9 @@ static void timer_fired(struct dlk_timer *timer, int64_t now) {
 
 /* The lock's path, '/', the name. */
 static struct dlk_zk_contender *allocate(const struct dlk_buf *path,
-                                         const struct dlk_want *want) {
+                                         const struct dlk_lease *lease) {
+  const struct dlk_want *want = &lease->want;
+  bool keeps = lease->min_hold > 0;
   size_t room = path->len + 1 + dlk_zk_name_room(want->units);
   struct dlk_zk_contender *n =
       path->failed ? NULL : calloc(1, sizeof *n + room);
@@ -31,8 +33,8 @@ static struct dlk_zk_contender *allocate(const struct dlk_buf *path,
     return NULL;
   memcpy(n->path, path->data, path->len);
   n->lock_len = path->len;
-  n->guid =
-      n->path + path->len + 1 + dlk_zk_name_guid_at(want->units, want->cap);
+  n->guid = n->path + path->len + 1 +
+            dlk_zk_name_guid_at(want->units, want->cap, keeps);
   return n;
 }
 
@@ -41,7 +43,7 @@ dlk_zk_contender_new(struct dlk_zk_store *st, struct dlk_op *op,
                      const struct dlk_zk_member_type *type) {
   struct dlk_buf path = {0};
   dlk_zk_lock_path(st, &path, op->key, op->key_len);
-  struct dlk_zk_contender *n = allocate(&path, &op->lease->want);
+  struct dlk_zk_contender *n = allocate(&path, op->lease);
   dlk_buf_free(&path);
   if (!n)
     return NULL;
@@ -82,8 +84,8 @@ static const enum dlk_zk_use use_of[] = {
     [DLK_ZK_LISTING] = DLK_ZK_USE_STANDING,
     [DLK_ZK_WAITING] = DLK_ZK_USE_STANDING,
     [DLK_ZK_READY] = DLK_ZK_USE_READY,
+    [DLK_ZK_KEEPING] = DLK_ZK_USE_STANDING,
     [DLK_ZK_HELD] = DLK_ZK_USE_HELD,
-    [DLK_ZK_RESTING] = DLK_ZK_USE_RESTING,
     [DLK_ZK_LEAVING] = DLK_ZK_USE_NONE,
     [DLK_ZK_GONE] = DLK_ZK_USE_NONE,
 };

@@ -20,8 +20,8 @@ enum dlk_zk_step {
   DLK_ZK_LISTING,   /* node is there; a list is under way or due */
   DLK_ZK_WAITING,   /* for a watch */
   DLK_ZK_READY,     /* first in the queue; for the horizon */
+  DLK_ZK_KEEPING,   /* the same; its stand-in is being made */
   DLK_ZK_HELD,
-  DLK_ZK_RESTING, /* given back, kept by min_hold */
   DLK_ZK_LEAVING, /* being deleted */
   DLK_ZK_GONE     /* only answers under way keep it in memory */
 };
@@ -56,6 +56,8 @@ struct dlk_zk_contender {
   bool revoked;
   bool first_list; /* a list was asked for together with create */
   bool due;        /* it stands in the `due` of `list` (lists.c) */
+  bool kept;       /* its stand-in is there */
+  bool rests;      /* which stays when it is gone */
   bool second;     /* WAITING: exactly one node was ahead of it */
   int tries;
   uint32_t listed;      /* session->lists when it stood in one */
@@ -64,7 +66,11 @@ struct dlk_zk_contender {
   uint32_t confirm_tag; /* whose answer has this tag */
   int32_t seq;
   int64_t sent; /* its create or its last list was; held: its ttl counts so */
-  int64_t czxid, rest_until;
+  int64_t czxid;
+  char *standin;      /* its path, or NULL: standin.c */
+  int64_t until_ms;   /* its end, by the server's clock */
+  int64_t rest_until; /* when min_hold is over, by ours */
+  int64_t behind_ms;  /* WAITING: a stand-in's end, by the server's; 0: none */
   struct dlk_want want;
   struct dlk_list extends; /* EXTENDs that wait for what its node says */
   char *guid; /* in path, where its name has it, also before that is known */

@@ -13,24 +13,21 @@
  * An extension asks the server, whatever is known here: after a break that was
  * answered it must not say that the lease is ours, and the event of the break
  * may come later than that answer. It asks by a check of the node, which is a
- * write that changes nothing: a read may be answered by a server that is behind.
- * Each has a check of its own, sent after it was asked for; one whose answer was
- * lost is sent again. A check that finds no node is the loss of the hold.
+ * write that changes nothing: a read may be answered by a server that is
+ * behind. Each has a check of its own, sent after it was asked for; one whose
+ * answer was lost is sent again. A check that finds no node is the loss of the
+ * hold.
  *
- * min_hold: at a release before its time the node stays until then, without a
- * lease, unless nobody was given that. It ends with the session: closing the
- * store, or the death of the process, frees it at once. The release is answered
- * by such a check, for without its delete nothing else says whether the lock was
- * still ours. Asking twice does no harm, so a check without an answer is sent again, until
- * the release is withdrawn or the node's time is over: then the delete answers.
- * A check is always sent before the delete, so one that finds no node was never
- * met by that. */
+ * min_hold: a grant is told when the stand-in is there (standin.c), which stays
+ * behind at a release before its time, unless nobody was given the lock, or its
+ * holder gives that up. */
 #include "store/zookeeper/recipe/hold.h"
 
 #include <stdlib.h>
 
 #include "store/zookeeper/format/data.h"
 #include "store/zookeeper/recipe/leave.h"
+#include "store/zookeeper/recipe/standin.h"
 #include "store/zookeeper/session/chain.h"
 #include "store/zookeeper/session/watch.h"
 
@@ -54,9 +51,35 @@ static void watch_later(struct dlk_zk_contender *n, int64_t now) {
     host->timer_set(host, &h->fresh_timer, now + FRESH_FOR);
 }
 
-static void rest(struct dlk_zk_contender *n, int64_t now) {
-  n->rest_until = dlk_time_add(now, n->lease->min_hold);
-  watch_later(n, now);
+static void on_kept(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag ||
+      n->step != DLK_ZK_KEEPING)
+    return;
+  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
+  if (meaning == DLK_ZK_ANSWERED || r->rc == DLK_ZK_EXISTS) {
+    n->kept = true;
+    dlk_zk_grant(n, n->sent);
+  } else if (meaning == DLK_ZK_MISSING) {
+    dlk_zk_contender_vanished(n);
+  } else if (meaning == DLK_ZK_REPEAT) {
+    dlk_zk_contender_stall(n);
+  } else {
+    dlk_zk_op_heard(n->op, r);
+    dlk_zk_leave(n, dlk_zk_code(r->rc));
+  }
+}
+
+static void keep(struct dlk_zk_contender *n, int64_t sent) {
+  struct dlk_zk_session *s = n->member.session;
+  bool known = n->standin || dlk_zk_clock_known(n->store);
+  n->sent = sent;
+  dlk_zk_contender_step(n, DLK_ZK_KEEPING);
+  if (!known && dlk_zk_session_connected(s))
+    dlk_zk_clock_ask(s, n->path, n->lock_len);
+  if (!known || !dlk_zk_session_connected(s) ||
+      !dlk_zk_standin_make(n, on_kept))
+    dlk_zk_contender_stall(n);
 }
 
 void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
@@ -73,6 +96,10 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
     dlk_zk_session_tick(s);
     return;
   }
+  if (n->lease->min_hold > 0 && !n->kept) {
+    keep(n, sent);
+    return;
+  }
   struct dlk_op *op = n->op;
   free(n->head);
   n->head = NULL;
@@ -84,7 +111,10 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
   n->lease->sent = n->sent = sent;
   dlk_zk_contender_hold(n);
   dlk_zk_contender_step(n, DLK_ZK_HELD);
-  rest(n, now);
+  n->rests = n->kept;
+  n->rest_until = dlk_time_add(now, n->lease->min_hold);
+  st->host->timer_clear(st->host, &n->timer);
+  watch_later(n, now);
   dlk_zk_session_holds(s);
   st->host->done(st->host, op, NULL);
 }
@@ -382,46 +412,6 @@ void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
 
 /* ---- release ---- */
 
-static void on_rest_checked(void *who, uint32_t tag,
-                            const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n))
-    return;
-  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
-  if (meaning == DLK_ZK_MISSING) {
-    dlk_zk_finish(n, DLK_LOST);
-    return;
-  }
-  if (tag != n->tag || n->step != DLK_ZK_RESTING)
-    return; /* asked again since, or the delete answers */
-  struct dlk_op *op = n->op;
-  if (meaning == DLK_ZK_REPEAT) {
-    dlk_zk_contender_stall(n);
-  } else if (op) {
-    dlk_zk_contender_serve(n, NULL);
-    dlk_zk_op_heard(op, r);
-    dlk_zk_done(n->store, op,
-                meaning == DLK_ZK_ANSWERED ? DLK_OK : dlk_zk_code(r->rc));
-  }
-}
-
-void dlk_zk_rest(struct dlk_zk_contender *n) {
-  struct dlk_host *host = n->store->host;
-  host->timer_set(host, &n->timer, n->rest_until);
-  if (!n->op || !dlk_zk_session_connected(n->member.session))
-    return;
-  if (!send_check(n, on_rest_checked))
-    dlk_zk_contender_stall(n);
-}
-
-static void start_rest(struct dlk_zk_contender *n) {
-  dlk_zk_contender_unwatch(n);
-  dlk_zk_contender_step_out(n);
-  dlk_zk_contender_step(n, DLK_ZK_RESTING);
-  dlk_zk_count_busy(n);
-  dlk_zk_rest(n);
-}
-
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
   struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
   if (!stands(st, op->lease)) {
@@ -434,9 +424,7 @@ void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
   end_extends(st, &extends, DLK_LOST);
   dlk_zk_contender_unhold(n);
   dlk_zk_contender_serve(n, op);
-  if (!op->unused && dlk_zk_now(st) < n->rest_until)
-    start_rest(n);
-  else
-    dlk_zk_leave(n, DLK_OK);
+  n->rests = n->kept && !op->unused && dlk_zk_now(st) < n->rest_until;
+  dlk_zk_leave(n, DLK_OK);
   dlk_zk_session_freed(n->member.session);
 }

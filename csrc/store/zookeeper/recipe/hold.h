@@ -27,8 +27,6 @@ void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone);
 /* The time that the session has proven is over. */
 void dlk_zk_hold_expired(struct dlk_zk_contender *n);
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op);
-/* A released node stays until min_hold is over; its release is answered. */
-void dlk_zk_rest(struct dlk_zk_contender *n);
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count);
 /* The connection is back. */

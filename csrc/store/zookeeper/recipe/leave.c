@@ -27,11 +27,11 @@
 #include <string.h>
 
 #include "store/zookeeper/format/data.h"
+#include "store/zookeeper/recipe/standin.h"
 
 void dlk_zk_count_busy(struct dlk_zk_contender *n) {
   struct dlk_host *host = n->store->host;
-  bool done = n->step == DLK_ZK_GONE || n->step == DLK_ZK_RESTING;
-  bool busy = !n->op && !n->lease && !done;
+  bool busy = !n->op && !n->lease && n->step != DLK_ZK_GONE;
   if (busy == n->busy)
     return;
   n->busy = busy;
@@ -40,6 +40,7 @@ void dlk_zk_count_busy(struct dlk_zk_contender *n) {
 
 static void dispose(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
+  dlk_zk_standin_leave(n);
   dlk_zk_contender_forget_name(n);
   dlk_zk_contender_step(n, DLK_ZK_GONE);
   dlk_zk_count_busy(n);
@@ -122,6 +123,8 @@ void dlk_zk_delete(struct dlk_zk_contender *n) {
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
   int64_t now = dlk_zk_now(n->store);
+  if (!n->rests)
+    dlk_zk_standin_drop(n);
   if (dlk_zk_contender_send(n, &r, on_deleted))
     dlk_zk_contender_confirms(n, now);
   else
@@ -170,6 +173,7 @@ void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
   case DLK_ZK_LISTING:
   case DLK_ZK_WAITING:
   case DLK_ZK_READY:
+  case DLK_ZK_KEEPING:
   case DLK_ZK_HELD:
     n->store->host->timer_clear(n->store->host, &n->timer);
     dlk_zk_contender_unwatch(n);
@@ -178,7 +182,6 @@ void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
       ask_head(n);
     dlk_zk_delete(n);
     break;
-  case DLK_ZK_RESTING:
   case DLK_ZK_LEAVING:
   case DLK_ZK_GONE:
     break;

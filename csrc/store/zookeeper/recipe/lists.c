@@ -38,6 +38,7 @@
 #include <string.h>
 
 #include "store/zookeeper/recipe/hold.h"
+#include "store/zookeeper/recipe/standin.h"
 
 struct list {
   struct dlk_map_node node; /* by path */
@@ -92,11 +93,14 @@ void dlk_zk_lists_ignore(void *who, uint32_t tag,
   (void)r;
 }
 
+static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+}
+
 /* One of s that stands in the list, or NULL. */
 static struct dlk_zk_contender *own(struct dlk_zk_session *s,
                                     const struct dlk_zk_entry *e) {
-  struct dlk_zk_store *st =
-      DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+  struct dlk_zk_store *st = store_of(s);
   struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
   struct dlk_zk_contender *n =
       m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
@@ -105,11 +109,10 @@ static struct dlk_zk_contender *own(struct dlk_zk_session *s,
 
 /* Nodes with our client id that no contender claims (acquire.c, 5). */
 static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
-  struct dlk_zk_store *st =
-      DLK_CONTAINER(l->session->sessions, struct dlk_zk_store, sessions);
+  struct dlk_zk_store *st = store_of(l->session);
   for (size_t i = 0; i < q->count; i++) {
     const struct dlk_zk_entry *e = &q->at[i];
-    if (memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
+    if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
         dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
       continue;
     dlk_buf_clear(&st->scratch);
@@ -161,6 +164,7 @@ static void tell_all(struct list *l, struct dlk_zk_listing *say,
     say->rc = DLK_ZK_MEMORY;
   if (say->rc == DLK_ZK_OK) {
     say->queue = &q;
+    dlk_zk_standins_end(store_of(l->session), l->session, l->path, &q);
     delete_ghosts(l, &q);
     tell_queue(l->session, l, say);
   }
@@ -173,6 +177,7 @@ bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
   struct dlk_zk_listing say = {.queue = &q, .sent = r->sent};
   if (!dlk_zk_queue_read(&q, r->names, r->count))
     return false;
+  dlk_zk_standins_end(store_of(s), s, NULL, &q);
   for (size_t i = 0; i < q.count; i++) {
     struct dlk_zk_contender *n = own(s, &q.at[i]);
     if (n)

@@ -19,6 +19,7 @@
  *   ours, with another guid. Why it went makes no difference: a release, a
  *   wait given up, a break, or a session that the leader ended, which its
  *   holder stopped believing in before (confirm.c).
+ * - The node ahead had no min_hold: nothing stands in for it (standin.c).
  * - A mark on the node ahead (revoke, downgrade) is another event, after which
  *   it lists. So it does after a new connection, whatever is known by then; an
  *   event that was on its way before that is true all the same.
@@ -51,9 +52,11 @@
 #include "store/zookeeper/recipe/hold.h"
 #include "store/zookeeper/recipe/leave.h"
 #include "store/zookeeper/recipe/lists.h"
+#include "store/zookeeper/recipe/standin.h"
 #include "store/zookeeper/session/watch.h"
 
 #define SURE_FOR (20 * DLK_MS)
+#define LOOK_AGAIN (20 * DLK_MS)
 
 static dlk_zk_told on_listed;
 
@@ -61,7 +64,14 @@ bool dlk_zk_place_list(struct dlk_zk_contender *n) {
   return dlk_zk_lists_ask(n, false, on_listed);
 }
 
+static void ask_time(struct dlk_zk_contender *n) {
+  dlk_zk_clock_ask(n->member.session, n->path, n->lock_len);
+}
+
 void dlk_zk_place_relist(struct dlk_zk_contender *n) {
+  if (n->behind_ms && dlk_zk_session_connected(n->member.session))
+    ask_time(n);
+  n->behind_ms = 0;
   dlk_zk_contender_unwatch(n);
   dlk_zk_contender_step(n, DLK_ZK_LISTING);
   n->first_list = false;
@@ -107,12 +117,21 @@ static bool gives_up(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   return !path || dlk_zk_watch_knows(n->member.session, path) == 1;
 }
 
+/* When the stand-in ahead may be over. */
+static void look_again(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  int64_t left = dlk_zk_clock_left(st, n->behind_ms);
+  st->host->timer_set(
+      st->host, &n->timer,
+      dlk_time_add(dlk_zk_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
+}
+
 static void set_watches(struct dlk_zk_contender *n,
                         const struct dlk_zk_queue *q,
                         const struct dlk_zk_judgement *j) {
   bool ok = true;
   dlk_zk_contender_step(n, DLK_ZK_WAITING);
-  n->second = j->me == 1;
+  n->second = j->me == 1 && (!q->at[0].keeps || q->at[0].until_ms > 0);
   if (j->verdict == DLK_ZK_WATCH_LIST) {
     char kept = n->path[n->lock_len];
     n->path[n->lock_len] = '\0';
@@ -123,8 +142,11 @@ static void set_watches(struct dlk_zk_contender *n,
     const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[i]].name);
     ok = path && dlk_zk_watch_add(&n->member, path, false, false);
   }
+  n->behind_ms = dlk_zk_queue_first_end(q, j);
   if (!ok)
     dlk_zk_contender_stall(n);
+  else if (n->behind_ms)
+    look_again(n);
 }
 
 static void keep_head(struct dlk_zk_contender *n,
@@ -277,6 +299,19 @@ static void join_queue(struct dlk_zk_contender *n) {
   dlk_zk_contender_resume(n);
 }
 
+/* Whether the stand-in that is in the way is over must be known first. */
+static bool asks_time(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l,
+                      const struct dlk_zk_judgement *j) {
+  bool asked = n->behind_ms != 0;
+  n->behind_ms = dlk_zk_queue_first_end(l->queue, j);
+  if (asked || !n->behind_ms)
+    return false;
+  ask_time(n);
+  dlk_zk_place_peek(n);
+  return true;
+}
+
 static bool on_peeked(struct dlk_zk_contender *n,
                       const struct dlk_zk_listing *l) {
   struct dlk_zk_judgement j;
@@ -296,7 +331,7 @@ static bool on_peeked(struct dlk_zk_contender *n,
     dlk_zk_leave(n, DLK_INVALID);
   else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, l->queue, &j))
     join_queue(n);
-  else
+  else if (!asks_time(n, l, &j))
     is_busy(n, l->queue);
   return true;
 }

@@ -22,9 +22,24 @@
 
 static int by_seq(const void *a, const void *b) {
   const struct dlk_zk_entry *x = a, *y = b;
-  if (x->seq == y->seq)
-    return strcmp(x->guid, y->guid);
+  if (x->seq == y->seq) {
+    int order = strcmp(x->guid, y->guid);
+    return order != 0 ? order : (x->until_ms > 0) - (y->until_ms > 0);
+  }
   return dlk_zk_seq_before(x->seq, y->seq) ? -1 : 1;
+}
+
+/* A stand-in counts when its contender is gone: both have one place. */
+static void drop_doubles(struct dlk_zk_queue *q) {
+  size_t to = 0;
+  for (size_t i = 0; i < q->count; i++) {
+    const struct dlk_zk_entry *e = &q->at[i];
+    bool stands = to > 0 && e->until_ms > 0 && q->at[to - 1].until_ms == 0 &&
+                  memcmp(q->at[to - 1].guid, e->guid, DLK_ZK_GUID) == 0;
+    if (!stands)
+      q->at[to++] = *e;
+  }
+  q->count = to;
 }
 
 bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
@@ -38,6 +53,7 @@ bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
       q->count++;
   if (q->count > 1)
     qsort(q->at, q->count, sizeof *q->at, by_seq);
+  drop_doubles(q);
   return true;
 }
 
@@ -45,6 +61,23 @@ void dlk_zk_queue_free(struct dlk_zk_queue *q) {
   free(q->at);
   q->at = NULL;
   q->count = 0;
+}
+
+void dlk_zk_queue_take_out(struct dlk_zk_queue *q, size_t place) {
+  memmove(q->at + place, q->at + place + 1,
+          (--q->count - place) * sizeof *q->at);
+}
+
+int64_t dlk_zk_queue_first_end(const struct dlk_zk_queue *q,
+                               const struct dlk_zk_judgement *j) {
+  bool all = j->verdict == DLK_ZK_WATCH_LIST;
+  int64_t first = 0;
+  for (size_t i = 0; i < (all ? j->me : j->watch_count); i++) {
+    int64_t end = q->at[all ? i : j->watch[i]].until_ms;
+    if (end > 0 && (first == 0 || end < first))
+      first = end;
+  }
+  return first;
 }
 
 void dlk_zk_queue_downgrade(struct dlk_zk_queue *q, size_t place) {

@@ -35,6 +35,11 @@ bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
                        size_t count);
 void dlk_zk_queue_free(struct dlk_zk_queue *q);
 
+void dlk_zk_queue_take_out(struct dlk_zk_queue *q, size_t place);
+/* When the first of the stand-ins ends that it has to wait for; 0: none. */
+int64_t dlk_zk_queue_first_end(const struct dlk_zk_queue *q,
+                               const struct dlk_zk_judgement *j);
+
 /* An exclusive hold that was downgraded counts as one reader from then on,
  * though its name says otherwise: its node's data says so. */
 void dlk_zk_queue_downgrade(struct dlk_zk_queue *q, size_t place);

@@ -9,6 +9,13 @@
 struct dlk_zk_contender;
 struct dlk_zk_query;
 
+/* The server's clock, as our own writes show it: the last one that was
+ * answered was executed at `ms`, not before we sent it (`sent`). */
+struct dlk_zk_clock {
+  int64_t ms, sent;
+  int64_t asked; /* when we last asked for it */
+};
+
 struct dlk_zk_store {
   struct dlk_host *host;
   struct dlk_conf conf;
@@ -17,6 +24,8 @@ struct dlk_zk_store {
   size_t chroot;                  /* length of the chroot in it */
   char client[DLK_ZK_CLIENT + 1]; /* "" until first use */
   struct dlk_map by_guid;         /* all contenders with a name */
+  struct dlk_zk_clock clock;      /* standin.c */
+  struct dlk_list rests;
   struct dlk_buf scratch;
 };
 

@@ -122,7 +122,7 @@ static void on_confirmed(void *who, uint32_t token,
 static struct dlk_zk_member *next_node(struct dlk_zk_session *s) {
   for (size_t left = s->node_count; left > 0; left--) {
     struct dlk_zk_member *m = turn(s);
-    if (m->use >= DLK_ZK_USE_STANDING && m->use <= DLK_ZK_USE_RESTING)
+    if (m->use >= DLK_ZK_USE_STANDING && m->use <= DLK_ZK_USE_HELD)
       return m;
   }
   return NULL;
@@ -149,11 +149,8 @@ static void send_confirm(struct dlk_zk_session *s, int64_t now) {
   dlk_zk_confirm_answered(&s->confirm, token, false, now);
 }
 
-/* A node that rests keeps its session open: so it is kept good, else each
- * acquire after a pause would open another beside it. */
 static bool wants_confirms(const struct dlk_zk_session *s) {
-  return s->state == DLK_ZK_CONNECTED &&
-         dlk_zk_session_live(s) + s->uses[DLK_ZK_USE_RESTING] > 0;
+  return s->state == DLK_ZK_CONNECTED && dlk_zk_session_live(s) > 0;
 }
 
 /* Who takes turns writes again soon, and that counts as well: so a session in

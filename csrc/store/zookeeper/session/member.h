@@ -20,7 +20,6 @@ enum dlk_zk_use {
   DLK_ZK_USE_STANDING, /* it is there */
   DLK_ZK_USE_READY,    /* and first in the queue: it waits for the horizon */
   DLK_ZK_USE_HELD,     /* it is a hold */
-  DLK_ZK_USE_RESTING,  /* given back, but kept for a while */
   DLK_ZK_USES
 };
 

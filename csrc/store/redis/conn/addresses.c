@@ -11,35 +11,35 @@
 #include <netdb.h>
 #include <string.h>
 
-#include "store/redis/conn/resolve.h"
-
-static const struct addrinfo *behind(const struct dlk_redis_addresses *all,
-                                     const struct addrinfo *a) {
-  return a->ai_next ? a->ai_next : all->all;
+static socklen_t len_of(const union dlk_redis_inet *a) {
+  return a->any.sa_family == AF_INET6 ? sizeof a->v6 : sizeof a->v4;
 }
 
-void dlk_redis_addresses_take(struct dlk_redis_addresses *all,
-                              struct dlk_redis_resolved *answer,
-                              const struct dlk_redis_silent *silent) {
-  all->answer = answer;
-  all->all = all->first = dlk_redis_resolved_list(answer);
-  for (const struct addrinfo *a = all->all; a; a = a->ai_next)
-    if (a->ai_addrlen == silent->len &&
-        memcmp(a->ai_addr, &silent->peer, silent->len) == 0)
-      all->first = behind(all, a);
-  all->next = all->first;
+void dlk_redis_addresses_copy(struct dlk_redis_addresses *all,
+                              const struct addrinfo *list) {
+  all->count = all->left = 0;
+  for (; list && all->count < DLK_REDIS_ADDRESSES; list = list->ai_next)
+    if (list->ai_family == AF_INET || list->ai_family == AF_INET6)
+      memcpy(&all->all[all->count++], list->ai_addr, list->ai_addrlen);
 }
 
-const struct addrinfo *
-dlk_redis_addresses_next(struct dlk_redis_addresses *all) {
-  const struct addrinfo *a = all->next;
-  if (a) {
-    const struct addrinfo *next = behind(all, a);
-    all->next = next == all->first ? NULL : next;
-  }
-  return a;
+void dlk_redis_addresses_begin(struct dlk_redis_addresses *all,
+                               const struct dlk_redis_silent *silent) {
+  all->next = 0;
+  all->left = all->count;
+  for (unsigned i = 0; i < all->count; i++)
+    if (len_of(&all->all[i]) == silent->len &&
+        memcmp(&all->all[i], &silent->peer, silent->len) == 0)
+      all->next = (i + 1) % all->count;
 }
 
-void dlk_redis_addresses_free(struct dlk_redis_addresses *all) {
-  dlk_redis_resolved_free(all->answer);
+const struct sockaddr *dlk_redis_addresses_next(struct dlk_redis_addresses *all,
+                                                socklen_t *len) {
+  if (all->left == 0)
+    return NULL;
+  const union dlk_redis_inet *a = &all->all[all->next];
+  all->left--;
+  all->next = (all->next + 1) % all->count;
+  *len = len_of(a);
+  return &a->any;
 }

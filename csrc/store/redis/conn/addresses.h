@@ -3,11 +3,12 @@
 #ifndef DLK_STORE_REDIS_CONN_ADDRESSES_H
 #define DLK_STORE_REDIS_CONN_ADDRESSES_H
 
-#include <stdbool.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#define DLK_REDIS_ADDRESSES 16
+
 struct addrinfo;
-struct dlk_redis_resolved;
 
 /* The address that was connected to in vain last, in the memory of who connects
  * again and again; all zeros: none. */
@@ -16,21 +17,27 @@ struct dlk_redis_silent {
   socklen_t len;
 };
 
-/* All zeros: there are none. */
-struct dlk_redis_addresses {
-  struct dlk_redis_resolved *answer;
-  const struct addrinfo *all;
-  const struct addrinfo *first; /* to be tried */
-  const struct addrinfo *next;  /* or NULL */
+union dlk_redis_inet {
+  struct sockaddr any;
+  struct sockaddr_in v4;
+  struct sockaddr_in6 v6;
 };
 
-/* Takes over the answer (resolve.h). */
-void dlk_redis_addresses_take(struct dlk_redis_addresses *all,
-                              struct dlk_redis_resolved *answer,
-                              const struct dlk_redis_silent *silent);
+/* All zeros: there are none. */
+struct dlk_redis_addresses {
+  unsigned count, next;
+  unsigned left; /* so many had no turn yet */
+  union dlk_redis_inet all[DLK_REDIS_ADDRESSES];
+};
+
+/* The first ones of the list. */
+void dlk_redis_addresses_copy(struct dlk_redis_addresses *all,
+                              const struct addrinfo *list);
+/* An attempt begins. */
+void dlk_redis_addresses_begin(struct dlk_redis_addresses *all,
+                               const struct dlk_redis_silent *silent);
 /* NULL: each had its turn. */
-const struct addrinfo *
-dlk_redis_addresses_next(struct dlk_redis_addresses *all);
-void dlk_redis_addresses_free(struct dlk_redis_addresses *all);
+const struct sockaddr *dlk_redis_addresses_next(struct dlk_redis_addresses *all,
+                                                socklen_t *len);
 
 #endif

@@ -59,7 +59,6 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 static void unref(struct dlk_redis_sock *s) {
   if (--s->refs > 0)
     return;
-  dlk_redis_addresses_free(&s->addresses);
   unsigned *alive = s->alive;
   void (*gone)(void *) = s->gone;
   void *arg = s->arg;
@@ -119,9 +118,10 @@ static void note_error(struct dlk_redis_sock *s, int e) {
 }
 
 static int connect_next(struct dlk_redis_sock *s) {
-  const struct addrinfo *a;
-  while ((a = dlk_redis_addresses_next(&s->addresses)) != NULL) {
-    int e = connect_to(s, a->ai_addr, a->ai_addrlen);
+  const struct sockaddr *a;
+  socklen_t len;
+  while ((a = dlk_redis_addresses_next(&s->addresses, &len)) != NULL) {
+    int e = connect_to(s, a, len);
     if (e == 0)
       return 0;
     note_error(s, e);
@@ -302,10 +302,11 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 }
 
 static void on_lookup(void *arg, int status,
-                      struct dlk_redis_resolved *answer) {
+                      const struct dlk_redis_addresses *found) {
   struct dlk_redis_sock *s = arg;
   s->lookup = NULL;
-  dlk_redis_addresses_take(&s->addresses, answer, s->silent);
+  s->addresses = *found;
+  dlk_redis_addresses_begin(&s->addresses, s->silent);
   if (status != 0) {
     fail_lookup(s, status);
   } else {

@@ -113,7 +113,9 @@ describe("attaching on redis:", function()
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
     local got
     coroutine.wrap(function()
-      got = assert(b:lock(key, { timeout = 10 })).fence
+      local next_one = assert(b:lock(key, { timeout = 10 }))
+      got = next_one.fence
+      next_one:release_later()
     end)()
     eventually("it queues", 5, function()
       return #assert(a:inspect(key)).waiters == 1

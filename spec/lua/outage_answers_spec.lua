@@ -49,6 +49,21 @@ describe("in an outage, an answer", function()
     assert(other:release())
   end
 
+  -- Of the grace.
+  local function seconds_to_go(lock)
+    local _, message = lock:try_acquire()
+    return tonumber(message:match("is given after ([%d.]+) s more of that$"))
+  end
+
+  local function fail_for_a_second(lock)
+    assert(first:kill())
+    local late = core.now() + 20
+    repeat
+      assert(core.now() < late)
+      wait(0.1)
+    until seconds_to_go(lock) < 29
+  end
+
   timed("that refuses us is the answer of the whole", function()
     local lock = both:over { grace = 0, hold_off = 60 }
     assert(first:kill())
@@ -85,23 +100,35 @@ describe("in an outage, an answer", function()
 
   timed("that refuses us begins the grace anew", function()
     local lock = both:over { grace = 30 }
-    local function seconds_to_go()
-      local _, message = lock:try_acquire()
-      return tonumber(message:match("is given after ([%d.]+) s more of that$"))
-    end
-    assert(first:kill())
-    local late = core.now() + 20
-    repeat
-      assert(core.now() < late)
-      wait(0.1)
-    until seconds_to_go() < 29
+    fail_for_a_second(lock)
     local r = comes_back_closed()
     assert.equal("denied", code_of(lock:acquire { timeout = 10 }))
     r:close()
     assert(first:kill())
-    local left = seconds_to_go()
+    local left = seconds_to_go(lock)
     assert.is_true(left > 29, left)
   end)
+
+  for _, answer in ipairs { "busy", "timeout" } do
+    timed("between two failures ends the outage: " .. answer, function()
+      local lock = both:over { grace = 30 }
+      fail_for_a_second(lock)
+      first:start_again()
+      local r = assert(redis.connect(first.url))
+      r:call("SET", "dlock:k", "somebody else's")
+      local wanted = answer == "busy" and { try = true } or { timeout = 0.3 }
+      local late = core.now() + 20
+      repeat
+        local code = wanted.try and code_of(lock:try_acquire())
+          or code_of(lock:acquire(wanted))
+        assert(core.now() < late, code)
+      until code == answer
+      r:close()
+      assert(first:kill())
+      local left = seconds_to_go(lock)
+      assert.is_true(left > 29, left)
+    end)
+  end
 
   timed("that refuses us counts for who waits for another lock", function()
     assert(a:ping())

@@ -75,14 +75,19 @@ function writer:ended(place, how, time, words)
   end
 end
 
--- None when there is no file: its worker was killed before it made one. With a
--- number only so many of the last lines (if there are as many).
+-- None when there is no file, or no line in it: its worker was killed before.
+-- With a number only so many of the last lines (if there are as many).
 local function each_line(path, last)
   local file = io.open(path, "rb")
   if not file then
     return function() end
   end
-  local width = last and #(file:read("*l") or "") + 1 or 0
+  local first = file:read("*l")
+  if not first then
+    file:close()
+    return function() end
+  end
+  local width = #first + 1
   local count = last and math.floor(file:seek("end") / width) or 0
   file:seek("set", math.max(count - (last or 0), 0) * width)
   local text = file:read("*a")

@@ -204,6 +204,15 @@ describe("the torture's records", function()
       words = "unavailable: why  so" }, list[1])
     assert.is_nil(list[2].returned)
   end)
+
+  it("of a worker that was killed before its first line are none", function()
+    for _, text in ipairs { "", "12345.678" } do
+      server.write_file(dir .. "/w.holds", text)
+      assert.are.same({}, records.read_holds(dir .. "/w.holds", "w", {}))
+      assert.are.same({}, records.read_holds(dir .. "/w.holds", "w", {}, 3))
+      assert.are.same({}, records.read_holds(dir .. "/none", "w", {}, 3))
+    end
+  end)
 end)
 
 describe("the torture's schedule", function()

@@ -194,7 +194,14 @@ describe("nginx that never rests", function()
       return #left == 0 and #n:workers() == 2 and last:find("timers=0")
     end), last .. "\n" .. n:log():sub(-3000))
     assert.matches("together=0 fences=0 entered=%d%d%d", last)
-    local complaints = n:complaints()
+    -- A light thread that is killed leaves its lease of the worker to the
+    -- collector, which tells of it.
+    local complaints = {}
+    for _, line in ipairs(n:complaints()) do
+      if not line:find("dlock: dropped: the lease on", 1, true) then
+        complaints[#complaints + 1] = line
+      end
+    end
     n:stop()
     r:close()
     assert.same({}, complaints)

@@ -162,12 +162,21 @@ describe("pages:", function()
           local out = run { command = { "sh", "-euc",
             table.concat(block, "\n") } }
           assert.matches("nobody else does this now\n", out)
-          assert.matches("\nnightly, fence %d+\n", out)
+          assert.matches("\n%l+, fence %d+\n", out)
         end
       end
       assert.is_true(lines > 5)
     end)
   end
+
+  it("the README has at most 100 lines before its table of pages", function()
+    local count = 0
+    for line in io.lines("README.md") do
+      if line == "## Pages" then break end
+      count = count + 1
+    end
+    assert.is_true(count <= 100, count)
+  end)
 
   it("the README leads to every other page", function()
     local readme = server.read_file("README.md")

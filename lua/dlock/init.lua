@@ -29,8 +29,7 @@ end
 ---@return string? code invalid, unsupported
 function dlock.open(where, ...)
   no_colon(where, "open")
-  local one, message, code = open(where, ...)
-  return one, message, code
+  return results.of(open(where, ...))
 end
 
 --- Something to end waits with: acquire{ cancel = c }, then c:cancel().

@@ -169,6 +169,7 @@ static void tell_all(struct list *l, struct dlk_zk_listing *say,
     tell_queue(l->session, l, say);
   }
   tell_rest(&l->due, say);
+  say->queue = NULL;
   dlk_zk_queue_free(&q);
 }
 

@@ -44,7 +44,7 @@ static struct node nodes[NODES];
 static size_t used; /* nodes behind it were never used */
 static struct request queue[REQUESTS];
 static struct dlk_zk_link *links[LINKS];
-static size_t waiting, executed[DLK_ZK_MULTI + 1];
+size_t fake_queued, fake_done[DLK_ZK_MULTI + 1];
 static int64_t zxid, sessions;
 int32_t fake_first;
 static enum dlk_zk_rc refusal;
@@ -156,7 +156,7 @@ static enum dlk_zk_rc set(const struct dlk_zk_link *link, struct node *n,
   return DLK_ZK_OK;
 }
 
-static void set_late(bool late) {
+void fake_set_late(bool late) {
   for (size_t i = 0; i < used; i++)
     nodes[i].late = late;
 }
@@ -195,8 +195,11 @@ static enum dlk_zk_rc multi(struct dlk_zk_link *link,
 static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
                           char **names) {
   struct node *n = q->r.path ? find(q->r.path) : NULL;
-  executed[q->r.verb]++;
-  if (refusal != DLK_ZK_OK && refused == q->r.verb) {
+  fake_done[q->r.verb]++;
+  bool always = refusal == DLK_ZK_UNKNOWN;
+  if (always && q->r.mode == DLK_ZK_CONTAINER)
+    return refusal;
+  if (!always && refusal != DLK_ZK_OK && refused == q->r.verb) {
     enum dlk_zk_rc rc = refusal;
     refusal = DLK_ZK_OK;
     return rc;
@@ -212,14 +215,16 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
     return n ? DLK_ZK_OK : DLK_ZK_NONODE;
   }
   if (q->r.verb == DLK_ZK_SYNC) {
-    set_late(false);
+    fake_set_late(false);
     return DLK_ZK_OK;
   }
   if (!n)
     return DLK_ZK_NONODE;
   if (q->r.verb == DLK_ZK_DELETE) {
-    delete (n);
-    return DLK_ZK_OK;
+    bool empty = fake_nodes(q->r.path) == 0;
+    if (empty)
+      delete (n);
+    return empty ? DLK_ZK_OK : DLK_ZK_NOTEMPTY;
   }
   enum dlk_zk_rc rc =
       q->r.verb == DLK_ZK_SET ? set(q->link, n, &q->r) : DLK_ZK_OK;
@@ -234,7 +239,7 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
 
 static struct request take(void) {
   struct request q = queue[0];
-  memmove(queue, queue + 1, --waiting * sizeof queue[0]);
+  memmove(queue, queue + 1, --fake_queued * sizeof queue[0]);
   return q;
 }
 
@@ -258,7 +263,7 @@ static void execute(struct request *q, bool lose) {
 }
 
 bool fake_step(void) {
-  if (waiting == 0)
+  if (fake_queued == 0)
     return false;
   struct request q = take();
   execute(&q, false);
@@ -270,21 +275,16 @@ void fake_step_unheard(void) {
   execute(&q, true);
 }
 
-void fake_serve(void) {
-  while (fake_step())
-    continue;
-}
-
 void fake_serve_until(enum dlk_zk_verb verb) {
-  while (waiting > 0 && queue[0].r.verb != verb)
+  while (fake_queued > 0 && queue[0].r.verb != verb)
     fake_step();
 }
 
-static void lose_all(bool executed_first) {
+void fake_lose_all(bool executed_first) {
   static struct request lost[REQUESTS];
   const struct dlk_zk_reply cut = {.rc = DLK_ZK_CUT, .text = "lost"};
   size_t count = 0;
-  while (waiting > 0) {
+  while (fake_queued > 0) {
     lost[count] = take();
     if (executed_first)
       execute(&lost[count], true);
@@ -294,14 +294,6 @@ static void lose_all(bool executed_first) {
   for (size_t i = 0; i < count; i++)
     if (!lost[i].link->closed)
       lost[i].answer(lost[i].who, lost[i].tag, &cut);
-}
-
-void fake_cut(void) {
-  lose_all(true);
-}
-
-void fake_drop(void) {
-  lose_all(false);
 }
 
 void fake_end(bool connected, enum dlk_zk_end end) {
@@ -323,21 +315,9 @@ void fake_expire(void) {
   fake_end(true, DLK_ZK_END_EXPIRED);
 }
 
-void fake_lag(void) {
-  set_late(true);
-}
-
-size_t fake_waiting(void) {
-  return waiting;
-}
-
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc) {
   refused = verb;
   refusal = rc;
-}
-
-size_t fake_executed(enum dlk_zk_verb verb) {
-  return executed[verb];
 }
 
 const char *fake_data(const char *lock, size_t *len) {
@@ -412,9 +392,9 @@ void fake_reset(void) {
   memset(nodes, 0, used * sizeof nodes[0]);
   used = 0;
   memset(links, 0, sizeof links);
-  memset(executed, 0, sizeof executed);
+  memset(fake_done, 0, sizeof fake_done);
   refusal = DLK_ZK_OK;
-  waiting = 0;
+  fake_queued = 0;
 }
 
 /* ---- the link ---- */
@@ -467,9 +447,9 @@ static struct dlk_zk_link *fake_open(struct dlk_host *host,
 static bool fake_send(struct dlk_zk_link *link,
                       const struct dlk_zk_request *request,
                       dlk_zk_answer *answer, void *who, uint32_t tag) {
-  if (waiting == REQUESTS)
+  if (fake_queued == REQUESTS)
     die("too many requests");
-  struct request *q = &queue[waiting++];
+  struct request *q = &queue[fake_queued++];
   const char *data = request->data;
   size_t len = request->len;
   *q = (struct request){.link = link, .r = *request, .answer = answer};
@@ -496,10 +476,10 @@ static bool fake_send(struct dlk_zk_link *link,
 static void fake_close(struct dlk_zk_link *link) {
   size_t kept = 0;
   link->closed = true;
-  for (size_t i = 0; i < waiting; i++)
+  for (size_t i = 0; i < fake_queued; i++)
     if (queue[i].link != link)
       queue[kept++] = queue[i];
-  waiting = kept;
+  fake_queued = kept;
   delete_all_of(link);
   link->host->post(link->host, &link->post);
 }

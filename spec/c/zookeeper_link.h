@@ -9,30 +9,46 @@
 /* Told to all links that are open, in the order of their opening. */
 void fake_connected(int64_t timeout);
 void fake_away(void);
-/* Executes and answers requests until none is left. */
-void fake_serve(void);
-/* One only; false when there is none. */
+/* Executes and answers one request; false when there is none. */
 bool fake_step(void);
+/* Until none is left. */
+static inline void fake_serve(void) {
+  while (fake_step())
+    continue;
+}
 /* One only, whose answer never comes. */
 void fake_step_unheard(void);
 /* The same until one with that verb is the next. */
 void fake_serve_until(enum dlk_zk_verb verb);
-/* The connection breaks when everything was executed: no answer arrives. */
-void fake_cut(void);
-/* The connection breaks before anything else was executed. */
-void fake_drop(void);
+/* The connection breaks, and no answer arrives. */
+void fake_lose_all(bool executed_first);
+/* That, when everything was executed; before anything else was. */
+static inline void fake_cut(void) {
+  fake_lose_all(true);
+}
+static inline void fake_drop(void) {
+  fake_lose_all(false);
+}
 /* The server ends the sessions, and says so. */
 void fake_expire(void);
 /* We are served by one that is behind: no list shows what there is now, until
  * it was asked to catch up. */
-void fake_lag(void);
+void fake_set_late(bool late);
+static inline void fake_lag(void) {
+  fake_set_late(true);
+}
 /* Those that are connected, or those that are not, have come to such an end. */
 void fake_end(bool connected, enum dlk_zk_end end);
-size_t fake_waiting(void);
-/* The next request with that verb is refused so. */
+extern size_t fake_queued, fake_done[DLK_ZK_MULTI + 1];
+static inline size_t fake_waiting(void) {
+  return fake_queued;
+}
+/* The next request with that verb is refused so; UNKNOWN: each container. */
 void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);
 /* How many requests with that verb were executed. */
-size_t fake_executed(enum dlk_zk_verb verb);
+static inline size_t fake_executed(enum dlk_zk_verb verb) {
+  return fake_done[verb];
+}
 /* What a contender's node says, the first one of the lock; NULL if none. */
 const char *fake_data(const char *lock, size_t *len);
 size_t fake_nodes(const char *lock);

@@ -167,7 +167,47 @@ static void who_gives_up_is_told_by_no_list(void) {
   host_close(h);
 }
 
+/* Where nobody removes an empty lock's node, who leaves last does. */
+static void a_server_without_containers_gets_plain_nodes(void) {
+  for (int steps = 0; steps < 6; steps++) {
+    start_in("/app");
+    fake_refuse(DLK_ZK_CREATE, DLK_ZK_UNKNOWN);
+    struct dlk_lease *one = held("k"), *two = candidate("k", 0);
+    CHECK(fake_mode("/app/dlock") == DLK_ZK_PERSISTENT);
+    CHECK(fake_mode("/app/dlock/k") == DLK_ZK_PERSISTENT);
+    struct dlk_op *leaves = submit(DLK_OP_RELEASE, one, NULL);
+    for (int i = 0; i < steps; i++)
+      fake_step();
+    struct dlk_op *comes_in = submit(DLK_OP_ACQUIRE, two, NULL);
+    fake_serve();
+    CHECK(ended(leaves, DLK_OK) && ended(comes_in, DLK_OK));
+    CHECK(fake_nodes("/app/dlock/k") == 1);
+    free(one);
+    release(two);
+    CHECK(fake_nodes("/app/dlock") == 0);
+    host_close(h);
+  }
+}
+
+/* The same where only a change is waited for. */
+static void a_watch_without_containers_goes_on(void) {
+  start();
+  release(held("other"));
+  fake_refuse(DLK_ZK_CREATE, DLK_ZK_UNKNOWN);
+  struct dlk_op *watch = submit(DLK_OP_CHANGE, NULL, "k");
+  fake_serve();
+  CHECK(!host_over(watch));
+  CHECK(fake_mode("/dlock/k") == DLK_ZK_PERSISTENT);
+  struct dlk_lease *one = held("k");
+  CHECK(ended(watch, DLK_OK));
+  release(one);
+  host_close(h);
+}
+
 static const struct check tests[] = {
+    {"a_server_without_containers_gets_plain_nodes",
+     a_server_without_containers_gets_plain_nodes},
+    {"a_watch_without_containers_goes_on", a_watch_without_containers_goes_on},
     {"a_crowd_of_readers_costs_three_lists",
      a_crowd_of_readers_costs_three_lists},
     {"a_crowd_of_writers_costs_a_list_for_each",

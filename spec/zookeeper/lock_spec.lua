@@ -181,6 +181,44 @@ describe("a ZooKeeper lock", function()
     lease:release()
   end)
 
+  timed("names a quota that a server enforces, and its number", function()
+    local s = zk.start { config = { enforceQuota = "true" } }
+    local limits = open { url = s.url, prefix = "/limits" }
+    local lease = assert(limits:lock("k"))
+    local at = "/zookeeper/quota/dlock"
+    assert(common.guard(lease, "CREATE", at, ""))
+    assert(common.guard(lease, "CREATE", at .. "/zookeeper_stats",
+      "count=0,bytes=0"))
+    assert(common.guard(lease, "CREATE", at .. "/zookeeper_limits",
+      "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"))
+    local _, message, code = open { url = s.url }:lock("k", { timeout = 10 })
+    assert.are.equal("unavailable", code)
+    assert.matches("refuses it: a quota is exceeded %(ZQUOTAEXCEEDED %-125%)",
+      message)
+    common.close_stores()
+    s:stop()
+  end)
+
+  timed("says that a server closes new connections at once", function()
+    local s = zk.start { config = { maxClientCnxns = 1 } }
+    local first = uv.new_tcp()
+    first:connect("127.0.0.1", s.port, function() end)
+    common.eventually("no other one is let in", function()
+      return (zk.four("ruok", s.url) or "") == ""
+    end)
+    local store = open { url = s.url }
+    local _, message, code = store:lock("k", { timeout = 1.5 })
+    assert.are.equal("unavailable", code)
+    assert.matches("closes each new connection at once", message)
+    assert.matches("maxClientCnxns", message)
+    assert.is_nil(message:find("quorum", 1, true))
+    first:close()
+    uv.run("nowait")
+    assert(store:lock("k", { timeout = 20 })):release()
+    common.close_stores()
+    s:stop()
+  end)
+
   it("keeps chroots and prefixes apart", function()
     local k = key()
     local one = assert(open():lock(k))

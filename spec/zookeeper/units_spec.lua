@@ -44,6 +44,8 @@ local LISTS = {
   "a_crowd_survives_a_cut_at_each_step",
   "a_crowd_survives_its_session_at_each_step",
   "who_gives_up_is_told_by_no_list",
+  "a_server_without_containers_gets_plain_nodes",
+  "a_watch_without_containers_goes_on",
 }
 
 local REST = {

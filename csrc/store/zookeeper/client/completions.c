@@ -85,6 +85,7 @@ static void queue(struct dlk_zk_link *link, struct dlk_zk_completion *f) {
   pthread_mutex_lock(&link->lock);
   dlk_list_remove(&f->link);
   dlk_list_append(&link->ready, &f->link);
+  link->seen |= f->item == DLK_ZK_ITEM_STATE && f->kind == ZOO_CONNECTED_STATE;
   if (!f->leads || dlk_list_empty(&link->flying))
     dlk_zk_link_kick(link);
   pthread_mutex_unlock(&link->lock);
@@ -211,61 +212,24 @@ void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
 
 /* ---- by the loop's owner ---- */
 
-static enum dlk_zk_rc rc_of(int rc) {
-  switch (rc) {
-  case ZOK:
-    return DLK_ZK_OK;
-  case ZNONODE:
-    return DLK_ZK_NONODE;
-  case ZNODEEXISTS:
-    return DLK_ZK_EXISTS;
-  case ZNOTEMPTY:
-    return DLK_ZK_NOTEMPTY;
-  case ZBADVERSION:
-    return DLK_ZK_VERSION;
-  case ZNOAUTH:
-  case ZAUTHFAILED:
-  case ZSESSIONCLOSEDREQUIRESASLAUTH:
-    return DLK_ZK_NOAUTH;
-  case ZSYSTEMERROR:
-    return DLK_ZK_MEMORY;
-  case ZCONNECTIONLOSS:
-  case ZOPERATIONTIMEOUT:
-  case ZINVALIDSTATE:
-  case ZSESSIONEXPIRED:
-  case ZSESSIONMOVED:
-  case ZCLOSING:
-  case ZTHROTTLEDOP:
-    return DLK_ZK_CUT;
-  default:
-    return DLK_ZK_FAILED;
-  }
-}
-
 static int64_t now(const struct dlk_zk_completion *f) {
   return f->owner->host->now(f->owner->host);
 }
 
-#define TEXT_OF(n) TEXT(n)
-#define TEXT(n) #n
-
-static const char *text_of(int rc) {
-  if (rc == DLK_ZK_TOO_LONG)
-    return "with its path it is longer than " TEXT_OF(
-        DLK_ZK_REQUEST_MAX) " bytes (a server's jute.maxbuffer, less room)";
-  return rc == ZOK ? "" : zerror(rc);
+static const char *text_of(const struct dlk_zk_completion *f) {
+  return dlk_zk_code_text(f->rc, f->owner->odd);
 }
 
 static void trace_answer(const struct dlk_zk_completion *f) {
   int64_t at = now(f);
-  dlk_zk_trace(
-      at, "answer", f->path, "%s %s, after %s ms", dlk_zk_verb_word(f->verb),
-      f->rc == ZOK ? "good" : text_of(f->rc), dlk_trace_ms(at - f->sent).text);
+  dlk_zk_trace(at, "answer", f->path, "%s %s, after %s ms",
+               dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : text_of(f),
+               dlk_trace_ms(at - f->sent).text);
 }
 
 static void answer(struct dlk_zk_completion *f) {
-  struct dlk_zk_reply r = {.rc = rc_of(f->rc), .sent = f->sent};
-  r.text = text_of(f->rc);
+  struct dlk_zk_reply r = {.rc = dlk_zk_code_rc(f->rc), .sent = f->sent};
+  r.text = text_of(f);
   r.path = f->text;
   r.stat = f->stat;
   if (f->count > 0) {
@@ -276,7 +240,7 @@ static void answer(struct dlk_zk_completion *f) {
     r.len = f->len;
   }
   for (size_t i = 0; i < f->part_count; i++) {
-    r.part_rc[i] = rc_of(f->part[i].err);
+    r.part_rc[i] = dlk_zk_code_rc(f->part[i].err);
     r.part_version[i] = f->part_stat[i].version;
   }
   if (DLK_TRACING)
@@ -344,10 +308,12 @@ static void drain(struct dlk_zk_link *link) {
 static void troubles(struct dlk_zk_link *link) {
   pthread_mutex_lock(&link->lock);
   int problem = link->open_error;
-  bool memory = link->memory_failed;
+  bool memory = link->memory_failed, shut = link->shut;
   link->open_error = 0;
-  link->memory_failed = false;
+  link->memory_failed = link->shut = false;
   pthread_mutex_unlock(&link->lock);
+  if (shut)
+    link->events->shut(link->user);
   char text[160];
   if (problem == ENOENT || problem == EINVAL)
     snprintf(text, sizeof text, "no host in its URL can be resolved");

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
+#include "store/zookeeper/client/codes.h"
 #include "store/zookeeper/client/link.h"
 
 struct dlk_zk_link {
@@ -24,14 +25,14 @@ struct dlk_zk_link {
   struct dlk_host *host; /* NULL once abandoned */
   struct dlk_list flying, ready;
   bool posted, closing, through, memory_failed;
+  bool seen; /* connected at least once */
+  bool shut; /* not yet, for a server closes new connections at once */
   int open_error;
   /* The loop's owner's. */
   struct dlk_post post;
   bool muted, told_gone;
+  char odd[DLK_ZK_ODD_MAX]; /* the text of the last answer without a name */
 };
-
-/* Not sent; none of the library's numbers. */
-#define DLK_ZK_TOO_LONG (-100000)
 
 enum dlk_zk_item { DLK_ZK_ITEM_ANSWER, DLK_ZK_ITEM_STATE, DLK_ZK_ITEM_EVENT };
 

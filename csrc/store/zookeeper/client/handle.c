@@ -30,13 +30,10 @@
  * share without a lock); what is left goes into a callback that drops it, so
  * nothing reaches stderr. Names are looked up when it connects, but not while
  * it is connected (resolution delay -1), when its thread has heartbeats to
- * send.
- *
- * After a failed attempt the library passes one server over (ZOOKEEPER-2466):
- * of two servers it tries the same one again and again, of an even number only
- * half. Steps of two reach each place of a list of odd length, so that is what
- * it gets (odd_hosts). */
+ * send. A session that is not open a while after its thread asked for it may be
+ * one that its servers close at once: the thread finds that out (hosts.c). */
 #include "store/zookeeper/client/completions.h"
+#include "store/zookeeper/client/hosts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,6 +44,7 @@
 
 #define STACK_SIZE ((size_t)512 * 1024)
 #define LIBRARY_THREADS 2 /* of a handle */
+#define PATIENCE (500 * DLK_MS)
 
 /* The library's level; its own header for it does not find its includes. */
 extern ZOOAPI ZooLogLevel logLevel;
@@ -68,14 +66,29 @@ static void no_completion(int rc, const void *data) {
   (void)data;
 }
 
+/* NULL: see errno; ENOENT, EINVAL: no host is found. */
+static zhandle_t *init_handle(struct dlk_zk_link *link, bool look_up) {
+  char *hosts = dlk_zk_hosts_spelled(link->hosts, look_up);
+  errno = ENOMEM;
+  zhandle_t *zh =
+      hosts ? zookeeper_init2(hosts, dlk_zk_on_watch, (int)link->timeout_ms,
+                              NULL, link, ZOO_NO_LOG_CLIENTENV, drop_log)
+            : NULL;
+  int problem = errno;
+  free(hosts);
+  errno = problem;
+  return zh;
+}
+
 static zhandle_t *open_handle(struct dlk_zk_link *link) {
   static pthread_once_t quiet = PTHREAD_ONCE_INIT;
   pthread_once(&quiet, quiet_library);
   zhandle_t *zh = NULL;
   int problem = dlk_native_room(LIBRARY_THREADS);
   if (problem == 0) {
-    zh = zookeeper_init2(link->hosts, dlk_zk_on_watch, (int)link->timeout_ms,
-                         NULL, link, ZOO_NO_LOG_CLIENTENV, drop_log);
+    zh = init_handle(link, false);
+    if (!zh && (errno == ENOENT || errno == EINVAL))
+      zh = init_handle(link, true);
     problem = errno;
   }
   if (zh) {
@@ -95,10 +108,35 @@ static zhandle_t *open_handle(struct dlk_zk_link *link) {
   return zh;
 }
 
+/* [lock] */
+static bool closes_within(struct dlk_zk_link *link, int64_t ns) {
+  struct timespec at;
+  clock_gettime(CLOCK_REALTIME, &at);
+  at.tv_nsec += ns;
+  at.tv_sec += at.tv_nsec / DLK_SEC;
+  at.tv_nsec %= DLK_SEC;
+  while (!link->closing &&
+         pthread_cond_timedwait(&link->wake, &link->lock, &at) == 0)
+    continue;
+  return link->closing;
+}
+
+/* [lock] */
+static void look_for_shut(struct dlk_zk_link *link) {
+  pthread_mutex_unlock(&link->lock);
+  bool shut = dlk_zk_hosts_shut(link->hosts);
+  pthread_mutex_lock(&link->lock);
+  link->shut = shut;
+  if (shut)
+    dlk_zk_link_kick(link);
+}
+
 static void *session_thread(void *arg) {
   struct dlk_zk_link *link = arg;
   zhandle_t *zh = open_handle(link);
   pthread_mutex_lock(&link->lock);
+  if (zh && !closes_within(link, PATIENCE) && !link->seen)
+    look_for_shut(link);
   while (!link->closing)
     pthread_cond_wait(&link->wake, &link->lock);
   pthread_mutex_unlock(&link->lock);
@@ -115,24 +153,6 @@ static void *session_thread(void *arg) {
 
 /* ---- open and close ---- */
 
-/* A copy; of an even number one host, drawn by lot so that no server gets more
- * clients than another, stands in it twice. */
-static char *odd_hosts(const char *hosts, uint32_t lot) {
-  size_t count = 1;
-  for (const char *p = hosts; *p; p++)
-    count += *p == ',';
-  if (count % 2 != 0)
-    return strdup(hosts);
-  const char *one = hosts;
-  for (size_t i = lot % count; i > 0; i--)
-    one = strchr(one, ',') + 1;
-  size_t length = strcspn(one, ","), size = strlen(hosts) + length + 2;
-  char *copy = malloc(size);
-  if (copy)
-    snprintf(copy, size, "%s,%.*s", hosts, (int)length, one);
-  return copy;
-}
-
 static struct dlk_zk_link *new_link(struct dlk_host *host,
                                     const struct dlk_zk_conf *conf) {
   struct dlk_zk_link *link = calloc(1, sizeof *link);
@@ -140,7 +160,7 @@ static struct dlk_zk_link *new_link(struct dlk_host *host,
     return NULL;
   uint32_t lot;
   host->random(host, &lot, sizeof lot);
-  link->hosts = odd_hosts(conf->hosts, lot);
+  link->hosts = dlk_zk_hosts_odd(conf->hosts, lot);
   link->auth = conf->auth ? strdup(conf->auth) : NULL;
   if (!link->hosts || (conf->auth && !link->auth) ||
       pthread_mutex_init(&link->lock, NULL) != 0) {

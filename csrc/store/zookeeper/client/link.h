@@ -20,9 +20,11 @@ enum dlk_zk_rc {
   DLK_ZK_NOTEMPTY,
   DLK_ZK_VERSION, /* the node's version is another one */
   DLK_ZK_NOAUTH,
-  DLK_ZK_CUT,    /* connection lost or not there: outcome unknown */
-  DLK_ZK_MEMORY, /* we had no memory for the answer */
-  DLK_ZK_FAILED  /* anything else; reply->text says what */
+  DLK_ZK_UNKNOWN,   /* the server does not know such requests */
+  DLK_ZK_CUT,       /* connection lost or not there: outcome unknown */
+  DLK_ZK_THROTTLED, /* not done, for there is too much to do; else as CUT */
+  DLK_ZK_MEMORY,    /* we had no memory for the answer */
+  DLK_ZK_FAILED     /* anything else; reply->text says what */
 };
 
 enum dlk_zk_verb {
@@ -117,6 +119,8 @@ struct dlk_zk_events {
   /* Connected, for the first time or again. timeout: as negotiated. */
   void (*connected)(void *user, int64_t session, int64_t timeout);
   void (*away)(void *user);
+  /* Not connected yet, for a server closes each new connection at once. */
+  void (*shut)(void *user);
   /* The last call for this link but `gone`. */
   void (*ended)(void *user, enum dlk_zk_end end, const char *text);
   void (*event)(void *user, enum dlk_zk_event event, const char *path);

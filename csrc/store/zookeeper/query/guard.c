@@ -216,8 +216,10 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 static void on_above_made(void *who, uint32_t tag,
                           const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
-  if (dlk_zk_query_answered(q, tag, r))
-    q->barred |= r->rc == DLK_ZK_NOAUTH;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  q->barred |= r->rc == DLK_ZK_NOAUTH;
+  dlk_zk_above_heard(q->store, r);
 }
 
 /* Answered last. Whether a node above could not be made says nothing by itself:
@@ -226,6 +228,7 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
+  dlk_zk_above_heard(q->store, r);
   if (r->rc == DLK_ZK_NOAUTH || (r->rc == DLK_ZK_NONODE && q->barred))
     dlk_zk_query_end(q, DLK_DENIED, NULL);
   else if (r->rc == DLK_ZK_FAILED)
@@ -237,7 +240,6 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 /* Nobody ever came: there must be a node to watch the list of. */
 static bool make_node(struct dlk_zk_query *q) {
   char *path = (char *)(uintptr_t)dlk_zk_query_path(q, NULL);
-  size_t chroot = q->store->chroot;
   if (!path)
     return false;
   q->barred = false;
@@ -249,8 +251,7 @@ static bool make_node(struct dlk_zk_query *q) {
     struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
                                .path = path,
                                .data = "",
-                               .mode = i <= chroot ? DLK_ZK_PERSISTENT
-                                                   : DLK_ZK_CONTAINER};
+                               .mode = dlk_zk_above_mode(q->store, i)};
     bool ok = dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &r,
                                 i < q->path_len ? on_above_made : on_made);
     path[i] = kept;

@@ -143,6 +143,7 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
   case DLK_ZK_SETTLE:
     break;
   }
+  dlk_zk_op_heard(q->op, r);
   retry(q);
   return false;
 }

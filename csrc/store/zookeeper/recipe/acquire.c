@@ -58,16 +58,18 @@ static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)tag;
   if (dlk_zk_meaning(DLK_ZK_FOR_PARENT, r->rc) == DLK_ZK_REFUSED)
     n->denied = true;
+  dlk_zk_above_heard(n->store, r);
   dlk_zk_op_heard(n->op, r);
   dlk_zk_contender_answered(n);
 }
 
-static bool make_parent(struct dlk_zk_contender *n, size_t len,
-                        enum dlk_zk_mode mode) {
+static bool make_parent(struct dlk_zk_contender *n, size_t len) {
   char kept = n->path[len];
   n->path[len] = '\0';
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_CREATE, .path = n->path, .data = "", .mode = mode};
+  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                             .path = n->path,
+                             .data = "",
+                             .mode = dlk_zk_above_mode(n->store, len)};
   bool ok = dlk_zk_contender_send(n, &r, on_parent);
   n->path[len] = kept;
   return ok;
@@ -76,14 +78,11 @@ static bool make_parent(struct dlk_zk_contender *n, size_t len,
 /* Usually only the lock's own container is missing; if that was not all,
  * everything above it. They leave together with the next create. */
 static bool make_parents(struct dlk_zk_contender *n) {
-  size_t chroot = n->store->chroot;
   if (n->tries > 1)
     for (size_t i = 1; i < n->lock_len; i++)
-      if (n->path[i] == '/' &&
-          !make_parent(n, i,
-                       i <= chroot ? DLK_ZK_PERSISTENT : DLK_ZK_CONTAINER))
+      if (n->path[i] == '/' && !make_parent(n, i))
         return false;
-  return make_parent(n, n->lock_len, DLK_ZK_CONTAINER);
+  return make_parent(n, n->lock_len);
 }
 
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r);
@@ -206,6 +205,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     no_parent(n);
     break;
   case DLK_ZK_SETTLE:
+    dlk_zk_op_heard(n->op, r);
     if (n->leaving)
       dlk_zk_contender_end_op(n);
     unsettled(n);

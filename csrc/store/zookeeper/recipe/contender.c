@@ -138,6 +138,12 @@ bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
   return ok;
 }
 
+void dlk_zk_ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)who;
+  (void)tag;
+  (void)r;
+}
+
 void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now) {
   n->confirm = dlk_zk_confirm_sent(&n->member.session->confirm, now);
   n->confirm_tag = n->tag;

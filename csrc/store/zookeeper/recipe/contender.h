@@ -116,6 +116,9 @@ bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
 bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
                                 struct dlk_zk_request *r,
                                 dlk_zk_answer *answer);
+/* For a delete whose answer makes no difference: what is still there is seen in
+ * the next list. */
+dlk_zk_answer dlk_zk_ignore;
 /* An answer for n came: false when nothing but its memory is left. */
 bool dlk_zk_contender_answered(struct dlk_zk_contender *n);
 /* Tries again soon, or when the session is connected. */

@@ -88,6 +88,16 @@ void dlk_zk_abandon(struct dlk_zk_contender *n, enum dlk_code code) {
   dlk_zk_finish(n, code);
 }
 
+/* Where nobody else removes it (store.c). */
+static void delete_lock(struct dlk_zk_contender *n) {
+  if (!n->store->plain)
+    return;
+  n->path[n->lock_len] = '\0';
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
+  dlk_zk_send(n->member.session, &r, dlk_zk_ignore, NULL, 0);
+}
+
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
@@ -99,9 +109,11 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   switch (dlk_zk_meaning(DLK_ZK_FOR_DELETE, r->rc)) {
   case DLK_ZK_ANSWERED:
+    delete_lock(n);
     dlk_zk_finish(n, DLK_OK);
     break;
   case DLK_ZK_MISSING:
+    delete_lock(n);
     dlk_zk_finish(n, DLK_LOST);
     break;
   case DLK_ZK_INSIST:

@@ -86,13 +86,6 @@ static struct list *new_list(struct dlk_zk_session *s, const char *path,
 
 /* ---- what a list says ---- */
 
-void dlk_zk_lists_ignore(void *who, uint32_t tag,
-                         const struct dlk_zk_reply *r) {
-  (void)who;
-  (void)tag;
-  (void)r;
-}
-
 static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
   return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
 }
@@ -122,7 +115,7 @@ static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
         .path = dlk_zk_path(&st->scratch, strlen(l->path), e->name),
         .version = -1};
     if (r.path)
-      dlk_zk_send(l->session, &r, dlk_zk_lists_ignore, NULL, 0);
+      dlk_zk_send(l->session, &r, dlk_zk_ignore, NULL, 0);
   }
 }
 

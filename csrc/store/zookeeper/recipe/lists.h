@@ -23,10 +23,6 @@ bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync, dlk_zk_told *told);
  * no memory. */
 bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r);
 
-/* For a delete whose answer makes no difference: what is still there is seen in
- * the next list. */
-dlk_zk_answer dlk_zk_lists_ignore;
-
 /* What a session keeps of them; over: nothing is answered any more. */
 void dlk_zk_lists_opened(struct dlk_zk_session *s);
 void dlk_zk_lists_over(struct dlk_zk_session *s);

@@ -56,11 +56,13 @@ enum dlk_zk_meaning dlk_zk_meaning(enum dlk_zk_purpose purpose,
   case DLK_ZK_NOAUTH:
     return rules[purpose].noauth;
   case DLK_ZK_CUT:
+  case DLK_ZK_THROTTLED:
     return rules[purpose].cut;
   case DLK_ZK_MEMORY:
     return rules[purpose].memory;
   case DLK_ZK_EXISTS:
   case DLK_ZK_NOTEMPTY:
+  case DLK_ZK_UNKNOWN:
   case DLK_ZK_FAILED:
     break;
   }

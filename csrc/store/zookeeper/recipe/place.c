@@ -183,7 +183,7 @@ static void drop(struct dlk_zk_contender *n, const char *path) {
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = path, .version = -1};
   if (path)
-    dlk_zk_send(n->member.session, &r, dlk_zk_lists_ignore, NULL, 0);
+    dlk_zk_send(n->member.session, &r, dlk_zk_ignore, NULL, 0);
 }
 
 static void begin_anew(struct dlk_zk_contender *n,

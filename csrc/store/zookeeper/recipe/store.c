@@ -4,7 +4,11 @@
  * Paths. The chroot of the URL is not the library's: every path is chroot +
  * prefix + "/" + escaped key, and what of it is missing is made at first use,
  * the chroot as plain nodes, the rest as containers, which the servers remove
- * when they have been empty for a minute. With credentials every node is made
+ * when they have been empty for a minute. Where a server answers that it knows
+ * no containers the rest is plain nodes as well, and each contender that leaves
+ * deletes the lock's node behind its own: the server refuses that while another
+ * one stands there, and one whose create finds the node gone makes it again, as
+ * it does for a container. With credentials every node is made
  * for their owner alone, unless the option `acl` says otherwise; without them
  * for everybody. */
 #include "store/zookeeper/recipe/store.h"
@@ -19,6 +23,11 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
   if (code == DLK_UNAVAILABLE && data->refusal)
     dlk_error_set(err, code, "%s: ZooKeeper at %s refuses it: %s", key,
                   st->conf.shown, data->refusal);
+  else if (code == DLK_UNAVAILABLE && st->sessions.shut)
+    dlk_error_set(err, code,
+                  "%s: ZooKeeper at %s closes each new connection at once; has "
+                  "this address as many as its maxClientCnxns?",
+                  key, st->conf.shown);
   else if (code == DLK_UNAVAILABLE)
     dlk_error_set(err, code,
                   "%s: ZooKeeper at %s did not answer in time%s%s; is it up, "
@@ -64,6 +73,14 @@ void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
 }
 
 /* ---- paths ---- */
+
+enum dlk_zk_mode dlk_zk_above_mode(const struct dlk_zk_store *st, size_t len) {
+  return st->plain || len <= st->chroot ? DLK_ZK_PERSISTENT : DLK_ZK_CONTAINER;
+}
+
+void dlk_zk_above_heard(struct dlk_zk_store *st, const struct dlk_zk_reply *r) {
+  st->plain |= r->rc == DLK_ZK_UNKNOWN;
+}
 
 void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
                       const char *key, size_t len) {

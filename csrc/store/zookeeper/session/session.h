@@ -35,6 +35,7 @@ struct dlk_zk_sessions {
   int slow_opens;
   int64_t backoff;
   char problem[160]; /* why there is no session; "" */
+  bool shut;         /* it is that: a server closes new connections at once */
 };
 
 enum dlk_zk_state {

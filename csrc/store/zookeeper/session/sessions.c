@@ -400,6 +400,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   s->id = id;
   s->timeout = timeout;
   ss->problem[0] = '\0';
+  ss->shut = false;
   ss->backoff = 0;
   if (first)
     dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
@@ -433,6 +434,11 @@ static void on_away(void *user) {
   else if (!s->timer.node.queued)
     ss->host->timer_set(ss->host, &s->timer,
                         dlk_zk_session_now(s) + 2 * s->timeout);
+}
+
+static void on_shut(void *user) {
+  struct dlk_zk_session *s = user;
+  s->sessions->shut |= s->state == DLK_ZK_OPENING;
 }
 
 /* Tried again a while later, and later still. */
@@ -469,6 +475,7 @@ static void on_event(void *user, enum dlk_zk_event event, const char *path) {
 static const struct dlk_zk_events events = {
     .connected = on_connected,
     .away = on_away,
+    .shut = on_shut,
     .ended = on_ended,
     .event = on_event,
     .gone = on_gone,

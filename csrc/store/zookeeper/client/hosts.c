@@ -1,0 +1,161 @@
+/* Lists of servers, as the client library is given them.
+ *
+ * Odd length. After a failed attempt the library passes one server over
+ * (ZOOKEEPER-2466): of two servers it tries the same one again and again, of an
+ * even number only half. Steps of two reach each place of a list of odd length.
+ *
+ * Spelling. The library asks the resolver for each host, addresses too, and has
+ * it leave out families of which the machine has no address but that of its
+ * loopback (AI_ADDRCONFIG). So 127.0.0.1, and a localhost that is only that,
+ * are not found on a machine whose interfaces have IPv6 only. The same address
+ * mapped into IPv6 is. An IPv6 address on a machine without IPv6 but ::1 has no
+ * other spelling: zookeeper.md says so.
+ *
+ * A server that has as many connections of one address as it may have
+ * (maxClientCnxns) accepts the next one and closes it. One without a quorum
+ * does that only after it was asked for something. So a connection that asks
+ * for nothing tells the two apart. */
+#include "store/zookeeper/client/hosts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/clock.h"
+
+#define CONNECT_MS 500
+#define SHUT_MS 300
+
+char *dlk_zk_hosts_odd(const char *hosts, uint32_t lot) {
+  size_t count = 1;
+  for (const char *p = hosts; *p; p++)
+    count += *p == ',';
+  if (count % 2 != 0)
+    return strdup(hosts);
+  const char *one = hosts;
+  for (size_t i = lot % count; i > 0; i--)
+    one = strchr(one, ',') + 1;
+  size_t length = strcspn(one, ","), size = strlen(hosts) + length + 2;
+  char *copy = malloc(size);
+  if (copy)
+    snprintf(copy, size, "%s,%.*s", hosts, (int)length, one);
+  return copy;
+}
+
+/* The host and the port of the first in the list; what follows, or NULL. */
+struct host {
+  char name[256];
+  const char *port;
+  int port_len;
+};
+
+static const char *next_host(const char *hosts, struct host *h) {
+  size_t len = strcspn(hosts, ","), at = len;
+  while (at > 0 && hosts[at] != ':')
+    at--;
+  snprintf(h->name, sizeof h->name, "%.*s", (int)at, hosts);
+  h->port = hosts + at + 1;
+  h->port_len = (int)(len - at) - 1;
+  return hosts[len] == ',' ? hosts + len + 1 : NULL;
+}
+
+/* Whether the resolver gives it to who asks like the library. */
+static bool is_taken(const char *address) {
+  const struct addrinfo how = {.ai_flags = AI_ADDRCONFIG | AI_NUMERICHOST,
+                               .ai_socktype = SOCK_STREAM};
+  struct addrinfo *found;
+  if (getaddrinfo(address, NULL, &how, &found) != 0)
+    return false;
+  freeaddrinfo(found);
+  return true;
+}
+
+static bool is_address(const char *name, int family) {
+  unsigned char bytes[sizeof(struct in6_addr)];
+  return inet_pton(family, name, bytes) == 1;
+}
+
+static void spell(struct dlk_buf *out, const char *name, const struct host *h) {
+  bool mapped = is_address(name, AF_INET) && !is_taken(name);
+  dlk_buf_addf(out, "%s%s%s:%.*s", out->len > 0 ? "," : "",
+               mapped ? "::ffff:" : "", name, h->port_len, h->port);
+}
+
+static bool spell_all(struct dlk_buf *out, const struct host *h) {
+  const struct addrinfo how = {.ai_socktype = SOCK_STREAM};
+  struct addrinfo *found;
+  char address[INET6_ADDRSTRLEN + 20];
+  if (getaddrinfo(h->name, NULL, &how, &found) != 0)
+    return false;
+  for (const struct addrinfo *a = found; a; a = a->ai_next)
+    if (getnameinfo(a->ai_addr, a->ai_addrlen, address, sizeof address, NULL, 0,
+                    NI_NUMERICHOST) == 0)
+      spell(out, address, h);
+  freeaddrinfo(found);
+  return true;
+}
+
+char *dlk_zk_hosts_spelled(const char *hosts, bool look_up) {
+  struct dlk_buf out = {0};
+  struct host h;
+  while (hosts) {
+    hosts = next_host(hosts, &h);
+    if (!look_up || !spell_all(&out, &h))
+      spell(&out, h.name, &h);
+  }
+  dlk_buf_add(&out, "", 1);
+  if (!out.failed)
+    return out.data;
+  dlk_buf_free(&out);
+  return NULL;
+}
+
+/* ---- a connection that asks for nothing ---- */
+
+static bool happens(int fd, short events, int ms) {
+  struct pollfd p = {.fd = fd, .events = events};
+  return poll(&p, 1, ms) == 1;
+}
+
+static bool closes(const struct addrinfo *a) {
+  int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  char byte;
+  int problem = 0;
+  socklen_t size = sizeof problem;
+  if (fd < 0)
+    return false;
+  bool shut =
+      (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS) &&
+      happens(fd, POLLOUT, CONNECT_MS) &&
+      getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 &&
+      problem == 0 && happens(fd, POLLIN, SHUT_MS) &&
+      recv(fd, &byte, 1, 0) <= 0;
+  close(fd);
+  return shut;
+}
+
+bool dlk_zk_hosts_shut(const char *hosts) {
+  const struct addrinfo how = {.ai_socktype = SOCK_STREAM};
+  struct host h;
+  int64_t until = dlk_clock_now() + DLK_SEC;
+  bool shut = false;
+  while (hosts && !shut && dlk_clock_now() < until) {
+    struct addrinfo *found;
+    char port[8];
+    hosts = next_host(hosts, &h);
+    snprintf(port, sizeof port, "%.*s", h.port_len, h.port);
+    if (getaddrinfo(h.name, port, &how, &found) != 0)
+      continue;
+    shut = closes(found);
+    freeaddrinfo(found);
+  }
+  return shut;
+}

@@ -59,14 +59,15 @@
 /* Each of them is looked at once, although the store may keep it, and others
  * may end with it: who was looked at is in the list again, and whoever ends
  * leaves the list that he is in. */
-static void end_waits(struct dlk_engine *e) {
+static void end_waits(struct dlk_engine *e, uint32_t user) {
   struct dlk_list rest, *ops = &e->work.ops;
-  dlk_local_end_all(e);
+  dlk_local_end_all(e, user);
   dlk_list_take(ops, &rest);
   while (!dlk_list_empty(&rest)) {
     struct dlk_list *l = rest.next;
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     bool waits = t->op.kind == DLK_OP_ACQUIRE || t->op.kind == DLK_OP_CHANGE;
+    waits = waits && (user == 0 || t->user == user);
     dlk_list_remove(l);
     dlk_list_append(ops, l);
     if (waits && t->op.ending == DLK_OK)
@@ -74,9 +75,17 @@ static void end_waits(struct dlk_engine *e) {
   }
 }
 
-static void give_back_all(struct dlk_engine *e) {
-  while (!dlk_list_empty(&e->held.list))
-    dlk_hold_give_back(DLK_CONTAINER(e->held.list.next, struct dlk_hold, link));
+static void give_back_all(struct dlk_engine *e, uint32_t user) {
+  struct dlk_list rest;
+  dlk_list_take(&e->held.list, &rest);
+  while (!dlk_list_empty(&rest)) {
+    struct dlk_list *l = rest.next;
+    struct dlk_hold *h = DLK_CONTAINER(l, struct dlk_hold, link);
+    dlk_list_remove(l);
+    dlk_list_append(&e->held.list, l);
+    if (user == 0 || h->user == user)
+      dlk_hold_give_back(h);
+  }
 }
 
 /* Whoever waits is told; with joins, taking that ends the engine. */
@@ -110,8 +119,8 @@ static void begin(struct dlk_close *c) {
     return;
   c->state = DLK_CLOSE_ENDING;
   atomic_store(&e->closing, true);
-  end_waits(e);
-  give_back_all(e);
+  end_waits(e, 0);
+  give_back_all(e, 0);
   c->state = DLK_CLOSE_DRAINING;
   e->work.idle = &c->stop_post;
   dlk_work_look(&e->work, &e->loop);
@@ -219,6 +228,43 @@ struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
   if (t) {
     t->start.run = start_posted;
     t->timer.fire = timed_out;
+  }
+  return t;
+}
+
+/* One of those who share the engine closes its store: only what is its own
+ * ends. Nothing tells of the last of it, so the ticket looks now and then. */
+static bool has_ops(const struct dlk_engine *e, uint32_t user) {
+  const struct dlk_list *ops = &e->work.ops;
+  for (const struct dlk_list *l = ops->next; l != ops; l = l->next)
+    if (DLK_CONTAINER(l, const struct dlk_ticket, link)->user == user)
+      return true;
+  return false;
+}
+
+static void look_whether_left(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  int64_t next = now + (now - t->op.started) / 4 + DLK_MS / 4;
+  if (!has_ops(t->engine, t->user) || now >= t->op.deadline)
+    dlk_request_finish(t, NULL);
+  else
+    dlk_timers_set(&t->engine->loop.timers, timer,
+                   next < t->op.deadline ? next : t->op.deadline);
+}
+
+static void leave_posted(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
+  end_waits(t->engine, t->user);
+  give_back_all(t->engine, t->user);
+  look_whether_left(&t->timer, dlk_clock_now());
+}
+
+struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
+                                 const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_request_new(e, r);
+  if (t) {
+    t->start.run = leave_posted;
+    t->timer.fire = look_whether_left;
   }
   return t;
 }

@@ -24,6 +24,8 @@ struct dlk_close {
 
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e);
 /* The ticket of a close, ready to be started. */
+struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
+                                 const struct dlk_request *r);
 struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
                                  const struct dlk_request *r);
 /* By the loop's owner: nothing of the store is left. */

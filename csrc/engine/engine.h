@@ -35,6 +35,11 @@ bool dlk_engine_asks(struct dlk_engine *e);
 /* That answer, from the next connection on. NULL: there is no other. False: out
  * of memory. */
 bool dlk_engine_password(struct dlk_engine *e, const char *password);
+/* One more uses it: another number for each, from 1 on. */
+uint32_t dlk_engine_join_in(struct dlk_engine *e);
+/* One less. True: it was the last one, so the engine is to be closed. */
+bool dlk_engine_leave(struct dlk_engine *e);
+bool dlk_engine_is_shared(const struct dlk_engine *e);
 void dlk_engine_ref(struct dlk_engine *e);
 void dlk_engine_unref(struct dlk_engine *e);
 /* It was used before a fork() and this is the child. */
@@ -78,11 +83,13 @@ void dlk_engines_close_at_exit(void);
 enum dlk_task {
   DLK_TASK_OP,        /* what `kind` says */
   DLK_TASK_CLOSE,     /* cancel waits, release holds, stop the store */
+  DLK_TASK_LEAVE,     /* cancel the user's waits, release its holds */
   DLK_TASK_WAIT_LOST, /* done when `hold` is lost, or at timeout */
   DLK_TASK_GIVE_BACK  /* the engine's own: a release that nobody waits for */
 };
 
 struct dlk_request {
+  uint32_t user; /* of those who share the engine: whose it is */
   enum dlk_task task;
   enum dlk_op_kind kind;
   const char *key;

@@ -57,11 +57,23 @@ void dlk_in_use_remove(struct dlk_engine *e) {
   leave();
 }
 
-struct dlk_engine **dlk_in_use_list(void) {
+static size_t count(void) {
   size_t n = 0;
-  enter();
   for (struct dlk_list *l = engines.next; l != &engines; l = l->next)
     n++;
+  return n;
+}
+
+size_t dlk_in_use_count(void) {
+  enter();
+  size_t n = count();
+  leave();
+  return n;
+}
+
+struct dlk_engine **dlk_in_use_list(void) {
+  enter();
+  size_t n = count();
   struct dlk_engine **list = calloc(n + 1, sizeof *list);
   struct dlk_list *l = list ? engines.next : &engines;
   for (n = 0; l != &engines; l = l->next) {

@@ -11,6 +11,7 @@ void dlk_in_use_behind_tls(void);
 /* From its first use to its join; the caller has a reference. */
 void dlk_in_use_add(struct dlk_engine *e);
 void dlk_in_use_remove(struct dlk_engine *e);
+size_t dlk_in_use_count(void);
 /* References on those that are open, ended by NULL; or NULL. */
 struct dlk_engine **dlk_in_use_list(void);
 

@@ -68,6 +68,7 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   dlk_list_init(&h->waiters);
   dlk_list_init(&h->detaches);
   h->drop.run = drop_posted;
+  h->user = r->user;
   h->max_hold = r->max_hold;
   h->cut_to = DLK_FOREVER;
   h->renew = h->renews = r->renew;
@@ -106,7 +107,8 @@ struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
 
 struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
   const struct dlk_lease *l = &old->lease;
-  const struct dlk_request r = {.kind = DLK_OP_ACQUIRE,
+  const struct dlk_request r = {.user = old->user,
+                                .kind = DLK_OP_ACQUIRE,
                                 .key = l->key,
                                 .key_len = l->key_len,
                                 .want = l->want,

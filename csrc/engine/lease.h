@@ -52,6 +52,7 @@ struct dlk_hold {
   struct dlk_list detaches; /* tickets, until `ops` is 0 */
   struct dlk_post drop;     /* its last handle: release_later, or collected */
   uint64_t id;              /* unique in the process */
+  uint32_t user;
 };
 
 /* What a hold asks of those who know requests (dispatch.c). */

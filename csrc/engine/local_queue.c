@@ -261,14 +261,22 @@ void dlk_local_gone(struct dlk_ticket *t) {
   dlk_local_look(g);
 }
 
-void dlk_local_end_all(struct dlk_engine *e) {
+static void end_of(struct dlk_list *list, uint32_t user,
+                   const struct dlk_local_calls *calls) {
   static const struct dlk_error cancelled = {.code = DLK_CANCELLED};
+  for (struct dlk_list *l = list->next, *next; l != list; l = next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    next = l->next;
+    if (user == 0 || t->user == user)
+      calls->finish(t, &cancelled);
+  }
+}
+
+void dlk_local_end_all(struct dlk_engine *e, uint32_t user) {
   for (struct dlk_list *l = e->local->all.next; l != &e->local->all;
        l = l->next) {
     struct dlk_local_queue *g = DLK_CONTAINER(l, struct dlk_local_queue, all);
-    struct dlk_ticket *t;
-    while ((t = dlk_local_first(g)))
-      e->local->calls->finish(t, &cancelled);
-    end_late(g, &cancelled);
+    end_of(&g->waiting, user, e->local->calls);
+    end_of(&g->late, user, e->local->calls);
   }
 }

@@ -53,7 +53,8 @@ bool dlk_local_waits(const struct dlk_ticket *t);
 /* Its time is over while it waits here: it ends when the store has answered, or
  * did not in time. */
 void dlk_local_late(struct dlk_ticket *t);
-void dlk_local_end_all(struct dlk_engine *e);
+/* Those of that user, or all (0). */
+void dlk_local_end_all(struct dlk_engine *e, uint32_t user);
 /* The first of those who wait, or NULL. */
 struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g);
 /* The first of those who wait, which there is, becomes the head. */

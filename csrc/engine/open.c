@@ -21,6 +21,7 @@
 #include "loop/life.h"
 
 /* So many are kept free. */
+#define MANY 16 /* stores in use that somebody may have opened by mistake */
 #define SPARE_TICKETS 128
 #define SPARE_HOLDS 1024
 
@@ -168,13 +169,24 @@ static void name_ourselves(struct dlk_engine *e) {
   snprintf(e->name, sizeof e->name, "%s/%ld", host, (long)getpid());
 }
 
+/* What most likely took all descriptors, or threads. */
+static void say_how_many(struct dlk_error *err) {
+  size_t n = dlk_in_use_count();
+  size_t len = strlen(err->text);
+  if (n > MANY)
+    snprintf(err->text + len, sizeof err->text - len,
+             "; %zu stores are open here; open one and keep it", n);
+}
+
 bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err) {
   if (atomic_load(&e->fork_stamp) != 0)
     return true;
   dlk_random_forget(&e->random);
   name_ourselves(e);
-  if (!dlk_loop_open(&e->loop, e->shown, err))
+  if (!dlk_loop_open(&e->loop, e->shown, err)) {
+    say_how_many(err);
     return false;
+  }
   atomic_store(&e->fork_stamp, dlk_fork_stamp());
   dlk_in_use_add(e);
   return true;

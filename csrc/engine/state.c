@@ -43,6 +43,19 @@ void dlk_engine_unref(struct dlk_engine *e) {
     e->free(e);
 }
 
+uint32_t dlk_engine_join_in(struct dlk_engine *e) {
+  atomic_fetch_add(&e->users, 1);
+  return atomic_fetch_add(&e->last_user, 1) + 1;
+}
+
+bool dlk_engine_leave(struct dlk_engine *e) {
+  return atomic_fetch_sub(&e->users, 1) == 1;
+}
+
+bool dlk_engine_is_shared(const struct dlk_engine *e) {
+  return atomic_load(&e->users) > 1;
+}
+
 bool dlk_engine_used(const struct dlk_engine *e) {
   return atomic_load(&e->fork_stamp) != 0;
 }

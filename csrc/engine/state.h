@@ -35,6 +35,7 @@ struct dlk_engine {
   char name[128];
 
   atomic_int refs;
+  atomic_uint users, last_user; /* how many share it; the last one's number */
   void (*free)(struct dlk_engine *e); /* by the last reference */
   atomic_uint fork_stamp;             /* 0: never used */
   atomic_bool closing;                /* no request is taken */

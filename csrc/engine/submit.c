@@ -67,6 +67,8 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
 
 static struct dlk_ticket *new_ticket(struct dlk_engine *e,
                                      const struct dlk_request *r) {
+  if (r->task == DLK_TASK_LEAVE)
+    return dlk_leave_new(e, r);
   return r->task == DLK_TASK_CLOSE ? dlk_close_new(e, r)
                                    : dlk_dispatch_new(e, r);
 }

@@ -93,6 +93,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   atomic_init(&t->refs, 2);
   atomic_init(&t->wanted, DLK_OK);
   t->task = r->task;
+  t->user = r->hold ? r->hold->user : r->user;
   dlk_list_init(&t->link);
   t->op.kind = r->kind;
   t->op.wait = r->wait;
@@ -211,6 +212,7 @@ struct dlk_engine *dlk_ticket_engine(const struct dlk_ticket *t) {
 
 const char *dlk_ticket_word(const struct dlk_ticket *t) {
   static const char *const tasks[] = {[DLK_TASK_CLOSE] = "close",
+                                      [DLK_TASK_LEAVE] = "leave",
                                       [DLK_TASK_WAIT_LOST] = "wait_lost",
                                       [DLK_TASK_GIVE_BACK] = "give back"};
   static const char *const kinds[] = {

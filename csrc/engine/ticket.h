@@ -40,6 +40,7 @@ struct dlk_ticket {
   atomic_int refs;
   atomic_int state, fate;
   enum dlk_task task;
+  uint32_t user;
   bool owned;        /* Lua's thread: a scope ends what it gives */
   atomic_int wanted; /* code of a requested cancel */
   struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */

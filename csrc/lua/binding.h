@@ -25,6 +25,8 @@ struct engine_box {
   struct dlk_engine *engine;
   struct dlk_list link; /* among the engines of the Lua state */
   int spares;           /* so many are in the anchor */
+  uint32_t user;        /* several boxes may share an engine */
+  bool left;            /* it was closed, while others have the engine */
 };
 
 /* ticket NULL: done, and the result is true. home: whose spares it will be
@@ -136,6 +138,11 @@ struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
 /* The engine at 1; NULL when its userdata was finalised, which another
  * finaliser can come to see: to it that store is closed. */
 struct dlk_engine *dlk_lua_engine(lua_State *L);
+/* The box of the anchor at that index. */
+struct engine_box *dlk_lua_engine_of(lua_State *L, int anchor);
+/* False: it was closed, or its engine was, and its leases are given back; err
+ * says so. */
+bool dlk_lua_is_open(const struct engine_box *box, struct dlk_error *err);
 /* The failure of a call on it; the engine's anchor is at `anchor`. */
 int dlk_lua_finalised(lua_State *L, int anchor);
 /* What an engine's anchor has in its array. */

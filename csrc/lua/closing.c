@@ -52,6 +52,17 @@ bool dlk_lua_closing(lua_State *L) {
   return last_of(L)->over;
 }
 
+/* core.engines(): how many there are. */
+static int core_engines(lua_State *L) {
+  struct last *last = last_of(L);
+  lua_Integer n = 0;
+  for (struct dlk_list *l = last->engines.next; l != &last->engines;
+       l = l->next)
+    n++;
+  lua_pushinteger(L, n);
+  return 1;
+}
+
 void dlk_lua_end_engine(struct dlk_engine *e) {
   if (!dlk_engine_used(e) || dlk_engine_joined(e))
     return;
@@ -173,6 +184,8 @@ static int last_gc(lua_State *L) {
 
 /* Once for a state, whoever loads the library again. */
 void dlk_lua_open_closing(lua_State *L) {
+  lua_pushcfunction(L, core_engines);
+  lua_setfield(L, -2, "engines");
   if (last_of(L))
     return;
   struct last *last = lua_newuserdata(L, sizeof *last);

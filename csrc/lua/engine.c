@@ -110,6 +110,18 @@ static bool secret_of(lua_State *L, struct dlk_conf *conf) {
   return conf->secret;
 }
 
+static struct engine_box *new_box(lua_State *L, const char *shown) {
+  struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
+  dlk_list_init(&box->link);
+  lua_createtable(L, DLK_ANCHOR_SHOWN, 0);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
+  lua_pushstring(L, shown);
+  lua_rawseti(L, -2, DLK_ANCHOR_SHOWN);
+  lua_setuservalue(L, -2);
+  return box;
+}
+
 /* core.engine(store_type, conf): an engine, or nil, message, code. */
 static int core_engine(lua_State *L) {
   struct store_box *store = luaL_checkudata(L, 1, DLK_STORE_TYPE);
@@ -137,14 +149,7 @@ static int core_engine(lua_State *L) {
   const char *name = field(L, 2, "name");
   conf.hosts = hosts(L, 2, &conf.host_count);
   conf.options = own_options(L, 2);
-  struct engine_box *box = dlk_lua_new_box(L, DLK_LUA_ENGINE);
-  dlk_list_init(&box->link);
-  lua_createtable(L, DLK_ANCHOR_SHOWN, 0);
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, DLK_ANCHOR_ENGINE);
-  lua_pushstring(L, conf.shown);
-  lua_rawseti(L, -2, DLK_ANCHOR_SHOWN);
-  lua_setuservalue(L, -2);
+  struct engine_box *box = new_box(L, conf.shown);
   if (!secret_of(L, &conf)) {
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
     return dlk_lua_failure(L, &err);
@@ -152,6 +157,32 @@ static int core_engine(lua_State *L) {
   box->engine = dlk_engine_new(store->type, &conf, name, &err);
   if (!box->engine)
     return dlk_lua_failure(L, &err);
+  box->user = dlk_engine_join_in(box->engine);
+  dlk_lua_enlist(L, box);
+  return 1;
+}
+
+/* engine:usable(): it can be shared. */
+static int engine_usable(lua_State *L) {
+  const struct dlk_engine *e = box_of(L)->engine;
+  struct dlk_error err;
+  lua_pushboolean(L, e && dlk_engine_is_ours(e, &err) &&
+                         dlk_engine_is_open(e, &err));
+  return 1;
+}
+
+/* engine:share(): another store on the same client, with waits and leases of
+ * its own; nothing if it cannot be shared any more. */
+static int engine_share(lua_State *L) {
+  const struct engine_box *from = box_of(L);
+  struct dlk_error err;
+  struct dlk_engine *e = from->engine;
+  if (!e || !dlk_engine_is_ours(e, &err) || !dlk_engine_is_open(e, &err))
+    return 0;
+  struct engine_box *box = new_box(L, dlk_engine_shown(e));
+  dlk_engine_ref(e);
+  box->engine = e;
+  box->user = dlk_engine_join_in(e);
   dlk_lua_enlist(L, box);
   return 1;
 }
@@ -277,11 +308,20 @@ static int engine_prefix(lua_State *L) {
  * one that was finalised, which another finaliser may come to close, neither.
  */
 static int engine_close(lua_State *L) {
-  struct dlk_engine *e = box_of(L)->engine;
+  struct engine_box *box = box_of(L);
+  struct dlk_engine *e = box->engine;
   struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = dlk_lua_ns(L, 2)};
-  if (e && !dlk_engine_used(e))
+  if (box->left || !e)
+    return dlk_lua_push_done(L);
+  if (dlk_engine_is_shared(e) && !dlk_engine_forked(e)) {
+    box->left = true;
+    dlk_engine_leave(e);
+    r.task = DLK_TASK_LEAVE;
+    return dlk_engine_used(e) ? submit(L, &r) : dlk_lua_push_done(L);
+  }
+  if (!dlk_engine_used(e))
     dlk_engine_join(e);
-  if (!e || dlk_engine_joined(e))
+  if (dlk_engine_joined(e))
     return dlk_lua_push_done(L);
   return submit(L, &r);
 }
@@ -383,10 +423,15 @@ static int engine_gc(lua_State *L) {
   if (!e)
     return 0;
   dlk_list_remove(&box->link);
-  if (dlk_engine_forked(e) || dlk_lua_orphan_engine(L, e))
+  if (dlk_engine_forked(e))
     return 0;
-  dlk_lua_end_engine(e);
-  dlk_engine_forget_completed(e);
+  bool last = !box->left && dlk_engine_leave(e);
+  if (last && dlk_lua_orphan_engine(L, e))
+    return 0;
+  if (last) {
+    dlk_lua_end_engine(e);
+    dlk_engine_forget_completed(e);
+  }
   dlk_engine_unref(e);
   return 0;
 }
@@ -401,6 +446,8 @@ static const luaL_Reg methods[] = {
     {"ping", engine_ping},
     {"attach", engine_attach},
     {"close", engine_close},
+    {"share", engine_share},
+    {"usable", engine_usable},
     {"tag", engine_tag},
     {"prolong", engine_prolong},
     {"portable", engine_portable},

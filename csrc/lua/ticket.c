@@ -25,15 +25,8 @@ int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
   return 1;
 }
 
-static struct engine_box *engine_of(lua_State *L, int anchor) {
-  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
-  struct engine_box *engine = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return engine;
-}
-
 static struct ticket_box *take_box(lua_State *L, int anchor) {
-  struct engine_box *engine = engine_of(L, anchor);
+  struct engine_box *engine = dlk_lua_engine_of(L, anchor);
   if (engine->spares > 0) {
     int place = DLK_ANCHOR_SPARES + --engine->spares;
     lua_rawgeti(L, anchor, place);
@@ -59,9 +52,15 @@ int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
   if (!e)
     return dlk_lua_finalised(L, anchor);
+  const struct engine_box *engine = dlk_lua_engine_of(L, anchor);
   struct ticket_box *box = take_box(L, anchor);
+  struct dlk_request own = *r;
   struct dlk_error err;
-  box->ticket = dlk_engine_submit(e, r, false, &err);
+  own.user = engine->user;
+  if (engine->left && r->task != DLK_TASK_LEAVE)
+    dlk_lua_is_open(engine, &err);
+  else
+    box->ticket = dlk_engine_submit(e, &own, false, &err);
   return box->ticket ? 1 : dlk_lua_failure(L, &err);
 }
 

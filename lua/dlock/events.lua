@@ -170,12 +170,12 @@ end
 
 -- Leases that were collected while they were held.
 local function add_dropped(due, client)
-  for _, key in ipairs(listening.dropped[client]) do
+  for _, key in ipairs(listening.dropped[client.hub]) do
     due[#due + 1] = function()
       events.event(client, "dropped", DROPPED:format(text.quote(key)), key)
     end
   end
-  listening.dropped[client] = nil
+  listening.dropped[client.hub] = nil
 end
 
 local function add_lost(due, client, lease)
@@ -208,7 +208,7 @@ end
 ---@param fresh boolean its engine has events
 ---@return boolean
 function events.may_be_due(client, fresh)
-  return fresh or client.watched.late or listening.dropped[client] ~= nil
+  return fresh or client.watched.late or listening.dropped[client.hub] ~= nil
 end
 
 local may_be_due = events.may_be_due
@@ -224,7 +224,7 @@ function events.due(client)
   if client.watched.late then
     add_late(due, client)
   end
-  if listening.dropped[client] then
+  if listening.dropped[client.hub] then
     add_dropped(due, client)
   end
   if client.new_password and client.engine:asks() then
@@ -273,7 +273,7 @@ end
 local function list(client)
   if not client.watched.listed then
     listening.last = listening.last + 1
-    listening.engines[listening.last] = client.engine
+    listening.engines[listening.last] = client.hub.engine
     listening.any = true
     client.watched.listed = true
   end
@@ -301,13 +301,13 @@ local function deliver_others(client)
     local other = engine:client()
     if engine:closed() or not has_functions(other) then
       listening.engines[number], other.watched.listed = nil, false
-    elseif other ~= client and not other.waiting
+    elseif other ~= client.hub and not other.waiting
         and may_be_due(other, engine:has_events()) then
       due[#due + 1] = other
     end
   end
   for other in next, listening.dropped do
-    if other ~= client and not other.waiting then
+    if other ~= client.hub and not other.waiting then
       due[#due + 1] = other
     end
   end
@@ -339,9 +339,9 @@ core.lease_meta.dropped = function(client, key, running)
   if not running and not (ngx and ngx.worker and not ngx.worker.exiting()) then
     return
   elseif client.on_event then
-    local dropped = listening.dropped
-    dropped[client] = dropped[client] or {}
-    table.insert(dropped[client], key)
+    local dropped, hub = listening.dropped, client.hub
+    dropped[hub] = dropped[hub] or {}
+    table.insert(dropped[hub], key)
     listening.any = true
   else
     show(DROPPED:format(text.quote(key)))

@@ -19,6 +19,7 @@ local results = require "dlock.results"
 local rwlock = require "dlock.kinds.rwlock"
 local secure = require "dlock.secure"
 local semaphore = require "dlock.kinds.semaphore"
+local shared = require "dlock.shared"
 local stats = require "dlock.stats"
 local text = require "dlock.text"
 
@@ -390,6 +391,29 @@ local function is_quiet(opts)
   return opts.on_event == nil and opts.ask == nil
 end
 
+local function finish(client)
+  client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
+  client.engine:set_client(client) -- where leases find it
+end
+
+-- A store on a client that others have: what it does not have for itself it
+-- finds there, and what hosts note they note there.
+local function share(key, opts)
+  local engine, hub = shared.find(key)
+  if not engine then
+    return nil
+  end
+  local client = {
+    engine = engine,
+    base = options.defaults(opts),
+    holds = reentrant.new(),
+    id = opts.id or hub.shown,
+    mutex = false, -- of its own: see finish
+  }
+  finish(setmetatable(client, { __index = hub, __newindex = hub }))
+  return client
+end
+
 --- Makes a store from a parsed URL and checked options; no I/O.
 ---@param where table as url.parse returns it
 ---@param opts table
@@ -403,6 +427,12 @@ function store.open(where, opts)
   if adapter == nil then
     return nil, message, code
   end
+  local key = shared.key(where, opts)
+  local client = share(key, opts)
+  if client then
+    return setmetatable({ [STATE] = client }, META)
+  end
+  shared.make_room()
   local io_timeout = opts.io_timeout or options.default("io_timeout")
   local own = own_options(where, opts)
   local engine
@@ -426,7 +456,7 @@ function store.open(where, opts)
   if not engine then
     return nil, message, code
   end
-  local client = {
+  client = {
     engine = engine,
     host = adapter,
     shown = where.shown,
@@ -439,10 +469,11 @@ function store.open(where, opts)
     id = opts.id or where.shown,
     prefix = engine:prefix(),
   }
+  client.hub = client
   password.watch(client, opts.ask)
-  client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
-  engine:set_client(client) -- where leases find it
+  finish(client)
   events.watch(client)
+  shared.add(key, client)
   if own.insecure and not opts.on_event then
     events.show(own.insecure)
   end

@@ -220,7 +220,7 @@ static void a_look_goes_by_the_servers_clock(void) {
     host_op_free(seen);
     host_op_free(change);
     fake_serve();
-    pass(2 * DLK_SEC);
+    h->stands_at += 2 * DLK_SEC; /* and nobody else asks for the time */
   }
   host_close(h);
   free(lease);

@@ -7,10 +7,11 @@
  * 1. create (ephemeral, sequential) and get_children leave together. The
  *    server holds a session's reads behind its own pending writes, so the
  *    list shows our node and every live one before it: an uncontended acquire
- *    is one round trip. The list counts only if create said OK. NONODE makes
- *    the parents (containers, which the server reaps when empty, at any time)
- *    and sends both again. The fence is the node's czxid: it rises with each
- *    write of the ensemble, also where a parent made anew counts from 0.
+ *    is one round trip. While a list of the lock is under way, the next one
+ *    serves instead (lists.c). The list counts only if create said OK. NONODE
+ *    makes the parents (containers, which the server reaps when empty, at any
+ *    time) and sends both again. The fence is the node's czxid: it rises with
+ *    each write of the ensemble, also where a parent made anew counts from 0.
  * 2. A grant needs: our node first in the queue, in a list that was read
  *    after the create in the session that owns the node (or second in it, and
  *    the first one gone since: place.c), and now < that session's horizon

@@ -89,7 +89,7 @@ void dlk_lua_drop_hold(lua_State *L, struct dlk_hold *h);
 /* Releases that hold, if it is one of those. */
 void dlk_lua_release_dropped(lua_State *L, uint64_t id);
 /* The engine was collected. True: it has such holds, so it lives on with the
- * caller's reference. */
+ * caller's reference and his place among its users. */
 bool dlk_lua_orphan_engine(lua_State *L, struct dlk_engine *e);
 
 /* Each file that opens something puts functions into the module table

@@ -113,11 +113,13 @@ static void end_orphans(struct last *last) {
     if (!last->over && has_dropped(last, one->engine))
       continue;
     dlk_list_remove(l);
-    if (!dlk_engine_forked(one->engine)) {
+    bool ours = !dlk_engine_forked(one->engine);
+    if (ours && dlk_engine_leave(one->engine)) {
       dlk_lua_end_engine(one->engine);
       dlk_engine_forget_completed(one->engine);
-      dlk_engine_unref(one->engine);
     }
+    if (ours)
+      dlk_engine_unref(one->engine);
     free(one);
   }
 }

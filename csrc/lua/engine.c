@@ -1,6 +1,9 @@
 /* core.engine and its methods: each queues one request and gives its ticket.
  *
- * An engine has an anchor, the table in its uservalue: {engine}. Tickets and
+ * Several stores may share an engine: each has a userdata of its own, whose
+ * number its requests bear.
+ *
+ * A userdata has an anchor, the table in its uservalue: {engine}. Tickets and
  * leases refer to it, so an engine is not collected before its leases. */
 #include <stdlib.h>
 #include <string.h>
@@ -425,9 +428,9 @@ static int engine_gc(lua_State *L) {
   dlk_list_remove(&box->link);
   if (dlk_engine_forked(e))
     return 0;
-  bool last = !box->left && dlk_engine_leave(e);
-  if (last && dlk_lua_orphan_engine(L, e))
+  if (!box->left && dlk_lua_orphan_engine(L, e))
     return 0;
+  bool last = !box->left && dlk_engine_leave(e);
   if (last) {
     dlk_lua_end_engine(e);
     dlk_engine_forget_completed(e);

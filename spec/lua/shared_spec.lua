@@ -147,6 +147,22 @@ for name, url in pairs(URLS) do
       assert.is_true(other:release())
     end)
 
+    it("the close of the last one ends no lease that was collected", function()
+      open(MANY)
+      local function forget()
+        assert(stores[MANY]:lock(key, { ttl = 2 }))
+        stores[MANY] = nil
+      end
+      forget()
+      collectgarbage()
+      collectgarbage()
+      for _, store in ipairs(stores) do assert(store:close()) end
+      stores = {}
+      local other = open(1)
+      assert.equal("busy", select(3, other:try_lock(key)))
+      assert(other:lock(key, { timeout = 10 })):release()
+    end)
+
     it("the last one ends the client", function()
       local before = leaks.snapshot()
       open(MANY)

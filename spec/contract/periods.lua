@@ -210,6 +210,19 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  it("once_per: the rest of a period that is done is seen and told", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    assert.is_true((a:once_per(key, LONG, function() end)))
+    for _, store in ipairs { a, b } do
+      local left = store:inspect(key).holders[1].ttl
+      assert.is_true(left > LONG - 20 and left <= LONG, left)
+      local _, message = store:once_per(key, LONG, print)
+      assert.matches("^busy: .*: this period's run is done", message)
+    end
+    assert.is_true(b:break_lock(key))
+    t:expect_nothing_left()
+  end)
+
   it("once_per: a run that fails, which opens the period at once", function()
     local a, b, key = t:open(), t:open(), t:key()
     for _, value in ipairs { {}, "text", 5, false } do

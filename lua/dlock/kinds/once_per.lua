@@ -53,7 +53,9 @@ end
 function once_per.run(client, key, seconds, fn)
   local held, message, code = lockable.acquire(client.mutex,
     { min_hold = seconds }, false, nil, false, key)
-  if not held then
+  if code == "busy" then
+    return nil, message .. ": this period's run is done, or goes on", code
+  elseif not held then
     return nil, message, code
   end
   return with.run(setmetatable({ lease = held, key = key }, RUN), call, fn)

@@ -36,19 +36,27 @@ static struct dlk_value *owner_of(const struct dlk_file_slot *slot) {
                           strnlen(slot->owner, sizeof slot->owner));
 }
 
-static struct dlk_value *show_holder(struct dlk_file_table *t, uint32_t index,
+/* A hold lasts for its ttl from now while its process lives, and until the end
+ * of its min_hold in any case. */
+static int64_t left_of(struct dlk_file_dir *d, const struct dlk_file_slot *h,
+                       int64_t now) {
+  int64_t closed = h->until - now;
+  return closed > h->ttl || !dlk_file_stays(d, h) ? closed : h->ttl;
+}
+
+static struct dlk_value *show_holder(struct dlk_file_dir *d, uint32_t index,
                                      const struct dlk_file_slot *h,
                                      int64_t now) {
   struct dlk_value *v = dlk_value_map();
   v = dlk_value_set(v, "owner", owner_of(h));
   v = dlk_value_set(v, "fence", dlk_value_int(h->fence));
-  v = dlk_value_set(v, "ttl", dlk_value_number(seconds(h->ttl)));
+  v = dlk_value_set(v, "ttl", dlk_value_number(seconds(left_of(d, h, now))));
   v = dlk_value_set(v, "since", dlk_value_number(seconds(now - h->since)));
   if (h->cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(h->units));
   if (h->value_len > 0) {
     char value[DLK_FILE_VALUE];
-    long n = dlk_file_table_get_value(t->fd, index, h->value_len, value);
+    long n = dlk_file_table_get_value(d->table.fd, index, h->value_len, value);
     v = dlk_value_set(v, "value",
                       dlk_value_string(value, n < 0 ? 0 : (size_t)n));
   }
@@ -75,7 +83,7 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
     if (!dlk_file_counts(d, &slot, now))
       ;
     else if (list == DLK_FILE_HELD)
-      v = dlk_value_add(v, show_holder(t, index, &slot, now));
+      v = dlk_value_add(v, show_holder(d, index, &slot, now));
     else
       v = dlk_value_add(v, show_waiter(&slot, now));
     index = slot.next;

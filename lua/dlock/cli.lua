@@ -33,9 +33,10 @@ local function failed(request, message, code)
   return status == EX_BUSY and request.options.E or status
 end
 
-local function wrong(problem)
+local function wrong(problem, verb)
   out.complain(problem)
-  io.stderr:write("dlock --help lists what there is\n")
+  io.stderr:write(("dlock %s--help lists what there is\n")
+    :format(verb and verb.name .. " " or ""))
   return EX_USAGE
 end
 
@@ -66,7 +67,13 @@ end
 
 local function serve(request, settings, config)
   local store, message, code = open(config.for_open(settings))
-  if not store then return failed(request, message, code) end
+  if not store then
+    local given = settings.url
+    if given and given.given then
+      message = ("%s (the URL is that of %s)"):format(message, given.from)
+    end
+    return failed(request, message, code)
+  end
   clean_environment(config)
   request.timeout = settings.timeout and settings.timeout.value or math.huge
   request.tell_waiting = teller(request, settings)
@@ -113,9 +120,9 @@ end
 ---@param list string[]
 ---@return integer
 return function(list)
-  local request, problem = args.read(list)
+  local request, problem, verb = args.read(list)
   if not request then
-    return wrong(problem)
+    return wrong(problem, verb)
   elseif request.help then
     local help = require "dlock.cli.help"
     out.say(request.verb and help.of(request.verb) or help.all())

@@ -11,9 +11,9 @@ local run = command.run
 local function read(line)
   local list = {}
   for word in line:gmatch("%S+") do list[#list + 1] = word end
-  local found, problem = args.read(list)
+  local found, problem, verb = args.read(list)
   if found and found.verb then found.verb = found.verb.name end
-  return found, problem
+  return found, problem, verb
 end
 
 describe("a command line", function()
@@ -132,10 +132,29 @@ describe("a command line", function()
       assert.matches("; did you mean " .. word:gsub("%-", "%%-") .. "%?$",
         problem)
     end
-    for _, line in ipairs { "frobnicate", "ls --xyzzy", ("x"):rep(500) } do
+    assert.matches("did you mean %-%-timeout%?$",
+      select(2, read("run -w 5 k -- x"))) -- flock's name for it
+    for _, line in ipairs { "frobnicate", "ls --xyzzy", ("x"):rep(500),
+        "run -x k -- y" } do
       local _, problem = read(line)
       assert.is_nil(problem:find("did you mean", 1, true), problem)
     end
+  end)
+
+  it("is told how a duration is written", function()
+    for _, line in ipairs { "run --ttl 10ms k -- x",
+        "run --timeout 5min k -- x", "--io-timeout 1,5 ping" } do
+      assert.matches(" 30s, 10m, ", select(2, read(line)), 1, true)
+    end
+  end)
+
+  it("is told the verb whose help is of use", function()
+    for line, name in pairs { ["--ttl run k"] = "run", ["run k x"] = "run",
+        ["show"] = "show", ["ls --xyzzy"] = "ls", ["run -- ls"] = "run" } do
+      local _, _, verb = read(line)
+      assert.equal(name, verb and verb.name, line)
+    end
+    assert.is_nil(select(3, read("frob k")))
   end)
 
   it("with -h or --help anywhere only shows help, a verb's behind it",

@@ -83,6 +83,11 @@ describe("the command's settings", function()
       assert.same({ 64, "" }, { status, out })
       assert.matches("^dlock: /.*/dlock.conf:2: .*" .. problem, err)
     end
+    write("url = 'redis://u:se/cret@h'\n")
+    local code, _, why = run({}, "ping")
+    assert.equal(64, code)
+    assert.matches("^dlock: invalid: .*dlock.conf:1%)\n$", why)
+    assert.is_nil(why:find("cret", 1, true))
     assert.equal(0, (process.run { command = { "sh", "-c",
       "rm $0; mkdir $0", dir .. "/dlock.conf" } }))
     local status, _, err = run({}, "ping")

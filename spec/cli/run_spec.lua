@@ -76,7 +76,8 @@ for _, subject in ipairs(subjects) do
         assert.matches("told\n", p.out)
         assert.matches("child told\n", p.out)
         assert.is_false(server.alive(tonumber(child)))
-        assert.matches("^dlock: lost: the lease on 'cli:", p.err)
+        assert.matches("^dlock: lost: the lease on 'cli:[^\n]*' ended %(lost: "
+          .. "[^\n]*'cli:[^\n]* is not held any more: [^\n]+%);", p.err)
         assert(store:close())
       end)
 

@@ -28,6 +28,8 @@ end
 
 local function unknown_option(name)
   local names = {}
+  if name == "-w" then return "unknown option -w; did you mean --timeout?" end
+  if #name == 2 then return "unknown option " .. name end -- all are near it
   for _, option in ipairs(words.options) do names[#names + 1] = option.name end
   return ("unknown option %s%s"):format(name, values.nearest(name, names))
 end
@@ -106,13 +108,11 @@ end
 local function asked_help(list)
   local verb
   for _, word in ipairs(list) do
-    if word == "--" then
-      return nil
-    elseif word == "-h" or word == "--help" then
-      return { help = true, verb = verb }
-    end
+    if word == "--" then break end
+    if word == "-h" or word == "--help" then return true, verb end
     verb = verb or words.verb[word]
   end
+  return false, verb
 end
 
 local function unknown_verb(name)
@@ -187,18 +187,19 @@ end
 ---@return table|nil # verb (of words.verbs), words, options (by their names
 --- without dashes), command; or just help (and verb) or version
 ---@return string? problem
+---@return table? verb the one whose help may be of use
 function args.read(list)
-  local help = asked_help(list)
-  if help then return help end
+  local help, verb = asked_help(list)
+  if help then return { help = true, verb = verb } end
   local options, found, rest = split(list)
   if not options then
-    return nil, found
+    return nil, found, verb
   elseif options.version then
     return { version = true }
   end
   local read, problem = read_words(found, rest, options)
   problem = problem or bad_options(options, read.verb)
-  if problem then return nil, problem end
+  if problem then return nil, problem, verb end
   return read
 end
 

@@ -73,8 +73,9 @@ local function lost_now(job)
   elseif job.lease:held() then
     return false
   end
-  out.complain(("lost: the lease on %s ended; the command gets a SIGTERM")
-    :format(job.shown))
+  job.lease:wait_lost(0) -- on_lost is called
+  out.complain(("lost: the lease on %s ended (%s); the command gets a SIGTERM")
+    :format(job.shown, job.why))
   end_all(job, SIGTERM)
   job.kill_at = core.now() + GRACE
   return true
@@ -174,7 +175,8 @@ function child.run(command, lease, all_gone)
     return nil, no_status
   end
   local job = { pid = pid, lease = lease, all_gone = all_gone,
-    shown = shown(lease) }
+    shown = shown(lease), why = "its time is over" }
+  lease:on_lost(function(_, reason) job.why = reason end)
   local status = attend(job)
   if job.kill_at and not all_gone then end_group(job) end
   take_terminal(pid, status)

@@ -7,6 +7,7 @@ local json = require "dlock.json"
 local out = require "dlock.cli.out"
 local run = require "dlock.cli.run"
 local signals = require "dlock.cli.signals"
+local text = require "dlock.text"
 
 local handle = {}
 
@@ -16,9 +17,16 @@ local function client_of(store)
   return lockable.state(assert(store:mutex("-"))).client
 end
 
--- true, or nil, message, code: no other process can attach its leases.
+-- true, or nil, message, code: a handle would end with this process.
 local function portable(store)
-  return client_of(store).engine:portable()
+  local client = client_of(store)
+  local fine, message, code = client.engine:portable()
+  if code == "unsupported" then
+    message = ("unsupported: %s: a lock of this store ends with its process, so"
+      .. " it has no handle; hold it for a whole script by dlock run KEY -- sh"
+      .. " SCRIPT, or use Redis"):format(text.quote(client.shown))
+  end
+  return fine, message, code
 end
 
 function handle.acquire(store, request, waited)
@@ -43,12 +51,12 @@ function handle.acquire(store, request, waited)
     lease:release()
     return 128 + signal
   end
-  local text
-  text, message, code = lease:detach()
-  if not text then return nil, message, code end
-  out.say(text)
+  local given
+  given, message, code = lease:detach()
+  if not given then return nil, message, code end
+  out.say(given)
   if out.flushed() then return 0 end
-  lease = store:attach(text) -- nobody else can give it back
+  lease = store:attach(given) -- nobody else can give it back
   if lease then lease:release() end
   return EX_IOERR
 end

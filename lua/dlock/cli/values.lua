@@ -71,8 +71,10 @@ function values.read(option, given)
     return value
   end
   local range = limit and " " .. rules.range(limit) or ""
-  return nil, ("%s takes %s%s, not '%s'"):format(option.name, option.takes,
-    range, given)
+  local units = value == nil and option.takes:find("^DURATION")
+    and "; it is written as in 1.5, 30s, 10m, 2h or 1d" or ""
+  return nil, ("%s takes %s%s, not '%s'%s"):format(option.name, option.takes,
+    range, given, units)
 end
 
 --- How far two words are apart: in letters that are put in, left out, changed

@@ -56,6 +56,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -391,6 +392,53 @@ static int core_pass_terminal(lua_State *L) {
   return 2;
 }
 
+/* Whether a stopped process has been sent a Ctrl-Z since: proc(5), ShdPnd. */
+static bool stop_pending(pid_t pid) {
+  char path[64], line[256];
+  unsigned long long mask = 0;
+  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+  FILE *status = fopen(path, "re");
+  while (status && fgets(line, sizeof line, status))
+    if (sscanf(line, "ShdPnd: %llx", &mask) == 1)
+      break;
+  if (status)
+    fclose(status);
+  return (mask >> (SIGTSTP - 1) & 1) != 0;
+}
+
+/* Continues a stopped group. SIGCONT drops a Ctrl-Z that came for it meanwhile,
+ * so that is sent again. */
+static void go_on(pid_t group) {
+  bool again = stop_pending(group);
+  kill(-group, SIGCONT);
+  if (again)
+    kill(-group, SIGTSTP);
+}
+
+/* core.hand_terminal(group, early): the stopped group goes on, as the
+ * foreground one; false: that was not ours to give. A Ctrl-Z goes to the
+ * foreground group, and would be dropped between tcsetpgrp and SIGCONT. So the
+ * terminal is ours until the group was continued. A group that reads before it
+ * has the terminal is stopped once more; `early` ends that, and takes the
+ * risk. */
+static int core_hand_terminal(lua_State *L) {
+  pid_t group = group_of(L), ours = getpgrp();
+  bool early = lua_toboolean(L, 2), handed = false;
+  int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (tty >= 0) {
+    pid_t now = tcgetpgrp(tty);
+    if ((now == ours || now == group) &&
+        (early ? set_foreground(tty, group)
+               : now == ours || set_foreground(tty, ours))) {
+      go_on(group);
+      handed = set_foreground(tty, group);
+    }
+    close(tty);
+  }
+  lua_pushboolean(L, handed);
+  return 1;
+}
+
 /* core.suspend(signal, all): does to us what that signal does to who does not
  * catch it, or to our whole group, as a terminal would have; returns when we
  * go on. */
@@ -420,6 +468,7 @@ static const luaL_Reg functions[] = {
     {"setenv", core_setenv},
     {"kill_group", core_kill_group},
     {"kill_own_group", core_kill_own_group},
+    {"hand_terminal", core_hand_terminal},
     {"wait_child", core_wait_child},
     {"pause", core_pause},
     {"terminal", core_terminal},

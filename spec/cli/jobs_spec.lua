@@ -63,10 +63,7 @@ for _, subject in ipairs(subjects) do
       assert.equal(8, select(2, out:gsub("did %d\n", "")), out)
     end)
 
-    -- (A min_hold that outlives its process is not built on ZooKeeper yet.)
-    local kept = subject.name == "zookeeper" and pending or it
-
-    kept("keep the key for --min-hold", function()
+    it("keep the key for --min-hold", function()
       assert.equal(0, (run("--url", url, "run", "--min-hold", "1h", key, "--",
         "true")))
       assert.equal(75, (run("--url", url, "run", "-n", key, "--", "true")))
@@ -81,7 +78,7 @@ for _, subject in ipairs(subjects) do
       assert.matches("^dlock: lost: ", err)
     end)
 
-    kept("run once in each period, again when they failed", function()
+    it("run once in each period, again when they failed", function()
       local function once(what)
         return (run("--url", url, "run", "--once-per", "1h", key, "--", "sh",
           "-c", what))

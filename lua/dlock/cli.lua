@@ -133,6 +133,7 @@ return function(list)
   end
   local config = require "dlock.cli.config"
   local settings
+  collectgarbage "restart"
   settings, problem = config.read(request.options)
   if not settings then
     return wrong(problem)

@@ -224,6 +224,19 @@ describe("the command", function()
     assert.matches("^[%d.]+ ms\n$", out)
   end)
 
+  it("loads no more than its verb needs", function()
+    local status, out = process.run { args = { on_files }, script = [[
+      local status = require("dlock.cli") { "--url", arg[1], "run", "k", "--",
+        "true" }
+      for _, name in ipairs { "kinds.all", "kinds.fallback", "logger",
+          "cli.help", "cli.handle", "cli.look", "cli.watch", "cli.waiting",
+          "cli.generate" } do
+        if package.loaded["dlock." .. name] then print(name) end
+      end
+      os.exit(status)]] }
+    assert.same({ 0, "" }, { status, out })
+  end)
+
   it("says 69 when the store is not there", function()
     local status, _, err = run("ping", "--url", "redis://127.0.0.1:1")
     assert.equal(69, status)

@@ -224,6 +224,23 @@ describe("the command", function()
     assert.matches("^[%d.]+ ms\n$", out)
   end)
 
+  it("watches all keys in a table, in a terminal", function()
+    local url = on_files .. "3"
+    local store = require("dlock.store").open(
+      assert(require("dlock.url").parse(url)), { name = "evil\27]0" })
+    local lease = assert(store:lock("table"))
+    local p = process.spawn { command = { "script", "-qfec", process.lua
+      .. " bin/dlock watch --url " .. url, "/dev/null" } }
+    p:expect("^\27%[H%d+%-.*file://")
+    p:expect("^KEY +MODE +HOLDER +AGE +ENDS IN +WAITING\27%[K")
+    p:expect("^table +exclusive +evil\\x1b%]0 +[%d.]+ s +[%d.]+ s +0\27%[K")
+    assert(lease:release())
+    p:expect("WAITING\27%[K\r?$")
+    p:write("\3")
+    assert.equal(0, (p:wait(10)))
+    assert(store:close())
+  end)
+
   it("loads no more than its verb needs", function()
     local status, out = process.run { args = { on_files }, script = [[
       local status = require("dlock.cli") { "--url", arg[1], "run", "k", "--",

@@ -2,6 +2,29 @@
 local lockable = require "dlock.lockable"
 local results = require "dlock.results"
 
+--- A holder of a key.
+---@class dlock.holder
+---@field owner string
+---@field fence? integer
+---@field fence_at_most? true the fence is this or a smaller one
+---@field ttl? number seconds
+---@field since? number for how many seconds
+---@field permits? integer of a semaphore
+---@field value? string
+
+---@class dlock.waiter
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field waited number for how many seconds
+---@field permits? integer of a semaphore
+
+---@class dlock.inspected
+---@field key string
+---@field mode? "exclusive"|"shared"|"semaphore"
+---@field permits? integer how many a semaphore has
+---@field holders dlock.holder[]
+---@field waiters dlock.waiter[] in the order of the queue
+
 local admin = {}
 
 --- The holders and waiters of a key, or nil (and no code) if there are none. In
@@ -10,7 +33,7 @@ local admin = {}
 ---@param state table client and key
 ---@return table|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function admin.inspect(state)
   local found, message, code = lockable.ask(state, "inspect", state.key)
   if not found then

@@ -7,6 +7,8 @@ local STATE = {} -- the key of what nobody else may touch
 
 local WEAK = { __mode = "k" }
 
+--- What dlock.canceller gives, and the option `cancel` takes.
+---@class dlock.canceller
 local methods = {}
 
 local function state_of(self, call)

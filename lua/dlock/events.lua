@@ -13,6 +13,12 @@ local core = require "dlock.core"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
+--- What on_event is called with.
+---@class dlock.event
+---@field kind string
+---@field message string
+---@field key? string of the lease or lock that it is about
+
 local events = {}
 
 -- The engines of this Lua state whose clients have functions of the user's to

@@ -12,6 +12,8 @@ local results = require "dlock.results"
 local text = require "dlock.text"
 local version = require "dlock.version"
 
+---@class dlock
+---@field VERSION string
 local dlock = { VERSION = version }
 
 -- What all functions of the module ask of their first argument.
@@ -24,9 +26,10 @@ end
 --- Opens a store; connects at the first use, so there is no I/O here.
 ---@param where? string|dlock.open_options the URL ($DLOCK_URL, else the
 --- embedded store of this user), or a table of options with `url` in it
----@return dlock.store|nil
+---@nodiscard
+---@return dlock.store|nil store
 ---@return string? message
----@return string? code invalid, unsupported
+---@return dlock.code? code invalid, unsupported
 function dlock.open(where, ...)
   no_colon(where, "open")
   return results.of(open(where, ...))
@@ -41,7 +44,7 @@ function dlock.canceller(...)
 end
 
 --- Several locks of any stores as one: all of them or none.
----@param list dlock.lockable[]
+---@param list dlock.lockable[] no lock twice
 ---@return dlock.all
 function dlock.all(list, ...)
   no_colon(list, "all")
@@ -55,7 +58,7 @@ end
 ---@param list dlock.fallback_list
 ---@return dlock.lockable|nil
 ---@return string? message
----@return string? code invalid
+---@return dlock.code? code invalid
 function dlock.fallback(list, ...)
   no_colon(list, "fallback")
   options.check_end((...), "dlock.fallback",
@@ -67,9 +70,9 @@ end
 --- and TYPE of a metric once. `shared` names a lua_shared_dict by which each
 --- worker of nginx shows what all of them have counted. No I/O.
 ---@param list dlock.prometheus_list
----@return string|nil
+---@return string|nil page
 ---@return string? message
----@return string? code invalid, unsupported, unavailable, closed
+---@return dlock.code? code invalid, unsupported, unavailable, closed
 function dlock.prometheus(list, ...)
   no_colon(list, "prometheus")
   options.check_end((...), "dlock.prometheus",
@@ -83,7 +86,7 @@ end
 ---@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
 ---@return true|nil
 ---@return string? message
----@return string? code unsupported, unavailable
+---@return dlock.code? code unsupported, unavailable
 function dlock.release_on(...)
   no_colon((...), "release_on")
   local given = { ... }

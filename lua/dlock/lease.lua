@@ -13,6 +13,14 @@ local text = require "dlock.text"
 
 local lease = {}
 
+--- What you hold.
+---@class dlock.lease
+---@field key string
+---@field fence integer
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field permits? integer of a semaphore
+---@field ttl number seconds
 local methods = core.lease_methods
 
 local find_client, release_ticket = core.client, core.release
@@ -124,14 +132,14 @@ end
 --- (its io_timeout)
 ---@return true|nil
 ---@return string? message
----@return string? code lost, unavailable, closed, forked
+---@return dlock.code? code lost, unavailable, closed, forked
 methods.release = releasing "release"
 
 --- Has the renewal thread release it and returns at once; allowed where
 --- waiting is not.
 ---@return true|nil
 ---@return string? message
----@return string? code forked
+---@return dlock.code? code forked
 function methods:release_later()
   local client = client_of(self, "release_later")
   if client then
@@ -144,7 +152,7 @@ end
 ---@param ttl? number seconds (as before)
 ---@return number|nil remaining seconds
 ---@return string? message
----@return string? code lost, unavailable, closed, forked, invalid
+---@return dlock.code? code lost, unavailable, closed, forked, invalid
 function methods:extend(ttl)
   local client = client_of(self, "extend") or raise_collected()
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
@@ -158,7 +166,7 @@ end
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
----@return string? code timeout, cancelled, closed
+---@return dlock.code? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
   local client = client_of(self, "wait_lost") or raise_collected()
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
@@ -215,9 +223,10 @@ end
 --- lease up without releasing it. It has a whole ttl to be attached in; with
 --- renew = false only what is left. On ZooKeeper and files, whose leases end
 --- with the process, it is unsupported and changes nothing.
+---@nodiscard
 ---@return string|nil
 ---@return string? message
----@return string? code lost, unsupported, unavailable, closed, forked
+---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function methods:detach()
   local client = client_of(self, "detach") or raise_collected()
   local detached, message, code = host.ask(client, core.detach, self)
@@ -229,13 +238,17 @@ function methods:detach()
 end
 
 --- The same as release: an elected leader's word for it.
+---@param given? number|dlock.release_options
+---@return true|nil
+---@return string? message
+---@return dlock.code? code lost, unavailable, closed, forked
 methods.resign = releasing "resign"
 
 --- A write lock becomes a read lock, without a gap in which somebody else
 --- could write; readers that wait come in.
 ---@return true|nil
 ---@return string? message
----@return string? code lost, unsupported, unavailable, closed, forked
+---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function methods:downgrade()
   local client = client_of(self, "downgrade") or raise_collected()
   local holds = client.holds
@@ -269,6 +282,8 @@ end
 --- Arguments and results are the store's own: see its page.
 ---@param ... string|number
 ---@return any
+---@return string? message
+---@return dlock.code? code
 function methods:guard(...)
   local client = client_of(self, "guard") or raise_collected()
   check_arguments(...)

@@ -262,13 +262,17 @@ function lockable.ask(state, name, ...)
   return wait_noted(client, ticket, adapter, state.waits)
 end
 
+--- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
+--- election, and what dlock.all and dlock.fallback give.
+---@class dlock.lockable
 local methods = {}
 
 --- Waits in the queue for at most `timeout` seconds.
 ---@param opts? dlock.acquire_options
+---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:acquire(opts)
   local state = type(self) == "table" and self[STATE]
     or state_of(self, "acquire")
@@ -283,10 +287,11 @@ function methods:acquire(opts)
 end
 
 --- Tries once; "busy" when another one holds it or waits for it.
----@param opts? dlock.acquire_options without timeout
+---@param opts? dlock.try_options
+---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:try_acquire(opts)
   local state = state_of(self, "try_acquire")
   local bad = opts ~= nil and options.check(opts, state.calls.try_acquire, 2)
@@ -302,8 +307,13 @@ local function run_with(state, opts, fn, ...)
 end
 
 --- Acquires, calls fn(lease, ...), releases. with([opts,] fn, ...)
----@param opts dlock.acquire_options|function
----@return true|nil # then fn's results; or nil, message, code
+---@param opts? dlock.acquire_options
+---@param fn fun(lease: dlock.lease, ...): ...
+---@param ... any for fn, behind the lease
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
+---@overload fun(self,
+--- fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
 function methods:with(opts, ...)
   local state = state_of(self, "with")
   if lockable.callable(opts) then
@@ -320,7 +330,7 @@ end
 --- Whether somebody holds it now; one round trip.
 ---@return boolean|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:locked()
   local state = state_of(self, "locked")
   return lockable.ask(state, "locked", state.key)
@@ -381,6 +391,8 @@ function lockable.new(class, kind, client, key, opts)
     owner = opts and rawget(opts, "owner"),
   })
 end
+
+---@class dlock.mutex: dlock.lockable
 
 local CLASS = lockable.class "mutex"
 

@@ -9,6 +9,10 @@ local stats = require "dlock.stats"
 local store = require "dlock.store"
 local text = require "dlock.text"
 
+---@class dlock.prometheus_list
+---@field [integer] dlock.store
+---@field shared? string a lua_shared_dict: all workers of nginx on one page
+
 local metrics = {}
 
 local ngx = rawget(_G, "ngx")
@@ -105,10 +109,10 @@ local function of_all_workers(stores, name)
 end
 
 --- The page of these stores.
----@param list table stores, and `shared`
+---@param list dlock.prometheus_list
 ---@return string|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function metrics.page(list)
   check(list)
   local stores, message, code = count(list)

@@ -22,7 +22,7 @@ end
 ---@param where? string|dlock.open_options
 ---@return dlock.store|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 return function(where, ...)
   local opts = {}
   local TAKES = "a URL, or one table with it in ({ url = ... })"

@@ -22,98 +22,224 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- wait), release, once_per (an argument), permits (of a semaphore), list,
 -- attach, tls (open's table of that name).
 -- infinite: math.huge is allowed too; or_word: that string is.
+-- The comment of an option says what it is for. `.ci/types` makes meta.lua of
+-- it, and adds the range and a default that stands in the rule.
 local TABLE = {
+  --- Where the server is.
+  --- Default: $DLOCK_URL, else the file store of this user
   url = { where = "open", type = "string" },
+  --- The user, instead of the one in the URL.
   username = { where = "open", type = "string", max_length = 512 },
+  --- The password, instead of the one in the URL, or a function that gives it.
+  --- On Redis the function is called again when the server refused its last
+  --- answer (see [passwords that change](security.md#passwords-that-change)).
+  ---@type string|(fun(): string?, any)
   password = { where = "open", type = "string", or_function = true,
     max_length = 4096 },
+  --- A file with the password in its first line. On Redis the file is read
+  --- again at each connect.
   password_file = { where = "open", type = "string", max_length = 4096 },
+  --- `redis+sentinel`: the user for the Sentinels. They are never given the
+  --- user and password of Redis.
   sentinel_username =
     { where = "open", own = true, type = "string", max_length = 512 },
+  --- `redis+sentinel`: the password for the Sentinels.
   sentinel_password =
     { where = "open", own = true, type = "string", max_length = 4096 },
+  --- `redis+sentinel`: a file with that password in its first line.
   sentinel_password_file =
     { where = "open", own = true, type = "string", max_length = 4096 },
+  --- Redis: so many replicas, or `"all"`, must have a grant or a renewal before
+  --- it counts; [only `"all"` keeps every lock](redis.md#wait_replicas). More
+  --- than 0 is `invalid` on other stores.
+  --- Default: 0
   wait_replicas = { where = "open", own = true, none = 0, type = "number",
     min = 0, max = 100, integer = true, or_word = "all" },
+  --- Redis: how long the replicas may take, at most half of `io_timeout`. Other
+  --- stores leave it alone.
   wait_timeout = { where = "open", own = "redis", type = "number",
     min = 0.001, max = 60, default = 0.5 },
+  --- `redis+sentinel`: where a server is reached that the Sentinels name by
+  --- another address: `{ ["10.0.0.7:6379"] = "localhost:7001" }`.
+  ---@type table<string, string>
   address_map = { where = "open", own = true, type = "table",
     addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },
+  --- `redis+unix`: the number of the database. Other URLs have it in their
+  --- path.
+  --- Default: 0
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
+  --- Stands before each key on the server; on ZooKeeper it is a path.
+  --- Default: `dlock:` on Redis, `/dlock` on ZooKeeper, none on files
   prefix = { where = "open", type = "string", max_length = 256 },
+  --- ZooKeeper: how long the locks of a dead holder stay held. Other stores
+  --- leave it alone.
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
+  --- ZooKeeper: with `"creator"` nodes belong to the user that makes them. It
+  --- is `invalid` on other stores.
+  --- Default: `"creator"` with a username, else `"open"`
   acl = { where = "open", own = true, type = "string",
     one_of = { "creator", "open" } },
+  --- ZooKeeper: `true` is `unsupported`. It is `invalid` on other stores.
+  --- Default: `false`
   sasl = { where = "open", own = true, type = "boolean" },
+  --- How long an attempt to connect may take. A wait goes on with the next
+  --- attempt until its `timeout` is over.
   connect_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
+  --- How long a release, extend, try or ping may take. Also: after a wait
+  --- ended, how long dlock waits for the server to confirm that it left the
+  --- queue.
   io_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 2 },
+  --- Redis: how long [the fence counter](redis.md#the-fence-counter) of a key
+  --- outlives its last use. Other stores leave it alone.
   fence_memory = { where = "open", own = "redis", type = "number", min = 1,
     max = YEAR, default = 600 },
+  --- The name of this process in `inspect` and in messages.
+  --- Default: host/pid
   name = { where = "open", type = "string", min_length = 1, max_length = 64 },
+  --- How to wait. `"auto"` recognises nginx and cqueues.
   host = { where = "open", type = "string", default = "auto",
     one_of = { "auto", "blocking", "resty", "cqueues", "luv" },
     hint = " (how to wait; where the server is stands in url)" },
+  --- OpenResty: waits and leases end with their request, or with the worker.
   scope = { where = "open", type = "string", default = "request",
     one_of = { "request", "worker" } },
+  --- Names the store in the order of `dlock.all`. Set it if programs spell the
+  --- URL differently.
+  --- Default: the URL
   id = { where = "open", type = "string", min_length = 1, max_length = 4096 },
+  --- Called with `{ kind =, message =, key = }` at each [event](#events).
+  ---@type fun(event: dlock.event)
   on_event = { where = "open", type = "function" },
 
+  --- A table of options, only with a URL with TLS.
+  ---@type dlock.tls_options
   tls = { where = "open", own = true, type = "table" },
+  --- A file (PEM) with the CAs that are trusted.
+  --- Default: those of the system
   cafile = { where = "tls", type = "string", max_length = 4096 },
+  --- A directory of such certificates by hashes (`openssl rehash`), or several
+  --- with `:` between them.
+  --- Default: that of the system
   capath = { where = "tls", type = "string", max_length = 4096 },
+  --- Our certificate (PEM), with the chain to its CA behind it.
   cert = { where = "tls", type = "string", max_length = 4096 },
+  --- The key (PEM) of our certificate.
+  --- Default: in the file `cert`
   key = { where = "tls", type = "string", max_length = 4096 },
+  --- Opens an encrypted key.
   key_password = { where = "tls", type = "string", min_length = 1,
     max_length = 1024 },
+  --- A file with that password in its first line.
   key_password_file = { where = "tls", type = "string", max_length = 4096 },
+  --- The name that the server's certificate must have; it is also asked for
+  --- (SNI).
+  --- Default: the URL's host
   server_name = { where = "tls", type = "string", min_length = 1,
     max_length = 253 },
+  --- `false` believes any server that answers, and says so by the event
+  --- `insecure`, or on standard error.
   verify = { where = "tls", type = "boolean", default = true },
+  --- The oldest version of TLS that is spoken.
   min_version = { where = "tls", type = "string", default = "1.2",
     one_of = { "1.2", "1.3" } },
+  --- The ciphers of TLS 1.2, as OpenSSL writes them.
+  --- Default: OpenSSL's
   ciphers = { where = "tls", type = "string", max_length = 4096 },
+  --- The ciphers of TLS 1.3, as OpenSSL writes them.
+  --- Default: OpenSSL's
   ciphersuites = { where = "tls", type = "string", max_length = 4096 },
 
+  --- How long a hold lasts without renewal.
   ttl = { where = "open mutex acquire try", type = "number", min = 0.1,
     max = YEAR, default = 30,
     hint = "; to hold for longer, or for ever, leave renew = true" },
+  --- The renewal thread extends the lease at a third of the ttl, while the
+  --- lease object and the process live.
   renew = { where = "open mutex acquire try", type = "boolean",
     default = true },
+  --- The lease ends then, renewed or not, so that a program that hangs frees
+  --- the lock. A lease that is attached has a `max_hold` of its own.
   max_hold = { where = "open mutex acquire try attach", type = "number",
     min = 0.01, max = FAR, infinite = true, default = math.huge },
+  --- The key stays held for at least this time, even after a release; `detach`
+  --- and `attach` carry the rest of it on. It goes on when the holder dies, its
+  --- lease is lost, or its store is closed. `lease:release { early = true }`
+  --- and `break_lock` end it. It counts once the lock was given to a caller: a
+  --- grant that nobody got (the wait was cancelled just then, another member of
+  --- a `dlock.all` was busy) is released without it.
   min_hold = { where = "open mutex acquire try", type = "number", min = 0,
     max = YEAR, default = 0 },
+  --- Gives the rest of `min_hold` up: the work failed, and another may try.
+  --- Default: `false`
   early = { where = "release", type = "boolean" },
+  --- How long one successful run of `store:once_per` counts.
   period = { where = "once_per", type = "number", min = 0.1, max = YEAR },
+  --- How long to wait, also for a server that is not there (then the code is
+  --- `unavailable`); 0 is a try. A campaign waits for ever unless told
+  --- otherwise, a release for the `io_timeout`.
   timeout = { where = "open wait", type = "number", min = 0,
     max = FAR, infinite = true, default = 5 },
 
+  --- The owner may enter again; the hold ends with its last lease. A writer may
+  --- also read; a reader that wants to write gets `unsupported`, because it
+  --- would wait for itself. An owner that enters again shares the hold with its
+  --- `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the
+  --- inner call count only where it is the first.
   reentrant = { where = "nested", type = "boolean", default = false },
+  --- The owner, for reentrancy and in messages.
+  --- Default: the coroutine
   owner = { where = "mutex", type = "string", min_length = 1,
     max_length = 95 },
+  --- First come, first served. With `false`, in an event loop on Redis, a
+  --- released lock may go to the next waiter of the same process although other
+  --- processes asked earlier.
   fair = { where = "mutex", type = "boolean", default = true },
+  --- With `fair = false`: hand-offs inside the process in a row, before other
+  --- processes have their turn.
   local_handoffs = { where = "mutex", type = "number", min = 0, max = 1000,
     integer = true, default = 16 },
 
+  --- Shown beside the holder, by `inspect` and `election:leader`.
   value = { where = "acquire try", type = "string", max_length = 1024,
     binary = true },
+  --- Ends the wait by `canceller:cancel()`.
+  ---@type dlock.canceller
   cancel = { where = "acquire try", canceller = true },
+  --- How many permits of a semaphore to take.
+  --- Default: 1
   permits = { where = "permits", type = "number", min = 1, max = 2147483647,
     integer = true },
 
+  --- How long a store must have been unavailable before the next lock is given
+  --- at all. By then every holder of a lock of that store has passed its
+  --- deadline, if the store is down for everybody. Choose no less than the
+  --- longest ttl of the lock's other users.
+  --- Default: the ttl of the request
   grace = { where = "fallback", type = "number", min = 0, max = YEAR },
+  --- How long a store must answer pings before it is used again. No degraded
+  --- lease may be held in this process then.
   hold_off = { where = "fallback", type = "number", min = 0, max = YEAR,
     default = 10 },
+  --- Called with `{ key, message, unavailable, instead }` before the next lock
+  --- is asked for. When it returns `false`, or raises an error (event
+  --- `callback`), the answer is `unavailable`.
+  ---@type fun(what: dlock.degraded): boolean?
   on_degraded = { where = "fallback", type = "function" },
+  --- If no store of the list can be reached, answer `busy`, and without waiting
+  --- for the grace, since nothing is given: for cron jobs that can wait for the
+  --- next time. The list may then have a single lock.
+  --- Default: `false`
   skip = { where = "fallback", type = "boolean" },
 
+  --- Where the last page ended. A cursor that no list gave is `invalid`.
   cursor = { where = "list", type = "string", max_length = 4096,
     binary = true },
+  --- About how many keys to give.
+  --- Default: 1000
   limit = { where = "list", type = "number", min = 1, max = 1000,
     integer = true },
 }
@@ -193,13 +319,10 @@ local function raise_type(name, call, expected, value, level)
     :format(name, call, expected, type(value)), level + 1)
 end
 
-local function limits(rule)
-  return ("from %s to %s"):format(text.number(rule.min), text.number(rule.max))
-end
-
 local function range(rule)
-  return ("%s %s%s"):format(rule.integer and "an integer"
-    or "a number of seconds", limits(rule), rule.infinite and ", or math.huge"
+  return ("%s from %s to %s%s"):format(rule.integer and "an integer"
+    or "a number of seconds", text.number(rule.min), text.number(rule.max),
+    rule.infinite and ", or math.huge"
     or rule.or_word and (', or "%s"'):format(rule.or_word) or "")
 end
 
@@ -436,18 +559,27 @@ function options.fits(value, name)
   return not bad_number(value, TABLE[name])
 end
 
---- Which numbers an option can have: "from 0 to 1", infinity aside.
+--- Which numbers an option can have, as messages say it: "an integer from 0 to
+--- 1000".
 ---@param name string
 ---@return string
 function options.range(name)
-  return limits(TABLE[name])
+  return range(TABLE[name])
 end
 
---- Whether a call takes a table of options.
+--- The rule of one option, nil if there is no such option.
+---@param name string
+---@return table|nil
+function options.rule(name)
+  return TABLE[name]
+end
+
+--- The places whose options a call takes ("acquire wait"), nil if it takes no
+--- table of options.
 ---@param call string
----@return boolean
-function options.takes(call)
-  return RULES[call] ~= nil
+---@return string|nil
+function options.places(call)
+  return CALLS[call]
 end
 
 --- The default of one option.

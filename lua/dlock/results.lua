@@ -1,6 +1,19 @@
 -- What leaves a public call: one value alone when it worked, else nil, message,
 -- code. Inside dlock three values are passed on; a caller counts them, with
 -- table.insert, print or select("#").
+
+---@alias dlock.code
+---| "busy"        # a try: somebody else holds it now
+---| "timeout"     # waited `timeout` seconds; nothing is left behind
+---| "cancelled"   # the wait was cancelled, or its store closed
+---| "lost"        # the lease is not ours any more
+---| "unavailable" # the store cannot be reached, or cannot serve
+---| "denied"      # authentication or permissions refused us
+---| "invalid"     # a URL, key or value that cannot be used
+---| "closed"      # the store was closed
+---| "forked"      # made and used before a `fork()`, used in the child
+---| "unsupported" # this store or host cannot do that; see the message
+
 local results = {}
 
 --- The three without the nils at their end.

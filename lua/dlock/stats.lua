@@ -4,6 +4,22 @@
 -- agree in all three are one series, and add up.
 local text = require "dlock.text"
 
+---@class dlock.histogram
+---@field count integer
+---@field sum number seconds
+---@field buckets {le: number, count: integer}[] counts up to each bound
+
+---@class dlock.stats
+---@field acquires table<string, integer> by code, "granted" and "served"
+---@field held integer
+---@field lost integer
+---@field renewed integer
+---@field renew_failed integer
+---@field local_handoffs integer leases that were handed to a local waiter
+---@field degraded integer locks that dlock.fallback gave instead
+---@field wait dlock.histogram
+---@field hold dlock.histogram
+
 local stats = {}
 
 -- How a value gives its samples: add(suffix, more labels, number).

@@ -27,6 +27,8 @@ local store = {}
 
 local STATE = {} -- the key of what nobody else may touch
 
+--- What dlock.open gives.
+---@class dlock.store
 local methods = {}
 
 --- The client of a store, nil if it is none.
@@ -53,7 +55,7 @@ end
 ---@param timeout? number seconds (io_timeout, plus connect_timeout)
 ---@return number|nil round_trip seconds
 ---@return string? message
----@return string? code unavailable, denied, closed, forked
+---@return dlock.code? code unavailable, denied, closed, forked
 function methods:ping(timeout)
   local client = client_of(self, "ping")
   local bad = options.check_optional(timeout, "timeout", "store:ping")
@@ -68,7 +70,7 @@ end
 ---@param timeout? number seconds at most
 ---@return true|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code unavailable, forked
 function methods:close(timeout)
   local client = client_of(self, "close")
   local bad = options.check_optional(timeout, "timeout", "store:close")
@@ -84,7 +86,7 @@ end
 -- take no options take no table of them.
 local function on_key(name, do_it)
   local call = "store:" .. name
-  local takes_options = options.takes(call)
+  local takes_options = options.places(call)
   return function(self, key, opts)
     local client = client_of(self, name)
     if not takes_options then
@@ -104,7 +106,7 @@ end
 ---@param opts? dlock.mutex_options
 ---@return dlock.mutex|nil
 ---@return string? message
----@return string? code invalid
+---@return dlock.code? code invalid
 methods.mutex = on_key("mutex", lockable.mutex)
 
 --- A read-write lock on key: read() and write() of it can be acquired.
@@ -112,16 +114,16 @@ methods.mutex = on_key("mutex", lockable.mutex)
 ---@param opts? dlock.mutex_options
 ---@return dlock.rwlock|nil
 ---@return string? message
----@return string? code invalid
+---@return dlock.code? code invalid
 methods.rwlock = on_key("rwlock", rwlock.new)
 
 --- A semaphore on key: so many permits can be held together.
 ---@param key string
 ---@param permits integer from 1 to 2147483647
 ---@param opts? dlock.lockable_options
----@return dlock.lockable|nil
+---@return dlock.semaphore|nil
 ---@return string? message
----@return string? code invalid
+---@return dlock.code? code invalid
 function methods:semaphore(key, permits, opts)
   local client = client_of(self, "semaphore")
   local bad = check(key, opts, "store:semaphore")
@@ -137,14 +139,14 @@ end
 ---@param opts? dlock.lockable_options
 ---@return dlock.election|nil
 ---@return string? message
----@return string? code invalid
+---@return dlock.code? code invalid
 methods.election = on_key("election", election.new)
 
---- Who holds key and who waits for it; nil when nobody does.
+--- The holders and waiters of key; nil and no message when there are none.
 ---@param key string
 ---@return dlock.inspected|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.inspect = on_key("inspect", function(client, key)
   return admin.show { client = client, key = key }
 end)
@@ -154,8 +156,8 @@ end)
 ---@param prefix? string
 ---@param opts? dlock.list_options
 ---@return string[]|nil keys
----@return string|nil cursor nil at the end; else what went wrong
----@return string? code
+---@return string? cursor nil at the end; else the message
+---@return dlock.code? code
 function methods:list(prefix, opts)
   local client = client_of(self, "list")
   if prefix ~= nil and type(prefix) ~= "string" then
@@ -177,7 +179,7 @@ end
 ---@param key string
 ---@return true|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.break_lock = on_key("break_lock", function(client, key)
   return admin.order({ client = client, key = key }, "break_lock")
 end)
@@ -186,7 +188,7 @@ end)
 ---@param key string
 ---@return true|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.revoke = on_key("revoke", function(client, key)
   return admin.order({ client = client, key = key }, "revoke")
 end)
@@ -196,7 +198,7 @@ end)
 ---@param key string
 ---@return string|nil tag "{123456}"
 ---@return string? message
----@return string? code unsupported on other stores than Redis; closed
+---@return dlock.code? code unsupported on other stores than Redis; closed
 methods.tag = on_key("tag", function(client, key)
   local tag, message, code = client.engine:tag(key)
   if tag or message then
@@ -214,19 +216,21 @@ end
 --- Short for store:mutex(key, opts):acquire(opts).
 ---@param key string
 ---@param opts? dlock.lock_options
+---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.lock = on_key("lock", function(client, key, opts)
   return acquire(client, key, opts, true)
 end)
 
 --- Short for store:mutex(key, opts):try_acquire(opts).
 ---@param key string
----@param opts? dlock.lock_options without timeout
+---@param opts? dlock.try_lock_options
+---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.try_lock = on_key("try_lock", function(client, key, opts)
   return acquire(client, key, opts, false)
 end)
@@ -238,8 +242,13 @@ end
 
 --- Short for store:mutex(key, opts):with(opts, fn, ...).
 ---@param key string
----@param opts dlock.lock_options|function
----@return true|nil # then fn's results; or nil, message, code
+---@param opts? dlock.lock_options
+---@param fn fun(lease: dlock.lease, ...): ...
+---@param ... any for fn, behind the lease
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
+---@overload fun(self, key: string,
+--- fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
 function methods:with(key, opts, ...)
   local client = client_of(self, "with")
   if lockable.callable(opts) then
@@ -260,9 +269,9 @@ end
 --- What this store object has done in this process: counters and histograms;
 --- with "prometheus", as text for a /metrics page. No I/O.
 ---@param format? "prometheus"
----@return table|string|nil
+---@return dlock.stats|string|nil
 ---@return string? message
----@return string? code invalid, closed
+---@return dlock.code? code invalid, closed
 function methods:stats(format)
   local client = client_of(self, "stats")
   if format ~= nil and type(format) ~= "string" then
@@ -292,7 +301,7 @@ end
 ---@param opts? dlock.acquire_options
 ---@return string|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:once(key, fn, opts)
   local client = client_of(self, "once")
   local bad = once.check(key, fn, opts, 2)
@@ -305,9 +314,11 @@ end
 --- Periodic work: at most one successful run of fn in each period, in all
 --- processes. An error of fn, or nil and a message, opens the period again.
 ---@param key string
----@param seconds number the period, counted by the server from the grant
+---@param seconds number the period, 0.1 to 31536000, counted by the server
+--- from the grant
 ---@param fn fun(lease: dlock.lease): ...
----@return true|nil # then fn's results; or nil, message, code
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
 function methods:once_per(key, seconds, fn, extra)
   local client = client_of(self, "once_per")
   local bad = once_per.check(key, seconds, fn, extra, 2)
@@ -320,10 +331,11 @@ end
 --- A lease again, from the string that lease:detach() gave. Its max_hold is
 --- not the detached one's.
 ---@param detached string
----@param opts? { max_hold?: number }
+---@param opts? dlock.attach_options
+---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
----@return string? code lost, invalid, unsupported, unavailable
+---@return dlock.code? code lost, invalid, unsupported, unavailable
 function methods:attach(detached, opts)
   local client = client_of(self, "attach")
   if type(detached) ~= "string" then

@@ -114,7 +114,7 @@ end
 --- Whether somebody holds one of them; a round trip each.
 ---@return boolean|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   for _, member in ipairs(state.members) do
@@ -127,6 +127,11 @@ function methods:locked()
 end
 
 methods.cancel = members.cancel
+
+--- What dlock.all gives: its leases are each a dlock.leases.
+---@class dlock.all: dlock.lockable
+---@field acquire fun(self: dlock.all, opts?: dlock.acquire_options):
+--- dlock.leases|nil, string?, dlock.code?
 
 local CLASS = lockable.class("all", methods)
 

@@ -23,6 +23,10 @@ local all_lease = {}
 
 local STATE = {} -- the key of what nobody else may touch
 
+--- What dlock.all's acquire gives: a lease that stands for several.
+---@class dlock.leases: dlock.lease
+---@field leases dlock.lease[] in the order of the list
+
 local methods = {}
 
 local function list_of(self, call)
@@ -117,16 +121,20 @@ end
 --- longest io_timeout)
 ---@return true|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 methods.release = releasing "release"
 
 --- The same: an elected leader's word for it.
+---@param given? number|dlock.release_options
+---@return true|nil
+---@return string? message
+---@return dlock.code? code
 methods.resign = releasing "resign"
 
 --- Has the renewal thread release them and returns at once.
 ---@return true|nil
 ---@return string? message
----@return string? code forked
+---@return dlock.code? code forked
 function methods:release_later()
   local _, state = list_of(self, "release_later")
   return end_by(state, "release_later")
@@ -136,7 +144,7 @@ end
 ---@param ttl? number seconds
 ---@return number|nil remaining the least
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:extend(ttl)
   local list = list_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
@@ -220,7 +228,7 @@ end
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
----@return string? code timeout, cancelled, closed
+---@return dlock.code? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")

@@ -23,6 +23,14 @@ local KIND = { name = "election", mode = modes.exclusive, units = 0, cap = 0,
   value = "" }
 local UNKNOWN = -1 -- the fence of a holder that is no candidate
 
+---@class dlock.leader
+---@field owner string
+---@field value? string
+---@field fence? integer
+---@field fence_at_most? true the fence is this or a smaller one
+
+--- What store:election gives.
+---@class dlock.election: dlock.lockable
 local methods = {}
 
 -- Who leads now; notes as seen its fence, or what the store names its hold if
@@ -61,9 +69,10 @@ end
 --- Stands for election and waits until it leads: for ever, unless a timeout
 --- is given here or to store:election. `value` is published with it.
 ---@param opts? dlock.acquire_options
+---@nodiscard
 ---@return dlock.lease|nil # ends with lease:resign(), or release
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:campaign(opts)
   local state = lockable.state_of(self, "campaign", "election")
   local bad = opts ~= nil and options.check(opts, "election:campaign", 2)
@@ -73,10 +82,10 @@ function methods:campaign(opts)
   return state.take(state, with_patience(state, opts), true)
 end
 
---- The leader, nil when there is none.
+--- The leader; nil and no message when there is none.
 ---@return dlock.leader|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function methods:leader()
   local state = lockable.state_of(self, "leader", "election")
   local fence, leader, code = look(state)
@@ -116,7 +125,7 @@ end
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
----@return string? code timeout, cancelled, unavailable, closed
+---@return dlock.code? code timeout, cancelled, unavailable, closed
 function methods:wait_change(timeout)
   local state = lockable.state_of(self, "wait_change", "election")
   local bad = options.check_optional(timeout, "timeout",

@@ -31,6 +31,13 @@ local results = require "dlock.results"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
+--- What on_degraded is called with.
+---@class dlock.degraded
+---@field key string
+---@field message string
+---@field unavailable string the store that does not answer
+---@field instead string the store that is asked next
+
 local fallback = {}
 
 local SLICE = 60 -- seconds; half of for ever
@@ -321,7 +328,7 @@ local function read_options(list, states)
 end
 
 --- A lockable over others: the first, or the next while that is unavailable.
----@param list table lockables, and the options of dlock.fallback
+---@param list dlock.fallback_list
 function fallback.new(list)
   members.check(list, "dlock.fallback", 3)
   local state = { take = take, cancels = 0 }

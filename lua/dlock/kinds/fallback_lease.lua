@@ -11,6 +11,11 @@ local fallback_lease = {}
 
 local STATE = {} -- the key of what nobody else may touch
 
+--- What dlock.fallback's acquire gives in place of a lock that is unavailable:
+--- without fence, detach and guard.
+---@class dlock.degraded_lease: dlock.lease
+---@field degraded true
+
 local methods = {}
 
 local function inner_of(self, call)

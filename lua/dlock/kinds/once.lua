@@ -69,7 +69,7 @@ end
 --- Everything has been checked.
 ---@return string|nil
 ---@return string? message
----@return string? code
+---@return dlock.code? code
 function once.run(client, key, fn, opts)
   local flight = flight_of(client, key)
   local lease, message, code = lockable.acquire(client.mutex,

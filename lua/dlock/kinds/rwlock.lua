@@ -13,6 +13,8 @@ local STATE = {} -- the key of what nobody else may touch
 local READER = lockable.class "reader"
 local WRITER = lockable.class "writer"
 
+--- What store:rwlock gives.
+---@class dlock.rwlock
 local methods = {}
 
 local function half(self, name, extra)

@@ -5,6 +5,12 @@ local modes = require "dlock.modes"
 
 local semaphore = {}
 
+---@class dlock.semaphore: dlock.lockable
+---@field acquire fun(self: dlock.semaphore, opts?: dlock.permit_options):
+--- dlock.lease|nil, string?, dlock.code?
+---@field try_acquire fun(self: dlock.semaphore,
+--- opts?: dlock.try_permit_options): dlock.lease|nil, string?, dlock.code?
+
 local CLASS = lockable.class "semaphore"
 
 --- A semaphore; all has been checked.

@@ -1,203 +1,172 @@
 ---@meta dlock
--- luacheck: ignore 212 241
--- Types for editors with the Lua language server; no code, and nothing loads
--- this file. Calls return nil, message, code when they fail.
+-- luacheck: ignore 212 241 631
+-- Types for editors with the Lua language server. Nothing loads this
+-- file. .ci/types makes it from the annotations in lua/dlock: change
+-- these.
 
----@alias dlock.code
----| "busy"        # a try: somebody else holds it now
----| "timeout"     # waited, did not get it, left nothing behind
----| "cancelled"   # the wait was cancelled, or its store closed
----| "lost"        # the lease is not ours any more
----| "unavailable" # the store cannot be reached or cannot serve
----| "denied"      # authentication, an ACL or permissions refused us
----| "invalid"     # a URL, key or value that cannot be used
----| "closed"      # the store was closed
----| "forked"      # made and used before a fork, used after it
----| "unsupported" # this store or host cannot do that
+--- What dlock.open takes.
+---@class dlock.open_options
+---@field url? string # Where the server is. (default: $DLOCK_URL, else the file store of this user)
+---@field username? string # The user, instead of the one in the URL. (up to 512 bytes)
+---@field password? string|(fun(): string?, any) # The password, instead of the one in the URL, or a function that gives it. On Redis the function is called again when the server refused its last answer (see passwords that change). (up to 4096 bytes)
+---@field password_file? string # A file with the password in its first line. On Redis the file is read again at each connect. (up to 4096 bytes)
+---@field sentinel_username? string # `redis+sentinel`: the user for the Sentinels. They are never given the user and password of Redis. (up to 512 bytes)
+---@field sentinel_password? string # `redis+sentinel`: the password for the Sentinels. (up to 4096 bytes)
+---@field sentinel_password_file? string # `redis+sentinel`: a file with that password in its first line. (up to 4096 bytes)
+---@field wait_replicas? integer|"all" # Redis: so many replicas, or `"all"`, must have a grant or a renewal before it counts; only `"all"` keeps every lock. More than 0 is `invalid` on other stores. (an integer from 0 to 100, or "all"; default: 0)
+---@field wait_timeout? number # Redis: how long the replicas may take, at most half of `io_timeout`. Other stores leave it alone. (a number of seconds from 0.001 to 60; default: 0.5)
+---@field address_map? table<string, string> # `redis+sentinel`: where a server is reached that the Sentinels name by another address: `{ ["10.0.0.7:6379"] = "localhost:7001" }`.
+---@field db? integer # `redis+unix`: the number of the database. Other URLs have it in their path. (an integer from 0 to 99999; default: 0)
+---@field prefix? string # Stands before each key on the server; on ZooKeeper it is a path. (up to 256 bytes; default: `dlock:` on Redis, `/dlock` on ZooKeeper, none on files)
+---@field session_timeout? number # ZooKeeper: how long the locks of a dead holder stay held. Other stores leave it alone. (a number of seconds from 0.1 to 86400; default: 10)
+---@field acl? "creator"|"open" # ZooKeeper: with `"creator"` nodes belong to the user that makes them. It is `invalid` on other stores. (default: `"creator"` with a username, else `"open"`)
+---@field sasl? boolean # ZooKeeper: `true` is `unsupported`. It is `invalid` on other stores. (default: `false`)
+---@field connect_timeout? number # How long an attempt to connect may take. A wait goes on with the next attempt until its `timeout` is over. (a number of seconds from 0.01 to 3600; default: 3)
+---@field io_timeout? number # How long a release, extend, try or ping may take. Also: after a wait ended, how long dlock waits for the server to confirm that it left the queue. (a number of seconds from 0.01 to 3600; default: 2)
+---@field fence_memory? number # Redis: how long the fence counter of a key outlives its last use. Other stores leave it alone. (a number of seconds from 1 to 31536000; default: 600)
+---@field name? string # The name of this process in `inspect` and in messages. (1 to 64 bytes; default: host/pid)
+---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv" # How to wait. `"auto"` recognises nginx and cqueues. (default: `"auto"`)
+---@field scope? "request"|"worker" # OpenResty: waits and leases end with their request, or with the worker. (default: `"request"`)
+---@field id? string # Names the store in the order of `dlock.all`. Set it if programs spell the URL differently. (1 to 4096 bytes; default: the URL)
+---@field on_event? fun(event: dlock.event) # Called with `{ kind =, message =, key = }` at each event.
+---@field tls? dlock.tls_options # A table of options, only with a URL with TLS.
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 
----@class dlock
----@field VERSION string
-local dlock = {}
-
----@param where? string|dlock.open_options $DLOCK_URL, else this user's files
----@nodiscard
----@return dlock.store|nil store
----@return string? message
----@return dlock.code? code
-function dlock.open(where) end
-
----@return dlock.canceller
-function dlock.canceller() end
-
----@param list dlock.lockable[] of any stores, no lock twice
----@return dlock.lockable # its lease is a dlock.leases
-function dlock.all(list) end
-
----@class dlock.fallback_list: dlock.lockable[]
----@field grace? number seconds unavailable before the next lock (the ttl)
----@field hold_off? number seconds of answers before it is used again (10)
----@field on_degraded? fun(what: dlock.degraded): boolean? false refuses
----@field skip? boolean busy, if none of them can be reached (false)
-
----@class dlock.degraded
----@field key string
----@field message string
----@field unavailable string the store that does not answer
----@field instead string the store that is asked next
-
----@param list dlock.fallback_list
----@return dlock.lockable|nil
----@return string? message
----@return dlock.code? code
-function dlock.fallback(list) end
-
----@class dlock.prometheus_list: dlock.store[]
----@field shared? string a lua_shared_dict: all workers of nginx on one page
-
----@param list dlock.prometheus_list
----@return string|nil page
----@return string? message
----@return dlock.code? code
-function dlock.prometheus(list) end
-
----@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
----@return true|nil
----@return string? message
----@return dlock.code? code unsupported, unavailable
-function dlock.release_on(...) end
-
----@param file? file* (nginx's error log, elsewhere standard error)
----@return fun(event: dlock.event) on_event
-function dlock.logger(file) end
-
----@class dlock.hold_options
----@field ttl? number seconds, 0.1 to 31536000 (30)
----@field renew? boolean keep it while the lease object lives (true)
----@field max_hold? number seconds after which it ends, renewed or not
----@field min_hold? number seconds the key stays held even if released (0)
-
----@class dlock.release_options
----@field early? boolean the min_hold is given up (false)
----@field timeout? number seconds to wait for the store (io_timeout)
-
----@class dlock.try_options: dlock.hold_options
----@field value? string to be shown beside the holder
----@field cancel? dlock.canceller
-
----@class dlock.acquire_options: dlock.try_options
----@field timeout? number seconds to wait (5); 0 tries once
-
----@class dlock.permit_options: dlock.acquire_options
----@field permits? integer how many of a semaphore (1)
-
----@class dlock.lockable_options: dlock.hold_options
----@field timeout? number seconds to wait (5; a campaign: for ever)
----@field owner? string who enters (the current coroutine)
----@field fair? boolean first come, first served (true)
----@field local_handoffs? integer local hand-offs in a row at most (16)
-
----@class dlock.mutex_options: dlock.lockable_options
----@field reentrant? boolean the owner may enter again (false)
-
----@class dlock.list_options
----@field cursor? string where the last page ended
----@field limit? integer about how many keys (1000)
-
----@class dlock.lock_options: dlock.mutex_options, dlock.acquire_options
-
----@class dlock.open_options: dlock.hold_options
----@field url? string
----@field timeout? number seconds to wait (5)
----@field username? string
----@field password? string|fun(): string?, any asked for again when denied
----@field password_file? string its first line, read again at each connect
----@field sentinel_username? string for the Sentinels
----@field sentinel_password? string
----@field sentinel_password_file? string its first line is the password
----@field wait_replicas? integer|"all" that must have a grant, Redis (0)
----@field wait_timeout? number seconds they may take (0.5)
----@field address_map? table<string, string> where a named server really is
----@field db? integer the database, of redis+unix:// (0)
----@field prefix? string before each key on the server
----@field name? string who we are, for others to see (host/pid)
----@field id? string names the store among others (the URL)
----@field connect_timeout? number seconds (3)
----@field io_timeout? number seconds (2)
----@field fence_memory? number seconds a key's counter stays, Redis (600)
----@field session_timeout? number seconds, ZooKeeper (10)
----@field acl? "creator"|"open" of ZooKeeper's nodes ("creator" with a user)
----@field sasl? boolean unsupported: ZooKeeper's client library has none
----@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv"
----@field scope? "request"|"worker"
----@field on_event? fun(event: dlock.event)
----@field tls? dlock.tls_options with a URL with TLS
-
+--- What the table tls takes.
 ---@class dlock.tls_options
----@field cafile? string PEM: the CAs that are trusted (the system's)
----@field capath? string a directory of such, by hashes
----@field cert? string PEM: our certificate, and what leads to its CA
----@field key? string PEM: its key (in cert's file)
----@field key_password? string opens the key
----@field key_password_file? string its first line opens the key
----@field server_name? string whom the certificate names (the URL's host)
----@field verify? boolean that the server is the right one (true)
----@field min_version? "1.2"|"1.3"
----@field ciphers? string of TLS 1.2, as OpenSSL writes them
----@field ciphersuites? string of TLS 1.3
+---@field cafile? string # A file (PEM) with the CAs that are trusted. (up to 4096 bytes; default: those of the system)
+---@field capath? string # A directory of such certificates by hashes (`openssl rehash`), or several with `:` between them. (up to 4096 bytes; default: that of the system)
+---@field cert? string # Our certificate (PEM), with the chain to its CA behind it. (up to 4096 bytes)
+---@field key? string # The key (PEM) of our certificate. (up to 4096 bytes; default: in the file `cert`)
+---@field key_password? string # Opens an encrypted key. (1 to 1024 bytes)
+---@field key_password_file? string # A file with that password in its first line. (up to 4096 bytes)
+---@field server_name? string # The name that the server's certificate must have; it is also asked for (SNI). (1 to 253 bytes; default: the URL's host)
+---@field verify? boolean # `false` believes any server that answers, and says so by the event `insecure`, or on standard error. (default: `true`)
+---@field min_version? "1.2"|"1.3" # The oldest version of TLS that is spoken. (default: `"1.2"`)
+---@field ciphers? string # The ciphers of TLS 1.2, as OpenSSL writes them. (up to 4096 bytes; default: OpenSSL's)
+---@field ciphersuites? string # The ciphers of TLS 1.3, as OpenSSL writes them. (up to 4096 bytes; default: OpenSSL's)
 
----@class dlock.event
----@field kind string
----@field message string
----@field key? string
+--- What store:mutex takes.
+---@class dlock.mutex_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
+---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
+---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
 
----@class dlock.store
-local store = {}
+--- What store:semaphore takes.
+---@class dlock.lockable_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
+---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
+---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
 
----@param timeout? number
----@return number|nil seconds
----@return string? message
----@return dlock.code? code
-function store:ping(timeout) end
+--- What store:lock takes.
+---@class dlock.lock_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
+---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
+---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
----@param timeout? number
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function store:close(timeout) end
+--- What store:try_lock takes.
+---@class dlock.try_lock_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
+---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
+---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
----@param key string
----@param opts? dlock.mutex_options
----@return dlock.mutex|nil mutex
----@return string? message
----@return dlock.code? code
-function store:mutex(key, opts) end
+--- What mutex:acquire takes.
+---@class dlock.acquire_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
----@param key string
----@param opts? dlock.mutex_options
----@return dlock.rwlock|nil rwlock
----@return string? message
----@return dlock.code? code
-function store:rwlock(key, opts) end
+--- What mutex:try_acquire takes.
+---@class dlock.try_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
----@param key string
----@param permits integer 1 to 2147483647
----@param opts? dlock.lockable_options
----@return dlock.semaphore|nil semaphore
----@return string? message
----@return dlock.code? code
-function store:semaphore(key, permits, opts) end
+--- What semaphore:acquire takes.
+---@class dlock.permit_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
+---@field permits? integer # How many permits of a semaphore to take. (an integer from 1 to 2147483647; default: 1)
 
----@param key string
----@param opts? dlock.lockable_options
----@return dlock.election|nil election
----@return string? message
----@return dlock.code? code
-function store:election(key, opts) end
+--- What semaphore:try_acquire takes.
+---@class dlock.try_permit_options
+---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
+---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
+---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
+---@field permits? integer # How many permits of a semaphore to take. (an integer from 1 to 2147483647; default: 1)
 
+--- What lease:release takes.
+---@class dlock.release_options
+---@field early? boolean # Gives the rest of `min_hold` up: the work failed, and another may try. (default: `false`)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+
+--- What store:attach takes.
+---@class dlock.attach_options
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+
+--- What store:list takes.
+---@class dlock.list_options
+---@field cursor? string # Where the last page ended. A cursor that no list gave is `invalid`. (up to 4096 bytes)
+---@field limit? integer # About how many keys to give. (an integer from 1 to 1000; default: 1000)
+
+--- What dlock.fallback takes.
+---@class dlock.fallback_list
+---@field [integer] dlock.lockable
+---@field grace? number # How long a store must have been unavailable before the next lock is given at all. By then every holder of a lock of that store has passed its deadline, if the store is down for everybody. Choose no less than the longest ttl of the lock's other users. (a number of seconds from 0 to 31536000; default: the ttl of the request)
+---@field hold_off? number # How long a store must answer pings before it is used again. No degraded lease may be held in this process then. (a number of seconds from 0 to 31536000; default: 10)
+---@field on_degraded? fun(what: dlock.degraded): boolean? # Called with `{ key, message, unavailable, instead }` before the next lock is asked for. When it returns `false`, or raises an error (event `callback`), the answer is `unavailable`.
+---@field skip? boolean # If no store of the list can be reached, answer `busy`, and without waiting for the grace, since nothing is given: for cron jobs that can wait for the next time. The list may then have a single lock. (default: `false`)
+
+--- A holder of a key.
 ---@class dlock.holder
 ---@field owner string
 ---@field fence? integer
----@field fence_at_most? true its fence is this or a smaller one
+---@field fence_at_most? true the fence is this or a smaller one
 ---@field ttl? number seconds
 ---@field since? number for how many seconds
 ---@field permits? integer of a semaphore
@@ -216,55 +185,301 @@ function store:election(key, opts) end
 ---@field holders dlock.holder[]
 ---@field waiters dlock.waiter[] in the order of the queue
 
----@param key string
----@return dlock.inspected|nil found nil and no message: nobody
----@return string? message
----@return dlock.code? code
-function store:inspect(key) end
+--- What dlock.canceller gives, and the option `cancel` takes.
+---@class dlock.canceller
+local canceller = {}
 
----@param prefix? string
----@param opts? dlock.list_options
----@return string[]|nil keys
----@return string? cursor nil at the end; or the message
----@return dlock.code? code
-function store:list(prefix, opts) end
+--- Ends every wait that was given this canceller (cancel = canceller) with
+--- the code "cancelled", those under way and those to come. A second call
+--- does nothing.
+---@return true
+function canceller:cancel() end
 
----@param key string
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function store:break_lock(key) end
+--- Whether cancel() was called.
+---@return boolean
+function canceller:cancelled() end
 
----@param key string
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function store:revoke(key) end
+--- What on_event is called with.
+---@class dlock.event
+---@field kind string
+---@field message string
+---@field key? string of the lease or lock that it is about
 
----@param key string
----@param opts? dlock.lock_options
+---@class dlock
+---@field VERSION string
+local dlock = {}
+
+--- Opens a store; connects at the first use, so there is no I/O here.
+---@param where? string|dlock.open_options the URL ($DLOCK_URL, else the embedded store of this user), or a table of options with `url` in it
 ---@nodiscard
----@return dlock.lease|nil lease
+---@return dlock.store|nil store
 ---@return string? message
----@return dlock.code? code
-function store:lock(key, opts) end
+---@return dlock.code? code invalid, unsupported
+function dlock.open(where) end
 
----@param key string
----@param opts? dlock.lock_options
+--- Something to end waits with: acquire{ cancel = c }, then c:cancel().
+---@return dlock.canceller
+function dlock.canceller() end
+
+--- Several locks of any stores as one: all of them or none.
+---@param list dlock.lockable[] no lock twice
+---@return dlock.all
+function dlock.all(list) end
+
+--- A lock, and others in its place while its store is unavailable. Between
+--- those who hold the first and those who hold another there is no exclusion.
+---@param list dlock.fallback_list
+---@return dlock.lockable|nil
+---@return string? message
+---@return dlock.code? code invalid
+function dlock.fallback(list) end
+
+--- What several stores have counted, as one /metrics page, which has the HELP
+--- and TYPE of a metric once. `shared` names a lua_shared_dict by which each
+--- worker of nginx shows what all of them have counted. No I/O.
+---@param list dlock.prometheus_list
+---@return string|nil page
+---@return string? message
+---@return dlock.code? code invalid, unsupported, unavailable, closed
+function dlock.prometheus(list) end
+
+--- Has the process give back what it holds at these signals, which then do
+--- what they did before: the default ends the process, a handler runs. Stores
+--- are closed by that. A signal that is ignored stays so.
+---@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
+---@return true|nil
+---@return string? message
+---@return dlock.code? code unsupported, unavailable
+function dlock.release_on(...) end
+
+--- An on_event that writes each event as a line of JSON.
+---@param file? file* (nginx's error log, elsewhere standard error)
+---@return fun(event: dlock.event)
+function dlock.logger(file) end
+
+--- What dlock.all gives: its leases are each a dlock.leases.
+---@class dlock.all: dlock.lockable
+---@field acquire fun(self: dlock.all, opts?: dlock.acquire_options): dlock.leases|nil, string?, dlock.code?
+
+--- What dlock.all's acquire gives: a lease that stands for several.
+---@class dlock.leases: dlock.lease
+---@field leases dlock.lease[] in the order of the list
+
+---@class dlock.leader
+---@field owner string
+---@field value? string
+---@field fence? integer
+---@field fence_at_most? true the fence is this or a smaller one
+
+--- What store:election gives.
+---@class dlock.election: dlock.lockable
+local election = {}
+
+--- Stands for election and waits until it leads: for ever, unless a timeout
+--- is given here or to store:election. `value` is published with it.
+---@param opts? dlock.acquire_options
 ---@nodiscard
----@return dlock.lease|nil lease
+---@return dlock.lease|nil # ends with lease:resign(), or release
 ---@return string? message
 ---@return dlock.code? code
-function store:try_lock(key, opts) end
+function election:campaign(opts) end
 
----@param key string
----@param opts dlock.lock_options
+--- The leader; nil and no message when there is none.
+---@return dlock.leader|nil
+---@return string? message
+---@return dlock.code? code
+function election:leader() end
+
+--- Waits until the leader is another one (or none) than the one that this
+--- object saw last, by leader() or here; the first call of either sees.
+---@param timeout? number seconds (for ever)
+---@return true|nil
+---@return string? message
+---@return dlock.code? code timeout, cancelled, unavailable, closed
+function election:wait_change(timeout) end
+
+--- What on_degraded is called with.
+---@class dlock.degraded
+---@field key string
+---@field message string
+---@field unavailable string the store that does not answer
+---@field instead string the store that is asked next
+
+--- What dlock.fallback's acquire gives in place of a lock that is unavailable:
+--- without fence, detach and guard.
+---@class dlock.degraded_lease: dlock.lease
+---@field degraded true
+
+--- What store:rwlock gives.
+---@class dlock.rwlock
+local rwlock = {}
+
+--- The lock for reading: any number of readers hold it together.
+---@return dlock.lockable
+function rwlock:read() end
+
+--- The lock for writing: its holder is alone.
+---@return dlock.lockable
+function rwlock:write() end
+
+---@class dlock.semaphore: dlock.lockable
+---@field acquire fun(self: dlock.semaphore, opts?: dlock.permit_options): dlock.lease|nil, string?, dlock.code?
+---@field try_acquire fun(self: dlock.semaphore, opts?: dlock.try_permit_options): dlock.lease|nil, string?, dlock.code?
+
+--- What you hold.
+---@class dlock.lease
+---@field key string
+---@field fence integer
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field permits? integer of a semaphore
+---@field ttl number seconds
+local lease = {}
+
+--- Ends the hold. early: its min_hold is given up.
+---@param given? number|dlock.release_options seconds to wait for the store (its io_timeout)
+---@return true|nil
+---@return string? message
+---@return dlock.code? code lost, unavailable, closed, forked
+function lease:release(given) end
+
+--- Has the renewal thread release it and returns at once; allowed where
+--- waiting is not.
+---@return true|nil
+---@return string? message
+---@return dlock.code? code forked
+function lease:release_later() end
+
+--- The lease now ends ttl seconds from now; later renewals use that ttl too.
+---@param ttl? number seconds (as before)
+---@return number|nil remaining seconds
+---@return string? message
+---@return dlock.code? code lost, unavailable, closed, forked, invalid
+function lease:extend(ttl) end
+
+--- Waits until the lease is lost.
+---@param timeout? number seconds (for ever)
+---@return true|nil
+---@return string? message
+---@return dlock.code? code timeout, cancelled, closed
+function lease:wait_lost(timeout) end
+
+--- A string that carries the lease to store:attach. This handle gives the
+--- lease up without releasing it. It has a whole ttl to be attached in; with
+--- renew = false only what is left. On ZooKeeper and files, whose leases end
+--- with the process, it is unsupported and changes nothing.
+---@nodiscard
+---@return string|nil
+---@return string? message
+---@return dlock.code? code lost, unsupported, unavailable, closed, forked
+function lease:detach() end
+
+--- The same as release: an elected leader's word for it.
+---@param given? number|dlock.release_options
+---@return true|nil
+---@return string? message
+---@return dlock.code? code lost, unavailable, closed, forked
+function lease:resign(given) end
+
+--- A write lock becomes a read lock, without a gap in which somebody else
+--- could write; readers that wait come in.
+---@return true|nil
+---@return string? message
+---@return dlock.code? code lost, unsupported, unavailable, closed, forked
+function lease:downgrade() end
+
+--- Does a write in the same store only if the lease is still ours, atomically.
+--- Arguments and results are the store's own: see its page.
+---@param ... string|number
+---@return any
+---@return string? message
+---@return dlock.code? code
+function lease:guard(...) end
+
+--- Runs fn(lease, reason) once, when the lease is seen to be lost. It is called
+--- from the next dlock call that may block, its own release included. Errors in
+--- fn go to on_event; without one they are written to standard error.
+---@param fn fun(lease: dlock.lease, reason: string)
+---@return true
+function lease:on_lost(fn) end
+
+--- Runs fn(lease, reason) once, when somebody asked for the lock by
+--- store:revoke. It is called from the next dlock call that may block, its own
+--- release included.
+---@param fn fun(lease: dlock.lease, reason: string)
+---@return true
+function lease:on_revoke(fn) end
+
+--- Whether somebody asked for the lock by store:revoke. No I/O.
+---@return boolean
+function lease:revoked() end
+
+--- true while our own deadline has not passed and no loss was seen. No I/O.
+--- Once false it stays false.
+---@return boolean
+function lease:held() end
+
+--- Seconds until our own deadline, 0 when lost. No I/O.
+---@return number
+function lease:remaining() end
+
+--- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
+--- election, and what dlock.all and dlock.fallback give.
+---@class dlock.lockable
+local lockable = {}
+
+--- Waits in the queue for at most `timeout` seconds.
+---@param opts? dlock.acquire_options
+---@nodiscard
+---@return dlock.lease|nil
+---@return string? message
+---@return dlock.code? code
+function lockable:acquire(opts) end
+
+--- Tries once; "busy" when another one holds it or waits for it.
+---@param opts? dlock.try_options
+---@nodiscard
+---@return dlock.lease|nil
+---@return string? message
+---@return dlock.code? code
+function lockable:try_acquire(opts) end
+
+--- Acquires, calls fn(lease, ...), releases. with([opts,] fn, ...)
+---@param opts? dlock.acquire_options
 ---@param fn fun(lease: dlock.lease, ...): ...
----@param ... any
----@return true|nil ok
----@return any ... # fn's results, or message and code
----@overload fun(self, key: string, fn: fun(lease: dlock.lease, ...), ...)
-function store:with(key, opts, fn, ...) end
+---@param ... any for fn, behind the lease
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
+---@overload fun(self, fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
+function lockable:with(opts, fn, ...) end
+
+--- Whether somebody holds it now; one round trip.
+---@return boolean|nil
+---@return string? message
+---@return dlock.code? code
+function lockable:locked() end
+
+--- Ends every wait of this object with "cancelled".
+---@return true
+function lockable:cancel() end
+
+---@class dlock.mutex: dlock.lockable
+
+---@class dlock.prometheus_list
+---@field [integer] dlock.store
+---@field shared? string a lua_shared_dict: all workers of nginx on one page
+
+---@alias dlock.code
+---| "busy"        # a try: somebody else holds it now
+---| "timeout"     # waited `timeout` seconds; nothing is left behind
+---| "cancelled"   # the wait was cancelled, or its store closed
+---| "lost"        # the lease is not ours any more
+---| "unavailable" # the store cannot be reached, or cannot serve
+---| "denied"      # authentication or permissions refused us
+---| "invalid"     # a URL, key or value that cannot be used
+---| "closed"      # the store was closed
+---| "forked"      # made and used before a `fork()`, used in the child
+---| "unsupported" # this store or host cannot do that; see the message
 
 ---@class dlock.histogram
 ---@field count integer
@@ -277,207 +492,165 @@ function store:with(key, opts, fn, ...) end
 ---@field lost integer
 ---@field renewed integer
 ---@field renew_failed integer
----@field local_handoffs integer leases that were handed to another local waiter
+---@field local_handoffs integer leases that were handed to a local waiter
+---@field degraded integer locks that dlock.fallback gave instead
 ---@field wait dlock.histogram
 ---@field hold dlock.histogram
 
+--- What dlock.open gives.
+---@class dlock.store
+local store = {}
+
+--- Connects if need be, and asks the server for a sign of life.
+---@param timeout? number seconds (io_timeout, plus connect_timeout)
+---@return number|nil round_trip seconds
+---@return string? message
+---@return dlock.code? code unavailable, denied, closed, forked
+function store:ping(timeout) end
+
+--- Cancels waits, releases leases, closes connections, joins threads.
+--- Idempotent.
+---@param timeout? number seconds at most
+---@return true|nil
+---@return string? message
+---@return dlock.code? code unavailable, forked
+function store:close(timeout) end
+
+--- A mutex on key.
+---@param key string 1 to 512 bytes
+---@param opts? dlock.mutex_options
+---@return dlock.mutex|nil
+---@return string? message
+---@return dlock.code? code invalid
+function store:mutex(key, opts) end
+
+--- A read-write lock on key: read() and write() of it can be acquired.
+---@param key string
+---@param opts? dlock.mutex_options
+---@return dlock.rwlock|nil
+---@return string? message
+---@return dlock.code? code invalid
+function store:rwlock(key, opts) end
+
+--- A semaphore on key: so many permits can be held together.
+---@param key string
+---@param permits integer from 1 to 2147483647
+---@param opts? dlock.lockable_options
+---@return dlock.semaphore|nil
+---@return string? message
+---@return dlock.code? code invalid
+function store:semaphore(key, permits, opts) end
+
+--- An election on key.
+---@param key string
+---@param opts? dlock.lockable_options
+---@return dlock.election|nil
+---@return string? message
+---@return dlock.code? code invalid
+function store:election(key, opts) end
+
+--- The holders and waiters of key; nil and no message when there are none.
+---@param key string
+---@return dlock.inspected|nil
+---@return string? message
+---@return dlock.code? code
+function store:inspect(key) end
+
+--- Keys that are held or waited for, in no order. Call again with the cursor
+--- until there is none.
+---@param prefix? string
+---@param opts? dlock.list_options
+---@return string[]|nil keys
+---@return string? cursor nil at the end; else the message
+---@return dlock.code? code
+function store:list(prefix, opts) end
+
+--- For admins: ends every hold of key. Holders learn of it, at the latest at
+--- their next renewal; fences keep rising.
+---@param key string
+---@return true|nil
+---@return string? message
+---@return dlock.code? code
+function store:break_lock(key) end
+
+--- Asks the holders of key to release it (lease:on_revoke, lease:revoked).
+---@param key string
+---@return true|nil
+---@return string? message
+---@return dlock.code? code
+function store:revoke(key) end
+
+--- What puts a key of yours into the slot of the lock on `key` when its name
+--- holds it: for lease:guard on Redis Cluster. No I/O.
+---@param key string
+---@return string|nil tag "{123456}"
+---@return string? message
+---@return dlock.code? code unsupported on other stores than Redis; closed
+function store:tag(key) end
+
+--- Short for store:mutex(key, opts):acquire(opts).
+---@param key string
+---@param opts? dlock.lock_options
+---@nodiscard
+---@return dlock.lease|nil
+---@return string? message
+---@return dlock.code? code
+function store:lock(key, opts) end
+
+--- Short for store:mutex(key, opts):try_acquire(opts).
+---@param key string
+---@param opts? dlock.try_lock_options
+---@nodiscard
+---@return dlock.lease|nil
+---@return string? message
+---@return dlock.code? code
+function store:try_lock(key, opts) end
+
+--- Short for store:mutex(key, opts):with(opts, fn, ...).
+---@param key string
+---@param opts? dlock.lock_options
+---@param fn fun(lease: dlock.lease, ...): ...
+---@param ... any for fn, behind the lease
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
+---@overload fun(self, key: string, fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
+function store:with(key, opts, fn, ...) end
+
+--- What this store object has done in this process: counters and histograms;
+--- with "prometheus", as text for a /metrics page. No I/O.
 ---@param format? "prometheus"
 ---@return dlock.stats|string|nil
 ---@return string? message
----@return string? code invalid: another format
+---@return dlock.code? code invalid, closed
 function store:stats(format) end
 
---- What puts a name that holds it into the slot of the lock on key: Redis.
----@param key string
----@return string|nil
----@return string? message
----@return string? code
-function store:tag(key) end
-
+--- Single flight: of those who call this for the same key at the same time,
+--- one runs fn under the lock; the others get the string that it returned.
 ---@param key string
 ---@param fn fun(lease: dlock.lease): string|nil, string?, string?
 ---@param opts? dlock.acquire_options
----@return string|nil result
+---@return string|nil
 ---@return string? message
 ---@return dlock.code? code
 function store:once(key, fn, opts) end
 
+--- Periodic work: at most one successful run of fn in each period, in all
+--- processes. An error of fn, or nil and a message, opens the period again.
 ---@param key string
----@param seconds number the period, 0.1 to 31536000
+---@param seconds number the period, 0.1 to 31536000, counted by the server from the grant
 ---@param fn fun(lease: dlock.lease): ...
----@return true|nil # then fn's results; or nil, message, code
+---@return true|nil
+---@return any ... # fn's results; or the message and the code
 function store:once_per(key, seconds, fn) end
 
+--- A lease again, from the string that lease:detach() gave. Its max_hold is
+--- not the detached one's.
 ---@param detached string
----@param opts? { max_hold?: number }
+---@param opts? dlock.attach_options
 ---@nodiscard
----@return dlock.lease|nil lease
+---@return dlock.lease|nil
 ---@return string? message
----@return dlock.code? code
+---@return dlock.code? code lost, invalid, unsupported, unavailable
 function store:attach(detached, opts) end
-
----What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
----election, and what dlock.all gives.
----@class dlock.lockable
-local mutex = {}
-
----@class dlock.mutex: dlock.lockable
-
----@class dlock.semaphore: dlock.lockable
----@field acquire fun(self, opts?: dlock.permit_options): dlock.lease|nil
----@field try_acquire fun(self, opts?: dlock.permit_options): dlock.lease|nil
-
----@class dlock.rwlock
-local rwlock = {}
-
----@return dlock.lockable
-function rwlock:read() end
-
----@return dlock.lockable
-function rwlock:write() end
-
----@class dlock.leader
----@field owner string
----@field value? string
----@field fence? integer
----@field fence_at_most? true its fence is this or a smaller one
-
----@class dlock.election: dlock.lockable
-local election = {}
-
----@param opts? dlock.acquire_options
----@return dlock.lease|nil lease
----@return string? message
----@return dlock.code? code
-function election:campaign(opts) end
-
----@return dlock.leader|nil leader nil and no message: nobody
----@return string? message
----@return dlock.code? code
-function election:leader() end
-
----@param timeout? number
----@return true|nil changed
----@return string? message
----@return dlock.code? code
-function election:wait_change(timeout) end
-
----@param opts? dlock.acquire_options
----@nodiscard
----@return dlock.lease|nil lease
----@return string? message
----@return dlock.code? code
-function mutex:acquire(opts) end
-
----@param opts? dlock.try_options
----@nodiscard
----@return dlock.lease|nil lease
----@return string? message
----@return dlock.code? code
-function mutex:try_acquire(opts) end
-
----@param opts dlock.acquire_options
----@param fn fun(lease: dlock.lease, ...): ...
----@param ... any
----@return true|nil ok
----@return any ... # fn's results, or message and code
----@overload fun(self, fn: fun(lease: dlock.lease, ...), ...)
-function mutex:with(opts, fn, ...) end
-
----@return boolean|nil held
----@return string? message
----@return dlock.code? code
-function mutex:locked() end
-
----@return true
-function mutex:cancel() end
-
----@class dlock.lease
----@field key string
----@field fence integer
----@field owner string
----@field mode "exclusive"|"shared"|"semaphore"
----@field permits? integer of a semaphore
----@field ttl number seconds
-local lease = {}
-
----@param given? number|dlock.release_options
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function lease:release(given) end
-
----@return true|nil ok
----@return string? message
----@return dlock.code? code forked
-function lease:release_later() end
-
----@param ttl? number
----@return number|nil remaining
----@return string? message
----@return dlock.code? code
-function lease:extend(ttl) end
-
----@return boolean
-function lease:held() end
-
----@return number seconds
-function lease:remaining() end
-
----@param fn fun(lease: dlock.lease, reason: string)
----@return true
-function lease:on_lost(fn) end
-
----@param timeout? number
----@return true|nil lost
----@return string? message
----@return dlock.code? code
-function lease:wait_lost(timeout) end
-
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function lease:downgrade() end
-
----@param given? number|dlock.release_options
----@return true|nil ok
----@return string? message
----@return dlock.code? code
-function lease:resign(given) end
-
----@return boolean
-function lease:revoked() end
-
----@param fn fun(lease: dlock.lease, reason: string)
----@return true
-function lease:on_revoke(fn) end
-
----@param ... string|number the store's own command
----@return any
-function lease:guard(...) end
-
----@nodiscard
----@return string|nil detached
----@return string? message
----@return dlock.code? code
-function lease:detach() end
-
----What dlock.all's acquire gives: a lease that stands for several.
----@class dlock.leases: dlock.lease
----@field leases dlock.lease[] in the order of the list
-
----What dlock.fallback's acquire gives in place of a lock that is unavailable:
----without fence, detach and guard.
----@class dlock.degraded_lease: dlock.lease
----@field degraded true
-
----@class dlock.canceller
-local canceller = {}
-
----@return true
-function canceller:cancel() end
-
----@return boolean
-function canceller:cancelled() end
 
 return dlock

@@ -2,12 +2,11 @@
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.5, …, luajit; V=1: show how
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
-#   bench-peers, mutants, torture, failover, fuzz, sim, all-night    what .ci/
-#   has under that name
+#   bench-peers, mutants, torture, failover, fuzz, sim, all-night    see .ci/
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
 #   make uninstall    removes what install has put there
 #   make env, deps, dist, site, clean    use the build from here; what it needs; an
-#   archive of the sources; remove the build
+#   archive of the sources; the pages as a site; remove the build
 
 LUA ?= lua5.4
 BUILD ?= build

@@ -137,8 +137,9 @@ describe("a lock file that is written into", function()
       truncate(0)
       b:acquire("b", "key")
       b:expect("^b busy %(a damaged lock file%)$")
-      assert.matches("damaged.* ttl=300%.0",
-        b:ask("inspect", tool.hex("key")))
+      local left = b:ask("inspect", tool.hex("key"))
+        :match "damaged.* ttl=([%d.]+)"
+      assert.is_true(tonumber(left) > 270 and tonumber(left) <= 300, left)
     end
   end)
 

@@ -4,7 +4,6 @@ local QUEUE = "csrc/store/file/recipe/queue.c"
 local TABLE = "csrc/store/file/format/table.c"
 local WAIT = "csrc/store/file/recipe/wait.c"
 local HOLD = "csrc/store/file/recipe/hold.c"
-local OPENED = "csrc/store/file/dir/key.c"
 
 return {
   specs = "spec/engine/core_spec.lua spec/sim/queues_spec.lua"
@@ -47,10 +46,6 @@ return {
       put = "bool ok = check == block_sum(b) || true;" },
     { name = "a try does not look whether the holder lives", file = WAIT,
       find = "if (!queue || !f->op->wait) dlk_file_settle(d);", put = "" },
-    { name = "another lock's file that got our number is used",
-      file = OPENED, specs = "spec/file/foreign_spec.lua",
-      find = "if (k == NULL || is_ours(k))",
-      put = "if (k == NULL || k->fd >= 0)" },
     { name = "a release of what is not ours says ok", file = HOLD,
       find = "if (!ours) dlk_file_end_lost(f);",
       put = "if (!ours) dlk_file_end(f, NULL);" },

@@ -1,6 +1,7 @@
 -- Mutants of csrc/store/zookeeper.
 
 local ACQUIRE = "csrc/store/zookeeper/recipe/acquire.c"
+local LISTS = "csrc/store/zookeeper/recipe/lists.c"
 local PLACE = "csrc/store/zookeeper/recipe/place.c"
 local SESSIONS = "csrc/store/zookeeper/session/sessions.c"
 local HOLD = "csrc/store/zookeeper/recipe/hold.c"
@@ -15,12 +16,11 @@ return {
     .. " spec/zookeeper/lag_spec.lua spec/zookeeper/reconnect_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
-    { name = "any node of our client is a ghost", file = PLACE,
+    { name = "any node of our client is a ghost", file = LISTS,
       find = "|| dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID)) continue;",
       put = "|| e->seq % 7 == 3) continue;" },
-    { name = "ghosts are left", file = PLACE,
-      find = "delete_ghosts(n, &q); if (j.verdict != DLK_ZK_ABSENT",
-      put = "(void)delete_ghosts; if (j.verdict != DLK_ZK_ABSENT" },
+    { name = "ghosts are left", file = LISTS,
+      find = "delete_ghosts(l, &q);", put = "(void)delete_ghosts;" },
     { name = "a grant outside of what the session proved", file = HOLD,
       find = "if (now >= s->confirm.horizon) { dlk_zk_contender_step",
       put = "if (0) { dlk_zk_contender_step" },
@@ -46,9 +46,9 @@ return {
     { name = "a create of unknown outcome is sent anew", file = ACQUIRE,
       find = "case DLK_ZK_UNSETTLED: settle(n); break;",
       put = "case DLK_ZK_UNSETTLED: start(n); break;" },
-    { name = "a list without a sync before it is believed", file = ACQUIRE,
-      find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC};",
-      put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN};" },
+    { name = "a list without a sync before it is believed", file = LISTS,
+      find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC,",
+      put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN," },
     { name = "one who left while creating stays", file = ACQUIRE,
       find = "if (n->leaving) dlk_zk_leave(n, n->outcome);"
         .. " else if (!n->first_list)",
@@ -59,8 +59,9 @@ return {
         .. " dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));",
       put = "return s->state == DLK_ZK_CONNECTED;" },
     { name = "a break takes waiters too", file = INSPECT,
-      find = "} else if (holds(q, i)) { ok = act(q, i);",
-      put = "} else { ok = act(q, i);" },
+      find = "} else if (holds(q, i) &&"
+        .. " (!second || q->queue.at[i].until_ms > 0)) {",
+      put = "} else if (!second || q->queue.at[i].until_ms > 0) {" },
     { name = "a waiter whose node was deleted goes on waiting",
       file = PLACE,
       find = "else if (sight->list && n->listed != n->member.session->lists)",

@@ -12,7 +12,17 @@ const GROUPS = [
   ["Look up", ["reference", "design", "support"]],
 ]
 
-const title = (page) => page[0].toUpperCase() + page.slice(1).replace(/_/g, " ")
+const NAMES = { zookeeper: "ZooKeeper", openresty: "OpenResty", howto: "How to" }
+const title = (page) => NAMES[page]
+  ?? page[0].toUpperCase() + page.slice(1).replace(/_/g, " ")
+
+// Indented blocks are commands: they look and scroll as fenced ones do.
+const asFence = (md) => {
+  md.renderer.rules.code_block = (tokens, i, ...rest) => {
+    tokens[i].info = "sh"
+    return md.renderer.rules.fence(tokens, i, ...rest)
+  }
+}
 
 const named = new Set(GROUPS.flatMap(([, pages]) => pages))
 for (const file of readdirSync("docs")) {
@@ -26,7 +36,7 @@ export default {
   description: "Distributed locks for Lua: Redis, ZooKeeper, files",
   ignoreDeadLinks: [/^\.?\/.*\.(lua|conf)$/, /\/run$/], // check.mjs looks at files
   // Headings have the names that they have where Markdown is usually shown.
-  markdown: { languageAlias: { cron: "sh", conf: "ini" }, anchor: { slugify: (text) => text.trim().toLowerCase()
+  markdown: { config: asFence, languageAlias: { cron: "sh", conf: "ini" }, anchor: { slugify: (text) => text.trim().toLowerCase()
     .replace(/[^\p{L}\p{N}_\- ]/gu, "").replace(/ /g, "-") } },
   themeConfig: {
     search: { provider: "local" },

@@ -190,7 +190,7 @@ for _, subject in ipairs(subjects) do
           { key, "--help=no" }, { key, "--jsno" } } do
         local status, out, err = run("--url", url, "break", unpack(line))
         assert.same({ 64, "" }, { status, out })
-        assert.matches("^dlock: [^\n]+\ndlock %-%-help lists", err)
+        assert.matches("^dlock: [^\n]+\ndlock break %-%-help lists", err)
       end
       assert.is_true(lease:held())
       assert(lease:release())

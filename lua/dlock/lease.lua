@@ -127,16 +127,20 @@ local function releasing(name)
   end
 end
 
---- Ends the hold. early: its min_hold is given up.
----@param given? number|dlock.release_options seconds to wait for the store
+--- Ends the hold. Returns `true`; `lost` if it was not ours any more;
+--- `unavailable`. A second call gives the first result. It never touches
+--- somebody else's lock. `lease:release { timeout =, early = true }` gives the
+--- rest of `min_hold` up.
+---@param timeout? number|dlock.release_options seconds to wait for the store
 --- (its io_timeout)
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked
 methods.release = releasing "release"
 
---- Has the renewal thread release it and returns at once; allowed where
---- waiting is not.
+--- Hands the release to the renewal thread. Returns `true` at once, also where
+--- nothing can wait (filters, finalisers); `forked` in a child that forked
+--- after the lock was taken.
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code forked
@@ -148,7 +152,9 @@ function methods:release_later()
   return core.release_later(self)
 end
 
---- The lease now ends ttl seconds from now; later renewals use that ttl too.
+--- The lease ends `ttl` seconds from now (its own ttl unless given), and later
+--- renewals use that ttl. Returns the seconds that remain. It always asks the
+--- store.
 ---@param ttl? number seconds (as before)
 ---@return number|nil remaining seconds
 ---@return string? message
@@ -162,7 +168,8 @@ function methods:extend(ttl)
   return host.ask(client, core.extend, self, ttl)
 end
 
---- Waits until the lease is lost.
+--- Returns `true` when the lease is lost, else `timeout`. Of a lease that was
+--- given up before (released, detached) it is `lost`.
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
@@ -219,10 +226,8 @@ function lease.wait_first(list, timeout)
   return results.of(ok, message, code)
 end
 
---- A string that carries the lease to store:attach. This handle gives the
---- lease up without releasing it. It has a whole ttl to be attached in; with
---- renew = false only what is left. On ZooKeeper and files, whose leases end
---- with the process, it is unsupported and changes nothing.
+--- Returns a string that carries the lease (Redis). This object gives the lease
+--- up. See [detach and attach](#detach-and-attach).
 ---@nodiscard
 ---@return string|nil
 ---@return string? message
@@ -237,15 +242,15 @@ function methods:detach()
   return results.of(detached, message, code)
 end
 
---- The same as release: an elected leader's word for it.
----@param given? number|dlock.release_options
+--- The same as `release`.
+---@param timeout? number|dlock.release_options
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked
 methods.resign = releasing "resign"
 
---- A write lock becomes a read lock, without a gap in which somebody else
---- could write; readers that wait come in.
+--- A write lock becomes a read lock, without a gap. Returns `true`;
+--- `unsupported` when it is shared already.
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
@@ -278,8 +283,9 @@ local function check_arguments(...)
   end
 end
 
---- Does a write in the same store only if the lease is still ours, atomically.
---- Arguments and results are the store's own: see its page.
+--- Does a write in the same store, only if the lease is still ours, in one
+--- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md). On files it is
+--- `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any
 ---@return string? message
@@ -299,9 +305,8 @@ local function subscribe(client, self, kind, fn)
   return true
 end
 
---- Runs fn(lease, reason) once, when the lease is seen to be lost. It is called
---- from the next dlock call that may block, its own release included. Errors in
---- fn go to on_event; without one they are written to standard error.
+--- Calls `fn(lease, reason)` once, in Lua's own thread: see
+--- [on_lost](#on_lost-and-on_revoke).
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
@@ -310,9 +315,8 @@ function methods:on_lost(fn)
   return subscribe(client, self, "lost", fn)
 end
 
---- Runs fn(lease, reason) once, when somebody asked for the lock by
---- store:revoke. It is called from the next dlock call that may block, its own
---- release included.
+--- Calls `fn(lease, reason)` once when somebody asked for the lock, also before
+--- this call: see [on_revoke](#on_lost-and-on_revoke).
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)
@@ -323,12 +327,13 @@ function methods:on_revoke(fn)
   return true
 end
 
---- Whether somebody asked for the lock by store:revoke. No I/O.
+--- Whether somebody asked for the lock (`store:revoke`), as far as this process
+--- has heard. No I/O.
 ---@return boolean
 methods.revoked = core.revoked
 
---- true while our own deadline has not passed and no loss was seen. No I/O.
---- Once false it stays false.
+--- `true` while our own deadline has not passed and no loss was seen. No I/O.
+--- Once false, it is false for ever.
 ---@return boolean
 methods.held = core.held
 

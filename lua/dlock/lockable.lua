@@ -267,7 +267,7 @@ end
 ---@class dlock.lockable
 local methods = {}
 
---- Waits in the queue for at most `timeout` seconds.
+--- Waits in the queue for at most `timeout` seconds. Returns a lease.
 ---@param opts? dlock.acquire_options
 ---@nodiscard
 ---@return dlock.lease|nil
@@ -286,7 +286,7 @@ function methods:acquire(opts)
   return state.take(state, opts, true)
 end
 
---- Tries once; "busy" when another one holds it or waits for it.
+--- Returns a lease, or `busy` at once; it does not pass waiters.
 ---@param opts? dlock.try_options
 ---@nodiscard
 ---@return dlock.lease|nil
@@ -306,7 +306,10 @@ local function run_with(state, opts, fn, ...)
   return lockable.run(lease, message, code, fn, ...)
 end
 
---- Acquires, calls fn(lease, ...), releases. with([opts,] fn, ...)
+--- Acquires, calls `fn(lease, …)` and releases. Returns `true` and the results
+--- of fn; `nil, message, code` when it was not acquired (and fn not run); `nil,
+--- message, "lost", results…` when the lock was lost while fn ran. An error of
+--- fn is passed on unchanged.
 ---@param opts? dlock.acquire_options
 ---@param fn fun(lease: dlock.lease, ...): ...
 ---@param ... any for fn, behind the lease
@@ -327,7 +330,7 @@ function methods:with(opts, ...)
   return run_with(state, opts, ...)
 end
 
---- Whether somebody holds it now; one round trip.
+--- Whether somebody holds it now. It takes one round trip.
 ---@return boolean|nil
 ---@return string? message
 ---@return dlock.code? code
@@ -336,7 +339,7 @@ function methods:locked()
   return lockable.ask(state, "locked", state.key)
 end
 
---- Ends every wait of this object with "cancelled".
+--- Ends every wait of this object with `cancelled`.
 ---@return true
 function methods:cancel()
   for ticket in next, state_of(self, "cancel").waits do

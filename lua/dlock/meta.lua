@@ -6,35 +6,35 @@
 
 --- What dlock.open takes.
 ---@class dlock.open_options
----@field url? string # Where the server is. (default: $DLOCK_URL, else the file store of this user)
----@field username? string # The user, instead of the one in the URL. (up to 512 bytes)
----@field password? string|(fun(): string?, any) # The password, instead of the one in the URL, or a function that gives it. On Redis the function is called again when the server refused its last answer (see passwords that change). (up to 4096 bytes)
----@field password_file? string # A file with the password in its first line. On Redis the file is read again at each connect. (up to 4096 bytes)
+---@field url? string # Where the server is, as above. (default: `$DLOCK_URL`, else the file store of this user)
+---@field username? string # Goes before the user in the URL: see Passwords. (up to 512 bytes)
+---@field password? string|(fun(): string?, any) # The password, or a function that gives it. It goes before that in the URL: see Passwords. (up to 4096 bytes)
+---@field password_file? string # A file with the password in its first line: see Passwords. (up to 4096 bytes)
 ---@field sentinel_username? string # `redis+sentinel`: the user for the Sentinels. They are never given the user and password of Redis. (up to 512 bytes)
 ---@field sentinel_password? string # `redis+sentinel`: the password for the Sentinels. (up to 4096 bytes)
 ---@field sentinel_password_file? string # `redis+sentinel`: a file with that password in its first line. (up to 4096 bytes)
 ---@field wait_replicas? integer|"all" # Redis: so many replicas, or `"all"`, must have a grant or a renewal before it counts; only `"all"` keeps every lock. More than 0 is `invalid` on other stores. (an integer from 0 to 100, or "all"; default: 0)
----@field wait_timeout? number # Redis: how long the replicas may take, at most half of `io_timeout`. Other stores leave it alone. (a number of seconds from 0.001 to 60; default: 0.5)
+---@field wait_timeout? number # Redis: how long the replicas may take, at most half of `io_timeout`. Other stores ignore it. (a number of seconds from 0.001 to 60; default: 0.5)
 ---@field address_map? table<string, string> # `redis+sentinel`: where a server is reached that the Sentinels name by another address: `{ ["10.0.0.7:6379"] = "localhost:7001" }`.
 ---@field db? integer # `redis+unix`: the number of the database. Other URLs have it in their path. (an integer from 0 to 99999; default: 0)
 ---@field prefix? string # Stands before each key on the server; on ZooKeeper it is a path. (up to 256 bytes; default: `dlock:` on Redis, `/dlock` on ZooKeeper, none on files)
----@field session_timeout? number # ZooKeeper: how long the locks of a dead holder stay held. Other stores leave it alone. (a number of seconds from 0.1 to 86400; default: 10)
+---@field session_timeout? number # ZooKeeper: how long the locks of a dead holder stay held. Other stores ignore it. (a number of seconds from 0.1 to 86400; default: 10)
 ---@field acl? "creator"|"open" # ZooKeeper: with `"creator"` nodes belong to the user that makes them. It is `invalid` on other stores. (default: `"creator"` with a username, else `"open"`)
 ---@field sasl? boolean # ZooKeeper: `true` is `unsupported`. It is `invalid` on other stores. (default: `false`)
 ---@field connect_timeout? number # How long an attempt to connect may take. A wait goes on with the next attempt until its `timeout` is over. (a number of seconds from 0.01 to 3600; default: 3)
----@field io_timeout? number # How long a release, extend, try or ping may take. Also: after a wait ended, how long dlock waits for the server to confirm that it left the queue. (a number of seconds from 0.01 to 3600; default: 2)
----@field fence_memory? number # Redis: how long the fence counter of a key outlives its last use. Other stores leave it alone. (a number of seconds from 1 to 31536000; default: 600)
+---@field io_timeout? number # How long a release, extend, try or ping may take. Also: after a wait is over, how long dlock waits for the server to confirm that nothing is left of it. (a number of seconds from 0.01 to 3600; default: 2)
+---@field fence_memory? number # Redis: how long the fence counter of a key outlives its last use (the fence counter). Other stores ignore it. (a number of seconds from 1 to 31536000; default: 600)
 ---@field name? string # The name of this process in `inspect` and in messages. (1 to 64 bytes; default: host/pid)
 ---@field host? "auto"|"blocking"|"resty"|"cqueues"|"luv" # How to wait. `"auto"` recognises nginx and cqueues. (default: `"auto"`)
 ---@field scope? "request"|"worker" # OpenResty: waits and leases end with their request, or with the worker. (default: `"request"`)
 ---@field id? string # Names the store in the order of `dlock.all`. Set it if programs spell the URL differently. (1 to 4096 bytes; default: the URL)
----@field on_event? fun(event: dlock.event) # Called with `{ kind =, message =, key = }` at each event.
----@field tls? dlock.tls_options # A table of options, only with a URL with TLS.
+---@field on_event? fun(event: dlock.event) # Called with `{ kind =, message =, key = }`: see Events.
+---@field tls? dlock.tls_options # Only with a URL with TLS: see TLS.
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 
 --- What the table tls takes.
 ---@class dlock.tls_options
@@ -54,10 +54,10 @@
 ---@class dlock.mutex_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
----@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field reentrant? boolean # The owner may enter again: see Reentrant locks. (default: `false`)
 ---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
 ---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
 ---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
@@ -66,9 +66,9 @@
 ---@class dlock.lockable_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 ---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
 ---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
 ---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
@@ -77,10 +77,10 @@
 ---@class dlock.lock_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
----@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field reentrant? boolean # The owner may enter again: see Reentrant locks. (default: `false`)
 ---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
 ---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
 ---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
@@ -91,9 +91,9 @@
 ---@class dlock.try_lock_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field reentrant? boolean # The owner may enter again; the hold ends with its last lease. A writer may also read; a reader that wants to write gets `unsupported`, because it would wait for itself. An owner that enters again shares the hold with its `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the inner call count only where it is the first. (default: `false`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field reentrant? boolean # The owner may enter again: see Reentrant locks. (default: `false`)
 ---@field owner? string # The owner, for reentrancy and in messages. (1 to 95 bytes; default: the coroutine)
 ---@field fair? boolean # First come, first served. With `false`, in an event loop on Redis, a released lock may go to the next waiter of the same process although other processes asked earlier. (default: `true`)
 ---@field local_handoffs? integer # With `fair = false`: hand-offs inside the process in a row, before other processes have their turn. (an integer from 0 to 1000; default: 16)
@@ -104,9 +104,9 @@
 ---@class dlock.acquire_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 ---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
 ---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
@@ -114,8 +114,8 @@
 ---@class dlock.try_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
 ---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
 ---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 
@@ -123,9 +123,9 @@
 ---@class dlock.permit_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 ---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
 ---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 ---@field permits? integer # How many permits of a semaphore to take. (an integer from 1 to 2147483647; default: 1)
@@ -134,8 +134,8 @@
 ---@class dlock.try_permit_options
 ---@field ttl? number # How long a hold lasts without renewal. (a number of seconds from 0.1 to 31536000; default: 30)
 ---@field renew? boolean # The renewal thread extends the lease at a third of the ttl, while the lease object and the process live. (default: `true`)
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
----@field min_hold? number # The key stays held for at least this time, even after a release; `detach` and `attach` carry the rest of it on. It goes on when the holder dies, its lease is lost, or its store is closed. `lease:release { early = true }` and `break_lock` end it. It counts once the lock was given to a caller: a grant that nobody got (the wait was cancelled just then, another member of a `dlock.all` was busy) is released without it. (a number of seconds from 0 to 31536000; default: 0)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field min_hold? number # The key stays held for at least this time from the grant, even after a release: see min_hold. (a number of seconds from 0 to 31536000; default: 0)
 ---@field value? string # Shown beside the holder, by `inspect` and `election:leader`. (up to 1024 bytes)
 ---@field cancel? dlock.canceller # Ends the wait by `canceller:cancel()`.
 ---@field permits? integer # How many permits of a semaphore to take. (an integer from 1 to 2147483647; default: 1)
@@ -143,11 +143,11 @@
 --- What lease:release takes.
 ---@class dlock.release_options
 ---@field early? boolean # Gives the rest of `min_hold` up: the work failed, and another may try. (default: `false`)
----@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever unless told otherwise, a release for the `io_timeout`. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
+---@field timeout? number # How long to wait, also for a server that is not there (then the code is `unavailable`); 0 is a try. A campaign waits for ever, a release for the `io_timeout`, unless this is given. (a number of seconds from 0 to 1000000000, or math.huge; default: 5)
 
 --- What store:attach takes.
 ---@class dlock.attach_options
----@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. A lease that is attached has a `max_hold` of its own. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
+---@field max_hold? number # The lease ends then, renewed or not, so that a program that hangs frees the lock. (a number of seconds from 0.01 to 1000000000, or math.huge; default: `math.huge`)
 
 --- What store:list takes.
 ---@class dlock.list_options
@@ -189,9 +189,7 @@
 ---@class dlock.canceller
 local canceller = {}
 
---- Ends every wait that was given this canceller (cancel = canceller) with
---- the code "cancelled", those under way and those to come. A second call
---- does nothing.
+--- Ends every wait that was given this canceller (cancel = canceller) with the code "cancelled", those under way and those to come. A second call does nothing.
 ---@return true
 function canceller:cancel() end
 
@@ -226,26 +224,21 @@ function dlock.canceller() end
 ---@return dlock.all
 function dlock.all(list) end
 
---- A lock, and others in its place while its store is unavailable. Between
---- those who hold the first and those who hold another there is no exclusion.
+--- A lock, and others in its place while its store is unavailable. Between those who hold the first and those who hold another there is no exclusion.
 ---@param list dlock.fallback_list
 ---@return dlock.lockable|nil
 ---@return string? message
 ---@return dlock.code? code invalid
 function dlock.fallback(list) end
 
---- What several stores have counted, as one /metrics page, which has the HELP
---- and TYPE of a metric once. `shared` names a lua_shared_dict by which each
---- worker of nginx shows what all of them have counted. No I/O.
+--- What several stores have counted, as one /metrics page, which has the HELP and TYPE of a metric once. `shared` names a lua_shared_dict by which each worker of nginx shows what all of them have counted. No I/O.
 ---@param list dlock.prometheus_list
 ---@return string|nil page
 ---@return string? message
 ---@return dlock.code? code invalid, unsupported, unavailable, closed
 function dlock.prometheus(list) end
 
---- Has the process give back what it holds at these signals, which then do
---- what they did before: the default ends the process, a handler runs. Stores
---- are closed by that. A signal that is ignored stays so.
+--- Has the process give back what it holds at these signals, which then do what they did before: the default ends the process, a handler runs. Stores are closed by that. A signal that is ignored stays so.
 ---@param ... "TERM"|"INT"|"HUP"|"QUIT"|"USR1"|"USR2"|"ALRM"
 ---@return true|nil
 ---@return string? message
@@ -275,8 +268,7 @@ function dlock.logger(file) end
 ---@class dlock.election: dlock.lockable
 local election = {}
 
---- Stands for election and waits until it leads: for ever, unless a timeout
---- is given here or to store:election. `value` is published with it.
+--- Returns a lease once we lead. Waits for ever unless `timeout` is given here or to `store:election`. `value` is published. See elections.
 ---@param opts? dlock.acquire_options
 ---@nodiscard
 ---@return dlock.lease|nil # ends with lease:resign(), or release
@@ -284,14 +276,13 @@ local election = {}
 ---@return dlock.code? code
 function election:campaign(opts) end
 
---- The leader; nil and no message when there is none.
+--- Returns `{ owner, value, fence }`, `nil` and no message when nobody leads.
 ---@return dlock.leader|nil
 ---@return string? message
 ---@return dlock.code? code
 function election:leader() end
 
---- Waits until the leader is another one (or none) than the one that this
---- object saw last, by leader() or here; the first call of either sees.
+--- Returns `true` when the leader is another one, or none, than the one that this object saw last. A change between two calls is not missed.
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
@@ -305,8 +296,7 @@ function election:wait_change(timeout) end
 ---@field unavailable string the store that does not answer
 ---@field instead string the store that is asked next
 
---- What dlock.fallback's acquire gives in place of a lock that is unavailable:
---- without fence, detach and guard.
+--- What dlock.fallback's acquire gives in place of a lock that is unavailable: without fence, detach and guard.
 ---@class dlock.degraded_lease: dlock.lease
 ---@field degraded true
 
@@ -314,11 +304,11 @@ function election:wait_change(timeout) end
 ---@class dlock.rwlock
 local rwlock = {}
 
---- The lock for reading: any number of readers hold it together.
+--- Returns the half for readers, a lockable. Strictly first come, first served: a reader does not pass a waiting writer.
 ---@return dlock.lockable
 function rwlock:read() end
 
---- The lock for writing: its holder is alone.
+--- Returns the half for a writer, a lockable. Its holder is alone.
 ---@return dlock.lockable
 function rwlock:write() end
 
@@ -336,86 +326,75 @@ function rwlock:write() end
 ---@field ttl number seconds
 local lease = {}
 
---- Ends the hold. early: its min_hold is given up.
----@param given? number|dlock.release_options seconds to wait for the store (its io_timeout)
+--- Ends the hold. Returns `true`; `lost` if it was not ours any more; `unavailable`. A second call gives the first result. It never touches somebody else's lock. `lease:release { timeout =, early = true }` gives the rest of `min_hold` up.
+---@param timeout? number|dlock.release_options seconds to wait for the store (its io_timeout)
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked
-function lease:release(given) end
+function lease:release(timeout) end
 
---- Has the renewal thread release it and returns at once; allowed where
---- waiting is not.
+--- Hands the release to the renewal thread. Returns `true` at once, also where nothing can wait (filters, finalisers); `forked` in a child that forked after the lock was taken.
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code forked
 function lease:release_later() end
 
---- The lease now ends ttl seconds from now; later renewals use that ttl too.
+--- The lease ends `ttl` seconds from now (its own ttl unless given), and later renewals use that ttl. Returns the seconds that remain. It always asks the store.
 ---@param ttl? number seconds (as before)
 ---@return number|nil remaining seconds
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked, invalid
 function lease:extend(ttl) end
 
---- Waits until the lease is lost.
+--- Returns `true` when the lease is lost, else `timeout`. Of a lease that was given up before (released, detached) it is `lost`.
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, cancelled, closed
 function lease:wait_lost(timeout) end
 
---- A string that carries the lease to store:attach. This handle gives the
---- lease up without releasing it. It has a whole ttl to be attached in; with
---- renew = false only what is left. On ZooKeeper and files, whose leases end
---- with the process, it is unsupported and changes nothing.
+--- Returns a string that carries the lease (Redis). This object gives the lease up. See detach and attach.
 ---@nodiscard
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function lease:detach() end
 
---- The same as release: an elected leader's word for it.
----@param given? number|dlock.release_options
+--- The same as `release`.
+---@param timeout? number|dlock.release_options
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked
-function lease:resign(given) end
+function lease:resign(timeout) end
 
---- A write lock becomes a read lock, without a gap in which somebody else
---- could write; readers that wait come in.
+--- A write lock becomes a read lock, without a gap. Returns `true`; `unsupported` when it is shared already.
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function lease:downgrade() end
 
---- Does a write in the same store only if the lease is still ours, atomically.
---- Arguments and results are the store's own: see its page.
+--- Does a write in the same store, only if the lease is still ours, in one step: see Redis, ZooKeeper. On files it is `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any
 ---@return string? message
 ---@return dlock.code? code
 function lease:guard(...) end
 
---- Runs fn(lease, reason) once, when the lease is seen to be lost. It is called
---- from the next dlock call that may block, its own release included. Errors in
---- fn go to on_event; without one they are written to standard error.
+--- Calls `fn(lease, reason)` once, in Lua's own thread: see on_lost.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function lease:on_lost(fn) end
 
---- Runs fn(lease, reason) once, when somebody asked for the lock by
---- store:revoke. It is called from the next dlock call that may block, its own
---- release included.
+--- Calls `fn(lease, reason)` once when somebody asked for the lock, also before this call: see on_revoke.
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function lease:on_revoke(fn) end
 
---- Whether somebody asked for the lock by store:revoke. No I/O.
+--- Whether somebody asked for the lock (`store:revoke`), as far as this process has heard. No I/O.
 ---@return boolean
 function lease:revoked() end
 
---- true while our own deadline has not passed and no loss was seen. No I/O.
---- Once false it stays false.
+--- `true` while our own deadline has not passed and no loss was seen. No I/O. Once false, it is false for ever.
 ---@return boolean
 function lease:held() end
 
@@ -423,45 +402,44 @@ function lease:held() end
 ---@return number
 function lease:remaining() end
 
---- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
---- election, and what dlock.all and dlock.fallback give.
+--- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an election, and what dlock.all and dlock.fallback give.
 ---@class dlock.lockable
-local lockable = {}
+local mutex = {}
 
---- Waits in the queue for at most `timeout` seconds.
+--- Waits in the queue for at most `timeout` seconds. Returns a lease.
 ---@param opts? dlock.acquire_options
 ---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return dlock.code? code
-function lockable:acquire(opts) end
+function mutex:acquire(opts) end
 
---- Tries once; "busy" when another one holds it or waits for it.
+--- Returns a lease, or `busy` at once; it does not pass waiters.
 ---@param opts? dlock.try_options
 ---@nodiscard
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return dlock.code? code
-function lockable:try_acquire(opts) end
+function mutex:try_acquire(opts) end
 
---- Acquires, calls fn(lease, ...), releases. with([opts,] fn, ...)
+--- Acquires, calls `fn(lease, …)` and releases. Returns `true` and the results of fn; `nil, message, code` when it was not acquired (and fn not run); `nil, message, "lost", results…` when the lock was lost while fn ran. An error of fn is passed on unchanged.
 ---@param opts? dlock.acquire_options
 ---@param fn fun(lease: dlock.lease, ...): ...
 ---@param ... any for fn, behind the lease
 ---@return true|nil
 ---@return any ... # fn's results; or the message and the code
 ---@overload fun(self, fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
-function lockable:with(opts, fn, ...) end
+function mutex:with(opts, fn, ...) end
 
---- Whether somebody holds it now; one round trip.
+--- Whether somebody holds it now. It takes one round trip.
 ---@return boolean|nil
 ---@return string? message
 ---@return dlock.code? code
-function lockable:locked() end
+function mutex:locked() end
 
---- Ends every wait of this object with "cancelled".
+--- Ends every wait of this object with `cancelled`.
 ---@return true
-function lockable:cancel() end
+function mutex:cancel() end
 
 ---@class dlock.mutex: dlock.lockable
 
@@ -479,7 +457,7 @@ function lockable:cancel() end
 ---| "invalid"     # a URL, key or value that cannot be used
 ---| "closed"      # the store was closed
 ---| "forked"      # made and used before a `fork()`, used in the child
----| "unsupported" # this store or host cannot do that; see the message
+---| "unsupported" # this store or host cannot do that; the message says what can
 
 ---@class dlock.histogram
 ---@field count integer
@@ -501,22 +479,21 @@ function lockable:cancel() end
 ---@class dlock.store
 local store = {}
 
---- Connects if need be, and asks the server for a sign of life.
+--- Connects if need be, and asks the server for a sign of life. Returns the round trip in seconds.
 ---@param timeout? number seconds (io_timeout, plus connect_timeout)
 ---@return number|nil round_trip seconds
 ---@return string? message
 ---@return dlock.code? code unavailable, denied, closed, forked
 function store:ping(timeout) end
 
---- Cancels waits, releases leases, closes connections, joins threads.
---- Idempotent.
+--- Cancels waits, releases leases, ends threads. Returns `true`. See closing.
 ---@param timeout? number seconds at most
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code unavailable, forked
 function store:close(timeout) end
 
---- A mutex on key.
+--- Makes a mutex on `key`, which has 1 to 512 bytes.
 ---@param key string 1 to 512 bytes
 ---@param opts? dlock.mutex_options
 ---@return dlock.mutex|nil
@@ -524,7 +501,7 @@ function store:close(timeout) end
 ---@return dlock.code? code invalid
 function store:mutex(key, opts) end
 
---- A read-write lock on key: read() and write() of it can be acquired.
+--- Makes a read-write lock on `key`.
 ---@param key string
 ---@param opts? dlock.mutex_options
 ---@return dlock.rwlock|nil
@@ -532,7 +509,7 @@ function store:mutex(key, opts) end
 ---@return dlock.code? code invalid
 function store:rwlock(key, opts) end
 
---- A semaphore on key: so many permits can be held together.
+--- Makes a semaphore on `key`: so many permits (1 to 2147483647) can be held together.
 ---@param key string
 ---@param permits integer from 1 to 2147483647
 ---@param opts? dlock.lockable_options
@@ -541,7 +518,7 @@ function store:rwlock(key, opts) end
 ---@return dlock.code? code invalid
 function store:semaphore(key, permits, opts) end
 
---- An election on key.
+--- Makes an election on `key`.
 ---@param key string
 ---@param opts? dlock.lockable_options
 ---@return dlock.election|nil
@@ -549,15 +526,14 @@ function store:semaphore(key, permits, opts) end
 ---@return dlock.code? code invalid
 function store:election(key, opts) end
 
---- The holders and waiters of key; nil and no message when there are none.
+--- Returns the holders and waiters of `key`, `nil` and no message when there are none. See inspect and list.
 ---@param key string
 ---@return dlock.inspected|nil
 ---@return string? message
 ---@return dlock.code? code
 function store:inspect(key) end
 
---- Keys that are held or waited for, in no order. Call again with the cursor
---- until there is none.
+--- Returns an array of keys that are held or waited for, in no order, and a cursor for the next call (`{ cursor = }`), `nil` at the end. `limit` says about how many, 1 to 1000 (1000). See inspect and list.
 ---@param prefix? string
 ---@param opts? dlock.list_options
 ---@return string[]|nil keys
@@ -565,30 +541,28 @@ function store:inspect(key) end
 ---@return dlock.code? code
 function store:list(prefix, opts) end
 
---- For admins: ends every hold of key. Holders learn of it, at the latest at
---- their next renewal; fences keep rising.
+--- For admins: ends every hold of `key`. Returns `true`, also when nobody held it. Holders see `lost`, at the latest at their next renewal. Until then two holders may believe that they hold it. Fences keep rising.
 ---@param key string
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code
 function store:break_lock(key) end
 
---- Asks the holders of key to release it (lease:on_revoke, lease:revoked).
+--- Asks the holders of `key` to release it (`lease:on_revoke`, `lease:revoked`). Returns `true`.
 ---@param key string
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code
 function store:revoke(key) end
 
---- What puts a key of yours into the slot of the lock on `key` when its name
---- holds it: for lease:guard on Redis Cluster. No I/O.
+--- Redis: returns a string such as `"{123456}"`. A name that contains it is in the slot of the lock on `key`. On other stores it is `unsupported`. No I/O.
 ---@param key string
 ---@return string|nil tag "{123456}"
 ---@return string? message
 ---@return dlock.code? code unsupported on other stores than Redis; closed
 function store:tag(key) end
 
---- Short for store:mutex(key, opts):acquire(opts).
+--- Returns a lease: short for `mutex(key, options):acquire(options)`.
 ---@param key string
 ---@param opts? dlock.lock_options
 ---@nodiscard
@@ -597,7 +571,7 @@ function store:tag(key) end
 ---@return dlock.code? code
 function store:lock(key, opts) end
 
---- Short for store:mutex(key, opts):try_acquire(opts).
+--- Returns a lease: short for `mutex(key, options):try_acquire(options)`.
 ---@param key string
 ---@param opts? dlock.try_lock_options
 ---@nodiscard
@@ -606,7 +580,7 @@ function store:lock(key, opts) end
 ---@return dlock.code? code
 function store:try_lock(key, opts) end
 
---- Short for store:mutex(key, opts):with(opts, fn, ...).
+--- Short for `mutex(key, options):with(options, fn, …)`.
 ---@param key string
 ---@param opts? dlock.lock_options
 ---@param fn fun(lease: dlock.lease, ...): ...
@@ -616,16 +590,14 @@ function store:try_lock(key, opts) end
 ---@overload fun(self, key: string, fn: (fun(lease: dlock.lease, ...): ...), ...): true|nil, any
 function store:with(key, opts, fn, ...) end
 
---- What this store object has done in this process: counters and histograms;
---- with "prometheus", as text for a /metrics page. No I/O.
+--- Returns the counters and histograms of this process, or with `"prometheus"` text for a /metrics page; another format is `invalid`. See stats. No I/O.
 ---@param format? "prometheus"
 ---@return dlock.stats|string|nil
 ---@return string? message
 ---@return dlock.code? code invalid, closed
 function store:stats(format) end
 
---- Single flight: of those who call this for the same key at the same time,
---- one runs fn under the lock; the others get the string that it returned.
+--- Single flight: one caller runs `fn(lease)` under the lock, and the others get the string that it returned. See once.
 ---@param key string
 ---@param fn fun(lease: dlock.lease): string|nil, string?, string?
 ---@param opts? dlock.acquire_options
@@ -634,8 +606,7 @@ function store:stats(format) end
 ---@return dlock.code? code
 function store:once(key, fn, opts) end
 
---- Periodic work: at most one successful run of fn in each period, in all
---- processes. An error of fn, or nil and a message, opens the period again.
+--- Periodic work: at most one run of `fn(lease)` that succeeds in each period (0.1 to 31536000 seconds), in all processes. Results as of `with`; `busy` when it was done or is being done. See once a period.
 ---@param key string
 ---@param seconds number the period, 0.1 to 31536000, counted by the server from the grant
 ---@param fn fun(lease: dlock.lease): ...
@@ -643,8 +614,7 @@ function store:once(key, fn, opts) end
 ---@return any ... # fn's results; or the message and the code
 function store:once_per(key, seconds, fn) end
 
---- A lease again, from the string that lease:detach() gave. Its max_hold is
---- not the detached one's.
+--- Makes a lease again from the string of `lease:detach()` (Redis). See detach and attach.
 ---@param detached string
 ---@param opts? dlock.attach_options
 ---@nodiscard

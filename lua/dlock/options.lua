@@ -22,22 +22,21 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- wait), release, once_per (an argument), permits (of a semaphore), list,
 -- attach, tls (open's table of that name).
 -- infinite: math.huge is allowed too; or_word: that string is.
--- The comment of an option says what it is for. `.ci/types` makes meta.lua of
--- it, and adds the range and a default that stands in the rule.
+-- The comment of an option says what it is for. `.ci/types` makes meta.lua and
+-- the pages' tables of it, and adds the range and a default that stands in the
+-- rule.
 local TABLE = {
-  --- Where the server is.
-  --- Default: $DLOCK_URL, else the file store of this user
+  --- Where the server is, as above.
+  --- Default: `$DLOCK_URL`, else the file store of this user
   url = { where = "open", type = "string" },
-  --- The user, instead of the one in the URL.
+  --- Goes before the user in the URL: see [Passwords](#passwords).
   username = { where = "open", type = "string", max_length = 512 },
-  --- The password, instead of the one in the URL, or a function that gives it.
-  --- On Redis the function is called again when the server refused its last
-  --- answer (see [passwords that change](security.md#passwords-that-change)).
+  --- The password, or a function that gives it. It goes before that in the URL:
+  --- see [Passwords](#passwords).
   ---@type string|(fun(): string?, any)
   password = { where = "open", type = "string", or_function = true,
     max_length = 4096 },
-  --- A file with the password in its first line. On Redis the file is read
-  --- again at each connect.
+  --- A file with the password in its first line: see [Passwords](#passwords).
   password_file = { where = "open", type = "string", max_length = 4096 },
   --- `redis+sentinel`: the user for the Sentinels. They are never given the
   --- user and password of Redis.
@@ -56,7 +55,7 @@ local TABLE = {
   wait_replicas = { where = "open", own = true, none = 0, type = "number",
     min = 0, max = 100, integer = true, or_word = "all" },
   --- Redis: how long the replicas may take, at most half of `io_timeout`. Other
-  --- stores leave it alone.
+  --- stores ignore it.
   wait_timeout = { where = "open", own = "redis", type = "number",
     min = 0.001, max = 60, default = 0.5 },
   --- `redis+sentinel`: where a server is reached that the Sentinels name by
@@ -73,7 +72,7 @@ local TABLE = {
   --- Default: `dlock:` on Redis, `/dlock` on ZooKeeper, none on files
   prefix = { where = "open", type = "string", max_length = 256 },
   --- ZooKeeper: how long the locks of a dead holder stay held. Other stores
-  --- leave it alone.
+  --- ignore it.
   session_timeout = { where = "open", own = "zookeeper", type = "number",
     min = 0.1, max = 86400, default = 10 },
   --- ZooKeeper: with `"creator"` nodes belong to the user that makes them. It
@@ -88,13 +87,13 @@ local TABLE = {
   --- attempt until its `timeout` is over.
   connect_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 3 },
-  --- How long a release, extend, try or ping may take. Also: after a wait
-  --- ended, how long dlock waits for the server to confirm that it left the
-  --- queue.
+  --- How long a release, extend, try or ping may take. Also: after a wait is
+  --- over, how long dlock waits for the server to confirm that nothing is left
+  --- of it.
   io_timeout =
     { where = "open", type = "number", min = 0.01, max = 3600, default = 2 },
-  --- Redis: how long [the fence counter](redis.md#the-fence-counter) of a key
-  --- outlives its last use. Other stores leave it alone.
+  --- Redis: how long the fence counter of a key outlives its last use ([the
+  --- fence counter](redis.md#the-fence-counter)). Other stores ignore it.
   fence_memory = { where = "open", own = "redis", type = "number", min = 1,
     max = YEAR, default = 600 },
   --- The name of this process in `inspect` and in messages.
@@ -111,11 +110,11 @@ local TABLE = {
   --- URL differently.
   --- Default: the URL
   id = { where = "open", type = "string", min_length = 1, max_length = 4096 },
-  --- Called with `{ kind =, message =, key = }` at each [event](#events).
+  --- Called with `{ kind =, message =, key = }`: see [Events](#events).
   ---@type fun(event: dlock.event)
   on_event = { where = "open", type = "function" },
 
-  --- A table of options, only with a URL with TLS.
+  --- Only with a URL with TLS: see [TLS](#tls).
   ---@type dlock.tls_options
   tls = { where = "open", own = true, type = "table" },
   --- A file (PEM) with the CAs that are trusted.
@@ -162,15 +161,11 @@ local TABLE = {
   renew = { where = "open mutex acquire try", type = "boolean",
     default = true },
   --- The lease ends then, renewed or not, so that a program that hangs frees
-  --- the lock. A lease that is attached has a `max_hold` of its own.
+  --- the lock.
   max_hold = { where = "open mutex acquire try attach", type = "number",
     min = 0.01, max = FAR, infinite = true, default = math.huge },
-  --- The key stays held for at least this time, even after a release; `detach`
-  --- and `attach` carry the rest of it on. It goes on when the holder dies, its
-  --- lease is lost, or its store is closed. `lease:release { early = true }`
-  --- and `break_lock` end it. It counts once the lock was given to a caller: a
-  --- grant that nobody got (the wait was cancelled just then, another member of
-  --- a `dlock.all` was busy) is released without it.
+  --- The key stays held for at least this time from the grant, even after a
+  --- release: see [min_hold](#min_hold).
   min_hold = { where = "open mutex acquire try", type = "number", min = 0,
     max = YEAR, default = 0 },
   --- Gives the rest of `min_hold` up: the work failed, and another may try.
@@ -179,16 +174,12 @@ local TABLE = {
   --- How long one successful run of `store:once_per` counts.
   period = { where = "once_per", type = "number", min = 0.1, max = YEAR },
   --- How long to wait, also for a server that is not there (then the code is
-  --- `unavailable`); 0 is a try. A campaign waits for ever unless told
-  --- otherwise, a release for the `io_timeout`.
+  --- `unavailable`); 0 is a try. A campaign waits for ever, a release for the
+  --- `io_timeout`, unless this is given.
   timeout = { where = "open wait", type = "number", min = 0,
     max = FAR, infinite = true, default = 5 },
 
-  --- The owner may enter again; the hold ends with its last lease. A writer may
-  --- also read; a reader that wants to write gets `unsupported`, because it
-  --- would wait for itself. An owner that enters again shares the hold with its
-  --- `ttl`, `renew`, `max_hold`, `min_hold` and `value`: these options of the
-  --- inner call count only where it is the first.
+  --- The owner may enter again: see [Reentrant locks](#reentrant-locks).
   reentrant = { where = "nested", type = "boolean", default = false },
   --- The owner, for reentrancy and in messages.
   --- Default: the coroutine

@@ -12,7 +12,8 @@
 ---| "invalid"     # a URL, key or value that cannot be used
 ---| "closed"      # the store was closed
 ---| "forked"      # made and used before a `fork()`, used in the child
----| "unsupported" # this store or host cannot do that; see the message
+---| "unsupported" # this store or host cannot do that; the
+--- message says what can
 
 local results = {}
 

@@ -51,7 +51,8 @@ local function check(key, opts, call)
     or opts ~= nil and options.check(opts, call, 3)
 end
 
---- Connects if need be, and asks the server for a sign of life.
+--- Connects if need be, and asks the server for a sign of life. Returns the
+--- round trip in seconds.
 ---@param timeout? number seconds (io_timeout, plus connect_timeout)
 ---@return number|nil round_trip seconds
 ---@return string? message
@@ -65,8 +66,8 @@ function methods:ping(timeout)
   return ask(client, "ping", timeout)
 end
 
---- Cancels waits, releases leases, closes connections, joins threads.
---- Idempotent.
+--- Cancels waits, releases leases, ends threads. Returns `true`. See
+--- [closing](#closing).
 ---@param timeout? number seconds at most
 ---@return true|nil
 ---@return string? message
@@ -101,7 +102,7 @@ local function on_key(name, do_it)
   end
 end
 
---- A mutex on key.
+--- Makes a mutex on `key`, which has 1 to 512 bytes.
 ---@param key string 1 to 512 bytes
 ---@param opts? dlock.mutex_options
 ---@return dlock.mutex|nil
@@ -109,7 +110,7 @@ end
 ---@return dlock.code? code invalid
 methods.mutex = on_key("mutex", lockable.mutex)
 
---- A read-write lock on key: read() and write() of it can be acquired.
+--- Makes a read-write lock on `key`.
 ---@param key string
 ---@param opts? dlock.mutex_options
 ---@return dlock.rwlock|nil
@@ -117,7 +118,8 @@ methods.mutex = on_key("mutex", lockable.mutex)
 ---@return dlock.code? code invalid
 methods.rwlock = on_key("rwlock", rwlock.new)
 
---- A semaphore on key: so many permits can be held together.
+--- Makes a semaphore on `key`: so many permits (1 to 2147483647) can be held
+--- together.
 ---@param key string
 ---@param permits integer from 1 to 2147483647
 ---@param opts? dlock.lockable_options
@@ -134,7 +136,7 @@ function methods:semaphore(key, permits, opts)
   return semaphore.new(client, key, permits, opts)
 end
 
---- An election on key.
+--- Makes an election on `key`.
 ---@param key string
 ---@param opts? dlock.lockable_options
 ---@return dlock.election|nil
@@ -142,7 +144,8 @@ end
 ---@return dlock.code? code invalid
 methods.election = on_key("election", election.new)
 
---- The holders and waiters of key; nil and no message when there are none.
+--- Returns the holders and waiters of `key`, `nil` and no message when there
+--- are none. See [inspect and list](#inspect-and-list).
 ---@param key string
 ---@return dlock.inspected|nil
 ---@return string? message
@@ -151,8 +154,9 @@ methods.inspect = on_key("inspect", function(client, key)
   return admin.show { client = client, key = key }
 end)
 
---- Keys that are held or waited for, in no order. Call again with the cursor
---- until there is none.
+--- Returns an array of keys that are held or waited for, in no order, and a
+--- cursor for the next call (`{ cursor = }`), `nil` at the end. `limit` says
+--- about how many, 1 to 1000 (1000). See [inspect and list](#inspect-and-list).
 ---@param prefix? string
 ---@param opts? dlock.list_options
 ---@return string[]|nil keys
@@ -174,8 +178,9 @@ function methods:list(prefix, opts)
     opts and rawget(opts, "cursor"), opts and rawget(opts, "limit"))
 end
 
---- For admins: ends every hold of key. Holders learn of it, at the latest at
---- their next renewal; fences keep rising.
+--- For admins: ends every hold of `key`. Returns `true`, also when nobody held
+--- it. Holders see `lost`, at the latest at their next renewal. Until then two
+--- holders may believe that they hold it. Fences keep rising.
 ---@param key string
 ---@return true|nil
 ---@return string? message
@@ -184,7 +189,8 @@ methods.break_lock = on_key("break_lock", function(client, key)
   return admin.order({ client = client, key = key }, "break_lock")
 end)
 
---- Asks the holders of key to release it (lease:on_revoke, lease:revoked).
+--- Asks the holders of `key` to release it (`lease:on_revoke`,
+--- `lease:revoked`). Returns `true`.
 ---@param key string
 ---@return true|nil
 ---@return string? message
@@ -193,8 +199,8 @@ methods.revoke = on_key("revoke", function(client, key)
   return admin.order({ client = client, key = key }, "revoke")
 end)
 
---- What puts a key of yours into the slot of the lock on `key` when its name
---- holds it: for lease:guard on Redis Cluster. No I/O.
+--- Redis: returns a string such as `"{123456}"`. A name that contains it is in
+--- the slot of the lock on `key`. On other stores it is `unsupported`. No I/O.
 ---@param key string
 ---@return string|nil tag "{123456}"
 ---@return string? message
@@ -213,7 +219,7 @@ local function acquire(client, key, opts, wait_for_it)
     opts and rawget(opts, "reentrant"), key, opts and rawget(opts, "owner"))
 end
 
---- Short for store:mutex(key, opts):acquire(opts).
+--- Returns a lease: short for `mutex(key, options):acquire(options)`.
 ---@param key string
 ---@param opts? dlock.lock_options
 ---@nodiscard
@@ -224,7 +230,7 @@ methods.lock = on_key("lock", function(client, key, opts)
   return acquire(client, key, opts, true)
 end)
 
---- Short for store:mutex(key, opts):try_acquire(opts).
+--- Returns a lease: short for `mutex(key, options):try_acquire(options)`.
 ---@param key string
 ---@param opts? dlock.try_lock_options
 ---@nodiscard
@@ -240,7 +246,7 @@ local function run_with(client, key, opts, fn, ...)
   return lockable.run(lease, message, code, fn, ...)
 end
 
---- Short for store:mutex(key, opts):with(opts, fn, ...).
+--- Short for `mutex(key, options):with(options, fn, …)`.
 ---@param key string
 ---@param opts? dlock.lock_options
 ---@param fn fun(lease: dlock.lease, ...): ...
@@ -266,8 +272,9 @@ function methods:with(key, opts, ...)
   return run_with(client, key, opts, ...)
 end
 
---- What this store object has done in this process: counters and histograms;
---- with "prometheus", as text for a /metrics page. No I/O.
+--- Returns the counters and histograms of this process, or with `"prometheus"`
+--- text for a /metrics page; another format is `invalid`. See [stats](#stats).
+--- No I/O.
 ---@param format? "prometheus"
 ---@return dlock.stats|string|nil
 ---@return string? message
@@ -294,8 +301,8 @@ function methods:stats(format)
   return found
 end
 
---- Single flight: of those who call this for the same key at the same time,
---- one runs fn under the lock; the others get the string that it returned.
+--- Single flight: one caller runs `fn(lease)` under the lock, and the others
+--- get the string that it returned. See [once](#once).
 ---@param key string
 ---@param fn fun(lease: dlock.lease): string|nil, string?, string?
 ---@param opts? dlock.acquire_options
@@ -311,8 +318,9 @@ function methods:once(key, fn, opts)
   return once.run(client, key, fn, opts)
 end
 
---- Periodic work: at most one successful run of fn in each period, in all
---- processes. An error of fn, or nil and a message, opens the period again.
+--- Periodic work: at most one run of `fn(lease)` that succeeds in each period
+--- (0.1 to 31536000 seconds), in all processes. Results as of `with`; `busy`
+--- when it was done or is being done. See [once a period](#once-a-period).
 ---@param key string
 ---@param seconds number the period, 0.1 to 31536000, counted by the server
 --- from the grant
@@ -328,8 +336,8 @@ function methods:once_per(key, seconds, fn, extra)
   return once_per.run(client, key, seconds, fn)
 end
 
---- A lease again, from the string that lease:detach() gave. Its max_hold is
---- not the detached one's.
+--- Makes a lease again from the string of `lease:detach()` (Redis). See [detach
+--- and attach](#detach-and-attach).
 ---@param detached string
 ---@param opts? dlock.attach_options
 ---@nodiscard

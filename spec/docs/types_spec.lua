@@ -1,6 +1,6 @@
--- The types for editors are what the annotations in lua/dlock say, and an
--- annotation that is missing or misspelt is refused. docs/howto.md says how an
--- editor finds the types.
+-- The types for editors and the tables of the pages are what the annotations in
+-- lua/dlock say, and an annotation that is missing or misspelt is refused.
+-- docs/howto.md says how an editor finds the types.
 local pages = require "spec.support.pages"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
@@ -26,10 +26,21 @@ describe("types:", function()
     assert.are.equal(0, status)
   end)
 
+  it("stand in the pages as tables", function()
+    local text = server.read_file "docs/reference.md"
+      .. server.read_file "docs/fallback.md"
+    for _, name in ipairs { "code", "open_options", "tls_options", "store",
+      "lockable", "lock_options", "rwlock", "election", "lease",
+      "fallback_list" } do
+      assert.is_truthy(text:find(("\n<!-- generated: dlock.%s -->\n")
+        :format(name), 1, true), name)
+    end
+  end)
+
   -- A copy of what the types are made from, with one change in one file.
   local function change(path, find, put)
     assert.are.equal(0, (process.run { command = { "cp", "-r", "--parents",
-      ".ci/types", "lua", "spec/support/files.lua", dir } }))
+      ".ci/types", "lua", "docs", "spec/support/files.lua", dir } }))
     local text = server.read_file(path)
     local from, to = text:find(find, 1, true)
     assert.is_truthy(from, find)
@@ -41,8 +52,13 @@ describe("types:", function()
   end
 
   it("are refused when they are not", function()
-    assert.matches("run .ci/types", change("lua/dlock/options.lua",
-      "max = 86400, default = 10", "max = 86400, default = 11"))
+    local out = change("lua/dlock/options.lua",
+      "max = 86400, default = 10", "max = 86400, default = 11")
+    assert.matches("lua/dlock/meta.lua:1: is not what the annotations say", out)
+    assert.matches("docs/reference.md:1: is not what the annotations say", out)
+    assert.matches("reference.md:1: nothing is known of dlock.leese",
+      change("docs/reference.md", "generated: dlock.lease",
+        "generated: dlock.leese"))
   end)
 
   it("need an annotation of every public call", function()

@@ -66,8 +66,8 @@ local function with_patience(state, opts)
   return own
 end
 
---- Stands for election and waits until it leads: for ever, unless a timeout
---- is given here or to store:election. `value` is published with it.
+--- Returns a lease once we lead. Waits for ever unless `timeout` is given here
+--- or to `store:election`. `value` is published. See [elections](#elections).
 ---@param opts? dlock.acquire_options
 ---@nodiscard
 ---@return dlock.lease|nil # ends with lease:resign(), or release
@@ -82,7 +82,7 @@ function methods:campaign(opts)
   return state.take(state, with_patience(state, opts), true)
 end
 
---- The leader; nil and no message when there is none.
+--- Returns `{ owner, value, fence }`, `nil` and no message when nobody leads.
 ---@return dlock.leader|nil
 ---@return string? message
 ---@return dlock.code? code
@@ -120,8 +120,8 @@ local function wait_change(state, timeout)
   end
 end
 
---- Waits until the leader is another one (or none) than the one that this
---- object saw last, by leader() or here; the first call of either sees.
+--- Returns `true` when the leader is another one, or none, than the one that
+--- this object saw last. A change between two calls is not missed.
 ---@param timeout? number seconds (for ever)
 ---@return true|nil
 ---@return string? message

@@ -25,14 +25,15 @@ local function half(self, name, extra)
   return state[name]
 end
 
---- The lock for reading: any number of readers hold it together.
+--- Returns the half for readers, a lockable. Strictly first come, first served:
+--- a reader does not pass a waiting writer.
 ---@return dlock.lockable
 function methods:read(...)
   local found = half(self, "read", (...))
   return found
 end
 
---- The lock for writing: its holder is alone.
+--- Returns the half for a writer, a lockable. Its holder is alone.
 ---@return dlock.lockable
 function methods:write(...)
   local found = half(self, "write", (...))

@@ -102,7 +102,7 @@ env: ; @.ci/env '$(abspath $(OUT))'
 deps dist site: ; @.ci/$@
 install: all
 install uninstall:
-	.ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
+	ROOT='$(DESTDIR)' .ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
 	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
 install-zookeeper: $(OUT)/dlock/store/zookeeper.so

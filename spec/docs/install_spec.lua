@@ -31,6 +31,30 @@ describe("an installation:", function()
     end
   end)
 
+  -- cron and sudo hand on no LUA_PATH.
+  it("elsewhere has a command that finds its modules by itself", function()
+    local built = package.cpath:match("([^;]*/build[^;]*)/%?%.so")
+    local there = dir .. "/there"
+    local function install(root, prefix)
+      local at = root .. prefix
+      local status, out, err = process.run { env = { ROOT = root }, command = {
+        ".ci/install", "install", built, at .. "/share/lua/5.x",
+        at .. "/lib/lua/5.x", at .. "/bin", "", "store/file" } }
+      assert.same({ 0, "", "" }, { status, out, err })
+      return server.read_file(at .. "/bin/dlock")
+    end
+    install("", there)
+    local status, out, err = process.run {
+      command = { there .. "/bin/dlock", "--url", "file://" .. dir .. "/locks",
+        "run", "k", "--", "sh", "-c", 'echo "$DLOCK_KEY $LUA_PATH"' },
+      env = { LUA_PATH = false, LUA_CPATH = false } }
+    assert.same({ 0, "k \n", "" }, { status, out, err })
+    local staged = install(dir .. "/root", "/opt/dlock")
+    assert.is_truthy(staged:find(";/opt/dlock/lib/lua/5.x/?.so", 1, true))
+    assert.is_nil(staged:find(dir, 1, true))
+    assert.is_nil(install(dir .. "/root", "/usr"):find("5.x", 1, true))
+  end)
+
   it("of one store says nothing about what others need", function()
     local gen = dir .. "/build/gen/redis_scripts.h"
     assert.equal(0, (make("LUA=lua5.4", "STORES=file", gen)))

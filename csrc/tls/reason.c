@@ -85,7 +85,8 @@ static void unverified(const struct dlk_tls_seen *seen,
   case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     dlk_tls_fault_set(fault, DLK_DENIED,
                       "the server's certificate is signed by itself; give it "
-                      "as tls.cafile if it is the right one");
+                      "as tls.cafile (dlock: --ca) if it is the "
+                      "right one");
     break;
   case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
   case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -93,7 +94,8 @@ static void unverified(const struct dlk_tls_seen *seen,
   case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     dlk_tls_fault_set(fault, DLK_DENIED,
                       "the server's certificate comes from a CA that is not "
-                      "trusted here (%s); give that CA as tls.cafile",
+                      "trusted here (%s); give that CA as "
+                      "tls.cafile (dlock: --ca)",
                       X509_verify_cert_error_string(seen->verify_error));
     break;
   case X509_V_ERR_HOSTNAME_MISMATCH:

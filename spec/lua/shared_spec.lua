@@ -36,9 +36,11 @@ for name, url in pairs(URLS) do
     end
 
     local function run_with_few_descriptors(script)
-      local status, out, err = process.run { timeout = 60, tested = true,
-        command = { "sh", "-c", 'ulimit -n 256; exec "$@"', "sh", process.lua,
-          "-e", ([[
+      -- A sanitizer's runtime is for the program, not for the shell.
+      local status, out, err = process.run { timeout = 60,
+        command = { "sh", "-c", 'ulimit -n 256; exec env '
+          .. '${DLOCK_TEST_RUNTIME:+"LD_PRELOAD=$DLOCK_TEST_RUNTIME"} "$@"',
+          "sh", process.lua, "-e", ([[
             collectgarbage("stop")
             local dlock, kept = require "dlock", {}
             local url, key = "%s", "%s"

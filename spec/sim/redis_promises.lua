@@ -310,9 +310,6 @@ return function(network, faulty)
   -- What stands on the server is held, waited with, or being taken back; or it
   -- is a short ttl's, which may pass before anything can be taken back.
   function network:check_tokens()
-    for _, parcel in ipairs(self.parcels) do
-      self:check_limit(parcel)
-    end
     self:set_server_time()
     local lock = self.db:find("lock")
     check_token(self, lock and lasts(self, lock.ends) and lock.value or "")

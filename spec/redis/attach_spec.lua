@@ -45,7 +45,7 @@ describe("attaching on redis:", function()
 
   for name, lockable in pairs(KINDS) do
     it("a string is attached once: " .. name, function()
-      local a, b, c = open(), open(), open()
+      local a, b, c = open { name = "who has it now" }, open(), open()
       local lease = assert(lockable(open()):acquire { ttl = 20 })
       local fence, text = lease.fence, assert(lease:detach())
       local first = assert(a:attach(text))
@@ -57,7 +57,8 @@ describe("attaching on redis:", function()
       local holders = assert(c:inspect(key)).holders
       assert.are.equal(1, #holders)
       assert.are.equal(fence, holders[1].fence)
-      assert.are.equal(lease.owner, holders[1].owner)
+      assert.are.equal("who has it now", holders[1].owner)
+      assert.are.equal("who has it now", first.owner)
       assert.are.equal(name == "semaphore" and 1 or nil,
         name == "semaphore" and holders[1].permits or nil)
       assert(first:extend(10))

@@ -139,13 +139,12 @@ void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
 
 void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
                              const struct dlk_redis_token *token,
-                             const char *back, int64_t until) {
+                             const char *back, size_t back_len, int64_t until) {
   struct orphan *o = make(s, lease->key, lease->key_len, token, until);
   if (!o)
     return;
-  /* It has the same owner, so it is as long. */
-  memcpy(o->back, back, token->len);
-  o->back_len = token->len;
+  memcpy(o->back, back, back_len);
+  o->back_len = back_len;
   o->fence = lease->fence;
   send(o);
 }

@@ -17,7 +17,7 @@ void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
  * hold back to the token that it was detached with. */
 void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
                              const struct dlk_redis_token *token,
-                             const char *back, int64_t until);
+                             const char *back, size_t back_len, int64_t until);
 /* Whether that is a token which is being taken back: who has it holds nothing.
  */
 bool dlk_redis_is_orphan(const struct dlk_redis *s, const char *text,

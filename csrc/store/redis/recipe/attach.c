@@ -8,8 +8,8 @@
  * Attaching changes the token on the server from the string's to one of our
  * own, in one script. So of all who have the string the first one gets the
  * lease, and for the others it is lost; and messages for the hold go to our
- * channel, which stands in the token. Its fence, its owner, its place among
- * shared holders and whoever queues behind it stay.
+ * channel, which stands in the token. The owner in it is ours: it says who has
+ * the lease now. Its fence, its place among shared holders and the queue stay.
  * - The reply is lost: we ask again with the same token. The server finds it
  *   in place, or changes it now.
  * - We give up with a request of unknown outcome behind us: the change is
@@ -135,20 +135,15 @@ static bool parse(const char *at, size_t len, struct detached_lease *d) {
  * proper, inside it, lives as long as the lease. */
 static bool fill_lease(struct dlk_redis_try *t) {
   struct dlk_lease *lease = t->op->lease;
-  struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   struct detached_lease d;
   if (!parse(lease->key, lease->key_len, &d))
     return false;
   lease->key = d.key;
   lease->key_len = d.key_len;
-  memcpy(h->token.text, d.key + d.key_len, d.token_len);
-  h->token.text[d.token_len] = '\0';
-  h->token.len = (uint8_t)d.token_len;
   lease->ttl = dlk_from_ms(d.ttl);
   lease->fence = d.fence;
   lease->want.units = d.units;
   lease->want.cap = d.cap;
-  lease->owner = h->token.text + DLK_REDIS_OWNER_AT;
   return true;
 }
 
@@ -159,12 +154,22 @@ static void not_a_string(struct dlk_redis_try *t) {
   dlk_redis_done(t, &err);
 }
 
+/* The token in the string. */
+static const char *old_token(const struct dlk_redis_try *t, size_t *len) {
+  struct detached_lease d = {0};
+  (void)parse(t->op->text, t->op->text_len, &d);
+  *len = d.token_len;
+  return d.key + d.key_len;
+}
+
 /* It may have been done, and nobody will ask again. */
 static void undo_attach(struct dlk_redis_try *t) {
   const struct dlk_lease *lease = t->op->lease;
+  size_t len;
+  const char *old = old_token(t, &len);
   int64_t until = dlk_time_add(dlk_redis_now(t->store), lease->ttl);
-  dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token,
-                          lease->key + lease->key_len, until);
+  dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token, old,
+                          len, until);
 }
 
 static void attached(struct dlk_redis_try *t, const redisReply *reply) {
@@ -194,11 +199,10 @@ static void attached(struct dlk_redis_try *t, const redisReply *reply) {
   dlk_redis_done(t, &err);
 }
 
-/* The token in the string is as long as ours, which has the same owner. */
 static void attach_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  const struct dlk_lease *lease = t->op->lease;
-  dlk_redis_put(out, lease->key + lease->key_len,
-                dlk_redis_try_hold(t)->token.len);
+  size_t len;
+  const char *old = old_token(t, &len);
+  dlk_redis_put(out, old, len);
   renew_args(t, out);
 }
 

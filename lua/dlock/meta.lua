@@ -157,10 +157,9 @@
 --- What dlock.fallback takes.
 ---@class dlock.fallback_list
 ---@field [integer] dlock.lockable
----@field grace? number # How long a store must have been unavailable before the next lock is given at all. By then every holder of a lock of that store has passed its deadline, if the store is down for everybody. Choose no less than the longest ttl of the lock's other users. (a number of seconds from 0 to 31536000; default: the ttl of the request)
----@field hold_off? number # How long a store must answer pings before it is used again. No degraded lease may be held in this process then. (a number of seconds from 0 to 31536000; default: 10)
+---@field grace? number # How long the store must have been unavailable before the next lock is given. Choose no less than the longest ttl of the lock's other users: if the store is down for everybody, they have passed their deadlines then. (a number of seconds from 0 to 31536000; default: the ttl of the request)
+---@field hold_off? number # How long the store must answer before its lock is used again. (a number of seconds from 0 to 31536000; default: 10)
 ---@field on_degraded? fun(what: dlock.degraded): boolean? # Called with `{ key, message, unavailable, instead }` before the next lock is asked for. When it returns `false`, or raises an error (event `callback`), the answer is `unavailable`.
----@field skip? boolean # If no store of the list can be reached, answer `busy`, and without waiting for the grace, since nothing is given: for cron jobs that can wait for the next time. The list may then have a single lock. (default: `false`)
 
 --- A holder of a key.
 ---@class dlock.holder

@@ -205,14 +205,12 @@ local TABLE = {
   permits = { where = "permits", type = "number", min = 1, max = 2147483647,
     integer = true },
 
-  --- How long a store must have been unavailable before the next lock is given
-  --- at all. By then every holder of a lock of that store has passed its
-  --- deadline, if the store is down for everybody. Choose no less than the
-  --- longest ttl of the lock's other users.
+  --- How long the store must have been unavailable before the next lock is
+  --- given. Choose no less than the longest ttl of the lock's other users: if
+  --- the store is down for everybody, they have passed their deadlines then.
   --- Default: the ttl of the request
   grace = { where = "fallback", type = "number", min = 0, max = YEAR },
-  --- How long a store must answer pings before it is used again. No degraded
-  --- lease may be held in this process then.
+  --- How long the store must answer before its lock is used again.
   hold_off = { where = "fallback", type = "number", min = 0, max = YEAR,
     default = 10 },
   --- Called with `{ key, message, unavailable, instead }` before the next lock
@@ -220,11 +218,6 @@ local TABLE = {
   --- `callback`), the answer is `unavailable`.
   ---@type fun(what: dlock.degraded): boolean?
   on_degraded = { where = "fallback", type = "function" },
-  --- If no store of the list can be reached, answer `busy`, and without waiting
-  --- for the grace, since nothing is given: for cron jobs that can wait for the
-  --- next time. The list may then have a single lock.
-  --- Default: `false`
-  skip = { where = "fallback", type = "boolean" },
 
   --- Where the last page ended. A cursor that no list gave is `invalid`.
   cursor = { where = "list", type = "string", max_length = 4096,

@@ -1,10 +1,9 @@
--- What the calls of dlock.fallback say beside the locks that it gives: skip,
+-- What the calls of dlock.fallback say beside the locks that it gives:
 -- locked, on_degraded and the list. A Redis that is killed and started again,
 -- and the file store behind it.
 
 local dlock = require "dlock"
 local fallback_stores = require "spec.support.fallback_stores"
-local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 
 describe("dlock.fallback", function()
@@ -21,44 +20,6 @@ describe("dlock.fallback", function()
   end
 
   local timed = steady(set_up, tear_down)
-
-  local function code_of(_, _, code)
-    return code
-  end
-
-  -- A store that nobody is at.
-  local function dead()
-    opened[#opened + 1] = assert(dlock.open {
-      url = "redis://127.0.0.1:" .. server.free_port(), connect_timeout = 0.5 })
-    return opened[#opened]
-  end
-
-  timed("skips in the grace too, if no store of its list answers", function()
-    assert(first:kill())
-    local lock = assert(dlock.fallback { a:mutex "k", dead():mutex "k",
-      dead():mutex "k", skip = true, grace = 600 })
-    for _ = 1, 2 do
-      local _, message, code = lock:acquire { timeout = 4 }
-      assert.equal("busy", code)
-      assert.matches("^busy: .* is skipped", message)
-      assert.equal("busy", code_of(lock:try_acquire()))
-    end
-    assert.same({}, both:kinds())
-  end)
-
-  timed("does not skip in the grace if another store answers", function()
-    assert(first:kill())
-    local function over(grace)
-      return assert(dlock.fallback { a:mutex "k", dead():mutex "k",
-        b:mutex "k", skip = true, grace = grace })
-    end
-    local _, message, code = over(600):acquire { timeout = 2 }
-    assert.equal("unavailable", code)
-    assert.matches("is given after [%d.]+ s more of that$", message)
-    assert.equal("unavailable", code_of(over(600):try_acquire()))
-    fallback_stores.take_degraded(over(0), { timeout = 4 }):release()
-    fallback_stores.take_degraded(over(1.5), { timeout = 8 }):release()
-  end)
 
   timed("is locked while a weaker lock is held in its place", function()
     local lock = both:over { grace = 0, hold_off = 60 }

@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local cqueues = require "cqueues"
 local dlock = require "dlock"
 local fallback_stores = require "spec.support.fallback_stores"
+local lockable = require "dlock.lockable"
 local process = require "spec.support.process"
 local steady = require "spec.support.steady"
 
@@ -57,6 +58,17 @@ describe("a wait of dlock.fallback", function()
     assert.same({}, both:kinds())
   end)
 
+  timed("is over when its store fails at once", function()
+    local inner, count = assert(a:mutex "k"), 0
+    lockable.state(inner).take = function()
+      count = count + 1
+      return nil, "unavailable: no descriptors are left", "unavailable"
+    end
+    local lock = assert(dlock.fallback { inner, b:mutex "k", grace = 60 })
+    assert.equal("unavailable", select(3, lock:acquire { timeout = 2 }))
+    assert.equal(1, count)
+  end)
+
   timed("gives a sign of life half of what is left", function()
     local begun, asked
     local lock = both:over { grace = 0, hold_off = 60,
@@ -96,6 +108,58 @@ describe("a wait of dlock.fallback", function()
     first:resume()
   end)
 
+  timed("is cancelled while it asks once more", function()
+    local asked, code
+    both:reopen_first { connect_timeout = 30 } -- no ping ends before its time
+    assert(both.first:ping(10))
+    first:pause()
+    local holder, cancel = assert(b:lock "k"), dlock.canceller()
+    queue:wrap(function()
+      code = select(3, both:over { grace = 0, on_degraded = function()
+        asked = true
+      end }:acquire { timeout = 12, cancel = cancel })
+    end)
+    queue:wrap(function()
+      sleep_until(function() return asked end)
+      cqueues.sleep(1.2) -- so that it asks
+      assert(holder:release())
+      cqueues.sleep(0.2)
+      cancel:cancel()
+    end)
+    run()
+    first:resume()
+    assert.equal("cancelled", code)
+    assert.is_false(b:mutex("k"):locked())
+  end)
+
+  timed("goes by a sign of life, or by none, for a second", function()
+    local lock = both:over { grace = 0, hold_off = 60 }
+    assert(a:ping(10))
+    first:pause()
+    fallback_stores.take_degraded(lock, { timeout = 2 }):release()
+    fallback_stores.take_degraded(lock, { timeout = 2 }):release()
+    local begun = core.now()
+    for _ = 1, 3 do
+      fallback_stores.take_degraded(lock, { timeout = 2 }):release()
+    end
+    local took = core.now() - begun
+    first:resume()
+    assert.is_true(took < 0.9, took)
+  end)
+
+  timed("begins the grace anew when nobody called for that long", function()
+    assert(first:kill())
+    local lock = both:over { grace = 0.5, hold_off = 60 }
+    fallback_stores.take_degraded(lock, { timeout = 10 }):release()
+    fallback_stores.take_degraded(lock, { timeout = 10 }):release()
+    local other = assert(b:lock "other")
+    other:wait_lost(1.3)
+    local lease, message = lock:try_acquire()
+    assert.is_nil(lease, "it is degraded")
+    assert.matches("is given after", message)
+    fallback_stores.take_degraded(lock, { timeout = 10 }):release()
+  end)
+
   timed("counts no outage for a time in which nobody asked", function()
     assert(first:kill())
     local patient, other = both:over { grace = 1000 }, assert(b:lock "other")
@@ -108,6 +172,25 @@ describe("a wait of dlock.fallback", function()
     assert.equal("unavailable", code)
     assert.matches("is given after", message)
     fallback_stores.take_degraded(lock, { timeout = 10 }):release()
+  end)
+
+  timed("counts no outage for such a time while it waits", function()
+    assert(first:kill())
+    local holder, asked, lease = assert(b:lock "k"), 0, nil
+    queue:wrap(function()
+      lease = both:over { grace = 0.3, on_degraded = function()
+        asked = asked + 1
+      end }:acquire { timeout = 20 }
+    end)
+    queue:wrap(function()
+      sleep_until(function() return asked == 1 end)
+      cqueues.sleep(1.3)
+      both:over({ grace = 1000 }, "other"):try_acquire()
+      assert(holder:release())
+    end)
+    run()
+    assert(lease and lease:release())
+    assert.equal(2, asked)
   end)
 
   timed("asks again when its process stood still", function()

@@ -56,7 +56,7 @@ describe("in an outage, an answer", function()
   end
 
   local function fail_for_a_second(lock)
-    assert(first:kill())
+    first:kill()
     local late = core.now() + 20
     repeat
       assert(core.now() < late)
@@ -129,6 +129,27 @@ describe("in an outage, an answer", function()
       assert.is_true(left > 29, left)
     end)
   end
+
+  timed("ends a grace that is not over, also while it is out", function()
+    local patient, why = both:over { grace = 30 }, nil
+    local quick = both:over { grace = 0, hold_off = 60,
+      on_degraded = function(what) why = what.message end }
+    assert(first:kill())
+    fallback_stores.take_degraded(quick, { timeout = 2 }):release()
+    fail_for_a_second(patient)
+    first:start_again()
+    repeat
+      fallback_stores.take_degraded(quick, { timeout = 2 }):release()
+    until why:find("answers again", 1, true)
+    assert(first:kill())
+    local late, left = core.now() + 20
+    repeat
+      assert(core.now() < late)
+      wait(0.05)
+      left = seconds_to_go(patient)
+    until left
+    assert.is_true(left > 28, left) -- a ping and an attempt took their time
+  end)
 
   timed("that refuses us counts for who waits for another lock", function()
     assert(a:ping())

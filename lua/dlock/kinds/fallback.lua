@@ -1,22 +1,21 @@
--- A lock, and others in place of it while its store is down.
+-- A lock, and others in its place while its store is down.
 --
--- The locks of the list are asked in their order. The next one is asked only if
--- the one before is `unavailable`, which it is given at most half of the
--- timeout to find out, and only if it has been so for `grace` seconds
--- (outage.lua says why, and what each answer means). Every other answer is the
--- answer of the whole: busy, denied or a timeout come from a store that works,
--- and others are obeying it.
--- What an attempt leaves behind in a store that did not answer is taken back by
--- that store, as after any other acquire. A lease is provisional until it is
--- the one that the program gets, so that no other is kept for its min_hold.
+-- The locks of the list are asked in order. outage.lua has the rules (I1 to I7)
+-- by which one is passed over, and what each answer means. Here is how the time
+-- of a call is spent:
 --
--- Half of that half is for taking back what was asked: a store that hangs would
--- take its io_timeout for that. So the first wait, at the end of which it is
--- known whether the store answers, is a quarter of the timeout; if it does, the
--- rest of the time is waited there again, as one who came then.
+--   T1  The first attempt on a lock that has others behind it gets half of the
+--       time that is left, so that these have the rest. Half of that is for
+--       taking back what was asked, since a store that hangs takes that long.
+--   T2  A store that answers `timeout` works: its lock is waited for again,
+--       until the end.
+--   T3  A grace that ends in time is waited for, in more attempts. An attempt
+--       that failed at once waited for nothing: it is the last one.
+--   T4  A weaker lock whose reason is gone when it is granted is given back,
+--       and all begins anew.
 --
--- With skip = true no grace is waited for in vain: those behind are asked for a
--- sign of life as soon as one is unavailable.
+-- A lease is provisional until it is the one that the program gets, so that no
+-- other is kept for its min_hold.
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local events = require "dlock.events"
@@ -41,140 +40,76 @@ local text = require "dlock.text"
 local fallback = {}
 
 local SLICE = 60 -- seconds; half of for ever
-local AT_ONCE = 0.01 -- seconds; an answer that nobody waited for
+local AT_ONCE = 0.01 -- seconds
 
 local methods = {}
 
-local function cancelled(state)
-  return nil, ("cancelled: the wait for %s was cancelled")
-    :format(state.shown), "cancelled"
-end
-
--- Asks one lock until then; hasty: that is the end of taking it back, too.
-local function ask(state, plan, member, until_then, hasty)
-  if state.cancels ~= plan.cancels then
-    return cancelled(state)
+-- Asks one lock until then (T1).
+local function ask(state, plan, member, ends)
+  local opts, hasty = plan.opts, ends < plan.deadline
+  local left = math.max(ends - core.now(), 0) * (hasty and 1 / 2 or 1)
+  opts.timeout, opts.settle = plan.wait and left or nil, hasty and left or nil
+  local lease, message, code
+  if state.cancels == plan.cancels then
+    lease, message, code = member.take(member, opts, plan.wait and left > 0)
   end
-  local left = math.max(until_then - core.now(), 0)
-  left = hasty and left / 2 or left
-  plan.opts.timeout = plan.wait and left or nil
-  plan.opts.settle = hasty and left or nil
-  local lease, message, code = member.take(member, plan.opts,
-    plan.wait and left > 0)
-  if code == "busy" and plan.wait then
+  if state.cancels ~= plan.cancels then
+    if lease then single.close(lease) end
+    return nil, ("cancelled: the wait for %s was cancelled")
+      :format(state.shown), "cancelled"
+  elseif code == "busy" and plan.wait then
     code, message = "timeout", message:gsub("^busy", "timeout")
   end
-  if lease and state.cancels ~= plan.cancels then
-    single.close(lease)
-    return cancelled(state)
-  end
   return lease, message, code
 end
 
-local function grace_of(state, plan, member)
-  return state.grace or plan.opts.ttl or member.base.ttl
-end
-
--- Notes what an answer means for all users of the store here. The last result:
--- what they know forbids to use it, or to wait for another one.
-local function note(member, lease, message, code, begun, over)
-  local client = member.client
-  if code == "unavailable" then
-    outage.failed(client, message, begun, over)
-  elseif outage.is_answer(code) then
-    local fine, why = outage.answered(client)
-    if lease and not fine then
-      single.close(lease)
-    end
-    if not fine and (lease or code == "timeout") then
-      return nil, why, "unavailable", true
-    end
+-- Asks a lock that others stand behind, or pings its store while that is out.
+-- The last result: its lock was asked for.
+local function attempt(state, plan, member, ends)
+  local why, out = outage.sign(member, plan)
+  if out then
+    return nil, why, out, false
   end
-  return lease, message, code
-end
-
--- Asks a lock that others stand behind, until then. The last results: it may be
--- passed; nobody waited for the answer, so to ask again would be no better.
-local function attempt(state, plan, member, until_then)
   local begun = core.now()
-  local lease, message, code = ask(state, plan, member, until_then,
-    until_then < plan.deadline)
-  local at_once =
-    core.now() - begun < math.min((until_then - begun) / 2, AT_ONCE)
-  local out
-  lease, message, code, out = note(member, lease, message, code, begun,
-    plan.wait and until_then or math.huge)
-  return lease, message, code, out, at_once
-end
-
-local function skipped(state, message)
-  return nil, ("busy: %s is skipped, as skip = true asks: %s")
-    :format(state.shown, message), "busy"
-end
-
--- How long a ping may take: of a wait, this share of what is left.
-local function limit(plan, share)
-  return outage.limit(plan.wait and (plan.deadline - core.now()) * share
-    or math.huge)
-end
-
--- Whether any store behind that place answers. Its lock is not asked for: it
--- could not be given yet.
-local function any_answers(state, plan, place)
-  for i = place + 1, #state.members do
-    if outage.is_there(state.members[i], limit(plan, 1), plan.cancel) then
-      return true
-    end
+  local lease, message, code = ask(state, plan, member, ends)
+  local ended = core.now()
+  if plan.wait and begun < ends then -- the process may have stood still since
+    ended = math.min(ended, ends)
   end
-  return false
+  outage.note(member, plan, begun, ended, message, code)
+  return lease, message, code, true
 end
 
--- Its store is unavailable, and has not been so for long enough: what is
--- answered, or nil: another attempt.
-local function in_grace(state, plan, place, message, left, at_once)
-  local late = core.now() >= plan.deadline
-  if state.skip and not (plan.wait and late)
-      and not any_answers(state, plan, place) then
-    return skipped(state, message)
-  elseif at_once or late then
-    return nil, ("%s; the next lock of %s is given after %s s more of that")
-      :format(message, state.shown, text.tenths(left)), "unavailable"
-  end
+local function rest(plan)
+  return plan.deadline < math.huge and plan.deadline or core.now() + SLICE
 end
 
--- Asks the lock of that place, which is not the last, in as many attempts as it
--- takes. The last result: it may be passed. That is so only after our own
--- grace, also if the store is out for another one whose grace was shorter.
-local function ask_first(state, plan, place)
-  local member = state.members[place]
-  local client, grace = member.client, grace_of(state, plan, member)
-  local out, why, answer = outage.goes_on(member, grace, state.hold_off,
-    limit(plan, 1 / 2), plan.cancel)
-  local ends = outage.ends_grace(client, grace)
-  local waits = ends and core.now() < ends -- another one's grace was shorter
-  if out and not (waits and answer == "unavailable") then
-    return nil, why, answer, answer == "unavailable"
-  end
-  local slice = math.min((plan.deadline - core.now()) / 2, SLICE)
-  local until_then = core.now() + slice
+-- Takes a lock that others stand behind. The last result: it may be passed.
+local function take_first(state, plan, member)
+  local ends = core.now() + math.min((plan.deadline - core.now()) / 2, SLICE)
   while true do
-    local lease, message, code, passed, at_once = attempt(state, plan, member,
-      until_then)
+    local begun = core.now()
+    local lease, message, code, asked = attempt(state, plan, member, ends)
     local now = core.now()
-    local ready = outage.ends_grace(client, grace) or now
-    if code == "timeout" and now < plan.deadline then
-      until_then = plan.deadline < math.huge and plan.deadline or now + SLICE
-    elseif code ~= "unavailable" then
+    if lease and outage.is_out(member.client) then -- I4
+      single.close(lease)
+      ends = rest(plan)
+    elseif code == "timeout" and now < plan.deadline then -- T2
+      ends = rest(plan)
+    elseif code ~= "unavailable" then -- I3
       return lease, message, code
-    elseif now >= ready then
-      return nil, message, code, true
     else
-      message, code = select(2, in_grace(state, plan, place, message,
-        ready - now, passed or at_once))
-      if code then
-        return nil, message, code
+      local passes, _, _, ready = outage.passes(member, plan)
+      if passes or not asked then
+        return nil, message, code, passes
       end
-      until_then = math.min(plan.deadline, ready)
+      local left = ready - now
+      local at_once = now - begun < AT_ONCE and left > AT_ONCE
+      if at_once or now >= plan.deadline then -- T3
+        return nil, ("%s; the next lock of %s is given after %s s more of that")
+          :format(message, state.shown, text.tenths(left)), code
+      end
+      ends = math.min(plan.deadline, ready)
     end
   end
 end
@@ -198,100 +133,83 @@ local function refused(state, from, to, message)
   end
 end
 
--- Whether what all those before its place were passed for still stands.
-local function all_stand(state, plan, place)
+-- Why a weaker lock of that place may not be given now (I7). The last result:
+-- the call begins anew (T4).
+local function fails(state, plan, place)
   for i = 1, place - 1 do
-    local from = state.members[i]
-    outage.look(from, grace_of(state, plan, from), state.hold_off,
-      limit(plan, 1), plan.cancel)
-  end
-  for i = 1, place - 1 do -- nobody else runs from here on
-    local from = state.members[i]
-    local fine, why, code = outage.stands(from.client,
-      grace_of(state, plan, from))
+    local fine, message, code = outage.look(state.members[i], plan)
     if not fine then
-      return false, why, code
+      return message, code, false
     end
   end
-  return true
+  for i = 1, place - 1 do
+    local fine, message, code = outage.passes(state.members[i], plan)
+    if not fine then
+      return message, code, true
+    end
+  end
 end
 
--- A lock was granted instead of those before its place. If one of their stores
--- answers again, it is given back, and all begins anew.
+-- Gives a weaker lock, of that place.
 local function degraded(state, plan, inner, place)
-  local lease, to = fallback_lease.new(inner), state.members[place]
-  local fine, why, code = all_stand(state, plan, place)
-  if not fine then
-    plan.again = true
+  local message, code, again = fails(state, plan, place)
+  if code then
     single.close(inner)
-    return nil, why, code
+    return nil, message, code, again
   end
   for i = 1, place - 1 do
-    outage.enter(state.members[i].client, lease, inner, state.hold_off)
+    outage.enter(state.members[i], plan, inner)
   end
+  local to = state.members[place]
   for i = 1, place - 1 do
-    local from = state.members[i].client
-    outage.tell(from, ("degraded: %s is locked in %s while %s is"
-      .. " unavailable: whoever can reach that does not see this lock")
-      :format(to.shown, to.client.shown, from.shown), lease.key)
+    local client = state.members[i].client
+    client.degraded = (client.degraded or 0) + 1
+    host.run_callbacks(client, { function()
+      events.event(client, "degraded", ("degraded: %s is locked in %s while %s"
+        .. " is unavailable: whoever can reach that does not see this lock")
+        :format(to.shown, to.client.shown, client.shown), to.key)
+    end })
   end
   core.give(inner)
-  return lease
+  return fallback_lease.new(inner)
 end
 
-local function new_plan(state, opts, wait)
-  local timeout = wait and (opts and rawget(opts, "timeout") or state.timeout)
-    or 0
-  local cancel = opts and rawget(opts, "cancel")
-  return { opts = lockable.provisional(opts), wait = timeout > 0,
-    cancels = state.cancels, cancel = cancel and canceller.state(cancel),
-    deadline = core.now() + timeout }
-end
-
--- The lock of that place, asked in its turn. The last result: go on.
-local function take_one(state, plan, i, message)
-  local before, member = state.members[i - 1], state.members[i]
-  local no = before and refused(state, before, member, message)
-  if no then
-    return nil, ("%s; %s"):format(message, no), "unavailable"
-  end
-  local lease, code, passed
-  if i < #state.members then
-    lease, message, code, passed = ask_first(state, plan, i)
-  else
-    lease, message, code = ask(state, plan, member, plan.deadline)
-    passed = code == "unavailable"
-  end
-  if lease and before then
-    return degraded(state, plan, lease, i)
-  elseif lease then
-    core.give(lease)
-  end
-  return lease, message, code, passed
-end
-
-local function take_first(state, plan)
-  local message
-  for i = 1, #state.members do
-    local lease, code, passed
-    lease, message, code, passed = take_one(state, plan, i, message)
+-- Goes through the list once. The last result: begin anew.
+local function go_through(state, plan)
+  for i, member in ipairs(state.members) do
+    local following = state.members[i + 1]
+    local lease, message, code, passed
+    if following then
+      lease, message, code, passed = take_first(state, plan, member)
+    else
+      lease, message, code = ask(state, plan, member, plan.deadline)
+    end
+    if lease and i > 1 then
+      return degraded(state, plan, lease, i)
+    elseif lease then
+      core.give(lease)
+    end
     if not passed then
       return lease, message, code
     end
+    local no = refused(state, member, following, message)
+    if no then
+      return nil, ("%s; %s"):format(message, no), code
+    end
   end
-  if state.skip then
-    return skipped(state, message)
-  end
-  return nil, message, "unavailable"
 end
 
-local function take(state, opts, wait)
-  local plan = new_plan(state, opts, wait)
-  local lease, message, code
+local function take(state, given, wait)
+  local opts = lockable.provisional(given)
+  local timeout = wait and (opts.timeout or state.timeout) or 0
+  local plan = { opts = opts, wait = timeout > 0, cancels = state.cancels,
+    cancel = opts.cancel and canceller.state(opts.cancel),
+    deadline = core.now() + timeout, grace = state.grace or opts.ttl,
+    hold_off = state.hold_off }
+  local lease, message, code, again
   repeat
-    plan.again = false
-    lease, message, code = take_first(state, plan)
-  until not plan.again or core.now() >= plan.deadline
+    lease, message, code, again = go_through(state, plan)
+  until not again or core.now() >= plan.deadline
   return results.of(lease, message, code)
 end
 
@@ -343,7 +261,6 @@ function fallback.new(list)
   state.members = states
   state.grace, state.on_degraded = opts.grace, opts.on_degraded
   state.hold_off = opts.hold_off or options.default("hold_off")
-  state.skip = opts.skip
   local names = {}
   for i, member in ipairs(states) do
     names[i] = ("%s in %s"):format(member.shown, member.client.shown)

@@ -1,7 +1,7 @@
--- The lease that dlock.fallback gives when it is not of the first lock of its
--- list: another lock's lease, without what would let it be taken for one of the
--- first. It has no fence, so that code which checks fences refuses it, and
--- cannot be detached, because what is attached again would have one.
+-- A degraded lease: dlock.fallback gives it for a lock that is not the first of
+-- its list. It wraps that lock's lease, without what belongs to the first lock.
+-- It has no fence, so code that checks fences refuses it. It has no detach,
+-- because an attached lease would have a fence.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local text = require "dlock.text"
@@ -23,7 +23,7 @@ local function inner_of(self, call)
     or core.no_self("lease", call, 3)
 end
 
--- What is the other lease's affair, with its arguments and its results.
+-- These calls go to the other lease, with their arguments and results.
 for _, call in ipairs { "release", "release_later", "resign", "extend", "held",
     "remaining", "wait_lost", "revoked", "downgrade" } do
   methods[call] = function(self, ...)
@@ -42,22 +42,13 @@ for _, call in ipairs { "detach", "guard" } do
   end
 end
 
---- Runs fn(lease, reason) once, when the lease is seen to be lost.
----@param fn fun(lease: dlock.degraded_lease, reason: string)
----@return true
-function methods:on_lost(fn)
-  local inner = inner_of(self, "on_lost")
-  events.check_callback(fn, "lease:on_lost")
-  return inner:on_lost(function(_, reason) fn(self, reason) end)
-end
-
---- Runs fn(lease, reason) once, when somebody asked for the lock.
----@param fn fun(lease: dlock.degraded_lease, reason: string)
----@return true
-function methods:on_revoke(fn)
-  local inner = inner_of(self, "on_revoke")
-  events.check_callback(fn, "lease:on_revoke")
-  return inner:on_revoke(function(_, reason) fn(self, reason) end)
+-- The function is called with the lease that the program has.
+for _, call in ipairs { "on_lost", "on_revoke" } do
+  methods[call] = function(self, fn)
+    local inner = inner_of(self, call)
+    events.check_callback(fn, "lease:" .. call)
+    return inner[call](inner, function(_, reason) fn(self, reason) end)
+  end
 end
 
 local SHOWN = { key = true, owner = true, mode = true, permits = true,

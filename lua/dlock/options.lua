@@ -303,10 +303,13 @@ local function raise_type(name, call, expected, value, level)
     :format(name, call, expected, type(value)), level + 1)
 end
 
+local function limits(rule)
+  return ("from %s to %s"):format(text.number(rule.min), text.number(rule.max))
+end
+
 local function range(rule)
-  return ("%s from %s to %s%s"):format(rule.integer and "an integer"
-    or "a number of seconds", text.number(rule.min), text.number(rule.max),
-    rule.infinite and ", or math.huge"
+  return ("%s %s%s"):format(rule.integer and "an integer"
+    or "a number of seconds", limits(rule), rule.infinite and ", or math.huge"
     or rule.or_word and (', or "%s"'):format(rule.or_word) or "")
 end
 
@@ -541,6 +544,13 @@ end
 ---@return boolean
 function options.fits(value, name)
   return not bad_number(value, TABLE[name])
+end
+
+--- The least and the largest number of an option: "from 0 to 1000".
+---@param name string
+---@return string
+function options.limits(name)
+  return limits(TABLE[name])
 end
 
 --- Which numbers an option can have, as messages say it: "an integer from 0 to

@@ -70,7 +70,7 @@ function values.read(option, given)
   if value ~= nil and fits then
     return value
   end
-  local range = limit and " " .. rules.range(limit) or ""
+  local range = limit and " " .. rules.limits(limit) or ""
   local units = value == nil and option.takes:find("^DURATION")
     and "; it is written as in 1.5, 30s, 10m, 2h or 1d" or ""
   return nil, ("%s takes %s%s, not '%s'%s"):format(option.name, option.takes,

@@ -88,14 +88,18 @@ static void give_back_all(struct dlk_engine *e, uint32_t user) {
   }
 }
 
-/* Whoever waits is told; with joins, taking that ends the engine. */
+static void finish_all(struct dlk_list *tickets) {
+  while (!dlk_list_empty(tickets))
+    dlk_request_finish(DLK_CONTAINER(tickets->next, struct dlk_ticket, link),
+                       NULL);
+}
+
+/* Whoever waits is told; with joins, taking that ends the engine. Leavers are
+ * told first: after the join nobody is. */
 static void tell_closers(struct dlk_close *c) {
+  finish_all(&c->leavers);
   atomic_store(&c->told, true);
-  while (!dlk_list_empty(&c->closers)) {
-    struct dlk_ticket *t =
-        DLK_CONTAINER(c->closers.next, struct dlk_ticket, link);
-    dlk_request_finish(t, NULL);
-  }
+  finish_all(&c->closers);
 }
 
 /* What the store has not ended: it forgot it, or its callers wait no longer. */
@@ -254,6 +258,7 @@ static void look_whether_left(struct dlk_timer *timer, int64_t now) {
 
 static void leave_posted(struct dlk_post *post) {
   struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
+  dlk_list_append(&t->engine->close->leavers, &t->link);
   end_waits(t->engine, t->user);
   give_back_all(t->engine, t->user);
   look_whether_left(&t->timer, dlk_clock_now());
@@ -283,6 +288,7 @@ static void left_posted(struct dlk_post *post) {
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e) {
   c->engine = e;
   dlk_list_init(&c->closers);
+  dlk_list_init(&c->leavers);
   c->stop_post.run = stop_posted;
   c->left_post.run = left_posted;
 }

@@ -16,6 +16,7 @@ struct dlk_close {
   struct dlk_engine *engine;
   enum dlk_close_state state;
   struct dlk_list closers; /* tickets that wait for the end */
+  struct dlk_list leavers; /* tickets of DLK_TASK_LEAVE: it ends these too */
   struct dlk_post stop_post, left_post;
   atomic_bool told;    /* who waited: whoever takes that joins */
   atomic_bool stopped; /* the store was; everything is told */
@@ -23,10 +24,10 @@ struct dlk_close {
 };
 
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e);
-/* The ticket of a close, ready to be started. */
-struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
-                                 const struct dlk_request *r);
+/* The ticket of a close, or of a leave, ready to be started. */
 struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
+                                 const struct dlk_request *r);
+struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
                                  const struct dlk_request *r);
 /* By the loop's owner: nothing of the store is left. */
 void dlk_close_stopped(struct dlk_engine *e);

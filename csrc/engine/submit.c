@@ -62,7 +62,8 @@ static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
                     struct dlk_error *err) {
   if (!dlk_engine_is_ours(e, err))
     return false;
-  return r->task == DLK_TASK_CLOSE || dlk_engine_is_open(e, err);
+  return r->task == DLK_TASK_CLOSE || r->task == DLK_TASK_LEAVE ||
+         dlk_engine_is_open(e, err);
 }
 
 static struct dlk_ticket *new_ticket(struct dlk_engine *e,

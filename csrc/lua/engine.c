@@ -320,7 +320,8 @@ static int engine_close(lua_State *L) {
     box->left = true;
     dlk_engine_leave(e);
     r.task = DLK_TASK_LEAVE;
-    return dlk_engine_used(e) ? submit(L, &r) : dlk_lua_push_done(L);
+    bool works = dlk_engine_used(e) && !dlk_engine_joined(e);
+    return works ? submit(L, &r) : dlk_lua_push_done(L);
   }
   if (!dlk_engine_used(e))
     dlk_engine_join(e);

@@ -4,6 +4,7 @@ local cqueues = require "cqueues"
 local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
 local process = require "spec.support.process"
+local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 
 local URLS = { redis = os.getenv("DLOCK_TEST_REDIS"), file = "file" }
@@ -189,3 +190,28 @@ for name, url in pairs(URLS) do
     end)
   end)
 end
+
+describe("stores that share a client whose server stands still", function()
+  it("are closed, both the last one and one that is under way", function()
+    local one, stores, closed = redis.start(), {}, {}
+    for i = 1, 13 do
+      stores[i] = assert(dlock.open { url = one.url, io_timeout = 20 })
+    end
+    local queue = cqueues.new()
+    queue:wrap(function()
+      assert(stores[13]:lock("left"))
+      one:pause()
+      local begun
+      queue:wrap(function()
+        begun = true
+        closed.left = { stores[13]:close(20) }
+      end)
+      repeat cqueues.sleep(0) until begun
+      closed.last = { stores[1]:close(0.2) }
+    end)
+    assert(queue:loop(30))
+    one:resume()
+    one:stop()
+    assert.same({ left = { true }, last = { true } }, closed)
+  end)
+end)

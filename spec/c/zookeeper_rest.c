@@ -153,6 +153,34 @@ static void a_node_that_is_gone_gets_no_stand_in(void) {
   }
 }
 
+/* Its session has to be proven once more before it may hold, by checks of other
+ * nodes, and its own is deleted in that time: what stands in for it is no place
+ * in the queue. */
+static void a_stand_in_is_not_taken_for_its_node(void) {
+  start();
+  h->stands_at = h->host.now(&h->host);
+  struct dlk_lease *leases[] = {held("j"), candidate("j", 0), candidate("j", 0),
+                                candidate("k", 0)};
+  struct dlk_op *ops[4] = {NULL};
+  leases[3]->min_hold = DLK_SEC;
+  for (int i = 1; i < 4; i++) {
+    ops[i] = submit(DLK_OP_ACQUIRE, leases[i], NULL);
+    fake_serve_until(DLK_ZK_MULTI);
+  }
+  h->stands_at += TIMEOUT - DLK_SEC / 20; /* no hold counts any more */
+  fake_step();
+  CHECK(!host_over(ops[3]) && fake_nodes(LOCK) == 2);
+  fake_remove_one(LOCK, false);
+  pass_and_serve(10 * DLK_SEC);
+  CHECK(ended(ops[3], DLK_OK));
+  CHECK(fake_nodes(LOCK) == 2);
+  host_close(h);
+  host_op_free(ops[1]);
+  host_op_free(ops[2]);
+  for (int i = 0; i < 4; i++)
+    free(leases[i]);
+}
+
 /* A wait that ends, or a session that does, while it is being made. */
 static void a_stand_in_of_nobody_goes(void) {
   for (int how = 0; how < 3; how++) {
@@ -258,6 +286,8 @@ static const struct check tests[] = {
     {"a_grant_waits_for_its_stand_in", a_grant_waits_for_its_stand_in},
     {"a_node_that_is_gone_gets_no_stand_in",
      a_node_that_is_gone_gets_no_stand_in},
+    {"a_stand_in_is_not_taken_for_its_node",
+     a_stand_in_is_not_taken_for_its_node},
     {"a_stand_in_of_nobody_goes", a_stand_in_of_nobody_goes},
     {"a_break_ends_what_comes_in_between", a_break_ends_what_comes_in_between},
     {"a_look_goes_by_the_servers_clock", a_look_goes_by_the_servers_clock}};

@@ -56,6 +56,7 @@ local REST = {
   "a_stand_in_outlives_the_session",
   "a_grant_waits_for_its_stand_in",
   "a_node_that_is_gone_gets_no_stand_in",
+  "a_stand_in_is_not_taken_for_its_node",
   "a_stand_in_of_nobody_goes",
   "a_break_ends_what_comes_in_between",
   "a_look_goes_by_the_servers_clock",

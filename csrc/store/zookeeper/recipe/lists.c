@@ -90,14 +90,15 @@ static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
   return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
 }
 
-/* One of s that stands in the list, or NULL. */
+/* One of s that stands in the list, or NULL. What stands in for it is no place
+ * of its own (standin.c): its node is gone. */
 static struct dlk_zk_contender *own(struct dlk_zk_session *s,
                                     const struct dlk_zk_entry *e) {
   struct dlk_zk_store *st = store_of(s);
   struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
   struct dlk_zk_contender *n =
       m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
-  return n && n->member.session == s ? n : NULL;
+  return n && n->member.session == s && e->until_ms == 0 ? n : NULL;
 }
 
 /* Nodes with our client id that no contender claims (acquire.c, 5). */

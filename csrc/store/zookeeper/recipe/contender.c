@@ -127,21 +127,17 @@ bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
   return true;
 }
 
-bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
-                                struct dlk_zk_request *r,
-                                dlk_zk_answer *answer) {
-  char kept = n->path[n->lock_len];
-  n->path[n->lock_len] = '\0';
-  r->path = n->path;
-  bool ok = dlk_zk_contender_send(n, r, answer);
-  n->path[n->lock_len] = kept;
-  return ok;
-}
-
-void dlk_zk_ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   (void)who;
   (void)tag;
   (void)r;
+}
+
+void dlk_zk_delete_path(struct dlk_zk_session *s, const char *path) {
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  if (path && s && dlk_zk_session_connected(s))
+    dlk_zk_send(s, &r, ignore, NULL, 0);
 }
 
 void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now) {

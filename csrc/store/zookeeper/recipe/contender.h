@@ -112,13 +112,10 @@ void dlk_zk_contender_unhold(struct dlk_zk_contender *n);
 
 bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
                            dlk_zk_answer *answer);
-/* The same for the lock's node, whose path is the start of n's. */
-bool dlk_zk_contender_send_lock(struct dlk_zk_contender *n,
-                                struct dlk_zk_request *r,
-                                dlk_zk_answer *answer);
-/* For a delete whose answer makes no difference: what is still there is seen in
- * the next list. */
-dlk_zk_answer dlk_zk_ignore;
+/* Deletes a node of the lock if there is a connection. The answer makes no
+ * difference: what is still there is seen in the next list. path: may be NULL.
+ */
+void dlk_zk_delete_path(struct dlk_zk_session *s, const char *path);
 /* An answer for n came: false when nothing but its memory is left. */
 bool dlk_zk_contender_answered(struct dlk_zk_contender *n);
 /* Tries again soon, or when the session is connected. */

@@ -93,9 +93,7 @@ static void delete_lock(struct dlk_zk_contender *n) {
   if (!n->store->plain)
     return;
   n->path[n->lock_len] = '\0';
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
-  dlk_zk_send(n->member.session, &r, dlk_zk_ignore, NULL, 0);
+  dlk_zk_delete_path(n->member.session, n->path);
 }
 
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {

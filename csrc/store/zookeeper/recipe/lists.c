@@ -111,12 +111,8 @@ static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
       continue;
     dlk_buf_clear(&st->scratch);
     dlk_buf_add(&st->scratch, l->path, strlen(l->path));
-    struct dlk_zk_request r = {
-        .verb = DLK_ZK_DELETE,
-        .path = dlk_zk_path(&st->scratch, strlen(l->path), e->name),
-        .version = -1};
-    if (r.path)
-      dlk_zk_send(l->session, &r, dlk_zk_ignore, NULL, 0);
+    dlk_zk_delete_path(l->session,
+                       dlk_zk_path(&st->scratch, strlen(l->path), e->name));
   }
 }
 

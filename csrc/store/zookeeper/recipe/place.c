@@ -178,14 +178,6 @@ static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   }
 }
 
-/* Answers make no difference: what is still there is seen next time. */
-static void drop(struct dlk_zk_contender *n, const char *path) {
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
-  if (path)
-    dlk_zk_send(n->member.session, &r, dlk_zk_ignore, NULL, 0);
-}
-
 static void begin_anew(struct dlk_zk_contender *n,
                        const struct dlk_zk_queue *q) {
   bool good = false;
@@ -193,9 +185,10 @@ static void begin_anew(struct dlk_zk_contender *n,
     good |= !dlk_zk_seq_worn(q->at[i].seq);
   for (size_t i = 0; i < q->count; i++)
     if (!good || memcmp(q->at[i].guid, n->guid, DLK_ZK_GUID) == 0)
-      drop(n, dlk_zk_contender_sibling(n, q->at[i].name));
+      dlk_zk_delete_path(n->member.session,
+                         dlk_zk_contender_sibling(n, q->at[i].name));
   dlk_zk_contender_forget_name(n);
-  drop(n, n->path);
+  dlk_zk_delete_path(n->member.session, n->path);
   dlk_zk_contender_step(n, DLK_ZK_PARKED);
   dlk_zk_contender_stall(n);
 }

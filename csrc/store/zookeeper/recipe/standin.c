@@ -90,19 +90,6 @@ int64_t dlk_zk_clock_left(struct dlk_zk_store *st, int64_t ms) {
 
 /* ---- one's own ---- */
 
-static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  (void)who;
-  (void)tag;
-  (void)r;
-}
-
-static void delete_node(struct dlk_zk_session *s, const char *path) {
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
-  if (path && s && dlk_zk_session_connected(s))
-    dlk_zk_send(s, &r, ignore, NULL, 0);
-}
-
 /* It lasts from the grant on for min_hold at least. */
 static int64_t end_of(struct dlk_zk_contender *n) {
   struct dlk_zk_store *st = n->store;
@@ -144,7 +131,7 @@ bool dlk_zk_standin_make(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
 }
 
 void dlk_zk_standin_drop(struct dlk_zk_contender *n) {
-  delete_node(n->member.session, n->standin);
+  dlk_zk_delete_path(n->member.session, n->standin);
 }
 
 /* ---- what rests ---- */
@@ -174,7 +161,7 @@ static void rest_fired(struct dlk_timer *timer, int64_t now) {
   bool connected = s && dlk_zk_session_connected(s);
   if (over || !connected || r->tries++ == REST_TRIES) {
     if (over)
-      delete_node(s, r->path);
+      dlk_zk_delete_path(s, r->path);
     end_rest(r);
     return;
   }
@@ -227,7 +214,7 @@ void dlk_zk_standins_end(struct dlk_zk_store *st, struct dlk_zk_session *s,
       size_t len = strlen(path);
       dlk_buf_clear(&st->scratch);
       dlk_buf_add(&st->scratch, path, len);
-      delete_node(s, dlk_zk_path(&st->scratch, len, q->at[i].name));
+      dlk_zk_delete_path(s, dlk_zk_path(&st->scratch, len, q->at[i].name));
     }
     dlk_zk_queue_take_out(q, i);
   }

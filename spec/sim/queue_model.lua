@@ -302,16 +302,15 @@ function model:downgrade(token)
   return true, self:admit()
 end
 
--- ending: 0 at least then, 1 exactly, 2 at most; nothing, if a later one went
--- before (new is false).
+-- ending: 0 at least then, 1 exactly; nothing, if a later one went before (new
+-- is false).
 function model:renew(token, ttl, ending, new)
   local held = self:holder(token)
   local left = held and held.ends - self.now
   if held then
     local ends = self.now + ttl
     if new then
-      held.ends = ending == 0 and math.max(held.ends, ends)
-        or ending == 1 and ends or math.min(held.ends, ends)
+      held.ends = ending == 0 and math.max(held.ends, ends) or ends
     end
   end
   return left or -1

@@ -134,14 +134,14 @@ action(7, "renew", function(w, a)
   end
 end)
 
--- For more or for less time, or for less only.
-action(4, "extend", function(w, a, b, c)
+-- For more or for less time.
+action(4, "extend", function(w, a, b)
   local t = w:pick(a, "held")
   if t then
     t.ttl, t.number = 50 + math.floor(b * 4000), (t.number or 0) + 1
     t.extensions = t.extensions or {}
     t.extensions[t.number] = t.ttl
-    w:renew(t, t.ttl, t.number, c < 0.7 and 1 or 2)
+    w:renew(t, t.ttl, t.number, 1)
   end
 end)
 
@@ -150,8 +150,7 @@ action(3, "late extend", function(w, a, b, c)
   local t = w:pick(a, "held")
   if t and t.number then
     local number = 1 + math.floor(b * t.number)
-    w:renew(t, t.extensions[number], number,
-      c < 0.4 and 1 or c < 0.6 and 2 or 0)
+    w:renew(t, t.extensions[number], number, c < 0.5 and 1 or 0)
   end
 end)
 

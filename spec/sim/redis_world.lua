@@ -24,7 +24,7 @@ local KEYS = { L = "lock", F = "f", Q = "q", W = "w", H = "h", P = "p" }
 local CLIENTS = 4
 local START = 1.7e15
 local MEMORY = 600000 -- ms for which a counter stays after its last use
-local ENDINGS = { [0] = "renews", "extends by", "cuts to" }
+local ENDINGS = { [0] = "renews", "extends by" }
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -346,7 +346,7 @@ function world:leave(t, rest)
 end
 
 -- ending: 0 a renewal, which is new if none with a higher number went before;
--- 1 an extension, 2 a cut (default 0): if its number was not used yet.
+-- 1 an extension (default 0): if its number was not used yet.
 function world:renew(t, ttl, number, ending)
   ending = ending or 0
   local left = self:eval("renew", { t.name, ttl, digits(self.fence), 0,

@@ -4,12 +4,11 @@
 --
 -- Requests of one holder may come late, after others that it sent later. So
 -- what merely renews (ending 0) never takes time away. Only what is asked for
--- exactly (1) does, and its holder numbers such requests;
--- whatever it sends later carries the number of the last one. One of these
--- whose number is not above the highest that was seen is an old one, and
--- changes nothing; nor does a renewal whose number is below it. Where another
--- program wrote into what was seen, nobody can say which is old: then the hold
--- is given up.
+-- exactly (1) does, and its holder numbers such requests; whatever it sends
+-- later carries the number of the last one. One of these whose number is not
+-- above the highest that was seen is an old one, and changes nothing; nor does
+-- a renewal whose number is below it. Where another program wrote into what was
+-- seen, nobody can say which is old: then the hold is given up.
 --@include number
 local value = call('GET', L)
 local mine = value == token

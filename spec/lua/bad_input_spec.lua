@@ -112,6 +112,7 @@ describe("bad input:", function()
             ["redis+unix"] = "redis+unix:///s", file = "file:///d",
             redis = "redis://h", zookeeper = "zookeeper://h",
             ["redis+sentinel"] = "redis+sentinel://h/m",
+            memory = "memory://",
           })[scheme] or scheme .. "://h"), message)
         end
       end

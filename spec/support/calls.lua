@@ -70,6 +70,7 @@ function M.of_lease(again)
   end)
   add("detach and attach", function(s, lease)
     local text, message, code = lease:detach()
+    if code == "unsupported" then return lease end
     if not text then return nil, message, code end
     lease, message, code = s:attach(text)
     while not lease and code == "unavailable" do

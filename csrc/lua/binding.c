@@ -146,13 +146,6 @@ struct dlk_engine *dlk_lua_engine(lua_State *L) {
   return box->engine;
 }
 
-struct engine_box *dlk_lua_engine_of(lua_State *L, int anchor) {
-  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
-  struct engine_box *box = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return box;
-}
-
 bool dlk_lua_is_open(const struct engine_box *box, struct dlk_error *err) {
   const struct dlk_engine *e = box->engine;
   if (e && !box->left)
@@ -179,10 +172,10 @@ int dlk_lua_given_back(lua_State *L) {
   return dlk_lua_failure(L, &err);
 }
 
-int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
+int dlk_lua_push_lease(lua_State *L, const struct ticket_box *from, int index) {
   struct lease_box *box = dlk_lua_new_box(L, DLK_LUA_LEASE);
+  struct dlk_ticket *t = from->ticket;
   lua_getuservalue(L, index);
-  const struct engine_box *engine = dlk_lua_engine_of(L, lua_gettop(L));
   lua_setuservalue(L, -2);
   box->owned = dlk_ticket_owned(t);
   box->hold = dlk_ticket_take(t);
@@ -191,7 +184,7 @@ int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index) {
   box->handle = dlk_hold_first(box->hold);
   /* Since it was granted, callbacks may have run, and closed the store. */
   struct dlk_error closed;
-  if (!dlk_lua_is_open(engine, &closed))
+  if (!dlk_lua_is_open(from->home, &closed))
     return dlk_lua_failure(L, &closed);
   return 1;
 }

@@ -29,8 +29,9 @@ struct engine_box {
   bool left;            /* it was closed, while others have the engine */
 };
 
-/* ticket NULL: done, and the result is true. home: whose spares it will be
- * among; what it refers to keeps that alive. */
+/* ticket NULL: done, and the result is true. home: whose request it is, and
+ * whose spares it will be among (NULL: neither); what it refers to keeps that
+ * alive. */
 struct ticket_box {
   struct dlk_lua_tag tag;
   struct dlk_ticket *ticket;
@@ -132,14 +133,12 @@ int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor);
 /* The failure of a take after which there is nothing to be taken: the engine
  * has given it back. */
 int dlk_lua_given_back(lua_State *L);
-/* Wraps the ticket's hold; the ticket is at index. */
-int dlk_lua_push_lease(lua_State *L, struct dlk_ticket *t, int index);
+/* Wraps the hold of a ticket that dlk_lua_submit made, and that is at index. */
+int dlk_lua_push_lease(lua_State *L, const struct ticket_box *from, int index);
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
 /* The engine at 1; NULL when its userdata was finalised, which another
  * finaliser can come to see: to it that store is closed. */
 struct dlk_engine *dlk_lua_engine(lua_State *L);
-/* The box of the anchor at that index. */
-struct engine_box *dlk_lua_engine_of(lua_State *L, int anchor);
 /* False: it was closed, or its engine was, and its leases are given back; err
  * says so. */
 bool dlk_lua_is_open(const struct engine_box *box, struct dlk_error *err);

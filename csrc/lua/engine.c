@@ -194,6 +194,7 @@ static int engine_share(lua_State *L) {
 
 static int submit(lua_State *L, struct dlk_request *r) {
   struct dlk_engine *e = dlk_lua_engine(L);
+  r->user = box_of(L)->user;
   lua_getuservalue(L, 1);
   return dlk_lua_submit(L, e, r, lua_gettop(L));
 }

@@ -149,6 +149,7 @@ static void push_type(lua_State *L) {
 int dlk_lua_prepare(lua_State *L) {
   struct prepared p = {.request = {.kind = DLK_OP_ACQUIRE}};
   p.box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);
+  p.request.user = p.box->user;
   lua_settop(L, 5);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);

@@ -25,8 +25,15 @@ int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
   return 1;
 }
 
-static struct ticket_box *take_box(lua_State *L, int anchor) {
-  struct engine_box *engine = dlk_lua_engine_of(L, anchor);
+static struct engine_box *engine_of(lua_State *L, int anchor) {
+  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
+  struct engine_box *engine = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return engine;
+}
+
+static struct ticket_box *take_box(lua_State *L, struct engine_box *engine,
+                                   int anchor) {
   if (engine->spares > 0) {
     int place = DLK_ANCHOR_SPARES + --engine->spares;
     lua_rawgeti(L, anchor, place);
@@ -52,15 +59,13 @@ int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
   if (!e)
     return dlk_lua_finalised(L, anchor);
-  const struct engine_box *engine = dlk_lua_engine_of(L, anchor);
-  struct ticket_box *box = take_box(L, anchor);
-  struct dlk_request own = *r;
+  struct engine_box *engine = engine_of(L, anchor);
+  struct ticket_box *box = take_box(L, engine, anchor);
   struct dlk_error err;
-  own.user = engine->user;
   if (engine->left && r->task != DLK_TASK_LEAVE)
     dlk_lua_is_open(engine, &err);
   else
-    box->ticket = dlk_engine_submit(e, &own, false, &err);
+    box->ticket = dlk_engine_submit(e, r, false, &err);
   return box->ticket ? 1 : dlk_lua_failure(L, &err);
 }
 
@@ -119,13 +124,14 @@ static int push_remaining(lua_State *L, struct dlk_ticket *t) {
   return 1;
 }
 
-static int push_result(lua_State *L, struct dlk_ticket *t) {
+static int push_result(lua_State *L, const struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
   enum dlk_op_kind kind = dlk_ticket_kind(t);
   if (dlk_ticket_ends_engine(t))
     dlk_engine_join(dlk_ticket_engine(t));
   if (dlk_ticket_task(t) == DLK_TASK_OP) {
     if (kind == DLK_OP_ACQUIRE || kind == DLK_OP_ATTACH)
-      return dlk_lua_push_lease(L, t, 1);
+      return dlk_lua_push_lease(L, box, 1);
     if (kind == DLK_OP_DETACH)
       return dlk_lua_push_detached(L, t);
     if (kind == DLK_OP_EXTEND)
@@ -137,7 +143,7 @@ static int push_result(lua_State *L, struct dlk_ticket *t) {
   return 1;
 }
 
-static int push_results(lua_State *L, struct ticket_box *box) {
+static int push_results(lua_State *L, const struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   if (!t) {
     lua_pushboolean(L, 1);
@@ -149,7 +155,7 @@ static int push_results(lua_State *L, struct ticket_box *box) {
   if (!dlk_ticket_done(t))
     return luaL_error(L, "the ticket is not done");
   const struct dlk_error *err = dlk_ticket_error(t);
-  return err ? dlk_lua_failure(L, err) : push_result(L, t);
+  return err ? dlk_lua_failure(L, err) : push_result(L, box);
 }
 
 /* The results were pushed, and nothing raises any more: a detach's string was

@@ -176,7 +176,7 @@ end
 
 -- Leases that were collected while they were held.
 local function add_dropped(due, client)
-  for _, key in ipairs(listening.dropped[client.hub]) do
+  for _, key in ipairs(listening.dropped[client.hub] or {}) do
     due[#due + 1] = function()
       events.event(client, "dropped", DROPPED:format(text.quote(key)), key)
     end
@@ -194,7 +194,7 @@ local function add_revoked(due, client, lease)
 end
 
 -- Losses and revocations that came before their callback was noted, or whose
--- events the engine dropped because there were too many.
+-- events the engine dropped because there were too many; and collected leases.
 local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
@@ -206,6 +206,7 @@ local function add_late(due, client)
       end
     end
   end
+  add_dropped(due, client)
 end
 
 --- Whether callbacks of the client may be due: the engine's events are not all
@@ -214,7 +215,7 @@ end
 ---@param fresh boolean its engine has events
 ---@return boolean
 function events.may_be_due(client, fresh)
-  return fresh or client.watched.late or listening.dropped[client.hub] ~= nil
+  return fresh or client.watched.late
 end
 
 local may_be_due = events.may_be_due
@@ -229,9 +230,6 @@ function events.due(client)
   end
   if client.watched.late then
     add_late(due, client)
-  end
-  if listening.dropped[client.hub] then
-    add_dropped(due, client)
   end
   if client.new_password and client.engine:asks() then
     due[#due + 1] = client.new_password
@@ -348,7 +346,7 @@ core.lease_meta.dropped = function(client, key, running)
     local dropped, hub = listening.dropped, client.hub
     dropped[hub] = dropped[hub] or {}
     table.insert(dropped[hub], key)
-    listening.any = true
+    hub.watched.late, listening.any = true, true
   else
     show(DROPPED:format(text.quote(key)))
   end

@@ -31,14 +31,13 @@ local STATE = {} -- the key of what nobody else may touch
 ---@class dlock.store
 local methods = {}
 
---- The client of a store, nil if it is none.
-function store.client(self)
-  return type(self) == "table" and rawget(self, STATE) or nil
+-- The client of a store; if it is none, nil, or with a call's name an error.
+local function client_of(self, call)
+  return type(self) == "table" and rawget(self, STATE)
+    or call and core.no_self("store", call, 3) or nil
 end
 
-local function client_of(self, call)
-  return store.client(self) or core.no_self("store", call, 3)
-end
+store.client = client_of
 
 -- Makes the request engine[name](engine, argument) and waits for its end.
 local function ask(client, name, argument)

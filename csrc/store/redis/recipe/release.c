@@ -112,7 +112,7 @@ void dlk_redis_release(struct dlk_redis_try *t) {
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
   t->placed = true;
   t->call.holds = rest_of(t);
-  if (t->op->lease->want.units != 0 || crowded || rest_of(t) > 0)
+  if (t->op->lease->want.units != 0 || crowded || t->call.holds > 0)
     leave(t);
   else
     dlk_redis_send(t, &releasing);

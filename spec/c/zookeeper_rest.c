@@ -7,14 +7,18 @@
 #include "zookeeper_user.h"
 
 /* Time passes only when it is told to, however slow this is. */
-static struct dlk_op *asks(struct dlk_lease **lease) {
+static struct dlk_op *asks_for(int64_t min_hold, struct dlk_lease **lease) {
   start();
   h->stands_at = h->host.now(&h->host);
   *lease = candidate("k", 0);
-  (*lease)->min_hold = DLK_SEC;
+  (*lease)->min_hold = min_hold;
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, *lease, NULL);
   fake_connected(TIMEOUT);
   return op;
+}
+
+static struct dlk_op *asks(struct dlk_lease **lease) {
+  return asks_for(DLK_SEC, lease);
 }
 
 /* Held in a store that begins with it, and kept for a second. */
@@ -101,6 +105,27 @@ static void a_stand_in_outlives_the_session(void) {
   host_turn(h, 0);
   CHECK(lost_why && fake_nodes(LOCK) == 1);
   comes_next();
+  host_close(h);
+  free(lease);
+}
+
+/* Its holder gives the min_hold up, and the session ends before the server
+ * hears of that. */
+static void a_stand_in_that_is_given_up_goes_with_the_next_session(void) {
+  struct dlk_lease *lease;
+  struct dlk_op *asked = asks_for(60 * DLK_SEC, &lease);
+  fake_serve();
+  CHECK(ended(asked, DLK_OK) && fake_nodes(LOCK) == 2);
+  struct dlk_op *op = host_op(h, DLK_OP_RELEASE, lease, NULL, 0);
+  op->unused = true;
+  host_submit(h, op);
+  fake_expire();
+  host_turn(h, 0);
+  CHECK(ended(op, DLK_LOST) && fake_nodes(LOCK) == 1);
+  pass(0);
+  fake_connected(TIMEOUT);
+  pass_and_serve(2 * DLK_SEC);
+  CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
   host_close(h);
   free(lease);
 }
@@ -283,6 +308,8 @@ static const struct check tests[] = {
      a_release_that_ends_it_deletes_both},
     {"a_release_of_a_broken_hold_is_lost", a_release_of_a_broken_hold_is_lost},
     {"a_stand_in_outlives_the_session", a_stand_in_outlives_the_session},
+    {"a_stand_in_that_is_given_up_goes_with_the_next_session",
+     a_stand_in_that_is_given_up_goes_with_the_next_session},
     {"a_grant_waits_for_its_stand_in", a_grant_waits_for_its_stand_in},
     {"a_node_that_is_gone_gets_no_stand_in",
      a_node_that_is_gone_gets_no_stand_in},

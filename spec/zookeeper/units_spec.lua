@@ -54,6 +54,7 @@ local REST = {
   "a_release_that_ends_it_deletes_both",
   "a_release_of_a_broken_hold_is_lost",
   "a_stand_in_outlives_the_session",
+  "a_stand_in_that_is_given_up_goes_with_the_next_session",
   "a_grant_waits_for_its_stand_in",
   "a_node_that_is_gone_gets_no_stand_in",
   "a_stand_in_is_not_taken_for_its_node",

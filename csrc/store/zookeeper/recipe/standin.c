@@ -23,6 +23,8 @@
  * - A break deletes the holder's node, then lists again for its stand-in (I1).
  * - A grant that nobody was told of (a cancel, a lost session) deletes it. One
  *   whose process dies in that moment leaves it to its end, as files do.
+ * - Without a connection, one that nobody counts on is deleted in the next
+ *   session, which its store opens for that.
  *
  * Crossings.
  * - The answer to the multi is lost: it is sent again, and says EXISTS.
@@ -41,6 +43,7 @@
 #define ASK_AGAIN (20 * DLK_MS)
 #define REST_AGAIN (100 * DLK_MS)
 #define REST_TRIES 20
+#define GIVE_UP_AGAIN DLK_SEC
 
 /* ---- the server's clock ---- */
 
@@ -141,6 +144,7 @@ struct rest {
   struct dlk_timer timer;
   struct dlk_zk_store *store;
   int64_t until_ms;
+  bool given_up; /* nobody counts on it */
   int tries;
   size_t lock_len;
   char path[];
@@ -152,21 +156,28 @@ static void end_rest(struct rest *r) {
   free(r);
 }
 
-/* Without a connection, or an answer, it is left to others. */
+/* Without a connection, or an answer, it is left to others. But nobody else
+ * knows of one that is given up. */
 static void rest_fired(struct dlk_timer *timer, int64_t now) {
   struct rest *r = DLK_CONTAINER(timer, struct rest, timer);
   struct dlk_zk_store *st = r->store;
-  struct dlk_zk_session *s = st->sessions.current;
-  bool over = st->clock.ms >= r->until_ms;
+  struct dlk_zk_session *s =
+      r->given_up ? dlk_zk_session_any(&st->sessions) : st->sessions.current;
   bool connected = s && dlk_zk_session_connected(s);
-  if (over || !connected || r->tries++ == REST_TRIES) {
-    if (over)
+  bool over = r->given_up || st->clock.ms >= r->until_ms;
+  int64_t left = dlk_zk_clock_left(st, r->until_ms);
+  bool waits = r->given_up ? !connected && left > 0
+                           : connected && !over && r->tries++ < REST_TRIES;
+  if (!waits) {
+    if (over && connected)
       dlk_zk_delete_path(s, r->path);
     end_rest(r);
     return;
   }
-  dlk_zk_clock_ask(s, r->path, r->lock_len);
-  int64_t left = dlk_zk_clock_left(st, r->until_ms);
+  if (connected)
+    dlk_zk_clock_ask(s, r->path, r->lock_len);
+  if (r->given_up)
+    left = GIVE_UP_AGAIN;
   st->host->timer_set(st->host, timer,
                       dlk_time_add(now, left > REST_AGAIN ? left : REST_AGAIN));
 }
@@ -179,17 +190,20 @@ static void begin_rest(struct dlk_zk_contender *n) {
     return;
   r->store = st;
   r->until_ms = n->until_ms;
+  r->given_up = !n->rests;
   r->lock_len = n->lock_len;
   memcpy(r->path, n->standin, size);
   r->timer.fire = rest_fired;
   dlk_list_append(&st->rests, &r->link);
-  st->host->timer_set(st->host, &r->timer, n->rest_until);
+  st->host->timer_set(st->host, &r->timer,
+                      r->given_up ? dlk_zk_now(st) : n->rest_until);
 }
 
 void dlk_zk_standin_leave(struct dlk_zk_contender *n) {
   if (!n->standin)
     return;
-  if (!n->rests)
+  struct dlk_zk_session *s = n->member.session;
+  if (!n->rests && s && dlk_zk_session_connected(s))
     dlk_zk_standin_drop(n);
   else if (!n->store->sessions.stopping)
     begin_rest(n);

@@ -8,9 +8,8 @@
 -- a list, and is woken with the first; so a number is only ever entered and
 -- left by the two functions here.
 --
--- A ticket may belong to another engine, on whose lease this client's was
--- attached. It can still be under way when this client's engine is closed,
--- which reports nothing any more: a wait ends with the ticket or the engine.
+-- A closed engine reports nothing any more, so a wait ends with the ticket or
+-- with the engine.
 local protect = require "dlock.protect"
 
 local event_loop = {}

@@ -155,7 +155,7 @@ local function complete(client, ticket, adapter, waits, others, guard)
     guard.ticket = nil
   end
   if not (done or ticket:poll()) then
-    ticket:cancel() -- of another store, on a lease that this one has
+    ticket:cancel()
     return nil, ("closed: the store '%s' was closed"):format(client.shown),
       "closed"
   end

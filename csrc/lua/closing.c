@@ -15,18 +15,21 @@
  * program may count on it: its hold is then in the list `dropped`. A finaliser
  * that runs after the lease's own can still release it. An engine that is
  * collected with such a lease is not closed before the lease is over: it is in
- * the list `orphans`. Both lists are looked through when a lease is dropped and
- * when an engine is made or collected; when the state closes all of it ends. */
+ * the list `orphans`. Both lists are looked through whenever the number of
+ * dropped leases has doubled, and when an engine is made or collected; when the
+ * state closes all of it ends. */
 #include <stdlib.h>
 
 #include "lua/binding.h"
 
+#define FIRST_LIMIT 64
 #define LAST "dlock.last"
 #define CLOSE_ON_GC (200 * DLK_MS)
 
 struct last {
   struct dlk_list engines; /* engine_box.link */
   struct dlk_list dropped; /* struct dropped */
+  size_t count, limit;     /* of dropped: how many, and when to look again */
   struct dlk_list orphans; /* struct orphan */
   bool over;
 };
@@ -99,6 +102,7 @@ static void sweep_dropped(struct last *last) {
     if (!forked && dlk_hold_remaining(one->hold) > 0)
       continue;
     dlk_list_remove(l);
+    last->count--;
     if (!forked)
       dlk_hold_unref(one->hold);
     free(one);
@@ -138,13 +142,17 @@ void dlk_lua_enlist(lua_State *L, struct engine_box *box) {
 
 void dlk_lua_drop_hold(lua_State *L, struct dlk_hold *h) {
   struct last *last = last_of(L);
-  sweep(last);
+  if (last->count >= last->limit) {
+    sweep(last);
+    last->limit = 2 * last->count + FIRST_LIMIT;
+  }
   struct dropped *one = malloc(sizeof *one);
   if (!one)
     return;
   dlk_hold_ref(h);
   one->hold = h;
   dlk_list_append(&last->dropped, &one->link);
+  last->count++;
 }
 
 void dlk_lua_release_dropped(lua_State *L, uint64_t id) {
@@ -193,6 +201,7 @@ void dlk_lua_open_closing(lua_State *L) {
   struct last *last = lua_newuserdata(L, sizeof *last);
   dlk_list_init(&last->engines);
   dlk_list_init(&last->dropped);
+  last->count = last->limit = 0;
   dlk_list_init(&last->orphans);
   last->over = false;
   lua_newtable(L);

@@ -155,10 +155,10 @@ return {
     put = "" },
   { name = "each attempt to attach has another token",
     file = of "recipe/attach.c",
-    find = "dlk_redis_put(out, lease->key + lease->key_len,",
+    find = "dlk_redis_put(out, old, len); renew_args(t, out);",
     put = "dlk_redis_token_make(&t->store->tokens, t->store->host, "
-      .. "&dlk_redis_try_hold(t)->token, lease->owner); "
-      .. "dlk_redis_put(out, lease->key + lease->key_len," },
+      .. "&dlk_redis_try_hold(t)->token, t->op->lease->owner); "
+      .. "dlk_redis_put(out, old, len); renew_args(t, out);" },
   { name = "an attach that was given up is left as it is", rare = true,
     file = of "op/rules.c",
     find = "RULE(ATTACH) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",

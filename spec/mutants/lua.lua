@@ -38,7 +38,8 @@ return {
     { name = "a lock that is denied is passed over",
       file = "lua/dlock/kinds/fallback.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[elseif code ~= "unavailable" then return lease, message, code]],
+      find = [[elseif code ~= "unavailable" then -- I3
+        return lease, message, code]],
       put = [[elseif lease then return lease, message, code]] },
     { name = "a degraded lease shows its fence",
       file = "lua/dlock/kinds/fallback_lease.lua",
@@ -48,7 +49,8 @@ return {
     { name = "a lock that came with a cancel is handed out",
       file = "lua/dlock/kinds/fallback.lua",
       specs = "spec/lua/fallback_spec.lua",
-      find = [[if lease and state.cancels ~= plan.cancels then]],
+      find = [[if state.cancels ~= plan.cancels then
+        if lease then single.close(lease) end]],
       put = [[if false then]] },
   },
 }

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,13 +39,14 @@ static const struct name {
 
 static struct sigaction before[SIGNALS];
 static int ends[2]; /* of the pipe, and whose it is */
-static volatile pid_t maker;
-static volatile sig_atomic_t dying; /* of a signal's default */
+static _Atomic pid_t maker;
+static atomic_bool dying; /* of a signal's default */
 
 static void on_signal(int number) {
   int saved = errno;
   unsigned char byte = (unsigned char)number;
-  dying = dying || before[number].sa_handler == SIG_DFL;
+  if (before[number].sa_handler == SIG_DFL)
+    dying = true;
   if (getpid() == maker && write(ends[1], &byte, 1) == 1) {
     errno = saved;
     return;
@@ -79,7 +81,8 @@ static void let_it_happen(int number) {
   sigaction(number, &before[number], NULL);
   pthread_sigmask(SIG_UNBLOCK, &one, &old);
   raise(number);
-  dying = 0; /* it did not end the process: its first one ignores defaults */
+  dying =
+      false; /* it did not end the process: its first one ignores defaults */
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   set(number);
 }

@@ -54,6 +54,7 @@ static void drop_posted(struct dlk_post *post) {
   } else if (dlk_hold_is_held(h)) {
     h->renew = false;
     dlk_hold_schedule(h);
+    dlk_wakeup_note(&h->engine->loop.wakeup); /* the program may be told */
   }
   dlk_hold_unref(h);
 }

@@ -225,6 +225,9 @@ local may_be_due = events.may_be_due
 ---@return function[]
 function events.due(client)
   local due, items = {}, client.engine:events()
+  if listening.dropped[client.hub] then -- what came before the loss of these
+    add_dropped(due, client)
+  end
   if items then
     add_items(due, client, items)
   end

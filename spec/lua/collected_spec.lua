@@ -107,4 +107,43 @@ describe("a lease that is collected while it is held", function()
     dlock.open(url) -- looks for what is over
     assert.same({}, leaks.since(before, 5))
   end)
+
+  it("is told at once while a coroutine waits", function()
+    local kept = assert(other:lock("kept"))
+    local out = run [[
+      local told, stop, waits = {}, dlock.canceller(), false
+      local store = assert(dlock.open { url = arg[1], host = "luv", ttl = 60,
+        on_event = function(event)
+          told[#told + 1] = event.kind
+          stop:cancel()
+        end })
+      coroutine.wrap(function()
+        assert(store:lock("job"))
+        waits = true
+        print(select(3, store:lock("kept", { timeout = 5, cancel = stop })),
+          table.concat(told, " "))
+        store:close()
+      end)()
+      coroutine.wrap(function()
+        repeat store:try_lock("kept") until waits
+        collect()
+      end)()
+      require("luv").run()
+    ]]
+    assert.equal("cancelled\tdropped\n", out)
+    assert(kept:release())
+  end)
+
+  it("is told before the loss of its lock", function()
+    local out = run(([[
+      local store = assert(dlock.open { url = arg[1], ttl = 0.2,
+        on_event = function(event) print(event.kind) end })
+      assert(store:lock("job"))
+      collect()
+      local WAIT = "assert(require('dlock').open(arg[1]):lock('job'))"
+      os.execute(('%s -e "%%s" - %%s </dev/null'):format(WAIT, arg[1]))
+      assert(store:ping())
+    ]]):format(process.lua))
+    assert.equal("dropped\nlost\n", out)
+  end)
 end)

@@ -1,7 +1,8 @@
 -- Locks that outlive the command: acquire, extend, held-by, release.
 local command = require "spec.support.command"
 local dlock = require "dlock"
-local eventually = require("spec.support.loop").eventually
+local loop = require "spec.support.loop"
+local eventually = loop.eventually
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
 
@@ -117,6 +118,20 @@ for _, subject in ipairs(subjects) do
         key } }
       assert.equal(74, status)
       assert.matches("^dlock: the output cannot be written", err)
+      assert(assert(store:try_lock(key)):release())
+    end)
+
+    it("that nobody reads any more is given back", function()
+      local kept = assert(store:lock(key))
+      local p = process.spawn { file = "bin/dlock", stdout = "pipe",
+        stderr = "pipe", args = { "--url", url, "acquire", key } }
+      eventually("it waits", 10, function()
+        local found = store:inspect(key)
+        return found and #found.waiters > 0
+      end)
+      loop.close(p.pipes[2])
+      assert(kept:release())
+      assert.equal(74, (p:wait(10)))
       assert(assert(store:try_lock(key)):release())
     end)
 

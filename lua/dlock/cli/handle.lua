@@ -2,8 +2,9 @@
 -- extend and held-by find the lease again. The handle is the string of
 -- lease:detach(). extend and held-by do not attach it, so it stays good until
 -- the lock is released or its time is over.
-local lockable = require "dlock.lockable"
+local core = require "dlock.core"
 local json = require "dlock.json"
+local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
 local run = require "dlock.cli.run"
 local signals = require "dlock.cli.signals"
@@ -54,7 +55,10 @@ function handle.acquire(store, request, waited)
   local given
   given, message, code = lease:detach()
   if not given then return nil, message, code end
-  out.say(given)
+  core.write(function() -- no signal may end us: nobody else has the handle
+    out.say(given)
+    out.flushed()
+  end)
   if out.flushed() then return 0 end
   lease = store:attach(given) -- nobody else can give it back
   if lease then lease:release() end

@@ -81,8 +81,7 @@ static void let_it_happen(int number) {
   sigaction(number, &before[number], NULL);
   pthread_sigmask(SIG_UNBLOCK, &one, &old);
   raise(number);
-  dying =
-      false; /* it did not end the process: its first one ignores defaults */
+  dying = false; /* pid 1 survives a signal's default */
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   set(number);
 }

@@ -26,10 +26,18 @@ for _, word in ipairs(arg) do
   args[name] = tonumber(value) or value
 end
 
+-- Some leases are left to the collector (turns.lua): that is no problem.
+local function on_event(event)
+  if event.kind == "callback" then
+    io.stderr:write(args.name, ": ", event.message, "\n")
+  end
+end
+
 local function open()
   return assert(dlock.open { url = args.url, ttl = args.ttl,
     host = args.host, io_timeout = args.io_timeout, connect_timeout = 1,
-    session_timeout = args.session_timeout, name = args.name })
+    session_timeout = args.session_timeout, name = args.name,
+    on_event = on_event })
 end
 
 -- Lets at least that many ms pass; in an event loop others run meanwhile.

@@ -79,6 +79,7 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->lease.min_hold = r->min_hold;
   h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
   h->unfair = h->hands_on && r->handoffs > 0;
+  h->named = r->owner != NULL;
   h->lease.handoffs = h->unfair ? r->handoffs : 0;
   dlk_hold_set_want(h, r->want);
 }
@@ -119,7 +120,7 @@ struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
                                 .ttl = l->ttl,
                                 .max_hold = old->max_hold,
                                 .min_hold = l->min_hold,
-                                .owner = l->owner,
+                                .owner = old->named ? l->owner : NULL,
                                 .value = l->value,
                                 .value_len = l->value_len};
   return dlk_hold_new(old->engine, &r);

@@ -38,6 +38,7 @@ struct dlk_hold {
   bool hands_on : 1;             /* as asked for: it may be handed on locally */
   bool unfair : 1; /* likewise, before those who came earlier elsewhere */
   bool handed : 1; /* it came so, and was not renewed since */
+  bool named : 1;  /* its owner was given, and is not the engine's name */
   uint16_t jumps;  /* how often it went before others */
   uint32_t size;   /* of its memory, the store's bytes and texts too */
   /* Copies of lease.ttl and lease.want for other threads. */

@@ -10,6 +10,8 @@
  * and each ticket in them has a reference to it. */
 #include "engine/on_hold.h"
 
+#include <string.h>
+
 #include "engine/grant.h"
 #include "engine/handoff.h"
 #include "engine/renewal.h"
@@ -58,8 +60,11 @@ static void start_op(struct dlk_ticket *t) {
   }
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
-  if (ours && t->op.kind == DLK_OP_DETACH)
+  if (ours && t->op.kind == DLK_OP_DETACH) {
+    /* One that an attach kept is no name of this engine either. */
+    t->op.names = h->named || strcmp(h->lease.owner, h->engine->name) != 0;
     before_detach(h);
+  }
   dlk_request_submit(t);
 }
 

@@ -114,7 +114,8 @@ struct dlk_op {
   bool queued;          /* ACQUIRE: it waited for others of this process */
   bool renew;           /* DETACH, ATTACH: renew it; else its end stays */
   bool names;           /* LOCKED: `holder` is wanted too, where that costs
-                           no more than one request */
+                           no more than one request. DETACH: the lease's owner
+                           is a name of its own, which an attach keeps */
   bool unused;          /* RELEASE: nobody was given it: min_hold is nothing */
   enum dlk_code ending; /* why cancel was called: timeout, cancelled,
                            closed; DLK_OK before that */

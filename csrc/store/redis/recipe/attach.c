@@ -1,6 +1,8 @@
 /* Detach and attach.
  *
- * The string: "2 ttl fence units cap key-length token-length " key token.
+ * The string: "2 ttl fence units cap key-length token-length " key token; or
+ * it begins with 3, and an attach keeps the owner's name, which the caller of
+ * the acquire gave.
  * Detaching renews once, so that the string is good for a whole ttl, and so
  * does attaching; but of a hold that is not to be renewed both only ask. The
  * attached lease has a max_hold of its own.
@@ -8,8 +10,9 @@
  * Attaching changes the token on the server from the string's to one of our
  * own, in one script. So of all who have the string the first one gets the
  * lease, and for the others it is lost; and messages for the hold go to our
- * channel, which stands in the token. The owner in it is ours: it says who has
- * the lease now. Its fence, its place among shared holders and the queue stay.
+ * channel, which stands in the token. An owner that was no name of the lease's
+ * own is ours from now on: it says who has the lease. Its fence, its place
+ * among shared holders and the queue stay.
  * - The reply is lost: we ask again with the same token. The server finds it
  *   in place, or changes it now.
  * - We give up with a request of unknown outcome behind us: the change is
@@ -57,7 +60,7 @@ static void detached(struct dlk_redis_try *t, const redisReply *reply) {
     return;
   }
   struct dlk_buf b = {0};
-  dlk_buf_addf(&b, "2 %lld %lld %u %u %zu %u ",
+  dlk_buf_addf(&b, "%d %lld %lld %u %u %zu %u ", t->op->names ? 3 : 2,
                (long long)dlk_to_ms(lease->ttl), (long long)lease->fence,
                lease->want.units, lease->want.cap, lease->key_len,
                (unsigned)h->token.len);
@@ -103,6 +106,7 @@ static int64_t next_number(const char **at, const char *end) {
 
 /* A string taken apart. */
 struct detached_lease {
+  bool keeps_owner;
   int64_t ttl, fence; /* ttl in ms */
   uint32_t units, cap;
   const char *key; /* in the string, and behind it the token */
@@ -116,12 +120,13 @@ static bool parse(const char *at, size_t len, struct detached_lease *d) {
     if ((n[i] = next_number(&at, end)) < 0)
       return false;
   int64_t key_len = n[5], token_len = n[6];
-  if (n[0] != 2 || n[1] < 1 || n[1] > DLK_MS_MAX || n[3] > UINT32_MAX ||
-      n[4] > UINT32_MAX || key_len < 1 || key_len > DLK_KEY_MAX ||
-      token_len < DLK_REDIS_OWNER_AT || token_len > DLK_REDIS_TOKEN_MAX ||
-      end - at != key_len + token_len)
+  if (n[0] < 2 || n[0] > 3 || n[1] < 1 || n[1] > DLK_MS_MAX ||
+      n[3] > UINT32_MAX || n[4] > UINT32_MAX || key_len < 1 ||
+      key_len > DLK_KEY_MAX || token_len < DLK_REDIS_OWNER_AT ||
+      token_len > DLK_REDIS_TOKEN_MAX || end - at != key_len + token_len)
     return false;
-  *d = (struct detached_lease){.ttl = n[1],
+  *d = (struct detached_lease){.keeps_owner = n[0] == 3,
+                               .ttl = n[1],
                                .fence = n[2],
                                .units = (uint32_t)n[3],
                                .cap = (uint32_t)n[4],
@@ -144,6 +149,12 @@ static bool fill_lease(struct dlk_redis_try *t) {
   lease->fence = d.fence;
   lease->want.units = d.units;
   lease->want.cap = d.cap;
+  if (d.keeps_owner) {
+    struct dlk_redis_token *own = &dlk_redis_try_hold(t)->token;
+    memcpy(own->text, d.key + d.key_len, d.token_len);
+    own->text[d.token_len] = '\0';
+    lease->owner = own->text + DLK_REDIS_OWNER_AT;
+  }
   return true;
 }
 

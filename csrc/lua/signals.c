@@ -2,10 +2,11 @@
  * then does what it did before. Nothing is touched unless the program asks.
  *
  * The handler only writes the signal's number into a pipe: no more is safe
- * there. A thread of ours reads it, closes all stores, and raises the signal
- * again with the action of before, in itself: the default ends the process, and
- * a handler of the program's has run when raise returns. Then ours is set
- * again, above whatever stands there by now.
+ * there. A thread of ours reads it and closes all stores. Then the signal does
+ * what it did before. The default ends the process, so the thread raises it in
+ * itself. A handler of the program's has to run in a thread of the program's
+ * (lua.c's sets a debug hook), so the signal is sent again, and our handler
+ * calls the one of before. Then ours is set again, above whatever stands there.
  *
  * The program runs on while its stores are closed. If it ends in that time, the
  * signal that is to end it comes first: so exit waits for that.
@@ -40,11 +41,28 @@ static const struct name {
 static struct sigaction before[SIGNALS];
 static int ends[2]; /* of the pipe, and whose it is */
 static _Atomic pid_t maker;
-static atomic_bool dying; /* of a signal's default */
+static atomic_bool dying;        /* of a signal's default */
+static atomic_bool due[SIGNALS]; /* the stores are closed: the one of before */
 
-static void on_signal(int number) {
+static void set(int number);
+
+static void call_before(int number, siginfo_t *info, void *context) {
+  struct sigaction was = before[number];
+  if (was.sa_flags & SA_SIGINFO)
+    was.sa_sigaction(number, info, context);
+  else
+    was.sa_handler(number);
+  set(number);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
   int saved = errno;
   unsigned char byte = (unsigned char)number;
+  if (getpid() == maker && atomic_exchange(&due[number], false)) {
+    call_before(number, info, context);
+    errno = saved;
+    return;
+  }
   if (before[number].sa_handler == SIG_DFL)
     dying = true;
   if (getpid() == maker && write(ends[1], &byte, 1) == 1) {
@@ -61,21 +79,33 @@ static void await_death(void) {
     poll(NULL, 0, (int)(2 * BOUND / DLK_MS));
 }
 
+static bool is_ours(const struct sigaction *action) {
+  return (action->sa_flags & SA_SIGINFO) != 0 &&
+         action->sa_sigaction == on_signal;
+}
+
 /* Not what is ignored (nohup): it does nothing before, and nothing now. */
 static void set(int number) {
-  struct sigaction now, ours = {.sa_handler = on_signal};
+  struct sigaction now, ours = {.sa_sigaction = on_signal};
   if (sigaction(number, NULL, &now) != 0 || now.sa_handler == SIG_IGN ||
-      now.sa_handler == on_signal)
+      is_ours(&now))
     return;
   before[number] = now;
   ours.sa_mask = now.sa_mask;
   ours.sa_flags =
-      now.sa_handler == SIG_DFL ? SA_RESTART : now.sa_flags & SA_RESTART;
+      SA_SIGINFO |
+      (now.sa_handler == SIG_DFL ? SA_RESTART : now.sa_flags & SA_RESTART);
   sigaction(number, &ours, NULL);
 }
 
 static void let_it_happen(int number) {
   sigset_t one, old;
+  struct sigaction now;
+  if (before[number].sa_handler != SIG_DFL) {
+    due[number] = sigaction(number, NULL, &now) == 0 && is_ours(&now);
+    kill(getpid(), number);
+    return;
+  }
   sigemptyset(&one);
   sigaddset(&one, number);
   sigaction(number, &before[number], NULL);

@@ -138,6 +138,17 @@ describe("with ZooKeeper in trouble,", function()
     end
   end)
 
+  it("a create whose answer is left out of a stream that goes on is ours",
+    function()
+      local store, k = through { io_timeout = 10 }, key()
+      assert(store:lock(k)):release() -- the lock's node is there
+      between:drop_messages("down", 1, "/dlock/" .. k .. "/x-")
+      local lease = assert(store:lock(k, { timeout = 10 }))
+      assert.are.equal(1, #common.nodes(k .. "/"))
+      assert(lease:release())
+      assert.are.equal(0, #common.nodes(k .. "/"))
+    end)
+
   it("a list whose answer is lost is asked for again", function()
     local store, k = through(), key()
     local holder = assert(open():lock(k))

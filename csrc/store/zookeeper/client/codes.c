@@ -1,6 +1,9 @@
 /* The numbers that servers and the client library answer with: one table. They
  * are written as numbers, for a server may be newer than the header that the
- * library came with, and the library itself says "unknown error" then. */
+ * library came with, and the library itself says "unknown error" then.
+ *
+ * ZRUNTIMEINCONSISTENCY: an answer was not to the oldest request. The library
+ * hangs up then, and all that is under way gets this number. */
 #include "store/zookeeper/client/codes.h"
 
 #include <stdio.h>
@@ -17,7 +20,7 @@ static const struct {
   {number, DLK_ZK_##means, says " (" #name " " #number ")"},
     /* clang-format off */
     X(-1,   MEMORY,  ZSYSTEMERROR, "out of memory, or an error of the system")
-    X(-2,   FAILED,  ZRUNTIMEINCONSISTENCY, "inconsistent at run time")
+    X(-2,   CUT,     ZRUNTIMEINCONSISTENCY, "answers were out of order")
     X(-3,   FAILED,  ZDATAINCONSISTENCY, "inconsistent data")
     X(-4,   CUT,     ZCONNECTIONLOSS, "the connection was lost")
     X(-5,   FAILED,  ZMARSHALLINGERROR, "a broken message")

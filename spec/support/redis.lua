@@ -192,6 +192,20 @@ function client:command_counts()
   return counts
 end
 
+--- Waits until so many replicas have all that was written. WAIT tells it only
+--- behind a write that was passed on. Before the first replica connects, no
+--- write is, and the offset stays 0: WAIT then counts each replica that is
+--- "online". Such a replica may be passed no command for a second more.
+function client:copied(count)
+  loop.eventually(count .. " replicas that are up to date", 20, function()
+    local said = self:call("INFO", "replication")
+    self:call("SET", "copied", "x")
+    self:call("DEL", "copied")
+    return tonumber(said:match("master_repl_offset:(%d+)")) > 0
+      and self:call("WAIT", count, 100) == count
+  end)
+end
+
 function client:close()
   loop.close(self.socket)
 end

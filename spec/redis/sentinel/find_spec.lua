@@ -325,11 +325,7 @@ describe("of servers that Sentinels name,", function()
     local admin, events = a:connect(), {}
     later(redis.start { ["repl-diskless-sync-delay"] = 0,
       replicaof = "127.0.0.1 " .. a.port })
-    eventually("a replica that is up to date", 20, function()
-      admin:call("SET", "copied", "x")
-      admin:call("DEL", "copied")
-      return admin:call("WAIT", 1, 100) == 1
-    end)
+    admin:copied(1)
     admin:close()
     local store, said = asks({ naming(a.port, 1, nil, 2) },
       { wait_replicas = "all", on_event = function(event)

@@ -12,21 +12,11 @@ describe("with wait_replicas = 1,", function()
   local primary, replica, admin
   local opened, events = {}, {}
 
-  -- WAIT behind a write of its own: without one any replica has all there is,
-  -- even one that is "online" and not ready yet.
-  local function copied()
-    eventually("a replica that is up to date", 20, function()
-      admin:call("SET", "copied", "x")
-      admin:call("DEL", "copied")
-      return admin:call("WAIT", 1, 100) == 1
-    end)
-  end
-
   before_each(function()
     primary = redis.start { ["repl-diskless-sync-delay"] = 0 }
     replica = redis.start { replicaof = "127.0.0.1 " .. primary.port }
     admin = primary:connect()
-    copied()
+    admin:copied(1)
   end)
 
   after_each(function()
@@ -164,7 +154,7 @@ describe("with wait_replicas = 1,", function()
     assert.is_nil(lease)
     assert.equal("unavailable", code)
     replica:resume()
-    copied()
+    admin:copied(1)
     eventually("the string to be good again", 5, function()
       lease = store:attach(text)
       return lease
@@ -205,7 +195,7 @@ describe("with wait_replicas = 1,", function()
     assert.is_nil(lease)
     assert.equal("unavailable", code)
     replica:resume()
-    copied()
+    admin:copied(1)
     assert.is_true((assert(store:lock("k", { timeout = 10 })):release()))
     eventually("nothing left", 5, function()
       assert(store:ping())
@@ -352,7 +342,7 @@ describe("with wait_replicas = 1,", function()
     local given = tonumber(admin:call("GET", counter))
     admin:call("DECRBY", counter, 6400000) -- 100 s
     replica:resume()
-    copied()
+    admin:copied(1)
     local lease = assert(store:lock("k", { timeout = 10 }))
     assert.is_true(lease.fence > given)
     assert(lease:release())
@@ -382,14 +372,6 @@ end)
 describe('with wait_replicas = "all",', function()
   local primary, replicas, admin
   local opened, events = {}, {}
-
-  local function copied(count)
-    eventually("replicas that are up to date", 20, function()
-      admin:call("SET", "copied", "x")
-      admin:call("DEL", "copied")
-      return admin:call("WAIT", count, 100) == count
-    end)
-  end
 
   local function add_replica()
     local one = redis.start { replicaof = "127.0.0.1 " .. primary.port }
@@ -436,7 +418,7 @@ describe('with wait_replicas = "all",', function()
   it("each of them has to confirm", function()
     add_replica()
     add_replica()
-    copied(2)
+    admin:copied(2)
     local store = open()
     gives(store)
     for _, one in ipairs(replicas) do
@@ -450,7 +432,7 @@ describe('with wait_replicas = "all",', function()
   it("a renewal needs each of them, too", function()
     add_replica()
     add_replica()
-    copied(2)
+    admin:copied(2)
     local store = open { ttl = 2 }
     local lease = assert(store:lock("k"))
     replicas[2]:pause()
@@ -469,7 +451,7 @@ describe('with wait_replicas = "all",', function()
   -- A replica that is in the middle of its copy has no lock at all.
   it("one that comes counts from its first word on", function()
     add_replica()
-    copied(1)
+    admin:copied(1)
     local store = open()
     gives(store)
     local copy = assert(primary:connect())
@@ -489,12 +471,12 @@ describe('with wait_replicas = "all",', function()
 
   it("one that comes delays a lock that is waited for", function()
     add_replica()
-    copied(1)
+    admin:copied(1)
     local store = open()
     gives(store)
     add_replica()
     gives(store)
-    copied(2)
+    admin:copied(2)
     replicas[2]:pause()
     fails(store, "1 of 2 replicas")
   end)
@@ -502,7 +484,7 @@ describe('with wait_replicas = "all",', function()
   it("a smaller number is an event", function()
     add_replica()
     add_replica()
-    copied(2)
+    admin:copied(2)
     assert(open { wait_replicas = 1 }:ping())
     assert.is_truthy(events[1]:find("wait_replicas is 1 of 2", 1, true),
       events[1])

@@ -55,7 +55,9 @@ local SCRIPT = [[
 ]]
 
 -- Opens a store while its state closes, and tries to once more at the very end.
+-- LuaJIT's compiled `pairs` may go round for ever in a finaliser: reference.md.
 local LATE = [[
+  if jit then jit.off() end
   local function at_end(fn)
     if not newproxy then return setmetatable({}, { __gc = fn }) end
     local object = newproxy(true)

@@ -49,6 +49,7 @@ COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
   -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
+ROOMS_store/redis = net
 LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
@@ -69,15 +70,14 @@ all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock \
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
 	$(call quiet,GEN) sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
-# Its man page and completions, from the table of its options.
 $(PAGES): $(BUILD)/share/dlock.%: lua/dlock/version.lua \
   $(addprefix lua/dlock/cli/,generate.lua help.lua words.lua)
 	@mkdir -p $(@D)
 	$(call quiet,GEN) $(LUA) $(GENERATE) >$@.new && mv $@.new $@
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
-$(OUT)/dlock/$(1).so: $(call objects,$(call room,core) $(call room,$(1)) \
-  $(wildcard csrc/lua/$(subst /,_,$(1)).c))
+$(OUT)/dlock/$(1).so: $(call objects,$(foreach r,core $(ROOMS_$(1)) $(1), \
+  $(call room,$(r))) $(wildcard csrc/lua/$(subst /,_,$(1)).c))
 endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:

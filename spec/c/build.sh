@@ -50,7 +50,7 @@ build queue_test spec/c/queue_test.c spec/c/host.c csrc/core/*.c $file
 # shellcheck disable=SC2086
 build queue_cut_test -Wl,--wrap=pwrite spec/c/queue_cut_test.c spec/c/host.c \
   csrc/core/*.c $file
-build redis_wake_test spec/c/redis_wake_test.c csrc/store/redis/conn/wake.c
+build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/zookeeper/format/names.c csrc/store/zookeeper/recipe/queue.c \
   csrc/store/zookeeper/session/confirm.c

@@ -1,11 +1,11 @@
-/* The one descriptor that the host watches (conn/wake.c): it speaks when a
+/* The one descriptor that the host watches (net/wake.c): it speaks when a
  * message comes, or a Sentinel says something, and none is left behind. */
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "store/redis/conn/wake.h"
+#include "net/wake.h"
 
 static int watched, messages[2], news[2];
 

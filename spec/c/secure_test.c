@@ -1,4 +1,4 @@
-/* The Redis store's side of TLS (conn/secure.c) on a pair of sockets, whose
+/* The Redis store's side of TLS (net/secure.c) on a pair of sockets, whose
  * other end is OpenSSL's: what has to wait for the other way, and how it is
  * told. usage: secure_test DIR (spec/support/certificates.lua). */
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "store/redis/conn/secure.h"
-#include "store/redis/conn/tls.h"
+#include "net/secure.h"
+#include "net/tls.h"
 
 const struct dlk_tls_library *dlock_tls_library(const char **why);
 

@@ -1,4 +1,4 @@
-/* A server's bytes on a connection with TLS (csrc/tls, conn/secure.c), against
+/* A server's bytes on a connection with TLS (csrc/tls, net/secure.c), against
  * OpenSSL's server in memory: the input says what both ends do, and where the
  * bytes between them are cut, changed, lost, said twice or made up.
  *
@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "input.h"
-#include "store/redis/conn/secure.h"
-#include "store/redis/conn/tls.h"
+#include "net/secure.h"
+#include "net/tls.h"
 #include "tls/tls.h"
 
 #define DEEDS 200

@@ -14,7 +14,7 @@ local SUBJECTS = {
   { "csrc/engine/", "engine" }, { "csrc/tls/", "tls" },
   { "csrc/store/redis/scripts/", "scripts" },
   { "csrc/store/redis/conn/sentinel", "sentinel" },
-  { "csrc/store/redis/", "redis" },
+  { "csrc/store/redis/", "redis" }, { "csrc/net/", "redis" },
   { "csrc/store/zookeeper/", "zookeeper" }, { "csrc/store/file/", "file" },
   { "csrc/lua/", "binding" }, { "lua/dlock/host/", "hosts" },
   { "lua/dlock/url", "texts" }, { "lua/dlock/options", "texts" },

@@ -8,10 +8,12 @@ local server = require "spec.support.server"
 local tool = require "spec.support.file_tool"
 
 local SOURCES = { "spec/c/host.c" }
-for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/due",
-  "conn/pipe", "conn/durable", "conn/endpoint", "conn/event", "conn/sock",
-  "conn/doubt", "conn/secure", "conn/addresses", "conn/handshake", "conn/apart",
-  "conn/auth", "conn/resolve", "conn/stream", "conn/wake",
+for _, name in ipairs { "addresses", "doubt", "due", "endpoint", "event",
+  "resolve", "secure", "sock", "stream", "wake" } do
+  SOURCES[#SOURCES + 1] = "csrc/net/" .. name .. ".c"
+end
+for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/pipe",
+  "conn/durable", "conn/handshake", "conn/apart", "conn/auth",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"

@@ -2,10 +2,10 @@
  * the simulation takes it, and ends when the simulation says so. */
 #include <stdio.h>
 
+#include "net/tls.h"
 #include "redis_host.h"
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
-#include "store/redis/conn/tls.h"
 
 static struct client *linked(struct dlk_redis_link *link) {
   return DLK_CONTAINER(link, struct client, link);

@@ -10,7 +10,7 @@ local SOURCES = {}
 for _, name in ipairs { "core/buf", "core/clock", "core/password", "core/quiet",
   "core/status", "core/trace", "tls/channel", "tls/client", "tls/context",
   "tls/file", "tls/gate", "tls/library", "tls/reason",
-  "store/redis/conn/secure" } do
+  "net/secure" } do
   SOURCES[#SOURCES + 1] = "csrc/" .. name .. ".c"
 end
 

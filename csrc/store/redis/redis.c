@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/tls.h"
 #include "store/redis/conf.h"
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
-#include "store/redis/conn/tls.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/op/released.h"
 #include "store/redis/op/subscription.h"

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 
 struct redisReply;
 

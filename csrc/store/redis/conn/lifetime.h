@@ -6,11 +6,11 @@
 #define DLK_STORE_REDIS_CONN_LIFETIME_H
 
 #include "core/timer.h"
-#include "store/redis/conn/due.h"
+#include "net/due.h"
+#include "net/endpoint.h"
+#include "net/sock.h"
 #include "store/redis/conn/durable.h"
-#include "store/redis/conn/endpoint.h"
 #include "store/redis/conn/pipe.h"
-#include "store/redis/conn/sock.h"
 #include "store/store.h"
 
 struct dlk_redis_conn;

@@ -20,11 +20,11 @@
 #include <string.h>
 #include <uv.h>
 
+#include "net/event.h"
+#include "net/wake.h"
 #include "store/redis/conn/apart.h"
 #include "store/redis/conn/conn.h"
-#include "store/redis/conn/event.h"
 #include "store/redis/conn/handshake.h"
-#include "store/redis/conn/wake.h"
 
 /* Between two attempts at most, where servers may change places. */
 #define PAUSE (250 * DLK_MS)

@@ -3,7 +3,7 @@
 #ifndef DLK_STORE_REDIS_CONN_NET_H
 #define DLK_STORE_REDIS_CONN_NET_H
 
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 

@@ -2,7 +2,7 @@
 #ifndef DLK_STORE_REDIS_CONN_NEWS_H
 #define DLK_STORE_REDIS_CONN_NEWS_H
 
-#include "store/redis/conn/wake.h"
+#include "net/wake.h"
 #include "store/redis/conn/witness.h"
 
 struct dlk_redis_news {

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "store/redis/conn/event.h"
+#include "net/event.h"
 
 void dlk_redis_report_witness(const struct dlk_redis_report *r,
                               const struct dlk_redis_witness *w, bool *bad) {

@@ -2,7 +2,7 @@
 #ifndef DLK_STORE_REDIS_CONN_SENTINEL_H
 #define DLK_STORE_REDIS_CONN_SENTINEL_H
 
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 #include "store/store.h"
 
 /* conf: its hosts are the Sentinels, its path is "/name" and perhaps more; its

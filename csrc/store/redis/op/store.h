@@ -5,7 +5,7 @@
 #define DLK_STORE_REDIS_OP_STORE_H
 
 #include "core/trace.h"
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 #include "store/redis/conn/link.h"
 #include "store/redis/op/fence.h"
 #include "store/redis/op/lately.h"

@@ -25,7 +25,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "store/redis/conn/event.h"
+#include "net/event.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"

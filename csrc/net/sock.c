@@ -5,7 +5,7 @@
  * close callback, and the socket when `refs` (the owner, the watches, the
  * look-up) is 0. After close the owner hears nothing more. Each address of a
  * name is tried in turn (addresses.c); the bound in time is the owner's. */
-#include "store/redis/conn/sock.h"
+#include "net/sock.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,10 +17,10 @@
 #include <uv.h>
 
 #include "core/trace.h"
-#include "store/redis/conn/doubt.h"
-#include "store/redis/conn/resolve.h"
-#include "store/redis/conn/secure.h"
-#include "store/redis/conn/stream.h"
+#include "net/doubt.h"
+#include "net/resolve.h"
+#include "net/secure.h"
+#include "net/stream.h"
 #include "store/store.h"
 #include "tls/tls.h"
 

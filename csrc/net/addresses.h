@@ -1,7 +1,7 @@
 /* The addresses that a look-up gave for a name, and which of them is connected
  * to next. No network and no time. */
-#ifndef DLK_STORE_REDIS_CONN_ADDRESSES_H
-#define DLK_STORE_REDIS_CONN_ADDRESSES_H
+#ifndef DLK_NET_ADDRESSES_H
+#define DLK_NET_ADDRESSES_H
 
 #include <netinet/in.h>
 #include <sys/socket.h>

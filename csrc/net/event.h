@@ -1,6 +1,6 @@
 /* What the user's on_event is told of a server. */
-#ifndef DLK_STORE_REDIS_CONN_EVENT_H
-#define DLK_STORE_REDIS_CONN_EVENT_H
+#ifndef DLK_NET_EVENT_H
+#define DLK_NET_EVENT_H
 
 #include "store/store.h"
 

@@ -1,6 +1,6 @@
 /* The TLS of a store: the library, and what it was told. */
-#ifndef DLK_STORE_REDIS_CONN_TLS_H
-#define DLK_STORE_REDIS_CONN_TLS_H
+#ifndef DLK_NET_TLS_H
+#define DLK_NET_TLS_H
 
 #include "core/status.h"
 #include "tls/tls.h"

@@ -1,7 +1,7 @@
 /* A peer that is gone without a word is noticed by the kernel: what it does not
  * confirm ends the connection after io_timeout, and on a silent one it is
  * asked. */
-#include "store/redis/conn/stream.h"
+#include "net/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

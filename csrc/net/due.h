@@ -1,8 +1,8 @@
 /* What is due on a connection when its one timer fires: a judgement of what
  * stands, without any effect. conn.c arms the timer, never moves it to later,
  * and does what is due. */
-#ifndef DLK_STORE_REDIS_CONN_DUE_H
-#define DLK_STORE_REDIS_CONN_DUE_H
+#ifndef DLK_NET_DUE_H
+#define DLK_NET_DUE_H
 
 #include <stdbool.h>
 #include <stdint.h>

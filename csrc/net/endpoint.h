@@ -1,7 +1,7 @@
 /* Where the server is: an address is looked for before each attempt to connect,
  * since another server may have taken over. */
-#ifndef DLK_STORE_REDIS_CONN_ENDPOINT_H
-#define DLK_STORE_REDIS_CONN_ENDPOINT_H
+#ifndef DLK_NET_ENDPOINT_H
+#define DLK_NET_ENDPOINT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* The sockets on which something may be said unasked, as the one descriptor
  * that the host watches: that of the messages, and that of the Sentinel that
  * tells of another primary. */
-#ifndef DLK_STORE_REDIS_CONN_WAKE_H
-#define DLK_STORE_REDIS_CONN_WAKE_H
+#ifndef DLK_NET_WAKE_H
+#define DLK_NET_WAKE_H
 
 #include "store/store.h"
 

@@ -1,6 +1,6 @@
 /* A stream socket as the system has it: made, tuned, and on its way. */
-#ifndef DLK_STORE_REDIS_CONN_STREAM_H
-#define DLK_STORE_REDIS_CONN_STREAM_H
+#ifndef DLK_NET_STREAM_H
+#define DLK_NET_STREAM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* What a connection does when its one timer fires: an attempt or an answer that
  * is too late, a pause that is over, a silence that may be a death, or nothing
  * to do for so long that the connection is closed. */
-#include "store/redis/conn/due.h"
+#include "net/due.h"
 
 #include "core/clock.h"
 

@@ -1,5 +1,5 @@
 /* Every event that names a server has this form. */
-#include "store/redis/conn/event.h"
+#include "net/event.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Which of the two a port speaks, TLS or Redis' protocol as it is, when it
  * seems to be the one that the URL does not say. */
-#ifndef DLK_STORE_REDIS_CONN_DOUBT_H
-#define DLK_STORE_REDIS_CONN_DOUBT_H
+#ifndef DLK_NET_DOUBT_H
+#define DLK_NET_DOUBT_H
 
 #include <stdbool.h>
 #include <sys/socket.h>

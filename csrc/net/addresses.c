@@ -6,7 +6,7 @@
  * others have what is left, and the next attempt begins behind it, too. The
  * address itself is remembered, not its place, since the next look-up may give
  * another order; if it is not among them, the first one begins. */
-#include "store/redis/conn/addresses.h"
+#include "net/addresses.h"
 
 #include <netdb.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What is fixed needs no looking for. */
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  * '+' or '-' and nothing of TLS does; a record of TLS, be it an alert, has a
  * kind and a version in its head. The questions are the same for everybody and
  * tell nothing. */
-#include "store/redis/conn/doubt.h"
+#include "net/doubt.h"
 
 #include <errno.h>
 #include <stdlib.h>

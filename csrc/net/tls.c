@@ -1,6 +1,6 @@
 /* The library is loaded once for each store that needs it, and stays: it has
  * handlers for fork and exit. */
-#include "store/redis/conn/tls.h"
+#include "net/tls.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

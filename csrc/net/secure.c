@@ -15,7 +15,7 @@
  * behind by a full read only (the caller reads again) or when it is `stuck`. A
  * peer that sends nothing but messages of the handshake gets PULLS reads at a
  * time. */
-#include "store/redis/conn/secure.h"
+#include "net/secure.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "core/trace.h"
-#include "store/redis/conn/tls.h"
+#include "net/tls.h"
 #include "tls/tls.h"
 
 #define CHUNK 16384

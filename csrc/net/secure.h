@@ -1,14 +1,14 @@
 /* TLS between a socket and those who use it: how bytes are sent and received
  * on a connection that is encrypted. What is polled is sock.c's affair. */
-#ifndef DLK_STORE_REDIS_CONN_SECURE_H
-#define DLK_STORE_REDIS_CONN_SECURE_H
+#ifndef DLK_NET_SECURE_H
+#define DLK_NET_SECURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "core/status.h"
-#include "store/redis/conn/endpoint.h"
+#include "net/endpoint.h"
 
 struct dlk_tls_fault;
 

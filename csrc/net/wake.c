@@ -2,7 +2,7 @@
  * single server costs nothing more. Without one (a process at its limit) the
  * messages are watched alone: what a Sentinel says is then seen when the loop
  * runs next. */
-#include "store/redis/conn/wake.h"
+#include "net/wake.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>

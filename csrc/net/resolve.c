@@ -25,7 +25,7 @@
  *
  * Threads that hang are few: at MOST of them the next question fails at once,
  * and begins to work again when one of them ends. */
-#include "store/redis/conn/resolve.h"
+#include "net/resolve.h"
 
 #include <errno.h>
 #include <netdb.h>

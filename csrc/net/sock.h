@@ -1,8 +1,8 @@
 /* One stream socket from look-up to close, on the host's loop: non-blocking,
  * CLOEXEC, no SIGPIPE. With TLS its handshake is a part of connecting, and
  * what is sent and received here is the plain text. */
-#ifndef DLK_STORE_REDIS_CONN_SOCK_H
-#define DLK_STORE_REDIS_CONN_SOCK_H
+#ifndef DLK_NET_SOCK_H
+#define DLK_NET_SOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,8 +10,8 @@
 
 #include "core/clock.h"
 #include "core/status.h"
-#include "store/redis/conn/addresses.h"
-#include "store/redis/conn/endpoint.h"
+#include "net/addresses.h"
+#include "net/endpoint.h"
 
 /* A sentence's rest. */
 #define DLK_REDIS_WHY_MAX 384

@@ -1,9 +1,9 @@
 /* Looking up a host's name, which may take half a minute, without anybody
  * having to wait for its end. */
-#ifndef DLK_STORE_REDIS_CONN_RESOLVE_H
-#define DLK_STORE_REDIS_CONN_RESOLVE_H
+#ifndef DLK_NET_RESOLVE_H
+#define DLK_NET_RESOLVE_H
 
-#include "store/redis/conn/addresses.h"
+#include "net/addresses.h"
 
 struct uv_loop_s;
 struct dlk_redis_lookup;

@@ -11,20 +11,20 @@
 #include <netdb.h>
 #include <string.h>
 
-static socklen_t len_of(const union dlk_redis_inet *a) {
+static socklen_t len_of(const union dlk_net_inet *a) {
   return a->any.sa_family == AF_INET6 ? sizeof a->v6 : sizeof a->v4;
 }
 
-void dlk_redis_addresses_copy(struct dlk_redis_addresses *all,
-                              const struct addrinfo *list) {
+void dlk_net_addresses_copy(struct dlk_net_addresses *all,
+                            const struct addrinfo *list) {
   all->count = all->left = 0;
-  for (; list && all->count < DLK_REDIS_ADDRESSES; list = list->ai_next)
+  for (; list && all->count < DLK_NET_ADDRESSES; list = list->ai_next)
     if (list->ai_family == AF_INET || list->ai_family == AF_INET6)
       memcpy(&all->all[all->count++], list->ai_addr, list->ai_addrlen);
 }
 
-void dlk_redis_addresses_begin(struct dlk_redis_addresses *all,
-                               const struct dlk_redis_silent *silent) {
+void dlk_net_addresses_begin(struct dlk_net_addresses *all,
+                             const struct dlk_net_silent *silent) {
   all->next = 0;
   all->left = all->count;
   for (unsigned i = 0; i < all->count; i++)
@@ -33,11 +33,11 @@ void dlk_redis_addresses_begin(struct dlk_redis_addresses *all,
       all->next = (i + 1) % all->count;
 }
 
-const struct sockaddr *dlk_redis_addresses_next(struct dlk_redis_addresses *all,
-                                                socklen_t *len) {
+const struct sockaddr *dlk_net_addresses_next(struct dlk_net_addresses *all,
+                                              socklen_t *len) {
   if (all->left == 0)
     return NULL;
-  const union dlk_redis_inet *a = &all->all[all->next];
+  const union dlk_net_inet *a = &all->all[all->next];
   all->left--;
   all->next = (all->next + 1) % all->count;
   *len = len_of(a);

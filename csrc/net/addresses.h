@@ -6,38 +6,38 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define DLK_REDIS_ADDRESSES 16
+#define DLK_NET_ADDRESSES 16
 
 struct addrinfo;
 
 /* The address that was connected to in vain last, in the memory of who connects
  * again and again; all zeros: none. */
-struct dlk_redis_silent {
+struct dlk_net_silent {
   struct sockaddr_storage peer;
   socklen_t len;
 };
 
-union dlk_redis_inet {
+union dlk_net_inet {
   struct sockaddr any;
   struct sockaddr_in v4;
   struct sockaddr_in6 v6;
 };
 
 /* All zeros: there are none. */
-struct dlk_redis_addresses {
+struct dlk_net_addresses {
   unsigned count, next;
   unsigned left; /* so many had no turn yet */
-  union dlk_redis_inet all[DLK_REDIS_ADDRESSES];
+  union dlk_net_inet all[DLK_NET_ADDRESSES];
 };
 
 /* The first ones of the list. */
-void dlk_redis_addresses_copy(struct dlk_redis_addresses *all,
-                              const struct addrinfo *list);
+void dlk_net_addresses_copy(struct dlk_net_addresses *all,
+                            const struct addrinfo *list);
 /* An attempt begins. */
-void dlk_redis_addresses_begin(struct dlk_redis_addresses *all,
-                               const struct dlk_redis_silent *silent);
+void dlk_net_addresses_begin(struct dlk_net_addresses *all,
+                             const struct dlk_net_silent *silent);
 /* NULL: each had its turn. */
-const struct sockaddr *dlk_redis_addresses_next(struct dlk_redis_addresses *all,
-                                                socklen_t *len);
+const struct sockaddr *dlk_net_addresses_next(struct dlk_net_addresses *all,
+                                              socklen_t *len);
 
 #endif

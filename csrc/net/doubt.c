@@ -16,11 +16,11 @@
 #include <unistd.h>
 #include <uv.h>
 
-struct dlk_redis_doubt {
+struct dlk_net_doubt {
   uv_poll_t poll; /* first: a handle's address is that of its doubt */
   int fd;
   bool tls, asked, ended;
-  dlk_redis_doubt_told *told;
+  dlk_net_doubt_told *told;
   void (*gone)(void *arg); /* NULL: there was no beginning */
   void *arg;
 };
@@ -35,14 +35,14 @@ static const char hello[] = "\x16\x03\x01\x00\x2f"
                             "\x01\x00";
 static const char ping[] = "PING\r\n";
 
-static bool ask(const struct dlk_redis_doubt *d) {
+static bool ask(const struct dlk_net_doubt *d) {
   const char *text = d->tls ? ping : hello;
   size_t len = d->tls ? sizeof ping - 1 : sizeof hello - 1;
   return send(d->fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
 /* What came is little, so its beginning is there with it. */
-static bool is_other(const struct dlk_redis_doubt *d) {
+static bool is_other(const struct dlk_net_doubt *d) {
   char head[2];
   ssize_t n = recv(d->fd, head, sizeof head, MSG_DONTWAIT);
   if (d->tls)
@@ -51,7 +51,7 @@ static bool is_other(const struct dlk_redis_doubt *d) {
 }
 
 static void closed(uv_handle_t *h) {
-  struct dlk_redis_doubt *d = (struct dlk_redis_doubt *)(void *)h;
+  struct dlk_net_doubt *d = (struct dlk_net_doubt *)(void *)h;
   void (*gone)(void *) = d->gone;
   void *arg = d->arg;
   free(d);
@@ -59,7 +59,7 @@ static void closed(uv_handle_t *h) {
     gone(arg);
 }
 
-void dlk_redis_doubt_end(struct dlk_redis_doubt *d) {
+void dlk_net_doubt_end(struct dlk_net_doubt *d) {
   if (!d || d->ended)
     return;
   d->ended = true;
@@ -67,13 +67,13 @@ void dlk_redis_doubt_end(struct dlk_redis_doubt *d) {
   close(d->fd);
 }
 
-static void settle(struct dlk_redis_doubt *d, bool other) {
-  dlk_redis_doubt_end(d); /* the memory stays until the loop goes on */
+static void settle(struct dlk_net_doubt *d, bool other) {
+  dlk_net_doubt_end(d); /* the memory stays until the loop goes on */
   d->told(d->arg, other);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
-  struct dlk_redis_doubt *d = (struct dlk_redis_doubt *)(void *)poll;
+  struct dlk_net_doubt *d = (struct dlk_net_doubt *)(void *)poll;
   (void)events;
   if (d->asked) {
     settle(d, is_other(d));
@@ -95,11 +95,12 @@ static int reach(const struct sockaddr *peer, socklen_t len) {
   return fd;
 }
 
-struct dlk_redis_doubt *
-dlk_redis_doubt_new(struct uv_loop_s *loop, const struct sockaddr *peer,
-                    socklen_t len, bool tls, dlk_redis_doubt_told *told,
-                    void (*gone)(void *arg), void *arg) {
-  struct dlk_redis_doubt *d = calloc(1, sizeof *d);
+struct dlk_net_doubt *dlk_net_doubt_new(struct uv_loop_s *loop,
+                                        const struct sockaddr *peer,
+                                        socklen_t len, bool tls,
+                                        dlk_net_doubt_told *told,
+                                        void (*gone)(void *arg), void *arg) {
+  struct dlk_net_doubt *d = calloc(1, sizeof *d);
   int fd = d ? reach(peer, len) : -1;
   if (fd >= 0 && uv_poll_init(loop, &d->poll, fd) == 0) {
     d->fd = fd;
@@ -110,7 +111,7 @@ dlk_redis_doubt_new(struct uv_loop_s *loop, const struct sockaddr *peer,
       d->gone = gone;
       return d;
     }
-    dlk_redis_doubt_end(d);
+    dlk_net_doubt_end(d);
     return NULL;
   }
   if (fd >= 0)

@@ -5,92 +5,92 @@
 
 #include "core/clock.h"
 
-static struct dlk_redis_due sleep_until(int64_t next) {
-  return (struct dlk_redis_due){.deed = DLK_REDIS_SLEEP, .next = next};
+static struct dlk_net_due sleep_until(int64_t next) {
+  return (struct dlk_net_due){.deed = DLK_NET_SLEEP, .next = next};
 }
 
 /* Whether it is really too late: nobody may have run the loop for long (no one
  * waited, or the process stood still), and then the answer is there and only
  * has to be read. So the loop runs once more before it counts as missing. */
-static struct dlk_redis_due too_late(struct dlk_redis_times *t,
-                                     const struct dlk_redis_moment *m,
-                                     const char *why) {
+static struct dlk_net_due too_late(struct dlk_net_times *t,
+                                   const struct dlk_net_moment *m,
+                                   const char *why) {
   t->looked = !t->looked;
   if (t->looked)
     return sleep_until(m->at + DLK_MS);
-  return (struct dlk_redis_due){.deed = DLK_REDIS_GIVE_UP, .why = why};
+  return (struct dlk_net_due){.deed = DLK_NET_GIVE_UP, .why = why};
 }
 
 /* Nothing is asked on a connection that only listens, so its silence says
  * nothing: while it matters it is asked, by PING behind all that is under way.
  * Whatever comes then is the sign of life, a refusal too. */
-static struct dlk_redis_due listening(struct dlk_redis_times *t,
-                                      const struct dlk_redis_moment *m) {
+static struct dlk_net_due listening(struct dlk_net_times *t,
+                                    const struct dlk_net_moment *m) {
   int64_t due =
-      dlk_time_add(t->used, t->asked ? m->io_timeout : DLK_REDIS_SILENCE);
+      dlk_time_add(t->used, t->asked ? m->io_timeout : DLK_NET_SILENCE);
   if (m->at < due)
     return sleep_until(due);
   if (t->asked)
     return too_late(t, m, "the server did not answer in time");
   if (!m->needed)
-    return sleep_until(dlk_time_add(m->at, DLK_REDIS_SILENCE));
+    return sleep_until(dlk_time_add(m->at, DLK_NET_SILENCE));
   t->asked = true;
   t->used = m->at;
-  return (struct dlk_redis_due){.deed = DLK_REDIS_PROBE_LIFE,
-                                .next = dlk_time_add(m->at, m->io_timeout)};
+  return (struct dlk_net_due){.deed = DLK_NET_PROBE_LIFE,
+                              .next = dlk_time_add(m->at, m->io_timeout)};
 }
 
-static struct dlk_redis_due asking(struct dlk_redis_times *t,
-                                   const struct dlk_redis_moment *m) {
+static struct dlk_net_due asking(struct dlk_net_times *t,
+                                 const struct dlk_net_moment *m) {
   int64_t due = m->oldest >= 0 ? dlk_time_add(m->oldest, m->io_timeout)
-                               : dlk_time_add(t->used, DLK_REDIS_IDLE_CLOSE);
+                               : dlk_time_add(t->used, DLK_NET_IDLE_CLOSE);
   if (m->at < due)
     return sleep_until(due);
   if (m->oldest >= 0)
     return too_late(t, m, "the server did not answer in time");
   if (m->wanted || m->needed)
-    return sleep_until(dlk_time_add(m->at, DLK_REDIS_IDLE_CLOSE));
-  return (struct dlk_redis_due){.deed = DLK_REDIS_CLOSE};
+    return sleep_until(dlk_time_add(m->at, DLK_NET_IDLE_CLOSE));
+  return (struct dlk_net_due){.deed = DLK_NET_CLOSE};
 }
 
-static struct dlk_redis_due connecting(struct dlk_redis_times *t,
-                                       const struct dlk_redis_moment *m,
-                                       const char *why) {
-  bool doubt = !t->sure && m->state == DLK_REDIS_OPENING;
+static struct dlk_net_due connecting(struct dlk_net_times *t,
+                                     const struct dlk_net_moment *m,
+                                     const char *why) {
+  bool doubt = !t->sure && m->state == DLK_NET_OPENING;
   if (m->at >= t->until)
     return too_late(t, m, why);
   t->sure = t->sure || doubt;
-  return (struct dlk_redis_due){
-      .deed = doubt ? DLK_REDIS_DOUBT : DLK_REDIS_SLEEP, .next = t->until};
+  return (struct dlk_net_due){.deed = doubt ? DLK_NET_DOUBT : DLK_NET_SLEEP,
+                              .next = t->until};
 }
 
-struct dlk_redis_due dlk_redis_due(struct dlk_redis_times *t,
-                                   const struct dlk_redis_moment *m) {
+struct dlk_net_due dlk_net_due(struct dlk_net_times *t,
+                               const struct dlk_net_moment *m) {
   switch (m->state) {
-  case DLK_REDIS_PAUSE:
-    return (struct dlk_redis_due){.deed = DLK_REDIS_REOPEN};
-  case DLK_REDIS_SEEKING:
+  case DLK_NET_PAUSE:
+    return (struct dlk_net_due){.deed = DLK_NET_REOPEN};
+  case DLK_NET_SEEKING:
     return connecting(t, m, "its address was not found in time");
-  case DLK_REDIS_OPENING:
+  case DLK_NET_OPENING:
     return connecting(
         t, m, "could not connect in time; check the host and firewalls");
-  case DLK_REDIS_HANDSHAKE:
+  case DLK_NET_HANDSHAKE:
     return connecting(t, m,
                       "accepts connections but does not answer; is it Redis?");
-  case DLK_REDIS_READY:
-  case DLK_REDIS_DRAINING:
+  case DLK_NET_READY:
+  case DLK_NET_DRAINING:
     return m->listens ? listening(t, m) : asking(t, m);
-  case DLK_REDIS_OFF:
-  case DLK_REDIS_STOPPED:
+  case DLK_NET_OFF:
+  case DLK_NET_STOPPED:
     break;
   }
-  return (struct dlk_redis_due){.deed = DLK_REDIS_NOTHING};
+  return (struct dlk_net_due){.deed = DLK_NET_NOTHING};
 }
 
 #define PAUSE_FIRST (20 * DLK_MS)
 #define PAUSE_LAST DLK_SEC
 
-int64_t dlk_redis_pause(unsigned failures, int64_t most, uint16_t jitter) {
+int64_t dlk_net_pause(unsigned failures, int64_t most, uint16_t jitter) {
   int64_t span = PAUSE_FIRST;
   if (most == 0)
     most = PAUSE_LAST;
@@ -107,6 +107,6 @@ int64_t dlk_redis_pause(unsigned failures, int64_t most, uint16_t jitter) {
 #define QUIET DLK_SEC
 #define QUIET_ONCE (5 * DLK_MS)
 
-bool dlk_redis_may_be_closed(int64_t quiet, bool only_once) {
+bool dlk_net_may_be_closed(int64_t quiet, bool only_once) {
   return quiet >= (only_once ? QUIET_ONCE : QUIET);
 }

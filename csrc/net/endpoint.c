@@ -9,21 +9,18 @@
 
 #define DEFAULT_PORT 6379
 
-static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
-  struct dlk_redis_fixed *f =
-      DLK_CONTAINER(e, struct dlk_redis_fixed, endpoint);
+static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
+  struct dlk_net_fixed *f = DLK_CONTAINER(e, struct dlk_net_fixed, endpoint);
   who->located(who, &f->address, NULL);
 }
 
-static void nothing(struct dlk_redis_endpoint *e,
-                    struct dlk_redis_seeker *who) {
+static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   (void)who;
 }
 
-void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
-                          const struct dlk_conf *conf, size_t host,
-                          uint16_t port, struct dlk_redis_tls *tls) {
+void dlk_net_fixed_host(struct dlk_net_fixed *f, const struct dlk_conf *conf,
+                        size_t host, uint16_t port, struct dlk_net_tls *tls) {
   f->endpoint.locate = locate;
   f->endpoint.settle = f->endpoint.forget = nothing;
   f->address.path = conf->path;
@@ -34,43 +31,42 @@ void dlk_redis_fixed_host(struct dlk_redis_fixed *f,
   f->address.port = conf->hosts[host].port ? conf->hosts[host].port : port;
 }
 
-void dlk_redis_fixed_init(struct dlk_redis_fixed *f,
-                          const struct dlk_conf *conf,
-                          struct dlk_redis_tls *tls) {
-  dlk_redis_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
+void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
+                        struct dlk_net_tls *tls) {
+  dlk_net_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
 }
 
-struct dlk_redis_server_text
-dlk_redis_server_text(const char *shown, const char *role,
-                      const struct dlk_redis_address *at) {
-  struct dlk_redis_server_text t;
+struct dlk_net_server_text
+dlk_net_server_text(const char *shown, const char *role,
+                    const struct dlk_net_address *at) {
+  struct dlk_net_server_text t;
   int n = snprintf(t.text, sizeof t.text, "%.300s", shown);
   if (role && at) {
-    struct dlk_redis_place place = {.port = at->port};
+    struct dlk_net_place place = {.port = at->port};
     snprintf(place.host, sizeof place.host, "%s", at->host);
     snprintf(t.text + n, sizeof t.text - (size_t)n, ": %s %s", role,
-             dlk_redis_place_text(&place).text);
+             dlk_net_place_text(&place).text);
   }
   return t;
 }
 
 /* ---- places ---- */
 
-bool dlk_redis_place_is(const struct dlk_redis_place *a,
-                        const struct dlk_redis_place *b) {
+bool dlk_net_place_is(const struct dlk_net_place *a,
+                      const struct dlk_net_place *b) {
   return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-struct dlk_redis_place_text
-dlk_redis_place_text(const struct dlk_redis_place *place) {
-  struct dlk_redis_place_text t;
+struct dlk_net_place_text
+dlk_net_place_text(const struct dlk_net_place *place) {
+  struct dlk_net_place_text t;
   bool v6 = strchr(place->host, ':') != NULL;
   snprintf(t.text, sizeof t.text, "%s%s%s:%u", v6 ? "[" : "", place->host,
            v6 ? "]" : "", (unsigned)place->port);
   return t;
 }
 
-bool dlk_redis_place_read(struct dlk_redis_place *place, const char *text) {
+bool dlk_net_place_read(struct dlk_net_place *place, const char *text) {
   const char *colon = strrchr(text, ':');
   size_t len = colon ? (size_t)(colon - text) : 0;
   if (len > 1 && text[0] == '[' && text[len - 1] == ']') {

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void dlk_redis_event(struct dlk_host *host, const struct dlk_conf *conf,
-                     const char *kind, const char *fmt, ...) {
+void dlk_net_event(struct dlk_host *host, const struct dlk_conf *conf,
+                   const char *kind, const char *fmt, ...) {
   char text[200 + sizeof ": " + 700];
   int n = snprintf(text, sizeof text, "%.200s: ", conf->shown);
   va_list ap;

@@ -44,7 +44,7 @@
 
 struct answer {
   int status; /* getaddrinfo's */
-  struct dlk_redis_addresses found;
+  struct dlk_net_addresses found;
 };
 
 struct question {
@@ -55,12 +55,12 @@ struct question {
   char port[8], host[];
 };
 
-struct dlk_redis_lookup {
+struct dlk_net_lookup {
   uv_async_t wakeup;     /* first: a handle's address is that of its look-up */
   struct dlk_list entry; /* among the listeners, until it is told */
   bool told, ended;      /* told: under lock */
   struct answer answer;
-  dlk_redis_found *found;
+  dlk_net_found *found;
   void (*gone)(void *arg);
   void *arg;
 };
@@ -91,7 +91,7 @@ static struct question *find(const char *host, const char *port) {
   return found;
 }
 
-static void tell(struct dlk_redis_lookup *l, const struct answer *a) {
+static void tell(struct dlk_net_lookup *l, const struct answer *a) {
   dlk_list_remove(&l->entry);
   l->answer = *a;
   l->told = true;
@@ -106,14 +106,14 @@ static void *look_up(void *arg) {
   struct answer a = {0};
   a.status = getaddrinfo(q->host, q->port, &hints, &list);
   if (a.status == 0) {
-    dlk_redis_addresses_copy(&a.found, list);
+    dlk_net_addresses_copy(&a.found, list);
     freeaddrinfo(list);
   }
   pthread_mutex_lock(&lock);
   under_way--;
   bool heard = !dlk_list_empty(&q->listeners);
   while (!dlk_list_empty(&q->listeners))
-    tell(DLK_CONTAINER(q->listeners.next, struct dlk_redis_lookup, entry), &a);
+    tell(DLK_CONTAINER(q->listeners.next, struct dlk_net_lookup, entry), &a);
   q->answer = a;
   q->kept_at = dlk_clock_now();
   if (heard)
@@ -173,14 +173,14 @@ static void watch_forks(void) {
 /* ---- the loop's side ---- */
 
 static void wakeup_closed(uv_handle_t *handle) {
-  struct dlk_redis_lookup *l = (struct dlk_redis_lookup *)(void *)handle;
+  struct dlk_net_lookup *l = (struct dlk_net_lookup *)(void *)handle;
   void (*gone)(void *) = l->gone;
   void *arg = l->arg;
   free(l);
   gone(arg);
 }
 
-void dlk_redis_lookup_end(struct dlk_redis_lookup *l) {
+void dlk_net_lookup_end(struct dlk_net_lookup *l) {
   if (l->ended)
     return;
   l->ended = true;
@@ -191,18 +191,18 @@ void dlk_redis_lookup_end(struct dlk_redis_lookup *l) {
 }
 
 static void woken(uv_async_t *wakeup) {
-  struct dlk_redis_lookup *l = (struct dlk_redis_lookup *)(void *)wakeup;
+  struct dlk_net_lookup *l = (struct dlk_net_lookup *)(void *)wakeup;
   pthread_mutex_lock(&lock);
   bool told = l->told;
   pthread_mutex_unlock(&lock);
   if (l->ended || !told)
     return;
-  dlk_redis_lookup_end(l);
+  dlk_net_lookup_end(l);
   l->found(l->arg, l->answer.status, &l->answer.found);
 }
 
 /* 0, or an errno, and nothing is left in the loop: what was asked is kept. */
-static int listen_to(struct dlk_redis_lookup *l, struct uv_loop_s *loop,
+static int listen_to(struct dlk_net_lookup *l, struct uv_loop_s *loop,
                      const char *host, const char *port) {
   int e = 0;
   struct question *q = find(host, port);
@@ -220,13 +220,13 @@ static int listen_to(struct dlk_redis_lookup *l, struct uv_loop_s *loop,
   return 0;
 }
 
-int dlk_redis_lookup_start(struct uv_loop_s *loop, const char *host,
-                           const char *port, dlk_redis_found *found,
-                           void (*gone)(void *arg), void *arg,
-                           struct dlk_redis_lookup **out) {
+int dlk_net_lookup_start(struct uv_loop_s *loop, const char *host,
+                         const char *port, dlk_net_found *found,
+                         void (*gone)(void *arg), void *arg,
+                         struct dlk_net_lookup **out) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_forks);
-  struct dlk_redis_lookup *l = calloc(1, sizeof *l);
+  struct dlk_net_lookup *l = calloc(1, sizeof *l);
   if (!l)
     return ENOMEM;
   dlk_list_init(&l->entry);

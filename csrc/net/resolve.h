@@ -6,20 +6,20 @@
 #include "net/addresses.h"
 
 struct uv_loop_s;
-struct dlk_redis_lookup;
+struct dlk_net_lookup;
 
 /* status: getaddrinfo's. Called once, in the loop, unless it was ended before.
  */
-typedef void dlk_redis_found(void *arg, int status,
-                             const struct dlk_redis_addresses *found);
+typedef void dlk_net_found(void *arg, int status,
+                           const struct dlk_net_addresses *found);
 
 /* Begins; 0 and *out, or an errno. gone(arg) is called, later and from the
  * loop, when nothing of it is left there. */
-int dlk_redis_lookup_start(struct uv_loop_s *loop, const char *host,
-                           const char *port, dlk_redis_found *found,
-                           void (*gone)(void *arg), void *arg,
-                           struct dlk_redis_lookup **out);
+int dlk_net_lookup_start(struct uv_loop_s *loop, const char *host,
+                         const char *port, dlk_net_found *found,
+                         void (*gone)(void *arg), void *arg,
+                         struct dlk_net_lookup **out);
 /* Nobody wants to know any more; also inside or after `found`. */
-void dlk_redis_lookup_end(struct dlk_redis_lookup *l);
+void dlk_net_lookup_end(struct dlk_net_lookup *l);
 
 #endif

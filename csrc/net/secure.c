@@ -31,7 +31,7 @@
 #define CHUNK 16384
 #define PULLS 4
 
-struct dlk_redis_secure {
+struct dlk_net_secure {
   const struct dlk_tls_library *lib;
   struct dlk_tls_channel *channel;
   bool greeted;
@@ -50,17 +50,16 @@ static int64_t processor_time(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void note_step(struct dlk_redis_secure *x, int64_t before) {
+static void note_step(struct dlk_net_secure *x, int64_t before) {
   int64_t took = processor_time() - before;
   x->steps += took;
   if (took > x->longest)
     x->longest = took;
 }
 
-struct dlk_redis_secure *
-dlk_redis_secure_new(const struct dlk_redis_address *address,
-                     struct dlk_tls_fault *fault) {
-  struct dlk_redis_secure *x = calloc(1, sizeof *x);
+struct dlk_net_secure *dlk_net_secure_new(const struct dlk_net_address *address,
+                                          struct dlk_tls_fault *fault) {
+  struct dlk_net_secure *x = calloc(1, sizeof *x);
   if (!x) {
     *fault = (struct dlk_tls_fault){DLK_UNAVAILABLE, "out of memory"};
     return NULL;
@@ -76,24 +75,24 @@ dlk_redis_secure_new(const struct dlk_redis_address *address,
   return NULL;
 }
 
-void dlk_redis_secure_close(struct dlk_redis_secure *x, int fd) {
+void dlk_net_secure_close(struct dlk_net_secure *x, int fd) {
   if (!x)
     return;
   if (x->greeted && fd >= 0) {
     x->lib->finish(x->channel);
-    (void)dlk_redis_secure_push(x, fd);
+    (void)dlk_net_secure_push(x, fd);
   }
   x->lib->channel_free(x->channel);
   free(x);
 }
 
-static size_t unsent(const struct dlk_redis_secure *x) {
+static size_t unsent(const struct dlk_net_secure *x) {
   size_t n;
   (void)x->lib->out(x->channel, &n);
   return n;
 }
 
-bool dlk_redis_secure_push(struct dlk_redis_secure *x, int fd) {
+bool dlk_net_secure_push(struct dlk_net_secure *x, int fd) {
   size_t left;
   const char *p;
   while ((p = x->lib->out(x->channel, &left)) != NULL) {
@@ -108,7 +107,7 @@ bool dlk_redis_secure_push(struct dlk_redis_secure *x, int fd) {
 }
 
 /* Receives once: as recv(2). The bytes are in `raw` until `keep`. */
-static ssize_t pull(struct dlk_redis_secure *x, int fd, char raw[CHUNK],
+static ssize_t pull(struct dlk_net_secure *x, int fd, char raw[CHUNK],
                     bool await) {
   ssize_t n;
   do {
@@ -123,14 +122,14 @@ static ssize_t pull(struct dlk_redis_secure *x, int fd, char raw[CHUNK],
 
 /* What stands in the way of a step that wants something: 1 nothing any more, 0
  * the end, -1 and errno. */
-static int provide(struct dlk_redis_secure *x, int fd, enum dlk_tls_step step,
+static int provide(struct dlk_net_secure *x, int fd, enum dlk_tls_step step,
                    char raw[CHUNK], bool await) {
   if (step == DLK_TLS_WANTS_INPUT) {
     ssize_t n = pull(x, fd, raw, await);
     return n > 0 ? 1 : (int)n;
   }
   if (step == DLK_TLS_WANTS_ROOM) {
-    if (!dlk_redis_secure_push(x, fd))
+    if (!dlk_net_secure_push(x, fd))
       return -1;
     if (unsent(x) < DLK_TLS_AHEAD)
       return 1;
@@ -144,9 +143,8 @@ static int provide(struct dlk_redis_secure *x, int fd, enum dlk_tls_step step,
   return -1;
 }
 
-enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
-                                               int fd,
-                                               struct dlk_tls_fault *fault) {
+enum dlk_net_greeting dlk_net_secure_greet(struct dlk_net_secure *x, int fd,
+                                           struct dlk_tls_fault *fault) {
   char raw[CHUNK];
   int rc = 1;
   enum dlk_tls_step step;
@@ -154,7 +152,7 @@ enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
     int64_t before = processor_time();
     step = x->lib->handshake(x->channel);
     note_step(x, before);
-    (void)dlk_redis_secure_push(x, fd); /* a last word may still be read */
+    (void)dlk_net_secure_push(x, fd); /* a last word may still be read */
     if (step != DLK_TLS_DONE)
       rc = provide(x, fd, step, raw, false);
   } while (step != DLK_TLS_DONE && rc > 0);
@@ -163,25 +161,25 @@ enum dlk_redis_greeting dlk_redis_secure_greet(struct dlk_redis_secure *x,
   if (step == DLK_TLS_DONE) {
     x->greeted = true;
     x->stuck = x->lib->pending(x->channel);
-    return DLK_REDIS_GREETED;
+    return DLK_NET_GREETED;
   }
   if (again)
-    return DLK_REDIS_GREETING;
+    return DLK_NET_GREETING;
   x->lib->fault(x->channel, fault);
-  return DLK_REDIS_UNGREETED;
+  return DLK_NET_UNGREETED;
 }
 
 /* The first of what came, or why nothing did: see provide. OpenSSL is not asked
  * for what it cannot have. */
-static int first(struct dlk_redis_secure *x, int fd, char raw[CHUNK],
+static int first(struct dlk_net_secure *x, int fd, char raw[CHUNK],
                  bool await) {
   if (x->stuck || x->lib->pending(x->channel))
     return 1;
   return provide(x, fd, DLK_TLS_WANTS_INPUT, raw, await);
 }
 
-ssize_t dlk_redis_secure_recv(struct dlk_redis_secure *x, int fd, void *p,
-                              size_t n, bool await) {
+ssize_t dlk_net_secure_recv(struct dlk_net_secure *x, int fd, void *p, size_t n,
+                            bool await) {
   char raw[CHUNK];
   size_t got = 0;
   int rc = first(x, fd, raw, await), pulls = 1;
@@ -205,13 +203,13 @@ ssize_t dlk_redis_secure_recv(struct dlk_redis_secure *x, int fd, void *p,
   }
   int problem = errno;
   x->lib->keep(x->channel);
-  (void)dlk_redis_secure_push(x, fd); /* what answers a KeyUpdate */
+  (void)dlk_net_secure_push(x, fd); /* what answers a KeyUpdate */
   errno = problem;
   return got > 0 ? (ssize_t)got : rc > 0 ? 0 : rc;
 }
 
-ssize_t dlk_redis_secure_send(struct dlk_redis_secure *x, int fd, const void *p,
-                              size_t n) {
+ssize_t dlk_net_secure_send(struct dlk_net_secure *x, int fd, const void *p,
+                            size_t n) {
   size_t done = 0;
   x->write_stuck = x->fresh = false;
   enum dlk_tls_step step = DLK_TLS_DONE;
@@ -219,7 +217,7 @@ ssize_t dlk_redis_secure_send(struct dlk_redis_secure *x, int fd, const void *p,
     size_t did = 0;
     step = x->lib->write(x->channel, (const char *)p + done, n - done, &did);
     done += did;
-    if (!dlk_redis_secure_push(x, fd))
+    if (!dlk_net_secure_push(x, fd))
       return -1;
     if (step == DLK_TLS_WANTS_ROOM && unsent(x) < DLK_TLS_AHEAD)
       step = DLK_TLS_DONE;
@@ -231,21 +229,21 @@ ssize_t dlk_redis_secure_send(struct dlk_redis_secure *x, int fd, const void *p,
   return -1;
 }
 
-bool dlk_redis_secure_waits(const struct dlk_redis_secure *x) {
+bool dlk_net_secure_waits(const struct dlk_net_secure *x) {
   return unsent(x) > 0 || x->stuck || (x->write_stuck && x->fresh);
 }
 
-bool dlk_redis_secure_heard(const struct dlk_redis_secure *x) {
+bool dlk_net_secure_heard(const struct dlk_net_secure *x) {
   return x->greeted || x->fresh;
 }
 
-bool dlk_redis_secure_holds(const struct dlk_redis_secure *x) {
+bool dlk_net_secure_holds(const struct dlk_net_secure *x) {
   return x->stuck;
 }
 
-struct dlk_redis_secure_text
-dlk_redis_secure_shown(const struct dlk_redis_secure *x) {
-  struct dlk_redis_secure_text t;
+struct dlk_net_secure_text
+dlk_net_secure_shown(const struct dlk_net_secure *x) {
+  struct dlk_net_secure_text t;
   snprintf(t.text, sizeof t.text,
            "%.20s, %s, thread %ld, computed for %s ms, at most %s at a time",
            x->lib->protocol(x->channel),
@@ -254,7 +252,7 @@ dlk_redis_secure_shown(const struct dlk_redis_secure *x) {
   return t;
 }
 
-void dlk_redis_secure_fault(const struct dlk_redis_secure *x,
-                            struct dlk_tls_fault *fault) {
+void dlk_net_secure_fault(const struct dlk_net_secure *x,
+                          struct dlk_tls_fault *fault) {
   x->lib->fault(x->channel, fault);
 }

@@ -26,15 +26,15 @@
 
 struct watch {
   uv_poll_t poll;
-  struct dlk_redis_sock *sock;
+  struct dlk_net_sock *sock;
 };
 
-struct dlk_redis_sock {
+struct dlk_net_sock {
   uv_loop_t *loop;
-  const struct dlk_redis_address *address;
-  struct dlk_redis_silent *silent;
+  const struct dlk_net_address *address;
+  struct dlk_net_silent *silent;
   int64_t io_timeout;
-  const struct dlk_redis_sock_events *events;
+  const struct dlk_net_sock_events *events;
   void (*gone)(void *arg);
   unsigned *alive;
   void *arg;
@@ -43,20 +43,20 @@ struct dlk_redis_sock {
   bool awaits; /* without MSG_DONTWAIT it blocks, for DLK_AWAIT_MAX at most */
   bool open;   /* the owner was told */
   bool full;   /* it is polled for room to write */
-  struct dlk_redis_secure *secure; /* from connecting on; NULL: no TLS */
+  struct dlk_net_secure *secure; /* from connecting on; NULL: no TLS */
   struct watch *watch;
-  struct dlk_redis_addresses addresses; /* of its name */
-  struct dlk_redis_lookup *lookup;
+  struct dlk_net_addresses addresses; /* of its name */
+  struct dlk_net_lookup *lookup;
   int error;                    /* of its addresses: the one that says most */
   struct sockaddr_storage peer; /* where it connects */
   socklen_t peer_len;
-  struct dlk_redis_doubt *doubt;
-  char over[DLK_REDIS_WHY_MAX]; /* how it ended, if that is in doubt */
+  struct dlk_net_doubt *doubt;
+  char over[DLK_NET_WHY_MAX]; /* how it ended, if that is in doubt */
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void unref(struct dlk_redis_sock *s) {
+static void unref(struct dlk_net_sock *s) {
   if (--s->refs > 0)
     return;
   unsigned *alive = s->alive;
@@ -69,16 +69,16 @@ static void unref(struct dlk_redis_sock *s) {
 
 static void watch_closed(uv_handle_t *h) {
   struct watch *w = h->data;
-  struct dlk_redis_sock *s = w->sock;
+  struct dlk_net_sock *s = w->sock;
   free(w);
   unref(s);
 }
 
-static void drop_fd(struct dlk_redis_sock *s) {
+static void drop_fd(struct dlk_net_sock *s) {
   if (s->watch)
     uv_close((uv_handle_t *)&s->watch->poll, watch_closed);
   s->watch = NULL;
-  dlk_redis_secure_close(s->secure, s->fd);
+  dlk_net_secure_close(s->secure, s->fd);
   s->secure = NULL;
   if (s->fd >= 0)
     close(s->fd);
@@ -86,11 +86,11 @@ static void drop_fd(struct dlk_redis_sock *s) {
 }
 
 /* 0, or an errno. */
-static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
+static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   memcpy(&s->peer, addr, len);
   s->peer_len = len;
-  int e = dlk_redis_stream_connect(addr, len, s->io_timeout, &s->fd);
+  int e = dlk_net_stream_connect(addr, len, s->io_timeout, &s->fd);
   if (e != 0)
     return e;
   s->watch = calloc(1, sizeof *s->watch);
@@ -111,16 +111,16 @@ static int connect_to(struct dlk_redis_sock *s, const struct sockaddr *addr,
 
 /* A name's addresses may be of a family that this machine has no way for: what
  * another one answers says more. */
-static void note_error(struct dlk_redis_sock *s, int e) {
+static void note_error(struct dlk_net_sock *s, int e) {
   if (s->error == 0 || s->error == ENETUNREACH || s->error == EAFNOSUPPORT ||
       s->error == EADDRNOTAVAIL)
     s->error = e;
 }
 
-static int connect_next(struct dlk_redis_sock *s) {
+static int connect_next(struct dlk_net_sock *s) {
   const struct sockaddr *a;
   socklen_t len;
-  while ((a = dlk_redis_addresses_next(&s->addresses, &len)) != NULL) {
+  while ((a = dlk_net_addresses_next(&s->addresses, &len)) != NULL) {
     int e = connect_to(s, a, len);
     if (e == 0)
       return 0;
@@ -130,27 +130,27 @@ static int connect_next(struct dlk_redis_sock *s) {
 }
 
 /* A server that does not run has no Unix socket. */
-enum dlk_code dlk_redis_sock_code(int error) {
+enum dlk_code dlk_net_sock_code(int error) {
   return error == ENOENT ? DLK_UNAVAILABLE : dlk_errno_code(error);
 }
 
-static void fail(struct dlk_redis_sock *s, int e) {
+static void fail(struct dlk_net_sock *s, int e) {
   char reason[DLK_REASON_MAX], why[DLK_REASON_MAX + 32];
-  enum dlk_code code = dlk_redis_sock_code(e);
+  enum dlk_code code = dlk_net_sock_code(e);
   bool ours = e == EMFILE || e == ENFILE || code != DLK_UNAVAILABLE;
   snprintf(why, sizeof why, "%s%s", dlk_reason(reason, e),
            ours ? "" : "; is the server running there?");
   s->events->failed(s->arg, code, why);
 }
 
-static void fail_lookup(struct dlk_redis_sock *s, int status) {
+static void fail_lookup(struct dlk_net_sock *s, int status) {
   char why[160];
   snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
            gai_strerror(status));
   s->events->failed(s->arg, DLK_UNAVAILABLE, why);
 }
 
-static void poll_for(struct dlk_redis_sock *s, bool room) {
+static void poll_for(struct dlk_net_sock *s, bool room) {
   int events = room ? UV_READABLE | UV_WRITABLE : UV_READABLE;
   if (s->full == room)
     return;
@@ -166,7 +166,7 @@ static void doubt_gone(void *arg) {
 }
 
 static void told(void *arg, bool other) {
-  struct dlk_redis_sock *s = arg;
+  struct dlk_net_sock *s = arg;
   s->doubt = NULL;
   if (!s->secure && other)
     s->events->failed(s->arg, DLK_INVALID,
@@ -174,17 +174,17 @@ static void told(void *arg, bool other) {
                       "rediss+sentinel://), or the port without TLS");
   else if (!s->secure)
     s->events->failed(s->arg, DLK_UNAVAILABLE, s->over);
-  else if (other && !dlk_redis_secure_heard(s->secure))
+  else if (other && !dlk_net_secure_heard(s->secure))
     s->events->failed(s->arg, DLK_INVALID, DLK_TLS_NOT_SPOKEN);
 }
 
-bool dlk_redis_sock_doubt(struct dlk_redis_sock *s, const char *over) {
+bool dlk_net_sock_doubt(struct dlk_net_sock *s, const char *over) {
   bool tls = s->secure != NULL;
   if (s->doubt || !s->connected || s->peer.ss_family == AF_UNIX ||
       tls == !!over)
     return false;
-  s->doubt = dlk_redis_doubt_new(s->loop, (const struct sockaddr *)&s->peer,
-                                 s->peer_len, tls, told, doubt_gone, s);
+  s->doubt = dlk_net_doubt_new(s->loop, (const struct sockaddr *)&s->peer,
+                               s->peer_len, tls, told, doubt_gone, s);
   if (!s->doubt)
     return false;
   s->refs++;
@@ -195,18 +195,18 @@ bool dlk_redis_sock_doubt(struct dlk_redis_sock *s, const char *over) {
   return true;
 }
 
-static void settle_doubt(struct dlk_redis_sock *s) {
-  dlk_redis_doubt_end(s->doubt);
+static void settle_doubt(struct dlk_net_sock *s) {
+  dlk_net_doubt_end(s->doubt);
   s->doubt = NULL;
 }
 
 /* ---- the handshake of TLS ---- */
 
-static void opened(struct dlk_redis_sock *s) {
+static void opened(struct dlk_net_sock *s) {
   settle_doubt(s);
   s->open = true;
-  s->awaits = dlk_redis_stream_let_block(s->fd);
-  s->full = s->secure && dlk_redis_secure_waits(s->secure);
+  s->awaits = dlk_net_stream_let_block(s->fd);
+  s->full = s->secure && dlk_net_secure_waits(s->secure);
   int events = s->full ? UV_READABLE | UV_WRITABLE : UV_READABLE;
   int rc = uv_poll_start(&s->watch->poll, events, on_poll);
   if (rc != 0)
@@ -215,30 +215,30 @@ static void opened(struct dlk_redis_sock *s) {
     s->events->open(s->arg);
 }
 
-static void greet(struct dlk_redis_sock *s, bool broken) {
+static void greet(struct dlk_net_sock *s, bool broken) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE, ""};
-  switch (dlk_redis_secure_greet(s->secure, s->fd, &fault)) {
-  case DLK_REDIS_GREETED:
+  switch (dlk_net_secure_greet(s->secure, s->fd, &fault)) {
+  case DLK_NET_GREETED:
     DLK_TRACE(dlk_clock_now(), "redis", "tls", NULL, 0, "%s",
-              dlk_redis_secure_shown(s->secure).text);
+              dlk_net_secure_shown(s->secure).text);
     opened(s);
     return;
-  case DLK_REDIS_GREETING:
+  case DLK_NET_GREETING:
     if (!broken) {
-      poll_for(s, dlk_redis_secure_waits(s->secure));
+      poll_for(s, dlk_net_secure_waits(s->secure));
       return;
     }
-    dlk_redis_secure_fault(s->secure, &fault);
+    dlk_net_secure_fault(s->secure, &fault);
     break;
-  case DLK_REDIS_UNGREETED:
+  case DLK_NET_UNGREETED:
     break;
   }
   s->events->failed(s->arg, fault.code, fault.text);
 }
 
-static void start_tls(struct dlk_redis_sock *s) {
+static void start_tls(struct dlk_net_sock *s) {
   struct dlk_tls_fault fault;
-  s->secure = dlk_redis_secure_new(s->address, &fault);
+  s->secure = dlk_net_secure_new(s->address, &fault);
   if (!s->secure) {
     s->events->failed(s->arg, fault.code, fault.text);
     return;
@@ -249,14 +249,14 @@ static void start_tls(struct dlk_redis_sock *s) {
 
 /* ---- what the loop tells ---- */
 
-static void on_connected(struct dlk_redis_sock *s) {
+static void on_connected(struct dlk_net_sock *s) {
   int e = 0;
   socklen_t len = sizeof e;
   if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
     e = errno;
   if (e != 0) {
     if (e == ETIMEDOUT || e == EHOSTUNREACH)
-      dlk_redis_sock_note(s);
+      dlk_net_sock_note(s);
     drop_fd(s);
     note_error(s, e);
     e = connect_next(s);
@@ -271,24 +271,24 @@ static void on_connected(struct dlk_redis_sock *s) {
     opened(s);
 }
 
-static void on_open_poll(struct dlk_redis_sock *s, int status, int events) {
+static void on_open_poll(struct dlk_net_sock *s, int status, int events) {
   bool room = (events & UV_WRITABLE) != 0;
-  bool sent = !room || !s->secure || dlk_redis_secure_push(s->secure, s->fd);
+  bool sent = !room || !s->secure || dlk_net_secure_push(s->secure, s->fd);
   if (status < 0 || !sent) { /* in the first case libuv has stopped the poll */
     s->events->broken(s->arg);
     return;
   }
-  if (events & UV_READABLE || (s->secure && dlk_redis_secure_holds(s->secure)))
+  if (events & UV_READABLE || (s->secure && dlk_net_secure_holds(s->secure)))
     s->events->readable(s->arg);
   if (!s->closed && room)
     s->events->writable(s->arg);
   if (s->secure)
-    poll_for(s, dlk_redis_secure_waits(s->secure));
+    poll_for(s, dlk_net_secure_waits(s->secure));
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
   struct watch *w = poll->data;
-  struct dlk_redis_sock *s = w->sock;
+  struct dlk_net_sock *s = w->sock;
   if (s->closed || s->watch != w)
     return;
   s->refs++; /* the owner may close it meanwhile */
@@ -302,11 +302,11 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 }
 
 static void on_lookup(void *arg, int status,
-                      const struct dlk_redis_addresses *found) {
-  struct dlk_redis_sock *s = arg;
+                      const struct dlk_net_addresses *found) {
+  struct dlk_net_sock *s = arg;
   s->lookup = NULL;
   s->addresses = *found;
-  dlk_redis_addresses_begin(&s->addresses, s->silent);
+  dlk_net_addresses_begin(&s->addresses, s->silent);
   if (status != 0) {
     fail_lookup(s, status);
   } else {
@@ -320,17 +320,16 @@ static void lookup_gone(void *arg) {
   unref(arg);
 }
 
-static int look_up(struct dlk_redis_sock *s, const char *host,
-                   const char *port) {
-  int e = dlk_redis_lookup_start(s->loop, host, port, on_lookup, lookup_gone, s,
-                                 &s->lookup);
+static int look_up(struct dlk_net_sock *s, const char *host, const char *port) {
+  int e = dlk_net_lookup_start(s->loop, host, port, on_lookup, lookup_gone, s,
+                               &s->lookup);
   if (e == 0)
     s->refs++;
   return e;
 }
 
-static int start_tcp(struct dlk_redis_sock *s) {
-  const struct dlk_redis_address *a = s->address;
+static int start_tcp(struct dlk_net_sock *s) {
+  const struct dlk_net_address *a = s->address;
   int port = a->port;
   struct sockaddr_in v4;
   struct sockaddr_in6 v6;
@@ -343,7 +342,7 @@ static int start_tcp(struct dlk_redis_sock *s) {
   return look_up(s, a->host, text);
 }
 
-static int start_unix(struct dlk_redis_sock *s) {
+static int start_unix(struct dlk_net_sock *s) {
   struct sockaddr_un un = {.sun_family = AF_UNIX};
   size_t len = strlen(s->address->path);
   if (len >= sizeof un.sun_path)
@@ -352,12 +351,14 @@ static int start_unix(struct dlk_redis_sock *s) {
   return connect_to(s, (struct sockaddr *)&un, sizeof un);
 }
 
-struct dlk_redis_sock *dlk_redis_sock_open(
-    struct uv_loop_s *loop, const struct dlk_redis_address *address,
-    struct dlk_redis_silent *silent, int64_t io_timeout,
-    const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
-    unsigned *alive, void *arg, int *error) {
-  struct dlk_redis_sock *s = calloc(1, sizeof *s);
+struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
+                                       const struct dlk_net_address *address,
+                                       struct dlk_net_silent *silent,
+                                       int64_t io_timeout,
+                                       const struct dlk_net_sock_events *events,
+                                       void (*gone)(void *arg), unsigned *alive,
+                                       void *arg, int *error) {
+  struct dlk_net_sock *s = calloc(1, sizeof *s);
   if (!s) {
     *error = ENOMEM;
     return NULL;
@@ -376,7 +377,7 @@ struct dlk_redis_sock *dlk_redis_sock_open(
   int e = address->host ? start_tcp(s) : start_unix(s);
   if (e != 0) {
     *error = e;
-    dlk_redis_sock_close(s);
+    dlk_net_sock_close(s);
     unref(s);
     return NULL;
   }
@@ -384,7 +385,7 @@ struct dlk_redis_sock *dlk_redis_sock_open(
   return s;
 }
 
-static ssize_t plain_send(struct dlk_redis_sock *s, const void *p, size_t n) {
+static ssize_t plain_send(struct dlk_net_sock *s, const void *p, size_t n) {
   ssize_t rc;
   do {
     rc = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -398,7 +399,7 @@ static ssize_t plain_send(struct dlk_redis_sock *s, const void *p, size_t n) {
   return rc;
 }
 
-static ssize_t plain_recv(struct dlk_redis_sock *s, void *p, size_t n) {
+static ssize_t plain_recv(struct dlk_net_sock *s, void *p, size_t n) {
   ssize_t rc;
   do {
     rc = recv(s->fd, p, n, MSG_DONTWAIT);
@@ -407,42 +408,42 @@ static ssize_t plain_recv(struct dlk_redis_sock *s, void *p, size_t n) {
 }
 
 /* What TLS waits for may have changed. */
-static ssize_t secured(struct dlk_redis_sock *s, ssize_t rc) {
+static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
   int problem = errno;
-  poll_for(s, dlk_redis_secure_waits(s->secure));
+  poll_for(s, dlk_net_secure_waits(s->secure));
   errno = problem;
   return rc;
 }
 
-ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n) {
+ssize_t dlk_net_sock_send(struct dlk_net_sock *s, const void *p, size_t n) {
   if (!s->secure)
     return plain_send(s, p, n);
-  return secured(s, dlk_redis_secure_send(s->secure, s->fd, p, n));
+  return secured(s, dlk_net_secure_send(s->secure, s->fd, p, n));
 }
 
-ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n) {
+ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n) {
   if (!s->secure)
     return plain_recv(s, p, n);
-  return secured(s, dlk_redis_secure_recv(s->secure, s->fd, p, n, false));
+  return secured(s, dlk_net_secure_recv(s->secure, s->fd, p, n, false));
 }
 
-ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n) {
+ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n) {
   if (!s->secure)
     return recv(s->fd, p, n, s->awaits ? 0 : MSG_DONTWAIT);
-  bool awaits = s->awaits && !dlk_redis_secure_waits(s->secure);
-  return secured(s, dlk_redis_secure_recv(s->secure, s->fd, p, n, awaits));
+  bool awaits = s->awaits && !dlk_net_secure_waits(s->secure);
+  return secured(s, dlk_net_secure_recv(s->secure, s->fd, p, n, awaits));
 }
 
-enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
-                                    int error, bool first,
-                                    char out[DLK_REDIS_WHY_MAX]) {
+enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
+                                  int error, bool first,
+                                  char out[DLK_NET_WHY_MAX]) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE,
                                 "the server closed the connection"};
   bool ended = n == 0 || error == EPROTO;
   if (s->secure && ended)
-    dlk_redis_secure_fault(s->secure, &fault);
+    dlk_net_secure_fault(s->secure, &fault);
   snprintf(
-      out, DLK_REDIS_WHY_MAX, "%.255s%s", ended ? fault.text : strerror(error),
+      out, DLK_NET_WHY_MAX, "%.255s%s", ended ? fault.text : strerror(error),
       s->secure || !first
           ? ""
           : " at the first command; if it wants TLS, use rediss:// (or "
@@ -450,8 +451,7 @@ enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
   return fault.code;
 }
 
-const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
-                                const char *why) {
+const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why) {
   if (s && s->lookup)
     return "the name of its host was not resolved in time";
   if (s && s->over[0])
@@ -462,23 +462,23 @@ const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
              : why;
 }
 
-void dlk_redis_sock_note(const struct dlk_redis_sock *s) {
+void dlk_net_sock_note(const struct dlk_net_sock *s) {
   if (s && !s->connected && s->fd >= 0)
-    *s->silent = (struct dlk_redis_silent){.peer = s->peer, .len = s->peer_len};
+    *s->silent = (struct dlk_net_silent){.peer = s->peer, .len = s->peer_len};
 }
 
-int dlk_redis_sock_fd(const struct dlk_redis_sock *s) {
+int dlk_net_sock_fd(const struct dlk_net_sock *s) {
   return s->fd;
 }
 
-void dlk_redis_sock_close(struct dlk_redis_sock *s) {
+void dlk_net_sock_close(struct dlk_net_sock *s) {
   if (!s || s->closed)
     return;
   s->closed = true;
   settle_doubt(s);
   drop_fd(s);
   if (s->lookup)
-    dlk_redis_lookup_end(s->lookup);
+    dlk_net_lookup_end(s->lookup);
   s->lookup = NULL;
   unref(s);
 }

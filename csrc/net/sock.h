@@ -14,13 +14,13 @@
 #include "net/endpoint.h"
 
 /* A sentence's rest. */
-#define DLK_REDIS_WHY_MAX 384
+#define DLK_NET_WHY_MAX 384
 
 struct uv_loop_s;
-struct dlk_redis_sock;
+struct dlk_net_sock;
 
 /* None of these is called from inside a function below, nor after close. */
-struct dlk_redis_sock_events {
+struct dlk_net_sock_events {
   void (*open)(void *arg);
   /* why: a sentence's rest, as "the name of its host cannot be resolved" */
   void (*failed)(void *arg, enum dlk_code code, const char *why);
@@ -37,43 +37,44 @@ struct dlk_redis_sock_events {
  * through. *alive is counted up now and down when nothing is left in the loop;
  * then gone(arg) is called. NULL and *error, an
  * errno, on failure. */
-struct dlk_redis_sock *dlk_redis_sock_open(
-    struct uv_loop_s *loop, const struct dlk_redis_address *address,
-    struct dlk_redis_silent *silent, int64_t io_timeout,
-    const struct dlk_redis_sock_events *events, void (*gone)(void *arg),
-    unsigned *alive, void *arg, int *error);
+struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
+                                       const struct dlk_net_address *address,
+                                       struct dlk_net_silent *silent,
+                                       int64_t io_timeout,
+                                       const struct dlk_net_sock_events *events,
+                                       void (*gone)(void *arg), unsigned *alive,
+                                       void *arg, int *error);
 
 /* What an errno of connecting means. */
-enum dlk_code dlk_redis_sock_code(int error);
+enum dlk_code dlk_net_sock_code(int error);
 
 /* As send and recv: -1 and errno EAGAIN when it would block. What the socket
  * waits for then is its own affair; after a send that would have blocked it
  * calls `writable` when there is room. A recv that gives less than n has given
  * all that came. */
-ssize_t dlk_redis_sock_send(struct dlk_redis_sock *s, const void *p, size_t n);
-ssize_t dlk_redis_sock_recv(struct dlk_redis_sock *s, void *p, size_t n);
+ssize_t dlk_net_sock_send(struct dlk_net_sock *s, const void *p, size_t n);
+ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n);
 /* As recv; blocks until something comes, for DLK_AWAIT_MAX at most, then -1 and
  * EAGAIN; also EINTR. */
-ssize_t dlk_redis_sock_await(struct dlk_redis_sock *s, void *p, size_t n);
+ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n);
 /* Why the last of them gave 0 or -1 (and errno `error`), in out. first: nothing
  * has ever come. */
-enum dlk_code dlk_redis_sock_reason(const struct dlk_redis_sock *s, ssize_t n,
-                                    int error, bool first,
-                                    char out[DLK_REDIS_WHY_MAX]);
+enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
+                                  int error, bool first,
+                                  char out[DLK_NET_WHY_MAX]);
 /* It is not clear whether the peer speaks what the URL says: it is asked, which
  * ends by `failed`, at the latest when the owner gives it up. over: NULL,
  * while a TLS handshake gets no answer; or why the end that came instead of the
  * very first answer was one. False: it cannot be asked. */
-bool dlk_redis_sock_doubt(struct dlk_redis_sock *s, const char *over);
+bool dlk_net_sock_doubt(struct dlk_net_sock *s, const char *over);
 /* What came too late: the server's part of a TLS handshake, or else `why`. s
  * may be NULL. */
-const char *dlk_redis_sock_late(const struct dlk_redis_sock *s,
-                                const char *why);
+const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why);
 /* Its time to connect is over: notes in `silent` where it has not connected
  * yet. s may be NULL. */
-void dlk_redis_sock_note(const struct dlk_redis_sock *s);
-int dlk_redis_sock_fd(const struct dlk_redis_sock *s);
+void dlk_net_sock_note(const struct dlk_net_sock *s);
+int dlk_net_sock_fd(const struct dlk_net_sock *s);
 /* Frees it, at once or when the loop has let go of it. NULL is fine. */
-void dlk_redis_sock_close(struct dlk_redis_sock *s);
+void dlk_net_sock_close(struct dlk_net_sock *s);
 
 #endif

@@ -27,8 +27,8 @@ static void tune(int fd, int64_t io_timeout) {
   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-int dlk_redis_stream_connect(const struct sockaddr *addr, socklen_t len,
-                             int64_t io_timeout, int *fd) {
+int dlk_net_stream_connect(const struct sockaddr *addr, socklen_t len,
+                           int64_t io_timeout, int *fd) {
   int one =
       socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (one < 0)
@@ -45,7 +45,7 @@ int dlk_redis_stream_connect(const struct sockaddr *addr, socklen_t len,
 }
 
 /* libuv only polls, and all else that is read or written says MSG_DONTWAIT. */
-bool dlk_redis_stream_let_block(int fd) {
+bool dlk_net_stream_let_block(int fd) {
   const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
   int flags = fcntl(fd, F_GETFL);
   return flags >= 0 &&

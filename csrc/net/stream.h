@@ -8,10 +8,10 @@
 
 /* Begins to connect; io_timeout: how long it may try to get bytes through. 0
  * and *fd, or an errno. */
-int dlk_redis_stream_connect(const struct sockaddr *addr, socklen_t len,
-                             int64_t io_timeout, int *fd);
+int dlk_net_stream_connect(const struct sockaddr *addr, socklen_t len,
+                           int64_t io_timeout, int *fd);
 /* From now on what does not say MSG_DONTWAIT may block, for DLK_AWAIT_MAX at
  * most. False: it may not. */
-bool dlk_redis_stream_let_block(int fd);
+bool dlk_net_stream_let_block(int fd);
 
 #endif

@@ -56,9 +56,8 @@ static struct dlk_tls_settings settings_of(const struct dlk_conf *conf) {
   };
 }
 
-enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
-                                struct dlk_redis_tls **out,
-                                struct dlk_error *err) {
+enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
+                              struct dlk_net_tls **out, struct dlk_error *err) {
   *out = NULL;
   if (strncmp(conf->scheme, "rediss", 6) != 0)
     return DLK_OK;
@@ -69,7 +68,7 @@ enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
     return dlk_error_set(err, DLK_UNSUPPORTED,
                          "%s: TLS cannot be used here (%.200s)", conf->shown,
                          why);
-  struct dlk_redis_tls *tls = calloc(1, sizeof *tls);
+  struct dlk_net_tls *tls = calloc(1, sizeof *tls);
   if (tls) {
     tls->lib = lib;
     tls->settings = settings_of(conf);
@@ -83,7 +82,7 @@ enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-void dlk_redis_tls_free(struct dlk_redis_tls *tls) {
+void dlk_net_tls_free(struct dlk_net_tls *tls) {
   if (tls)
     tls->lib->client_free(tls->client);
   free(tls);

@@ -7,7 +7,7 @@
 
 struct dlk_conf;
 
-struct dlk_redis_tls {
+struct dlk_net_tls {
   const struct dlk_tls_library *lib;
   struct dlk_tls_client *client;
   struct dlk_tls_settings settings;
@@ -15,10 +15,9 @@ struct dlk_redis_tls {
 
 /* By the options `tls` and `tls_library`, the path of dlock/tls.so; the texts
  * of conf live as long. *out is NULL if the scheme is one without TLS. */
-enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
-                                struct dlk_redis_tls **out,
-                                struct dlk_error *err);
+enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
+                              struct dlk_net_tls **out, struct dlk_error *err);
 /* After its last connection; NULL is fine. */
-void dlk_redis_tls_free(struct dlk_redis_tls *tls);
+void dlk_net_tls_free(struct dlk_net_tls *tls);
 
 #endif

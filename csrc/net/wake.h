@@ -6,15 +6,15 @@
 
 #include "store/store.h"
 
-enum { DLK_REDIS_WAKE_MESSAGES, DLK_REDIS_WAKE_NEWS, DLK_REDIS_WAKES };
+enum { DLK_NET_WAKE_MESSAGES, DLK_NET_WAKE_NEWS, DLK_NET_WAKES };
 
-struct dlk_redis_wake {
+struct dlk_net_wake {
   struct dlk_host *host;
-  int fds[DLK_REDIS_WAKES], both; /* both: an epoll descriptor, or -1 */
+  int fds[DLK_NET_WAKES], both; /* both: an epoll descriptor, or -1 */
 };
 
-void dlk_redis_wake_init(struct dlk_redis_wake *w, struct dlk_host *host);
+void dlk_net_wake_init(struct dlk_net_wake *w, struct dlk_host *host);
 /* fd: -1 for none. */
-void dlk_redis_wake_set(struct dlk_redis_wake *w, int which, int fd);
+void dlk_net_wake_set(struct dlk_net_wake *w, int which, int fd);
 
 #endif

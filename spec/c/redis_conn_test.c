@@ -74,14 +74,14 @@ static const struct dlk_redis_conn_events events = {
 
 /* ---- the connection alone, as if it were a store ---- */
 
-static struct dlk_redis_fixed fixed;
+static struct dlk_net_fixed fixed;
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   (void)err;
   memset(&conn, 0, sizeof conn);
   stopping = false;
-  dlk_redis_fixed_init(&fixed, conf, NULL);
+  dlk_net_fixed_init(&fixed, conf, NULL);
   dlk_redis_conn_init(&conn);
   conn.host = host;
   conn.conf = conf;
@@ -164,12 +164,12 @@ static void connect_both(void) {
   conn.wanted = true;
   dlk_redis_conn_wake(&conn);
   accept_it();
-  while (conn.state != DLK_REDIS_HANDSHAKE)
+  while (conn.state != DLK_NET_HANDSHAKE)
     host_turn(host, 10 * DLK_MS);
   char text[64];
   (void)hear(text, sizeof text);
   say("+PONG\r\n");
-  while (conn.state != DLK_REDIS_READY)
+  while (conn.state != DLK_NET_READY)
     host_turn(host, 10 * DLK_MS);
 }
 
@@ -226,7 +226,7 @@ static void gives_up_when_nothing_comes(void) {
   connect_both();
   ask(&one);
   CHECK(!dlk_redis_conn_await(&conn) && answered == 0);
-  CHECK(conn.state == DLK_REDIS_READY);
+  CHECK(conn.state == DLK_NET_READY);
   say("+PONG\r\n");
   await();
   CHECK(answered == 1);

@@ -58,23 +58,23 @@ static const struct dlk_redis_link_events link_events = {
     subscribed, unsubscribed, message, moved, needed, stopped};
 
 /* An endpoint that does not know the address yet. */
-static struct dlk_redis_seeker *seeker;
+static struct dlk_net_seeker *seeker;
 static int sought_count, settled_count, forgotten_count;
 
-static void seek(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void seek(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   CHECK(!seeker);
   seeker = who;
   sought_count++;
 }
 
-static void settle(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void settle(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   CHECK(seeker == who);
   settled_count++;
 }
 
-static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void forget(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   if (seeker != who)
     return;
@@ -82,21 +82,21 @@ static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   forgotten_count++;
 }
 
-static void located(const struct dlk_redis_address *address, const char *why) {
+static void located(const struct dlk_net_address *address, const char *why) {
   struct dlk_error err;
   dlk_error_set(&err, DLK_UNAVAILABLE, "%s", why ? why : "");
   seeker->located(seeker, address, address ? NULL : &err);
 }
 
-static struct dlk_redis_endpoint unknown = {
+static struct dlk_net_endpoint unknown = {
     .locate = seek, .settle = settle, .forget = forget};
-static struct dlk_redis_fixed fixed;
+static struct dlk_net_fixed fixed;
 static bool fixed_address;
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   static const struct dlk_redis_settings settings;
-  dlk_redis_fixed_init(&fixed, conf, NULL);
+  dlk_net_fixed_init(&fixed, conf, NULL);
   *out =
       dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
                         &settings, "", "~dlock:c:test", &link_events, host);
@@ -315,7 +315,7 @@ static void test_address_comes_later(void) {
   located(NULL, "nobody knows");
   CHECK(unsubscribed_count == 1 && forgotten_count == 1);
   await(h, &sought_count, 2); /* after the pause */
-  located(&(struct dlk_redis_address){.host = addr.host, .port = addr.port},
+  located(&(struct dlk_net_address){.host = addr.host, .port = addr.port},
           NULL);
   int fd = accept_one(h, listener);
   CHECK(fd >= 0 && settled_count == 0);
@@ -342,11 +342,11 @@ static void test_address_changes(void) {
   struct dlk_redis_link *link = h->store;
   link->flush(link);
   host_run(h, 30 * DLK_MS);
-  located(&(struct dlk_redis_address){.host = first.host, .port = first.port},
+  located(&(struct dlk_net_address){.host = first.host, .port = first.port},
           NULL);
   int a = accept_one(h, one);
   CHECK(a >= 0); /* it says nothing, for as long as it likes */
-  located(&(struct dlk_redis_address){.host = second.host, .port = second.port},
+  located(&(struct dlk_net_address){.host = second.host, .port = second.port},
           NULL);
   CHECK(unsubscribed_count == 0);
   int b = accept_one(h, two);
@@ -354,7 +354,7 @@ static void test_address_changes(void) {
   say(b, SUBSCRIBED);
   await(h, &subscribed_count, 1);
   sought_count = 0;
-  located(&(struct dlk_redis_address){.host = first.host, .port = first.port},
+  located(&(struct dlk_net_address){.host = first.host, .port = first.port},
           NULL);
   CHECK(!link->subscribed(link, DLK_REDIS_ANY_SLOT));
   await(h, &sought_count, 1);

@@ -15,12 +15,12 @@ static void watch(struct dlk_host *host, int fd) {
 }
 
 static struct dlk_host host = {.watch = watch};
-static struct dlk_redis_wake wake;
+static struct dlk_net_wake wake;
 
 static void start(void) {
   CHECK(pipe(messages) == 0 && pipe(news) == 0);
   watched = -2;
-  dlk_redis_wake_init(&wake, &host);
+  dlk_net_wake_init(&wake, &host);
 }
 
 static void end(void) {
@@ -46,22 +46,22 @@ static bool hears(const int pipe_of[2]) {
 }
 
 static void set(int which, int fd) {
-  dlk_redis_wake_set(&wake, which, fd);
+  dlk_net_wake_set(&wake, which, fd);
 }
 
 static void each_alone_and_both(void) {
   start();
-  set(DLK_REDIS_WAKE_MESSAGES, messages[0]);
+  set(DLK_NET_WAKE_MESSAGES, messages[0]);
   CHECK(watched == messages[0]);
-  set(DLK_REDIS_WAKE_NEWS, news[0]);
+  set(DLK_NET_WAKE_NEWS, news[0]);
   CHECK(hears(messages) && hears(news));
-  set(DLK_REDIS_WAKE_MESSAGES, -1);
+  set(DLK_NET_WAKE_MESSAGES, -1);
   CHECK(watched == news[0]);
-  set(DLK_REDIS_WAKE_MESSAGES, messages[0]);
+  set(DLK_NET_WAKE_MESSAGES, messages[0]);
   CHECK(hears(messages) && hears(news));
-  set(DLK_REDIS_WAKE_NEWS, -1);
+  set(DLK_NET_WAKE_NEWS, -1);
   CHECK(watched == messages[0]);
-  set(DLK_REDIS_WAKE_MESSAGES, -1);
+  set(DLK_NET_WAKE_MESSAGES, -1);
   CHECK(watched == -1);
   end();
 }
@@ -70,12 +70,12 @@ static void no_descriptor_is_left(void) {
   start();
   int lowest = dup(0);
   close(lowest);
-  set(DLK_REDIS_WAKE_MESSAGES, messages[0]);
+  set(DLK_NET_WAKE_MESSAGES, messages[0]);
   for (int i = 0; i < 3; i++) {
-    set(DLK_REDIS_WAKE_NEWS, news[0]);
+    set(DLK_NET_WAKE_NEWS, news[0]);
     CHECK(watched >= lowest);
-    set(DLK_REDIS_WAKE_NEWS, news[0]);
-    set(DLK_REDIS_WAKE_NEWS, -1);
+    set(DLK_NET_WAKE_NEWS, news[0]);
+    set(DLK_NET_WAKE_NEWS, -1);
     int again = dup(0);
     close(again);
     CHECK(again == lowest);
@@ -88,8 +88,8 @@ static void messages_come_first(void) {
   start();
   int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   CHECK(file >= 0);
-  set(DLK_REDIS_WAKE_NEWS, file); /* epoll takes no plain file */
-  set(DLK_REDIS_WAKE_MESSAGES, messages[0]);
+  set(DLK_NET_WAKE_NEWS, file); /* epoll takes no plain file */
+  set(DLK_NET_WAKE_MESSAGES, messages[0]);
   CHECK(watched == messages[0]);
   close(file);
   end();

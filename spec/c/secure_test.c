@@ -17,11 +17,11 @@
 const struct dlk_tls_library *dlock_tls_library(const char **why);
 
 static const char *certificates;
-static struct dlk_redis_tls tls;
+static struct dlk_net_tls tls;
 static SSL_CTX *ctx;
 
 struct pair {
-  struct dlk_redis_secure *x;
+  struct dlk_net_secure *x;
   SSL *server;
   int ours, theirs;
 };
@@ -37,27 +37,27 @@ static const char *path(const char *name) {
 static void open_pair(struct pair *p) {
   int fds[2], small = 8192;
   struct dlk_tls_fault fault = {DLK_OK, ""};
-  struct dlk_redis_address address = {
+  struct dlk_net_address address = {
       .host = "localhost", .port = 6379, .tls = &tls};
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
   p->ours = fds[0];
   p->theirs = fds[1];
   CHECK(setsockopt(p->ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0);
   CHECK(fcntl(p->theirs, F_SETFL, O_NONBLOCK) == 0);
-  p->x = dlk_redis_secure_new(&address, &fault);
+  p->x = dlk_net_secure_new(&address, &fault);
   p->server = SSL_new(ctx);
   CHECK(p->x && p->server && SSL_set_fd(p->server, p->theirs) == 1);
   SSL_set_accept_state(p->server);
-  enum dlk_redis_greeting greeting = DLK_REDIS_GREETING;
-  for (int i = 0; i < 100 && greeting == DLK_REDIS_GREETING; i++) {
-    greeting = dlk_redis_secure_greet(p->x, p->ours, &fault);
+  enum dlk_net_greeting greeting = DLK_NET_GREETING;
+  for (int i = 0; i < 100 && greeting == DLK_NET_GREETING; i++) {
+    greeting = dlk_net_secure_greet(p->x, p->ours, &fault);
     (void)SSL_do_handshake(p->server);
   }
-  CHECK(greeting == DLK_REDIS_GREETED && SSL_do_handshake(p->server) == 1);
+  CHECK(greeting == DLK_NET_GREETED && SSL_do_handshake(p->server) == 1);
 }
 
 static void close_pair(struct pair *p) {
-  dlk_redis_secure_close(p->x, p->ours);
+  dlk_net_secure_close(p->x, p->ours);
   SSL_free(p->server);
   close(p->ours);
   if (p->theirs >= 0)
@@ -78,21 +78,20 @@ static void peer_reads_later(void) {
   int stops = 0;
   for (int i = 0; i < 100000 && came < sizeof text; i++) {
     if (at < sizeof text) {
-      ssize_t n =
-          dlk_redis_secure_send(p.x, p.ours, text + at, sizeof text - at);
+      ssize_t n = dlk_net_secure_send(p.x, p.ours, text + at, sizeof text - at);
       CHECK(n > 0 || errno == EAGAIN);
       at += n > 0 ? (size_t)n : 0;
       stops += n < 0;
     }
-    bool waits = dlk_redis_secure_waits(p.x);
+    bool waits = dlk_net_secure_waits(p.x);
     CHECK(waits || at == came || at == sizeof text);
     if (waits) /* else nobody would come back */
-      CHECK(dlk_redis_secure_push(p.x, p.ours));
+      CHECK(dlk_net_secure_push(p.x, p.ours));
     int n = SSL_read(p.server, got + came, 3000);
     came += n > 0 ? (size_t)n : 0;
   }
   CHECK(stops > 0 && came == sizeof text && memcmp(text, got, came) == 0);
-  CHECK(!dlk_redis_secure_waits(p.x));
+  CHECK(!dlk_net_secure_waits(p.x));
   close_pair(&p);
 }
 
@@ -108,24 +107,24 @@ static void reading_waits_for_room(void) {
     if (SSL_key_update(p.server, SSL_KEY_UPDATE_REQUESTED) == 1 &&
         SSL_write(p.server, "x", 1) == 1)
       said++;
-    ssize_t n = dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false);
+    ssize_t n = dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false);
     CHECK(n > 0 || errno == EAGAIN);
     came += n > 0 ? (size_t)n : 0;
-    stuck = dlk_redis_secure_holds(p.x);
-    CHECK(!stuck || dlk_redis_secure_waits(p.x));
+    stuck = dlk_net_secure_holds(p.x);
+    CHECK(!stuck || dlk_net_secure_waits(p.x));
   }
   CHECK(stuck);
   for (int i = 0; i < 1000; i++) { /* until nothing is left to send */
-    CHECK(dlk_redis_secure_push(p.x, p.ours));
+    CHECK(dlk_net_secure_push(p.x, p.ours));
     (void)SSL_read(p.server, got, sizeof got);
     ERR_clear_error();
   }
-  CHECK(dlk_redis_secure_holds(p.x) && dlk_redis_secure_waits(p.x));
+  CHECK(dlk_net_secure_holds(p.x) && dlk_net_secure_waits(p.x));
   for (int i = 0; i < 100000 && came < said; i++) {
     (void)SSL_read(p.server, got, sizeof got); /* takes answers */
     ERR_clear_error();
-    CHECK(dlk_redis_secure_push(p.x, p.ours));
-    ssize_t n = dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false);
+    CHECK(dlk_net_secure_push(p.x, p.ours));
+    ssize_t n = dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false);
     CHECK(n > 0 || errno == EAGAIN);
     came += n > 0 ? (size_t)n : 0;
   }
@@ -171,21 +170,21 @@ static void writing_waits_for_input(void) {
   struct pair p;
   open_pair(&p);
   char bytes[16384], got[64];
-  while (dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false) > 0)
+  while (dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false) > 0)
     ;
   SSL_set_max_send_fragment(p.server, 512); /* a ticket is five records */
   size_t n = ticket_and_answer(&p, bytes, sizeof bytes), half = 1200;
   CHECK(send(p.theirs, bytes, half, 0) == (ssize_t)half);
-  CHECK(dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false) == -1);
-  ssize_t sent = dlk_redis_secure_send(p.x, p.ours, "PING", 4);
+  CHECK(dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false) == -1);
+  ssize_t sent = dlk_net_secure_send(p.x, p.ours, "PING", 4);
   CHECK(sent == -1 && errno == EAGAIN);
-  CHECK(!dlk_redis_secure_waits(p.x)); /* there is nothing to poll for */
+  CHECK(!dlk_net_secure_waits(p.x)); /* there is nothing to poll for */
   CHECK(send(p.theirs, bytes + half, n - half, 0) == (ssize_t)(n - half));
-  CHECK(dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false) == 1);
-  CHECK(dlk_redis_secure_waits(p.x));
-  CHECK(dlk_redis_secure_send(p.x, p.ours, "PING", 4) == 4);
+  CHECK(dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false) == 1);
+  CHECK(dlk_net_secure_waits(p.x));
+  CHECK(dlk_net_secure_send(p.x, p.ours, "PING", 4) == 4);
   CHECK(SSL_read(p.server, got, sizeof got) == 4);
-  CHECK(!dlk_redis_secure_waits(p.x));
+  CHECK(!dlk_net_secure_waits(p.x));
   close_pair(&p);
 }
 
@@ -204,11 +203,11 @@ static void an_end_behind_bytes(void) {
       close(p.theirs);
       p.theirs = -1;
     }
-    CHECK(dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false) == 3);
-    ssize_t n = dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false);
+    CHECK(dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false) == 3);
+    ssize_t n = dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false);
     CHECK(how == 0 ? n == -1 && errno == EPROTO : n == 0);
     struct dlk_tls_fault fault;
-    dlk_redis_secure_fault(p.x, &fault);
+    dlk_net_secure_fault(p.x, &fault);
     CHECK(fault.text[0] && fault.code != DLK_OK);
     close_pair(&p);
   }
@@ -223,8 +222,7 @@ static void a_small_memory(void) {
   CHECK(SSL_write(p.server, text, sizeof text) == sizeof text);
   size_t came = 0;
   ssize_t n;
-  while ((n = dlk_redis_secure_recv(p.x, p.ours, got + came, 100, false)) ==
-         100)
+  while ((n = dlk_net_secure_recv(p.x, p.ours, got + came, 100, false)) == 100)
     came += 100;
   CHECK(n == -1 && errno == EAGAIN && came == sizeof text);
   CHECK(memcmp(text, got, came) == 0);
@@ -239,12 +237,12 @@ static void awaiting(void) {
   char got[64];
   struct timeval most = {.tv_usec = 20000};
   CHECK(setsockopt(p.ours, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0);
-  while (dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, false) > 0)
+  while (dlk_net_secure_recv(p.x, p.ours, got, sizeof got, false) > 0)
     ;
-  CHECK(dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, true) == -1);
+  CHECK(dlk_net_secure_recv(p.x, p.ours, got, sizeof got, true) == -1);
   CHECK(errno == EAGAIN);
   CHECK(SSL_write(p.server, "+OK", 3) == 3);
-  CHECK(dlk_redis_secure_recv(p.x, p.ours, got, sizeof got, true) == 3);
+  CHECK(dlk_net_secure_recv(p.x, p.ours, got, sizeof got, true) == 3);
   close_pair(&p);
 }
 

@@ -186,7 +186,7 @@ static void link_stop(struct dlk_redis_link *link) {
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint,
+                  struct dlk_net_endpoint *endpoint,
                   const struct dlk_redis_settings *settings, const char *prefix,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {

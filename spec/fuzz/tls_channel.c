@@ -121,7 +121,7 @@ struct said {
 };
 
 struct world {
-  struct dlk_redis_secure *x;
+  struct dlk_net_secure *x;
   SSL *server;
   BIO *to_server, *from_server;
   int fds[2]; /* the client's end, the other one (-1: closed) */
@@ -232,7 +232,7 @@ static void change(struct world *w, uint8_t how, size_t at) {
 
 static void must_have_a_reason(struct world *w) {
   struct dlk_tls_fault fault = {DLK_OK, ""};
-  dlk_redis_secure_fault(w->x, &fault);
+  dlk_net_secure_fault(w->x, &fault);
   MUST(fault.code != DLK_OK && fault.text[0]);
   for (const char *c = fault.text; *c; c++)
     MUST(*c >= ' ' && *c < 127);
@@ -251,9 +251,9 @@ static void judge(struct world *w, ssize_t rc, int problem) {
 
 static void greet(struct world *w) {
   struct dlk_tls_fault fault = {DLK_OK, ""};
-  enum dlk_redis_greeting how = dlk_redis_secure_greet(w->x, w->fds[0], &fault);
-  w->greeted = how == DLK_REDIS_GREETED;
-  if (how == DLK_REDIS_UNGREETED) {
+  enum dlk_net_greeting how = dlk_net_secure_greet(w->x, w->fds[0], &fault);
+  w->greeted = how == DLK_NET_GREETED;
+  if (how == DLK_NET_UNGREETED) {
     w->failed = true;
     MUST(fault.code != DLK_OK && fault.text[0]);
   }
@@ -268,7 +268,7 @@ static void we_hear(struct world *w, size_t most) {
   }
   errno = 0;
   ssize_t n =
-      dlk_redis_secure_recv(w->x, w->fds[0], got, 1 + most % sizeof got, false);
+      dlk_net_secure_recv(w->x, w->fds[0], got, 1 + most % sizeof got, false);
   if (n > 0)
     check_text(&w->down, got, (size_t)n);
   judge(w, n, errno);
@@ -283,7 +283,7 @@ static void we_say(struct world *w, size_t n) {
   for (size_t i = 0; i < n; i++)
     text[i] = text_at(w->up.told + i);
   errno = 0;
-  ssize_t did = dlk_redis_secure_send(w->x, w->fds[0], text, n);
+  ssize_t did = dlk_net_secure_send(w->x, w->fds[0], text, n);
   w->owed = did < 0 ? n : n - (size_t)did;
   if (did > 0)
     w->up.told += (size_t)did;
@@ -328,7 +328,7 @@ static void deed(struct world *w, struct input *in) {
     we_hear(w, n * 8u);
     break;
   default:
-    (void)dlk_redis_secure_push(w->x, w->fds[0]);
+    (void)dlk_net_secure_push(w->x, w->fds[0]);
     break;
   }
 }
@@ -346,20 +346,20 @@ static void finish(struct world *w) {
     we_hear(w, 2047);
     if (w->owed > 0)
       we_say(w, 0);
-    (void)dlk_redis_secure_push(w->x, w->fds[0]);
+    (void)dlk_net_secure_push(w->x, w->fds[0]);
   }
   MUST(w->greeted && !w->failed && w->down.heard == w->down.told);
   MUST(w->up.heard == w->up.told && w->ended == w->bye);
   MUST(w->owed == 0 || w->ended);
 }
 
-static void begin(struct world *w, const struct dlk_redis_address *address,
+static void begin(struct world *w, const struct dlk_net_address *address,
                   SSL_CTX *ctx) {
   struct dlk_tls_fault fault;
   MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->fds) == 0);
   int small = 4096;
   MUST(setsockopt(w->fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0);
-  w->x = dlk_redis_secure_new(address, &fault);
+  w->x = dlk_net_secure_new(address, &fault);
   w->server = SSL_new(ctx);
   w->to_server = BIO_new(BIO_s_mem());
   w->from_server = BIO_new(BIO_s_mem());
@@ -373,9 +373,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t kind = input_byte(&in);
   struct dlk_tls_settings settings = {.cafile = trusted,
                                       .verify = (kind & 2) == 0};
-  struct dlk_redis_tls tls = {.lib = &watched,
-                              .client = lib->client_new(&settings)};
-  struct dlk_redis_address address = {
+  struct dlk_net_tls tls = {.lib = &watched,
+                            .client = lib->client_new(&settings)};
+  struct dlk_net_address address = {
       .host = "localhost", .port = 6379, .tls = &tls};
   struct world w = {0};
   state = kind;
@@ -385,7 +385,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     deed(&w, &in);
   if (!w.changed)
     finish(&w);
-  dlk_redis_secure_close(w.x, w.fds[0]);
+  dlk_net_secure_close(w.x, w.fds[0]);
   SSL_free(w.server);
   lib->client_free(tls.client);
   close(w.fds[0]);

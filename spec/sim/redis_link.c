@@ -84,31 +84,30 @@ static void link_destroy(struct dlk_redis_link *link) {
   (void)link;
 }
 
-struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
-                                                  const struct dlk_conf *conf,
-                                                  struct dlk_redis_tls *tls) {
+struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
+                                                const struct dlk_conf *conf,
+                                                struct dlk_net_tls *tls) {
   (void)host;
   (void)conf;
   (void)tls;
   return NULL; /* nobody asks for them here */
 }
 
-enum dlk_code dlk_redis_tls_new(const struct dlk_conf *conf,
-                                struct dlk_redis_tls **out,
-                                struct dlk_error *err) {
+enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
+                              struct dlk_net_tls **out, struct dlk_error *err) {
   (void)conf;
   (void)err;
   *out = NULL;
   return DLK_OK;
 }
 
-void dlk_redis_tls_free(struct dlk_redis_tls *tls) {
+void dlk_net_tls_free(struct dlk_net_tls *tls) {
   (void)tls;
 }
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint,
+                  struct dlk_net_endpoint *endpoint,
                   const struct dlk_redis_settings *settings, const char *prefix,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {

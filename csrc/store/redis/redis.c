@@ -40,10 +40,10 @@ static const char *prefix(const char *given) {
   return given ? given : "dlock:";
 }
 
-static struct dlk_redis_endpoint *endpoint_of(struct dlk_redis *s) {
+static struct dlk_net_endpoint *endpoint_of(struct dlk_redis *s) {
   if (dlk_redis_conf_by_sentinel(&s->conf))
     return dlk_redis_sentinel_new(s->host, &s->conf, s->tls);
-  dlk_redis_fixed_init(&s->fixed, &s->conf, s->tls);
+  dlk_net_fixed_init(&s->fixed, &s->conf, s->tls);
   return &s->fixed.endpoint;
 }
 
@@ -59,8 +59,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   enum dlk_code code = dlk_redis_conf_read(conf, &settings, err);
   if (code != DLK_OK)
     return code;
-  struct dlk_redis_tls *tls;
-  code = dlk_redis_tls_new(conf, &tls, err);
+  struct dlk_net_tls *tls;
+  code = dlk_net_tls_new(conf, &tls, err);
   if (code != DLK_OK)
     return code;
   struct dlk_redis *s = calloc(1, sizeof *s);
@@ -76,7 +76,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             s->conf.prefix, s->channel, &dlk_redis_messages, s);
   }
   if (!s || !s->link) {
-    dlk_redis_tls_free(tls);
+    dlk_net_tls_free(tls);
     free_all(s);
     return dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
   }
@@ -257,7 +257,7 @@ static void destroy(void *store) {
     return;
   dlk_redis_orphans_end(s);
   s->link->destroy(s->link);
-  dlk_redis_tls_free(s->tls);
+  dlk_net_tls_free(s->tls);
   dlk_map_clear(&s->tokens.map);
   dlk_redis_released_free(s);
   free_all(s);

@@ -91,22 +91,22 @@ static bool names(const struct dlk_redis_opinion *o, int64_t epoch) {
 }
 
 static size_t votes_for(const struct dlk_redis_opinion *all, size_t count,
-                        int64_t epoch, const struct dlk_redis_place *place) {
+                        int64_t epoch, const struct dlk_net_place *place) {
   size_t votes = 0;
   for (size_t i = 0; i < count; i++)
     if (names(&all[i], epoch) &&
-        (!place || dlk_redis_place_is(&all[i].place, place)))
+        (!place || dlk_net_place_is(&all[i].place, place)))
       votes++;
   return votes;
 }
 
 /* One that names another address than `place`, or (NULL) any. */
-static const struct dlk_redis_place *
-named(const struct dlk_redis_opinion *all, size_t count, int64_t epoch,
-      const struct dlk_redis_place *place) {
+static const struct dlk_net_place *named(const struct dlk_redis_opinion *all,
+                                         size_t count, int64_t epoch,
+                                         const struct dlk_net_place *place) {
   for (size_t i = 0; i < count; i++)
     if (names(&all[i], epoch) &&
-        (!place || !dlk_redis_place_is(&all[i].place, place)))
+        (!place || !dlk_net_place_is(&all[i].place, place)))
       return &all[i].place;
   return NULL;
 }
@@ -115,7 +115,7 @@ static void count_servers(struct dlk_redis_agreement *agreed,
                           const struct dlk_redis_opinion *all, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (all[i].epoch != agreed->epoch ||
-        !dlk_redis_place_is(&all[i].place, agreed->place))
+        !dlk_net_place_is(&all[i].place, agreed->place))
       continue;
     if (all[i].replicas > agreed->replicas)
       agreed->replicas = all[i].replicas;

@@ -22,12 +22,12 @@ struct dlk_redis_opinion {
   enum dlk_redis_said said; /* to the last question */
   int64_t epoch; /* of the configuration it speaks of; -1: it may not say */
   int64_t replicas, sentinels; /* that it knows of; -1: likewise */
-  struct dlk_redis_place place;
+  struct dlk_net_place place;
 };
 
 struct dlk_redis_agreement {
-  const struct dlk_redis_place *place; /* NULL: there is none, */
-  const struct dlk_redis_place *a, *b; /* because these two are named */
+  const struct dlk_net_place *place; /* NULL: there is none, */
+  const struct dlk_net_place *a, *b; /* because these two are named */
   bool stale; /* because all who answered know less than was known */
   bool most;  /* more than half of the list name some address */
   bool half;  /* half of all Sentinels do, and all are known by their number */

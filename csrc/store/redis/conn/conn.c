@@ -37,8 +37,8 @@ bool dlk_redis_conn_withdraw(struct dlk_redis_conn *c,
 
 static void send_out(struct dlk_redis_conn *c) {
   while (c->pipe.out_at < c->pipe.out.len) {
-    ssize_t n = dlk_redis_sock_send(c->sock, c->pipe.out.data + c->pipe.out_at,
-                                    c->pipe.out.len - c->pipe.out_at);
+    ssize_t n = dlk_net_sock_send(c->sock, c->pipe.out.data + c->pipe.out_at,
+                                  c->pipe.out.len - c->pipe.out_at);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       c->blocked = true;
       return;
@@ -65,18 +65,18 @@ static void write_out(struct dlk_redis_conn *c) {
 static bool closed_meanwhile(struct dlk_redis_conn *c, int64_t at) {
   bool only_once = dlk_redis_pipe_has_only_once(&c->pipe);
   if (!dlk_list_empty(&c->pipe.flying) ||
-      !dlk_redis_may_be_closed(at - c->times.used, only_once))
+      !dlk_net_may_be_closed(at - c->times.used, only_once))
     return false;
   char byte;
-  ssize_t n = dlk_redis_sock_recv(c->sock, &byte, 1);
+  ssize_t n = dlk_net_sock_recv(c->sock, &byte, 1);
   /* A byte that nobody asked for is no better than an end. */
   return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_OFF)
+  if (c->state == DLK_NET_OFF)
     dlk_redis_conn_wake(c);
-  if (c->state != DLK_REDIS_READY || dlk_list_empty(&c->pipe.waiting) ||
+  if (c->state != DLK_NET_READY || dlk_list_empty(&c->pipe.waiting) ||
       c->durable.waits)
     return;
   int64_t at = dlk_redis_life_now(c);
@@ -93,7 +93,7 @@ void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
 static void broken_protocol(struct dlk_redis_conn *c) {
   if (dlk_redis_pipe_starved(&c->pipe))
     dlk_redis_life_discard(c, DLK_UNAVAILABLE, "out of memory");
-  else if (c->state < DLK_REDIS_READY)
+  else if (c->state < DLK_NET_READY)
     dlk_redis_life_discard(
         c, DLK_INVALID,
         c->at->tls ? "what answers there is not a Redis server; check host and "
@@ -107,13 +107,13 @@ static void broken_protocol(struct dlk_redis_conn *c) {
 static void sign_of_life(struct dlk_redis_conn *c) {
   c->times.used = dlk_redis_life_now(c);
   if (c->times.asked)
-    dlk_redis_life_arm(c, dlk_time_add(c->times.used, DLK_REDIS_SILENCE));
+    dlk_redis_life_arm(c, dlk_time_add(c->times.used, DLK_NET_SILENCE));
   c->times.asked = false;
 }
 
 /* Gives what the bytes complete. False: the connection is another one now. */
 static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
-  struct dlk_redis_sock *sock = c->sock;
+  struct dlk_net_sock *sock = c->sock;
   dlk_redis_pipe_feed(&c->pipe, p, n);
   for (;;) {
     void *reply;
@@ -144,7 +144,7 @@ static bool feed(struct dlk_redis_conn *c, const char *p, size_t n) {
 static void take_in(struct dlk_redis_conn *c, const char *over) {
   char bytes[16384];
   for (;;) {
-    ssize_t n = dlk_redis_sock_recv(c->sock, bytes, sizeof bytes);
+    ssize_t n = dlk_net_sock_recv(c->sock, bytes, sizeof bytes);
     bool empty = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (empty && !over)
       break;
@@ -166,10 +166,10 @@ static void take_in(struct dlk_redis_conn *c, const char *over) {
 bool dlk_redis_conn_await(struct dlk_redis_conn *c) {
   char bytes[16384];
   const struct dlk_list *flying = &c->pipe.flying;
-  if (c->state != DLK_REDIS_READY || c->blocked || dlk_list_empty(flying) ||
+  if (c->state != DLK_NET_READY || c->blocked || dlk_list_empty(flying) ||
       flying->next != flying->prev || !dlk_list_empty(&c->pipe.waiting))
     return false;
-  ssize_t n = dlk_redis_sock_await(c->sock, bytes, sizeof bytes);
+  ssize_t n = dlk_net_sock_await(c->sock, bytes, sizeof bytes);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
     return false;
   if (n <= 0)
@@ -203,14 +203,14 @@ void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
 
 static void on_open(void *arg) {
   struct dlk_redis_conn *c = arg;
-  dlk_redis_life_enter(c, DLK_REDIS_HANDSHAKE);
+  dlk_redis_life_enter(c, DLK_NET_HANDSHAKE);
   if (dlk_redis_pipe_open(&c->pipe))
     dlk_redis_conn_say(c, c->events->handshake(c));
   else
     dlk_redis_life_lost(c, "out of memory");
 }
 
-static const struct dlk_redis_sock_events sock_events = {
+static const struct dlk_net_sock_events sock_events = {
     on_open, dlk_redis_life_failed, on_readable, on_writable, on_broken};
 
 /* ---- time ---- */
@@ -225,38 +225,38 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
   struct dlk_redis_conn *c = DLK_CONTAINER(timer, struct dlk_redis_conn, timer);
   const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(&c->pipe);
   bool listens = c->events->push != NULL;
-  struct dlk_redis_due due = dlk_redis_due(
-      &c->times, &(struct dlk_redis_moment){
-                     .state = c->state,
-                     .at = at,
-                     .oldest = oldest ? oldest->sent : -1,
-                     .io_timeout = c->conf->io_timeout,
-                     .listens = listens,
-                     .needed = c->events->needed && c->events->needed(c),
-                     .wanted = c->wanted});
+  struct dlk_net_due due = dlk_net_due(
+      &c->times, &(struct dlk_net_moment){.state = c->state,
+                                          .at = at,
+                                          .oldest = oldest ? oldest->sent : -1,
+                                          .io_timeout = c->conf->io_timeout,
+                                          .listens = listens,
+                                          .needed = c->events->needed &&
+                                                    c->events->needed(c),
+                                          .wanted = c->wanted});
   switch (due.deed) {
-  case DLK_REDIS_DOUBT:
-    (void)dlk_redis_sock_doubt(c->sock, NULL);
+  case DLK_NET_DOUBT:
+    (void)dlk_net_sock_doubt(c->sock, NULL);
     /* fall through */
-  case DLK_REDIS_SLEEP:
+  case DLK_NET_SLEEP:
     dlk_redis_life_arm(c, due.next);
     break;
-  case DLK_REDIS_GIVE_UP:
-    dlk_redis_sock_note(c->sock);
-    dlk_redis_life_lost(c, dlk_redis_sock_late(c->sock, due.why));
+  case DLK_NET_GIVE_UP:
+    dlk_net_sock_note(c->sock);
+    dlk_redis_life_lost(c, dlk_net_sock_late(c->sock, due.why));
     break;
-  case DLK_REDIS_PROBE_LIFE:
+  case DLK_NET_PROBE_LIFE:
     dlk_redis_life_arm(c, due.next);
     ask_sign_of_life(c);
     break;
-  case DLK_REDIS_CLOSE:
+  case DLK_NET_CLOSE:
     dlk_redis_conn_off(c);
     break;
-  case DLK_REDIS_REOPEN:
-    dlk_redis_life_enter(c, DLK_REDIS_OFF);
+  case DLK_NET_REOPEN:
+    dlk_redis_life_enter(c, DLK_NET_OFF);
     dlk_redis_conn_wake(c);
     break;
-  case DLK_REDIS_NOTHING:
+  case DLK_NET_NOTHING:
     break;
   }
 }
@@ -268,7 +268,7 @@ void dlk_redis_conn_init(struct dlk_redis_conn *c) {
   c->seeker.located = dlk_redis_life_located;
   c->sock_events = &sock_events;
   dlk_list_init(&c->seeker.entry);
-  c->state = DLK_REDIS_OFF;
+  c->state = DLK_NET_OFF;
 }
 
 void dlk_redis_conn_free(struct dlk_redis_conn *c) {

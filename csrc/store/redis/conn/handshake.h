@@ -19,7 +19,7 @@ struct dlk_redis_handshake {
   bool all;                 /* as many as there are */
   bool subscriber, changes; /* changes: as of the endpoint */
   /* Found out: */
-  struct dlk_redis_server_text name; /* whom it is said to, with TLS or not: */
+  struct dlk_net_server_text name; /* whom it is said to, with TLS or not: */
   bool tls;
   uint8_t steps[32];
   struct dlk_redis_auth auth;

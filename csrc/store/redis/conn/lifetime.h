@@ -36,26 +36,26 @@ struct dlk_redis_conn {
   /* Set by the owner before the first use: */
   struct dlk_host *host;
   const struct dlk_conf *conf;
-  struct dlk_redis_endpoint *endpoint;
+  struct dlk_net_endpoint *endpoint;
   const struct dlk_redis_conn_events *events;
   void *arg;
   unsigned *alive;
   int64_t pause; /* between two attempts at most; 0: a second */
   bool wanted;   /* reconnect even when no request waits; never idle */
   /* The connection's own: */
-  enum dlk_redis_conn_state state;
-  struct dlk_redis_seeker seeker;     /* from SEEKING until it is OFF again */
-  const struct dlk_redis_address *at; /* where it connected last */
-  const struct dlk_redis_sock_events *sock_events; /* conn.c's */
-  struct dlk_redis_sock *sock;
-  struct dlk_redis_silent silent;
+  enum dlk_net_conn_state state;
+  struct dlk_net_seeker seeker;     /* from SEEKING until it is OFF again */
+  const struct dlk_net_address *at; /* where it connected last */
+  const struct dlk_net_sock_events *sock_events; /* conn.c's */
+  struct dlk_net_sock *sock;
+  struct dlk_net_silent silent;
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;
   struct dlk_redis_durable durable;
   bool spoken_to; /* it was ready once */
   bool blocked;   /* the socket takes no more for now */
   int64_t state_since, armed;
-  struct dlk_redis_times times;
+  struct dlk_net_times times;
   unsigned failures;
   struct dlk_error why;
 };
@@ -92,17 +92,16 @@ static inline void dlk_redis_life_arm(struct dlk_redis_conn *c, int64_t at) {
 }
 
 void dlk_redis_life_enter(struct dlk_redis_conn *c,
-                          enum dlk_redis_conn_state state);
+                          enum dlk_net_conn_state state);
 /* The endpoint's answer: an address, or none. */
-void dlk_redis_life_located(struct dlk_redis_seeker *who,
-                            const struct dlk_redis_address *address,
+void dlk_redis_life_located(struct dlk_net_seeker *who,
+                            const struct dlk_net_address *address,
                             const struct dlk_error *why);
 /* The socket could not be opened: one of its events. */
 void dlk_redis_life_failed(void *arg, enum dlk_code code, const char *text);
 
 /* Where it goes, for messages. */
-struct dlk_redis_server_text
-dlk_redis_life_name(const struct dlk_redis_conn *c);
+struct dlk_net_server_text dlk_redis_life_name(const struct dlk_redis_conn *c);
 /* It is of no use any more, for that reason; a text says it in the user's
  * words, behind the server's name. */
 void dlk_redis_life_discard(struct dlk_redis_conn *c, enum dlk_code code,
@@ -118,7 +117,7 @@ void dlk_redis_life_answered(struct dlk_redis_conn *c);
 
 /* Called after each batch of replies, when nobody depends on the state. */
 static inline void dlk_redis_life_drained(struct dlk_redis_conn *c) {
-  if (c->state == DLK_REDIS_DRAINING)
+  if (c->state == DLK_NET_DRAINING)
     dlk_redis_life_answered(c);
 }
 

@@ -42,9 +42,9 @@ struct net {
   struct dlk_host *host;
   const struct dlk_redis_link_events *events;
   void *arg;
-  struct dlk_redis_endpoint *endpoint;
+  struct dlk_net_endpoint *endpoint;
   struct dlk_redis_conn cmd, sub;
-  struct dlk_redis_wake wake;
+  struct dlk_net_wake wake;
   struct dlk_redis_handshake hello, hello_sub;
   struct dlk_redis_req kill_req;
   int64_t id, kills[DLK_REDIS_KILLS];
@@ -91,7 +91,7 @@ static void unsubscribed(struct net *n) {
   if (!n->subscribed)
     return;
   n->subscribed = false;
-  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES, -1);
+  dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES, -1);
 }
 
 /* An event of the command connection only: that for messages comes and goes
@@ -110,8 +110,8 @@ static void usable(struct net *n) {
   n->link.moves += moved;
   want_back(n, false);
   dlk_redis_conn_ready(&n->cmd);
-  dlk_redis_event(n->host, n->cmd.conf, "connect", "connected%s",
-                  moved ? "; it was started anew, or is another" : "");
+  dlk_net_event(n->host, n->cmd.conf, "connect", "connected%s",
+                moved ? "; it was started anew, or is another" : "");
   if (moved)
     n->events->moved(n->arg);
 }
@@ -144,10 +144,10 @@ static void warn(struct net *n) {
   if (n->warned || !policy[0] || strcmp(policy, "noeviction") == 0)
     return;
   n->warned = true;
-  dlk_redis_event(n->host, n->cmd.conf, "eviction",
-                  "maxmemory-policy is %s: locks can be evicted and held "
-                  "twice; use noeviction",
-                  policy);
+  dlk_net_event(n->host, n->cmd.conf, "eviction",
+                "maxmemory-policy is %s: locks can be evicted and held "
+                "twice; use noeviction",
+                policy);
 }
 
 static enum replicas replicas_now(const struct net *n) {
@@ -166,21 +166,21 @@ static void warn_replicas(struct net *n) {
   d->asked = n->host->now(n->host); /* before it was connected to */
   dlk_redis_durable_count(d, n->hello.listed, d->asked);
   if (d->all && d->known && *d->known < 0 && !n->told_unknown)
-    dlk_redis_event(n->host, n->cmd.conf, "replicas",
-                    "its Sentinels do not say how many replicas they know "
-                    "(+sentinel|master, docs/security.md): one that is away "
-                    "is not counted");
+    dlk_net_event(n->host, n->cmd.conf, "replicas",
+                  "its Sentinels do not say how many replicas they know "
+                  "(+sentinel|master, docs/security.md): one that is away "
+                  "is not counted");
   n->told_unknown = true;
   enum replicas now = replicas_now(n);
   if (now == SCARCE && n->replicas != SCARCE)
-    dlk_redis_event(n->host, n->cmd.conf, "replicas",
-                    "%lld of %u replicas are there; no lock can be given",
-                    (long long)n->hello.have, dlk_redis_durable_wanted(d));
+    dlk_net_event(n->host, n->cmd.conf, "replicas",
+                  "%lld of %u replicas are there; no lock can be given",
+                  (long long)n->hello.have, dlk_redis_durable_wanted(d));
   else if (now == FEWER && n->replicas != FEWER)
-    dlk_redis_event(n->host, n->cmd.conf, "replicas",
-                    "wait_replicas is %u of %u replicas, so a failover may "
-                    "lose a lock; \"all\" loses none",
-                    d->wanted, dlk_redis_durable_there(d));
+    dlk_net_event(n->host, n->cmd.conf, "replicas",
+                  "wait_replicas is %u of %u replicas, so a failover may "
+                  "lose a lock; \"all\" loses none",
+                  d->wanted, dlk_redis_durable_there(d));
   n->replicas = now;
 }
 
@@ -281,7 +281,7 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
-  if (n->cmd.state == DLK_REDIS_READY)
+  if (n->cmd.state == DLK_NET_READY)
     dlk_redis_apart_judge(&n->hello_sub, n->run_id);
   if (n->hello_sub.err.code != DLK_OK) {
     refuse(n, &n->sub, &n->hello_sub);
@@ -289,8 +289,8 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   }
   dlk_redis_conn_ready(&n->sub);
   n->subscribed = true;
-  dlk_redis_wake_set(&n->wake, DLK_REDIS_WAKE_MESSAGES,
-                     dlk_redis_sock_fd(n->sub.sock));
+  dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES,
+                   dlk_net_sock_fd(n->sub.sock));
   n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
 }
 
@@ -348,7 +348,7 @@ static void link_flush(struct dlk_redis_link *link) {
 static bool link_prompt(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
   bool ready = n->subscribed || !n->sub.wanted;
-  return n->cmd.state == DLK_REDIS_READY && !n->cmd.blocked && ready;
+  return n->cmd.state == DLK_NET_READY && !n->cmd.blocked && ready;
 }
 
 static bool link_await(struct dlk_redis_link *link) {
@@ -454,7 +454,7 @@ static void link_destroy(struct dlk_redis_link *link) {
 
 static void set_up(struct net *n, struct dlk_redis_conn *c,
                    const struct dlk_conf *conf,
-                   struct dlk_redis_endpoint *endpoint,
+                   struct dlk_net_endpoint *endpoint,
                    const struct dlk_redis_conn_events *events) {
   dlk_redis_conn_init(c);
   c->host = n->host;
@@ -468,7 +468,7 @@ static void set_up(struct net *n, struct dlk_redis_conn *c,
 
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint,
+                  struct dlk_net_endpoint *endpoint,
                   const struct dlk_redis_settings *settings, const char *prefix,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
@@ -488,7 +488,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.destroy = link_destroy;
   n->host = host;
   n->endpoint = endpoint;
-  dlk_redis_wake_init(&n->wake, host);
+  dlk_net_wake_init(&n->wake, host);
   n->events = events;
   n->arg = arg;
   n->id = -1;

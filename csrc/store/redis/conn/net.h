@@ -19,7 +19,7 @@ struct dlk_redis_settings {
  * and must live as long as the link. NULL: out of memory. */
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
-                  struct dlk_redis_endpoint *endpoint,
+                  struct dlk_net_endpoint *endpoint,
                   const struct dlk_redis_settings *settings, const char *prefix,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg);

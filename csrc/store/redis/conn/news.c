@@ -22,8 +22,7 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   if (!dlk_redis_sentinel_greeted(n->all, &n->conn, &n->at.address, r, a))
     return;
   n->refused = false;
-  dlk_redis_wake_set(n->wake, DLK_REDIS_WAKE_NEWS,
-                     dlk_redis_sock_fd(n->conn.sock));
+  dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS, dlk_net_sock_fd(n->conn.sock));
   n->heard(n);
 }
 
@@ -36,7 +35,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
                    const struct dlk_error *why) {
   const struct dlk_redis_news *n = c->arg;
   (void)asked, (void)why;
-  dlk_redis_wake_set(n->wake, DLK_REDIS_WAKE_NEWS, -1);
+  dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS, -1);
 }
 
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
@@ -76,27 +75,26 @@ static const struct dlk_redis_conn_events events = {.handshake = handshake,
                                                     .needed = needed,
                                                     .gone = gone};
 
-static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   struct dlk_redis_news *n = DLK_CONTAINER(e, struct dlk_redis_news, turns);
   const struct dlk_conf *conf = n->all->conf;
-  dlk_redis_fixed_host(&n->at, conf, n->next % conf->host_count,
-                       DLK_REDIS_SENTINEL_PORT, n->all->tls);
+  dlk_net_fixed_host(&n->at, conf, n->next % conf->host_count,
+                     DLK_REDIS_SENTINEL_PORT, n->all->tls);
   n->next++;
   who->located(who, &n->at.address, NULL);
 }
 
-static void nothing(struct dlk_redis_endpoint *e,
-                    struct dlk_redis_seeker *who) {
+static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e, (void)who;
 }
 
 void dlk_redis_news_init(struct dlk_redis_news *n,
                          const struct dlk_redis_sentinels *all) {
   n->all = all;
-  n->turns = (struct dlk_redis_endpoint){.role = DLK_REDIS_SENTINEL_ROLE,
-                                         .locate = locate,
-                                         .settle = nothing,
-                                         .forget = nothing};
+  n->turns = (struct dlk_net_endpoint){.role = DLK_REDIS_SENTINEL_ROLE,
+                                       .locate = locate,
+                                       .settle = nothing,
+                                       .forget = nothing};
   dlk_redis_sentinel_conn(all, &n->conn, &events);
   n->conn.endpoint = &n->turns;
   n->conn.arg = n;
@@ -111,7 +109,7 @@ void dlk_redis_news_want(struct dlk_redis_news *n, bool wanted) {
   if (wanted) {
     dlk_redis_conn_wake(&n->conn);
   } else {
-    dlk_redis_wake_set(n->wake, DLK_REDIS_WAKE_NEWS, -1);
+    dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS, -1);
     dlk_redis_conn_off(&n->conn);
   }
 }

@@ -8,12 +8,12 @@
 struct dlk_redis_news {
   const struct dlk_redis_sentinels *all;
   struct dlk_redis_conn conn;
-  struct dlk_redis_endpoint turns; /* another Sentinel each time */
-  struct dlk_redis_fixed at;
+  struct dlk_net_endpoint turns; /* another Sentinel each time */
+  struct dlk_net_fixed at;
   struct dlk_redis_req hello;
   size_t next;
-  bool refused;                /* told */
-  struct dlk_redis_wake *wake; /* set before it is wanted */
+  bool refused;              /* told */
+  struct dlk_net_wake *wake; /* set before it is wanted */
   /* Another server may be the primary of that name now. */
   void (*heard)(struct dlk_redis_news *n);
 };

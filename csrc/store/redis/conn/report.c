@@ -17,7 +17,7 @@ void dlk_redis_report_witness(const struct dlk_redis_report *r,
   if (is_bad == *bad)
     return;
   *bad = is_bad;
-  struct dlk_redis_server_text name = dlk_redis_witness_name(w);
+  struct dlk_net_server_text name = dlk_redis_witness_name(w);
   char text[900];
   if (!is_bad)
     snprintf(text, sizeof text, "%s answers again", name.text);
@@ -42,18 +42,17 @@ void dlk_redis_report_round(struct dlk_redis_report *r, bool lost,
   if (quarrel)
     host->event(host, "sentinel", quarrel->text);
   else
-    dlk_redis_event(host, r->all->conf, "sentinel",
-                    lost ? "none of its Sentinels names a primary"
-                         : "its Sentinels name a primary again");
+    dlk_net_event(host, r->all->conf, "sentinel",
+                  lost ? "none of its Sentinels names a primary"
+                       : "its Sentinels name a primary again");
 }
 
 void dlk_redis_report_moved(const struct dlk_redis_report *r,
-                            const struct dlk_redis_place *from,
-                            const struct dlk_redis_place *to) {
-  dlk_redis_event(r->all->host, r->all->conf, "failover",
-                  "the primary is %s now, it was %s",
-                  dlk_redis_place_text(to).text,
-                  dlk_redis_place_text(from).text);
+                            const struct dlk_net_place *from,
+                            const struct dlk_net_place *to) {
+  dlk_net_event(r->all->host, r->all->conf, "failover",
+                "the primary is %s now, it was %s", dlk_net_place_text(to).text,
+                dlk_net_place_text(from).text);
 }
 
 static const char *plural(int64_t count) {
@@ -71,12 +70,11 @@ void dlk_redis_report_servers(struct dlk_redis_report *r, bool moved,
   r->replicas = replicas;
   r->sentinels = sentinels;
   if (!first)
-    dlk_redis_event(r->all->host, r->all->conf, "topology",
-                    "%s is the primary, with %lld replica%s and %lld "
-                    "Sentinel%s",
-                    dlk_redis_place_text(agreed->place).text,
-                    (long long)replicas, plural(replicas), (long long)sentinels,
-                    plural(sentinels));
+    dlk_net_event(r->all->host, r->all->conf, "topology",
+                  "%s is the primary, with %lld replica%s and %lld "
+                  "Sentinel%s",
+                  dlk_net_place_text(agreed->place).text, (long long)replicas,
+                  plural(replicas), (long long)sentinels, plural(sentinels));
 }
 
 void dlk_redis_report_init(struct dlk_redis_report *r,

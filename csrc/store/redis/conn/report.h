@@ -23,8 +23,8 @@ void dlk_redis_report_round(struct dlk_redis_report *r, bool lost,
                             const struct dlk_error *quarrel);
 /* Another primary took over. */
 void dlk_redis_report_moved(const struct dlk_redis_report *r,
-                            const struct dlk_redis_place *from,
-                            const struct dlk_redis_place *to);
+                            const struct dlk_net_place *from,
+                            const struct dlk_net_place *to);
 /* Which servers there are; moved: the primary is another one. */
 void dlk_redis_report_servers(struct dlk_redis_report *r, bool moved,
                               const struct dlk_redis_agreement *agreed);

@@ -56,7 +56,7 @@
 #define FRESH (50 * DLK_MS)
 
 struct sentinel {
-  struct dlk_redis_endpoint endpoint; /* first: handed out */
+  struct dlk_net_endpoint endpoint; /* first: handed out */
   struct dlk_redis_sentinels all;
   struct dlk_host *host;
   const struct dlk_conf *conf;
@@ -67,8 +67,8 @@ struct sentinel {
   size_t open;                   /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
-  struct dlk_redis_place places[2];
-  struct dlk_redis_address address;
+  struct dlk_net_place places[2];
+  struct dlk_net_address address;
   struct dlk_redis_news news;
   struct dlk_redis_report report;
   struct dlk_redis_opinion *said; /* one of each, while they are judged */
@@ -79,7 +79,7 @@ struct sentinel {
   } witnesses[];
 };
 
-static struct sentinel *of(struct dlk_redis_endpoint *e) {
+static struct sentinel *of(struct dlk_net_endpoint *e) {
   return (struct sentinel *)(void *)e;
 }
 
@@ -87,7 +87,7 @@ static struct sentinel *of(struct dlk_redis_endpoint *e) {
 
 static bool anybody_seeks(const struct sentinel *s) {
   for (struct dlk_list *l = s->seekers.next; l != &s->seekers; l = l->next)
-    if (!DLK_CONTAINER(l, struct dlk_redis_seeker, entry)->settled)
+    if (!DLK_CONTAINER(l, struct dlk_net_seeker, entry)->settled)
       return true;
   return false;
 }
@@ -99,8 +99,8 @@ static void tell(struct sentinel *s, const struct dlk_error *why) {
   uint64_t turn = s->turn;
   dlk_list_take(&s->seekers, &left);
   while (!dlk_list_empty(&left)) {
-    struct dlk_redis_seeker *who =
-        DLK_CONTAINER(left.next, struct dlk_redis_seeker, entry);
+    struct dlk_net_seeker *who =
+        DLK_CONTAINER(left.next, struct dlk_net_seeker, entry);
     dlk_list_remove(&who->entry);
     dlk_list_append(&s->seekers, &who->entry);
     if (why ? who->told > 0 : who->told == turn)
@@ -110,13 +110,13 @@ static void tell(struct sentinel *s, const struct dlk_error *why) {
   }
 }
 
-static void use(struct sentinel *s, const struct dlk_redis_place *named) {
-  struct dlk_redis_place place = *named;
+static void use(struct sentinel *s, const struct dlk_net_place *named) {
+  struct dlk_net_place place = *named;
   const struct dlk_option *map = dlk_option_find(
-      &s->conf->options, "address_map", dlk_redis_place_text(named).text);
+      &s->conf->options, "address_map", dlk_net_place_text(named).text);
   if (map)
-    (void)dlk_redis_place_read(&place, map->text);
-  if (s->turn > 0 && dlk_redis_place_is(&place, &s->places[s->turn % 2]))
+    (void)dlk_net_place_read(&place, map->text);
+  if (s->turn > 0 && dlk_net_place_is(&place, &s->places[s->turn % 2]))
     return;
   if (s->turn > 0)
     dlk_redis_report_moved(&s->report, &s->places[s->turn % 2], &place);
@@ -140,8 +140,8 @@ static void disagree(const struct sentinel *s,
     dlk_error_set(err, DLK_UNAVAILABLE,
                   "%s: its Sentinels do not agree: one names %s, another one "
                   "%s",
-                  s->conf->shown, dlk_redis_place_text(agreed->a).text,
-                  dlk_redis_place_text(agreed->b).text);
+                  s->conf->shown, dlk_net_place_text(agreed->a).text,
+                  dlk_net_place_text(agreed->b).text);
 }
 
 /* None of them named an address: what was said that helps most. */
@@ -319,7 +319,7 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
 
 /* ---- the endpoint ---- */
 
-static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   struct sentinel *s = of(e);
   dlk_list_remove(&who->entry);
   dlk_list_append(&s->seekers, &who->entry);
@@ -335,19 +335,19 @@ static void locate(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
   round_begin(s);
 }
 
-static void settle(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void settle(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   who->settled = true;
 }
 
-static void forget(struct dlk_redis_endpoint *e, struct dlk_redis_seeker *who) {
+static void forget(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   if (!dlk_list_empty(&who->entry))
     of(e)->agreed_at = 0; /* it may have failed there */
   dlk_list_remove(&who->entry);
 }
 
 /* By the timer, since who doubts is in the middle of something. */
-static void doubt(struct dlk_redis_endpoint *e) {
+static void doubt(struct dlk_net_endpoint *e) {
   struct sentinel *s = of(e);
   if (s->stopped || s->doubted)
     return;
@@ -356,7 +356,7 @@ static void doubt(struct dlk_redis_endpoint *e) {
     round_due(s);
 }
 
-static void start(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
+static void start(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,
                   unsigned *alive, void (*gone)(void *arg), void *arg) {
   struct sentinel *s = of(e);
   s->news.wake = wake;
@@ -367,7 +367,7 @@ static void start(struct dlk_redis_endpoint *e, struct dlk_redis_wake *wake,
     s->witnesses[i].w.conn.alive = alive;
 }
 
-static void flush(struct dlk_redis_endpoint *e, bool listening) {
+static void flush(struct dlk_net_endpoint *e, bool listening) {
   struct sentinel *s = of(e);
   if (s->stopped)
     return;
@@ -376,7 +376,7 @@ static void flush(struct dlk_redis_endpoint *e, bool listening) {
     dlk_redis_conn_flush(&s->witnesses[i].w.conn);
 }
 
-static void stop(struct dlk_redis_endpoint *e) {
+static void stop(struct dlk_net_endpoint *e) {
   struct sentinel *s = of(e);
   s->stopped = true;
   s->host->timer_clear(s->host, &s->timer);
@@ -389,7 +389,7 @@ static void stop(struct dlk_redis_endpoint *e) {
   dlk_redis_conn_stop(&s->news.conn);
 }
 
-static void destroy(struct dlk_redis_endpoint *e) {
+static void destroy(struct dlk_net_endpoint *e) {
   struct sentinel *s = of(e);
   for (size_t i = 0; i < s->conf->host_count; i++)
     dlk_redis_conn_free(&s->witnesses[i].w.conn);
@@ -419,9 +419,9 @@ static void init(struct sentinel *s, struct dlk_host *host,
   }
 }
 
-struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
-                                                  const struct dlk_conf *conf,
-                                                  struct dlk_redis_tls *tls) {
+struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
+                                                const struct dlk_conf *conf,
+                                                struct dlk_net_tls *tls) {
   size_t count = conf->host_count;
   size_t each = sizeof(struct witness) + sizeof(struct dlk_redis_opinion);
   struct sentinel *s = calloc(1, sizeof *s + count * each);
@@ -433,17 +433,17 @@ struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
     free(s);
     return NULL;
   }
-  s->endpoint = (struct dlk_redis_endpoint){.locate = locate,
-                                            .settle = settle,
-                                            .forget = forget,
-                                            .changes = true,
-                                            .replicas = -1,
-                                            .role = "the primary",
-                                            .doubt = doubt,
-                                            .start = start,
-                                            .flush = flush,
-                                            .stop = stop,
-                                            .destroy = destroy};
+  s->endpoint = (struct dlk_net_endpoint){.locate = locate,
+                                          .settle = settle,
+                                          .forget = forget,
+                                          .changes = true,
+                                          .replicas = -1,
+                                          .role = "the primary",
+                                          .doubt = doubt,
+                                          .start = start,
+                                          .flush = flush,
+                                          .stop = stop,
+                                          .destroy = destroy};
   s->all.tls = s->address.tls = tls;
   s->said = (void *)(s->witnesses + count);
   init(s, host, conf);

@@ -9,8 +9,8 @@
  * options sentinel_username, sentinel_password and address_map are heeded. It
  * must live as long. tls: how it and they are spoken to, or NULL. NULL: out of
  * memory. */
-struct dlk_redis_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
-                                                  const struct dlk_conf *conf,
-                                                  struct dlk_redis_tls *tls);
+struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
+                                                const struct dlk_conf *conf,
+                                                struct dlk_net_tls *tls);
 
 #endif

@@ -21,12 +21,12 @@ void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
 
 /* What its refusal of that request means to the user. */
 static void explain(const struct dlk_redis_sentinels *all,
-                    const struct dlk_redis_address *at,
+                    const struct dlk_net_address *at,
                     const struct dlk_redis_req *r, const char *text,
                     struct dlk_error *err) {
   char quote[120] = "";
-  struct dlk_redis_server_text server =
-      dlk_redis_server_text(all->conf->shown, DLK_REDIS_SENTINEL_ROLE, at);
+  struct dlk_net_server_text server =
+      dlk_net_server_text(all->conf->shown, DLK_REDIS_SENTINEL_ROLE, at);
   const char *name = server.text;
   if (!r->secret)
     snprintf(quote, sizeof quote, " (%.100s)", text);
@@ -53,7 +53,7 @@ static void explain(const struct dlk_redis_sentinels *all,
 
 bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
                                 struct dlk_redis_conn *c,
-                                const struct dlk_redis_address *at,
+                                const struct dlk_net_address *at,
                                 const struct dlk_redis_req *r,
                                 const struct dlk_redis_answer *a) {
   struct dlk_error why;
@@ -81,14 +81,14 @@ void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,
 
 /* ---- one that is asked ---- */
 
-struct dlk_redis_server_text
+struct dlk_net_server_text
 dlk_redis_witness_name(const struct dlk_redis_witness *w) {
-  return dlk_redis_server_text(w->all->conf->shown, DLK_REDIS_SENTINEL_ROLE,
-                               &w->at.address);
+  return dlk_net_server_text(w->all->conf->shown, DLK_REDIS_SENTINEL_ROLE,
+                             &w->at.address);
 }
 
 const char *dlk_redis_witness_why(const struct dlk_redis_witness *w) {
-  struct dlk_redis_server_text name = dlk_redis_witness_name(w);
+  struct dlk_net_server_text name = dlk_redis_witness_name(w);
   const char *at = strstr(w->why.text, name.text);
   const char *behind = at ? at + strlen(name.text) : "";
   return strncmp(behind, ": ", 2) == 0 ? behind + 2 : w->why.text;
@@ -192,8 +192,8 @@ void dlk_redis_witness_init(struct dlk_redis_witness *w,
                             const struct dlk_redis_sentinels *all,
                             size_t host) {
   w->all = all;
-  dlk_redis_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
-                       all->tls);
+  dlk_net_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
+                     all->tls);
   dlk_redis_sentinel_conn(all, &w->conn, &events);
   w->at.endpoint.role = DLK_REDIS_SENTINEL_ROLE;
   w->conn.endpoint = &w->at.endpoint;

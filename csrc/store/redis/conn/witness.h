@@ -18,15 +18,15 @@ struct dlk_redis_sentinels {
   char master[256];
   const char *username;
   struct dlk_secret *secret;
-  struct dlk_redis_tls *tls; /* or NULL */
-  void (*gone)(void *arg);   /* as in sock.h, but of all of them */
+  struct dlk_net_tls *tls; /* or NULL */
+  void (*gone)(void *arg); /* as in sock.h, but of all of them */
   void *gone_arg;
 };
 
 struct dlk_redis_witness {
   const struct dlk_redis_sentinels *all;
   struct dlk_redis_conn conn;
-  struct dlk_redis_fixed at;
+  struct dlk_net_fixed at;
   struct dlk_redis_req hello, ask;
   bool asked; /* a question is under way */
   struct dlk_redis_opinion opinion;
@@ -41,7 +41,7 @@ void dlk_redis_witness_init(struct dlk_redis_witness *w,
 /* Only when no question is under way. May be answered at once. */
 void dlk_redis_witness_ask(struct dlk_redis_witness *w);
 
-struct dlk_redis_server_text
+struct dlk_net_server_text
 dlk_redis_witness_name(const struct dlk_redis_witness *w);
 /* Why it says nothing, in a sentence that has named it already. */
 const char *dlk_redis_witness_why(const struct dlk_redis_witness *w);
@@ -53,7 +53,7 @@ void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
 /* the end of such a handshake (true: it is ready), */
 bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
                                 struct dlk_redis_conn *c,
-                                const struct dlk_redis_address *at,
+                                const struct dlk_net_address *at,
                                 const struct dlk_redis_req *r,
                                 const struct dlk_redis_answer *a);
 /* and all of the connection but its endpoint and its arg. */

@@ -19,9 +19,9 @@
 struct dlk_redis {
   struct dlk_host *host;
   struct dlk_conf conf;
-  struct dlk_redis_tls *tls; /* NULL: without */
-  struct dlk_redis_endpoint *endpoint;
-  struct dlk_redis_fixed fixed; /* it, unless Sentinels are asked */
+  struct dlk_net_tls *tls; /* NULL: without */
+  struct dlk_net_endpoint *endpoint;
+  struct dlk_net_fixed fixed; /* it, unless Sentinels are asked */
   struct dlk_redis_link *link;
   struct dlk_redis_names names;
   struct dlk_redis_fences fences;

@@ -47,10 +47,10 @@ static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
       (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
     return;
   s->clock_warned = now;
-  dlk_redis_event(s->host, &s->conf, "clock",
-                  "the server's clock stepped: a lock had %lld ms left there, "
-                  "at least %lld ms by ours; locks may end early or late",
-                  (long long)(left / DLK_MS), (long long)(at_least / DLK_MS));
+  dlk_net_event(s->host, &s->conf, "clock",
+                "the server's clock stepped: a lock had %lld ms left there, "
+                "at least %lld ms by ours; locks may end early or late",
+                (long long)(left / DLK_MS), (long long)(at_least / DLK_MS));
 }
 
 int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {

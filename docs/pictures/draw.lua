@@ -201,8 +201,61 @@ local function failover()
   p:save("failover")
 end
 
+-- The tables of `make bench-peers` in docs/performance.md: { name, rows = {
+-- { name, figure, … }, … } } each.
+local function peer_tables()
+  local list, rows = {}, nil
+  for line in io.lines("docs/performance.md") do
+    local cells = {}
+    for cell in line:gmatch("|%s*([^|]-)%s*%f[|]") do
+      cells[#cells + 1] = cell
+    end
+    if cells[2] == "pairs/s" then
+      rows = {}
+      list[#list + 1] = { name = cells[1], rows = rows }
+    elseif #cells == 0 then
+      rows = nil
+    elseif rows and not cells[1]:find "^%-" then
+      rows[#rows + 1] = cells
+    end
+  end
+  return list
+end
+
+local SHOWN = { { "pairs a second", 2 }, { "hand-over p50, µs", 4 },
+  { "holds that change hands, %", 6 } }
+
+-- Bars: dlock beside other libraries.
+local function peers()
+  local tables, height = peer_tables(), 20
+  for _, one in ipairs(tables) do height = height + 44 + #one.rows * 26 end
+  local p, y = new(720, height, "dlock beside other libraries"), 30
+  for _, one in ipairs(tables) do
+    p:text(16, y, one.name, "start", "bold")
+    for i, row in ipairs(one.rows) do
+      p:text(16, y + i * 26, row[1], "start", "small")
+    end
+    for i, shown in ipairs(SHOWN) do
+      local x, column, most = i * 190 - 40, shown[2], 0
+      p:text(x, y, shown[1], "start", "small")
+      for _, row in ipairs(one.rows) do
+        most = math.max(most, tonumber(row[column]))
+      end
+      for j, row in ipairs(one.rows) do
+        local width = math.max(tonumber(row[column]) / most * 120, 1)
+        p:bar(x, y + j * 26 - 14, width, 18,
+          row[1]:find "^dlock" and "b" or "idle")
+        p:text(x + width + 5, y + j * 26, row[column], "start", "small")
+      end
+    end
+    y = y + 44 + #one.rows * 26
+  end
+  p:save("peers")
+end
+
 choose()
 fence()
 queue()
 renewal()
 failover()
+peers()

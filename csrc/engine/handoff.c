@@ -3,16 +3,16 @@
  *
  * When one that was queued locally goes to the store, it asks for itself and
  * for all who wait behind it: the store sets so many fences aside with the
- * grant (lease->spare). While there are some, a release gives the first of
- * these the hold: a new one with the next fence and the old deadline, which is
- * the same entry on the server. The old one is RELEASED, for ever.
+ * grant (lease->handoffs.spare). While there are some, a release gives the
+ * first of these the hold: a new one with the next fence and the old deadline,
+ * which is the same entry on the server. The old one is RELEASED, for ever.
  *
  * Why that is fair: whoever stood in the store's queue before the one that
  * asked is served before it. Whoever stands behind it came after it had asked,
  * and the store says with the grant when the first of these came. So all who
- * were queued before the later of these two moments (lease->before) came before
- * everybody else. Those who are queued later do not go along: as soon as one of
- * them is the first it stands in the store's queue.
+ * were queued before the later of these two moments (lease->handoffs.before)
+ * came before everybody else. Those who are queued later do not go along: as
+ * soon as one of them is the first it stands in the store's queue.
  *
  * Where nobody promised to be fair (local_handoffs, which are the fences that
  * are set aside then) a later one goes along as well, if it does not mind
@@ -77,7 +77,8 @@ static void set_holder(struct dlk_local_queue *g, struct dlk_hold *h) {
 }
 
 void dlk_handoff_held(struct dlk_hold *h, struct dlk_local_queue *g) {
-  bool can = (h->unfair || h->lease.spare > 0) && h->engine->type->hand_over;
+  bool can = (h->unfair || h->lease.handoffs.spare > 0) &&
+             h->engine->type->fast.hand_over;
   if (!g)
     g = dlk_local_find(h->engine, h->lease.key, h->lease.key_len, can);
   if (g) /* if it has another holder, that was lost */
@@ -92,7 +93,7 @@ void dlk_handoff_left(struct dlk_hold *h) {
 void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
                        enum dlk_code code) {
   if (code != DLK_OK)
-    h->lease.spare = 0;
+    h->lease.handoffs.spare = 0;
   if (kind == DLK_OP_DOWNGRADE)
     dlk_handoff_left(h); /* readers may come in */
   else if (h->queue)
@@ -107,7 +108,7 @@ static int64_t sure_for(const struct dlk_hold *h) {
 
 static bool fit(struct dlk_hold *h, int64_t now) {
   const struct dlk_lease *lease = &h->lease;
-  return lease->spare > 0 && !atomic_load(&h->expired) &&
+  return lease->handoffs.spare > 0 && !atomic_load(&h->expired) &&
          now < atomic_load(&h->deadline) &&
          now < dlk_time_add(lease->sent, sure_for(h)) &&
          now < atomic_load(&h->engine->held.horizon) && lease->claim == 0 &&
@@ -122,7 +123,7 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   if (!t || !dlk_heir_expects(h, t))
     return NULL;
   bool jumps = !dlk_heir_came_along(h, t);
-  if (jumps && h->jumps >= t->hold->lease.handoffs)
+  if (jumps && h->jumps >= t->hold->lease.handoffs.most)
     return NULL;
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;
@@ -131,11 +132,11 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   set_holder(g, NULL);
   next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = true;
-  to->before = from->before;
+  to->handoffs.before = from->handoffs.before;
   to->fence = from->fence + 1;
-  to->spare = from->spare - 1;
+  to->handoffs.spare = from->handoffs.spare - 1;
   to->sent = from->sent;
-  e->type->hand_over(e->store, from, to);
+  e->type->fast.hand_over(e->store, from, to);
   DLK_TRACE(now, "engine", "hand-off", to->key, to->key_len,
             "in this process, fence %lld to %lld", (long long)from->fence,
             (long long)to->fence);

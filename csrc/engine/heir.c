@@ -9,18 +9,18 @@
 
 void dlk_heir_asks(struct dlk_ticket *t, uint32_t behind) {
   struct dlk_hold *h = t->hold;
-  h->lease.before = dlk_clock_now();
+  h->lease.handoffs.before = dlk_clock_now();
   dlk_heir_behind(h, behind);
 }
 
 void dlk_heir_behind(struct dlk_hold *h, uint32_t behind) {
   if (h->hands_on && !h->unfair)
-    h->lease.handoffs = behind < FAIR_MAX ? behind : FAIR_MAX;
+    h->lease.handoffs.most = behind < FAIR_MAX ? behind : FAIR_MAX;
 }
 
 bool dlk_heir_came_along(const struct dlk_hold *from,
                          const struct dlk_ticket *t) {
-  return t->op.started < from->lease.before;
+  return t->op.started < from->lease.handoffs.before;
 }
 
 bool dlk_heir_expects(const struct dlk_hold *from, const struct dlk_ticket *t) {
@@ -29,5 +29,5 @@ bool dlk_heir_expects(const struct dlk_hold *from, const struct dlk_ticket *t) {
       strcmp(from->lease.owner, to->lease.owner) != 0)
     return false;
   return (from->unfair && to->unfair) ||
-         (from->lease.spare > 0 && dlk_heir_came_along(from, t));
+         (from->lease.handoffs.spare > 0 && dlk_heir_came_along(from, t));
 }

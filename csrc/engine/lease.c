@@ -80,7 +80,7 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
   h->unfair = h->hands_on && r->handoffs > 0;
   h->named = r->owner != NULL;
-  h->lease.handoffs = h->unfair ? r->handoffs : 0;
+  h->lease.handoffs.most = h->unfair ? r->handoffs : 0;
   dlk_hold_set_want(h, r->want);
 }
 
@@ -116,7 +116,7 @@ struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
                                 .want = l->want,
                                 .renew = old->renews,
                                 .provisional = old->provisional,
-                                .handoffs = old->unfair ? l->handoffs : 0,
+                                .handoffs = old->unfair ? l->handoffs.most : 0,
                                 .ttl = l->ttl,
                                 .max_hold = old->max_hold,
                                 .min_hold = l->min_hold,

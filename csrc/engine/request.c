@@ -132,8 +132,8 @@ void dlk_request_returned(struct dlk_ticket *t) {
 
 static void first_submit(struct dlk_engine *e) {
   e->store_used = true;
-  e->loop.flush = e->type->flush;
-  e->loop.await = e->type->await;
+  e->loop.flush = e->type->fast.flush;
+  e->loop.await = e->type->fast.await;
   e->loop.flush_of = e->store;
 }
 

@@ -23,7 +23,8 @@ static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
 }
 
 static bool prompt(const struct dlk_engine *e) {
-  return e->store_used && e->type->prompt && e->type->prompt(e->store);
+  return e->store_used && e->type->fast.prompt &&
+         e->type->fast.prompt(e->store);
 }
 
 /* Resident, as the owner: what takes no longer than a write. That is a place in

@@ -112,11 +112,11 @@ static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
   dlk_list_init(&d->link);
   dlk_list_append(&s->held, &d->link);
   op->lease->fence = ++s->fence;
-  op->lease->spare = op->lease->handoffs;
-  s->fence += op->lease->spare;
+  op->lease->handoffs.spare = op->lease->handoffs.most;
+  s->fence += op->lease->handoffs.spare;
   op->lease->sent = sent;
-  if (is(op, "line:") && op->lease->before < next_came(s, op))
-    op->lease->before = next_came(s, op);
+  if (is(op, "line:") && op->lease->handoffs.before < next_came(s, op))
+    op->lease->handoffs.before = next_came(s, op);
   if (is(op, "claim"))
     op->lease->claim = s->host->now(s->host) + 2 * DLK_SEC;
   d->ends = sent + op->lease->ttl;
@@ -159,8 +159,7 @@ static void acquire(struct store *s, struct dlk_op *op) {
     s->host->timer_set(s->host, &it->timer,
                        s->host->now(s->host) + 100 * DLK_MS);
     dlk_list_append(&s->waiting, &it->link);
-  } else if (is(op, "mute:") || is(op, "shut:") ||
-             is(op, "cross:")) {
+  } else if (is(op, "mute:") || is(op, "shut:") || is(op, "cross:")) {
     dlk_list_append(&s->waiting, &it->link);
   } else if (is_detached(s, op)) {
     s->host->timer_set(s->host, &it->timer, s->detached.ends);
@@ -311,8 +310,8 @@ static void submit(void *store, struct dlk_op *op) {
   } else if (op->kind == DLK_OP_LOCKED && is(op, "shut:")) {
     finish(s, op, DLK_DENIED);
   } else if (op->kind == DLK_OP_LOCKED) {
-    op->result = dlk_value_bool(holder(s, op) || is_kept(s, op) ||
-                                is_detached(s, op));
+    op->result =
+        dlk_value_bool(holder(s, op) || is_kept(s, op) || is_detached(s, op));
     if (op->names && holder(s, op))
       snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     finish(s, op, DLK_OK);
@@ -418,9 +417,9 @@ static const struct dlk_store_type memory = {
     .submit = submit,
     .cancel = cancel,
     .renew = renew,
-    .hand_over = hand_over,
     .stop = stop,
     .destroy = free,
+    .fast = {.hand_over = hand_over},
 };
 
 __attribute__((visibility("default"))) int luaopen_memory_store(lua_State *L);

@@ -135,14 +135,14 @@ return {
     file = of "recipe/hold.c", find = "h->broken = true;", put = "" },
   { name = "a break is told while the renewal is under way",
     file = of "recipe/hold.c",
-    find = "if (h->call.busy) { h->lease->spare = 0; /* nor is it handed over"
+    find = "if (h->call.busy) { h->lease->handoffs.spare = 0; /* nor is it handed over"
       .. " meanwhile */ return; }",
     put = "" },
   { name = "a downgraded lease is handed on locally",
     file = engine "handoff.c", find = "if (kind == DLK_OP_DOWNGRADE)",
     put = "if (false)" },
   { name = "later waiters take part in a local hand-off",
-    file = engine "heir.c", find = "return t->op.started < from->lease.before;",
+    file = engine "heir.c", find = "return t->op.started < from->lease.handoffs.before;",
     put = "return true;" },
   { name = "who comes before the answer goes along", file = of "recipe/wait.c",
     find = "? call->req.sent : call->req.sent - since * DLK_US;",

@@ -118,7 +118,7 @@ static void acquire(struct input *in) {
   s->lease.key_len = 2;
   s->lease.want = wants[how / 3 % 4];
   s->lease.min_hold = how & 64 ? DLK_SEC / 2 : 0;
-  s->lease.handoffs = how & 128 ? 3 : 0;
+  s->lease.handoffs.most = how & 128 ? 3 : 0;
   s->lease.value = how & 32 ? "value" : NULL;
   s->lease.value_len = how & 32 ? 5 : 0;
   struct asked *a = new_op(DLK_OP_ACQUIRE, s);

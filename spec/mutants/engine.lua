@@ -83,7 +83,7 @@ return {
       find = "to->fence = from->fence + 1;", put = "to->fence = from->fence;" },
     { name = "a hold of unknown outcome is handed over",
       file = "csrc/engine/handoff.c",
-      find = "if (code != DLK_OK) h->lease.spare = 0;", put = "" },
+      find = "if (code != DLK_OK) h->lease.handoffs.spare = 0;", put = "" },
     { name = "an abandoned wait goes on", file = "csrc/engine/ticket.c",
       find = "if (dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_ABANDONED))"
         .. " post_cancel(t);",

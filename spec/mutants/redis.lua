@@ -109,7 +109,7 @@ return {
       find = "RULE(TRY) = WAIT_ANEW,", put = "RULE(TRY) = TELL," },
     { name = "a message begins a hold that no replica may have",
       file = "csrc/store/redis/recipe/wait.c", specs = CUT,
-      find = "t->op->lease->handoffs > 0 || t->store->replicas > 0 ||",
-      put = "t->op->lease->handoffs > 0 ||" },
+      find = "t->op->lease->handoffs.most > 0 || t->store->replicas > 0 ||",
+      put = "t->op->lease->handoffs.most > 0 ||" },
   },
 }

@@ -86,7 +86,7 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   struct dlk_lease *lease = t->op->lease;
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   if (t->call.scarce) {
-    lease->spare = 0;
+    lease->handoffs.spare = 0;
     dlk_redis_scarce(t);
     return;
   }

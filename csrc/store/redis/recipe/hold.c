@@ -173,7 +173,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
   h->broken = true; /* for good: a token never holds twice */
   if (h->call.busy) {
-    h->lease->spare = 0; /* nor is it handed over meanwhile */
+    h->lease->handoffs.spare = 0; /* nor is it handed over meanwhile */
     return;
   }
   dlk_redis_token_drop(&s->tokens, &h->token);

@@ -135,7 +135,7 @@ static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
                                     .claim = dlk_to_ms(claim_of(t)),
                                     .believed = dlk_to_ms(believed),
                                     .order = t->acquire.order,
-                                    .handoffs = t->op->lease->handoffs};
+                                    .handoffs = t->op->lease->handoffs.most};
   dlk_redis_acquire_args(t, &bid, out);
 }
 
@@ -182,8 +182,8 @@ static void note_before(struct dlk_lease *lease,
   if (since > 3600 * DLK_SEC / DLK_US)
     return;
   int64_t at = since < 0 ? call->req.sent : call->req.sent - since * DLK_US;
-  if (at > lease->before)
-    lease->before = at;
+  if (at > lease->handoffs.before)
+    lease->handoffs.before = at;
 }
 
 static void on_timer(struct dlk_timer *timer, int64_t now) {
@@ -250,7 +250,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
 /* What the server says that it set aside, which may be anything: not more than
  * it was asked for. */
 static uint32_t spare_of(const struct dlk_redis_try *t, int64_t said) {
-  int64_t most = t->op->lease->handoffs;
+  int64_t most = t->op->lease->handoffs.most;
   return (uint32_t)(said < 0 ? 0 : said < most ? said : most);
 }
 
@@ -259,7 +259,7 @@ static void answered(struct dlk_redis_try *t, const redisReply *reply) {
   int64_t fence = dlk_redis_int(reply, 1, -1);
   if (strcmp(word, "got") == 0 && fence > 0) {
     dlk_redis_try_hold(t)->crowded = true;
-    t->op->lease->spare = spare_of(t, dlk_redis_int(reply, 2, 0));
+    t->op->lease->handoffs.spare = spare_of(t, dlk_redis_int(reply, 2, 0));
     note_before(t->op->lease, &t->call, dlk_redis_int(reply, 3, INT64_MAX));
     dlk_redis_granted(t, fence, t->call.req.sent, 0);
   } else if (strcmp(word, "wait") == 0 && reply->elements >= 7) {
@@ -342,8 +342,9 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {
   int64_t now = dlk_redis_now(t->store);
   bool crowd = t->op->lease->want.units > 0 &&
                (t->acquire.rank >= FRONT || calm_beat(t) > BEAT_MOVING);
-  if (!is_waiting(t) || t->op->lease->handoffs > 0 || t->store->replicas > 0 ||
-      crowd || fence <= t->acquire.waited_fence || end - now <= claim / 2) {
+  if (!is_waiting(t) || t->op->lease->handoffs.most > 0 ||
+      t->store->replicas > 0 || crowd || fence <= t->acquire.waited_fence ||
+      end - now <= claim / 2) {
     dlk_redis_queue_refresh(t);
     return;
   }

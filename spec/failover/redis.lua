@@ -217,8 +217,8 @@ local KINDS = { planned = "`SENTINEL FAILOVER`", kill = "kill -9",
 
 print("| failover | replicas | `wait_replicas` | failovers | holds"
   .. " | overlaps (longest) | fences that fell | calls not ended in time"
-  .. " | another primary is named after, median and longest | longest time"
-  .. " without a grant, median and longest | calls that failed |")
+  .. " | s to another primary: median, most | s without a grant: median, most"
+  .. " | calls that failed |")
 print("|---|---|---|---|---|---|---|---|---|---|---|")
 local bad = false
 local function count(kind, of)

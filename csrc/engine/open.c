@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/close.h"
 #include "engine/conf.h"
-#include "engine/dispatch.h"
+#include "engine/hold/renewal.h"
 #include "engine/in_use.h"
-#include "engine/local_queue.h"
-#include "engine/renewal.h"
-#include "engine/request.h"
+#include "engine/local/local_queue.h"
 #include "engine/store_host.h"
+#include "engine/ticket/close.h"
+#include "engine/ticket/dispatch.h"
+#include "engine/ticket/request.h"
 #include "loop/life.h"
 
 /* So many are kept free. */

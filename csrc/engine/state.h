@@ -9,11 +9,11 @@
 
 #include "core/count.h"
 #include "core/trace.h"
-#include "engine/completion.h"
 #include "engine/events.h"
-#include "engine/held.h"
+#include "engine/hold/held.h"
 #include "engine/random.h"
 #include "engine/stats.h"
+#include "engine/ticket/completion.h"
 #include "engine/work.h"
 #include "loop/socket.h"
 

@@ -2,9 +2,9 @@
  * ways to report back. */
 #include "engine/store_host.h"
 
-#include "engine/close.h"
-#include "engine/dispatch.h"
-#include "engine/renewal.h"
+#include "engine/hold/renewal.h"
+#include "engine/ticket/close.h"
+#include "engine/ticket/dispatch.h"
 #include "loop/owner.h"
 
 static struct dlk_engine *engine_of(struct dlk_host *host) {

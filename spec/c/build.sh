@@ -40,9 +40,10 @@ build quiet_test spec/c/quiet_test.c csrc/core/quiet.c
 build loop_test -Wl,--wrap=dlk_clock_now -Wl,--wrap=poll \
   spec/c/loop_test.c csrc/core/*.c csrc/loop/*.c
 build engine_test -Wl,--wrap=dlk_clock_now spec/c/engine_test.c \
-  csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
+  csrc/core/*.c csrc/loop/*.c csrc/engine/*.c csrc/engine/*/*.c
 build close_test -Wl,--wrap=free -Wl,--wrap=dlk_ticket_ref \
-  spec/c/close_test.c csrc/core/*.c csrc/loop/*.c csrc/engine/*.c
+  spec/c/close_test.c csrc/core/*.c csrc/loop/*.c \
+  csrc/engine/*.c csrc/engine/*/*.c
 build table_test -Wl,--wrap=pwrite spec/c/table_test.c \
   csrc/core/quiet.c csrc/store/file/format/*.c
 # shellcheck disable=SC2086

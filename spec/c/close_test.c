@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/close.h"
-#include "engine/ticket.h"
+#include "engine/ticket/close.h"
+#include "engine/ticket/ticket.h"
 #include "engine_store.h"
 #include "loop/owner.h"
 

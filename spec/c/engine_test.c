@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "engine/close.h"
+#include "engine/ticket/close.h"
 #include "engine/random.h"
 #include "engine/stats.h"
 #include "engine_store.h"

@@ -16,10 +16,10 @@
 #include <hiredis/hiredis.h>
 #include <lua.h>
 
-#include "engine/close.h"
-#include "engine/dispatch.h"
-#include "engine/local_queue.h"
-#include "engine/renewal.h"
+#include "engine/ticket/close.h"
+#include "engine/ticket/dispatch.h"
+#include "engine/local/local_queue.h"
+#include "engine/hold/renewal.h"
 #include "loop/owner.h"
 #include "loop/thread.h"
 #include "store/redis/op/lease.h"

@@ -12,7 +12,7 @@
  *   that was answered `wait`: the server cannot have granted before it read
  *   that, so the claim ends there later than here.
  * The hold then counts only until the claim ends by our count, and the engine
- * renews it for its ttl if it is held for long enough (engine/renewal.c): the
+ * renews it for its ttl if it is held for long enough (engine/hold/renewal.c): the
  * renewal never makes a hold, so a claim that was broken or taken away
  * meanwhile ends as `lost`. A message that fails a condition, or that crosses a
  * request, only makes us refresh, and the script tells what is so.

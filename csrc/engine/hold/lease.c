@@ -1,0 +1,445 @@
+/* A hold: one lease that we have, or had.
+ *
+ * States go one way: candidate, held, then released, lost or detached. Our
+ * own deadline counts from before the request that got (or renewed) it was
+ * sent, so it is never later than the server's. `expired` latches the first
+ * sight of a passed deadline, from whichever thread: a renewal that succeeds
+ * after that changes nothing, so held() never becomes true again.
+ *
+ * A hold that ends is counted as ended once, when it leaves HELD. That it was
+ * lost may be known then (its deadline, a renewal, a message, a request on it)
+ * or later, when its release is answered; whichever comes first ends in lose(),
+ * which counts the loss and tells it. Nothing comes second: only HELD and
+ * RELEASING ones are lost, and LOST is for ever. A release without an answer
+ * says nothing of a loss. Nor does the one that follows a loss, for a server
+ * that may still have the entry: it finds the hold LOST.
+ *
+ * min_hold is a promise to whoever was given the lock, so it goes with `given`:
+ * a grant that crossed a cancel, that nobody took, that came too late, or that
+ * was taken by one who needed others beside it and did not get them, is
+ * released as if it had none. All of these are not yet given by themselves, and
+ * no way out of them has to think of it: the release looks (on_hold.c).
+ * What was given stays given (a hold that is attached keeps the min_hold of the
+ * detached one), until its holder takes that back.
+ *
+ * A hold whose last handle was collected is not released: its program may still
+ * count on it. It is not renewed any more, so it ends at its deadline.
+ *
+ * References: one for each Lua handle and ticket, one while HELD (the list of
+ * holds), one while the store renews it, one while its release is owed. */
+#include "engine/hold/lease.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "loop/owner.h"
+
+#define DAY (86400 * DLK_SEC)
+
+static _Atomic uint64_t last_id; /* of any store: events name it */
+
+static const char *put(char **at, const char *s, size_t n) {
+  char *to = *at;
+  if (n)
+    memcpy(to, s, n);
+  to[n] = '\0';
+  *at += n + 1;
+  return to;
+}
+
+static void drop_posted(struct dlk_post *post) {
+  struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
+  if (dlk_hold_is_held(h) && atomic_load(&h->dropping)) {
+    dlk_hold_give_back(h);
+  } else if (dlk_hold_is_held(h)) {
+    h->renew = false;
+    dlk_hold_schedule(h);
+    dlk_wakeup_note(&h->engine->loop.wakeup); /* the program may be told */
+  }
+  dlk_hold_unref(h);
+}
+
+static void init(struct dlk_hold *h, struct dlk_engine *e,
+                 const struct dlk_request *r) {
+  h->engine = e;
+  dlk_engine_ref(e);
+  atomic_init(&h->refs, 1);
+  atomic_init(&h->handles, 1);
+  dlk_list_init(&h->link);
+  dlk_list_init(&h->waiters);
+  dlk_list_init(&h->detaches);
+  h->drop.run = drop_posted;
+  h->user = r->user;
+  h->max_hold = r->max_hold;
+  h->cut_to = DLK_FOREVER;
+  h->renew = h->renews = r->renew;
+  h->provisional = r->provisional;
+  atomic_init(&h->given, r->kind == DLK_OP_ATTACH);
+  h->lease.ttl = r->ttl;
+  h->lease.min_hold = r->min_hold;
+  h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
+  h->unfair = h->hands_on && r->handoffs > 0;
+  h->named = r->owner != NULL;
+  h->lease.handoffs.most = h->unfair ? r->handoffs : 0;
+  dlk_hold_set_want(h, r->want);
+}
+
+struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
+                              const struct dlk_request *r) {
+  const char *owner = r->owner ? r->owner : e->name;
+  size_t data = dlk_pool_aligned(sizeof(struct dlk_hold));
+  size_t text = data + dlk_pool_aligned(e->type->lease_size);
+  size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
+  struct dlk_hold *h = dlk_pool_take(&e->held.spare, size);
+  if (!h)
+    return NULL;
+  h->size = (uint32_t)size;
+  init(h, e, r);
+  h->lease.data = (char *)h + data;
+  char *at = (char *)h + text;
+  h->lease.key = put(&at, r->key, r->key_len);
+  h->lease.key_len = r->key_len;
+  h->lease.owner = put(&at, owner, strlen(owner));
+  if (r->value) {
+    h->lease.value = put(&at, r->value, r->value_len);
+    h->lease.value_len = r->value_len;
+  }
+  return h;
+}
+
+struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
+  const struct dlk_lease *l = &old->lease;
+  const struct dlk_request r = {.user = old->user,
+                                .kind = DLK_OP_ACQUIRE,
+                                .key = l->key,
+                                .key_len = l->key_len,
+                                .want = l->want,
+                                .renew = old->renews,
+                                .provisional = old->provisional,
+                                .handoffs = old->unfair ? l->handoffs.most : 0,
+                                .ttl = l->ttl,
+                                .max_hold = old->max_hold,
+                                .min_hold = l->min_hold,
+                                .owner = old->named ? l->owner : NULL,
+                                .value = l->value,
+                                .value_len = l->value_len};
+  return dlk_hold_new(old->engine, &r);
+}
+
+void dlk_hold_ref(struct dlk_hold *h) {
+  dlk_count_add(&h->refs);
+}
+
+void dlk_hold_unref(struct dlk_hold *h) {
+  if (!dlk_count_drop(&h->refs))
+    return;
+  struct dlk_engine *e = h->engine;
+  dlk_pool_give(&e->held.spare, h, h->size);
+  dlk_engine_unref(e);
+}
+
+/* ---- what any thread may ask ---- */
+
+const struct dlk_lease *dlk_hold_lease(const struct dlk_hold *h) {
+  return &h->lease;
+}
+
+struct dlk_engine *dlk_hold_engine(const struct dlk_hold *h) {
+  return h->engine;
+}
+
+uint64_t dlk_hold_id(const struct dlk_hold *h) {
+  return h->id;
+}
+
+static int64_t end_of(struct dlk_hold *h) {
+  int64_t own = atomic_load_explicit(&h->deadline, memory_order_acquire);
+  int64_t all = atomic_load(&h->engine->held.horizon);
+  return own < all ? own : all;
+}
+
+static int64_t left_of(struct dlk_hold *h) {
+  if (atomic_load(&h->expired))
+    return 0;
+  int64_t left = end_of(h) - dlk_clock_now();
+  if (left > 0)
+    return left;
+  atomic_store(&h->expired, true);
+  return 0;
+}
+
+int64_t dlk_hold_remaining(struct dlk_hold *h) {
+  if (!dlk_hold_is_held(h) || atomic_load(&h->dropping))
+    return 0;
+  return left_of(h);
+}
+
+int64_t dlk_hold_ttl(const struct dlk_hold *h) {
+  return atomic_load(&h->ttl);
+}
+
+struct dlk_want dlk_hold_want(const struct dlk_hold *h) {
+  uint64_t w = atomic_load(&h->want);
+  return (struct dlk_want){(uint32_t)(w >> 32), (uint32_t)w};
+}
+
+bool dlk_hold_revoked(const struct dlk_hold *h) {
+  return atomic_load(&h->revoked);
+}
+
+bool dlk_hold_is_lost(struct dlk_hold *h) {
+  int state = atomic_load(&h->state);
+  if (state != DLK_HOLD_HELD)
+    return state == DLK_HOLD_LOST;
+  return atomic_load(&h->dropping) ? atomic_load(&h->expired) : left_of(h) == 0;
+}
+
+bool dlk_hold_renews(const struct dlk_hold *h) {
+  return h->renews;
+}
+
+int64_t dlk_hold_min_left(const struct dlk_hold *h) {
+  int64_t end = dlk_time_add(h->granted_at, h->lease.min_hold);
+  int64_t left = end - dlk_clock_now();
+  return left > 0 ? left : 0;
+}
+
+void dlk_hold_give(struct dlk_hold *h) {
+  atomic_store(&h->given, true);
+}
+
+void dlk_hold_take_back(struct dlk_hold *h) {
+  atomic_store(&h->given, false);
+}
+
+static void post_drop(struct dlk_hold *h) {
+  dlk_hold_ref(h);
+  if (!dlk_owner_post(&h->engine->loop, &h->drop, true))
+    dlk_hold_unref(h);
+}
+
+void dlk_hold_release_later(struct dlk_hold *h) {
+  if (dlk_hold_is_held(h) && !atomic_exchange(&h->dropping, true))
+    post_drop(h);
+}
+
+bool dlk_hold_collected(struct dlk_hold *h) {
+  if (!atomic_load(&h->given) || dlk_hold_remaining(h) == 0)
+    return false;
+  post_drop(h);
+  return true;
+}
+
+/* ---- by the loop's owner ---- */
+
+/* `want` and `ttl` are for people: nothing else is read by them. */
+void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want) {
+  h->lease.want = want;
+  atomic_store_explicit(&h->want, (uint64_t)want.units << 32 | want.cap,
+                        memory_order_relaxed);
+}
+
+static void set_deadline(struct dlk_hold *h) {
+  int64_t at = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
+  if (h->lease.claim && h->lease.claim < at)
+    at = h->lease.claim;
+  if (h->max_end < at)
+    at = h->max_end;
+  if (h->cut_to < at)
+    at = h->cut_to;
+  atomic_store_explicit(&h->ttl, h->lease.ttl, memory_order_relaxed);
+  atomic_store_explicit(&h->deadline, at, memory_order_release);
+}
+
+void dlk_hold_due(struct dlk_hold *h, int64_t at) {
+  dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, false);
+}
+
+/* When a hold on a claim is renewed: see renewal.c. */
+static int64_t confirm_at(const struct dlk_hold *h, bool *lax) {
+  int64_t left = h->lease.claim - h->granted_at;
+  *lax = left / 2 >= DLK_HANDED_RENEW + DLK_TIMERS_LAX;
+  return h->granted_at + (*lax ? DLK_HANDED_RENEW : left / 4);
+}
+
+/* When the engine must look at it next: to renew it or to end it. */
+void dlk_hold_schedule(struct dlk_hold *h) {
+  int64_t end = atomic_load(&h->deadline);
+  int64_t at = end;
+  bool lax = false, claim = h->lease.claim != 0;
+  if ((h->renew || claim) && !h->renewing && !h->extending &&
+      end < h->max_end) {
+    int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
+    if (h->handed && h->granted_at + DLK_HANDED_RENEW < renew_at)
+      renew_at = h->granted_at + DLK_HANDED_RENEW;
+    if (claim)
+      renew_at = confirm_at(h, &lax);
+    if (renew_at < at)
+      at = renew_at;
+  }
+  dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, lax);
+}
+
+/* Whether enough of the ttl is left; of a claim the store has judged itself,
+ * and the horizon moves on, so these only have to be ahead. */
+static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
+  int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
+  if (atomic_load(&h->engine->held.horizon) <= now)
+    return false;
+  return h->lease.claim ? h->lease.claim > now : given - now >= least;
+}
+
+/* So long a time is one in milliseconds, most likely. */
+static void suspect(const struct dlk_hold *h) {
+  struct dlk_held *held = &h->engine->held;
+  char key[DLK_QUOTED_MAX], text[DLK_QUOTED_MAX + 160];
+  if (h->renews || h->lease.ttl <= DAY || held->suspected || h->engine->quiet)
+    return;
+  held->suspected = true;
+  snprintf(text, sizeof text,
+           "%s is held for %lld s, more than a day, without renewal; times "
+           "are in seconds, not milliseconds",
+           dlk_quote(key, h->lease.key, h->lease.key_len),
+           (long long)(h->lease.ttl / DLK_SEC));
+  dlk_hold_tell(h, "suspicious", text);
+}
+
+bool dlk_hold_begin(struct dlk_hold *h, int64_t now, int64_t least) {
+  struct dlk_engine *e = h->engine;
+  h->max_end = dlk_time_add(now, h->max_hold);
+  set_deadline(h);
+  if (!of_use(h, now, least))
+    return false;
+  h->id = atomic_fetch_add(&last_id, 1) + 1;
+  dlk_hold_set_want(h, h->lease.want);
+  h->granted_at = now;
+  atomic_store_explicit(&h->state, DLK_HOLD_HELD, memory_order_release);
+  dlk_stats_began(&e->stats);
+  dlk_hold_ref(h);
+  dlk_list_append(&e->held.list, &h->link);
+  dlk_hold_schedule(h);
+  suspect(h);
+  return true;
+}
+
+void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
+  h->lease.ttl = ttl;
+  h->handed = false;
+  set_deadline(h);
+  dlk_hold_schedule(h);
+  suspect(h);
+}
+
+/* An extension may be for less than is left, and nobody knows when it takes
+ * effect, or, if its answer is lost, whether: from now on the shorter time
+ * counts. And it must not be overtaken by a renewal for the old ttl, which
+ * could undo it at the store. */
+void dlk_hold_extending(struct dlk_hold *h, int64_t ttl) {
+  int64_t at = dlk_lease_deadline(dlk_clock_now(), ttl);
+  h->extending++;
+  if (at < h->cut_to)
+    h->cut_to = at;
+  set_deadline(h);
+  dlk_hold_schedule(h);
+}
+
+void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
+  h->extending--;
+  if (done && !h->extending)
+    h->cut_to = DLK_FOREVER;
+  if (done) {
+    h->lease.claim = 0;
+    dlk_hold_extended(h, ttl);
+  } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
+    /* What it left behind is made good by a renewal. */
+    dlk_hold_due(h, dlk_clock_now());
+  }
+}
+
+void dlk_hold_tell(const struct dlk_hold *h, const char *kind,
+                   const char *text) {
+  struct dlk_engine *e = h->engine;
+  dlk_events_add(&e->events, kind, h->id, &h->lease, text);
+  dlk_wakeup_note(&e->loop.wakeup);
+}
+
+static void tell_lost(const struct dlk_hold *h, const char *why) {
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
+                dlk_quote(key, h->lease.key, h->lease.key_len), why);
+  dlk_hold_tell(h, "lost", err.text);
+}
+
+static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
+                      const char *why) {
+  atomic_store_explicit(&h->ended, why, memory_order_relaxed);
+  atomic_store_explicit(&h->state, (int)state, memory_order_release);
+}
+
+/* It is known to be lost, for the first time. Counted first: a thread that sees
+ * it lost finds it counted. */
+static void lose(struct dlk_hold *h, const char *why) {
+  dlk_stats_lost(&h->engine->stats);
+  set_ended(h, DLK_HOLD_LOST, why);
+  tell_lost(h, why);
+}
+
+void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
+                    const char *why) {
+  struct dlk_engine *e = h->engine;
+  DLK_TRACE(now, "engine", "leave", h->lease.key, h->lease.key_len,
+            "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
+            dlk_trace_ms(now - h->granted_at).text, why);
+  dlk_stats_ended(&e->stats, now - h->granted_at); /* before it is seen */
+  /* First the event: a waiter for the loss finds it there. */
+  if (state == DLK_HOLD_LOST)
+    lose(h, why);
+  else
+    set_ended(h, state, why);
+  dlk_timers_batch_take(&e->loop.timers, &h->due);
+  dlk_list_remove(&h->link);
+  e->held.calls->left(h, state);
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_release_over(struct dlk_hold *h, enum dlk_code code) {
+  if (atomic_load(&h->state) != DLK_HOLD_RELEASING)
+    return;
+  if (code == DLK_LOST)
+    lose(h, "it had expired or was broken");
+  else
+    atomic_store(&h->state, DLK_HOLD_RELEASED);
+}
+
+void dlk_hold_give_back(struct dlk_hold *h) {
+  struct dlk_engine *e = h->engine;
+  dlk_hold_ref(h);
+  bool held = dlk_hold_is_held(h);
+  bool passed = held && e->held.calls->pass(h);
+  if (held && !passed)
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_RELEASING, "it was released");
+  if (!passed && !e->held.calls->release(h)) {
+    dlk_hold_ref(h);
+    h->owed = true;
+    dlk_hold_due(h, dlk_clock_now() + DLK_SEC);
+  }
+  dlk_hold_unref(h);
+}
+
+bool dlk_hold_check(struct dlk_hold *h, int64_t now) {
+  if (!dlk_hold_is_held(h))
+    return false;
+  int64_t end = atomic_load(&h->deadline);
+  if (!atomic_load(&h->expired) && now < end_of(h))
+    return true;
+  atomic_store(&h->expired, true);
+  dlk_hold_ref(h);
+  dlk_hold_leave(h, now, DLK_HOLD_LOST,
+                 end >= h->max_end ? "max_hold has passed"
+                 : now < end       ? "the session's deadline has passed"
+                                   : "its ttl has passed");
+  dlk_hold_give_back(h);
+  dlk_hold_unref(h);
+  return false;
+}

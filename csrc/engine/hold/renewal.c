@@ -1,0 +1,231 @@
+/* Renewal: at a third of the ttl, with everything due within a tenth of that
+ * in one batch, for as long as the hold is held and max_hold has not passed.
+ * A renewal that fails is tried again until the deadline; then the hold is
+ * lost, for ever. The store's renew never creates a hold, so whatever
+ * crosses a renewal (release, expiry, break) wins. While an extension is under
+ * way there is none: it would ask for the ttl of before.
+ *
+ * A grant on a claim (a message said that the lock was handed over) is sure for
+ * a short time only. It is renewed for its ttl 50 ms later, so that a hold
+ * which is shorter asks nothing more, and the caller goes on without having
+ * written or woken anybody. That renewal is lax (loop/timers.h): a thread that
+ * sleeps is woken for it only if it would not wake by itself within another
+ * 200 ms. Then half of what was left of the claim is left yet, for the renewal
+ * and for another one if that fails. Where less is left the renewal is due
+ * after a quarter of it, and not lax.
+ *
+ * What that costs: until the renewal a process that stands still (SIGSTOP,
+ * swapping, a suspended machine) has what is left of the claim, at least half a
+ * second of the Redis store's, and not its ttl, before the lock goes to the
+ * next one and the hold is lost. It would be so for the time of one answer
+ * if the renewal left with the grant; now it is so for these 50 ms, at most
+ * 250. Nobody ever holds at the same time: the deadline is the claim's end.
+ *
+ * A detach on a claim sends the renewal first: what it asks may leave the end
+ * where it is. */
+#include "engine/hold/renewal.h"
+
+#define BATCH 256
+
+static struct dlk_hold *of_lease(struct dlk_lease *lease) {
+  return (struct dlk_hold *)(void *)lease;
+}
+
+static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
+  struct dlk_due *due = dlk_timers_batch_first(&e->loop.timers);
+  if (!due || due->node.at > until)
+    return NULL;
+  return DLK_CONTAINER(due, struct dlk_hold, due);
+}
+
+/* It only waits for its end: not to be touched before that. */
+static bool only_ends(const struct dlk_hold *h) {
+  bool wants = h->renew || h->lease.claim;
+  return h->owed || !wants || h->renewing || h->extending ||
+         atomic_load(&h->deadline) >= h->max_end;
+}
+
+static void pay_owed(struct dlk_hold *h) {
+  dlk_timers_batch_take(&h->engine->loop.timers, &h->due);
+  h->owed = false;
+  dlk_hold_give_back(h);
+  dlk_hold_unref(h);
+}
+
+void dlk_holds_forget_owed(struct dlk_engine *e) {
+  struct dlk_hold *h;
+  while ((h = first_due(e, DLK_FOREVER)) && h->owed) {
+    dlk_timers_batch_take(&e->loop.timers, &h->due);
+    h->owed = false;
+    dlk_hold_unref(h);
+  }
+}
+
+static void trace(const struct dlk_hold *h, const char *how) {
+  int64_t now = dlk_clock_now();
+  dlk_trace_line(now, "engine", "renewal", h->lease.key, h->lease.key_len,
+                 "%s, fence %lld, held for %s ms", how,
+                 (long long)h->lease.fence,
+                 dlk_trace_ms(now - h->granted_at).text);
+}
+
+static void begin(struct dlk_hold *h) {
+  if (DLK_TRACING)
+    trace(h, "asked for");
+  h->renewing = true;
+  h->engine->loop.work++;
+  dlk_hold_ref(h);
+  dlk_hold_schedule(h);
+}
+
+void dlk_hold_confirm(struct dlk_hold *h) {
+  struct dlk_lease *lease = &h->lease;
+  struct dlk_engine *e = h->engine;
+  begin(h);
+  e->type->renew(e->store, &lease, 1);
+}
+
+static size_t collect(struct dlk_engine *e, int64_t now,
+                      struct dlk_lease **out) {
+  size_t n = 0;
+  int64_t window = 0;
+  struct dlk_hold *h;
+  while (n < BATCH && (h = first_due(e, now + window))) {
+    if (h->due.node.at > now && only_ends(h))
+      break;
+    if (h->owed) {
+      pay_owed(h);
+    } else if (dlk_hold_check(h, now)) {
+      if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
+        dlk_hold_due(h, atomic_load(&h->deadline));
+        break;
+      }
+      if (n == 0)
+        window = h->lease.ttl / 30;
+      begin(h);
+      out[n++] = &h->lease;
+    }
+  }
+  return n;
+}
+
+void dlk_holds_run(struct dlk_loop *l, int64_t now) {
+  struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
+  struct dlk_lease *batch[BATCH];
+  size_t n;
+  do {
+    n = collect(e, now, batch);
+    if (n > 0)
+      e->type->renew(e->store, batch, n);
+  } while (n == BATCH);
+}
+
+/* The renewal's answer is here. True when the hold is still held. */
+static bool answered(struct dlk_hold *h) {
+  if (h->renewing) {
+    h->renewing = false;
+    h->engine->loop.work--;
+    return true;
+  }
+  return false;
+}
+
+void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
+                      int64_t sent) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  if (!answered(h))
+    return;
+  dlk_stats_renewed(&h->engine->stats, true);
+  if (DLK_TRACING)
+    trace(h, "done");
+  if (dlk_hold_check(h, dlk_clock_now())) {
+    h->lease.sent = sent;
+    h->lease.claim = 0;
+    if (!h->extending)
+      h->cut_to = DLK_FOREVER;
+    dlk_hold_extended(h, h->lease.ttl);
+  }
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  if (!answered(h))
+    return;
+  dlk_stats_renewed(&h->engine->stats, false);
+  if (DLK_TRACING)
+    trace(h, "failed");
+  int64_t now = dlk_clock_now();
+  if (dlk_hold_check(h, now)) {
+    int64_t end = atomic_load(&h->deadline);
+    int64_t pause = (end - now) / 8;
+    if (pause > DLK_SEC)
+      pause = DLK_SEC;
+    if (pause < DLK_MS)
+      pause = DLK_MS;
+    int64_t at = now + pause;
+    dlk_hold_due(h, at < end ? at : end);
+  }
+  dlk_hold_unref(h);
+}
+
+void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
+                   const char *why) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  bool was_renewing = answered(h);
+  if (dlk_hold_is_held(h))
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST, why);
+  if (was_renewing)
+    dlk_hold_unref(h);
+}
+
+void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
+  struct dlk_hold *h = of_lease(lease);
+  (void)host;
+  bool ours = dlk_hold_is_held(h) || /* its release may be who hears of it */
+              atomic_load(&h->state) == DLK_HOLD_RELEASING;
+  if (!ours || atomic_exchange(&h->revoked, true))
+    return;
+  dlk_hold_tell(h, "revoked", "somebody asked for the lock");
+}
+
+static struct dlk_hold *first_held(const struct dlk_engine *e) {
+  const struct dlk_list *list = &e->held.list;
+  return dlk_list_empty(list)
+             ? NULL
+             : DLK_CONTAINER(list->next, struct dlk_hold, link);
+}
+
+/* Due now, and still held when it is looked at. What is being renewed, or
+ * extended, is answered by whoever holds it now. */
+void dlk_holds_hurry(struct dlk_host *host) {
+  struct dlk_engine *e = (struct dlk_engine *)(void *)host;
+  struct dlk_list *held = &e->held.list;
+  int64_t now = dlk_clock_now();
+  for (struct dlk_list *l = held->next; l != held; l = l->next) {
+    struct dlk_hold *h = DLK_CONTAINER(l, struct dlk_hold, link);
+    if (!only_ends(h))
+      dlk_hold_due(h, now);
+  }
+}
+
+static void horizon_passed(struct dlk_timer *timer, int64_t now) {
+  struct dlk_engine *e =
+      DLK_CONTAINER(timer, struct dlk_engine, held.horizon_timer);
+  for (struct dlk_hold *h = first_held(e); h && !dlk_hold_check(h, now);)
+    h = first_held(e);
+}
+
+void dlk_hold_horizon(struct dlk_host *host, int64_t until) {
+  struct dlk_engine *e = (struct dlk_engine *)(void *)host;
+  struct dlk_timer *timer = &e->held.horizon_timer;
+  atomic_store(&e->held.horizon, until);
+  timer->fire = horizon_passed;
+  if (until == DLK_FOREVER)
+    dlk_timers_clear(&e->loop.timers, timer);
+  else
+    dlk_timers_set(&e->loop.timers, timer, until);
+}

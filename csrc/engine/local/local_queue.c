@@ -1,0 +1,282 @@
+/* The local queue: of the waiters for one key in one engine only the first
+ * stands in the store's queue; the others are queued here, in order. A worker
+ * of nginx with 500 handlers waiting for one lock thus costs the server one
+ * entry, and each hand-over the same few requests whatever their number.
+ *
+ * There is a local queue for a key while somebody waits for it: the head, which
+ * the store has, and those who wait behind it. When the store is done with the
+ * head (granted or not) the next one becomes the head, in a turn of its own: a
+ * store that fails at once would otherwise be called ever deeper. So between
+ * the head's end and its successor's start the queue stands without a head, and
+ * whoever comes in that moment waits at its end: order is kept.
+ *
+ * A queue also has a holder while a hold of this engine may be handed over to a
+ * waiter (handoff.c). As long as the first who waits may expect that, it stays
+ * and there is no head. Whatever may end the expectation (the hold's end,
+ * another first one) has the queue looked at: nobody is forgotten.
+ *
+ * A ticket that waits here was not submitted, so its cancel ends it without the
+ * store, by the ordinary way (dlk_request_finish takes it out of the list). At
+ * close all of them are ended before the heads are.
+ *
+ * Its time-out does not: whether the key is still held, or nobody knows because
+ * the store does not answer, the head would hear when it leaves the store's
+ * queue, and this one stands in none. So the store is asked (look), and every
+ * answer, but that it is unavailable, means `timeout`. What it answered before
+ * says nothing about now. One look is for all whose time ends before its
+ * answer comes, so there is one at a time, however many wait; it takes
+ * io_timeout at most, and each of them waits for it no longer than for the
+ * withdrawal of what the store has (settle, by its own timer). It also asks
+ * who holds the key, for their messages.
+ *
+ * Only exclusive waits, and only in resident mode: elsewhere a thread waits
+ * for one thing at a time, and a look here would be for nothing. */
+#include "engine/local/local_queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/local/heir.h"
+
+void dlk_local_init(struct dlk_local_queues *q,
+                    const struct dlk_local_calls *calls) {
+  q->calls = calls;
+  dlk_list_init(&q->all);
+}
+
+void dlk_local_clear(struct dlk_local_queues *q) {
+  while (!dlk_list_empty(&q->all)) {
+    struct dlk_local_queue *g =
+        DLK_CONTAINER(q->all.next, struct dlk_local_queue, all);
+    dlk_list_remove(&g->all);
+    free(g);
+  }
+  dlk_map_clear(&q->map);
+}
+
+struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g) {
+  return dlk_list_empty(&g->waiting)
+             ? NULL
+             : DLK_CONTAINER(g->waiting.next, struct dlk_ticket, link);
+}
+
+/* Nothing is to be done: the store has somebody, or the first one expects to
+ * be handed the lock. */
+static bool at_rest(const struct dlk_local_queue *g) {
+  const struct dlk_ticket *first = dlk_local_first(g);
+  if (g->head)
+    return true;
+  return first ? dlk_heir_expects(g->holder, first) : g->holder || g->look;
+}
+
+static void free_queue(struct dlk_local_queue *g) {
+  dlk_map_remove(&g->engine->local->map, &g->node);
+  dlk_list_remove(&g->all);
+  free(g);
+}
+
+/* The only places where a ticket comes to a queue and leaves it: as its head,
+ * or as one that waits. */
+static void come(struct dlk_local_queue *g, struct dlk_ticket *t, bool waits) {
+  t->queue = g;
+  if (waits) {
+    dlk_list_append(&g->waiting, &t->link);
+    g->count++;
+  } else {
+    g->head = t;
+  }
+}
+
+static void leave(struct dlk_ticket *t) {
+  struct dlk_local_queue *g = t->queue;
+  if (g->head == t) {
+    g->head = NULL;
+  } else {
+    dlk_list_remove(&t->link);
+    g->count--;
+  }
+  t->queue = NULL;
+}
+
+struct dlk_ticket *dlk_local_advance(struct dlk_local_queue *g) {
+  struct dlk_ticket *t = dlk_local_first(g);
+  leave(t);
+  come(g, t, false);
+  return t;
+}
+
+static void next_posted(struct dlk_post *post) {
+  struct dlk_local_queue *g = DLK_CONTAINER(post, struct dlk_local_queue, next);
+  if (at_rest(g))
+    return;
+  if (!dlk_local_first(g)) {
+    free_queue(g);
+    return;
+  }
+  struct dlk_ticket *t = dlk_local_advance(g);
+  t->op.queued = true;
+  dlk_heir_asks(t, g->count);
+  g->engine->local->calls->submit(t);
+}
+
+void dlk_local_look(struct dlk_local_queue *g) {
+  if (!at_rest(g))
+    dlk_inbox_put(&g->engine->loop.inbox, &g->next);
+}
+
+static struct dlk_local_queue *new_queue(struct dlk_engine *e, const char *key,
+                                         size_t key_len) {
+  struct dlk_local_queue *g = calloc(1, sizeof *g + key_len);
+  if (!g)
+    return NULL;
+  if (e->local->map.size == 0) {
+    uint32_t seed;
+    e->host.random(&e->host, &seed, sizeof seed);
+    dlk_map_init(&e->local->map, seed);
+  }
+  memcpy(g->key, key, key_len);
+  g->engine = e;
+  g->next.run = next_posted;
+  dlk_list_init(&g->waiting);
+  dlk_list_init(&g->late);
+  if (!dlk_map_put(&e->local->map, &g->node, g->key, key_len)) {
+    free(g);
+    return NULL;
+  }
+  dlk_list_append(&e->local->all, &g->all);
+  return g;
+}
+
+struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,
+                                       size_t key_len, bool make) {
+  if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
+    return NULL;
+  struct dlk_map_node *n = dlk_map_get(&e->local->map, key, key_len);
+  if (n)
+    return DLK_CONTAINER(n, struct dlk_local_queue, node);
+  return make ? new_queue(e, key, key_len) : NULL;
+}
+
+bool dlk_local_join(struct dlk_ticket *t, bool behind) {
+  struct dlk_engine *e = t->engine;
+  if (t->queue || t->op.kind != DLK_OP_ACQUIRE || !t->op.wait ||
+      t->hold->lease.want.units != 0)
+    return false;
+  struct dlk_local_queue *g =
+      dlk_local_find(e, t->op.key, t->op.key_len, false);
+  if (!g && behind)
+    return false;
+  if (!g) {
+    g = dlk_local_find(e, t->op.key, t->op.key_len, true);
+    if (g) /* else out of memory: it waits in the store's queue, as ever */
+      come(g, t, false);
+    return false;
+  }
+  come(g, t, true);
+  DLK_TRACE(dlk_clock_now(), "engine", "queue", t->op.key, t->op.key_len,
+            "place %u in this process", (unsigned)g->count);
+  if (g->head)
+    dlk_heir_behind(g->head->hold, g->count);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
+  dlk_local_look(g);
+  return true;
+}
+
+void dlk_local_done(struct dlk_ticket *t) {
+  struct dlk_local_queue *g = t->queue;
+  if (!g || g->head != t)
+    return;
+  leave(t);
+  dlk_local_look(g);
+}
+
+/* ---- whose time is over ---- */
+
+static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
+  while (!dlk_list_empty(&g->late))
+    g->engine->local->calls->finish(
+        DLK_CONTAINER(g->late.next, struct dlk_ticket, link), err);
+}
+
+static void name_holder(struct dlk_local_queue *g, const char *who) {
+  for (struct dlk_list *l = g->late.next; l != &g->late; l = l->next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    snprintf(t->op.holder, sizeof t->op.holder, "%s", who);
+  }
+}
+
+static void look_over(struct dlk_local_queue *g) {
+  static const struct dlk_error timeout = {.code = DLK_TIMEOUT};
+  struct dlk_ticket *look = g->look;
+  const struct dlk_error *err = look->error;
+  bool silent = err && err->code == DLK_UNAVAILABLE;
+  name_holder(g, look->op.holder);
+  look->queue = NULL;
+  g->look = NULL;
+  end_late(g, silent ? err : &timeout);
+}
+
+static void look(struct dlk_local_queue *g) {
+  const struct dlk_request r = {.kind = DLK_OP_LOCKED,
+                                .key = g->key,
+                                .key_len = g->node.len,
+                                .timeout = -1};
+  const struct dlk_local_calls *calls = g->engine->local->calls;
+  struct dlk_ticket *t = calls->make(g->engine, &r);
+  if (!t) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    end_late(g, &err);
+    return;
+  }
+  dlk_ticket_drop_ref(t); /* nobody else has it */
+  t->op.names = true;
+  g->look = t;
+  t->queue = g;
+  calls->submit(t);
+}
+
+bool dlk_local_waits(const struct dlk_ticket *t) {
+  return t->queue && t->queue->head != t && t->queue->look != t;
+}
+
+void dlk_local_late(struct dlk_ticket *t) {
+  struct dlk_local_queue *g = t->queue;
+  leave(t);
+  dlk_list_append(&g->late, &t->link);
+  dlk_local_look(g);
+  if (!g->look)
+    look(g);
+}
+
+void dlk_local_gone(struct dlk_ticket *t) {
+  struct dlk_local_queue *g = t->queue;
+  if (!g || g->head == t)
+    return;
+  if (g->look == t)
+    look_over(g);
+  else
+    leave(t);
+  dlk_local_look(g);
+}
+
+static void end_of(struct dlk_list *list, uint32_t user,
+                   const struct dlk_local_calls *calls) {
+  static const struct dlk_error cancelled = {.code = DLK_CANCELLED};
+  for (struct dlk_list *l = list->next, *next; l != list; l = next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    next = l->next;
+    if (user == 0 || t->user == user)
+      calls->finish(t, &cancelled);
+  }
+}
+
+void dlk_local_end_all(struct dlk_engine *e, uint32_t user) {
+  for (struct dlk_list *l = e->local->all.next; l != &e->local->all;
+       l = l->next) {
+    struct dlk_local_queue *g = DLK_CONTAINER(l, struct dlk_local_queue, all);
+    end_of(&g->waiting, user, e->local->calls);
+    end_of(&g->late, user, e->local->calls);
+  }
+}

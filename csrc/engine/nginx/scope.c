@@ -1,0 +1,194 @@
+/* A scope: what ends with something that the engine knows nothing about (a
+ * request of nginx), even if no Lua code runs any more.
+ *
+ * It holds a reference on each ticket that would leave something behind: a
+ * wait, a lease that came of one, or a detach whose string nobody has. Its end
+ * cancels the waits, has grants that cross it given back, and releases the
+ * leases, all by posts to the loop: it may be called from where nothing must
+ * block or call Lua.
+ *
+ * A scope belongs to one thread; one that has ended may begin anew. Tickets
+ * whose lease is over are dropped when their number has doubled, so a request
+ * that takes a million locks one after the other keeps a few. What it ends of a
+ * lease is one handle: others may share the hold, another request's too, and
+ * those keep it. A handle that was given up (released, detached) is nobody's
+ * any more. */
+#include "engine/ticket/ticket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IN_PLACE 4 /* entries of a scope that need no memory of their own */
+
+struct entry {
+  struct dlk_ticket *ticket; /* NULL: a handle that came of none */
+  struct dlk_handle handle;  /* a ticket's: without its hold, which changes */
+};
+
+struct dlk_scope {
+  bool ended;
+  size_t count, limit;
+  struct entry *entries, in_place[IN_PLACE];
+};
+
+static void forget(struct dlk_scope *s) {
+  s->count = 0;
+  s->limit = IN_PLACE;
+  s->entries = s->in_place;
+}
+
+struct dlk_scope *dlk_scope_new(void) {
+  struct dlk_scope *s = malloc(sizeof *s);
+  if (s) {
+    s->ended = false;
+    forget(s);
+  }
+  return s;
+}
+
+void dlk_scope_begin(struct dlk_scope *s) {
+  s->ended = false;
+}
+
+bool dlk_scope_ended(const struct dlk_scope *s) {
+  return s->ended;
+}
+
+static struct dlk_handle handle_of(const struct entry *en) {
+  struct dlk_handle handle = en->handle;
+  if (en->ticket)
+    handle.hold = en->ticket->hold;
+  return handle;
+}
+
+static bool is_taken(const struct dlk_ticket *t) {
+  int fate = atomic_load(&t->fate);
+  return fate == DLK_FATE_TAKEN || fate == DLK_FATE_GIVEN_BACK;
+}
+
+/* Nothing of it is left that the scope would have to end. */
+static bool over(const struct entry *en) {
+  struct dlk_ticket *t = en->ticket;
+  if (t && !dlk_ticket_done(t))
+    return false;
+  if (t && (!dlk_ticket_gives(t) || dlk_ticket_error(t)))
+    return true;
+  if (t && dlk_ticket_detaches(t))
+    return is_taken(t);
+  struct dlk_handle handle = handle_of(en);
+  return atomic_load(&handle.hold->state) != DLK_HOLD_HELD ||
+         dlk_handle_given_up(&handle);
+}
+
+static void end_one(const struct entry *en) {
+  struct dlk_ticket *t = en->ticket;
+  if (t)
+    dlk_ticket_abandon(t);
+  if (over(en) || (t && !(dlk_ticket_done(t) && is_taken(t))))
+    return;
+  struct dlk_handle handle = handle_of(en);
+  if (dlk_handle_give_up(&handle))
+    dlk_hold_release_later(handle.hold);
+}
+
+/* In a forked child everything that was inherited is left alone. */
+static bool is_inherited(const struct entry *en) {
+  return dlk_engine_forked(en->ticket ? en->ticket->engine
+                                      : en->handle.hold->engine);
+}
+
+static void drop(const struct entry *en) {
+  if (is_inherited(en))
+    return;
+  if (en->ticket)
+    dlk_ticket_drop_ref(en->ticket);
+  else
+    dlk_handle_unref(&en->handle);
+}
+
+static void sweep(struct dlk_scope *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    if (over(&s->entries[i]))
+      drop(&s->entries[i]);
+    else
+      s->entries[kept++] = s->entries[i];
+  }
+  s->count = kept;
+}
+
+static struct entry *resized(struct dlk_scope *s, size_t limit) {
+  if (s->entries != s->in_place)
+    return realloc(s->entries, limit * sizeof *s->entries);
+  struct entry *more = malloc(limit * sizeof *more);
+  if (more)
+    memcpy(more, s->in_place, sizeof s->in_place);
+  return more;
+}
+
+static bool make_room(struct dlk_scope *s) {
+  if (s->count < s->limit)
+    return true;
+  sweep(s);
+  if (s->count <= s->limit / 2)
+    return true;
+  struct entry *more = resized(s, 2 * s->limit);
+  if (more) {
+    s->entries = more;
+    s->limit *= 2;
+  }
+  return s->count < s->limit;
+}
+
+bool dlk_scope_wants(const struct dlk_ticket *t) {
+  return dlk_ticket_gives(t) || t->task == DLK_TASK_WAIT_LOST ||
+         dlk_ticket_is(t, DLK_OP_CHANGE);
+}
+
+bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
+  if (!dlk_scope_wants(t))
+    return true;
+  if (s->ended || !make_room(s)) {
+    dlk_ticket_abandon(t);
+    return false;
+  }
+  struct entry *en = &s->entries[s->count++];
+  dlk_ticket_ref(t);
+  *en = (struct entry){.ticket = t};
+  t->owned = true;
+  return true;
+}
+
+bool dlk_scope_add_handle(struct dlk_scope *s,
+                          const struct dlk_handle *handle) {
+  if (s->ended || !make_room(s)) {
+    if (dlk_handle_give_up(handle))
+      dlk_hold_release_later(handle->hold);
+    return false;
+  }
+  dlk_handle_ref(handle);
+  s->entries[s->count++] = (struct entry){.handle = *handle};
+  return true;
+}
+
+bool dlk_ticket_owned(const struct dlk_ticket *t) {
+  return t->owned;
+}
+
+void dlk_scope_end(struct dlk_scope *s) {
+  s->ended = true;
+  for (size_t i = 0; i < s->count; i++) {
+    if (!is_inherited(&s->entries[i]))
+      end_one(&s->entries[i]);
+    drop(&s->entries[i]);
+  }
+  if (s->entries != s->in_place)
+    free(s->entries);
+  forget(s);
+}
+
+void dlk_scope_free(struct dlk_scope *s) {
+  if (s)
+    dlk_scope_end(s);
+  free(s);
+}

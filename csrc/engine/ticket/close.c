@@ -1,0 +1,334 @@
+/* Closing is a state of the engine; who waits for it stands in a list.
+ *
+ *   OPEN -> ENDING     waits are cancelled, holds given back
+ *        -> DRAINING   until no operation is under way
+ *        -> STOPPING   the store was asked to stop
+ *        -> STOPPED    nothing of it is left in the loop
+ *
+ * The first close ticket starts this; every other one joins those who wait.
+ * Nothing here depends on any of them: a ticket that is cancelled (the call
+ * was interrupted) or dropped leaves the list as any other ticket leaves its
+ * own, and the closing goes on, driven by the renewal thread if nobody else
+ * does.
+ * Each close waits no longer than its time, but the one whose time is over last
+ * has the store stopped with what is left, and waits DLK_STOP_WAIT and a bit
+ * for the store to say so: else the threads of a client library, and ours,
+ * would be left behind by each close in an outage. After that all are told,
+ * whatever the store says, and the renewal thread goes on alone.
+ * A store whose stop waits for a server (`stop_wait`) is stopped so long before
+ * the time is over, when three quarters of that are enough: its good-bye frees
+ * what was not released. One that stops at once loses what it did not send, so
+ * it has all of the time.
+ *
+ * The end of the loop comes once, when the store has stopped, by one of two:
+ * - whoever is told last that it is over, in Lua's thread, which joins the
+ *   renewal thread (dlk_engine_join; see dlk_ticket_ends_engine);
+ * - the renewal thread, if the join came before the store had stopped, or
+ * nobody could wait at all. The join then leaves it a reference and says so
+ * (`left`); it ends the loop as its owner, never leaves it to anybody who would
+ * use it, and goes with a detached thread. It is one or the other because only
+ * the join chooses, and the join comes once: `closed` lets the first one
+ * through. `stopped` may be set just after the join looked: it sets `left` and
+ * then posts. So whoever owns the loop when the store has stopped, or the post
+ * runs, sees both and says that the loop is over. With that the loop is due as
+ * soon as it is left, and the renewal thread comes.
+ *
+ * The join closes the wakeup's descriptors, since Lua's event loop knows them;
+ * an eventfd that is still polled there is signalled instead, and closed by the
+ * last who leaves it (loop/wakeup.h). Nobody is told of a ticket any more. All
+ * of them are done by then, or get done by DLK_CLOSED.
+ *
+ * A lease that was granted before and is taken only now (a callback closed the
+ * store in between) was given back with the others: its taker is told that the
+ * store was closed (`dlk_engine_is_open`). */
+#include "engine/ticket/close.h"
+
+#include "engine/hold/renewal.h"
+#include "engine/in_use.h"
+#include "engine/local/local_queue.h"
+#include "engine/ticket/dispatch.h"
+#include "engine/ticket/request.h"
+#include "engine/ticket/watch.h"
+#include "loop/life.h"
+#include "loop/owner.h"
+
+/* What a store may take to stop, and what that may take to be noticed. */
+#define NOTICED (50 * DLK_MS)
+#define LAST_WHILE (DLK_STOP_WAIT + NOTICED)
+
+/* Each of them is looked at once, although the store may keep it, and others
+ * may end with it: who was looked at is in the list again, and whoever ends
+ * leaves the list that he is in. */
+static void end_waits(struct dlk_engine *e, uint32_t user) {
+  struct dlk_list rest, *ops = &e->work.ops;
+  dlk_local_end_all(e, user);
+  dlk_list_take(ops, &rest);
+  while (!dlk_list_empty(&rest)) {
+    struct dlk_list *l = rest.next;
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    bool waits = t->op.kind == DLK_OP_ACQUIRE || t->op.kind == DLK_OP_CHANGE;
+    waits = waits && (user == 0 || t->user == user);
+    dlk_list_remove(l);
+    dlk_list_append(ops, l);
+    if (waits && t->op.ending == DLK_OK)
+      dlk_request_end(t, DLK_CANCELLED);
+  }
+}
+
+static void give_back_all(struct dlk_engine *e, uint32_t user) {
+  struct dlk_list rest;
+  dlk_list_take(&e->held.list, &rest);
+  while (!dlk_list_empty(&rest)) {
+    struct dlk_list *l = rest.next;
+    struct dlk_hold *h = DLK_CONTAINER(l, struct dlk_hold, link);
+    dlk_list_remove(l);
+    dlk_list_append(&e->held.list, l);
+    if (user == 0 || h->user == user)
+      dlk_hold_give_back(h);
+  }
+}
+
+static void finish_all(struct dlk_list *tickets) {
+  while (!dlk_list_empty(tickets))
+    dlk_request_finish(DLK_CONTAINER(tickets->next, struct dlk_ticket, link),
+                       NULL);
+}
+
+/* Whoever waits is told; with joins, taking that ends the engine. Leavers are
+ * told first: after the join nobody is. */
+static void tell_closers(struct dlk_close *c) {
+  finish_all(&c->leavers);
+  atomic_store(&c->told, true);
+  finish_all(&c->closers);
+}
+
+/* What the store has not ended: it forgot it, or its callers wait no longer. */
+static void end_ops(struct dlk_close *c) {
+  struct dlk_list *ops = &c->engine->work.ops;
+  for (struct dlk_list *l = ops->next, *next; l != ops; l = next) {
+    struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
+    next = l->next;
+    if (c->state == DLK_CLOSE_STOPPED)
+      dlk_dispatch_forget(t);
+    else
+      dlk_request_finish_code(t, DLK_CLOSED);
+  }
+}
+
+/* ---- the steps ---- */
+
+static void begin(struct dlk_close *c) {
+  struct dlk_engine *e = c->engine;
+  if (c->state != DLK_CLOSE_OPEN)
+    return;
+  c->state = DLK_CLOSE_ENDING;
+  atomic_store(&e->closing, true);
+  end_waits(e, 0);
+  give_back_all(e, 0);
+  c->state = DLK_CLOSE_DRAINING;
+  e->work.idle = &c->stop_post;
+  dlk_work_look(&e->work, &e->loop);
+}
+
+static void set_stopping(struct dlk_close *c) {
+  struct dlk_engine *e = c->engine;
+  c->state = DLK_CLOSE_STOPPING;
+  e->work.idle = NULL;
+  e->refuses = true;
+  e->loop.work++; /* until it has stopped */
+}
+
+/* With what is left. */
+static void stop_now(struct dlk_close *c) {
+  set_stopping(c);
+  dlk_inbox_put(&c->engine->loop.inbox, &c->stop_post);
+}
+
+/* Nothing was under way, or it is stopped with what is left. */
+static void stop_posted(struct dlk_post *post) {
+  struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, stop_post);
+  struct dlk_engine *e = c->engine;
+  if (c->state == DLK_CLOSE_DRAINING) {
+    if (!dlk_work_is_idle(&e->work))
+      return;
+    set_stopping(c);
+  }
+  if (e->store_used)
+    e->type->stop(e->store);
+  else
+    e->host.stopped(&e->host);
+}
+
+/* Whoever owns the loop when both are known leaves it to the renewal thread. */
+static void look_over(struct dlk_close *c) {
+  c->engine->loop.over = atomic_load(&c->left) && atomic_load(&c->stopped);
+}
+
+void dlk_close_stopped(struct dlk_engine *e) {
+  struct dlk_close *c = e->close;
+  c->state = DLK_CLOSE_STOPPED;
+  e->loop.work--;
+  dlk_holds_forget_owed(e);
+  end_ops(c);
+  atomic_store(&c->stopped, true);
+  tell_closers(c);
+  look_over(c);
+}
+
+/* ---- tickets ---- */
+
+/* When the store is to be stopped with what is left. */
+static int64_t drained_by(const struct dlk_ticket *t) {
+  int64_t wait = t->engine->type->stop_wait, end = t->op.deadline;
+  if (wait == 0 || end == DLK_FOREVER)
+    return end;
+  int64_t least = t->op.started + (end - t->op.started) / 4;
+  int64_t at = end - wait - NOTICED;
+  return at > least ? at : least;
+}
+
+static void start_posted(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
+  struct dlk_engine *e = t->engine;
+  struct dlk_close *c = e->close;
+  dlk_list_append(&c->closers, &t->link);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, drained_by(t));
+  begin(c);
+  if (c->state == DLK_CLOSE_STOPPED)
+    tell_closers(c);
+}
+
+/* Another one leaves the store more time. */
+static bool is_drained_later(const struct dlk_close *c, int64_t now) {
+  for (const struct dlk_list *l = c->closers.next; l != &c->closers;
+       l = l->next)
+    if (drained_by(DLK_CONTAINER(l, const struct dlk_ticket, link)) > now)
+      return true;
+  return false;
+}
+
+static void timed_out(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  struct dlk_close *c = t->engine->close;
+  struct dlk_timers *timers = &t->engine->loop.timers;
+  int64_t last = now + LAST_WHILE, end = t->op.deadline;
+  bool others = t->link.next != t->link.prev;
+  if (c->state == DLK_CLOSE_DRAINING && !is_drained_later(c, now)) {
+    dlk_timers_set(timers, &t->timer, end > last ? end : last);
+    stop_now(c);
+  } else if (now < end) {
+    dlk_timers_set(timers, &t->timer, end);
+  } else if (others) {
+    dlk_request_finish(t, NULL);
+  } else {
+    end_ops(c);
+    tell_closers(c);
+  }
+}
+
+struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
+                                 const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_request_new(e, r);
+  if (t) {
+    t->start.run = start_posted;
+    t->timer.fire = timed_out;
+  }
+  return t;
+}
+
+/* One of those who share the engine closes its store: only what is its own
+ * ends. Nothing tells of the last of it, so the ticket looks now and then. */
+static bool has_ops(const struct dlk_engine *e, uint32_t user) {
+  const struct dlk_list *ops = &e->work.ops;
+  for (const struct dlk_list *l = ops->next; l != ops; l = l->next)
+    if (DLK_CONTAINER(l, const struct dlk_ticket, link)->user == user)
+      return true;
+  return false;
+}
+
+static void look_whether_left(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  int64_t next = now + (now - t->op.started) / 4 + DLK_MS / 4;
+  if (!has_ops(t->engine, t->user) || now >= t->op.deadline)
+    dlk_request_finish(t, NULL);
+  else
+    dlk_timers_set(&t->engine->loop.timers, timer,
+                   next < t->op.deadline ? next : t->op.deadline);
+}
+
+static void leave_posted(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, start);
+  dlk_list_append(&t->engine->close->leavers, &t->link);
+  end_waits(t->engine, t->user);
+  give_back_all(t->engine, t->user);
+  look_whether_left(&t->timer, dlk_clock_now());
+}
+
+struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
+                                 const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_request_new(e, r);
+  if (t) {
+    t->start.run = leave_posted;
+    t->timer.fire = look_whether_left;
+  }
+  return t;
+}
+
+/* ---- the end ---- */
+
+/* No ticket is needed for it: there may be no memory for one. */
+static void left_posted(struct dlk_post *post) {
+  struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, left_post);
+  begin(c);
+  if (c->state == DLK_CLOSE_DRAINING)
+    stop_now(c);
+  look_over(c);
+}
+
+void dlk_close_init(struct dlk_close *c, struct dlk_engine *e) {
+  c->engine = e;
+  dlk_list_init(&c->closers);
+  dlk_list_init(&c->leavers);
+  c->stop_post.run = stop_posted;
+  c->left_post.run = left_posted;
+}
+
+bool dlk_ticket_ends_engine(const struct dlk_ticket *t) {
+  return t->task == DLK_TASK_CLOSE && dlk_ticket_done(t) &&
+         !dlk_ticket_error(t) && atomic_load(&t->engine->close->told);
+}
+
+bool dlk_close_is_over(const struct dlk_close *c) {
+  return atomic_load(&c->engine->loop.ended) && atomic_load(&c->stopped);
+}
+
+static void leave_to_thread(struct dlk_close *c) {
+  dlk_engine_ref(c->engine);
+  atomic_store(&c->left, true); /* before the post: the owner sees both */
+  dlk_owner_post(&c->engine->loop, &c->left_post, true);
+}
+
+bool dlk_close_by_thread(struct dlk_loop *l) {
+  struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
+  if (!l->over)
+    return false;
+  dlk_loop_end_by_thread(l);
+  dlk_engine_drop_ready(e);
+  dlk_engine_unref(e);
+  return true;
+}
+
+void dlk_engine_join(struct dlk_engine *e) {
+  if (dlk_engine_forked(e) || !dlk_completions_close(&e->completions))
+    return;
+  atomic_store(&e->closing, true);
+  dlk_in_use_remove(e);
+  dlk_socket_hang_up(&e->socket);
+  dlk_wakeup_end(&e->loop.wakeup);
+  if (atomic_load(&e->fork_stamp) == 0)
+    dlk_loop_set_ended(&e->loop);
+  else if (!atomic_load(&e->close->stopped))
+    leave_to_thread(e->close);
+  else
+    dlk_loop_end(&e->loop);
+}

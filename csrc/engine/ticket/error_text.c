@@ -1,0 +1,101 @@
+/* What a ticket's error says. A store that gives only a code gets the engine's
+ * own sentence: who holds the key, how long it was waited for. */
+#include "engine/ticket/error_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void waited_text(const struct dlk_ticket *t, char out[32]) {
+  int64_t ms = (dlk_clock_now() - t->op.started) / DLK_MS;
+  snprintf(out, 32, "%lld.%03lld s", (long long)(ms / 1000),
+           (long long)(ms % 1000));
+}
+
+static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
+  const struct dlk_list *at;
+  for (at = e->held.list.next; at != &e->held.list; at = at->next) {
+    const struct dlk_lease *l =
+        &DLK_CONTAINER(at, struct dlk_hold, link)->lease;
+    if (l->key_len == op->key_len && memcmp(l->key, op->key, l->key_len) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Who holds the key, and whether it is us. (Another store object of this
+ * process has our name too, but so may a process in another container.) A name
+ * that another program wrote gets no control byte into a message. */
+static void holder_text(const struct dlk_ticket *t, char out[192]) {
+  const struct dlk_engine *e = t->engine;
+  const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
+  const char *us = "";
+  if (strcmp(who, e->name) == 0 && holds_key(e, &t->op))
+    us = " (this very process)";
+  else if (strcmp(who, e->name) == 0 && !e->given_name)
+    us = " (the name of this very process)";
+  snprintf(out, 192, "%s%s", who, us);
+  for (char *c = out; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127)
+      *c = '?';
+}
+
+/* The engine's own sentence where the store gave only a code. */
+static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
+                          struct dlk_error *err) {
+  char key[DLK_QUOTED_MAX];
+  char waited[32], who[192];
+  dlk_quote(key, t->op.key, t->op.key_len);
+  waited_text(t, waited);
+  holder_text(t, who);
+  if (t->task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
+    dlk_error_set(err, code, "%s was not lost within %s", key, waited);
+  else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE &&
+           !t->op.holder[0]) /* it may have met nobody */
+    dlk_error_set(err, code, "%s was not granted within %s", key, waited);
+  else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
+    dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
+  else if (code == DLK_TIMEOUT)
+    dlk_error_set(err, code, "%s: nothing happened within %s", key, waited);
+  else if (code == DLK_BUSY)
+    dlk_error_set(err, code, "%s is held by %s", key, who);
+  else if (code == DLK_CANCELLED)
+    dlk_error_set(err, code, "the wait for %s was cancelled after %s", key,
+                  waited);
+  else if (code == DLK_CLOSED)
+    dlk_error_set(err, code, "the store '%s' was closed", t->engine->shown);
+  else if (code == DLK_LOST)
+    dlk_error_set(err, code, "%s is not held by this lease any more: %s", key,
+                  t->hold && t->hold->ended ? t->hold->ended
+                                            : "it expired or was broken");
+  else if (code == DLK_INVALID && t->op.kind == DLK_OP_LIST)
+    dlk_error_set(err, code, "the cursor is not one that '%s' gave to list",
+                  t->engine->shown);
+  else if (code == DLK_UNSUPPORTED)
+    dlk_error_set(err, code, "%s: the store '%s' cannot do that", key,
+                  t->engine->shown);
+  else
+    dlk_error_set(err, code, "%s: no answer from '%s' within %s", key,
+                  t->engine->shown, waited);
+}
+
+/* A store's own sentence may be about a connection; what it stopped is the
+ * same for all of them, and said here. */
+static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
+                     struct dlk_error *own) {
+  char key[DLK_QUOTED_MAX];
+  const char *rest = strstr(err->text, ": ");
+  dlk_quote(key, t->op.key, t->op.key_len);
+  if (t->op.key_len == 0 || !rest || strstr(err->text, key))
+    *own = *err;
+  else
+    dlk_error_set(own, err->code, "%s: %s", key, rest + 2);
+}
+
+void dlk_ticket_keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
+  struct dlk_error own;
+  if (err->text[0])
+    name_key(t, err, &own);
+  else
+    standard_text(t, err->code, &own);
+  t->error = dlk_error_keep(&own);
+}

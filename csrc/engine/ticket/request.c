@@ -1,0 +1,240 @@
+/* A request on its way: to the store, to an early end, to its end. All of it is
+ * done by the owner of the loop. What it is a request for is known above: what
+ * becomes of a grant (grant.c), of what is asked for a hold (on_hold.c), and
+ * where each begins (dispatch.c).
+ *
+ * Deadlines: a waiting acquire ends with `timeout`, everything else with
+ * `unavailable`. The store is asked to take back what it put on the server
+ * (cancel); if that too gets no answer within its time, or at once where there
+ * is nothing to take back, the caller is told `unavailable` (or `cancelled`, if
+ * that was asked for) and the op goes on in the background until the store
+ * calls done. */
+#include "engine/ticket/request.h"
+
+#include "engine/local/local_queue.h"
+#include "engine/ticket/error_text.h"
+#include "engine/ticket/watch.h"
+
+/* ---- the end ---- */
+
+static enum dlk_ticket_state state_of(const struct dlk_ticket *t) {
+  return (enum dlk_ticket_state)atomic_load_explicit(&t->state,
+                                                     memory_order_relaxed);
+}
+
+/* The store has the op. */
+static bool is_submitted(const struct dlk_ticket *t) {
+  return state_of(t) == DLK_TICKET_SUBMITTED || state_of(t) == DLK_TICKET_LATE;
+}
+
+/* The only place where it changes: see ticket.h. Who makes it done looks behind
+ * that whether somebody watches or waits for it (`completion`, `ends`,
+ * callers), so those stores come before these loads in the one order of all. */
+static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
+  if (state_of(t) < DLK_TICKET_DONE && state >= DLK_TICKET_DONE)
+    atomic_store(&t->state, (int)state);
+  else
+    atomic_store_explicit(&t->state, (int)state, memory_order_release);
+}
+
+/* The caller was told, and the store let go: the next one's turn. The engine's
+ * reference goes with it. */
+static void let_go(struct dlk_ticket *t) {
+  dlk_timers_clear(&t->engine->loop.timers, &t->timer);
+  dlk_local_done(t);
+  dlk_ticket_drop_ref(t);
+}
+
+/* Nobody took what it gave, and this is who gives it back. */
+static bool to_give_back(struct dlk_ticket *t) {
+  return dlk_ticket_decide(t, DLK_FATE_ABANDONED, DLK_FATE_GIVEN_BACK);
+}
+
+/* The handle has given the lease up. */
+static void detach_over(struct dlk_ticket *t) {
+  if (t->error ? dlk_hold_is_held(t->hold) : to_give_back(t))
+    dlk_hold_give_back(t->hold);
+}
+
+static void count(const struct dlk_ticket *t) {
+  if (dlk_ticket_is(t, DLK_OP_ACQUIRE))
+    dlk_stats_acquired(&t->engine->stats, t->error ? t->error->code : DLK_OK);
+}
+
+static void trace_end(const struct dlk_ticket *t, enum dlk_code code) {
+  int64_t now = dlk_clock_now();
+  dlk_trace_line(now, "engine", "end", t->op.key, t->op.key_len,
+                 "%s %s, after %s ms", dlk_ticket_word(t), dlk_code_name(code),
+                 dlk_trace_ms(now - t->op.started).text);
+}
+
+static void tell(struct dlk_ticket *t, const struct dlk_error *err,
+                 enum dlk_ticket_state next) {
+  if (DLK_TRACING)
+    trace_end(t, err ? err->code : DLK_OK);
+  if (err && err->code != DLK_OK)
+    dlk_ticket_keep_error(t, err);
+  dlk_local_gone(t);
+  count(t);
+  set_state(t, next);
+  if (dlk_ticket_detaches(t))
+    detach_over(t);
+  dlk_ticket_tell(t);
+  dlk_ticket_end_linked(t);
+}
+
+void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
+  switch (state_of(t)) {
+  case DLK_TICKET_OURS:
+    dlk_list_remove(&t->link);
+    tell(t, err, DLK_TICKET_ENDED);
+    let_go(t);
+    break;
+  case DLK_TICKET_SUBMITTED:
+    tell(t, err, DLK_TICKET_LATE);
+    break;
+  case DLK_TICKET_RETURNED:
+    set_state(t, DLK_TICKET_ENDED);
+    let_go(t);
+    break;
+  default: /* LATE: the store has it yet */
+    break;
+  }
+}
+
+void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
+  struct dlk_error err = {.code = code, .text = ""};
+  dlk_request_finish(t, &err);
+}
+
+/* ---- to the store and back ---- */
+
+/* A detach waits until none of these is under way. Who listens may do so for
+ * long, and changes nothing. */
+static void count_on_hold(const struct dlk_ticket *t, int by) {
+  if (t->hold && !dlk_ticket_makes_hold(t) && t->op.kind != DLK_OP_LISTEN)
+    t->hold->ops += by;
+}
+
+static void hand_to_store(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  set_state(t, DLK_TICKET_SUBMITTED);
+  dlk_work_begin(&e->work, &e->loop, &t->link);
+  count_on_hold(t, 1);
+}
+
+void dlk_request_returned(struct dlk_ticket *t) {
+  bool late = state_of(t) == DLK_TICKET_LATE;
+  set_state(t, late ? DLK_TICKET_RETURNED : DLK_TICKET_OURS);
+  dlk_work_end(&t->engine->loop, &t->link);
+  count_on_hold(t, -1);
+}
+
+static void first_submit(struct dlk_engine *e) {
+  e->store_used = true;
+  e->loop.flush = e->type->fast.flush;
+  e->loop.await = e->type->fast.await;
+  e->loop.flush_of = e->store;
+}
+
+void dlk_request_submit(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  if (e->refuses) {
+    dlk_request_finish_code(t, DLK_CLOSED);
+    return;
+  }
+  hand_to_store(t);
+  if (!e->store_used)
+    first_submit(e);
+  dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
+  e->type->submit(e->store, &t->op);
+}
+
+/* ---- early ends ---- */
+
+/* For how long a caller whose time is over waits for what the server says to
+ * the withdrawal, or says of itself. What only looks has nothing to withdraw,
+ * and a release goes on without its caller. The time of a try and of an
+ * extension is io_timeout itself: they get a moment for a store that ends them
+ * by its own clock and says why, and what they left is taken back behind
+ * them. */
+static int64_t grace_of(const struct dlk_ticket *t) {
+  switch (t->op.kind) {
+  case DLK_OP_RELEASE:
+  case DLK_OP_PING:
+  case DLK_OP_LOCKED:
+  case DLK_OP_INSPECT:
+  case DLK_OP_LIST:
+    return 0;
+  case DLK_OP_EXTEND:
+    return t->settle / 16;
+  case DLK_OP_ACQUIRE:
+    return t->op.wait ? t->settle : t->settle / 16;
+  default:
+    return t->settle;
+  }
+}
+
+void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
+  struct dlk_engine *e = t->engine;
+  bool late = code == DLK_TIMEOUT && dlk_local_waits(t);
+  if (!is_submitted(t) && !late) {
+    dlk_request_finish_code(t, code);
+    return;
+  }
+  if (t->op.ending != DLK_OK)
+    return;
+  t->op.ending = code;
+  dlk_timers_set(&e->loop.timers, &t->timer,
+                 dlk_time_add(dlk_clock_now(), grace_of(t)));
+  if (late)
+    dlk_local_late(t);
+  else
+    e->type->cancel(e->store, &t->op);
+}
+
+static enum dlk_code late_code(const struct dlk_ticket *t) {
+  bool waits = t->task == DLK_TASK_WAIT_LOST || t->op.kind == DLK_OP_CHANGE ||
+               (t->op.kind == DLK_OP_ACQUIRE && t->op.wait);
+  return waits ? DLK_TIMEOUT : DLK_UNAVAILABLE;
+}
+
+static void timed_out(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  (void)now;
+  if (t->op.ending == DLK_OK)
+    dlk_request_end(t, late_code(t));
+  else
+    dlk_request_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
+                                                           : t->op.ending);
+}
+
+static void run_cancel(struct dlk_post *post) {
+  struct dlk_ticket *t = DLK_CONTAINER(post, struct dlk_ticket, cancel);
+  if (!dlk_ticket_done(t))
+    dlk_request_end(t, dlk_ticket_is_abandoned(t)
+                           ? DLK_CANCELLED
+                           : (enum dlk_code)atomic_load(&t->wanted));
+  else if (dlk_ticket_gives(t) && !dlk_ticket_error(t) && to_give_back(t))
+    dlk_hold_give_back(t->hold);
+  dlk_ticket_drop_ref(t);
+}
+
+/* ---- a new one ---- */
+
+struct dlk_ticket *dlk_request_new(struct dlk_engine *e,
+                                   const struct dlk_request *r) {
+  struct dlk_ticket *t = dlk_ticket_new(e, r);
+  if (t) {
+    t->cancel.run = run_cancel;
+    t->timer.fire = timed_out;
+    DLK_TRACE(t->op.started, "engine", "request", t->op.key, t->op.key_len,
+              "%s", dlk_ticket_word(t));
+  }
+  return t;
+}
+
+const struct dlk_local_calls dlk_request_local_calls = {
+    .make = dlk_request_new,
+    .submit = dlk_request_submit,
+    .finish = dlk_request_finish};

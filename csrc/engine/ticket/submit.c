@@ -1,0 +1,126 @@
+/* Submitting a request. It starts in one way, by its post `start`, which is run
+ * by whoever owns the loop when it comes out of the inbox, or by its caller at
+ * once if he finds the loop free. Where a caller must not be held up he may
+ * give it a place in the local queue instead, which asks nobody. */
+#include "engine/hold/grant.h"
+#include "engine/open.h"
+#include "engine/ticket/close.h"
+#include "engine/ticket/dispatch.h"
+#include "engine/ticket/watch.h"
+#include "loop/owner.h"
+
+static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
+                    struct dlk_error *err) {
+  if (!dlk_inbox_admit(&e->loop.inbox)) {
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
+                  e->shown);
+    return false;
+  }
+  /* Refused: another thread closed the store since we looked. */
+  return dlk_owner_post(&e->loop, &t->start, wake) ||
+         dlk_engine_say_closed(e, err);
+}
+
+static bool prompt(const struct dlk_engine *e) {
+  return e->store_used && e->type->fast.prompt &&
+         e->type->fast.prompt(e->store);
+}
+
+/* Resident, as the owner: what takes no longer than a write. That is a place in
+ * the local queue, or a request (but a close) on a connection that stands.
+ * False: it is to be posted. What it ended is told by dlk_ticket_watch. */
+static bool start_in_passing(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  bool queued = dlk_dispatch_queue_up(t), writes = prompt(e);
+  bool starts =
+      !queued && writes && t->task == DLK_TASK_OP && !atomic_load(&e->closing);
+  if (starts)
+    t->start.run(&t->start);
+  if (writes)
+    dlk_inbox_run(&e->loop.inbox); /* what an end led to */
+  dlk_owner_leave_to_thread(&e->loop);
+  return queued || starts;
+}
+
+/* The request is on its way while its caller makes ready to wait: he comes back
+ * to run the loop. False: it was not started. */
+static bool start_now(struct dlk_ticket *t) {
+  struct dlk_loop *l = &t->engine->loop;
+  bool resident = atomic_load(&l->resident);
+  if (!dlk_owner_enter(l, resident))
+    return false;
+  if (resident)
+    return start_in_passing(t);
+  dlk_inbox_run(&l->inbox); /* each in its turn */
+  t->start.run(&t->start);
+  dlk_loop_flush(l);
+  dlk_owner_leave_to_caller(l, !dlk_ticket_done(t));
+  return true;
+}
+
+static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
+                    struct dlk_error *err) {
+  if (!dlk_engine_is_ours(e, err))
+    return false;
+  return r->task == DLK_TASK_CLOSE || r->task == DLK_TASK_LEAVE ||
+         dlk_engine_is_open(e, err);
+}
+
+static struct dlk_ticket *new_ticket(struct dlk_engine *e,
+                                     const struct dlk_request *r) {
+  if (r->task == DLK_TASK_LEAVE)
+    return dlk_leave_new(e, r);
+  return r->task == DLK_TASK_CLOSE ? dlk_close_new(e, r)
+                                   : dlk_dispatch_new(e, r);
+}
+
+struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
+                                     const struct dlk_request *r, bool wake,
+                                     struct dlk_error *err) {
+  if (!accepts(e, r, err) || !dlk_engine_first_use(e, err))
+    return NULL;
+  struct dlk_ticket *t = new_ticket(e, r);
+  if (!t) {
+    dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
+    return NULL;
+  }
+  if (!wake && start_now(t))
+    return t;
+  if (enqueue(e, t, wake, err))
+    return t;
+  dlk_ticket_drop_ref(t);
+  dlk_ticket_drop_ref(t);
+  return NULL;
+}
+
+void dlk_engine_listen(struct dlk_hold *h) {
+  if (!h->engine->type->listens || dlk_hold_revoked(h))
+    return;
+  struct dlk_request r = {.kind = DLK_OP_LISTEN, .hold = h, .timeout = -1};
+  struct dlk_error err;
+  struct dlk_ticket *t = dlk_engine_submit(h->engine, &r, true, &err);
+  if (t)
+    dlk_ticket_drop_ref(t); /* nobody waits for it */
+}
+
+bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
+  struct dlk_engine *e = h->engine;
+  if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
+    return false;
+  bool can = !atomic_load(&e->closing) && dlk_hold_is_held(h);
+  if (!can || !dlk_grant_pass(h)) {
+    dlk_owner_leave(&e->loop);
+    return false;
+  }
+  if (prompt(e))
+    dlk_inbox_run(&e->loop.inbox); /* what it led to */
+  dlk_owner_leave_to_thread(&e->loop);
+  dlk_engine_take_others(e, others);
+  return true;
+}
+
+bool dlk_engine_drive(struct dlk_ticket *t, int64_t slice) {
+  dlk_owner_drive(&t->engine->loop, &t->state, DLK_TICKET_DONE, slice);
+  return dlk_ticket_done(t);
+}

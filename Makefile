@@ -5,8 +5,7 @@
 #   bench-peers, mutants, torture, failover, fuzz, sim, all-night    see .ci/
 #   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
 #   make uninstall    removes what install has put there
-#   make env, deps, dist, site, clean    use the build from here; what it needs; an
-#   archive of the sources; the pages as a site; remove the build
+#   make env, deps, dist, site, clean    see .ci/; remove the build
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -51,6 +50,7 @@ LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
 LIBS_redis = $(HIREDIS_LIBS)
 ROOMS_store/redis = net
 LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
+ROOMS_store/zookeeper = store/session
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.
@@ -90,8 +90,7 @@ $(BUILD)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
 $(OUT)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
 $(HEADERS):
 	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES) $(TLS)
-$(filter $(BUILD)/obj/csrc/store/redis/%,$(call objects,$(call \
-  room,store/redis))): $(BUILD)/gen/redis_scripts.h
+$(call objects,$(call room,store/redis)): $(BUILD)/gen/redis_scripts.h
 $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
   | $(HEADERS)
 	@mkdir -p $(@D)

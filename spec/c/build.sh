@@ -53,14 +53,14 @@ build queue_cut_test -Wl,--wrap=pwrite spec/c/queue_cut_test.c spec/c/host.c \
   csrc/core/*.c $file
 build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
-  csrc/store/zookeeper/format/names.c csrc/store/zookeeper/recipe/queue.c \
-  csrc/store/zookeeper/session/confirm.c
+  csrc/store/session/format/names.c csrc/store/session/recipe/queue.c \
+  csrc/store/session/life/confirm.c
 build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
-  csrc/core/*.c csrc/store/zookeeper/format/*.c \
+  csrc/core/*.c csrc/store/session/format/*.c \
   csrc/store/zookeeper/client/*.c -lzookeeper_mt
 for part in recipe lists rest sessions ends counter; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
-    $(find csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
+    $(find csrc/store/session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
 done

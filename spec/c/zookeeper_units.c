@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/zookeeper/recipe/queue.h"
-#include "store/zookeeper/session/confirm.h"
+#include "store/session/recipe/queue.h"
+#include "store/session/life/confirm.h"
 
 static const char *why;
 

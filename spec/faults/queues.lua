@@ -2,7 +2,7 @@
 -- store; spec/sim/queues_spec shows that the histories find each of them.
 -- A blank in `find` stands for any blanks and line ends.
 
-local ZOOKEEPER = "csrc/store/zookeeper/recipe/queue.c"
+local ZOOKEEPER = "csrc/store/session/recipe/queue.c"
 local FILE = "csrc/store/file/recipe/queue.c"
 
 return {
@@ -25,7 +25,7 @@ return {
     { name = "all watch the first", file = ZOOKEEPER,
       find = "watch_one(out, i);", put = "watch_one(out, 0);" },
     { name = "the order breaks where the counter wraps",
-      file = "csrc/store/zookeeper/format/names.c",
+      file = "csrc/store/session/format/names.c",
       find = "return (int32_t)((uint32_t)a - (uint32_t)b) < 0;",
       put = "return a < b;" },
   },

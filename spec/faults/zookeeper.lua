@@ -2,12 +2,12 @@
 -- shows that the histories find each of them. A blank in `find` stands for any
 -- blanks and line ends.
 
-local ROOM = "csrc/store/zookeeper/"
+local ROOM = "csrc/store/session/"
 local faults = {}
 
 faults.recipe = {
   { name = "a renewal is not answered where another watches the node already",
-    file = ROOM .. "session/watch.c",
+    file = ROOM .. "life/watch.c",
     find = "if (own && w->armed) tell_armed(w, r);",
     put = "" },
   { name = "a waiter does not hear that the node ahead is gone",
@@ -35,11 +35,11 @@ faults.recipe = {
     find = "n->due = first; dlk_list_append(first ? &l->due : &l->next,",
     put = "n->due = true; dlk_list_append(&l->due," },
   { name = "nobody goes on after a reconnect",
-    file = ROOM .. "session/sessions.c",
+    file = ROOM .. "life/sessions.c",
     find = "tell_all(&s->nodes, tell_resumed);",
     put = "if (first) tell_all(&s->nodes, tell_resumed);" },
   { name = "who waits on the list of children is forgotten",
-    file = ROOM .. "session/watch.c",
+    file = ROOM .. "life/watch.c",
     find = "w->armed = false; if (!read_path(w)) return false;",
     put = "w->armed = false;" },
   { name = "who stands behind a min_hold counts as second",
@@ -63,25 +63,25 @@ faults.recipe = {
 -- What is believed of a session, and for how long.
 faults.session = {
   { name = "a confirm that was not answered before the cut counts",
-    file = ROOM .. "session/confirm.c",
+    file = ROOM .. "life/confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "if (c->flying) c->sent[1] = c->flying_sent;"
       .. " c->sent[0] = c->sent[1]; c->flying = 0;" },
   { name = "an answer proves the time when it was asked for",
-    file = ROOM .. "session/confirm.c",
+    file = ROOM .. "life/confirm.c",
     find = "dlk_lease_deadline(c->sent[0], c->timeout);",
     put = "dlk_lease_deadline(c->flying_sent, c->timeout);" },
   { name = "a connection counts from when we hear of it",
-    file = ROOM .. "session/sessions.c",
+    file = ROOM .. "life/sessions.c",
     find = "dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;",
     put = "s->confirm.sent[1] = dlk_zk_session_now(s);"
       .. " dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;" },
   { name = "a connection is closed before its holds are told",
-    file = ROOM .. "session/sessions.c",
+    file = ROOM .. "life/sessions.c",
     find = "dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);",
     put = "(void)tell_over;" },
   { name = "a connection begins with nothing proven",
-    file = ROOM .. "session/confirm.c",
+    file = ROOM .. "life/confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "c->sent[0] = c->sent[1] = 0; c->flying = 0;" },
 }

@@ -11,8 +11,8 @@
 #include <limits.h>
 
 #include "input.h"
-#include "store/zookeeper/format/names.h"
-#include "store/zookeeper/recipe/queue.h"
+#include "store/session/format/names.h"
+#include "store/session/recipe/queue.h"
 
 #define NAMES 64
 

@@ -1,12 +1,12 @@
 -- Mutants of csrc/store/zookeeper.
 
-local ACQUIRE = "csrc/store/zookeeper/recipe/acquire.c"
-local LISTS = "csrc/store/zookeeper/recipe/lists.c"
-local PLACE = "csrc/store/zookeeper/recipe/place.c"
-local SESSIONS = "csrc/store/zookeeper/session/sessions.c"
-local HOLD = "csrc/store/zookeeper/recipe/hold.c"
-local NAMES = "csrc/store/zookeeper/format/names.c"
-local INSPECT = "csrc/store/zookeeper/query/inspect.c"
+local ACQUIRE = "csrc/store/session/recipe/acquire.c"
+local LISTS = "csrc/store/session/recipe/lists.c"
+local PLACE = "csrc/store/session/recipe/place.c"
+local SESSIONS = "csrc/store/session/life/sessions.c"
+local HOLD = "csrc/store/session/recipe/hold.c"
+local NAMES = "csrc/store/session/format/names.c"
+local INSPECT = "csrc/store/session/query/inspect.c"
 
 return {
   specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"

@@ -17,8 +17,8 @@ local ENOUGH = 20000 -- histories in which a fault must show
 
 local SIMULATIONS = {
   zookeeper = { "spec/sim/zookeeper_queue.c", "spec/sim/plain.c",
-    "csrc/store/zookeeper/recipe/queue.c",
-    "csrc/store/zookeeper/format/names.c",
+    "csrc/store/session/recipe/queue.c",
+    "csrc/store/session/format/names.c",
     "csrc/core/buf.c" },
   file = { "spec/sim/file_queue.c", "spec/sim/plain.c",
     "csrc/store/file/recipe/queue.c", "csrc/store/file/format/table.c",

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plain.h"
-#include "store/zookeeper/client/link.h"
+#include "store/session/driver.h"
 
 #define HALF_TICK (TIMEOUT / 4)
 #define ITEMS 64

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "plain.h"
-#include "store/zookeeper/recipe/queue.h"
+#include "store/session/recipe/queue.h"
 
 #define NODES 40
 #define STEPS 100

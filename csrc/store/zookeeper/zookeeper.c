@@ -17,11 +17,11 @@
 #include <string.h>
 
 #include "core/password.h"
-#include "store/zookeeper/query/query.h"
-#include "store/zookeeper/recipe/acquire.h"
-#include "store/zookeeper/recipe/hold.h"
-#include "store/zookeeper/recipe/leave.h"
-#include "store/zookeeper/recipe/standin.h"
+#include "store/session/query/query.h"
+#include "store/session/recipe/acquire.h"
+#include "store/session/recipe/hold.h"
+#include "store/session/recipe/leave.h"
+#include "store/session/recipe/standin.h"
 
 /* ---- create ---- */
 

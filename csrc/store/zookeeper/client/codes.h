@@ -2,7 +2,7 @@
 #ifndef DLK_STORE_ZOOKEEPER_CLIENT_CODES_H
 #define DLK_STORE_ZOOKEEPER_CLIENT_CODES_H
 
-#include "store/zookeeper/client/link.h"
+#include "store/session/driver.h"
 
 /* Not sent; none of the library's numbers. */
 #define DLK_ZK_TOO_LONG (-100000)

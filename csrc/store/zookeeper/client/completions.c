@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/zookeeper/format/names.h"
-#include "store/zookeeper/format/traced.h"
+#include "store/session/format/names.h"
+#include "store/session/format/traced.h"
 
 /* ---- any thread ---- */
 

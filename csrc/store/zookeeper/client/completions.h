@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
+#include "store/session/driver.h"
 #include "store/zookeeper/client/codes.h"
-#include "store/zookeeper/client/link.h"
 
 struct dlk_zk_link {
   pthread_mutex_t lock;

@@ -1,0 +1,82 @@
+/* What a contender's node says about it, for people (inspect) and for those
+ * behind it: lines of name=value, values escaped like keys. A downgrade and a
+ * revoke each add a line (query.c, guard.c), a stand-in has one (standin.c). */
+#include "store/session/format/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/session/format/names.h"
+
+int64_t dlk_zk_wall_ms(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
+  dlk_buf_addf(out, "owner=");
+  dlk_zk_escape(out, lease->owner, strlen(lease->owner));
+  dlk_buf_addf(out, "\npid=%ld\nsince=%lld\nunits=%lu\ncap=%lu\n",
+               (long)getpid(), (long long)dlk_zk_wall_ms(),
+               (unsigned long)lease->want.units,
+               (unsigned long)lease->want.cap);
+  if (lease->ttl < DLK_FOREVER)
+    dlk_buf_addf(out, "ttl=%lld\n", (long long)(lease->ttl / DLK_MS));
+  if (lease->value) {
+    dlk_buf_addf(out, "value=");
+    dlk_zk_escape(out, lease->value, lease->value_len);
+    dlk_buf_addf(out, "\n");
+  }
+}
+
+/* Copies the value of a line into buf; false if it does not fit. */
+static bool line(const char **at, const char *end, char *buf, size_t size) {
+  const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+  if (!stop)
+    stop = end;
+  size_t n = (size_t)(stop - *at);
+  bool fits = n < size;
+  if (fits) {
+    memcpy(buf, *at, n);
+    buf[n] = '\0';
+  }
+  *at = stop < end ? stop + 1 : end;
+  return fits;
+}
+
+static void owner(const char *text, struct dlk_zk_data *out) {
+  struct dlk_buf b = {0};
+  if (dlk_zk_unescape(&b, text) && !b.failed)
+    snprintf(out->owner, sizeof out->owner, "%.*s", (int)b.len, b.data);
+  dlk_buf_free(&b);
+}
+
+void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out) {
+  char text[512];
+  memset(out, 0, sizeof *out);
+  for (const char *at = data, *end = data + len; at && at < end;) {
+    if (end - at > 6 && memcmp(at, "value=", 6) == 0) {
+      out->value = at + 6;
+      const char *stop = memchr(at, '\n', (size_t)(end - at));
+      out->value_len = (size_t)((stop ? stop : end) - out->value);
+    }
+    if (!line(&at, end, text, sizeof text))
+      continue;
+    if (strncmp(text, "owner=", 6) == 0)
+      owner(text + 6, out);
+    else if (strncmp(text, "since=", 6) == 0)
+      out->since_ms = strtoll(text + 6, NULL, 10);
+    else if (strncmp(text, "ttl=", 4) == 0)
+      out->ttl_ms = strtoll(text + 4, NULL, 10);
+    else if (strncmp(text, "fence=", 6) == 0)
+      out->fence = strtoll(text + 6, NULL, 10);
+    else if (strcmp(text, "shared=1") == 0)
+      out->shared = true;
+    else if (strcmp(text, "revoked=1") == 0)
+      out->revoked = true;
+  }
+}

@@ -1,0 +1,21 @@
+/* What a contender's node says about it. */
+#ifndef DLK_STORE_SESSION_FORMAT_DATA_H
+#define DLK_STORE_SESSION_FORMAT_DATA_H
+
+#include "core/buf.h"
+#include "store/store.h"
+
+struct dlk_zk_data {
+  char owner[128];
+  const char *value; /* escaped, in the data; NULL if none */
+  size_t value_len;
+  bool shared, revoked;
+  int64_t since_ms, ttl_ms;
+  int64_t fence; /* a stand-in's; else 0 */
+};
+
+void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease);
+void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out);
+int64_t dlk_zk_wall_ms(void);
+
+#endif

@@ -1,0 +1,255 @@
+/* Names of nodes.
+ *
+ * A lock's node is the key with every byte but [A-Za-z0-9_-] and '.' written
+ * as %XX, so that any byte string is one legal path component and no two keys
+ * share one; "." and ".." alone, which ZooKeeper refuses, are escaped too.
+ *
+ * A contender's is <kind>-<guid>-<client>-<sequence>: "x" asks for all, "sP"
+ * for P units without a limit (a reader is s1), "pP.C" for P of C. A "k" behind
+ * these says that it has a min_hold; its stand-in (standin.c) has the same name
+ * with the time of its end behind the "k". The guid
+ * is new for each attempt to create, so an attempt whose answer was lost can
+ * be found again; the client is the store's, so a store knows its own nodes
+ * that nobody waits for any more. The server appends its counter as "%010d",
+ * which is negative after 2^31 - 1. */
+#include "store/session/format/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool plain(unsigned char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+static bool dots_only(const char *key, size_t len) {
+  return (len == 1 || len == 2) && memcmp(key, "..", len) == 0;
+}
+
+void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len) {
+  bool dots = dots_only(key, len);
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)key[i];
+    if (plain(c) && !dots)
+      dlk_buf_add(out, key + i, 1);
+    else
+      dlk_buf_addf(out, "%%%02X", c);
+  }
+}
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool dlk_zk_unescape(struct dlk_buf *out, const char *name) {
+  for (const char *p = name; *p; p++) {
+    char c = *p;
+    if (c == '%') {
+      int high = hex_digit(p[1]);
+      int low = high < 0 ? -1 : hex_digit(p[2]);
+      if (low < 0)
+        return false;
+      c = (char)(high * 16 + low);
+      p += 2;
+    } else if (!plain((unsigned char)c)) {
+      return false;
+    }
+    dlk_buf_add(out, &c, 1);
+  }
+  return *name != '\0';
+}
+
+/* Of a character of UTF-8 that has more than one byte; 0: it is none, or none
+ * that servers take. They refuse by the units of UTF-16: the surrogates that
+ * a character of four bytes is made of, control characters, what is for private
+ * use, and the last 16, among them what they read wrong bytes as. */
+static size_t long_char(const unsigned char *p) {
+  size_t n = (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 0;
+  unsigned c = n == 2 ? p[0] & 0x1f : p[0] & 0x0f;
+  for (size_t i = 1; i < n; i++) {
+    if ((p[i] & 0xc0) != 0x80)
+      return 0;
+    c = c << 6 | (p[i] & 0x3f);
+  }
+  bool refused = c < (n == 2 ? 0xa0 : 0x800) || (c >= 0xd800 && c <= 0xf8ff) ||
+                 c >= 0xfff0;
+  return refused ? 0 : n;
+}
+
+static size_t char_ok(const char *p) {
+  unsigned char c = (unsigned char)*p;
+  if (c >= 0x80)
+    return long_char((const unsigned char *)p);
+  return c >= 0x20 && c != 0x7f;
+}
+
+bool dlk_zk_path_ok(const char *p) {
+  if (!*p)
+    return true;
+  while (*p == '/') {
+    size_t n = strcspn(++p, "/");
+    if (n == 0 || (n <= 2 && memcmp(p, "..", n) == 0))
+      return false;
+    for (const char *end = p + n; p < end;) {
+      size_t length = char_ok(p);
+      if (length == 0)
+        return false;
+      p += length;
+    }
+  }
+  return *p == '\0';
+}
+
+const char *dlk_zk_path(struct dlk_buf *b, size_t len, const char *name) {
+  b->len = len;
+  if (name)
+    dlk_buf_addf(b, "/%s", name);
+  dlk_buf_add(b, "", 1);
+  return b->failed ? NULL : b->data;
+}
+
+void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = 0; i < n; i++) {
+    out[2 * i] = digits[bytes[i] >> 4];
+    out[2 * i + 1] = digits[bytes[i] & 15];
+  }
+  out[2 * n] = '\0';
+}
+
+static size_t put_kind(char out[32], uint32_t units, uint32_t cap, bool keeps) {
+  unsigned long u = units, c = cap;
+  const char *k = keeps ? "k" : "";
+  int n = units == 0 ? snprintf(out, 32, "x%s", k)
+          : cap == 0 ? snprintf(out, 32, "s%lu%s", u, k)
+                     : snprintf(out, 32, "p%lu.%lu%s", u, c, k);
+  return (size_t)n;
+}
+
+size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap, bool keeps) {
+  char kind[32];
+  return put_kind(kind, units, cap, keeps) + 1;
+}
+
+void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
+                        bool keeps, const char *guid, const char *client) {
+  char kind[32];
+  (void)put_kind(kind, units, cap, keeps);
+  snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
+}
+
+void dlk_zk_name_standin(char out[DLK_ZK_NAME_MAX],
+                         const struct dlk_zk_entry *of, int64_t until_ms) {
+  char kind[32];
+  (void)put_kind(kind, of->units, of->cap, true);
+  snprintf(out, DLK_ZK_NAME_MAX, "%s%lld-%s", kind, (long long)until_ms,
+           of->guid);
+}
+
+size_t dlk_zk_name_room(uint32_t units) {
+  size_t exclusive = sizeof "xk---" + DLK_ZK_GUID + DLK_ZK_CLIENT + 11;
+  return units == 0 ? exclusive : DLK_ZK_NAME_MAX;
+}
+
+static bool number(const char **at, uint32_t *out) {
+  if (**at < '1' || **at > '9')
+    return false;
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(*at, &end, 10);
+  if (errno || n > UINT32_MAX)
+    return false;
+  *at = end;
+  *out = (uint32_t)n;
+  return true;
+}
+
+static bool parse_kind(const char **at, struct dlk_zk_entry *out) {
+  char kind = *(*at)++;
+  out->units = out->cap = 0;
+  if (kind == 'x')
+    return true;
+  if (kind == 's')
+    return number(at, &out->units);
+  if (kind != 'p' || !number(at, &out->units) || *(*at)++ != '.')
+    return false;
+  return number(at, &out->cap);
+}
+
+/* "k", and of a stand-in a time of at most 18 digits. */
+static bool parse_kept(const char **at, struct dlk_zk_entry *out) {
+  out->keeps = **at == 'k';
+  out->until_ms = 0;
+  if (!out->keeps)
+    return true;
+  size_t digits = strspn(++*at, "0123456789");
+  if (digits > 18 || **at == '0')
+    return false;
+  for (; digits > 0; digits--)
+    out->until_ms = out->until_ms * 10 + (*(*at)++ - '0');
+  return true;
+}
+
+static bool parse_hex(const char **at, size_t n, const char **out) {
+  if (*(*at)++ != '-')
+    return false;
+  *out = *at;
+  if (strspn(*at, "0123456789abcdef") != n)
+    return false;
+  *at += n;
+  return true;
+}
+
+static bool parse_seq(const char *at, int32_t *out) {
+  if (*at++ != '-')
+    return false;
+  size_t digits = strspn(*at == '-' ? at + 1 : at, "0123456789");
+  if (digits < 9 || digits > 10)
+    return false;
+  char *end;
+  long long n = strtoll(at, &end, 10);
+  if (*end != '\0' || n < INT32_MIN || n > INT32_MAX)
+    return false;
+  *out = (int32_t)n;
+  return true;
+}
+
+bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out) {
+  const char *at = name;
+  out->name = name;
+  return *at && parse_kind(&at, out) && parse_kept(&at, out) &&
+         parse_hex(&at, DLK_ZK_GUID, &out->guid) &&
+         parse_hex(&at, DLK_ZK_CLIENT, &out->client) &&
+         parse_seq(at, &out->seq);
+}
+
+char **dlk_zk_names_copy(char *const *names, size_t count) {
+  size_t size = count * sizeof(char *);
+  for (size_t i = 0; i < count; i++)
+    size += strlen(names[i]) + 1;
+  char *block = malloc(size ? size : 1);
+  if (!block)
+    return NULL;
+  char **to = (char **)(void *)block;
+  char *at = block + count * sizeof(char *);
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(names[i]) + 1;
+    to[i] = memcpy(at, names[i], n);
+    at += n;
+  }
+  return to;
+}
+
+#define WORN (1 << 20)
+
+bool dlk_zk_seq_worn(int32_t seq) {
+  return seq > INT32_MAX - WORN || seq < INT32_MIN + WORN;
+}
+
+bool dlk_zk_seq_before(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
+}

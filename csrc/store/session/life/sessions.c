@@ -1,0 +1,482 @@
+/* Sessions: when one is opened, trusted, replaced and closed.
+ *
+ * A store has one current session, and for a while others that are on their
+ * way out. A contender belongs to one session for the life of its node, so
+ * an answer, an event or a horizon of one session never touches another's.
+ * What its members do is not known here: what happens to the session is told
+ * them by the functions of their type (member.h).
+ *
+ * A new contender needs a session whose horizon will carry its hold: the
+ * confirm chain (confirm.c) takes half a timeout to reach a new write, and
+ * runs only while something is held or waited for. So after a pause, when
+ * nothing of ours is live in it, the session is replaced: a fresh one counts
+ * from its own connect. The old one is closed when its last background
+ * delete is through; guests (a watch of an election) move to the next one, so
+ * no more than two sessions are open but for such deletes. Too many watched
+ * paths (the library restores them in one packet) also retire a session, be
+ * they watched already or only waited for: many may join before the first of
+ * them knows what to watch.
+ *
+ * Whatever ends a session, who holds in it is told before its connection is
+ * closed: give_up() is the only place that closes one.
+ *
+ * Reconnecting is the library's affair; a session that stays away for two
+ * timeouts is given up: the servers will end it, and waiters join anew. Being
+ * let in again does not end that time, an answered confirm does (chain.c). For
+ * what is sent first may cut each new connection (the library's packet of
+ * watches, where it is too long for a server), and each handshake has the
+ * servers count the timeout anew, so its locks would stay for ever, held by
+ * nobody. Given up as well is one that comes back with a shorter timeout: what
+ * was promised for the longer one does not hold any more. (Only a server whose
+ * limits differ from the others' does that, and if its answer is lost nobody
+ * here can know: confirm.c has the conditions.) */
+#include "store/session/life/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/life/chain.h"
+#include "store/session/life/watch.h"
+
+#define WATCH_BYTES_MAX ((size_t)512 * 1000)
+#define BACKOFF_MIN (100 * DLK_MS)
+#define BACKOFF_MAX (2 * DLK_SEC)
+
+/* ---- open ---- */
+
+/* A link that is being closed; allocated with its session, so that closing
+ * cannot fail. */
+struct dlk_zk_closing {
+  struct dlk_list link;
+  struct dlk_zk_link *connection;
+};
+
+static const struct dlk_zk_events events;
+static void link_late(struct dlk_timer *timer, int64_t now);
+static void tidy_fired(struct dlk_timer *timer, int64_t now);
+
+static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
+  uint32_t seed;
+  ss->host->random(ss->host, &seed, sizeof seed);
+  s->sessions = ss;
+  s->data = s + 1;
+  s->opened = dlk_zk_session_now(s);
+  s->timeout = ss->timeout;
+  dlk_list_init(&s->link);
+  dlk_list_init(&s->nodes);
+  dlk_list_init(&s->guests);
+  dlk_list_init(&s->zombies);
+  dlk_map_init(&s->watches, seed);
+  s->timer.fire = link_late;
+  s->tidy_timer.fire = tidy_fired;
+  s->confirm_timer.fire = dlk_zk_confirm_fired;
+  s->horizon_timer.fire = dlk_zk_horizon_fired;
+  ss->hooks->opened(s);
+}
+
+static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
+  struct dlk_zk_session *s = calloc(1, sizeof *s + ss->hooks->size);
+  if (!s)
+    return NULL;
+  init(s, ss);
+  struct dlk_zk_conf conf = {ss->hosts, ss->auth, ss->closed, s->timeout};
+  s->closing = calloc(1, sizeof *s->closing);
+  if (s->closing)
+    s->connection = ss->driver->open(ss->host, &conf, &events, s, ss);
+  if (!s->connection) {
+    snprintf(ss->problem, sizeof ss->problem,
+             "no thread or no memory to be had");
+    free(s->closing);
+    free(s);
+    return NULL;
+  }
+  ss->links++;
+  dlk_list_append(&ss->all, &s->link);
+  ss->host->timer_set(ss->host, &s->timer,
+                      s->opened + ss->conf->connect_timeout);
+  return s;
+}
+
+struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_sessions *ss) {
+  if (!ss->current)
+    ss->current = session_new(ss);
+  return ss->current;
+}
+
+static bool usable(struct dlk_zk_session *s) {
+  if (s->state == DLK_ZK_BROKEN)
+    return true;
+  if (s->watch_bytes > WATCH_BYTES_MAX || s->wait_bytes > WATCH_BYTES_MAX)
+    return false;
+  if (s->state == DLK_ZK_OPENING)
+    return true;
+  if (dlk_zk_session_live(s) > 0)
+    return true;
+  return s->state == DLK_ZK_CONNECTED &&
+         dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));
+}
+
+struct dlk_zk_session *dlk_zk_session_pick(struct dlk_zk_sessions *ss) {
+  if (ss->current && !usable(ss->current))
+    dlk_zk_session_retire(ss->current);
+  return dlk_zk_session_any(ss);
+}
+
+/* ---- members ---- */
+
+static bool is_empty(const struct dlk_zk_session *s) {
+  return s->node_count == 0 && dlk_list_empty(&s->guests);
+}
+
+/* Something left it: closes it if that was the last. */
+static void tidy(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->sessions->host;
+  if (s->retired && is_empty(s))
+    host->timer_set(host, &s->tidy_timer, 0);
+}
+
+static bool has_node(const struct dlk_zk_member *m) {
+  return m->type->path != NULL;
+}
+
+/* What m's watch will be, once it knows what to watch. */
+static size_t awaited(const struct dlk_zk_member *m) {
+  bool waits = m->use >= DLK_ZK_USE_PARKED && m->use <= DLK_ZK_USE_READY;
+  return waits ? m->awaits : 0;
+}
+
+void dlk_zk_session_join(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+  m->session = s;
+  s->node_count++;
+  s->uses[m->use]++;
+  dlk_list_append(&s->nodes, &m->link);
+  dlk_zk_session_use(m, DLK_ZK_USE_PARKED);
+}
+
+void dlk_zk_session_visit(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+  m->session = s;
+  dlk_list_append(&s->guests, &m->link);
+}
+
+void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use) {
+  struct dlk_zk_session *s = m->session;
+  if (s) {
+    s->uses[m->use]--;
+    s->uses[use]++;
+    s->wait_bytes -= awaited(m);
+  }
+  m->use = use;
+  if (s)
+    s->wait_bytes += awaited(m);
+}
+
+bool dlk_zk_session_leave(struct dlk_zk_member *m) {
+  struct dlk_zk_session *s = m->session;
+  if (!s)
+    return true;
+  if (has_node(m)) {
+    s->uses[m->use]--;
+    s->wait_bytes -= awaited(m);
+    s->node_count--;
+  }
+  m->use = DLK_ZK_USE_NONE;
+  dlk_list_remove(&m->link);
+  tidy(s);
+  if (m->flying > 0) {
+    dlk_list_append(&s->zombies, &m->link);
+    return false;
+  }
+  m->session = NULL;
+  return true;
+}
+
+static struct dlk_zk_member *first_of(struct dlk_list *members) {
+  return DLK_CONTAINER(members->next, struct dlk_zk_member, link);
+}
+
+/* Each is told once, whatever members do in it. */
+static void tell_all(struct dlk_list *members,
+                     void (*tell)(struct dlk_zk_member *m)) {
+  struct dlk_list todo;
+  dlk_list_take(members, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct dlk_zk_member *m = first_of(&todo);
+    dlk_list_remove(&m->link);
+    dlk_list_append(members, &m->link);
+    tell(m);
+  }
+}
+
+static void tell_resumed(struct dlk_zk_member *m) {
+  m->type->resume(m);
+}
+
+static void tell_retired(struct dlk_zk_member *m) {
+  m->type->retired(m);
+}
+
+/* ---- end ---- */
+
+void dlk_zk_session_retire(struct dlk_zk_session *s) {
+  s->retired = true;
+  if (s->sessions->current == s)
+    s->sessions->current = NULL;
+  tell_all(&s->guests, tell_retired);
+  tidy(s);
+}
+
+static void session_end(struct dlk_zk_session *s, enum dlk_code code);
+
+static void tidy_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_session *s =
+      DLK_CONTAINER(timer, struct dlk_zk_session, tidy_timer);
+  (void)now;
+  if (s->retired && is_empty(s))
+    session_end(s, DLK_OK);
+}
+
+static void tell_over(struct dlk_zk_member *m) {
+  m->type->orphaned(m, DLK_OK);
+}
+
+/* The only way to give a connection up. The servers pass on what was held in
+ * the session as soon as they hear of the close, so first each hold is told.
+ * Until all were told the session lives on and its horizon counts; what they do
+ * sends nothing in it, and joins another one: this one is not the current one
+ * any more, or it never had a hold. */
+static void give_up(struct dlk_zk_session *s) {
+  if (!s->connection)
+    return;
+  s->state = DLK_ZK_BROKEN;
+  dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);
+  s->closing->connection = s->connection;
+  dlk_list_append(&s->sessions->closing, &s->closing->link);
+  s->sessions->driver->close(s->connection);
+  s->connection = NULL;
+  s->closing = NULL;
+}
+
+static void tell_stopped(struct dlk_zk_sessions *ss) {
+  if (!ss->stopping || ss->links > 0)
+    return;
+  ss->host->timer_clear(ss->host, &ss->stop_timer);
+  ss->host->stopped(ss->host);
+}
+
+static void on_gone(void *owner, struct dlk_zk_link *link) {
+  struct dlk_zk_sessions *ss = owner;
+  for (struct dlk_list *l = ss->closing.next; l != &ss->closing; l = l->next) {
+    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
+    if (c->connection != link)
+      continue;
+    dlk_list_remove(l);
+    free(c);
+    break;
+  }
+  ss->links--;
+  tell_stopped(ss);
+}
+
+static void clear_timers(struct dlk_zk_session *s) {
+  struct dlk_host *host = s->sessions->host;
+  host->timer_clear(host, &s->timer);
+  host->timer_clear(host, &s->tidy_timer);
+  host->timer_clear(host, &s->confirm_timer);
+  host->timer_clear(host, &s->horizon_timer);
+  s->sessions->hooks->over(s);
+}
+
+static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
+  while (!dlk_list_empty(members)) {
+    struct dlk_zk_member *m = first_of(members);
+    m->type->orphaned(m, code);
+  }
+}
+
+/* Once it is given up no answer and no event of s can come, so its members need
+ * not wait for any. Joining anew may open the next session. */
+static void session_end(struct dlk_zk_session *s, enum dlk_code code) {
+  struct dlk_zk_sessions *ss = s->sessions;
+  if (ss->current == s)
+    ss->current = NULL;
+  s->retired = true;
+  give_up(s);
+  clear_timers(s);
+  dlk_list_remove(&s->link);
+  dlk_zk_watch_free_all(s);
+  tell_orphaned(&s->nodes, code);
+  tell_orphaned(&s->guests, code);
+  while (!dlk_list_empty(&s->zombies)) {
+    struct dlk_zk_member *m = first_of(&s->zombies);
+    dlk_list_remove(&m->link);
+    m->type->discard(m);
+  }
+  clear_timers(s);
+  dlk_map_clear(&s->watches);
+  free(s);
+  dlk_zk_publish(ss);
+}
+
+/* ---- stop ---- */
+
+/* The links that are still closing let go of the host. */
+static void stop_late(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_sessions *ss =
+      DLK_CONTAINER(timer, struct dlk_zk_sessions, stop_timer);
+  (void)now;
+  while (!dlk_list_empty(&ss->closing)) {
+    struct dlk_list *l = ss->closing.next;
+    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
+    dlk_list_remove(l);
+    struct dlk_zk_link *connection = c->connection;
+    free(c);
+    ss->driver->abandon(connection);
+  }
+}
+
+/* A close takes one round trip if the server is there; longer than
+ * DLK_STOP_WAIT it is left to its thread, which touches nothing of ours. */
+void dlk_zk_sessions_stop(struct dlk_zk_sessions *ss) {
+  ss->stopping = true;
+  ss->stop_timer.fire = stop_late;
+  while (!dlk_list_empty(&ss->all))
+    session_end(DLK_CONTAINER(ss->all.next, struct dlk_zk_session, link),
+                DLK_CLOSED);
+  if (ss->links > 0)
+    ss->host->timer_set(ss->host, &ss->stop_timer,
+                        ss->host->now(ss->host) + DLK_STOP_WAIT);
+  tell_stopped(ss);
+}
+
+/* ---- what the link tells ---- */
+
+static void replace(struct dlk_zk_session *s) {
+  session_end(s, DLK_OK);
+}
+
+/* Who is parked has sent nothing in it. */
+static bool is_idle(const struct dlk_zk_session *s) {
+  return s->node_count == s->uses[DLK_ZK_USE_PARKED];
+}
+
+/* Who was let in again meanwhile, and has nothing to lose, goes on. */
+static void link_late(struct dlk_timer *timer, int64_t now) {
+  struct dlk_zk_session *s = DLK_CONTAINER(timer, struct dlk_zk_session, timer);
+  (void)now;
+  if (s->state == DLK_ZK_CONNECTED && is_idle(s))
+    return;
+  if (s->state == DLK_ZK_OPENING)
+    snprintf(s->sessions->problem, sizeof s->sessions->problem,
+             "no server answers");
+  replace(s);
+}
+
+/* A connect that took most of the timeout leaves nothing to hold with. */
+static bool too_slow(struct dlk_zk_session *s) {
+  struct dlk_zk_sessions *ss = s->sessions;
+  if (dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s))) {
+    ss->slow_opens = 0;
+    return false;
+  }
+  return ++ss->slow_opens <= 3;
+}
+
+static void report(const struct dlk_zk_session *s, const char *kind,
+                   const char *what) {
+  char text[300];
+  struct dlk_zk_sessions *ss = s->sessions;
+  snprintf(text, sizeof text, "%.200s: %s", ss->conf->shown, what);
+  ss->host->event(ss->host, kind, text);
+}
+
+static void on_connected(void *user, int64_t id, int64_t timeout) {
+  struct dlk_zk_session *s = user;
+  struct dlk_zk_sessions *ss = s->sessions;
+  bool first = s->state == DLK_ZK_OPENING;
+  if (first)
+    ss->host->timer_clear(ss->host, &s->timer);
+  s->state = DLK_ZK_CONNECTED;
+  s->id = id;
+  s->timeout = timeout;
+  ss->problem[0] = '\0';
+  ss->shut = false;
+  ss->backoff = 0;
+  if (first)
+    dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
+  else
+    dlk_zk_confirm_restart(&s->confirm);
+  s->confirm_not_before = 0;
+  if (first ? too_slow(s) : timeout < s->confirm.timeout) {
+    replace(s);
+    return;
+  }
+  report(s, "connect",
+         first ? "connected, with a new session"
+               : "connected again, with the same session");
+  tell_all(&s->nodes, tell_resumed);
+  tell_all(&s->guests, tell_resumed);
+  dlk_zk_session_tick(s);
+  ss->hooks->connected(s);
+}
+
+static void on_away(void *user) {
+  struct dlk_zk_session *s = user;
+  struct dlk_zk_sessions *ss = s->sessions;
+  if (s->state != DLK_ZK_CONNECTED)
+    return;
+  s->state = DLK_ZK_AWAY;
+  report(s, "disconnect", "the connection was lost");
+  dlk_zk_confirm_restart(&s->confirm);
+  snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
+  if (is_idle(s))
+    ss->host->timer_set(ss->host, &s->timer, 0);
+  else if (!s->timer.node.queued)
+    ss->host->timer_set(ss->host, &s->timer,
+                        dlk_zk_session_now(s) + 2 * s->timeout);
+}
+
+static void on_shut(void *user) {
+  struct dlk_zk_session *s = user;
+  s->sessions->shut |= s->state == DLK_ZK_OPENING;
+}
+
+/* Tried again a while later, and later still. */
+static void open_later(struct dlk_zk_session *s) {
+  struct dlk_zk_sessions *ss = s->sessions;
+  give_up(s);
+  ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
+  if (ss->backoff > BACKOFF_MAX)
+    ss->backoff = BACKOFF_MAX;
+  ss->host->timer_set(ss->host, &s->timer, dlk_zk_session_now(s) + ss->backoff);
+}
+
+static void on_ended(void *user, enum dlk_zk_end end, const char *text) {
+  struct dlk_zk_session *s = user;
+  struct dlk_zk_sessions *ss = s->sessions;
+  snprintf(ss->problem, sizeof ss->problem, "%s", text);
+  if (end == DLK_ZK_END_DENIED) {
+    session_end(s, DLK_DENIED);
+  } else if (end == DLK_ZK_END_FAILED && s->state == DLK_ZK_OPENING) {
+    open_later(s);
+  } else {
+    report(s, "session",
+           end == DLK_ZK_END_EXPIRED
+               ? "the session expired, and its locks are lost"
+               : "the session was given up, and its locks are lost");
+    replace(s);
+  }
+}
+
+static void on_event(void *user, enum dlk_zk_event event, const char *path) {
+  dlk_zk_watch_event(user, event, path);
+}
+
+static const struct dlk_zk_events events = {
+    .connected = on_connected,
+    .away = on_away,
+    .shut = on_shut,
+    .ended = on_ended,
+    .event = on_event,
+    .gone = on_gone,
+};

@@ -1,0 +1,239 @@
+/* Who watches which node.
+ *
+ * One watch per path and session, however many contenders share it; it stays
+ * armed until it fires or the session ends, even when nobody cares any more,
+ * because the server keeps it as well. It is set by reading the node (a watch
+ * set by exists on a node that is gone would stay for ever), and goes with
+ * the node: no path is watched that nobody made. A member that asks for a
+ * path that is watched already need not read it again: the watch has not
+ * fired, so nothing that the list it just read can show has changed since
+ * without an event still to come. Where the children of a lock are watched the
+ * list that arms the watch is what all contenders that wait there are judged
+ * from, however many they are: nothing between that list and the watch is
+ * lost. */
+#include "store/session/life/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/format/data.h"
+
+struct dlk_zk_watch {
+  struct dlk_map_node node;
+  struct dlk_zk_session *session;
+  struct dlk_list refs;
+  bool armed, downgraded, revoked, list, own;
+  char path[];
+};
+
+/* A member that wants to hear of it. */
+struct ref {
+  struct dlk_list by_watch, by_member;
+  struct dlk_zk_member *member;
+  bool own;
+};
+
+static void free_ref(struct ref *r) {
+  dlk_list_remove(&r->by_watch);
+  dlk_list_remove(&r->by_member);
+  free(r);
+}
+
+static struct ref *first_of(struct dlk_list *refs) {
+  return DLK_CONTAINER(refs->next, struct ref, by_watch);
+}
+
+static void free_watch(struct dlk_zk_watch *w) {
+  struct dlk_zk_session *s = w->session;
+  while (!dlk_list_empty(&w->refs))
+    free_ref(first_of(&w->refs));
+  s->watch_bytes -= w->node.len;
+  s->own_watches -= w->own;
+  dlk_map_remove(&s->watches, &w->node);
+  free(w);
+}
+
+/* ---- what members are told ---- */
+
+/* It fired (OK: a change; NONODE: the node is gone), or the read failed.
+ * Everyone is told, each once: what they do may watch again or not. */
+static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
+  struct dlk_list todo;
+  dlk_list_take(&w->refs, &todo);
+  free_watch(w);
+  while (!dlk_list_empty(&todo)) {
+    struct ref *r = first_of(&todo);
+    struct dlk_zk_member *m = r->member;
+    bool own = r->own;
+    free_ref(r);
+    m->type->changed(m, own, rc);
+  }
+}
+
+static void tell_armed(struct dlk_zk_watch *w, struct ref *r) {
+  struct dlk_zk_sight sight = {.own = r->own,
+                               .list = w->list,
+                               .downgraded = w->downgraded,
+                               .revoked = w->revoked};
+  r->member->type->armed(r->member, &sight);
+}
+
+/* The others are judged by the list that was asked for. */
+static void tell_list_changed(struct dlk_zk_watch *w, struct ref *r) {
+  (void)w;
+  if (!r->member->type->by_list)
+    r->member->type->changed(r->member, false, DLK_ZK_OK);
+}
+
+/* Everyone who is told may watch again, or not; each is told once. */
+static void tell_all(struct dlk_zk_watch *w,
+                     void (*tell)(struct dlk_zk_watch *, struct ref *)) {
+  struct dlk_list todo;
+  dlk_list_take(&w->refs, &todo);
+  while (!dlk_list_empty(&todo)) {
+    struct ref *r = first_of(&todo);
+    dlk_list_remove(&r->by_watch);
+    dlk_list_append(&w->refs, &r->by_watch);
+    tell(w, r);
+  }
+}
+
+/* ---- arming ---- */
+
+static bool list_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
+  struct dlk_zk_session *s = w->session;
+  w->armed = true;
+  s->lists++;
+  return s->sessions->hooks->listed(s, r);
+}
+
+static void node_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
+  struct dlk_zk_data data;
+  dlk_zk_data_parse(r->data, r->len, &data);
+  w->armed = true;
+  w->downgraded = data.shared;
+  w->revoked = data.revoked;
+}
+
+static struct dlk_zk_watch *find(struct dlk_zk_session *s, const char *path) {
+  struct dlk_map_node *m = dlk_map_get(&s->watches, path, strlen(path));
+  return m ? DLK_CONTAINER(m, struct dlk_zk_watch, node) : NULL;
+}
+
+static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_watch *w = who;
+  (void)tag;
+  if (r->rc != DLK_ZK_OK) {
+    over(w, r->rc);
+  } else if (w->list && !list_armed(w, r)) {
+    over(w, DLK_ZK_MEMORY);
+  } else {
+    if (!w->list)
+      node_armed(w, r);
+    tell_all(w, tell_armed);
+  }
+}
+
+static bool read_path(struct dlk_zk_watch *w) {
+  struct dlk_zk_request r = {.verb = w->list ? DLK_ZK_CHILDREN : DLK_ZK_GET,
+                             .path = w->path,
+                             .watch = true};
+  return dlk_zk_send(w->session, &r, on_read, w, 0);
+}
+
+static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
+                                      const char *path, bool list) {
+  size_t len = strlen(path);
+  struct dlk_zk_watch *w = calloc(1, sizeof *w + len + 1);
+  if (!w)
+    return NULL;
+  memcpy(w->path, path, len + 1);
+  w->session = s;
+  w->list = list;
+  dlk_list_init(&w->refs);
+  if (!dlk_map_put(&s->watches, &w->node, w->path, len) || !read_path(w)) {
+    dlk_map_remove(&s->watches, &w->node);
+    free(w);
+    return NULL;
+  }
+  s->watch_bytes += len;
+  return w;
+}
+
+/* A watch of a member's own node that somebody else armed before is armed for
+ * its owner too. The owner is told first: who waits for a hold to end should
+ * not have the lock before the holder knows that its node is gone. */
+bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
+                      bool list) {
+  struct ref *r = calloc(1, sizeof *r);
+  if (!r)
+    return false;
+  struct dlk_zk_watch *w = find(m->session, path);
+  if (!w)
+    w = new_watch(m->session, path, list);
+  if (!w) {
+    free(r);
+    return false;
+  }
+  r->member = m;
+  r->own = own;
+  dlk_list_append(own ? w->refs.next : &w->refs, &r->by_watch);
+  dlk_list_append(&m->watches, &r->by_member);
+  if (own && !w->armed && !w->own) {
+    m->session->own_watches++;
+    w->own = true;
+  }
+  if (own && w->armed)
+    tell_armed(w, r);
+  return true;
+}
+
+void dlk_zk_watch_drop(struct dlk_zk_member *m) {
+  while (!dlk_list_empty(&m->watches))
+    free_ref(DLK_CONTAINER(m->watches.next, struct ref, by_member));
+}
+
+int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
+  struct dlk_zk_watch *w = find(s, path);
+  if (!w || !w->armed)
+    return 0;
+  return w->downgraded ? 2 : 1;
+}
+
+/* ---- events ---- */
+
+static bool judged_by_list(const struct dlk_zk_watch *w) {
+  for (struct dlk_list *l = w->refs.next; l != &w->refs; l = l->next)
+    if (DLK_CONTAINER(l, struct ref, by_watch)->member->type->by_list)
+      return true;
+  return false;
+}
+
+/* The children of a lock on which contenders wait changed: one list for all of
+ * them arms the watch anew, and is what they are judged from. False: there are
+ * none, or no memory. */
+static bool children_changed(struct dlk_zk_watch *w) {
+  if (!w->list || !judged_by_list(w))
+    return false;
+  w->armed = false;
+  if (!read_path(w))
+    return false;
+  tell_all(w, tell_list_changed);
+  return true;
+}
+
+void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
+                        const char *path) {
+  struct dlk_zk_watch *w = find(s, path);
+  if (!w || !w->armed)
+    return;
+  if (event != DLK_ZK_CHILD || !children_changed(w))
+    over(w, event == DLK_ZK_DELETED ? DLK_ZK_NONODE : DLK_ZK_OK);
+}
+
+void dlk_zk_watch_free_all(struct dlk_zk_session *s) {
+  for (size_t i = 0; i < s->watches.size; i++)
+    while (s->watches.buckets[i])
+      free_watch(
+          DLK_CONTAINER(s->watches.buckets[i], struct dlk_zk_watch, node));
+}

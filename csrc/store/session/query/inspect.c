@@ -1,0 +1,250 @@
+/* inspect, break, revoke: a list of the lock's contenders, then each one's
+ * data (for who holds also depends on who was downgraded), then what is asked
+ * for. What is gone in between is left out; what comes in between is not seen:
+ * the picture is that of the list.
+ *
+ * break deletes the nodes of those that hold, not of those that wait: the next
+ * in the queue is woken by the deletion like by a release. A broken holder
+ * hears of it by the watch on its own node, at the latest at its next renewal;
+ * until then it may believe in its lease while the next one has it. What kept
+ * the key for a min_hold may come to stand there in between (standin.c, I1):
+ * when such a holder is gone, break lists again and deletes what stands in for
+ * one. revoke marks the holders' nodes; they hear of it by the same watch. */
+#include "core/mode.h"
+#include "store/session/query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/format/data.h"
+#include "store/session/recipe/standin.h"
+
+/* ---- what is shown ---- */
+
+static double seconds_since(const struct dlk_zk_shown *s) {
+  int64_t ms = dlk_zk_wall_ms() - s->stat.ctime_ms;
+  return ms > 0 ? (double)ms / 1e3 : 0;
+}
+
+static struct dlk_value *owner_of(const struct dlk_zk_data *d) {
+  return dlk_value_string(d->owner, strlen(d->owner));
+}
+
+static struct dlk_value *value_of(const struct dlk_zk_data *d) {
+  struct dlk_buf escaped = {0}, plain = {0};
+  dlk_buf_add(&escaped, d->value, d->value_len);
+  dlk_buf_add(&escaped, "", 1);
+  if (!escaped.failed)
+    dlk_zk_unescape(&plain, escaped.data);
+  struct dlk_value *v =
+      plain.failed ? NULL
+                   : dlk_value_string(plain.data ? plain.data : "", plain.len);
+  dlk_buf_free(&escaped);
+  dlk_buf_free(&plain);
+  return v;
+}
+
+/* Of what stands in for a holder ttl is the time that is left. */
+static struct dlk_value *holder(struct dlk_zk_query *q,
+                                const struct dlk_zk_shown *s,
+                                const struct dlk_zk_entry *e) {
+  struct dlk_zk_data d;
+  dlk_zk_data_parse(s->data, s->len, &d);
+  if (e->until_ms > 0)
+    d.ttl_ms = dlk_zk_clock_left(q->store, e->until_ms) / DLK_MS;
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "owner", owner_of(&d));
+  v = dlk_value_set(v, "fence",
+                    dlk_value_int(d.fence > 0 ? d.fence : s->stat.czxid));
+  if (d.ttl_ms > 0)
+    v = dlk_value_set(v, "ttl", dlk_value_number((double)d.ttl_ms / 1e3));
+  v = dlk_value_set(v, "since", dlk_value_number(seconds_since(s)));
+  if (e->cap > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(e->units));
+  if (d.value_len > 0)
+    v = dlk_value_set(v, "value", value_of(&d));
+  return v;
+}
+
+static struct dlk_value *waiter(const struct dlk_zk_shown *s,
+                                const struct dlk_zk_entry *e) {
+  struct dlk_zk_data d;
+  dlk_zk_data_parse(s->data, s->len, &d);
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "owner", owner_of(&d));
+  v = dlk_value_set(v, "mode", dlk_mode_value(e->units, e->cap));
+  if (e->cap > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(e->units));
+  return dlk_value_set(v, "waited", dlk_value_number(seconds_since(s)));
+}
+
+static bool holds(const struct dlk_zk_query *q, size_t place) {
+  struct dlk_zk_judgement j;
+  dlk_zk_queue_judge(&q->queue, place, &j);
+  return j.verdict == DLK_ZK_HOLDS;
+}
+
+static struct dlk_value *picture(struct dlk_zk_query *q) {
+  if (q->queue.count == 0)
+    return dlk_value_nil();
+  const struct dlk_zk_entry *first = &q->queue.at[0];
+  struct dlk_value *holders = dlk_value_list(), *waiters = dlk_value_list();
+  size_t waiting = 0;
+  for (size_t i = 0; i < q->queue.count; i++)
+    if (!holds(q, i) && ++waiting <= DLK_SHOWN_MAX)
+      waiters = dlk_value_add(waiters, waiter(&q->shown[i], &q->queue.at[i]));
+    else if (waiting == 0 && i < DLK_SHOWN_MAX)
+      holders =
+          dlk_value_add(holders, holder(q, &q->shown[i], &q->queue.at[i]));
+  struct dlk_value *v = dlk_value_map();
+  v = dlk_value_set(v, "key", dlk_value_string(q->op->key, q->op->key_len));
+  v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
+  if (first->cap > 0)
+    v = dlk_value_set(v, "permits", dlk_value_int(first->cap));
+  v = dlk_value_set(v, "holders", holders);
+  return dlk_value_set(v, "waiters", waiters);
+}
+
+/* ---- what is done ---- */
+
+static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  if (r->rc == DLK_ZK_OK)
+    q->any = true;
+  else if (r->rc == DLK_ZK_VERSION)
+    q->crossed = true;
+  if (--q->pending > 0)
+    return;
+  if (q->crossed || q->after_break)
+    dlk_zk_query_again(q);
+  else
+    dlk_zk_query_finish(q, dlk_value_bool(q->any));
+}
+
+static bool act(struct dlk_zk_query *q, size_t place) {
+  const struct dlk_zk_shown *s = &q->shown[place];
+  const char *path = dlk_zk_query_path(q, q->queue.at[place].name);
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  if (!path)
+    return false;
+  if (q->op->kind == DLK_OP_BREAK)
+    return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_acted);
+  return dlk_zk_query_mark(q, DLK_ZK_FOR_ACT, path, s, "revoked=1", on_acted);
+}
+
+/* Who was asked already need not be asked again. */
+static bool was_asked(const struct dlk_zk_query *q, size_t place) {
+  struct dlk_zk_data d;
+  dlk_zk_data_parse(q->shown[place].data, q->shown[place].len, &d);
+  return q->op->kind == DLK_OP_REVOKE && d.revoked;
+}
+
+static void act_on_holders(struct dlk_zk_query *q) {
+  bool second = q->after_break, breaks = q->op->kind == DLK_OP_BREAK;
+  size_t count = 0;
+  bool ok = true;
+  q->after_break = false;
+  q->any |= second;
+  for (size_t i = 0; ok && i < q->queue.count; i++)
+    if (holds(q, i) && was_asked(q, i)) {
+      q->any = true;
+    } else if (holds(q, i) && (!second || q->queue.at[i].until_ms > 0)) {
+      ok = act(q, i);
+      count += ok;
+      q->after_break |= breaks && !second && q->queue.at[i].keeps;
+    }
+  q->pending = count;
+  if (!ok)
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  else if (count == 0)
+    dlk_zk_query_finish(q, dlk_value_bool(q->any));
+}
+
+/* ---- reading the queue ---- */
+
+/* What is gone leaves; a downgraded hold counts as the reader it is. */
+static void settle_queue(struct dlk_zk_query *q) {
+  size_t to = 0;
+  for (size_t i = 0; i < q->queue.count; i++) {
+    struct dlk_zk_data d;
+    if (q->shown[i].gone) {
+      free(q->shown[i].data);
+      continue;
+    }
+    q->queue.at[to] = q->queue.at[i];
+    q->shown[to] = q->shown[i];
+    dlk_zk_data_parse(q->shown[to].data, q->shown[to].len, &d);
+    if (d.shared)
+      dlk_zk_queue_downgrade(&q->queue, to);
+    to++;
+  }
+  q->queue.count = to;
+}
+
+static void all_read(struct dlk_zk_query *q) {
+  if (q->scarce) { /* a node's owner would be missing, or overwritten */
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    return;
+  }
+  settle_queue(q);
+  if (q->op->kind != DLK_OP_INSPECT) {
+    act_on_holders(q);
+    return;
+  }
+  dlk_zk_query_finish(q, picture(q));
+}
+
+static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  struct dlk_zk_shown *s = &q->shown[q->queue.count - q->pending];
+  s->gone = r->rc != DLK_ZK_OK;
+  s->stat = r->stat;
+  s->data = s->gone || r->len == 0 ? NULL : malloc(r->len);
+  if (s->data) {
+    memcpy(s->data, r->data, r->len);
+    s->len = r->len;
+  } else if (!s->gone && r->len > 0) {
+    q->scarce = true;
+  }
+  if (--q->pending == 0)
+    all_read(q);
+}
+
+static bool read_all(struct dlk_zk_query *q) {
+  if (q->op->kind == DLK_OP_INSPECT && q->queue.count > 2 * DLK_SHOWN_MAX)
+    q->queue.count = 2 * DLK_SHOWN_MAX;
+  q->shown = calloc(q->queue.count, sizeof *q->shown);
+  if (!q->shown)
+    return false;
+  q->pending = q->queue.count;
+  for (size_t i = 0; i < q->queue.count; i++) {
+    struct dlk_zk_request r = {.verb = DLK_ZK_GET};
+    r.path = dlk_zk_query_path(q, q->queue.at[i].name);
+    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_read))
+      return false;
+  }
+  return true;
+}
+
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_query *q = who;
+  if (!dlk_zk_query_answered(q, tag, r))
+    return;
+  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+    return;
+  bool inspects = q->op->kind == DLK_OP_INSPECT;
+  if (q->queue.count == 0)
+    dlk_zk_query_finish(q, inspects ? dlk_value_nil()
+                                    : dlk_value_bool(q->after_break));
+  else if (!read_all(q))
+    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+}
+
+bool dlk_zk_admin_start(struct dlk_zk_query *q) {
+  return dlk_zk_query_list(q, dlk_zk_query_path(q, NULL), on_listed);
+}

@@ -1,0 +1,453 @@
+/* A contender from its create to its grant.
+ *
+ * Recipe: the queue lock of ZooKeeper's own recipes page, with what Curator,
+ * kazoo and trials taught (each point has cost somebody two holders or a
+ * queue that stood still).
+ *
+ * 1. create (ephemeral, sequential) and get_children leave together. The
+ *    server holds a session's reads behind its own pending writes, so the
+ *    list shows our node and every live one before it: an uncontended acquire
+ *    is one round trip. While a list of the lock is under way, the next one
+ *    serves instead (lists.c). The list counts only if create said OK. NONODE
+ *    makes the parents (containers, which the server reaps when empty, at any
+ *    time) and sends both again. The fence is the node's czxid: it rises with
+ *    each write of the ensemble, also where a parent made anew counts from 0.
+ * 2. A grant needs: our node first in the queue, in a list that was read
+ *    after the create in the session that owns the node (or second in it, and
+ *    the first one gone since: place.c), and now < that session's horizon
+ *    (confirm.c). Nobody can come in front later: the counter only rises
+ *    (at its end it is not believed: place.c), and those behind wait for our
+ *    node to go. So two holders of one lock would need two live nodes that
+ *    each see the other gone.
+ * 3. Waiting: watch.c and queue.c say on what. Any other event only makes us
+ *    list again; our own node's absence from a list means it was taken from
+ *    us (an admin, or the session), and we join anew with a new one.
+ * 4. A create whose answer was lost may have happened. When the connection is
+ *    back: sync, then list. By then the old server's create is decided or
+ *    refused, and the sync keeps a lagging server from hiding the node; else
+ *    we would make a second one and wait behind our own first. Found by guid
+ *    it is ours only if its ephemeralOwner is this session (a guid is used in
+ *    one session only, but a node of a dying session must never count). Not
+ *    found: create with a new guid.
+ * 5. Any listed node with our client id that no contender here claims is a
+ *    ghost of such an attempt, or of a session given up: deleted on sight. A
+ *    contender claims its guid from before the create is sent until its node
+ *    is known to be gone, so nothing alive is ever taken for a ghost.
+ * 6. Withdrawn (timeout, cancel, failed try): leave.c deletes until gone.
+ * 7. A try (no wait) lists first, behind a sync, in whatever session there is:
+ *    who is there already makes it busy, and nothing was written. Otherwise it
+ *    goes on with 1, for the list grants nothing. */
+#include "store/session/recipe/acquire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/format/data.h"
+#include "store/session/life/chain.h"
+#include "store/session/recipe/hold.h"
+#include "store/session/recipe/leave.h"
+#include "store/session/recipe/lists.h"
+#include "store/session/recipe/place.h"
+#include "store/session/recipe/standin.h"
+
+#define TRIES_MAX 10
+
+/* ---- create ---- */
+
+static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  (void)tag;
+  if (dlk_zk_meaning(DLK_ZK_FOR_PARENT, r->rc) == DLK_ZK_REFUSED)
+    n->denied = true;
+  dlk_zk_above_heard(n->store, r);
+  dlk_zk_op_heard(n->op, r);
+  dlk_zk_contender_answered(n);
+}
+
+static bool make_parent(struct dlk_zk_contender *n, size_t len) {
+  char kept = n->path[len];
+  n->path[len] = '\0';
+  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                             .path = n->path,
+                             .data = "",
+                             .mode = dlk_zk_above_mode(n->store, len)};
+  bool ok = dlk_zk_contender_send(n, &r, on_parent);
+  n->path[len] = kept;
+  return ok;
+}
+
+/* Usually only the lock's own container is missing; if that was not all,
+ * everything above it. They leave together with the next create. */
+static bool make_parents(struct dlk_zk_contender *n) {
+  if (n->tries > 1)
+    for (size_t i = 1; i < n->lock_len; i++)
+      if (n->path[i] == '/' && !make_parent(n, i))
+        return false;
+  return make_parent(n, n->lock_len);
+}
+
+static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+
+static bool send_create(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  struct dlk_buf *data = &st->scratch;
+  char name[DLK_ZK_NAME_MAX];
+  dlk_buf_clear(data);
+  dlk_zk_data_format(data, n->lease);
+  if (data->failed)
+    return false;
+  dlk_zk_name_format(name, n->want.units, n->want.cap, n->lease->min_hold > 0,
+                     n->guid, st->client);
+  dlk_zk_contender_name(n, name);
+  n->sent = dlk_zk_now(st);
+  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                             .path = n->path,
+                             .data = data->data,
+                             .len = data->len,
+                             .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL,
+                             .leads = true};
+  bool ok = dlk_zk_contender_send(n, &r, on_created);
+  n->path[n->lock_len] = '\0';
+  if (ok)
+    dlk_zk_contender_confirms(n, n->sent);
+  return ok;
+}
+
+static bool new_guid(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  unsigned char random[DLK_ZK_GUID / 2];
+  st->host->random(st->host, random, sizeof random);
+  dlk_zk_hex(n->guid, random, sizeof random);
+  return dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_ZK_GUID);
+}
+
+/* A list that could not be sent (no memory) is asked for later. */
+static void start(struct dlk_zk_contender *n) {
+  dlk_zk_standin_leave(n); /* that of a node that is gone */
+  n->kept = n->rests = false;
+  dlk_zk_contender_forget_name(n);
+  n->denied = false;
+  if (n->leaving || !n->lease) {
+    dlk_zk_finish(n, DLK_OK);
+    return;
+  }
+  if (!n->wait && !n->peeked) {
+    dlk_zk_place_peek(n);
+    return;
+  }
+  if (!new_guid(n) || (n->tries > 0 && !make_parents(n)) || !send_create(n)) {
+    dlk_zk_fail(n, DLK_UNAVAILABLE);
+    return;
+  }
+  dlk_zk_contender_step(n, DLK_ZK_CREATING);
+  n->first_list = dlk_zk_place_list(n);
+  dlk_zk_session_tick(n->member.session);
+}
+
+static void created(struct dlk_zk_contender *n, const char *path, int32_t seq,
+                    int64_t czxid) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  dlk_zk_contender_name(n, name);
+  n->seq = seq;
+  n->czxid = czxid;
+  n->tries = 0;
+  dlk_zk_contender_step(n, DLK_ZK_LISTING);
+  if (n->leaving)
+    dlk_zk_leave(n, n->outcome);
+  else if (!n->first_list)
+    dlk_zk_place_relist(n);
+}
+
+static bool is_own_name(const struct dlk_zk_contender *n, const char *path,
+                        struct dlk_zk_entry *e) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  return strlen(name) < dlk_zk_name_room(n->want.units) &&
+         dlk_zk_name_parse(name, e) &&
+         memcmp(e->guid, n->guid, DLK_ZK_GUID) == 0;
+}
+
+static void no_parent(struct dlk_zk_contender *n) {
+  if (n->denied)
+    dlk_zk_fail(n, DLK_DENIED);
+  else if (++n->tries > TRIES_MAX)
+    dlk_zk_fail(n, DLK_UNAVAILABLE);
+  else
+    start(n);
+}
+
+static void unsettled(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step_out(n);
+  dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
+  dlk_zk_contender_stall(n);
+}
+
+/* An answer with a name that is not ours says no more than none. */
+static enum dlk_zk_meaning meaning_of_create(const struct dlk_zk_contender *n,
+                                             const struct dlk_zk_reply *r,
+                                             struct dlk_zk_entry *e) {
+  bool foreign = r->rc == DLK_ZK_OK && !is_own_name(n, r->path, e);
+  return dlk_zk_meaning(DLK_ZK_FOR_NODE, foreign ? DLK_ZK_CUT : r->rc);
+}
+
+static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  struct dlk_zk_entry e = {0};
+  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
+  if (!dlk_zk_contender_answered(n))
+    return;
+  switch (meaning_of_create(n, r, &e)) {
+  case DLK_ZK_ANSWERED:
+    dlk_zk_clock_heard(n->store, r->sent, r->stat.ctime_ms);
+    created(n, r->path, e.seq, r->stat.czxid);
+    break;
+  case DLK_ZK_MISSING:
+    no_parent(n);
+    break;
+  case DLK_ZK_SETTLE:
+    dlk_zk_op_heard(n->op, r);
+    if (n->leaving)
+      dlk_zk_contender_end_op(n);
+    unsettled(n);
+    break;
+  default:
+    dlk_zk_op_heard(n->op, r);
+    dlk_zk_fail(n, dlk_zk_code(r->rc));
+  }
+}
+
+/* ---- a create whose answer was lost ---- */
+
+/* Whether the answer says what there is; if not, n goes on by itself. */
+static bool says(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  switch (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, rc)) {
+  case DLK_ZK_INSIST:
+    unsettled(n);
+    return false;
+  case DLK_ZK_REFUSED:
+    dlk_zk_abandon(n, dlk_zk_code(rc));
+    return false;
+  default:
+    return true;
+  }
+}
+
+static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  struct dlk_zk_entry e;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r->rc))
+    return;
+  if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
+      is_own_name(n, n->path, &e)) {
+    n->first_list = false;
+    created(n, n->path, e.seq, r->stat.czxid);
+  } else {
+    start(n);
+  }
+}
+
+static bool on_searched(struct dlk_zk_contender *n,
+                        const struct dlk_zk_listing *l) {
+  if (!l->due || n->step != DLK_ZK_SETTLING)
+    return true;
+  if (!says(n, l->sync_rc) || !says(n, l->rc))
+    return true;
+  struct dlk_zk_entry e;
+  bool there = l->queue && l->place < l->queue->count;
+  const char *name = there ? l->queue->at[l->place].name : "";
+  if (!is_own_name(n, name, &e)) {
+    start(n);
+    return true;
+  }
+  dlk_zk_contender_name(n, name);
+  struct dlk_zk_request get = {.verb = DLK_ZK_GET, .path = n->path};
+  if (!dlk_zk_contender_send(n, &get, on_adopted))
+    unsettled(n);
+  return true;
+}
+
+static void settle(struct dlk_zk_contender *n) {
+  n->path[n->lock_len] = '\0';
+  if (dlk_zk_lists_ask(n, true, on_searched))
+    dlk_zk_contender_step(n, DLK_ZK_SETTLING);
+  else
+    dlk_zk_contender_stall(n);
+}
+
+/* ---- in which session ---- */
+
+static void join(struct dlk_zk_contender *n) {
+  struct dlk_zk_sessions *ss = &n->store->sessions;
+  bool looks = !n->wait && !n->peeked;
+  struct dlk_zk_session *s =
+      looks ? dlk_zk_session_any(ss) : dlk_zk_session_pick(ss);
+  if (!s) {
+    dlk_zk_fail(n, DLK_UNAVAILABLE);
+    return;
+  }
+  dlk_zk_session_join(s, &n->member);
+  dlk_zk_contender_step(n, DLK_ZK_PARKED);
+  if (s->state == DLK_ZK_CONNECTED)
+    start(n);
+}
+
+/* Goes on in the session that a new contender is given; nothing of it is under
+ * way. */
+static void rejoin(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  dlk_zk_contender_forget_name(n);
+  dlk_zk_contender_step(n, DLK_ZK_GONE);
+  dlk_zk_session_leave(&n->member);
+  n->tag++;
+  n->tries = 0;
+  st->host->timer_clear(st->host, &n->timer);
+  join(n);
+}
+
+/* ---- what the session tells ---- */
+
+static void gone(struct dlk_zk_member *m) {
+  struct dlk_zk_contender *n = dlk_zk_contender(m);
+  if (n->step == DLK_ZK_HELD)
+    dlk_zk_lose(n, "its node was deleted", true);
+  else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_KEEPING)
+    start(n);
+}
+
+static void resume(struct dlk_zk_member *m) {
+  struct dlk_zk_contender *n = dlk_zk_contender(m);
+  bool was_look = n->step == DLK_ZK_PEEKING && n->peeked;
+  if (was_look && n->member.flying == 0) {
+    rejoin(n);
+    return;
+  }
+  if (!dlk_zk_session_connected(m->session))
+    return;
+  n->store->host->timer_clear(n->store->host, &n->timer);
+  switch (n->step) {
+  case DLK_ZK_PARKED:
+  case DLK_ZK_PEEKING:
+    start(n);
+    break;
+  case DLK_ZK_UNSETTLED:
+    settle(n);
+    break;
+  case DLK_ZK_LISTING:
+  case DLK_ZK_WAITING:
+  case DLK_ZK_READY:
+    dlk_zk_place_relist(n);
+    break;
+  case DLK_ZK_KEEPING:
+    dlk_zk_grant(n, n->sent);
+    break;
+  case DLK_ZK_LEAVING:
+    dlk_zk_delete(n);
+    break;
+  case DLK_ZK_HELD:
+    dlk_zk_hold_resume(n);
+    break;
+  case DLK_ZK_CREATING:
+  case DLK_ZK_SETTLING:
+  case DLK_ZK_GONE:
+    break;
+  }
+}
+
+/* The session is over and with it the node, if there was one: what is held
+ * is lost, what was to go is gone, what waits joins the next session. */
+static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
+  struct dlk_zk_contender *n = dlk_zk_contender(m);
+  struct dlk_zk_store *st = n->store;
+  m->flying = 0;
+  if (n->step == DLK_ZK_HELD) {
+    dlk_zk_lose(n, "the session is over", true);
+    return;
+  }
+  bool over = n->step >= DLK_ZK_LEAVING || n->leaving || !n->lease;
+  if (over || code != DLK_OK || st->sessions.stopping) {
+    n->cut = false;
+    if (!over)
+      n->outcome = code == DLK_OK ? DLK_UNAVAILABLE : code;
+    dlk_zk_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
+    return;
+  }
+  rejoin(n);
+}
+
+static void armed(struct dlk_zk_member *m, const struct dlk_zk_sight *sight) {
+  if (sight->own)
+    dlk_zk_own_armed(dlk_zk_contender(m), sight->revoked);
+  else
+    dlk_zk_place_armed(dlk_zk_contender(m), sight);
+}
+
+static void changed(struct dlk_zk_member *m, bool own, enum dlk_zk_rc rc) {
+  if (own)
+    dlk_zk_own_over(dlk_zk_contender(m), rc);
+  else
+    dlk_zk_place_changed(dlk_zk_contender(m), rc);
+}
+
+static const char *path_of(const struct dlk_zk_member *m) {
+  return DLK_CONTAINER(m, const struct dlk_zk_contender, member)->path;
+}
+
+static void proven(struct dlk_zk_member *m) {
+  dlk_zk_place_relist(dlk_zk_contender(m));
+}
+
+static void expired(struct dlk_zk_member *m) {
+  dlk_zk_hold_expired(dlk_zk_contender(m));
+}
+
+static void discard(struct dlk_zk_member *m) {
+  free(dlk_zk_contender(m));
+}
+
+static const struct dlk_zk_member_type contender = {
+    .by_list = true,
+    .resume = resume,
+    .orphaned = orphaned,
+    .armed = armed,
+    .changed = changed,
+    .path = path_of,
+    .gone = gone,
+    .proven = proven,
+    .expired = expired,
+    .discard = discard,
+};
+
+static void session_opened(struct dlk_zk_session *s) {
+  dlk_zk_holds_opened(s);
+  dlk_zk_lists_opened(s);
+}
+
+static void session_over(struct dlk_zk_session *s) {
+  dlk_zk_holds_over(s);
+  dlk_zk_lists_over(s);
+}
+
+const struct dlk_zk_session_hooks dlk_zk_recipe = {
+    .size = sizeof(struct dlk_zk_holds),
+    .opened = session_opened,
+    .connected = dlk_zk_holds_connected,
+    .over = session_over,
+    .listed = dlk_zk_lists_read,
+};
+
+/* ---- acquire ---- */
+
+void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
+  struct dlk_want want = op->lease->want;
+  if (want.cap > 0 && want.units > want.cap) {
+    dlk_zk_done_text(st, op, DLK_INVALID,
+                     "more permits are asked for than there are");
+    return;
+  }
+  struct dlk_zk_contender *n = dlk_zk_contender_new(st, op, &contender);
+  if (n)
+    join(n);
+  else
+    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+}

@@ -1,0 +1,285 @@
+/* The list of a lock's contenders, one for all of a session that ask for it.
+ *
+ * A list has as many names as the lock has contenders. If each of N contenders
+ * read its own, N^2 names would pass one connection, and the session's
+ * confirming writes would wait behind them until the session counts as lost.
+ *
+ * Definitions. A question arises when a contender's create is sent, when an
+ * event, a confirm or a new connection has it look again, when a try begins, or
+ * when a create whose answer was lost is to be found. It is open until its
+ * contender was told, or has forgotten it. A list is under way from the moment
+ * it is sent until its answer was told to all.
+ *
+ * I1. One list at most is under way for a lock and a session. `struct list`
+ *     exists exactly as long.
+ * I2. A list answers a question only if it was sent after the question arose:
+ *     it is `due` then. An older one may only let in a contender that stands in
+ *     it: who fits behind those ahead fits for good, for nobody comes in front
+ *     (acquire.c, 2). Absence, what to watch, and `busy` need a list that is
+ *     due.
+ * I3. An open question is in `due` of the list under way, or in `next`. When
+ *     that list was told, those in `next` get one of their own, sent then.
+ * I4. A contender's create is sent before the list that answers it, in one
+ *     session, so it is answered before, too.
+ *
+ * Crossings.
+ * - A question arises while the list under way is told: it goes to `next`, and
+ *   that list is sent later (I2).
+ * - The connection is lost. The list under way is answered CUT, and so are
+ * those in `next` if there is no connection by then. If there is one, their
+ * list is sent on it. A contender that the new connection had ask again stands
+ * in `next`, for an answer of the old list may still come.
+ * - No memory for the list behind a sync that was sent: the answer of the sync
+ *   ends it, as MEMORY.
+ * - The session is over: all forget their questions; no answer comes. */
+#include "store/session/recipe/lists.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/recipe/hold.h"
+#include "store/session/recipe/standin.h"
+
+struct list {
+  struct dlk_map_node node; /* by path */
+  struct dlk_zk_session *session;
+  struct dlk_list due, next; /* contenders, by `line` */
+  bool sync;                 /* somebody in `next` wants one */
+  int flying;                /* answers to come */
+  enum dlk_zk_rc sync_rc;
+  char path[];
+};
+
+static struct dlk_map *lists_of(const struct dlk_zk_session *s) {
+  return &((struct dlk_zk_holds *)s->data)->lists;
+}
+
+static struct dlk_zk_contender *first_of(struct dlk_list *line) {
+  return DLK_CONTAINER(line->next, struct dlk_zk_contender, line);
+}
+
+static struct list *find(struct dlk_zk_session *s, const char *path,
+                         size_t len) {
+  struct dlk_map_node *m = dlk_map_get(lists_of(s), path, len);
+  return m ? DLK_CONTAINER(m, struct list, node) : NULL;
+}
+
+static void free_list(struct list *l) {
+  dlk_map_remove(lists_of(l->session), &l->node);
+  free(l);
+}
+
+static struct list *new_list(struct dlk_zk_session *s, const char *path,
+                             size_t len) {
+  struct list *l = calloc(1, sizeof *l + len + 1);
+  if (!l)
+    return NULL;
+  memcpy(l->path, path, len);
+  l->session = s;
+  dlk_list_init(&l->due);
+  dlk_list_init(&l->next);
+  if (dlk_map_put(lists_of(s), &l->node, l->path, len))
+    return l;
+  free(l);
+  return NULL;
+}
+
+/* ---- what a list says ---- */
+
+static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+}
+
+/* One of s that stands in the list, or NULL. What stands in for it is no place
+ * of its own (standin.c): its node is gone. */
+static struct dlk_zk_contender *own(struct dlk_zk_session *s,
+                                    const struct dlk_zk_entry *e) {
+  struct dlk_zk_store *st = store_of(s);
+  struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
+  struct dlk_zk_contender *n =
+      m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
+  return n && n->member.session == s && e->until_ms == 0 ? n : NULL;
+}
+
+/* Nodes with our client id that no contender claims (acquire.c, 5). */
+static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
+  struct dlk_zk_store *st = store_of(l->session);
+  for (size_t i = 0; i < q->count; i++) {
+    const struct dlk_zk_entry *e = &q->at[i];
+    if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
+        dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
+      continue;
+    dlk_buf_clear(&st->scratch);
+    dlk_buf_add(&st->scratch, l->path, strlen(l->path));
+    dlk_zk_delete_path(l->session,
+                       dlk_zk_path(&st->scratch, strlen(l->path), e->name));
+  }
+}
+
+static bool tell(struct dlk_zk_contender *n, struct dlk_zk_listing *say,
+                 size_t place, bool due) {
+  say->place = place;
+  say->due = due;
+  if (due)
+    dlk_zk_contender_step_out(n);
+  return n->told(n, say);
+}
+
+/* Told in the order of the queue. Behind one that may not hold nobody may, so
+ * from there on only those for whom the list is due are told. What they do may
+ * have others leave or join, so each is looked up when it has its turn. */
+static void tell_queue(struct dlk_zk_session *s, struct list *l,
+                       struct dlk_zk_listing *say) {
+  bool open = true;
+  for (size_t i = 0; i < say->queue->count; i++) {
+    struct dlk_zk_contender *n = own(s, &say->queue->at[i]);
+    bool due = n && l && n->list == l && n->due;
+    if (due)
+      open &= tell(n, say, i, true);
+    else if (n && open && n->told)
+      open = tell(n, say, i, false);
+  }
+}
+
+/* Those in `line` stand in no queue that is known. */
+static void tell_rest(struct dlk_list *line, struct dlk_zk_listing *say) {
+  while (!dlk_list_empty(line))
+    tell(first_of(line), say, say->queue ? say->queue->count : 0, true);
+}
+
+static void tell_all(struct list *l, struct dlk_zk_listing *say,
+                     const struct dlk_zk_reply *r) {
+  struct dlk_zk_queue q = {0};
+  if (say->rc == DLK_ZK_OK && !dlk_zk_queue_read(&q, r->names, r->count))
+    say->rc = DLK_ZK_MEMORY;
+  if (say->rc == DLK_ZK_OK) {
+    say->queue = &q;
+    dlk_zk_standins_end(store_of(l->session), l->session, l->path, &q);
+    delete_ghosts(l, &q);
+    tell_queue(l->session, l, say);
+  }
+  tell_rest(&l->due, say);
+  say->queue = NULL;
+  dlk_zk_queue_free(&q);
+}
+
+bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
+  struct dlk_zk_queue q;
+  struct dlk_zk_listing say = {.queue = &q, .sent = r->sent};
+  if (!dlk_zk_queue_read(&q, r->names, r->count))
+    return false;
+  dlk_zk_standins_end(store_of(s), s, NULL, &q);
+  for (size_t i = 0; i < q.count; i++) {
+    struct dlk_zk_contender *n = own(s, &q.at[i]);
+    if (n)
+      n->listed = s->lists;
+  }
+  tell_queue(s, NULL, &say);
+  dlk_zk_queue_free(&q);
+  return true;
+}
+
+/* ---- asking ---- */
+
+static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+
+/* False: nothing was sent. */
+static bool send(struct list *l) {
+  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = l->path};
+  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = l->path};
+  bool synced = l->sync;
+  l->sync = false;
+  l->sync_rc = DLK_ZK_OK;
+  l->flying = 0;
+  if (synced && !dlk_zk_send(l->session, &sync, on_synced, l, 0))
+    return false;
+  l->flying += synced;
+  l->flying += dlk_zk_send(l->session, &list, on_listed, l, 0);
+  return l->flying > 0;
+}
+
+static void are_due(struct list *l) {
+  dlk_list_take(&l->next, &l->due);
+  for (struct dlk_list *at = l->due.next; at != &l->due; at = at->next)
+    DLK_CONTAINER(at, struct dlk_zk_contender, line)->due = true;
+}
+
+/* Its answer, or none (NULL). */
+static void answered(struct list *l, const struct dlk_zk_reply *r) {
+  struct dlk_zk_session *s = l->session;
+  struct dlk_zk_listing say = {.rc = r ? r->rc : DLK_ZK_MEMORY,
+                               .sync_rc = l->sync_rc,
+                               .sent = r ? r->sent : 0};
+  tell_all(l, &say, r);
+  if (!dlk_list_empty(&l->next)) {
+    are_due(l);
+    if (dlk_zk_session_connected(s) && send(l))
+      return;
+  }
+  struct dlk_list rest;
+  dlk_list_take(&l->due, &rest);
+  free_list(l);
+  say = (struct dlk_zk_listing){
+      .rc = dlk_zk_session_connected(s) ? DLK_ZK_MEMORY : DLK_ZK_CUT};
+  tell_rest(&rest, &say);
+}
+
+static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct list *l = who;
+  (void)tag;
+  l->sync_rc = r->rc;
+  if (--l->flying == 0)
+    answered(l, NULL);
+}
+
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct list *l = who;
+  (void)tag;
+  l->flying--;
+  answered(l, r);
+}
+
+bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync,
+                      dlk_zk_told *told) {
+  struct list *l = find(n->member.session, n->path, n->lock_len);
+  bool first = !l;
+  if (first)
+    l = new_list(n->member.session, n->path, n->lock_len);
+  if (!l)
+    return false;
+  l->sync |= sync;
+  if (first && !send(l)) {
+    free_list(l);
+    return false;
+  }
+  dlk_zk_contender_step_out(n);
+  n->told = told;
+  n->list = l;
+  n->due = first;
+  dlk_list_append(first ? &l->due : &l->next, &n->line);
+  return true;
+}
+
+/* ---- in each session ---- */
+
+void dlk_zk_lists_opened(struct dlk_zk_session *s) {
+  dlk_map_init(lists_of(s), s->watches.seed);
+}
+
+static void forget(struct dlk_list *line) {
+  while (!dlk_list_empty(line))
+    dlk_list_remove(line->next);
+}
+
+void dlk_zk_lists_over(struct dlk_zk_session *s) {
+  struct dlk_map *lists = lists_of(s);
+  for (size_t i = 0; i < lists->size; i++)
+    while (lists->buckets[i]) {
+      struct list *l = DLK_CONTAINER(lists->buckets[i], struct list, node);
+      forget(&l->due);
+      forget(&l->next);
+      free_list(l);
+    }
+  dlk_map_clear(lists);
+}

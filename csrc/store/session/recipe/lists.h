@@ -1,0 +1,30 @@
+/* The list of a lock's contenders, one for all of a session that ask for it. */
+#ifndef DLK_STORE_SESSION_RECIPE_LISTS_H
+#define DLK_STORE_SESSION_RECIPE_LISTS_H
+
+#include "store/session/recipe/contender.h"
+#include "store/session/recipe/queue.h"
+
+/* Valid during the call only. */
+struct dlk_zk_listing {
+  enum dlk_zk_rc rc;      /* the queue is there only when OK */
+  enum dlk_zk_rc sync_rc; /* of the sync that the list was sent behind */
+  bool due; /* it was sent after the question arose; else see I2 (lists.c) */
+  struct dlk_zk_queue *queue;
+  size_t place; /* of who is told; queue->count: it does not stand there */
+  int64_t sent;
+};
+
+/* n wants a list that is sent from now on, behind a sync if it says so, and is
+ * told by n->told, once, unless it forgets the question first. False: no
+ * memory. */
+bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync, dlk_zk_told *told);
+/* What a list that somebody else asked for says to all of s that wait. False:
+ * no memory. */
+bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r);
+
+/* What a session keeps of them; over: nothing is answered any more. */
+void dlk_zk_lists_opened(struct dlk_zk_session *s);
+void dlk_zk_lists_over(struct dlk_zk_session *s);
+
+#endif

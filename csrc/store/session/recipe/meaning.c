@@ -1,0 +1,88 @@
+/* What an answer means to what was asked for, and until when a question without
+ * an answer is asked again.
+ *
+ * A lost answer (CUT) leaves open whether a write was done. Who can find out
+ * does: a create by listing, behind a sync (acquire.c); a downgrade by reading
+ * the node. A delete is simply sent again, since nobody else's node can be met
+ * by it. What could meet somebody else the second time (a break, a guarded
+ * write, a mark) is not repeated, and its caller is told that nobody knows.
+ * Reads are repeated until the op is withdrawn; what must not be left undone,
+ * because nobody else would do it while the session lives, goes on behind its
+ * op until it is known.
+ *
+ * Whoever is refused a look (NOAUTH), is refused the next one, too. What he
+ * would have found goes with the session, which is ended as soon as it can be.
+ *
+ * MEMORY is our own want of it, for an answer or for sending: nothing is known
+ * about a read, and nothing was created. */
+#include "store/session/recipe/meaning.h"
+
+#define OK DLK_ZK_ANSWERED
+#define NONE DLK_ZK_MISSING
+#define CROSS DLK_ZK_CROSSED
+#define END DLK_ZK_REFUSED
+#define AGAIN DLK_ZK_REPEAT
+#define INSIST DLK_ZK_INSIST
+#define SETTLE DLK_ZK_SETTLE
+#define UNSURE DLK_ZK_UNSURE
+
+static const struct {
+  enum dlk_zk_meaning nonode, version, noauth, cut, memory, other;
+} rules[DLK_ZK_PURPOSES] = {
+    /* clang-format off */
+    /*                        NONODE  VERSION NOAUTH  CUT     MEMORY  other */
+    [DLK_ZK_FOR_NODE]      = {NONE,   END,    END,    SETTLE, END,    END},
+    [DLK_ZK_FOR_PARENT]    = {OK,     OK,     END,    AGAIN,  AGAIN,  OK},
+    [DLK_ZK_FOR_WATCHED]   = {OK,     OK,     OK,     AGAIN,  AGAIN,  OK},
+    [DLK_ZK_FOR_SETTLING]  = {NONE,   INSIST, END,    INSIST, INSIST, INSIST},
+    [DLK_ZK_FOR_PLACE]     = {NONE,   AGAIN,  END,    AGAIN,  AGAIN,  AGAIN},
+    [DLK_ZK_FOR_OWN]       = {NONE,   END,    END,    AGAIN,  END,    END},
+    [DLK_ZK_FOR_DELETE]    = {NONE,   END,    END,    INSIST, INSIST, END},
+    [DLK_ZK_FOR_READ]      = {NONE,   END,    END,    AGAIN,  AGAIN,  END},
+    [DLK_ZK_FOR_ACT]       = {NONE,   CROSS,  END,    UNSURE, UNSURE, OK},
+    [DLK_ZK_FOR_DOWNGRADE] = {NONE,   CROSS,  END,    SETTLE, SETTLE, END},
+    /* clang-format on */
+};
+
+enum dlk_zk_meaning dlk_zk_meaning(enum dlk_zk_purpose purpose,
+                                   enum dlk_zk_rc rc) {
+  switch (rc) {
+  case DLK_ZK_OK:
+    return DLK_ZK_ANSWERED;
+  case DLK_ZK_NONODE:
+    return rules[purpose].nonode;
+  case DLK_ZK_VERSION:
+    return rules[purpose].version;
+  case DLK_ZK_NOAUTH:
+    return rules[purpose].noauth;
+  case DLK_ZK_CUT:
+  case DLK_ZK_THROTTLED:
+    return rules[purpose].cut;
+  case DLK_ZK_MEMORY:
+    return rules[purpose].memory;
+  case DLK_ZK_EXISTS:
+  case DLK_ZK_NOTEMPTY:
+  case DLK_ZK_UNKNOWN:
+  case DLK_ZK_FAILED:
+    break;
+  }
+  return rules[purpose].other;
+}
+
+bool dlk_zk_until_known(enum dlk_zk_purpose purpose) {
+  enum dlk_zk_meaning cut = rules[purpose].cut;
+  return cut == DLK_ZK_INSIST || cut == DLK_ZK_SETTLE;
+}
+
+bool dlk_zk_only_once(enum dlk_zk_purpose purpose) {
+  return rules[purpose].cut == DLK_ZK_UNSURE;
+}
+
+enum dlk_code dlk_zk_code(enum dlk_zk_rc rc) {
+  return rc == DLK_ZK_NOAUTH ? DLK_DENIED : DLK_UNAVAILABLE;
+}
+
+enum dlk_code dlk_zk_unanswered(const struct dlk_op *op) {
+  bool asked = op->ending == DLK_CANCELLED || op->ending == DLK_CLOSED;
+  return asked && op->kind != DLK_OP_RELEASE ? op->ending : DLK_UNAVAILABLE;
+}

@@ -1,0 +1,338 @@
+/* A contender's place in the queue: the verdict on a list of all of them
+ * (lists.c), and what follows: grant, give up, or watches. acquire.c has the
+ * argument.
+ *
+ * Second in the queue. A waiter lists again after each event, but for one case:
+ * its list had exactly one node ahead of its own, and that one is gone now (the
+ * event of a deletion, or NONODE to the read that was to arm the watch). Then
+ * it is first, and whoever is first holds, whatever it or the other asked for.
+ * The list would cost a round trip between a release and the next hold. Why
+ * nobody else can be ahead of it:
+ *
+ * - The list had its own node in it, so the server had executed everything up
+ *   to that create. Numbers are given in the order of the creates: each node
+ *   with a smaller number was made before, and stood in that list if it stood
+ *   at all. Those that come later have larger ones. The counter begins anew
+ *   only with a new parent, and a parent with our node in it cannot go.
+ * - A node that is gone never comes again: its name has the guid of one
+ *   attempt, and an attempt whose answer was lost makes its next node, behind
+ *   ours, with another guid. Why it went makes no difference: a release, a
+ *   wait given up, a break, or a session that the leader ended, which its
+ *   holder stopped believing in before (confirm.c).
+ * - The node ahead had no min_hold: nothing stands in for it (standin.c).
+ * - A mark on the node ahead (revoke, downgrade) is another event, after which
+ *   it lists. So it does after a new connection, whatever is known by then; an
+ *   event that was on its way before that is true all the same.
+ * - Its own node stands as long as its session, which grant() wants to be
+ *   proven, unless somebody deleted that one node: an administrator, or who
+ *   breaks the lock at the moment when we are first. The list would tell, this
+ *   way does not. So it is taken only until SURE_FOR after the list; who has
+ *   waited for longer than that can wait for a list too. A waiter whose node
+ *   is deleted in that time, and who is let in within it, is in the place of a
+ *   holder whose node was deleted: it hears of that as a holder does (hold.c),
+ *   its guarded writes are refused, and the next hold has a larger fence.
+ *
+ * A counter at its end. After 2^31 creates for one key, servers from 3.6 on
+ * give the same number to each (DataTree only ever lets the parent's cversion
+ * rise), so their order is nobody's; servers up to 3.5 go on with the least
+ * number of all. Who is given one of the last million, or of the first million
+ * behind such a wrap, therefore neither holds nor waits, and is in nobody's
+ * way, for it stands behind all others. It deletes its own node, and when there
+ * is none but such ones all of them (another's owner takes that for a lost
+ * place, and begins again), then the lock's node, which the server refuses
+ * while somebody stands in it, and comes again a little later. Once those with
+ * good numbers have left nobody stands there for long, one of these deletes
+ * succeeds, and with the new node numbers begin at 0. Fences rise all the same:
+ * they are czxids. */
+#include "store/session/recipe/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/life/watch.h"
+#include "store/session/recipe/hold.h"
+#include "store/session/recipe/leave.h"
+#include "store/session/recipe/lists.h"
+#include "store/session/recipe/standin.h"
+
+#define SURE_FOR (20 * DLK_MS)
+#define LOOK_AGAIN (20 * DLK_MS)
+
+static dlk_zk_told on_listed;
+
+bool dlk_zk_place_list(struct dlk_zk_contender *n) {
+  return dlk_zk_lists_ask(n, false, on_listed);
+}
+
+static void ask_time(struct dlk_zk_contender *n) {
+  dlk_zk_clock_ask(n->member.session, n->path, n->lock_len);
+}
+
+void dlk_zk_place_relist(struct dlk_zk_contender *n) {
+  if (n->behind_ms && dlk_zk_session_connected(n->member.session))
+    ask_time(n);
+  n->behind_ms = 0;
+  dlk_zk_contender_unwatch(n);
+  dlk_zk_contender_step(n, DLK_ZK_LISTING);
+  n->first_list = false;
+  n->sent = dlk_zk_now(n->store);
+  if (!dlk_zk_session_connected(n->member.session) || !dlk_zk_place_list(n))
+    dlk_zk_contender_stall(n);
+}
+
+/* One that shares, kept out by an exclusive node. */
+static bool behind_exclusive(const struct dlk_zk_contender *n,
+                             const struct dlk_zk_queue *q,
+                             const struct dlk_zk_judgement *j) {
+  return j->verdict == DLK_ZK_WATCH_NODES && n->want.units != 0 &&
+         q->at[j->watch[0]].units == 0;
+}
+
+/* Those who share look past exclusive holds that became readers. */
+static void judge(struct dlk_zk_contender *n, struct dlk_zk_queue *q,
+                  size_t place, struct dlk_zk_judgement *j) {
+  for (;;) {
+    if (n->step == DLK_ZK_PEEKING)
+      dlk_zk_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
+    else
+      dlk_zk_queue_judge(q, place, j);
+    if (!behind_exclusive(n, q, j))
+      return;
+    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
+    if (!path || dlk_zk_watch_knows(n->member.session, path) != 2)
+      return;
+    dlk_zk_queue_downgrade(q, j->watch[0]);
+  }
+}
+
+/* A try answers at once, but for one that shares behind an exclusive node: it
+ * must be known first whether that was downgraded. */
+static bool gives_up(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
+                     const struct dlk_zk_judgement *j) {
+  if (n->wait)
+    return false;
+  if (!behind_exclusive(n, q, j))
+    return true;
+  const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
+  return !path || dlk_zk_watch_knows(n->member.session, path) == 1;
+}
+
+/* When the stand-in ahead may be over. */
+static void look_again(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  int64_t left = dlk_zk_clock_left(st, n->behind_ms);
+  st->host->timer_set(
+      st->host, &n->timer,
+      dlk_time_add(dlk_zk_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
+}
+
+static void set_watches(struct dlk_zk_contender *n,
+                        const struct dlk_zk_queue *q,
+                        const struct dlk_zk_judgement *j) {
+  bool ok = true;
+  dlk_zk_contender_step(n, DLK_ZK_WAITING);
+  n->second = j->me == 1 && (!q->at[0].keeps || q->at[0].until_ms > 0);
+  if (j->verdict == DLK_ZK_WATCH_LIST) {
+    char kept = n->path[n->lock_len];
+    n->path[n->lock_len] = '\0';
+    ok = dlk_zk_watch_add(&n->member, n->path, false, true);
+    n->path[n->lock_len] = kept;
+  }
+  for (size_t i = 0; ok && i < j->watch_count; i++) {
+    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[i]].name);
+    ok = path && dlk_zk_watch_add(&n->member, path, false, false);
+  }
+  n->behind_ms = dlk_zk_queue_first_end(q, j);
+  if (!ok)
+    dlk_zk_contender_stall(n);
+  else if (n->behind_ms)
+    look_again(n);
+}
+
+static void keep_head(struct dlk_zk_contender *n,
+                      const struct dlk_zk_queue *q) {
+  free(n->head);
+  n->head = strdup(q->at[0].name);
+}
+
+static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
+                const struct dlk_zk_judgement *j, int64_t sent) {
+  switch (j->verdict) {
+  case DLK_ZK_ABSENT:
+    dlk_zk_contender_vanished(n);
+    break;
+  case DLK_ZK_HOLDS:
+    dlk_zk_grant(n, sent);
+    break;
+  case DLK_ZK_OTHER_LIMIT:
+    dlk_zk_leave(n, DLK_INVALID);
+    break;
+  case DLK_ZK_WATCH_NODES:
+  case DLK_ZK_WATCH_LIST:
+    keep_head(n, q);
+    if (gives_up(n, q, j))
+      dlk_zk_leave(n, DLK_BUSY);
+    else
+      set_watches(n, q, j);
+    break;
+  }
+}
+
+static void begin_anew(struct dlk_zk_contender *n,
+                       const struct dlk_zk_queue *q) {
+  bool good = false;
+  for (size_t i = 0; i < q->count; i++)
+    good |= !dlk_zk_seq_worn(q->at[i].seq);
+  for (size_t i = 0; i < q->count; i++)
+    if (!good || memcmp(q->at[i].guid, n->guid, DLK_ZK_GUID) == 0)
+      dlk_zk_delete_path(n->member.session,
+                         dlk_zk_contender_sibling(n, q->at[i].name));
+  dlk_zk_contender_forget_name(n);
+  dlk_zk_delete_path(n->member.session, n->path);
+  dlk_zk_contender_step(n, DLK_ZK_PARKED);
+  dlk_zk_contender_stall(n);
+}
+
+/* Nothing to judge from: what was listed is missing, or it was refused, or is
+ * to be asked for again. */
+static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc,
+                    void (*missing)(struct dlk_zk_contender *n)) {
+  switch (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc)) {
+  case DLK_ZK_MISSING:
+    missing(n);
+    break;
+  case DLK_ZK_REFUSED:
+    dlk_zk_leave(n, dlk_zk_code(rc));
+    break;
+  default:
+    dlk_zk_contender_stall(n);
+  }
+}
+
+/* A list that is not due may only let in (lists.c, I2). */
+static bool on_listed(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l) {
+  struct dlk_zk_judgement j;
+  n->first_list &= l->rc == DLK_ZK_OK;
+  if (n->step != DLK_ZK_LISTING && (l->due || n->step != DLK_ZK_WAITING))
+    return true;
+  if (l->rc != DLK_ZK_OK) {
+    no_list(n, l->rc, dlk_zk_contender_vanished);
+    return true;
+  }
+  judge(n, l->queue, l->place, &j);
+  bool holds = j.verdict == DLK_ZK_HOLDS;
+  if (!holds && !l->due)
+    return false;
+  dlk_zk_contender_unwatch(n);
+  dlk_zk_contender_step_out(n);
+  if (j.verdict != DLK_ZK_ABSENT && dlk_zk_seq_worn(l->queue->at[j.me].seq))
+    begin_anew(n, l->queue);
+  else
+    act(n, l->queue, &j, l->sent);
+  return holds;
+}
+
+/* ---- what the session tells ---- */
+
+/* Who waits on the children and is not listed was deleted. A hold ahead that
+ * was downgraded no longer stands in the way of those who share. */
+void dlk_zk_place_armed(struct dlk_zk_contender *n,
+                        const struct dlk_zk_sight *sight) {
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (!sight->list && (sight->downgraded || !n->wait))
+    dlk_zk_place_relist(n);
+  else if (sight->list && n->listed != n->member.session->lists)
+    dlk_zk_contender_vanished(n);
+}
+
+/* The one node that was ahead is gone, and nothing else can be. */
+static bool is_first(const struct dlk_zk_contender *n, enum dlk_zk_rc rc,
+                     int64_t now) {
+  return rc == DLK_ZK_NONODE && n->second && now - n->sent <= SURE_FOR;
+}
+
+/* A waiter lists again after a change, or is first; without an answer it must
+ * wait. */
+void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+  int64_t now = dlk_zk_now(n->store);
+  if (n->step != DLK_ZK_WAITING)
+    return;
+  if (is_first(n, rc, now)) {
+    dlk_zk_grant(n, now);
+  } else if (rc == DLK_ZK_OK) {
+    dlk_zk_place_relist(n);
+  } else {
+    no_list(n, rc, dlk_zk_place_relist);
+  }
+}
+
+/* ---- a try ---- */
+
+static void on_blocker(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_contender *n = who;
+  if (!dlk_zk_contender_answered(n) || tag != n->tag)
+    return;
+  if (r->rc == DLK_ZK_OK && n->op)
+    dlk_zk_keep_holder(n->op, r);
+  dlk_zk_leave(n, DLK_BUSY);
+}
+
+static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_GET, .path = dlk_zk_contender_sibling(n, q->at[0].name)};
+  if (!r.path || !dlk_zk_contender_send(n, &r, on_blocker))
+    dlk_zk_leave(n, DLK_BUSY);
+}
+
+/* A session that is good for a look may not be good for a hold. */
+static void join_queue(struct dlk_zk_contender *n) {
+  n->peeked = true;
+  dlk_zk_contender_resume(n);
+}
+
+/* Whether the stand-in that is in the way is over must be known first. */
+static bool asks_time(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l,
+                      const struct dlk_zk_judgement *j) {
+  bool asked = n->behind_ms != 0;
+  n->behind_ms = dlk_zk_queue_first_end(l->queue, j);
+  if (asked || !n->behind_ms)
+    return false;
+  ask_time(n);
+  dlk_zk_place_peek(n);
+  return true;
+}
+
+static bool on_peeked(struct dlk_zk_contender *n,
+                      const struct dlk_zk_listing *l) {
+  struct dlk_zk_judgement j;
+  enum dlk_zk_meaning synced = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, l->sync_rc);
+  if (!l->due || n->step != DLK_ZK_PEEKING)
+    return true;
+  if (synced == DLK_ZK_REFUSED) {
+    dlk_zk_fail(n, dlk_zk_code(l->sync_rc));
+    return true;
+  }
+  if (synced == DLK_ZK_INSIST || l->rc != DLK_ZK_OK) {
+    no_list(n, synced == DLK_ZK_INSIST ? l->sync_rc : l->rc, join_queue);
+    return true;
+  }
+  judge(n, l->queue, l->place, &j);
+  if (j.verdict == DLK_ZK_OTHER_LIMIT)
+    dlk_zk_leave(n, DLK_INVALID);
+  else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, l->queue, &j))
+    join_queue(n);
+  else if (!asks_time(n, l, &j))
+    is_busy(n, l->queue);
+  return true;
+}
+
+/* The sync has the list show every release that was answered before the try.
+ * What is free by it has to be created all the same, and may be refused yet. */
+void dlk_zk_place_peek(struct dlk_zk_contender *n) {
+  dlk_zk_contender_step(n, DLK_ZK_PEEKING);
+  if (!dlk_zk_lists_ask(n, true, on_peeked))
+    dlk_zk_contender_stall(n);
+}

@@ -1,0 +1,18 @@
+/* A contender's place in the queue, and what follows from it. */
+#ifndef DLK_STORE_SESSION_RECIPE_PLACE_H
+#define DLK_STORE_SESSION_RECIPE_PLACE_H
+
+#include "store/session/recipe/contender.h"
+
+/* A try looks before it writes. */
+void dlk_zk_place_peek(struct dlk_zk_contender *n);
+/* Sends the list that the verdict is made from. */
+bool dlk_zk_place_list(struct dlk_zk_contender *n);
+/* Lists again: something changed. */
+void dlk_zk_place_relist(struct dlk_zk_contender *n);
+/* A watch on those ahead: armed, or over, as the session tells it. */
+void dlk_zk_place_armed(struct dlk_zk_contender *n,
+                        const struct dlk_zk_sight *sight);
+void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc);
+
+#endif

@@ -1,0 +1,235 @@
+/* min_hold outlives its holder: a stand-in keeps the key.
+ *
+ * A contender's node goes with its session. So before anybody is told of a
+ * grant with a min_hold, a persistent node is made beside the holder's: its
+ * stand-in. It has the place of the holder in the queue (the name has the same
+ * kind, guid and number), counts only when the holder's node is gone (queue.c),
+ * and its name says when it ends, by the server's clock.
+ *
+ * I1. The stand-in is made by a multi that checks the holder's node. So none
+ *     comes after that node is gone, and whoever deletes both deletes the
+ *     holder's node first, or in one session.
+ * I2. A stand-in whose end is not above a time that the server's clock has
+ * shown counts for nothing. Each client that sees it deletes it; no two deletes
+ *     harm each other, for no name comes twice.
+ * I3. The server's clock is read off our own writes: the time of a create, or
+ *     that of a write to the lock's node. It is never taken from ours. Ours
+ * says only when to ask next.
+ *
+ * Who ends it:
+ * - A release that gives the min_hold up, or that comes later, deletes both.
+ * - A holder that is gone earlier leaves it. Its store deletes it in time, if
+ * it is still there; else the next one who looks at the queue does.
+ * - A break deletes the holder's node, then lists again for its stand-in (I1).
+ * - A grant that nobody was told of (a cancel, a lost session) deletes it. One
+ *   whose process dies in that moment leaves it to its end, as files do.
+ * - Without a connection, one that nobody counts on is deleted in the next
+ *   session, which its store opens for that.
+ *
+ * Crossings.
+ * - The answer to the multi is lost: it is sent again, and says EXISTS.
+ * - The holder's node is deleted while the multi is under way: NONODE, and the
+ *   attempt begins anew.
+ * - The server's clock is that of the leader: another leader's may differ, and
+ *   the end moves by that. */
+#include "store/session/recipe/standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/format/data.h"
+
+#define FRESH (60 * DLK_SEC) /* clocks differ in rate */
+#define ASK_AGAIN (20 * DLK_MS)
+#define REST_AGAIN (100 * DLK_MS)
+#define REST_TRIES 20
+#define GIVE_UP_AGAIN DLK_SEC
+
+/* ---- the server's clock ---- */
+
+void dlk_zk_clock_heard(struct dlk_zk_store *st, int64_t sent, int64_t ms) {
+  if (ms == 0 || sent < st->clock.sent)
+    return;
+  st->clock.ms = ms;
+  st->clock.sent = sent;
+}
+
+static void on_time(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)tag;
+  if (r->rc == DLK_ZK_OK)
+    dlk_zk_clock_heard(who, r->sent, r->stat.mtime_ms);
+}
+
+static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+}
+
+/* One answer serves all who ask in a moment. */
+void dlk_zk_clock_ask(struct dlk_zk_session *s, const char *path, size_t len) {
+  struct dlk_zk_store *st = store_of(s);
+  int64_t now = dlk_zk_now(st);
+  if (st->clock.asked && now - st->clock.asked < ASK_AGAIN)
+    return;
+  dlk_buf_clear(&st->scratch);
+  dlk_buf_add(&st->scratch, path, len);
+  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
+                             .path = dlk_zk_path(&st->scratch, len, NULL),
+                             .data = "",
+                             .version = -1};
+  if (r.path && dlk_zk_send(s, &r, on_time, st, 0))
+    st->clock.asked = now;
+}
+
+bool dlk_zk_clock_known(struct dlk_zk_store *st) {
+  return st->clock.ms > 0 && dlk_zk_now(st) - st->clock.sent < FRESH;
+}
+
+int64_t dlk_zk_clock_left(struct dlk_zk_store *st, int64_t ms) {
+  int64_t left = ms - st->clock.ms;
+  if (left > INT64_MAX / DLK_MS / 2)
+    return DLK_FOREVER;
+  return left * DLK_MS - (dlk_zk_now(st) - st->clock.sent);
+}
+
+/* ---- one's own ---- */
+
+/* It lasts from the grant on for min_hold at least. */
+static int64_t end_of(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  int64_t since = dlk_zk_now(st) - st->clock.sent;
+  return st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
+}
+
+static bool name_it(struct dlk_zk_contender *n) {
+  char name[DLK_ZK_NAME_MAX];
+  struct dlk_zk_entry own;
+  if (!dlk_zk_name_parse(n->path + n->lock_len + 1, &own))
+    return false;
+  n->until_ms = end_of(n);
+  dlk_zk_name_standin(name, &own, n->until_ms);
+  const char *path = dlk_zk_contender_sibling(n, name);
+  n->standin = path ? strdup(path) : NULL;
+  return n->standin != NULL;
+}
+
+bool dlk_zk_standin_make(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
+  struct dlk_buf *data = &n->store->scratch;
+  if (!n->standin && !name_it(n))
+    return false;
+  dlk_buf_clear(data);
+  dlk_zk_data_format(data, n->lease);
+  dlk_buf_addf(data, "fence=%lld\n", (long long)n->czxid);
+  if (data->failed)
+    return false;
+  const struct dlk_zk_request parts[] = {
+      {.verb = DLK_ZK_CHECK, .path = n->path, .version = -1},
+      {.verb = DLK_ZK_CREATE,
+       .path = n->standin,
+       .data = data->data,
+       .len = data->len,
+       .mode = DLK_ZK_PERSISTENT}};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = parts, .part_count = 2};
+  return dlk_zk_contender_send(n, &r, answer);
+}
+
+void dlk_zk_standin_drop(struct dlk_zk_contender *n) {
+  dlk_zk_delete_path(n->member.session, n->standin);
+}
+
+/* ---- what rests ---- */
+
+struct rest {
+  struct dlk_list link; /* in store->rests */
+  struct dlk_timer timer;
+  struct dlk_zk_store *store;
+  int64_t until_ms;
+  bool given_up; /* nobody counts on it */
+  int tries;
+  size_t lock_len;
+  char path[];
+};
+
+static void end_rest(struct rest *r) {
+  r->store->host->timer_clear(r->store->host, &r->timer);
+  dlk_list_remove(&r->link);
+  free(r);
+}
+
+/* Without a connection, or an answer, it is left to others. But nobody else
+ * knows of one that is given up. */
+static void rest_fired(struct dlk_timer *timer, int64_t now) {
+  struct rest *r = DLK_CONTAINER(timer, struct rest, timer);
+  struct dlk_zk_store *st = r->store;
+  struct dlk_zk_session *s =
+      r->given_up ? dlk_zk_session_any(&st->sessions) : st->sessions.current;
+  bool connected = s && dlk_zk_session_connected(s);
+  bool over = r->given_up || st->clock.ms >= r->until_ms;
+  int64_t left = dlk_zk_clock_left(st, r->until_ms);
+  bool waits = r->given_up ? !connected && left > 0
+                           : connected && !over && r->tries++ < REST_TRIES;
+  if (!waits) {
+    if (over && connected)
+      dlk_zk_delete_path(s, r->path);
+    end_rest(r);
+    return;
+  }
+  if (connected)
+    dlk_zk_clock_ask(s, r->path, r->lock_len);
+  if (r->given_up)
+    left = GIVE_UP_AGAIN;
+  st->host->timer_set(st->host, timer,
+                      dlk_time_add(now, left > REST_AGAIN ? left : REST_AGAIN));
+}
+
+static void begin_rest(struct dlk_zk_contender *n) {
+  struct dlk_zk_store *st = n->store;
+  size_t size = strlen(n->standin) + 1;
+  struct rest *r = calloc(1, sizeof *r + size);
+  if (!r)
+    return;
+  r->store = st;
+  r->until_ms = n->until_ms;
+  r->given_up = !n->rests;
+  r->lock_len = n->lock_len;
+  memcpy(r->path, n->standin, size);
+  r->timer.fire = rest_fired;
+  dlk_list_append(&st->rests, &r->link);
+  st->host->timer_set(st->host, &r->timer,
+                      r->given_up ? dlk_zk_now(st) : n->rest_until);
+}
+
+void dlk_zk_standin_leave(struct dlk_zk_contender *n) {
+  if (!n->standin)
+    return;
+  struct dlk_zk_session *s = n->member.session;
+  if (!n->rests && s && dlk_zk_session_connected(s))
+    dlk_zk_standin_drop(n);
+  else if (!n->store->sessions.stopping)
+    begin_rest(n);
+  free(n->standin);
+  n->standin = NULL;
+}
+
+void dlk_zk_rests_end(struct dlk_zk_store *st) {
+  while (!dlk_list_empty(&st->rests))
+    end_rest(DLK_CONTAINER(st->rests.next, struct rest, link));
+}
+
+/* ---- those of others ---- */
+
+void dlk_zk_standins_end(struct dlk_zk_store *st, struct dlk_zk_session *s,
+                         const char *path, struct dlk_zk_queue *q) {
+  for (size_t i = q->count; i-- > 0;) {
+    int64_t end = q->at[i].until_ms;
+    if (end == 0 || end > st->clock.ms)
+      continue;
+    if (path) {
+      size_t len = strlen(path);
+      dlk_buf_clear(&st->scratch);
+      dlk_buf_add(&st->scratch, path, len);
+      dlk_zk_delete_path(s, dlk_zk_path(&st->scratch, len, q->at[i].name));
+    }
+    dlk_zk_queue_take_out(q, i);
+  }
+}

@@ -91,8 +91,8 @@ $(OUT)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
 $(HEADERS):
 	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES) $(TLS)
 $(call objects,$(call room,store/redis)): $(BUILD)/gen/redis_scripts.h
-$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua $(SCRIPTS) \
-  | $(HEADERS)
+$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua \
+  csrc/store/redis/sha1.lua $(SCRIPTS) | $(HEADERS)
 	@mkdir -p $(@D)
 	$(call quiet,GEN) $(LUA) $< csrc/store/redis/scripts $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -202,9 +202,8 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                                    .retreat = link_retreat,
                                    .stop = link_stop,
                                    .destroy = link_nothing,
-                                   .served = true};
-  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++)
-    snprintf(w.link.sha[i], DLK_REDIS_SHA, "%040d", i);
+                                   .served = true,
+                                   .connections = 1};
   return &w.link;
 }
 

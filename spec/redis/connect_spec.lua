@@ -1,6 +1,7 @@
 -- Servers that refuse, are too old, or are no Redis at all: each is found when
 -- connecting, in bounded time, with its code and a text that says what to do.
 
+local core = require "dlock.core"
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local fake_server = require "spec.support.fake_server"
@@ -49,6 +50,60 @@ describe("connecting to redis:", function()
     assert(lease:release())
     store:close()
     fails(private.url, "denied", "password", { username = "nobody" })
+  end)
+
+  it("takes 3 KB at most and sends no script", function()
+    local function received()
+      return tonumber(admin:call("INFO", "stats")
+        :match "total_net_input_bytes:(%d+)")
+    end
+    local function cached()
+      return tonumber(admin:call("INFO", "memory")
+        :match "number_of_cached_scripts:(%d+)")
+    end
+    admin:call("SCRIPT", "FLUSH")
+    local before = received()
+    local store = assert(dlock.open(opts(private.url)))
+    assert(store:ping())
+    assert.is_true(received() - before <= 3072, received() - before)
+    assert.is_true(cached() <= 1) -- the probe
+    -- A script goes whole once for all clients of the server.
+    assert(assert(store:try_lock("once")):release())
+    local known = cached()
+    for i = 1, 3 do assert(assert(store:try_lock("once" .. i)):release()) end
+    local other = assert(dlock.open(opts(private.url)))
+    before = received()
+    assert(assert(other:try_lock("once")):release())
+    assert.is_true(received() - before <= 3072, received() - before)
+    assert.are.equal(known, cached())
+    other:close()
+    store:close()
+  end)
+
+  it("scripts that a server forgot are sent again, in a batch too", function()
+    local store = assert(dlock.open(opts(private.url)))
+    local leases = {}
+    for i = 1, 20 do
+      leases[i] = assert(store:try_lock("batch" .. i, { ttl = 3 }))
+    end
+    admin:call("SCRIPT", "FLUSH")
+    eventually("all are renewed", 5, function()
+      for i = 1, 20 do
+        if admin:call("PTTL", "dlock:batch" .. i) < 2000 then return false end
+      end
+      return (admin:command_counts().eval or 0) > 0
+    end)
+    admin:call("SCRIPT", "FLUSH")
+    local requests = {}
+    for i = 1, 20 do requests[i] = core.release(leases[i]) end
+    for i = 1, 20 do
+      while not core.drive(requests[i], 0.2) do end
+      assert(requests[i]:take())
+    end
+    for i = 1, 20 do
+      assert.are.equal(0, admin:call("EXISTS", "dlock:batch" .. i))
+    end
+    store:close()
   end)
 
   it("the reason of a failed call stands beside the key", function()
@@ -220,7 +275,7 @@ describe("connecting to redis:", function()
   it("what ended a hold is done, whatever is refused behind that", function()
     local url = user("+@all")
     local store, other = assert(dlock.open(opts(url))), dlock.open(private.url)
-    assert(store:ping())
+    store:break_lock("half") -- so that the server has the script
     local broken = assert(other:lock("half", { ttl = 60 }))
     admin:call("ACL", "SETUSER", "u", "-publish")
     local before = admin:command_counts()

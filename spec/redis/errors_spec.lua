@@ -193,7 +193,7 @@ describe("redis errors:", function()
 
   it("a server that stays so is unavailable, with its own words", function()
     local f = fake_server.start {
-      ["SCRIPT LOAD"] = "-LOADING Redis is loading\r\n",
+      MULTI = "-LOADING Redis is loading\r\n",
     }
     local store = open(f)
     local got, message, code = store:lock("k", { timeout = 1 })

@@ -27,9 +27,8 @@
  *   close()                 the process dies
  *
  * Its network is in redis_wire.c. client.scripts() gives the scripts' texts by
- * their number, which stands for the hash; client.time(ns) sets the time of
- * all; client.deadline(sent, ttl) says until when such a lease counts. Times
- * are nanoseconds. */
+ * their digest; client.time(ns) sets the time of all; client.deadline(sent,
+ * ttl) says until when such a lease counts. Times are nanoseconds. */
 #include "redis_client.h"
 
 #include <stdlib.h>
@@ -61,10 +60,8 @@ static int l_time(lua_State *L) {
 static int l_scripts(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
-    size_t len;
-    const char *text = dlk_redis_script_text((enum dlk_redis_script)i, &len);
-    lua_pushfstring(L, "%d", i);
-    lua_pushlstring(L, text, len);
+    lua_pushstring(L, dlk_redis_scripts[i].sha);
+    lua_pushlstring(L, dlk_redis_scripts[i].text, dlk_redis_scripts[i].len);
     lua_rawset(L, -3);
   }
   return 1;

@@ -130,7 +130,5 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                                     .stop = link_stop,
                                     .destroy = link_destroy};
   c->link.served = true;
-  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++)
-    snprintf(c->link.sha[i], DLK_REDIS_SHA, "%040d", i);
   return &c->link;
 }

@@ -30,27 +30,36 @@ local function run_file(path, arguments)
   return assert(loadfile(path, "t", env))()
 end
 
--- The texts by name: embed.lua makes the header, as in the build, and what C
--- would read in it is what travels to the server. The header stays if a path
--- is given. Returns as well what makes code look as it does in the texts.
-function model.texts(keep)
-  local header = keep or os.tmpname()
-  local bare = run_file(EMBED, { [0] = EMBED, SCRIPTS, header })
-  local texts, name = {}, nil
+-- The texts and their digests by name, as C would read them in the header.
+function model.read(header)
+  local texts, digests, name = {}, {}, nil
   local escapes = { n = "\n", ["?"] = "?", ["\\"] = "\\", ['"'] = '"' }
   for line in io.lines(header) do
     name = line:match("dlk_script_([%w_]+)%[%] =$") or name
     local quoted = line:match('^%s*"(.*)";?$')
     if name and quoted then
       texts[name] = (texts[name] or "") .. quoted:gsub("\\(.)", escapes)
+    elseif name then
+      digests[name] = line:match('_sha "(%x+)"$') or digests[name]
     end
   end
+  return texts, digests
+end
+
+-- The texts by name: embed.lua makes the header, as in the build, and what C
+-- would read in it is what travels to the server. The header stays if a path
+-- is given. Returns as well what makes code look as it does in the texts, and
+-- the texts' digests.
+function model.texts(keep)
+  local header = keep or os.tmpname()
+  local bare = run_file(EMBED, { [0] = EMBED, SCRIPTS, header })
+  local texts, digests = model.read(header)
   if not keep then
     os.remove(header)
   end
   return texts, function(code)
     return (code:gsub("[^\n]+", bare))
-  end
+  end, digests
 end
 
 local PARTS = { lock = "lock", fence = "f", queue = "q", waiters = "w",

@@ -476,8 +476,8 @@ function network.world(client, texts)
   for name, text in pairs(texts) do
     world.names[text] = name
   end
-  for number, text in pairs(client.scripts()) do
-    world.names[("0"):rep(40 - #number) .. number] = world.names[text]
+  for digest, text in pairs(client.scripts()) do
+    world.names[digest] = world.names[text]
   end
   return world
 end

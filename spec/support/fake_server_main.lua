@@ -102,25 +102,17 @@ defaults["SCRIPT EXISTS"] = function(words)
   return "*" .. #words - 2 .. "\r\n" .. (":1\r\n"):rep(#words - 2)
 end
 
--- dlock's scripts by name: they are loaded in this order. A script's hash here
--- is its number, and its text is known again.
-local SCRIPTS = { "ACQUIRE", "LEAVE", "RELEASE", "RENEW", "SEED", "PROBE",
-  "LOOK", "LIST", "BREAK", "REVOKE", "DOWNGRADE", "GUARD", "CHANGE", "ATTACH" }
-local loaded, by_text = 0, {}
-
-defaults["SCRIPT LOAD"] = function(words)
-  local text = words[3]
-  if not by_text[text] then
-    loaded = loaded + 1
-    by_text[text] = loaded
-  end
-  return bulk(("%040d"):format(by_text[text]))
+-- dlock's scripts, in capitals, by their text and by its digest.
+local scripts = {}
+local header = package.cpath:match("([^;]*)/[^/;]+/%?%.so")
+  .. "/gen/redis_scripts.h"
+for _, by in ipairs { require("spec.sim.redis_model").read(header) } do
+  for name, known in pairs(by) do scripts[known] = name:upper() end
 end
 
 -- The name of the script that EVAL or EVALSHA calls, or "". (For rules, too.)
 local function script_of(words)
-  local number = by_text[words[2]] or tonumber(words[2])
-  return SCRIPTS[number] or ""
+  return scripts[words[2]] or ""
 end
 rawset(_G, "script_of", script_of)
 

@@ -3,11 +3,11 @@
 -- Comments, empty lines and blanks that say nothing are dropped: the text
 -- travels to the server. Lines stay lines, since errors name their numbers.
 -- A line `--@include NAME` becomes scripts/include/NAME.lua.
--- A server that waits for a password takes no text of more than 16 KB, and ends
--- the connection instead of asking for the password: no script is longer.
+-- Behind each text stands its SHA-1, by which EVALSHA names it.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
 
 local source, header = arg[1], arg[2]
+local sha1 = dofile((arg[0]:gsub("[^/]*$", "sha1.lua", 1)))
 
 local function quoted(line)
   return '"' .. line:gsub('[\\"]', "\\%0"):gsub("%?%?", "?\\?") .. '\\n"'
@@ -73,22 +73,18 @@ local out = {
   "/* Made from the scripts next to embed.lua; do not edit. */",
   "#ifndef DLK_REDIS_SCRIPTS_H",
   "#define DLK_REDIS_SCRIPTS_H",
-  "#include <stddef.h>",
 }
 for _, name in ipairs(scripts()) do
   local lines = {}
   append(lines, source .. "/" .. name .. ".lua", {})
-  local text = table.concat(lines, "\n")
-  local length = #text + 1
+  local text = table.concat(lines, "\n") .. "\n"
   assert((loadstring or load)(text, name)) -- luacheck: globals loadstring
-  assert(length <= 16384, name .. ".lua is too long: " .. length)
   out[#out + 1] = "static const char dlk_script_" .. name .. "[] ="
   for _, line in ipairs(lines) do
     out[#out + 1] = "  " .. quoted(line)
   end
   out[#out] = (#lines > 0 and out[#out] or out[#out] .. ' ""') .. ";"
-  out[#out + 1] = ("static const size_t dlk_script_%s_len ="
-    .. " sizeof dlk_script_%s - 1;"):format(name, name)
+  out[#out + 1] = ('#define dlk_script_%s_sha "%s"'):format(name, sha1(text))
 end
 out[#out + 1] = "#endif"
 

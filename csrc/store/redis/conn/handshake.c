@@ -9,7 +9,7 @@
  *
  * Each command becomes a numbered step, and its reply is judged by that; the
  * first thing that is fatal wins. Commands that we can do without (CLIENT,
- * INFO, CONFIG, SCRIPT LOAD) may be refused, or missing (rename-command). */
+ * INFO, CONFIG) may be refused, or missing (rename-command). */
 #include "store/redis/conn/handshake.h"
 
 #include <hiredis/hiredis.h>
@@ -35,8 +35,7 @@ enum step {
   MULTI,
   EXEC,
   PROBE,
-  SUBSCRIBE,
-  LOAD /* and the script's number */
+  SUBSCRIBE
 };
 
 static void command(struct dlk_redis_handshake *g, struct dlk_buf *out,
@@ -64,21 +63,13 @@ static void words(struct dlk_redis_handshake *g, struct dlk_buf *out,
     dlk_redis_put_text(out, c);
 }
 
-static void scripts(struct dlk_redis_handshake *g, struct dlk_buf *out) {
-  size_t len;
-  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
-    const char *text = dlk_redis_script_text((enum dlk_redis_script)i, &len);
-    command(g, out, (unsigned)(LOAD + i), 3);
-    dlk_redis_put_text(out, "SCRIPT");
-    dlk_redis_put_text(out, "LOAD");
-    dlk_redis_put(out, text, len);
-  }
+static void probe(struct dlk_redis_handshake *g, struct dlk_buf *out) {
   struct dlk_redis_name name;
   (void)dlk_redis_name_make(&name, g->prefix, g->nobody, strlen(g->nobody));
-  const char *text = dlk_redis_script_text(DLK_REDIS_PROBE, &len);
   command(g, out, PROBE, 10);
   dlk_redis_put_text(out, "EVAL");
-  dlk_redis_put(out, text, len);
+  dlk_redis_put(out, dlk_redis_scripts[DLK_REDIS_PROBE].text,
+                dlk_redis_scripts[DLK_REDIS_PROBE].len);
   dlk_redis_put_int(out, 6);
   dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
   dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
@@ -114,7 +105,7 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     words(g, out, WAIT, "WAIT", "0", "0");
   words(g, out, MULTI, "MULTI", NULL, NULL);
   words(g, out, EXEC, "EXEC", NULL, NULL);
-  scripts(g, out);
+  probe(g, out);
 }
 
 /* The line `name:value` of INFO's answer, or "". */
@@ -230,7 +221,7 @@ static const char *step_name(unsigned step) {
   static const char *const names[] = {
       "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO", "INFO",
       "CONFIG", "WAIT",   "MULTI",     "EXEC",           "EVAL", "SUBSCRIBE"};
-  return step < LOAD ? names[step] : "SCRIPT LOAD";
+  return names[step];
 }
 
 /* The right that is missing is not one for a command. */
@@ -245,8 +236,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   bool denial = dlk_redis_fault_is_denial(text);
   if (step == ID)
     g->link->may_linger = true;
-  if (denial && (step >= LOAD || step == ID || step == SETNAME ||
-                 step == INFO || step == POLICY))
+  if (denial && step == INFO)
     return;
   if (step == SETNAME || step == POLICY || step == ID ||
       (step == ROLE && !g->all))
@@ -299,9 +289,6 @@ static void each(struct dlk_redis_req *req, unsigned index,
     return;
   if (reply->type == REDIS_REPLY_ERROR) {
     refused(g, step, reply->str);
-  } else if (step >= LOAD) {
-    if (reply->type == REDIS_REPLY_STRING && reply->len == DLK_REDIS_SHA - 1)
-      memcpy(g->link->sha[step - LOAD], reply->str, DLK_REDIS_SHA);
   } else if (step == INFO) {
     judge_info(g, reply);
   } else if (step == ROLE) {

@@ -11,7 +11,7 @@
 
 struct dlk_redis_handshake {
   struct dlk_redis_req req;    /* encode and each are ours, done the owner's */
-  struct dlk_redis_link *link; /* gets sha and may_linger */
+  struct dlk_redis_link *link; /* gets may_linger */
   const struct dlk_conf *conf;
   const char *prefix, *channel;
   unsigned db;
@@ -21,7 +21,7 @@ struct dlk_redis_handshake {
   /* Found out: */
   struct dlk_net_server_text name; /* whom it is said to, with TLS or not: */
   bool tls;
-  uint8_t steps[32];
+  uint8_t steps[16];
   struct dlk_redis_auth auth;
   char nobody[48];      /* what the probe writes to */
   struct dlk_error err; /* code DLK_OK: all is well */

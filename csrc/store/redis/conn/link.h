@@ -99,8 +99,6 @@ struct dlk_redis_link {
   /* What the server said when it refused the last attempt to connect, before
    * the next one failed or came about; NULL: it did not. */
   const struct dlk_error *refused;
-  /* The names of the scripts, as the server gave them; "" if it did not. */
-  char sha[DLK_REDIS_SCRIPTS][DLK_REDIS_SHA];
 };
 
 /* What the link tells its owner. */

@@ -99,7 +99,7 @@ static void commands(const char *p, const char *end, struct dlk_buf *out) {
 
 static const char *script_of(const struct dlk_redis_call *c) {
   bool script = c->script >= 0 && !c->as_plain;
-  return script ? dlk_redis_script_name((enum dlk_redis_script)c->script) : "";
+  return script ? dlk_redis_scripts[c->script].name : "";
 }
 
 static void trace_sent(const struct dlk_redis_call *c,
@@ -149,20 +149,19 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->req.replies = 1;
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
-  const char *sha = c->store->link->sha[c->script];
+  const struct dlk_redis_script_source *source = &dlk_redis_scripts[c->script];
   bool tail = c->script == DLK_REDIS_ACQUIRE && c->tail;
   uint8_t fence = shapes[c->script].fence;
   dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
                                tail);
-  if (sha[0] && !c->by_text) {
-    dlk_redis_put(out, "EVALSHA", 7);
-    dlk_redis_put(out, sha, DLK_REDIS_SHA - 1);
-  } else {
-    size_t len;
-    const char *text =
-        dlk_redis_script_text((enum dlk_redis_script)c->script, &len);
+  if (c->store->names_barred_on == c->store->link->connections)
+    c->by_text = true;
+  if (c->by_text) {
     dlk_redis_put(out, "EVAL", 4);
-    dlk_redis_put(out, text, len);
+    dlk_redis_put(out, source->text, source->len);
+  } else {
+    dlk_redis_put(out, "EVALSHA", 7);
+    dlk_redis_put(out, source->sha, DLK_REDIS_SHA);
   }
   dlk_redis_put_int(out, (int64_t)keys);
   struct dlk_redis_name name;
@@ -249,9 +248,8 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
 static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
   if (!refusal || c->by_text || c->script < 0 || c->as_plain)
     return false;
-  char *sha = c->store->link->sha[c->script];
-  if (sha[0] && dlk_redis_fault_bars_names(refusal)) {
-    sha[0] = '\0';
+  if (dlk_redis_fault_bars_names(refusal)) {
+    c->store->names_barred_on = c->store->link->connections;
     return true;
   }
   return dlk_redis_fault_find(refusal)->action == DLK_REDIS_SEND_TEXT;

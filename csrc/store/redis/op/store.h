@@ -33,8 +33,9 @@ struct dlk_redis {
   size_t orphan_count;
   struct dlk_redis_release *released[DLK_REDIS_RELEASED]; /* released.c */
   size_t released_next;
-  struct dlk_timer quiet; /* subscription.c */
-  int64_t clock_warned;   /* hold.c */
+  struct dlk_timer quiet;   /* subscription.c */
+  int64_t clock_warned;     /* hold.c */
+  uint64_t names_barred_on; /* link->connections when EVALSHA was refused */
   bool stopping;
   unsigned replicas; /* that must have a grant before it counts */
   char channel[32];  /* ours, for messages */

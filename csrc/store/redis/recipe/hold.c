@@ -136,7 +136,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   for (size_t i = 0; i < count; i++) {
     struct dlk_redis_hold *h = dlk_redis_hold_of(leases[i]);
     h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
-    h->call.in_order = true; /* an extension may be behind it */
+    h->call.in_order = h->cut; /* else it shortens no extension behind it */
     h->call.args = renewal_args;
     h->call.answer = renewed;
     dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);

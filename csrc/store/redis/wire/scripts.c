@@ -5,12 +5,12 @@
 #include "redis_scripts.h"
 
 #define SCRIPT(name)                                                           \
-  { #name, dlk_script_##name, sizeof dlk_script_##name - 1 }
+  {                                                                            \
+#name, dlk_script_##name##_sha, dlk_script_##name,                         \
+        sizeof dlk_script_##name - 1                                           \
+  }
 
-static const struct {
-  const char *name, *text;
-  size_t len;
-} scripts[DLK_REDIS_SCRIPTS] = {
+const struct dlk_redis_script_source dlk_redis_scripts[DLK_REDIS_SCRIPTS] = {
     [DLK_REDIS_ACQUIRE] = SCRIPT(acquire),
     [DLK_REDIS_LEAVE] = SCRIPT(leave),
     [DLK_REDIS_RELEASE] = SCRIPT(release),
@@ -26,12 +26,3 @@ static const struct {
     [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade),
     [DLK_REDIS_ATTACH] = SCRIPT(attach),
 };
-
-const char *dlk_redis_script_name(enum dlk_redis_script script) {
-  return scripts[script].name;
-}
-
-const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len) {
-  *len = scripts[script].len;
-  return scripts[script].text;
-}

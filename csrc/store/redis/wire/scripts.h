@@ -22,9 +22,15 @@ enum dlk_redis_script {
   DLK_REDIS_SCRIPTS
 };
 
-#define DLK_REDIS_SHA 41
+#define DLK_REDIS_SHA 40
 
-const char *dlk_redis_script_name(enum dlk_redis_script script);
-const char *dlk_redis_script_text(enum dlk_redis_script script, size_t *len);
+/* sha: the digits by which EVALSHA names the text. */
+struct dlk_redis_script_source {
+  const char *name, *sha, *text;
+  size_t len;
+};
+
+extern const struct dlk_redis_script_source
+    dlk_redis_scripts[DLK_REDIS_SCRIPTS];
 
 #endif

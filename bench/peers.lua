@@ -22,8 +22,8 @@ local FIGURES = {
   { "rate", "pairs a second", most = true },
   { "user", "client user a pair, us" },
   { "system", "client system a pair, us" },
-  { "p50", "p50 of a hand-over, us" },
-  { "p99", "p99 of a hand-over, us" },
+  { "p50", "p50 of a hand-off, us" },
+  { "p99", "p99 of a hand-off, us" },
   { "changed", "holds that change hands, %", most = true },
   { "even", "fewest / most", most = true },
 }
@@ -49,7 +49,7 @@ local function contenders(...)
 end
 
 local function table_of(store, list, medians)
-  figures.say("| %s | pairs/s | client CPU a pair, µs | hand-over p50, µs |"
+  figures.say("| %s | pairs/s | client CPU a pair, µs | hand-off p50, µs |"
     .. " p99, µs | change hands, %% | least / most |", store)
   figures.say("|---|---|---|---|---|---|---|")
   for i, contender in ipairs(list) do

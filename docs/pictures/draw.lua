@@ -222,7 +222,7 @@ local function peer_tables()
   return list
 end
 
-local SHOWN = { { "pairs a second", 2 }, { "hand-over p50, µs", 4 },
+local SHOWN = { { "pairs a second", 2 }, { "hand-off p50, µs", 4 },
   { "holds that change hands, %", 6 } }
 
 -- Bars: dlock beside other libraries.

@@ -62,18 +62,18 @@ CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
   $(call room,engine) $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
 
-GENERATE = -e 'package.path = "lua/?.lua" io.write(require("dlock.cli.generate")("$*"))'
 PAGES := $(patsubst %,$(BUILD)/share/dlock.%,man bash zsh fish)
+TYPES := $(BUILD)/share/dlock/meta.lua
 
-all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock \
-  $(PAGES)
+all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock $(PAGES) $(TYPES)
 # The command, for the Lua that these libraries are for and no other.
 $(OUT)/bin/dlock: bin/dlock
 	$(call quiet,GEN) sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
-$(PAGES): $(BUILD)/share/dlock.%: lua/dlock/version.lua \
-  $(addprefix lua/dlock/cli/,generate.lua help.lua words.lua)
-	@mkdir -p $(@D)
-	$(call quiet,GEN) $(LUA) $(GENERATE) >$@.new && mv $@.new $@
+print = $(call quiet,GEN) mkdir -p $(@D) && $(LUA) $< $(1) >$@.new && mv $@.new $@
+$(PAGES): $(BUILD)/share/dlock.%: .ci/pages lua/dlock/version.lua \
+  $(wildcard lua/dlock/cli/*.lua)
+	$(call print,$*)
+$(TYPES): .ci/types $(shell find lua -name '*.lua') ; $(call print,meta)
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
 $(OUT)/dlock/$(1).so: $(call objects,$(foreach r,core $(ROOMS_$(1)) $(1), \

@@ -246,8 +246,8 @@ describe("the command", function()
       local status = require("dlock.cli") { "--url", arg[1], "run", "k", "--",
         "true" }
       for _, name in ipairs { "kinds.all", "kinds.fallback", "logger",
-          "cli.help", "cli.handle", "cli.look", "cli.watch", "cli.waiting",
-          "cli.generate" } do
+          "cli.help", "cli.handle", "cli.look", "cli.watch",
+          "cli.waiting" } do
         if package.loaded["dlock." .. name] then print(name) end
       end
       os.exit(status)]] }

@@ -127,10 +127,9 @@ local function releasing(name)
   end
 end
 
---- Ends the hold. Returns `true`; `lost` if it was not ours any more;
---- `unavailable`. A second call gives the first result. It never touches
---- somebody else's lock. `lease:release { timeout =, early = true }` gives the
---- rest of `min_hold` up.
+--- Ends the hold, and never another client's. Returns `true`; `lost` if it was
+--- not ours any more; `unavailable`. A second call gives the first result.
+--- `lease:release { timeout =, early = true }` gives the rest of `min_hold` up.
 ---@param timeout? number|dlock.release_options seconds to wait for the store
 --- (its io_timeout)
 ---@return true|nil

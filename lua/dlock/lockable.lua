@@ -307,9 +307,9 @@ local function run_with(state, opts, fn, ...)
 end
 
 --- Acquires, calls `fn(lease, …)` and releases. Returns `true` and the results
---- of fn; `nil, message, code` when it was not acquired (and fn not run); `nil,
---- message, "lost", results…` when the lock was lost while fn ran. An error of
---- fn is passed on unchanged.
+--- of fn. Without the lock fn does not run: `nil, message, code`. If the lock
+--- was lost while fn ran: `nil, message, "lost", results…`. An error of fn is
+--- passed on unchanged.
 ---@param opts? dlock.acquire_options
 ---@param fn fun(lease: dlock.lease, ...): ...
 ---@param ... any for fn, behind the lease

@@ -186,8 +186,7 @@ local TABLE = {
   owner = { where = "mutex", type = "string", min_length = 1,
     max_length = 95 },
   --- First come, first served. With `false`, in an event loop on Redis, a
-  --- released lock may go to the next waiter of the same process although other
-  --- processes asked earlier.
+  --- released lock may also go to a later waiter of the same event loop.
   fair = { where = "mutex", type = "boolean", default = true },
   --- With `fair = false`: hand-offs inside the process in a row, before other
   --- processes have their turn.

@@ -153,9 +153,9 @@ methods.inspect = on_key("inspect", function(client, key)
   return admin.show { client = client, key = key }
 end)
 
---- Returns an array of keys that are held or waited for, in no order, and a
---- cursor for the next call (`{ cursor = }`), `nil` at the end. `limit` says
---- about how many, 1 to 1000 (1000). See [inspect and list](#inspect-and-list).
+--- Returns an array of keys in use, in no order, and a cursor for the next call
+--- (`{ cursor = }`), `nil` at the end. `limit` is their rough number, 1 to 1000
+--- (1000). See [inspect and list](#inspect-and-list).
 ---@param prefix? string
 ---@param opts? dlock.list_options
 ---@return string[]|nil keys
@@ -177,9 +177,9 @@ function methods:list(prefix, opts)
     opts and rawget(opts, "cursor"), opts and rawget(opts, "limit"))
 end
 
---- For admins: ends every hold of `key`. Returns `true`, also when nobody held
---- it. Holders see `lost`, at the latest at their next renewal. Until then two
---- holders may believe that they hold it. Fences keep rising.
+--- For admins: ends every hold of `key`, if there is one, and returns `true`.
+--- Holders see `lost` at their next renewal at the latest. Until then two may
+--- believe that they hold. Fences keep rising.
 ---@param key string
 ---@return true|nil
 ---@return string? message

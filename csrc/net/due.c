@@ -56,12 +56,7 @@ static struct dlk_net_due asking(struct dlk_net_times *t,
 static struct dlk_net_due connecting(struct dlk_net_times *t,
                                      const struct dlk_net_moment *m,
                                      const char *why) {
-  bool doubt = !t->sure && m->state == DLK_NET_OPENING;
-  if (m->at >= t->until)
-    return too_late(t, m, why);
-  t->sure = t->sure || doubt;
-  return (struct dlk_net_due){.deed = doubt ? DLK_NET_DOUBT : DLK_NET_SLEEP,
-                              .next = t->until};
+  return m->at >= t->until ? too_late(t, m, why) : sleep_until(t->until);
 }
 
 struct dlk_net_due dlk_net_due(struct dlk_net_times *t,

@@ -18,9 +18,6 @@ enum dlk_net_conn_state {
   DLK_NET_STOPPED
 };
 
-/* When a TLS handshake gets no answer for so long, it may be that TLS is not
- * spoken there. */
-#define DLK_NET_SPEECHLESS (250 * DLK_MS)
 #define DLK_NET_IDLE_CLOSE (60 * DLK_SEC)
 /* After such a silence a connection that only listens asks for a sign of
  * life. */
@@ -33,7 +30,6 @@ struct dlk_net_times {
   bool asked;    /* it listens, and was asked for a sign of life */
   bool looked;   /* something seemed too late, and the loop ran once more */
   int64_t until; /* an attempt to connect goes on until then */
-  bool sure;     /* whoever is there speaks what the URL says */
 };
 
 struct dlk_net_moment {
@@ -49,7 +45,6 @@ struct dlk_net_moment {
 enum dlk_net_deed {
   DLK_NET_SLEEP,      /* until `next` */
   DLK_NET_GIVE_UP,    /* `why` */
-  DLK_NET_DOUBT,      /* what is spoken there, and sleep until `next` */
   DLK_NET_PROBE_LIFE, /* for a sign of life, and sleep until `next` */
   DLK_NET_CLOSE,      /* nobody uses it */
   DLK_NET_REOPEN,     /* the pause is over */

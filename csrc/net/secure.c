@@ -233,10 +233,6 @@ bool dlk_net_secure_waits(const struct dlk_net_secure *x) {
   return unsent(x) > 0 || x->stuck || (x->write_stuck && x->fresh);
 }
 
-bool dlk_net_secure_heard(const struct dlk_net_secure *x) {
-  return x->greeted || x->fresh;
-}
-
 bool dlk_net_secure_holds(const struct dlk_net_secure *x) {
   return x->stuck;
 }

@@ -40,8 +40,6 @@ bool dlk_net_secure_push(struct dlk_net_secure *x, int fd);
 /* Whether it has to be called again as soon as fd is writable: to send, or to
  * go on with what had to stop. */
 bool dlk_net_secure_waits(const struct dlk_net_secure *x);
-/* Whether anything has come. */
-bool dlk_net_secure_heard(const struct dlk_net_secure *x);
 /* Whether receiving had to stop although bytes are there, and may go on. */
 bool dlk_net_secure_holds(const struct dlk_net_secure *x);
 /* Of a handshake, for the trace: "TLSv1.3, resumed, thread …" */

@@ -17,7 +17,6 @@
 #include <uv.h>
 
 #include "core/trace.h"
-#include "net/doubt.h"
 #include "net/resolve.h"
 #include "net/secure.h"
 #include "net/stream.h"
@@ -50,8 +49,6 @@ struct dlk_net_sock {
   int error;                    /* of its addresses: the one that says most */
   struct sockaddr_storage peer; /* where it connects */
   socklen_t peer_len;
-  struct dlk_net_doubt *doubt;
-  char over[DLK_NET_WHY_MAX]; /* how it ended, if that is in doubt */
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -159,51 +156,9 @@ static void poll_for(struct dlk_net_sock *s, bool room) {
     (void)uv_poll_start(&s->watch->poll, events, on_poll);
 }
 
-/* ---- what is spoken there ---- */
-
-static void doubt_gone(void *arg) {
-  unref(arg);
-}
-
-static void told(void *arg, bool other) {
-  struct dlk_net_sock *s = arg;
-  s->doubt = NULL;
-  if (!s->secure && other)
-    s->events->failed(s->arg, DLK_INVALID,
-                      "what answers there speaks TLS; use rediss:// (or "
-                      "rediss+sentinel://), or the port without TLS");
-  else if (!s->secure)
-    s->events->failed(s->arg, DLK_UNAVAILABLE, s->over);
-  else if (other && !dlk_net_secure_heard(s->secure))
-    s->events->failed(s->arg, DLK_INVALID, DLK_TLS_NOT_SPOKEN);
-}
-
-bool dlk_net_sock_doubt(struct dlk_net_sock *s, const char *over) {
-  bool tls = s->secure != NULL;
-  if (s->doubt || !s->connected || s->peer.ss_family == AF_UNIX ||
-      tls == !!over)
-    return false;
-  s->doubt = dlk_net_doubt_new(s->loop, (const struct sockaddr *)&s->peer,
-                               s->peer_len, tls, told, doubt_gone, s);
-  if (!s->doubt)
-    return false;
-  s->refs++;
-  if (over) {
-    snprintf(s->over, sizeof s->over, "%s", over);
-    drop_fd(s);
-  }
-  return true;
-}
-
-static void settle_doubt(struct dlk_net_sock *s) {
-  dlk_net_doubt_end(s->doubt);
-  s->doubt = NULL;
-}
-
 /* ---- the handshake of TLS ---- */
 
 static void opened(struct dlk_net_sock *s) {
-  settle_doubt(s);
   s->open = true;
   s->awaits = dlk_net_stream_let_block(s->fd);
   s->full = s->secure && dlk_net_secure_waits(s->secure);
@@ -454,8 +409,6 @@ enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
 const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why) {
   if (s && s->lookup)
     return "the name of its host was not resolved in time";
-  if (s && s->over[0])
-    return s->over;
   return s && s->secure && !s->open
              ? "accepts connections but does not answer the TLS handshake; is "
                "it a TLS port?"
@@ -475,7 +428,6 @@ void dlk_net_sock_close(struct dlk_net_sock *s) {
   if (!s || s->closed)
     return;
   s->closed = true;
-  settle_doubt(s);
   drop_fd(s);
   if (s->lookup)
     dlk_net_lookup_end(s->lookup);

@@ -62,11 +62,6 @@ ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n);
 enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
                                   int error, bool first,
                                   char out[DLK_NET_WHY_MAX]);
-/* It is not clear whether the peer speaks what the URL says: it is asked, which
- * ends by `failed`, at the latest when the owner gives it up. over: NULL,
- * while a TLS handshake gets no answer; or why the end that came instead of the
- * very first answer was one. False: it cannot be asked. */
-bool dlk_net_sock_doubt(struct dlk_net_sock *s, const char *over);
 /* What came too late: the server's part of a TLS handshake, or else `why`. s
  * may be NULL. */
 const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why);

@@ -8,7 +8,7 @@ local server = require "spec.support.server"
 local tool = require "spec.support.file_tool"
 
 local SOURCES = { "spec/c/host.c" }
-for _, name in ipairs { "addresses", "doubt", "due", "endpoint", "event",
+for _, name in ipairs { "addresses", "due", "endpoint", "event",
   "resolve", "secure", "sock", "stream", "wake" } do
   SOURCES[#SOURCES + 1] = "csrc/net/" .. name .. ".c"
 end

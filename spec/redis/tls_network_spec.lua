@@ -123,31 +123,6 @@ describe("TLS on a bad network:", function()
     store:close()
   end)
 
-  timed("a slow server is asked whether it speaks TLS, and does no harm by it",
-  function()
-    p = proxy.start(one.tls_url)
-    p:hold "down"
-    local child = process.spawn { args = { p.url, made:path "ca.crt" },
-      script = [[
-        local dlock = require "dlock"
-        local store = assert(dlock.open { url = arg[1], connect_timeout = 20,
-          tls = { cafile = arg[2] } })
-        print(store:ping(20) and "pings")
-        io.read()
-        print(select(3, store:lock("k", { timeout = 1 })))
-        store:close() ]] }
-    assert(p:wait_for "PING\r\n") -- as it is: no TLS
-    p:release "down"
-    child:expect "^pings$"
-    -- Who spoke TLS once is not asked again.
-    p:hold "down"
-    p:close()
-    child:write "\n"
-    child:expect "^unavailable$"
-    assert.are.equal(1, p:count "PING\r\n")
-    assert.are.equal(0, child:wait())
-  end)
-
   timed("a handshake that is cut ends at once, and is begun anew", function()
     p = proxy.start(one.tls_url)
     p:hold "down"

@@ -193,13 +193,6 @@ describe("a TLS server that is not the right one:", function()
     end)
   end)
 
-  -- It waits for the rest of what it takes for a command.
-  it("it speaks no TLS", function()
-    fails((wants.url:gsub("^redis:", "rediss:")), ca(), "invalid",
-      "does not speak TLS; use the URL without the 's', or the server's TLS",
-      { connect_timeout = 30, io_timeout = 30 })
-  end)
-
   -- A server that is no Redis, and its host and port: runs the script with
   -- `one` for each connection.
   local function listen(script, hangs_up_at)
@@ -240,17 +233,6 @@ describe("a TLS server that is not the right one:", function()
     mirror:kill()
   end)
 
-  it("a URL without TLS leads to a port with TLS", function()
-    for _, version in ipairs { "1.2", "1.3" } do
-      with_server("server", { tls_protocols = '"TLSv' .. version .. '"' },
-        function(one)
-          fails((one.tls_url:gsub("^rediss:", "redis:")), nil, "invalid",
-            "speaks TLS; use rediss:// %(or rediss%+sentinel://%), or the port"
-              .. " without TLS")
-        end)
-    end
-  end)
-
   -- Says what it is told, and hangs up at what the pattern fits.
   local function strange(hangs_up_at)
     return listen([[
@@ -264,7 +246,7 @@ describe("a TLS server that is not the right one:", function()
       end) ]], hangs_up_at)
   end
 
-  local function nobody_knows(url, tls, pattern)
+  local function hints(url, tls, pattern)
     local store = open(url, tls, { connect_timeout = 0.5 })
     local _, message, code = store:ping()
     assert.are.equal("unavailable", code)
@@ -272,20 +254,22 @@ describe("a TLS server that is not the right one:", function()
     store:close()
   end
 
-  timed("nobody knows whether the server speaks TLS", function()
-    for _, hangs_up_at in ipairs { "nothing", "PING" } do
-      local child, place = strange(hangs_up_at)
-      nobody_knows("rediss://" .. place, ca(),
-        "does not answer the TLS handshake; is it a TLS port")
-      child:expect "^hello$"
-      child:expect "^PING$" -- on a connection of its own
-    end
-    for _, hangs_up_at in ipairs { "command", "." } do
-      local child, place = strange(hangs_up_at)
-      nobody_knows("redis://" .. place, nil,
-        "first command; if it wants TLS, use rediss:// %(or")
-      child:expect "^command$"
-      child:expect "^hello$"
+  timed("the port speaks what the URL does not say", function()
+    local child, place = strange "command"
+    hints("rediss://" .. place, ca(),
+      "does not answer the TLS handshake; is it a TLS port")
+    child:expect "^hello$"
+    hints((wants.url:gsub("^redis:", "rediss:")), ca(),
+      "does not answer the TLS handshake; is it a TLS port")
+    hints("redis://" .. place, nil,
+      "first command; if it wants TLS, use rediss:// %(or")
+    child:expect "^command$"
+    for _, version in ipairs { "1.2", "1.3" } do
+      with_server("server", { tls_protocols = '"TLSv' .. version .. '"' },
+        function(one)
+          hints((one.tls_url:gsub("^rediss:", "redis:")), nil,
+            "first command; if it wants TLS, use rediss:// %(or")
+        end)
     end
   end)
 

@@ -235,9 +235,6 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
                                                     c->events->needed(c),
                                           .wanted = c->wanted});
   switch (due.deed) {
-  case DLK_NET_DOUBT:
-    (void)dlk_net_sock_doubt(c->sock, NULL);
-    /* fall through */
   case DLK_NET_SLEEP:
     dlk_redis_life_arm(c, due.next);
     break;

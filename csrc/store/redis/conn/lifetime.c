@@ -138,8 +138,6 @@ void dlk_redis_life_lost_reading(struct dlk_redis_conn *c, ssize_t n,
   const struct dlk_redis_req *r = dlk_redis_pipe_oldest(&c->pipe);
   bool first = c->state == DLK_NET_HANDSHAKE && r && r->got == 0;
   enum dlk_code code = dlk_net_sock_reason(c->sock, n, error, first, text);
-  if (first && !c->spoken_to && dlk_net_sock_doubt(c->sock, text))
-    return;
   if (c->state >= DLK_NET_READY || code == DLK_UNAVAILABLE)
     dlk_redis_life_lost(c, text);
   else
@@ -177,10 +175,6 @@ static void open_sock(struct dlk_redis_conn *c,
   c->at = address;
   c->state = DLK_NET_OPENING; /* the time for connecting goes on */
   c->times.looked = false;
-  c->times.sure = c->spoken_to || !address->tls;
-  if (!c->times.sure)
-    dlk_redis_life_arm(c,
-                       dlk_time_add(dlk_redis_life_now(c), DLK_NET_SPEECHLESS));
   c->sock = dlk_net_sock_open(c->host->loop(c->host), address, &c->silent,
                               c->conf->io_timeout, c->sock_events,
                               c->events->gone, c->alive, c, &error);
@@ -222,7 +216,6 @@ void dlk_redis_conn_wake(struct dlk_redis_conn *c) {
 
 void dlk_redis_conn_ready(struct dlk_redis_conn *c) {
   dlk_redis_life_enter(c, DLK_NET_READY);
-  c->spoken_to = true;
   c->times.used = c->state_since;
   c->times.asked = false;
   c->endpoint->settle(c->endpoint, &c->seeker);

@@ -52,8 +52,7 @@ struct dlk_redis_conn {
   struct dlk_timer timer;
   struct dlk_redis_pipe pipe;
   struct dlk_redis_durable durable;
-  bool spoken_to; /* it was ready once */
-  bool blocked;   /* the socket takes no more for now */
+  bool blocked; /* the socket takes no more for now */
   int64_t state_since, armed;
   struct dlk_net_times times;
   unsigned failures;

@@ -7,8 +7,6 @@
 
 #include "store/store.h"
 
-#define DEFAULT_PORT 6379
-
 static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   struct dlk_net_fixed *f = DLK_CONTAINER(e, struct dlk_net_fixed, endpoint);
   who->located(who, &f->address, NULL);
@@ -19,7 +17,7 @@ static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)who;
 }
 
-void dlk_net_fixed_host(struct dlk_net_fixed *f, const struct dlk_conf *conf,
+void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
                         size_t host, uint16_t port, struct dlk_net_tls *tls) {
   f->endpoint.locate = locate;
   f->endpoint.settle = f->endpoint.forget = nothing;
@@ -29,11 +27,6 @@ void dlk_net_fixed_host(struct dlk_net_fixed *f, const struct dlk_conf *conf,
     return;
   f->address.host = conf->hosts[host].host;
   f->address.port = conf->hosts[host].port ? conf->hosts[host].port : port;
-}
-
-void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
-                        struct dlk_net_tls *tls) {
-  dlk_net_fixed_host(f, conf, 0, DEFAULT_PORT, tls);
 }
 
 struct dlk_net_server_text

@@ -68,21 +68,19 @@ struct dlk_net_endpoint {
   void (*destroy)(struct dlk_net_endpoint *e);
 };
 
-/* The one address that the URL names. */
+/* An address that the URL names. */
 struct dlk_net_fixed {
   struct dlk_net_endpoint endpoint;
   struct dlk_net_address address;
 };
 
+/* One host of the URL's list (or its path), whose port is this one where none
+ * is given. */
 void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
-                        struct dlk_net_tls *tls);
-/* Of one host of a list, whose port is this one where none is given. */
-void dlk_net_fixed_host(struct dlk_net_fixed *f, const struct dlk_conf *conf,
                         size_t host, uint16_t port, struct dlk_net_tls *tls);
 
 /* How messages name one server of a URL's several: "the primary", with its
  * address behind it; role or at NULL: by the URL alone. */
-#define DLK_REDIS_SENTINEL_ROLE "the Sentinel"
 struct dlk_net_server_text {
   char text[600];
 };

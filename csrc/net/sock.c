@@ -8,10 +8,13 @@
 #include "net/sock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
@@ -19,7 +22,6 @@
 #include "core/trace.h"
 #include "net/resolve.h"
 #include "net/secure.h"
-#include "net/stream.h"
 #include "store/store.h"
 #include "tls/tls.h"
 
@@ -82,12 +84,60 @@ static void drop_fd(struct dlk_net_sock *s) {
   s->fd = -1;
 }
 
+/* ---- the descriptor ---- */
+
+static void option(int fd, int level, int name, int value) {
+  (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* A peer that is gone without a word is noticed by the kernel: what it does not
+ * confirm ends the connection after io_timeout, and a silent one is asked. */
+static void tune(int fd, int64_t io_timeout) {
+  option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  int ms = (int)(io_timeout / DLK_MS);
+  option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms > 0 ? ms : 1);
+  option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+/* Begins to connect: 0 and *fd, or an errno. */
+static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
+                 int *fd) {
+  int one =
+      socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (one < 0)
+    return errno;
+  if (addr->sa_family != AF_UNIX)
+    tune(one, io_timeout);
+  if (connect(one, addr, len) != 0 && errno != EINPROGRESS) {
+    int e = errno;
+    close(one);
+    return e;
+  }
+  *fd = one;
+  return 0;
+}
+
+/* Only `await` says no MSG_DONTWAIT, and libuv only polls: so fd may block, for
+ * DLK_AWAIT_MAX at most. False: it does not. */
+static bool let_block(int fd) {
+  const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 &&
+         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0 &&
+         fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+/* ---- one address after the other ---- */
+
 /* 0, or an errno. */
 static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   memcpy(&s->peer, addr, len);
   s->peer_len = len;
-  int e = dlk_net_stream_connect(addr, len, s->io_timeout, &s->fd);
+  int e = begin(addr, len, s->io_timeout, &s->fd);
   if (e != 0)
     return e;
   s->watch = calloc(1, sizeof *s->watch);
@@ -160,7 +210,7 @@ static void poll_for(struct dlk_net_sock *s, bool room) {
 
 static void opened(struct dlk_net_sock *s) {
   s->open = true;
-  s->awaits = dlk_net_stream_let_block(s->fd);
+  s->awaits = let_block(s->fd);
   s->full = s->secure && dlk_net_secure_waits(s->secure);
   int events = s->full ? UV_READABLE | UV_WRITABLE : UV_READABLE;
   int rc = uv_poll_start(&s->watch->poll, events, on_poll);
@@ -390,19 +440,15 @@ ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n) {
 }
 
 enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
-                                  int error, bool first,
+                                  int error, const char *hung_up,
                                   char out[DLK_NET_WHY_MAX]) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE,
                                 "the server closed the connection"};
   bool ended = n == 0 || error == EPROTO;
   if (s->secure && ended)
     dlk_net_secure_fault(s->secure, &fault);
-  snprintf(
-      out, DLK_NET_WHY_MAX, "%.255s%s", ended ? fault.text : strerror(error),
-      s->secure || !first
-          ? ""
-          : " at the first command; if it wants TLS, use rediss:// (or "
-            "rediss+sentinel://); if it is a proxy, use the server itself");
+  snprintf(out, DLK_NET_WHY_MAX, "%.255s%s",
+           ended ? fault.text : strerror(error), s->secure ? "" : hung_up);
   return fault.code;
 }
 

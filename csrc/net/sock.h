@@ -57,10 +57,10 @@ ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n);
 /* As recv; blocks until something comes, for DLK_AWAIT_MAX at most, then -1 and
  * EAGAIN; also EINTR. */
 ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n);
-/* Why the last of them gave 0 or -1 (and errno `error`), in out. first: nothing
- * has ever come. */
+/* Why the last of them gave 0 or -1 (and errno `error`), in out; hung_up: what
+ * is added without TLS. */
 enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
-                                  int error, bool first,
+                                  int error, const char *hung_up,
                                   char out[DLK_NET_WHY_MAX]);
 /* What came too late: the server's part of a TLS handshake, or else `why`. s
  * may be NULL. */

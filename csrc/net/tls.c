@@ -58,9 +58,6 @@ static struct dlk_tls_settings settings_of(const struct dlk_conf *conf) {
 
 enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
                               struct dlk_net_tls **out, struct dlk_error *err) {
-  *out = NULL;
-  if (strncmp(conf->scheme, "rediss", 6) != 0)
-    return DLK_OK;
   const char *path = dlk_option_text(&conf->options, "tls_library");
   const char *why = "dlock/tls.so is not there; install the rock dlock-tls";
   const struct dlk_tls_library *lib = path ? load(path, &why) : NULL;

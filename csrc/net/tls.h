@@ -14,7 +14,7 @@ struct dlk_net_tls {
 };
 
 /* By the options `tls` and `tls_library`, the path of dlock/tls.so; the texts
- * of conf live as long. *out is NULL if the scheme is one without TLS. */
+ * of conf live as long. */
 enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
                               struct dlk_net_tls **out, struct dlk_error *err);
 /* After its last connection; NULL is fine. */

@@ -33,7 +33,7 @@ static void greeted(struct dlk_redis_req *req,
                     const struct dlk_redis_answer *a) {
   (void)req;
   if (a->outcome == DLK_REDIS_ANSWERED)
-    dlk_redis_conn_ready(&conn);
+    dlk_net_conn_ready(&conn.net);
 }
 
 static struct dlk_redis_req greeting = {
@@ -66,7 +66,7 @@ static bool stopping;
 static void gone(void *arg) {
   struct dlk_redis_conn *c = arg;
   if (stopping && alive == 0)
-    c->host->stopped(c->host);
+    c->net.host->stopped(c->net.host);
 }
 
 static const struct dlk_redis_conn_events events = {
@@ -81,14 +81,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   (void)err;
   memset(&conn, 0, sizeof conn);
   stopping = false;
-  dlk_net_fixed_init(&fixed, conf, NULL);
-  dlk_redis_conn_init(&conn);
-  conn.host = host;
-  conn.conf = conf;
-  conn.endpoint = &fixed.endpoint;
-  conn.events = &events;
-  conn.arg = &conn;
-  conn.alive = &alive;
+  dlk_net_fixed_init(&fixed, conf, 0, 0, NULL);
+  dlk_redis_conn_init(&conn, host, conf, &fixed.endpoint, &events, &conn);
+  conn.net.alive = &alive;
   *out = &conn;
   return DLK_OK;
 }
@@ -97,14 +92,14 @@ static void stop(void *store) {
   (void)store;
   stopping = true;
   alive++;
-  dlk_redis_conn_stop(&conn);
+  dlk_net_conn_stop(&conn.net);
   alive--;
   gone(&conn);
 }
 
 static void destroy(void *store) {
   (void)store;
-  dlk_redis_conn_free(&conn);
+  dlk_net_conn_free(&conn.net);
 }
 
 static const struct dlk_store_type bare = {
@@ -161,15 +156,15 @@ static void connect_both(void) {
   answered = unknown = broken_count = 0;
   host = host_open(&bare, &conf, NULL);
   host->used = true;
-  conn.wanted = true;
-  dlk_redis_conn_wake(&conn);
+  conn.net.wanted = true;
+  dlk_net_conn_wake(&conn.net);
   accept_it();
-  while (conn.state != DLK_NET_HANDSHAKE)
+  while (conn.net.state != DLK_NET_HANDSHAKE)
     host_turn(host, 10 * DLK_MS);
   char text[64];
   (void)hear(text, sizeof text);
   say("+PONG\r\n");
-  while (conn.state != DLK_NET_READY)
+  while (conn.net.state != DLK_NET_READY)
     host_turn(host, 10 * DLK_MS);
 }
 
@@ -226,7 +221,7 @@ static void gives_up_when_nothing_comes(void) {
   connect_both();
   ask(&one);
   CHECK(!dlk_redis_conn_await(&conn) && answered == 0);
-  CHECK(conn.state == DLK_NET_READY);
+  CHECK(conn.net.state == DLK_NET_READY);
   say("+PONG\r\n");
   await();
   CHECK(answered == 1);
@@ -257,7 +252,7 @@ static void looks_first_after_a_second(void) {
     be_heard();
     char text[64];
     (void)hear(text, sizeof text);
-    host->stands_at = conn.times.used + (i == 1 ? DLK_SEC : DLK_SEC - 1);
+    host->stands_at = conn.net.used + (i == 1 ? DLK_SEC : DLK_SEC - 1);
     one.only_once = i == 2;
     ask(&one);
     one.only_once = false;

@@ -96,7 +96,7 @@ static bool fixed_address;
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   static const struct dlk_redis_settings settings;
-  dlk_net_fixed_init(&fixed, conf, NULL);
+  dlk_net_fixed_init(&fixed, conf, 0, 0, NULL);
   *out =
       dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
                         &settings, "", "~dlock:c:test", &link_events, host);

@@ -8,11 +8,11 @@ local server = require "spec.support.server"
 local tool = require "spec.support.file_tool"
 
 local SOURCES = { "spec/c/host.c" }
-for _, name in ipairs { "addresses", "due", "endpoint", "event",
-  "resolve", "secure", "sock", "stream", "wake" } do
+for _, name in ipairs { "addresses", "conn", "endpoint", "event",
+  "resolve", "secure", "sock", "wake" } do
   SOURCES[#SOURCES + 1] = "csrc/net/" .. name .. ".c"
 end
-for _, name in ipairs { "conn/net", "conn/conn", "conn/lifetime", "conn/pipe",
+for _, name in ipairs { "conn/net", "conn/conn", "conn/pipe",
   "conn/durable", "conn/handshake", "conn/apart", "conn/auth",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do

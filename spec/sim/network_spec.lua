@@ -28,7 +28,7 @@ local LONG = os.getenv("DLOCK_LONG") == "1"
 
 -- What is ours, but for what talks to sockets and what is a thread: see
 -- spec/sim/redis_host.h.
-local LEFT_OUT = { net = true, conn = true, lifetime = true, sock = true,
+local LEFT_OUT = { net = true, conn = true, sock = true,
   handshake = true, sentinel = true, witness = true, report = true,
   news = true, thread = true, tls = true }
 local SOURCES = {}

@@ -12,6 +12,10 @@ bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf) {
          strcmp(conf->scheme, "rediss+sentinel") == 0;
 }
 
+bool dlk_redis_conf_by_tls(const struct dlk_conf *conf) {
+  return strncmp(conf->scheme, "rediss", 6) == 0;
+}
+
 /* The URL has at most five digits there. A path of a socket has no room for
  * it, so an option says it. */
 static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,

@@ -7,6 +7,7 @@
 
 /* Sentinels say where the primary is. */
 bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf);
+bool dlk_redis_conf_by_tls(const struct dlk_conf *conf);
 /* Whether it can be opened; *out: what the link is told then. The defaults are
  * lua/dlock/options.lua's. */
 enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,

@@ -36,6 +36,8 @@
 #include "store/redis/recipe/ping.h"
 #include "store/redis/recipe/release.h"
 
+#define DEFAULT_PORT 6379
+
 static const char *prefix(const char *given) {
   return given ? given : "dlock:";
 }
@@ -43,7 +45,7 @@ static const char *prefix(const char *given) {
 static struct dlk_net_endpoint *endpoint_of(struct dlk_redis *s) {
   if (dlk_redis_conf_by_sentinel(&s->conf))
     return dlk_redis_sentinel_new(s->host, &s->conf, s->tls);
-  dlk_net_fixed_init(&s->fixed, &s->conf, s->tls);
+  dlk_net_fixed_init(&s->fixed, &s->conf, 0, DEFAULT_PORT, s->tls);
   return &s->fixed.endpoint;
 }
 
@@ -59,8 +61,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   enum dlk_code code = dlk_redis_conf_read(conf, &settings, err);
   if (code != DLK_OK)
     return code;
-  struct dlk_net_tls *tls;
-  code = dlk_net_tls_new(conf, &tls, err);
+  struct dlk_net_tls *tls = NULL;
+  if (dlk_redis_conf_by_tls(conf))
+    code = dlk_net_tls_new(conf, &tls, err);
   if (code != DLK_OK)
     return code;
   struct dlk_redis *s = calloc(1, sizeof *s);

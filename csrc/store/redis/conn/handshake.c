@@ -307,15 +307,15 @@ static void each(struct dlk_redis_req *req, unsigned index,
 void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
                                const struct dlk_redis_conn *c) {
   uint64_t bits[2];
-  c->host->random(c->host, bits, sizeof bits);
+  c->net.host->random(c->net.host, bits, sizeof bits);
   snprintf(g->nobody, sizeof g->nobody,
            DLK_REDIS_RESERVED "probe:%016" PRIx64 "%016" PRIx64, bits[0],
            bits[1]);
   g->req.encode = encode;
   g->req.each = each;
   g->err.code = DLK_OK;
-  g->name = dlk_redis_life_name(c);
-  g->tls = c->at->tls != NULL;
+  g->name = dlk_net_conn_name(&c->net);
+  g->tls = c->net.at->tls != NULL;
   g->stranger = false;
   g->id = -1;
   g->have = g->listed = -1;

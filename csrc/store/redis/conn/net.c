@@ -81,7 +81,7 @@ static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
 /* Whether the loop is driven, though nobody may wait, until a command
  * connection is usable again. */
 static void want_back(struct net *n, bool wanted) {
-  n->cmd.wanted = wanted;
+  n->cmd.net.wanted = wanted;
   if (n->busy != wanted)
     n->host->busy(n->host, wanted ? 1 : -1);
   n->busy = wanted;
@@ -102,15 +102,15 @@ static void usable(struct net *n) {
   if (n->subscribed &&
       dlk_redis_is_apart(n->hello_sub.run_id, n->run_id, moved)) {
     unsubscribed(n);
-    dlk_redis_conn_off(&n->sub); /* it is wanted: flush opens it again */
+    dlk_net_conn_off(&n->sub.net); /* it is wanted: flush opens it again */
   }
   n->link.served = true;
   n->link.refused = NULL;
   n->link.connections++;
   n->link.moves += moved;
   want_back(n, false);
-  dlk_redis_conn_ready(&n->cmd);
-  dlk_net_event(n->host, n->cmd.conf, "connect", "connected%s",
+  dlk_net_conn_ready(&n->cmd.net);
+  dlk_net_event(n->host, n->cmd.net.conf, "connect", "connected%s",
                 moved ? "; it was started anew, or is another" : "");
   if (moved)
     n->events->moved(n->arg);
@@ -144,7 +144,7 @@ static void warn(struct net *n) {
   if (n->warned || !policy[0] || strcmp(policy, "noeviction") == 0)
     return;
   n->warned = true;
-  dlk_net_event(n->host, n->cmd.conf, "eviction",
+  dlk_net_event(n->host, n->cmd.net.conf, "eviction",
                 "maxmemory-policy is %s: locks can be evicted and held "
                 "twice; use noeviction",
                 policy);
@@ -166,18 +166,18 @@ static void warn_replicas(struct net *n) {
   d->asked = n->host->now(n->host); /* before it was connected to */
   dlk_redis_durable_count(d, n->hello.listed, d->asked);
   if (d->all && d->known && *d->known < 0 && !n->told_unknown)
-    dlk_net_event(n->host, n->cmd.conf, "replicas",
+    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
                   "its Sentinels do not say how many replicas they know "
                   "(+sentinel|master, docs/security.md): one that is away "
                   "is not counted");
   n->told_unknown = true;
   enum replicas now = replicas_now(n);
   if (now == SCARCE && n->replicas != SCARCE)
-    dlk_net_event(n->host, n->cmd.conf, "replicas",
+    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
                   "%lld of %u replicas are there; no lock can be given",
                   (long long)n->hello.have, dlk_redis_durable_wanted(d));
   else if (now == FEWER && n->replicas != FEWER)
-    dlk_net_event(n->host, n->cmd.conf, "replicas",
+    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
                   "wait_replicas is %u of %u replicas, so a failover may "
                   "lose a lock; \"all\" loses none",
                   d->wanted, dlk_redis_durable_there(d));
@@ -191,7 +191,7 @@ static void refuse(struct net *n, struct dlk_redis_conn *c,
   struct dlk_secret *secret = g->auth.secret;
   if (g->stranger && secret && dlk_secret_refused(secret, g->auth.turn))
     n->host->event(n->host, "denied", why.text);
-  dlk_redis_conn_refuse(c, &why);
+  dlk_net_conn_refuse(&c->net, &why);
 }
 
 static void handshake_done(struct dlk_redis_req *req,
@@ -240,21 +240,22 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
-  n->link.refused = why->code != DLK_UNAVAILABLE ? &c->why : NULL;
+  n->link.refused = why->code != DLK_UNAVAILABLE ? &c->net.why : NULL;
   want_back(n, !n->stopping && n->events->needed(n->arg));
 }
 
 /* The server may be a replica by now. */
 static void wait_refused(struct dlk_redis_durable *d, struct dlk_error *why) {
-  dlk_redis_conn_retreat(DLK_CONTAINER(d, struct dlk_redis_conn, durable), why);
+  dlk_net_conn_retreat(&DLK_CONTAINER(d, struct dlk_redis_conn, durable)->net,
+                       why);
 }
 
 /* They may follow another server by now, or be others. */
 static void wait_doubts(struct dlk_redis_durable *d) {
   const struct dlk_redis_conn *c =
       DLK_CONTAINER(d, struct dlk_redis_conn, durable);
-  if (c->endpoint->changes)
-    c->endpoint->doubt(c->endpoint);
+  if (c->net.endpoint->changes)
+    c->net.endpoint->doubt(c->net.endpoint);
 }
 
 static bool needed(struct dlk_redis_conn *c) {
@@ -281,16 +282,16 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
-  if (n->cmd.state == DLK_NET_READY)
+  if (n->cmd.net.state == DLK_NET_READY)
     dlk_redis_apart_judge(&n->hello_sub, n->run_id);
   if (n->hello_sub.err.code != DLK_OK) {
     refuse(n, &n->sub, &n->hello_sub);
     return;
   }
-  dlk_redis_conn_ready(&n->sub);
+  dlk_net_conn_ready(&n->sub.net);
   n->subscribed = true;
   dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES,
-                   dlk_net_sock_fd(n->sub.sock));
+                   dlk_net_sock_fd(n->sub.net.sock));
   n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
 }
 
@@ -336,9 +337,9 @@ static void flush(struct net *n) {
   if (n->stopping)
     return;
   dlk_redis_conn_flush(&n->cmd);
-  dlk_redis_conn_wake(&n->sub);
+  dlk_net_conn_wake(&n->sub.net);
   if (n->endpoint->changes)
-    n->endpoint->flush(n->endpoint, n->sub.wanted);
+    n->endpoint->flush(n->endpoint, n->sub.net.wanted);
 }
 
 static void link_flush(struct dlk_redis_link *link) {
@@ -347,8 +348,8 @@ static void link_flush(struct dlk_redis_link *link) {
 
 static bool link_prompt(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  bool ready = n->subscribed || !n->sub.wanted;
-  return n->cmd.state == DLK_NET_READY && !n->cmd.blocked && ready;
+  bool ready = n->subscribed || !n->sub.net.wanted;
+  return n->cmd.net.state == DLK_NET_READY && !n->cmd.net.blocked && ready;
 }
 
 static bool link_await(struct dlk_redis_link *link) {
@@ -395,7 +396,7 @@ static void link_submit(struct dlk_redis_link *link,
 
 static bool link_withdraw(struct dlk_redis_link *link,
                           struct dlk_redis_req *req) {
-  return dlk_redis_conn_withdraw(&net_of(link)->cmd, req);
+  return dlk_redis_pipe_withdraw(&net_of(link)->cmd.pipe, req);
 }
 
 /* One server has all slots. */
@@ -403,7 +404,7 @@ static void link_subscribe(struct dlk_redis_link *link, int slot) {
   (void)slot;
   struct net *n = net_of(link);
   start(n);
-  n->sub.wanted = true;
+  n->sub.net.wanted = true;
 }
 
 static bool link_subscribed(struct dlk_redis_link *link, int slot) {
@@ -413,16 +414,16 @@ static bool link_subscribed(struct dlk_redis_link *link, int slot) {
 
 static void link_unsubscribe(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  if (!n->sub.wanted)
+  if (!n->sub.net.wanted)
     return;
-  n->sub.wanted = false;
+  n->sub.net.wanted = false;
   unsubscribed(n);
-  dlk_redis_conn_off(&n->sub);
+  dlk_net_conn_off(&n->sub.net);
 }
 
 static void link_retreat(struct dlk_redis_link *link,
                          const struct dlk_error *why) {
-  dlk_redis_conn_retreat(&net_of(link)->cmd, why);
+  dlk_net_conn_retreat(&net_of(link)->cmd.net, why);
 }
 
 static void link_stop(struct dlk_redis_link *link) {
@@ -433,8 +434,8 @@ static void link_stop(struct dlk_redis_link *link) {
   want_back(n, false);
   n->alive++; /* until all is under way */
   unsubscribed(n);
-  dlk_redis_conn_stop(&n->cmd);
-  dlk_redis_conn_stop(&n->sub);
+  dlk_net_conn_stop(&n->cmd.net);
+  dlk_net_conn_stop(&n->sub.net);
   if (n->started && n->endpoint->changes)
     n->endpoint->stop(n->endpoint);
   if (n->started) {
@@ -447,23 +448,9 @@ static void link_stop(struct dlk_redis_link *link) {
 
 static void link_destroy(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  dlk_redis_conn_free(&n->cmd);
-  dlk_redis_conn_free(&n->sub);
+  dlk_net_conn_free(&n->cmd.net);
+  dlk_net_conn_free(&n->sub.net);
   free(n);
-}
-
-static void set_up(struct net *n, struct dlk_redis_conn *c,
-                   const struct dlk_conf *conf,
-                   struct dlk_net_endpoint *endpoint,
-                   const struct dlk_redis_conn_events *events) {
-  dlk_redis_conn_init(c);
-  c->host = n->host;
-  c->conf = conf;
-  c->endpoint = endpoint;
-  c->events = events;
-  c->arg = n;
-  c->alive = &n->alive;
-  c->pause = endpoint->changes ? PAUSE : 0;
 }
 
 struct dlk_redis_link *
@@ -492,8 +479,10 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->events = events;
   n->arg = arg;
   n->id = -1;
-  set_up(n, &n->cmd, conf, endpoint, &cmd_events);
-  set_up(n, &n->sub, conf, endpoint, &sub_events);
+  dlk_redis_conn_init(&n->cmd, host, conf, endpoint, &cmd_events, n);
+  dlk_redis_conn_init(&n->sub, host, conf, endpoint, &sub_events, n);
+  n->cmd.net.alive = n->sub.net.alive = &n->alive;
+  n->cmd.net.pause = n->sub.net.pause = endpoint->changes ? PAUSE : 0;
   n->hello.link = n->hello_sub.link = &n->link;
   n->hello.conf = n->hello_sub.conf = conf;
   n->hello.prefix = n->hello_sub.prefix = prefix;

@@ -22,7 +22,8 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   if (!dlk_redis_sentinel_greeted(n->all, &n->conn, &n->at.address, r, a))
     return;
   n->refused = false;
-  dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS, dlk_net_sock_fd(n->conn.sock));
+  dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS,
+                   dlk_net_sock_fd(n->conn.net.sock));
   n->heard(n);
 }
 
@@ -59,7 +60,7 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
 }
 
 static bool needed(struct dlk_redis_conn *c) {
-  return c->wanted;
+  return c->net.wanted;
 }
 
 static void gone(void *arg) {
@@ -78,7 +79,7 @@ static const struct dlk_redis_conn_events events = {.handshake = handshake,
 static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   struct dlk_redis_news *n = DLK_CONTAINER(e, struct dlk_redis_news, turns);
   const struct dlk_conf *conf = n->all->conf;
-  dlk_net_fixed_host(&n->at, conf, n->next % conf->host_count,
+  dlk_net_fixed_init(&n->at, conf, n->next % conf->host_count,
                      DLK_REDIS_SENTINEL_PORT, n->all->tls);
   n->next++;
   who->located(who, &n->at.address, NULL);
@@ -95,21 +96,20 @@ void dlk_redis_news_init(struct dlk_redis_news *n,
                                        .locate = locate,
                                        .settle = nothing,
                                        .forget = nothing};
-  dlk_redis_sentinel_conn(all, &n->conn, &events);
-  n->conn.endpoint = &n->turns;
-  n->conn.arg = n;
+  dlk_redis_conn_init(&n->conn, all->host, all->conf, &n->turns, &events, n);
+  n->conn.net.pause = DLK_REDIS_SENTINEL_PAUSE;
   n->hello.encode = encode;
   n->hello.done = done;
 }
 
 void dlk_redis_news_want(struct dlk_redis_news *n, bool wanted) {
-  if (n->conn.wanted == wanted)
+  if (n->conn.net.wanted == wanted)
     return;
-  n->conn.wanted = wanted;
+  n->conn.net.wanted = wanted;
   if (wanted) {
-    dlk_redis_conn_wake(&n->conn);
+    dlk_net_conn_wake(&n->conn.net);
   } else {
     dlk_net_wake_set(n->wake, DLK_NET_WAKE_NEWS, -1);
-    dlk_redis_conn_off(&n->conn);
+    dlk_net_conn_off(&n->conn.net);
   }
 }

@@ -14,14 +14,11 @@ static struct dlk_redis_req *first(const struct dlk_list *l) {
   return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
 }
 
-void dlk_redis_pipe_init(struct dlk_redis_pipe *p) {
+void dlk_redis_pipe_init(struct dlk_redis_pipe *p, struct dlk_buf *out) {
+  p->out = out;
   dlk_list_init(&p->waiting);
   dlk_list_init(&p->flying);
   dlk_list_init(&p->settling);
-}
-
-void dlk_redis_pipe_free(struct dlk_redis_pipe *p) {
-  dlk_buf_free(&p->out);
 }
 
 bool dlk_redis_pipe_open(struct dlk_redis_pipe *p) {
@@ -36,8 +33,6 @@ void dlk_redis_pipe_close(struct dlk_redis_pipe *p) {
     redisReaderFree(p->reader);
   p->reader = NULL;
   p->in_len = 0;
-  dlk_buf_clear(&p->out);
-  p->out_at = 0;
 }
 
 void dlk_redis_pipe_submit(struct dlk_redis_pipe *p, struct dlk_redis_req *r) {
@@ -61,7 +56,7 @@ void dlk_redis_pipe_write(struct dlk_redis_pipe *p, struct dlk_redis_req *r,
   r->got = 0;
   dlk_list_append(&p->flying, &r->entry);
   r->sent = at;
-  r->encode(r, &p->out);
+  r->encode(r, p->out);
 }
 
 bool dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at) {
@@ -83,7 +78,7 @@ bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p) {
   return false;
 }
 
-struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p) {
+struct dlk_redis_req *dlk_redis_pipe_oldest(const struct dlk_redis_pipe *p) {
   return dlk_list_empty(&p->flying) ? NULL : first(&p->flying);
 }
 

@@ -14,8 +14,7 @@ struct dlk_redis_pipe {
   struct dlk_list waiting, flying; /* not written yet; not answered yet */
   struct dlk_list settling; /* answered, but the replicas are not known yet */
   bool replicas;            /* durable requests wait for them */
-  struct dlk_buf out;
-  size_t out_at;  /* so much of it has left */
+  struct dlk_buf *out;      /* what is written goes there */
   const char *in; /* received, and neither read nor fed to the reader yet */
   size_t in_len;
   struct dlk_redis_brief brief;
@@ -24,8 +23,7 @@ struct dlk_redis_pipe {
   char refused[160];          /* first error reply of the request under way */
 };
 
-void dlk_redis_pipe_init(struct dlk_redis_pipe *p);
-void dlk_redis_pipe_free(struct dlk_redis_pipe *p);
+void dlk_redis_pipe_init(struct dlk_redis_pipe *p, struct dlk_buf *out);
 /* For a fresh connection; false: out of memory. */
 bool dlk_redis_pipe_open(struct dlk_redis_pipe *p);
 /* The connection is gone; its requests stay in their lists. */
@@ -41,7 +39,7 @@ bool dlk_redis_pipe_write_waiting(struct dlk_redis_pipe *p, int64_t at);
 /* Whether one that waits is not sent again if its answer is lost. */
 bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p);
 /* The oldest request that was not answered, or NULL. */
-struct dlk_redis_req *dlk_redis_pipe_oldest(struct dlk_redis_pipe *p);
+struct dlk_redis_req *dlk_redis_pipe_oldest(const struct dlk_redis_pipe *p);
 
 /* Whether the server said one line and hung up, as it does to whoever comes
  * (maxclients, protected mode). What a user may not do is no such line: a

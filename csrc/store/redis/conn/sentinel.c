@@ -362,9 +362,9 @@ static void start(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,
   s->news.wake = wake;
   s->all.gone = gone;
   s->all.gone_arg = arg;
-  s->news.conn.alive = alive;
+  s->news.conn.net.alive = alive;
   for (size_t i = 0; i < s->conf->host_count; i++)
-    s->witnesses[i].w.conn.alive = alive;
+    s->witnesses[i].w.conn.net.alive = alive;
 }
 
 static void flush(struct dlk_net_endpoint *e, bool listening) {
@@ -384,16 +384,16 @@ static void stop(struct dlk_net_endpoint *e) {
     s->host->busy(s->host, -1);
   s->asking = false;
   for (size_t i = 0; i < s->conf->host_count; i++)
-    dlk_redis_conn_stop(&s->witnesses[i].w.conn);
+    dlk_net_conn_stop(&s->witnesses[i].w.conn.net);
   dlk_redis_news_want(&s->news, false);
-  dlk_redis_conn_stop(&s->news.conn);
+  dlk_net_conn_stop(&s->news.conn.net);
 }
 
 static void destroy(struct dlk_net_endpoint *e) {
   struct sentinel *s = of(e);
   for (size_t i = 0; i < s->conf->host_count; i++)
-    dlk_redis_conn_free(&s->witnesses[i].w.conn);
-  dlk_redis_conn_free(&s->news.conn);
+    dlk_net_conn_free(&s->witnesses[i].w.conn.net);
+  dlk_net_conn_free(&s->news.conn.net);
   dlk_secret_free(s->all.secret);
   free(s);
 }

@@ -61,22 +61,12 @@ bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
     return false;
   if (a->refusal) {
     explain(all, at, r, a->refusal, &why);
-    dlk_redis_conn_refuse(c, &why);
+    dlk_net_conn_refuse(&c->net, &why);
     return false;
   }
-  dlk_redis_conn_ready(c);
+  dlk_net_conn_ready(&c->net);
   dlk_redis_conn_flush(c);
   return true;
-}
-
-void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,
-                             struct dlk_redis_conn *c,
-                             const struct dlk_redis_conn_events *events) {
-  dlk_redis_conn_init(c);
-  c->host = all->host;
-  c->conf = all->conf;
-  c->events = events;
-  c->pause = DLK_REDIS_SENTINEL_PAUSE;
 }
 
 /* ---- one that is asked ---- */
@@ -170,34 +160,25 @@ static struct dlk_redis_req *hello(struct dlk_redis_conn *c) {
   return &w->hello;
 }
 
-static void broken(struct dlk_redis_conn *c, bool asked,
-                   const struct dlk_error *why) {
-  (void)c, (void)asked, (void)why;
-}
-
-static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
-  (void)c, (void)why;
-}
-
 static void gone(void *arg) {
   struct dlk_redis_conn *c = arg;
   const struct dlk_redis_witness *w = c->arg;
   w->all->gone(w->all->gone_arg);
 }
 
-static const struct dlk_redis_conn_events events = {
-    .handshake = hello, .broken = broken, .failed = failed, .gone = gone};
+static const struct dlk_redis_conn_events events = {.handshake = hello,
+                                                    .gone = gone};
 
 void dlk_redis_witness_init(struct dlk_redis_witness *w,
                             const struct dlk_redis_sentinels *all,
                             size_t host) {
   w->all = all;
-  dlk_net_fixed_host(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
+  dlk_net_fixed_init(&w->at, all->conf, host, DLK_REDIS_SENTINEL_PORT,
                      all->tls);
-  dlk_redis_sentinel_conn(all, &w->conn, &events);
   w->at.endpoint.role = DLK_REDIS_SENTINEL_ROLE;
-  w->conn.endpoint = &w->at.endpoint;
-  w->conn.arg = w;
+  dlk_redis_conn_init(&w->conn, all->host, all->conf, &w->at.endpoint, &events,
+                      w);
+  w->conn.net.pause = DLK_REDIS_SENTINEL_PAUSE;
   w->hello.encode = encode_hello;
   w->hello.done = hello_done;
   w->ask.encode = encode_ask;

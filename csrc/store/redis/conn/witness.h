@@ -7,6 +7,7 @@
 #include "store/redis/conn/conn.h"
 
 #define DLK_REDIS_SENTINEL_PORT 26379
+#define DLK_REDIS_SENTINEL_ROLE "the Sentinel"
 /* Between two attempts to connect to a Sentinel at most, and between two
  * questions. */
 #define DLK_REDIS_SENTINEL_PAUSE (250 * DLK_MS)
@@ -50,15 +51,11 @@ const char *dlk_redis_witness_why(const struct dlk_redis_witness *w);
  * command, */
 void dlk_redis_sentinel_auth(const struct dlk_redis_sentinels *all,
                              struct dlk_redis_req *r, struct dlk_buf *out);
-/* the end of such a handshake (true: it is ready), */
+/* and the end of such a handshake; true: it is ready. */
 bool dlk_redis_sentinel_greeted(const struct dlk_redis_sentinels *all,
                                 struct dlk_redis_conn *c,
                                 const struct dlk_net_address *at,
                                 const struct dlk_redis_req *r,
                                 const struct dlk_redis_answer *a);
-/* and all of the connection but its endpoint and its arg. */
-void dlk_redis_sentinel_conn(const struct dlk_redis_sentinels *all,
-                             struct dlk_redis_conn *c,
-                             const struct dlk_redis_conn_events *events);
 
 #endif

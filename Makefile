@@ -76,8 +76,8 @@ $(PAGES): $(BUILD)/share/dlock.%: .ci/pages lua/dlock/version.lua \
 $(TYPES): .ci/types $(shell find lua -name '*.lua') ; $(call print,meta)
 $(OUT)/dlock/core.so: $(CORE_OBJ)
 define library
-$(OUT)/dlock/$(1).so: $(call objects,$(foreach r,core $(ROOMS_$(1)) $(1), \
-  $(call room,$(r))) $(wildcard csrc/lua/$(subst /,_,$(1)).c))
+$(OUT)/dlock/$(1).so: $(call objects,$(foreach r,core $(filter-out tls,$(1:store/%=store/kit)) \
+  $(ROOMS_$(1)) $(1),$(call room,$(r))) $(wildcard csrc/lua/$(subst /,_,$(1)).c))
 endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:

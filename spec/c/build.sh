@@ -30,7 +30,7 @@ build() {
 }
 
 # The file store; none of these names has a space in it.
-file=$(find csrc/store/file -name '*.c')
+file=$(find csrc/store/file csrc/store/kit -name '*.c')
 # shellcheck disable=SC2086
 build file_tool -Wl,--wrap=dlk_file_dir_list spec/c/file_tool.c \
   spec/c/host.c csrc/core/*.c $file
@@ -54,6 +54,7 @@ build queue_cut_test -Wl,--wrap=pwrite spec/c/queue_cut_test.c spec/c/host.c \
 build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/session/format/names.c csrc/store/session/recipe/queue.c \
+  csrc/store/kit/admission.c \
   csrc/store/session/life/confirm.c
 build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
   csrc/core/*.c csrc/store/session/format/*.c \
@@ -62,5 +63,5 @@ for part in recipe lists rest sessions ends counter; do
   # shellcheck disable=SC2046
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
-    $(find csrc/store/session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
+    $(find csrc/store/kit csrc/store/session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
 done

@@ -4,9 +4,18 @@
 
 local ZOOKEEPER = "csrc/store/session/recipe/queue.c"
 local FILE = "csrc/store/file/recipe/queue.c"
+local KIT = "csrc/store/kit/admission.c"
+
+local TOO_MANY = { name = "one permit too many", file = KIT,
+  find = "used + want.units <= want.cap",
+  put = "used + want.units <= want.cap + 1" }
+local WITH_WRITER = { name = "a writer comes in with readers", file = KIT,
+  find = "if (a.units == 0 || b.units == 0)", put = "if (b.units == 0)" }
+local TWO_LIMITS = { name = "permits of two limits are held together",
+  file = KIT, find = "a.cap == b.cap ?", put = "true ?" }
 
 return {
-  zookeeper = {
+  zookeeper = { TOO_MANY, WITH_WRITER, TWO_LIMITS,
     { name = "a semaphore watches only the node ahead", file = ZOOKEEPER,
       find = "i-- > 0 && sum <= spare;", put = "i-- > 0 && sum == 0;" },
     { name = "a semaphore watches one node too few", file = ZOOKEEPER,
@@ -14,14 +23,6 @@ return {
     { name = "more than 16 nodes to watch are cut off", file = ZOOKEEPER,
       find = "out->verdict = DLK_ZK_WATCH_LIST; out->watch_count = 0;",
       put = "" },
-    { name = "one permit too many", file = ZOOKEEPER,
-      find = "me->cap != 0 && sum > me->cap",
-      put = "me->cap != 0 && sum > me->cap + 1" },
-    { name = "a writer comes in with readers", file = ZOOKEEPER,
-      find = "if (me->units == 0 || other->units == 0) {",
-      put = "if (other->units == 0) {" },
-    { name = "permits of two limits are held together", file = ZOOKEEPER,
-      find = "if (me->cap != other->cap) {", put = "if (0) {" },
     { name = "all watch the first", file = ZOOKEEPER,
       find = "watch_one(out, i);", put = "watch_one(out, 0);" },
     { name = "the order breaks where the counter wraps",
@@ -29,7 +30,7 @@ return {
       find = "return (int32_t)((uint32_t)a - (uint32_t)b) < 0;",
       put = "return a < b;" },
   },
-  file = {
+  file = { TOO_MANY, WITH_WRITER, TWO_LIMITS,
     { name = "a leaving holder lets nobody in", file = FILE,
       find = "dlk_file_table_drop(t, index); d->holders_changed = true;"
         .. " dlk_file_grant(d);",
@@ -42,21 +43,12 @@ return {
       put = "dlk_file_peer_wake(d, w.instance, w.token);\nif (0) {" },
     { name = "a minimum hold ends with its process", file = FILE,
       find = "if (h->until > now) return false;", put = "" },
-    { name = "a writer comes in with readers", file = FILE,
-      find = "if (want.units == 0) return h->count[DLK_FILE_HELD] == 0;",
-      put = "" },
-    { name = "permits of two limits are held together", file = FILE,
-      find = "if (holder != 0 && dlk_file_table_at(t, holder)->cap",
-      put = "if (0 && dlk_file_table_at(t, holder)->cap" },
     { name = "another limit than a waiter's is not seen", file = FILE,
       find = "before != 0 ? before : t->head.last[DLK_FILE_HELD]",
       put = "t->head.last[DLK_FILE_HELD]" },
     { name = "who leaves does not wake the next", file = FILE,
       find = "dlk_file_peer_wake(d, behind.instance, behind.token);",
       put = "" },
-    { name = "one permit too many", file = FILE,
-      find = "h->used + want.units <= want.cap",
-      put = "h->used + want.units <= want.cap + 1" },
     { name = "fences stand still", file = FILE,
       find = "slot->fence = ++t->head.fence;",
       put = "slot->fence = t->head.fence;" },

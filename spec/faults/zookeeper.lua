@@ -55,9 +55,9 @@ faults.recipe = {
     file = ROOM .. "recipe/standin.c",
     find = "if (end == 0 || end > st->clock.ms) continue;",
     put = "if (end == 0) continue;" },
-  { name = "a writer comes in with readers", file = ROOM .. "recipe/queue.c",
-    find = "if (me->units == 0 || other->units == 0) {",
-    put = "if (other->units == 0) {" },
+  { name = "a writer comes in with readers",
+    file = "csrc/store/kit/admission.c",
+    find = "if (a.units == 0 || b.units == 0)", put = "if (b.units == 0)" },
 }
 
 -- What is believed of a session, and for how long.

@@ -1,6 +1,7 @@
 -- Mutants of csrc/store/file.
 
 local QUEUE = "csrc/store/file/recipe/queue.c"
+local KIT = "csrc/store/kit/admission.c"
 local TABLE = "csrc/store/file/format/table.c"
 local WAIT = "csrc/store/file/recipe/wait.c"
 local HOLD = "csrc/store/file/recipe/hold.c"
@@ -15,15 +16,13 @@ return {
     .. " spec/contract/exclusion_spec.lua"
     .. " spec/contract/contract_spec.lua",
   mutants = {
-    { name = "readers come in with a writer", file = QUEUE,
-      find = "if (h->exclusive > 0) return false;", put = "" },
-    { name = "permits of two limits are held together", file = QUEUE,
-      find = "if (holder != 0 && dlk_file_table_at(t, holder)->cap !="
-        .. " want.cap) return false;",
-      put = "(void)holder;" },
-    { name = "one permit too many", file = QUEUE,
-      find = "h->used + want.units <= want.cap;",
-      put = "h->used + want.units <= want.cap + 1;" },
+    { name = "readers come in with a writer", file = KIT,
+      find = "if (a.units == 0 || b.units == 0)", put = "if (a.units == 0)" },
+    { name = "permits of two limits are held together", file = KIT,
+      find = "a.cap == b.cap ?", put = "true ?" },
+    { name = "one permit too many", file = KIT,
+      find = "used + want.units <= want.cap;",
+      put = "used + want.units <= want.cap + 1;" },
     { name = "min_hold of a dead holder is not kept", file = QUEUE,
       find = "if (h->until > now) return false; return !",
       put = "(void)now; return !" },

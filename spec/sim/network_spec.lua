@@ -36,7 +36,7 @@ for _, name in ipairs { "client", "host", "link", "reply", "system", "wire" } do
   SOURCES[#SOURCES + 1] = "spec/sim/redis_" .. name .. ".c"
 end
 local list = assert(io.popen("find csrc/core csrc/loop csrc/engine "
-  .. "csrc/net csrc/store/redis -name '*.c' | LC_ALL=C sort"))
+  .. "csrc/net csrc/store/kit csrc/store/redis -name '*.c' | LC_ALL=C sort"))
 for path in list:lines() do
   if not LEFT_OUT[path:match("([%w_]+)%.c$")] then
     SOURCES[#SOURCES + 1] = path

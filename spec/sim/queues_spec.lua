@@ -18,10 +18,12 @@ local ENOUGH = 20000 -- histories in which a fault must show
 local SIMULATIONS = {
   zookeeper = { "spec/sim/zookeeper_queue.c", "spec/sim/plain.c",
     "csrc/store/session/recipe/queue.c",
+    "csrc/store/kit/admission.c",
     "csrc/store/session/format/names.c",
     "csrc/core/buf.c" },
   file = { "spec/sim/file_queue.c", "spec/sim/plain.c",
     "csrc/store/file/recipe/queue.c", "csrc/store/file/format/table.c",
+    "csrc/store/kit/admission.c",
     "csrc/core/clock.c", "csrc/core/quiet.c" },
 }
 

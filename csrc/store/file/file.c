@@ -30,6 +30,7 @@
 #include "store/file/recipe/hold.h"
 #include "store/file/recipe/sweep.h"
 #include "store/file/recipe/wait.h"
+#include "store/kit/admission.h"
 
 #define PATH_LIMIT 4000
 #define PREFIX_LIMIT 256
@@ -101,7 +102,7 @@ static bool possible(struct dlk_file_op *f) {
     dlk_error_set(&err, DLK_INVALID,
                   "the file store can publish values of at most %d bytes",
                   DLK_FILE_VALUE);
-  else if (lease->want.cap > 0 && lease->want.units > lease->want.cap)
+  else if (!dlk_within(lease->want, 0))
     dlk_error_set(&err, DLK_INVALID, "%u permits asked of a semaphore of %u",
                   (unsigned)lease->want.units, (unsigned)lease->want.cap);
   else

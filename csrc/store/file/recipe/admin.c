@@ -20,20 +20,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/mode.h"
 #include "store/file/dir/descriptors.h"
 #include "store/file/dir/idle.h"
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
+#include "store/kit/shown.h"
 
 static double seconds(int64_t ns) {
   return (double)ns / (double)DLK_SEC;
-}
-
-static struct dlk_value *owner_of(const struct dlk_file_slot *slot) {
-  return dlk_value_string(slot->owner,
-                          strnlen(slot->owner, sizeof slot->owner));
 }
 
 /* A hold lasts for its ttl from now while its process lives, and until the end
@@ -44,33 +39,25 @@ static int64_t left_of(struct dlk_file_dir *d, const struct dlk_file_slot *h,
   return closed > h->ttl || !dlk_file_stays(d, h) ? closed : h->ttl;
 }
 
-static struct dlk_value *show_holder(struct dlk_file_dir *d, uint32_t index,
-                                     const struct dlk_file_slot *h,
-                                     int64_t now) {
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "owner", owner_of(h));
-  v = dlk_value_set(v, "fence", dlk_value_int(h->fence));
-  v = dlk_value_set(v, "ttl", dlk_value_number(seconds(left_of(d, h, now))));
-  v = dlk_value_set(v, "since", dlk_value_number(seconds(now - h->since)));
-  if (h->cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(h->units));
-  if (h->value_len > 0) {
+static struct dlk_value *show_one(struct dlk_file_dir *d, uint32_t index,
+                                  const struct dlk_file_slot *slot,
+                                  int64_t now) {
+  struct dlk_want want = {slot->units, slot->cap};
+  struct dlk_value *owner =
+      dlk_value_string(slot->owner, strnlen(slot->owner, sizeof slot->owner));
+  if (slot->list != DLK_FILE_HELD)
+    return dlk_shown_waiter(owner, want, seconds(now - slot->since));
+  struct dlk_value *v =
+      dlk_shown_holder(owner, want, slot->fence, seconds(left_of(d, slot, now)),
+                       seconds(now - slot->since));
+  if (slot->value_len > 0) {
     char value[DLK_FILE_VALUE];
-    long n = dlk_file_table_get_value(d->table.fd, index, h->value_len, value);
+    long n =
+        dlk_file_table_get_value(d->table.fd, index, slot->value_len, value);
     v = dlk_value_set(v, "value",
                       dlk_value_string(value, n < 0 ? 0 : (size_t)n));
   }
   return v;
-}
-
-static struct dlk_value *show_waiter(const struct dlk_file_slot *w,
-                                     int64_t now) {
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "owner", owner_of(w));
-  v = dlk_value_set(v, "mode", dlk_mode_value(w->units, w->cap));
-  if (w->cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(w->units));
-  return dlk_value_set(v, "waited", dlk_value_number(seconds(now - w->since)));
 }
 
 static struct dlk_value *show_list(struct dlk_file_dir *d,
@@ -80,12 +67,8 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
   uint32_t index = t->head.first[list];
   for (int i = 0; i < DLK_SHOWN_MAX && index != 0; i++) {
     struct dlk_file_slot slot = *dlk_file_table_at(t, index);
-    if (!dlk_file_counts(d, &slot, now))
-      ;
-    else if (list == DLK_FILE_HELD)
-      v = dlk_value_add(v, show_holder(d, index, &slot, now));
-    else
-      v = dlk_value_add(v, show_waiter(&slot, now));
+    if (dlk_file_counts(d, &slot, now))
+      v = dlk_value_add(v, show_one(d, index, &slot, now));
     index = slot.next;
   }
   return v;
@@ -95,17 +78,11 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
 static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_slot head = *dlk_file_table_at(&d->table, first);
-  uint32_t cap = head.cap;
+  struct dlk_want want = {head.units, head.cap};
   int64_t now = d->host->now(d->host);
-  int64_t units = d->table.head.exclusive > 0 ? 0 : 1;
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "key", dlk_value_string(f->op->key, f->op->key_len));
-  if (head.list == DLK_FILE_HELD)
-    v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
-  if (cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(cap));
-  v = dlk_value_set(v, "holders", show_list(d, DLK_FILE_HELD, now));
-  return dlk_value_set(v, "waiters", show_list(d, DLK_FILE_WAIT, now));
+  return dlk_shown_key(f->op, want, head.list == DLK_FILE_HELD,
+                       show_list(d, DLK_FILE_HELD, now),
+                       show_list(d, DLK_FILE_WAIT, now));
 }
 
 /* Ends the visit, with a result or, out of memory, without. */

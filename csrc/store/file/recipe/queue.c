@@ -1,12 +1,7 @@
-/* The admission rule and the queue, under the key's mutex.
- *
- * Rule: an exclusive request fits when nobody holds; a request for u units
- * fits when no exclusive holder is in, all holders have its cap and, if that is
- * one, the units in use and u are within it. Strict FIFO: who does not fit
- * stops all behind, so writers are not starved; a newcomer is admitted past
- * nobody who waits and lives. Who shares right behind one that shares under
- * another cap is refused, when it joins or when that comes to be so (the
- * exclusive one between them left, or was downgraded).
+/* The queue, under the key's mutex, by the rule of kit/admission.h. A newcomer
+ * is admitted past no waiter that lives. A waiter with another cap than the one
+ * right ahead of it (A2) is refused when it joins, or when that comes to be so:
+ * the exclusive one between them left, or was downgraded.
  *
  * Liveness. Whoever makes room (release, cancel, removal of a dead holder)
  * also grants to those at the head that now fit, and wakes exactly them. Dead
@@ -45,19 +40,20 @@
 
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
+#include "store/kit/admission.h"
 
 #define BATCH 32 /* grants in one hold of the mutex */
 
+static struct dlk_want want_of(const struct dlk_file_slot *slot) {
+  return (struct dlk_want){slot->units, slot->cap};
+}
+
 bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want) {
-  const struct dlk_file_head *h = &t->head;
-  if (want.units == 0)
-    return h->count[DLK_FILE_HELD] == 0;
-  if (h->exclusive > 0)
-    return false;
-  uint32_t holder = h->last[DLK_FILE_HELD];
-  if (holder != 0 && dlk_file_table_at(t, holder)->cap != want.cap)
-    return false;
-  return want.cap == 0 || h->used + want.units <= want.cap;
+  uint32_t holder = t->head.last[DLK_FILE_HELD];
+  struct dlk_want one = {0, 0};
+  if (holder != 0)
+    one = want_of(dlk_file_table_at(t, holder));
+  return dlk_fits(want, holder == 0 ? NULL : &one, t->head.used);
 }
 
 bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e) {
@@ -83,10 +79,10 @@ bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
                           uint32_t before) {
   struct dlk_file_table *t = &d->table;
   uint32_t index = before != 0 ? before : t->head.last[DLK_FILE_HELD];
-  if (index == 0 || want.units == 0)
+  if (index == 0)
     return false;
   struct dlk_file_slot ahead = *dlk_file_table_at(t, index);
-  if (ahead.units == 0 || ahead.cap == want.cap)
+  if (dlk_beside(want, want_of(&ahead)) != DLK_BESIDE_OTHER_LIMIT)
     return false;
   if (ahead.list == DLK_FILE_WAIT)
     return dlk_file_stays(d, &ahead);
@@ -190,7 +186,7 @@ void dlk_file_grant(struct dlk_file_dir *d) {
     if (index == 0 || dlk_file_table_room(t) != 0)
       return;
     struct dlk_file_slot w = *dlk_file_table_at(t, index);
-    struct dlk_want want = {w.units, w.cap};
+    struct dlk_want want = want_of(&w);
     bool alive = dlk_file_stays(d, &w);
     if (alive && !dlk_file_fits(t, want)) {
       if (dlk_file_other_limit(d, want, 0))

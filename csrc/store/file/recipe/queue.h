@@ -1,4 +1,4 @@
-/* The admission rule and the queue: all with the key's mutex, on d->table. */
+/* The queue: all with the key's mutex, on d->table. */
 #ifndef DLK_STORE_FILE_RECIPE_QUEUE_H
 #define DLK_STORE_FILE_RECIPE_QUEUE_H
 

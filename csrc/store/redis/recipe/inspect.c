@@ -5,7 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-#include "core/mode.h"
+#include "store/kit/shown.h"
 #include "store/redis/wire/reply.h"
 
 static struct dlk_value *ms(int64_t n) {
@@ -73,14 +73,10 @@ static struct dlk_value *permit(const redisReply *list, size_t i) {
 
 /* token, units, cap, ms waited */
 static struct dlk_value *waiter(const redisReply *list, size_t i) {
-  struct dlk_value *v = dlk_value_map();
-  int64_t units = dlk_redis_int(list, i + 1, 0);
-  int64_t cap = dlk_redis_int(list, i + 2, 0);
-  v = dlk_value_set(v, "owner", owner(dlk_redis_at(list, i)));
-  v = dlk_value_set(v, "mode", dlk_mode_value(units, cap));
-  if (cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(units));
-  return dlk_value_set(v, "waited", ms(dlk_redis_int(list, i + 3, 0)));
+  struct dlk_want want = {(uint32_t)dlk_redis_int(list, i + 1, 0),
+                          (uint32_t)dlk_redis_int(list, i + 2, 0)};
+  return dlk_shown_waiter(owner(dlk_redis_at(list, i)), want,
+                          (double)dlk_redis_int(list, i + 3, 0) / 1000);
 }
 
 static struct dlk_value *each(const redisReply *list, size_t width,
@@ -93,17 +89,12 @@ static struct dlk_value *each(const redisReply *list, size_t width,
 }
 
 static struct dlk_value *show(const struct dlk_op *op, const redisReply *r) {
-  struct dlk_value *v = dlk_value_map();
   const redisReply *holders = dlk_redis_at(r, 2), *kind = dlk_redis_at(r, 0);
   bool shared = kind->type == REDIS_REPLY_STRING && kind->str[0] == 's';
-  int64_t cap = dlk_redis_int(r, 1, 0);
-  v = dlk_value_set(v, "key", dlk_value_string(op->key, op->key_len));
-  if (holders->elements > 0)
-    v = dlk_value_set(v, "mode", dlk_mode_value(shared ? 1 : 0, cap));
-  if (cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(cap));
-  v = dlk_value_set(v, "holders", each(holders, 6, cap > 0 ? permit : holder));
-  return dlk_value_set(v, "waiters", each(dlk_redis_at(r, 3), 4, waiter));
+  struct dlk_want want = {shared, (uint32_t)dlk_redis_int(r, 1, 0)};
+  return dlk_shown_key(op, want, holders->elements > 0,
+                       each(holders, 6, want.cap > 0 ? permit : holder),
+                       each(dlk_redis_at(r, 3), 4, waiter));
 }
 
 static void inspected(struct dlk_redis_try *t, const redisReply *reply) {

@@ -10,12 +10,12 @@
  * the key for a min_hold may come to stand there in between (standin.c, I1):
  * when such a holder is gone, break lists again and deletes what stands in for
  * one. revoke marks the holders' nodes; they hear of it by the same watch. */
-#include "core/mode.h"
 #include "store/session/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/kit/shown.h"
 #include "store/session/format/data.h"
 #include "store/session/recipe/standin.h"
 
@@ -52,15 +52,10 @@ static struct dlk_value *holder(struct dlk_zk_query *q,
   dlk_zk_data_parse(s->data, s->len, &d);
   if (e->until_ms > 0)
     d.ttl_ms = dlk_zk_clock_left(q->store, e->until_ms) / DLK_MS;
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "owner", owner_of(&d));
-  v = dlk_value_set(v, "fence",
-                    dlk_value_int(d.fence > 0 ? d.fence : s->stat.czxid));
-  if (d.ttl_ms > 0)
-    v = dlk_value_set(v, "ttl", dlk_value_number((double)d.ttl_ms / 1e3));
-  v = dlk_value_set(v, "since", dlk_value_number(seconds_since(s)));
-  if (e->cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(e->units));
+  struct dlk_want want = {e->units, e->cap};
+  struct dlk_value *v = dlk_shown_holder(
+      owner_of(&d), want, d.fence > 0 ? d.fence : s->stat.czxid,
+      d.ttl_ms > 0 ? (double)d.ttl_ms / 1e3 : -1, seconds_since(s));
   if (d.value_len > 0)
     v = dlk_value_set(v, "value", value_of(&d));
   return v;
@@ -70,12 +65,8 @@ static struct dlk_value *waiter(const struct dlk_zk_shown *s,
                                 const struct dlk_zk_entry *e) {
   struct dlk_zk_data d;
   dlk_zk_data_parse(s->data, s->len, &d);
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "owner", owner_of(&d));
-  v = dlk_value_set(v, "mode", dlk_mode_value(e->units, e->cap));
-  if (e->cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(e->units));
-  return dlk_value_set(v, "waited", dlk_value_number(seconds_since(s)));
+  return dlk_shown_waiter(owner_of(&d), (struct dlk_want){e->units, e->cap},
+                          seconds_since(s));
 }
 
 static bool holds(const struct dlk_zk_query *q, size_t place) {
@@ -96,13 +87,8 @@ static struct dlk_value *picture(struct dlk_zk_query *q) {
     else if (waiting == 0 && i < DLK_SHOWN_MAX)
       holders =
           dlk_value_add(holders, holder(q, &q->shown[i], &q->queue.at[i]));
-  struct dlk_value *v = dlk_value_map();
-  v = dlk_value_set(v, "key", dlk_value_string(q->op->key, q->op->key_len));
-  v = dlk_value_set(v, "mode", dlk_mode_value(first->units, first->cap));
-  if (first->cap > 0)
-    v = dlk_value_set(v, "permits", dlk_value_int(first->cap));
-  v = dlk_value_set(v, "holders", holders);
-  return dlk_value_set(v, "waiters", waiters);
+  return dlk_shown_key(q->op, (struct dlk_want){first->units, first->cap}, true,
+                       holders, waiters);
 }
 
 /* ---- what is done ---- */

@@ -1,11 +1,6 @@
-/* The admission rule, once for every kind of lock.
- *
- * Contenders stand in the order of their sequence numbers. One holds when it
- * fits together with everything ahead of it: an exclusive one when nothing is
- * ahead; another when no exclusive one is ahead and, with a limit, the units
- * up to and including its own are within it. Since those behind never matter,
- * a hold is never undone by a newcomer, and the order of grants is the order
- * of the queue.
+/* Contenders stand in the order of their sequence numbers. One holds when it
+ * fits beside everything ahead of it, by the rule of kit/admission.h; so the
+ * order of grants is the order of the queue.
  *
  * What to watch, so that no change that admits us is missed and no release
  * wakes a herd: exclusive, the nearest node ahead (it can only hold when that
@@ -19,6 +14,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "store/kit/admission.h"
 
 static int by_seq(const void *a, const void *b) {
   const struct dlk_zk_entry *x = a, *y = b;
@@ -120,21 +117,23 @@ static void judge(const struct dlk_zk_queue *q, const struct dlk_zk_entry *me,
                   size_t place, struct dlk_zk_judgement *out) {
   out->me = place;
   out->watch_count = 0;
-  uint64_t sum = me->units;
+  const struct dlk_want want = {me->units, me->cap};
+  uint64_t ahead = 0;
   out->verdict = DLK_ZK_HOLDS;
   for (size_t i = place; i-- > 0;) {
     const struct dlk_zk_entry *other = &q->at[i];
-    if (me->units == 0 || other->units == 0) {
+    switch (dlk_beside(want, (struct dlk_want){other->units, other->cap})) {
+    case DLK_BESIDE_EXCLUDES:
       watch_one(out, i);
       return;
-    }
-    if (me->cap != other->cap) {
+    case DLK_BESIDE_OTHER_LIMIT:
       out->verdict = DLK_ZK_OTHER_LIMIT;
       return;
+    case DLK_BESIDE_FITS:
+      ahead += other->units;
     }
-    sum += other->units;
   }
-  if (me->cap != 0 && sum > me->cap)
+  if (!dlk_within(want, ahead))
     watch_units(q, me, place, out);
 }
 

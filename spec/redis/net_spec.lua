@@ -23,19 +23,24 @@ for _, name in ipairs { "buf", "clock", "heap", "native", "option", "password",
   SOURCES[#SOURCES + 1] = "csrc/core/" .. name .. ".c"
 end
 
-local function run(name)
-  local dir = server.new_dir()
-  redis_model.texts(dir .. "/redis_scripts.h")
-  local sources = { ("spec/c/redis_%s.c"):format(name),
-    (table.unpack or unpack)(SOURCES) }
-  local path = program.build(dir, name, sources, nil,
-    "-Ispec/c -Ispec/fuzz -I" .. dir, "-pthread -luv -lhiredis")
-  local _, out = process.run { command = { path }, timeout = 90 }
-  server.remove_dir(dir)
-  return out
-end
-
 describe("the link to redis", function()
+  local dir
+
+  setup(function()
+    dir = server.new_dir()
+    redis_model.texts(dir .. "/redis_scripts.h")
+  end)
+
+  teardown(function() server.remove_dir(dir) end)
+
+  local function run(name)
+    local path = program.build(dir, name, { ("spec/c/redis_%s.c"):format(name),
+      (table.unpack or unpack)(SOURCES) }, nil,
+      "-Ispec/c -Ispec/fuzz -I" .. dir, "-pthread -luv -lhiredis")
+    local _, out = process.run { command = { path }, timeout = 90 }
+    return out
+  end
+
   it("stands what a real server leaves too fast", function()
     assert.are.equal("ok unsubscribed_in_handshake\n"
       .. "ok answer_not_read_yet\n"

@@ -14,18 +14,23 @@ for _, name in ipairs { "core/buf", "core/clock", "core/password", "core/quiet",
   SOURCES[#SOURCES + 1] = "csrc/" .. name .. ".c"
 end
 
-local function run(name, links)
-  local dir, made = server.new_dir(), certificates.make()
-  local path = program.build(dir, name, { "spec/c/" .. name .. ".c",
-    (table.unpack or unpack)(SOURCES) }, nil, "-Ispec/c",
-    "-pthread -lssl -lcrypto " .. (links or ""))
-  local _, out = process.run { command = { path, made.dir }, timeout = 90 }
-  made:remove()
-  server.remove_dir(dir)
-  return out
-end
-
 describe("a TLS channel", function()
+  local dir
+
+  setup(function() dir = server.new_dir() end)
+  teardown(function() server.remove_dir(dir) end)
+
+  -- One of them writes another certificate authority.
+  local function run(name, links)
+    local made = certificates.make()
+    local path = program.build(dir, name, { "spec/c/" .. name .. ".c",
+      (table.unpack or unpack)(SOURCES) }, nil, "-Ispec/c",
+      "-pthread -lssl -lcrypto " .. (links or ""))
+    local _, out = process.run { command = { path, made.dir }, timeout = 90 }
+    made:remove()
+    return out
+  end
+
   it("takes its bytes as they come", function()
     assert.are.equal("ok byte_by_byte\n"
       .. "ok cut_at_every_byte\n"

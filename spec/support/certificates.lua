@@ -70,6 +70,7 @@ function certificates.make(dir)
   local self = setmetatable({ dir = dir or server.new_dir() }, certificates)
   local status, out, err = process.run {
     command = { "sh", "-c", "exec 2>&1\n" .. SCRIPT, "sh", self.dir, LOCAL },
+    timeout = 120, -- a busy machine may take that for a dozen keys
   }
   assert(status == 0, tostring(out) .. tostring(err))
   return self

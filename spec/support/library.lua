@@ -15,7 +15,7 @@ local function compile(path, source, flags)
   local command = { "cc", "-D_GNU_SOURCE", "-O1", "-g", "-o", path,
     path .. ".c" }
   for _, flag in ipairs(flags) do command[#command + 1] = flag end
-  local status, _, err = process.run { command = command }
+  local status, _, err = process.run { command = command, timeout = 120 }
   assert(status == 0, err)
   return path
 end

@@ -3,8 +3,6 @@
  * Opening does no I/O and starts no thread, so that it is safe in a master
  * process; the first request initialises the loop, names us and starts the
  * renewal thread. */
-#include "engine/open.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,6 @@
 #include "engine/hold/renewal.h"
 #include "engine/in_use.h"
 #include "engine/local/local_queue.h"
-#include "engine/store_host.h"
 #include "engine/ticket/close.h"
 #include "engine/ticket/dispatch.h"
 #include "engine/ticket/request.h"
@@ -65,7 +62,7 @@ static void free_memory(struct dlk_engine *e) {
   dlk_pool_clear(&e->spare_tickets);
   dlk_pool_clear(&e->held.spare);
   dlk_events_destroy(&e->events);
-  dlk_completions_destroy(&e->completions);
+  free(e->completions.free.list);
   dlk_loop_destroy(&e->loop);
   free(e);
 }

@@ -13,42 +13,17 @@ static void add(_Atomic uint64_t *n, uint64_t by) {
   atomic_store_explicit(n, was + by, memory_order_relaxed);
 }
 
-static void put(struct dlk_histogram *h, int64_t ns) {
+void dlk_stats_add(_Atomic uint64_t *counter) {
+  add(counter, 1);
+}
+
+void dlk_stats_put(struct dlk_histogram *h, int64_t ns) {
   int i = 0;
   int64_t us = ns < 0 ? 0 : ns / DLK_US;
   while (i < DLK_STATS_BUCKETS - 1 && us > bounds[i])
     i++;
   add(&h->buckets[i], 1);
   add(&h->sum_us, (uint64_t)us);
-}
-
-void dlk_stats_acquired(struct dlk_stats *s, enum dlk_code code) {
-  add(&s->acquires[code], 1);
-}
-
-void dlk_stats_waited(struct dlk_stats *s, int64_t ns) {
-  put(&s->wait, ns);
-}
-
-void dlk_stats_began(struct dlk_stats *s) {
-  add(&s->begun, 1);
-}
-
-void dlk_stats_ended(struct dlk_stats *s, int64_t held_ns) {
-  add(&s->ended, 1);
-  put(&s->hold, held_ns);
-}
-
-void dlk_stats_lost(struct dlk_stats *s) {
-  add(&s->lost, 1);
-}
-
-void dlk_stats_renewed(struct dlk_stats *s, bool ok) {
-  add(ok ? &s->renewed : &s->renew_failed, 1);
-}
-
-void dlk_stats_handed_over(struct dlk_stats *s) {
-  add(&s->handed_over, 1);
 }
 
 double dlk_stats_bound(int bucket) {

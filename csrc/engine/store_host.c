@@ -1,7 +1,5 @@
 /* What the engine is to a store: the clock, random bytes, timers, and the
  * ways to report back. */
-#include "engine/store_host.h"
-
 #include "engine/hold/renewal.h"
 #include "engine/ticket/close.h"
 #include "engine/ticket/dispatch.h"
@@ -39,7 +37,9 @@ static void event(struct dlk_host *host, const char *kind, const char *text) {
 
 static void busy(struct dlk_host *host, int delta) {
   struct dlk_engine *e = engine_of(host);
-  dlk_work_busy(&e->work, &e->loop, delta);
+  e->work.busy += (size_t)delta;
+  e->loop.work += (size_t)delta;
+  dlk_work_look(e);
 }
 
 static void watch(struct dlk_host *host, int fd) {

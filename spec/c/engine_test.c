@@ -403,9 +403,9 @@ static void bounds_are_in_their_buckets(void) {
     static struct dlk_stats s;
     memset(&s, 0, sizeof s);
     int64_t ns = (int64_t)(dlk_stats_bound(i) * 1e6 + 0.5) * 1000;
-    dlk_stats_waited(&s, ns);
+    dlk_stats_put(&s.wait, ns);
     CHECK(s.wait.buckets[i] == 1);
-    dlk_stats_waited(&s, ns + 1000);
+    dlk_stats_put(&s.wait, ns + 1000);
     CHECK(s.wait.buckets[i + 1] == 1);
   }
 }

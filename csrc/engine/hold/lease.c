@@ -18,7 +18,7 @@
  * a grant that crossed a cancel, that nobody took, that came too late, or that
  * was taken by one who needed others beside it and did not get them, is
  * released as if it had none. All of these are not yet given by themselves, and
- * no way out of them has to think of it: the release looks (on_hold.c).
+ * no way out of them has to think of it: the release looks (dispatch.c).
  * What was given stays given (a hold that is attached keeps the min_hold of the
  * detached one), until its holder takes that back.
  *
@@ -314,7 +314,7 @@ bool dlk_hold_begin(struct dlk_hold *h, int64_t now, int64_t least) {
   dlk_hold_set_want(h, h->lease.want);
   h->granted_at = now;
   atomic_store_explicit(&h->state, DLK_HOLD_HELD, memory_order_release);
-  dlk_stats_began(&e->stats);
+  dlk_stats_add(&e->stats.begun);
   dlk_hold_ref(h);
   dlk_list_append(&e->held.list, &h->link);
   dlk_hold_schedule(h);
@@ -380,7 +380,7 @@ static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
 /* It is known to be lost, for the first time. Counted first: a thread that sees
  * it lost finds it counted. */
 static void lose(struct dlk_hold *h, const char *why) {
-  dlk_stats_lost(&h->engine->stats);
+  dlk_stats_add(&h->engine->stats.lost);
   set_ended(h, DLK_HOLD_LOST, why);
   tell_lost(h, why);
 }
@@ -391,7 +391,8 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
   DLK_TRACE(now, "engine", "leave", h->lease.key, h->lease.key_len,
             "fence %lld, held for %s ms: %s", (long long)h->lease.fence,
             dlk_trace_ms(now - h->granted_at).text, why);
-  dlk_stats_ended(&e->stats, now - h->granted_at); /* before it is seen */
+  dlk_stats_add(&e->stats.ended); /* before it is seen */
+  dlk_stats_put(&e->stats.hold, now - h->granted_at);
   /* First the event: a waiter for the loss finds it there. */
   if (state == DLK_HOLD_LOST)
     lose(h, why);

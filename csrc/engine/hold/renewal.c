@@ -136,7 +136,7 @@ void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
   (void)host;
   if (!answered(h))
     return;
-  dlk_stats_renewed(&h->engine->stats, true);
+  dlk_stats_add(&h->engine->stats.renewed);
   if (DLK_TRACING)
     trace(h, "done");
   if (dlk_hold_check(h, dlk_clock_now())) {
@@ -154,7 +154,7 @@ void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease) {
   (void)host;
   if (!answered(h))
     return;
-  dlk_stats_renewed(&h->engine->stats, false);
+  dlk_stats_add(&h->engine->stats.renew_failed);
   if (DLK_TRACING)
     trace(h, "failed");
   int64_t now = dlk_clock_now();

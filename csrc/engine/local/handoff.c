@@ -60,10 +60,8 @@
  * holder then, or none, and whenever that changes (set_holder) it is looked at;
  * so it is by everything else that can end the expectation.
  *
- * Who may be handed a lock is said in heir.c. */
+ * local_queue.c says which waiter may be handed a lock. */
 #include "engine/local/handoff.h"
-
-#include "engine/local/heir.h"
 
 /* The only place where it changes; whoever waits there may have expected
  * the lock of the one before. */
@@ -120,9 +118,9 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   if (!g || g->head || !fit(h, now))
     return NULL;
   struct dlk_ticket *t = dlk_local_first(g);
-  if (!t || !dlk_heir_expects(h, t))
+  if (!t || !dlk_local_expects(h, t))
     return NULL;
-  bool jumps = !dlk_heir_came_along(h, t);
+  bool jumps = !dlk_local_came_along(h, t);
   if (jumps && h->jumps >= t->hold->lease.handoffs.most)
     return NULL;
   struct dlk_engine *e = h->engine;
@@ -141,6 +139,6 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
             "in this process, fence %lld to %lld", (long long)from->fence,
             (long long)to->fence);
   dlk_hold_leave(h, now, DLK_HOLD_RELEASED, "it was released");
-  dlk_stats_handed_over(&e->stats);
+  dlk_stats_add(&e->stats.handed_over);
   return t;
 }

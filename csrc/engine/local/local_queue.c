@@ -37,7 +37,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/local/heir.h"
+/* So many fences are set aside at most for those who came along. */
+#define FAIR_MAX 256u
 
 void dlk_local_init(struct dlk_local_queues *q,
                     const struct dlk_local_calls *calls) {
@@ -61,13 +62,35 @@ struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g) {
              : DLK_CONTAINER(g->waiting.next, struct dlk_ticket, link);
 }
 
+bool dlk_local_came_along(const struct dlk_hold *from,
+                          const struct dlk_ticket *t) {
+  return t->op.started < from->lease.handoffs.before;
+}
+
+bool dlk_local_expects(const struct dlk_hold *from,
+                       const struct dlk_ticket *t) {
+  const struct dlk_hold *to = t->hold;
+  if (!from || !to->hands_on || from->lease.ttl != to->lease.ttl ||
+      strcmp(from->lease.owner, to->lease.owner) != 0)
+    return false;
+  return (from->unfair && to->unfair) ||
+         (from->lease.handoffs.spare > 0 && dlk_local_came_along(from, t));
+}
+
+/* The head's request asks for fences for all who wait behind it. */
+static void ask_for_fences(struct dlk_local_queue *g) {
+  struct dlk_hold *h = g->head->hold;
+  if (h->hands_on && !h->unfair)
+    h->lease.handoffs.most = g->count < FAIR_MAX ? g->count : FAIR_MAX;
+}
+
 /* Nothing is to be done: the store has somebody, or the first one expects to
  * be handed the lock. */
 static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
     return true;
-  return first ? dlk_heir_expects(g->holder, first) : g->holder || g->look;
+  return first ? dlk_local_expects(g->holder, first) : g->holder || g->look;
 }
 
 static void free_queue(struct dlk_local_queue *g) {
@@ -116,7 +139,8 @@ static void next_posted(struct dlk_post *post) {
   }
   struct dlk_ticket *t = dlk_local_advance(g);
   t->op.queued = true;
-  dlk_heir_asks(t, g->count);
+  t->hold->lease.handoffs.before = dlk_clock_now();
+  ask_for_fences(g);
   g->engine->local->calls->submit(t);
 }
 
@@ -177,7 +201,7 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
   DLK_TRACE(dlk_clock_now(), "engine", "queue", t->op.key, t->op.key_len,
             "place %u in this process", (unsigned)g->count);
   if (g->head)
-    dlk_heir_behind(g->head->hold, g->count);
+    ask_for_fences(g);
   dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   dlk_local_look(g);
   return true;

@@ -59,6 +59,14 @@ void dlk_local_end_all(struct dlk_engine *e, uint32_t user);
 struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g);
 /* The first of those who wait, which there is, becomes the head. */
 struct dlk_ticket *dlk_local_advance(struct dlk_local_queue *g);
+/* Whether t was queued when the holder, or the one before it, went to the
+ * store.
+ */
+bool dlk_local_came_along(const struct dlk_hold *from,
+                          const struct dlk_ticket *t);
+/* Whether t, queued locally, may wait for the holder (NULL: there is none) to
+ * hand over to it rather than in the store's queue. */
+bool dlk_local_expects(const struct dlk_hold *from, const struct dlk_ticket *t);
 /* The queue of a key, if there is one; with `make` there is, but for lack of
  * memory. */
 struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,

@@ -48,7 +48,6 @@
 #include "engine/local/local_queue.h"
 #include "engine/ticket/dispatch.h"
 #include "engine/ticket/request.h"
-#include "engine/ticket/watch.h"
 #include "loop/life.h"
 #include "loop/owner.h"
 
@@ -127,7 +126,7 @@ static void begin(struct dlk_close *c) {
   give_back_all(e, 0);
   c->state = DLK_CLOSE_DRAINING;
   e->work.idle = &c->stop_post;
-  dlk_work_look(&e->work, &e->loop);
+  dlk_work_look(e);
 }
 
 static void set_stopping(struct dlk_close *c) {
@@ -319,7 +318,7 @@ bool dlk_close_by_thread(struct dlk_loop *l) {
 }
 
 void dlk_engine_join(struct dlk_engine *e) {
-  if (dlk_engine_forked(e) || !dlk_completions_close(&e->completions))
+  if (dlk_engine_forked(e) || atomic_exchange(&e->completions.closed, true))
     return;
   atomic_store(&e->closing, true);
   dlk_in_use_remove(e);

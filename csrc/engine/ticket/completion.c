@@ -1,31 +1,40 @@
-/* Telling an event loop that what it watches is done.
+/* Telling the listener of a ticket that it is done: the callers that run its
+ * engine's loop, and the event loop that watches the ticket.
  *
- * What somebody watches is put in front of the list `ready` when it gets done,
- * once; the listener takes the list and turns it round. It allocates nothing
- * and holds each at most once, so it is bounded by what is under way. Nobody
- * waits for a lock here. Whoever watches says so and then looks whether it is
- * done; whoever finishes it sets it done and then looks whether it is watched:
- * so one of them sees the other. If both do, its number is told although nobody
- * waits for it any more.
+ * A watched ticket is put in front of the list `ready` when it gets done, once;
+ * the listener takes the list and turns it round. The list allocates nothing
+ * and holds each ticket at most once, so it is bounded by what is under way.
+ * Nobody waits for a lock here. The listener says that it watches a ticket, and
+ * then looks whether it is done. The finisher sets it done, and then looks
+ * whether it is watched. So one of them sees the other. If both do, the number
+ * is told although nobody waits for it any more.
  *
- * Numbers are small, because tables are fast then: those that were told are
- * given again, from the next dlk_completions_take on, when the listener has
- * seen to them. (That of something which got done while it was given may never
- * be told.) */
-#include "engine/ticket/completion.h"
+ * The finisher owns the engine's loop, and notes that the listener is to be
+ * woken at the end of the turn (loop/wakeup.h). A caller that owns the loop is
+ * the listener: it is told when it watches its own ticket, and needs no wakeup.
+ *
+ * Numbers are small, because tables are fast then. Those that were told are
+ * given again, from the next dlk_engine_completed on. (The number of a ticket
+ * that got done while it was given may never be told.) */
+#include "engine/ticket/ticket.h"
 
 #include <stdlib.h>
 
-void dlk_completions_destroy(struct dlk_completions *c) {
-  free(c->free.list);
-}
+#include "loop/life.h"
+#include "loop/owner.h"
 
-void dlk_completions_put(struct dlk_completions *c,
-                         struct dlk_completion *one) {
-  struct dlk_completion *latest = atomic_load(&c->ready);
-  do {
-    one->next = latest;
-  } while (!atomic_compare_exchange_weak(&c->ready, &latest, one));
+void dlk_ticket_tell(struct dlk_ticket *t) {
+  struct dlk_engine *e = t->engine;
+  struct dlk_completions *c = &e->completions;
+  if (atomic_load(&t->completion.number) != 0) {
+    dlk_ticket_ref(t);
+    struct dlk_completion *latest = atomic_load(&c->ready);
+    do {
+      t->completion.next = latest;
+    } while (!atomic_compare_exchange_weak(&c->ready, &latest, &t->completion));
+    dlk_wakeup_note(&e->loop.wakeup);
+  }
+  dlk_owner_tell_callers(&e->loop);
 }
 
 /* ---- numbers ---- */
@@ -53,17 +62,31 @@ static void give_back_number(struct dlk_completions *c, uint64_t number) {
   f->list[f->len++] = number;
 }
 
-uint64_t dlk_completions_watch(struct dlk_completions *c,
-                               struct dlk_completion *one) {
-  uint64_t number = atomic_load(&one->number);
-  if (number == 0) {
-    number = take_number(c);
-    atomic_store(&one->number, number);
-  }
-  return number;
+/* ---- the listener ---- */
+
+void dlk_engine_take_others(struct dlk_engine *e, bool *others) {
+  if (others)
+    *others = dlk_wakeup_take(&e->loop.wakeup);
+  else
+    dlk_wakeup_flush(&e->loop.wakeup);
 }
 
-/* ---- the list ---- */
+uint64_t dlk_ticket_watch(struct dlk_ticket *t, bool *others) {
+  struct dlk_engine *e = t->engine;
+  dlk_engine_take_others(e, others);
+  if (dlk_ticket_done(t))
+    return 0;
+  uint64_t number = atomic_load(&t->completion.number);
+  if (number == 0) {
+    number = take_number(&e->completions);
+    atomic_store(&t->completion.number, number);
+  }
+  return atomic_load(&t->state) >= DLK_TICKET_DONE ? 0 : number;
+}
+
+static void drop(struct dlk_completion *one) {
+  dlk_ticket_drop_ref(DLK_CONTAINER(one, struct dlk_ticket, completion));
+}
 
 /* The oldest first. */
 static struct dlk_completion *take_ready(struct dlk_completions *c) {
@@ -80,10 +103,10 @@ static struct dlk_completion *take_ready(struct dlk_completions *c) {
   return first;
 }
 
-size_t dlk_completions_take(struct dlk_completions *c, uint64_t *numbers,
-                            size_t max,
-                            void (*drop)(struct dlk_completion *one)) {
+size_t dlk_engine_completed(struct dlk_engine *e, uint64_t *ids, size_t max) {
+  struct dlk_completions *c = &e->completions;
   size_t n = 0;
+  dlk_wakeup_clear(&e->loop.wakeup);
   c->free.old = c->free.len;
   for (; n < max; n++) {
     if (!c->taken)
@@ -92,21 +115,50 @@ size_t dlk_completions_take(struct dlk_completions *c, uint64_t *numbers,
     if (!one)
       break;
     c->taken = one->next;
-    numbers[n] = atomic_load(&one->number);
-    give_back_number(c, numbers[n]);
+    ids[n] = atomic_load(&one->number);
+    give_back_number(c, ids[n]);
     drop(one);
   }
   return n;
 }
 
-bool dlk_completions_close(struct dlk_completions *c) {
-  return !atomic_exchange(&c->closed, true);
+void dlk_engine_forget_completed(struct dlk_engine *e) {
+  uint64_t ids[64];
+  while (dlk_engine_completed(e, ids, 64) > 0)
+    continue;
 }
 
-void dlk_completions_forget(struct dlk_completions *c,
-                            void (*drop)(struct dlk_completion *one)) {
-  for (struct dlk_completion *one = take_ready(c), *next; one; one = next) {
+void dlk_engine_drop_ready(struct dlk_engine *e) {
+  struct dlk_completion *next;
+  for (struct dlk_completion *one = take_ready(&e->completions); one;
+       one = next) {
     next = one->next;
     drop(one);
   }
+}
+
+/* ---- wakeups ---- */
+
+void dlk_engine_resident(struct dlk_engine *e) {
+  dlk_loop_make_resident(&e->loop);
+}
+
+int dlk_engine_wakeup(struct dlk_engine *e) {
+  return dlk_wakeup_fd(&e->loop.wakeup, dlk_fork_stamp());
+}
+
+void dlk_engine_keep_wakeup(struct dlk_engine *e, bool keep) {
+  dlk_wakeup_keep(&e->loop.wakeup, keep);
+}
+
+const char *dlk_engine_serve(struct dlk_engine *e, struct dlk_error *err) {
+  return dlk_socket_serve(&e->socket, err);
+}
+
+bool dlk_engine_accept(struct dlk_engine *e) {
+  return dlk_socket_accept(&e->socket);
+}
+
+void dlk_engine_hang_up(struct dlk_engine *e) {
+  dlk_socket_hang_up(&e->socket);
 }

@@ -1,18 +1,201 @@
-/* Where a request goes: at its start, and when the store is done with it. */
+/* Where a request goes at its start, and what its answer does to its hold.
+ *
+ * A grant begins the lease, or is given back: nobody wants it any more, or it
+ * came when most of its time was over.
+ *
+ * A request on a hold needs one that is still ours; but a background release is
+ * for holds that ended here and may live on the server. Two lists of the hold
+ * have tickets that wait: `waiters` for its loss, `detaches` for the requests
+ * that the store has. A detach waits for all of these: the store may be trying
+ * one of them again, and would find the attached lease under the same name. No
+ * request comes behind a detach: its handle gives the hold up. Both lists are
+ * empty when the hold is freed: its end ends them (hold_left), and each ticket
+ * in them has a reference to it. */
 #include "engine/ticket/dispatch.h"
 
-#include "engine/hold/grant.h"
-#include "engine/hold/on_hold.h"
-#include "engine/local/local_queue.h"
-#include "engine/ticket/request.h"
+#include <string.h>
 
-static struct dlk_ticket *of_op(struct dlk_op *op) {
-  return (struct dlk_ticket *)(void *)op;
-}
+#include "engine/hold/renewal.h"
+#include "engine/in_use.h"
+#include "engine/local/handoff.h"
+#include "engine/ticket/request.h"
 
 static bool is_on_hold(const struct dlk_ticket *t) {
   return t->hold && !dlk_ticket_makes_hold(t);
 }
+
+/* ---- grants ---- */
+
+static bool unwanted(const struct dlk_ticket *t) {
+  return dlk_ticket_done(t) || dlk_ticket_is_abandoned(t) ||
+         t->op.ending == DLK_CANCELLED || t->op.ending == DLK_CLOSED ||
+         atomic_load(&t->engine->closing);
+}
+
+static void lease_begun(struct dlk_ticket *t, int64_t now) {
+  DLK_TRACE(now, "engine", "grant", t->op.key, t->op.key_len,
+            "fence %lld, after %s ms", (long long)t->hold->lease.fence,
+            dlk_trace_ms(now - t->op.started).text);
+  if (t->op.kind == DLK_OP_ACQUIRE)
+    dlk_stats_put(&t->engine->stats.wait, now - t->op.started);
+  if (t->engine->behind_tls)
+    dlk_in_use_behind_tls();
+  dlk_handoff_held(t->hold, t->queue);
+}
+
+/* An acquire or attach was granted: by the store, or by a hand-over. */
+static void granted(struct dlk_ticket *t, int64_t now) {
+  if (unwanted(t)) {
+    atomic_store(&t->fate, DLK_FATE_GIVEN_BACK);
+    dlk_hold_give_back(t->hold);
+    dlk_request_finish_code(t, DLK_CANCELLED);
+    return;
+  }
+  bool old = t->op.kind == DLK_OP_ATTACH && !t->op.renew;
+  if (dlk_hold_begin(t->hold, now, old ? 1 : t->hold->lease.ttl / 10)) {
+    lease_begun(t, now);
+    dlk_request_finish(t, NULL);
+    return;
+  }
+  /* The grant came when most of its time was over: not worth having. */
+  dlk_hold_give_back(t->hold);
+  bool again = t->op.kind == DLK_OP_ACQUIRE && t->op.wait &&
+               t->op.ending == DLK_OK && now < t->op.deadline;
+  if (again && dlk_ticket_new_candidate(t)) {
+    dlk_request_submit(t);
+    return;
+  }
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
+  dlk_error_set(&err, DLK_UNAVAILABLE,
+                "%s: '%s' answered too late for its ttl of %lld ms; use a "
+                "longer ttl",
+                dlk_quote(key, t->op.key, t->op.key_len), t->engine->shown,
+                (long long)(t->hold->lease.ttl / DLK_MS));
+  dlk_request_finish(t, &err);
+}
+
+bool dlk_dispatch_pass(struct dlk_hold *h) {
+  int64_t now = dlk_clock_now();
+  struct dlk_ticket *t = dlk_handoff_pass(h, now);
+  if (t)
+    granted(t, now);
+  return t != NULL;
+}
+
+/* ---- requests on a hold ---- */
+
+/* Waits in one of the hold's lists; until its time is over. */
+static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
+  dlk_list_append(list, &t->link);
+  dlk_timers_set_end(&t->engine->loop.timers, &t->timer, t->op.deadline);
+}
+
+static void start_wait_lost(struct dlk_ticket *t) {
+  struct dlk_hold *h = t->hold;
+  if (dlk_hold_check(h, dlk_clock_now()))
+    wait_in(&h->waiters, t);
+  else if (atomic_load(&h->state) == DLK_HOLD_LOST)
+    dlk_request_finish(t, NULL);
+  else
+    dlk_request_finish_code(t, DLK_CANCELLED);
+}
+
+/* A release of what is released, or being released, has nothing to do. All else
+ * is lost. */
+static void start_on_ended(struct dlk_ticket *t) {
+  int state = atomic_load(&t->hold->state);
+  bool over = t->op.kind == DLK_OP_RELEASE &&
+              (state == DLK_HOLD_RELEASED || state == DLK_HOLD_RELEASING);
+  dlk_request_finish_code(t, over ? DLK_OK : DLK_LOST);
+}
+
+static void start_on_hold(struct dlk_ticket *t) {
+  struct dlk_hold *h = t->hold;
+  int64_t now = dlk_clock_now();
+  bool ours = dlk_hold_check(h, now);
+  if (!ours && t->task != DLK_TASK_GIVE_BACK) {
+    start_on_ended(t);
+    return;
+  }
+  if (ours && t->op.kind == DLK_OP_RELEASE) {
+    if (dlk_dispatch_pass(h)) {
+      dlk_request_finish(t, NULL);
+      return;
+    }
+    dlk_hold_leave(h, now, DLK_HOLD_RELEASING, "it was released");
+  }
+  t->op.unused = t->op.kind == DLK_OP_RELEASE && !atomic_load(&h->given);
+  if (t->op.kind == DLK_OP_DETACH && h->ops > 0) {
+    wait_in(&h->detaches, t);
+    return;
+  }
+  if (ours && t->op.kind == DLK_OP_EXTEND)
+    dlk_hold_extending(h, t->op.ttl);
+  if (ours && t->op.kind == DLK_OP_DETACH) {
+    /* One that an attach kept is no name of this engine either. */
+    t->op.names = h->named || strcmp(h->lease.owner, h->engine->name) != 0;
+    if (h->lease.claim && !h->renewing)
+      dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
+    dlk_hold_extending(h, h->lease.ttl); /* it is not renewed any more */
+  }
+  dlk_request_submit(t);
+}
+
+/* A request that changes a lease is lost when the lease ended meanwhile, or its
+ * deadline has passed, whatever the store says: somebody may have seen that it
+ * is not held, and its release is under way, which would hit the holder that
+ * attached it. */
+static bool too_late(const struct dlk_ticket *t) {
+  bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
+                 t->op.kind == DLK_OP_DOWNGRADE;
+  return changes && !dlk_hold_check(t->hold, dlk_clock_now());
+}
+
+static void answer_to_hold(struct dlk_ticket *t, enum dlk_code code) {
+  struct dlk_hold *h = t->hold;
+  bool held = dlk_hold_is_held(h);
+  if (t->op.kind == DLK_OP_RELEASE) {
+    dlk_hold_release_over(h, code);
+  } else if (held && code == DLK_LOST) {
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_LOST,
+                   "it expired or was broken");
+  } else if (held && t->op.kind == DLK_OP_EXTEND) {
+    dlk_hold_extend_over(h, t->op.ttl, code == DLK_OK);
+  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DETACH) {
+    dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_DETACHED, "it was detached");
+  } else if (held && t->op.kind == DLK_OP_DETACH) {
+    dlk_hold_extend_over(h, 0, false);
+  } else if (held && code == DLK_OK && t->op.kind == DLK_OP_DOWNGRADE) {
+    dlk_hold_set_want(h, (struct dlk_want){1, 0});
+  }
+  dlk_handoff_after(h, t->op.kind, code);
+}
+
+static void on_hold_done(struct dlk_ticket *t, const struct dlk_error *err) {
+  static const struct dlk_error gone = {.code = DLK_LOST};
+  struct dlk_hold *h = t->hold;
+  if (!err && too_late(t))
+    err = &gone;
+  dlk_ticket_ref(t); /* and so the hold */
+  answer_to_hold(t, err ? err->code : DLK_OK);
+  dlk_request_finish(t, err);
+  while (h->ops == 0 && !dlk_list_empty(&h->detaches)) {
+    struct dlk_list *l = h->detaches.next;
+    dlk_list_remove(l);
+    start_on_hold(DLK_CONTAINER(l, struct dlk_ticket, link));
+  }
+  dlk_ticket_drop_ref(t);
+}
+
+/* code: DLK_OK or an error. */
+static void end_all(struct dlk_list *tickets, enum dlk_code code) {
+  while (!dlk_list_empty(tickets))
+    dlk_request_finish_code(
+        DLK_CONTAINER(tickets->next, struct dlk_ticket, link), code);
+}
+
+/* ---- from start to end ---- */
 
 static void start(struct dlk_ticket *t) {
   bool closing = atomic_load(&t->engine->closing);
@@ -20,8 +203,10 @@ static void start(struct dlk_ticket *t) {
     dlk_request_finish_code(t, DLK_CLOSED);
   else if (dlk_ticket_is_abandoned(t))
     dlk_request_finish_code(t, DLK_CANCELLED);
+  else if (t->task == DLK_TASK_WAIT_LOST)
+    start_wait_lost(t);
   else if (is_on_hold(t))
-    dlk_on_hold_start(t);
+    start_on_hold(t);
   else if (!dlk_local_join(t, false))
     dlk_request_submit(t);
 }
@@ -45,25 +230,33 @@ bool dlk_dispatch_queue_up(struct dlk_ticket *t) {
 
 void dlk_dispatch_done(struct dlk_host *host, struct dlk_op *op,
                        const struct dlk_error *err) {
-  struct dlk_ticket *t = of_op(op);
+  struct dlk_ticket *t = (struct dlk_ticket *)(void *)op;
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   if (err && err->code == DLK_OK)
     err = NULL;
   dlk_request_returned(t);
   if (dlk_ticket_makes_hold(t) && !err)
-    dlk_granted(t, dlk_clock_now());
+    granted(t, dlk_clock_now());
   else if (is_on_hold(t))
-    dlk_on_hold_done(t, err);
+    on_hold_done(t, err);
   else
     dlk_request_finish(t, err);
-  dlk_work_look(&e->work, &e->loop);
+  dlk_work_look(e);
 }
 
 void dlk_dispatch_forget(struct dlk_ticket *t) {
   dlk_request_returned(t);
-  if (t->hold)
-    dlk_on_hold_forget(t->hold);
+  if (t->hold) /* no detach that waits for this op is started */
+    end_all(&t->hold->detaches, DLK_CLOSED);
   dlk_request_finish_code(t, DLK_CLOSED);
+}
+
+/* ---- what leases ask ---- */
+
+static void hold_left(struct dlk_hold *h, enum dlk_hold_state state) {
+  end_all(&h->waiters, state == DLK_HOLD_LOST ? DLK_OK : DLK_CANCELLED);
+  end_all(&h->detaches, DLK_LOST);
+  dlk_handoff_left(h);
 }
 
 static bool release_in_background(struct dlk_hold *h) {
@@ -80,6 +273,6 @@ static bool release_in_background(struct dlk_hold *h) {
 }
 
 const struct dlk_lease_calls dlk_dispatch_lease_calls = {
-    .left = dlk_on_hold_left,
-    .pass = dlk_grant_pass,
+    .left = hold_left,
+    .pass = dlk_dispatch_pass,
     .release = release_in_background};

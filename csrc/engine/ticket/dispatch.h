@@ -1,5 +1,5 @@
-/* Where a request goes: see dispatch.c. By the loop's owner, but for
- * dlk_dispatch_new. */
+/* Where a request goes, and what becomes of its answer: see dispatch.c. By the
+ * loop's owner, but for dlk_dispatch_new. */
 #ifndef DLK_ENGINE_TICKET_DISPATCH_H
 #define DLK_ENGINE_TICKET_DISPATCH_H
 
@@ -16,6 +16,9 @@ void dlk_dispatch_done(struct dlk_host *host, struct dlk_op *op,
                        const struct dlk_error *err);
 /* The store was stopped and will not end this op any more. */
 void dlk_dispatch_forget(struct dlk_ticket *t);
+/* The hold is to be released, and is held. True: it was handed over instead,
+ * and is released. */
+bool dlk_dispatch_pass(struct dlk_hold *h);
 
 /* What leases ask of requests. */
 extern const struct dlk_lease_calls dlk_dispatch_lease_calls;

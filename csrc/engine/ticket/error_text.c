@@ -1,6 +1,6 @@
 /* What a ticket's error says. A store that gives only a code gets the engine's
  * own sentence: who holds the key, how long it was waited for. */
-#include "engine/ticket/error_text.h"
+#include "engine/ticket/ticket.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* A request on its way: to the store, to an early end, to its end. All of it is
- * done by the owner of the loop. What it is a request for is known above: what
- * becomes of a grant (grant.c), of what is asked for a hold (on_hold.c), and
- * where each begins (dispatch.c).
+ * done by the owner of the loop. What it is a request for is known above, in
+ * dispatch.c.
  *
  * Deadlines: a waiting acquire ends with `timeout`, everything else with
  * `unavailable`. The store is asked to take back what it put on the server
@@ -12,8 +11,6 @@
 #include "engine/ticket/request.h"
 
 #include "engine/local/local_queue.h"
-#include "engine/ticket/error_text.h"
-#include "engine/ticket/watch.h"
 
 /* ---- the end ---- */
 
@@ -37,9 +34,8 @@ static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
     atomic_store_explicit(&t->state, (int)state, memory_order_release);
 }
 
-/* The caller was told, and the store let go: the next one's turn. The engine's
- * reference goes with it. */
-static void let_go(struct dlk_ticket *t) {
+/* The caller was told, and the store let go: the next one's turn. */
+static void end_engine_part(struct dlk_ticket *t) {
   dlk_timers_clear(&t->engine->loop.timers, &t->timer);
   dlk_local_done(t);
   dlk_ticket_drop_ref(t);
@@ -50,35 +46,21 @@ static bool to_give_back(struct dlk_ticket *t) {
   return dlk_ticket_decide(t, DLK_FATE_ABANDONED, DLK_FATE_GIVEN_BACK);
 }
 
-/* The handle has given the lease up. */
-static void detach_over(struct dlk_ticket *t) {
-  if (t->error ? dlk_hold_is_held(t->hold) : to_give_back(t))
-    dlk_hold_give_back(t->hold);
-}
-
-static void count(const struct dlk_ticket *t) {
-  if (dlk_ticket_is(t, DLK_OP_ACQUIRE))
-    dlk_stats_acquired(&t->engine->stats, t->error ? t->error->code : DLK_OK);
-}
-
-static void trace_end(const struct dlk_ticket *t, enum dlk_code code) {
-  int64_t now = dlk_clock_now();
-  dlk_trace_line(now, "engine", "end", t->op.key, t->op.key_len,
-                 "%s %s, after %s ms", dlk_ticket_word(t), dlk_code_name(code),
-                 dlk_trace_ms(now - t->op.started).text);
-}
-
 static void tell(struct dlk_ticket *t, const struct dlk_error *err,
                  enum dlk_ticket_state next) {
-  if (DLK_TRACING)
-    trace_end(t, err ? err->code : DLK_OK);
+  DLK_TRACE(dlk_clock_now(), "engine", "end", t->op.key, t->op.key_len,
+            "%s %s, after %s ms", dlk_ticket_word(t),
+            dlk_code_name(err ? err->code : DLK_OK),
+            dlk_trace_ms(dlk_clock_now() - t->op.started).text);
   if (err && err->code != DLK_OK)
     dlk_ticket_keep_error(t, err);
   dlk_local_gone(t);
-  count(t);
+  if (dlk_ticket_is(t, DLK_OP_ACQUIRE))
+    dlk_stats_add(&t->engine->stats.acquires[t->error ? t->error->code : 0]);
   set_state(t, next);
-  if (dlk_ticket_detaches(t))
-    detach_over(t);
+  if (dlk_ticket_detaches(t) && /* the handle has given the lease up */
+      (t->error ? dlk_hold_is_held(t->hold) : to_give_back(t)))
+    dlk_hold_give_back(t->hold);
   dlk_ticket_tell(t);
   dlk_ticket_end_linked(t);
 }
@@ -88,14 +70,14 @@ void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
   case DLK_TICKET_OURS:
     dlk_list_remove(&t->link);
     tell(t, err, DLK_TICKET_ENDED);
-    let_go(t);
+    end_engine_part(t);
     break;
   case DLK_TICKET_SUBMITTED:
     tell(t, err, DLK_TICKET_LATE);
     break;
   case DLK_TICKET_RETURNED:
     set_state(t, DLK_TICKET_ENDED);
-    let_go(t);
+    end_engine_part(t);
     break;
   default: /* LATE: the store has it yet */
     break;
@@ -116,25 +98,12 @@ static void count_on_hold(const struct dlk_ticket *t, int by) {
     t->hold->ops += by;
 }
 
-static void hand_to_store(struct dlk_ticket *t) {
-  struct dlk_engine *e = t->engine;
-  set_state(t, DLK_TICKET_SUBMITTED);
-  dlk_work_begin(&e->work, &e->loop, &t->link);
-  count_on_hold(t, 1);
-}
-
 void dlk_request_returned(struct dlk_ticket *t) {
   bool late = state_of(t) == DLK_TICKET_LATE;
   set_state(t, late ? DLK_TICKET_RETURNED : DLK_TICKET_OURS);
-  dlk_work_end(&t->engine->loop, &t->link);
+  dlk_list_remove(&t->link); /* dlk_work_look has to follow */
+  t->engine->loop.work--;
   count_on_hold(t, -1);
-}
-
-static void first_submit(struct dlk_engine *e) {
-  e->store_used = true;
-  e->loop.flush = e->type->fast.flush;
-  e->loop.await = e->type->fast.await;
-  e->loop.flush_of = e->store;
 }
 
 void dlk_request_submit(struct dlk_ticket *t) {
@@ -143,9 +112,16 @@ void dlk_request_submit(struct dlk_ticket *t) {
     dlk_request_finish_code(t, DLK_CLOSED);
     return;
   }
-  hand_to_store(t);
-  if (!e->store_used)
-    first_submit(e);
+  set_state(t, DLK_TICKET_SUBMITTED);
+  dlk_list_append(&e->work.ops, &t->link);
+  e->loop.work++;
+  count_on_hold(t, 1);
+  if (!e->store_used) {
+    e->store_used = true;
+    e->loop.flush = e->type->fast.flush;
+    e->loop.await = e->type->fast.await;
+    e->loop.flush_of = e->store;
+  }
   dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);
   e->type->submit(e->store, &t->op);
 }

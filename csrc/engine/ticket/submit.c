@@ -2,11 +2,8 @@
  * by whoever owns the loop when it comes out of the inbox, or by its caller at
  * once if he finds the loop free. Where a caller must not be held up he may
  * give it a place in the local queue instead, which asks nobody. */
-#include "engine/hold/grant.h"
-#include "engine/open.h"
 #include "engine/ticket/close.h"
 #include "engine/ticket/dispatch.h"
-#include "engine/ticket/watch.h"
 #include "loop/owner.h"
 
 static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
@@ -109,7 +106,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
     return false;
   bool can = !atomic_load(&e->closing) && dlk_hold_is_held(h);
-  if (!can || !dlk_grant_pass(h)) {
+  if (!can || !dlk_dispatch_pass(h)) {
     dlk_owner_leave(&e->loop);
     return false;
   }

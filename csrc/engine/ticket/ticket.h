@@ -84,6 +84,16 @@ bool dlk_ticket_gives(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
 /* t is done: so is the one that ends with it. */
 void dlk_ticket_end_linked(struct dlk_ticket *t);
+/* error_text.c, by the loop's owner: keeps err with its text. */
+void dlk_ticket_keep_error(struct dlk_ticket *t, const struct dlk_error *err);
+
+/* completion.c, by the loop's owner: t is done, so those that wait are told. */
+void dlk_ticket_tell(struct dlk_ticket *t);
+/* The listener is woken, or by *others, as dlk_ticket_watch. */
+void dlk_engine_take_others(struct dlk_engine *e, bool *others);
+/* Nobody will ask for what is ready. */
+void dlk_engine_drop_ready(struct dlk_engine *e);
+
 /* A new candidate in place of the ticket's hold; false: out of memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 

@@ -83,6 +83,24 @@ describe(PAGE, function()
     end
   end)
 
+  it("says where each subject is tested", function()
+    local named, there = {}, {}
+    local table_ = server.read_file(PAGE):match("\n| subject |.-\n\n")
+    for name in table_:gmatch("`([%w_/.*]+)`") do
+      named[name:match("[%w_.*]+$")] = name
+    end
+    local status, out = process.run { command = { "find", "spec", "-name",
+      "*_spec.lua", "-printf", "%P\n" } }
+    assert.are.equal(0, status)
+    for path, name in out:gmatch("(%S-([%w_]+))%.lua\n") do
+      there[name] = true
+      assert.is_truthy(named[name] or named[path:match("^%w+")], path)
+    end
+    for name, whole in pairs(named) do
+      assert.is_truthy(not name:find("^[%w_]+_spec$") or there[name], whole)
+    end
+  end)
+
   it("names commands of make that there are", function()
     local goals = " all install " .. server.read_file("Makefile")
       :match("\nGOALS := ([^\n]*\\?\n[^\n]*)"):gsub("\\\n", "") .. " "

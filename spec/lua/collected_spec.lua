@@ -144,7 +144,7 @@ describe("a lease that is collected while it is held", function()
       local WAIT = "assert(require('dlock').open(os.getenv('AT')):lock('job'))"
       os.execute(('AT="%%s" %s -e "%%s" </dev/null'):format(arg[1], WAIT))
       assert(store:ping())
-    ]]):format(process.lua))
+    ]]):format(process.lua_in_shell))
     assert.equal("dropped\nlost\n", out)
   end)
 end)

@@ -47,8 +47,9 @@ describe("dlock.logger", function()
   -- Six processes with one standard error, as workers of a service have it.
   local function crowd(what, pattern)
     local ended = process.run { timeout = 60, command = { "sh", "-c",
-      'for i in 1 2 3 4 5 6; do "$0" -e "$1" 2>>"$2" & done; wait',
-      process.lua, "for i = 1, 3000 do " .. what .. " end", path } }
+      "for i in 1 2 3 4 5 6; do " .. process.lua_in_shell
+        .. ' -e "$0" 2>>"$1" & done; wait',
+      "for i = 1, 3000 do " .. what .. " end", path } }
     assert.equal(0, ended)
     local good, all = 0, 0
     for line in io.lines(path) do
@@ -122,11 +123,9 @@ describe("dlock.logger", function()
       file:write "goes on"
       file:close()
     ]])
-    -- A sanitizer's runtime is for the program, not for the shell.
     local status = process.run { command = { "sh", "-c",
-      ('env ${DLOCK_TEST_RUNTIME:+"LD_PRELOAD=$DLOCK_TEST_RUNTIME"} %s'
-        .. " %s/program.lua %s/result 2>&1 | head -1"):format(process.lua,
-        dir, dir) } }
+      ("%s %s/program.lua %s/result 2>&1 | head -1"):format(
+        process.lua_in_shell, dir, dir) } }
     assert.equal(0, status)
     assert.equal("goes on", server.read_file(dir .. "/result"))
   end)

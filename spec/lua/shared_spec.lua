@@ -37,11 +37,9 @@ for name, url in pairs(URLS) do
     end
 
     local function run_with_few_descriptors(script)
-      -- A sanitizer's runtime is for the program, not for the shell.
       local status, out, err = process.run { timeout = 60,
-        command = { "sh", "-c", 'ulimit -n 256; exec env '
-          .. '${DLOCK_TEST_RUNTIME:+"LD_PRELOAD=$DLOCK_TEST_RUNTIME"} "$@"',
-          "sh", process.lua, "-e", ([[
+        command = { "sh", "-c",
+          "ulimit -n 256; exec " .. process.lua_in_shell .. ' -e "$0"', ([[
             collectgarbage("stop")
             local dlock, kept = require "dlock", {}
             local url, key = "%s", "%s"

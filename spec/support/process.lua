@@ -15,8 +15,11 @@ process.__index = process
 local DEFAULT_TIMEOUT = 20
 local live = {}
 
---- The running interpreter's own path.
+--- The running interpreter's own path, and how a shell runs it: with a
+--- sanitizer's runtime if it is under test, which is not for the shell.
 process.lua = uv.exepath()
+process.lua_in_shell = 'env ${DLOCK_TEST_RUNTIME:+"LD_PRELOAD='
+  .. '$DLOCK_TEST_RUNTIME"} ' .. process.lua
 
 local function reader(self, pipe, name)
   self[name] = ""

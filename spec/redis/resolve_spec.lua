@@ -173,37 +173,17 @@ describe("a resolver that hangs", function()
     ]])
   end)
 
-  it("is asked for a name by one thread, whoever wants to know", function()
-    assert.equal("unavailable true true\n", run [[
-      local stores, code = {}, nil
-      for i = 1, 20 do
-        stores[i] = hanging {}
-        _, _, code = stores[i]:try_lock("k")
+  timed("takes longer than an attempt to connect, which says so", function()
+    assert.equal("unavailable true\ntrue\n", run [[
+      local function late(connect_timeout)
+        return assert(dlock.open { url = named "late.example",
+          connect_timeout = connect_timeout })
       end
-      local few = threads() < 30 -- one a store, ours, and it
-      local other = assert(dlock.open(named "localhost"))
-      print(code .. " " .. tostring(few) .. " "
-        .. tostring(other:lock("resolved"):release()))
-    ]])
-  end)
-
-  timed("may take longer than an attempt to connect: its answer is kept",
-  function()
-    assert.equal("true\nunavailable true\ntrue\n", run [[
-      local kept = {} -- their threads, too, while threads are counted
-      local function late()
-        kept[#kept + 1] = assert(dlock.open { url = named "late.example",
-          connect_timeout = 0.3 })
-        return kept[#kept]
-      end
-      print(late():lock("late", { timeout = 20 }):release())
-      local _, err, code = late():try_lock("late")
-      local asked = threads()
+      local _, err, code = late(0.3):try_lock("late")
       print(code .. " "
         .. tostring(err:find("name of its host was not resolved in time", 1,
           true) ~= nil))
-      repeat os.execute("sleep 0.05") until threads() < asked
-      print(late():try_lock("late"):release())
+      print(late(20):lock("late", { timeout = 20 }):release())
     ]])
   end)
 

@@ -328,7 +328,7 @@ static const struct dlk_net_sock_events sock_events = {
 
 static void allow_time(struct dlk_net_conn *c) {
   c->host->timer_clear(c->host, &c->timer);
-  c->until = dlk_time_add(dlk_net_conn_now(c), c->conf->connect_timeout);
+  c->until = dlk_time_add(dlk_net_conn_now(c), c->connect_timeout);
   arm(c, c->until);
 }
 

@@ -79,9 +79,10 @@ struct dlk_net_conn {
   const struct dlk_net_protocol *protocol;
   void (*gone)(void *arg); /* see sock.h; arg is this connection */
   unsigned *alive;
-  int64_t pause; /* between two attempts at most; 0: a second */
-  bool listens;  /* the server speaks unasked: silence is no idleness */
-  bool wanted;   /* reconnect even when no request waits; never idle */
+  int64_t connect_timeout; /* of an attempt, from seeking to ready */
+  int64_t pause;           /* between two attempts at most; 0: a second */
+  bool listens; /* the server speaks unasked: silence is no idleness */
+  bool wanted;  /* reconnect even when no request waits; never idle */
   /* The connection's own: */
   enum dlk_net_conn_state state;
   struct dlk_net_seeker seeker;     /* from SEEKING until it is OFF again */

@@ -148,6 +148,7 @@ static enum dlk_code create(struct dlk_host *h, const struct dlk_conf *conf,
   echo.net.conf = conf;
   echo.net.endpoint = &fixed.endpoint;
   echo.net.protocol = &protocol;
+  echo.net.connect_timeout = conf->connect_timeout;
   echo.net.gone = gone;
   echo.net.alive = &alive;
   *out = &echo.net;

@@ -6,7 +6,6 @@ local eventually = require("spec.support.loop").eventually
 local fake_server = require "spec.support.fake_server"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
-local steady = require "spec.support.steady"
 
 -- (Not by format(), which ends a text at a byte 0 in Lua 5.1.)
 local function bulk(text)
@@ -53,7 +52,6 @@ end
 
 describe("of servers that Sentinels name,", function()
   local opened, a, b = {}, nil, nil
-  local timed = steady()
 
   setup(function()
     local config = { ["repl-diskless-sync-delay"] = 0 }
@@ -221,29 +219,6 @@ describe("of servers that Sentinels name,", function()
   end)
 
   -- Without half of them nobody fails over; the other half is heard later.
-  timed("one that half of all name is taken before the others answer",
-  function()
-    local heard = 0
-    local store, said = asks({ naming(a.port, 1, nil, 1, 2),
-      slow(UNKNOWN, 0.9) }, { on_event = function(event)
-        if event.kind == "sentinel" then heard = heard + 1 end
-      end })
-    assert.is_true(uses(store, a))
-    assert.equal(0, heard)
-    assert.equal(1, said[2]:count("SENTINEL MASTER"))
-    eventually("the other one's answer", 10, function()
-      return store:ping() and heard == 1
-    end)
-  end)
-
-  timed("a number of Sentinels that cannot be is not believed", function()
-    local heard, away = false, slow(UNKNOWN, 0.9)
-    local store = asks({ naming(a.port, 1, nil, 1, 2),
-      naming(a.port, 1, nil, 1, 1000002), away, away },
-      { on_event = function(e) heard = heard or e.kind == "sentinel" end })
-    assert.is_true(uses(store, a) and not heard)
-  end)
-
   it("one that few name is taken, and left when the others name another one",
   function()
     local store, said = asks({ naming(a.port, 1), MUTE, MUTE },

@@ -12,10 +12,6 @@
  * are counted; such a Sentinel is behind every epoch that another one told. So
  * a known epoch is forgotten only when more than half of all speak.
  *
- * Who fails over needs the votes of more than half of all Sentinels, so those
- * who say nothing cannot do it by themselves if half of all speak. How many all
- * are is what the Sentinels know: the list may name fewer.
- *
  * How many servers there are is no vote, but the most that anybody knows of.
  * For this the last answer of one that is asked again counts until the next
  * one, or until its question fails: if it is slow, the number would fall and
@@ -124,13 +120,6 @@ static void count_servers(struct dlk_redis_agreement *agreed,
   }
 }
 
-static bool is_half(size_t votes, size_t count,
-                    const struct dlk_redis_agreement *agreed) {
-  int64_t others = agreed->sentinels - (int64_t)votes;
-  return agreed->sentinels > 0 && 2 * votes >= count &&
-         others <= (int64_t)votes;
-}
-
 struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
                                            size_t count, int64_t seen) {
   struct dlk_redis_agreement agreed = {
@@ -149,7 +138,6 @@ struct dlk_redis_agreement dlk_redis_agree(const struct dlk_redis_opinion *all,
       agreed.place = &all[i].place;
   if (agreed.place) {
     count_servers(&agreed, all, count);
-    agreed.half = is_half(votes_for(all, count, -1, NULL), count, &agreed);
   } else {
     agreed.a = named(all, count, agreed.epoch, NULL);
     agreed.b = named(all, count, agreed.epoch, agreed.a);

@@ -30,7 +30,6 @@ struct dlk_redis_agreement {
   const struct dlk_net_place *a, *b; /* because these two are named */
   bool stale; /* because all who answered know less than was known */
   bool most;  /* more than half of the list name some address */
-  bool half;  /* half of all Sentinels do, and all are known by their number */
   int64_t epoch;
   /* The most that one who names `place` knows of; -1: none may say. */
   int64_t replicas, sentinels;

@@ -187,6 +187,7 @@ void dlk_redis_conn_init(struct dlk_redis_conn *c, struct dlk_host *host,
   c->net.conf = conf;
   c->net.endpoint = endpoint;
   c->net.protocol = &resp;
+  c->net.connect_timeout = conf->connect_timeout;
   c->net.gone = events->gone;
   c->net.listens = events->push != NULL;
   c->events = events;

@@ -1,86 +1,163 @@
 /* Asks all Sentinels of the list at once, each by a connection of its own, and
- * follows what they agree on (agree.c).
+ * follows the primary that they agree on (agree.c).
  *
  * A round asks each of them that has no question under way. It ends when all
- * have answered or failed. It ends earlier with what those say who answered, if
- * they agree: after WAIT_FOR_ALL if they are more than half of the list, or
- * half of all Sentinels (agree.c), after WAIT_FOR_MOST if they are fewer. The
- * nearest Sentinel may be the one that was cut off, so it alone is believed
- * only where the others seem to be away; then one of them is enough, since
- * where most are away nobody fails over. After half of connect_timeout a round
- * ends without an address, too, if anybody said anything: one that is silent
- * must not hide what the others say is wrong.
+ * have answered or failed; earlier, after WAIT_FOR_ALL, if more than half of
+ * the list agree; and at the latest after WAIT_FOR_MOST (or half of
+ * connect_timeout), with what was said, if anything was. The nearest Sentinel
+ * may be the one that was cut off, so it alone is believed only where the
+ * others seem to be away. Where most are away nobody fails over, so then one of
+ * them is enough.
  *
  * An answer that comes after its round is judged together with what the round
- * heard. So a newer configuration is followed whenever it is said, and what few
- * said is followed for no longer than the others take. If the late answer is
- * an old one, so is its epoch, and it changes nothing; nor does a quarrel: what
- * was agreed on stays.
+ * heard. So a newer configuration is followed whenever it is said. A late
+ * answer that is old has an old epoch and changes nothing.
  *
- * As long as anybody seeks, also while it already connects to what was found, a
- * round begins DLK_REDIS_SENTINEL_PAUSE after the last one did: a machine that
- * is dead, but still named, then costs nothing more when the Sentinels name
- * another one. The connections that stand are told of a new address too, and
- * end.
+ * A round begins PAUSE after the last one did
+ * - while a connection seeks, also while it connects to what was found: a
+ *   machine that is dead, but still named, costs nothing more when the
+ *   Sentinels name another one. Connections that stand are told of a new
+ *   address too, and end;
+ * - when something speaks against the server that is connected to (`doubt`):
+ * too few replicas follow it, or a Sentinel said +switch-master. In the middle
+ * of a round that is kept for its end: a Sentinel that answered in it may have
+ *   done so before.
  *
- * A round also follows when something speaks against the server that is
- * connected to: too few replicas follow it, because they follow another one
- * by now. In the middle of a round that is kept for its end, as news are: who
- * answered in it may have done so before.
+ * While messages are listened for, one Sentinel is subscribed to
+ * +switch-master, the next one of the list when that is lost. Its word is no
+ * address to use, only a reason for a round: it may be old.
  *
- * While messages are listened for (somebody holds or waits) one Sentinel is
- * subscribed to +switch-master, the next one of the list when that is lost.
- * What it says is no address to use, only a reason for a round: it may be old.
- *
- * What becomes of this as events stands in report.c. That one of them answers
- * is known when its question ends, and that they name a primary when a round
- * ends.
+ * Events tell changes only, so a state that lasts is told once: that one of the
+ * Sentinels names a primary, that they all do, and which servers they know of.
  *
  * Two places hold the address, turn by turn, so that an address that was told
  * stays until the next one is told. */
 #include "store/redis/conn/sentinel.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/event.h"
+#include "net/wake.h"
 #include "store/redis/conn/agree.h"
-#include "store/redis/conn/news.h"
-#include "store/redis/conn/report.h"
-#include "store/redis/conn/witness.h"
+#include "store/redis/conn/auth.h"
+#include "store/redis/conn/conn.h"
+#include "store/redis/wire/errors.h"
 
+#define PORT 26379
+#define ROLE "the Sentinel"
+/* Between two attempts to connect to a Sentinel at most, and two rounds. */
+#define PAUSE (250 * DLK_MS)
 #define WAIT_FOR_ALL (200 * DLK_MS)
 /* Half of connect_timeout if that is less: the rest is for connecting. */
 #define WAIT_FOR_MOST DLK_SEC
 /* What was agreed on so lately is not asked for again. */
 #define FRESH (50 * DLK_MS)
 
+/* One Sentinel: the connection to it, the question, and its answer. */
+struct witness {
+  struct dlk_redis_conn conn;
+  struct sentinel *sentinel;
+  struct dlk_net_fixed at;
+  struct dlk_redis_req hello, ask;
+  bool asked; /* a question is under way */
+  bool bad;   /* an event said that it names no primary */
+  struct dlk_redis_opinion opinion;
+  struct dlk_error why; /* it says no, or nothing */
+};
+
 struct sentinel {
   struct dlk_net_endpoint endpoint; /* first: handed out */
-  struct dlk_redis_sentinels all;
   struct dlk_host *host;
-  const struct dlk_conf *conf;
+  const struct dlk_conf *conf; /* its hosts are the Sentinels */
+  char master[256];
+  const char *username;
+  struct dlk_secret *secret;
+  void (*gone)(void *arg); /* as in sock.h, but of all connections */
+  void *gone_arg;
   struct dlk_list seekers;
   struct dlk_timer timer;
-  bool asking, filling, stopped; /* filling: questions are being handed out */
-  bool doubted;                  /* another round is due */
-  size_t open;                   /* questions under way */
+  bool asking, stopped; /* asking: a round is under way */
+  bool doubted;         /* another round is due */
+  size_t open;          /* questions under way */
   int64_t asked_at, agreed_at, epoch;
   uint64_t turn; /* how many addresses there were */
   struct dlk_net_place places[2];
   struct dlk_net_address address;
-  struct dlk_redis_news news;
-  struct dlk_redis_report report;
+  /* The subscription to +switch-master. */
+  struct dlk_redis_conn news;
+  struct dlk_net_endpoint next; /* another Sentinel each time */
+  struct dlk_redis_req news_hello;
+  struct dlk_net_wake *wake;
+  size_t turns;
+  bool news_refused; /* told */
+  /* What events told last: */
+  bool lost;                      /* they name no primary */
+  int64_t replicas, sentinels;    /* how many there were; -1: not known yet */
   struct dlk_redis_opinion *said; /* one of each, while they are judged */
-  struct witness {
-    struct dlk_redis_witness w; /* first */
-    struct sentinel *sentinel;
-    bool bad; /* report.c's */
-  } witnesses[];
+  struct witness witnesses[];
 };
 
 static struct sentinel *of(struct dlk_net_endpoint *e) {
   return (struct sentinel *)(void *)e;
+}
+
+static int64_t now(const struct sentinel *s) {
+  return s->host->now(s->host);
+}
+
+/* ---- what is said to a Sentinel, and its refusals ---- */
+
+/* AUTH, if that is wanted, before one more command. */
+static void put_auth(const struct sentinel *s, struct dlk_redis_req *r,
+                     struct dlk_buf *out) {
+  struct dlk_redis_auth auth = {.username = s->username, .secret = s->secret};
+  r->secret = dlk_redis_auth_put(&auth, out);
+  r->replies = r->secret ? 2 : 1;
+}
+
+static void explain(const struct dlk_redis_conn *c,
+                    const struct dlk_redis_req *r, const char *text,
+                    struct dlk_error *err) {
+  struct dlk_net_server_text name = dlk_net_conn_name(&c->net);
+  char quote[120] = "";
+  if (!r->secret)
+    snprintf(quote, sizeof quote, " (%.100s)", text);
+  if (strncmp(text, "NOPERM", 6) == 0)
+    dlk_error_set(err, DLK_DENIED,
+                  "%s: its user needs the rights in docs/security.md%s",
+                  name.text, quote);
+  else if (dlk_redis_fault_find(text)->code == DLK_DENIED)
+    dlk_error_set(err, DLK_DENIED,
+                  "%s refuses us%s; check sentinel_username and "
+                  "sentinel_password, which are not those of Redis",
+                  name.text, quote);
+  else if (strstr(text, "unknown command"))
+    dlk_error_set(err, DLK_INVALID,
+                  "%s is no Sentinel; check host and port (26379 as a rule)",
+                  name.text);
+  else if (r->secret)
+    dlk_redis_fault_unquoted(err, text, name.text, "AUTH");
+  else
+    dlk_redis_fault_error(err, text, name.text);
+}
+
+/* The end of a handshake; true: the connection is ready. */
+static bool greeted(struct dlk_redis_conn *c, const struct dlk_redis_req *r,
+                    const struct dlk_redis_answer *a) {
+  struct dlk_error why;
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    return false;
+  if (a->refusal) {
+    explain(c, r, a->refusal, &why);
+    dlk_net_conn_refuse(&c->net, &why);
+    return false;
+  }
+  dlk_net_conn_ready(&c->net);
+  dlk_redis_conn_flush(c);
+  return true;
 }
 
 /* ---- telling ---- */
@@ -92,8 +169,8 @@ static bool anybody_seeks(const struct sentinel *s) {
   return false;
 }
 
-/* Each that does not know it yet; why: not NULL when there is no address. Who
- * is told may forget, and seek again. */
+/* Each that does not know it yet; why: not NULL when there is no address. A
+ * seeker that is told may forget, and seek again. */
 static void tell(struct sentinel *s, const struct dlk_error *why) {
   struct dlk_list left;
   uint64_t turn = s->turn;
@@ -111,78 +188,97 @@ static void tell(struct sentinel *s, const struct dlk_error *why) {
 }
 
 static void use(struct sentinel *s, const struct dlk_net_place *named) {
-  struct dlk_net_place place = *named;
+  struct dlk_net_place place = *named, *before = &s->places[s->turn % 2];
   const struct dlk_option *map = dlk_option_find(
       &s->conf->options, "address_map", dlk_net_place_text(named).text);
   if (map)
     (void)dlk_net_place_read(&place, map->text);
-  if (s->turn > 0 && dlk_net_place_is(&place, &s->places[s->turn % 2]))
+  if (s->turn > 0 && dlk_net_place_is(&place, before))
     return;
   if (s->turn > 0)
-    dlk_redis_report_moved(&s->report, &s->places[s->turn % 2], &place);
+    dlk_net_event(
+        s->host, s->conf, "failover", "the primary is %s now, it was %s",
+        dlk_net_place_text(&place).text, dlk_net_place_text(before).text);
   s->turn++;
   s->places[s->turn % 2] = place;
   s->address.host = s->places[s->turn % 2].host;
   s->address.port = place.port;
 }
 
+/* Why one says nothing, in a sentence that has named it already. */
+static const char *reason(const struct witness *w) {
+  struct dlk_net_server_text name = dlk_net_conn_name(&w->conn.net);
+  const char *at = strstr(w->why.text, name.text);
+  const char *behind = at ? at + strlen(name.text) : "";
+  return strncmp(behind, ": ", 2) == 0 ? behind + 2 : w->why.text;
+}
+
+static void report_witness(struct witness *w) {
+  const struct sentinel *s = w->sentinel;
+  struct dlk_net_server_text name = dlk_net_conn_name(&w->conn.net);
+  bool is_bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
+  char text[900];
+  if (is_bad == w->bad)
+    return;
+  w->bad = is_bad;
+  if (!is_bad)
+    snprintf(text, sizeof text, "%s answers again", name.text);
+  else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
+    snprintf(text, sizeof text,
+             "%s does not know a primary of the name '%.64s'", name.text,
+             s->master);
+  else if (w->opinion.said == DLK_REDIS_SAID_NO)
+    snprintf(text, sizeof text, "%s", w->why.text); /* names it */
+  else
+    snprintf(text, sizeof text, "%s does not answer (%.200s)", name.text,
+             reason(w));
+  s->host->event(s->host, "sentinel", text);
+}
+
+/* quarrel: why they name none, if that is no matter of one of them alone. */
+static void report_round(struct sentinel *s, bool lost,
+                         const struct dlk_error *quarrel) {
+  if (lost == s->lost)
+    return;
+  s->lost = lost;
+  if (quarrel)
+    s->host->event(s->host, "sentinel", quarrel->text);
+  else
+    dlk_net_event(s->host, s->conf, "sentinel",
+                  lost ? "none of its Sentinels names a primary"
+                       : "its Sentinels name a primary again");
+}
+
+/* moved: the primary is another one. The first time it is not told. */
+static void report_servers(struct sentinel *s, bool moved,
+                           const struct dlk_redis_agreement *agreed) {
+  int64_t replicas = agreed->replicas, sentinels = agreed->sentinels;
+  bool first = s->replicas < 0;
+  if (replicas < 0 ||
+      (!moved && replicas == s->replicas && sentinels == s->sentinels))
+    return;
+  s->replicas = replicas;
+  s->sentinels = sentinels;
+  if (!first)
+    dlk_net_event(s->host, s->conf, "topology",
+                  "%s is the primary, with %lld replica%s and %lld Sentinel%s",
+                  dlk_net_place_text(agreed->place).text, (long long)replicas,
+                  replicas == 1 ? "" : "s", (long long)sentinels,
+                  sentinels == 1 ? "" : "s");
+}
+
 /* ---- judging ---- */
-
-static void disagree(const struct sentinel *s,
-                     const struct dlk_redis_agreement *agreed,
-                     struct dlk_error *err) {
-  if (agreed->stale)
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "%s: the Sentinels that answer are behind what others said "
-                  "before; are some cut off?",
-                  s->conf->shown);
-  else
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "%s: its Sentinels do not agree: one names %s, another one "
-                  "%s",
-                  s->conf->shown, dlk_net_place_text(agreed->a).text,
-                  dlk_net_place_text(agreed->b).text);
-}
-
-/* None of them named an address: what was said that helps most. */
-static void nobody_knows(const struct sentinel *s, struct dlk_error *err) {
-  bool unknown = false;
-  const struct dlk_error *no = NULL;
-  for (size_t i = 0; i < s->conf->host_count; i++) {
-    const struct dlk_redis_witness *w = &s->witnesses[i].w;
-    unknown = unknown || w->opinion.said == DLK_REDIS_SAID_UNKNOWN;
-    if (w->opinion.said == DLK_REDIS_SAID_NO)
-      no = &w->why;
-  }
-  if (no)
-    *err = *no;
-  else if (unknown)
-    dlk_error_set(err, DLK_INVALID,
-                  "%s: these Sentinels do not know a primary of the name "
-                  "'%.64s'; check it (SENTINEL MASTERS)",
-                  s->conf->shown, s->all.master);
-  else
-    dlk_error_set(err, DLK_UNAVAILABLE, "%s: no Sentinel answers (%.200s)",
-                  s->conf->shown, dlk_redis_witness_why(&s->witnesses[0].w));
-}
 
 /* The next round, if there is a reason for it by then. */
 static void round_due(struct sentinel *s) {
-  s->host->timer_set(s->host, &s->timer,
-                     dlk_time_add(s->asked_at, DLK_REDIS_SENTINEL_PAUSE));
-}
-
-static void round_over(struct sentinel *s) {
-  s->asking = false;
-  s->host->busy(s->host, -1);
-  round_due(s);
+  s->host->timer_set(s->host, &s->timer, dlk_time_add(s->asked_at, PAUSE));
 }
 
 /* What it points to is good until the next one. */
 static struct dlk_redis_agreement agreement(const struct sentinel *s) {
   size_t count = s->conf->host_count;
   for (size_t i = 0; i < count; i++)
-    s->said[i] = s->witnesses[i].w.opinion;
+    s->said[i] = s->witnesses[i].opinion;
   return dlk_redis_agree(s->said, count, s->epoch);
 }
 
@@ -192,28 +288,52 @@ static void follow(struct sentinel *s,
   s->epoch = agreed->epoch;
   if (agreed->replicas >= 0)
     s->endpoint.replicas = agreed->replicas;
-  dlk_redis_report_round(&s->report, false, NULL);
+  report_round(s, false, NULL);
   use(s, agreed->place);
-  dlk_redis_report_servers(&s->report, s->turn != turn, agreed);
+  report_servers(s, s->turn != turn, agreed);
   tell(s, NULL);
 }
 
-/* How long a round waits for an address; who seeks waits for twice that. */
-static int64_t most_patience(const struct sentinel *s) {
-  int64_t half = s->conf->connect_timeout / 2;
-  return half < WAIT_FOR_ALL ? WAIT_FOR_ALL : half;
+/* There is no address: the most helpful reason. True: it is a quarrel. */
+static bool why_none(const struct sentinel *s,
+                     const struct dlk_redis_agreement *agreed,
+                     struct dlk_error *err) {
+  bool unknown = false;
+  const struct dlk_error *no = NULL;
+  const char *url = s->conf->shown;
+  for (size_t i = 0; i < s->conf->host_count; i++) {
+    const struct witness *w = &s->witnesses[i];
+    unknown = unknown || w->opinion.said == DLK_REDIS_SAID_UNKNOWN;
+    if (w->opinion.said == DLK_REDIS_SAID_NO)
+      no = &w->why;
+  }
+  if (agreed->stale)
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "%s: the Sentinels that answer are behind what others said "
+                  "before; are some cut off?",
+                  url);
+  else if (agreed->a)
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "%s: its Sentinels do not agree: one names %s, another one "
+                  "%s",
+                  url, dlk_net_place_text(agreed->a).text,
+                  dlk_net_place_text(agreed->b).text);
+  else if (no)
+    *err = *no;
+  else if (unknown)
+    dlk_error_set(err, DLK_INVALID,
+                  "%s: these Sentinels do not know a primary of the name "
+                  "'%.64s'; check it (SENTINEL MASTERS)",
+                  url, s->master);
+  else
+    dlk_error_set(err, DLK_UNAVAILABLE, "%s: no Sentinel answers (%.200s)", url,
+                  reason(&s->witnesses[0]));
+  return agreed->stale || agreed->a;
 }
 
-/* How long for more who name it. */
-static int64_t patience(const struct sentinel *s) {
-  int64_t most = most_patience(s);
-  return most < WAIT_FOR_MOST ? most : WAIT_FOR_MOST;
-}
-
-/* In this round, whatever it was. */
 static bool anybody_spoke(const struct sentinel *s) {
   for (size_t i = 0; i < s->conf->host_count; i++)
-    if (s->witnesses[i].w.opinion.said != DLK_REDIS_SAID_NOTHING)
+    if (s->witnesses[i].opinion.said != DLK_REDIS_SAID_NOTHING)
       return true;
   return false;
 }
@@ -221,60 +341,37 @@ static bool anybody_spoke(const struct sentinel *s) {
 /* Whether the round may end although some have not answered. */
 static bool enough(struct sentinel *s,
                    const struct dlk_redis_agreement *agreed) {
-  int64_t span = agreed->place ? patience(s) : most_patience(s);
-  int64_t until = dlk_time_add(s->asked_at, span);
-  if (agreed->place && (agreed->most || agreed->half))
+  int64_t half = s->conf->connect_timeout / 2, until;
+  if (agreed->place && agreed->most)
     return true;
-  if (s->host->now(s->host) >= until)
+  until =
+      dlk_time_add(s->asked_at, half < WAIT_FOR_MOST ? half : WAIT_FOR_MOST);
+  if (now(s) >= until)
     return anybody_spoke(s);
   s->host->timer_set(s->host, &s->timer, until);
   return false;
 }
 
-/* last: nobody will say anything more in this round. */
-static void judge(struct sentinel *s, bool last) {
+/* A round is under way. */
+static void judge(struct sentinel *s) {
   struct dlk_redis_agreement agreed = agreement(s);
   struct dlk_error why;
-  if (!last && !enough(s, &agreed))
+  if (s->open > 0 && !enough(s, &agreed))
     return;
-  round_over(s);
+  s->asking = false;
+  s->host->busy(s->host, -1);
+  round_due(s);
   if (agreed.place) {
-    s->agreed_at = s->host->now(s->host);
+    s->agreed_at = now(s);
     follow(s, &agreed);
     return;
   }
-  bool quarrel = agreed.a || agreed.stale;
-  if (quarrel)
-    disagree(s, &agreed, &why);
-  else
-    nobody_knows(s, &why);
-  dlk_redis_report_round(&s->report, true, quarrel ? &why : NULL);
+  bool quarrel = why_none(s, &agreed, &why);
+  report_round(s, true, quarrel ? &why : NULL);
   tell(s, &why);
 }
 
-/* One of them answered after the round's end. */
-static void judge_late(struct sentinel *s) {
-  struct dlk_redis_agreement agreed = agreement(s);
-  if (agreed.place)
-    follow(s, &agreed);
-}
-
 /* ---- rounds ---- */
-
-static void answered(struct dlk_redis_witness *w) {
-  struct witness *one = (struct witness *)(void *)w;
-  struct sentinel *s = one->sentinel;
-  s->open--;
-  if (s->stopped)
-    return;
-  dlk_redis_report_witness(&s->report, w, &one->bad);
-  if (s->filling)
-    return;
-  if (!s->asking)
-    judge_late(s);
-  else if (s->open == 0 || s->host->now(s->host) - s->asked_at >= WAIT_FOR_ALL)
-    judge(s, s->open == 0);
-}
 
 static void round_begin(struct sentinel *s) {
   if (s->asking || s->stopped)
@@ -282,39 +379,213 @@ static void round_begin(struct sentinel *s) {
   s->asking = true;
   s->doubted = false;
   s->host->busy(s->host, 1);
-  s->asked_at = s->host->now(s->host);
+  s->asked_at = now(s);
   s->host->timer_set(s->host, &s->timer,
                      dlk_time_add(s->asked_at, WAIT_FOR_ALL));
-  s->filling = true;
+  s->open++; /* until all are asked: some may answer at once */
   for (size_t i = 0; i < s->conf->host_count; i++) {
-    struct dlk_redis_witness *w = &s->witnesses[i].w;
+    struct witness *w = &s->witnesses[i];
     if (w->asked)
       continue;
     s->open++;
-    dlk_redis_witness_ask(w);
+    w->opinion.said = DLK_REDIS_SAID_NOTHING; /* the rest: see agree.c */
+    w->asked = true;
+    dlk_redis_conn_submit(&w->conn, &w->ask);
+    dlk_redis_conn_flush(&w->conn);
   }
-  s->filling = false;
-  if (s->open == 0)
-    judge(s, true);
+  if (--s->open == 0)
+    judge(s);
 }
 
-static void heard(struct dlk_redis_news *n) {
-  struct sentinel *s = DLK_CONTAINER(n, struct sentinel, news);
-  bool soon = s->host->now(s->host) - s->asked_at < DLK_REDIS_SENTINEL_PAUSE;
-  s->doubted = s->asking || soon;
-  if (!s->doubted)
+static void on_timer(struct dlk_timer *timer, int64_t at) {
+  struct sentinel *s = DLK_CONTAINER(timer, struct sentinel, timer);
+  (void)at;
+  if (s->asking)
+    judge(s);
+  else if (s->doubted || anybody_seeks(s))
     round_begin(s);
-  else if (!s->asking)
+}
+
+/* By the timer, since a caller may be in the middle of something. */
+static void doubt(struct dlk_net_endpoint *e) {
+  struct sentinel *s = of(e);
+  if (s->stopped || s->doubted)
+    return;
+  s->doubted = true;
+  if (!s->asking)
     round_due(s);
 }
 
-static void on_timer(struct dlk_timer *timer, int64_t now) {
-  struct sentinel *s = DLK_CONTAINER(timer, struct sentinel, timer);
-  (void)now;
-  if (s->asking)
-    judge(s, s->open == 0);
-  else if (s->doubted || anybody_seeks(s))
-    round_begin(s);
+/* ---- one that is asked: for the epoch and the address in one write ---- */
+
+static void encode_hello(struct dlk_redis_req *r, struct dlk_buf *out) {
+  put_auth(DLK_CONTAINER(r, struct witness, hello)->sentinel, r, out);
+  dlk_redis_put_array(out, 1);
+  dlk_redis_put_text(out, "PING");
+}
+
+static void hello_done(struct dlk_redis_req *r,
+                       const struct dlk_redis_answer *a) {
+  (void)greeted(&DLK_CONTAINER(r, struct witness, hello)->conn, r, a);
+}
+
+static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
+  const struct witness *w = DLK_CONTAINER(r, struct witness, ask);
+  static const char *const words[] = {"MASTER", "GET-MASTER-ADDR-BY-NAME"};
+  r->replies = 2;
+  for (int i = 0; i < 2; i++) {
+    dlk_redis_put_array(out, 3);
+    dlk_redis_put_text(out, "SENTINEL");
+    dlk_redis_put_text(out, words[i]);
+    dlk_redis_put_text(out, w->sentinel->master);
+  }
+}
+
+/* The first answer may be a refusal (a user's rights). */
+static void each(struct dlk_redis_req *r, unsigned index,
+                 const redisReply *reply) {
+  struct witness *w = DLK_CONTAINER(r, struct witness, ask);
+  if (index == 0) {
+    dlk_redis_opinion_view(&w->opinion, reply);
+    return;
+  }
+  if (reply->type == REDIS_REPLY_ERROR) {
+    w->opinion.said = DLK_REDIS_SAID_NO;
+    explain(&w->conn, r, reply->str, &w->why);
+    return;
+  }
+  dlk_redis_opinion_place(&w->opinion, reply);
+  if (w->opinion.said != DLK_REDIS_SAID_NOTHING)
+    return;
+  w->opinion.said = DLK_REDIS_SAID_NO;
+  dlk_error_set(&w->why, DLK_UNAVAILABLE, "%s answers what is no address",
+                dlk_net_conn_name(&w->conn.net).text);
+}
+
+static void answered(struct dlk_redis_req *r,
+                     const struct dlk_redis_answer *a) {
+  struct witness *w = DLK_CONTAINER(r, struct witness, ask);
+  struct sentinel *s = w->sentinel;
+  w->asked = false;
+  s->open--;
+  if (a->outcome != DLK_REDIS_ANSWERED) {
+    bool no = a->err->code == DLK_DENIED || a->err->code == DLK_INVALID;
+    w->opinion = (struct dlk_redis_opinion){
+        .said = no ? DLK_REDIS_SAID_NO : DLK_REDIS_SAID_NOTHING};
+    w->why = *a->err;
+  }
+  if (s->stopped)
+    return;
+  report_witness(w);
+  if (!s->asking) { /* late */
+    struct dlk_redis_agreement agreed = agreement(s);
+    if (agreed.place)
+      follow(s, &agreed);
+  } else if (s->open == 0 || now(s) - s->asked_at >= WAIT_FOR_ALL) {
+    judge(s);
+  }
+}
+
+static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
+  return &DLK_CONTAINER(c, struct witness, conn)->hello;
+}
+
+static void gone(void *arg) {
+  const struct dlk_redis_conn *c = arg;
+  const struct sentinel *s = c->arg;
+  s->gone(s->gone_arg);
+}
+
+static const struct dlk_redis_conn_events witness_events = {
+    .handshake = handshake, .gone = gone};
+
+/* ---- one that is listened to ---- */
+
+static void encode_news(struct dlk_redis_req *r, struct dlk_buf *out) {
+  put_auth(DLK_CONTAINER(r, struct sentinel, news_hello), r, out);
+  dlk_redis_put_array(out, 2);
+  dlk_redis_put_text(out, "SUBSCRIBE");
+  dlk_redis_put_text(out, "+switch-master");
+}
+
+/* What was said while none was listened to is asked for. */
+static void news_done(struct dlk_redis_req *r,
+                      const struct dlk_redis_answer *a) {
+  struct sentinel *s = DLK_CONTAINER(r, struct sentinel, news_hello);
+  if (!greeted(&s->news, r, a))
+    return;
+  s->news_refused = false;
+  dlk_net_wake_set(s->wake, DLK_NET_WAKE_NEWS,
+                   dlk_net_sock_fd(s->news.net.sock));
+  doubt(&s->endpoint);
+}
+
+static struct dlk_redis_req *news_handshake(struct dlk_redis_conn *c) {
+  return &DLK_CONTAINER(c, struct sentinel, news)->news_hello;
+}
+
+static void news_broken(struct dlk_redis_conn *c, bool asked,
+                        const struct dlk_error *why) {
+  (void)asked, (void)why;
+  dlk_net_wake_set(DLK_CONTAINER(c, struct sentinel, news)->wake,
+                   DLK_NET_WAKE_NEWS, -1);
+}
+
+/* Where the subscription is refused all else works, and a failover is noticed
+ * late; so that is told, once. */
+static void news_failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
+  struct sentinel *s = DLK_CONTAINER(c, struct sentinel, news);
+  if (why->code != DLK_DENIED || s->news_refused)
+    return;
+  s->news_refused = true;
+  s->host->event(s->host, "sentinel", why->text);
+}
+
+/* ["message", "+switch-master", "name old-host old-port host port"] */
+static void push(struct dlk_redis_conn *c, const redisReply *reply) {
+  struct sentinel *s = DLK_CONTAINER(c, struct sentinel, news);
+  size_t len = strlen(s->master);
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+      reply->element[2]->type != REDIS_REPLY_STRING)
+    return;
+  const char *text = reply->element[2]->str;
+  if (strncmp(text, s->master, len) == 0 && text[len] == ' ')
+    doubt(&s->endpoint);
+}
+
+static bool needed(struct dlk_redis_conn *c) {
+  return c->net.wanted;
+}
+
+static const struct dlk_redis_conn_events news_events = {.handshake =
+                                                             news_handshake,
+                                                         .broken = news_broken,
+                                                         .failed = news_failed,
+                                                         .push = push,
+                                                         .needed = needed,
+                                                         .gone = gone};
+
+static void locate_next(struct dlk_net_endpoint *e,
+                        struct dlk_net_seeker *who) {
+  struct sentinel *s = DLK_CONTAINER(e, struct sentinel, next);
+  size_t i = s->turns++ % s->conf->host_count;
+  who->located(who, &s->witnesses[i].at.address, NULL);
+}
+
+static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
+  (void)e, (void)who;
+}
+
+static void want_news(struct sentinel *s, bool wanted) {
+  if (s->news.net.wanted == wanted)
+    return;
+  s->news.net.wanted = wanted;
+  if (wanted) {
+    dlk_net_conn_wake(&s->news.net);
+  } else {
+    dlk_net_wake_set(s->wake, DLK_NET_WAKE_NEWS, -1);
+    dlk_net_conn_off(&s->news.net);
+  }
 }
 
 /* ---- the endpoint ---- */
@@ -325,14 +596,14 @@ static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   dlk_list_append(&s->seekers, &who->entry);
   who->settled = false;
   who->told = 0;
-  if (s->agreed_at && s->host->now(s->host) - s->agreed_at < FRESH) {
-    who->told = s->turn;
-    who->located(who, &s->address, NULL);
-    if (!s->asking)
-      round_due(s);
+  if (!s->agreed_at || now(s) - s->agreed_at >= FRESH) {
+    round_begin(s);
     return;
   }
-  round_begin(s);
+  who->told = s->turn;
+  who->located(who, &s->address, NULL);
+  if (!s->asking)
+    round_due(s);
 }
 
 static void settle(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
@@ -346,34 +617,24 @@ static void forget(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   dlk_list_remove(&who->entry);
 }
 
-/* By the timer, since who doubts is in the middle of something. */
-static void doubt(struct dlk_net_endpoint *e) {
-  struct sentinel *s = of(e);
-  if (s->stopped || s->doubted)
-    return;
-  s->doubted = true;
-  if (!s->asking)
-    round_due(s);
-}
-
 static void start(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,
-                  unsigned *alive, void (*gone)(void *arg), void *arg) {
+                  unsigned *alive, void (*all_gone)(void *arg), void *arg) {
   struct sentinel *s = of(e);
-  s->news.wake = wake;
-  s->all.gone = gone;
-  s->all.gone_arg = arg;
-  s->news.conn.net.alive = alive;
+  s->wake = wake;
+  s->gone = all_gone;
+  s->gone_arg = arg;
+  s->news.net.alive = alive;
   for (size_t i = 0; i < s->conf->host_count; i++)
-    s->witnesses[i].w.conn.net.alive = alive;
+    s->witnesses[i].conn.net.alive = alive;
 }
 
 static void flush(struct dlk_net_endpoint *e, bool listening) {
   struct sentinel *s = of(e);
   if (s->stopped)
     return;
-  dlk_redis_news_want(&s->news, listening);
+  want_news(s, listening);
   for (size_t i = 0; s->open > 0 && i < s->conf->host_count; i++)
-    dlk_redis_conn_flush(&s->witnesses[i].w.conn);
+    dlk_redis_conn_flush(&s->witnesses[i].conn);
 }
 
 static void stop(struct dlk_net_endpoint *e) {
@@ -384,52 +645,72 @@ static void stop(struct dlk_net_endpoint *e) {
     s->host->busy(s->host, -1);
   s->asking = false;
   for (size_t i = 0; i < s->conf->host_count; i++)
-    dlk_net_conn_stop(&s->witnesses[i].w.conn.net);
-  dlk_redis_news_want(&s->news, false);
-  dlk_net_conn_stop(&s->news.conn.net);
+    dlk_net_conn_stop(&s->witnesses[i].conn.net);
+  want_news(s, false);
+  dlk_net_conn_stop(&s->news.net);
 }
 
 static void destroy(struct dlk_net_endpoint *e) {
   struct sentinel *s = of(e);
   for (size_t i = 0; i < s->conf->host_count; i++)
-    dlk_net_conn_free(&s->witnesses[i].w.conn.net);
-  dlk_net_conn_free(&s->news.conn.net);
-  dlk_secret_free(s->all.secret);
+    dlk_net_conn_free(&s->witnesses[i].conn.net);
+  dlk_net_conn_free(&s->news.net);
+  dlk_secret_free(s->secret);
   free(s);
 }
 
+static void init_witness(struct sentinel *s, size_t i,
+                         struct dlk_net_tls *tls) {
+  struct witness *w = &s->witnesses[i];
+  w->sentinel = s;
+  dlk_net_fixed_init(&w->at, s->conf, i, PORT, tls);
+  w->at.endpoint.role = ROLE;
+  dlk_redis_conn_init(&w->conn, s->host, s->conf, &w->at.endpoint,
+                      &witness_events, s);
+  w->conn.net.pause = PAUSE;
+  /* Its reason is there before a seeker's time is over. */
+  w->conn.net.connect_timeout = s->conf->connect_timeout / 4 * 3;
+  w->hello.encode = encode_hello;
+  w->hello.done = hello_done;
+  w->ask.encode = encode_ask;
+  w->ask.each = each;
+  w->ask.done = answered;
+  dlk_list_init(&w->ask.entry);
+}
+
 static void init(struct sentinel *s, struct dlk_host *host,
-                 const struct dlk_conf *conf) {
+                 const struct dlk_conf *conf, struct dlk_net_tls *tls) {
   size_t len = strcspn(conf->path + 1, "/");
-  s->all.host = s->host = host;
-  s->all.conf = s->conf = conf;
-  s->all.username = dlk_option_text(&conf->options, "sentinel_username");
-  snprintf(s->all.master, sizeof s->all.master, "%.*s", (int)len,
-           conf->path + 1);
-  s->epoch = -1;
-  dlk_redis_report_init(&s->report, &s->all);
+  s->host = host;
+  s->conf = conf;
+  s->username = dlk_option_text(&conf->options, "sentinel_username");
+  snprintf(s->master, sizeof s->master, "%.*s", (int)len, conf->path + 1);
+  s->epoch = s->replicas = s->sentinels = -1;
   s->timer.fire = on_timer;
   dlk_list_init(&s->seekers);
-  s->news.heard = heard;
-  dlk_redis_news_init(&s->news, &s->all);
-  for (size_t i = 0; i < conf->host_count; i++) {
-    s->witnesses[i].sentinel = s;
-    s->witnesses[i].w.answered = answered;
-    dlk_redis_witness_init(&s->witnesses[i].w, &s->all, i);
-  }
+  s->next = (struct dlk_net_endpoint){.role = ROLE,
+                                      .locate = locate_next,
+                                      .settle = nothing,
+                                      .forget = nothing};
+  dlk_redis_conn_init(&s->news, host, conf, &s->next, &news_events, s);
+  s->news.net.pause = PAUSE;
+  s->news_hello.encode = encode_news;
+  s->news_hello.done = news_done;
+  for (size_t i = 0; i < conf->host_count; i++)
+    init_witness(s, i, tls);
 }
 
 struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                                 const struct dlk_conf *conf,
                                                 struct dlk_net_tls *tls) {
   size_t count = conf->host_count;
-  size_t each = sizeof(struct witness) + sizeof(struct dlk_redis_opinion);
-  struct sentinel *s = calloc(1, sizeof *s + count * each);
+  size_t each_size = sizeof(struct witness) + sizeof(struct dlk_redis_opinion);
+  struct sentinel *s = calloc(1, sizeof *s + count * each_size);
   if (s)
-    s->all.secret = dlk_secret_new(
+    s->secret = dlk_secret_new(
         dlk_option_text(&conf->options, "sentinel_password"),
         dlk_option_text(&conf->options, "sentinel_password_file"), false);
-  if (!s || !s->all.secret) {
+  if (!s || !s->secret) {
     free(s);
     return NULL;
   }
@@ -444,8 +725,8 @@ struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                           .flush = flush,
                                           .stop = stop,
                                           .destroy = destroy};
-  s->all.tls = s->address.tls = tls;
+  s->address.tls = tls;
   s->said = (void *)(s->witnesses + count);
-  init(s, host, conf);
+  init(s, host, conf, tls);
   return &s->endpoint;
 }

@@ -20,6 +20,7 @@
 #include "net/conn.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STANDS DLK_SEC
@@ -66,7 +67,8 @@ static void close_sock(struct dlk_net_conn *c) {
 }
 
 static void close_all(struct dlk_net_conn *c) {
-  c->endpoint->forget(c->endpoint, &c->seeker);
+  if (c->endpoint->forget)
+    c->endpoint->forget(c->endpoint, &c->seeker);
   close_sock(c);
   c->host->timer_clear(c->host, &c->timer);
 }
@@ -116,7 +118,15 @@ static void discard(struct dlk_net_conn *c, const struct dlk_error *given) {
 }
 
 struct dlk_net_server_text dlk_net_conn_name(const struct dlk_net_conn *c) {
-  return dlk_net_server_text(c->conf->shown, c->endpoint->role, c->at);
+  struct dlk_net_server_text t;
+  int n = snprintf(t.text, sizeof t.text, "%.300s", c->conf->shown);
+  if (c->endpoint->role && c->at) {
+    struct dlk_net_place place = {.port = c->at->port};
+    snprintf(place.host, sizeof place.host, "%s", c->at->host);
+    snprintf(t.text + n, sizeof t.text - (size_t)n, ": %s %s",
+             c->endpoint->role, dlk_net_place_text(&place).text);
+  }
+  return t;
 }
 
 static void say(const struct dlk_net_conn *c, enum dlk_code code,
@@ -226,7 +236,7 @@ bool dlk_net_conn_usable(struct dlk_net_conn *c, int64_t at, bool fragile) {
   ssize_t n = dlk_net_sock_recv(c->sock, &byte, 1);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return true;
-  /* A byte that nobody asked for is no better than an end. */
+  /* A byte without a request is no better than an end. */
   dlk_net_conn_lost(c, "the server closed the connection");
   return false;
 }
@@ -381,7 +391,8 @@ void dlk_net_conn_ready(struct dlk_net_conn *c) {
   enter(c, DLK_NET_READY);
   c->used = c->state_since;
   c->asked = false;
-  c->endpoint->settle(c->endpoint, &c->seeker);
+  if (c->endpoint->settle)
+    c->endpoint->settle(c->endpoint, &c->seeker);
   c->host->timer_clear(c->host, &c->timer);
   arm(c, dlk_time_add(c->used, c->listens ? SILENCE : IDLE_CLOSE));
 }

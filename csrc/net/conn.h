@@ -28,6 +28,12 @@
 
 struct dlk_net_conn;
 
+/* How messages name a server: by the URL, or by its role and address behind
+ * that, where a URL has several. */
+struct dlk_net_server_text {
+  char text[600];
+};
+
 enum dlk_net_conn_state {
   DLK_NET_OFF,
   DLK_NET_PAUSE,     /* between two attempts */
@@ -48,7 +54,7 @@ struct dlk_net_protocol {
   /* These bytes came. False: they ended the connection. */
   bool (*take)(struct dlk_net_conn *c, const char *bytes, size_t n);
   /* The connection ends: half an answer is of no use, nor (before READY) is the
-   * greeting. Tells nobody. */
+   * greeting. No caller is told. */
   void (*closed)(struct dlk_net_conn *c);
   /* A connection that was READY has ended: requests under way end. */
   void (*broken)(struct dlk_net_conn *c, const struct dlk_error *why);
@@ -66,8 +72,8 @@ struct dlk_net_protocol {
                   struct dlk_error *why);
   /* Asks for any answer, as a sign of life. */
   const char *ping;
-  /* What a server may be that accepts and says nothing, and one that hangs up
-   * at the greeting: the end of a sentence. */
+  /* Ends of sentences about a server that accepts and says nothing, and about
+   * one that hangs up at the greeting. */
   const char *mute, *hung_up;
 };
 
@@ -115,7 +121,7 @@ void dlk_net_conn_wake(struct dlk_net_conn *c);
 void dlk_net_conn_retreat(struct dlk_net_conn *c, const struct dlk_error *why);
 /* Ends the connection for good, and all requests. */
 void dlk_net_conn_stop(struct dlk_net_conn *c);
-/* Ends it for now, without anybody being told. Only when nothing waits. */
+/* Ends it for now; no caller is told. Only when nothing waits. */
 void dlk_net_conn_off(struct dlk_net_conn *c);
 
 /* ---- for its protocol ---- */
@@ -127,9 +133,9 @@ static inline int64_t dlk_net_conn_now(const struct dlk_net_conn *c) {
 /* The verdict of the greeting. */
 void dlk_net_conn_ready(struct dlk_net_conn *c);
 void dlk_net_conn_refuse(struct dlk_net_conn *c, const struct dlk_error *why);
-/* Whether it may be used now. A server may have closed it: after a second of
- * silence, or `fragile` (a request that is not sent again) a few ms, it is
- * looked at before; then that ends it. */
+/* Whether it is READY and may be used. A server may have closed it: after a
+ * second of silence, or `fragile` (a request that is not sent again) a few ms,
+ * it is looked at before; then that ends it. */
 bool dlk_net_conn_usable(struct dlk_net_conn *c, int64_t at, bool fragile);
 /* Requests were put into `out` at that time. */
 void dlk_net_conn_asked(struct dlk_net_conn *c, int64_t at);

@@ -1,4 +1,4 @@
-/* What is fixed needs no looking for. */
+/* An address that is fixed is known at once. */
 #include "net/endpoint.h"
 
 #include <stdio.h>
@@ -12,35 +12,15 @@ static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   who->located(who, &f->address, NULL);
 }
 
-static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
-  (void)e;
-  (void)who;
-}
-
 void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
                         size_t host, uint16_t port, struct dlk_net_tls *tls) {
   f->endpoint.locate = locate;
-  f->endpoint.settle = f->endpoint.forget = nothing;
   f->address.path = conf->path;
   f->address.tls = tls;
   if (conf->host_count == 0)
     return;
   f->address.host = conf->hosts[host].host;
   f->address.port = conf->hosts[host].port ? conf->hosts[host].port : port;
-}
-
-struct dlk_net_server_text
-dlk_net_server_text(const char *shown, const char *role,
-                    const struct dlk_net_address *at) {
-  struct dlk_net_server_text t;
-  int n = snprintf(t.text, sizeof t.text, "%.300s", shown);
-  if (role && at) {
-    struct dlk_net_place place = {.port = at->port};
-    snprintf(place.host, sizeof place.host, "%s", at->host);
-    snprintf(t.text + n, sizeof t.text - (size_t)n, ": %s %s", role,
-             dlk_net_place_text(&place).text);
-  }
-  return t;
 }
 
 /* ---- places ---- */

@@ -1,5 +1,5 @@
-/* Where the server is: an address is looked for before each attempt to connect,
- * since another server may have taken over. */
+/* Where the server is. Each attempt to connect asks for the address, since
+ * another server may have taken over. */
 #ifndef DLK_NET_ENDPOINT_H
 #define DLK_NET_ENDPOINT_H
 
@@ -27,7 +27,7 @@ struct dlk_net_place {
   uint16_t port;
 };
 
-/* Embedded in whoever wants to know an address. */
+/* One question for an address, embedded in its asker. */
 struct dlk_net_seeker {
   /* address: valid until the next one is told. NULL, and why: there is none.
    * Told again when it is another one, until the seeker forgets it. */
@@ -43,26 +43,24 @@ struct dlk_net_seeker {
 struct dlk_net_endpoint {
   /* Answers by `located`, at once or later. */
   void (*locate)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* It is connected there; only another address is of interest now. */
+  /* It is connected there; only another address is of interest now. This and
+   * the next may be NULL. */
   void (*settle)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* No answer is wanted any more. May be called at any time. */
+  /* The asker wants no answer any more. May be called at any time. */
   void (*forget)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
   /* Servers may change places: whether one is the primary is asked of itself,
    * and the pauses between attempts are short. The following are not NULL. */
   bool changes;
-  /* How many replicas the Sentinels know of, those too that are away; -1: it
-   * is not told. */
-  int64_t replicas;
-  /* What a server there is to the user, as in dlk_net_server_text. */
+  /* The user's word for a server there: "the primary"; NULL: the URL says. */
   const char *role;
   /* Before the first of these; *alive and gone(arg) as in sock.h. */
   void (*start)(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,
                 unsigned *alive, void (*gone)(void *arg), void *arg);
-  /* What is connected to may not be the right one any more. Seekers that are
-   * told so hear of it later, not now. */
+  /* The server of now may not be the right one any more. Seekers hear of
+   * another one later, not now. */
   void (*doubt)(struct dlk_net_endpoint *e);
-  /* Before the loop sleeps, and after it woke. listening: messages are wanted,
-   * since somebody holds or waits. */
+  /* Before the loop sleeps, and after it woke. listening: the store wants
+   * messages. */
   void (*flush)(struct dlk_net_endpoint *e, bool listening);
   void (*stop)(struct dlk_net_endpoint *e);
   void (*destroy)(struct dlk_net_endpoint *e);
@@ -78,15 +76,6 @@ struct dlk_net_fixed {
  * is given. */
 void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
                         size_t host, uint16_t port, struct dlk_net_tls *tls);
-
-/* How messages name one server of a URL's several: "the primary", with its
- * address behind it; role or at NULL: by the URL alone. */
-struct dlk_net_server_text {
-  char text[600];
-};
-struct dlk_net_server_text
-dlk_net_server_text(const char *shown, const char *role,
-                    const struct dlk_net_address *at);
 
 bool dlk_net_place_is(const struct dlk_net_place *a,
                       const struct dlk_net_place *b);

@@ -1,4 +1,4 @@
-/* What the user's on_event is told of a server. */
+/* Events of a server for the user's on_event. */
 #ifndef DLK_NET_EVENT_H
 #define DLK_NET_EVENT_H
 

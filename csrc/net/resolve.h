@@ -1,5 +1,5 @@
-/* Looking up a host's name, which may take half a minute, without anybody
- * having to wait for its end. */
+/* Looks up a host's name. A resolver may take half a minute; no caller, loop or
+ * process waits for its end. */
 #ifndef DLK_NET_RESOLVE_H
 #define DLK_NET_RESOLVE_H
 
@@ -19,7 +19,7 @@ int dlk_net_lookup_start(struct uv_loop_s *loop, const char *host,
                          const char *port, dlk_net_found *found,
                          void (*gone)(void *arg), void *arg,
                          struct dlk_net_lookup **out);
-/* Nobody wants to know any more; also inside or after `found`. */
+/* The caller wants no answer any more. Also inside or after `found`. */
 void dlk_net_lookup_end(struct dlk_net_lookup *l);
 
 #endif

@@ -2,15 +2,16 @@
  * descriptor; all reading and writing is here, with MSG_NOSIGNAL.
  *
  * Two things are unlike a plain socket:
- * - What was taken from a caller may not be sent yet. It is, before anything
- *   that comes later; more than DLK_TLS_AHEAD is not taken.
+ * - Bytes taken from a caller may not be sent yet. They are, before anything
+ *   that comes later; more than DLK_TLS_AHEAD are not taken.
  * - Either way may have to wait for the other: an answer to a KeyUpdate is
  *   written while reading, and a write behind half a message of the handshake
  *   waits for its other half. `stuck` and `write_stuck` say so. They end when
  *   room was made, or something came; then `waits` asks for a call when fd is
- *   writable, which it mostly is at once. So whoever polls for that gets on.
+ *   writable, which it mostly is at once. So a caller that polls for that gets
+ * on.
  *
- * Nobody is lost in OpenSSL: a recv goes on until the caller's memory is full
+ * No byte is lost in OpenSSL: a recv goes on until the caller's memory is full
  * or all that came was read, so bytes that no poll would tell of are left
  * behind by a full read only (the caller reads again) or when it is `stuck`. A
  * peer that sends nothing but messages of the handshake gets PULLS reads at a
@@ -120,8 +121,7 @@ static ssize_t pull(struct dlk_net_secure *x, int fd, char raw[CHUNK],
   return n;
 }
 
-/* What stands in the way of a step that wants something: 1 nothing any more, 0
- * the end, -1 and errno. */
+/* Gives a step what it wants: 1 it may go on, 0 the end, -1 and errno. */
 static int provide(struct dlk_net_secure *x, int fd, enum dlk_tls_step step,
                    char raw[CHUNK], bool await) {
   if (step == DLK_TLS_WANTS_INPUT) {

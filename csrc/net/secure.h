@@ -1,5 +1,5 @@
-/* TLS between a socket and those who use it: how bytes are sent and received
- * on a connection that is encrypted. What is polled is sock.c's affair. */
+/* TLS between a socket and its user: sends and receives bytes on a connection
+ * that is encrypted. sock.c polls. */
 #ifndef DLK_NET_SECURE_H
 #define DLK_NET_SECURE_H
 

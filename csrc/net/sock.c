@@ -412,7 +412,7 @@ static ssize_t plain_recv(struct dlk_net_sock *s, void *p, size_t n) {
   return rc;
 }
 
-/* What TLS waits for may have changed. */
+/* TLS may wait for something else now. */
 static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
   int problem = errno;
   poll_for(s, dlk_net_secure_waits(s->secure));

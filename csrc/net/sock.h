@@ -1,6 +1,6 @@
 /* One stream socket from look-up to close, on the host's loop: non-blocking,
  * CLOEXEC, no SIGPIPE. With TLS its handshake is a part of connecting, and
- * what is sent and received here is the plain text. */
+ * the bytes here are the plain text. */
 #ifndef DLK_NET_SOCK_H
 #define DLK_NET_SOCK_H
 
@@ -31,12 +31,11 @@ struct dlk_net_sock_events {
   void (*broken)(void *arg);
 };
 
-/* Starts to connect; `address` and `silent` must stay until then or close; of a
- * name's addresses the one behind `silent` is the first, and one that the
- * system gave up is noted there. io_timeout: how long it may try to get bytes
- * through. *alive is counted up now and down when nothing is left in the loop;
- * then gone(arg) is called. NULL and *error, an
- * errno, on failure. */
+/* Starts to connect; NULL and *error (an errno) on failure. `address` and
+ * `silent` must stay until then or close. Of a name's addresses the one behind
+ * `silent` is the first, and one that the system gave up is noted there.
+ * io_timeout: how long it may try to get bytes through. *alive is counted up
+ * now, and down when nothing is left in the loop; then gone(arg) is called. */
 struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
                                        const struct dlk_net_address *address,
                                        struct dlk_net_silent *silent,
@@ -45,13 +44,12 @@ struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
                                        void (*gone)(void *arg), unsigned *alive,
                                        void *arg, int *error);
 
-/* What an errno of connecting means. */
+/* The code of an errno of connecting. */
 enum dlk_code dlk_net_sock_code(int error);
 
-/* As send and recv: -1 and errno EAGAIN when it would block. What the socket
- * waits for then is its own affair; after a send that would have blocked it
- * calls `writable` when there is room. A recv that gives less than n has given
- * all that came. */
+/* As send and recv: -1 and errno EAGAIN when it would block. After a send
+ * that would have blocked, the socket calls `writable` when there is room. A
+ * recv that gives less than n has given all that came. */
 ssize_t dlk_net_sock_send(struct dlk_net_sock *s, const void *p, size_t n);
 ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n);
 /* As recv; blocks until something comes, for DLK_AWAIT_MAX at most, then -1 and
@@ -62,8 +60,8 @@ ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n);
 enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
                                   int error, const char *hung_up,
                                   char out[DLK_NET_WHY_MAX]);
-/* What came too late: the server's part of a TLS handshake, or else `why`. s
- * may be NULL. */
+/* Why its time is over: the look-up or the TLS handshake took too long, or else
+ * `why`. s may be NULL. */
 const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why);
 /* Its time to connect is over: notes in `silent` where it has not connected
  * yet. s may be NULL. */

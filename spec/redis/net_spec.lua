@@ -13,7 +13,7 @@ for _, name in ipairs { "addresses", "conn", "endpoint", "event",
   SOURCES[#SOURCES + 1] = "csrc/net/" .. name .. ".c"
 end
 for _, name in ipairs { "conn/net", "conn/conn", "conn/pipe",
-  "conn/durable", "conn/handshake", "conn/apart", "conn/auth",
+  "conn/durable", "conn/handshake", "conn/auth",
   "wire/brief", "wire/codec",
   "wire/errors", "wire/names", "wire/scripts" } do
   SOURCES[#SOURCES + 1] = "csrc/store/redis/" .. name .. ".c"

@@ -1,18 +1,18 @@
 /* The newest configuration counts, by its epoch: a Sentinel that was cut off
  * goes on naming the old primary, and who believes the first one that answers
- * writes to a server that nobody else uses. Of those who know that epoch more
- * than half must name one address: in the middle of a failover the one that
- * leads it names the new primary before it counts up.
+ * writes to a server that no other client uses. Of those who know that epoch
+ * more than half must name one address: in the middle of a failover the one
+ * that leads it names the new primary before it counts up.
  *
- * What was seen once is not taken back for an older epoch, unless more than
- * half of all Sentinels speak of that (they were reset): who remembers nothing
- * would follow a stale one as soon as the others are away.
+ * An epoch that was seen is not taken back for an older one, unless more than
+ * half of all Sentinels speak of that (they were reset): a client without this
+ * memory would follow a stale one as soon as the others are away.
  *
  * Where a user may not ask for the epoch (SENTINEL MASTER), the addresses alone
  * are counted; such a Sentinel is behind every epoch that another one told. So
  * a known epoch is forgotten only when more than half of all speak.
  *
- * How many servers there are is no vote, but the most that anybody knows of.
+ * The number of servers is no vote, but the most that any Sentinel knows of.
  * For this the last answer of one that is asked again counts until the next
  * one, or until its question fails: if it is slow, the number would fall and
  * rise with each question. */
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nobody has so many servers. */
+/* No set has so many servers. */
 #define MOST_SERVERS 1000000
 
 static bool is_count(int64_t value) {

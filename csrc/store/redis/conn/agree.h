@@ -1,5 +1,5 @@
-/* What several Sentinels say of one primary, and what follows from it. No
- * network and no time. */
+/* Makes one primary out of the answers of several Sentinels. No network and no
+ * time. */
 #ifndef DLK_STORE_REDIS_CONN_AGREE_H
 #define DLK_STORE_REDIS_CONN_AGREE_H
 

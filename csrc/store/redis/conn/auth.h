@@ -13,7 +13,7 @@ struct dlk_redis_auth {
   unsigned turn;                   /* the secret's, when it was last said */
 };
 
-/* Appends the command; false: there is nobody to be. */
+/* Appends the command; false: there is no user and no password. */
 bool dlk_redis_auth_put(struct dlk_redis_auth *a, struct dlk_buf *out);
 
 #endif

@@ -25,9 +25,11 @@ void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
 
 void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
   dlk_net_conn_wake(&c->net);
+  if (c->net.state != DLK_NET_READY || dlk_list_empty(&c->pipe.waiting) ||
+      c->durable.waits)
+    return;
   int64_t at = dlk_net_conn_now(&c->net);
-  if (dlk_list_empty(&c->pipe.waiting) || c->durable.waits ||
-      !dlk_net_conn_usable(&c->net, at, dlk_redis_pipe_has_only_once(&c->pipe)))
+  if (!dlk_net_conn_usable(&c->net, at, dlk_redis_pipe_has_only_once(&c->pipe)))
     return;
   dlk_redis_durable_write(&c->durable, at);
   dlk_net_conn_asked(&c->net, at);

@@ -21,9 +21,9 @@ struct dlk_redis_conn_events {
                  const struct dlk_error *why);
   /* An attempt to connect failed; what waited was told UNSENT. */
   void (*failed)(struct dlk_redis_conn *c, const struct dlk_error *why);
-  /* A reply that nobody asked for; NULL: that is an error. */
+  /* A reply without a request; NULL: that is an error. */
   void (*push)(struct dlk_redis_conn *c, const struct redisReply *reply);
-  /* Whether somebody holds or waits, so that it must not end unnoticed. */
+  /* Whether a hold or a wait is there: it must not end unnoticed. */
   bool (*needed)(struct dlk_redis_conn *c);
   void (*gone)(void *arg); /* see sock.h; arg is the connection */
 };

@@ -25,7 +25,7 @@
  * So what counts is the most of the three, and one at the least: a primary that
  * lists none may be one that lost all of them.
  *
- * What ends a connection ends these requests as UNKNOWN, like any that is not
+ * The end of a connection ends these requests as UNKNOWN, like any that is not
  * answered, and so does a WAIT that is refused (the server became a replica).
  * The WAIT itself ends with them, so the next connection may write.
  */

@@ -1,4 +1,4 @@
-/* What counts only when replicas have it: WAIT behind what was written. */
+/* Requests that count only when replicas have them: WAIT behind the batch. */
 #ifndef DLK_STORE_REDIS_CONN_DURABLE_H
 #define DLK_STORE_REDIS_CONN_DURABLE_H
 

@@ -185,7 +185,7 @@ static int64_t count_replicas(const char *text) {
   return count;
 }
 
-/* Whoever was named may not have been promoted yet, or be demoted already; a
+/* A named server may not have been promoted yet, or be demoted already; a
  * subscription at a replica counts for nothing. */
 static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   char role[16];
@@ -247,7 +247,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->name.text, g->db);
     return;
   }
-  /* What refuses some writes (OOM, MISCONF) may still release. */
+  /* A server that refuses some writes (OOM, MISCONF) may still release. */
   if ((step == PROBE || step == EXEC) && f->code == DLK_UNAVAILABLE &&
       (f->action == DLK_REDIS_FAIL || f->action == DLK_REDIS_LATER))
     return;

@@ -1,5 +1,5 @@
-/* What is said first on a fresh connection, in one write, and what the
- * answers mean. */
+/* The first commands on a fresh connection, in one write, and the meaning of
+ * their answers. */
 #ifndef DLK_STORE_REDIS_CONN_HANDSHAKE_H
 #define DLK_STORE_REDIS_CONN_HANDSHAKE_H
 

@@ -1,4 +1,4 @@
-/* What the operations know of the network: requests go in, answers and
+/* The network as operations see it: requests go in, answers and
  * messages come out. conn.c and net.c implement it over sockets; a simulation
  * may implement it over anything. Everything runs in the thread that owns the
  * loop.
@@ -77,7 +77,7 @@ struct dlk_redis_link {
   void (*subscribe)(struct dlk_redis_link *link, int slot);
   /* Whether that subscription stands; of any slot: whether one does. */
   bool (*subscribed)(struct dlk_redis_link *link, int slot);
-  /* Nobody waits or holds any longer: may end the subscription. */
+  /* No wait and no hold is left: may end the subscription. */
   void (*unsubscribe)(struct dlk_redis_link *link);
   /* The server said that it cannot serve now: leave it alone for a moment,
    * then connect anew. */
@@ -101,7 +101,7 @@ struct dlk_redis_link {
   const struct dlk_error *refused;
 };
 
-/* What the link tells its owner. */
+/* Upcalls to its owner. */
 struct dlk_redis_link_events {
   /* A server acknowledged the subscription for this slot, or for any. */
   void (*subscribed)(void *arg, int slot);
@@ -111,7 +111,7 @@ struct dlk_redis_link_events {
   /* A connection is usable, and its server is another process than the one
    * before: it has, or has not, what that one had. */
   void (*moved)(void *arg);
-  /* Whether somebody holds or waits, so that messages matter. */
+  /* Whether a hold or a wait is there, so that messages matter. */
   bool (*needed)(void *arg);
   void (*stopped)(void *arg);
 };

@@ -1,15 +1,37 @@
-/* A connection that was lost with requests under way may still have bytes on
- * the road: a delayed SET NX can land after its clean-up. So the next
- * handshake is followed, before any request, by CLIENT KILL ID of the old
- * connection. Ids mean something only to the server process that gave them,
- * so they are dropped when the run id differs, and where the run id or KILL
- * may not be had, `may_linger` says that the guarantee is off.
+/* Two connections to one server: for commands, and for messages.
  *
- * While somebody holds or waits, a command connection is not closed for being
- * idle, and one that ended is made anew at once and not with the next request.
- * If another server process answers by then (`moved`), all leases are renewed
- * there: those that it does not know are lost now, and not when their next
- * renewal is due.
+ *   NEW      -> RUNNING    start: the first request or subscription
+ *   RUNNING  -> STOPPING   link_stop
+ *   STOPPING -> STOPPED    gone: nothing of it is left in the loop
+ *   NEW      -> STOPPING   link_stop
+ *
+ * A late request. A connection that was lost with requests under way may still
+ * have bytes on the road: a delayed SET NX can land after its clean-up. So the
+ * next handshake is followed, before any request, by CLIENT KILL ID of the old
+ * connection. Ids mean something only to the server process that gave them, so
+ * they are dropped when the run id differs. Where the run id or KILL may not be
+ * had, `may_linger` says that the guarantee is off.
+ *
+ * Another server process. While a lease is held or waited for, a command
+ * connection is not closed for being idle, and one that ended is made anew at
+ * once and not with the next request. If another process answers by then
+ * (`moved`), all leases are renewed there: those that it does not know are lost
+ * now, and not when their next renewal is due.
+ *
+ * Messages. A hand-off goes to the listeners of the server process that gave
+ * the command (publish.lua), so a listener elsewhere is passed by, each time.
+ * There are two ways to be elsewhere: several servers share the address, of
+ * which commands find the primary, while any of them takes a subscription; or
+ * another server took over behind the address, and the old one, which is a
+ * replica now, closes no subscription. So run ids are compared when
+ * - commands connect: a subscription elsewhere is closed before any request is
+ *   written, and made anew, so no message of the other server is heard once
+ *   this one was asked;
+ * - messages connect while commands have a connection: one to another server is
+ *   given up, and tried again after a pause.
+ * Where a run id may not be had, each new connection for commands has the other
+ * one made anew. A hand-off that no listener heard is taken back by the server,
+ * so nothing else rests on this.
  *
  * Requests are flushed before the loop sleeps (prepare) and after it woke
  * (check): what was submitted in between leaves in one write. */
@@ -22,12 +44,14 @@
 
 #include "net/event.h"
 #include "net/wake.h"
-#include "store/redis/conn/apart.h"
 #include "store/redis/conn/conn.h"
 #include "store/redis/conn/handshake.h"
+#include "store/redis/conn/sentinel.h"
 
 /* Between two attempts at most, where servers may change places. */
 #define PAUSE (250 * DLK_MS)
+
+enum link_state { NEW, RUNNING, STOPPING, STOPPED };
 
 /* ENOUGH to SCARCE or FEWER and back, and from one of these to the other, when
  * a connection is made (warn_replicas). */
@@ -50,7 +74,8 @@ struct net {
   int64_t id, kills[DLK_REDIS_KILLS];
   char run_id[DLK_REDIS_RUN_ID];
   unsigned kill_count, alive;
-  bool subscribed, started, stopping, said_stopped, warned, moved, busy;
+  enum link_state state;
+  bool subscribed, warned, moved, busy;
   enum replicas replicas; /* what was said of them; */
   bool told_unknown;      /* and of Sentinels that do not count them */
   uv_prepare_t prepare;
@@ -64,9 +89,9 @@ static struct net *net_of(struct dlk_redis_link *link) {
 static void gone(void *arg) {
   struct dlk_redis_conn *c = arg;
   struct net *n = c->arg;
-  if (n->alive || !n->stopping || n->said_stopped)
+  if (n->alive || n->state != STOPPING)
     return;
-  n->said_stopped = true;
+  n->state = STOPPED;
   n->events->stopped(n->arg);
 }
 
@@ -94,13 +119,21 @@ static void unsubscribed(struct net *n) {
   dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES, -1);
 }
 
+/* Whether messages come from another server process than answers do, by both
+ * run ids, "" where one is not known; moved: commands go to another process
+ * than before. */
+static bool is_apart(const char *messages, const char *commands, bool moved) {
+  if (messages[0] && commands[0])
+    return strcmp(messages, commands) != 0;
+  return moved;
+}
+
 /* An event of the command connection only: that for messages comes and goes
  * with waiters. */
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
-  if (n->subscribed &&
-      dlk_redis_is_apart(n->hello_sub.run_id, n->run_id, moved)) {
+  if (n->subscribed && is_apart(n->hello_sub.run_id, n->run_id, moved)) {
     unsubscribed(n);
     dlk_net_conn_off(&n->sub.net); /* it is wanted: flush opens it again */
   }
@@ -225,9 +258,9 @@ static void handshake_done(struct dlk_redis_req *req,
 static void broken(struct dlk_redis_conn *c, bool asked,
                    const struct dlk_error *why) {
   struct net *n = c->arg;
-  if (!n->stopping)
+  if (n->state == RUNNING)
     n->host->event(n->host, "disconnect", why->text);
-  want_back(n, !n->stopping && n->events->needed(n->arg));
+  want_back(n, n->state == RUNNING && n->events->needed(n->arg));
   if (!asked || n->id < 0)
     return;
   if (n->kill_count == DLK_REDIS_KILLS) {
@@ -241,7 +274,7 @@ static void broken(struct dlk_redis_conn *c, bool asked,
 static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   struct net *n = c->arg;
   n->link.refused = why->code != DLK_UNAVAILABLE ? &c->net.why : NULL;
-  want_back(n, !n->stopping && n->events->needed(n->arg));
+  want_back(n, n->state == RUNNING && n->events->needed(n->arg));
 }
 
 /* The server may be a replica by now. */
@@ -282,10 +315,15 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
   if (a->outcome != DLK_REDIS_ANSWERED)
     return;
-  if (n->cmd.net.state == DLK_NET_READY)
-    dlk_redis_apart_judge(&n->hello_sub, n->run_id);
-  if (n->hello_sub.err.code != DLK_OK) {
-    refuse(n, &n->sub, &n->hello_sub);
+  struct dlk_redis_handshake *g = &n->hello_sub;
+  if (n->cmd.net.state == DLK_NET_READY && g->err.code == DLK_OK &&
+      is_apart(g->run_id, n->run_id, false))
+    dlk_error_set(&g->err, DLK_UNAVAILABLE,
+                  "%s: messages would come from another server than answers "
+                  "do; the address has to lead to the primary alone",
+                  g->name.text);
+  if (g->err.code != DLK_OK) {
+    refuse(n, &n->sub, g);
     return;
   }
   dlk_net_conn_ready(&n->sub.net);
@@ -334,7 +372,7 @@ static const struct dlk_redis_conn_events sub_events = {.handshake =
 /* ---- the loop ---- */
 
 static void flush(struct net *n) {
-  if (n->stopping)
+  if (n->state >= STOPPING)
     return;
   dlk_redis_conn_flush(&n->cmd);
   dlk_net_conn_wake(&n->sub.net);
@@ -371,9 +409,9 @@ static void hook_closed(uv_handle_t *h) {
 }
 
 static void start(struct net *n) {
-  if (n->started)
+  if (n->state != NEW)
     return;
-  n->started = true;
+  n->state = RUNNING;
   uv_loop_t *loop = n->host->loop(n->host);
   (void)uv_prepare_init(loop, &n->prepare);
   (void)uv_check_init(loop, &n->check);
@@ -428,17 +466,18 @@ static void link_retreat(struct dlk_redis_link *link,
 
 static void link_stop(struct dlk_redis_link *link) {
   struct net *n = net_of(link);
-  if (n->stopping)
+  bool started = n->state == RUNNING;
+  if (n->state >= STOPPING)
     return;
-  n->stopping = true;
+  n->state = STOPPING;
   want_back(n, false);
   n->alive++; /* until all is under way */
   unsubscribed(n);
   dlk_net_conn_stop(&n->cmd.net);
   dlk_net_conn_stop(&n->sub.net);
-  if (n->started && n->endpoint->changes)
+  if (started && n->endpoint->changes)
     n->endpoint->stop(n->endpoint);
-  if (n->started) {
+  if (started) {
     uv_close((uv_handle_t *)&n->prepare, hook_closed);
     uv_close((uv_handle_t *)&n->check, hook_closed);
   }
@@ -491,7 +530,9 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello_sub.subscriber = true;
   n->hello.replicas = n->cmd.durable.wanted = settings->replicas;
   n->hello.all = n->cmd.durable.all = settings->all;
-  n->cmd.durable.known = endpoint->changes ? &endpoint->replicas : NULL;
+  if (endpoint->changes)
+    n->cmd.durable.known =
+        &DLK_CONTAINER(endpoint, struct dlk_redis_primary, endpoint)->replicas;
   n->cmd.durable.shown = conf->shown;
   n->cmd.durable.refused = wait_refused;
   n->cmd.durable.doubt = wait_doubts;

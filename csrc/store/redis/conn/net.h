@@ -7,7 +7,7 @@
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 
-/* What was said of the server beside its address. */
+/* Options of the server beside its address. */
 struct dlk_redis_settings {
   unsigned db;
   unsigned replicas; /* that must have what is durable; 0: WAIT is never sent */

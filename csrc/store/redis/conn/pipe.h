@@ -62,7 +62,7 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, struct redisReply *reply,
 /* So many replicas have what was written by all requests that are settling. */
 void dlk_redis_pipe_settle(struct dlk_redis_pipe *p, unsigned have,
                            unsigned wanted);
-/* Nobody knows: they end as UNKNOWN. */
+/* The number is not known: they end as UNKNOWN. */
 void dlk_redis_pipe_unsettled(struct dlk_redis_pipe *p,
                               const struct dlk_error *why);
 /* All that was written, in the order in which it ends. */
@@ -71,7 +71,7 @@ void dlk_redis_pipe_take(struct dlk_redis_pipe *p, struct dlk_list *to);
 /* Ends all of a list that was taken out of the pipe. */
 void dlk_redis_pipe_end(struct dlk_list *l, enum dlk_redis_outcome outcome,
                         const struct dlk_error *why);
-/* Forgets what flies; nobody is told. */
+/* Forgets what flies, without `done`. */
 void dlk_redis_pipe_forget(struct dlk_redis_pipe *p);
 
 #endif

@@ -53,7 +53,7 @@
 #define WAIT_FOR_ALL (200 * DLK_MS)
 /* Half of connect_timeout if that is less: the rest is for connecting. */
 #define WAIT_FOR_MOST DLK_SEC
-/* What was agreed on so lately is not asked for again. */
+/* An agreement so fresh is used without a round. */
 #define FRESH (50 * DLK_MS)
 
 /* One Sentinel: the connection to it, the question, and its answer. */
@@ -69,7 +69,7 @@ struct witness {
 };
 
 struct sentinel {
-  struct dlk_net_endpoint endpoint; /* first: handed out */
+  struct dlk_redis_primary primary; /* first: handed out */
   struct dlk_host *host;
   const struct dlk_conf *conf; /* its hosts are the Sentinels */
   char master[256];
@@ -93,7 +93,7 @@ struct sentinel {
   struct dlk_net_wake *wake;
   size_t turns;
   bool news_refused; /* told */
-  /* What events told last: */
+  /* As the last events told: */
   bool lost;                      /* they name no primary */
   int64_t replicas, sentinels;    /* how many there were; -1: not known yet */
   struct dlk_redis_opinion *said; /* one of each, while they are judged */
@@ -274,7 +274,7 @@ static void round_due(struct sentinel *s) {
   s->host->timer_set(s->host, &s->timer, dlk_time_add(s->asked_at, PAUSE));
 }
 
-/* What it points to is good until the next one. */
+/* Its pointers are good until the next one. */
 static struct dlk_redis_agreement agreement(const struct sentinel *s) {
   size_t count = s->conf->host_count;
   for (size_t i = 0; i < count; i++)
@@ -287,7 +287,7 @@ static void follow(struct sentinel *s,
   uint64_t turn = s->turn;
   s->epoch = agreed->epoch;
   if (agreed->replicas >= 0)
-    s->endpoint.replicas = agreed->replicas;
+    s->primary.replicas = agreed->replicas;
   report_round(s, false, NULL);
   use(s, agreed->place);
   report_servers(s, s->turn != turn, agreed);
@@ -508,7 +508,7 @@ static void encode_news(struct dlk_redis_req *r, struct dlk_buf *out) {
   dlk_redis_put_text(out, "+switch-master");
 }
 
-/* What was said while none was listened to is asked for. */
+/* A switch before that was not heard, so the Sentinels are asked. */
 static void news_done(struct dlk_redis_req *r,
                       const struct dlk_redis_answer *a) {
   struct sentinel *s = DLK_CONTAINER(r, struct sentinel, news_hello);
@@ -517,7 +517,7 @@ static void news_done(struct dlk_redis_req *r,
   s->news_refused = false;
   dlk_net_wake_set(s->wake, DLK_NET_WAKE_NEWS,
                    dlk_net_sock_fd(s->news.net.sock));
-  doubt(&s->endpoint);
+  doubt(&s->primary.endpoint);
 }
 
 static struct dlk_redis_req *news_handshake(struct dlk_redis_conn *c) {
@@ -550,7 +550,7 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
     return;
   const char *text = reply->element[2]->str;
   if (strncmp(text, s->master, len) == 0 && text[len] == ' ')
-    doubt(&s->endpoint);
+    doubt(&s->primary.endpoint);
 }
 
 static bool needed(struct dlk_redis_conn *c) {
@@ -570,10 +570,6 @@ static void locate_next(struct dlk_net_endpoint *e,
   struct sentinel *s = DLK_CONTAINER(e, struct sentinel, next);
   size_t i = s->turns++ % s->conf->host_count;
   who->located(who, &s->witnesses[i].at.address, NULL);
-}
-
-static void nothing(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
-  (void)e, (void)who;
 }
 
 static void want_news(struct sentinel *s, bool wanted) {
@@ -685,13 +681,10 @@ static void init(struct sentinel *s, struct dlk_host *host,
   s->conf = conf;
   s->username = dlk_option_text(&conf->options, "sentinel_username");
   snprintf(s->master, sizeof s->master, "%.*s", (int)len, conf->path + 1);
-  s->epoch = s->replicas = s->sentinels = -1;
+  s->epoch = s->primary.replicas = s->replicas = s->sentinels = -1;
   s->timer.fire = on_timer;
   dlk_list_init(&s->seekers);
-  s->next = (struct dlk_net_endpoint){.role = ROLE,
-                                      .locate = locate_next,
-                                      .settle = nothing,
-                                      .forget = nothing};
+  s->next = (struct dlk_net_endpoint){.role = ROLE, .locate = locate_next};
   dlk_redis_conn_init(&s->news, host, conf, &s->next, &news_events, s);
   s->news.net.pause = PAUSE;
   s->news_hello.encode = encode_news;
@@ -714,19 +707,18 @@ struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
     free(s);
     return NULL;
   }
-  s->endpoint = (struct dlk_net_endpoint){.locate = locate,
-                                          .settle = settle,
-                                          .forget = forget,
-                                          .changes = true,
-                                          .replicas = -1,
-                                          .role = "the primary",
-                                          .doubt = doubt,
-                                          .start = start,
-                                          .flush = flush,
-                                          .stop = stop,
-                                          .destroy = destroy};
+  s->primary.endpoint = (struct dlk_net_endpoint){.locate = locate,
+                                                  .settle = settle,
+                                                  .forget = forget,
+                                                  .changes = true,
+                                                  .role = "the primary",
+                                                  .doubt = doubt,
+                                                  .start = start,
+                                                  .flush = flush,
+                                                  .stop = stop,
+                                                  .destroy = destroy};
   s->address.tls = tls;
   s->said = (void *)(s->witnesses + count);
   init(s, host, conf, tls);
-  return &s->endpoint;
+  return &s->primary.endpoint;
 }

@@ -5,6 +5,14 @@
 #include "net/endpoint.h"
 #include "store/store.h"
 
+/* The endpoint as it is handed out. */
+struct dlk_redis_primary {
+  struct dlk_net_endpoint endpoint; /* `changes` */
+  /* How many replicas the Sentinels know of, those too that are away; -1: they
+   * do not say. */
+  int64_t replicas;
+};
+
 /* conf: its hosts are the Sentinels, its path is "/name" and perhaps more; its
  * options sentinel_username, sentinel_password and address_map are heeded. It
  * must live as long. tls: how it and they are spoken to, or NULL. NULL: out of

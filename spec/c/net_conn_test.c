@@ -322,6 +322,11 @@ static void test_ends_and_comes_back(void) {
     UNTIL(echo.broken == i + 2);
     CHECK((echo.net.state == DLK_NET_PAUSE) == (i > 0));
   }
+  connect_it();
+  age(2 * DLK_SEC);
+  hang_up(&server);
+  UNTIL(echo.broken == 4);
+  CHECK(echo.net.state == DLK_NET_OPENING);
   CHECK(echo.failed == 0);
   close_it();
 }

@@ -64,8 +64,8 @@ struct witness {
   struct dlk_redis_req hello, ask;
   bool asked; /* a question is under way */
   bool bad;   /* an event said that it names no primary */
-  struct dlk_redis_opinion opinion;
-  struct dlk_error why; /* it says no, or nothing */
+  struct dlk_redis_opinion *opinion; /* one of sentinel->said */
+  struct dlk_error why;              /* it says no, or nothing */
 };
 
 struct sentinel {
@@ -79,7 +79,8 @@ struct sentinel {
   void *gone_arg;
   struct dlk_list seekers;
   struct dlk_timer timer;
-  bool asking, stopped; /* asking: a round is under way */
+  bool asking, stopped; /* asking: a round is under way; */
+  bool filling;         /* its questions are being handed out */
   bool doubted;         /* another round is due */
   size_t open;          /* questions under way */
   int64_t asked_at, agreed_at, epoch;
@@ -96,7 +97,7 @@ struct sentinel {
   /* As the last events told: */
   bool lost;                      /* they name no primary */
   int64_t replicas, sentinels;    /* how many there were; -1: not known yet */
-  struct dlk_redis_opinion *said; /* one of each, while they are judged */
+  struct dlk_redis_opinion *said; /* one of each */
   struct witness witnesses[];
 };
 
@@ -216,18 +217,18 @@ static const char *reason(const struct witness *w) {
 static void report_witness(struct witness *w) {
   const struct sentinel *s = w->sentinel;
   struct dlk_net_server_text name = dlk_net_conn_name(&w->conn.net);
-  bool is_bad = w->opinion.said != DLK_REDIS_SAID_ADDRESS;
+  bool is_bad = w->opinion->said != DLK_REDIS_SAID_ADDRESS;
   char text[900];
   if (is_bad == w->bad)
     return;
   w->bad = is_bad;
   if (!is_bad)
     snprintf(text, sizeof text, "%s answers again", name.text);
-  else if (w->opinion.said == DLK_REDIS_SAID_UNKNOWN)
+  else if (w->opinion->said == DLK_REDIS_SAID_UNKNOWN)
     snprintf(text, sizeof text,
              "%s does not know a primary of the name '%.64s'", name.text,
              s->master);
-  else if (w->opinion.said == DLK_REDIS_SAID_NO)
+  else if (w->opinion->said == DLK_REDIS_SAID_NO)
     snprintf(text, sizeof text, "%s", w->why.text); /* names it */
   else
     snprintf(text, sizeof text, "%s does not answer (%.200s)", name.text,
@@ -274,12 +275,9 @@ static void round_due(struct sentinel *s) {
   s->host->timer_set(s->host, &s->timer, dlk_time_add(s->asked_at, PAUSE));
 }
 
-/* Its pointers are good until the next one. */
+/* Its pointers are good until the next answer. */
 static struct dlk_redis_agreement agreement(const struct sentinel *s) {
-  size_t count = s->conf->host_count;
-  for (size_t i = 0; i < count; i++)
-    s->said[i] = s->witnesses[i].opinion;
-  return dlk_redis_agree(s->said, count, s->epoch);
+  return dlk_redis_agree(s->said, s->conf->host_count, s->epoch);
 }
 
 static void follow(struct sentinel *s,
@@ -303,8 +301,8 @@ static bool why_none(const struct sentinel *s,
   const char *url = s->conf->shown;
   for (size_t i = 0; i < s->conf->host_count; i++) {
     const struct witness *w = &s->witnesses[i];
-    unknown = unknown || w->opinion.said == DLK_REDIS_SAID_UNKNOWN;
-    if (w->opinion.said == DLK_REDIS_SAID_NO)
+    unknown = unknown || w->opinion->said == DLK_REDIS_SAID_UNKNOWN;
+    if (w->opinion->said == DLK_REDIS_SAID_NO)
       no = &w->why;
   }
   if (agreed->stale)
@@ -333,7 +331,7 @@ static bool why_none(const struct sentinel *s,
 
 static bool anybody_spoke(const struct sentinel *s) {
   for (size_t i = 0; i < s->conf->host_count; i++)
-    if (s->witnesses[i].opinion.said != DLK_REDIS_SAID_NOTHING)
+    if (s->said[i].said != DLK_REDIS_SAID_NOTHING)
       return true;
   return false;
 }
@@ -382,18 +380,19 @@ static void round_begin(struct sentinel *s) {
   s->asked_at = now(s);
   s->host->timer_set(s->host, &s->timer,
                      dlk_time_add(s->asked_at, WAIT_FOR_ALL));
-  s->open++; /* until all are asked: some may answer at once */
+  s->filling = true;
   for (size_t i = 0; i < s->conf->host_count; i++) {
     struct witness *w = &s->witnesses[i];
     if (w->asked)
       continue;
     s->open++;
-    w->opinion.said = DLK_REDIS_SAID_NOTHING; /* the rest: see agree.c */
+    w->opinion->said = DLK_REDIS_SAID_NOTHING; /* the rest: see agree.c */
     w->asked = true;
     dlk_redis_conn_submit(&w->conn, &w->ask);
     dlk_redis_conn_flush(&w->conn);
   }
-  if (--s->open == 0)
+  s->filling = false;
+  if (s->open == 0)
     judge(s);
 }
 
@@ -446,18 +445,18 @@ static void each(struct dlk_redis_req *r, unsigned index,
                  const redisReply *reply) {
   struct witness *w = DLK_CONTAINER(r, struct witness, ask);
   if (index == 0) {
-    dlk_redis_opinion_view(&w->opinion, reply);
+    dlk_redis_opinion_view(w->opinion, reply);
     return;
   }
   if (reply->type == REDIS_REPLY_ERROR) {
-    w->opinion.said = DLK_REDIS_SAID_NO;
+    w->opinion->said = DLK_REDIS_SAID_NO;
     explain(&w->conn, r, reply->str, &w->why);
     return;
   }
-  dlk_redis_opinion_place(&w->opinion, reply);
-  if (w->opinion.said != DLK_REDIS_SAID_NOTHING)
+  dlk_redis_opinion_place(w->opinion, reply);
+  if (w->opinion->said != DLK_REDIS_SAID_NOTHING)
     return;
-  w->opinion.said = DLK_REDIS_SAID_NO;
+  w->opinion->said = DLK_REDIS_SAID_NO;
   dlk_error_set(&w->why, DLK_UNAVAILABLE, "%s answers what is no address",
                 dlk_net_conn_name(&w->conn.net).text);
 }
@@ -470,13 +469,15 @@ static void answered(struct dlk_redis_req *r,
   s->open--;
   if (a->outcome != DLK_REDIS_ANSWERED) {
     bool no = a->err->code == DLK_DENIED || a->err->code == DLK_INVALID;
-    w->opinion = (struct dlk_redis_opinion){
+    *w->opinion = (struct dlk_redis_opinion){
         .said = no ? DLK_REDIS_SAID_NO : DLK_REDIS_SAID_NOTHING};
     w->why = *a->err;
   }
   if (s->stopped)
     return;
   report_witness(w);
+  if (s->filling) /* it could not even be asked */
+    return;
   if (!s->asking) { /* late */
     struct dlk_redis_agreement agreed = agreement(s);
     if (agreed.place)
@@ -659,6 +660,7 @@ static void init_witness(struct sentinel *s, size_t i,
                          struct dlk_net_tls *tls) {
   struct witness *w = &s->witnesses[i];
   w->sentinel = s;
+  w->opinion = &s->said[i];
   dlk_net_fixed_init(&w->at, s->conf, i, PORT, tls);
   w->at.endpoint.role = ROLE;
   dlk_redis_conn_init(&w->conn, s->host, s->conf, &w->at.endpoint,

@@ -12,8 +12,7 @@
  * those before it:
  *
  *   format/  names of files, the table in a key's file
- *   dir/     the directory, its "~store", key files, damage, other processes'
- *            liveness
+ *   dir/     the directory, its "~store", key files, other processes' liveness
  *   recipe/  op.c: an operation's life; queue.c: the admission rule; wait.c and
  *            hold.c, what is done by it; admin.c,
  *            sweep.c
@@ -35,63 +34,37 @@
 #define PATH_LIMIT 4000
 #define PREFIX_LIMIT 256
 
-static void refuse(struct dlk_file_op *f, const char *text) {
+static void guard(struct dlk_file_op *f) {
   struct dlk_error err;
-  dlk_error_set(&err, DLK_UNSUPPORTED, "%s", text);
+  dlk_error_set(&err, DLK_UNSUPPORTED,
+                "the file store keeps no data, so it cannot guard a write; "
+                "have the resource compare lease.fence, or use redis://");
   dlk_file_end(f, &err);
 }
 
+/* Without DETACH, ATTACH, PROLONG (not portable) and LISTEN. */
+static void (*const steps[])(struct dlk_file_op *) = {
+    [DLK_OP_ACQUIRE] = dlk_file_acquire,
+    [DLK_OP_RELEASE] = dlk_file_release,
+    [DLK_OP_EXTEND] = dlk_file_extend,
+    [DLK_OP_PING] = dlk_file_ping,
+    [DLK_OP_LOCKED] = dlk_file_locked,
+    [DLK_OP_INSPECT] = dlk_file_inspect,
+    [DLK_OP_LIST] = dlk_file_list,
+    [DLK_OP_BREAK] = dlk_file_break,
+    [DLK_OP_REVOKE] = dlk_file_revoke,
+    [DLK_OP_GUARD] = guard,
+    [DLK_OP_DOWNGRADE] = dlk_file_downgrade,
+    [DLK_OP_CHANGE] = dlk_file_change,
+};
+
 static void step(struct dlk_file_op *f) {
-  if (f->phase == DLK_FILE_LEAVING) {
+  if (f->phase == DLK_FILE_LEAVING)
     dlk_file_leave(f);
-    return;
-  }
-  switch (f->op->kind) {
-  case DLK_OP_ACQUIRE:
-    dlk_file_acquire(f);
-    return;
-  case DLK_OP_RELEASE:
-    dlk_file_release(f);
-    return;
-  case DLK_OP_EXTEND:
-    dlk_file_extend(f);
-    return;
-  case DLK_OP_PING:
-    dlk_file_ping(f);
-    return;
-  case DLK_OP_LOCKED:
-    dlk_file_locked(f);
-    return;
-  case DLK_OP_INSPECT:
-    dlk_file_inspect(f);
-    return;
-  case DLK_OP_LIST:
-    dlk_file_list(f);
-    return;
-  case DLK_OP_BREAK:
-    dlk_file_break(f);
-    return;
-  case DLK_OP_REVOKE:
-    dlk_file_revoke(f);
-    return;
-  case DLK_OP_DOWNGRADE:
-    dlk_file_downgrade(f);
-    return;
-  case DLK_OP_CHANGE:
-    dlk_file_change(f);
-    return;
-  case DLK_OP_GUARD:
-    refuse(f, "the file store keeps no data, so it cannot guard a write; "
-              "have the resource compare lease.fence, or use redis://");
-    return;
-  case DLK_OP_DETACH:
-  case DLK_OP_ATTACH:
-  case DLK_OP_PROLONG:
-  case DLK_OP_LISTEN:
-    break;
-  }
-  refuse(f, "the file store cannot carry a lease to another process; use "
-            "redis:// for that");
+  else if (steps[f->op->kind] == NULL)
+    dlk_file_end_code(f, DLK_UNSUPPORTED);
+  else
+    steps[f->op->kind](f);
 }
 
 /* What could never be granted would block all behind it. */

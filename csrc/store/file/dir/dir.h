@@ -20,8 +20,8 @@
 #define DLK_FILE_NEW 01700
 #define DLK_FILE_MADE 01600
 
-/* The last fence that is given to a holder: behind it is room for those of
- * damage.c. */
+/* The last fence that is given to a holder: behind it is room for the
+ * guards of key.c. */
 #define DLK_FILE_FENCES (DLK_FENCE_END - 1000000)
 
 #define DLK_FILE_ALL 0 /* instead of a token: look at all of yours */

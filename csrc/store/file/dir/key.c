@@ -3,12 +3,11 @@
  * A file may be deleted by any store at any moment when nothing is in it, so
  * after taking the mutex one looks whether the name still leads to the file; if
  * not, it is closed and the name opened (or made) again. Who deletes has the
- * mutex, has seen a table that is empty (or that whoever enters would begin
- * anew with nothing in it, see idle.c), and has compared the name's inode with
- * the one that is open; so nobody can come to hold a key in a file that its
- * name does not lead to: it would have to enter the table under the mutex,
- * before (then the table is not empty) or after (then that is seen). The last
- * fence is kept in "~store" before the name goes.
+ * mutex, has seen a table that is empty or a remnant, and has compared the
+ * name's inode with the one that is open; so nobody can come to hold a key in a
+ * file that its name does not lead to: it would have to enter the table under
+ * the mutex, before (then the table is not empty) or after (then that is seen).
+ * The last fence is kept in "~store" before the name goes.
  *
  * The same look finds files that somebody deleted, moved or replaced by hand,
  * whatever other names they have: their holds count as lost.
@@ -26,15 +25,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/file/dir/damage.h"
 #include "store/file/dir/descriptors.h"
-#include "store/file/dir/idle.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
 #include "store/file/dir/temporary.h"
 
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */
+#define DAMAGED "a damaged lock file"
 
 static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   dlk_map_remove(&d->keys, &k->node);
@@ -48,7 +46,78 @@ static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
   return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
 }
 
+/* ---- tables of before a restart ----
+ *
+ * Such a table has another boot id; its times (of CLOCK_BOOTTIME) mean nothing,
+ * and a part of it may never have reached the disk. But containers that share a
+ * directory may see different ids. So it is a remnant, to be begun anew, only
+ * when nobody in it lives: a pipe lies in the directory as the table does.
+ *
+ * A hold of nobody (the rest of a min_hold, or the guard after damage) has no
+ * pipe. It stands while since <= now < until: so it does under another id of
+ * the same machine, and after a restart by chance, for what is left of until -
+ * since. The min_hold of a dead holder does not count: a job that begins with
+ * the machine would find its own of last time. */
+
+/* Whether anybody in the table lives, or nobody can tell. It goes by the slots
+ * and not by the lists, of which some may be missing. */
+static bool anybody(struct dlk_file_dir *d) {
+  struct dlk_file_table *t = &d->table;
+  int64_t now = d->host->now(d->host);
+  uint64_t dead = 0;
+  for (uint32_t i = 1; i <= t->head.slots; i++) {
+    const struct dlk_file_slot *slot = dlk_file_table_at(t, i);
+    if (t->error != 0 || (slot->list == DLK_FILE_HELD && slot->instance == 0 &&
+                          slot->since <= now && now < slot->until))
+      return true;
+    if (slot->list == DLK_FILE_FREE || slot->instance == dead)
+      continue;
+    dead = slot->instance;
+    if (dlk_file_peer_alive(d, dead))
+      return true;
+  }
+  return false;
+}
+
+bool dlk_file_key_remnant(struct dlk_file_dir *d) {
+  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
+         !anybody(d);
+}
+
 /* ---- closing ---- */
+
+bool dlk_file_key_said(const char *name, int fd) {
+  char key[DLK_FILE_NAMED];
+  long n = dlk_file_table_get_key(fd, key);
+  return n >= 0 && dlk_file_name_is(name, key, (size_t)n);
+}
+
+/* A damaged file stays until somebody asks for its key. */
+static bool idle(struct dlk_file_dir *d, const char *name, int fd) {
+  const uint32_t *count = d->table.head.count;
+  struct stat st;
+  int error = dlk_file_table_load(&d->table, fd);
+  if (error != 0)
+    return error == ENODATA && fstat(fd, &st) == 0 &&
+           (st.st_mode & 07777) == DLK_FILE_NEW;
+  if (d->table.torn || !dlk_file_key_said(name, fd))
+    return false;
+  bool empty = count[DLK_FILE_HELD] == 0 && count[DLK_FILE_WAIT] == 0 &&
+               count[DLK_FILE_WATCH] == 0;
+  return empty || dlk_file_key_remnant(d);
+}
+
+void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
+                              int fd) {
+  struct dlk_file_node node;
+  if (!idle(d, name, fd) || dlk_file_meta_lock(d) != 0)
+    return;
+  if (dlk_file_node_of(fd, &node) == 0 &&
+      dlk_file_named(d, name, fd, &node, NULL) &&
+      dlk_file_fence_keep(d, d->table.head.fence) == 0)
+    unlinkat(d->fd, name, 0);
+  dlk_file_unlock(d->meta);
+}
 
 /* Closes the file, and deletes it if nothing is in it. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
@@ -201,8 +270,47 @@ static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
   return nobody ? ENOENT : error;
 }
 
-/* A table that cannot be read is begun anew, as damage.c says. Killed in
- * between we leave one that cannot be read either. */
+/* ---- damage ----
+ *
+ * A table that something else has written into no longer says who is in it, but
+ * they go on believing it. Nobody can be asked, for a holder may be stopped.
+ * All who may be in it live in this directory, and none believes in a hold for
+ * longer than its ttl without a look at the table. So
+ * - if no store lives here but ours, and no hold of the key is ours, there is
+ *   nobody to protect;
+ * - else the new table begins with a guard: a hold of nobody for the longest
+ *   ttl that was ever asked for here ("~store" has it, dlk_file_ttl_keep). All
+ *   stores are told to look at what they hold. break_lock ends the guard.
+ * Waiters see that their entries are gone, and join again.
+ *
+ * One damaged header is enough: the other one is the state before the last
+ * change, which may have been a grant. A process that is killed does not leave
+ * that behind, since a header lies within a page; a loss of power may. */
+
+static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
+  struct dlk_file_table *t = &d->table;
+  int64_t ttl, now = d->host->now(d->host);
+  if (!d->user->holds(d, key, len) && !dlk_file_peers_alive(d))
+    return 0;
+  dlk_file_peers_wake(d);
+  dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);
+  int error = dlk_file_ttl_longest(d, &ttl);
+  uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
+  if (index == 0)
+    return error != 0 ? error : t->error;
+  struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
+  slot->since = now;
+  slot->until = dlk_time_add(now, ttl);
+  slot->ttl = ttl;
+  slot->fence = ++t->head.fence;
+  memcpy(slot->owner, DAMAGED, sizeof DAMAGED);
+  dlk_file_table_append(t, index, DLK_FILE_HELD);
+  d->holders_changed = true;
+  return t->error;
+}
+
+/* Begins a table that cannot be read anew. Killed in between we leave one that
+ * cannot be read either. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int64_t fence = d->table.head.fence; /* of the header that is left, if any */
   int error = dlk_file_table_wipe(k->fd);
@@ -212,7 +320,7 @@ static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
   if (error == ENODATA)
     error = begin(d, k);
   if (error == 0)
-    error = dlk_file_guard(d, k->key + d->prefix_len, k->len - d->prefix_len);
+    error = guard(d, k->key + d->prefix_len, k->len - d->prefix_len);
   if (error == 0)
     error = dlk_file_table_commit(&d->table);
   if (error == 0)

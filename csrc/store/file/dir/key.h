@@ -59,6 +59,14 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
 /* Opens a key's file: fd, or -errno. */
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create);
 
+/* Whether the loaded table is another boot id's, in which nobody counts. May
+ * set the table's error, and is false then. */
+bool dlk_file_key_remnant(struct dlk_file_dir *d);
+/* Whether the file says that it is the key's that has this name. */
+bool dlk_file_key_said(const char *name, int fd);
+/* With the file's mutex: deletes it if nobody counts in it. */
+void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name, int fd);
+
 /* Lets go of all descriptors, and deletes files in which nothing is: the store
  * closes, or the directory was deleted. */
 void dlk_file_disconnect(struct dlk_file_dir *d);

@@ -9,9 +9,9 @@
  *
  * It also has the longest ttl that was asked for in the directory, which says
  * when nobody believes any more in a lease that a damaged file does not show
- * (damage.c). A store remembers what it saw, and writes that when "~store" was
- * deleted by hand. Besides it has when the directory was swept last, or where
- * the next sweep goes on. */
+ * (guard in key.c). A store remembers what it saw, and writes that when
+ * "~store" was deleted by hand. Besides it has when the directory was swept
+ * last, or where the next sweep goes on. */
 #include "store/file/dir/meta.h"
 
 #include <errno.h>

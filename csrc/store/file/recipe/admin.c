@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "store/file/dir/descriptors.h"
-#include "store/file/dir/idle.h"
 #include "store/file/dir/meta.h"
 #include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"

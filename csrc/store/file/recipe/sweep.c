@@ -3,7 +3,7 @@
  * minute at most, when it connects or has made many files. It goes in small
  * steps and in portions, of which the next one is taken by whoever connects
  * next, so nobody waits for it, not even a store that closes. What it does to
- * each file is what anybody may do at any time (idle.c, liveness.c), so it can
+ * each file is what anybody may do at any time (key.c, liveness.c), so it can
  * be cut short anywhere. */
 #include "store/file/recipe/sweep.h"
 
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "store/file/dir/descriptors.h"
-#include "store/file/dir/idle.h"
 #include "store/file/dir/key.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"

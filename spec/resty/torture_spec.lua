@@ -127,10 +127,6 @@ local HTTP = [[
     end
   }
   init_worker_by_lua_block {
-    -- A worker whose first timer of all comes while it exits ends with the
-    -- alert "open socket #-2 left": the Lua module's own (0.10.23), of the
-    -- connection by which it would abort timers.
-    ngx.timer.at(0, function() end)
     math.randomseed(ngx.worker.pid() + ngx.now() * 1000)
     collectgarbage("setpause", 1)
     collectgarbage("setstepmul", 1000)
@@ -161,6 +157,9 @@ describe("nginx that never rests", function()
     local n = nginx.start { workers = 2, http = HTTP, server = SERVER }
     local r = assert(redis.connect())
     local ended = uv.hrtime() + SECONDS * 1e9
+    local latest = ended + 60e9
+    local function seen() return select(2, n:get("/seen")) or "" end
+    local function enough() return seen():find("entered=%d%d%d") end
     local under_way, served, reloaded = {}, 0, uv.hrtime()
     while uv.hrtime() < ended do
       for i = 1, 60 do
@@ -179,13 +178,17 @@ describe("nginx that never rests", function()
         reloaded = uv.hrtime()
       end
       uv.run("once")
+      local now = uv.hrtime()
+      if now > ended and now < latest and not enough() then
+        ended = uv.hrtime() + 3e8
+      end
     end
     for _, one in pairs(under_way) do one:finish() end
     assert.is_true(served > 100)
     -- Those who are gone for good come first; then the callbacks' timers.
     local last
     assert(nginx.wait_for(30, function()
-      last = select(2, n:get("/seen")) or ""
+      last = seen()
       local left = {}
       for _, name in ipairs(r:call("KEYS", RUN .. "*")) do
         if not name:find(":f:", 1, true) then left[#left + 1] = name end
@@ -195,10 +198,13 @@ describe("nginx that never rests", function()
     end), last .. "\n" .. n:log():sub(-3000))
     assert.matches("together=0 fences=0 entered=%d%d%d", last)
     -- A light thread that is killed leaves its lease of the worker to the
-    -- collector, which tells of it.
+    -- collector, which tells of it. A worker whose timer of 0 s begins while it
+    -- exits leaves the connection by which the Lua module (0.10.23) would have
+    -- aborted timers: it has no socket, and the number -2.
     local complaints = {}
     for _, line in ipairs(n:complaints()) do
-      if not line:find("dlock: dropped: the lease on", 1, true) then
+      if not line:find("dlock: dropped: the lease on", 1, true)
+        and not line:find("open socket #-2 left", 1, true) then
         complaints[#complaints + 1] = line
       end
     end

@@ -4,6 +4,7 @@
 
 local dlock = require "dlock"
 local hosts = require "spec.contract.hosts"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local protect = require "dlock.protect"
 local uv = require "luv"
@@ -71,9 +72,10 @@ function context:now()
   return uv.hrtime() / 1e9
 end
 
---- Asks until fn() says yes; fails after `timeout` seconds (10).
+--- Asks until fn() says yes; fails after `timeout` seconds (10, see
+--- loop.patience).
 function context:eventually(what, fn, timeout)
-  local deadline = self:now() + (timeout or 10)
+  local deadline = self:now() + (timeout or 10 * loop.patience)
   repeat
     local result = fn()
     if result then

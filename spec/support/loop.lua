@@ -6,6 +6,11 @@ local uv = require "luv"
 
 local loop = {}
 
+--- How much longer than plainly a step may take under a sanitizer, which starts
+--- each process with a runtime. (Plainly, late is wrong: a wake-up was lost and
+--- found again.)
+loop.patience = os.getenv("DLOCK_TEST_SANITIZER") and 6 or 1
+
 -- Writing to a helper or server that is gone is an error code, not our end.
 -- (That dlock needs no such thing is shown by specs in processes of their own.)
 local pipe_signal = uv.new_signal()

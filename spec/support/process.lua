@@ -12,7 +12,7 @@ local server = require "spec.support.server"
 local process = {}
 process.__index = process
 
-local DEFAULT_TIMEOUT = 20
+local DEFAULT_TIMEOUT = 20 * loop.patience
 local live = {}
 
 --- The running interpreter's own path, and how a shell runs it: with a

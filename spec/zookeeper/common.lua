@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local host = require "dlock.host"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local uv = require "luv"
 local zk = require "spec.support.zk"
@@ -53,7 +54,7 @@ function common.now()
 end
 
 function common.eventually(what, fn, timeout)
-  local deadline = common.now() + (timeout or 10)
+  local deadline = common.now() + (timeout or 10 * loop.patience)
   repeat
     local result = fn()
     if result then return result end

@@ -1,6 +1,6 @@
 /* A store in memory, for the engine's own specs: a plain queue per key inside
- * the loop, and keys whose names make it misbehave, so that each path of the
- * engine can be walked without a server.
+ * the loop, by the admission rule of the kit, and keys whose names make it
+ * misbehave, so that each path of the engine can be walked without a server.
  *   slow:…     an acquire is granted 100 ms late, with `sent` of the start
  *   late:…     the first grant comes when its ttl is nearly over
  *   never:…    nothing is ever answered, not even a cancel
@@ -33,7 +33,7 @@
 
 #include "core/list.h"
 #include "lua/binding.h"
-#include "store/store.h"
+#include "store/kit/admission.h"
 
 struct item {
   struct dlk_list link;
@@ -95,14 +95,36 @@ static bool is_detached(struct store *s, const struct dlk_op *op) {
          s->detached.ends > s->host->now(s->host);
 }
 
+static struct item *first_waiting(struct store *s, const struct dlk_lease *l) {
+  for (struct dlk_list *n = s->waiting.next; n != &s->waiting; n = n->next) {
+    struct item *it = DLK_CONTAINER(n, struct item, link);
+    if (same_key(l, it->op))
+      return it;
+  }
+  return NULL;
+}
+
+/* A4: while there is a holder, a newcomer waits behind those that wait. */
+static bool fits(struct store *s, const struct dlk_op *op, bool newcomer) {
+  const struct dlk_want *one = NULL;
+  uint64_t used = 0;
+  int64_t now = s->host->now(s->host);
+  for (struct dlk_list *l = s->held.next; l != &s->held; l = l->next) {
+    struct lease_data *d = DLK_CONTAINER(l, struct lease_data, link);
+    if (!same_key(d->lease, op) || d->ends <= now)
+      continue;
+    one = &d->lease->want;
+    used += one->units;
+  }
+  if (newcomer && one && first_waiting(s, op->lease))
+    return false;
+  return dlk_fits(op->lease->want, one, used);
+}
+
 /* When the next one of the queue came; nobody there: now. */
 static int64_t next_came(struct store *s, const struct dlk_op *op) {
-  for (struct dlk_list *l = s->waiting.next; l != &s->waiting; l = l->next) {
-    struct item *it = DLK_CONTAINER(l, struct item, link);
-    if (same_key(op->lease, it->op))
-      return it->op->started;
-  }
-  return s->host->now(s->host);
+  struct item *it = first_waiting(s, op->lease);
+  return it ? it->op->started : s->host->now(s->host);
 }
 
 static void grant(struct store *s, struct dlk_op *op, int64_t sent) {
@@ -164,7 +186,7 @@ static void acquire(struct store *s, struct dlk_op *op) {
   } else if (is_detached(s, op)) {
     s->host->timer_set(s->host, &it->timer, s->detached.ends);
     dlk_list_append(&s->waiting, &it->link);
-  } else if (!holder(s, op)) {
+  } else if (fits(s, op, true)) {
     grant(s, op, s->host->now(s->host));
   } else if (op->wait) {
     snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
@@ -174,14 +196,12 @@ static void acquire(struct store *s, struct dlk_op *op) {
   }
 }
 
-static void next(struct store *s, const struct dlk_op *freed) {
-  for (struct dlk_list *l = s->waiting.next; l != &s->waiting; l = l->next) {
-    struct item *it = DLK_CONTAINER(l, struct item, link);
-    if (same_key(freed->lease, it->op)) {
-      dlk_list_remove(&it->link);
-      grant(s, it->op, s->host->now(s->host));
-      return;
-    }
+/* A grant may submit and cancel others before it returns. */
+static void next(struct store *s, const struct dlk_lease *freed) {
+  struct item *it;
+  while ((it = first_waiting(s, freed)) && fits(s, it->op, false)) {
+    dlk_list_remove(&it->link);
+    grant(s, it->op, s->host->now(s->host));
   }
 }
 
@@ -204,8 +224,8 @@ static void release(struct store *s, struct dlk_op *op) {
     s->detached.ends = 0;
   if (held)
     dlk_list_remove(&d->link);
-  if (held && !holder(s, op))
-    next(s, op);
+  if (held)
+    next(s, op->lease);
   finish(s, op, ours ? DLK_OK : DLK_LOST);
 }
 
@@ -333,6 +353,8 @@ static void cancel(void *store, struct dlk_op *op) {
       grant(s, op, op->started);
       return;
     }
+    if (holder(s, op))
+      next(s, op->lease);
   } else if (op->kind == DLK_OP_RELEASE) {
     struct lease_data *d = op->lease->data; /* its memory may go now */
     if (d->link.next)

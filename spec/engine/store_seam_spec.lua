@@ -16,6 +16,57 @@ local function acquire(e, key, o)
   return finish(assert(engine.acquire(e, key, o)))
 end
 
+-- So that what the engine does with readers and permits can be tried here.
+describe("the store in memory", function()
+  local e
+  before_each(function() e = assert(open()) end)
+  after_each(function() finish(e:close(1)) end)
+
+  local function try(key, units, cap)
+    local lease, _, code = acquire(e, key,
+      { units = units, cap = cap, wait = false })
+    return lease or code
+  end
+
+  local function wait(key, units, cap)
+    return assert(engine.acquire(e, key, { units = units, cap = cap,
+      timeout = 10 }))
+  end
+
+  it("lets readers in together, and a writer alone, first come first",
+  function()
+    local a, b = try("k", 1, 0), try("k", 1, 0)
+    local writer, reader = wait("k", 0, 0), wait("k", 1, 0)
+    assert.equal("busy", try("k", 1, 0))
+    assert.is_true(finish(core.release(a)))
+    assert.is_false(writer:poll())
+    assert.is_true(finish(core.release(b)))
+    local held = assert(finish(writer))
+    assert.is_false(reader:poll())
+    assert.is_true(finish(core.release(held)))
+    assert.is_true(core.held(assert(finish(reader))))
+  end)
+
+  it("lets permits in up to their limit", function()
+    local a, b = try("k", 2, 3), try("k", 1, 3)
+    assert.equal("busy", try("k", 1, 3))
+    local two = wait("k", 2, 3)
+    assert.is_true(finish(core.release(b)))
+    assert.is_false(two:poll())
+    assert.is_true(finish(core.release(a)))
+    assert.is_true(core.held(assert(finish(two))))
+  end)
+
+  it("lets those in that stood behind a writer that gave up", function()
+    local a = try("k", 1, 0)
+    local writer, reader = wait("k", 0, 0), wait("k", 1, 0)
+    writer:cancel()
+    assert.equal("cancelled", (select(3, finish(writer))))
+    assert.is_true(core.held(assert(finish(reader))))
+    assert.is_true(core.held(a))
+  end)
+end)
+
 describe("a store's own options", function()
   it("come to it with their names and values, tables entry by entry",
   function()

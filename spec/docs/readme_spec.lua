@@ -220,8 +220,10 @@ describe("pages:", function()
         if rooms[path:match("^%a+")] and not path:find("foo", 1, true) then
           counted = counted + 1
           local beside = (page:match("^.*/") or "") .. path
-          assert.is_truthy(uv.fs_stat(path) or uv.fs_stat(beside),
-            page .. ": " .. path)
+          -- A table of CONTRIBUTING.md names specs below spec/.
+          local spec = "spec/" .. path .. ".lua"
+          assert.is_truthy(uv.fs_stat(path) or uv.fs_stat(beside)
+            or uv.fs_stat(spec), page .. ": " .. path)
         end
       end
     end

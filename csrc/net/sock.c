@@ -1,5 +1,10 @@
-/* hiredis' own I/O raises SIGPIPE in the host, forgets its time-outs on
- * reconnect (0.14) and blocks, so the socket is ours.
+/* Client libraries' own I/O raises SIGPIPE in the host, blocks, or forgets its
+ * time-outs on reconnect (hiredis 0.14), so the socket is ours.
+ *
+ *   CONNECTING -> SHAKING   on_connected: with TLS
+ *   CONNECTING -> OPEN      on_connected
+ *   SHAKING    -> OPEN      greet
+ *   any        -> CLOSED    dlk_net_sock_close
  *
  * Invariants: `fd` and `watch` live and die together; a watch is freed in its
  * close callback, and the socket when `refs` (the owner, the watches, the
@@ -25,6 +30,13 @@
 #include "store/store.h"
 #include "tls/tls.h"
 
+enum state {
+  CONNECTING, /* looks up its name, and tries its addresses */
+  SHAKING,    /* the handshake of TLS */
+  OPEN,       /* the owner was told */
+  CLOSED
+};
+
 struct watch {
   uv_poll_t poll;
   struct dlk_net_sock *sock;
@@ -40,9 +52,8 @@ struct dlk_net_sock {
   unsigned *alive;
   void *arg;
   int fd, refs;
-  bool connected, closed;
+  enum state state;
   bool awaits; /* without MSG_DONTWAIT it blocks, for DLK_AWAIT_MAX at most */
-  bool open;   /* the owner was told */
   bool full;   /* it is polled for room to write */
   struct dlk_net_secure *secure; /* from connecting on; NULL: no TLS */
   struct watch *watch;
@@ -190,13 +201,6 @@ static void fail(struct dlk_net_sock *s, int e) {
   s->events->failed(s->arg, code, why);
 }
 
-static void fail_lookup(struct dlk_net_sock *s, int status) {
-  char why[160];
-  snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
-           gai_strerror(status));
-  s->events->failed(s->arg, DLK_UNAVAILABLE, why);
-}
-
 static void poll_for(struct dlk_net_sock *s, bool room) {
   int events = room ? UV_READABLE | UV_WRITABLE : UV_READABLE;
   if (s->full == room)
@@ -209,7 +213,7 @@ static void poll_for(struct dlk_net_sock *s, bool room) {
 /* ---- the handshake of TLS ---- */
 
 static void opened(struct dlk_net_sock *s) {
-  s->open = true;
+  s->state = OPEN;
   s->awaits = let_block(s->fd);
   s->full = s->secure && dlk_net_secure_waits(s->secure);
   int events = s->full ? UV_READABLE | UV_WRITABLE : UV_READABLE;
@@ -243,6 +247,7 @@ static void greet(struct dlk_net_sock *s, bool broken) {
 
 static void start_tls(struct dlk_net_sock *s) {
   struct dlk_tls_fault fault;
+  s->state = SHAKING;
   s->secure = dlk_net_secure_new(s->address, &fault);
   if (!s->secure) {
     s->events->failed(s->arg, fault.code, fault.text);
@@ -269,7 +274,6 @@ static void on_connected(struct dlk_net_sock *s) {
       fail(s, e);
     return;
   }
-  s->connected = true;
   if (s->address->tls)
     start_tls(s);
   else
@@ -285,7 +289,7 @@ static void on_open_poll(struct dlk_net_sock *s, int status, int events) {
   }
   if (events & UV_READABLE || (s->secure && dlk_net_secure_holds(s->secure)))
     s->events->readable(s->arg);
-  if (!s->closed && room)
+  if (s->state != CLOSED && room)
     s->events->writable(s->arg);
   if (s->secure)
     poll_for(s, dlk_net_secure_waits(s->secure));
@@ -294,12 +298,12 @@ static void on_open_poll(struct dlk_net_sock *s, int status, int events) {
 static void on_poll(uv_poll_t *poll, int status, int events) {
   struct watch *w = poll->data;
   struct dlk_net_sock *s = w->sock;
-  if (s->closed || s->watch != w)
+  if (s->state == CLOSED || s->watch != w)
     return;
   s->refs++; /* the owner may close it meanwhile */
-  if (!s->connected)
+  if (s->state == CONNECTING)
     on_connected(s);
-  else if (!s->open)
+  else if (s->state == SHAKING)
     greet(s, status < 0);
   else
     on_open_poll(s, status, events);
@@ -309,28 +313,23 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 static void on_lookup(void *arg, int status,
                       const struct dlk_net_addresses *found) {
   struct dlk_net_sock *s = arg;
+  char why[160];
   s->lookup = NULL;
   s->addresses = *found;
   dlk_net_addresses_begin(&s->addresses, s->silent);
   if (status != 0) {
-    fail_lookup(s, status);
-  } else {
-    int e = connect_next(s);
-    if (e != 0)
-      fail(s, e);
+    snprintf(why, sizeof why, "the name of its host cannot be resolved (%s)",
+             gai_strerror(status));
+    s->events->failed(s->arg, DLK_UNAVAILABLE, why);
+    return;
   }
+  int e = connect_next(s);
+  if (e != 0)
+    fail(s, e);
 }
 
 static void lookup_gone(void *arg) {
   unref(arg);
-}
-
-static int look_up(struct dlk_net_sock *s, const char *host, const char *port) {
-  int e = dlk_net_lookup_start(s->loop, host, port, on_lookup, lookup_gone, s,
-                               &s->lookup);
-  if (e == 0)
-    s->refs++;
-  return e;
 }
 
 static int start_tcp(struct dlk_net_sock *s) {
@@ -344,7 +343,11 @@ static int start_tcp(struct dlk_net_sock *s) {
     return connect_to(s, (struct sockaddr *)&v6, sizeof v6);
   char text[8];
   snprintf(text, sizeof text, "%d", port);
-  return look_up(s, a->host, text);
+  int e = dlk_net_lookup_start(s->loop, a->host, text, on_lookup, lookup_gone,
+                               s, &s->lookup);
+  if (e == 0)
+    s->refs++;
+  return e;
 }
 
 static int start_unix(struct dlk_net_sock *s) {
@@ -455,14 +458,14 @@ enum dlk_code dlk_net_sock_reason(const struct dlk_net_sock *s, ssize_t n,
 const char *dlk_net_sock_late(const struct dlk_net_sock *s, const char *why) {
   if (s && s->lookup)
     return "the name of its host was not resolved in time";
-  return s && s->secure && !s->open
+  return s && s->state == SHAKING
              ? "accepts connections but does not answer the TLS handshake; is "
                "it a TLS port?"
              : why;
 }
 
 void dlk_net_sock_note(const struct dlk_net_sock *s) {
-  if (s && !s->connected && s->fd >= 0)
+  if (s && s->state == CONNECTING && s->fd >= 0)
     *s->silent = (struct dlk_net_silent){.peer = s->peer, .len = s->peer_len};
 }
 
@@ -471,9 +474,9 @@ int dlk_net_sock_fd(const struct dlk_net_sock *s) {
 }
 
 void dlk_net_sock_close(struct dlk_net_sock *s) {
-  if (!s || s->closed)
+  if (!s || s->state == CLOSED)
     return;
-  s->closed = true;
+  s->state = CLOSED;
   drop_fd(s);
   if (s->lookup)
     dlk_net_lookup_end(s->lookup);

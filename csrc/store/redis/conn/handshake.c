@@ -118,13 +118,6 @@ static void info(const char *text, const char *name, char *out, size_t room) {
   out[n] = '\0';
 }
 
-/* A node of a cluster may serve our names, until one of a slot elsewhere. */
-static void judge_cluster(struct dlk_redis_handshake *g) {
-  if (g->err.code == DLK_OK)
-    dlk_error_set(&g->err, DLK_UNSUPPORTED, "%s: %s", g->name.text,
-                  dlk_redis_fault_find("MOVED")->advice);
-}
-
 /* Of a Sentinel, whatever it says of a password that is meant for a Redis, and
  * of commands that it does not have. (Valkey calls the line by another name.)
  */
@@ -134,8 +127,10 @@ static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
   info(text, "redis_mode:", mode, sizeof mode);
   if (!mode[0])
     info(text, "server_mode:", mode, sizeof mode);
-  if (strcmp(mode, "cluster") == 0)
-    judge_cluster(g);
+  /* A node of a cluster may serve our names, until one of a slot elsewhere. */
+  if (strcmp(mode, "cluster") == 0 && g->err.code == DLK_OK)
+    dlk_error_set(&g->err, DLK_UNSUPPORTED, "%s: %s", g->name.text,
+                  dlk_redis_fault_find("MOVED")->advice);
   if (strcmp(mode, "sentinel") != 0)
     return;
   g->stranger = false;

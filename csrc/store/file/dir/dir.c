@@ -1,44 +1,32 @@
 /* The lock directory: made and checked; and how files of ours are told.
  *
- * Whoever can write into the directory can break every promise, so it must be
- * the caller's own and writable by nobody else; the checks are made on the
- * open descriptor and everything later goes through that descriptor. Network
- * file systems are refused: their locks and pipes do not see the processes of
- * other hosts, or not their deaths.
- *
- * There may be files of others all the same: a directory of notes was named by
- * mistake, a backup was unpacked. Nothing is opened, changed or deleted that
- * is not ours. Ours are plain files of our user, closed to others, with our
- * magic at the beginning. One that is made has no magic yet,
- * and after a loss of power a file can be there without what was written to
- * it. So our files have a mark that comes into being with them: the sticky
- * bit, which means nothing for a plain file (but for systemd-tmpfiles, which
- * deletes no such file however old it is). Until it has had its first table
- * a key's file is executable besides, so an empty one that was used before is
- * told from a new one. The mark counts only where nothing is written: other
- * bytes are another's, unless we have seen our magic in the open file before.
- *
- * A key's file has one name, too. The second one of a hard link may be in
- * another directory (a copy of this one made with links), where stores look in
- * vain for the pipes of ours, take them for dead, and give away what they hold.
- * "~store" may have several: who shares it shares a floor that is high enough
- * for both, a ttl that is long enough for both, and the time of the sweep.
- *
- * An open file counts only while its name leads to it. One that was deleted,
- * and one that was moved or replaced with a link left to it, is not what others
- * open by that name: a lock that is given there excludes nobody. So whoever has
- * a file open looks where its name leads, each time, and then opens what is
- * there (dlk_file_named). That it has names left says nothing.
- *
- * A program that closes a descriptor of ours by mistake breaks the store. Only
- * what its number leads to then is safe: no file is written that does not begin
- * as one of ours, and none is begun anew that is not the one we opened
- * (dlk_file_is_open). */
+ * D1  The directory is the caller's own and writable by nobody else. This is
+ *     checked on the open descriptor, and everything later goes through that.
+ *     Network file systems are refused: their locks and pipes do not see other
+ *     hosts' processes, or not their deaths.
+ * D2  Nothing is opened, changed or deleted that is not ours: a plain file of
+ *     our user, closed to others, with our magic at its beginning. A file that
+ *     was just made, or lost its bytes with the power, has no magic. It is
+ * known by the sticky bit, with which it came into being (and which keeps
+ *     systemd-tmpfiles away); before its first table it is executable besides.
+ *     This mark counts only where nothing is written, or where we have seen
+ *     our magic in the open file before.
+ * D3  A key's file has one name. A second one may be in a copy of the directory
+ *     made with links, whose stores look in vain for the pipes of ours and take
+ *     them for dead. "~store" may have several: those who share it share a
+ *     floor and a ttl that are high enough for both.
+ * D4  An open file counts only while its name leads to it (dlk_file_named),
+ *     which is looked at each time. A lock in a file that was deleted, moved or
+ *     replaced excludes nobody, whatever names are left to it.
+ * D5  A program may close a descriptor of ours by mistake. That breaks the
+ *     store; but no other file that gets the number is written to or begun anew
+ *     (dlk_file_is_open). */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -181,21 +169,15 @@ static int read_boot(uint8_t boot[16]) {
   int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return errno;
-  ssize_t n = read(fd, text, sizeof text - 1);
-  int error = n < 0 ? errno : 0;
+  int error = read(fd, text, sizeof text - 1) < 0 ? errno : 0;
   close(fd);
-  size_t digits = 0;
-  for (ssize_t i = 0; i < n && digits < 32; i++) {
-    unsigned char c = (unsigned char)text[i];
-    int value = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                       : -1;
-    if (value < 0)
-      continue;
-    boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | value);
-    digits++;
+  const char *at = text;
+  for (int i = 0; i < 16 && error == 0; i++, at += 2) {
+    at += *at == '-';
+    if (sscanf(at, "%2hhx", &boot[i]) != 1)
+      error = ENODATA;
   }
-  return error != 0 || digits == 32 ? error : ENODATA;
+  return error;
 }
 
 static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {

@@ -1,22 +1,21 @@
 /* The pipes by which stores wake each other and see each other die.
  *
  * Each connected store has one FIFO in the directory, "~w" and its instance
- * number, which it alone opens for reading. That gives everything that is
- * needed, from the kernel and without a helper:
- *  - to wake a waiter, write its token into its store's FIFO: this wakes that
- *    process and no other, whatever the length of the queue;
- *  - a store lives while its FIFO has a reader: opening it for writing fails
- *    with ENXIO after its death, and a writer that polls sees EPOLLERR at the
- *    moment the kernel closes the reader, kill -9 included.
- * (inotify was the other way considered: its instances are limited to 128 per
- * user by default, all watchers of a file wake for each event, and it has no
- * event for a lock that went away.) A FIFO's name is made and opened under the
- * mutex of "~store", and a dead one's name is deleted under it, so a new pipe
- * is not taken for a dead one. A FIFO without name (ENOENT) counts as dead:
- * its store was closed, or the directory was emptied by hand; the store sees
- * that (dlk_file_wake_lost) and starts anew under another instance. It looks
- * for the name by the whole path: a directory that was moved is not the one
- * that others will open.
+ * number, and is its only reader.
+ *  - A waiter is woken by its token, written into its store's FIFO. This wakes
+ *    that process and no other, whatever the length of the queue.
+ *  - A store lives while its FIFO has a reader. After its death an open for
+ *    writing fails with ENXIO, and a writer that polls sees EPOLLERR when the
+ *    kernel closes the reader, kill -9 included.
+ * (inotify has 128 instances per user by default, wakes all watchers of a file
+ * for each event, and has no event for a lock that went away.)
+ *
+ * A FIFO's name is made and opened under the mutex of "~store", and a dead
+ * one's is deleted under it, so a new pipe is not taken for a dead one. A FIFO
+ * without a name counts as dead: its store was closed, or somebody deleted it.
+ * That store sees it (dlk_file_wake_lost) and starts anew under another
+ * instance. It looks by the whole path: others will not open a directory that
+ * was moved.
  *
  * We hold our own FIFO open for reading and writing, so it never reads as
  * ended. Writing to a reader that just died raises no SIGPIPE (quiet.h). */

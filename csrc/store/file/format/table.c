@@ -1,31 +1,28 @@
 /* The table in a key's file.
  *
- * A process may be killed between any two instructions, so the table must be
- * valid after each write, without a recovery that could be killed as well.
+ * A process may be killed between any two instructions, so the table is valid
+ * after each write, without a recovery that could be killed as well.
  *
- * Layout: two headers in the first page, the key, then the slots. A header
- * carries, besides the lists' ends and the sums, full copies of the slots
- * that the last commit changed (the overlay). The truth is: the valid header
- * with the larger sequence number, and for each slot the header's copy where
- * it has one, else the slot's own place.
+ * Layout: two headers in the first page, the key, then the slots. Besides the
+ * lists' ends and the sums a header has full copies of the slots that the last
+ * commit changed (the overlay).
  *
- * A commit (1) writes the current overlay's slots, as far as they will not
- * be in the new overlay, to their own places, and (2) writes the other header
- * with the new overlay. Step (1) changes nothing that anybody can see: those
- * places are shadowed by the current header and receive what it says. Step
- * (2) is one write of one header; as long as it is not complete its checksum
- * is wrong and the current header stands. So a commit happens or does not,
- * whatever the kernel does with a write that is cut short, and what was
- * interrupted is simply done again by the next commit. The uncontended pair
- * changes one slot over and over: one write for each call.
+ * T1  The truth is the valid header with the larger sequence number, and of
+ * each slot the header's copy, or without one its own place. T2  A commit first
+ * writes the slots of the current overlay that will not be in the new one to
+ * their own places. Nobody can see this: the current header shadows these
+ * places, and says what they receive. T3  Then it writes the other header with
+ * the new overlay, in one write. Until that is complete its checksum is wrong,
+ * and the current header stands.
  *
- * Readers without the mutex (key.c uses them to look at one slot) may see
- * half of a write; both headers and every slot have a checksum, so they see
- * a state that was current at some moment during the read, or EUCLEAN.
+ * So a commit happens or does not, and the next one does again what was cut
+ * short. The uncontended pair changes one slot over and over: one write a call.
  *
- * The shadow-copy idea is old (System R's shadow pages); overlay and double
- * header are this file's own. Checksums guard against cut writes, not
- * against malice: whoever can write here owns the directory. */
+ * Readers without the mutex (key.c) may see half of a write. Headers and slots
+ * have checksums, so they see a state that was current at some moment of the
+ * read, or EUCLEAN. Checksums guard against cut writes, not against malice.
+ *
+ * The shadow copy is System R's; overlay and double header are this file's. */
 #include "store/file/format/table.h"
 
 #include <errno.h>

@@ -3,36 +3,33 @@
  * right ahead of it (A2) is refused when it joins, or when that comes to be so:
  * the exclusive one between them left, or was downgraded.
  *
- * Liveness. Whoever makes room (release, cancel, removal of a dead holder)
- * also grants to those at the head that now fit, and wakes exactly them. Dead
- * stores do nothing of that, so every waiter watches the one that stands in
- * its way: the first waiter all live holders' stores, every other the store
- * of the waiter before it (wait.c). A watched store's death makes the watcher
- * look, drop what is dead, and grant. What a waiter watches changes only (a)
- * when the one before it leaves by itself: that one wakes it (withdraw); (b)
- * when it becomes the first by a grant: with one holder that is the one it
- * watched; with more it is woken (grant).
+ * Q1  A store that makes room (release, cancel, removal of a dead holder) also
+ *     grants to those at the head that now fit, and wakes exactly them.
+ * Q2  Every waiter watches the stores that stand in its way: the first one
+ *     those of all live holders, every other that of the waiter before it
+ *     (wait.c). When a watched store dies, the watcher looks, drops the dead,
+ *     and grants.
+ * Q3  What a waiter watches changes only when the one before it leaves, which
+ *     wakes it (withdraw), or when a grant makes it the first. With one holder
+ *     it watched that one before; with more it is woken (grant).
+ * Q4  Wake, then commit, then unlock the mutex. A grant to many takes several
+ *     commits; before each, the first of the queue after it is woken.
  *
- * Wake first, then commit, then unlock the mutex. Killed before the commit,
- * we are in the table as before, dead, and our watcher does the work again;
- * those woken in vain look under the mutex and sleep on. Killed after the
- * commit, everyone concerned has been woken. A grant to many takes several
- * commits: who is first in the queue after each of them is woken before it. So
- * there is no moment at which a death loses a wake-up; wake-ups can get lost
- * only where a pipe is full or cannot be opened, and for that each waiter has a
- * timer.
+ * Killed before the commit: the table is as before, we are dead in it, and our
+ * watcher does the work again (Q2); those woken in vain look and sleep on.
+ * Killed after the commit: everyone concerned has been woken (Q4). So no death
+ * loses a wake-up. A full pipe may lose one; for that each waiter has a timer.
  *
- * What is said of a dead store's entries holds for one of our own store that
- * nobody claims any more: it is seen by our store alone.
+ * An entry of our own store that nobody claims any more counts as a dead
+ * store's; only our store can tell.
  *
- * A hold with `until` in the future (min_hold) stays whoever dies. After a
- * release it belongs to nobody (instance 0) and ends by the clock; who waits
- * for it is woken once to set a timer.
+ * A hold with `until` in the future (min_hold) stays whoever dies. After its
+ * release it belongs to nobody (instance 0) and ends by the clock; the first
+ * waiter is woken once to set a timer.
  *
- * The batch is bounded: after BATCH grants the next waiter is woken
- * and goes on itself. The dead at the head are all dropped at once, up to a
- * bound that no queue of the living meets: who only tries comes once, and it
- * would take them for a queue. */
+ * After BATCH grants the next waiter is woken and goes on itself. The dead at
+ * the head are dropped at once, up to a bound that no queue of the living
+ * meets: a try comes once, and would take them for a queue. */
 #include "store/file/recipe/queue.h"
 
 #include <errno.h>

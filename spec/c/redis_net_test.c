@@ -99,7 +99,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   dlk_net_fixed_init(&fixed, conf, 0, 0, NULL);
   *out =
       dlk_redis_net_new(host, conf, fixed_address ? &fixed.endpoint : &unknown,
-                        &settings, "", "~dlock:c:test", &link_events, host);
+                        &settings, "~dlock:c:test", &link_events, host);
   return *out ? DLK_OK : dlk_error_set(err, DLK_UNAVAILABLE, "no memory");
 }
 

@@ -187,11 +187,10 @@ static void link_stop(struct dlk_redis_link *link) {
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   struct dlk_net_endpoint *endpoint,
-                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const struct dlk_redis_settings *settings,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
-  (void)host, (void)conf, (void)endpoint, (void)settings, (void)prefix,
-      (void)channel;
+  (void)host, (void)conf, (void)endpoint, (void)settings, (void)channel;
   w.events = events;
   w.store = arg;
   w.link = (struct dlk_redis_link){.submit = link_submit,

@@ -108,7 +108,7 @@ void dlk_net_tls_free(struct dlk_net_tls *tls) {
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   struct dlk_net_endpoint *endpoint,
-                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const struct dlk_redis_settings *settings,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct client *c = sim_running;
@@ -116,7 +116,6 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   (void)conf;
   (void)endpoint;
   (void)settings;
-  (void)prefix;
   c->events = events;
   c->arg = arg;
   c->channel = channel;

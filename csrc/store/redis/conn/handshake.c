@@ -1,11 +1,5 @@
-/* Everything that can be found wrong with a server is found here, once for a
- * connection, and named: a wrong password, an old version, rights that the
- * scripts would miss later (a lock that can be taken but not released is the
- * worst of all), a replica, a server that loads its data.
- *
- * The probe writes, under the user's prefix (so that the rights for that are
- * looked at), to a name that is drawn for each connection: behind the prefix
- * it begins as dlock's own names do, so it is nobody's key.
+/* The handshake finds a wrong password, an old version, a replica, and a server
+ * that loads its data. The first call that needs a missing right finds that.
  *
  * Each command becomes a numbered step, and its reply is judged by that; the
  * first thing that is fatal wins. Commands that we can do without (CLIENT,
@@ -13,7 +7,6 @@
 #include "store/redis/conn/handshake.h"
 
 #include <hiredis/hiredis.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +27,6 @@ enum step {
   WAIT,
   MULTI,
   EXEC,
-  PROBE,
   SUBSCRIBE
 };
 
@@ -63,29 +55,12 @@ static void words(struct dlk_redis_handshake *g, struct dlk_buf *out,
     dlk_redis_put_text(out, c);
 }
 
-static void probe(struct dlk_redis_handshake *g, struct dlk_buf *out) {
-  struct dlk_redis_name name;
-  (void)dlk_redis_name_make(&name, g->prefix, g->nobody, strlen(g->nobody));
-  command(g, out, PROBE, 10);
-  dlk_redis_put_text(out, "EVAL");
-  dlk_redis_put(out, dlk_redis_scripts[DLK_REDIS_PROBE].text,
-                dlk_redis_scripts[DLK_REDIS_PROBE].len);
-  dlk_redis_put_int(out, 6);
-  dlk_redis_put_name(out, &name, DLK_REDIS_LOCK);
-  dlk_redis_put_name(out, &name, DLK_REDIS_FENCE);
-  dlk_redis_put_name(out, &name, DLK_REDIS_QUEUE);
-  dlk_redis_put_name(out, &name, DLK_REDIS_WAITERS);
-  dlk_redis_put_name(out, &name, DLK_REDIS_HOLDERS);
-  dlk_redis_put_name(out, &name, DLK_REDIS_PERMITS);
-  dlk_redis_put_text(out, g->channel);
-}
-
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   struct dlk_redis_handshake *g =
       DLK_CONTAINER(req, struct dlk_redis_handshake, req);
   req->replies = 0;
   auth(g, out);
-  if (g->changes || (g->replicas > 0 && !g->subscriber))
+  if (g->changes || !g->subscriber)
     words(g, out, ROLE, "INFO", "replication", NULL);
   words(g, out, INFO, "INFO", "server", NULL);
   if (g->subscriber) {
@@ -105,7 +80,6 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     words(g, out, WAIT, "WAIT", "0", "0");
   words(g, out, MULTI, "MULTI", NULL, NULL);
   words(g, out, EXEC, "EXEC", NULL, NULL);
-  probe(g, out);
 }
 
 /* The line `name:value` of INFO's answer, or "". */
@@ -198,31 +172,16 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
                   "%s: it is named as the primary and is a replica; "
                   "a failover is under way, or a Sentinel is wrong",
                   g->name.text);
-}
-
-static void judge_probe(struct dlk_redis_handshake *g,
-                        const redisReply *reply) {
-  bool text =
-      reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-  if (!text || strcmp(reply->str, "OK") == 0)
-    return;
-  dlk_error_set(
-      &g->err, DLK_DENIED,
-      "%s refuses %.150s; change the user's ACL, see docs/security.md",
-      g->name.text, reply->str);
+  else if (strcmp(role, "slave") == 0 && strstr(text, "slave_read_only:1"))
+    dlk_error_set(&g->err, DLK_UNAVAILABLE, "%s: %s", g->name.text,
+                  dlk_redis_fault_find("READONLY")->advice);
 }
 
 static const char *step_name(unsigned step) {
   static const char *const names[] = {
       "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO", "INFO",
-      "CONFIG", "WAIT",   "MULTI",     "EXEC",           "EVAL", "SUBSCRIBE"};
+      "CONFIG", "WAIT",   "MULTI",     "EXEC",           "SUBSCRIBE"};
   return names[step];
-}
-
-/* The right that is missing is not one for a command. */
-static bool is_of_keys(const char *text) {
-  return strncmp(text, "NOPERM", 6) == 0 && strstr(text, " access ") &&
-         strstr(text, "key");
 }
 
 static void refused(struct dlk_redis_handshake *g, unsigned step,
@@ -243,7 +202,7 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     return;
   }
   /* A server that refuses some writes (OOM, MISCONF) may still release. */
-  if ((step == PROBE || step == EXEC) && f->code == DLK_UNAVAILABLE &&
+  if (step == EXEC && f->code == DLK_UNAVAILABLE &&
       (f->action == DLK_REDIS_FAIL || f->action == DLK_REDIS_LATER))
     return;
   if (step == INFO && f->action == DLK_REDIS_FAIL &&
@@ -260,11 +219,6 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->name.text, dlk_redis_fault_quote(text, said));
   else if (step == AUTH)
     dlk_redis_fault_unquoted(&g->err, text, g->name.text, step_name(step));
-  else if (step == PROBE && is_of_keys(text))
-    dlk_error_set(&g->err, DLK_DENIED,
-                  "%s refuses the names of these locks; give the user's ACL "
-                  "~%s* and ~~dlock:{??????}:?:%s*, see docs/security.md",
-                  g->name.text, g->prefix, g->prefix);
   else if (f->code == DLK_DENIED && denial)
     dlk_error_set(&g->err, DLK_DENIED,
                   "%s refuses %s; change the user's ACL, see docs/security.md",
@@ -288,8 +242,6 @@ static void each(struct dlk_redis_req *req, unsigned index,
     judge_info(g, reply);
   } else if (step == ROLE) {
     judge_role(g, reply);
-  } else if (step == PROBE) {
-    judge_probe(g, reply);
   } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {
     g->id = reply->integer;
   } else if (step == POLICY && reply->type == REDIS_REPLY_ARRAY &&
@@ -301,11 +253,6 @@ static void each(struct dlk_redis_req *req, unsigned index,
 
 void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
                                const struct dlk_redis_conn *c) {
-  uint64_t bits[2];
-  c->net.host->random(c->net.host, bits, sizeof bits);
-  snprintf(g->nobody, sizeof g->nobody,
-           DLK_REDIS_RESERVED "probe:%016" PRIx64 "%016" PRIx64, bits[0],
-           bits[1]);
   g->req.encode = encode;
   g->req.each = each;
   g->err.code = DLK_OK;

@@ -13,7 +13,7 @@ struct dlk_redis_handshake {
   struct dlk_redis_req req;    /* encode and each are ours, done the owner's */
   struct dlk_redis_link *link; /* gets may_linger */
   const struct dlk_conf *conf;
-  const char *prefix, *channel;
+  const char *channel;
   unsigned db;
   unsigned replicas;        /* that are wanted, or more if: */
   bool all;                 /* as many as there are */
@@ -23,7 +23,6 @@ struct dlk_redis_handshake {
   bool tls;
   uint8_t steps[16];
   struct dlk_redis_auth auth;
-  char nobody[48];      /* what the probe writes to */
   struct dlk_error err; /* code DLK_OK: all is well */
   bool stranger;        /* err: not who we say, or not said who */
   int64_t id;           /* the connection's, or -1 */

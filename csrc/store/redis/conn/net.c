@@ -495,7 +495,7 @@ static void link_destroy(struct dlk_redis_link *link) {
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   struct dlk_net_endpoint *endpoint,
-                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const struct dlk_redis_settings *settings,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct net *n = calloc(1, sizeof *n);
@@ -524,7 +524,6 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->cmd.net.pause = n->sub.net.pause = endpoint->changes ? PAUSE : 0;
   n->hello.link = n->hello_sub.link = &n->link;
   n->hello.conf = n->hello_sub.conf = conf;
-  n->hello.prefix = n->hello_sub.prefix = prefix;
   n->hello.channel = n->hello_sub.channel = channel;
   n->hello.db = settings->db;
   n->hello_sub.subscriber = true;

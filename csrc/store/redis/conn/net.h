@@ -15,12 +15,12 @@ struct dlk_redis_settings {
   int64_t wait_timeout; /* for them */
 };
 
-/* Both connections ask the endpoint. It, prefix and channel stay the caller's
+/* Both connections ask the endpoint. It and channel stay the caller's
  * and must live as long as the link. NULL: out of memory. */
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   struct dlk_net_endpoint *endpoint,
-                  const struct dlk_redis_settings *settings, const char *prefix,
+                  const struct dlk_redis_settings *settings,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg);
 

@@ -1,10 +1,16 @@
 /* Between the operations and the link: scripts by name and shape, and what the
- * server's refusals mean. NOSCRIPT, and a user who may not call scripts by
- * name, are settled here by sending the text; a server that cannot serve now
- * makes the link retreat, and the request counts as not executed. */
+ * server's refusals mean.
+ * - NOSCRIPT, and a user who may not call scripts by name: the call sends the
+ *   text instead. Nothing ran before.
+ * - A script that a right was refused: scripts/probe.lua names that right. The
+ *   script may have written before, so the call can no longer be withdrawn.
+ * - A server that cannot serve now: the link retreats, and the request counts
+ *   as not executed. */
 #include "store/redis/op/call.h"
 
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +139,31 @@ static void trace_answer(const struct dlk_redis_call *c,
 
 /* ---- to the link and back ---- */
 
+static void put_probe(struct dlk_redis_call *c, struct dlk_buf *out) {
+  const struct dlk_redis_script_source *source =
+      &dlk_redis_scripts[DLK_REDIS_PROBE];
+  struct dlk_redis *s = c->store;
+  struct dlk_redis_name name;
+  uint64_t bits[2];
+  char nobody[64];
+  s->host->random(s->host, bits, sizeof bits);
+  int len = snprintf(nobody, sizeof nobody,
+                     DLK_REDIS_RESERVED "probe:%016" PRIx64 "%016" PRIx64,
+                     bits[0], bits[1]);
+  (void)dlk_redis_name_make(&name, s->conf.prefix, nobody, (size_t)len);
+  c->req.replies = 1;
+  c->req.durable = false;
+  dlk_redis_put_array(out, 10);
+  dlk_redis_put(out, "EVAL", 4);
+  dlk_redis_put(out, source->text, source->len);
+  dlk_redis_put_int(out, 6);
+  for (const char *part = shapes[DLK_REDIS_PROBE].parts; *part; part++)
+    dlk_redis_put_name(out, &name,
+                       *part == '-' ? DLK_REDIS_LOCK
+                                    : (enum dlk_redis_part) * part);
+  dlk_redis_put_text(out, s->channel);
+}
+
 static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->lifts = false;
   c->req.durable = c->script >= 0 && shapes[c->script].durable;
@@ -182,7 +213,10 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
   size_t from = out->len;
-  put_request(c, out);
+  if (c->probes)
+    put_probe(c, out);
+  else
+    put_request(c, out);
   if (DLK_TRACING)
     trace_sent(c, out, from);
 }
@@ -203,9 +237,14 @@ static const char *counter_of(struct dlk_redis_call *c,
 void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
                             struct dlk_error *err) {
   char name[DLK_QUOTED_MAX];
-  const char *shown = c->store->conf.shown;
+  const char *shown = c->store->conf.shown, *prefix = c->store->conf.prefix;
   const char *why = dlk_redis_fault_counter(text);
-  if (c->key && why)
+  if (dlk_redis_fault_is_of_keys(text))
+    dlk_error_set(err, DLK_DENIED,
+                  "%s refuses the names of these locks; give the user's ACL "
+                  "~%s* and ~~dlock:{??????}:?:%s*, see docs/security.md",
+                  shown, prefix, prefix);
+  else if (c->key && why)
     dlk_error_set(err, DLK_INVALID,
                   "the fence counter on %s %s; delete the key %s", shown, why,
                   counter_of(c, name));
@@ -255,10 +294,41 @@ static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
   return dlk_redis_fault_find(refusal)->action == DLK_REDIS_SEND_TEXT;
 }
 
+/* The answer to a probe, which may be none. */
+static void probed(struct dlk_redis_call *c, const struct dlk_redis_answer *a) {
+  struct dlk_error err;
+  struct dlk_redis_result r = {
+      .verdict = DLK_REDIS_REFUSED, .err = &err, .begun = true};
+  bool named = a->reply && a->reply->type == REDIS_REPLY_STRING &&
+               strcmp(a->reply->str, "OK") != 0;
+  const char *text = named        ? a->reply->str
+                     : a->refusal ? a->refusal
+                                  : "a command of a script";
+  if (dlk_redis_fault_is_of_keys(text))
+    dlk_redis_call_refused(c, text, &err);
+  else
+    dlk_error_set(&err, DLK_DENIED,
+                  "%s refuses %.150s; change the user's ACL, see "
+                  "docs/security.md",
+                  c->store->conf.shown, text);
+  c->probes = c->busy = false;
+  c->answer(c, &r);
+}
+
 static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_call *c = DLK_CONTAINER(req, struct dlk_redis_call, req);
   if (DLK_TRACING)
     trace_answer(c, a);
+  if (c->probes) {
+    probed(c, a);
+    return;
+  }
+  if (c->script >= 0 && !c->as_plain && a->refusal &&
+      dlk_redis_fault_is_nameless(a->refusal)) {
+    c->probes = true;
+    c->store->link->submit(c->store->link, req);
+    return;
+  }
   if (needs_text(c, a->refusal)) {
     c->by_text = true;
     c->text_next = c->in_order;
@@ -314,7 +384,8 @@ void dlk_redis_call_plain(struct dlk_redis_call *call) {
 }
 
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {
-  if (!call->store->link->withdraw(call->store->link, &call->req))
+  if (call->probes ||
+      !call->store->link->withdraw(call->store->link, &call->req))
     return false;
   call->busy = false;
   return true;

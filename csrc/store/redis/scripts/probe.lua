@@ -1,6 +1,6 @@
--- Finds at connect time what the user's ACL would refuse later. Calls each
--- command that the scripts use, on names that nobody has, and leaves nothing.
--- What stands there all the same is not touched.
+-- Names the right that a script was refused: servers before 7.2 do not say.
+-- Calls each command that the scripts use, on names that nobody has, and leaves
+-- nothing. It does not touch a key that stands there all the same.
 -- KEYS: lock, fence, queue, waiters, holders, permits
 -- ARGV: our channel
 -- Returns 'OK' | the refusal

@@ -111,6 +111,15 @@ int dlk_redis_fault_is_denial(const char *text) {
          strstr(text, "executing the script can't") != NULL;
 }
 
+bool dlk_redis_fault_is_nameless(const char *text) {
+  return strstr(text, "executing the script can't") != NULL;
+}
+
+bool dlk_redis_fault_is_of_keys(const char *text) {
+  return dlk_redis_fault_is_denial(text) && strstr(text, " access ") &&
+         strstr(text, "key");
+}
+
 bool dlk_redis_fault_bars_names(const char *text) {
   return begins(text, "ERR unknown command") ||
          (begins(text, "NOPERM") && strstr(text, "'evalsha'") != NULL);

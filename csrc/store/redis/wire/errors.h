@@ -35,6 +35,11 @@ bool dlk_redis_fault_may_be_late(const struct dlk_redis_fault *fault);
  * server was set up without the command: in both cases it never will. */
 int dlk_redis_fault_is_denial(const char *text);
 
+/* True when a script was refused a right that the reply does not name. */
+bool dlk_redis_fault_is_nameless(const char *text);
+/* True when the missing right is one for keys. */
+bool dlk_redis_fault_is_of_keys(const char *text);
+
 /* True when no script may be called by its name (EVALSHA), by nobody or by this
  * user. What the script itself was refused, or a key, is no such reply: its
  * text would be refused likewise, or do what was done already a second time. */

@@ -21,7 +21,6 @@
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
 #include "store/redis/op/orphan.h"
-#include "store/redis/op/released.h"
 #include "store/redis/op/subscription.h"
 #include "store/redis/op/try.h"
 #include "store/redis/recipe/acquire.h"
@@ -262,7 +261,6 @@ static void destroy(void *store) {
   s->link->destroy(s->link);
   dlk_net_tls_free(s->tls);
   dlk_map_clear(&s->tokens.map);
-  dlk_redis_released_free(s);
   free_all(s);
 }
 

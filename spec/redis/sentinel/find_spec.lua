@@ -418,40 +418,6 @@ describe("of servers that Sentinels name,", function()
     fails(store, "unavailable", "no Sentinel answers", "Connection refused")
   end)
 
-  -- The replica is chosen, and the old primary does not know it yet.
-  it("a lock that the old one released is released on the new one, too",
-  function()
-    local admin, old = b:connect(), a:connect()
-    old:call("FLUSHALL")
-    old:close()
-    admin:call("REPLICAOF", "127.0.0.1", a.port)
-    local store, said = asks { naming(a.port, 1) }
-    for _, opts in ipairs { {}, { value = "x" } } do
-      local lease = assert(store:election("k"):campaign(opts))
-      eventually("a copy", 10, function()
-        return admin:call("EXISTS", "dlock:k") == 1
-      end)
-      admin:call("REPLICAOF", "NO", "ONE")
-      assert.is_true((lease:release()))
-      assert.equal(1, admin:call("EXISTS", "dlock:k"))
-      said[1]:rules(naming(b.port, 2))
-      old = a:connect()
-      old:call("CLIENT", "KILL", "TYPE", "normal")
-      old:close()
-      assert(store:ping() or store:ping())
-      eventually("nothing left", 10, function()
-        assert(store:ping())
-        return admin:has_nothing_of("dlock:k")
-      end)
-      said[1]:rules(naming(a.port, 1))
-      admin:call("REPLICAOF", "127.0.0.1", a.port)
-      store:close(1)
-      store = later(assert(dlock.open(url_of(said))))
-    end
-    admin:call("REPLICAOF", "NO", "ONE")
-    admin:close()
-  end)
-
   it("an address is looked up in address_map", function()
     local store = asks({ naming(6379, 1, "10.255.1.2") }, { address_map = {
       ["10.255.1.2:6379"] = "127.0.0.1:" .. b.port } })

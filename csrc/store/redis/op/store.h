@@ -14,7 +14,6 @@
 #include "store/store.h"
 
 #define DLK_REDIS_CROWDED_FOR DLK_SEC
-#define DLK_REDIS_RELEASED 256
 
 struct dlk_redis {
   struct dlk_host *host;
@@ -31,8 +30,6 @@ struct dlk_redis {
   struct dlk_list listeners;       /* likewise, for the subscription: hold.c */
   struct dlk_list orphans;         /* orphan.c */
   size_t orphan_count;
-  struct dlk_redis_release *released[DLK_REDIS_RELEASED]; /* released.c */
-  size_t released_next;
   struct dlk_timer quiet;   /* subscription.c */
   int64_t clock_warned;     /* hold.c */
   uint64_t names_barred_on; /* link->connections when EVALSHA was refused */

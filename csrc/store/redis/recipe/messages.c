@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/redis/op/released.h"
 #include "store/redis/op/subscription.h"
 #include "store/redis/op/try.h"
 #include "store/redis/recipe/hold.h"
@@ -104,7 +103,6 @@ static void message(void *arg, const char *p, size_t len) {
 /* What is held is held there as well, or lost: its renewal tells. */
 static void moved(void *arg) {
   struct dlk_redis *s = arg;
-  dlk_redis_released_again(s);
   s->host->hurry(s->host);
 }
 

@@ -15,7 +15,6 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/op/orphan.h"
-#include "store/redis/op/released.h"
 #include "store/redis/recipe/hold.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
@@ -49,13 +48,6 @@ static void release_later(struct dlk_redis_try *t) {
   dlk_redis_orphan(t->store, t->op->key, t->op->key_len, &h->token, until);
 }
 
-/* Gone from this server; min_hold may keep it for a while. */
-static void gone(struct dlk_redis_try *t) {
-  if (rest_of(t) <= 0)
-    dlk_redis_released_note(t);
-  dlk_redis_done(t, NULL);
-}
-
 static void left(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_number(reply, 0) == 1)
     t->release.ours = true;
@@ -68,7 +60,7 @@ static void left(struct dlk_redis_try *t, const redisReply *reply) {
   bool first_did_it =
       t->unsure && t->op->started < dlk_redis_try_hold(t)->until;
   if (t->release.ours || first_did_it)
-    gone(t);
+    dlk_redis_done(t, NULL);
   else
     dlk_redis_done_code(t, DLK_LOST);
 }
@@ -89,7 +81,7 @@ static void token_args(struct dlk_redis_try *t, struct dlk_buf *out) {
 
 static void released(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_number(reply, 0) == 1) {
-    gone(t);
+    dlk_redis_done(t, NULL);
     return;
   }
   if (dlk_redis_number(reply, 0) == -2)

@@ -72,6 +72,6 @@ return {
       find = "(lift or f < FIRST)", put = "(f < FIRST)" },
     { name = "a renewal that comes late takes time away",
       file = DIR .. "include/renewal.lua",
-      find = "return math.max(left, ttl)", put = "return ttl" },
+      find = "or math.max(left, ttl)", put = "or ttl" },
   },
 }

@@ -113,35 +113,6 @@ describe("numbers beside a lock on redis:", function()
       end)
   end
 
-  local KINDS = {
-    mutex = function(at) return at:mutex(key) end,
-    reader = function(at) return at:rwlock(key):read() end,
-  }
-  for name, kind in pairs(KINDS) do
-    for _, junk in ipairs(JUNK) do
-      it(("a %s's request number '%s' ends it"):format(name, tostring(junk)),
-        function()
-          local lease = assert(kind(store):acquire { ttl = 20, renew = false })
-          assert(lease:extend(30)) -- from now on there is one
-          local token = name == "mutex" and r:call("GET", lock)
-            or r:call("ZRANGE", ("~dlock:%s:h:%s"):format(tag, lock), 0, 0)[1]
-          write("i", "#" .. token, junk)
-          if junk == false then
-            assert.is_true(lease:extend(40) > 35)
-            assert.is_true(r:call("PTTL", lock) > 35000)
-            assert.is_true((lease:release()))
-            return
-          end
-          local value, left = r:call("GET", lock), r:call("PTTL", lock)
-          refused("lost", lease:extend(40))
-          assert.is_false(lease:held())
-          assert.are.equal(value, r:call("GET", lock))
-          assert.is_true(r:call("PTTL", lock) <= left)
-          refused("busy", other:try_lock(key))
-        end)
-    end
-  end
-
   -- A hand-off is good for a claim, which is a second at most: whoever it is
   -- written for may be dead. units: 1 of a reader.
   for _, units in ipairs { 0, 1 } do

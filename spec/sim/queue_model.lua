@@ -302,18 +302,13 @@ function model:downgrade(token)
   return true, self:admit()
 end
 
--- ending: 0 at least then, 1 exactly; nothing, if a later one went before (new
--- is false).
-function model:renew(token, ttl, ending, new)
+-- It ends exactly then, or at the earliest.
+function model:renew(token, ttl, exactly)
   local held = self:holder(token)
-  local left = held and held.ends - self.now
-  if held then
-    local ends = self.now + ttl
-    if new then
-      held.ends = ending == 0 and math.max(held.ends, ends) or ends
-    end
-  end
-  return left or -1
+  if not held then return -1 end
+  local left, ends = held.ends - self.now, self.now + ttl
+  held.ends = exactly and ends or math.max(held.ends, ends)
+  return left
 end
 
 -- A foreign DEL, a break, a FLUSHALL.

@@ -130,7 +130,7 @@ end)
 action(7, "renew", function(w, a)
   local t = w:pick(a, "held")
   if t then
-    w:renew(t, t.ttl, t.number or 0)
+    w:renew(t, t.ttl)
   end
 end)
 
@@ -138,19 +138,16 @@ end)
 action(4, "extend", function(w, a, b)
   local t = w:pick(a, "held")
   if t then
-    t.ttl, t.number = 50 + math.floor(b * 4000), (t.number or 0) + 1
-    t.extensions = t.extensions or {}
-    t.extensions[t.number] = t.ttl
-    w:renew(t, t.ttl, t.number, 1)
+    t.ttl = 50 + math.floor(b * 4000)
+    w:renew(t, t.ttl, true)
   end
 end)
 
--- One that was sent before, or a renewal of then.
-action(3, "late extend", function(w, a, b, c)
+-- A renewal that was sent before the last extension.
+action(3, "late renew of a hold", function(w, a, b)
   local t = w:pick(a, "held")
-  if t and t.number then
-    local number = 1 + math.floor(b * t.number)
-    w:renew(t, t.extensions[number], number, c < 0.5 and 1 or 0)
+  if t then
+    w:renew(t, 50 + math.floor(b * 4000))
   end
 end)
 
@@ -166,7 +163,7 @@ end)
 action(2, "late renew", function(w, a)
   local t = w:pick(a, "over", true)
   if t then
-    w:renew(t, t.ttl, t.number or 0)
+    w:renew(t, t.ttl)
   end
 end)
 

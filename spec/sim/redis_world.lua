@@ -24,7 +24,6 @@ local KEYS = { L = "lock", F = "f", Q = "q", W = "w", H = "h", P = "p" }
 local CLIENTS = 4
 local START = 1.7e15
 local MEMORY = 600000 -- ms for which a counter stays after its last use
-local ENDINGS = { [0] = "renews", "extends by" }
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -345,20 +344,13 @@ function world:leave(t, rest)
   self.freed = false
 end
 
--- ending: 0 a renewal, which is new if none with a higher number went before;
--- 1 an extension (default 0): if its number was not used yet.
-function world:renew(t, ttl, number, ending)
-  ending = ending or 0
+-- exactly: an extension, else a renewal.
+function world:renew(t, ttl, exactly)
   local left = self:eval("renew", { t.name, ttl, digits(self.fence), 0,
-    number, ending, MEMORY * 9 / 8 })
-  local seen = t.seen or 0
-  local due = self.plain:renew(t.name, ttl, ending,
-    number > seen or number == seen and ending == 0)
-  if due >= 0 then
-    t.seen = math.max(t.seen or 0, number)
-  end
-  self:say("#%d %s %d, number %d: %d", t.n, ENDINGS[ending],
-    ttl, number, left)
+    exactly and 1 or 0, MEMORY * 9 / 8 })
+  local due = self.plain:renew(t.name, ttl, exactly)
+  self:say("#%d %s %d: %d", t.n, exactly and "extends by" or "renews", ttl,
+    left)
   if left ~= due then
     wrong("renewal of #%d: %s left, due %s", t.n, tostring(left),
       tostring(due))

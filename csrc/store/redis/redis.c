@@ -73,9 +73,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->tls = tls;
     s->endpoint = endpoint_of(s);
     if (s->endpoint)
-      s->link =
-          dlk_redis_net_new(host, &s->conf, s->endpoint, &settings,
-                            s->channel, &dlk_redis_messages, s);
+      s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, &settings,
+                                  s->channel, &dlk_redis_messages, s);
   }
   if (!s || !s->link) {
     dlk_net_tls_free(tls);

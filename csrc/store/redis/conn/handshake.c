@@ -179,7 +179,7 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
 
 static const char *step_name(unsigned step) {
   static const char *const names[] = {
-      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO", "INFO",
+      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",     "INFO",
       "CONFIG", "WAIT",   "MULTI",     "EXEC",           "SUBSCRIBE"};
   return names[step];
 }

@@ -31,7 +31,7 @@ static const struct {
     [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES, true},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES, false},
     [DLK_REDIS_RELEASE] = {"-q", 1, NO_FENCE, false},
-    [DLK_REDIS_RENEW] = {"-fhpi", 6, FENCE_STAYS, true},
+    [DLK_REDIS_RENEW] = {"-fhpi", 5, FENCE_STAYS, true},
     [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES, true},
     [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE, false},
     [DLK_REDIS_INSPECT] = {"-fqwhpi", 0, NO_FENCE, false},
@@ -40,7 +40,7 @@ static const struct {
     [DLK_REDIS_REVOKE] = {"-fqwhpin", 0, NO_FENCE, false},
     [DLK_REDIS_GUARD] = {"-hpi", 1, NO_FENCE, false},
     [DLK_REDIS_CHANGE] = {"-phin", 3, NO_FENCE, false},
-    [DLK_REDIS_ATTACH] = {"-fhpi", 7, FENCE_STAYS, true},
+    [DLK_REDIS_ATTACH] = {"-fhpi", 6, FENCE_STAYS, true},
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
 };
 
@@ -331,11 +331,8 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   }
   if (needs_text(c, a->refusal)) {
     c->by_text = true;
-    c->text_next = c->in_order;
-    if (!c->in_order) {
-      c->store->link->submit(c->store->link, req);
-      return;
-    }
+    c->store->link->submit(c->store->link, req);
+    return;
   }
   struct dlk_error err;
   struct dlk_redis_result r;
@@ -357,8 +354,7 @@ bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
 static void send(struct dlk_redis_call *call) {
   call->req.encode = encode;
   call->req.done = done;
-  call->by_text = call->text_next;
-  call->text_next = false;
+  call->by_text = false;
   call->busy = true;
   call->store->link->submit(call->store->link, &call->req);
 }

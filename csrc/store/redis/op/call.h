@@ -38,14 +38,11 @@ struct dlk_redis_call {
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or -1 */
   bool by_text, busy;
-  bool probes;   /* it was refused, and asks which right is missing */
+  bool probes; /* it was refused, and asks which right is missing */
   bool scarce; /* answered, and fewer replicas than are wanted have it: */
   unsigned have, wanted;
   bool lifts;    /* it was written so that it lifts the counter (fence.c) */
   bool as_plain; /* `plain` was written */
-  /* What was written behind it may not overtake it: where the script is not
-   * known there it has failed, and goes as text the next time. */
-  bool in_order, text_next;
 };
 
 /* Which key it is about; false: that begins as our own names do. */

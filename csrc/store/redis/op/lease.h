@@ -13,13 +13,9 @@ struct dlk_redis_hold {
   uint64_t where;  /* that one, by link->moves */
   int64_t asked;   /* it may keep it so long: an extension */
   int64_t granted; /* for min_hold */
-  uint32_t number; /* how many extensions were written */
-  bool extended;   /* or renewed, since it was granted */
-  bool cut;        /* the server keeps it for too long */
   bool crowded;    /* others queued for it */
   bool listens;    /* who holds it wants to know when it is asked for */
   bool noted;      /* the server keeps notes of it (info) */
-  bool anew;       /* it is lost, and was given to the token once more */
   bool broken;     /* it is lost, said a message that crossed a renewal */
 };
 

@@ -61,8 +61,6 @@ static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
   dlk_redis_put_int(out, 0);
   dlk_redis_put_int(out, o->fence);
   dlk_redis_put_int(out, 0); /* since */
-  /* Who detached it asks for nothing any more: whatever comes is late. */
-  dlk_redis_put_int(out, UINT32_MAX);
   dlk_redis_put_int(out, 0); /* ending: at least */
 }
 

@@ -18,16 +18,13 @@
  * - We give up with a request of unknown outcome behind us: the change is
  *   undone in the background (orphan.c), so the string can be attached again,
  *   and nobody has what stands on the server meanwhile.
- *   Back in its place the old token has a number that no late request of its
- *   first holder is above.
  * - A late request of ours, where the server may not be told to drop the old
  *   connection, finds the string's token only if nobody attached it since; it
  *   is then undone as well, at each beat until the time is over.
  * - A request that was not sent changed nothing.
  *
  * Prolonging leaves the token, and so the string, as it is: the request is a
- * renewal in the token's name. Its number is the largest one, so no extension
- * that the holder numbered before it was detached makes it an old one. */
+ * renewal in the token's name. */
 #include "store/redis/recipe/attach.h"
 
 #include <hiredis/hiredis.h>
@@ -244,8 +241,6 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
 
 /* ---- prolong ---- */
 
-#define LAST_NUMBER 999999999999999
-
 static void prolong_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   struct detached_lease d = {0};
   (void)parse(t->op->text, t->op->text_len, &d);
@@ -253,7 +248,6 @@ static void prolong_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_put_int(out, dlk_to_ms(t->op->ttl));
   dlk_redis_put_int(out, d.fence);
   dlk_redis_put_int(out, 0); /* young: it was noted by the detach */
-  dlk_redis_put_int(out, LAST_NUMBER);
   dlk_redis_put_int(out, DLK_REDIS_AT_LEAST);
 }
 

@@ -96,7 +96,6 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   h->granted = dlk_redis_now(t->store);
   h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
   h->where = t->store->link->moves;
-  h->extended = false;
   DLK_TRACE(h->granted, "redis", "grant", lease->key, lease->key_len,
             "fence %lld, token ..%s", (long long)fence,
             dlk_redis_token_end(&h->token).text);

@@ -1,26 +1,18 @@
-/* What one does with a lease that stays: renew, extend, hand on.
+/* A lease that is held: renewals, extensions, hand-overs in the process.
  *
- * - A renewal never makes a hold: the script extends what carries our token
- *   and otherwise says so. Renewals of one batch leave in one write.
- * - A renewal never takes time away; an extension may (and a renewal after the
- *   server's clock was seen to have stepped back), and is numbered. What is
- *   written later carries the number of the last one. So where the server may
- *   not be told to drop an old connection, a renewal that lingers on it neither
- *   cuts nor lengthens what was extended since, and an extension that lingers
- *   (also one whose caller was told nothing good) does nothing once any later
- *   request was executed. One that comes before all later ones finds the holder
- *   expecting it: the engine counts with the shorter time until a request that
- *   was sent after it is answered.
- * - A renewal or an extension that too few replicas have (wait_replicas) counts
- *   as one that failed: the deadline stays, although the server keeps the hold
- *   for longer.
- * - A token that is given the lock while it holds it had lost it: the server
- *   had older data, in which the token waited. What follows is a hold of
- *   nobody, which is given back; without that a renewal would take it for the
- *   first.
- * - While a renewal is under way its lease is not reported as lost by a
- *   message: the engine must hear one answer to it. That answer then is the
- *   loss, also if the renewal came to the server before the break. */
+ * I1 A renewal never makes a hold: the script extends what carries our token
+ *    and otherwise says so.
+ * I2 A renewal never takes time away. Only an extension does.
+ * I3 A renewal or an extension that too few replicas have (wait_replicas)
+ *    counts as one that failed: the deadline stays, although the server keeps
+ *    the hold for longer.
+ * I4 The engine hears one answer to each renewal. So a message does not report
+ *    a lease as lost while its renewal is under way; that answer then is the
+ *    loss, also if the renewal came to the server before the break.
+ *
+ * Late renewal, after an extension: I2. Late extension, after a newer one: the
+ * server has dropped the old connection before (link.h); where it may not,
+ * the hold can end early, and the fence shows that. */
 #include "store/redis/recipe/hold.h"
 
 #include <hiredis/hiredis.h>
@@ -30,21 +22,17 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-/* The server's clock against ours: what was left of the hold there should be
- * what we think was left, if it is the server that was asked last: another one,
- * or the same one with older data, may not have got all extensions (but has got
- * the grant, since it knows the hold). Said once a minute at most. A hold that
- * would last for longer is cut by its next renewal, or it would outlive a dead
- * holder. */
-static void compare_clocks(struct dlk_redis *s, struct dlk_redis_hold *h,
+/* Reports, once a minute at most, a hold that had another time left on the
+ * server than we count. Another server process, or the same with older data,
+ * may lack the last extension: it says nothing about clocks. */
+static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
-  int64_t at_least = h->until - now;
-  bool known = h->where == s->link->moves || !h->extended;
-  int64_t at_most = (ttl > h->asked - now ? ttl : h->asked - now) + DLK_SEC;
-  h->cut = left > at_most;
-  if ((left >= at_least - DLK_SEC && !h->cut) || !known ||
-      (s->clock_warned && now - s->clock_warned < 60 * DLK_SEC))
+  int64_t at_least = h->until - now, asked = h->asked - now;
+  int64_t at_most = ttl > asked ? ttl : asked;
+  bool fits = left >= at_least - DLK_SEC && left <= at_most + DLK_SEC;
+  bool warned = s->clock_warned && now - s->clock_warned < 60 * DLK_SEC;
+  if (fits || warned || h->where != s->link->moves)
     return;
   s->clock_warned = now;
   dlk_net_event(s->host, &s->conf, "clock",
@@ -72,14 +60,11 @@ int64_t dlk_redis_span(struct dlk_redis *s, const struct dlk_redis_hold *h,
 void dlk_redis_renew_args(struct dlk_redis *s, struct dlk_redis_hold *h,
                           int64_t ttl, enum dlk_redis_end end,
                           struct dlk_buf *out) {
-  if (end != DLK_REDIS_AT_LEAST)
-    h->number++;
   h->noted = true; /* by the server, whether its answer comes or not */
   dlk_redis_put_token(out, &h->token);
   dlk_redis_put_int(out, ttl ? dlk_to_ms(dlk_redis_span(s, h, ttl)) : 0);
   dlk_redis_put_int(out, h->lease->fence);
   dlk_redis_put_int(out, dlk_redis_held_ms(s, h));
-  dlk_redis_put_int(out, h->number);
   dlk_redis_put_int(out, end);
 }
 
@@ -93,7 +78,6 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->until = dlk_lease_deadline(sent, ttl);
   h->where = s->link->moves;
-  h->extended = true;
   return true;
 }
 
@@ -105,8 +89,7 @@ void dlk_redis_asked(struct dlk_redis *s, struct dlk_redis_hold *h,
 
 static void renewal_args(struct dlk_redis_call *call, struct dlk_buf *out) {
   struct dlk_redis_hold *h = DLK_CONTAINER(call, struct dlk_redis_hold, call);
-  dlk_redis_renew_args(call->store, h, h->lease->ttl,
-                       h->cut ? DLK_REDIS_EXACTLY : DLK_REDIS_AT_LEAST, out);
+  dlk_redis_renew_args(call->store, h, h->lease->ttl, DLK_REDIS_AT_LEAST, out);
 }
 
 static void renewed(struct dlk_redis_call *call,
@@ -136,7 +119,6 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   for (size_t i = 0; i < count; i++) {
     struct dlk_redis_hold *h = dlk_redis_hold_of(leases[i]);
     h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
-    h->call.in_order = h->cut; /* else it shortens no extension behind it */
     h->call.args = renewal_args;
     h->call.answer = renewed;
     dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);
@@ -158,12 +140,10 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.req.slot = a->call.req.slot;
   b->until = a->until;
   b->where = a->where;
-  b->extended = a->extended;
   b->asked = a->asked;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;
   b->noted = a->noted;
-  b->number = a->number;
   dlk_redis_token_move(&s->tokens, &a->token, &b->token);
   DLK_TRACE(b->granted, "redis", "hand-off", to->key, to->key_len,
             "fence %lld, token ..%s", (long long)to->fence,
@@ -177,19 +157,7 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
     return;
   }
   dlk_redis_token_drop(&s->tokens, &h->token);
-  if (h->anew) {
-    int64_t until = dlk_time_add(dlk_redis_now(s), h->lease->ttl);
-    dlk_redis_orphan(s, h->lease->key, h->lease->key_len, &h->token,
-                     until > h->asked ? until : h->asked);
-  }
-  s->host->lost(s->host, h->lease,
-                h->anew ? "the server had forgotten it, and gave it anew"
-                        : "it was broken by an administrator");
-}
-
-void dlk_redis_given_anew(struct dlk_redis *s, struct dlk_redis_hold *h) {
-  h->anew = true;
-  dlk_redis_broken(s, h);
+  s->host->lost(s->host, h->lease, "it was broken by an administrator");
 }
 
 /* ---- extend ---- */

@@ -33,9 +33,6 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
 void dlk_redis_hand_over(void *store, struct dlk_lease *from,
                          struct dlk_lease *to);
 void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h);
-/* The server gave the lock to its token once more: it is lost, and given back.
- */
-void dlk_redis_given_anew(struct dlk_redis *s, struct dlk_redis_hold *h);
 /* For how long we have held it, as far as we know. */
 int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h);
 

@@ -53,14 +53,9 @@ static void trace_message(struct dlk_redis *s, const struct dlk_redis_hold *h,
             "%s, token ..%s", what, dlk_redis_token_end(&h->token).text);
 }
 
-/* `g fence token`: the lock was handed to the token, for a claim. A token that
- * nobody waits with is let be: what became of it is settled by whoever gave it
- * up (leave, or orphan.c), and it may be a hold that has been detached since
- * and is somebody else's now. One that holds with that fence, or a larger one,
- * hears what is old by now: an answer may have told it first, and every fence
- * that comes after the message's is above it, also those set aside. A fence
- * above that of the hold was given since, to a token that waited: so the server
- * has older data than the grant, and others may have held in between. */
+/* `g fence token`: the lock was handed to the token, for a claim. Only a wait
+ * needs it. Leave or orphan.c settles a token that nobody waits with; that may
+ * be a hold that was detached since. A holder has had the answer before. */
 static void handed(struct dlk_redis *s, const char *p, size_t len) {
   const char *token = memchr(p, ' ', len);
   if (!token)
@@ -70,9 +65,6 @@ static void handed(struct dlk_redis *s, const char *p, size_t len) {
   if (h && h->waiting) {
     trace_message(s, h, "handed over");
     dlk_redis_queue_handed(dlk_redis_try_of(h->waiting), strtoll(p, NULL, 10));
-  } else if (h && strtoll(p, NULL, 10) > h->lease->fence) {
-    trace_message(s, h, "given anew");
-    dlk_redis_given_anew(s, h);
   }
 }
 

@@ -6,9 +6,9 @@
 -- Returns as renew
 local L, F, H, P, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local old, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local fence, since, memory = ARGV[4], ARGV[5], tonumber(ARGV[8])
+local fence, since, memory = ARGV[4], ARGV[5], tonumber(ARGV[7])
 local young = false
-local number, ending = tonumber(ARGV[6]), tonumber(ARGV[7])
+local exactly = ARGV[6] == '1'
 --@include clock
 --@include memory
 --@include state
@@ -32,7 +32,7 @@ if holds(found, old) then
   else
     call('SET', L, token, 'KEEPTTL')
   end
-  call('HDEL', I, old, '!' .. old, '#' .. old)
+  call('HDEL', I, old, '!' .. old)
   if notes[1] then call('HSET', I, token, notes[1]) end
   if notes[2] then call('HSET', I, '!' .. token, notes[2]) end
 end

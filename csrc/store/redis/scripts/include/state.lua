@@ -23,7 +23,7 @@ local function forget(s, token)
   local units = number_of(call('HGET', P, token))
   if units and units <= s.used then s.used = s.used - units end
   call('HDEL', P, token)
-  call('HDEL', I, token, '!' .. token, '#' .. token)
+  call('HDEL', I, token, '!' .. token)
   call('ZREM', H, token)
 end
 

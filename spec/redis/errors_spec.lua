@@ -356,7 +356,6 @@ describe("redis errors:", function()
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
       "*1\r\n+OK\r\n", "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n",
       "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
-      "*2\r\n+OK\r\n-ERR value is not an integer\r\n",
       "*2\r\n+OK\r\n$-1\r\n", "-\r\n",
     } do
       local got, text = try { EXEC = reply }

@@ -22,7 +22,7 @@ end
 -- What pcall gives: nothing but what a command, or the script itself, says.
 local function caught(ok, found, ...)
   local said = type(found) == "table" and found.err
-    or type(found) == "string" and found:find("~counter=", 1, true)
+    or type(found) == "string" and found:find("~counter~", 1, true)
   if not ok and not said then
     error(found, 0)
   end

@@ -259,12 +259,6 @@ describe("simulated redis", function()
       assert.same({ 149, 149, 0 }, ranks)
     end)
 
-    it("tells who stands behind another that there is no counter", function()
-      queue_up(2)
-      db:call("SET", "f", "none")
-      assert.matches("~counter=text~", ask(2, "refresh").err)
-    end)
-
     -- Between them stood a writer.
     it("refuses who asks again right behind another limit", function()
       queue_up(0)

@@ -221,33 +221,14 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     trace_sent(c, out, from);
 }
 
-/* The counter's own name, in quotes. */
-static const char *counter_of(struct dlk_redis_call *c,
-                              char out[DLK_QUOTED_MAX]) {
-  struct dlk_redis_name name;
-  char text[DLK_REDIS_NAME_KEY * 2];
-  dlk_redis_names_of(&c->store->names, &name, c->key, c->key_len, c->req.slot);
-  size_t len = dlk_redis_name_len(&name, DLK_REDIS_FENCE);
-  if (len > sizeof text)
-    return "its fence counter";
-  dlk_redis_name_write(&name, DLK_REDIS_FENCE, text);
-  return dlk_quote(out, text, len);
-}
-
 void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
                             struct dlk_error *err) {
-  char name[DLK_QUOTED_MAX];
   const char *shown = c->store->conf.shown, *prefix = c->store->conf.prefix;
-  const char *why = dlk_redis_fault_counter(text);
   if (dlk_redis_fault_is_of_keys(text))
     dlk_error_set(err, DLK_DENIED,
                   "%s refuses the names of these locks; give the user's ACL "
                   "~%s* and ~~dlock:{??????}:?:%s*, see docs/security.md",
                   shown, prefix, prefix);
-  else if (c->key && why)
-    dlk_error_set(err, DLK_INVALID,
-                  "the fence counter on %s %s; delete the key %s", shown, why,
-                  counter_of(c, name));
   else
     dlk_redis_fault_error(err, text, shown);
 }

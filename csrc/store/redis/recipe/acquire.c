@@ -163,23 +163,9 @@ static void try_pair(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_buf_add(out, "*1\r\n$4\r\nEXEC\r\n", 14);
 }
 
-/* The answer was none; `error`: what may be the server's own word for it. */
-static void odd(struct dlk_redis_try *t, const redisReply *error) {
-  struct dlk_error err;
+static void odd(struct dlk_redis_try *t) {
   dlk_redis_token_back(t);
-  if (error && error->type == REDIS_REPLY_ERROR)
-    dlk_redis_call_refused(&t->call, error->str, &err);
-  else
-    dlk_redis_odd(&err, t->store->conf.shown);
-  dlk_redis_done(t, &err);
-}
-
-/* It is no counter of ours, and a script says what it is. */
-static bool is_no_counter(const redisReply *incr) {
-  return (incr->type == REDIS_REPLY_INTEGER &&
-          incr->integer >= DLK_FENCE_END) ||
-         (incr->type == REDIS_REPLY_ERROR &&
-          dlk_redis_fault_is_count(incr->str));
+  dlk_redis_done_odd(t);
 }
 
 static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
@@ -194,11 +180,17 @@ static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
       dlk_redis_send(t, &seeding_in_vain);
     else
       occupied(t);
-  } else if (pair && set->type == REDIS_REPLY_STATUS && is_no_counter(incr)) {
-    dlk_redis_fence_contended(&t->store->fences, t->call.key, t->call.key_len);
-    anew(t);
+  } else if (pair && set->type == REDIS_REPLY_STATUS &&
+             (incr->type == REDIS_REPLY_ERROR ||
+              (number && incr->integer >= DLK_FENCE_END))) {
+    struct dlk_error err; /* the token holds, without a fence */
+    dlk_redis_call_refused(&t->call, number ? "ERR ~counter~" : incr->str,
+                           &err);
+    dlk_redis_trouble(t, &err);
+    t->placed = true;
+    settle(t);
   } else if (!number || set->type != REDIS_REPLY_STATUS) {
-    odd(t, incr);
+    odd(t);
   } else if (seeded) {
     dlk_redis_granted(t, incr->integer, t->call.req.sent, 0);
   } else {
@@ -229,7 +221,7 @@ static void tried(struct dlk_redis_try *t, const redisReply *reply) {
     dlk_redis_held_by(t, reply->element[5]);
     occupied(t);
   } else {
-    odd(t, NULL);
+    odd(t);
   }
 }
 

@@ -67,12 +67,9 @@ if rank and rank > 0 then
   local w = standing(nil, call('HGET', W, before))
   if w and w.believed > now and w.seen > 0 and listens(before)
       and not other_limit(nil, w) then
-    local f, odd = counter()
-    if not odd then
-      note_us(ARGV[8], false)
-      if tonumber(ARGV[7]) <= OFTEN and is_aging() then keep_queue() end
-      return { 'wait', -1, f or 0, ARGV[8], rank, value, 0 }
-    end
+    note_us(ARGV[8], false)
+    if tonumber(ARGV[7]) <= OFTEN and is_aging() then keep_queue() end
+    return { 'wait', -1, counter() or 0, ARGV[8], rank, value, 0 }
   end
 end
 --@include queue
@@ -136,17 +133,6 @@ local function clear()
   return 1
 end
 
--- What the counter shows. Who waits needs a fence when its turn comes: where
--- none can be counted it is told now, and keeps no place.
-local function seen()
-  local n, f = counter()
-  if n or not f then return n or 0 end
-  local fine, above = pcall(count, 1)
-  if fine then return above end
-  leave_queue(token)
-  return count(1) -- refused again
-end
-
 -- Where we stand. more: 1 if the next ones are not let in yet.
 local function stand(s, more)
   local ahead
@@ -157,7 +143,7 @@ local function stand(s, more)
     return { 'limit' }
   end
   return { 'wait', rank == 0 and call('PTTL', L) or -1,
-    seen(), order, rank, s.value or '', more }
+    counter() or 0, order, rank, s.value or '', more }
 end
 
 if value ~= token then find_place() end

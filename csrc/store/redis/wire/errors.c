@@ -79,6 +79,11 @@ static const struct dlk_redis_fault demoted = {
 static const struct dlk_redis_fault too_many = {
     "", DLK_REDIS_RETRY, DLK_UNAVAILABLE, "raise its maxclients"};
 
+static const struct dlk_redis_fault counter = {
+    "", DLK_REDIS_FAIL, DLK_INVALID,
+    "another program wrote to the lock's fence counter; delete that key, "
+    "~dlock:{..}:f: and the lock's name"};
+
 /* Whether text begins with word and the word ends there. */
 static int begins(const char *text, const char *word) {
   size_t n = strlen(word);
@@ -125,24 +130,6 @@ bool dlk_redis_fault_bars_names(const char *text) {
          (begins(text, "NOPERM") && strstr(text, "'evalsha'") != NULL);
 }
 
-bool dlk_redis_fault_is_count(const char *text) {
-  return begins(text, "WRONGTYPE") ||
-         (begins(text, "ERR") &&
-          (strstr(text, "value is not an integer or out of range") != NULL ||
-           strstr(text, "increment or decrement would overflow") != NULL));
-}
-
-/* Scripts say it between two '~', see scripts/include/counter.lua. */
-const char *dlk_redis_fault_counter(const char *text) {
-  if (strstr(text, "~counter=text~"))
-    return "is no integer";
-  if (strstr(text, "~counter=large~"))
-    return "is 10^14 or more";
-  if (strstr(text, "~counter=type~"))
-    return "is of another type, so it is not dlock's";
-  return NULL;
-}
-
 const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
   const struct dlk_redis_fault *found = by_word(text);
   if (found)
@@ -162,6 +149,9 @@ const struct dlk_redis_fault *dlk_redis_fault_find(const char *text) {
     return &demoted;
   if (strstr(text, "max number of clients"))
     return &too_many;
+  if (strstr(text, "~counter~") || strstr(text, "value is not an integer") ||
+      strstr(text, "increment or decrement would overflow"))
+    return &counter;
   if (is_missing(text))
     return &no_command;
   if (dlk_redis_fault_is_denial(text))

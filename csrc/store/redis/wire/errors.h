@@ -45,12 +45,6 @@ bool dlk_redis_fault_is_of_keys(const char *text);
  * text would be refused likewise, or do what was done already a second time. */
 bool dlk_redis_fault_bars_names(const char *text);
 
-/* True when a plain INCR found something that cannot be counted up. */
-bool dlk_redis_fault_is_count(const char *text);
-/* What that is, where a script found it, as the end of a sentence ("is no
- * integer"); NULL: the reply says something else. */
-const char *dlk_redis_fault_counter(const char *text);
-
 #define DLK_REDIS_QUOTE_MAX 160
 
 /* So much of a reply as may stand in a message: without control characters, and

@@ -8,8 +8,7 @@
 -- - The last one joined as we do, less than a second ago, and listens: nobody
 --   dead stands right before us. With it, or since, the queue was given its
 --   time. Or there is no queue; then nobody is in W.
--- - A fence can be counted when our turn comes. The counter is given its time
---   here, for the hand-over (see hand).
+-- - The counter is given its time here, for the hand-over (see hand).
 -- Who has a place all the same is not added (NX).
 if how == 'join' and occupied and ARGV[3] == '0' and ARGV[6] == CLAIM
     and ARGV[7] == CLAIM and ARGV[8] == '' and not ARGV[12] then

@@ -51,13 +51,15 @@ return {
   { name = "what is plain is decided when it is submitted", rare = true,
     edits = {
     { file = of "op/call.c",
-      find = "c->as_plain = c->script >= 0 && c->plain"
-        .. " && may_be_plain(c);",
-      put = "c->as_plain = c->as_plain && c->script >= 0 && c->plain;" },
+      find = "c->as_plain = c->script >= 0 && c->plain &&",
+      put = "c->as_plain = c->as_plain && c->script >= 0 && c->plain;"
+        .. " (void)" },
     { file = of "op/call.c",
       find = "call->plain = plain;",
       put = "call->plain = plain;"
-        .. " call->as_plain = plain && may_be_plain(call);" } } },
+        .. " call->as_plain = plain && dlk_redis_fence_is_plain("
+        .. "&call->store->fences, call->key, call->key_len, call->holds,"
+        .. " dlk_redis_now(call->store));" } } },
   { name = "a script that handed nothing on counts as a lift",
     file = of "op/call.c",
     find = "&& c->lifts && dlk_redis_int(reply, 2, 0) == 1;",
@@ -99,7 +101,7 @@ return {
         put = "} else if (false) {" } } },
   { name = "a release is tried for no longer than before the extension",
     file = of "recipe/release.c",
-    find = "if (until < h->asked)", put = "if (false)" },
+    find = "if (until < h->server_max_end)", put = "if (false)" },
 
   -- leases that are detached, broken, downgraded
   { name = "a detach that nobody takes keeps the lease",

@@ -1,15 +1,12 @@
-/* The store's face to the engine: what was asked goes to the recipe that
- * does it.
+/* The store's face to the engine: each operation goes to its recipe.
  *
- * The recipe, and why it excludes: an exclusive lock is one string key set
- * with NX and PX to a token that nobody else knows; every later write to it
- * (renew, release, hand-off) runs in a script that compares the token first.
- * So at any moment of the server's life the key names one holder. The
- * holder's own belief ends before the key does, because it counts from before
- * the request was written. What one server cannot promise (a fail-over, an
- * eviction, a clock that steps) the fence makes visible. After the well known
+ * An exclusive lock is one string key, set with NX and PX to a token that
+ * nobody else knows. Each later write to it runs in a script that compares the
+ * token. So the key names one holder at any moment of the server's life, and
+ * the holder counts its time from before the request. A failover, an eviction
+ * or a clock's step can break that; the fence shows it. After the
  * single-instance recipe of the Redis documentation, with the fences that
- * Kleppmann asked for, and a queue with hand-off by claim of our own. */
+ * Kleppmann asked for. */
 #include "store/redis/redis.h"
 
 #include <stdio.h>
@@ -132,34 +129,24 @@ static bool set_key(struct dlk_redis_try *t) {
   return false;
 }
 
-static void administer(struct dlk_redis_try *t) {
-  switch (t->op->kind) {
-  case DLK_OP_INSPECT:
-    dlk_redis_inspect(t);
-    break;
-  case DLK_OP_LIST:
-    dlk_redis_list(t);
-    break;
-  case DLK_OP_BREAK:
-    dlk_redis_break(t);
-    break;
-  case DLK_OP_REVOKE:
-    dlk_redis_revoke(t);
-    break;
-  case DLK_OP_GUARD:
-    dlk_redis_guard(t);
-    break;
-  case DLK_OP_DOWNGRADE:
-    dlk_redis_downgrade(t);
-    break;
-  case DLK_OP_CHANGE:
-    dlk_redis_change(t);
-    break;
-  default:
-    dlk_redis_done_code(t, DLK_UNSUPPORTED);
-    break;
-  }
-}
+static dlk_redis_do *const deeds[] = {
+    [DLK_OP_ACQUIRE] = dlk_redis_acquire,
+    [DLK_OP_RELEASE] = dlk_redis_release,
+    [DLK_OP_EXTEND] = dlk_redis_extend,
+    [DLK_OP_PING] = dlk_redis_ping,
+    [DLK_OP_LOCKED] = dlk_redis_locked,
+    [DLK_OP_DETACH] = dlk_redis_detach,
+    [DLK_OP_ATTACH] = dlk_redis_attach,
+    [DLK_OP_PROLONG] = dlk_redis_prolong,
+    [DLK_OP_INSPECT] = dlk_redis_inspect,
+    [DLK_OP_LIST] = dlk_redis_list,
+    [DLK_OP_BREAK] = dlk_redis_break,
+    [DLK_OP_REVOKE] = dlk_redis_revoke,
+    [DLK_OP_GUARD] = dlk_redis_guard,
+    [DLK_OP_DOWNGRADE] = dlk_redis_downgrade,
+    [DLK_OP_LISTEN] = dlk_redis_listen,
+    [DLK_OP_CHANGE] = dlk_redis_change,
+};
 
 static void submit(void *store, struct dlk_op *op) {
   struct dlk_redis *s = store;
@@ -172,40 +159,11 @@ static void submit(void *store, struct dlk_op *op) {
     dlk_redis_done_code(t, DLK_CLOSED);
     return;
   }
-  if (!set_key(t))
-    return;
-  switch (op->kind) {
-  case DLK_OP_ACQUIRE:
-    dlk_redis_acquire(t);
-    break;
-  case DLK_OP_RELEASE:
-    dlk_redis_release(t);
-    break;
-  case DLK_OP_EXTEND:
-    dlk_redis_extend(t);
-    break;
-  case DLK_OP_LISTEN:
-    dlk_redis_listen(t);
-    break;
-  case DLK_OP_DETACH:
-    dlk_redis_detach(t);
-    break;
-  case DLK_OP_ATTACH:
-    dlk_redis_attach(t);
-    break;
-  case DLK_OP_PROLONG:
-    dlk_redis_prolong(t);
-    break;
-  case DLK_OP_PING:
-    dlk_redis_ping(t);
-    break;
-  case DLK_OP_LOCKED:
-    dlk_redis_locked(t);
-    break;
-  default:
-    administer(t);
-    break;
-  }
+  size_t kind = op->kind;
+  if (kind >= sizeof deeds / sizeof deeds[0] || !deeds[kind])
+    dlk_redis_done_code(t, DLK_UNSUPPORTED);
+  else if (set_key(t))
+    deeds[kind](t);
 }
 
 static void flush(void *store) {

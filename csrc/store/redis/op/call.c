@@ -74,11 +74,6 @@ static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
     dlk_redis_fence_lifted(f, c->key, c->key_len);
 }
 
-static bool may_be_plain(const struct dlk_redis_call *c) {
-  return dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len,
-                                  c->holds, c->req.sent);
-}
-
 /* ---- the trace ---- */
 
 /* The length of what comes at *p, after its kind: "*2\r\n" or "$3\r\n". */
@@ -167,7 +162,10 @@ static void put_probe(struct dlk_redis_call *c, struct dlk_buf *out) {
 static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->lifts = false;
   c->req.durable = c->script >= 0 && shapes[c->script].durable;
-  c->as_plain = c->script >= 0 && c->plain && may_be_plain(c);
+  c->req.replies = 1;
+  c->as_plain = c->script >= 0 && c->plain &&
+                dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len,
+                                         c->holds, c->req.sent);
   if (c->as_plain) {
     c->req.replies = 4;
     c->plain(c, out);
@@ -177,7 +175,6 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
     c->args(c, out);
     return;
   }
-  c->req.replies = 1;
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
   const struct dlk_redis_script_source *source = &dlk_redis_scripts[c->script];
@@ -332,32 +329,15 @@ bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
   return call->req.slot >= 0;
 }
 
-static void send(struct dlk_redis_call *call) {
+void dlk_redis_call_send(struct dlk_redis_call *call, int script,
+                         dlk_redis_args *plain) {
+  call->script = (int8_t)script;
+  call->plain = plain;
   call->req.encode = encode;
   call->req.done = done;
   call->by_text = false;
   call->busy = true;
   call->store->link->submit(call->store->link, &call->req);
-}
-
-void dlk_redis_call_either(struct dlk_redis_call *call,
-                           enum dlk_redis_script script,
-                           dlk_redis_args *plain) {
-  call->script = (int8_t)script;
-  call->plain = plain;
-  send(call);
-}
-
-void dlk_redis_call_script(struct dlk_redis_call *call,
-                           enum dlk_redis_script script) {
-  dlk_redis_call_either(call, script, NULL);
-}
-
-void dlk_redis_call_plain(struct dlk_redis_call *call) {
-  call->script = -1;
-  call->req.replies = 1;
-  call->req.each = NULL;
-  send(call);
 }
 
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call) {

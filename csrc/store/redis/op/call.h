@@ -36,7 +36,7 @@ struct dlk_redis_call {
   const char *tail; /* ACQUIRE: one more argument, or NULL */
   size_t tail_len;
   size_t more;   /* arguments beyond the script's own */
-  int8_t script; /* enum dlk_redis_script, or -1 */
+  int8_t script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
   bool by_text, busy;
   bool probes; /* it was refused, and asks which right is missing */
   bool scarce; /* answered, and fewer replicas than are wanted have it: */
@@ -48,13 +48,11 @@ struct dlk_redis_call {
 /* Which key it is about; false: that begins as our own names do. */
 bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
                         size_t len);
-void dlk_redis_call_script(struct dlk_redis_call *call,
-                           enum dlk_redis_script script);
-/* The script, or `plain` where that will do when it is written (fence.c). */
-void dlk_redis_call_either(struct dlk_redis_call *call,
-                           enum dlk_redis_script script, dlk_redis_args *plain);
-/* A command that is no script, with one reply. */
-void dlk_redis_call_plain(struct dlk_redis_call *call);
+#define DLK_REDIS_NO_SCRIPT (-1)
+/* Sends the script; `plain` in its place where fence.c allows that at the
+ * write. NO_SCRIPT: a command with one reply, which `args` writes. */
+void dlk_redis_call_send(struct dlk_redis_call *call, int script,
+                         dlk_redis_args *plain);
 /* What the server's refusal of it means, for people. */
 void dlk_redis_call_refused(struct dlk_redis_call *call, const char *text,
                             struct dlk_error *err);

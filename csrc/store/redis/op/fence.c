@@ -1,55 +1,43 @@
-/* Which counters are known to be the newest, and why fences rise.
+/* Which counters of fences are known to be the newest, and why fences rise.
  *
- * A fence is what INCR made of the key's counter. That rises as long as the
- * server has the counter's last value. It may have none (FLUSHALL, an empty
- * restart, its memory is over): then the counter begins at the server's clock,
- * in which no fence given before lies ahead, see scripts/include/fence.lua. Or
- * it may have an *older* one: it restarted from a snapshot, or it is a replica
- * that took over without the last writes. Such a counter looks like any other,
- * and a plain INCR of it gives fences once more that were given before.
+ * Definitions
+ *   counter  F on the server; a fence is its value after INCR
+ *   lift     a script's raise of F to the server's clock, or by one if that is
+ *            more
+ *   clock    64 for each ms since September 2020: no key gets so many grants,
+ *            so it is above each fence of before (scripts/include/fence.lua)
  *
- * So the first request of ours on a connection that raises the counter of a
- * key *lifts* it: by a script, to the clock or one above what it was, whichever
- * is more. Only after the answer to that are plain INCRs sent on this
- * connection. Why that is enough:
- * - After such a restart or takeover every client of the server has a new
- *   connection. Of all requests that raise the counter on it, the first one was
- *   not preceded by an answered lift on its connection, so it lifts. Every
- *   fence given before is at most the clock of its time.
- * - It does not matter who raises: whoever acquires, leaves, breaks or
- *   downgrades hands the lock to others by the same script, and it is that
- *   script's connection which counts, not those of the waiters. A renewal, a
- *   guarded write and a hand-over inside a process raise nothing; fences that
- *   are set aside for hand-overs were added to the counter when they were, and
- *   never beyond the clock.
- * - What is decided is decided when the request is written (`encode`), not when
- *   it is submitted: it may wait for the next connection meanwhile. Answers
- *   come on the connection on which their request was written, and all that is
- *   under way has ended before the next one is usable; so a mark that an answer
- *   sets is always the present connection's.
- * - An answer that is lost sets no mark, and lifting twice does no harm.
- * - The clock may be behind (another machine's, or it was set back): the
- *   counter then goes on by one. So fences fall only if the last ones are lost
- *   *and* the clock is behind by more than the outage took.
+ * The server may have no counter (FLUSHALL, an empty restart): the script
+ * begins at the clock. Or it may have an older one (a snapshot, a replica
+ * without the last writes), which a plain INCR cannot tell from the last one.
  *
- * What is left: a connection that stays while its server becomes a replica, is
- * given older data and becomes the primary again. Whoever asks it for anything
- * meanwhile hears READONLY and drops the connection (errors.c); who asks for
- * nothing notices nothing. Sentinel cuts the connections of a primary that it
- * demotes; docs/guarantees.md says it.
- * And while two servers are primaries at once, each counts by itself: what one
- * gives is below what the other gave since anybody last lifted the counter of
- * the one (spec/sim/primaries_spec.lua). A lift with each grant would not close
- * that gap, because two machines' clocks differ by more than a hold may last.
- * With `wait_replicas` a lift counts only when replicas confirmed it, as a
- * grant does. If they are half of all replicas or more, those who confirm
- * follow one primary at a time: what the other gave was confirmed before they
- * came, and so before the lift that counts.
+ * I1 The first request on a connection that raises a counter lifts it. Plain
+ *    INCRs follow only after the answer.
+ * I2 After a restart or a takeover all connections are new. So whoever raises
+ *    a counter first lifts it, and every earlier fence is at most the clock of
+ *    its time.
+ * I3 The connection of the script counts, not that of the waiter who gets the
+ *    lock. Renewals, guarded writes and local hand-overs raise nothing; fences
+ *    set aside are in the counter, and never beyond the clock.
+ * I4 `encode` decides, not submit: a request may wait for the next connection.
+ *    All requests of a connection end before the next one is usable, so a mark
+ *    that an answer sets is one of the present connection.
  *
- * The counter's time: it stays for `fence_memory` from its last use, and longer
- * than what is held. A script sets an eighth more than that, unless a sixteenth
- * more is left, so that plain INCRs, which set nothing, may follow for as long
- * as the rest suffices. */
+ * Answer lost: no mark; a second lift does no harm.
+ * Clock behind: the counter goes on by one. Fences fall only if the last ones
+ * are lost and the clock is behind by more than the outage took.
+ * Server that turns replica, takes older data, and turns back on one
+ * connection: any request in between gets READONLY and drops the connection
+ * (errors.c). Sentinel cuts the connections of a demoted primary.
+ * Two primaries at once: each counts alone, and fences of one are below those
+ * of the other since the last lift (spec/sim/primaries_spec.lua). A lift with
+ * each grant would not help: two clocks differ by more than a hold may last.
+ * With `wait_replicas` a lift counts only when replicas confirmed it; half of
+ * all replicas follow one primary at a time.
+ *
+ * The counter stays for `fence_memory` after its last use, and longer than a
+ * hold. A script sets an eighth more, unless a sixteenth more is left, so that
+ * plain INCRs, which set nothing, may follow. */
 #include "store/redis/op/fence.h"
 
 #include "core/clock.h"

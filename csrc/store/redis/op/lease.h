@@ -9,14 +9,14 @@ struct dlk_redis_hold {
   struct dlk_op *waiting;     /* the acquire that still waits, or NULL: held */
   struct dlk_redis_call call; /* renewals */
   struct dlk_redis_token token;
-  int64_t until;   /* the server keeps it so long at least: */
-  uint64_t where;  /* that one, by link->moves */
-  int64_t asked;   /* it may keep it so long: an extension */
-  int64_t granted; /* for min_hold */
-  bool crowded;    /* others queued for it */
-  bool listens;    /* who holds it wants to know when it is asked for */
-  bool noted;      /* the server keeps notes of it (info) */
-  bool broken;     /* it is lost, said a message that crossed a renewal */
+  int64_t server_min_end; /* the server keeps it so long at least */
+  uint64_t server_epoch;  /* link->moves when server_min_end was set */
+  int64_t server_max_end; /* the server keeps it no longer */
+  int64_t granted;        /* for min_hold */
+  bool crowded;           /* others queued for it */
+  bool listens;           /* who holds it wants to know when it is asked for */
+  bool noted;             /* the server keeps notes of it (info) */
+  bool broken; /* it is lost, said a message that crossed a renewal */
 };
 
 static inline struct dlk_redis_hold *dlk_redis_hold_of(struct dlk_lease *l) {

@@ -1,18 +1,16 @@
-/* Tokens that are in nobody's hands but may be on the server: an attempt whose
- * reply was lost, or a release that could not be delivered. Each is taken back
- * in the background by the leave script, which touches nothing but its token,
- * until the server must have forgotten it by itself. That of an attach that was
- * given up is changed back into the token that the lease was detached with (its
- * end stays), so that the string is as good as it was. Where the server refuses
- * CLIENT KILL a delayed command may still put the token there after it was
- * taken back, so it is taken back again at every beat until its time is over.
- * A server that refuses it for the moment (too few replicas, a disk that is
- * full: DLK_REDIS_LATER) is asked again after a beat, and after pauses that
- * double up to LONGEST beats: the lock is free soon after it writes again, and
- * many such tokens are no storm. What else it refuses, it would refuse again.
+/* An orphan is a token that nobody holds and that may stand on the server: of
+ * an attempt whose reply was lost, or of a release that did not arrive.
  *
- * Bounded: beyond MOST, or without memory, a token is left to its own expiry.
- */
+ * I1 leave.lua takes it back, and touches nothing but this token.
+ * I2 It is asked for until its end, when the server has forgotten it by
+ *    itself.
+ * I3 An attach that was given up gets the lease's first token back, with the
+ *    end that it has, so the detached string stays good.
+ *
+ * Without CLIENT KILL a late command may put the token there again: it is
+ * taken back once more at each beat. A refusal that passes (DLK_REDIS_LATER)
+ * is repeated after pauses that double up to LONGEST beats; others are final.
+ * Beyond MOST orphans, or without memory, a token is left to its end. */
 #include "store/redis/op/orphan.h"
 
 #include <stdlib.h>
@@ -66,8 +64,8 @@ static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
 
 static void send(struct orphan *o) {
   o->call.store->host->busy(o->call.store->host, 1);
-  dlk_redis_call_script(&o->call,
-                        o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE);
+  dlk_redis_call_send(&o->call,
+                      o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE, NULL);
 }
 
 /* When it is asked again. */

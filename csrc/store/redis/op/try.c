@@ -1,16 +1,16 @@
-/* An operation is a row of requests, one at a time. What an answer means, its
- * protocol says (recipe); what it means that there is none, the table of
- * rules.c says, and it is done here and nowhere else: the protocol only lends
- * the functions that send again, take back and leave.
+/* An operation is a row of requests, one at a time. The recipe says what an
+ * answer means; the table of rules.c says what a missing answer means, and
+ * only this file applies it.
  *
- * Who gives up is told what stood in the way last. Any answer shows that the
- * server is there. That replicas were missing is over only with an answer that
- * enough of them have: until then nobody who counts on them can have got the
- * lock since, and who stands there has it for a moment, as we had. Nor is any
- * trouble over when our own token, which is being taken back, holds the lock.
+ * A caller that gives up is told the last trouble.
+ * - Any answer shows that the server is there, and ends a trouble.
+ * - Missing replicas end only with an answer that enough replicas have. Until
+ *   then nobody that counts on them can have got the lock, and a holder has it
+ *   for a moment only, as we had.
+ * - Our own orphan as the holder ends no trouble.
  *
- * Every operation ends here, once: out of whatever list it stands in, with its
- * token no longer heard when it came to nothing. */
+ * Each operation ends here, once: out of its list, and without a token in the
+ * map when it came to nothing. */
 #include "store/redis/op/try.h"
 
 #include <hiredis/hiredis.h>
@@ -217,11 +217,7 @@ void dlk_redis_send(struct dlk_redis_try *t,
   t->call.req.each = step->plain ? each : NULL;
   t->call.req.only_once =
       dlk_redis_rule(step->aim, DLK_REDIS_UNSURE).then == DLK_REDIS_MAY_BE_DONE;
-  if (step->script == DLK_REDIS_NO_SCRIPT)
-    dlk_redis_call_plain(&t->call);
-  else
-    dlk_redis_call_either(&t->call, (enum dlk_redis_script)step->script,
-                          step->plain ? write_plain : NULL);
+  dlk_redis_call_send(&t->call, step->script, step->plain ? write_plain : NULL);
 }
 
 /* Who comes between two attempts to connect, and leaves before the next, is

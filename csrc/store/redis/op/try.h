@@ -10,8 +10,6 @@ struct dlk_redis_try;
 typedef void dlk_redis_do(struct dlk_redis_try *t);
 typedef void dlk_redis_write(struct dlk_redis_try *t, struct dlk_buf *out);
 
-#define DLK_REDIS_NO_SCRIPT (-1)
-
 /* One kind of request that an operation makes, and what may follow from it. */
 struct dlk_redis_step {
   enum dlk_redis_aim aim;

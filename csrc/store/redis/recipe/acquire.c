@@ -1,31 +1,24 @@
-/* The uncontended acquire of an exclusive lock: MULTI, SET NX PX, INCR F, EXEC
- * in one write. The fence is valid only if its own EXEC's SET said OK:
- * between two plain commands a break, an eviction or a FLUSHALL can let a
- * second holder in, and the older one then gets the larger fence.
+/* The first attempt of an acquire, by one of two ways:
+ * - pair: MULTI, SET NX PX, INCR F, EXEC in one write;
+ * - script: scripts/acquire.lua. It is the way of the first request for a key
+ *   on a connection (fence.c), of a lock that is shared or publishes, and of a
+ *   key that had a holder at the last attempt.
  *
- * The first request for a key on a connection is a script instead, and so is
- * one now and then later (fence.c says when, and why): it lifts the counter,
- * and gives it its time to live. It is also a script after an attempt that met
- * a holder, because a script that finds the lock held leaves the counter as it
- * is, and names the holder with the same answer.
+ * I1 A fence is valid only if the SET of its own EXEC said OK. Between two
+ *    plain commands a break, an eviction or a FLUSHALL can let a second holder
+ *    in, and the older one then gets the larger fence.
+ * I2 A fence below 10^12 says that the counter was missing. seed.lua, which
+ *    checks our token, then takes it from the server's clock.
+ * I3 A token whose outcome is unknown is never asked for again.
  *
- * A fence below 10^12 says that the counter was missing although we knew it to
- * be there (FLUSHALL, an eviction); a script that checks our token then seeds
- * it from the server's clock. Should we die before that, a counter of a few
- * bytes stays until the key is next used.
- *
- * A MULTI that is refused (a right that was withdrawn) lets the SET behind it
- * run by itself. Then the token may hold although the answer is a refusal: it
- * is taken back before the caller hears of that.
- *
- * Lost replies: when the connection is lost with the request under way, the
- * token may or may not hold the key. The next connection first has the server
- * drop the old one (net.c), then the token is taken back in the background
- * (orphan.c), and the attempt begins anew with a new token: a token whose
- * outcome is unknown is never asked for again.
- *
- * A cancel that crosses the grant: the op then ends well, and the engine gives
- * the lock to the caller or releases it. */
+ * Lost reply: the next connection first has the server drop the old one
+ * (link.h). The token is taken back (orphan.c), and the attempt begins anew:
+ * I3.
+ * Refused MULTI: the SET behind it may have run. The token is taken back
+ * before the caller hears of the refusal.
+ * Refused INCR: the SET ran. Likewise.
+ * Death before the seed: a counter of a few bytes stays until the next use.
+ * Cancel against grant: the op ends well; the engine uses or releases it. */
 #include "store/redis/recipe/acquire.h"
 
 #include <hiredis/hiredis.h>

@@ -188,9 +188,9 @@ static void attached(struct dlk_redis_try *t, const redisReply *reply) {
     return;
   }
   bool ours = taken_over(t, left);
-  if (ours && (t->op->renew || h->until > now)) {
+  if (ours && (t->op->renew || h->server_min_end > now)) {
     h->granted = now;
-    h->asked = dlk_time_add(now, h->lease->min_hold);
+    h->server_max_end = dlk_time_add(now, h->lease->min_hold);
     dlk_redis_token_put(&t->store->tokens, &h->token);
     dlk_redis_done(t, NULL);
     return;

@@ -1,7 +1,7 @@
-/* Who wants a lock, whichever way: with a token that nobody asked for yet, to
- * the grant. A token whose outcome is unknown, or that the server no longer
- * knows, is never asked for again: a message for it that comes late would be
- * taken for the grant of the new attempt. */
+/* From a token that nobody asked for yet to the grant: shared by all ways to a
+ * lock. A message for a token whose outcome is unknown, or that the server
+ * forgot, could pass for the grant of a new attempt. So such a token is never
+ * asked for again. */
 #include "store/redis/recipe/candidate.h"
 
 #include <hiredis/hiredis.h>
@@ -77,7 +77,7 @@ static void keep(struct dlk_redis_try *t) {
   t->placed = true;
   t->acquire.got_by = t->step;
   t->call.holds = dlk_redis_span(t->store, h, h->lease->ttl);
-  h->asked = dlk_time_add(h->granted, t->call.holds);
+  h->server_max_end = dlk_time_add(h->granted, t->call.holds);
   dlk_redis_send(t, &keeping);
 }
 
@@ -94,8 +94,8 @@ void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
   lease->sent = sent;
   lease->claim = claim;
   h->granted = dlk_redis_now(t->store);
-  h->until = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
-  h->where = t->store->link->moves;
+  h->server_min_end = claim ? claim : dlk_lease_deadline(sent, lease->ttl);
+  h->server_epoch = t->store->link->moves;
   DLK_TRACE(h->granted, "redis", "grant", lease->key, lease->key_len,
             "fence %lld, token ..%s", (long long)fence,
             dlk_redis_token_end(&h->token).text);

@@ -10,9 +10,10 @@
  *    a lease as lost while its renewal is under way; that answer then is the
  *    loss, also if the renewal came to the server before the break.
  *
- * Late renewal, after an extension: I2. Late extension, after a newer one: the
- * server has dropped the old connection before (link.h); where it may not,
- * the hold can end early, and the fence shows that. */
+ * Late renewal, after an extension: I2.
+ * Late extension, after a newer one: the server has dropped the old connection
+ * before (link.h). Where it may not, the hold can end early, and the fence
+ * shows that. */
 #include "store/redis/recipe/hold.h"
 
 #include <hiredis/hiredis.h>
@@ -28,11 +29,11 @@
 static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
-  int64_t at_least = h->until - now, asked = h->asked - now;
+  int64_t at_least = h->server_min_end - now, asked = h->server_max_end - now;
   int64_t at_most = ttl > asked ? ttl : asked;
   bool fits = left >= at_least - DLK_SEC && left <= at_most + DLK_SEC;
   bool warned = s->clock_warned && now - s->clock_warned < 60 * DLK_SEC;
-  if (fits || warned || h->where != s->link->moves)
+  if (fits || warned || h->server_epoch != s->link->moves)
     return;
   s->clock_warned = now;
   dlk_net_event(s->host, &s->conf, "clock",
@@ -74,10 +75,10 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
     dlk_redis_token_drop(&s->tokens, &h->token);
     return false;
   }
-  if (h->until)
+  if (h->server_min_end)
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
-  h->until = dlk_lease_deadline(sent, ttl);
-  h->where = s->link->moves;
+  h->server_min_end = dlk_lease_deadline(sent, ttl);
+  h->server_epoch = s->link->moves;
   return true;
 }
 
@@ -121,7 +122,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
     h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
     h->call.args = renewal_args;
     h->call.answer = renewed;
-    dlk_redis_call_script(&h->call, DLK_REDIS_RENEW);
+    dlk_redis_call_send(&h->call, DLK_REDIS_RENEW, NULL);
     s->link->subscribe(s->link, h->call.req.slot);
   }
 }
@@ -138,9 +139,9 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.key = to->key;
   b->call.key_len = to->key_len;
   b->call.req.slot = a->call.req.slot;
-  b->until = a->until;
-  b->where = a->where;
-  b->asked = a->asked;
+  b->server_min_end = a->server_min_end;
+  b->server_epoch = a->server_epoch;
+  b->server_max_end = a->server_max_end;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;
   b->noted = a->noted;
@@ -190,8 +191,8 @@ static const struct dlk_redis_step extending = {.aim = DLK_REDIS_TO_EXTEND,
 void dlk_redis_extend(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->ttl);
-  if (h->asked < until)
-    h->asked = until;
+  if (h->server_max_end < until)
+    h->server_max_end = until;
   t->call.holds = dlk_redis_span(t->store, h, t->op->ttl);
   dlk_redis_send(t, &extending);
   t->store->link->subscribe(t->store->link, t->call.req.slot);

@@ -1,15 +1,14 @@
 /* Releasing.
  *
- * - A release is repeatable: it only ever touches its own token. If its reply
- *   was lost it is sent again; a token that is then not there any more was
- *   released by the first one, provided that our own deadline had not passed
- *   when we first asked. Otherwise it counts as lost.
- * - An uncontended release is one small script; only when it says that the
- *   token is not there, or that somebody queues, the full script follows. On
- *   a key that others queued for lately the full script goes first. So it does
- *   when the server has notes of the hold. Of a revocation we may not know yet:
- *   who listens is told of it by that script; otherwise its mark goes when the
- *   ttl is over, and means no other token. */
+ * I1 A release touches only its own token, so it may be repeated.
+ * I2 Reply lost, token gone at the second request: the first one released it,
+ *    if our deadline had not passed when we first asked. Else it counts as
+ *    lost.
+ * I3 release.lua suffices for an exclusive hold without notes on a key without
+ *    a queue. leave.lua follows where that finds no token, or a queue.
+ *
+ * A listener hears of a late revocation from leave.lua. Otherwise the mark
+ * goes with the ttl, and means no other token. */
 #include "store/redis/recipe/release.h"
 
 #include <hiredis/hiredis.h>
@@ -43,8 +42,8 @@ static void release_later(struct dlk_redis_try *t) {
   int64_t until = dlk_time_add(dlk_redis_now(t->store), t->op->lease->ttl);
   if (rest_of(t) > 0)
     return;
-  if (until < h->asked)
-    until = h->asked;
+  if (until < h->server_max_end)
+    until = h->server_max_end;
   dlk_redis_orphan(t->store, t->op->key, t->op->key_len, &h->token, until);
 }
 
@@ -58,7 +57,7 @@ static void left(struct dlk_redis_try *t, const redisReply *reply) {
     return;
   }
   bool first_did_it =
-      t->unsure && t->op->started < dlk_redis_try_hold(t)->until;
+      t->unsure && t->op->started < dlk_redis_try_hold(t)->server_min_end;
   if (t->release.ours || first_did_it)
     dlk_redis_done(t, NULL);
   else

@@ -1,70 +1,52 @@
-/* Waiting: first come, first served, with direct hand-off.
+/* Waiting: first come, first served, with direct hand-over.
  *
- * The script that we send (join, then refresh) gives the lock if it is ours
- * to have, and otherwise keeps our place. Whoever releases hands the lock to
- * the first of the queue that lives, for one claim (a second), and publishes
- * that to the waiter's channel. We start on that message, without another
- * round trip, when it cannot be an old one:
- * - its token is one that we wait for (each joining has its own),
- * - its fence is above the counter that our last `wait` was answered with, so
- *   the grant came after that answer, and
- * - more than half of a claim is left, counted from the sending of the request
- *   that was answered `wait`: the server cannot have granted before it read
- *   that, so the claim ends there later than here.
- * The hold then counts only until the claim ends by our count, and the engine
- * renews it for its ttl if it is held for long enough (engine/hold/renewal.c): the
- * renewal never makes a hold, so a claim that was broken or taken away
- * meanwhile ends as `lost`. A message that fails a condition, or that crosses a
- * request, only makes us refresh, and the script tells what is so.
+ * Definitions
+ *   place    our token in the queue, with its order
+ *   claim    the time for which a hand-over holds the lock: a second at most
+ *   refresh  a request that keeps our place, or finds that we hold the lock
+ *   beat     the time between two refreshes
+ *   news     a message that came while a request was under way
  *
- * Some ask whatever the message says. Who shares the lock, and was behind the
- * first eight or in a queue that stood: thousands may be let in with it, and
- * all of them ask; its renewal would come behind that, when the claim is over.
- * Who wants to hand the lock on in its own process: the answer brings the
- * fences set aside for that, and says since when the next one of the queue is
- * there. And who counts on replicas: what they have of the grant is known of
- * what we write alone, and that script writes.
+ * The leaver of a lock gives it to the first live waiter for a claim, and
+ * publishes that to the waiter's channel.
  *
- * Why each crossing is safe:
- * - Message lost, subscription lost: each refresh finds the grant ("got"), and
- *   each acknowledged subscription refreshes all waits. The subscription comes
- *   first, but who cannot have it asks without: the server then takes it for
- *   dead and gives its place to the next, so it comes in when it asks at a
- *   moment in which nobody before it listens, with its old order each time.
- * - Message before the answer to an older refresh: `news` is set, and that
- *   answer, if it still says wait, is followed by another refresh.
- * - Claim over before we refresh: the answer is "gone"; we join anew with a
- *   new token and our old order, so a message for the old token, however
- *   late, matches nothing that waits.
- * - Reply lost: the token's fate is unknown; we join anew likewise, and behind
- *   that it is taken back. The other way round whoever stands behind us would
- *   be handed what the old token holds: now the new one stands before them.
- * - Cancel crossing a grant: "got" ends the op well; after our own leave
- *   the server has handed the lock on.
+ * I1 A hold begins with a message only if its token waits; if its fence is
+ *    above the counter of our last `wait`; and if more than half of a claim is
+ *    left, counted from the sending of the request that was answered `wait`.
+ *    The server granted after that answer, so its claim ends later than ours.
+ * I2 Such a hold counts until the claim ends. The engine then renews it, and a
+ *    renewal never makes a hold (hold.c).
+ * I3 Any other message only makes us refresh.
+ * I4 Each joining has a token of its own; a token that the server forgot, or
+ *    whose outcome is unknown, is never sent again. The order stays.
+ * I5 The order decides. A sign of life is a hint: a waiter that was dropped by
+ *    mistake comes back with its order.
  *
- * The order in the queue is what counts; that somebody lives is only a hint.
- * Who is taken for dead (nobody listens on its channel, or it was silent for
- * three of its beats) is dropped by whoever stands behind it, also while the
- * lock is held, and comes back with its order if it lives after all. When all
- * of them were silent at once it was the server that stood still: the marks of
- * those who listen are then believed once more (queue.lua), or the first one to
- * be back would pass all others.
+ * These always refresh first: a waiter that shares, from the ninth place or a
+ * standing queue on, since thousands may be let in with it; a waiter that
+ * hands over locally, since the answer sets fences aside; a waiter that counts
+ * on replicas, since they confirm only what our connection writes.
  *
- * Refreshes are for surviving the dead (holders without release, waiters, the
- * server itself), not for progress: a third of a claim for the first ranks, and
- * for the head also when the holder's time is over. Behind them the beat grows
- * with the rank, or 10,000 waiters would keep the server busy: up to two
- * seconds in a queue that moves, and while it stands to as long as it stood,
- * two thirds of a ttl at most. Who just joined was believed for a second only,
- * without regard to its rank, so it asks again before that is over.
+ * Message or subscription lost: each refresh, and each new subscription, finds
+ * the grant. A client without a subscription counts as dead, and gets the lock
+ * only at a refresh while nobody before it listens.
+ * Message before the answer to an older refresh: news; one more refresh
+ * follows.
+ * Claim over before the refresh: the answer is `gone`; we join anew: I4.
+ * Reply lost: we join anew, and take the old token back behind that. The other
+ * way round the waiter behind us would get the lock of the old token.
+ * Cancel against grant: `got` ends the op well; after our own leave the server
+ * has handed the lock on.
+ * All waiters silent at once: the server stood still, and believes the marks
+ * of those that listen once more (queue.lua).
  *
- * Beats vary by a part of themselves, or those who came together would always
- * ask together. The longest one does not: each wait draws a moment of it, and
- * asks in that. So however often all of them asked at once (the server stood
- * still, the connection for messages is new), they are spread evenly again
- * within one beat. And whoever asks seldom does so at a tick of its client,
- * four times a second: what a client asks at one tick goes in one write, which
- * costs the server less than as many writes. */
+ * Refreshes only survive the dead. The first ranks ask three times a claim,
+ * the head also when the holder's time is over. Behind them the beat grows
+ * with the rank: up to 2 s in a queue that moves, and in one that stands as
+ * long as it stood, two thirds of a ttl at most. A newcomer is believed for a
+ * second, so it asks again before that. Beats have jitter; the longest ones
+ * have a moment of their own, and a tick four times a second, so that one
+ * write has the requests of many waits. */
 #include "store/redis/recipe/wait.h"
 
 #include <hiredis/hiredis.h>

@@ -10,6 +10,7 @@
 --                    not a variable refers to them
 -- They are swept when their number has doubled.
 local core = require "dlock.core"
+local misuse = require "dlock.misuse"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
@@ -366,10 +367,10 @@ function events.expected(client)
   return false
 end
 
---- Raises, at the caller of the method that calls this, if fn is no function.
+--- Raises if fn is no function.
 function events.check_callback(fn, call)
   if type(fn) ~= "function" then
-    error(("%s takes a function, not a %s"):format(call, type(fn)), 3)
+    misuse.raise("%s takes a function, not a %s", call, type(fn))
   end
 end
 

@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local fallback = require "dlock.kinds.fallback"
 local logger = require "dlock.logger"
 local metrics = require "dlock.metrics"
+local misuse = require "dlock.misuse"
 local open = require "dlock.open"
 local options = require "dlock.options"
 local results = require "dlock.results"
@@ -19,7 +20,7 @@ local dlock = { VERSION = version }
 -- What all functions of the module ask of their first argument.
 local function no_colon(first, call)
   if first == dlock then
-    error(("call it with a dot, as in dlock.%s(...)"):format(call), 3)
+    misuse.raise("call it with a dot, as in dlock.%s(...)", call)
   end
 end
 
@@ -39,7 +40,7 @@ end
 ---@return dlock.canceller
 function dlock.canceller(...)
   no_colon((...), "canceller")
-  options.check_end((...), "dlock.canceller", "no argument", 2)
+  options.check_end((...), "dlock.canceller", "no argument")
   return canceller.new()
 end
 
@@ -48,9 +49,8 @@ end
 ---@return dlock.all
 function dlock.all(list, ...)
   no_colon(list, "all")
-  options.check_end((...), "dlock.all", "one array of lockables", 2)
-  local one = all.new(list)
-  return one
+  options.check_end((...), "dlock.all", "one array of lockables")
+  return all.new(list)
 end
 
 --- A lock, and others in its place while its store is unavailable. Between
@@ -62,7 +62,7 @@ end
 function dlock.fallback(list, ...)
   no_colon(list, "fallback")
   options.check_end((...), "dlock.fallback",
-    "one array of lockables with the options in it", 2)
+    "one array of lockables with the options in it")
   return results.of(fallback.new(list))
 end
 
@@ -76,7 +76,7 @@ end
 function dlock.prometheus(list, ...)
   no_colon(list, "prometheus")
   options.check_end((...), "dlock.prometheus",
-    "one array of stores with `shared` in it", 2)
+    "one array of stores with `shared` in it")
   return results.of(metrics.page(list))
 end
 
@@ -92,10 +92,10 @@ function dlock.release_on(...)
   local given = { ... }
   for i = 1, math.max(select("#", ...), 1) do
     if not core.signal_number(given[i]) then
-      error(('dlock.release_on takes names of signals ("TERM", "INT", "HUP",'
-        .. ' "QUIT", "USR1", "USR2", "ALRM"), not %s'):format(
+      misuse.raise('dlock.release_on takes names of signals ("TERM", "INT",'
+        .. ' "HUP", "QUIT", "USR1", "USR2", "ALRM"), not %s',
         type(given[i]) == "string" and text.quote(given[i])
-          or "a " .. type(given[i])), 2)
+          or "a " .. type(given[i]))
     end
   end
   if rawget(_G, "ngx") and ngx.get_phase then
@@ -110,9 +110,8 @@ end
 ---@return fun(event: dlock.event)
 function dlock.logger(file, ...)
   no_colon(file, "logger")
-  options.check_end((...), "dlock.logger", "an open file", 2)
-  local on_event = logger.new(file)
-  return on_event
+  options.check_end((...), "dlock.logger", "an open file")
+  return logger.new(file)
 end
 
 return dlock

@@ -5,6 +5,7 @@
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
+local misuse = require "dlock.misuse"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
@@ -27,18 +28,16 @@ local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
 local has_callbacks = events.has_callbacks
 
--- The client of a method's object, nil when that was finalised; raises at the
--- method's caller when it is no lease.
-local function client_of(self, call)
+-- The client of a method's object; nil when that was finalised, which is an
+-- error but of calls that may come so late.
+local function client_of(self, call, may_be_late)
   local client = find_client(self)
   if client == false then
-    core.no_self("lease", call, 3)
+    misuse.no_self("lease", call)
+  elseif not (client or may_be_late) then
+    misuse.raise "the lease was collected"
   end
   return client
-end
-
-local function raise_collected()
-  error("the lease was collected", 3)
 end
 
 -- This handle is given up: nothing in Lua counts on it any longer.
@@ -113,10 +112,8 @@ end
 local function releasing(name)
   local call = "lease:" .. name
   return function(self, given)
-    local client = find_client(self)
-    if client == false then
-      core.no_self("lease", name, 2)
-    elseif given == nil then
+    local client = client_of(self, name, true)
+    if given == nil then
       return release(client, self)
     end
     local bad, timeout, early = options.check_release(given, call)
@@ -144,7 +141,7 @@ methods.release = releasing "release"
 ---@return string? message
 ---@return dlock.code? code forked
 function methods:release_later()
-  local client = client_of(self, "release_later")
+  local client = client_of(self, "release_later", true)
   if client then
     forget(client, self)
   end
@@ -159,7 +156,7 @@ end
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked, invalid
 function methods:extend(ttl)
-  local client = client_of(self, "extend") or raise_collected()
+  local client = client_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then
     return nil, bad, "invalid"
@@ -174,7 +171,7 @@ end
 ---@return string? message
 ---@return dlock.code? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
-  local client = client_of(self, "wait_lost") or raise_collected()
+  local client = client_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
   if bad then
     return nil, bad, "invalid"
@@ -201,7 +198,7 @@ end
 ---@param list dlock.lease[]
 ---@param timeout number seconds
 function lease.wait_first(list, timeout)
-  local client = find_client(list[1]) or raise_collected()
+  local client = client_of(list[1], "wait_lost")
   local adapter, message, code = ready(client)
   if not adapter then
     return nil, message, code
@@ -232,7 +229,7 @@ end
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function methods:detach()
-  local client = client_of(self, "detach") or raise_collected()
+  local client = client_of(self, "detach")
   local detached, message, code = host.ask(client, core.detach, self)
   if detached then
     core.parted(self)
@@ -254,7 +251,7 @@ methods.resign = releasing "resign"
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
 function methods:downgrade()
-  local client = client_of(self, "downgrade") or raise_collected()
+  local client = client_of(self, "downgrade")
   local holds = client.holds
   if self.mode ~= modes.exclusive and not core.given_up(self) then
     return nil, ("unsupported: the lease on %s is %s already; only one that is"
@@ -276,8 +273,8 @@ local function check_arguments(...)
   for i = 1, math.max(select("#", ...), 1) do
     local kind = type(list[i])
     if kind ~= "string" and kind ~= "number" then
-      error(("lease:guard takes a command and its arguments, strings and"
-        .. " numbers; number %d is a %s"):format(i, kind), 3)
+      misuse.raise("lease:guard takes a command and its arguments, strings and"
+        .. " numbers; number %d is a %s", i, kind)
     end
   end
 end
@@ -290,7 +287,7 @@ end
 ---@return string? message
 ---@return dlock.code? code
 function methods:guard(...)
-  local client = client_of(self, "guard") or raise_collected()
+  local client = client_of(self, "guard")
   check_arguments(...)
   return host.ask(client, core.guard, self, ...)
 end
@@ -309,7 +306,7 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_lost(fn)
-  local client = client_of(self, "on_lost") or raise_collected()
+  local client = client_of(self, "on_lost")
   events.check_callback(fn, "lease:on_lost")
   return subscribe(client, self, "lost", fn)
 end
@@ -319,7 +316,7 @@ end
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
 function methods:on_revoke(fn)
-  local client = client_of(self, "on_revoke") or raise_collected()
+  local client = client_of(self, "on_revoke")
   events.check_callback(fn, "lease:on_revoke")
   subscribe(client, self, "revoked", fn)
   core.listen(self)

@@ -4,8 +4,10 @@
 -- all of them and the store's own short forms go through, and the one class
 -- that they are of.
 local canceller = require "dlock.canceller"
+local class = require "dlock.class"
 local core = require "dlock.core"
 local host = require "dlock.host"
+local misuse = require "dlock.misuse"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
@@ -16,7 +18,7 @@ local lockable = {}
 
 local ready, wait_for = host.ready, host.wait
 
-local STATE = {} -- the key of what nobody else may touch
+local STATE = {} -- the key of all kinds' states
 local WEAK = { __mode = "k" }
 
 -- units, cap: what is asked of the queue (a semaphore's units: see read).
@@ -216,11 +218,10 @@ function lockable.callable(fn)
   return type(meta) == "table" and rawget(meta, "__call") ~= nil
 end
 
---- Raises unless fn can be called; level 1 is the caller of this.
-function lockable.check_function(fn, call, level)
+--- Raises unless fn can be called.
+function lockable.check_function(fn, call)
   if not lockable.callable(fn) then
-    error(("%s needs a function to run, not a %s"):format(call, type(fn)),
-      level + 1)
+    misuse.raise("%s needs a function to run, not a %s", call, type(fn))
   end
 end
 
@@ -231,9 +232,9 @@ function lockable.state(self)
   return type(self) == "table" and rawget(self, STATE) or nil
 end
 
---- The same for a method's object; raises at the method's caller.
+--- The same for a method's object; raises if that is none.
 function lockable.state_of(self, call, name)
-  return lockable.state(self) or core.no_self(name or "mutex", call, 3)
+  return lockable.state(self) or misuse.no_self(name or "mutex", call)
 end
 
 local state_of = lockable.state_of
@@ -279,7 +280,7 @@ function methods:acquire(opts)
   if opts == nil and state.as_prepared then
     return request_as_prepared(state)
   end
-  local bad = opts ~= nil and options.check(opts, state.calls.acquire, 2)
+  local bad = options.check(opts, state.calls.acquire)
   if bad then
     return nil, bad, "invalid"
   end
@@ -294,7 +295,7 @@ end
 ---@return dlock.code? code
 function methods:try_acquire(opts)
   local state = state_of(self, "try_acquire")
-  local bad = opts ~= nil and options.check(opts, state.calls.try_acquire, 2)
+  local bad = options.check(opts, state.calls.try_acquire)
   if bad then
     return nil, bad, "invalid"
   end
@@ -322,8 +323,8 @@ function methods:with(opts, ...)
   if lockable.callable(opts) then
     return run_with(state, nil, opts, ...)
   end
-  lockable.check_function((...), state.calls.with, 2)
-  local bad = opts ~= nil and options.check(opts, state.calls.with, 2)
+  lockable.check_function((...), state.calls.with)
+  local bad = options.check(opts, state.calls.with)
   if bad then
     return nil, bad, "invalid"
   end
@@ -352,40 +353,30 @@ end
 --- replace.
 ---@param name string
 ---@param extra? table
----@return table meta
+---@return table
 function lockable.class(name, extra)
   local index = {}
   for call, fn in pairs(methods) do index[call] = fn end
   for call, fn in pairs(extra or {}) do index[call] = fn end
-  local meta = {
-    __index = index,
-    __metatable = "dlock." .. name,
-    __name = "dlock." .. name,
-    __newindex = function()
-      error(("a %s has no fields to set; options go into the call that made it")
-        :format(name), 2)
-    end,
-    __tostring = function(self)
-      return ("dlock.%s: %s"):format(name, rawget(self, STATE).shown)
-    end,
-  }
-  local calls = {}
-  for call in pairs(index) do calls[call] = name .. ":" .. call end
-  return { meta = meta, calls = calls }
+  local made = class(name, index, "; options go into the call that made it",
+    STATE)
+  made.calls = {}
+  for call in pairs(index) do made.calls[call] = name .. ":" .. call end
+  return made
 end
 
 --- An object of a class. The state needs what take uses, and `shown`.
-function lockable.object(class, state)
-  state.calls = class.calls
+function lockable.object(kind_of, state)
+  state.calls = kind_of.calls
   state.as_prepared = not (state.take or state.base.reentrant)
   state.take = state.take or lockable.take
   state.waits = setmetatable({}, WEAK)
-  return setmetatable({ [STATE] = state }, class.meta)
+  return kind_of.new(state)
 end
 
 --- An object that is a lock on one key; key and opts have been checked.
-function lockable.new(class, kind, client, key, opts)
-  return lockable.object(class, {
+function lockable.new(kind_of, kind, client, key, opts)
+  return lockable.object(kind_of, {
     client = client,
     kind = kind,
     key = key,

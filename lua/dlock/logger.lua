@@ -8,6 +8,7 @@
 -- logged about locks must not end a program that holds one.
 local core = require "dlock.core"
 local json = require "dlock.json"
+local misuse = require "dlock.misuse"
 
 local logger = {}
 
@@ -55,14 +56,11 @@ local function to_file(file)
   end
 end
 
-local function is_file(value)
-  return io.type(value) ~= nil
-end
-
 local function of_events(write)
   return function(event)
     if type(event) ~= "table" then
-      error("dlock.logger's function takes an event, not a " .. type(event), 2)
+      misuse.raise("dlock.logger's function takes an event, not a %s",
+        type(event))
     end
     write(event)
   end
@@ -77,11 +75,11 @@ function logger.new(file)
     return of_events(to_nginx())
   end
   file = file == nil and io.stderr or file
-  if not is_file(file) then
-    error(("dlock.logger takes an open file, such as io.stderr, not a %s")
-      :format(type(file)), 3)
+  if not io.type(file) then
+    misuse.raise("dlock.logger takes an open file, such as io.stderr, not a"
+      .. " %s", type(file))
   elseif io.type(file) == "closed file" then
-    error("dlock.logger takes an open file; this one is closed", 3)
+    misuse.raise "dlock.logger takes an open file; this one is closed"
   end
   return of_events(to_file(file))
 end

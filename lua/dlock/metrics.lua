@@ -5,6 +5,7 @@
 -- page has what all workers put there. A worker that is exiting puts nothing:
 -- the next one has its number already.
 local core = require "dlock.core"
+local misuse = require "dlock.misuse"
 local stats = require "dlock.stats"
 local store = require "dlock.store"
 local text = require "dlock.text"
@@ -18,7 +19,7 @@ local metrics = {}
 local ngx = rawget(_G, "ngx")
 
 local function raise(message, ...)
-  error("dlock.prometheus takes an array of stores" .. message:format(...), 4)
+  misuse.raise("dlock.prometheus takes an array of stores" .. message, ...)
 end
 
 local function check(list)

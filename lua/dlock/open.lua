@@ -1,5 +1,6 @@
 -- What dlock.open does. The command loads this, and not what it has no use for.
 local core = require "dlock.core"
+local misuse = require "dlock.misuse"
 local options = require "dlock.options"
 local password = require "dlock.password"
 local secure = require "dlock.secure"
@@ -18,7 +19,7 @@ local function default_url()
   return ("file:///tmp/dlock-%d"):format(core.euid())
 end
 
---- As dlock.open, which calls it: so an error is raised at the caller's caller.
+--- As dlock.open.
 ---@param where? string|dlock.open_options
 ---@return dlock.store|nil
 ---@return string? message
@@ -26,14 +27,14 @@ end
 return function(where, ...)
   local opts = {}
   local TAKES = "a URL, or one table with it in ({ url = ... })"
-  options.check_end((...), "dlock.open", TAKES, 3)
+  options.check_end((...), "dlock.open", TAKES)
   if type(where) == "table" and where[1] ~= nil then
-    error("dlock.open takes " .. TAKES, 3)
+    misuse.raise("dlock.open takes %s", TAKES)
   end
   if type(where) == "string" then
     opts.url = where
   elseif where ~= nil then
-    local bad = options.check(where, "dlock.open", 3)
+    local bad = options.check(where, "dlock.open")
     if bad then
       return nil, bad, "invalid"
     end
@@ -46,7 +47,7 @@ return function(where, ...)
   if opts.db then
     parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
   end
-  message = secure.check(opts.tls, parsed, 3)
+  message = secure.check(opts.tls, parsed)
     or password.find(opts, parsed)
   if message then
     return nil, message, "invalid"

@@ -1,9 +1,9 @@
 -- Every option that any call takes, in one table: its type, its range, its
--- default and where it may stand. An option of the wrong type or one that
--- nobody knows is a bug in the program and raises an error at the caller's
--- line; a value that cannot be used may come from outside and is a result,
--- "invalid".
+-- default and where it may stand. An option of the wrong type, or an unknown
+-- one, is a bug in the program and raises an error; a value that cannot be used
+-- may come from outside and is a result, "invalid".
 local canceller = require "dlock.canceller"
+local misuse = require "dlock.misuse"
 local text = require "dlock.text"
 
 local options = {}
@@ -22,7 +22,7 @@ local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
 -- wait), release, once_per (an argument), permits (of a semaphore), list,
 -- attach, tls (open's table of that name).
 -- infinite: math.huge is allowed too; or_word: that string is.
--- The comment of an option says what it is for. `.ci/types` makes meta.lua and
+-- The comment of an option says what it is for. `.ci/types` makes the types and
 -- the pages' tables of it, and adds the range and a default that stands in the
 -- rule.
 local TABLE = {
@@ -283,7 +283,7 @@ end
 local IN_URL = { port = true, hosts = true, uri = true, server = true,
   servers = true, address = true, path = true }
 
-local function raise_unknown(name, call, level)
+local function raise_unknown(name, call)
   local known = {}
   for other in pairs(RULES[call]) do known[#known + 1] = other end
   table.sort(known)
@@ -294,12 +294,7 @@ local function raise_unknown(name, call, level)
     or "unknown option %s for %s (it takes %s)"
   local hint = RULES[call].url and IN_URL[name]
     and "; where the server is stands in url" or ""
-  error(why:format(shown, call, table.concat(known, ", ")) .. hint, level + 1)
-end
-
-local function raise_type(name, call, expected, value, level)
-  error(("option '%s' of %s must be a %s, not a %s")
-    :format(name, call, expected, type(value)), level + 1)
+  misuse.raise(why .. hint, shown, call, table.concat(known, ", "))
 end
 
 local function limits(rule)
@@ -361,7 +356,7 @@ end
 -- What is wrong with one option: its type, or else its value.
 local function wrong(value, rule)
   if rule.canceller then
-    return not canceller.is(value) and "canceller"
+    return not canceller.state(value) and "canceller"
   elseif type(value) ~= rule.type then
     if rule.or_word and type(value) == "string" then
       return nil, bad_number(value, rule)
@@ -400,23 +395,24 @@ local function look(opts, rules, name)
   return problem, other, other_expected
 end
 
---- Checks a table of options. Raises an error (at `level`, 1 being the
---- caller of this) for an unknown option or a wrong type.
----@param opts table
+--- Checks a table of options, or nil. Raises an error for an unknown option or
+--- a wrong type.
+---@param opts table|nil
 ---@param call string one of CALLS
----@param level integer
 ---@return string? problem "invalid: ..." when a value cannot be used
-function options.check(opts, call, level)
-  if type(opts) ~= "table" then
-    error(("the options of %s must be a table, not a %s")
-      :format(call, type(opts)), level + 1)
+function options.check(opts, call)
+  if opts == nil then
+    return nil
+  elseif type(opts) ~= "table" then
+    misuse.raise("the options of %s must be a table, not a %s", call,
+      type(opts))
   end
   local problem, name, expected = look(opts, RULES[call])
-  if name ~= nil then
-    if expected then
-      raise_type(name, call, expected, opts[name], level + 1)
-    end
-    raise_unknown(name, call, level + 1)
+  if expected then
+    misuse.raise("option '%s' of %s must be a %s, not a %s", name, call,
+      expected, type(opts[name]))
+  elseif name ~= nil then
+    raise_unknown(name, call)
   end
   return problem
 end
@@ -427,11 +423,9 @@ end
 ---@param extra any
 ---@param call string
 ---@param takes string what the call takes instead
----@param level integer
-function options.check_end(extra, call, takes, level)
+function options.check_end(extra, call, takes)
   if type(extra) == "table" then
-    error(("%s takes %s, and no table behind it"):format(call, takes),
-      level + 1)
+    misuse.raise("%s takes %s, and no table behind it", call, takes)
   end
 end
 
@@ -441,32 +435,26 @@ end
 ---@param value any
 ---@param name string an option
 ---@param call string for the message, "lease:extend"
----@param level integer
 ---@return string? problem
-function options.check_number(value, name, call, level)
+function options.check_number(value, name, call)
   if type(value) ~= "number" then
-    error(("the %s of %s must be a number%s, not a %s"):format(name, call,
-      TABLE[name].integer and "" or " of seconds", type(value)), level + 1)
+    misuse.raise("the %s of %s must be a number%s, not a %s", name, call,
+      TABLE[name].integer and "" or " of seconds", type(value))
   end
   local bad = bad_number(value, TABLE[name])
   return bad and ("invalid: %s %s"):format(name, bad)
 end
 
---- The same for a method's argument that may be left out; raises at the
---- caller of the method that calls this.
+--- The same for an argument that may be left out.
 ---@param value any
 ---@param name string an option
 ---@param call string
 ---@return string? problem
 function options.check_optional(value, name, call)
-  if value ~= nil then
-    local bad = options.check_number(value, name, call, 3)
-    return bad
-  end
+  return value ~= nil and options.check_number(value, name, call) or nil
 end
 
---- Checks what a lease's release is given, seconds or a table; raises at the
---- caller of the method that calls this.
+--- Checks what a lease's release is given, seconds or a table.
 ---@param given any
 ---@param call string
 ---@return string? problem
@@ -476,22 +464,20 @@ function options.check_release(given, call)
   if given == nil then
     return nil
   elseif type(given) ~= "table" then
-    local bad = options.check_number(given, "timeout", call, 3)
-    return bad, given
+    return options.check_number(given, "timeout", call), given
   end
-  local bad = options.check(given, call, 3)
-  return bad, rawget(given, "timeout"), rawget(given, "early")
+  return options.check(given, call), rawget(given, "timeout"),
+    rawget(given, "early")
 end
 
 --- Checks a key. Raises when it is no string.
 ---@param key any
 ---@param call string
----@param level integer
 ---@return string? problem
-function options.check_key(key, call, level)
+function options.check_key(key, call)
   if type(key) ~= "string" then
-    error(("the key given to %s must be a string, not a %s")
-      :format(call, type(key)), level + 1)
+    misuse.raise("the key given to %s must be a string, not a %s", call,
+      type(key))
   elseif #key == 0 or #key > 512 then
     return ("invalid: the key %s has %d bytes, but must have 1 to 512")
       :format(text.quote(key), #key)

@@ -13,7 +13,7 @@ local password = {}
 
 local function wrong(found, problem)
   if type(found) == "string" then
-    return options.check({ password = found }, "dlock.open", 2)
+    return options.check({ password = found }, "dlock.open")
   elseif found == nil and problem ~= nil then
     return "the function password gave none: " .. text.of_error(problem)
   end

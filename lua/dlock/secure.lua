@@ -16,17 +16,15 @@ local function search(name, path)
   end
 end
 
---- Checks the option `tls`, which may be nil. Raises for what is a bug in the
---- program, `level` as for options.check.
+--- Checks the option `tls`, which may be nil.
 ---@param given? table
 ---@param where table as url.parse returns it
----@param level integer
 ---@return string? problem "invalid: ..."
-function secure.check(given, where, level)
+function secure.check(given, where)
   if not given then
     return nil
   end
-  local bad = options.check(given, "the table tls", level + 1)
+  local bad = options.check(given, "the table tls")
   if bad then
     return (bad:gsub("^invalid: ", "invalid: tls."))
   elseif not where.tls then

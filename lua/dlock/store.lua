@@ -5,11 +5,13 @@
 --   holds (reentrancy), watched (callbacks), on_event, and id and prefix, by
 --   which dlock.all puts locks in order
 local admin = require "dlock.admin"
+local class = require "dlock.class"
 local core = require "dlock.core"
 local election = require "dlock.kinds.election"
 local events = require "dlock.events"
 local host = require "dlock.host"
 local lockable = require "dlock.lockable"
+local misuse = require "dlock.misuse"
 local once = require "dlock.kinds.once"
 local once_per = require "dlock.kinds.once_per"
 local options = require "dlock.options"
@@ -25,29 +27,23 @@ local text = require "dlock.text"
 
 local store = {}
 
-local STATE = {} -- the key of what nobody else may touch
-
 --- What dlock.open gives.
 ---@class dlock.store
 local methods = {}
 
--- The client of a store; if it is none, nil, or with a call's name an error.
-local function client_of(self, call)
-  return type(self) == "table" and rawget(self, STATE)
-    or call and core.no_self("store", call, 3) or nil
-end
+local CLASS = class("store", methods, "; options go into dlock.open")
+local client_of = CLASS.state_of
 
-store.client = client_of
+--- The client of a store; nil if it is none.
+store.client = CLASS.state
 
 -- Makes the request engine[name](engine, argument) and waits for its end.
 local function ask(client, name, argument)
   return host.ask(client, client.engine[name], client.engine, argument)
 end
 
--- Checks the key and the options; level 3 is the caller of a method.
 local function check(key, opts, call)
-  return options.check_key(key, call, 3)
-    or opts ~= nil and options.check(opts, call, 3)
+  return options.check_key(key, call) or options.check(opts, call)
 end
 
 --- Connects if need be, and asks the server for a sign of life. Returns the
@@ -90,7 +86,7 @@ local function on_key(name, do_it)
   return function(self, key, opts)
     local client = client_of(self, name)
     if not takes_options then
-      options.check_end(opts, call, "a key", 2)
+      options.check_end(opts, call, "a key")
       opts = nil
     end
     local bad = check(key, opts, call)
@@ -128,7 +124,7 @@ methods.rwlock = on_key("rwlock", rwlock.new)
 function methods:semaphore(key, permits, opts)
   local client = client_of(self, "semaphore")
   local bad = check(key, opts, "store:semaphore")
-    or options.check_number(permits, "permits", "store:semaphore", 2)
+    or options.check_number(permits, "permits", "store:semaphore")
   if bad then
     return nil, bad, "invalid"
   end
@@ -164,10 +160,10 @@ end)
 function methods:list(prefix, opts)
   local client = client_of(self, "list")
   if prefix ~= nil and type(prefix) ~= "string" then
-    error(("the prefix given to store:list must be a string, not a %s")
-      :format(type(prefix)), 2)
+    misuse.raise("the prefix given to store:list must be a string, not a %s",
+      type(prefix))
   end
-  local bad = opts ~= nil and options.check(opts, "store:list", 2)
+  local bad = options.check(opts, "store:list")
     or prefix and #prefix > 512 and "invalid: the prefix has more than 512"
       .. " bytes, so no key begins with it"
   if bad then
@@ -263,7 +259,7 @@ function methods:with(key, opts, ...)
     end
     return run_with(client, key, nil, opts, ...)
   end
-  lockable.check_function((...), "store:with", 2)
+  lockable.check_function((...), "store:with")
   local bad = check(key, opts, "store:with")
   if bad then
     return nil, bad, "invalid"
@@ -281,8 +277,8 @@ end
 function methods:stats(format)
   local client = client_of(self, "stats")
   if format ~= nil and type(format) ~= "string" then
-    error(('store:stats takes "prometheus" or nothing, not a %s')
-      :format(type(format)), 2)
+    misuse.raise('store:stats takes "prometheus" or nothing, not a %s',
+      type(format))
   elseif format and format ~= "prometheus" then
     return nil, ('invalid: store:stats gives a table, or "prometheus", not %s')
       :format(text.quote(format)), "invalid"
@@ -310,7 +306,7 @@ end
 ---@return dlock.code? code
 function methods:once(key, fn, opts)
   local client = client_of(self, "once")
-  local bad = once.check(key, fn, opts, 2)
+  local bad = once.check(key, fn, opts)
   if bad then
     return nil, bad, "invalid"
   end
@@ -328,7 +324,7 @@ end
 ---@return any ... # fn's results; or the message and the code
 function methods:once_per(key, seconds, fn, extra)
   local client = client_of(self, "once_per")
-  local bad = once_per.check(key, seconds, fn, extra, 2)
+  local bad = once_per.check(key, seconds, fn, extra)
   if bad then
     return nil, bad, "invalid"
   end
@@ -346,10 +342,10 @@ end
 function methods:attach(detached, opts)
   local client = client_of(self, "attach")
   if type(detached) ~= "string" then
-    error(("store:attach takes the string that lease:detach() gave, not a %s")
-      :format(type(detached)), 2)
+    misuse.raise("store:attach takes the string that lease:detach() gave, not"
+      .. " a %s", type(detached))
   end
-  local bad = opts ~= nil and options.check(opts, "store:attach", 2)
+  local bad = options.check(opts, "store:attach")
   if bad then
     return nil, bad, "invalid"
   end
@@ -357,20 +353,9 @@ function methods:attach(detached, opts)
     opts and opts.max_hold or client.base.max_hold)
 end
 
-local META = {
-  __index = methods,
-  __metatable = "dlock.store",
-  __name = "dlock.store",
-  __newindex = function()
-    error("a store has no fields to set; options go into dlock.open", 2)
-  end,
-  __tostring = function(self)
-    return "dlock.store: " .. rawget(self, STATE).shown
-  end,
-  __close = function(self)
-    methods.close(self)
-  end,
-}
+CLASS.meta.__close = function(self) -- there is an error behind it
+  methods.close(self)
+end
 
 -- Where to get the library of a store: only ZooKeeper's is a rock of its own.
 local function source_of(module)
@@ -449,7 +434,7 @@ function store.open(where, opts)
   local key = shared.key(where, opts)
   local client = share(key, opts)
   if client then
-    return setmetatable({ [STATE] = client }, META)
+    return CLASS.new(client)
   end
   shared.make_room()
   local io_timeout = opts.io_timeout or options.default("io_timeout")
@@ -496,7 +481,7 @@ function store.open(where, opts)
   if own.insecure and not opts.on_event then
     events.show(own.insecure)
   end
-  return setmetatable({ [STATE] = client }, META)
+  return CLASS.new(client)
 end
 
 return store

@@ -117,7 +117,7 @@ describe("the command's settings", function()
       if option.open then ours[option.open] = true end
     end
     for _, call in ipairs { "dlock.open", "the table tls" } do
-      local _, problem = pcall(options.check, { [{}] = 1 }, call, 1)
+      local _, problem = pcall(options.check, { [{}] = 1 }, call)
       for name in problem:match("it takes (.*)%)"):gmatch("[%w_]+") do
         assert.is_true(ours[name], name)
       end

@@ -19,8 +19,8 @@ end
 describe("the same in C and in Lua:", function()
   it("the length of a key", function()
     local most = of(store_h, "#define DLK_KEY_MAX (%d+)")
-    assert.is_nil(options.check_key(("k"):rep(most), "store:lock", 1))
-    assert.is_truthy(options.check_key(("k"):rep(most + 1), "store:lock", 1))
+    assert.is_nil(options.check_key(("k"):rep(most), "store:lock"))
+    assert.is_truthy(options.check_key(("k"):rep(most + 1), "store:lock"))
   end)
 
   it("the keys of a page", function()

@@ -3,15 +3,14 @@ local dlock = require "dlock"
 local options = require "dlock.options"
 local server = require "spec.support.server"
 
--- As a method of dlock would call it: level 2 is the caller of the method.
-local function method(opts, call)
-  local problem = options.check(opts, call or "store:lock", 2)
-  return problem
+local function check(opts, call)
+  return options.check(opts, call or "store:lock")
 end
 
 local function raises(pattern, opts, call)
+  call = call or "store:lock"
   local line = debug.getinfo(1, "l").currentline + 1
-  local ok, problem = pcall(function() method(opts, call) end)
+  local ok, problem = pcall(function() options.check(opts, call) end)
   assert.is_false(ok)
   assert.is_truthy(problem:find(pattern), problem)
   assert.is_truthy(problem:find("options_spec.lua:" .. line .. ":", 1, true),
@@ -92,7 +91,7 @@ describe("options", function()
       { owner = "" }, { owner = ("x"):rep(96) }, { owner = "a\nb" },
       { value = ("x"):rep(1025) },
     } do
-      local problem = method(opts)
+      local problem = check(opts)
       local name = next(opts)
       assert.is_truthy(problem, name)
       assert.are.equal(1, problem:find("invalid: " .. name, 1, true))
@@ -102,13 +101,13 @@ describe("options", function()
   it("outside of their range say which it is", function()
     for _, name in ipairs { "timeout", "max_hold", "min_hold", "ttl" } do
       for _, value in ipairs { 2 ^ 53, 1e300 } do
-        local problem = method { [name] = value }
+        local problem = check { [name] = value }
         local least, most = problem:match("from ([%d.]+) to (%d+)")
         assert.is_truthy(most, problem)
         assert.is_true(value > tonumber(most))
-        assert.is_falsy(method { [name] = tonumber(least) })
-        assert.is_falsy(method { [name] = tonumber(most) })
-        assert.are.equal(not method { [name] = math.huge },
+        assert.is_falsy(check { [name] = tonumber(least) })
+        assert.is_falsy(check { [name] = tonumber(most) })
+        assert.are.equal(not check { [name] = math.huge },
           problem:find(", or math.huge", 1, true) ~= nil)
       end
     end
@@ -121,7 +120,7 @@ describe("options", function()
       { value = "a\0b" }, { renew = false, reentrant = true, fair = true },
       { cancel = canceller.new() }, { owner = "job 7" },
     } do
-      assert.is_falsy(method(opts))
+      assert.is_falsy(check(opts))
     end
   end)
 
@@ -131,11 +130,11 @@ describe("options", function()
       { prefix = ("x"):rep(257) }, { session_timeout = 0 },
       { io_timeout = math.huge }, { connect_timeout = -1 }, { id = "" },
     } do
-      local problem = method(opts, "dlock.open")
+      local problem = check(opts, "dlock.open")
       assert.are.equal(1,
         problem:find("invalid: " .. next(opts), 1, true), problem)
     end
-    assert.is_falsy(method({ prefix = "", host = "blocking", name = "w-1",
+    assert.is_falsy(check({ prefix = "", host = "blocking", name = "w-1",
       scope = "worker", on_event = print, id = "x" }, "dlock.open"))
   end)
 
@@ -165,12 +164,12 @@ describe("options", function()
   end)
 
   it("never show a secret", function()
-    local problem = method({ password = ("hush"):rep(2000) }, "dlock.open")
+    local problem = check({ password = ("hush"):rep(2000) }, "dlock.open")
     assert.is_nil(problem:find("hush", 1, true))
   end)
 
   it("name a way to hold for longer than the longest ttl", function()
-    assert.is_truthy(method({ ttl = 1e9 }):find("renew = true", 1, true))
+    assert.is_truthy(check({ ttl = 1e9 }):find("renew = true", 1, true))
   end)
 
   it("fall back: the call's, the store's, the defaults", function()

@@ -12,6 +12,7 @@
 -- lease is not renewed.
 local core = require "dlock.core"
 local dlock = require "dlock"
+local misuse = require "dlock.misuse"
 local stores = require "dlock.store"
 local text = require "dlock.text"
 
@@ -29,8 +30,8 @@ local used
 ---@param store dlock.store
 function resty_lock.use(store)
   if not stores.client(store) then
-    error(("resty_lock.use takes a store, as dlock.open gives it, not a %s")
-      :format(type(store)), 2)
+    misuse.raise("resty_lock.use takes a store, as dlock.open gives it, not a"
+      .. " %s", type(store))
   end
   used = store
 end

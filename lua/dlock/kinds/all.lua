@@ -11,6 +11,7 @@ local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
+local misuse = require "dlock.misuse"
 local protect = require "dlock.protect"
 local results = require "dlock.results"
 local single = require "dlock.lease"
@@ -137,21 +138,20 @@ local CLASS = lockable.class("all", methods)
 
 -- The members' states in order, with waits that are noted in one set.
 local function read_list(list, waits)
-  local states = members.read(list, waits, "dlock.all", 4)
+  local states = members.read(list, waits, "dlock.all")
   for name in next, list do
     if not states[name] then
-      error(("the list of dlock.all has a field %s; it is an array")
-        :format(text.of_error(name)), 4)
+      misuse.raise("the list of dlock.all has a field %s; it is an array",
+        text.of_error(name))
     end
   end
-  states = members.sort(states, "dlock.all", 4)
-  return states
+  return members.sort(states, "dlock.all")
 end
 
 --- A lockable over others, of any stores.
 ---@param list dlock.lockable[]
 function all.new(list)
-  members.check(list, "dlock.all", 3)
+  members.check(list, "dlock.all")
   local state = { take = take, cancels = 0 }
   local self = lockable.object(CLASS, state)
   state.members = read_list(list, state.waits)

@@ -10,8 +10,10 @@
 --
 -- A member that was detached is another handle's to end: the whole is released
 -- when all others are, and is not lost by it.
+local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"
+local misuse = require "dlock.misuse"
 local options = require "dlock.options"
 local protect = require "dlock.protect"
 local results = require "dlock.results"
@@ -21,17 +23,16 @@ local with = require "dlock.with"
 
 local all_lease = {}
 
-local STATE = {} -- the key of what nobody else may touch
-
 --- What dlock.all's acquire gives: a lease that stands for several.
 ---@class dlock.leases: dlock.lease
 ---@field leases dlock.lease[] in the order of the list
 
 local methods = {}
 
+local CLASS = class("leases", methods)
+
 local function list_of(self, call)
-  local state = type(self) == "table" and rawget(self, STATE)
-    or core.no_self("lease", call, 3)
+  local state = CLASS.state(self) or misuse.no_self("lease", call)
   return state.list, state
 end
 
@@ -264,32 +265,33 @@ end
 
 -- None of it was lost: all are held, or what is not was given up.
 methods[with.IS_OURS] = function(self)
-  return state_of(rawget(self, STATE).list) ~= "lost"
+  return state_of(CLASS.state(self).list) ~= "lost"
 end
 
-local META = {
-  __metatable = "dlock.leases",
-  __name = "dlock.leases",
-  __newindex = function()
-    error("a lease is read-only", 2)
-  end,
-  __index = function(self, name)
-    if name == "leases" then
-      return rawget(self, STATE).shown_list
-    end
-    return methods[name]
-  end,
-  __tostring = function(self)
-    local state = rawget(self, STATE)
-    return ("dlock.leases: %s %s"):format(state.shown, self:held()
-      and ("held %ss"):format(text.tenths(self:remaining()))
-      or state_of(state.list))
-  end,
-  -- Lua 5.4: each as a lease that stands alone.
-  __close = function(self)
-    all_lease.end_each(rawget(self, STATE).taken, single.close)
-  end,
-}
+local meta = CLASS.meta
+
+function meta.__newindex()
+  misuse.raise "a lease is read-only"
+end
+
+function meta.__index(self, name)
+  if name == "leases" then
+    return CLASS.state(self).shown_list
+  end
+  return methods[name]
+end
+
+function meta.__tostring(self)
+  local state = CLASS.state(self)
+  return ("dlock.leases: %s %s"):format(state.shown, self:held()
+    and ("held %ss"):format(text.tenths(self:remaining()))
+    or state_of(state.list))
+end
+
+-- Lua 5.4: each as a lease that stands alone.
+function meta.__close(self)
+  all_lease.end_each(CLASS.state(self).taken, single.close)
+end
 
 --- taken: { lease =, index = } in the order in which they were taken.
 ---@param taken table[]
@@ -299,8 +301,8 @@ function all_lease.new(taken, shown)
   for _, one in ipairs(taken) do
     list[one.index], shown_list[one.index] = one.lease, one.lease
   end
-  return setmetatable({ [STATE] = { taken = taken, list = list,
-    shown_list = shown_list, shown = shown } }, META)
+  return CLASS.new { taken = taken, list = list, shown_list = shown_list,
+    shown = shown }
 end
 
 return all_lease

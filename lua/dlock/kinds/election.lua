@@ -75,7 +75,7 @@ end
 ---@return dlock.code? code
 function methods:campaign(opts)
   local state = lockable.state_of(self, "campaign", "election")
-  local bad = opts ~= nil and options.check(opts, "election:campaign", 2)
+  local bad = options.check(opts, "election:campaign")
   if bad then
     return nil, bad, "invalid"
   end

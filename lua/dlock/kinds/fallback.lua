@@ -248,16 +248,16 @@ end
 --- A lockable over others: the first, or the next while that is unavailable.
 ---@param list dlock.fallback_list
 function fallback.new(list)
-  members.check(list, "dlock.fallback", 3)
+  members.check(list, "dlock.fallback")
   local state = { take = take, cancels = 0 }
   local self = lockable.object(CLASS, state)
-  local states = members.read(list, state.waits, "dlock.fallback", 3)
+  local states = members.read(list, state.waits, "dlock.fallback")
   local opts = read_options(list, states)
-  local bad = options.check(opts, "dlock.fallback", 3)
+  local bad = options.check(opts, "dlock.fallback")
   if bad then
     return nil, bad, "invalid"
   end
-  members.sort(states, "dlock.fallback", 3)
+  members.sort(states, "dlock.fallback")
   state.members = states
   state.grace, state.on_degraded = opts.grace, opts.on_degraded
   state.hold_off = opts.hold_off or options.default("hold_off")

@@ -7,18 +7,18 @@
 -- the key and the store (its `id`, then its prefix). These are also the order
 -- of locks that everybody shares.
 local lockable = require "dlock.lockable"
+local misuse = require "dlock.misuse"
 
 local members = {}
 
 --- Raises unless list can be one of lockables. called: as the program wrote it.
 ---@param list any
 ---@param called string
----@param level integer of the program's call, as error() counts
-function members.check(list, called, level)
+function members.check(list, called)
   local one = lockable.state(list)
   if type(list) ~= "table" or one then
-    error(("%s takes an array of lockables, not a %s")
-      :format(called, one and "lockable" or type(list)), level + 1)
+    misuse.raise("%s takes an array of lockables, not a %s", called,
+      one and "lockable" or type(list))
   end
 end
 
@@ -27,22 +27,21 @@ end
 ---@param list dlock.lockable[]
 ---@param waits table
 ---@param called string
----@param level integer
 ---@return table[]
-function members.read(list, waits, called, level)
+function members.read(list, waits, called)
   local states = {}
   for index, member in ipairs(list) do
     local state = lockable.state(member)
     if not state or not state.key then
-      error(("number %d of %s's list is no lock on a key: it takes what"
+      misuse.raise("number %d of %s's list is no lock on a key: it takes what"
         .. " store:mutex, rw:read(), rw:write(), store:semaphore and"
-        .. " store:election give"):format(index, called), level + 1)
+        .. " store:election give", index, called)
     end
     states[index] = setmetatable({ waits = waits, index = index },
       { __index = state })
   end
   if #states == 0 then
-    error(("the list of %s is empty"):format(called), level + 1)
+    misuse.raise("the list of %s is empty", called)
   end
   return states
 end
@@ -60,16 +59,15 @@ end
 --- one lock.
 ---@param states table[]
 ---@param called string
----@param level integer
 ---@return table[]
-function members.sort(states, called, level)
+function members.sort(states, called)
   local sorted = {}
   for i, state in ipairs(states) do sorted[i] = state end
   table.sort(sorted, before)
   for i = 2, #sorted do
     if not before(sorted[i - 1], sorted[i]) then
-      error(("the list of %s names the lock %s twice"):format(called,
-        sorted[i].shown), level + 1)
+      misuse.raise("the list of %s names the lock %s twice", called,
+        sorted[i].shown)
     end
   end
   return sorted

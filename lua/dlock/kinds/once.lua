@@ -106,10 +106,10 @@ function once.count(client, acquires)
 end
 
 --- store:once's own check of its arguments.
-function once.check(key, fn, opts, level)
-  lockable.check_function(fn, "store:once", level + 1)
-  return options.check_key(key, "store:once", level + 1)
-    or opts ~= nil and options.check(opts, "store:once", level + 1)
+function once.check(key, fn, opts)
+  lockable.check_function(fn, "store:once")
+  return options.check_key(key, "store:once")
+    or options.check(opts, "store:once")
 end
 
 return once

@@ -62,12 +62,11 @@ function once_per.run(client, key, seconds, fn)
 end
 
 --- store:once_per's own check of its arguments.
-function once_per.check(key, seconds, fn, extra, level)
-  lockable.check_function(fn, "store:once_per", level + 1)
-  options.check_end(extra, "store:once_per", "a key, seconds and a function",
-    level + 1)
-  return options.check_key(key, "store:once_per", level + 1)
-    or options.check_number(seconds, "period", "store:once_per", level + 1)
+function once_per.check(key, seconds, fn, extra)
+  lockable.check_function(fn, "store:once_per")
+  options.check_end(extra, "store:once_per", "a key, seconds and a function")
+  return options.check_key(key, "store:once_per")
+    or options.check_number(seconds, "period", "store:once_per")
 end
 
 return once_per

@@ -1,0 +1,43 @@
+-- Classes of objects whose state no program can touch: it stands under a key
+-- that only the class has.
+local misuse = require "dlock.misuse"
+
+--- A class: its metatable (`meta`, to which more may be added), and
+---   new(state)            an object
+---   state(value)          its state, nil of anything else
+---   state_of(self, call)  the same; raises when a method has no object
+---@param name string behind "dlock.", and in messages
+---@param methods table
+---@param hint? string what a program is told that sets a field
+---@param key? table of the state, if several classes are to share it
+---@return table
+return function(name, methods, hint, key)
+  key = key or {}
+  local class = {}
+
+  function class.state(value)
+    return type(value) == "table" and rawget(value, key) or nil
+  end
+
+  function class.state_of(self, call)
+    return class.state(self) or misuse.no_self(name, call)
+  end
+
+  class.meta = {
+    __index = methods,
+    __metatable = "dlock." .. name,
+    __name = "dlock." .. name,
+    __newindex = function()
+      misuse.raise("a %s has no fields to set%s", name, hint or "")
+    end,
+    __tostring = function(self)
+      return ("dlock.%s: %s"):format(name, rawget(self, key).shown)
+    end,
+  }
+
+  function class.new(state)
+    return setmetatable({ [key] = state }, class.meta)
+  end
+
+  return class
+end

@@ -247,8 +247,8 @@ function lockable.take(state, opts, wait)
   return acquire(state, opts, wait, state.waits, state.base.reentrant)
 end
 
---- Makes a request of a state's engine and waits for its end, where cancel()
---- can end it.
+--- Makes a request of a state's engine and waits for its end, where cancel(),
+--- and a canceller's state in `cancel`, can end it.
 function lockable.ask(state, name, ...)
   local client = state.client
   local adapter, message, code = host.ready(client)
@@ -260,7 +260,7 @@ function lockable.ask(state, name, ...)
   if not ticket then
     return nil, message, code
   end
-  return wait_noted(client, ticket, adapter, state.waits)
+  return wait_noted(client, ticket, adapter, state.waits, state.cancel)
 end
 
 --- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an

@@ -31,4 +31,15 @@ function results.of(first, second, code)
   return first
 end
 
+--- A failure with another code, also in its text.
+---@param message string
+---@param code string
+---@param other string
+---@return nil
+---@return string message
+---@return string code
+function results.recode(message, code, other)
+  return nil, other .. message:sub(#code + 1), other
+end
+
 return results

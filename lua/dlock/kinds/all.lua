@@ -54,9 +54,10 @@ local function take_each(state, opts, plan)
   end
   for _, one in ipairs(plan.taken) do
     if not one.lease:held() then
+      plan.again = plan.wait
       return nil, ("timeout: %s was lost again while the rest of %s was"
         .. " waited for"):format(text.quote(one.lease.key), state.shown),
-        "timeout", true
+        "timeout"
     end
   end
   return true
@@ -66,10 +67,9 @@ local function give_back(plan)
   all_lease.give_back(plan.taken)
 end
 
--- The last result: whether another attempt makes sense.
+-- One attempt; plan.again: another one makes sense.
 local function take_all(state, opts, plan)
-  local fine, ok, message, code, again = protect.call(take_each, state, opts,
-    plan)
+  local fine, ok, message, code = protect.call(take_each, state, opts, plan)
   if fine and ok then
     local taken = plan.taken
     local whole = all_lease.new(taken, state.shown)
@@ -80,15 +80,10 @@ local function take_all(state, opts, plan)
     return whole
   elseif fine then
     all_lease.end_each(plan.taken, single.close)
-    return nil, message, code, again
+    return nil, message, code
   end
   give_back(plan)
   error(ok, 0)
-end
-
--- One attempt; what is taken is given back too when its coroutine is closed.
-local function attempt(state, opts, plan)
-  return protect.closing(plan, take_all, state, opts, plan)
 end
 
 local PLAN = { __close = give_back }
@@ -99,17 +94,15 @@ local function take(state, opts, wait)
   local plan = setmetatable({ wait = wait and timeout > 0, timeout = timeout,
     deadline = core.now() + timeout, cancels = state.cancels, taken = {} },
     PLAN)
-  local lease, message, code, again
-  repeat
-    plan.taken = {}
-    lease, message, code, again = attempt(state, own, plan)
-  until lease or not (again and plan.wait) or core.now() >= plan.deadline
-  if lease then
-    return lease
-  elseif not wait and code == "timeout" then
-    code, message = "busy", message:gsub("^timeout", "busy")
+  local lease, message, code
+  repeat -- what is taken is given back too when the coroutine is closed
+    plan.taken, plan.again = {}, false
+    lease, message, code = protect.closing(plan, take_all, state, own, plan)
+  until not plan.again or core.now() >= plan.deadline
+  if not wait and code == "timeout" then
+    return results.recode(message, code, "busy")
   end
-  return nil, message, code
+  return results.of(lease, message, code)
 end
 
 --- Whether somebody holds one of them; a round trip each.
@@ -136,31 +129,18 @@ methods.cancel = members.cancel
 
 local CLASS = lockable.class("all", methods)
 
--- The members' states in order, with waits that are noted in one set.
-local function read_list(list, waits)
-  local states = members.read(list, waits, "dlock.all")
-  for name in next, list do
-    if not states[name] then
-      misuse.raise("the list of dlock.all has a field %s; it is an array",
-        text.of_error(name))
-    end
-  end
-  return members.sort(states, "dlock.all")
-end
-
 --- A lockable over others, of any stores.
 ---@param list dlock.lockable[]
 function all.new(list)
-  members.check(list, "dlock.all")
-  local state = { take = take, cancels = 0 }
-  local self = lockable.object(CLASS, state)
-  state.members = read_list(list, state.waits)
+  local states, others = members.read(list, "dlock.all")
+  for name in next, others do
+    misuse.raise("the list of dlock.all has a field %s; it is an array",
+      text.of_error(name))
+  end
+  states = members.sort(states, "dlock.all")
   local names = {}
-  for i, member in ipairs(state.members) do names[i] = member.shown end
-  state.timeout = members.timeout(state.members)
-  state.client = state.members[1].client
-  state.shown = "{ " .. table.concat(names, ", ") .. " }"
-  return self
+  for i, member in ipairs(states) do names[i] = member.shown end
+  return (members.object(CLASS, take, states, table.concat(names, ", ")))
 end
 
 return all

@@ -1,7 +1,7 @@
 -- A lock, and others in its place while its store is down.
 --
 -- The locks of the list are asked in order. outage.lua has the rules (I1 to I7)
--- by which one is passed over, and what each answer means. Here is how the time
+-- by which one is passed over, and what each answer does. Here is how the time
 -- of a call is spent:
 --
 --   T1  The first attempt on a lock that has others behind it gets half of the
@@ -18,8 +18,8 @@
 -- other is kept for its min_hold.
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
+local degraded_lease = require "dlock.kinds.fallback_lease"
 local events = require "dlock.events"
-local fallback_lease = require "dlock.kinds.fallback_lease"
 local host = require "dlock.host"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
@@ -58,38 +58,31 @@ local function ask(state, plan, member, ends)
     return nil, ("cancelled: the wait for %s was cancelled")
       :format(state.shown), "cancelled"
   elseif code == "busy" and plan.wait then
-    code, message = "timeout", message:gsub("^busy", "timeout")
+    return results.recode(message, code, "timeout")
   end
   return lease, message, code
-end
-
--- Asks a lock that others stand behind, or pings its store while that is out.
--- The last result: its lock was asked for.
-local function attempt(state, plan, member, ends)
-  local why, out = outage.sign(member, plan)
-  if out then
-    return nil, why, out, false
-  end
-  local begun = core.now()
-  local lease, message, code = ask(state, plan, member, ends)
-  local ended = core.now()
-  if plan.wait and begun < ends then -- the process may have stood still since
-    ended = math.min(ended, ends)
-  end
-  outage.note(member, plan, begun, ended, message, code)
-  return lease, message, code, true
 end
 
 local function rest(plan)
   return plan.deadline < math.huge and plan.deadline or core.now() + SLICE
 end
 
--- Takes a lock that others stand behind. The last result: it may be passed.
+-- Takes a lock that others stand behind; plan.passed: these may be given.
 local function take_first(state, plan, member)
   local ends = core.now() + math.min((plan.deadline - core.now()) / 2, SLICE)
   while true do
-    local begun = core.now()
-    local lease, message, code, asked = attempt(state, plan, member, ends)
+    local begun, lease = core.now(), nil
+    local message, code = outage.sign(member, plan)
+    local asks = not code
+    if asks then
+      local asked = core.now()
+      lease, message, code = ask(state, plan, member, ends)
+      local ended = core.now()
+      if plan.wait and asked < ends then -- the process may have stood still
+        ended = math.min(ended, ends)
+      end
+      outage.note(member, plan, asked, ended, message, code)
+    end
     local now = core.now()
     if lease and outage.is_out(member.client) then -- I4
       single.close(lease)
@@ -99,9 +92,10 @@ local function take_first(state, plan, member)
     elseif code ~= "unavailable" then -- I3
       return lease, message, code
     else
-      local passes, _, _, ready = outage.passes(member, plan)
-      if passes or not asked then
-        return nil, message, code, passes
+      local ready = outage.ready(member, plan)
+      plan.passed = ready == 0
+      if plan.passed or not asks then
+        return nil, message, code
       end
       local left = ready - now
       local at_once = now - begun < AT_ONCE and left > AT_ONCE
@@ -133,29 +127,29 @@ local function refused(state, from, to, message)
   end
 end
 
--- Why a weaker lock of that place may not be given now (I7). The last result:
--- the call begins anew (T4).
+-- Message and code if no weaker lock of that place may be given now (I7).
 local function fails(state, plan, place)
   for i = 1, place - 1 do
-    local fine, message, code = outage.look(state.members[i], plan)
-    if not fine then
-      return message, code, false
+    local message, code = outage.look(state.members[i], plan)
+    if code then
+      return message, code
     end
   end
   for i = 1, place - 1 do
-    local fine, message, code = outage.passes(state.members[i], plan)
-    if not fine then
-      return message, code, true
+    local ready, message, code = outage.ready(state.members[i], plan)
+    if ready ~= 0 then
+      plan.again = true -- T4
+      return message, code
     end
   end
 end
 
 -- Gives a weaker lock, of that place.
 local function degraded(state, plan, inner, place)
-  local message, code, again = fails(state, plan, place)
+  local message, code = fails(state, plan, place)
   if code then
     single.close(inner)
-    return nil, message, code, again
+    return nil, message, code
   end
   for i = 1, place - 1 do
     outage.enter(state.members[i], plan, inner)
@@ -163,7 +157,6 @@ local function degraded(state, plan, inner, place)
   local to = state.members[place]
   for i = 1, place - 1 do
     local client = state.members[i].client
-    client.degraded = (client.degraded or 0) + 1
     host.run_callbacks(client, { function()
       events.event(client, "degraded", ("degraded: %s is locked in %s while %s"
         .. " is unavailable: whoever can reach that does not see this lock")
@@ -171,16 +164,18 @@ local function degraded(state, plan, inner, place)
     end })
   end
   core.give(inner)
-  return fallback_lease.new(inner)
+  return degraded_lease.new(inner)
 end
 
--- Goes through the list once. The last result: begin anew.
+-- Goes through the list once; plan.again: it has to begin anew.
 local function go_through(state, plan)
+  plan.again = false
   for i, member in ipairs(state.members) do
     local following = state.members[i + 1]
-    local lease, message, code, passed
+    local lease, message, code
+    plan.passed = false
     if following then
-      lease, message, code, passed = take_first(state, plan, member)
+      lease, message, code = take_first(state, plan, member)
     else
       lease, message, code = ask(state, plan, member, plan.deadline)
     end
@@ -189,12 +184,11 @@ local function go_through(state, plan)
     elseif lease then
       core.give(lease)
     end
-    if not passed then
-      return lease, message, code
-    end
-    local no = refused(state, member, following, message)
+    local no = plan.passed and refused(state, member, following, message)
     if no then
       return nil, ("%s; %s"):format(message, no), code
+    elseif not plan.passed then
+      return lease, message, code
     end
   end
 end
@@ -206,10 +200,10 @@ local function take(state, given, wait)
     cancel = opts.cancel and canceller.state(opts.cancel),
     deadline = core.now() + timeout, grace = state.grace or opts.ttl,
     hold_off = state.hold_off }
-  local lease, message, code, again
+  local lease, message, code
   repeat
-    lease, message, code, again = go_through(state, plan)
-  until not again or core.now() >= plan.deadline
+    lease, message, code = go_through(state, plan)
+  until not plan.again or core.now() >= plan.deadline
   return results.of(lease, message, code)
 end
 
@@ -236,38 +230,23 @@ methods.cancel = members.cancel
 
 local CLASS = lockable.class("fallback", methods)
 
--- The options that stand beside the locks.
-local function read_options(list, states)
-  local opts = {}
-  for name, value in next, list do
-    if not states[name] then opts[name] = value end
-  end
-  return opts
-end
-
 --- A lockable over others: the first, or the next while that is unavailable.
 ---@param list dlock.fallback_list
 function fallback.new(list)
-  members.check(list, "dlock.fallback")
-  local state = { take = take, cancels = 0 }
-  local self = lockable.object(CLASS, state)
-  local states = members.read(list, state.waits, "dlock.fallback")
-  local opts = read_options(list, states)
+  local states, opts = members.read(list, "dlock.fallback")
   local bad = options.check(opts, "dlock.fallback")
   if bad then
     return nil, bad, "invalid"
   end
   members.sort(states, "dlock.fallback")
-  state.members = states
-  state.grace, state.on_degraded = opts.grace, opts.on_degraded
-  state.hold_off = opts.hold_off or options.default("hold_off")
   local names = {}
   for i, member in ipairs(states) do
     names[i] = ("%s in %s"):format(member.shown, member.client.shown)
   end
-  state.timeout = members.timeout(states)
-  state.client = states[1].client
-  state.shown = "{ " .. table.concat(names, ", else ") .. " }"
+  local self, state = members.object(CLASS, take, states,
+    table.concat(names, ", else "))
+  state.grace, state.on_degraded = opts.grace, opts.on_degraded
+  state.hold_off = opts.hold_off or options.default("hold_off")
   return self
 end
 

@@ -1,15 +1,13 @@
 -- A degraded lease: dlock.fallback gives it for a lock that is not the first of
--- its list. It wraps that lock's lease, without what belongs to the first lock.
--- It has no fence, so code that checks fences refuses it. It has no detach,
--- because an attached lease would have a fence.
+-- its list. It wraps that lock's lease, without what belongs to the first lock:
+-- without a fence, so that code which checks fences refuses it, and without
+-- detach, because an attached lease would have one.
+local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"
+local misuse = require "dlock.misuse"
 local text = require "dlock.text"
 local with = require "dlock.with"
-
-local fallback_lease = {}
-
-local STATE = {} -- the key of what nobody else may touch
 
 --- What dlock.fallback's acquire gives in place of a lock that is unavailable:
 --- without fence, detach and guard.
@@ -18,12 +16,9 @@ local STATE = {} -- the key of what nobody else may touch
 
 local methods = {}
 
-local function inner_of(self, call)
-  return type(self) == "table" and rawget(self, STATE)
-    or core.no_self("lease", call, 3)
-end
+local CLASS = class("lease", methods)
+local inner_of, meta = CLASS.state_of, CLASS.meta
 
--- These calls go to the other lease, with their arguments and results.
 for _, call in ipairs { "release", "release_later", "resign", "extend", "held",
     "remaining", "wait_lost", "revoked", "downgrade" } do
   methods[call] = function(self, ...)
@@ -54,31 +49,24 @@ end
 local SHOWN = { key = true, owner = true, mode = true, permits = true,
   ttl = true }
 
-local META = {
-  __metatable = "dlock.lease",
-  __name = "dlock.lease",
-  __newindex = function()
-    error("a lease is read-only", 2)
-  end,
-  __index = function(self, name)
-    if name == "degraded" then
-      return true
-    end
-    return methods[name] or SHOWN[name] and rawget(self, STATE)[name] or nil
-  end,
-  __tostring = function(self)
-    return (tostring(rawget(self, STATE))
-      :gsub("^(.*) fence=%d+", "%1 degraded")) -- not in the key
-  end,
-  -- Lua 5.4: with a bounded wait, as the other lease's.
-  __close = function(self)
-    core.lease_meta.__close(rawget(self, STATE))
-  end,
-}
-
----@param inner dlock.lease
-function fallback_lease.new(inner)
-  return setmetatable({ [STATE] = inner }, META)
+function meta.__newindex()
+  misuse.raise "a lease is read-only"
 end
 
-return fallback_lease
+function meta.__index(self, name)
+  if name == "degraded" then
+    return true
+  end
+  return methods[name] or SHOWN[name] and CLASS.state(self)[name] or nil
+end
+
+function meta.__tostring(self)
+  return (tostring(CLASS.state(self))
+    :gsub("^(.*) fence=%d+", "%1 degraded")) -- not in the key
+end
+
+function meta.__close(self)
+  core.lease_meta.__close(CLASS.state(self))
+end
+
+return CLASS

@@ -11,25 +11,19 @@ local misuse = require "dlock.misuse"
 
 local members = {}
 
---- Raises unless list can be one of lockables. called: as the program wrote it.
+--- The state of each lock of the list, with its place there (`index`); then
+--- what else stands in the list, by its name.
 ---@param list any
----@param called string
-function members.check(list, called)
+---@param called string as the program wrote it
+---@return table[]
+---@return table
+function members.read(list, called)
   local one = lockable.state(list)
   if type(list) ~= "table" or one then
     misuse.raise("%s takes an array of lockables, not a %s", called,
       one and "lockable" or type(list))
   end
-end
-
---- The state of each of the list, with its place there (`index`) and its waits
---- noted in `waits`.
----@param list dlock.lockable[]
----@param waits table
----@param called string
----@return table[]
-function members.read(list, waits, called)
-  local states = {}
+  local states, others = {}, {}
   for index, member in ipairs(list) do
     local state = lockable.state(member)
     if not state or not state.key then
@@ -37,13 +31,15 @@ function members.read(list, waits, called)
         .. " store:mutex, rw:read(), rw:write(), store:semaphore and"
         .. " store:election give", index, called)
     end
-    states[index] = setmetatable({ waits = waits, index = index },
-      { __index = state })
+    states[index] = setmetatable({ index = index }, { __index = state })
   end
   if #states == 0 then
     misuse.raise("the list of %s is empty", called)
   end
-  return states
+  for name, value in next, list do
+    if not states[name] then others[name] = value end
+  end
+  return states, others
 end
 
 local function before(a, b)
@@ -73,15 +69,21 @@ function members.sort(states, called)
   return sorted
 end
 
---- The longest default timeout among them: that of the whole.
+--- A lockable over these, whose waits are noted in one set; its timeout is the
+--- longest of theirs. Then its state.
+---@param kind_of table a class
+---@param take function
 ---@param states table[]
----@return number
-function members.timeout(states)
-  local longest = 0
-  for _, state in ipairs(states) do
-    longest = math.max(longest, state.base.timeout)
+---@param names string
+function members.object(kind_of, take, states, names)
+  local state = { take = take, cancels = 0, members = states, timeout = 0,
+    client = states[1].client, shown = "{ " .. names .. " }" }
+  local self = lockable.object(kind_of, state)
+  for _, member in ipairs(states) do
+    member.waits = state.waits
+    state.timeout = math.max(state.timeout, member.base.timeout)
   end
-  return longest
+  return self, state
 end
 
 --- Ends every wait of this object with "cancelled".

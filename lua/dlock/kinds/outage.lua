@@ -1,57 +1,45 @@
 -- What this process knows of a store whose lock has others in its place
--- (dlock.fallback). All fallbacks on a store share this knowledge. So they
--- agree, and a fallback made for one request remembers the last one's failures.
+-- (dlock.fallback). All fallbacks on a store share it, so a fallback made for
+-- one request remembers the failures that the last one saw.
 --
--- Words. A *first* lock has others behind it in the list; the *store* is the
--- first lock's. A *weaker* lock is given in its place, by a *degraded* lease.
--- An *attempt* asks for the first lock, a *ping* for a sign of life. A
--- *failure* is the answer `unavailable` to one of these. A *run* is a row of
--- failures with no answer in it. A *plan* is what a call asks for: grace (nil:
--- the lock's ttl), hold_off, cancel, wait and deadline.
+-- A *first* lock has others behind it in the list; the *store* is its own. A
+-- *weaker* lock is given in its place, by a *degraded* lease. A *run* is a row
+-- of failures with no answer in it. A *plan* is what a call asks for: grace
+-- (nil: the lock's ttl), hold_off, cancel, wait and deadline.
 --
--- States of a store, each transition with its function:
+-- What an answer to an acquire or a ping does in each state:
 --
---            failure                weaker lock given
---   ANSWERS ---------> FAILING ----------------------------> OUT
---    ^  ^      note     |  ^              enter              | |
---    |  |               |  |                                 | |
---    |  +---------------+  +---------------------------------+ |
---    |    answer: note        nobody asked, I6: is_forgotten   |
---    +---------------------------------------------------------+
---              has answered for hold_off, I5: is_over
+--   answer               | ANSWERS       | FAILING       | OUT
+--   lease, pong,         |               | -> ANSWERS    | hold_off runs (I5)
+--     busy, timeout      |               |               |
+--   denied, invalid,     |               | -> ANSWERS    | as above, and each
+--     lost               |               |               | call is told it
+--   unavailable          | -> FAILING:   | the run       | hold_off is void
+--                        | a run begins  | goes on (I2)  |
+--   a weaker lock given  |               | -> OUT        |
+--   cancelled, closed,   | the call ends, and nothing is noted
+--     forked, unsupported|
 --
--- What an answer means, to an attempt or a ping (MEANS):
+-- OUT ends by I5 (-> ANSWERS) or I6 (-> FAILING, without a run).
 --
---   lease, pong,        answer: the store works. FAILING ends; in OUT the time
---   busy, timeout       of hold_off begins
---   denied, invalid,    refusal: the store works for others. As an answer, and
---   lost                in OUT it is what each call is told until the next ping
---   unavailable         failure: the run begins or goes on; in OUT the time of
---                       hold_off is void
---   cancelled, closed,  nothing: the call ended, or its place or object is of
---   forked, unsupported no use. The call is told, and nothing is noted
---
--- Rules:
---   I1  A weaker lock is given only if the run has lasted for `grace`, from its
---       first failure to its last one. If the store was down for everybody,
---       each holder of the first lock has passed its deadline by then.
---   I2  A run proves nothing if nobody asked in it for longer than `grace`: the
---       store may have worked meanwhile. One run serves all callers. A caller
---       whose grace is shorter than the longest gap begins the run anew.
+--   I1  A weaker lock is given only if the run has lasted for `grace`: then
+--       each holder of the first lock has passed its deadline.
+--   I2  A run with a gap longer than `grace` proves nothing: the store may have
+--       worked in it. A caller with a shorter grace begins the run anew.
 --   I3  Only `unavailable` lets a weaker lock be given. Every other answer is
 --       the answer of the whole call.
 --   I4  While OUT, no first lock is given. Calls ping the store, at most once
 --       in PING_EVERY, and go by its last answer in between. A caller passes
---       at once if its grace is no longer than one that was waited for. Others
---       ask for the lock to see their own run; a lease of it is given back. A
+--       at once if its grace is no longer than one that was waited for; others
+--       ask for the lock, to see their own run, and give a lease of it back. A
 --       failure after nobody called for longer than grace counts as the first.
 --   I5  OUT is over when the store has answered for the longest hold_off of its
 --       callers, and no degraded lease is held in this process.
 --   I6  OUT is forgotten when nobody called for longer than grace, hold_off and
 --       PING_EVERY, and no degraded lease is held.
 --   I7  A granted weaker lock is given only if the store was asked within
---       PING_EVERY (look), and I1 or I4 still allows it (passes). No other
---       coroutine runs between passes and enter.
+--       PING_EVERY (look), and I1 or I4 still allows it (ready). No other
+--       coroutine runs between ready and enter.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
@@ -62,7 +50,7 @@ local outage = {}
 local PING_EVERY = 1 -- seconds; also the longest time for one ping
 local SHORTEST = 0.05 -- seconds; the time for a ping when none is left
 
-local ANSWERS, FAILING, OUT = "ANSWERS", "FAILING", "OUT"
+local FAILING, OUT = "FAILING", "OUT"
 
 local MEANS = { busy = "answer", timeout = "answer", denied = "refusal",
   invalid = "refusal", lost = "refusal", unavailable = "failure" }
@@ -73,14 +61,10 @@ local MEANS = { busy = "answer", timeout = "answer", denied = "refusal",
 --   grace, hold_off    in OUT: the longest one that was waited for, or wanted
 --   used, pinged       in OUT: when the last call came, the last ping began
 --   good               in OUT: since when it answers
---   kept, weak         degraded leases; kept: those that end with their request
+--   leases             the degraded leases, weak keys
+--   kept               those that end with their request, which do not go
 --   told               `degraded` was told, so `restored` is owed
 local known = setmetatable({}, { __mode = "k" })
-
-local function new_entry()
-  return { state = FAILING, grace = 0, hold_off = 0, kept = {},
-    weak = setmetatable({}, { __mode = "k" }) }
-end
 
 local function grace_of(member, plan)
   return plan.grace or member.base.ttl
@@ -94,17 +78,19 @@ end
 -- Whether a degraded lease is held; drops those that have ended.
 local function holds(it)
   local any = false
-  for _, leases in ipairs { it.weak, it.kept } do
-    for lease in next, leases do
-      if lease:held() then any = true else leases[lease] = nil end
+  for lease in next, it.leases do
+    if lease:held() then
+      any = true
+    else
+      it.leases[lease], it.kept[lease] = nil, nil
     end
   end
   return any
 end
 
--- FAILING, OUT -> ANSWERS
+-- -> ANSWERS
 local function restore(client, it)
-  it.state, known[client] = ANSWERS, nil
+  it.state, known[client] = nil, nil
   if it.told then
     host.run_callbacks(client, { function()
       events.event(client, "restored", ("%s answers again, and its locks are"
@@ -113,103 +99,73 @@ local function restore(client, it)
   end
 end
 
--- A failure of what was asked from begun to ended (I2).
-local function count(it, grace, begun, ended)
-  local gap = it.since and math.max(it.gap, begun - it.asked)
-  if not gap or gap > grace then
-    it.since, it.asked, it.gap = ended, ended, 0
-  else
-    it.asked, it.gap = math.max(it.asked, ended), gap
+-- A failure of what was asked from begun to ended: -> FAILING, or on (I2).
+local function fail(client, grace, begun, ended)
+  local it = known[client]
+  if not it then
+    it = { state = FAILING, grace = 0, hold_off = 0, kept = {},
+      leases = setmetatable({}, { __mode = "k" }) }
+    known[client] = it
   end
-end
-
--- It works, but is not used yet: hold_off runs.
-local function answer_while_out(client, it, message, code)
-  it.since, it.good = nil, it.good or core.now()
-  if code ~= nil and MEANS[code] == "refusal" then
-    it.message, it.code = message, code
-  else
-    it.message, it.code = answers_again(client), "unavailable"
+  it.good = nil
+  if it.state == FAILING or grace > it.grace then
+    local gap = it.since and math.max(it.gap, begun - it.asked)
+    if not gap or gap > grace then
+      it.since, it.asked, it.gap = ended, ended, 0
+    else
+      it.asked, it.gap = math.max(it.asked, ended), gap
+    end
   end
+  return it
 end
 
 --- Notes an answer to what was asked from begun to ended; no code: success.
 ---@param member table a lock's state: client, base, and the set waits
----@return string? means nil if it says nothing of the store
 function outage.note(member, plan, begun, ended, message, code)
   local client = member.client
   local it, means = known[client], code == nil and "answer" or MEANS[code]
   if means == "failure" then
-    it = it or new_entry()
-    known[client] = it
-    it.good, it.message, it.code = nil, message, code
-    local grace = grace_of(member, plan)
-    if it.state == FAILING or grace > it.grace then
-      count(it, grace, begun, ended)
-    end
+    it = fail(client, grace_of(member, plan), begun, ended)
+    it.message, it.code = message, code
   elseif means and it and it.state == FAILING then
     restore(client, it)
   elseif means and it then
-    answer_while_out(client, it, message, code)
+    it.since, it.good = nil, it.good or core.now()
+    it.message, it.code = message, code
+    if means == "answer" then
+      it.message, it.code = answers_again(client), "unavailable"
+    end
   end
-  return means
 end
 
 -- Asks for a sign of life, for half of the time that is left. Returns message
 -- and code of an answer that says nothing.
 local function ping(member, plan)
-  local client, begun = member.client, core.now()
+  local begun = core.now()
   local left = plan.wait and (plan.deadline - begun) / 2 or PING_EVERY
   local limit = math.max(math.min(left, PING_EVERY), SHORTEST)
-  local adapter, ticket, took, message, code
-  adapter, message, code = host.ready(client)
-  if adapter then
-    ticket, message, code = client.engine:ping(limit)
-  end
-  if ticket then
-    took, message, code = lockable.wait_noted(client, ticket, adapter,
-      member.waits, plan.cancel)
-  end
-  local ended = math.min(core.now(), begun + limit)
-  if not outage.note(member, plan, begun, ended, message,
-      not took and code or nil) then
+  local _, message, code = lockable.ask({ client = member.client,
+    waits = member.waits, cancel = plan.cancel }, "ping", limit)
+  outage.note(member, plan, begun, math.min(core.now(), begun + limit),
+    message, code)
+  if code and not MEANS[code] then return message, code end
+end
+
+-- Forgets the outage if it may (I6), and pings the store unless its last answer
+-- is new. As ping.
+local function ask_while_out(member, plan, it, old)
+  local now = core.now()
+  local gap, held = now - it.used, holds(it)
+  if old and gap > it.hold_off and not held then
+    it.state, it.grace, it.hold_off = FAILING, 0, 0
+    it.since, it.good, it.pinged = nil, nil, nil
+  elseif old or not it.pinged or now - it.pinged >= PING_EVERY
+      or member.client.engine:closed() then
+    it.pinged = now
+    local message, code = ping(member, plan)
+    if code then it.pinged = nil end
     return message, code
   end
-end
-
--- OUT -> FAILING, without a run (I6). gap: since the last call.
-local function is_forgotten(it, gap)
-  if gap <= it.hold_off or holds(it) then
-    return false
-  end
-  it.state, it.grace, it.hold_off = FAILING, 0, 0
-  it.since, it.good, it.pinged = nil, nil, nil
-  return true
-end
-
--- OUT -> ANSWERS (I5)
-local function is_over(client, it)
-  if not it.good or core.now() - it.good < it.hold_off or holds(it) then
-    return false
-  end
-  restore(client, it)
-  return true
-end
-
--- Pings it, unless its last answer is new. As ping.
-local function ping_while_out(member, plan, it, old)
-  local now = core.now()
-  if not old and it.pinged and now - it.pinged < PING_EVERY
-      and not member.client.engine:closed() then
-    return nil
-  end
-  it.pinged = now
-  holds(it) -- lets go of those that ended
-  local message, code = ping(member, plan)
-  if code then
-    it.pinged = nil
-  end
-  return message, code
 end
 
 --- Message and code of the last sign of life of a store that is OUT; nil: its
@@ -217,31 +173,21 @@ end
 function outage.sign(member, plan)
   local client, grace = member.client, grace_of(member, plan)
   local it = known[client]
-  if not it or it.state ~= OUT then
-    return nil
-  end
+  if not it or it.state ~= OUT then return nil end
   it.hold_off = math.max(it.hold_off, plan.hold_off)
-  local gap = core.now() - it.used
-  local old = gap > math.max(grace, PING_EVERY)
-  if old and is_forgotten(it, gap) then
-    return nil
-  end
-  local message, code = ping_while_out(member, plan, it, old)
-  if code then
-    return message, code
-  elseif it.state ~= OUT or is_over(client, it) then
-    return nil
+  local old = core.now() - it.used > math.max(grace, PING_EVERY)
+  local message, code = ask_while_out(member, plan, it, old)
+  if code then return message, code end
+  if it.state ~= OUT then return nil end
+  if it.good and core.now() - it.good >= it.hold_off and not holds(it) then
+    return restore(client, it) -- I5
   end
   it.used = core.now()
-  if not it.good and old then
-    it.grace = 0
-  end
-  if it.good or grace <= it.grace then
-    return it.message, it.code
-  end
+  if not it.good and old then it.grace = 0 end
+  if it.good or grace <= it.grace then return it.message, it.code end
 end
 
---- Asks anew (I7). Returns whether that was possible; else message, code.
+--- Asks anew (I7). Returns message and code of an answer that says nothing.
 function outage.look(member, plan)
   local it, message, code = known[member.client], nil, nil
   if it and it.state == OUT then
@@ -249,36 +195,38 @@ function outage.look(member, plan)
   elseif it and it.since and core.now() - it.asked > PING_EVERY then
     message, code = ping(member, plan)
   end
-  return code == nil or MEANS[code] ~= nil, message, code
+  if code and not MEANS[code] then return message, code end
 end
 
---- Whether a weaker lock may be given; else message, code, and when it may be.
-function outage.passes(member, plan)
+--- When a weaker lock may be given: 0 now, else the time until which failures
+--- have to last; nil when these do not help. Then message and code.
+function outage.ready(member, plan)
   local client, grace = member.client, grace_of(member, plan)
   local it = known[client]
   if not it or it.state == FAILING and not it.since then
-    return false, answers_again(client), "unavailable"
+    return nil, answers_again(client), "unavailable"
   elseif it.code ~= "unavailable" then -- I3
-    return false, it.message, it.code
+    return nil, it.message, it.code
   elseif it.state == OUT and grace <= it.grace then -- I4
-    return true
+    return 0
   end
   local ready = (it.since or core.now()) + grace
   if it.since and it.gap <= grace and it.asked >= ready then -- I1, I2
-    return true
+    return 0
   end
-  return false, it.message, it.code, ready
+  return ready, it.message, it.code
 end
 
 --- -> OUT: a weaker lock is given.
 ---@param inner dlock.lease its lease
 function outage.enter(member, plan, inner)
-  local it = known[member.client]
+  local client = member.client
+  local it = known[client]
   it.state, it.told, it.used = OUT, true, core.now()
   it.grace = math.max(it.grace, grace_of(member, plan))
   it.hold_off = math.max(it.hold_off, plan.hold_off)
-  local leases = core.owned(inner) and it.kept or it.weak
-  leases[inner] = true
+  it.leases[inner], it.kept[inner] = true, core.owned(inner) or nil
+  client.degraded = (client.degraded or 0) + 1
 end
 
 --- Whether weaker locks may be held here in its place.

@@ -7,10 +7,8 @@ local misuse = require "dlock.misuse"
 ---   state(value)          its state, nil of anything else
 ---   state_of(self, call)  the same; raises when a method has no object
 ---@param name string behind "dlock.", and in messages
----@param methods table
 ---@param hint? string what a program is told that sets a field
 ---@param key? table of the state, if several classes are to share it
----@return table
 return function(name, methods, hint, key)
   key = key or {}
   local class = {}

@@ -117,8 +117,6 @@ local function print_config(request, settings, config)
 end
 
 --- Runs the command and returns its exit status.
----@param list string[]
----@return integer
 return function(list)
   local request, problem, verb = args.read(list)
   if not request then

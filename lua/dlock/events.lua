@@ -51,7 +51,6 @@ end
 local ngx = rawget(_G, "ngx")
 
 --- What nobody takes is shown once, where people look for errors.
----@param problem string
 function events.show(problem)
   if ngx and ngx.log and ngx.get_phase then
     ngx.log(ngx.ERR, "dlock: ", problem)
@@ -76,9 +75,6 @@ function events.event(client, kind, message, key)
 end
 
 --- A function of the user's failed: an event, or shown where nobody takes it.
----@param client table
----@param message string
----@param key? string
 function events.failed(client, message, key)
   if client.on_event then
     events.event(client, "callback", message, key)
@@ -88,10 +84,7 @@ function events.failed(client, message, key)
 end
 
 --- The same, of one that raised an error: that never passes through us.
----@param client table
 ---@param name string of the callback
----@param problem any
----@param key string
 function events.raised(client, name, problem, key)
   events.failed(client, ("error in a callback of %s: %s"):format(name,
     text.of_error(problem)), key)
@@ -212,9 +205,7 @@ end
 
 --- Whether callbacks of the client may be due: the engine's events are not all
 --- that they come from.
----@param client table
 ---@param fresh boolean its engine has events
----@return boolean
 function events.may_be_due(client, fresh)
   return fresh or client.watched.late
 end
@@ -223,7 +214,6 @@ local may_be_due = events.may_be_due
 
 --- The calls of the user's functions that are due, in their order: to be made
 --- by the caller.
----@return function[]
 function events.due(client)
   local due, items = {}, client.engine:events()
   if listening.dropped[client.hub] then -- what came before the loss of these
@@ -243,10 +233,6 @@ end
 
 --- Those of a lease whose release is over; `lost`: it was not ours any more.
 --- What the release itself was the first to see is among them.
----@param client table
----@param lease userdata
----@param lost boolean
----@return function[]
 function events.due_at_release(client, lease, lost)
   local due = {}
   if core.revoked(lease) then
@@ -260,14 +246,12 @@ end
 
 --- Whether any lease has callbacks, so that a release may mean calls. Not if
 --- client.watched.count is 0.
----@return boolean
 function events.has_callbacks(client)
   return next(client.watched.leases) ~= nil
 end
 
 --- Makes these calls one after the other, as a program does that waits on its
 --- own thread. Never while the engine's loop runs.
----@param calls function[]
 function events.run(calls)
   for _, call in ipairs(calls) do
     call()
@@ -295,7 +279,6 @@ local function has_functions(client)
 end
 
 --- A new client, whose engine knows it: from now on all waits call what is due.
----@param client table
 function events.watch(client)
   if has_functions(client) then
     list(client)
@@ -328,7 +311,6 @@ end
 --- What a wait on Lua's own thread ends with: the callbacks that are due, of
 --- this client and of the others. There are none unless some may be due, or
 --- listening.any.
----@param client table
 ---@param fresh boolean its engine has events
 function events.deliver_all(client, fresh)
   if may_be_due(client, fresh) then
@@ -357,7 +339,6 @@ core.lease_meta.dropped = function(client, key, running)
 end
 
 --- Whether a lease has callbacks that may still have to be run.
----@return boolean
 function events.expected(client)
   for _, lease in next_watched, client.watched do
     if core.held(lease) then
@@ -375,7 +356,6 @@ function events.check_callback(fn, call)
 end
 
 --- Notes fn for events of this kind and lease.
----@param kind "lost"|"revoked"
 function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched
   slot[name] = slot[name] or {}

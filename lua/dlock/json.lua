@@ -93,9 +93,7 @@ end
 
 --- The text. With `most` a string that takes more bytes of it is cut, and ends
 --- with "...".
----@param value any
 ---@param most? integer bytes
----@return string
 json.encode = encode
 
 return json

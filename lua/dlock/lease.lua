@@ -195,7 +195,6 @@ end
 
 --- Waits until one of several leases, of any stores, is lost or given up. Each
 --- has a ticket; the first one's is waited for, and ends with any other.
----@param list dlock.lease[]
 ---@param timeout number seconds
 function lease.wait_first(list, timeout)
   local client = client_of(list[1], "wait_lost")
@@ -349,8 +348,6 @@ core.lease_meta.__index = function(self, name)
 end
 
 --- The time in which its store is to answer, in seconds.
----@param self dlock.lease
----@return number
 function lease.io_timeout(self)
   local client = find_client(self)
   return client and client.io_timeout or options.default("io_timeout")
@@ -358,7 +355,6 @@ end
 
 --- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
 --- the release returns is lost, because closing a variable has no result.
----@param self dlock.lease
 ---@param timeout? number seconds to wait for the store (its io_timeout)
 function lease.close(self, timeout)
   if core.given_up(self) then

@@ -31,10 +31,7 @@ lockable.READER = { name = "reader", mode = SHARED, units = 1, cap = 0 }
 lockable.WRITER = { name = "writer", mode = EXCLUSIVE, units = 0, cap = 0 }
 
 --- Waits for a ticket, which is noted, weakly, where cancel() will look.
----@param client table
----@param ticket userdata
 ---@param adapter table what host.ready gave
----@param waits table|nil
 ---@param cancel table|nil the state of a canceller
 function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   if waits then
@@ -69,8 +66,6 @@ end
 
 --- The options of a call, for a lock that is given back unless its lease comes
 --- to be given (core.give) to whoever asked: a copy.
----@param opts table|nil
----@return table
 function lockable.provisional(opts)
   local own = { provisional = true }
   for name, value in next, opts or {} do own[name] = value end
@@ -186,7 +181,6 @@ end
 ---@param waits table|nil where to note the wait
 ---@param nested boolean reentrant
 ---@param key string|nil instead of from's
----@param owner string|nil
 function lockable.acquire(from, opts, wait, waits, nested, key, owner)
   if nested then
     return request_reentrant(from, opts, wait, waits, key, owner)
@@ -209,7 +203,6 @@ local metatable_of = debug and debug.getmetatable or getmetatable
 
 --- Whether fn can be called, as a function or by its metatable. What can is no
 --- table of options, where these may be left out.
----@return boolean
 function lockable.callable(fn)
   if type(fn) == "function" then
     return true
@@ -261,6 +254,18 @@ function lockable.ask(state, name, ...)
     return nil, message, code
   end
   return wait_noted(client, ticket, adapter, state.waits, state.cancel)
+end
+
+--- The holders and waiters of a key, or nil (and no code) if there are none. In
+--- a store whose fences may be uncertain holders have a `hold` too, which can
+--- stand for the fence.
+---@param state table client and key
+function lockable.inspect(state)
+  local found, message, code = lockable.ask(state, "inspect", state.key)
+  if found and #found.holders == 0 and #found.waiters == 0 then
+    return nil
+  end
+  return found, message, code
 end
 
 --- What can be acquired: a mutex, both halves of a rwlock, a semaphore, an
@@ -351,9 +356,6 @@ end
 
 --- A class of lockables: what every one can do, and `extra` methods, which
 --- replace.
----@param name string
----@param extra? table
----@return table
 function lockable.class(name, extra)
   local index = {}
   for call, fn in pairs(methods) do index[call] = fn end

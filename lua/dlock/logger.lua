@@ -68,8 +68,6 @@ end
 
 --- An on_event function that writes into the file; without one into nginx's
 --- error log, elsewhere to standard error. Raises for what is no open file.
----@param file? file*
----@return fun(event: dlock.event)
 function logger.new(file)
   if file == nil and ngx and ngx.log and ngx.get_phase then
     return of_events(to_nginx())

@@ -110,10 +110,6 @@ local function of_all_workers(stores, name)
 end
 
 --- The page of these stores.
----@param list dlock.prometheus_list
----@return string|nil
----@return string? message
----@return dlock.code? code
 function metrics.page(list)
   check(list)
   local stores, message, code = count(list)

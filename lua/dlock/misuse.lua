@@ -32,7 +32,6 @@ end
 
 --- Raises for a method that was called with a dot.
 ---@param object string as messages name it
----@param call string
 function misuse.no_self(object, call)
   core.no_self(object, call, program_level())
 end

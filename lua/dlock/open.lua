@@ -20,10 +20,6 @@ local function default_url()
 end
 
 --- As dlock.open.
----@param where? string|dlock.open_options
----@return dlock.store|nil
----@return string? message
----@return dlock.code? code
 return function(where, ...)
   local opts = {}
   local TAKES = "a URL, or one table with it in ({ url = ... })"

@@ -397,7 +397,6 @@ end
 
 --- Checks a table of options, or nil. Raises an error for an unknown option or
 --- a wrong type.
----@param opts table|nil
 ---@param call string one of CALLS
 ---@return string? problem "invalid: ..." when a value cannot be used
 function options.check(opts, call)
@@ -420,8 +419,6 @@ end
 --- Raises if a table stands behind the last argument of a call: these would be
 --- options, and nobody would read them. Anything else is ignored, as functions
 --- of Lua do: it may be another function's second result.
----@param extra any
----@param call string
 ---@param takes string what the call takes instead
 function options.check_end(extra, call, takes)
   if type(extra) == "table" then
@@ -432,10 +429,8 @@ end
 --- Checks one number that is an argument and not in a table, by the rule of
 --- the option of that name; nil is left to the caller. Raises for another
 --- type.
----@param value any
 ---@param name string an option
 ---@param call string for the message, "lease:extend"
----@return string? problem
 function options.check_number(value, name, call)
   if type(value) ~= "number" then
     misuse.raise("the %s of %s must be a number%s, not a %s", name, call,
@@ -446,18 +441,12 @@ function options.check_number(value, name, call)
 end
 
 --- The same for an argument that may be left out.
----@param value any
 ---@param name string an option
----@param call string
----@return string? problem
 function options.check_optional(value, name, call)
   return value ~= nil and options.check_number(value, name, call) or nil
 end
 
 --- Checks what a lease's release is given, seconds or a table.
----@param given any
----@param call string
----@return string? problem
 ---@return number? timeout
 ---@return boolean? early
 function options.check_release(given, call)
@@ -471,9 +460,6 @@ function options.check_release(given, call)
 end
 
 --- Checks a key. Raises when it is no string.
----@param key any
----@param call string
----@return string? problem
 function options.check_key(key, call)
   if type(key) ~= "string" then
     misuse.raise("the key given to %s must be a string, not a %s", call,
@@ -486,9 +472,6 @@ end
 
 --- What an acquire falls back on: opts where it says something, else base,
 --- else the defaults. opts have been checked.
----@param opts? table
----@param base? table
----@return table
 function options.defaults(opts, base)
   local out = {}
   for name, rule in pairs(TABLE) do
@@ -524,46 +507,33 @@ function options.own(opts, module)
 end
 
 --- Whether an option can have this number.
----@param value number
----@param name string
----@return boolean
 function options.fits(value, name)
   return not bad_number(value, TABLE[name])
 end
 
 --- The least and the largest number of an option: "from 0 to 1000".
----@param name string
----@return string
 function options.limits(name)
   return limits(TABLE[name])
 end
 
 --- Which numbers an option can have, as messages say it: "an integer from 0 to
 --- 1000".
----@param name string
----@return string
 function options.range(name)
   return range(TABLE[name])
 end
 
 --- The rule of one option, nil if there is no such option.
----@param name string
----@return table|nil
 function options.rule(name)
   return TABLE[name]
 end
 
 --- The places whose options a call takes ("acquire wait"), nil if it takes no
 --- table of options.
----@param call string
----@return string|nil
 function options.places(call)
   return CALLS[call]
 end
 
 --- The default of one option.
----@param name string
----@return any
 function options.default(name)
   return TABLE[name].default
 end

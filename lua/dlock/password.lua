@@ -92,7 +92,6 @@ local function lone_user(opts, where)
 end
 
 --- Puts the passwords of dlock.open's options where they are looked for.
----@param opts table
 ---@param where table as url.parse returns it; its password goes before that of
 --- a function
 ---@return string? message "invalid: ..."
@@ -112,8 +111,6 @@ local function renew(client, ask)
 end
 
 --- Has the client ask when it is refused (events.due does).
----@param client table
----@param ask? function
 function password.watch(client, ask)
   client.new_password = ask and function() renew(client, ask) end
 end

@@ -32,8 +32,6 @@ end
 --- Who is running: the coroutine, or what stands for the main thread. Or who
 --- has made that coroutine: itself, too, if an error ended one between, so that
 --- what it yields comes out of nobody.
----@param co? thread
----@return any
 function protect.owner(co)
   co = co or running()
   if co == nil then
@@ -65,7 +63,6 @@ end
 --- False where a yield would be an error: in the main thread, and below a C
 --- function that cannot be yielded across (table.sort, say, or
 --- coroutine.close). An heir's yields come out of the one that made it.
----@return boolean
 function protect.can_yield()
   if not core.can_yield() or BLOCKS and is_blocked() then
     return false
@@ -98,7 +95,6 @@ local function call_in_coroutine(fn, ...)
 end
 
 --- pcall, across which fn may yield.
----@type fun(fn: function, ...): boolean, ...
 protect.call = yields_across_pcall() and pcall or call_in_coroutine
 
 local function once()

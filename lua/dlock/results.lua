@@ -18,9 +18,7 @@
 local results = {}
 
 --- The three without the nils at their end.
----@param first any
 ---@param second any a message; or the cursor of a list
----@param code any
 ---@return any ...
 function results.of(first, second, code)
   if code ~= nil then
@@ -32,12 +30,6 @@ function results.of(first, second, code)
 end
 
 --- A failure with another code, also in its text.
----@param message string
----@param code string
----@param other string
----@return nil
----@return string message
----@return string code
 function results.recode(message, code, other)
   return nil, other .. message:sub(#code + 1), other
 end

@@ -17,7 +17,6 @@ local function search(name, path)
 end
 
 --- Checks the option `tls`, which may be nil.
----@param given? table
 ---@param where table as url.parse returns it
 ---@return string? problem "invalid: ..."
 function secure.check(given, where)
@@ -42,7 +41,6 @@ end
 --- What a store that speaks TLS is told beside its options: the path of the
 --- library, nil where it is not installed. It is not loaded as a module, so
 --- that another OpenSSL in the process does not get in its way.
----@return string?
 function secure.library()
   return (package.searchpath or search)("dlock.tls", package.cpath)
 end
@@ -50,7 +48,6 @@ end
 --- The text of the event `insecure`; nil if the store is not.
 ---@param tls? table the option, checked
 ---@param shown string the URL
----@return string?
 function secure.warning(tls, shown)
   return tls and tls.verify == false and ("%s: tls.verify is false: whoever"
     .. " answers there is believed, and can read and change everything; use"

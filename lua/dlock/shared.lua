@@ -40,8 +40,6 @@ end
 
 --- What a client is found by.
 ---@param where table as url.parse returns it
----@param opts table
----@return string
 function shared.key(where, opts)
   local all = { [1] = where.shown, [2] = where.username or false,
     [3] = where.password or false }
@@ -55,8 +53,6 @@ end
 
 --- An engine of a client that one more may share, as engine:share gives it, and
 --- that client; nil: it is to have one of its own.
----@param key string
----@return userdata|nil
 ---@return table|nil client
 function shared.find(key)
   local pool = pools[key]
@@ -90,8 +86,6 @@ function shared.make_room()
 end
 
 --- From now on others may share this client.
----@param key string
----@param client table
 function shared.add(key, client)
   local pool = pools[key]
   if not pool or next(pool.engines) == nil then

@@ -109,7 +109,6 @@ end
 
 --- One page of the parts of several processes.
 ---@param parts table<string, string>[]
----@return string
 function stats.page(parts)
   local out = {}
   for _, metric in ipairs(METRICS) do
@@ -123,7 +122,6 @@ function stats.page(parts)
 end
 
 --- The names of all metrics, as in a part.
----@return string[]
 function stats.names()
   local names = {}
   for i, metric in ipairs(METRICS) do names[i] = metric.name end

@@ -4,7 +4,6 @@
 --   mutex (what locks without an object of their own are acquired by),
 --   holds (reentrancy), watched (callbacks), on_event, and id and prefix, by
 --   which dlock.all puts locks in order
-local admin = require "dlock.admin"
 local class = require "dlock.class"
 local core = require "dlock.core"
 local election = require "dlock.kinds.election"
@@ -26,6 +25,29 @@ local stats = require "dlock.stats"
 local text = require "dlock.text"
 
 local store = {}
+
+--- A holder of a key.
+---@class dlock.holder
+---@field owner string
+---@field fence? integer
+---@field fence_at_most? true the fence is this or a smaller one
+---@field ttl? number seconds
+---@field since? number for how many seconds
+---@field permits? integer of a semaphore
+---@field value? string
+
+---@class dlock.waiter
+---@field owner string
+---@field mode "exclusive"|"shared"|"semaphore"
+---@field waited number for how many seconds
+---@field permits? integer of a semaphore
+
+---@class dlock.inspected
+---@field key string
+---@field mode? "exclusive"|"shared"|"semaphore"
+---@field permits? integer how many a semaphore has
+---@field holders dlock.holder[]
+---@field waiters dlock.waiter[] in the order of the queue
 
 --- What dlock.open gives.
 ---@class dlock.store
@@ -146,7 +168,11 @@ methods.election = on_key("election", election.new)
 ---@return string? message
 ---@return dlock.code? code
 methods.inspect = on_key("inspect", function(client, key)
-  return admin.show { client = client, key = key }
+  local found, message, code = lockable.inspect { client = client, key = key }
+  for _, holder in ipairs(found and found.holders or {}) do
+    holder.hold = nil
+  end
+  return results.of(found, message, code)
 end)
 
 --- Returns an array of keys in use, in no order, and a cursor for the next call
@@ -169,8 +195,20 @@ function methods:list(prefix, opts)
   if bad then
     return nil, bad, "invalid"
   end
-  return admin.list({ client = client, key = "" }, prefix or "",
-    opts and rawget(opts, "cursor"), opts and rawget(opts, "limit"))
+  return results.of(host.ask(client, client.engine.list, client.engine,
+    prefix or "", opts and rawget(opts, "cursor"),
+    opts and rawget(opts, "limit")))
+end
+
+-- The method of that name, which is true also when nobody held the key.
+local function ordering(name)
+  return on_key(name, function(client, key)
+    local done, message, code = ask(client, name, key)
+    if done == nil then
+      return nil, message, code
+    end
+    return true
+  end)
 end
 
 --- For admins: ends every hold of `key`, if there is one, and returns `true`.
@@ -180,9 +218,7 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code
-methods.break_lock = on_key("break_lock", function(client, key)
-  return admin.order({ client = client, key = key }, "break_lock")
-end)
+methods.break_lock = ordering "break_lock"
 
 --- Asks the holders of `key` to release it (`lease:on_revoke`,
 --- `lease:revoked`). Returns `true`.
@@ -190,9 +226,7 @@ end)
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code
-methods.revoke = on_key("revoke", function(client, key)
-  return admin.order({ client = client, key = key }, "revoke")
-end)
+methods.revoke = ordering "revoke"
 
 --- Redis: returns a string such as `"{123456}"`. A name that contains it is in
 --- the slot of the lock on `key`. On other stores it is `unsupported`. No I/O.
@@ -420,7 +454,6 @@ end
 
 --- Makes a store from a parsed URL and checked options; no I/O.
 ---@param where table as url.parse returns it
----@param opts table
 function store.open(where, opts)
   local kind, message, code = find_type(where.module, where.scheme)
   if not kind then

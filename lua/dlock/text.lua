@@ -19,8 +19,6 @@ local function escape(byte)
 end
 
 --- Whether there is a control byte in it.
----@param s string
----@return boolean
 function text.has_controls(s)
   return s:find(CONTROLS) ~= nil
 end
@@ -30,15 +28,11 @@ local function small(letter)
 end
 
 --- In small letters, those of ASCII.
----@param s string
----@return string
 function text.lower(s)
   return (s:gsub("[A-Z]", small))
 end
 
 --- A key in quotes, bytes outside printable ASCII as \xNN, cut when long.
----@param key string
----@return string
 function text.quote(key)
   local shown, rest = key, ""
   if #key > LONGEST then
@@ -53,16 +47,12 @@ end
 
 --- Text of another program for a line of a terminal, whole: control bytes and
 --- the control characters U+0080 to U+009F as \xNN, all others as they are.
----@param s string
----@return string
 function text.escape(s)
   return (s:gsub(CONTROLS, escape):gsub("\194([\128-\159])", escape_both))
 end
 
 --- What other code raised or gave us, as text. Never raises, whatever its
 --- __tostring does.
----@param problem any
----@return string
 function text.of_error(problem)
   local ok, shown = pcall(tostring, problem)
   if ok and type(shown) == "string" then
@@ -79,15 +69,11 @@ local function dotted(shown)
 end
 
 --- A number as a person would write it (30, not 30.0).
----@param n number
----@return string
 function text.number(n)
   return n ~= n and "NaN" or dotted(("%.14g"):format(n))
 end
 
 --- A number with one digit behind the point.
----@param n number
----@return string
 function text.tenths(n)
   return dotted(("%.1f"):format(n))
 end

@@ -373,10 +373,8 @@ local function invalid(what)
 end
 
 --- Takes a store's URL apart; no I/O.
----@param s string
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
 --- password
----@return string? message
 ---@return string? code "invalid"
 function url.parse(s)
   if #s > LONGEST then

@@ -91,7 +91,6 @@ local function run_closing(self, fn, ...)
 end
 
 --- Calls fn(lease, ...) and releases the lease.
----@type fun(self: dlock.lease, fn: function, ...): true|nil, ...
 with.run = protect.closes and run_closing or run_catching
 
 return with

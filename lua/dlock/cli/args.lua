@@ -183,10 +183,8 @@ local function read_words(found, rest, options)
 end
 
 --- Reads a command line.
----@param list string[]
 ---@return table|nil # verb (of words.verbs), words, options (by their names
 --- without dashes), command; or just help (and verb) or version
----@return string? problem
 ---@return table? verb the one whose help may be of use
 function args.read(list)
   local help, verb = asked_help(list)

@@ -160,9 +160,6 @@ end
 
 --- Runs the command to its end. Returns its status, and whether a loss of the
 --- lease was reported; nil instead of a status: it never ran.
----@param command string[]
----@param lease dlock.lease
----@param all_gone? boolean
 ---@return integer|nil status
 ---@return boolean|integer reported or, without a status, the one that says why
 function child.run(command, lease, all_gone)

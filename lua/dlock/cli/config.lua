@@ -77,7 +77,6 @@ end
 --- it was given, and from where.
 ---@param options table what args.read returned
 ---@return table<string, table>|nil
----@return string? problem
 function config.read(options)
   local found, users = {}, users_file()
   local problem = read_file(SYSTEM, found)
@@ -95,7 +94,6 @@ end
 
 --- These settings as options of dlock.open.
 ---@param found table<string, table>
----@return table
 function config.for_open(found)
   local open, tls = {}, {}
   for name, setting in pairs(found) do
@@ -108,8 +106,6 @@ function config.for_open(found)
 end
 
 --- Whether a URL may hold a password: it has one, or cannot be taken apart.
----@param given string
----@return boolean
 function config.may_be_secret(given)
   local parsed = url.parse(given)
   return not parsed or parsed.password ~= nil
@@ -138,7 +134,6 @@ end
 --- The settings in the table's order, as name, value and from where.
 ---@param found table<string, table>
 ---@param default string the URL that counts when none was given
----@return table[]
 function config.list(found, default)
   local list = {}
   for _, option in ipairs(words.options) do

@@ -49,7 +49,6 @@ function help.is_general(option)
 end
 
 --- The help of the whole command.
----@return string
 function help.all()
   local out = { "usage: dlock [OPTION...] VERB [OPTION...] [WORD...]", "",
     "Verbs (dlock VERB --help has more):" }
@@ -73,7 +72,6 @@ end
 
 --- The help of one verb.
 ---@param verb table of words.verbs
----@return string
 function help.of(verb)
   local out = { ("usage: dlock %s [OPTION...] %s"):format(verb.name,
     verb.usage):gsub(" $", ""), "", "dlock " .. verb.name .. ": " .. verb.help

@@ -31,8 +31,6 @@ end
 
 --- The lock that a request asks for.
 ---@return table|nil lockable
----@return string? message
----@return string? code
 function run.choose(store, request)
   local list = {}
   for i, key in ipairs(request.words) do
@@ -159,12 +157,9 @@ end
 
 --- Runs it. A signal ends the wait for the lock by an error, until `waited` is
 --- called, which returns one that came before.
----@param store dlock.store
 ---@param request table as args.read returns it
 ---@param waited fun(): integer|nil
 ---@return integer|nil status
----@return string? message
----@return string? code
 function run.verb(store, request, waited)
   local over = request.tell_waiting(store)
   local name = name_of(store)

@@ -13,7 +13,6 @@ local beside
 
 --- Has fn called again and again while the program waits; nil ends that. In fn
 --- no signal is noticed, so it must not wait.
----@param fn? fun()
 function signals.beside(fn)
   beside = fn
 end

@@ -60,7 +60,6 @@ end
 
 --- Reads a value of an option of the table; or nil and why it is none.
 ---@param option table one of words.options
----@param given string
 function values.read(option, given)
   local value, limit = given, option.limit
   local read = values[option.kind]
@@ -101,8 +100,6 @@ end
 local LONGEST = 32 -- a longer word is no mistyped name
 
 --- The nearest one of the names, as the end of a sentence; "" if none is near.
----@param word string
----@param names string[]
 function values.nearest(word, names)
   local best, least = nil, math.huge
   for _, name in ipairs(#word <= LONGEST and names or {}) do

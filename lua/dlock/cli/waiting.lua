@@ -47,11 +47,7 @@ end
 
 --- A function to be called again and again while one of these keys is waited
 --- for. Called with true it ends what it has begun.
----@param store dlock.store
----@param keys string[]
 ---@param name string ours
----@param say fun(line: string)
----@return fun(over?: boolean)
 function waiting.teller(store, keys, name, say)
   local client = lockable.state(assert(store:mutex(keys[1]))).client
   local due, at, ticket = core.now() + FIRST, 1, nil

@@ -27,7 +27,6 @@ local used
 
 --- Has all locks from now on in this store. Without it they are in that of
 --- dlock.open().
----@param store dlock.store
 function resty_lock.use(store)
   if not stores.client(store) then
     misuse.raise("resty_lock.use takes a store, as dlock.open gives it, not a"
@@ -45,10 +44,8 @@ local function find_store()
 end
 
 --- A lock object. Locks in dictionaries of other names are other locks.
----@param dict_name string
 ---@param opts? table exptime (30), timeout (5, at most exptime); step, ratio
 --- and max_step have no meaning: nobody sleeps in steps
----@return table|nil
 ---@return string? err
 function resty_lock.new(_, dict_name, opts)
   if type(dict_name) ~= "string" then
@@ -78,7 +75,6 @@ local function take(self, key)
 end
 
 --- Waits for the lock of that key, for at most `timeout` seconds.
----@param key string
 ---@return number|nil elapsed seconds; 0 when nobody had it
 ---@return string? err
 function METHODS:lock(key)
@@ -99,7 +95,6 @@ end
 
 --- Gives the lock back. Where nothing can wait (log_by_lua) it is released by
 --- dlock's own thread.
----@return 1|nil
 ---@return string? err "unlocked"; "lost: …" when exptime had passed
 function METHODS:unlock()
   local lease = self.lease
@@ -119,7 +114,6 @@ end
 
 --- The lock ends so many seconds from now.
 ---@param time? number seconds (exptime)
----@return true|nil
 ---@return string? err "unlocked"; "lost: …" when exptime had passed
 function METHODS:expire(time)
   if not self.lease then

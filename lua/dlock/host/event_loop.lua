@@ -15,7 +15,6 @@ local protect = require "dlock.protect"
 local event_loop = {}
 
 --- client.waiting; the first call puts the engine into resident mode.
----@return table
 function event_loop.waiting(client)
   local waiting = client.waiting
   if not waiting then
@@ -65,8 +64,6 @@ local function wake_all(client, number, wake)
 end
 
 --- Calls wake(waiter, client) for each waiter whose ticket got done.
----@param client table
----@param wake fun(waiter: any, client: table)
 ---@param completed? function instead of engine.completed
 ---@return boolean events the engine has some
 function event_loop.drain(client, wake, completed)
@@ -89,9 +86,6 @@ function event_loop.drain(client, wake, completed)
 end
 
 --- Whether there is nothing more to wait for.
----@param client table
----@param ticket userdata
----@return boolean
 function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
@@ -110,12 +104,8 @@ local function refuse(running, instead)
 end
 
 --- Before each request: can the engine's wakeup descriptor be waited for here?
----@param client table
 ---@param running boolean the loop runs us
 ---@param instead string what to do where nothing can wait
----@return true|nil
----@return string? message
----@return string? code
 function event_loop.ready(client, running, instead)
   if not running or not protect.can_yield() then
     return nil, refuse(running, instead)

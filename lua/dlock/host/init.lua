@@ -50,8 +50,6 @@ end
 
 --- The adapter that the option `host` names.
 ---@return table|false|nil # false: ask at every call
----@return string? message
----@return string? code
 function host.find(name)
   if name == "auto" then
     return false
@@ -85,11 +83,7 @@ end
 
 --- The adapter to wait with, if a request can be waited for here; asked before
 --- it is made.
----@param client table
 ---@param held? boolean it gives back what is held
----@return table|nil
----@return string? message
----@return string? code
 function host.ready(client, held)
   local adapter = client.host
   if not adapter then
@@ -106,7 +100,6 @@ function host.ready(client, held)
 end
 
 --- Who is asking, as far as reentrancy goes.
----@return any
 function host.owner(client)
   local adapter = client.host or detect()
   local owner = adapter.owner
@@ -131,8 +124,6 @@ end
 
 --- Makes calls of the user's functions that a call of ours, which is over, has
 --- found to be due.
----@param client table
----@param calls function[]
 function host.run_callbacks(client, calls)
   local adapter = client.host or detect()
   adapter.run_callbacks(client, calls)
@@ -183,8 +174,6 @@ end
 --- Waits until the ticket is done, runs the callbacks that are due, and
 --- returns the ticket's results. It is the last use of the ticket, which may be
 --- another request's after it: so it leaves the sets first.
----@param client table
----@param ticket userdata
 ---@param adapter table what ready() gave
 ---@param waits? table a set in which the ticket is noted
 ---@param others? table another one

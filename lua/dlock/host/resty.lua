@@ -103,7 +103,6 @@ end
 local owners = setmetatable({}, { __mode = "k" })
 
 --- Who is asking: this coroutine of this request.
----@return any
 function adapter.owner()
   local scope, co = current(), coroutine.running()
   if not scope or not co then
@@ -145,11 +144,7 @@ local function prepare(client)
 end
 
 --- Before each request: can its end be waited for here?
----@param client table
 ---@param held? boolean it gives back what is held: that can do without a pump
----@return true|nil
----@return string? message
----@return string? code
 function adapter.ready(client, held)
   local phase = ngx.get_phase()
   if not MAY_WAIT[phase] then

@@ -106,9 +106,6 @@ local function take(state, opts, wait)
 end
 
 --- Whether somebody holds one of them; a round trip each.
----@return boolean|nil
----@return string? message
----@return dlock.code? code
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   for _, member in ipairs(state.members) do
@@ -130,7 +127,6 @@ methods.cancel = members.cancel
 local CLASS = lockable.class("all", methods)
 
 --- A lockable over others, of any stores.
----@param list dlock.lockable[]
 function all.new(list)
   local states, others = members.read(list, "dlock.all")
   for name in next, others do

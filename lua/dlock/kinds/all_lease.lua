@@ -37,7 +37,6 @@ local function list_of(self, call)
 end
 
 --- Has those that are still held released later.
----@param rest table[]
 function all_lease.give_back(rest)
   for i = #rest, 1, -1 do
     rest[i].lease:release_later()
@@ -75,8 +74,6 @@ local REST = { __close = all_lease.give_back }
 --- debug hook, as Ctrl-C raises it in a wait), or the end of its coroutine,
 --- leaves none to be renewed by nobody: the rest are released later, without a
 --- wait.
----@param taken table[]
----@param end_one fun(lease: dlock.lease, timeout: number)
 ---@param timeout? number seconds for all together (the longest io_timeout)
 function all_lease.end_each(taken, end_one, timeout)
   local rest = setmetatable({}, REST)
@@ -120,21 +117,12 @@ end
 --- Releases all, in reverse; a failure of one is the result.
 ---@param given? number|dlock.release_options seconds for all together (the
 --- longest io_timeout)
----@return true|nil
----@return string? message
----@return dlock.code? code
 methods.release = releasing "release"
 
 --- The same: an elected leader's word for it.
----@param given? number|dlock.release_options
----@return true|nil
----@return string? message
----@return dlock.code? code
 methods.resign = releasing "resign"
 
 --- Has the renewal thread release them and returns at once.
----@return true|nil
----@return string? message
 ---@return dlock.code? code forked
 function methods:release_later()
   local _, state = list_of(self, "release_later")
@@ -144,8 +132,6 @@ end
 --- All of them now end ttl seconds from now, or each by its own ttl.
 ---@param ttl? number seconds
 ---@return number|nil remaining the least
----@return string? message
----@return dlock.code? code
 function methods:extend(ttl)
   local list = list_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
@@ -162,7 +148,6 @@ function methods:extend(ttl)
 end
 
 --- Whether all of them are held. No I/O.
----@return boolean
 function methods:held()
   for _, lease in ipairs((list_of(self, "held"))) do
     if not lease:held() then
@@ -173,7 +158,6 @@ function methods:held()
 end
 
 --- Seconds until the first of them ends by our own count. No I/O.
----@return number
 function methods:remaining()
   local least = math.huge
   for _, lease in ipairs((list_of(self, "remaining"))) do
@@ -197,8 +181,6 @@ local function on_first(self, list, subscribe, fn)
 end
 
 --- Runs fn(lease, reason) once, when the first of them is seen to be lost.
----@param fn fun(lease: dlock.leases, reason: string)
----@return true
 function methods:on_lost(fn)
   local list = list_of(self, "on_lost")
   events.check_callback(fn, "lease:on_lost")
@@ -206,8 +188,6 @@ function methods:on_lost(fn)
 end
 
 --- Runs fn(lease, reason) once, when somebody asks for one of them.
----@param fn fun(lease: dlock.leases, reason: string)
----@return true
 function methods:on_revoke(fn)
   local list = list_of(self, "on_revoke")
   events.check_callback(fn, "lease:on_revoke")
@@ -215,7 +195,6 @@ function methods:on_revoke(fn)
 end
 
 --- Whether somebody asked for one of them.
----@return boolean
 function methods:revoked()
   for _, lease in ipairs((list_of(self, "revoked"))) do
     if lease:revoked() then
@@ -227,8 +206,6 @@ end
 
 --- Waits until one of them is lost.
 ---@param timeout? number seconds (for ever)
----@return true|nil
----@return string? message
 ---@return dlock.code? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
@@ -294,7 +271,6 @@ function meta.__close(self)
 end
 
 --- taken: { lease =, index = } in the order in which they were taken.
----@param taken table[]
 ---@param shown string their names
 function all_lease.new(taken, shown)
   local list, shown_list = {}, {}

@@ -8,7 +8,6 @@
 -- the hold, which stays when the fence becomes certain. The object remembers
 -- the leadership that it saw last, so a change between two calls is not missed,
 -- however short it was.
-local admin = require "dlock.admin"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"
@@ -36,7 +35,7 @@ local methods = {}
 -- Who leads now; notes as seen its fence, or what the store names its hold if
 -- that is not certain. Returns what was noted, and the leader.
 local function look(state)
-  local found, message, code = admin.inspect(state)
+  local found, message, code = lockable.inspect(state)
   if code then
     return nil, message, code
   end

@@ -210,9 +210,6 @@ end
 --- Whether somebody holds it: in the first store that answers, and, while that
 --- one is out for this process, which may hold another lock in its place, in
 --- the next ones.
----@return boolean|nil
----@return string? message
----@return string? code
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   local held, message, code
@@ -231,7 +228,6 @@ methods.cancel = members.cancel
 local CLASS = lockable.class("fallback", methods)
 
 --- A lockable over others: the first, or the next while that is unavailable.
----@param list dlock.fallback_list
 function fallback.new(list)
   local states, opts = members.read(list, "dlock.fallback")
   local bad = options.check(opts, "dlock.fallback")

@@ -13,10 +13,7 @@ local members = {}
 
 --- The state of each lock of the list, with its place there (`index`); then
 --- what else stands in the list, by its name.
----@param list any
 ---@param called string as the program wrote it
----@return table[]
----@return table
 function members.read(list, called)
   local one = lockable.state(list)
   if type(list) ~= "table" or one then
@@ -53,9 +50,6 @@ end
 
 --- The same states in the order that everybody shares; raises if two are of
 --- one lock.
----@param states table[]
----@param called string
----@return table[]
 function members.sort(states, called)
   local sorted = {}
   for i, state in ipairs(states) do sorted[i] = state end
@@ -72,9 +66,6 @@ end
 --- A lockable over these, whose waits are noted in one set; its timeout is the
 --- longest of theirs. Then its state.
 ---@param kind_of table a class
----@param take function
----@param states table[]
----@param names string
 function members.object(kind_of, take, states, names)
   local state = { take = take, cancels = 0, members = states, timeout = 0,
     client = states[1].client, shown = "{ " .. names .. " }" }
@@ -87,7 +78,6 @@ function members.object(kind_of, take, states, names)
 end
 
 --- Ends every wait of this object with "cancelled".
----@return true
 function members.cancel(self)
   local state = lockable.state_of(self, "cancel")
   state.cancels = state.cancels + 1

@@ -67,9 +67,6 @@ local function answer(done, ...)
 end
 
 --- Everything has been checked.
----@return string|nil
----@return string? message
----@return dlock.code? code
 function once.run(client, key, fn, opts)
   local flight = flight_of(client, key)
   local lease, message, code = lockable.acquire(client.mutex,
@@ -98,7 +95,6 @@ end
 
 --- Those whose wait was ended because the result was there were served, and
 --- not cancelled as the engine has it.
----@param client table
 ---@param acquires table<string, integer> what the engine has counted
 function once.count(client, acquires)
   acquires.served = client.served or 0

@@ -28,7 +28,6 @@ local function count_due(calls)
 end
 
 --- Whether there are calls that were not begun.
----@return boolean
 function callbacks.are_due(client)
   return count_due(client.calls) > 0
 end
@@ -46,7 +45,6 @@ end
 local run_one
 
 --- Asks nginx for timers for the calls that are due.
----@param client table
 ---@param limit? integer at most so many
 function callbacks.start(client, limit)
   local calls, now = client.calls, ngx.now()
@@ -94,8 +92,6 @@ function run_one(_, client)
 end
 
 --- Puts more of them into the queue.
----@param client table
----@param more function[]
 function callbacks.add(client, more)
   local calls = client.calls
   if not calls then

@@ -80,7 +80,6 @@ local function alive(client, now)
 end
 
 --- Whether there is one that looks.
----@return boolean
 function pump.runs(client)
   return alive(client, ngx_now()) and client.pump.runs or false
 end
@@ -193,10 +192,6 @@ local function main(_, self)
 end
 
 --- Sees to it that there is one; true unless nginx refuses.
----@param client table
----@return true|nil
----@return string? message
----@return string? code
 function pump.ask(client)
   client.asked = true -- since it last looked
   local now, last = ngx_now(), client.pump

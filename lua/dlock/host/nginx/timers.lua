@@ -14,19 +14,12 @@ local LAST_PATIENCE = 1
 timers.FIRST_PATIENCE = 0.05
 
 --- The same for the next one, when that one did not appear.
----@param patience number
----@return number
 function timers.longer(patience)
   return math.min(2 * patience, LAST_PATIENCE)
 end
 
 --- Runs fn(premature, argument) in a timer of its own, if nginx does not drop
 --- it.
----@param fn fun(premature: boolean, argument: any)
----@param argument any
----@return true|nil
----@return string? message
----@return string? code
 function timers.start(fn, argument)
   local ok, given, problem = pcall(ngx.timer.at, 0, fn, argument)
   if ok and given then

@@ -15,15 +15,8 @@ for _, subject in ipairs(subjects) do
   describe("the command on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 
-    before_each(function()
-      key = command.key()
-      store = assert(dlock.open(url))
-    end)
-
-    after_each(function()
-      process.close_all()
-      assert(store:close())
-    end)
+    before_each(function() key, store = command.open(url) end)
+    after_each(command.clean)
 
     it("shows, lists, counts, breaks", function()
       local lease = assert(store:lock(key))

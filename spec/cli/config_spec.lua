@@ -1,5 +1,6 @@
 -- The settings of the command: files, environment, options, and what `dlock
 -- config` says of them.
+local command = require "spec.support.command"
 local config = require "dlock.cli.config"
 local options = require "dlock.options"
 local process = require "spec.support.process"
@@ -9,15 +10,8 @@ local words = require "dlock.cli.words"
 describe("the command's settings", function()
   local dir, url
 
-  before_each(function()
-    dir = server.new_dir()
-    url = "file://" .. dir .. "/locks"
-  end)
-
-  after_each(function()
-    process.close_all()
-    server.remove_dir(dir)
-  end)
+  before_each(function() dir, url = command.new_dir() end)
+  after_each(command.clean)
 
   local function run(env, ...)
     env.XDG_CONFIG_HOME = env.XDG_CONFIG_HOME or dir

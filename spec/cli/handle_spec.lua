@@ -1,6 +1,5 @@
 -- Locks that outlive the command: acquire, extend, held-by, release.
 local command = require "spec.support.command"
-local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local eventually = loop.eventually
 local process = require "spec.support.process"
@@ -12,15 +11,8 @@ for _, subject in ipairs(subjects) do
   describe("a handle on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 
-    before_each(function()
-      key = command.key()
-      store = assert(dlock.open(url))
-    end)
-
-    after_each(function()
-      process.close_all()
-      assert(store:close())
-    end)
+    before_each(function() key, store = command.open(url) end)
+    after_each(command.clean)
 
     if not subject.portable then
       it("does not exist, and nothing is touched", function()
@@ -50,6 +42,12 @@ for _, subject in ipairs(subjects) do
       assert.equal(70, (run("--url", url, "extend", handle)))
       assert.equal(70, (run("--url", url, "release", handle)))
       assert(assert(store:try_lock(key)):release())
+    end)
+
+    it("is printed as JSON, with the key and the fence", function()
+      local handle = acquire("--json"):match('^{"fence":%d+,"handle":"(.*)",'
+        .. '"key":"' .. key .. '"}$')
+      assert.same({ 0, "", "" }, { run("--url", url, "release", handle) })
     end)
 
     it("is taken from the environment and from standard input", function()

@@ -1,6 +1,5 @@
 -- `dlock run` and `dlock elect`: what they take the lock for, on every store.
 local command = require "spec.support.command"
-local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
 local server = require "spec.support.server"
@@ -13,15 +12,8 @@ for _, subject in ipairs(subjects) do
   describe("jobs on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 
-    local function set_up()
-      key = command.key()
-      store = assert(dlock.open(url))
-    end
-
-    local timed = steady(set_up, function()
-      process.close_all()
-      assert(store:close())
-    end)
+    local timed = steady(function() key, store = command.open(url) end,
+      command.clean)
 
     local function is_free(name)
       local lease = store:try_lock(name)

@@ -147,15 +147,8 @@ end
 describe("dlock run", function()
   local dir, url
 
-  before_each(function()
-    dir = server.new_dir()
-    url = "file://" .. dir .. "/locks"
-  end)
-
-  after_each(function()
-    process.close_all()
-    server.remove_dir(dir)
-  end)
+  before_each(function() dir, url = command.new_dir() end)
+  after_each(command.clean)
 
   it("says 127 when there is no such command, 126 when it cannot be run",
     function()

@@ -4,7 +4,6 @@ local command = require "spec.support.command"
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
-local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
 
 local run, spawn = command.run, command.spawn
@@ -19,14 +18,9 @@ for _, subject in ipairs(subjects) do
     local url, key, store = subject.url(), nil, nil
 
     before_each(function()
-      key = command.key()
-      store = assert(dlock.open { url = url, name = "web-3/4121" })
+      key, store = command.open { url = url, name = "web-3/4121" }
     end)
-
-    after_each(function()
-      process.close_all()
-      assert(store:close())
-    end)
+    after_each(command.clean)
 
     it("says whom it waits for, and how many are ahead", function()
       local lease = assert(store:lock(key, { value = "" }))
@@ -56,17 +50,10 @@ for _, subject in ipairs(subjects) do
 end
 
 describe("dlock run", function()
-  local dir, url
+  local url
 
-  before_each(function()
-    dir = server.new_dir()
-    url = "file://" .. dir .. "/locks"
-  end)
-
-  after_each(function()
-    process.close_all()
-    server.remove_dir(dir)
-  end)
+  before_each(function() url = select(2, command.new_dir()) end)
+  after_each(command.clean)
 
   it("says that it cannot reach the store, and goes on", function()
     local p = spawn("--url", "redis://127.0.0.1:1", "run", "-v", "k", "--",

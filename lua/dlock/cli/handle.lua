@@ -56,7 +56,8 @@ function handle.acquire(store, request, waited)
   given, message, code = lease:detach()
   if not given then return nil, message, code end
   core.write(function() -- no signal may end us: nobody else has the handle
-    out.say(given)
+    out.say(request.options.json and json.encode { handle = given,
+      key = lease.key, fence = lease.fence } or given)
     out.flushed()
   end)
   if out.flushed() then return 0 end

@@ -138,19 +138,22 @@ The others wait. When the leader's command ends, the next one leads.]] },
 The line is the leader's value, or its name when it has none. The status is 1
 when nobody leads.]] },
   { name = "acquire", usage = "KEY", words = { 1, 1 }, complete = "key",
-    options = ACQUIRE, help = "take a lock, and print a handle of it",
+    options = ACQUIRE .. " json",
+    help = "take a lock, and print a handle of it",
     more = [[
 The lock outlives dlock: it ends with its --ttl, unless it is extended. The
 store must have portable leases (Redis).]] },
   { name = "release", usage = "[HANDLE | -]", words = { 0, 1 },
     options = "", help = "give back what acquire took",
     more = [[
-The handle is the word, a line of standard input (-), or $DLOCK_HANDLE.]] },
+The handle is the word, a line of standard input (-), or $DLOCK_HANDLE. Nothing
+is printed: the status is 0 when it was released.]] },
   { name = "extend", usage = "[HANDLE | -]", words = { 0, 1 },
     options = "ttl", help = "have the lock of a handle last for --ttl from now",
     more = [[
 Without --ttl it is the time that acquire had. An extension never takes time
-away. The handle stays the same.]] },
+away. The handle stays the same. Nothing is printed: the status is 0 when the
+lock was extended.]] },
   { name = "held-by", usage = "[HANDLE | -]", words = { 0, 1 },
     options = "json", help = "say whether a handle still holds its lock",
     more = [[
@@ -171,9 +174,13 @@ In a terminal, without a KEY, it is a table of all keys. A signal ends it.]] },
   { name = "stats", usage = "[PREFIX]", words = { 0, 1 }, complete = "key",
     options = "json prometheus", help = "count keys, holders and waiters" },
   { name = "break", usage = "KEY", words = { 1, 1 }, complete = "key",
-    options = "", help = "take a key away from whoever holds it" },
+    options = "", help = "take a key away from whoever holds it",
+    more = [[
+Nothing is printed: the status is 0 when nobody holds it any more.]] },
   { name = "revoke", usage = "KEY", words = { 1, 1 }, complete = "key",
-    options = "", help = "ask the holder of a key to release it" },
+    options = "", help = "ask the holder of a key to release it",
+    more = [[
+Nothing is printed: the status is 0 when the holder is asked.]] },
   { name = "ping", usage = "", words = { 0, 0 }, options = "json",
     help = "print the round trip to the store" },
   { name = "config", usage = "", words = { 0, 0 }, options = "json",

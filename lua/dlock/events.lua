@@ -1,14 +1,11 @@
 -- Events of leases (losses, revocations), brought to Lua's own thread. A native
 -- thread never calls Lua: the engine queues its events, and the next call that
--- waits takes them from there and runs the user's callbacks.
+-- waits takes them and runs the user's callbacks.
 --
 -- Callbacks live in the slot of their lease. client.watched finds the leases
--- that have some, by a number:
---   leases[number]   weak, so that a lease that is being collected, which ends
---                    it, is never handed to anybody
---   kept[number]     those that end with their request (core.owned), whether or
---                    not a variable refers to them
--- They are swept when their number has doubled.
+-- that have some, by a number, and is swept when their number has doubled:
+--   leases[number]   weak: a lease that is being collected is handed to nobody
+--   kept[number]     those that end with their request (core.owned)
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local protect = require "dlock.protect"

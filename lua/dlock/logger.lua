@@ -1,11 +1,7 @@
 -- A ready-made on_event: each event as a line of JSON, into a file, or into
--- nginx's error log with the level that the event deserves. An event's message
--- names stores by their URL without secrets, and never holds a token or a
--- password; so neither does its line.
---
--- A file that cannot be written to any more raises no error in whatever call of
--- dlock came upon the event, and a pipe that nobody reads no SIGPIPE: what is
--- logged about locks must not end a program that holds one.
+-- nginx's error log with the level that the event deserves. A message names
+-- stores without secrets, so the line has none. A file that cannot be written
+-- to raises no error, and a pipe that nobody reads no SIGPIPE.
 local core = require "dlock.core"
 local json = require "dlock.json"
 local misuse = require "dlock.misuse"

@@ -1,9 +1,7 @@
--- dlock.prometheus: several stores, and all workers of nginx, on one page.
---
--- Each worker counts for itself. With `shared` each call puts what this worker
--- has counted into that lua_shared_dict, under the worker's number, and the
--- page has what all workers put there. A worker that is exiting puts nothing:
--- the next one has its number already.
+-- dlock.prometheus: several stores, and all workers of nginx, on one page. With
+-- `shared` each call puts what this worker has counted into that
+-- lua_shared_dict, under the worker's number, and the page has what all put
+-- there. An exiting worker puts nothing: the next one has its number already.
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local stats = require "dlock.stats"

@@ -1,8 +1,7 @@
--- Passwords that are not given as they are: a file has one, or a function of
--- the user gives it, at open, and again each time the server refused the last
--- one. It is called in Lua's own thread, as all callbacks are, and may wait
--- there as they may; what it gives counts from the next connection on. (A file
--- is read again by C.) A secret, so no message has any part of it.
+-- Passwords that a file has, or a function of the user gives: at open, and each
+-- time the server refused the last one. The function is called in Lua's own
+-- thread, as callbacks are, and its answer counts from the next connection on.
+-- (C reads a file again.) No message has any part of a password.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"

@@ -1,12 +1,11 @@
 -- A pcall that can be yielded across on every Lua, and with it the owner of a
 -- call, for reentrant locks, and whether a call can yield.
 --
--- PUC 5.1 cannot yield across pcall. There, and only inside a coroutine, the
--- function runs in a coroutine of its own whose yields are passed on. It is
--- still the same owner as far as reentrancy goes, so that coroutine is noted
--- as an heir of the one that made it. The note is per process, because locks
--- of two stores may be nested in one another; it is weak, and goes when the
--- call ends.
+-- PUC 5.1 cannot yield across pcall: inside a coroutine the function runs there
+-- in a coroutine of its own, whose yields are passed on. That is noted as the
+-- heir of the coroutine that made it, which stays the owner. The note is per
+-- process, because locks of two stores may be nested, and goes when the call
+-- ends.
 local core = require "dlock.core"
 
 local protect = {}

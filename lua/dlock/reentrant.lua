@@ -1,17 +1,13 @@
--- The owners of holds, for reentrant locks. They are counted here and not on
--- the server: a nested acquire of the same key by the same owner shares the
--- hold and costs no round trip.
+-- The owners of holds, for reentrant locks. A nested acquire of a key by its
+-- owner shares the hold, and costs no round trip.
 --
 --   holds.keys[key][owner] = the handles of that hold, a weak set
 --
--- A handle leaves the set when it is released, or when it is collected. A hold
--- that was lost is not ours, so it does not count. Owners are coroutines (or
--- strings), held weakly. What collected handles leave behind are empty tables;
--- they are swept when their number has doubled.
---
--- The handles of a hold that ends with its request (core.owned) are kept until
--- that end, because the hold is: its owner may enter again although no variable
--- refers to the outer lease. They are swept when it is not held any more.
+-- A handle leaves the set when it is released or collected; a lost hold does
+-- not count. Owners are coroutines (or strings), held weakly. Empty tables are
+-- swept when their number has doubled. The handles of a hold that ends with its
+-- request (core.owned) are kept until then, since the owner may enter again
+-- although no variable refers to the outer lease.
 local core = require "dlock.core"
 
 local reentrant = {}

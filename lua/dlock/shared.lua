@@ -1,14 +1,10 @@
 -- Stores that are opened often, with the same URL and options: MOST of them
--- have a client of their own, and all others share these in turn. So a program
--- that opens a store for each request needs no more descriptors and threads
--- than with MOST of them.
+-- have a client each, and all others share these in turn, so that a program
+-- that opens a store for each request needs no more descriptors and threads. A
+-- store that shares has waits, leases, defaults and an end of its own.
 --
--- Who shares a client has waits, leases, defaults and an end of its own; the
--- connections, what waits for them in an event loop, the callbacks' books and
--- the counters are the client's.
---
--- Clients are found by their engines, because userdata go from weak tables
--- before they are finalised.
+-- Clients are found by their engines, because weak tables lose userdata before
+-- these are finalised.
 local core = require "dlock.core"
 local options = require "dlock.options"
 

@@ -1,10 +1,8 @@
 -- URLs of stores, taken apart into what the C side wants to know. One grammar
--- holds for all: scheme://[user[:password]@]hosts, then one path. Nothing that
--- can be read in two ways is guessed: a message says how it is written.
---
--- A URL may hold a password, also where it is malformed. So a message repeats
--- only what was understood as hosts or as a path, and never the user
--- information; `shown` is put together in the same way.
+-- holds for all: scheme://[user[:password]@]hosts, then one path. What can be
+-- read in two ways is refused, with the right spelling. A URL may hold a
+-- password, also where it is malformed, so a message repeats only hosts and
+-- paths.
 local text = require "dlock.text"
 
 local url = {}

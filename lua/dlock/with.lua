@@ -1,12 +1,11 @@
--- Running a function under a lock: released on return and on error, the error
--- value as it was.
+-- Running a function under a lock: released on return and on error, with the
+-- error value as it was.
 --
 -- On Lua 5.4 the lease is a to-be-closed variable (protect.closing), so that
--- coroutine.close releases it as well. No error is caught and raised again
--- there, and a handler outside sees the traceback of where it happened. Older
--- Luas have no such means: they catch, release, and raise the same value. So
--- does 5.4, besides, in a coroutine that has nothing to catch an error: it
--- would die without closing its variables.
+-- coroutine.close releases it, and a handler outside sees the traceback. Older
+-- Luas catch, release, and raise the same value. So does 5.4 in a coroutine
+-- that has nothing to catch an error, which would die without closing its
+-- variables.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"

@@ -1,12 +1,10 @@
--- The one reader of the command line, by the table in words.lua. It says what
--- is wrong before anything was touched: a word that it does not understand is
--- never passed over.
+-- The one reader of the command line, by the table in words.lua. It refuses
+-- each word that it does not understand before anything is touched.
 --
--- Options may stand before or after the verb and its words, and `--opt=X` is
--- `--opt X` (unless X is an option itself). `--` ends them: behind it follows
--- the command of `run` and `elect`, for all other verbs words that may begin
--- with a dash. A key of `run` that begins with one stands behind a `--` of its
--- own. -h and --help before that win over everything else, mistakes included.
+-- Options may stand before or after the verb and its words; `--opt=X` is `--opt
+-- X` (unless X is an option). `--` ends them: the command of `run` and `elect`
+-- follows, or words that may begin with a dash. A key of `run` that begins with
+-- one stands behind a `--` of its own. -h and --help win over everything else.
 local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
 

@@ -1,10 +1,9 @@
 -- A command that runs under a lease: it is started, looked after until it has
 -- ended, and ended when the lease is lost.
 --
--- The child has a process group of its own (csrc/lua/child.c says why): signals
--- that came for us go to that group, and all of it gets a SIGTERM when the
--- lease is lost. The lock is released when the child is gone, whatever it left
--- running; with all_gone when those have ended too. Its states:
+-- The child has a process group of its own (csrc/lua/child.c says why), which
+-- gets our signals, and a SIGTERM when the lease is lost. The lock is released
+-- when the child is gone; with all_gone when what it left behind has ended too:
 --
 --   RUNS     the child is there                        attend
 --     | it ended
@@ -12,8 +11,7 @@
 --     | all of them ended
 --   OVER
 --
--- kill_at is set once, in RUNS or LEFT, when the lease is lost: the time of
--- SIGKILL for who is still there.
+-- kill_at is set once, when the lease is lost: the time of SIGKILL.
 local core = require "dlock.core"
 local out = require "dlock.cli.out"
 local text = require "dlock.text"

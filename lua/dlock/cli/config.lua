@@ -1,8 +1,6 @@
 -- The settings of the store: from /etc/dlock.conf, the user's dlock.conf, the
--- environment and the options, each of which goes before those named earlier.
---
--- A line of a file is `name = value`, with the name of an option (`_` is as
--- good as `-`); a line that begins with # is a comment. A file that is there
+-- environment and the options; a later one goes before an earlier one. A line
+-- of a file is `name = value`, a comment begins with #. A file that is there
 -- and cannot be read is a mistake: without it a lock could be another store's.
 local url = require "dlock.url"
 local values = require "dlock.cli.values"

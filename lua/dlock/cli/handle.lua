@@ -1,7 +1,6 @@
--- Locks that outlive the command: acquire prints a handle, with which release,
--- extend and held-by find the lease again. The handle is the string of
--- lease:detach(). extend and held-by do not attach it, so it stays good until
--- the lock is released or its time is over.
+-- Locks that outlive the command: acquire prints a handle (the string of
+-- lease:detach()), with which release, extend and held-by find the lease again.
+-- extend and held-by do not attach it, so it stays good.
 local core = require "dlock.core"
 local json = require "dlock.json"
 local lockable = require "dlock.lockable"

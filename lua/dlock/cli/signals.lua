@@ -1,8 +1,6 @@
 -- Signals end every wait: a handler notes each (csrc/lua/child.c), and a debug
--- hook looks for the note whenever Lua code runs, which is five times a second
--- while dlock waits. The hook then raises an error, which ends the wait as
--- Lua's own handler of Ctrl-C would. Work that is to be done beside a wait is
--- done by the hook too.
+-- hook looks for the note whenever Lua code runs, five times a second while
+-- dlock waits, and raises an error. Work beside a wait is done by the hook too.
 local core = require "dlock.core"
 
 local signals = {}

@@ -1,15 +1,13 @@
--- The calls of lua-resty-lock, so that a program that has its locks in a
--- lua_shared_dict changes one line to have them in a store of dlock:
+-- The calls of lua-resty-lock, on a store of dlock:
 --
 --   local resty_lock = require "dlock.compat.resty_lock"
 --   local lock = resty_lock:new("my_locks", { exptime = 10, timeout = 3 })
 --   local elapsed, err = lock:lock(key)
 --   local ok, err = lock:unlock()
 --
--- Results and names of options are that library's; its messages "timeout",
--- "locked", "unlocked", "nil key" and "dictionary not found" too. All other
--- messages are dlock's. A lock ends exptime seconds after it was taken, so a
--- lease is not renewed.
+-- Results, names of options and the messages "timeout", "locked", "unlocked",
+-- "nil key" and "dictionary not found" are that library's. A lock ends exptime
+-- seconds after it was taken, so a lease is not renewed.
 local core = require "dlock.core"
 local dlock = require "dlock"
 local misuse = require "dlock.misuse"

@@ -1,10 +1,10 @@
 -- The host of plain Lua: a waiting call runs the loop on its own thread.
 --
--- A wait is cut into slices, because the interpreter's answer to Ctrl-C is a
--- debug hook that raises an error as soon as Lua code runs again. That error
--- ends the wait: the place in the queue is withdrawn, a grant that crossed it
--- is given back, and the error goes on unchanged. Between slices callbacks get
--- their turn too, so that one of them can end the wait.
+-- A wait is cut into slices, because Ctrl-C makes the interpreter set a debug
+-- hook, which raises an error as soon as Lua code runs again. The error ends
+-- the wait: its place in the queue is withdrawn, and a grant that crossed it is
+-- given back. Callbacks get their turn between slices, so that one can end the
+-- wait.
 local core = require "dlock.core"
 local events = require "dlock.events"
 

@@ -1,27 +1,18 @@
 -- The host of cqueues. No coroutine of ours stays: it would keep cq:loop() from
 -- ending. Each waiter polls the engine's wakeup descriptor and a condition of
--- its own. The one that the descriptor wakes signals all the others, in
--- whichever controller they are, so that nested loops work too.
+-- its own. The waiter that the descriptor wakes signals all others, in
+-- whichever controller, so that nested loops work too.
 --
--- The engine must not close a descriptor that is polled: a controller updates
--- what it knows of it whenever one of its pollers goes on. So the engine keeps
--- the descriptor while there are pollers (client.pollers), also beyond its own
--- end, of which the descriptor informs them. The last poller takes it out of
--- all controllers first: a controller that still had its number would miss the
--- events of the next descriptor with that number.
+-- The engine must not close a descriptor that is polled: the controller would
+-- miss the events of the next descriptor with that number. So the engine keeps
+-- it while there are pollers (client.pollers), and the last poller takes it out
+-- of all controllers. A poller whose coroutine is closed leaves
+-- (protect.closing); one that was dropped with its controller leaves the set,
+-- whose keys are weak, and the store's close looks for that (adapter.closed).
 --
--- Not every poller comes to its end. One whose coroutine is closed leaves then
--- (protect.closing). Of one that was dropped with its controller, or ended by
--- an error of a debug hook, nothing runs any more; but only its own stack
--- refers to it, so the set, whose keys are weak, loses it with its coroutine.
--- No finaliser could tell, as it may not touch controllers: so whoever closes
--- the store looks too (adapter.closed), on whatever host. One that was not yet
--- collected then keeps the descriptor until the store's next close, or end.
---
--- A callback is a coroutine of the controller that runs whoever found it to be
--- due. The controller starts it in its next step, so whoever goes on from a
--- wait, or from a release, first lets all those begin that this controller was
--- given (client.beginning): who waited for a loss finds on_lost called.
+-- A callback is a coroutine of the controller, which starts it in its next
+-- step. A wait or a release lets all those begin that its controller was given
+-- (client.beginning), so a program that waited for a loss finds on_lost called.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"

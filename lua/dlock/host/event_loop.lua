@@ -1,15 +1,11 @@
 -- What the hosts of event loops share: the table of waiters. The engine reports
--- tickets that got done by their numbers; client.waiting[number] is the waiter,
--- which the host knows how to wake. The coroutine that the engine's wakeup
--- descriptor wakes takes all numbers and wakes all waiters, not only its own.
+-- tickets that are done by number; client.waiting[number] is the waiter, which
+-- its host can wake. The coroutine that the wakeup descriptor wakes takes all
+-- numbers, and wakes all waiters.
 --
--- Two may wait for one ticket: a release that one coroutine asked for while it
--- is under way for another one. Who comes later stands in client.later[number],
--- a list, and is woken with the first; so a number is only ever entered and
--- left by the two functions here.
---
--- A closed engine reports nothing any more, so a wait ends with the ticket or
--- with the engine.
+-- Two may wait for one ticket, such as a release that another coroutine asked
+-- for: later ones stand in the list client.later[number], and wake with the
+-- first. A closed engine reports nothing, so a wait ends with it too.
 local protect = require "dlock.protect"
 
 local event_loop = {}

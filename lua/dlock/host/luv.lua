@@ -1,25 +1,16 @@
--- The host of luv. A waiter yields; a poll handle on the engine's wakeup
--- descriptor is started by the first waiter and stopped with the last, so that
--- nothing of ours keeps the loop alive.
+-- The host of luv. A waiter yields. The first waiter starts a poll handle on
+-- the engine's wakeup descriptor, and the last one stops it, so that nothing of
+-- ours keeps the loop alive.
 --
--- When a program resumes a waiting coroutine in between, that does no harm: the
--- coroutine yields again, or goes on if its ticket is done meanwhile. From then
--- on its yields are its own, so it takes itself out of the table; and waiters
--- that are resumed together (resume_all) are checked again before each turn.
+-- A program may resume a waiting coroutine: that yields again, or goes on if
+-- its ticket is done. A program may close one: its ticket is abandoned at once
+-- (host.wait). A coroutine that died of an error, or caught it and went on, has
+-- closed nothing: its ticket is abandoned when that is done, because
+-- adapter.wait is not in its stack, or another wait is noted for it (inside).
 --
--- Nor does it harm when a program ends one. A coroutine that is closed abandons
--- its ticket at once (host.wait). One that died of an error, say of a debug
--- hook, has closed nothing: its ticket is abandoned when that is done and the
--- coroutine is found dead. So is that of one which caught the error and went
--- on. It may yield elsewhere, where it must not be resumed: adapter.wait is not
--- in its stack. Or it waits for another ticket: each wait notes who its
--- coroutine waits as (inside), and an error leaves that to the next. Or it runs
--- the loop, and us in it.
---
--- luv calls back on the stack of the Lua thread that loaded it first, for good.
--- A coroutine that did so seems to run by then, and cannot be resumed when it
--- waits. So we do not load luv in one (host.find); a wait of one that others
--- loaded it in ends with an error to luv.
+-- luv calls back on the stack of the Lua thread that loaded it first. A
+-- coroutine that did so cannot be resumed, so we do not load luv in one
+-- (host.find), and a wait in such a coroutine ends with an error to luv.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"

@@ -1,29 +1,20 @@
 -- The host of OpenResty (nginx with its Lua module).
 --
--- A handler waits on a semaphore (nginx/waiters.lua). The light thread that
--- takes the completed tickets from the engine posts it: the pump
--- (nginx/pump.lua), a handler whose own call ended the ticket, or, while there
--- is no pump, a waiter.
+-- A handler waits on a semaphore (nginx/waiters.lua). The pump
+-- (nginx/pump.lua), a handler whose call ended the ticket, or, without a pump,
+-- a waiter posts it.
 --
--- Waits and leases belong to their request. Lua code is not run when a request
--- is aborted, and the collector comes when it likes; so each request that waits
--- has a scope, which nginx ends in the request's pool clean-up, before the log
--- phase. The scope's number also distinguishes requests in the owners of
--- reentrant locks: ngx_lua recycles coroutine objects.
+-- Waits and leases belong to their request. An aborted request runs no Lua
+-- code, so each request that waits has a scope, which nginx ends in the pool's
+-- clean-up before the log phase. Its number also tells requests apart in the
+-- owners of reentrant locks, since ngx_lua recycles coroutines. A scope begins
+-- only where waiting is allowed: in other phases it may never end, and the next
+-- request at that address would find it.
 --
--- A scope begins only where waiting is allowed. In the other phases there is
--- nothing for it to end, and its own end may never come: before the log phase
--- the clean-ups have run, and init_worker's request has none. It would be found
--- by the next request at that address, which then had no clean-up of its own.
---
--- Nor can a handler wait below a C function that calls Lua. The error would
--- come when nginx's semaphore has the waiter in its queue, where it stays and
--- wakes the handler out of whatever that waits for then: so whether it can
--- yield is asked before anything is begun.
---
--- What C has to do for a wait is called by the FFI, which costs a fraction of
--- a call of a C function. Only whether we can yield is asked by such a call: it
--- needs the Lua state.
+-- A handler cannot wait below a C function that calls Lua. nginx would raise
+-- the error with the waiter in its semaphore's queue, where it stays, so
+-- whether the handler can yield is asked before. What C does for a wait is
+-- called by the FFI, for a fraction of the price.
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
 

@@ -1,12 +1,10 @@
--- Several locks at once: all of them or none.
+-- Several locks at once: all of them or none. They are taken in one order that
+-- everybody shares (members.lua), so no two wait for each other in a circle.
 --
--- They are taken one after another in one order that everybody shares, so two
--- of these never wait for each other in a circle: that of members.lua.
---
--- Whatever ends the attempt (a timeout, a cancel, an error of a debug hook)
--- releases what was taken, in reverse. A lease that was lost while the others
--- were waited for is noticed before the whole is handed out. Until then each is
--- provisional: whatever becomes of it, it is not kept for its min_hold.
+-- What ends the attempt (a timeout, a cancel, an error) releases what was
+-- taken, in reverse. A lease that was lost meanwhile is noticed before the
+-- whole is given. Until then each is provisional, and not kept for its
+-- min_hold.
 local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"

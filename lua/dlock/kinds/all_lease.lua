@@ -1,15 +1,9 @@
 -- The lease that dlock.all gives: it stands for one lease of each member, and
--- answers for all of them together. It has no fence, since each member has one.
+-- has no fence, since each member has one.
 --
--- Each member is released, or closed, as if it stood alone: one can wait where
--- another cannot, in a store with another host. So a release may end some of
--- them and not the others, and be called again. What came of it the members
--- remember, not the whole: a refusal, which says only that nothing can wait
--- here, is then nobody's result, even when another coroutine's release is
--- under way and nothing is held any more.
---
--- A member that was detached is another handle's to end: the whole is released
--- when all others are, and is not lost by it.
+-- Each member is released as if it stood alone: one can wait where another
+-- cannot. So a release may end some, and be called again; the members remember
+-- their results. A member that was detached is another handle's to end.
 local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"

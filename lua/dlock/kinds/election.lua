@@ -1,13 +1,10 @@
 -- Elections: the leader is the holder of the lock, and `inspect` shows the
--- value that it published. A candidate is a waiter like any other, so the order
--- of succession is the order of the queue.
+-- value that it published. A candidate is a waiter like any other.
 --
--- wait_change compares fences: each leadership has its own, larger than those
--- before; 0 means that there is no leader. A holder that is no candidate may
--- have a fence that is not certain yet; it is recognised by the store's name of
--- the hold, which stays when the fence becomes certain. The object remembers
--- the leadership that it saw last, so a change between two calls is not missed,
--- however short it was.
+-- wait_change compares fences, which rise; 0 is no leader. A holder that is no
+-- candidate may have an uncertain fence, and is recognised by the store's name
+-- of the hold. The object remembers the leadership that it saw last, so that no
+-- change between two calls is missed.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"

@@ -1,21 +1,18 @@
--- A lock, and others in its place while its store is down.
---
--- The locks of the list are asked in order. outage.lua has the rules (I1 to I7)
--- by which one is passed over, and what each answer does. Here is how the time
+-- A lock, and others in its place while its store is down: asked in order.
+-- outage.lua has the rules (I1 to I7) by which one is passed over. How the time
 -- of a call is spent:
 --
 --   T1  The first attempt on a lock that has others behind it gets half of the
---       time that is left, so that these have the rest. Half of that is for
---       taking back what was asked, since a store that hangs takes that long.
+--       time that is left. Half of that is for taking back what was asked.
 --   T2  A store that answers `timeout` works: its lock is waited for again,
 --       until the end.
 --   T3  A grace that ends in time is waited for, in more attempts. An attempt
---       that failed at once waited for nothing: it is the last one.
+--       that failed at once is the last one.
 --   T4  A weaker lock whose reason is gone when it is granted is given back,
 --       and all begins anew.
 --
--- A lease is provisional until it is the one that the program gets, so that no
--- other is kept for its min_hold.
+-- A lease is provisional until the program gets it, so that no other is kept
+-- for its min_hold.
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local degraded_lease = require "dlock.kinds.fallback_lease"

@@ -1,11 +1,8 @@
--- What lockables over other lockables (all, fallback) have in common: a list of
--- locks on keys, whose waits are noted in one set, so that one cancel ends them
--- all, wherever they are.
---
--- One list names no lock twice: nobody can have it twice, and it is no help in
--- its own place. All kinds on one key are one lock, so what tells two apart is
--- the key and the store (its `id`, then its prefix). These are also the order
--- of locks that everybody shares.
+-- What lockables over other lockables (all, fallback) share: a list of locks on
+-- keys, whose waits are noted in one set, so that one cancel ends all. A list
+-- names no lock twice. Kinds on one key are one lock, so the key and the store
+-- (its `id`, then its prefix) tell two apart, and are the order that everybody
+-- shares.
 local lockable = require "dlock.lockable"
 local misuse = require "dlock.misuse"
 

@@ -1,16 +1,11 @@
--- Single flight: when several callers want the same result at the same time,
--- one makes it, and the others get it.
+-- Single flight: one caller makes the result, and those that ask meanwhile get
+-- it.
 --
--- The first caller gets the lock and runs the function; callers that come while
--- it runs wait for the lock. When the result is there, and while the lock is
--- still held, those waits are ended, and each caller takes the result instead.
--- So callers wait for locks only. When the one that runs the function fails (an
--- error, a killed request, a dead process), the next in the queue gets the
--- lock, as always, and runs the function in its place.
---
--- A flight is shared by the callers of one store object. In another process
--- the function runs when that process' turn comes, one at a time; a function
--- that looks into the cache first finds there what the first one made.
+-- The first caller gets the lock and runs the function; the others wait for the
+-- lock. When the result is there, and the lock is still held, their waits end
+-- with it. When the function fails, the next in the queue runs it in its place.
+-- A flight is shared by the callers of one store object; in another process the
+-- function runs when that one's turn comes.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"

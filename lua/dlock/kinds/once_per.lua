@@ -1,12 +1,9 @@
 -- Periodic work: at most one successful run in each period, in the whole fleet.
 --
 -- A run holds the lock with the period as its min_hold, which the store keeps
--- by its own clock, whatever becomes of this process. A run that fails gives
--- the min_hold up. So the period is closed from the grant on, and only a run
--- that is known to have failed opens it again. The other way, to close it when
--- a run has succeeded, would let a second run in whenever the word of the
--- first one's success is late or lost: a killed process, a cut connection, a
--- lost lease.
+-- by its own clock. A run that is known to have failed gives the min_hold up.
+-- Closing the period at success instead would let a second run in whenever the
+-- word of the first one's success is late or lost.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local lockable = require "dlock.lockable"

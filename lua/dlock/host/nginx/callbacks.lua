@@ -1,6 +1,5 @@
 -- The user's callbacks (on_lost, on_revoke, on_event), each in a timer of its
--- own: one that sleeps delays no other, and one that calls ngx.exit ends only
--- itself.
+-- own: one that sleeps delays no other, and ngx.exit ends only its own.
 --
 --   client.calls = { first =, last =, [number] = a function }   a queue, and
 --     asked =      timers that were asked for and have not appeared
@@ -8,13 +7,10 @@
 --     patience =   seconds from then in which one has to appear
 --     width =      how many may be asked for together
 --
--- A timer takes one call from the queue when it runs, not when it is asked for,
--- so a timer that nginx drops loses nothing: the pump looks at every beat
--- whether there are calls left and asks again.
---
--- A timer that does not appear in time was dropped. Then one is asked for at a
--- time (width 1), with more patience each time, until one appears. Each time
--- the queue gets empty the width doubles again.
+-- A timer takes a call from the queue when it runs, so a timer that nginx drops
+-- loses nothing: the pump asks again at each beat. After a drop one timer is
+-- asked for at a time, with more patience each time, until one appears; the
+-- width doubles again whenever the queue gets empty.
 local timers = require "dlock.host.nginx.timers"
 
 local callbacks = {}

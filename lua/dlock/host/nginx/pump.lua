@@ -1,22 +1,19 @@
--- The pump: a light thread per store and worker that reads from a Unix socket
--- which the engine serves, because nginx can wait for sockets only, takes the
+-- The pump: a light thread per store and worker. It reads from a Unix socket
+-- that the engine serves, because nginx can wait for sockets only, takes the
 -- numbers of completed tickets, and wakes their waiters.
 --
--- It is started by the first call that waits, and leaves when the worker is
--- exiting or nothing was asked for in a second, *and* nobody waits: one that
--- left earlier would strand a waiter, one that stayed would keep an exiting
--- worker, or every VM under `lua_code_cache off`, alive.
+-- The first call that waits starts it. It leaves when nobody waits, and the
+-- worker exits or nothing was asked for in a second: earlier it would strand a
+-- waiter, later it would keep an exiting worker alive.
 --
--- It runs in a timer, and nginx may drop a timer without a word, so that nobody
--- knows of the pump but by its looks:
---
+-- It runs in a timer, which nginx may drop without a word, so only its looks
+-- show that it is there:
 --   client.pump = { seen = when it last looked, or was asked for,
 --                   runs = it has looked, patience = seconds }
---
--- The engine's beats make it look twice a second. Whoever finds that it did not
--- in `patience` seconds (alive) asks for another. One that comes back from the
--- dead finds another in its place and leaves. While there is none, waiters look
--- by themselves (look_alone), so nothing is ever waited for in vain.
+-- The engine's beats make it look twice a second. A caller that finds no look
+-- in `patience` seconds asks for another pump; one that comes late finds the
+-- other and leaves. While there is none, waiters look by themselves
+-- (look_alone).
 local callbacks = require "dlock.host.nginx.callbacks"
 local direct = require "dlock.host.direct"
 local event_loop = require "dlock.host.event_loop"

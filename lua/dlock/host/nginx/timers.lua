@@ -1,9 +1,7 @@
--- Timers of nginx, which it may refuse (lua_max_pending_timers, or by an error:
--- without a connection for a worker's first timer it raises "no memory") or
--- accept and drop when they are due (lua_max_running_timers, no connection
--- left). So nobody relies on one: what is to be done stays noted until it is
--- under way, and is asked for again. nginx writes a line into its log for each
--- timer that it drops; so whoever asks again has more patience each time.
+-- Timers of nginx. It may refuse one, by an error too, or accept one and drop
+-- it when it is due. So what is to be done stays noted until it is under way,
+-- and is asked for again, with more patience each time: each drop is a line in
+-- the log.
 local timers = {}
 
 local ngx = rawget(_G, "ngx")

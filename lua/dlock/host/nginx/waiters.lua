@@ -3,17 +3,11 @@
 --   client.waiting[number] = waiter    its ticket is not known to be done yet
 --   client.woken[waiter] = true        it is, but the handler has not gone on
 --
--- A light thread can be killed, and a request aborted, while it waits: none of
--- its code runs then, and its ticket would be granted to nobody. But nginx
--- takes it out of its semaphore's queue, so the count of the semaphore (posts
--- less waiters) says that nobody waits. It is looked at in three places, which
--- together leave nothing out:
---   wake    before the post: killed earlier. Its grant is given back at once.
---   sweep   of those in `waiting`: killed while it waits. The wait is
---           withdrawn, at the next beat of the pump.
---   sweep   of those in `woken`: killed after the post, before it went on.
--- The one waiter that does not stand in its semaphore's queue and lives is the
--- handler that is running at that time: it says so by `awake`.
+-- A light thread that is killed, or whose request is aborted, runs no code, and
+-- its ticket would be granted to nobody. But nginx takes it out of its
+-- semaphore's queue, so the count (posts less waiters) shows it: before a post
+-- (wake), while it waits, and after a post (sweep, at each beat of the pump).
+-- Only the handler that runs now stands in no queue and lives: it is `awake`.
 local event_loop = require "dlock.host.event_loop"
 local semaphore = require "ngx.semaphore"
 

@@ -93,14 +93,9 @@ local function serve(request, settings, config)
   return finish(status)
 end
 
--- The embedded store of this user, for settings that name no store.
-local function default_url()
-  local store = open {}
-  return store and tostring(store):gsub("^dlock%.store: ", "") or "?"
-end
-
 local function print_config(request, settings, config)
-  local list = config.list(settings, default_url())
+  local store = open {} -- that of settings that name none
+  local list = config.list(settings, store and out.store(store) or "?")
   if request.options.json then
     local object = {}
     for _, one in ipairs(list) do

@@ -117,9 +117,7 @@ local function releasing(name)
       return release(client, self)
     end
     local bad, timeout, early = options.check_release(given, call)
-    if bad then
-      return nil, bad, "invalid"
-    end
+    if bad then return nil, bad, "invalid" end
     return release(client, self, timeout, early)
   end
 end
@@ -158,9 +156,7 @@ end
 function methods:extend(ttl)
   local client = client_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return host.ask(client, core.extend, self, ttl)
 end
 
@@ -173,9 +169,7 @@ end
 function methods:wait_lost(timeout)
   local client = client_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return host.ask(client, core.wait_lost, self, timeout)
 end
 
@@ -199,9 +193,7 @@ end
 function lease.wait_first(list, timeout)
   local client = client_of(list[1], "wait_lost")
   local adapter, message, code = ready(client)
-  if not adapter then
-    return nil, message, code
-  end
+  if not adapter then return nil, message, code end
   local tickets = {}
   for i, one in ipairs(list) do
     tickets[i], message, code = core.wait_lost(one, timeout)

@@ -72,49 +72,25 @@ function lockable.provisional(opts)
   return own
 end
 
--- The function that makes requests in the name of `from`.
-local function prepare(from)
-  from.prepared = from.client.engine:prepare(from.base, from.kind, from.key,
-    from.owner)
-  return from.prepared
-end
-
 -- Acquires in the name of `from`.
 local function request(from, opts, wait, waits, key, owner)
   local client, cancel = from.client, nil
   if opts then
     local bad, why
     cancel, bad, why = read(opts, from.kind, key or from.key)
-    if bad then
-      return nil, bad, why
-    end
+    if bad then return nil, bad, why end
   end
   local adapter, message, code = ready(client)
-  if not adapter then
-    return nil, message, code
+  if not adapter then return nil, message, code end
+  local submit = from.prepared
+  if not submit then
+    submit = client.engine:prepare(from.base, from.kind, from.key, from.owner)
+    from.prepared = submit
   end
-  local submit, ticket = from.prepared or prepare(from)
+  local ticket
   ticket, message, code = submit(wait, opts, key, owner)
-  if not ticket then
-    return nil, message, code
-  end
+  if not ticket then return nil, message, code end
   return wait_noted(client, ticket, adapter, waits, cancel)
-end
-
--- What a lockable is asked most often, in as few steps as can be.
-local function request_as_prepared(state)
-  local client = state.client
-  local adapter, message, code = ready(client)
-  if not adapter then
-    return nil, message, code
-  end
-  local submit, waits, ticket = state.prepared or prepare(state), state.waits
-  ticket, message, code = submit(true)
-  if not ticket then
-    return nil, message, code
-  end
-  waits[ticket] = true
-  return wait_for(client, ticket, adapter, waits)
 end
 
 -- A live hold that this owner may enter again: of the same mode, or, for a
@@ -140,9 +116,7 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   key, owner = key or from.key, owner or from.owner
   if not owner then -- the owner is known only where a call can wait
     local adapter, message, code = host.ready(client)
-    if not adapter then
-      return nil, message, code
-    end
+    if not adapter then return nil, message, code end
   end
   local who = owner or host.owner(client)
   local outer, mode, bad = find_outer(client, kind, key, who)
@@ -151,9 +125,7 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   end
   if outer and opts then -- it waits for nothing, and is told what is wrong
     local _, message, code = read(opts, kind, key)
-    if message then
-      return nil, message, code
-    end
+    if message then return nil, message, code end
   end
   local inner = outer and core.share(outer)
   if inner then
@@ -165,9 +137,7 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
     local message, code
     mode = kind.mode
     inner, message, code = request(from, opts, wait, waits, key, owner)
-    if not inner then
-      return nil, message, code
-    end
+    if not inner then return nil, message, code end
   end
   reentrant.add(client.holds, mode .. "\0" .. key, who, inner)
   return inner
@@ -192,9 +162,7 @@ local acquire = lockable.acquire
 
 --- The rest of a with: runs fn under the lease that was (or was not) acquired.
 function lockable.run(lease, message, code, fn, ...)
-  if not lease then
-    return nil, message, code
-  end
+  if not lease then return nil, message, code end
   return with.run(lease, fn, ...)
 end
 
@@ -234,9 +202,6 @@ local state_of = lockable.state_of
 
 --- How most kinds are taken; another one's kind.take replaces it.
 function lockable.take(state, opts, wait)
-  if wait and opts == nil and state.as_prepared then
-    return request_as_prepared(state)
-  end
   return acquire(state, opts, wait, state.waits, state.base.reentrant)
 end
 
@@ -245,14 +210,10 @@ end
 function lockable.ask(state, name, ...)
   local client = state.client
   local adapter, message, code = host.ready(client)
-  if not adapter then
-    return nil, message, code
-  end
+  if not adapter then return nil, message, code end
   local ticket
   ticket, message, code = client.engine[name](client.engine, ...)
-  if not ticket then
-    return nil, message, code
-  end
+  if not ticket then return nil, message, code end
   return wait_noted(client, ticket, adapter, state.waits, state.cancel)
 end
 
@@ -282,13 +243,8 @@ local methods = {}
 function methods:acquire(opts)
   local state = type(self) == "table" and self[STATE]
     or state_of(self, "acquire")
-  if opts == nil and state.as_prepared then
-    return request_as_prepared(state)
-  end
   local bad = options.check(opts, state.calls.acquire)
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return state.take(state, opts, true)
 end
 
@@ -301,9 +257,7 @@ end
 function methods:try_acquire(opts)
   local state = state_of(self, "try_acquire")
   local bad = options.check(opts, state.calls.try_acquire)
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return state.take(state, opts, false)
 end
 
@@ -330,9 +284,7 @@ function methods:with(opts, ...)
   end
   lockable.check_function((...), state.calls.with)
   local bad = options.check(opts, state.calls.with)
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return run_with(state, opts, ...)
 end
 
@@ -370,7 +322,6 @@ end
 --- An object of a class. The state needs what take uses, and `shown`.
 function lockable.object(kind_of, state)
   state.calls = kind_of.calls
-  state.as_prepared = not (state.take or state.base.reentrant)
   state.take = state.take or lockable.take
   state.waits = setmetatable({}, WEAK)
   return kind_of.new(state)

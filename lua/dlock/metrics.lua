@@ -47,9 +47,7 @@ local function count(list)
     if not seen[client.engine] then
       seen[client.engine] = true
       local found, message, code = one:stats()
-      if not found then
-        return nil, message, code
-      end
+      if not found then return nil, message, code end
       stores[#stores + 1] = { found = found, id = client.id,
         prefix = client.prefix }
     end
@@ -100,9 +98,7 @@ local function of_all_workers(stores, name)
   if not ngx.worker.exiting() then
     local ok, message, code = publish(dict,
       stats.part(stores, ('worker="%d"'):format(worker)), worker)
-    if not ok then
-      return nil, message, code
-    end
+    if not ok then return nil, message, code end
   end
   return stats.page(collect(dict))
 end

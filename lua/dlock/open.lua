@@ -31,15 +31,11 @@ return function(where, ...)
     opts.url = where
   elseif where ~= nil then
     local bad = options.check(where, "dlock.open")
-    if bad then
-      return nil, bad, "invalid"
-    end
+    if bad then return nil, bad, "invalid" end
     for name, value in next, where do opts[name] = value end
   end
   local parsed, message, code = url.parse(opts.url or default_url())
-  if not parsed then
-    return nil, message, code
-  end
+  if not parsed then return nil, message, code end
   if opts.db then
     parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
   end

@@ -69,8 +69,8 @@ local METRICS = {
     help = "Time a lock was held.", samples = histogram },
 }
 
--- In a label's quotes.
-local function escape(value)
+--- A text for a label's quotes.
+function stats.label(value)
   return (value:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"',
     ["\n"] = "\\n" }))
 end
@@ -79,8 +79,8 @@ end
 local function lines(metric, stores, process)
   local order, sums = {}, {}
   for _, one in ipairs(stores) do
-    local labels = ('store="%s",prefix="%s",%s'):format(escape(one.id),
-      escape(one.prefix), process)
+    local labels = ('store="%s",prefix="%s",%s'):format(stats.label(one.id),
+      stats.label(one.prefix), process)
     metric.samples(one.found[metric.of], function(suffix, more, value)
       local series = ("%s%s{%s%s}"):format(metric.name, suffix, labels, more)
       if not sums[series] then

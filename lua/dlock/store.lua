@@ -77,9 +77,7 @@ end
 function methods:ping(timeout)
   local client = client_of(self, "ping")
   local bad = options.check_optional(timeout, "timeout", "store:ping")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return ask(client, "ping", timeout)
 end
 
@@ -92,9 +90,7 @@ end
 function methods:close(timeout)
   local client = client_of(self, "close")
   local bad = options.check_optional(timeout, "timeout", "store:close")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   local done, message, code = ask(client, "close", timeout)
   host.closed(client)
   return results.of(done, message, code)
@@ -112,9 +108,7 @@ local function on_key(name, do_it)
       opts = nil
     end
     local bad = check(key, opts, call)
-    if bad then
-      return nil, bad, "invalid"
-    end
+    if bad then return nil, bad, "invalid" end
     return do_it(client, key, opts)
   end
 end
@@ -147,9 +141,7 @@ function methods:semaphore(key, permits, opts)
   local client = client_of(self, "semaphore")
   local bad = check(key, opts, "store:semaphore")
     or options.check_number(permits, "permits", "store:semaphore")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return semaphore.new(client, key, permits, opts)
 end
 
@@ -192,9 +184,7 @@ function methods:list(prefix, opts)
   local bad = options.check(opts, "store:list")
     or prefix and #prefix > 512 and "invalid: the prefix has more than 512"
       .. " bytes, so no key begins with it"
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return results.of(host.ask(client, client.engine.list, client.engine,
     prefix or "", opts and rawget(opts, "cursor"),
     opts and rawget(opts, "limit")))
@@ -204,9 +194,7 @@ end
 local function ordering(name)
   return on_key(name, function(client, key)
     local done, message, code = ask(client, name, key)
-    if done == nil then
-      return nil, message, code
-    end
+    if done == nil then return nil, message, code end
     return true
   end)
 end
@@ -288,16 +276,12 @@ function methods:with(key, opts, ...)
   local client = client_of(self, "with")
   if lockable.callable(opts) then
     local bad = check(key, nil, "store:with")
-    if bad then
-      return nil, bad, "invalid"
-    end
+    if bad then return nil, bad, "invalid" end
     return run_with(client, key, nil, opts, ...)
   end
   lockable.check_function((...), "store:with")
   local bad = check(key, opts, "store:with")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return run_with(client, key, opts, ...)
 end
 
@@ -318,9 +302,7 @@ function methods:stats(format)
       :format(text.quote(format)), "invalid"
   end
   local found, message, code = client.engine:stats()
-  if not found then
-    return nil, message, code
-  end
+  if not found then return nil, message, code end
   found.degraded = client.degraded or 0
   once.count(client, found.acquires)
   if format then
@@ -341,9 +323,7 @@ end
 function methods:once(key, fn, opts)
   local client = client_of(self, "once")
   local bad = once.check(key, fn, opts)
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return once.run(client, key, fn, opts)
 end
 
@@ -359,9 +339,7 @@ end
 function methods:once_per(key, seconds, fn, extra)
   local client = client_of(self, "once_per")
   local bad = once_per.check(key, seconds, fn, extra)
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return once_per.run(client, key, seconds, fn)
 end
 
@@ -380,21 +358,13 @@ function methods:attach(detached, opts)
       .. " a %s", type(detached))
   end
   local bad = options.check(opts, "store:attach")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return host.ask(client, client.engine.attach, client.engine, detached,
     opts and opts.max_hold or client.base.max_hold)
 end
 
 CLASS.meta.__close = function(self) -- there is an error behind it
   methods.close(self)
-end
-
--- Where to get the library of a store: only ZooKeeper's is a rock of its own.
-local function source_of(module)
-  return module == "zookeeper" and "install the rock dlock-zookeeper"
-    or ("build dlock with %s in STORES"):format(module)
 end
 
 -- Returns the table that the store's own library hands out, or nil and why. To
@@ -410,10 +380,13 @@ local function find_type(module, scheme)
       :format(scheme, problem), "unavailable"
   end
   any:close()
-  local missing = tostring(found):find("not found", 1, true)
+  local why = tostring(found)
+  if why:find("not found", 1, true) then
+    why = module == "zookeeper" and "install the rock dlock-zookeeper"
+      or ("build dlock with %s in STORES"):format(module)
+  end
   return nil, ("unsupported: the store for %s:// cannot be loaded: %s")
-    :format(scheme, missing and source_of(module) or tostring(found)),
-    "unsupported"
+    :format(scheme, why), "unsupported"
 end
 
 -- What only the store's library knows about.
@@ -422,11 +395,6 @@ local function own_options(where, opts)
   own.tls_library = where.tls and secure.library() or nil
   own.insecure = secure.warning(opts.tls, where.shown)
   return own
-end
-
--- Nobody is there for what the store tells by itself.
-local function is_quiet(opts)
-  return opts.on_event == nil and opts.ask == nil
 end
 
 local function finish(client)
@@ -456,14 +424,10 @@ end
 ---@param where table as url.parse returns it
 function store.open(where, opts)
   local kind, message, code = find_type(where.module, where.scheme)
-  if not kind then
-    return nil, message, code
-  end
+  if not kind then return nil, message, code end
   local adapter
   adapter, message, code = host.find(opts.host or options.default("host"))
-  if adapter == nil then
-    return nil, message, code
-  end
+  if adapter == nil then return nil, message, code end
   local key = shared.key(where, opts)
   local client = share(key, opts)
   if client then
@@ -488,11 +452,10 @@ function store.open(where, opts)
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = io_timeout,
     options = own,
-    quiet = is_quiet(opts),
+    -- Nobody is there for what the store tells by itself.
+    quiet = opts.on_event == nil and opts.ask == nil,
   })
-  if not engine then
-    return nil, message, code
-  end
+  if not engine then return nil, message, code end
   client = {
     engine = engine,
     host = adapter,

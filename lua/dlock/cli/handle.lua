@@ -7,19 +7,16 @@ local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
 local run = require "dlock.cli.run"
 local signals = require "dlock.cli.signals"
+local stores = require "dlock.store"
 local text = require "dlock.text"
 
 local handle = {}
 
 local EX_IOERR = 74
 
-local function client_of(store)
-  return lockable.state(assert(store:mutex("-"))).client
-end
-
 -- true, or nil, message, code: a handle would end with this process.
 local function portable(store)
-  local client = client_of(store)
+  local client = stores.client(store)
   local fine, message, code = client.engine:portable()
   if code == "unsupported" then
     message = ("unsupported: %s: a lock of this store ends with its process, so"
@@ -82,7 +79,7 @@ end
 local function prolong(store, request, ttl)
   local given, message, code = read(store, request)
   if not given then return nil, message, code end
-  return lockable.ask({ client = client_of(store) }, "prolong", given, ttl)
+  return lockable.ask({ client = stores.client(store) }, "prolong", given, ttl)
 end
 
 function handle.release(store, request)

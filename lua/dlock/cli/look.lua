@@ -3,6 +3,7 @@
 -- message, code.
 local json = require "dlock.json"
 local out = require "dlock.cli.out"
+local stats = require "dlock.stats"
 
 local look = {}
 
@@ -139,13 +140,8 @@ local COUNTED = {
   { "waiters", "Waiters for these keys." },
 }
 
-local function label(value)
-  return (value:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"',
-    ["\n"] = "\\n" }))
-end
-
 local function prometheus(count, store)
-  local shown = label((tostring(store):gsub("^dlock%.store: ", "")))
+  local shown = stats.label(out.store(store))
   for _, one in ipairs(COUNTED) do
     local name = "dlock_" .. one[1]
     say(("# HELP %s %s\n# TYPE %s gauge\n%s{store=\"%s\"} %d"):format(name,

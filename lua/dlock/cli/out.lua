@@ -36,6 +36,11 @@ function out.plain(value)
   return text.escape(value or "?")
 end
 
+--- A store, as its URL without secrets.
+function out.store(store)
+  return (tostring(store):gsub("^dlock%.store: ", ""))
+end
+
 --- Seconds for a line.
 function out.seconds(value)
   return value and text.tenths(value) .. " s" or "-"

@@ -5,9 +5,9 @@
 -- the renewal thread renews the lease.
 local child = require "dlock.cli.child"
 local core = require "dlock.core"
-local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
 local signals = require "dlock.cli.signals"
+local stores = require "dlock.store"
 local text = require "dlock.text"
 
 local LOST = 70 -- the exit status
@@ -55,7 +55,7 @@ end
 
 -- The store's name for jobs that run in this one.
 local function name_of(store)
-  local client = lockable.state(assert(store:mutex("-"))).client
+  local client = stores.client(store)
   return client.shown .. " " .. client.prefix
 end
 

@@ -2,8 +2,8 @@
 -- something else is waited for. The store is asked by a request of its own,
 -- which nobody waits for: the wait that goes on drives it as well.
 local core = require "dlock.core"
-local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
+local stores = require "dlock.store"
 
 local waiting = {}
 
@@ -49,7 +49,7 @@ end
 --- for. Called with true it ends what it has begun.
 ---@param name string ours
 function waiting.teller(store, keys, name, say)
-  local client = lockable.state(assert(store:mutex(keys[1]))).client
+  local client = stores.client(store)
   local due, at, ticket = core.now() + FIRST, 1, nil
   local said = {} -- of each key, and of the store, the mark of the last line
 

@@ -51,8 +51,7 @@ local function draw(store, rows, height)
   table.insert(rows, 1, { "KEY", "MODE", "HOLDER", "AGE", "ENDS IN",
     "WAITING" })
   local lines = look.columns(rows)
-  table.insert(lines, 1, ("%s  %s"):format(now(),
-    (tostring(store):gsub("^dlock%.store: ", ""))))
+  table.insert(lines, 1, ("%s  %s"):format(now(), out.store(store)))
   local hidden = #lines - (height - 1)
   if hidden > 0 then
     for _ = 1, hidden + 1 do table.remove(lines) end

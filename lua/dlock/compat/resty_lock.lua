@@ -50,9 +50,7 @@ function resty_lock.new(_, dict_name, opts)
     return nil, "dictionary not found"
   end
   local store, message = find_store()
-  if not store then
-    return nil, message
-  end
+  if not store then return nil, message end
   local exptime = opts and opts.exptime or 30
   local timeout = opts and opts.timeout
   return setmetatable({ store = store, dict = dict_name, exptime = exptime,
@@ -104,9 +102,7 @@ function METHODS:unlock()
   if code == "unsupported" then
     ok, message = lease:release_later()
   end
-  if not ok then
-    return nil, message
-  end
+  if not ok then return nil, message end
   return 1
 end
 
@@ -118,9 +114,7 @@ function METHODS:expire(time)
     return nil, "unlocked"
   end
   local left, message = self.lease:extend(time or self.exptime)
-  if not left then
-    return nil, message
-  end
+  if not left then return nil, message end
   return true
 end
 

@@ -204,14 +204,10 @@ end
 --- waited for, and waits for its end.
 function host.ask(client, make, ...)
   local adapter, message, code = host.ready(client)
-  if not adapter then
-    return nil, message, code
-  end
+  if not adapter then return nil, message, code end
   local ticket
   ticket, message, code = make(...)
-  if not ticket then
-    return nil, message, code
-  end
+  if not ticket then return nil, message, code end
   return host.wait(client, ticket, adapter)
 end
 

@@ -46,9 +46,7 @@ end
 local function take_each(state, opts, plan)
   for _, member in ipairs(state.members) do
     local ok, message, code = take_one(state, member, opts, plan)
-    if not ok then
-      return nil, message, code
-    end
+    if not ok then return nil, message, code end
   end
   for _, one in ipairs(plan.taken) do
     if not one.lease:held() then

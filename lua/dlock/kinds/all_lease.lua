@@ -101,9 +101,7 @@ local function releasing(name)
   return function(self, given)
     local _, state = list_of(self, name)
     local bad, timeout, early = options.check_release(given, call)
-    if bad then
-      return nil, bad, "invalid"
-    end
+    if bad then return nil, bad, "invalid" end
     return end_by(state, "release", timeout, early)
   end
 end
@@ -129,14 +127,10 @@ end
 function methods:extend(ttl)
   local list = list_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   for _, lease in ipairs(list) do
     local left, message, code = lease:extend(ttl)
-    if not left then
-      return nil, message, code
-    end
+    if not left then return nil, message, code end
   end
   return self:remaining()
 end
@@ -204,9 +198,7 @@ end
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return single.wait_first(list, timeout or math.huge)
 end
 

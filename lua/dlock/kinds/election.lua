@@ -33,9 +33,7 @@ local methods = {}
 -- that is not certain. Returns what was noted, and the leader.
 local function look(state)
   local found, message, code = lockable.inspect(state)
-  if code then
-    return nil, message, code
-  end
+  if code then return nil, message, code end
   local first = found and found.holders[1]
   if not first then
     state.seen, state.hold = 0, nil
@@ -72,9 +70,7 @@ end
 function methods:campaign(opts)
   local state = lockable.state_of(self, "campaign", "election")
   local bad = options.check(opts, "election:campaign")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   return state.take(state, with_patience(state, opts), true)
 end
 
@@ -100,9 +96,7 @@ local function wait_change(state, timeout)
     if left > 0 then
       local ok, message, code = lockable.ask(state, "change", state.key, before,
         left)
-      if not ok then
-        return nil, message, code
-      end
+      if not ok then return nil, message, code end
     end
     local seen, message, code = look(state)
     if not seen then
@@ -126,14 +120,10 @@ function methods:wait_change(timeout)
   local state = lockable.state_of(self, "wait_change", "election")
   local bad = options.check_optional(timeout, "timeout",
     "election:wait_change")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   if not state.seen then
     local fence, message, code = look(state)
-    if not fence then
-      return nil, message, code
-    end
+    if not fence then return nil, message, code end
   end
   return wait_change(state, timeout or math.huge)
 end

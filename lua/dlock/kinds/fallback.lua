@@ -91,9 +91,7 @@ local function take_first(state, plan, member)
     else
       local ready = outage.ready(member, plan)
       plan.passed = ready == 0
-      if plan.passed or not asks then
-        return nil, message, code
-      end
+      if plan.passed or not asks then return nil, message, code end
       local left = ready - now
       local at_once = now - begun < AT_ONCE and left > AT_ONCE
       if at_once or now >= plan.deadline then -- T3
@@ -228,9 +226,7 @@ local CLASS = lockable.class("fallback", methods)
 function fallback.new(list)
   local states, opts = members.read(list, "dlock.fallback")
   local bad = options.check(opts, "dlock.fallback")
-  if bad then
-    return nil, bad, "invalid"
-  end
+  if bad then return nil, bad, "invalid" end
   members.sort(states, "dlock.fallback")
   local names = {}
   for i, member in ipairs(states) do

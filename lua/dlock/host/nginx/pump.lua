@@ -83,9 +83,7 @@ end
 
 local function connect(client)
   local path, message = client.engine:serve()
-  if not path then
-    return nil, message
-  end
+  if not path then return nil, message end
   local socket = ngx.socket.tcp()
   socket:settimeout(READ_TIMEOUT)
   local ok, problem = socket:connect("unix:" .. path)
@@ -203,9 +201,7 @@ function pump.ask(client)
     patience = patience }
   client.last_asked = now
   local ok, message, code = timers.start(main, self)
-  if not ok then
-    return nil, message, code
-  end
+  if not ok then return nil, message, code end
   client.pump = self
   return true
 end

@@ -19,27 +19,6 @@ static const char *put(char **at, const char *s) {
   return to;
 }
 
-static size_t options_size(const struct dlk_options *o) {
-  size_t size = o->count * sizeof *o->list;
-  for (size_t i = 0; i < o->count; i++)
-    size += size_of(o->list[i].name) + size_of(o->list[i].key) +
-            size_of(o->list[i].text);
-  return size;
-}
-
-/* list: room for them; texts go to *at. */
-static void copy_options(const struct dlk_options *from,
-                         struct dlk_option *list, struct dlk_options *to,
-                         char **at) {
-  for (size_t i = 0; i < from->count; i++) {
-    list[i] = from->list[i];
-    list[i].name = put(at, from->list[i].name);
-    list[i].key = put(at, from->list[i].key);
-    list[i].text = put(at, from->list[i].text);
-  }
-  to->list = list;
-}
-
 void *dlk_conf_copy(const struct dlk_conf *from, const char *name,
                     struct dlk_conf *to, const char **name_out,
                     size_t *size_out) {
@@ -49,7 +28,11 @@ void *dlk_conf_copy(const struct dlk_conf *from, const char *name,
   size += size_of(from->prefix) + size_of(name);
   for (size_t i = 0; i < from->host_count; i++)
     size += size_of(from->hosts[i].host);
-  size += options_size(&from->options);
+  const struct dlk_options *o = &from->options;
+  size += o->count * sizeof *o->list;
+  for (size_t i = 0; i < o->count; i++)
+    size += size_of(o->list[i].name) + size_of(o->list[i].key) +
+            size_of(o->list[i].text);
   char *memory = malloc(size ? size : 1);
   if (!memory)
     return NULL;
@@ -57,7 +40,13 @@ void *dlk_conf_copy(const struct dlk_conf *from, const char *name,
   struct dlk_addr *hosts = (void *)(options + from->options.count);
   char *at = (char *)(hosts + from->host_count);
   *to = *from;
-  copy_options(&from->options, options, &to->options, &at);
+  for (size_t i = 0; i < o->count; i++) {
+    options[i] = o->list[i];
+    options[i].name = put(&at, o->list[i].name);
+    options[i].key = put(&at, o->list[i].key);
+    options[i].text = put(&at, o->list[i].text);
+  }
+  to->options.list = options;
   to->hosts = hosts;
   for (size_t i = 0; i < from->host_count; i++) {
     hosts[i] = from->hosts[i];

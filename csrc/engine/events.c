@@ -23,21 +23,6 @@ void dlk_events_destroy(struct dlk_events *ev) {
   pthread_mutex_destroy(&ev->lock);
 }
 
-/* What has to go for it. */
-static struct dlk_event *append(struct dlk_events *ev, struct dlk_event *one) {
-  if (ev->last)
-    ev->last->next = one;
-  else
-    ev->first = one;
-  ev->last = one;
-  if (++ev->count <= MOST)
-    return NULL;
-  struct dlk_event *old = ev->first;
-  ev->first = old->next;
-  ev->count--;
-  return old;
-}
-
 void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
                     const struct dlk_lease *lease, const char *text) {
   size_t key_len = lease ? lease->key_len : 0, size = strlen(text) + 1;
@@ -52,7 +37,17 @@ void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
   snprintf(one->kind, sizeof one->kind, "%s", kind);
   one->text = memcpy(one->key + key_len, text, size);
   pthread_mutex_lock(&ev->lock);
-  struct dlk_event *old = append(ev, one);
+  if (ev->last)
+    ev->last->next = one;
+  else
+    ev->first = one;
+  ev->last = one;
+  struct dlk_event *old = NULL; /* that has to go for it */
+  if (++ev->count > MOST) {
+    old = ev->first;
+    ev->first = old->next;
+    ev->count--;
+  }
   atomic_store(&ev->any, true);
   pthread_mutex_unlock(&ev->lock);
   free(old);

@@ -17,8 +17,9 @@
 #include "engine/ticket/request.h"
 #include "loop/life.h"
 
-/* So many are kept free. */
 #define MANY 16 /* stores in use that somebody may have opened by mistake */
+/* So many are kept free: enough for the requests of a busy worker of nginx, and
+ * for leases that wait for a collector. */
 #define SPARE_TICKETS 128
 #define SPARE_HOLDS 1024
 
@@ -33,26 +34,11 @@ struct whole {
 static const struct dlk_loop_calls loop_calls = {.run_batch = dlk_holds_run,
                                                  .over = dlk_close_by_thread};
 
-/* What can fail. */
-static bool init_sync(struct dlk_engine *e) {
-  if (!dlk_loop_init(&e->loop, &loop_calls))
-    return false;
-  if (dlk_events_init(&e->events))
-    return true;
-  dlk_loop_destroy(&e->loop);
-  return false;
-}
-
-/* Enough for the requests of a busy worker of nginx, and for leases that wait
- * for a collector. */
-static void init_pools(struct dlk_engine *e) {
-  size_t ticket = sizeof(struct dlk_ticket) + e->type->op_size;
-  size_t hold = sizeof(struct dlk_hold) + e->type->lease_size;
-  dlk_pool_init(&e->spare_tickets, ticket, SPARE_TICKETS);
-  dlk_pool_init(&e->held.spare, hold, SPARE_HOLDS);
-}
-
-static void free_memory(struct dlk_engine *e) {
+/* The last reference goes after the end (or before any use), so no thread is
+ * left: a renewal thread that goes on alone has one. */
+static void free_engine(struct dlk_engine *e) {
+  if (atomic_load(&e->fork_stamp) != 0 && !dlk_close_is_over(e->close))
+    return;
   if (e->store)
     e->type->destroy(e->store);
   dlk_conf_free(e->conf_memory, e->conf_size);
@@ -67,18 +53,25 @@ static void free_memory(struct dlk_engine *e) {
   free(e);
 }
 
-/* The last reference goes after the end (or before any use), so no thread is
- * left: a renewal thread that goes on alone has one. */
-static void free_engine(struct dlk_engine *e) {
-  bool used = atomic_load(&e->fork_stamp) != 0;
-  if (!used || dlk_close_is_over(e->close))
-    free_memory(e);
-}
-
-static void init_fields(struct dlk_engine *e) {
+/* With one reference; NULL: out of memory. */
+static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
+  struct whole *whole = calloc(1, sizeof *whole);
+  if (!whole)
+    return NULL;
+  struct dlk_engine *e = &whole->engine;
+  bool loop = dlk_loop_init(&e->loop, &loop_calls);
+  if (!loop || !dlk_events_init(&e->events)) {
+    if (loop)
+      dlk_loop_destroy(&e->loop);
+    free(whole);
+    return NULL;
+  }
+  e->type = type;
+  e->local = &whole->local;
+  e->close = &whole->close;
+  e->free = free_engine;
   dlk_host_init(&e->host);
   atomic_init(&e->refs, 1);
-  e->free = free_engine;
   dlk_socket_init(&e->socket, &e->loop);
   dlk_list_init(&e->in_use);
   dlk_list_init(&e->work.ops);
@@ -87,23 +80,10 @@ static void init_fields(struct dlk_engine *e) {
   e->held.calls = &dlk_dispatch_lease_calls;
   dlk_local_init(e->local, &dlk_request_local_calls);
   dlk_close_init(e->close, e);
-  init_pools(e);
-}
-
-/* With one reference; NULL: out of memory. */
-static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
-  struct whole *whole = calloc(1, sizeof *whole);
-  if (!whole)
-    return NULL;
-  struct dlk_engine *e = &whole->engine;
-  e->type = type;
-  e->local = &whole->local;
-  e->close = &whole->close;
-  if (!init_sync(e)) {
-    free(whole);
-    return NULL;
-  }
-  init_fields(e);
+  dlk_pool_init(&e->spare_tickets, sizeof(struct dlk_ticket) + type->op_size,
+                SPARE_TICKETS);
+  dlk_pool_init(&e->held.spare, sizeof(struct dlk_hold) + type->lease_size,
+                SPARE_HOLDS);
   return e;
 }
 
@@ -166,22 +146,17 @@ static void name_ourselves(struct dlk_engine *e) {
   snprintf(e->name, sizeof e->name, "%s/%ld", host, (long)getpid());
 }
 
-/* What most likely took all descriptors, or threads. */
-static void say_how_many(struct dlk_error *err) {
-  size_t n = dlk_in_use_count();
-  size_t len = strlen(err->text);
-  if (n > MANY)
-    snprintf(err->text + len, sizeof err->text - len,
-             "; %zu stores are open here; open one and keep it", n);
-}
-
 bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err) {
   if (atomic_load(&e->fork_stamp) != 0)
     return true;
   dlk_random_forget(&e->random);
   name_ourselves(e);
   if (!dlk_loop_open(&e->loop, e->shown, err)) {
-    say_how_many(err);
+    /* What most likely took all descriptors, or threads. */
+    size_t n = dlk_in_use_count(), len = strlen(err->text);
+    if (n > MANY)
+      snprintf(err->text + len, sizeof err->text - len,
+               "; %zu stores are open here; open one and keep it", n);
     return false;
   }
   atomic_store(&e->fork_stamp, dlk_fork_stamp());

@@ -45,7 +45,7 @@ static const struct option {
     {"permits", COUNT, offsetof(struct prepared, request.want.units)},
     {"units", COUNT, offsetof(struct prepared, request.want.units)},
     {"cap", COUNT, offsetof(struct prepared, request.want.cap)},
-    {"settle", NS, offsetof(struct prepared, request.settle)},
+    {"settle", NS, offsetof(struct prepared, request.withdrawal)},
     {"provisional", FLAG, offsetof(struct prepared, request.provisional)},
 };
 

@@ -34,8 +34,7 @@ return {
       put = "(void)given; (void)least; return h->lease.claim == 0 ||"
         .. " h->lease.claim > now;" },
     { name = "nobody hears of a loss", file = "csrc/engine/hold/lease.c",
-      find = "set_ended(h, DLK_HOLD_LOST, why); tell_lost(h, why);",
-      put = "set_ended(h, DLK_HOLD_LOST, why);" },
+      find = [[dlk_hold_tell(h, "lost", err.text);]], put = "" },
     { name = "a lost lease is left on the server",
       file = "csrc/engine/hold/lease.c",
       find = [["its ttl has passed"); dlk_hold_give_back(h);]],
@@ -43,7 +42,7 @@ return {
     { name = "a renewal that comes after the deadline counts",
       file = "csrc/engine/hold/renewal.c",
       find = "if (dlk_hold_check(h, dlk_clock_now())) { h->lease.sent = sent;",
-      put = "if (atomic_load(&h->state) == DLK_HOLD_HELD) {"
+      put = "if (dlk_hold_is_held(h)) {"
         .. " h->lease.sent = sent;" },
     { name = "a renewal that failed is not tried again",
       file = "csrc/engine/hold/renewal.c",
@@ -74,7 +73,8 @@ return {
       find = "from->lease.ttl != to->lease.ttl ||", put = "" },
     { name = "a lease is handed over while a request for it is under way",
       file = "csrc/engine/local/handoff.c",
-      find = "h->renew && h->ops == 0 &&", put = "h->renew &&" },
+      find = "dlk_hold_is_renewed(h) && h->ops == 0 &&",
+      put = "dlk_hold_is_renewed(h) &&" },
     { name = "a lease whose end was asked for is handed over",
       file = "csrc/engine/local/handoff.c",
       find = "h->ops == 0 && !atomic_load(&h->revoked);",

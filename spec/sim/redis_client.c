@@ -204,8 +204,8 @@ static int l_forget(lua_State *L) {
 static int l_held(lua_State *L) {
   struct client *c = sim_client_check(L);
   const struct dlk_hold *h = thing_at(L, c)->hold;
-  if (!h || atomic_load(&h->state) != DLK_HOLD_HELD ||
-      atomic_load(&h->dropping) || atomic_load(&h->expired))
+  if (!h || !dlk_hold_is_held(h) ||
+      atomic_load(&h->state) == DLK_HOLD_DROPPING || atomic_load(&h->expired))
     return 0;
   struct dlk_want want = dlk_hold_want(h);
   lua_pushnumber(L, (lua_Number)atomic_load(&h->deadline));

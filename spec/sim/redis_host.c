@@ -143,7 +143,7 @@ void sim_client_look(struct client *c) {
   size_t kept = 0;
   for (size_t i = 0; i < c->broken_count; i++) {
     struct dlk_hold *h = c->broken[i];
-    bool held = atomic_load(&h->state) == DLK_HOLD_HELD;
+    bool held = dlk_hold_is_held(h);
     if (held && h->renewing) {
       c->broken[kept++] = h;
       continue;

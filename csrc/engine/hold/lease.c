@@ -1,32 +1,26 @@
-/* A hold: one lease that we have, or had.
+/* A hold: one lease that we have, or had. lease.h draws its states.
  *
- * States go one way: candidate, held, then released, lost or detached. Our
- * own deadline counts from before the request that got (or renewed) it was
- * sent, so it is never later than the server's. `expired` latches the first
- * sight of a passed deadline, from whichever thread: a renewal that succeeds
- * after that changes nothing, so held() never becomes true again.
+ * I1  Our deadline counts from before the request that got (or renewed) it was
+ *     sent, so it is never later than the server's.
+ * I2  held() never becomes true again. `expired` latches the first sight of a
+ *     passed deadline, from any thread: a renewal that succeeds later changes
+ *     nothing.
+ * I3  A hold is counted as ended once, when it leaves HELD.
+ * I4  A loss is counted and told once, in lose(). It is known when the hold
+ *     ends (deadline, renewal, message, request) or when its release is
+ *     answered. Only held and RELEASING ones are lost, and LOST is for ever.
+ * I5  A release without an answer says nothing of a loss. Nor does the release
+ *     that follows a loss, for a server that may still have the entry.
+ * I6  min_hold is a promise to the taker of the lock, so it goes with `given`.
+ *     A grant that crossed a cancel, was not taken, came too late, or lacked
+ *     others beside it, is not given, and is released as if it had no min_hold:
+ *     the release looks (dispatch.c). An attached hold is given from the start.
+ * I7  A hold whose last handle was collected is not released: its program may
+ *     still count on it.
  *
- * A hold that ends is counted as ended once, when it leaves HELD. That it was
- * lost may be known then (its deadline, a renewal, a message, a request on it)
- * or later, when its release is answered; whichever comes first ends in lose(),
- * which counts the loss and tells it. Nothing comes second: only HELD and
- * RELEASING ones are lost, and LOST is for ever. A release without an answer
- * says nothing of a loss. Nor does the one that follows a loss, for a server
- * that may still have the entry: it finds the hold LOST.
- *
- * min_hold is a promise to whoever was given the lock, so it goes with `given`:
- * a grant that crossed a cancel, that nobody took, that came too late, or that
- * was taken by one who needed others beside it and did not get them, is
- * released as if it had none. All of these are not yet given by themselves, and
- * no way out of them has to think of it: the release looks (dispatch.c).
- * What was given stays given (a hold that is attached keeps the min_hold of the
- * detached one), until its holder takes that back.
- *
- * A hold whose last handle was collected is not released: its program may still
- * count on it. It is not renewed any more, so it ends at its deadline.
- *
- * References: one for each Lua handle and ticket, one while HELD (the list of
- * holds), one while the store renews it, one while its release is owed. */
+ * References: one for each Lua handle and ticket, one while it is held (the
+ * list of holds), one while the store renews it, one while its release is owed,
+ * one for the post `drop`. */
 #include "engine/hold/lease.h"
 
 #include <stdio.h>
@@ -49,10 +43,9 @@ static const char *put(char **at, const char *s, size_t n) {
 
 static void drop_posted(struct dlk_post *post) {
   struct dlk_hold *h = DLK_CONTAINER(post, struct dlk_hold, drop);
-  if (dlk_hold_is_held(h) && atomic_load(&h->dropping)) {
+  if (atomic_load(&h->state) == DLK_HOLD_DROPPING) {
     dlk_hold_give_back(h);
   } else if (dlk_hold_is_held(h)) {
-    h->renew = false;
     dlk_hold_schedule(h);
     dlk_wakeup_note(&h->engine->loop.wakeup); /* the program may be told */
   }
@@ -72,15 +65,16 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->user = r->user;
   h->max_hold = r->max_hold;
   h->cut_to = DLK_FOREVER;
-  h->renew = h->renews = r->renew;
-  h->provisional = r->provisional;
+  h->asked.renew = r->renew;
+  h->asked.provisional = r->provisional;
   atomic_init(&h->given, r->kind == DLK_OP_ATTACH);
   h->lease.ttl = r->ttl;
   h->lease.min_hold = r->min_hold;
-  h->hands_on = r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
-  h->unfair = h->hands_on && r->handoffs > 0;
-  h->named = r->owner != NULL;
-  h->lease.handoffs.most = h->unfair ? r->handoffs : 0;
+  h->asked.hands_on =
+      r->want.units == 0 && !r->value && r->renew && r->min_hold == 0;
+  h->asked.unfair = h->asked.hands_on && r->handoffs > 0;
+  h->asked.owner = r->owner != NULL;
+  h->lease.handoffs.most = h->asked.unfair ? r->handoffs : 0;
   dlk_hold_set_want(h, r->want);
 }
 
@@ -114,13 +108,14 @@ struct dlk_hold *dlk_hold_again(const struct dlk_hold *old) {
                                 .key = l->key,
                                 .key_len = l->key_len,
                                 .want = l->want,
-                                .renew = old->renews,
-                                .provisional = old->provisional,
-                                .handoffs = old->unfair ? l->handoffs.most : 0,
+                                .renew = old->asked.renew,
+                                .provisional = old->asked.provisional,
+                                .handoffs =
+                                    old->asked.unfair ? l->handoffs.most : 0,
                                 .ttl = l->ttl,
                                 .max_hold = old->max_hold,
                                 .min_hold = l->min_hold,
-                                .owner = old->named ? l->owner : NULL,
+                                .owner = old->asked.owner ? l->owner : NULL,
                                 .value = l->value,
                                 .value_len = l->value_len};
   return dlk_hold_new(old->engine, &r);
@@ -169,9 +164,9 @@ static int64_t left_of(struct dlk_hold *h) {
 }
 
 int64_t dlk_hold_remaining(struct dlk_hold *h) {
-  if (!dlk_hold_is_held(h) || atomic_load(&h->dropping))
-    return 0;
-  return left_of(h);
+  int state = atomic_load(&h->state);
+  bool ours = state == DLK_HOLD_HELD || state == DLK_HOLD_COLLECTED;
+  return ours ? left_of(h) : 0;
 }
 
 int64_t dlk_hold_ttl(const struct dlk_hold *h) {
@@ -188,14 +183,21 @@ bool dlk_hold_revoked(const struct dlk_hold *h) {
 }
 
 bool dlk_hold_is_lost(struct dlk_hold *h) {
-  int state = atomic_load(&h->state);
-  if (state != DLK_HOLD_HELD)
-    return state == DLK_HOLD_LOST;
-  return atomic_load(&h->dropping) ? atomic_load(&h->expired) : left_of(h) == 0;
+  switch (atomic_load(&h->state)) {
+  case DLK_HOLD_HELD:
+  case DLK_HOLD_COLLECTED:
+    return left_of(h) == 0;
+  case DLK_HOLD_DROPPING:
+    return atomic_load(&h->expired);
+  case DLK_HOLD_LOST:
+    return true;
+  default:
+    return false;
+  }
 }
 
 bool dlk_hold_renews(const struct dlk_hold *h) {
-  return h->renews;
+  return h->asked.renew;
 }
 
 int64_t dlk_hold_min_left(const struct dlk_hold *h) {
@@ -212,22 +214,25 @@ void dlk_hold_take_back(struct dlk_hold *h) {
   atomic_store(&h->given, false);
 }
 
-static void post_drop(struct dlk_hold *h) {
+/* From one state that is held to another, by any thread; false: it is in
+ * another state. */
+static bool drop(struct dlk_hold *h, int from, enum dlk_hold_state to) {
+  if (!atomic_compare_exchange_strong(&h->state, &from, (int)to))
+    return false;
   dlk_hold_ref(h);
   if (!dlk_owner_post(&h->engine->loop, &h->drop, true))
     dlk_hold_unref(h);
+  return true;
 }
 
 void dlk_hold_release_later(struct dlk_hold *h) {
-  if (dlk_hold_is_held(h) && !atomic_exchange(&h->dropping, true))
-    post_drop(h);
+  if (!drop(h, DLK_HOLD_HELD, DLK_HOLD_DROPPING))
+    drop(h, DLK_HOLD_COLLECTED, DLK_HOLD_DROPPING);
 }
 
 bool dlk_hold_collected(struct dlk_hold *h) {
-  if (!atomic_load(&h->given) || dlk_hold_remaining(h) == 0)
-    return false;
-  post_drop(h);
-  return true;
+  return atomic_load(&h->given) && dlk_hold_remaining(h) > 0 &&
+         drop(h, DLK_HOLD_HELD, DLK_HOLD_COLLECTED);
 }
 
 /* ---- by the loop's owner ---- */
@@ -255,25 +260,20 @@ void dlk_hold_due(struct dlk_hold *h, int64_t at) {
   dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, false);
 }
 
-/* When a hold on a claim is renewed: see renewal.c. */
-static int64_t confirm_at(const struct dlk_hold *h, bool *lax) {
-  int64_t left = h->lease.claim - h->granted_at;
-  *lax = left / 2 >= DLK_HANDED_RENEW + DLK_TIMERS_LAX;
-  return h->granted_at + (*lax ? DLK_HANDED_RENEW : left / 4);
-}
-
-/* When the engine must look at it next: to renew it or to end it. */
 void dlk_hold_schedule(struct dlk_hold *h) {
   int64_t end = atomic_load(&h->deadline);
   int64_t at = end;
   bool lax = false, claim = h->lease.claim != 0;
-  if ((h->renew || claim) && !h->renewing && !h->extending &&
+  if ((dlk_hold_is_renewed(h) || claim) && !h->renewing && !h->extending &&
       end < h->max_end) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
     if (h->handed && h->granted_at + DLK_HANDED_RENEW < renew_at)
       renew_at = h->granted_at + DLK_HANDED_RENEW;
-    if (claim)
-      renew_at = confirm_at(h, &lax);
+    if (claim) { /* see renewal.c */
+      int64_t left = h->lease.claim - h->granted_at;
+      lax = left / 2 >= DLK_HANDED_RENEW + DLK_TIMERS_LAX;
+      renew_at = h->granted_at + (lax ? DLK_HANDED_RENEW : left / 4);
+    }
     if (renew_at < at)
       at = renew_at;
   }
@@ -293,7 +293,8 @@ static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
 static void suspect(const struct dlk_hold *h) {
   struct dlk_held *held = &h->engine->held;
   char key[DLK_QUOTED_MAX], text[DLK_QUOTED_MAX + 160];
-  if (h->renews || h->lease.ttl <= DAY || held->suspected || h->engine->quiet)
+  if (h->asked.renew || h->lease.ttl <= DAY || held->suspected ||
+      h->engine->quiet)
     return;
   held->suspected = true;
   snprintf(text, sizeof text,
@@ -350,7 +351,8 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
   if (done) {
     h->lease.claim = 0;
     dlk_hold_extended(h, ttl);
-  } else if ((h->renew || h->lease.claim) && !h->extending && !h->renewing) {
+  } else if ((dlk_hold_is_renewed(h) || h->lease.claim) && !h->extending &&
+             !h->renewing) {
     /* What it left behind is made good by a renewal. */
     dlk_hold_due(h, dlk_clock_now());
   }
@@ -363,14 +365,6 @@ void dlk_hold_tell(const struct dlk_hold *h, const char *kind,
   dlk_wakeup_note(&e->loop.wakeup);
 }
 
-static void tell_lost(const struct dlk_hold *h, const char *why) {
-  char key[DLK_QUOTED_MAX];
-  struct dlk_error err;
-  dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
-                dlk_quote(key, h->lease.key, h->lease.key_len), why);
-  dlk_hold_tell(h, "lost", err.text);
-}
-
 static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
                       const char *why) {
   atomic_store_explicit(&h->ended, why, memory_order_relaxed);
@@ -380,9 +374,13 @@ static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
 /* It is known to be lost, for the first time. Counted first: a thread that sees
  * it lost finds it counted. */
 static void lose(struct dlk_hold *h, const char *why) {
+  char key[DLK_QUOTED_MAX];
+  struct dlk_error err;
   dlk_stats_add(&h->engine->stats.lost);
   set_ended(h, DLK_HOLD_LOST, why);
-  tell_lost(h, why);
+  dlk_error_set(&err, DLK_LOST, "%s is not held any more: %s",
+                dlk_quote(key, h->lease.key, h->lease.key_len), why);
+  dlk_hold_tell(h, "lost", err.text);
 }
 
 void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,

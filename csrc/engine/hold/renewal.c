@@ -40,25 +40,23 @@ static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
 
 /* It only waits for its end: not to be touched before that. */
 static bool only_ends(const struct dlk_hold *h) {
-  bool wants = h->renew || h->lease.claim;
+  bool wants = dlk_hold_is_renewed(h) || h->lease.claim;
   return h->owed || !wants || h->renewing || h->extending ||
          atomic_load(&h->deadline) >= h->max_end;
 }
 
-static void pay_owed(struct dlk_hold *h) {
+static void end_owed(struct dlk_hold *h, bool releases) {
   dlk_timers_batch_take(&h->engine->loop.timers, &h->due);
   h->owed = false;
-  dlk_hold_give_back(h);
+  if (releases)
+    dlk_hold_give_back(h);
   dlk_hold_unref(h);
 }
 
 void dlk_holds_forget_owed(struct dlk_engine *e) {
   struct dlk_hold *h;
-  while ((h = first_due(e, DLK_FOREVER)) && h->owed) {
-    dlk_timers_batch_take(&e->loop.timers, &h->due);
-    h->owed = false;
-    dlk_hold_unref(h);
-  }
+  while ((h = first_due(e, DLK_FOREVER)) && h->owed)
+    end_owed(h, false);
 }
 
 static void trace(const struct dlk_hold *h, const char *how) {
@@ -94,7 +92,7 @@ static size_t collect(struct dlk_engine *e, int64_t now,
     if (h->due.node.at > now && only_ends(h))
       break;
     if (h->owed) {
-      pay_owed(h);
+      end_owed(h, true);
     } else if (dlk_hold_check(h, now)) {
       if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
         dlk_hold_due(h, atomic_load(&h->deadline));
@@ -192,13 +190,6 @@ void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
   dlk_hold_tell(h, "revoked", "somebody asked for the lock");
 }
 
-static struct dlk_hold *first_held(const struct dlk_engine *e) {
-  const struct dlk_list *list = &e->held.list;
-  return dlk_list_empty(list)
-             ? NULL
-             : DLK_CONTAINER(list->next, struct dlk_hold, link);
-}
-
 /* Due now, and still held when it is looked at. What is being renewed, or
  * extended, is answered by whoever holds it now. */
 void dlk_holds_hurry(struct dlk_host *host) {
@@ -215,8 +206,10 @@ void dlk_holds_hurry(struct dlk_host *host) {
 static void horizon_passed(struct dlk_timer *timer, int64_t now) {
   struct dlk_engine *e =
       DLK_CONTAINER(timer, struct dlk_engine, held.horizon_timer);
-  for (struct dlk_hold *h = first_held(e); h && !dlk_hold_check(h, now);)
-    h = first_held(e);
+  struct dlk_list *held = &e->held.list;
+  while (!dlk_list_empty(held) &&
+         !dlk_hold_check(DLK_CONTAINER(held->next, struct dlk_hold, link), now))
+    continue;
 }
 
 void dlk_hold_horizon(struct dlk_host *host, int64_t until) {

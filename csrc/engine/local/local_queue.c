@@ -1,36 +1,26 @@
-/* The local queue: of the waiters for one key in one engine only the first
- * stands in the store's queue; the others are queued here, in order. A worker
- * of nginx with 500 handlers waiting for one lock thus costs the server one
- * entry, and each hand-over the same few requests whatever their number.
+/* The local queue: of an engine's waiters for one key only the first stands in
+ * the store's queue, and the others wait here, in order. So a worker of nginx
+ * with 500 waiting handlers costs the server one entry, and each hand-over the
+ * same few requests. Only exclusive waits, and only in resident mode: elsewhere
+ * a thread waits for one thing at a time. ticket.h draws a ticket's places.
  *
- * There is a local queue for a key while somebody waits for it: the head, which
- * the store has, and those who wait behind it. When the store is done with the
- * head (granted or not) the next one becomes the head, in a turn of its own: a
- * store that fails at once would otherwise be called ever deeper. So between
- * the head's end and its successor's start the queue stands without a head, and
- * whoever comes in that moment waits at its end: order is kept.
+ * Head: the ticket that the store has. Holder: a hold that may be handed over
+ * to a waiter (handoff.c). A queue exists while it has any of these or waiters.
  *
- * A queue also has a holder while a hold of this engine may be handed over to a
- * waiter (handoff.c). As long as the first who waits may expect that, it stays
- * and there is no head. Whatever may end the expectation (the hold's end,
- * another first one) has the queue looked at: nobody is forgotten.
- *
- * A ticket that waits here was not submitted, so its cancel ends it without the
- * store, by the ordinary way (dlk_request_finish takes it out of the list). At
- * close all of them are ended before the heads are.
- *
- * Its time-out does not: whether the key is still held, or nobody knows because
- * the store does not answer, the head would hear when it leaves the store's
- * queue, and this one stands in none. So the store is asked (look), and every
- * answer, but that it is unavailable, means `timeout`. What it answered before
- * says nothing about now. One look is for all whose time ends before its
- * answer comes, so there is one at a time, however many wait; it takes
- * io_timeout at most, and each of them waits for it no longer than for the
- * withdrawal of what the store has (settle, by its own timer). It also asks
- * who holds the key, for their messages.
- *
- * Only exclusive waits, and only in resident mode: elsewhere a thread waits
- * for one thing at a time, and a look here would be for nothing. */
+ * I1  Order is kept. Between the head's end and its successor's start the queue
+ *     has no head, and a newcomer waits at its end. The successor starts in a
+ *     turn of its own, or a store that fails at once would be called ever
+ *     deeper.
+ * I2  No waiter is forgotten. There is a head, or the first waiter expects the
+ *     lock of the holder. Each end of that expectation (the holder's end,
+ *     another first waiter) has the queue looked at.
+ * I3  A cancel ends a waiter without the store, which never had it. At close
+ *     the waiters are ended before the heads.
+ * I4  A time-out asks the store first, since nobody here knows whether the key
+ *     is held still. Every answer but `unavailable` means `timeout`, and names
+ *     the holder. One question serves all whose time ends before its answer, so
+ *     there is one at a time. It takes io_timeout at most, and each waiter
+ *     waits for it no longer than for a withdrawal (grace_of, request.c). */
 #include "engine/local/local_queue.h"
 
 #include <stdio.h>
@@ -70,17 +60,17 @@ bool dlk_local_came_along(const struct dlk_hold *from,
 bool dlk_local_expects(const struct dlk_hold *from,
                        const struct dlk_ticket *t) {
   const struct dlk_hold *to = t->hold;
-  if (!from || !to->hands_on || from->lease.ttl != to->lease.ttl ||
+  if (!from || !to->asked.hands_on || from->lease.ttl != to->lease.ttl ||
       strcmp(from->lease.owner, to->lease.owner) != 0)
     return false;
-  return (from->unfair && to->unfair) ||
+  return (from->asked.unfair && to->asked.unfair) ||
          (from->lease.handoffs.spare > 0 && dlk_local_came_along(from, t));
 }
 
 /* The head's request asks for fences for all who wait behind it. */
 static void ask_for_fences(struct dlk_local_queue *g) {
   struct dlk_hold *h = g->head->hold;
-  if (h->hands_on && !h->unfair)
+  if (h->asked.hands_on && !h->asked.unfair)
     h->lease.handoffs.most = g->count < FAIR_MAX ? g->count : FAIR_MAX;
 }
 
@@ -90,42 +80,38 @@ static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
     return true;
-  return first ? dlk_local_expects(g->holder, first) : g->holder || g->look;
+  return first ? dlk_local_expects(g->holder, first) : g->holder || g->asker;
 }
 
-static void free_queue(struct dlk_local_queue *g) {
-  dlk_map_remove(&g->engine->local->map, &g->node);
-  dlk_list_remove(&g->all);
-  free(g);
-}
-
-/* The only places where a ticket comes to a queue and leaves it: as its head,
- * or as one that waits. */
-static void come(struct dlk_local_queue *g, struct dlk_ticket *t, bool waits) {
-  t->queue = g;
-  if (waits) {
-    dlk_list_append(&g->waiting, &t->link);
-    g->count++;
-  } else {
-    g->head = t;
-  }
-}
-
-static void leave(struct dlk_ticket *t) {
-  struct dlk_local_queue *g = t->queue;
-  if (g->head == t) {
-    g->head = NULL;
-  } else {
-    dlk_list_remove(&t->link);
+/* The only place where a ticket comes to a queue and leaves it: see ticket.h.
+ * (The link of one that the store has is not ours.) */
+static void stand(struct dlk_local_queue *g, struct dlk_ticket *t,
+                  enum dlk_place place) {
+  enum dlk_place was = t->place;
+  if (was == DLK_PLACE_WAITS)
     g->count--;
-  }
-  t->queue = NULL;
+  if (was == DLK_PLACE_WAITS || was == DLK_PLACE_LATE)
+    dlk_list_remove(&t->link);
+  if (was == DLK_PLACE_HEAD)
+    g->head = NULL;
+  if (was == DLK_PLACE_ASKS)
+    g->asker = NULL;
+  t->queue = place == DLK_PLACE_NONE ? NULL : g;
+  t->place = place;
+  if (place == DLK_PLACE_WAITS)
+    g->count++;
+  if (place == DLK_PLACE_WAITS || place == DLK_PLACE_LATE)
+    dlk_list_append(place == DLK_PLACE_WAITS ? &g->waiting : &g->late,
+                    &t->link);
+  if (place == DLK_PLACE_HEAD)
+    g->head = t;
+  if (place == DLK_PLACE_ASKS)
+    g->asker = t;
 }
 
 struct dlk_ticket *dlk_local_advance(struct dlk_local_queue *g) {
   struct dlk_ticket *t = dlk_local_first(g);
-  leave(t);
-  come(g, t, false);
+  stand(g, t, DLK_PLACE_HEAD);
   return t;
 }
 
@@ -134,7 +120,9 @@ static void next_posted(struct dlk_post *post) {
   if (at_rest(g))
     return;
   if (!dlk_local_first(g)) {
-    free_queue(g);
+    dlk_map_remove(&g->engine->local->map, &g->node);
+    dlk_list_remove(&g->all);
+    free(g);
     return;
   }
   struct dlk_ticket *t = dlk_local_advance(g);
@@ -194,10 +182,10 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
   if (!g) {
     g = dlk_local_find(e, t->op.key, t->op.key_len, true);
     if (g) /* else out of memory: it waits in the store's queue, as ever */
-      come(g, t, false);
+      stand(g, t, DLK_PLACE_HEAD);
     return false;
   }
-  come(g, t, true);
+  stand(g, t, DLK_PLACE_WAITS);
   DLK_TRACE(dlk_clock_now(), "engine", "queue", t->op.key, t->op.key_len,
             "place %u in this process", (unsigned)g->count);
   if (g->head)
@@ -209,13 +197,13 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
 
 void dlk_local_done(struct dlk_ticket *t) {
   struct dlk_local_queue *g = t->queue;
-  if (!g || g->head != t)
+  if (t->place != DLK_PLACE_HEAD)
     return;
-  leave(t);
+  stand(g, t, DLK_PLACE_NONE);
   dlk_local_look(g);
 }
 
-/* ---- whose time is over ---- */
+/* ---- tickets whose time is over ---- */
 
 static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
   while (!dlk_list_empty(&g->late))
@@ -223,25 +211,20 @@ static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
         DLK_CONTAINER(g->late.next, struct dlk_ticket, link), err);
 }
 
-static void name_holder(struct dlk_local_queue *g, const char *who) {
+static void end_asker(struct dlk_local_queue *g) {
+  static const struct dlk_error timeout = {.code = DLK_TIMEOUT};
+  struct dlk_ticket *asker = g->asker;
+  const struct dlk_error *err = asker->error;
+  bool silent = err && err->code == DLK_UNAVAILABLE;
   for (struct dlk_list *l = g->late.next; l != &g->late; l = l->next) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
-    snprintf(t->op.holder, sizeof t->op.holder, "%s", who);
+    snprintf(t->op.holder, sizeof t->op.holder, "%s", asker->op.holder);
   }
-}
-
-static void look_over(struct dlk_local_queue *g) {
-  static const struct dlk_error timeout = {.code = DLK_TIMEOUT};
-  struct dlk_ticket *look = g->look;
-  const struct dlk_error *err = look->error;
-  bool silent = err && err->code == DLK_UNAVAILABLE;
-  name_holder(g, look->op.holder);
-  look->queue = NULL;
-  g->look = NULL;
+  stand(g, asker, DLK_PLACE_NONE);
   end_late(g, silent ? err : &timeout);
 }
 
-static void look(struct dlk_local_queue *g) {
+static void ask_store(struct dlk_local_queue *g) {
   const struct dlk_request r = {.kind = DLK_OP_LOCKED,
                                 .key = g->key,
                                 .key_len = g->node.len,
@@ -256,33 +239,29 @@ static void look(struct dlk_local_queue *g) {
   }
   dlk_ticket_drop_ref(t); /* nobody else has it */
   t->op.names = true;
-  g->look = t;
-  t->queue = g;
+  stand(g, t, DLK_PLACE_ASKS);
   calls->submit(t);
-}
-
-bool dlk_local_waits(const struct dlk_ticket *t) {
-  return t->queue && t->queue->head != t && t->queue->look != t;
 }
 
 void dlk_local_late(struct dlk_ticket *t) {
   struct dlk_local_queue *g = t->queue;
-  leave(t);
-  dlk_list_append(&g->late, &t->link);
+  stand(g, t, DLK_PLACE_LATE);
   dlk_local_look(g);
-  if (!g->look)
-    look(g);
+  if (!g->asker)
+    ask_store(g);
 }
 
 void dlk_local_gone(struct dlk_ticket *t) {
   struct dlk_local_queue *g = t->queue;
-  if (!g || g->head == t)
+  enum dlk_place place = t->place;
+  if (place == DLK_PLACE_NONE || place == DLK_PLACE_HEAD)
     return;
-  if (g->look == t)
-    look_over(g);
+  if (place == DLK_PLACE_ASKS)
+    end_asker(g);
   else
-    leave(t);
-  dlk_local_look(g);
+    stand(g, t, DLK_PLACE_NONE);
+  if (place != DLK_PLACE_LATE)
+    dlk_local_look(g);
 }
 
 static void end_of(struct dlk_list *list, uint32_t user,

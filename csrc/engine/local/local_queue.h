@@ -8,13 +8,12 @@
 /* Who of this engine waits for a key, and who might hand it over. */
 struct dlk_local_queue {
   struct dlk_map_node node;
-  struct dlk_list all;     /* in the engine's list of them */
-  struct dlk_list waiting; /* tickets */
-  uint32_t count;          /* of these */
-  struct dlk_ticket *head; /* the one that the store has */
-  struct dlk_list late;    /* tickets whose time is over, until the store was
-                              asked */
-  struct dlk_ticket *look; /* that asks it; NULL: nothing is asked */
+  struct dlk_list all;      /* in the engine's list of them */
+  struct dlk_list waiting;  /* tickets */
+  uint32_t count;           /* of these */
+  struct dlk_ticket *head;  /* that is HEAD; NULL: none */
+  struct dlk_list late;     /* tickets that are LATE */
+  struct dlk_ticket *asker; /* that ASKS; NULL: none */
   struct dlk_hold *holder;
   struct dlk_post next;
   struct dlk_engine *engine;
@@ -48,8 +47,6 @@ void dlk_local_done(struct dlk_ticket *t);
 /* It ended while it waited here; or it was asked of the store on behalf of
  * those who did. */
 void dlk_local_gone(struct dlk_ticket *t);
-/* It waits here, behind the head. */
-bool dlk_local_waits(const struct dlk_ticket *t);
 /* Its time is over while it waits here: it ends when the store has answered, or
  * did not in time. */
 void dlk_local_late(struct dlk_ticket *t);

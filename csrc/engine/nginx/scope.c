@@ -76,8 +76,7 @@ static bool over(const struct entry *en) {
   if (t && dlk_ticket_detaches(t))
     return is_taken(t);
   struct dlk_handle handle = handle_of(en);
-  return atomic_load(&handle.hold->state) != DLK_HOLD_HELD ||
-         dlk_handle_given_up(&handle);
+  return !dlk_hold_is_held(handle.hold) || dlk_handle_given_up(&handle);
 }
 
 static void end_one(const struct entry *en) {
@@ -117,22 +116,17 @@ static void sweep(struct dlk_scope *s) {
   s->count = kept;
 }
 
-static struct entry *resized(struct dlk_scope *s, size_t limit) {
-  if (s->entries != s->in_place)
-    return realloc(s->entries, limit * sizeof *s->entries);
-  struct entry *more = malloc(limit * sizeof *more);
-  if (more)
-    memcpy(more, s->in_place, sizeof s->in_place);
-  return more;
-}
-
 static bool make_room(struct dlk_scope *s) {
   if (s->count < s->limit)
     return true;
   sweep(s);
   if (s->count <= s->limit / 2)
     return true;
-  struct entry *more = resized(s, 2 * s->limit);
+  bool in_place = s->entries == s->in_place;
+  struct entry *more =
+      realloc(in_place ? NULL : s->entries, 2 * s->limit * sizeof *more);
+  if (more && in_place)
+    memcpy(more, s->in_place, sizeof s->in_place);
   if (more) {
     s->entries = more;
     s->limit *= 2;

@@ -63,8 +63,15 @@ struct dlk_member *dlk_scopes_find(const struct dlk_scopes *s, const void *of) {
   return node ? DLK_CONTAINER(node, struct dlk_member, node) : NULL;
 }
 
-static struct dlk_member *new_member(struct dlk_scopes *s) {
-  struct dlk_member *m = calloc(1, sizeof *m);
+static struct dlk_member *spare_or_new(struct dlk_scopes *s) {
+  struct dlk_member *m = s->spare;
+  if (m) {
+    s->spare = m->next;
+    s->spares--;
+    dlk_scope_begin(m->scope);
+    return m;
+  }
+  m = calloc(1, sizeof *m);
   struct dlk_scope *scope = m ? dlk_scope_new() : NULL;
   if (!scope) {
     free(m);
@@ -72,16 +79,6 @@ static struct dlk_member *new_member(struct dlk_scopes *s) {
   }
   m->scope = scope;
   m->set = s;
-  return m;
-}
-
-static struct dlk_member *spare_or_new(struct dlk_scopes *s) {
-  struct dlk_member *m = s->spare;
-  if (!m)
-    return new_member(s);
-  s->spare = m->next;
-  s->spares--;
-  dlk_scope_begin(m->scope);
   return m;
 }
 

@@ -301,12 +301,6 @@ bool dlk_close_is_over(const struct dlk_close *c) {
   return atomic_load(&c->engine->loop.ended) && atomic_load(&c->stopped);
 }
 
-static void leave_to_thread(struct dlk_close *c) {
-  dlk_engine_ref(c->engine);
-  atomic_store(&c->left, true); /* before the post: the owner sees both */
-  dlk_owner_post(&c->engine->loop, &c->left_post, true);
-}
-
 bool dlk_close_by_thread(struct dlk_loop *l) {
   struct dlk_engine *e = DLK_CONTAINER(l, struct dlk_engine, loop);
   if (!l->over)
@@ -324,10 +318,14 @@ void dlk_engine_join(struct dlk_engine *e) {
   dlk_in_use_remove(e);
   dlk_socket_hang_up(&e->socket);
   dlk_wakeup_end(&e->loop.wakeup);
-  if (atomic_load(&e->fork_stamp) == 0)
+  if (atomic_load(&e->fork_stamp) == 0) {
     dlk_loop_set_ended(&e->loop);
-  else if (!atomic_load(&e->close->stopped))
-    leave_to_thread(e->close);
-  else
+  } else if (!atomic_load(&e->close->stopped)) {
+    dlk_engine_ref(e);
+    atomic_store(&e->close->left, true); /* before the post: the owner sees
+                                            both */
+    dlk_owner_post(&e->loop, &e->close->left_post, true);
+  } else {
     dlk_loop_end(&e->loop);
+  }
 }

@@ -134,7 +134,8 @@ static void start_on_hold(struct dlk_ticket *t) {
     dlk_hold_extending(h, t->op.ttl);
   if (ours && t->op.kind == DLK_OP_DETACH) {
     /* One that an attach kept is no name of this engine either. */
-    t->op.names = h->named || strcmp(h->lease.owner, h->engine->name) != 0;
+    t->op.names =
+        h->asked.owner || strcmp(h->lease.owner, h->engine->name) != 0;
     if (h->lease.claim && !h->renewing)
       dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
     dlk_hold_extending(h, h->lease.ttl); /* it is not renewed any more */

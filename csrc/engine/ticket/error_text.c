@@ -5,12 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void waited_text(const struct dlk_ticket *t, char out[32]) {
-  int64_t ms = (dlk_clock_now() - t->op.started) / DLK_MS;
-  snprintf(out, 32, "%lld.%03lld s", (long long)(ms / 1000),
-           (long long)(ms % 1000));
-}
-
 static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
   const struct dlk_list *at;
   for (at = e->held.list.next; at != &e->held.list; at = at->next) {
@@ -45,7 +39,8 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
   char key[DLK_QUOTED_MAX];
   char waited[32], who[192];
   dlk_quote(key, t->op.key, t->op.key_len);
-  waited_text(t, waited);
+  long long ms = (dlk_clock_now() - t->op.started) / DLK_MS;
+  snprintf(waited, sizeof waited, "%lld.%03lld s", ms / 1000, ms % 1000);
   holder_text(t, who);
   if (t->task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);

@@ -19,11 +19,6 @@ static enum dlk_ticket_state state_of(const struct dlk_ticket *t) {
                                                      memory_order_relaxed);
 }
 
-/* The store has the op. */
-static bool is_submitted(const struct dlk_ticket *t) {
-  return state_of(t) == DLK_TICKET_SUBMITTED || state_of(t) == DLK_TICKET_LATE;
-}
-
 /* The only place where it changes: see ticket.h. Who makes it done looks behind
  * that whether somebody watches or waits for it (`completion`, `ends`,
  * callers), so those stores come before these loads in the one order of all. */
@@ -143,18 +138,19 @@ static int64_t grace_of(const struct dlk_ticket *t) {
   case DLK_OP_LIST:
     return 0;
   case DLK_OP_EXTEND:
-    return t->settle / 16;
+    return t->withdrawal / 16;
   case DLK_OP_ACQUIRE:
-    return t->op.wait ? t->settle : t->settle / 16;
+    return t->op.wait ? t->withdrawal : t->withdrawal / 16;
   default:
-    return t->settle;
+    return t->withdrawal;
   }
 }
 
 void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
-  bool late = code == DLK_TIMEOUT && dlk_local_waits(t);
-  if (!is_submitted(t) && !late) {
+  bool late = code == DLK_TIMEOUT && t->place == DLK_PLACE_WAITS;
+  bool submitted = state_of(t) == DLK_TICKET_SUBMITTED; /* the store has it */
+  if (!submitted && state_of(t) != DLK_TICKET_LATE && !late) {
     dlk_request_finish_code(t, code);
     return;
   }
@@ -169,17 +165,13 @@ void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
     e->type->cancel(e->store, &t->op);
 }
 
-static enum dlk_code late_code(const struct dlk_ticket *t) {
-  bool waits = t->task == DLK_TASK_WAIT_LOST || t->op.kind == DLK_OP_CHANGE ||
-               (t->op.kind == DLK_OP_ACQUIRE && t->op.wait);
-  return waits ? DLK_TIMEOUT : DLK_UNAVAILABLE;
-}
-
 static void timed_out(struct dlk_timer *timer, int64_t now) {
   struct dlk_ticket *t = DLK_CONTAINER(timer, struct dlk_ticket, timer);
+  bool waits = t->task == DLK_TASK_WAIT_LOST || t->op.kind == DLK_OP_CHANGE ||
+               (t->op.kind == DLK_OP_ACQUIRE && t->op.wait);
   (void)now;
   if (t->op.ending == DLK_OK)
-    dlk_request_end(t, late_code(t));
+    dlk_request_end(t, waits ? DLK_TIMEOUT : DLK_UNAVAILABLE);
   else
     dlk_request_finish_code(t, t->op.ending == DLK_TIMEOUT ? DLK_UNAVAILABLE
                                                            : t->op.ending);

@@ -6,19 +6,6 @@
 #include "engine/ticket/dispatch.h"
 #include "loop/owner.h"
 
-static bool enqueue(struct dlk_engine *e, struct dlk_ticket *t, bool wake,
-                    struct dlk_error *err) {
-  if (!dlk_inbox_admit(&e->loop.inbox)) {
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
-                  e->shown);
-    return false;
-  }
-  /* Refused: another thread closed the store since we looked. */
-  return dlk_owner_post(&e->loop, &t->start, wake) ||
-         dlk_engine_say_closed(e, err);
-}
-
 static bool prompt(const struct dlk_engine *e) {
   return e->store_used && e->type->fast.prompt &&
          e->type->fast.prompt(e->store);
@@ -56,36 +43,31 @@ static bool start_now(struct dlk_ticket *t) {
   return true;
 }
 
-static bool accepts(struct dlk_engine *e, const struct dlk_request *r,
-                    struct dlk_error *err) {
-  if (!dlk_engine_is_ours(e, err))
-    return false;
-  return r->task == DLK_TASK_CLOSE || r->task == DLK_TASK_LEAVE ||
-         dlk_engine_is_open(e, err);
-}
-
-static struct dlk_ticket *new_ticket(struct dlk_engine *e,
-                                     const struct dlk_request *r) {
-  if (r->task == DLK_TASK_LEAVE)
-    return dlk_leave_new(e, r);
-  return r->task == DLK_TASK_CLOSE ? dlk_close_new(e, r)
-                                   : dlk_dispatch_new(e, r);
-}
-
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
                                      const struct dlk_request *r, bool wake,
                                      struct dlk_error *err) {
-  if (!accepts(e, r, err) || !dlk_engine_first_use(e, err))
+  bool closes = r->task == DLK_TASK_CLOSE, leaves = r->task == DLK_TASK_LEAVE;
+  if (!dlk_engine_is_ours(e, err) ||
+      !(closes || leaves || dlk_engine_is_open(e, err)) ||
+      !dlk_engine_first_use(e, err))
     return NULL;
-  struct dlk_ticket *t = new_ticket(e, r);
+  struct dlk_ticket *t = closes   ? dlk_close_new(e, r)
+                         : leaves ? dlk_leave_new(e, r)
+                                  : dlk_dispatch_new(e, r);
   if (!t) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return NULL;
   }
   if (!wake && start_now(t))
     return t;
-  if (enqueue(e, t, wake, err))
+  if (!dlk_inbox_admit(&e->loop.inbox))
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "more than %d requests are queued for '%s'", DLK_INBOX_MAX,
+                  e->shown);
+  else if (dlk_owner_post(&e->loop, &t->start, wake))
     return t;
+  else /* another thread closed the store since we looked */
+    dlk_engine_say_closed(e, err);
   dlk_ticket_drop_ref(t);
   dlk_ticket_drop_ref(t);
   return NULL;

@@ -2,7 +2,7 @@
  *
  * It completes exactly once, in dlk_request_finish. The store's part of it
  * (the op) ends exactly once too, in dlk_dispatch_done, and may do so later:
- * when the store does not end an op in time (`settle`) after cancel, the
+ * when the store does not end an op in time (`withdrawal`) after cancel, the
  * caller is told and the op goes on without it. References: the caller's (the
  * Lua object), the engine's (from submission to the end of both), one for a
  * queued cancel, one while it waits to be told of, each scope's, and that of a
@@ -82,11 +82,6 @@ bool dlk_ticket_gives(const struct dlk_ticket *t) {
   return dlk_ticket_makes_hold(t) || dlk_ticket_detaches(t);
 }
 
-static int64_t deadline_of(const struct dlk_engine *e,
-                           const struct dlk_request *r, int64_t now) {
-  return dlk_time_add(now, r->timeout < 0 ? e->io_timeout : r->timeout);
-}
-
 static void init(struct dlk_ticket *t, struct dlk_engine *e,
                  const struct dlk_request *r) {
   t->engine = e;
@@ -102,8 +97,9 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->op.fence = r->fence;
   t->op.limit = r->limit;
   t->op.started = dlk_clock_now();
-  t->op.deadline = deadline_of(e, r, t->op.started);
-  t->settle = r->settle > 0 ? r->settle : e->io_timeout;
+  t->op.deadline =
+      dlk_time_add(t->op.started, r->timeout < 0 ? e->io_timeout : r->timeout);
+  t->withdrawal = r->withdrawal > 0 ? r->withdrawal : e->io_timeout;
 }
 
 /* The only place where a ticket gets its hold, which has the key. */
@@ -227,21 +223,18 @@ const char *dlk_ticket_word(const struct dlk_ticket *t) {
   return t->task == DLK_TASK_OP ? kinds[t->op.kind] : tasks[t->task];
 }
 
-static bool take(struct dlk_ticket *t) {
+bool dlk_ticket_take_text(struct dlk_ticket *t) {
   return dlk_ticket_decide(t, DLK_FATE_OPEN, DLK_FATE_TAKEN);
 }
 
 struct dlk_hold *dlk_ticket_take(struct dlk_ticket *t) {
-  if (!dlk_ticket_makes_hold(t) || dlk_ticket_error(t) || !take(t))
+  if (!dlk_ticket_makes_hold(t) || dlk_ticket_error(t) ||
+      !dlk_ticket_take_text(t))
     return NULL;
-  if (!t->hold->provisional)
+  if (!t->hold->asked.provisional)
     dlk_hold_give(t->hold);
   dlk_hold_ref(t->hold);
   return t->hold;
-}
-
-bool dlk_ticket_take_text(struct dlk_ticket *t) {
-  return take(t);
 }
 
 static void post_cancel(struct dlk_ticket *t) {

@@ -33,9 +33,27 @@ enum dlk_fate {
   DLK_FATE_GIVEN_BACK
 };
 
+/* Where a ticket stands in the local queue of its key. It changes in
+ * local_queue.c (stand):
+ *
+ *   NONE -> WAITS              it waits behind others     dlk_local_join
+ *   NONE -> HEAD               it began the queue         dlk_local_join
+ *   WAITS -> HEAD              its turn has come          dlk_local_advance
+ *   WAITS -> LATE              its time is over           dlk_local_late
+ *   NONE -> ASKS               it is made to ask          ask_store
+ *   HEAD -> NONE               the store let go of it     dlk_local_done
+ *   WAITS, LATE, ASKS -> NONE  it ended                   dlk_local_gone */
+enum dlk_place {
+  DLK_PLACE_NONE,
+  DLK_PLACE_WAITS,
+  DLK_PLACE_HEAD, /* the store has it, or is about to */
+  DLK_PLACE_LATE, /* until the store was asked about the key */
+  DLK_PLACE_ASKS  /* asks the store for those that are LATE */
+};
+
 struct dlk_ticket {
-  struct dlk_op op; /* first: the store hands back &op */
-  int64_t settle;   /* how long the store may take for a cancel */
+  struct dlk_op op;   /* first: the store hands back &op */
+  int64_t withdrawal; /* how long the store may take for a cancel */
   struct dlk_engine *engine;
   atomic_int refs;
   atomic_int state, fate;
@@ -49,8 +67,8 @@ struct dlk_ticket {
   struct dlk_timer timer;
   struct dlk_list link; /* in work.ops, or a hold's waiters, detaches */
   struct dlk_completion completion;
-  struct dlk_local_queue
-      *queue; /* local_queue.c: it waits there, or is the head */
+  struct dlk_local_queue *queue; /* NULL: its place is NONE */
+  enum dlk_place place;
   const struct dlk_error *error; /* kept; NULL: none */
   size_t size;                   /* of its memory, arguments and all */
 };

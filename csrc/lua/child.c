@@ -1,57 +1,45 @@
-/* The child process of the command `dlock run`: start it in a process group
- * of its own, wait for it, pass signals and the terminal on. Only the command
- * uses this: handlers are set here and in signals.c only, and only when they
- * are asked for.
+/* The child process of the command `dlock run`: start it in a process group of
+ * its own, wait for it, pass signals and the terminal on. Handlers are set here
+ * and in signals.c only, and only when they are asked for.
  *
- * The group is the command's own so that a signal can end all of it, and
- * nobody else: dlock's own group is also that of the script or the pipeline
- * that dlock is part of. A group that is not the foreground one of its
- * terminal gets no Ctrl-C, and is stopped when it reads there. So:
+ * The group is the command's own so that a signal can end all of it and nobody
+ * else: dlock's group is also that of its script or pipeline. A group that is
+ * not its terminal's foreground one gets no Ctrl-C, and is stopped when it
+ * reads there. So:
  *
  * - What the terminal sends to our group (Ctrl-C, Ctrl-\, Ctrl-Z, a change of
  *   size, a hang-up) is caught, and dlock.cli.run passes it on.
- * - The terminal is handed over only when the child asks for it, which shows
- *   in its being stopped by SIGTTIN or SIGTTOU, and only if it is ours to
- *   hand over. Until then the others of our pipeline can use it too (a pager
- *   behind us, say).
- * - Whoever owns it gets Ctrl-Z first; when the child was stopped by it, dlock
- *   takes the terminal back and stops itself, so that the shell goes on.
+ * - The terminal is handed over only when the child asks for it (SIGTTIN or
+ *   SIGTTOU stopped it), and only if it is ours. Until then the others of our
+ *   pipeline can use it too (a pager behind us, say).
+ * - Its owner gets Ctrl-Z first; when that stopped the child, dlock takes the
+ *   terminal back and stops itself, so that the shell goes on.
  *
- * Without a controlling terminal (cron, setsid) none of this happens.
+ * Every other signal that would end dlock goes to the command in its place,
+ * those of a timer too: without dlock nobody would give the lock back. Not
+ * SIGKILL, nor those by which the kernel tells of our own mistake (SIGSEGV and
+ * its like), nor a SIGPIPE or SIGXFSZ that a write of ours raised (the kernel
+ * sends it in our name).
  *
- * Whatever else somebody sends to end dlock goes to the command in its place:
- * dlock itself is there to the end, or nobody would give the lock back. It is
- * every signal whose default would end us, those of a timer too, which outlives
- * the exec that began us (an alarm of a program that became dlock). Not these:
- * SIGKILL, which cannot be caught; and those by which the kernel tells of a
- * mistake of our own (SIGSEGV and its like), after which nothing may go on. A
- * SIGPIPE or SIGXFSZ that a write of ours raised is not passed on either: it
- * concerns nobody else. The kernel sends it in our own name.
- *
- * Signals that are ignored when dlock starts (nohup, a shell's background job)
- * stay ignored, but for SIGCHLD: a child whose end is ignored can never be
- * waited for, so we catch that one in any case. The child begins with what we
- * were given ourselves. The interpreter sets a handler for SIGINT before any
- * of our code runs, so whether that was ignored cannot be seen here. The shell
- * that bin/dlock begins with has seen it, and says so in DLOCK_IGNORED. Where
- * the file was given to Lua by others (LuaRocks has a way in of its own)
+ * Signals that are ignored when dlock starts (nohup, a background job) stay
+ * ignored, but for SIGCHLD: a child whose end is ignored can never be waited
+ * for. The child begins with what we were given. The interpreter sets a handler
+ * for SIGINT before our code runs, so the shell in bin/dlock says in
+ * DLOCK_IGNORED whether that was ignored. Without it (LuaRocks' own way in)
  * SIGQUIT shows it: a shell without job control ignores both in its background
  * jobs.
  *
- * The child asks the kernel to be sent SIGTERM should dlock be killed: the
- * lock is about to be somebody else's then. The whole group cannot be reached
- * that way, nor can anybody insist with SIGKILL. A program that changes its
- * user loses that wish in exec. It hangs on the thread that forked, which is
- * the one that runs the command to its end.
+ * The child asks the kernel for a SIGTERM should dlock be killed: the lock is
+ * about to be another one's then. The wish reaches the child alone, is lost in
+ * an exec that changes the user, and hangs on the thread that forked, which
+ * runs the command to its end.
  *
- * Signals that come between a look and a wait are not missed: they are blocked
- * but for the wait itself (ppoll).
+ * No signal is missed between a look and a wait: they are blocked but for the
+ * wait (ppoll). A caller may have blocked signals: we unblock each one that we
+ * note, and the child begins with the caller's mask.
  *
- * A caller may have blocked signals. We unblock each one that we note, or we
- * would be deaf to it. The child begins with the caller's mask.
- *
- * Children that are not ours by birth come to PID 1 of a container, and to a
- * subreaper (--all-gone). All that ended are reaped in each wait. */
+ * PID 1 of a container, and a subreaper (--all-gone), get children that are not
+ * theirs by birth. All that ended are reaped in each wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -75,11 +63,6 @@ static void note(int signal, siginfo_t *info, void *context) {
   (void)context;
   if (info->si_code != SI_USER || info->si_pid != getpid())
     caught[signal] = 1;
-}
-
-/* What a write of ours may raise. */
-static bool of_writing(int signal) {
-  return signal == SIGPIPE || signal == SIGXFSZ;
 }
 
 /* Whether it ends who does not know of it, and may come from outside. */
@@ -139,20 +122,9 @@ static void set_note(int signal) {
   pthread_sigmask(SIG_UNBLOCK, &only, NULL);
 }
 
-static bool noted(int signal) {
-  struct sigaction now;
-  return sigaction(signal, NULL, &now) == 0 &&
-         (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == note;
-}
-
 static void heed(int signal) {
   if (!ignores(signal))
     set_note(signal);
-}
-
-static void catch_children(void) {
-  children_ignored = children_ignored || ignores(SIGCHLD);
-  set_note(SIGCHLD);
 }
 
 /* core.catch_signals(all): from now on those that end a program are noted, for
@@ -165,7 +137,7 @@ static int core_catch_signals(lua_State *L) {
     set_handler(SIGINT, SIG_IGN);
   unsetenv("DLOCK_IGNORED"); /* it is not the child's */
   for (int signal = 1; signal < SIGNALS; signal++)
-    if (ends(signal) && (all || !of_writing(signal)))
+    if (ends(signal) && (all || (signal != SIGPIPE && signal != SIGXFSZ)))
       heed(signal);
   return 0;
 }
@@ -199,8 +171,10 @@ static char **strings(lua_State *L, int index) {
 static _Noreturn void become(char **argv, pid_t parent, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  struct sigaction now;
   for (int signal = 1; signal < SIGNALS; signal++)
-    if (noted(signal))
+    if (sigaction(signal, NULL, &now) == 0 &&
+        (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == note)
       set_handler(signal, SIG_DFL);
   if (children_ignored)
     set_handler(SIGCHLD, SIG_IGN);
@@ -214,17 +188,6 @@ static _Noreturn void become(char **argv, pid_t parent, int report) {
   _exit(127);
 }
 
-/* Returns 0 once the child runs its program, else what kept it from that. The
- * other end of the pipe is closed by exec. */
-static int reported(int fd) {
-  int why = 0;
-  ssize_t n;
-  do
-    n = read(fd, &why, sizeof why);
-  while (n < 0 && errno == EINTR);
-  return n == (ssize_t)sizeof why ? why : 0;
-}
-
 /* Returns 0 and the child's pid, or an errno. */
 static int start(char **argv, pid_t *pid) {
   int fds[2];
@@ -236,8 +199,11 @@ static int start(char **argv, pid_t *pid) {
     become(argv, self, fds[1]);
   int why = *pid < 0 ? errno : 0;
   close(fds[1]);
-  if (why == 0)
-    why = reported(fds[0]);
+  while (why == 0) { /* what kept it from its program; exec closes the pipe */
+    ssize_t n = read(fds[0], &why, sizeof why);
+    if (n >= 0 || errno != EINTR)
+      break;
+  }
   close(fds[0]);
   if (why != 0 && *pid > 0)
     waitpid(*pid, NULL, 0);
@@ -256,7 +222,8 @@ static int core_spawn(lua_State *L) {
     return luaL_error(L, "a command is expected");
   heed(SIGWINCH);
   heed(SIGTSTP);
-  catch_children();
+  children_ignored = children_ignored || ignores(SIGCHLD);
+  set_note(SIGCHLD);
   int why = start(argv, &pid);
   if (why == 0) {
     dlk_compat_pushint(L, pid);
@@ -291,21 +258,15 @@ static int core_kill_group(lua_State *L) {
   return 1;
 }
 
-/* Reaps children that ended, but for pid's own. */
-static void reap_others(pid_t pid) {
+/* As waitpid, once the other children that ended are reaped. */
+static pid_t look(pid_t pid, int *status) {
   for (;;) {
     siginfo_t found = {0};
     if (waitid(P_ALL, 0, &found, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         found.si_pid == 0 || found.si_pid == pid)
-      return;
+      return waitpid(pid, status, WNOHANG | WUNTRACED);
     waitpid(found.si_pid, NULL, WNOHANG);
   }
-}
-
-/* As waitpid. */
-static pid_t look(pid_t pid, int *status) {
-  reap_others(pid);
-  return waitpid(pid, status, WNOHANG | WUNTRACED);
 }
 
 /* core.wait_child(pid, seconds): "ended" and its status (128 + n when signal n
@@ -361,17 +322,6 @@ static int core_terminal(lua_State *L) {
   return 2;
 }
 
-/* Does it with SIGTTOU blocked, as who is in the background must. */
-static bool set_foreground(int tty, pid_t group) {
-  sigset_t set, old;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTTOU);
-  pthread_sigmask(SIG_BLOCK, &set, &old);
-  bool done = tcsetpgrp(tty, group) == 0;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return done;
-}
-
 /* core.pass_terminal(from, to): makes the group `to` the foreground one of
  * our terminal if the group `from` is; 0 is our own group. Whether `to` is the
  * foreground group now, and whether it was not before. */
@@ -380,63 +330,21 @@ static int core_pass_terminal(lua_State *L) {
   pid_t to = (pid_t)luaL_checknumber(L, 2);
   int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
   bool has = false, changed = false;
+  sigset_t set, old; /* a background process must block SIGTTOU for it */
+  sigemptyset(&set);
+  sigaddset(&set, SIGTTOU);
+  pthread_sigmask(SIG_BLOCK, &set, &old);
   if (tty >= 0) {
     pid_t now = tcgetpgrp(tty), ours = getpgrp();
     to = to == 0 ? ours : to;
-    changed = now == (from == 0 ? ours : from) && set_foreground(tty, to);
+    changed = now == (from == 0 ? ours : from) && tcsetpgrp(tty, to) == 0;
     has = changed || now == to;
     close(tty);
   }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
   lua_pushboolean(L, has);
   lua_pushboolean(L, changed);
   return 2;
-}
-
-/* Whether a stopped process has been sent a Ctrl-Z since: proc(5), ShdPnd. */
-static bool stop_pending(pid_t pid) {
-  char path[64], line[256];
-  unsigned long long mask = 0;
-  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-  FILE *status = fopen(path, "re");
-  while (status && fgets(line, sizeof line, status))
-    if (sscanf(line, "ShdPnd: %llx", &mask) == 1)
-      break;
-  if (status)
-    fclose(status);
-  return (mask >> (SIGTSTP - 1) & 1) != 0;
-}
-
-/* Continues a stopped group. SIGCONT drops a Ctrl-Z that came for it meanwhile,
- * so that is sent again. */
-static void go_on(pid_t group) {
-  bool again = stop_pending(group);
-  kill(-group, SIGCONT);
-  if (again)
-    kill(-group, SIGTSTP);
-}
-
-/* core.hand_terminal(group, early): the stopped group goes on, as the
- * foreground one; false: that was not ours to give. A Ctrl-Z goes to the
- * foreground group, and would be dropped between tcsetpgrp and SIGCONT. So the
- * terminal is ours until the group was continued. A group that reads before it
- * has the terminal is stopped once more; `early` ends that, and takes the
- * risk. */
-static int core_hand_terminal(lua_State *L) {
-  pid_t group = group_of(L), ours = getpgrp();
-  bool early = lua_toboolean(L, 2), handed = false;
-  int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (tty >= 0) {
-    pid_t now = tcgetpgrp(tty);
-    if ((now == ours || now == group) &&
-        (early ? set_foreground(tty, group)
-               : now == ours || set_foreground(tty, ours))) {
-      go_on(group);
-      handed = set_foreground(tty, group);
-    }
-    close(tty);
-  }
-  lua_pushboolean(L, handed);
-  return 1;
 }
 
 /* core.suspend(signal, all): does to us what that signal does to who does not
@@ -468,7 +376,6 @@ static const luaL_Reg functions[] = {
     {"setenv", core_setenv},
     {"kill_group", core_kill_group},
     {"kill_own_group", core_kill_own_group},
-    {"hand_terminal", core_hand_terminal},
     {"wait_child", core_wait_child},
     {"pause", core_pause},
     {"terminal", core_terminal},

@@ -21,7 +21,6 @@ local SIGINT, SIGQUIT = 2, 3
 local SIGTSTP, SIGTTIN, SIGTTOU = 20, 21, 22
 local LOOK = 0.5 -- seconds between two looks at the lease
 local GRACE = 10 -- seconds from SIGTERM to SIGKILL
-local PATIENT = 3 -- times that the child may read before it has the terminal
 local OURS = 0 -- our own process group, for core.pass_terminal
 
 local child = {}
@@ -36,15 +35,15 @@ local child = {}
 -- Returns whether the child is still to go on.
 local function stopped(job, signal)
   local pid, wants = job.pid, signal == SIGTTIN or signal == SIGTTOU
-  job.wants = wants and job.wants + 1 or 0
-  if wants and core.hand_terminal(pid, job.wants > PATIENT) then
-    return false
+  if wants and core.pass_terminal(OURS, pid) then
+    return true
   elseif not wants and signal ~= SIGTSTP then
     return false
   end
   local _, had_it = core.pass_terminal(pid, OURS)
   core.suspend(signal, wants or had_it)
-  return not (had_it and core.hand_terminal(pid))
+  if had_it then core.pass_terminal(OURS, pid) end
+  return true
 end
 
 -- Reports once that the lock was revoked; the command decides what to do.
@@ -169,7 +168,7 @@ function child.run(command, lease, all_gone)
     return nil, no_status
   end
   local job = { pid = pid, lease = lease, all_gone = all_gone,
-    shown = shown(lease), wants = 0, why = "its time is over" }
+    shown = shown(lease), why = "its time is over" }
   lease:on_lost(function(_, reason) job.why = reason end)
   local status = attend(job)
   if job.kill_at and not all_gone then end_group(job) end

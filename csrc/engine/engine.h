@@ -100,7 +100,7 @@ struct dlk_request {
   uint32_t handoffs;
   int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
   int64_t withdrawal; /* so long may a cancel take; 0: io_timeout */
-  const char *owner; /* NULL: the engine's name */
+  const char *owner;  /* NULL: the engine's name */
   const char *value;
   size_t value_len;
   const char *text;

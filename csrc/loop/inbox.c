@@ -17,7 +17,9 @@ bool dlk_inbox_admit(struct dlk_inbox *in) {
   return atomic_fetch_add(&in->admitted, 1) < DLK_INBOX_MAX;
 }
 
-static struct dlk_post *take(struct dlk_inbox *in) {
+void dlk_inbox_run(struct dlk_inbox *in) {
+  if (dlk_inbox_empty(in))
+    return;
   struct dlk_post *newest = atomic_exchange(&in->newest, NULL), *oldest = NULL;
   atomic_store(&in->admitted, 0);
   while (newest) {
@@ -26,14 +28,7 @@ static struct dlk_post *take(struct dlk_inbox *in) {
     p->next = oldest;
     oldest = p;
   }
-  return oldest;
-}
-
-void dlk_inbox_run(struct dlk_inbox *in) {
-  if (dlk_inbox_empty(in))
-    return;
-  struct dlk_post *next;
-  for (struct dlk_post *p = take(in); p; p = next) {
+  for (struct dlk_post *p = oldest, *next; p; p = next) {
     next = p->next;
     atomic_store(&p->queued, false);
     p->run(p);

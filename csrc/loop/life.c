@@ -15,30 +15,26 @@
 
 /* ---- birth ---- */
 
-static bool init_sync(struct dlk_loop *l) {
-  pthread_condattr_t attr;
-  if (pthread_mutex_init(&l->lock, NULL) != 0)
-    return false;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  int rc = pthread_cond_init(&l->freed, &attr);
-  pthread_condattr_destroy(&attr);
-  if (rc != 0)
-    pthread_mutex_destroy(&l->lock);
-  return rc == 0;
-}
-
 static void destroy_sync(struct dlk_loop *l) {
   pthread_cond_destroy(&l->freed);
   pthread_mutex_destroy(&l->lock);
 }
 
 bool dlk_loop_init(struct dlk_loop *l, const struct dlk_loop_calls *calls) {
+  pthread_condattr_t attr;
   l->calls = calls;
   l->tick_at = l->slice_end = DLK_FOREVER;
   atomic_init(&l->watch_fd, -1);
-  if (!init_sync(l))
+  if (pthread_mutex_init(&l->lock, NULL) != 0)
     return false;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  int rc = pthread_cond_init(&l->freed, &attr);
+  pthread_condattr_destroy(&attr);
+  if (rc != 0) {
+    pthread_mutex_destroy(&l->lock);
+    return false;
+  }
   if (dlk_sleeper_init(&l->sleeper)) {
     if (dlk_wakeup_init(&l->wakeup))
       return true;

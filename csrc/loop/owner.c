@@ -2,45 +2,41 @@
  * takes it itself, so that an uncontended lock costs no thread switch.
  *
  * The owner is one word. A caller that finds it free takes the loop and runs it
- * until what it waits for has come or its slice is over; then it leaves the
- * loop free (it is never handed to a named thread) and notes when it must run
- * next (`due`). The renewal thread is signalled only if that is before the time
- * at which it wakes anyway: in a tight loop of acquire and release the next
- * renewal never moves forward, so nobody is signalled; and what is lax
- * (timers.h) can wait until a thread that looked at an owned loop looks again.
- * A caller that finds the
- * renewal thread inside kicks it out and waits for `freed`.
+ * until its answer has come or its slice is over. Then it leaves the loop free
+ * (never to a named thread) and notes when it must run next (`due`). The
+ * renewal thread is signalled only if that is before it wakes anyway: in a
+ * tight loop of pairs the next renewal never moves forward, so nobody is
+ * signalled. Lax work (timers.h) waits until a thread that found the loop owned
+ * looks again. A caller that finds the renewal thread inside kicks it out and
+ * waits for `freed`.
  *
- * In resident mode (for event loops, where nobody may run it) the renewal
- * thread runs the loop, and a caller only waits for `freed`. But it sleeps
- * without owning the loop, on the loop's own descriptor: so a caller may take
- * it for what takes no longer than a write (dlk_owner_enter): queueing a wait
- * locally, handing a lock to the next in that queue, a request on a connection
- * that stands. That costs no thread switch. A renewal thread that wakes
- * meanwhile says so (`wants_loop`) and is signalled when the loop is left, as
- * it is if the loop has anything to do before its descriptor speaks.
+ * In resident mode (for event loops, whose thread must not run it) the renewal
+ * thread runs the loop, and a caller only waits for `freed`. But that thread
+ * sleeps on the loop's descriptor without owning it: so a caller may take the
+ * loop for what takes no longer than a write (dlk_owner_enter), without a
+ * thread switch. A renewal thread that wakes meanwhile says so (`wants_loop`),
+ * and is signalled when the loop is left, as it is if the loop has anything to
+ * do before its descriptor speaks.
  *
- * Work from other threads arrives as posts in the inbox. Nobody ever waits for
- * a lock on this way, because a thread that must not be held up (nginx's) would
- * wait for one whose owner is descheduled. Instead each pair of threads that
- * could miss one another writes first and then reads what the other writes, in
- * one total order, so that one of them sees the other:
- * - post, then is the loop free? / leave the loop, then is the inbox empty?
- *   (who finds it owned kicks, and the loop's turn ends with the inbox)
- * - post or `due`, then does the renewal thread sleep? / its `wake`, then the
- *   inbox, `due` and the owner (thread.c)
- * - what is waited for or the loop left, then does a caller wait? /
- *   `callers_waiting`, then what is waited for and the owner (wait_freed)
- * The loop's lock is for sleeping and for waking those who sleep. */
+ * Work from other threads arrives as posts in the inbox. No thread waits for a
+ * lock on this way: nginx's would wait for one whose owner is descheduled. Each
+ * pair that could miss one another writes first and then reads what the other
+ * writes, in one total order, so that one of them sees the other:
+ * I1  post, then is the loop free? / leave the loop, then is the inbox empty?
+ *     (One that finds it owned kicks, and the loop's turn ends with the inbox.)
+ * I2  post or `due`, then does the renewal thread sleep? / its `wake`, then the
+ *     inbox, `due` and the owner (thread.c)
+ * I3  the answer or the loop left, then does a caller wait? /
+ * `callers_waiting`, then the answer and the owner (wait_freed) The loop's lock
+ * is for sleeping and for waking sleepers. */
 #include "loop/owner.h"
 
 #include <time.h>
 
-#include "loop/await.h"
-
 /* Work under way that nobody runs the loop for is picked up by the renewal
  * thread after this. */
 #define ORPHAN_DELAY (20 * DLK_MS)
+#define MOST_TIMERS 10000 /* in one turn */
 
 static bool is_free(struct dlk_loop *l) {
   return atomic_load(&l->owner) == DLK_OWNER_NONE;
@@ -196,9 +192,18 @@ bool dlk_owner_at_rest(struct dlk_loop *l) {
          uv_backend_timeout(&l->uv) != 0;
 }
 
+/* A single timer that sets itself again for a time gone by fires in the next
+ * turn, not in this one, and a turn is always finite. */
 bool dlk_owner_run_due(struct dlk_loop *l, int64_t now) {
-  bool any = dlk_timers_next(&l->timers) <= now;
-  dlk_timers_fire(&l->timers, now);
+  struct dlk_timers *timers = &l->timers;
+  struct dlk_heap_node *n = dlk_heap_first(&timers->single);
+  bool any = dlk_timers_next(timers) <= now;
+  for (int i = 0; i < MOST_TIMERS && n && n->at <= now; i++) {
+    struct dlk_timer *t = DLK_CONTAINER(n, struct dlk_timer, node);
+    dlk_heap_remove(&timers->single, n);
+    t->fire(t, now);
+    n = dlk_heap_first(&timers->single);
+  }
   if (dlk_timers_batch_next(&l->timers) <= now)
     l->calls->run_batch(l, now);
   return any;
@@ -244,6 +249,34 @@ void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode) {
 
 static bool has_come(const atomic_int *state, int end) {
   return atomic_load_explicit(state, memory_order_acquire) >= end;
+}
+
+/* A caller that waits for the one answer under way reads it itself, blocked in
+ * the connection's socket, instead of asking libuv where something came from:
+ * that halves the system calls for reading of an uncontended lock. False:
+ * libuv's loop has to be run. It waits so for DLK_AWAIT_MAX at most, and only
+ * while nothing else can need the owner:
+ * - Another request, a renewal, background work: each counts as work.
+ * - A timer, the end of the slice: none is due before DLK_AWAIT_MAX, and only
+ *   the owner sets timers.
+ * - A post: there is none. One that comes meanwhile waits for the answer, or
+ *   for DLK_AWAIT_MAX: the owner looks into the inbox next.
+ * - A caller of another thread: none waits. One that comes waits as a post.
+ * - Other sockets and look-ups: libuv's loop was run less than DLK_AWAIT_MAX
+ *   ago, so none waits for longer than twice that.
+ * - A signal ends the read, and the loop is run to the end of the slice.
+ * Not in resident mode: the renewal thread sleeps without owning the loop, or
+ * nobody else could write. */
+bool dlk_await(struct dlk_loop *l, int64_t now) {
+  int64_t until = now + DLK_AWAIT_MAX;
+  if (!l->await || l->work != 1 || until > l->slice_end ||
+      now - l->turned > DLK_AWAIT_MAX || until > dlk_timers_next(&l->timers) ||
+      !dlk_inbox_empty(&l->inbox) || atomic_load(&l->callers_waiting) > 0 ||
+      atomic_load(&l->resident) || !l->await(l->flush_of))
+    return false;
+  dlk_inbox_run(&l->inbox);
+  dlk_wakeup_flush(&l->wakeup);
+  return true;
 }
 
 static void run(struct dlk_loop *l, const atomic_int *state, int end,

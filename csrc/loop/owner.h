@@ -38,6 +38,9 @@ void dlk_owner_leave_to_thread(struct dlk_loop *l);
 void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode);
 /* What is due at that time; false: nothing was. */
 bool dlk_owner_run_due(struct dlk_loop *l, int64_t now);
+/* Waits for one answer without libuv, until `slice_end`. False: the loop has to
+ * be run, since nothing came, or since something else may need the owner. */
+bool dlk_await(struct dlk_loop *l, int64_t now);
 /* Nothing is to be done before the loop's descriptor or a timer (which may be
  * due: leaving the loop sees to it) says so. */
 bool dlk_owner_at_rest(struct dlk_loop *l);

@@ -91,8 +91,4 @@ static inline int64_t dlk_timers_latest(const struct dlk_timers *t) {
   return dlk_timers_least(n, dlk_time_add(lax, DLK_TIMERS_LAX));
 }
 
-/* Fires the single ones that are due. One that sets itself again for a time
- * gone by fires in the next turn, not in this one: a turn is always finite. */
-void dlk_timers_fire(struct dlk_timers *t, int64_t now);
-
 #endif

@@ -13,10 +13,6 @@
 #include "core/mode.h"
 #include "lua/binding.h"
 
-static struct lease_box *new_box(lua_State *L) {
-  return dlk_lua_new_box(L, DLK_LUA_LEASE);
-}
-
 static bool in_child(const struct lease_box *box) {
   return dlk_engine_forked(dlk_hold_engine(box->hold));
 }
@@ -120,7 +116,7 @@ static void push_anchor(lua_State *L, int index) {
 static int core_share(lua_State *L) {
   struct lease_box *from = dlk_lua_check_lease(L, 1);
   luaL_argcheck(L, !over(from), 1, "the lease is not held");
-  struct lease_box *box = new_box(L);
+  struct lease_box *box = dlk_lua_new_box(L, DLK_LUA_LEASE);
   push_anchor(L, 1); /* not its slot: each handle has its own */
   lua_setuservalue(L, -2);
   if (!dlk_hold_share(from->hold, &box->handle))
@@ -203,22 +199,19 @@ static int core_client(lua_State *L) {
 
 /* A detach that failed, or was interrupted, gave the hold back, if that had not
  * ended by itself. */
-static const char *given_up_how(const struct lease_box *box) {
-  if (box->parted)
-    return "detached from this lease";
-  if (box->detached)
-    return dlk_hold_is_lost(box->hold)
-               ? "lost before it was detached"
-               : "given up by a detach that did not succeed";
-  return box->lost ? "lost before it was released" : "released";
-}
-
 static int given_up(lua_State *L, const struct lease_box *box) {
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
+  const char *how = box->lost ? "lost before it was released" : "released";
+  if (box->parted)
+    how = "detached from this lease";
+  else if (box->detached)
+    how = dlk_hold_is_lost(box->hold)
+              ? "lost before it was detached"
+              : "given up by a detach that did not succeed";
   dlk_error_set(&err, DLK_LOST, "%s was %s", dlk_quote(key, l->key, l->key_len),
-                given_up_how(box));
+                how);
   return dlk_lua_failure(L, &err);
 }
 
@@ -226,15 +219,6 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
   r->hold = box->hold;
   push_anchor(L, 1);
   return dlk_lua_submit(L, dlk_hold_engine(box->hold), r, lua_gettop(L));
-}
-
-/* The hold went to a neighbour: there is nothing to wait for. */
-static int push_handed_over(lua_State *L, bool drains, bool others) {
-  if (!drains)
-    return dlk_lua_push_done(L);
-  lua_pushboolean(L, 1);
-  lua_pushboolean(L, others);
-  return 2;
 }
 
 /* core.release(lease, timeout [, drains]): the ticket of this handle's release;
@@ -263,7 +247,11 @@ static int core_release(lua_State *L) {
   if (!forked && dlk_engine_hand_over(box->hold, drains ? &others : NULL)) {
     box->released = true;
     dlk_handle_give_up(&box->handle);
-    return push_handed_over(L, drains, others);
+    if (!drains) /* it went to a neighbour: there is nothing to wait for */
+      return dlk_lua_push_done(L);
+    lua_pushboolean(L, 1);
+    lua_pushboolean(L, others);
+    return 2;
   }
   struct dlk_request r = {.kind = DLK_OP_RELEASE, .timeout = timeout};
   int n = submit(L, box, &r);
@@ -407,19 +395,15 @@ static int lease_newindex(lua_State *L) {
   return luaL_error(L, "a lease is read-only");
 }
 
-/* With a dot, whatever the locale has in its place. */
-static void held_text(int64_t left, char out[64]) {
-  long long tenths = (long long)((left + DLK_MS * 50) / (DLK_MS * 100));
-  snprintf(out, 64, "held %lld.%llds", tenths / 10, tenths % 10);
-}
-
 static int lease_tostring(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
   char state[64];
+  /* With a dot, whatever the locale has in its place. */
+  long long tenths = (left + DLK_MS * 50) / (DLK_MS * 100);
   if (left > 0)
-    held_text(left, state);
+    snprintf(state, sizeof state, "held %lld.%llds", tenths / 10, tenths % 10);
   else
     snprintf(state, sizeof state, "%s", ended_how(box));
   lua_pushliteral(L, "dlock.lease: ");

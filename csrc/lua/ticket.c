@@ -25,13 +25,6 @@ int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
   return 1;
 }
 
-static struct engine_box *engine_of(lua_State *L, int anchor) {
-  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
-  struct engine_box *engine = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return engine;
-}
-
 static struct ticket_box *take_box(lua_State *L, struct engine_box *engine,
                                    int anchor) {
   if (engine->spares > 0) {
@@ -59,7 +52,9 @@ int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor) {
   if (!e)
     return dlk_lua_finalised(L, anchor);
-  struct engine_box *engine = engine_of(L, anchor);
+  lua_rawgeti(L, anchor, DLK_ANCHOR_ENGINE);
+  struct engine_box *engine = lua_touserdata(L, -1);
+  lua_pop(L, 1);
   struct ticket_box *box = take_box(L, engine, anchor);
   struct dlk_error err;
   if (engine->left && r->task != DLK_TASK_LEAVE)
@@ -118,12 +113,6 @@ static int core_end_with(lua_State *L) {
   return 0;
 }
 
-static int push_remaining(lua_State *L, struct dlk_ticket *t) {
-  struct dlk_hold *h = dlk_ticket_hold(t);
-  lua_pushnumber(L, (double)dlk_hold_remaining(h) / 1e9);
-  return 1;
-}
-
 static int push_result(lua_State *L, const struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   enum dlk_op_kind kind = dlk_ticket_kind(t);
@@ -134,8 +123,11 @@ static int push_result(lua_State *L, const struct ticket_box *box) {
       return dlk_lua_push_lease(L, box, 1);
     if (kind == DLK_OP_DETACH)
       return dlk_lua_push_detached(L, t);
-    if (kind == DLK_OP_EXTEND)
-      return push_remaining(L, t);
+    if (kind == DLK_OP_EXTEND) {
+      int64_t left = dlk_hold_remaining(dlk_ticket_hold(t));
+      lua_pushnumber(L, (double)left / 1e9);
+      return 1;
+    }
     if (dlk_ticket_result(t))
       return dlk_lua_push_value(L, dlk_ticket_result(t));
   }

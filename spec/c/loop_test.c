@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "loop/await.h"
 #include "loop/life.h"
 #include "loop/owner.h"
 

@@ -1,28 +1,27 @@
-/* Renewal: at a third of the ttl, with everything due within a tenth of that
- * in one batch, for as long as the hold is held and max_hold has not passed.
- * A renewal that fails is tried again until the deadline; then the hold is
- * lost, for ever. The store's renew never creates a hold, so whatever
- * crosses a renewal (release, expiry, break) wins. While an extension is under
- * way there is none: it would ask for the ttl of before.
+/* Renewal: at a third of the ttl, with everything due within a tenth of that in
+ * one batch, until max_hold.
  *
- * A grant on a claim (a message said that the lock was handed over) is sure for
- * a short time only. It is renewed for its ttl 50 ms later, so that a hold
- * which is shorter asks nothing more, and the caller goes on without having
- * written or woken anybody. That renewal is lax (loop/timers.h): a thread that
- * sleeps is woken for it only if it would not wake by itself within another
- * 200 ms. Then half of what was left of the claim is left yet, for the renewal
- * and for another one if that fails. Where less is left the renewal is due
- * after a quarter of it, and not lax.
+ * I1  A renewal that fails is tried again until the deadline; then the hold is
+ *     lost, for ever.
+ * I2  The store's renew never creates a hold, so a release, an expiry or a
+ *     break that crosses it wins.
+ * I3  While an extension is under way there is none: it would ask for the ttl
+ *     of before.
+ * I4  A grant on a claim (a message said that the lock was handed over) is sure
+ *     for a short time only. It is renewed for its ttl 50 ms later, so a
+ *     shorter hold asks nothing more, and its caller wrote to nobody and woke
+ *     nobody. That renewal is lax (loop/timers.h): a thread is woken for it
+ *     only if none wakes by itself within another 200 ms. Half of the claim is
+ *     left then, for it and for another one. Where less is left it is due after
+ *     a quarter, and not lax.
+ * I5  A detach on a claim sends the renewal first: what it asks may leave the
+ *     end where it is.
  *
- * What that costs: until the renewal a process that stands still (SIGSTOP,
+ * The price of I4: until the renewal a process that stands still (SIGSTOP,
  * swapping, a suspended machine) has what is left of the claim, at least half a
- * second of the Redis store's, and not its ttl, before the lock goes to the
- * next one and the hold is lost. It would be so for the time of one answer
- * if the renewal left with the grant; now it is so for these 50 ms, at most
- * 250. Nobody ever holds at the same time: the deadline is the claim's end.
- *
- * A detach on a claim sends the renewal first: what it asks may leave the end
- * where it is. */
+ * second of Redis', and not its ttl, before the hold is lost. A renewal that
+ * left with the grant would make that the time of one answer; so it is 50 ms,
+ * at most 250. Two never hold: the deadline is the claim's end. */
 #include "engine/hold/renewal.h"
 
 #define BATCH 256

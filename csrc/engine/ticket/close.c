@@ -1,46 +1,36 @@
-/* Closing is a state of the engine; who waits for it stands in a list.
+/* Closing is a state of the engine; the tickets that wait for it are in a list.
  *
- *   OPEN -> ENDING     waits are cancelled, holds given back
- *        -> DRAINING   until no operation is under way
- *        -> STOPPING   the store was asked to stop
- *        -> STOPPED    nothing of it is left in the loop
+ *   OPEN -> ENDING     waits are cancelled, holds given back      begin
+ *        -> DRAINING   until no operation is under way            begin
+ *        -> STOPPING   the store was asked to stop                set_stopping
+ *        -> STOPPED    nothing of it is left in the loop  dlk_close_stopped
  *
- * The first close ticket starts this; every other one joins those who wait.
- * Nothing here depends on any of them: a ticket that is cancelled (the call
- * was interrupted) or dropped leaves the list as any other ticket leaves its
- * own, and the closing goes on, driven by the renewal thread if nobody else
- * does.
- * Each close waits no longer than its time, but the one whose time is over last
- * has the store stopped with what is left, and waits DLK_STOP_WAIT and a bit
- * for the store to say so: else the threads of a client library, and ours,
- * would be left behind by each close in an outage. After that all are told,
- * whatever the store says, and the renewal thread goes on alone.
- * A store whose stop waits for a server (`stop_wait`) is stopped so long before
- * the time is over, when three quarters of that are enough: its good-bye frees
- * what was not released. One that stops at once loses what it did not send, so
- * it has all of the time.
- *
- * The end of the loop comes once, when the store has stopped, by one of two:
- * - whoever is told last that it is over, in Lua's thread, which joins the
- *   renewal thread (dlk_engine_join; see dlk_ticket_ends_engine);
- * - the renewal thread, if the join came before the store had stopped, or
- * nobody could wait at all. The join then leaves it a reference and says so
- * (`left`); it ends the loop as its owner, never leaves it to anybody who would
- * use it, and goes with a detached thread. It is one or the other because only
- * the join chooses, and the join comes once: `closed` lets the first one
- * through. `stopped` may be set just after the join looked: it sets `left` and
- * then posts. So whoever owns the loop when the store has stopped, or the post
- * runs, sees both and says that the loop is over. With that the loop is due as
- * soon as it is left, and the renewal thread comes.
- *
- * The join closes the wakeup's descriptors, since Lua's event loop knows them;
- * an eventfd that is still polled there is signalled instead, and closed by the
- * last who leaves it (loop/wakeup.h). Nobody is told of a ticket any more. All
- * of them are done by then, or get done by DLK_CLOSED.
+ * I1  The first close ticket starts this, and every other one joins the list.
+ *     Nothing depends on any of them: a ticket that is cancelled or dropped
+ *     leaves the list, and the renewal thread drives if nobody else does.
+ * I2  Each close waits no longer than its time. The one whose time is over last
+ *     has the store stopped with what is left, and waits DLK_STOP_WAIT and a
+ *     bit for the store to say so: else each close in an outage would leave
+ *     threads behind. Then all are told, and the renewal thread goes on alone.
+ * I3  A store whose stop waits for a server (`stop_wait`) is stopped so long
+ *     before the time is over, when three quarters of that are enough: its
+ *     good-bye frees what was not released. A store that stops at once loses
+ *     what it did not send, so it has all of the time.
+ * I4  The loop ends once, when the store has stopped, by one of two: the join
+ *     (dlk_engine_join, in Lua's thread, after the last is told); or the
+ *     renewal thread, if the join came before, or nobody could wait. Only the
+ *     join chooses, and `closed` lets one join through. It leaves a reference
+ *     and sets `left`, then posts. `stopped` may be set just after it looked:
+ *     so the owner looks at both when the store has stopped and when the post
+ *     runs (look_over), and the renewal thread comes.
+ * I5  The join closes the wakeup's descriptors. An eventfd that is still polled
+ *     is signalled instead, and closed by the last that leaves it
+ *     (loop/wakeup.h). No ticket is told of any more: all are done by then, or
+ *     get done by DLK_CLOSED.
  *
  * A lease that was granted before and is taken only now (a callback closed the
- * store in between) was given back with the others: its taker is told that the
- * store was closed (`dlk_engine_is_open`). */
+ * store in between) was given back: its taker is told that the store was closed
+ * (dlk_engine_is_open). */
 #include "engine/ticket/close.h"
 
 #include "engine/hold/renewal.h"

@@ -1,23 +1,20 @@
 /* A ticket: one request from submission to result.
  *
- * It completes exactly once, in dlk_request_finish. The store's part of it
- * (the op) ends exactly once too, in dlk_dispatch_done, and may do so later:
- * when the store does not end an op in time (`withdrawal`) after cancel, the
- * caller is told and the op goes on without it. References: the caller's (the
- * Lua object), the engine's (from submission to the end of both), one for a
- * queued cancel, one while it waits to be told of, each scope's, and that of a
- * ticket that it ends with. Memory goes with the last, so a ticket outlives the
- * Lua object that asked.
+ * I1  It completes once, in dlk_request_finish.
+ * I2  The store's part (the op) ends once, in dlk_dispatch_done, perhaps later:
+ *     if the store does not end it in time after cancel (`withdrawal`), the
+ *     caller is told and the op goes on alone.
+ * I3  A grant that arrives for a ticket that was told otherwise, or that nobody
+ *     wants any more, is given back.
+ * I4  A detach is the other ticket whose result has to be taken, since the
+ *     lease's handle gave it up when it asked. If it fails, or nobody takes the
+ *     string, the lease is given back (request.c).
+ * I5  `fate` decides between the taker and the giver back. The abandoner posts,
+ *     so the second of the two, the end or the post, sees the other.
  *
- * What can cross: a grant and a cancel. A grant that arrives for a ticket
- * that was told otherwise, or that nobody wants any more, is given back.
- *
- * A detach is the other ticket whose result somebody has to take, since the
- * lease's handle has given it up when it asked: it fails, or nobody takes the
- * string (the call was interrupted, its request ended), and the lease is given
- * back (request.c). Its `fate` decides between who takes it and who
- * gives it back; whoever abandons a ticket posts, so the one of them that comes
- * second, the end or the post, sees the other. */
+ * References: the caller's (the Lua object), the engine's (from submission to
+ * the end of both), one for a queued cancel, one while it waits to be told of,
+ * each scope's, and that of a ticket that it ends with. */
 #include "engine/ticket/ticket.h"
 
 #include <string.h>

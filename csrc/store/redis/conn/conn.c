@@ -7,7 +7,7 @@
  *   own.
  *
  * Costs: requests submitted between two turns of the loop leave in one write;
- * a caller that waits for one answer reads it without the loop (loop/await.c).
+ * a caller that waits for one answer reads it without the loop (loop/owner.c).
  */
 #include "store/redis/conn/conn.h"
 

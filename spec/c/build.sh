@@ -54,8 +54,8 @@ build queue_cut_test -Wl,--wrap=pwrite spec/c/queue_cut_test.c spec/c/host.c \
 build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/session/format/names.c csrc/store/session/recipe/queue.c \
-  csrc/store/kit/admission.c \
-  csrc/store/session/life/confirm.c
+  csrc/store/kit/admission.c csrc/store/zookeeper/confirm.c \
+  csrc/store/zookeeper/path.c
 build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
   csrc/core/*.c csrc/store/session/format/*.c \
   csrc/store/zookeeper/client/*.c -lzookeeper_mt

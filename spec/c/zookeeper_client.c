@@ -129,15 +129,14 @@ static void draw(struct dlk_host *h, void *p, size_t n) {
 
 static bool is_through;
 
-static void gone(void *owner, struct dlk_zk_link *link) {
+static void gone(void *owner) {
   (void)owner;
-  (void)link;
   is_through = true;
 }
 
 /* Whether it gets that list when this number is drawn. */
 static bool gets(const char *hosts, uint32_t number, const char *list) {
-  static const struct dlk_zk_events events = {.gone = gone};
+  static const struct dlk_session_events events = {.gone = gone};
   static struct dlk_host drawing = {.post = wake, .random = draw};
   const struct dlk_zk_conf conf = {.hosts = hosts, .timeout = DLK_SEC};
   drawn = number;

@@ -33,7 +33,7 @@ struct request {
 
 struct dlk_zk_link {
   struct dlk_host *host;
-  const struct dlk_zk_events *events;
+  const struct dlk_session_events *events;
   void *user, *owner;
   int64_t id;
   struct dlk_post post;
@@ -224,7 +224,7 @@ static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
     bool empty = fake_nodes(q->r.path) == 0;
     if (empty)
       delete (n);
-    return empty ? DLK_ZK_OK : DLK_ZK_NOTEMPTY;
+    return empty ? DLK_ZK_OK : DLK_ZK_FAILED;
   }
   enum dlk_zk_rc rc =
       q->r.verb == DLK_ZK_SET ? set(q->link, n, &q->r) : DLK_ZK_OK;
@@ -420,13 +420,13 @@ static void is_gone(struct dlk_post *post) {
   for (size_t i = 0; i < LINKS; i++)
     if (links[i] == link)
       links[i] = NULL;
-  link->events->gone(link->owner, link);
+  link->events->gone(link->owner);
   free(link);
 }
 
 static struct dlk_zk_link *fake_open(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_zk_events *events,
+                                     const struct dlk_session_events *events,
                                      void *user, void *owner) {
   size_t at = 0;
   (void)conf;

@@ -4,7 +4,7 @@
 #ifndef SPEC_C_ZOOKEEPER_LINK_H
 #define SPEC_C_ZOOKEEPER_LINK_H
 
-#include "store/session/driver.h"
+#include "store/zookeeper/client/link.h"
 
 /* Told to all links that are open, in the order of their opening. */
 void fake_connected(int64_t timeout);

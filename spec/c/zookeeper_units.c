@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "store/session/recipe/queue.h"
-#include "store/session/life/confirm.h"
+#include "store/zookeeper/confirm.h"
+#include "store/zookeeper/path.h"
 
 static const char *why;
 
@@ -319,29 +320,29 @@ static void rule_and_watches_by_chance(void) {
 /* ---- confirms ---- */
 
 /* Sends and answers one at `at`; whether the horizon moved. */
-static bool confirms(struct dlk_zk_confirm *c, int64_t at) {
-  return dlk_zk_confirm_answered(c, dlk_zk_confirm_sent(c, at), true, at);
+static bool confirms(struct dlk_session_proof *c, int64_t at) {
+  return dlk_zk_confirm.answered(c, dlk_zk_confirm.sent(c, at), true, at);
 }
 
 /* 17/64 of the timeout from one's answer to the next. */
 #define SPACING (17 * DLK_SEC / 8)
 
 static void chain_of_confirms(void) {
-  struct dlk_zk_confirm c = {0};
+  struct dlk_session_proof c = {0};
   int64_t s = DLK_SEC, t = 100 * s, timeout = 8 * s;
   int64_t margin = timeout - dlk_lease_deadline(0, timeout);
-  dlk_zk_confirm_start(&c, t, timeout);
+  dlk_zk_confirm.start(&c, t, timeout);
   CHECK(c.horizon == t + timeout - margin);
   int64_t sent[8];
   for (int k = 0; k < 8; k++) {
     sent[k] = t + (k + 1) * (SPACING + s / 2);
-    uint32_t token = dlk_zk_confirm_sent(&c, sent[k]);
+    uint32_t token = dlk_zk_confirm.sent(&c, sent[k]);
     CHECK(token != 0);
-    CHECK(dlk_zk_confirm_sent(&c, sent[k] + s) == 0);
-    CHECK(!dlk_zk_confirm_answered(&c, token + 1, true, sent[k]));
+    CHECK(dlk_zk_confirm.sent(&c, sent[k] + s) == 0);
+    CHECK(!dlk_zk_confirm.answered(&c, token + 1, true, sent[k]));
     int64_t answered = sent[k] + s / 2;
-    CHECK(dlk_zk_confirm_answered(&c, token, true, answered) == (k >= 2));
-    CHECK(dlk_zk_confirm_sent(&c, answered + SPACING - 1) == 0);
+    CHECK(dlk_zk_confirm.answered(&c, token, true, answered) == (k >= 2));
+    CHECK(dlk_zk_confirm.sent(&c, answered + SPACING - 1) == 0);
     int64_t expected = k < 2 ? t : sent[k - 2];
     CHECK(c.horizon == expected + timeout - margin);
   }
@@ -350,17 +351,17 @@ static void chain_of_confirms(void) {
 /* The first one of a connection proves the last one of those before it, and
  * then the chain begins: the second proves no more. */
 static void a_new_connection_proves_the_last_answer(void) {
-  struct dlk_zk_confirm c = {0};
+  struct dlk_session_proof c = {0};
   int64_t t = 100 * DLK_SEC, timeout = 8 * DLK_SEC;
-  dlk_zk_confirm_start(&c, t, timeout);
+  dlk_zk_confirm.start(&c, t, timeout);
   for (int k = 1; k <= 4; k++)
     confirms(&c, t + k * SPACING);
   int64_t last = t + 4 * SPACING, kept = c.horizon;
-  CHECK(dlk_zk_confirm_sent(&c, last + SPACING) != 0);
+  CHECK(dlk_zk_confirm.sent(&c, last + SPACING) != 0);
   int64_t again = last + SPACING + DLK_SEC;
   for (int cuts = 0; cuts < 3; cuts++) {
-    dlk_zk_confirm_restart(&c);
-    CHECK(c.horizon == kept && dlk_zk_confirm_due(&c) == 0);
+    dlk_zk_confirm.restart(&c);
+    CHECK(c.horizon == kept && dlk_zk_confirm.due(&c) == 0);
   }
   CHECK(confirms(&c, again));
   CHECK(c.horizon == dlk_lease_deadline(last, timeout));
@@ -370,18 +371,18 @@ static void a_new_connection_proves_the_last_answer(void) {
 }
 
 static void answers_that_do_not_count(void) {
-  struct dlk_zk_confirm c = {0};
+  struct dlk_session_proof c = {0};
   int64_t s = DLK_SEC;
-  dlk_zk_confirm_start(&c, 0, 8 * s);
+  dlk_zk_confirm.start(&c, 0, 8 * s);
   int64_t first = c.horizon;
-  uint32_t old = dlk_zk_confirm_sent(&c, s);
-  dlk_zk_confirm_restart(&c);
-  uint32_t fresh = dlk_zk_confirm_sent(&c, s);
+  uint32_t old = dlk_zk_confirm.sent(&c, s);
+  dlk_zk_confirm.restart(&c);
+  uint32_t fresh = dlk_zk_confirm.sent(&c, s);
   CHECK(old != fresh);
-  CHECK(!dlk_zk_confirm_answered(&c, old, true, s));
-  CHECK(!dlk_zk_confirm_answered(&c, fresh, false, s));
+  CHECK(!dlk_zk_confirm.answered(&c, old, true, s));
+  CHECK(!dlk_zk_confirm.answered(&c, fresh, false, s));
   CHECK(c.sent[1] == 0 && c.horizon == first);
-  CHECK(!dlk_zk_confirm_answered(&c, 0, true, s));
+  CHECK(!dlk_zk_confirm.answered(&c, 0, true, s));
 }
 
 /* A session that is said to sustain a hold does so until the chain arrives,
@@ -389,24 +390,24 @@ static void answers_that_do_not_count(void) {
 static void sustains_until_the_chain_arrives(void) {
   int64_t s = DLK_SEC, timeout = 8 * s, rtt = s / 10;
   for (int round = 0; round < 20000; round++) {
-    struct dlk_zk_confirm c = {0};
+    struct dlk_session_proof c = {0};
     int64_t now = s;
-    dlk_zk_confirm_start(&c, now, timeout);
+    dlk_zk_confirm.start(&c, now, timeout);
     for (uint32_t k = roll(4); k > 0; k--) {
       now += SPACING + (int64_t)roll(3000) * DLK_MS;
       confirms(&c, now);
       if (roll(4) == 0)
-        dlk_zk_confirm_restart(&c);
+        dlk_zk_confirm.restart(&c);
     }
     now += SPACING + (int64_t)roll(6000) * DLK_MS;
-    if (!dlk_zk_confirm_sustains(&c, now))
+    if (!dlk_zk_confirm.sustains(&c, now))
       continue;
     for (int k = 0; k < 6; k++) {
-      uint32_t token = dlk_zk_confirm_sent(&c, now);
+      uint32_t token = dlk_zk_confirm.sent(&c, now);
       CHECK(token != 0);
       now += rtt;
       CHECK(now < c.horizon);
-      dlk_zk_confirm_answered(&c, token, true, now);
+      dlk_zk_confirm.answered(&c, token, true, now);
       now += SPACING;
     }
   }

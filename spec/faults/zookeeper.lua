@@ -3,6 +3,7 @@
 -- blanks and line ends.
 
 local ROOM = "csrc/store/session/"
+local ZOOKEEPER = "csrc/store/zookeeper/"
 local faults = {}
 
 faults.recipe = {
@@ -63,25 +64,25 @@ faults.recipe = {
 -- What is believed of a session, and for how long.
 faults.session = {
   { name = "a confirm that was not answered before the cut counts",
-    file = ROOM .. "life/confirm.c",
+    file = ZOOKEEPER .. "confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "if (c->flying) c->sent[1] = c->flying_sent;"
       .. " c->sent[0] = c->sent[1]; c->flying = 0;" },
   { name = "an answer proves the time when it was asked for",
-    file = ROOM .. "life/confirm.c",
+    file = ZOOKEEPER .. "confirm.c",
     find = "dlk_lease_deadline(c->sent[0], c->timeout);",
     put = "dlk_lease_deadline(c->flying_sent, c->timeout);" },
   { name = "a connection counts from when we hear of it",
     file = ROOM .. "life/sessions.c",
-    find = "dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;",
-    put = "s->confirm.sent[1] = dlk_zk_session_now(s);"
-      .. " dlk_zk_confirm_restart(&s->confirm); s->confirm_not_before = 0;" },
+    find = "s->rule->restart(&s->proof); s->confirm_not_before = 0;",
+    put = "s->proof.sent[1] = dlk_zk_session_now(s);"
+      .. " s->rule->restart(&s->proof); s->confirm_not_before = 0;" },
   { name = "a connection is closed before its holds are told",
     file = ROOM .. "life/sessions.c",
     find = "dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);",
     put = "(void)tell_over;" },
   { name = "a connection begins with nothing proven",
-    file = ROOM .. "life/confirm.c",
+    file = ZOOKEEPER .. "confirm.c",
     find = "c->sent[0] = c->sent[1]; c->flying = 0;",
     put = "c->sent[0] = c->sent[1] = 0; c->flying = 0;" },
 }

@@ -5,7 +5,7 @@ local LISTS = "csrc/store/session/recipe/lists.c"
 local PLACE = "csrc/store/session/recipe/place.c"
 local SESSIONS = "csrc/store/session/life/sessions.c"
 local HOLD = "csrc/store/session/recipe/hold.c"
-local NAMES = "csrc/store/session/format/names.c"
+local DRIVER = "csrc/store/zookeeper/driver.c"
 local INSPECT = "csrc/store/session/query/inspect.c"
 
 return {
@@ -22,10 +22,10 @@ return {
     { name = "ghosts are left", file = LISTS,
       find = "delete_ghosts(l, &q);", put = "(void)delete_ghosts;" },
     { name = "a grant outside of what the session proved", file = HOLD,
-      find = "if (now >= s->confirm.horizon) { dlk_zk_contender_step",
+      find = "if (now >= s->proof.horizon) { dlk_zk_contender_step",
       put = "if (0) { dlk_zk_contender_step" },
     { name = "a hold without proof is renewed", file = HOLD,
-      find = "if (dlk_zk_now(st) < n->member.session->confirm.horizon)"
+      find = "if (dlk_zk_now(st) < n->member.session->proof.horizon)"
         .. " return true;",
       put = "return true;" },
     { name = "an own node that was deleted is not noticed", file = HOLD,
@@ -37,8 +37,8 @@ return {
       put = "} else if (rc == DLK_ZK_OK) { return;" },
     { name = "an old list says who is first", file = PLACE,
       find = "&& now - n->sent <= SURE_FOR;", put = "&& (void *)&now;" },
-    { name = "the last number of a counter is believed", file = NAMES,
-      find = "seq > INT32_MAX - WORN ||", put = "seq > INT32_MAX ||" },
+    { name = "the last number of a counter is believed", file = DRIVER,
+      find = "number > INT32_MAX - WORN ||", put = "number > INT32_MAX ||" },
     { name = "an adopted node may be of the session before", file = ACQUIRE,
       find = "r->rc == DLK_ZK_OK && r->stat.owner"
         .. " == n->member.session->id &&",
@@ -46,7 +46,7 @@ return {
     { name = "a create of unknown outcome is sent anew", file = ACQUIRE,
       find = "case DLK_ZK_UNSETTLED: settle(n); break;",
       put = "case DLK_ZK_UNSETTLED: start(n); break;" },
-    { name = "a list without a sync before it is believed", file = LISTS,
+    { name = "a list without a sync before it is believed", file = DRIVER,
       find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC,",
       put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN," },
     { name = "one who left while creating stays", file = ACQUIRE,
@@ -56,7 +56,7 @@ return {
     { name = "a session that is not proved for long is taken",
       file = SESSIONS,
       find = "return s->state == DLK_ZK_CONNECTED &&"
-        .. " dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));",
+        .. " s->rule->sustains(&s->proof, dlk_zk_session_now(s));",
       put = "return s->state == DLK_ZK_CONNECTED;" },
     { name = "a break takes waiters too", file = INSPECT,
       find = "} else if (holds(q, i) &&"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plain.h"
-#include "store/session/driver.h"
+#include "store/zookeeper/client/link.h"
 
 #define HALF_TICK (TIMEOUT / 4)
 #define ITEMS 64
@@ -45,7 +45,7 @@ struct fifo {
 
 struct dlk_zk_link {
   struct dlk_host *host;
-  const struct dlk_zk_events *events;
+  const struct dlk_session_events *events;
   void *user, *owner;
   struct dlk_post post;
   bool closed, ended, told_end;
@@ -268,13 +268,13 @@ static void is_gone(struct dlk_post *post) {
   for (size_t i = 0; i < SIM_LINKS; i++)
     if (sim_links[i] == l)
       sim_links[i] = NULL;
-  l->events->gone(l->owner, l);
+  l->events->gone(l->owner);
   free(l);
 }
 
 static struct dlk_zk_link *open_link(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_zk_events *events,
+                                     const struct dlk_session_events *events,
                                      void *user, void *owner) {
   size_t at = 0;
   struct dlk_zk_link *l = calloc(1, sizeof *l);

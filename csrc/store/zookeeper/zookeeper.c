@@ -1,27 +1,15 @@
-/* The ZooKeeper store as the engine sees it: checks what open() was told and
- * hands each operation to the file that knows it. Everything is run
- * by the loop's owner. The folders, each calling only those before it, and what
- * is best read first in each:
- *
- *   format/   names of nodes, what a contender's node says
- *   client/   link.h: a session as the store needs it; the rest puts it on the
- *             client library
- *   session/  sessions.c: opening, replacing, ending; confirm.c: how long a
- *             hold counts
- *   recipe/   queue.c: the admission rule; acquire.c: the recipe
- *   query/    query.c: operations that only read, or act once */
+/* The ZooKeeper store as the engine sees it: checks what open() was told, and
+ * puts the recipe (store/session) on the driver. */
 #include "store/zookeeper/zookeeper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/password.h"
-#include "store/session/query/query.h"
-#include "store/session/recipe/acquire.h"
-#include "store/session/recipe/hold.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/standin.h"
+#include "core/buf.h"
+#include "store/session/query/submit.h"
+#include "store/zookeeper/driver.h"
+#include "store/zookeeper/path.h"
 
 /* ---- create ---- */
 
@@ -104,33 +92,18 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
              : code;
 }
 
-static void destroy(void *store) {
-  struct dlk_zk_store *st = store;
-  free(st->sessions.hosts);
-  dlk_password_free(st->sessions.auth);
-  free(st->base);
-  dlk_map_clear(&st->by_guid);
-  dlk_buf_free(&st->scratch);
-  free(st);
-}
-
-static bool fill(struct dlk_zk_store *st, const char *path) {
-  const struct dlk_conf *conf = &st->conf;
-  st->sessions.hosts = join_hosts(conf);
-  st->chroot = strlen(path);
-  size_t size = st->chroot + strlen(conf->prefix) + 1;
-  st->base = malloc(size);
-  if (st->base)
-    snprintf(st->base, size, "%s%s", path, conf->prefix);
+static bool fill(struct dlk_zk_client *client, const struct dlk_conf *conf,
+                 const char *path) {
+  client->hosts = join_hosts(conf);
+  client->chroot = strdup(path);
+  client->closed = closed(conf);
   if (conf->username) {
-    size = strlen(conf->username) + strlen(conf->password) + 2;
-    st->sessions.auth = malloc(size);
-    if (st->sessions.auth)
-      snprintf(st->sessions.auth, size, "%s:%s", conf->username,
-               conf->password);
+    size_t size = strlen(conf->username) + strlen(conf->password) + 2;
+    client->auth = malloc(size);
+    if (client->auth)
+      snprintf(client->auth, size, "%s:%s", conf->username, conf->password);
   }
-  return st->sessions.hosts && st->base &&
-         (st->sessions.auth || !conf->username);
+  return client->hosts && client->chroot && (client->auth || !conf->username);
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
@@ -140,100 +113,18 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   enum dlk_code code = check(conf, path, err);
   if (code != DLK_OK)
     return code;
-  struct dlk_zk_store *st = calloc(1, sizeof *st);
-  if (!st)
-    return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
-  st->host = host;
-  st->conf = *conf;
-  st->sessions.host = host;
-  st->sessions.driver = &dlk_zk_session_driver;
-  st->sessions.hooks = &dlk_zk_recipe;
-  st->sessions.conf = &st->conf;
-  st->sessions.timeout = session_timeout(conf);
-  st->sessions.closed = closed(conf);
-  dlk_list_init(&st->sessions.all);
-  dlk_list_init(&st->sessions.closing);
-  dlk_list_init(&st->rests);
-  if (!fill(st, path)) {
-    destroy(st);
-    return fail(err, DLK_UNAVAILABLE, conf, "out of memory");
-  }
-  *out = st;
-  return DLK_OK;
-}
-
-/* ---- operations ---- */
-
-/* Not at create: a store opened before a fork is used after it. */
-static void name_client(struct dlk_zk_store *st) {
-  unsigned char random[DLK_ZK_CLIENT / 2];
-  uint32_t seed;
-  if (st->client[0])
-    return;
-  st->host->random(st->host, random, sizeof random);
-  st->host->random(st->host, &seed, sizeof seed);
-  dlk_zk_hex(st->client, random, sizeof random);
-  dlk_map_init(&st->by_guid, seed);
-}
-
-static void submit(void *store, struct dlk_op *op) {
-  struct dlk_zk_store *st = store;
-  name_client(st);
-  switch (op->kind) {
-  case DLK_OP_ACQUIRE:
-    dlk_zk_acquire(st, op);
-    break;
-  case DLK_OP_RELEASE:
-    dlk_zk_release(st, op);
-    break;
-  case DLK_OP_EXTEND:
-    dlk_zk_extend(st, op);
-    break;
-  case DLK_OP_PING:
-    dlk_zk_query_run(st, op, dlk_zk_ping_start);
-    break;
-  case DLK_OP_LOCKED:
-    dlk_zk_query_run(st, op, dlk_zk_locked_start);
-    break;
-  case DLK_OP_INSPECT:
-  case DLK_OP_BREAK:
-  case DLK_OP_REVOKE:
-    dlk_zk_query_run(st, op, dlk_zk_admin_start);
-    break;
-  case DLK_OP_LIST:
-    if (dlk_zk_list_cursor_ok(op))
-      dlk_zk_query_run(st, op, dlk_zk_list_start);
-    else
-      dlk_zk_done(st, op, DLK_INVALID);
-    break;
-  case DLK_OP_GUARD:
-  case DLK_OP_DOWNGRADE:
-    dlk_zk_query_run(st, op, dlk_zk_guard_start);
-    break;
-  case DLK_OP_CHANGE:
-    dlk_zk_query_run(st, op, dlk_zk_change_start);
-    break;
-  case DLK_OP_DETACH:
-  case DLK_OP_ATTACH:
-  case DLK_OP_PROLONG:
-  case DLK_OP_LISTEN:
-    dlk_zk_done(st, op, DLK_UNSUPPORTED);
-    break;
-  }
-}
-
-static void cancel(void *store, struct dlk_op *op) {
-  struct dlk_zk_op_data *data = op->data;
-  if (data->query)
-    dlk_zk_query_cancel(data->query);
-  else if (data->node)
-    dlk_zk_contender_cancel(store, op, data->node);
-}
-
-static void stop(void *store) {
-  struct dlk_zk_store *st = store;
-  dlk_zk_rests_end(st);
-  dlk_zk_sessions_stop(&st->sessions);
+  struct dlk_zk_client *client = calloc(1, sizeof *client);
+  struct dlk_buf base = {0};
+  dlk_buf_addf(&base, "%s%s", path, conf->prefix);
+  dlk_buf_add(&base, "", 1);
+  *out = NULL;
+  if (client && !base.failed && fill(client, conf, path))
+    *out = dlk_session_create(host, conf, &dlk_zk_driver, client, base.data,
+                              session_timeout(conf));
+  else if (client)
+    dlk_zk_driver.free_client(client);
+  dlk_buf_free(&base);
+  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_zookeeper_store = {
@@ -245,9 +136,9 @@ const struct dlk_store_type dlk_zookeeper_store = {
     .stop_wait = DLK_STOP_WAIT,
     .prefix = prefix,
     .create = create,
-    .submit = submit,
-    .cancel = cancel,
-    .renew = dlk_zk_renew,
-    .stop = stop,
-    .destroy = destroy,
+    .submit = dlk_session_submit,
+    .cancel = dlk_session_cancel,
+    .renew = dlk_session_renew,
+    .stop = dlk_session_stop,
+    .destroy = dlk_session_destroy,
 };

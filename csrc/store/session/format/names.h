@@ -28,9 +28,6 @@ void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len);
 /* Appends the key that a node name stands for; false if it stands for none. */
 bool dlk_zk_unescape(struct dlk_buf *out, const char *name);
 
-/* Absolute, no empty, "." or ".." part, no slash at the end, no character that
- * servers refuse; "" is one. */
-bool dlk_zk_path_ok(const char *path);
 /* The path of a node below the one that the first `len` bytes of b name, or
  * (name NULL) of that one itself: in b, valid until b is used again. NULL when
  * out of memory. */
@@ -59,8 +56,4 @@ char **dlk_zk_names_copy(char *const *names, size_t count);
 
 /* a was created before b. The counter is signed; servers up to 3.5 wrap it. */
 bool dlk_zk_seq_before(int32_t a, int32_t b);
-/* So near to where it wraps, or stays as it is (servers from 3.6 on give one
- * number again and again then), that it may not be believed. */
-bool dlk_zk_seq_worn(int32_t seq);
-
 #endif

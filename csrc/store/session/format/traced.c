@@ -61,8 +61,8 @@ static size_t join(const struct shown *s, char out[2 * HALF + 3]) {
   return n;
 }
 
-void dlk_zk_trace(int64_t now, const char *event, const char *path,
-                  const char *fmt, ...) {
+void dlk_zk_trace(const char *room, int64_t now, const char *event,
+                  const char *path, const char *fmt, ...) {
   struct shown s = {.len = 0};
   char shown[2 * HALF + 3], text[160];
   put_path(&s, path ? path : "");
@@ -71,5 +71,5 @@ void dlk_zk_trace(int64_t now, const char *event, const char *path,
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  dlk_trace_line(now, "zookeeper", event, shown, n, "%s", text);
+  dlk_trace_line(now, room, event, shown, n, "%s", text);
 }

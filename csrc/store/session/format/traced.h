@@ -4,9 +4,11 @@
 
 #include "core/trace.h"
 
-/* As dlk_trace_line, with the node's path for the key; NULL: none. Call it
+/* As dlk_trace_line, with the node's path for the key; NULL: none. room: whose
+ * line it is. Call it
  * behind DLK_TRACING. */
-void dlk_zk_trace(int64_t now, const char *event, const char *path,
-                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void dlk_zk_trace(const char *room, int64_t now, const char *event,
+                  const char *path, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 
 #endif

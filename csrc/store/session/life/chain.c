@@ -35,8 +35,8 @@ void dlk_zk_publish(struct dlk_zk_sessions *ss) {
   int64_t until = DLK_FOREVER;
   for (struct dlk_list *l = ss->all.next; l != &ss->all; l = l->next) {
     struct dlk_zk_session *s = DLK_CONTAINER(l, struct dlk_zk_session, link);
-    if (s->uses[DLK_ZK_USE_HELD] > 0 && s->confirm.horizon < until)
-      until = s->confirm.horizon;
+    if (s->uses[DLK_ZK_USE_HELD] > 0 && s->proof.horizon < until)
+      until = s->proof.horizon;
   }
   if (until != DLK_FOREVER)
     ss->host->horizon(ss->host, until);
@@ -56,16 +56,16 @@ void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
   struct dlk_host *host = s->sessions->host;
   if (s->uses[DLK_ZK_USE_HELD] == 0)
     return;
-  if (now >= s->confirm.horizon)
+  if (now >= s->proof.horizon)
     lose_holds(s);
   else
-    host->timer_set(host, timer, s->confirm.horizon);
+    host->timer_set(host, timer, s->proof.horizon);
 }
 
 void dlk_zk_session_holds(struct dlk_zk_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (!s->horizon_timer.node.queued)
-    host->timer_set(host, &s->horizon_timer, s->confirm.horizon);
+    host->timer_set(host, &s->horizon_timer, s->proof.horizon);
   dlk_zk_publish(s->sessions);
 }
 
@@ -82,16 +82,16 @@ static void tell_proven(struct dlk_zk_member *m) {
 
 void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
                               bool ok) {
-  if (token == 0 || token != s->confirm.flying)
+  if (token == 0 || token != s->proof.flying)
     return;
   int64_t now = dlk_zk_session_now(s);
-  if (ok && s->uses[DLK_ZK_USE_HELD] > 0 && now >= s->confirm.horizon)
+  if (ok && s->uses[DLK_ZK_USE_HELD] > 0 && now >= s->proof.horizon)
     lose_holds(s);
   if (ok)
     s->sessions->host->timer_clear(s->sessions->host, &s->timer);
   else
     s->confirm_not_before = now + s->timeout / 16;
-  if (dlk_zk_confirm_answered(&s->confirm, token, ok, now)) {
+  if (s->rule->answered(&s->proof, token, ok, now)) {
     if (s->uses[DLK_ZK_USE_HELD] > 0)
       dlk_zk_publish(s->sessions);
     dlk_zk_session_tell(s, DLK_ZK_USE_READY, tell_proven);
@@ -128,25 +128,20 @@ static struct dlk_zk_member *next_node(struct dlk_zk_session *s) {
   return NULL;
 }
 
-/* A multi of one check is proposed, logged and committed like any write, but
- * changes nothing: it wakes nobody who watches the node, and says NONODE when
- * the node is gone. */
 static void send_confirm(struct dlk_zk_session *s, int64_t now) {
   struct dlk_zk_member *m = next_node(s);
   s->confirm_not_before = now + s->timeout / 16;
   if (!m)
     return;
-  uint32_t token = dlk_zk_confirm_sent(&s->confirm, now);
-  struct dlk_zk_request check = {
-      .verb = DLK_ZK_CHECK, .path = m->type->path(m), .version = -1};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
+  uint32_t token = s->rule->sent(&s->proof, now);
+  struct dlk_session_request r = {.verb = DLK_SESSION_PROVE,
+                                  .path = m->type->path(m)};
   s->confirm_member = m;
   s->confirm_named = token;
   if (dlk_zk_send(s, &r, on_confirmed, s, token))
     return;
   s->confirm_member = NULL;
-  dlk_zk_confirm_answered(&s->confirm, token, false, now);
+  s->rule->answered(&s->proof, token, false, now);
 }
 
 static bool wants_confirms(const struct dlk_zk_session *s) {
@@ -163,7 +158,7 @@ static int64_t patience(const struct dlk_zk_session *s) {
 }
 
 static int64_t confirm_at(const struct dlk_zk_session *s) {
-  int64_t due = dlk_time_add(dlk_zk_confirm_due(&s->confirm), patience(s));
+  int64_t due = dlk_time_add(s->rule->due(&s->proof), patience(s));
   return due > s->confirm_not_before ? due : s->confirm_not_before;
 }
 

@@ -3,8 +3,7 @@
 #define DLK_STORE_SESSION_LIFE_SESSION_H
 
 #include "core/map.h"
-#include "store/session/format/traced.h"
-#include "store/session/life/confirm.h"
+#include "core/trace.h"
 #include "store/session/life/member.h"
 
 struct dlk_zk_session;
@@ -21,12 +20,11 @@ struct dlk_zk_session_hooks {
 
 struct dlk_zk_sessions {
   struct dlk_host *host;
-  const struct dlk_zk_driver *driver;
+  const struct dlk_session_driver *driver;
+  void *client; /* the driver's */
   const struct dlk_zk_session_hooks *hooks;
   const struct dlk_conf *conf;
-  int64_t timeout; /* that is asked for */
-  char *hosts, *auth;
-  bool closed;                  /* link.h */
+  int64_t timeout;              /* that is asked for */
   struct dlk_list all, closing; /* closing: struct dlk_zk_closing */
   struct dlk_zk_session *current;
   struct dlk_timer stop_timer;
@@ -48,11 +46,12 @@ enum dlk_zk_state {
 struct dlk_zk_session {
   struct dlk_list link; /* in sessions->all */
   struct dlk_zk_sessions *sessions;
-  struct dlk_zk_link *connection; /* NULL when BROKEN */
-  struct dlk_zk_closing *closing; /* for its end */
+  struct dlk_session_link *connection; /* NULL when BROKEN */
+  struct dlk_zk_closing *closing;      /* for its end */
   enum dlk_zk_state state;
   bool retired; /* takes nothing new; closed when empty */
-  int64_t id, opened, timeout;
+  int64_t id;   /* as in dlk_zk_stat.owner */
+  int64_t opened, timeout;
   struct dlk_timer timer;      /* opening, or not confirmed, for too long */
   struct dlk_timer tidy_timer; /* close if retired and empty */
   void *data;                  /* the recipe's */
@@ -62,7 +61,8 @@ struct dlk_zk_session {
   size_t node_count, uses[DLK_ZK_USES];
   size_t wait_bytes; /* of the paths that members still may come to watch */
   /* chain.c */
-  struct dlk_zk_confirm confirm;
+  const struct dlk_session_rule *rule;
+  struct dlk_session_proof proof;
   int64_t confirm_not_before;
   struct dlk_zk_member *confirm_member; /* whose node the last confirm names, */
   uint32_t confirm_named;               /* with this token */
@@ -109,11 +109,8 @@ static inline size_t dlk_zk_session_live(const struct dlk_zk_session *s) {
 }
 
 static inline bool dlk_zk_send(struct dlk_zk_session *s,
-                               const struct dlk_zk_request *r,
+                               const struct dlk_session_request *r,
                                dlk_zk_answer *answer, void *who, uint32_t tag) {
-  if (DLK_TRACING && s->connection)
-    dlk_zk_trace(dlk_zk_session_now(s), "send", dlk_zk_request_path(r), "%s",
-                 dlk_zk_verb_word(r->verb));
   return s->connection &&
          s->sessions->driver->send(s->connection, r, answer, who, tag);
 }

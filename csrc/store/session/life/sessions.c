@@ -39,7 +39,6 @@
 #include "store/session/life/chain.h"
 #include "store/session/life/watch.h"
 
-#define WATCH_BYTES_MAX ((size_t)512 * 1000)
 #define BACKOFF_MIN (100 * DLK_MS)
 #define BACKOFF_MAX (2 * DLK_SEC)
 
@@ -49,10 +48,11 @@
  * cannot fail. */
 struct dlk_zk_closing {
   struct dlk_list link;
-  struct dlk_zk_link *connection;
+  struct dlk_zk_sessions *sessions;
+  struct dlk_session_link *connection;
 };
 
-static const struct dlk_zk_events events;
+static const struct dlk_session_events events;
 static void link_late(struct dlk_timer *timer, int64_t now);
 static void tidy_fired(struct dlk_timer *timer, int64_t now);
 
@@ -60,6 +60,7 @@ static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
   uint32_t seed;
   ss->host->random(ss->host, &seed, sizeof seed);
   s->sessions = ss;
+  s->rule = ss->driver->rule;
   s->data = s + 1;
   s->opened = dlk_zk_session_now(s);
   s->timeout = ss->timeout;
@@ -80,10 +81,13 @@ static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
   if (!s)
     return NULL;
   init(s, ss);
-  struct dlk_zk_conf conf = {ss->hosts, ss->auth, ss->closed, s->timeout};
   s->closing = calloc(1, sizeof *s->closing);
-  if (s->closing)
-    s->connection = ss->driver->open(ss->host, &conf, &events, s, ss);
+  if (s->closing) {
+    s->closing->sessions = ss;
+    dlk_list_init(&s->closing->link);
+    s->connection = ss->driver->open(ss->host, ss->client, s->timeout, &events,
+                                     s, s->closing);
+  }
   if (!s->connection) {
     snprintf(ss->problem, sizeof ss->problem,
              "no thread or no memory to be had");
@@ -107,14 +111,15 @@ struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_sessions *ss) {
 static bool usable(struct dlk_zk_session *s) {
   if (s->state == DLK_ZK_BROKEN)
     return true;
-  if (s->watch_bytes > WATCH_BYTES_MAX || s->wait_bytes > WATCH_BYTES_MAX)
+  size_t most = s->sessions->driver->watch_bytes;
+  if (s->watch_bytes > most || s->wait_bytes > most)
     return false;
   if (s->state == DLK_ZK_OPENING)
     return true;
   if (dlk_zk_session_live(s) > 0)
     return true;
   return s->state == DLK_ZK_CONNECTED &&
-         dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s));
+         s->rule->sustains(&s->proof, dlk_zk_session_now(s));
 }
 
 struct dlk_zk_session *dlk_zk_session_pick(struct dlk_zk_sessions *ss) {
@@ -264,16 +269,11 @@ static void tell_stopped(struct dlk_zk_sessions *ss) {
   ss->host->stopped(ss->host);
 }
 
-static void on_gone(void *owner, struct dlk_zk_link *link) {
-  struct dlk_zk_sessions *ss = owner;
-  for (struct dlk_list *l = ss->closing.next; l != &ss->closing; l = l->next) {
-    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
-    if (c->connection != link)
-      continue;
-    dlk_list_remove(l);
-    free(c);
-    break;
-  }
+static void on_gone(void *owner) {
+  struct dlk_zk_closing *c = owner;
+  struct dlk_zk_sessions *ss = c->sessions;
+  dlk_list_remove(&c->link);
+  free(c);
   ss->links--;
   tell_stopped(ss);
 }
@@ -329,9 +329,7 @@ static void stop_late(struct dlk_timer *timer, int64_t now) {
     struct dlk_list *l = ss->closing.next;
     struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
     dlk_list_remove(l);
-    struct dlk_zk_link *connection = c->connection;
-    free(c);
-    ss->driver->abandon(connection);
+    ss->driver->abandon(c->connection);
   }
 }
 
@@ -375,7 +373,7 @@ static void link_late(struct dlk_timer *timer, int64_t now) {
 /* A connect that took most of the timeout leaves nothing to hold with. */
 static bool too_slow(struct dlk_zk_session *s) {
   struct dlk_zk_sessions *ss = s->sessions;
-  if (dlk_zk_confirm_sustains(&s->confirm, dlk_zk_session_now(s))) {
+  if (s->rule->sustains(&s->proof, dlk_zk_session_now(s))) {
     ss->slow_opens = 0;
     return false;
   }
@@ -403,11 +401,11 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   ss->shut = false;
   ss->backoff = 0;
   if (first)
-    dlk_zk_confirm_start(&s->confirm, s->opened, timeout);
+    s->rule->start(&s->proof, s->opened, timeout);
   else
-    dlk_zk_confirm_restart(&s->confirm);
+    s->rule->restart(&s->proof);
   s->confirm_not_before = 0;
-  if (first ? too_slow(s) : timeout < s->confirm.timeout) {
+  if (first ? too_slow(s) : timeout < s->proof.timeout) {
     replace(s);
     return;
   }
@@ -427,7 +425,7 @@ static void on_away(void *user) {
     return;
   s->state = DLK_ZK_AWAY;
   report(s, "disconnect", "the connection was lost");
-  dlk_zk_confirm_restart(&s->confirm);
+  s->rule->restart(&s->proof);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
   if (is_idle(s))
     ss->host->timer_set(ss->host, &s->timer, 0);
@@ -472,7 +470,7 @@ static void on_event(void *user, enum dlk_zk_event event, const char *path) {
   dlk_zk_watch_event(user, event, path);
 }
 
-static const struct dlk_zk_events events = {
+static const struct dlk_session_events events = {
     .connected = on_connected,
     .away = on_away,
     .shut = on_shut,

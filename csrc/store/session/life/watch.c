@@ -135,9 +135,10 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static bool read_path(struct dlk_zk_watch *w) {
-  struct dlk_zk_request r = {.verb = w->list ? DLK_ZK_CHILDREN : DLK_ZK_GET,
-                             .path = w->path,
-                             .watch = true};
+  struct dlk_session_request r = {.verb = w->list ? DLK_SESSION_LIST
+                                                  : DLK_SESSION_READ,
+                                  .path = w->path,
+                                  .watch = true};
   return dlk_zk_send(w->session, &r, on_read, w, 0);
 }
 

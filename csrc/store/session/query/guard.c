@@ -1,8 +1,8 @@
 /* guard, downgrade and change.
  *
- * guard is one multi: a check that our own node is there, and the write. Our
+ * guard is one write, done only if our own node is there. Our
  * node was first in the queue when the lease was granted and stays so while it
- * exists, so a committed multi was a write by the holder, at that place in the
+ * exists, so what is done was a write by the holder, at that place in the
  * order of all writes; after a loss the check fails and nothing is written,
  * however late the request arrives.
  *
@@ -52,11 +52,10 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_OK) {
-    bool set = q->op->argv_len[0] == 3;
-    struct dlk_value *v =
-        set ? dlk_value_int(r->part_version[1]) : dlk_value_bool(true);
+    struct dlk_value *v = r->stat.version >= 0 ? dlk_value_int(r->stat.version)
+                                               : dlk_value_bool(true);
     dlk_zk_query_finish(q, dlk_value_add(dlk_value_tuple(), v));
-  } else if (r->part_rc[0] == DLK_ZK_NONODE) {
+  } else if (r->rc == DLK_ZK_NONODE) {
     node_is_gone(q);
   } else {
     char text[160];
@@ -65,69 +64,13 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static bool asks_to(const struct dlk_op *op, const char *word) {
-  return op->argc > 0 && op->argv_len[0] == strlen(word) &&
-         memcmp(op->argv[0], word, op->argv_len[0]) == 0;
-}
-
-/* A version, if it is there. */
-static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
-  char text[16], *end;
-  *out = -1;
-  if (op->argc <= i)
-    return true;
-  if (op->argc > i + 1 || op->argv_len[i] == 0 ||
-      op->argv_len[i] >= sizeof text)
-    return false;
-  memcpy(text, op->argv[i], op->argv_len[i]);
-  text[op->argv_len[i]] = '\0';
-  long n = strtol(text, &end, 10);
-  if (*end != '\0' || n < -1 || n > INT32_MAX)
-    return false;
-  *out = (int32_t)n;
-  return true;
-}
-
-static bool read_write(struct dlk_zk_query *q, struct dlk_zk_request *w) {
-  const struct dlk_op *op = q->op;
-  bool ok = op->argc >= 2 && !memchr(op->argv[1], '\0', op->argv_len[1]);
-  if (!ok)
-    return false;
-  if (asks_to(op, "SET")) {
-    w->verb = DLK_ZK_SET;
-    ok = op->argc >= 3 && version_arg(op, 3, &w->version);
-  } else if (asks_to(op, "CREATE")) {
-    w->verb = DLK_ZK_CREATE;
-    w->mode = DLK_ZK_PERSISTENT;
-    ok = op->argc == 3;
-  } else if (asks_to(op, "DELETE")) {
-    w->verb = DLK_ZK_DELETE;
-    ok = version_arg(op, 2, &w->version);
-  } else {
-    return false;
-  }
-  if (ok && w->verb != DLK_ZK_DELETE) {
-    w->data = op->argv[2];
-    w->len = op->argv_len[2];
-  }
-  dlk_buf_clear(&q->path);
-  dlk_buf_add(&q->path, q->store->base, q->store->chroot);
-  dlk_buf_add(&q->path, op->argv[1], op->argv_len[1]);
-  dlk_buf_add(&q->path, "", 1);
-  w->path = q->path.data;
-  return ok && !q->path.failed && op->argv_len[1] > 1 &&
-         op->argv[1][0] == '/' && dlk_zk_path_ok(q->path.data);
-}
-
 static bool start_guard(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
-  struct dlk_zk_request parts[2] = {
-      {.verb = DLK_ZK_CHECK, .path = n->path, .version = -1}};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = parts, .part_count = 2};
-  if (!read_write(q, &parts[1])) {
-    end_text(q, DLK_INVALID,
-             "guard takes \"SET\", path, data [, version], or \"CREATE\", "
-             "path, data, or \"DELETE\", path [, version]");
+  struct dlk_zk_store *st = q->store;
+  const char *wrong = st->driver->guard_error(st->sessions.client, q->op);
+  struct dlk_session_request r = {
+      .verb = DLK_SESSION_GUARD, .own = n->path, .op = q->op};
+  if (wrong) {
+    end_text(q, DLK_INVALID, wrong);
     return true;
   }
   return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_guarded);
@@ -176,7 +119,7 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 static bool start_downgrade(struct dlk_zk_query *q,
                             struct dlk_zk_contender *n) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
+  struct dlk_session_request r = {.verb = DLK_SESSION_READ, .path = n->path};
   if (n->want.units != 0 || n->downgraded) {
     dlk_zk_query_end(q, DLK_OK, NULL);
     return true;
@@ -186,7 +129,7 @@ static bool start_downgrade(struct dlk_zk_query *q,
 
 bool dlk_zk_guard_start(struct dlk_zk_query *q) {
   struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
-  if (!n || dlk_zk_now(q->store) >= n->member.session->confirm.horizon) {
+  if (!n || dlk_zk_now(q->store) >= n->member.session->proof.horizon) {
     dlk_zk_query_end(q, DLK_LOST, NULL);
     return true;
   }
@@ -213,23 +156,11 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_query_end(q, DLK_OK, NULL);
 }
 
-static void on_above_made(void *who, uint32_t tag,
-                          const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
-    return;
-  q->barred |= r->rc == DLK_ZK_NOAUTH;
-  dlk_zk_above_heard(q->store, r);
-}
-
-/* Answered last. Whether a node above could not be made says nothing by itself:
- * who may not make nodes there is refused also when it exists. */
 static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_query *q = who;
   if (!dlk_zk_query_answered(q, tag, r))
     return;
-  dlk_zk_above_heard(q->store, r);
-  if (r->rc == DLK_ZK_NOAUTH || (r->rc == DLK_ZK_NONODE && q->barred))
+  if (r->rc == DLK_ZK_NOAUTH)
     dlk_zk_query_end(q, DLK_DENIED, NULL);
   else if (r->rc == DLK_ZK_FAILED)
     dlk_zk_query_refused(q, r);
@@ -237,28 +168,11 @@ static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     dlk_zk_query_again(q);
 }
 
-/* Nobody ever came: there must be a node to watch the list of. */
-static bool make_node(struct dlk_zk_query *q) {
-  char *path = (char *)(uintptr_t)dlk_zk_query_path(q, NULL);
-  if (!path)
-    return false;
-  q->barred = false;
-  for (size_t i = 1; i <= q->path_len; i++) {
-    if (path[i] != '/' && path[i] != '\0')
-      continue;
-    char kept = path[i];
-    path[i] = '\0';
-    struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
-                               .path = path,
-                               .data = "",
-                               .mode = dlk_zk_above_mode(q->store, i)};
-    bool ok = dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &r,
-                                i < q->path_len ? on_above_made : on_made);
-    path[i] = kept;
-    if (!ok)
-      return false;
-  }
-  return true;
+/* Nobody ever came: there must be a folder to watch the list of. */
+static bool make_folder(struct dlk_zk_query *q) {
+  struct dlk_session_request r = {.verb = DLK_SESSION_FOLDER,
+                                  .path = dlk_zk_query_path(q, NULL)};
+  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &r, on_made);
 }
 
 static void nobody_holds(struct dlk_zk_query *q) {
@@ -274,7 +188,7 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   if (!dlk_zk_query_answered(q, tag, r))
     return;
   if (r->rc == DLK_ZK_NONODE && q->op->fence == 0) {
-    if (!make_node(q))
+    if (!make_folder(q))
       dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
@@ -284,14 +198,14 @@ static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     nobody_holds(q);
     return;
   }
-  struct dlk_zk_request get = {.verb = DLK_ZK_GET};
+  struct dlk_session_request get = {.verb = DLK_SESSION_READ};
   get.path = dlk_zk_query_path(q, q->queue.at[0].name);
   if (!get.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_head))
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 bool dlk_zk_change_start(struct dlk_zk_query *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_CHILDREN,
-                             .path = dlk_zk_query_path(q, NULL)};
+  struct dlk_session_request r = {.verb = DLK_SESSION_LIST,
+                                  .path = dlk_zk_query_path(q, NULL)};
   return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_queue);
 }

@@ -112,8 +112,7 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 static bool act(struct dlk_zk_query *q, size_t place) {
   const struct dlk_zk_shown *s = &q->shown[place];
   const char *path = dlk_zk_query_path(q, q->queue.at[place].name);
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  struct dlk_session_request r = {.verb = DLK_SESSION_DELETE, .path = path};
   if (!path)
     return false;
   if (q->op->kind == DLK_OP_BREAK)
@@ -209,7 +208,7 @@ static bool read_all(struct dlk_zk_query *q) {
     return false;
   q->pending = q->queue.count;
   for (size_t i = 0; i < q->queue.count; i++) {
-    struct dlk_zk_request r = {.verb = DLK_ZK_GET};
+    struct dlk_session_request r = {.verb = DLK_SESSION_READ};
     r.path = dlk_zk_query_path(q, q->queue.at[i].name);
     if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_read))
       return false;

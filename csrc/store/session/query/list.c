@@ -92,7 +92,7 @@ static bool look_at_all(struct dlk_zk_query *q) {
     return false;
   q->pending = q->count;
   for (size_t i = 0; i < q->count; i++) {
-    struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB};
+    struct dlk_session_request r = {.verb = DLK_SESSION_COUNT};
     r.path = dlk_zk_path(&q->path, base, q->names[i]);
     if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_stat))
       return false;

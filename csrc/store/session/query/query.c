@@ -82,7 +82,7 @@ void dlk_zk_query_cancel(struct dlk_zk_query *q) {
 }
 
 bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
-                       struct dlk_zk_request *r, dlk_zk_answer *answer) {
+                       struct dlk_session_request *r, dlk_zk_answer *answer) {
   q->purpose = purpose;
   if (!dlk_zk_send(q->member.session, r, answer, q, q->tag))
     return false;
@@ -97,11 +97,11 @@ bool dlk_zk_query_mark(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
   struct dlk_buf data = {0};
   dlk_buf_add(&data, read->data, read->len);
   dlk_buf_addf(&data, "%s\n", line);
-  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
-                             .path = path,
-                             .data = data.data,
-                             .len = data.len,
-                             .version = read->stat.version};
+  struct dlk_session_request r = {.verb = DLK_SESSION_MARK,
+                                  .path = path,
+                                  .data = data.data,
+                                  .len = data.len,
+                                  .version = read->stat.version};
   bool ok = !data.failed && dlk_zk_query_send(q, purpose, &r, answer);
   dlk_buf_free(&data);
   return ok;
@@ -178,7 +178,7 @@ static bool has_standins(const struct dlk_zk_queue *queue) {
 }
 
 bool dlk_zk_query_read(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
-  struct dlk_zk_request set = {.verb = DLK_ZK_SET, .data = "", .version = -1};
+  struct dlk_session_request clock = {.verb = DLK_SESSION_CLOCK};
   bool asks = false;
   bool ok = dlk_zk_query_keep(q, r) &&
             dlk_zk_queue_read(&q->queue, q->names, q->count);
@@ -188,24 +188,20 @@ bool dlk_zk_query_read(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
   }
   if (ok && asks) {
     q->asked_time = true;
-    set.path = dlk_zk_query_path(q, NULL);
-    ok = set.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &set, on_time);
+    clock.path = dlk_zk_query_path(q, NULL);
+    ok =
+        clock.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &clock, on_time);
   }
   if (!ok)
     dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
   return ok && !asks;
 }
 
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  (void)dlk_zk_query_answered(who, tag, r);
-}
-
 bool dlk_zk_query_list(struct dlk_zk_query *q, const char *path,
                        dlk_zk_answer *answer) {
-  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = path};
-  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = path};
-  return path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &sync, on_synced) &&
-         dlk_zk_query_send(q, DLK_ZK_FOR_READ, &list, answer);
+  struct dlk_session_request list = {
+      .verb = DLK_SESSION_LIST, .path = path, .fresh = true};
+  return path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &list, answer);
 }
 
 /* ---- ping, locked ---- */
@@ -229,7 +225,7 @@ static void on_named(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 /* Whose the lock is: the first in the queue says so. */
 static bool name_holder(struct dlk_zk_query *q) {
-  struct dlk_zk_request get = {.verb = DLK_ZK_GET};
+  struct dlk_session_request get = {.verb = DLK_SESSION_READ};
   get.path = dlk_zk_query_path(q, q->queue.at[0].name);
   return get.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_named);
 }
@@ -246,7 +242,7 @@ static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 bool dlk_zk_ping_start(struct dlk_zk_query *q) {
-  struct dlk_zk_request r = {.verb = DLK_ZK_EXISTS_VERB, .path = "/"};
+  struct dlk_session_request r = {.verb = DLK_SESSION_PING};
   return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_ping);
 }
 

@@ -33,7 +33,6 @@ struct dlk_zk_query {
   struct dlk_zk_shown *shown; /* what the nodes of the queue say */
   size_t count, pending;
   bool any, asked_time, after_break;
-  bool barred;                 /* from making a node above the lock's */
   bool scarce;                 /* there was no memory for what was read */
   bool crossed;                /* by another write (DLK_ZK_CROSSED) */
   enum dlk_zk_purpose purpose; /* of what was sent last */
@@ -46,11 +45,8 @@ void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
 /* Sends; the answer comes with the query as `who`. What is under way at one
  * time has one purpose. */
 bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
-                       struct dlk_zk_request *r, dlk_zk_answer *answer);
-/* Sends a list of path's children, behind a sync: a server may lag behind the
- * others, and would show what was before. It answers the list when it has all
- * that the leader had at the sync, hence all that anybody was answered before
- * the list was asked for. What is read behind the list is no older than it. */
+                       struct dlk_session_request *r, dlk_zk_answer *answer);
+/* Sends a fresh list of a folder. What is read behind it is no older. */
 bool dlk_zk_query_list(struct dlk_zk_query *q, const char *path,
                        dlk_zk_answer *answer);
 /* Adds a line to a node that was read: a write that is answered VERSION when

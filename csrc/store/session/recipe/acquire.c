@@ -1,42 +1,38 @@
 /* A contender from its create to its grant.
  *
- * Recipe: the queue lock of ZooKeeper's own recipes page, with what Curator,
- * kazoo and trials taught (each point has cost somebody two holders or a
- * queue that stood still).
+ *   PARKED --connected--> CREATING --done--> LISTING <--event--> WAITING
+ *     |  a try:             | lost             | first in the queue
+ *     +--> PEEKING          v                  v
+ *          (free: goes on   UNSETTLED --fresh  READY --horizon--> KEEPING -->
+ * HELD as PARKED)       list--> SETTLING   (hold.c)  (min_hold only)
  *
- * 1. create (ephemeral, sequential) and get_children leave together. The
- *    server holds a session's reads behind its own pending writes, so the
- *    list shows our node and every live one before it: an uncontended acquire
- *    is one round trip. While a list of the lock is under way, the next one
- *    serves instead (lists.c). The list counts only if create said OK. NONODE
- *    makes the parents (containers, which the server reaps when empty, at any
- *    time) and sends both again. The fence is the node's czxid: it rises with
- *    each write of the ensemble, also where a parent made anew counts from 0.
- * 2. A grant needs: our node first in the queue, in a list that was read
- *    after the create in the session that owns the node (or second in it, and
- *    the first one gone since: place.c), and now < that session's horizon
- *    (confirm.c). Nobody can come in front later: the counter only rises
- *    (at its end it is not believed: place.c), and those behind wait for our
- *    node to go. So two holders of one lock would need two live nodes that
- *    each see the other gone.
- * 3. Waiting: watch.c and queue.c say on what. Any other event only makes us
- *    list again; our own node's absence from a list means it was taken from
- *    us (an admin, or the session), and we join anew with a new one.
- * 4. A create whose answer was lost may have happened. When the connection is
- *    back: sync, then list. By then the old server's create is decided or
- *    refused, and the sync keeps a lagging server from hiding the node; else
- *    we would make a second one and wait behind our own first. Found by guid
- *    it is ours only if its ephemeralOwner is this session (a guid is used in
- *    one session only, but a node of a dying session must never count). Not
- *    found: create with a new guid.
- * 5. Any listed node with our client id that no contender here claims is a
- *    ghost of such an attempt, or of a session given up: deleted on sight. A
- *    contender claims its guid from before the create is sent until its node
- *    is known to be gone, so nothing alive is ever taken for a ghost.
- * 6. Withdrawn (timeout, cancel, failed try): leave.c deletes until gone.
- * 7. A try (no wait) lists first, behind a sync, in whatever session there is:
- *    who is there already makes it busy, and nothing was written. Otherwise it
- *    goes on with 1, for the list grants nothing. */
+ * Each state may go to LEAVING and GONE (leave.c); the end of the session leads
+ * to PARKED in the next one, or to GONE (orphaned).
+ *
+ * R1. CREATE and LIST leave together, so an uncontended acquire is one round
+ *     trip (D1). While a list of the lock is under way the next one serves
+ *     instead (lists.c). The list counts only if CREATE said OK.
+ * R2. A grant needs our node first in the queue, in a list that was read after
+ *     the create in the session that owns the node (or second in it, and the
+ *     first one gone since: place.c), and now < that session's horizon (D5).
+ *     Nobody comes in front later: numbers rise, and those behind wait for our
+ *     node to go. So two holders would need two live nodes that each see the
+ *     other gone.
+ * R3. Waiting: watch.c and queue.c say on what. Any other event only has us
+ * list again. Our own node's absence from a list means that it was taken from
+ * us (an admin, or the session's end): we join anew with a new one. R4. A
+ * CREATE whose answer was lost may be done. A fresh LIST decides it (D2):
+ *     without that we would make a second node and wait behind our first. The
+ *     node is found by its guid, and is ours only if this session owns it: a
+ *     node of a dying session must never count. Not found: a new guid.
+ * R5. A listed node with our client id that no contender here claims is a ghost
+ *     of such an attempt, or of a session given up: deleted on sight. A
+ *     contender claims its guid from before the CREATE is sent until its node
+ * is known to be gone, so nothing alive is taken for a ghost. R6. Withdrawn
+ * (timeout, cancel, failed try): leave.c deletes until gone. R7. A try (no
+ * wait) lists first, fresh, in whatever session there is: a contender that is
+ * there makes it busy, and nothing was written. Otherwise it goes on with R1,
+ * for that list grants nothing. */
 #include "store/session/recipe/acquire.h"
 
 #include <stdlib.h>
@@ -54,38 +50,6 @@
 
 /* ---- create ---- */
 
-static void on_parent(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  (void)tag;
-  if (dlk_zk_meaning(DLK_ZK_FOR_PARENT, r->rc) == DLK_ZK_REFUSED)
-    n->denied = true;
-  dlk_zk_above_heard(n->store, r);
-  dlk_zk_op_heard(n->op, r);
-  dlk_zk_contender_answered(n);
-}
-
-static bool make_parent(struct dlk_zk_contender *n, size_t len) {
-  char kept = n->path[len];
-  n->path[len] = '\0';
-  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
-                             .path = n->path,
-                             .data = "",
-                             .mode = dlk_zk_above_mode(n->store, len)};
-  bool ok = dlk_zk_contender_send(n, &r, on_parent);
-  n->path[len] = kept;
-  return ok;
-}
-
-/* Usually only the lock's own container is missing; if that was not all,
- * everything above it. They leave together with the next create. */
-static bool make_parents(struct dlk_zk_contender *n) {
-  if (n->tries > 1)
-    for (size_t i = 1; i < n->lock_len; i++)
-      if (n->path[i] == '/' && !make_parent(n, i))
-        return false;
-  return make_parent(n, n->lock_len);
-}
-
 static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
 static bool send_create(struct dlk_zk_contender *n) {
@@ -100,12 +64,12 @@ static bool send_create(struct dlk_zk_contender *n) {
                      n->guid, st->client);
   dlk_zk_contender_name(n, name);
   n->sent = dlk_zk_now(st);
-  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
-                             .path = n->path,
-                             .data = data->data,
-                             .len = data->len,
-                             .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL,
-                             .leads = true};
+  struct dlk_session_request r = {.verb = DLK_SESSION_CREATE,
+                                  .path = n->path,
+                                  .data = data->data,
+                                  .len = data->len,
+                                  .attempt = n->tries,
+                                  .leads = true};
   bool ok = dlk_zk_contender_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)
@@ -126,7 +90,6 @@ static void start(struct dlk_zk_contender *n) {
   dlk_zk_standin_leave(n); /* that of a node that is gone */
   n->kept = n->rests = false;
   dlk_zk_contender_forget_name(n);
-  n->denied = false;
   if (n->leaving || !n->lease) {
     dlk_zk_finish(n, DLK_OK);
     return;
@@ -135,7 +98,7 @@ static void start(struct dlk_zk_contender *n) {
     dlk_zk_place_peek(n);
     return;
   }
-  if (!new_guid(n) || (n->tries > 0 && !make_parents(n)) || !send_create(n)) {
+  if (!new_guid(n) || !send_create(n)) {
     dlk_zk_fail(n, DLK_UNAVAILABLE);
     return;
   }
@@ -169,9 +132,7 @@ static bool is_own_name(const struct dlk_zk_contender *n, const char *path,
 }
 
 static void no_parent(struct dlk_zk_contender *n) {
-  if (n->denied)
-    dlk_zk_fail(n, DLK_DENIED);
-  else if (++n->tries > TRIES_MAX)
+  if (++n->tries > TRIES_MAX)
     dlk_zk_fail(n, DLK_UNAVAILABLE);
   else
     start(n);
@@ -251,7 +212,7 @@ static bool on_searched(struct dlk_zk_contender *n,
                         const struct dlk_zk_listing *l) {
   if (!l->due || n->step != DLK_ZK_SETTLING)
     return true;
-  if (!says(n, l->sync_rc) || !says(n, l->rc))
+  if (!says(n, l->rc))
     return true;
   struct dlk_zk_entry e;
   bool there = l->queue && l->place < l->queue->count;
@@ -261,7 +222,7 @@ static bool on_searched(struct dlk_zk_contender *n,
     return true;
   }
   dlk_zk_contender_name(n, name);
-  struct dlk_zk_request get = {.verb = DLK_ZK_GET, .path = n->path};
+  struct dlk_session_request get = {.verb = DLK_SESSION_READ, .path = n->path};
   if (!dlk_zk_contender_send(n, &get, on_adopted))
     unsettled(n);
   return true;

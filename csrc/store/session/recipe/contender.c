@@ -119,7 +119,8 @@ void dlk_zk_contender_unhold(struct dlk_zk_contender *n) {
 
 /* ---- requests ---- */
 
-bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
+bool dlk_zk_contender_send(struct dlk_zk_contender *n,
+                           struct dlk_session_request *r,
                            dlk_zk_answer *answer) {
   if (!dlk_zk_send(n->member.session, r, answer, n, ++n->tag))
     return false;
@@ -134,14 +135,14 @@ static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 void dlk_zk_delete_path(struct dlk_zk_session *s, const char *path) {
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = path, .version = -1};
+  struct dlk_session_request r = {.verb = DLK_SESSION_DELETE, .path = path};
   if (path && s && dlk_zk_session_connected(s))
     dlk_zk_send(s, &r, ignore, NULL, 0);
 }
 
 void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now) {
-  n->confirm = dlk_zk_confirm_sent(&n->member.session->confirm, now);
+  struct dlk_zk_session *s = n->member.session;
+  n->confirm = s->rule->sent(&s->proof, now);
   n->confirm_tag = n->tag;
 }
 

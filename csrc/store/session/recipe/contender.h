@@ -51,15 +51,14 @@ struct dlk_zk_contender {
   bool watched;          /* its own watch is armed */
   bool renewing;         /* an answer to renew is owed */
   bool peeked;           /* a try: it may hold, as far as was seen */
-  bool denied;           /* a parent could not be made */
   bool downgraded;
   bool revoked;
-  bool first_list; /* a list was asked for together with create */
-  bool due;        /* it stands in the `due` of `list` (lists.c) */
-  bool kept;       /* its stand-in is there */
-  bool rests;      /* which stays when it is gone */
-  bool second;     /* WAITING: exactly one node was ahead of it */
-  int tries;
+  bool first_list;      /* a list was asked for together with create */
+  bool due;             /* it stands in the `due` of `list` (lists.c) */
+  bool kept;            /* its stand-in is there */
+  bool rests;           /* which stays when it is gone */
+  bool second;          /* WAITING: exactly one node was ahead of it */
+  unsigned tries;       /* creates that found no folder */
   uint32_t listed;      /* session->lists when it stood in one */
   uint32_t tag;         /* of the answer it goes on with */
   uint32_t confirm;     /* token of its last write, */
@@ -110,7 +109,8 @@ void dlk_zk_contender_serve(struct dlk_zk_contender *n, struct dlk_op *op);
 void dlk_zk_contender_hold(struct dlk_zk_contender *n);
 void dlk_zk_contender_unhold(struct dlk_zk_contender *n);
 
-bool dlk_zk_contender_send(struct dlk_zk_contender *n, struct dlk_zk_request *r,
+bool dlk_zk_contender_send(struct dlk_zk_contender *n,
+                           struct dlk_session_request *r,
                            dlk_zk_answer *answer);
 /* Deletes a node of the lock if there is a connection. The answer makes no
  * difference: what is still there is seen in the next list. path: may be NULL.

@@ -91,7 +91,7 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
     dlk_zk_leave(n, DLK_UNSUPPORTED);
     return;
   }
-  if (now >= s->confirm.horizon) {
+  if (now >= s->proof.horizon) {
     dlk_zk_contender_step(n, DLK_ZK_READY);
     dlk_zk_session_tick(s);
     return;
@@ -105,7 +105,7 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
   n->head = NULL;
   dlk_zk_contender_serve(n, NULL);
   n->lease->fence = n->czxid;
-  DLK_TRACE(now, "zookeeper", "grant", n->lease->key, n->lease->key_len,
+  DLK_TRACE(now, st->driver->room, "grant", n->lease->key, n->lease->key_len,
             "fence %lld, token ..%.4s", (long long)n->lease->fence,
             n->guid + DLK_ZK_GUID - 4);
   n->lease->sent = n->sent = sent;
@@ -181,7 +181,7 @@ static void read_on(struct dlk_zk_session *s) {
     struct dlk_list *l = h->reads.next;
     struct dlk_zk_contender *n =
         DLK_CONTAINER(l, struct dlk_zk_contender, line);
-    struct dlk_zk_request r = {.verb = DLK_ZK_GET, .path = n->path};
+    struct dlk_session_request r = {.verb = DLK_SESSION_READ, .path = n->path};
     dlk_list_remove(l);
     if (s->state != DLK_ZK_CONNECTED)
       own_missed(n, DLK_ZK_CUT);
@@ -311,7 +311,7 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
   struct dlk_zk_contender *n = dlk_zk_holder(lease);
   if (!n)
     return false;
-  if (dlk_zk_now(st) < n->member.session->confirm.horizon)
+  if (dlk_zk_now(st) < n->member.session->proof.horizon)
     return true;
   dlk_zk_hold_expired(n);
   return false;
@@ -320,14 +320,12 @@ static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
 /* ---- renew, extend ---- */
 
 static bool send_check(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
-  const struct dlk_zk_request check = {
-      .verb = DLK_ZK_CHECK, .path = n->path, .version = -1};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = &check, .part_count = 1};
+  struct dlk_session_request r = {.verb = DLK_SESSION_PROVE, .path = n->path};
   return dlk_zk_contender_send(n, &r, answer);
 }
 
-void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count) {
+void dlk_session_renew(void *store, struct dlk_lease *const *leases,
+                       size_t count) {
   struct dlk_zk_store *st = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_lease *lease = leases[i];

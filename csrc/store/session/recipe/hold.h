@@ -28,12 +28,14 @@ void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone);
 void dlk_zk_hold_expired(struct dlk_zk_contender *n);
 void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op);
 void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op);
-void dlk_zk_renew(void *store, struct dlk_lease *const *leases, size_t count);
 /* The connection is back. */
 void dlk_zk_hold_resume(struct dlk_zk_contender *n);
 /* Its own watch: armed (revoked: the node says so), or over: the node changed
  * (OK), is gone (NONODE), or could not be read. */
 void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked);
 void dlk_zk_own_over(struct dlk_zk_contender *n, enum dlk_zk_rc rc);
+
+void dlk_session_renew(void *store, struct dlk_lease *const *leases,
+                       size_t count);
 
 #endif

@@ -88,14 +88,6 @@ void dlk_zk_abandon(struct dlk_zk_contender *n, enum dlk_code code) {
   dlk_zk_finish(n, code);
 }
 
-/* Where nobody else removes it (store.c). */
-static void delete_lock(struct dlk_zk_contender *n) {
-  if (!n->store->plain)
-    return;
-  n->path[n->lock_len] = '\0';
-  dlk_zk_delete_path(n->member.session, n->path);
-}
-
 static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   struct dlk_zk_contender *n = who;
   dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
@@ -107,11 +99,9 @@ static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
   switch (dlk_zk_meaning(DLK_ZK_FOR_DELETE, r->rc)) {
   case DLK_ZK_ANSWERED:
-    delete_lock(n);
     dlk_zk_finish(n, DLK_OK);
     break;
   case DLK_ZK_MISSING:
-    delete_lock(n);
     dlk_zk_finish(n, DLK_LOST);
     break;
   case DLK_ZK_INSIST:
@@ -130,8 +120,8 @@ void dlk_zk_delete(struct dlk_zk_contender *n) {
   dlk_zk_contender_step(n, DLK_ZK_LEAVING);
   if (!dlk_zk_session_connected(n->member.session))
     return;
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_DELETE, .path = n->path, .version = -1};
+  struct dlk_session_request r = {
+      .verb = DLK_SESSION_DELETE, .path = n->path, .prune = true};
   int64_t now = dlk_zk_now(n->store);
   if (!n->rests)
     dlk_zk_standin_drop(n);
@@ -162,8 +152,8 @@ static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 static void ask_head(struct dlk_zk_contender *n) {
   if (!n->op || !n->head || !dlk_zk_session_connected(n->member.session))
     return;
-  struct dlk_zk_request r = {.verb = DLK_ZK_GET,
-                             .path = dlk_zk_contender_sibling(n, n->head)};
+  struct dlk_session_request r = {.verb = DLK_SESSION_READ,
+                                  .path = dlk_zk_contender_sibling(n, n->head)};
   if (r.path)
     dlk_zk_contender_send(n, &r, on_head);
 }

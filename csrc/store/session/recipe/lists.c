@@ -15,7 +15,7 @@
  * I2. A list answers a question only if it was sent after the question arose:
  *     it is `due` then. An older one may only let in a contender that stands in
  *     it: who fits behind those ahead fits for good, for nobody comes in front
- *     (acquire.c, 2). Absence, what to watch, and `busy` need a list that is
+ *     (acquire.c, R2). Absence, what to watch, and `busy` need a list that is
  *     due.
  * I3. An open question is in `due` of the list under way, or in `next`. When
  *     that list was told, those in `next` get one of their own, sent then.
@@ -29,8 +29,6 @@
  * those in `next` if there is no connection by then. If there is one, their
  * list is sent on it. A contender that the new connection had ask again stands
  * in `next`, for an answer of the old list may still come.
- * - No memory for the list behind a sync that was sent: the answer of the sync
- *   ends it, as MEMORY.
  * - The session is over: all forget their questions; no answer comes. */
 #include "store/session/recipe/lists.h"
 
@@ -44,9 +42,7 @@ struct list {
   struct dlk_map_node node; /* by path */
   struct dlk_zk_session *session;
   struct dlk_list due, next; /* contenders, by `line` */
-  bool sync;                 /* somebody in `next` wants one */
-  int flying;                /* answers to come */
-  enum dlk_zk_rc sync_rc;
+  bool fresh;                /* somebody in `next` wants it so (driver.h) */
   char path[];
 };
 
@@ -101,7 +97,7 @@ static struct dlk_zk_contender *own(struct dlk_zk_session *s,
   return n && n->member.session == s && e->until_ms == 0 ? n : NULL;
 }
 
-/* Nodes with our client id that no contender claims (acquire.c, 5). */
+/* Nodes with our client id that no contender claims (acquire.c, R5). */
 static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
   struct dlk_zk_store *st = store_of(l->session);
   for (size_t i = 0; i < q->count; i++) {
@@ -181,22 +177,14 @@ bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
 
 /* ---- asking ---- */
 
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
 
 /* False: nothing was sent. */
 static bool send(struct list *l) {
-  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = l->path};
-  struct dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = l->path};
-  bool synced = l->sync;
-  l->sync = false;
-  l->sync_rc = DLK_ZK_OK;
-  l->flying = 0;
-  if (synced && !dlk_zk_send(l->session, &sync, on_synced, l, 0))
-    return false;
-  l->flying += synced;
-  l->flying += dlk_zk_send(l->session, &list, on_listed, l, 0);
-  return l->flying > 0;
+  struct dlk_session_request r = {
+      .verb = DLK_SESSION_LIST, .path = l->path, .fresh = l->fresh};
+  l->fresh = false;
+  return dlk_zk_send(l->session, &r, on_listed, l, 0);
 }
 
 static void are_due(struct list *l) {
@@ -205,12 +193,11 @@ static void are_due(struct list *l) {
     DLK_CONTAINER(at, struct dlk_zk_contender, line)->due = true;
 }
 
-/* Its answer, or none (NULL). */
-static void answered(struct list *l, const struct dlk_zk_reply *r) {
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct list *l = who;
   struct dlk_zk_session *s = l->session;
-  struct dlk_zk_listing say = {.rc = r ? r->rc : DLK_ZK_MEMORY,
-                               .sync_rc = l->sync_rc,
-                               .sent = r ? r->sent : 0};
+  struct dlk_zk_listing say = {.rc = r->rc, .sent = r->sent};
+  (void)tag;
   tell_all(l, &say, r);
   if (!dlk_list_empty(&l->next)) {
     are_due(l);
@@ -225,22 +212,7 @@ static void answered(struct list *l, const struct dlk_zk_reply *r) {
   tell_rest(&rest, &say);
 }
 
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct list *l = who;
-  (void)tag;
-  l->sync_rc = r->rc;
-  if (--l->flying == 0)
-    answered(l, NULL);
-}
-
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct list *l = who;
-  (void)tag;
-  l->flying--;
-  answered(l, r);
-}
-
-bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync,
+bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool fresh,
                       dlk_zk_told *told) {
   struct list *l = find(n->member.session, n->path, n->lock_len);
   bool first = !l;
@@ -248,7 +220,7 @@ bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync,
     l = new_list(n->member.session, n->path, n->lock_len);
   if (!l)
     return false;
-  l->sync |= sync;
+  l->fresh |= fresh;
   if (first && !send(l)) {
     free_list(l);
     return false;

@@ -7,18 +7,18 @@
 
 /* Valid during the call only. */
 struct dlk_zk_listing {
-  enum dlk_zk_rc rc;      /* the queue is there only when OK */
-  enum dlk_zk_rc sync_rc; /* of the sync that the list was sent behind */
+  enum dlk_zk_rc rc; /* the queue is there only when OK */
   bool due; /* it was sent after the question arose; else see I2 (lists.c) */
   struct dlk_zk_queue *queue;
   size_t place; /* of who is told; queue->count: it does not stand there */
   int64_t sent;
 };
 
-/* n wants a list that is sent from now on, behind a sync if it says so, and is
+/* n wants a list that is sent from now on, `fresh` (driver.h) or not, and is
  * told by n->told, once, unless it forgets the question first. False: no
  * memory. */
-bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool sync, dlk_zk_told *told);
+bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool fresh,
+                      dlk_zk_told *told);
 /* What a list that somebody else asked for says to all of s that wait. False:
  * no memory. */
 bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r);

@@ -2,7 +2,7 @@
  * an answer is asked again.
  *
  * A lost answer (CUT) leaves open whether a write was done. Who can find out
- * does: a create by listing, behind a sync (acquire.c); a downgrade by reading
+ * does: a create by a fresh list (acquire.c); a downgrade by reading
  * the node. A delete is simply sent again, since nobody else's node can be met
  * by it. What could meet somebody else the second time (a break, a guarded
  * write, a mark) is not repeated, and its caller is told that nobody knows.
@@ -32,7 +32,6 @@ static const struct {
     /* clang-format off */
     /*                        NONODE  VERSION NOAUTH  CUT     MEMORY  other */
     [DLK_ZK_FOR_NODE]      = {NONE,   END,    END,    SETTLE, END,    END},
-    [DLK_ZK_FOR_PARENT]    = {OK,     OK,     END,    AGAIN,  AGAIN,  OK},
     [DLK_ZK_FOR_WATCHED]   = {OK,     OK,     OK,     AGAIN,  AGAIN,  OK},
     [DLK_ZK_FOR_SETTLING]  = {NONE,   INSIST, END,    INSIST, INSIST, INSIST},
     [DLK_ZK_FOR_PLACE]     = {NONE,   AGAIN,  END,    AGAIN,  AGAIN,  AGAIN},
@@ -61,7 +60,6 @@ enum dlk_zk_meaning dlk_zk_meaning(enum dlk_zk_purpose purpose,
   case DLK_ZK_MEMORY:
     return rules[purpose].memory;
   case DLK_ZK_EXISTS:
-  case DLK_ZK_NOTEMPTY:
   case DLK_ZK_UNKNOWN:
   case DLK_ZK_FAILED:
     break;

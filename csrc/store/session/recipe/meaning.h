@@ -7,9 +7,8 @@
 /* What a request is sent for. */
 enum dlk_zk_purpose {
   DLK_ZK_FOR_NODE,      /* create: a contender's own node */
-  DLK_ZK_FOR_PARENT,    /* create: a node above it */
   DLK_ZK_FOR_WATCHED,   /* create: a lock's node to watch, and those above */
-  DLK_ZK_FOR_SETTLING,  /* sync, and the reads behind it */
+  DLK_ZK_FOR_SETTLING,  /* a fresh list, and the reads behind it */
   DLK_ZK_FOR_PLACE,     /* list, or watch, that a place is judged from */
   DLK_ZK_FOR_OWN,       /* read, watch or check of a hold's own node */
   DLK_ZK_FOR_DELETE,    /* delete: a contender's own node */

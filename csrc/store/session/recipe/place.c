@@ -32,18 +32,14 @@
  *   holder whose node was deleted: it hears of that as a holder does (hold.c),
  *   its guarded writes are refused, and the next hold has a larger fence.
  *
- * A counter at its end. After 2^31 creates for one key, servers from 3.6 on
- * give the same number to each (DataTree only ever lets the parent's cversion
- * rise), so their order is nobody's; servers up to 3.5 go on with the least
- * number of all. Who is given one of the last million, or of the first million
- * behind such a wrap, therefore neither holds nor waits, and is in nobody's
- * way, for it stands behind all others. It deletes its own node, and when there
- * is none but such ones all of them (another's owner takes that for a lost
- * place, and begins again), then the lock's node, which the server refuses
- * while somebody stands in it, and comes again a little later. Once those with
- * good numbers have left nobody stands there for long, one of these deletes
- * succeeds, and with the new node numbers begin at 0. Fences rise all the same:
- * they are czxids. */
+ * Worn numbers (driver.h) say nothing of the order. A contender that is given
+ * one neither holds nor waits, and is in nobody's way, for it stands behind all
+ * others. It deletes its own node, and when there is none but such ones all of
+ * them (another's owner takes that for a lost place, and begins again), then
+ * the folder, which the server refuses while somebody stands in it, and comes
+ * again a little later. Once those with good numbers have left nobody stands
+ * there for long, one of these deletes succeeds, and with the new folder
+ * numbers begin anew. Fences rise all the same (D6). */
 #include "store/session/recipe/place.h"
 
 #include <stdlib.h>
@@ -178,11 +174,16 @@ static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
   }
 }
 
+static bool is_worn(const struct dlk_zk_contender *n, int32_t number) {
+  const struct dlk_session_driver *driver = n->store->driver;
+  return driver->worn && driver->worn(number);
+}
+
 static void begin_anew(struct dlk_zk_contender *n,
                        const struct dlk_zk_queue *q) {
   bool good = false;
   for (size_t i = 0; i < q->count; i++)
-    good |= !dlk_zk_seq_worn(q->at[i].seq);
+    good |= !is_worn(n, q->at[i].seq);
   for (size_t i = 0; i < q->count; i++)
     if (!good || memcmp(q->at[i].guid, n->guid, DLK_ZK_GUID) == 0)
       dlk_zk_delete_path(n->member.session,
@@ -226,7 +227,7 @@ static bool on_listed(struct dlk_zk_contender *n,
     return false;
   dlk_zk_contender_unwatch(n);
   dlk_zk_contender_step_out(n);
-  if (j.verdict != DLK_ZK_ABSENT && dlk_zk_seq_worn(l->queue->at[j.me].seq))
+  if (j.verdict != DLK_ZK_ABSENT && is_worn(n, l->queue->at[j.me].seq))
     begin_anew(n, l->queue);
   else
     act(n, l->queue, &j, l->sent);
@@ -280,8 +281,9 @@ static void on_blocker(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 }
 
 static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_GET, .path = dlk_zk_contender_sibling(n, q->at[0].name)};
+  struct dlk_session_request r = {
+      .verb = DLK_SESSION_READ,
+      .path = dlk_zk_contender_sibling(n, q->at[0].name)};
   if (!r.path || !dlk_zk_contender_send(n, &r, on_blocker))
     dlk_zk_leave(n, DLK_BUSY);
 }
@@ -308,15 +310,10 @@ static bool asks_time(struct dlk_zk_contender *n,
 static bool on_peeked(struct dlk_zk_contender *n,
                       const struct dlk_zk_listing *l) {
   struct dlk_zk_judgement j;
-  enum dlk_zk_meaning synced = dlk_zk_meaning(DLK_ZK_FOR_SETTLING, l->sync_rc);
   if (!l->due || n->step != DLK_ZK_PEEKING)
     return true;
-  if (synced == DLK_ZK_REFUSED) {
-    dlk_zk_fail(n, dlk_zk_code(l->sync_rc));
-    return true;
-  }
-  if (synced == DLK_ZK_INSIST || l->rc != DLK_ZK_OK) {
-    no_list(n, synced == DLK_ZK_INSIST ? l->sync_rc : l->rc, join_queue);
+  if (l->rc != DLK_ZK_OK) {
+    no_list(n, l->rc, join_queue);
     return true;
   }
   judge(n, l->queue, l->place, &j);
@@ -329,7 +326,7 @@ static bool on_peeked(struct dlk_zk_contender *n,
   return true;
 }
 
-/* The sync has the list show every release that was answered before the try.
+/* A fresh list shows every release that was answered before the try.
  * What is free by it has to be created all the same, and may be refused yet. */
 void dlk_zk_place_peek(struct dlk_zk_contender *n) {
   dlk_zk_contender_step(n, DLK_ZK_PEEKING);

@@ -6,7 +6,7 @@
  * kind, guid and number), counts only when the holder's node is gone (queue.c),
  * and its name says when it ends, by the server's clock.
  *
- * I1. The stand-in is made by a multi that checks the holder's node. So none
+ * I1. The stand-in is made only if the holder's node is there (KEEP). So none
  *     comes after that node is gone, and whoever deletes both deletes the
  *     holder's node first, or in one session.
  * I2. A stand-in whose end is not above a time that the server's clock has
@@ -27,8 +27,8 @@
  *   session, which its store opens for that.
  *
  * Crossings.
- * - The answer to the multi is lost: it is sent again, and says EXISTS.
- * - The holder's node is deleted while the multi is under way: NONODE, and the
+ * - The answer to KEEP is lost: it is sent again, and says EXISTS.
+ * - The holder's node is deleted while KEEP is under way: NONODE, and the
  *   attempt begins anew.
  * - The server's clock is that of the leader: another leader's may differ, and
  *   the end moves by that. */
@@ -72,10 +72,8 @@ void dlk_zk_clock_ask(struct dlk_zk_session *s, const char *path, size_t len) {
     return;
   dlk_buf_clear(&st->scratch);
   dlk_buf_add(&st->scratch, path, len);
-  struct dlk_zk_request r = {.verb = DLK_ZK_SET,
-                             .path = dlk_zk_path(&st->scratch, len, NULL),
-                             .data = "",
-                             .version = -1};
+  struct dlk_session_request r = {.verb = DLK_SESSION_CLOCK,
+                                  .path = dlk_zk_path(&st->scratch, len, NULL)};
   if (r.path && dlk_zk_send(s, &r, on_time, st, 0))
     st->clock.asked = now;
 }
@@ -121,15 +119,11 @@ bool dlk_zk_standin_make(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
   dlk_buf_addf(data, "fence=%lld\n", (long long)n->czxid);
   if (data->failed)
     return false;
-  const struct dlk_zk_request parts[] = {
-      {.verb = DLK_ZK_CHECK, .path = n->path, .version = -1},
-      {.verb = DLK_ZK_CREATE,
-       .path = n->standin,
-       .data = data->data,
-       .len = data->len,
-       .mode = DLK_ZK_PERSISTENT}};
-  struct dlk_zk_request r = {
-      .verb = DLK_ZK_MULTI, .parts = parts, .part_count = 2};
+  struct dlk_session_request r = {.verb = DLK_SESSION_KEEP,
+                                  .path = n->standin,
+                                  .data = data->data,
+                                  .len = data->len,
+                                  .own = n->path};
   return dlk_zk_contender_send(n, &r, answer);
 }
 

@@ -19,10 +19,9 @@ struct dlk_zk_clock {
 struct dlk_zk_store {
   struct dlk_host *host;
   struct dlk_conf conf;
+  const struct dlk_session_driver *driver;
   struct dlk_zk_sessions sessions;
-  char *base;                     /* chroot and prefix, "/app/dlock" */
-  size_t chroot;                  /* length of the chroot in it */
-  bool plain;                     /* the servers know no containers (store.c) */
+  char *base;                     /* the folder that all locks are in */
   char client[DLK_ZK_CLIENT + 1]; /* "" until first use */
   struct dlk_map by_guid;         /* all contenders with a name */
   struct dlk_zk_clock clock;      /* standin.c */
@@ -65,10 +64,6 @@ void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
                  enum dlk_code code);
 void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
-/* How a node is made whose path has the length len. */
-enum dlk_zk_mode dlk_zk_above_mode(const struct dlk_zk_store *st, size_t len);
-/* A node above a contender's was asked for, and answered so. */
-void dlk_zk_above_heard(struct dlk_zk_store *st, const struct dlk_zk_reply *r);
 /* Appends the path of the key's lock node. */
 void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
                       const char *key, size_t len);

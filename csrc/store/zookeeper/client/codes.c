@@ -37,7 +37,7 @@ static const struct {
     X(-103, VERSION, ZBADVERSION, "the node has another version")
     X(-108, FAILED,  ZNOCHILDRENFOREPHEMERALS, "ephemeral: no children")
     X(-110, EXISTS,  ZNODEEXISTS, "the node exists")
-    X(-111, NOTEMPTY,ZNOTEMPTY, "the node has children")
+    X(-111, FAILED,  ZNOTEMPTY, "the node has children")
     X(-112, CUT,     ZSESSIONEXPIRED, "the session has expired")
     X(-113, FAILED,  ZINVALIDCALLBACK, "invalid callback")
     X(-114, FAILED,  ZINVALIDACL, "invalid ACL")

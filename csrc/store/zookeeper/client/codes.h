@@ -2,7 +2,7 @@
 #ifndef DLK_STORE_ZOOKEEPER_CLIENT_CODES_H
 #define DLK_STORE_ZOOKEEPER_CLIENT_CODES_H
 
-#include "store/session/driver.h"
+#include "store/zookeeper/client/link.h"
 
 /* Not sent; none of the library's numbers. */
 #define DLK_ZK_TOO_LONG (-100000)

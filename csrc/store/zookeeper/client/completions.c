@@ -222,7 +222,7 @@ static const char *text_of(const struct dlk_zk_completion *f) {
 
 static void trace_answer(const struct dlk_zk_completion *f) {
   int64_t at = now(f);
-  dlk_zk_trace(at, "answer", f->path, "%s %s, after %s ms",
+  dlk_zk_trace("zookeeper", at, "answer", f->path, "%s %s, after %s ms",
                dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : text_of(f),
                dlk_trace_ms(at - f->sent).text);
 }
@@ -250,9 +250,9 @@ static void answer(struct dlk_zk_completion *f) {
 
 static void state_changed(struct dlk_zk_link *link,
                           const struct dlk_zk_completion *f) {
-  const struct dlk_zk_events *e = link->events;
+  const struct dlk_session_events *e = link->events;
   if (DLK_TRACING)
-    dlk_zk_trace(now(f), "session", NULL, "%s",
+    dlk_zk_trace("zookeeper", now(f), "session", NULL, "%s",
                  f->kind == ZOO_CONNECTED_STATE ? "connected" : "changed");
   if (f->kind == ZOO_CONNECTED_STATE)
     e->connected(link->user, f->session, f->timeout);
@@ -272,7 +272,7 @@ static void event_came(struct dlk_zk_link *link,
   else if (f->kind == ZOO_CHILD_EVENT)
     event = DLK_ZK_CHILD;
   if (DLK_TRACING)
-    dlk_zk_trace(now(f), "event", f->text, "%s",
+    dlk_zk_trace("zookeeper", now(f), "event", f->text, "%s",
                  event == DLK_ZK_DELETED ? "deleted"
                  : event == DLK_ZK_CHILD ? "children"
                                          : "changed");
@@ -349,7 +349,7 @@ void dlk_zk_link_run(struct dlk_post *post) {
   }
   pthread_mutex_unlock(&link->lock);
   if (gone) {
-    link->events->gone(link->owner, link);
+    link->events->gone(link->owner);
     dlk_zk_link_unref(link);
   }
 }

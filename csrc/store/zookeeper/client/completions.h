@@ -7,15 +7,15 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
-#include "store/session/driver.h"
 #include "store/zookeeper/client/codes.h"
+#include "store/zookeeper/client/link.h"
 
 struct dlk_zk_link {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   atomic_int refs;
   /* Constant after open. */
-  const struct dlk_zk_events *events;
+  const struct dlk_session_events *events;
   void *user, *owner;
   char *hosts, *auth; /* auth: wiped once it was handed over */
   bool closed;        /* as of its conf */

@@ -181,7 +181,7 @@ static struct dlk_zk_link *new_link(struct dlk_host *host,
 
 static struct dlk_zk_link *open_link(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_zk_events *events,
+                                     const struct dlk_session_events *events,
                                      void *user, void *owner) {
   struct dlk_zk_link *link = new_link(host, conf);
   if (!link)
@@ -213,7 +213,7 @@ static void abandon_link(struct dlk_zk_link *link) {
     link->told_gone = true;
   pthread_mutex_unlock(&link->lock);
   if (now) {
-    link->events->gone(link->owner, link);
+    link->events->gone(link->owner);
     dlk_zk_link_unref(link);
   }
 }

@@ -55,32 +55,31 @@
  *
  * Creates and deletes of nodes count as confirms when they fit the spacing;
  * only when none did, a confirm of its own is sent. */
-#include "store/session/life/confirm.h"
+#include "store/zookeeper/confirm.h"
 
-static int64_t spacing(const struct dlk_zk_confirm *c) {
+static int64_t spacing(const struct dlk_session_proof *c) {
   return c->timeout / 4 + c->timeout / 64;
 }
 
-void dlk_zk_confirm_start(struct dlk_zk_confirm *c, int64_t sent,
-                          int64_t timeout) {
-  c->timeout = timeout;
-  c->horizon = dlk_lease_deadline(sent, timeout);
-  c->sent[1] = sent;
-  dlk_zk_confirm_restart(c);
-}
-
-void dlk_zk_confirm_restart(struct dlk_zk_confirm *c) {
+static void restart(struct dlk_session_proof *c) {
   c->sent[0] = c->sent[1];
   c->flying = 0;
   c->due = 0;
 }
 
-int64_t dlk_zk_confirm_due(const struct dlk_zk_confirm *c) {
+static void start(struct dlk_session_proof *c, int64_t sent, int64_t timeout) {
+  c->timeout = timeout;
+  c->horizon = dlk_lease_deadline(sent, timeout);
+  c->sent[1] = sent;
+  restart(c);
+}
+
+static int64_t due(const struct dlk_session_proof *c) {
   return c->flying ? DLK_FOREVER : c->due;
 }
 
-uint32_t dlk_zk_confirm_sent(struct dlk_zk_confirm *c, int64_t now) {
-  if (now < dlk_zk_confirm_due(c))
+static uint32_t sent_next(struct dlk_session_proof *c, int64_t now) {
+  if (now < due(c))
     return 0;
   if (++c->last_token == 0)
     c->last_token = 1;
@@ -89,8 +88,8 @@ uint32_t dlk_zk_confirm_sent(struct dlk_zk_confirm *c, int64_t now) {
   return c->flying;
 }
 
-bool dlk_zk_confirm_answered(struct dlk_zk_confirm *c, uint32_t token, bool ok,
-                             int64_t now) {
+static bool answered(struct dlk_session_proof *c, uint32_t token, bool ok,
+                     int64_t now) {
   if (token == 0 || token != c->flying)
     return false;
   c->flying = 0;
@@ -110,7 +109,7 @@ bool dlk_zk_confirm_answered(struct dlk_zk_confirm *c, uint32_t token, bool ok,
  * further confirm follows a spacing later, and each must find the horizon
  * that the one before it left still ahead, with a tenth of the timeout for
  * the answers to arrive. */
-bool dlk_zk_confirm_sustains(const struct dlk_zk_confirm *c, int64_t now) {
+static bool sustains(const struct dlk_session_proof *c, int64_t now) {
   int64_t slack = c->timeout / 10;
   int64_t horizon = c->horizon;
   for (int i = 0; i < 2; i++) {
@@ -121,3 +120,12 @@ bool dlk_zk_confirm_sustains(const struct dlk_zk_confirm *c, int64_t now) {
   }
   return horizon >= now + 2 * spacing(c) + slack;
 }
+
+const struct dlk_session_rule dlk_zk_confirm = {
+    .start = start,
+    .restart = restart,
+    .due = due,
+    .sent = sent_next,
+    .answered = answered,
+    .sustains = sustains,
+};

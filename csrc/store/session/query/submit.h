@@ -1,0 +1,17 @@
+/* A store on a driver: what its table of functions (store.h) needs. */
+#ifndef DLK_STORE_SESSION_QUERY_SUBMIT_H
+#define DLK_STORE_SESSION_QUERY_SUBMIT_H
+
+#include "store/session/recipe/hold.h"
+
+/* base: the folder that all locks are in. Takes over client, and frees it also
+ * when there is no memory for the store (NULL). */
+void *dlk_session_create(struct dlk_host *host, const struct dlk_conf *conf,
+                         const struct dlk_session_driver *driver, void *client,
+                         const char *base, int64_t timeout);
+void dlk_session_submit(void *store, struct dlk_op *op);
+void dlk_session_cancel(void *store, struct dlk_op *op);
+void dlk_session_stop(void *store);
+void dlk_session_destroy(void *store);
+
+#endif

@@ -1,0 +1,9 @@
+/* When may a session say "held": the chain of confirming writes. */
+#ifndef DLK_STORE_ZOOKEEPER_CONFIRM_H
+#define DLK_STORE_ZOOKEEPER_CONFIRM_H
+
+#include "store/session/driver.h"
+
+extern const struct dlk_session_rule dlk_zk_confirm;
+
+#endif

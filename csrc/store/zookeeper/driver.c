@@ -1,0 +1,502 @@
+/* The recipe's requests as requests to ZooKeeper.
+ *
+ * A contender is an ephemeral sequential node, its fence the node's czxid: it
+ * rises with each write of the ensemble, also where a parent made anew counts
+ * from 0. A proof is a multi of one check: it is proposed, logged and committed
+ * like any write, but changes nothing, and wakes nobody who watches the node.
+ * A fresh list is one behind a sync, which has the server catch up.
+ *
+ * Folders. The chroot of the URL is not the library's. Of a path the chroot is
+ * made of plain nodes, the rest of containers, which servers remove when they
+ * have been empty for a minute. Where a server knows no containers the rest is
+ * plain as well, and each contender's delete is followed by one of its folder:
+ * the server refuses that while another contender stands there. With
+ * credentials every node is made for their owner alone, unless the option `acl`
+ * says otherwise; without them for everybody.
+ *
+ * Numbers. After 2^31 creates in one folder, servers from 3.6 on give the same
+ * number to each (DataTree only ever lets the parent's cversion rise), so their
+ * order is nobody's; servers up to 3.5 go on with the least number of all. The
+ * last million, and the first million behind such a wrap, are `worn`.
+ *
+ * Most requests are one of ZooKeeper's, and their answer goes to the asker as
+ * it is. Those that take several have a `call`, which counts on D1: what is
+ * sent together is answered in that order. */
+#include "store/zookeeper/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "core/password.h"
+#include "store/session/format/traced.h"
+#include "store/zookeeper/client/link.h"
+#include "store/zookeeper/confirm.h"
+#include "store/zookeeper/path.h"
+
+#define WORN (1 << 20)
+
+struct dlk_session_link {
+  struct dlk_host *host;
+  struct dlk_zk_link *zk;
+  struct dlk_zk_client *client;
+  struct dlk_session_events events; /* the recipe's, but `gone` */
+  void (*told)(void *owner);        /* that */
+  void *owner;
+  struct dlk_list calls; /* whose answers are to come */
+};
+
+/* One request of the recipe that takes several of ZooKeeper's. */
+struct call {
+  struct dlk_list link;
+  struct dlk_session_link *session;
+  dlk_zk_answer *answer;
+  void *who;
+  uint32_t tag;
+  int flying;        /* answers to come */
+  enum dlk_zk_rc rc; /* of those before the last, the first that is not OK */
+  const char *text;
+  bool sets; /* GUARD: its write is a SET */
+};
+
+static bool pass(struct dlk_session_link *l, const struct dlk_zk_request *r,
+                 dlk_zk_answer *answer, void *who, uint32_t tag) {
+  if (DLK_TRACING)
+    dlk_zk_trace("zookeeper", l->host->now(l->host), "send",
+                 dlk_zk_request_path(r), "%s", dlk_zk_verb_word(r->verb));
+  return dlk_zk_session_driver.send(l->zk, r, answer, who, tag);
+}
+
+static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)who;
+  (void)tag;
+  (void)r;
+}
+
+/* ---- calls ---- */
+
+static struct call *new_call(struct dlk_session_link *l, dlk_zk_answer *answer,
+                             void *who, uint32_t tag) {
+  struct call *c = calloc(1, sizeof *c);
+  if (!c)
+    return NULL;
+  *c = (struct call){.session = l, .answer = answer, .who = who, .tag = tag};
+  dlk_list_append(&l->calls, &c->link);
+  return c;
+}
+
+static void free_call(struct call *c) {
+  dlk_list_remove(&c->link);
+  free(c);
+}
+
+static bool add(struct call *c, const struct dlk_zk_request *r,
+                dlk_zk_answer *answer) {
+  bool ok = pass(c->session, r, answer, c, 0);
+  c->flying += ok;
+  return ok;
+}
+
+/* Whether all of c was sent. If not, its answers are heard by nobody. */
+static bool sent(struct call *c, bool ok) {
+  if (!ok && c->flying == 0)
+    free_call(c);
+  return ok;
+}
+
+static void keep_first(struct call *c, const struct dlk_zk_reply *r) {
+  if (c->rc != DLK_ZK_OK)
+    return;
+  c->rc = r->rc;
+  c->text = r->text;
+}
+
+/* instead: with what was kept, if that is no success. A request that the
+ * library refuses at once is answered before those that were sent first: c
+ * stays for them. */
+static void finish(struct call *c, const struct dlk_zk_reply *r, bool instead) {
+  const struct call kept = *c;
+  struct dlk_zk_reply reply = *r;
+  if (instead && c->rc != DLK_ZK_OK) {
+    reply.rc = c->rc;
+    reply.text = c->text;
+  }
+  if (--c->flying == 0)
+    free_call(c);
+  kept.answer(kept.who, kept.tag, &reply);
+}
+
+/* ---- folders ---- */
+
+/* A refusal counts only where something is missing afterwards: one who may not
+ * make a folder is refused also when it exists. */
+static void on_above(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct call *c = who;
+  (void)tag;
+  c->flying--;
+  c->session->client->plain |= r->rc == DLK_ZK_UNKNOWN;
+  if (r->rc == DLK_ZK_NOAUTH || r->rc == DLK_ZK_FAILED)
+    keep_first(c, r);
+  if (c->flying == 0)
+    free_call(c); /* what it was for could not be sent */
+}
+
+/* What the folders above were made for: one, or a contender. */
+static void on_below(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct call *c = who;
+  (void)tag;
+  finish(c, r, r->rc == DLK_ZK_NONODE);
+}
+
+static void on_folder(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct dlk_zk_reply reply = *r;
+  struct call *c = who;
+  c->session->client->plain |= r->rc == DLK_ZK_UNKNOWN;
+  if (r->rc == DLK_ZK_EXISTS || r->rc == DLK_ZK_UNKNOWN)
+    reply.rc = DLK_ZK_OK;
+  on_below(who, tag, &reply);
+}
+
+/* The folder that the first `len` bytes of path name. */
+static bool add_folder(struct call *c, char *path, size_t len,
+                       dlk_zk_answer *answer) {
+  struct dlk_zk_client *client = c->session->client;
+  bool plain = client->plain || len <= strlen(client->chroot);
+  char kept = path[len];
+  path[len] = '\0';
+  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                             .path = path,
+                             .data = "",
+                             .mode =
+                                 plain ? DLK_ZK_PERSISTENT : DLK_ZK_CONTAINER};
+  bool ok = add(c, &r, answer);
+  path[len] = kept;
+  return ok;
+}
+
+/* Those above the one of `len` bytes, the chroot's first. */
+static bool add_above(struct call *c, char *path, size_t len) {
+  for (size_t i = 1; i < len; i++)
+    if (path[i] == '/' && !add_folder(c, path, i, on_above))
+      return false;
+  return true;
+}
+
+static bool make_folder(struct dlk_session_link *l,
+                        const struct dlk_session_request *q,
+                        dlk_zk_answer *answer, void *who, uint32_t tag) {
+  struct call *c = new_call(l, answer, who, tag);
+  char *path = c ? strdup(q->path) : NULL;
+  size_t len = strlen(q->path);
+  bool ok =
+      path && add_above(c, path, len) && add_folder(c, path, len, on_folder);
+  free(path);
+  return c && sent(c, ok);
+}
+
+/* ---- create ---- */
+
+static bool create(struct dlk_session_link *l,
+                   const struct dlk_session_request *q, dlk_zk_answer *answer,
+                   void *who, uint32_t tag) {
+  struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
+                             .path = q->path,
+                             .data = q->data,
+                             .len = q->len,
+                             .mode = DLK_ZK_EPHEMERAL_SEQUENTIAL,
+                             .leads = q->leads};
+  if (q->attempt == 0)
+    return pass(l, &r, answer, who, tag);
+  /* Usually only the lock's own folder is missing; if that was not all,
+   * everything above it. */
+  struct call *c = new_call(l, answer, who, tag);
+  char *path = c ? strdup(q->path) : NULL;
+  bool ok = path != NULL;
+  if (ok) {
+    size_t len = (size_t)(strrchr(path, '/') - path);
+    ok = (q->attempt == 1 || add_above(c, path, len)) &&
+         add_folder(c, path, len, on_above) && add(c, &r, on_below);
+  }
+  free(path);
+  return c && sent(c, ok);
+}
+
+/* ---- list ---- */
+
+static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct call *c = who;
+  (void)tag;
+  keep_first(c, r);
+  if (--c->flying == 0)
+    free_call(c); /* the list could not be sent */
+}
+
+static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  (void)tag;
+  finish(who, r, true);
+}
+
+static bool list(struct dlk_session_link *l,
+                 const struct dlk_session_request *q, dlk_zk_answer *answer,
+                 void *who, uint32_t tag) {
+  struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = q->path};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_CHILDREN, .path = q->path, .watch = q->watch};
+  if (!q->fresh)
+    return pass(l, &r, answer, who, tag);
+  struct call *c = new_call(l, answer, who, tag);
+  return c && sent(c, add(c, &sync, on_synced) && add(c, &r, on_listed));
+}
+
+/* ---- what a contender's node has to be there for ---- */
+
+static bool check_and(struct dlk_session_link *l, const char *own,
+                      const struct dlk_zk_request *write, dlk_zk_answer *answer,
+                      void *who, uint32_t tag) {
+  struct dlk_zk_request parts[2] = {
+      {.verb = DLK_ZK_CHECK, .path = own, .version = -1}};
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_MULTI, .parts = parts, .part_count = write ? 2 : 1};
+  if (write)
+    parts[1] = *write;
+  return pass(l, &r, answer, who, tag);
+}
+
+static bool asks_to(const struct dlk_op *op, const char *word) {
+  return op->argc > 0 && op->argv_len[0] == strlen(word) &&
+         memcmp(op->argv[0], word, op->argv_len[0]) == 0;
+}
+
+/* A version, if it is there. */
+static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
+  char text[16], *end;
+  *out = -1;
+  if (op->argc <= i)
+    return true;
+  if (op->argc > i + 1 || op->argv_len[i] == 0 ||
+      op->argv_len[i] >= sizeof text)
+    return false;
+  memcpy(text, op->argv[i], op->argv_len[i]);
+  text[op->argv_len[i]] = '\0';
+  long n = strtol(text, &end, 10);
+  if (*end != '\0' || n < -1 || n > INT32_MAX)
+    return false;
+  *out = (int32_t)n;
+  return true;
+}
+
+/* The write that the op asks for; its path is in `path`. */
+static bool guarded_write(const struct dlk_zk_client *client,
+                          const struct dlk_op *op, struct dlk_buf *path,
+                          struct dlk_zk_request *w) {
+  bool ok = op->argc >= 2 && !memchr(op->argv[1], '\0', op->argv_len[1]);
+  if (!ok)
+    return false;
+  if (asks_to(op, "SET")) {
+    w->verb = DLK_ZK_SET;
+    ok = op->argc >= 3 && version_arg(op, 3, &w->version);
+  } else if (asks_to(op, "CREATE")) {
+    w->verb = DLK_ZK_CREATE;
+    w->mode = DLK_ZK_PERSISTENT;
+    ok = op->argc == 3;
+  } else if (asks_to(op, "DELETE")) {
+    w->verb = DLK_ZK_DELETE;
+    ok = version_arg(op, 2, &w->version);
+  } else {
+    return false;
+  }
+  if (ok && w->verb != DLK_ZK_DELETE) {
+    w->data = op->argv[2];
+    w->len = op->argv_len[2];
+  }
+  dlk_buf_add(path, client->chroot, strlen(client->chroot));
+  dlk_buf_add(path, op->argv[1], op->argv_len[1]);
+  dlk_buf_add(path, "", 1);
+  w->path = path->data;
+  return ok && !path->failed && op->argv_len[1] > 1 && op->argv[1][0] == '/' &&
+         dlk_zk_path_ok(path->data);
+}
+
+static const char *guard_error(void *client, const struct dlk_op *op) {
+  struct dlk_buf path = {0};
+  struct dlk_zk_request w = {0};
+  bool ok = guarded_write(client, op, &path, &w);
+  dlk_buf_free(&path);
+  return ok ? NULL
+            : "guard takes \"SET\", path, data [, version], or \"CREATE\", "
+              "path, data, or \"DELETE\", path [, version]";
+}
+
+/* A node that is missing for the write is not the contender's. */
+static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+  struct call *c = who;
+  struct dlk_zk_reply reply = *r;
+  bool there = r->part_rc[0] != DLK_ZK_NONODE;
+  (void)tag;
+  if (r->rc == DLK_ZK_NONODE && there)
+    reply.rc = DLK_ZK_FAILED;
+  else if (r->rc != DLK_ZK_OK && !there)
+    reply.rc = DLK_ZK_NONODE;
+  reply.stat.version = c->sets ? r->part_version[1] : -1;
+  finish(c, &reply, false);
+}
+
+static bool guard(struct dlk_session_link *l,
+                  const struct dlk_session_request *q, dlk_zk_answer *answer,
+                  void *who, uint32_t tag) {
+  struct dlk_buf path = {0};
+  struct dlk_zk_request w = {0};
+  struct call *c = NULL;
+  bool ok = guarded_write(l->client, q->op, &path, &w);
+  if (ok)
+    c = new_call(l, answer, who, tag);
+  if (c) {
+    c->sets = w.verb == DLK_ZK_SET;
+    ok = check_and(l, q->own, &w, on_guarded, c, 0);
+    c->flying += ok;
+  }
+  dlk_buf_free(&path);
+  return c && sent(c, ok);
+}
+
+/* ---- the driver ---- */
+
+static bool clean_delete(struct dlk_session_link *l,
+                         const struct dlk_session_request *q,
+                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+  struct dlk_zk_request r = {
+      .verb = DLK_ZK_DELETE, .path = q->path, .version = -1};
+  if (!pass(l, &r, answer, who, tag))
+    return false;
+  const char *end = q->prune && l->client->plain ? strrchr(q->path, '/') : NULL;
+  char *folder = end ? strndup(q->path, (size_t)(end - q->path)) : NULL;
+  r.path = folder;
+  if (folder)
+    pass(l, &r, ignore, NULL, 0);
+  free(folder);
+  return true;
+}
+
+static bool send(struct dlk_session_link *l,
+                 const struct dlk_session_request *q, dlk_zk_answer *answer,
+                 void *who, uint32_t tag) {
+  struct dlk_zk_request r = {.path = q->path,
+                             .data = q->data,
+                             .len = q->len,
+                             .version = q->version,
+                             .watch = q->watch,
+                             .leads = q->leads};
+  switch (q->verb) {
+  case DLK_SESSION_CREATE:
+    return create(l, q, answer, who, tag);
+  case DLK_SESSION_DELETE:
+    return clean_delete(l, q, answer, who, tag);
+  case DLK_SESSION_LIST:
+    return list(l, q, answer, who, tag);
+  case DLK_SESSION_FOLDER:
+    return make_folder(l, q, answer, who, tag);
+  case DLK_SESSION_GUARD:
+    return guard(l, q, answer, who, tag);
+  case DLK_SESSION_PROVE:
+    return check_and(l, q->path, NULL, answer, who, tag);
+  case DLK_SESSION_KEEP:
+    r.verb = DLK_ZK_CREATE;
+    r.mode = DLK_ZK_PERSISTENT;
+    return check_and(l, q->own, &r, answer, who, tag);
+  case DLK_SESSION_MARK:
+    r.verb = DLK_ZK_SET;
+    break;
+  case DLK_SESSION_READ:
+    r.verb = DLK_ZK_GET;
+    break;
+  case DLK_SESSION_COUNT:
+    r.verb = DLK_ZK_EXISTS_VERB;
+    break;
+  case DLK_SESSION_CLOCK:
+    r.verb = DLK_ZK_SET;
+    r.data = "";
+    r.version = -1;
+    break;
+  case DLK_SESSION_PING:
+    r.verb = DLK_ZK_EXISTS_VERB;
+    r.path = "/";
+    break;
+  }
+  return pass(l, &r, answer, who, tag);
+}
+
+static void on_gone(void *owner) {
+  struct dlk_session_link *l = owner;
+  void (*gone)(void *) = l->told;
+  void *whose = l->owner;
+  while (!dlk_list_empty(&l->calls))
+    free_call(DLK_CONTAINER(l->calls.next, struct call, link));
+  free(l);
+  gone(whose);
+}
+
+static struct dlk_session_link *open(struct dlk_host *host, void *client,
+                                     int64_t timeout,
+                                     const struct dlk_session_events *events,
+                                     void *user, void *owner) {
+  struct dlk_zk_client *all = client;
+  const struct dlk_zk_conf conf = {all->hosts, all->auth, all->closed, timeout};
+  struct dlk_session_link *l = calloc(1, sizeof *l);
+  if (!l)
+    return NULL;
+  l->host = host;
+  l->client = all;
+  l->events = *events;
+  l->events.gone = on_gone;
+  l->told = events->gone;
+  l->owner = owner;
+  dlk_list_init(&l->calls);
+  l->zk = dlk_zk_session_driver.open(host, &conf, &l->events, user, l);
+  if (l->zk)
+    return l;
+  free(l);
+  return NULL;
+}
+
+static void close_link(struct dlk_session_link *l) {
+  dlk_zk_session_driver.close(l->zk);
+}
+
+static void abandon(struct dlk_session_link *l) {
+  dlk_zk_session_driver.abandon(l->zk);
+}
+
+static void free_client(void *client) {
+  struct dlk_zk_client *all = client;
+  free(all->hosts);
+  dlk_password_free(all->auth);
+  free(all->chroot);
+  free(all);
+}
+
+static bool worn(int32_t number) {
+  return number > INT32_MAX - WORN || number < INT32_MIN + WORN;
+}
+
+const struct dlk_session_driver dlk_zk_driver = {
+    .name = "ZooKeeper",
+    .room = "zookeeper",
+    .denied_user = "another user made what is there, or this one with another "
+                   "password: all clients of a lock need the same username and "
+                   "password, or acl = \"open\", and where we begin the right "
+                   "to create (docs/security.md)",
+    .denied_nobody = "what is there was made for a user: give its username and "
+                     "password, or have its ACL changed",
+    .shut = "closes each new connection at once; has this address as many as "
+            "its maxClientCnxns?",
+    .watch_bytes = (size_t)512 * 1000, /* the library restores them in one
+                                          packet */
+    .rule = &dlk_zk_confirm,
+    .worn = worn,
+    .open = open,
+    .send = send,
+    .close = close_link,
+    .abandon = abandon,
+    .guard_error = guard_error,
+    .free_client = free_client,
+};

@@ -1,0 +1,18 @@
+/* ZooKeeper as the recipe's driver. */
+#ifndef DLK_STORE_ZOOKEEPER_DRIVER_H
+#define DLK_STORE_ZOOKEEPER_DRIVER_H
+
+#include "store/session/driver.h"
+
+/* What all sessions of a store share. The strings are its own. */
+struct dlk_zk_client {
+  char *hosts;  /* "h1:2181,h2:2181" */
+  char *auth;   /* "user:password", or NULL */
+  char *chroot; /* "/app", or "" */
+  bool closed;  /* what it makes is for that user alone */
+  bool plain;   /* the servers know no containers */
+};
+
+extern const struct dlk_session_driver dlk_zk_driver;
+
+#endif

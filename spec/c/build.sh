@@ -65,3 +65,6 @@ for part in recipe lists rest sessions ends counter; do
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
     $(find csrc/store/kit csrc/store/session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
 done
+# shellcheck disable=SC2046
+build session_floor spec/c/session_floor.c spec/c/host.c csrc/core/*.c \
+  $(find csrc/store/kit csrc/store/session -name '*.c')

@@ -9,7 +9,8 @@ local DRIVER = "csrc/store/zookeeper/driver.c"
 local INSPECT = "csrc/store/session/query/inspect.c"
 
 return {
-  specs = "spec/zookeeper/units_spec.lua spec/sim/zookeeper_spec.lua"
+  specs = "spec/session/floor_spec.lua spec/zookeeper/units_spec.lua"
+    .. " spec/sim/zookeeper_spec.lua"
     .. " spec/sim/queues_spec.lua spec/zookeeper/lock_spec.lua"
     .. " spec/zookeeper/rights_spec.lua"
     .. " spec/zookeeper/kinds_spec.lua spec/zookeeper/faults_spec.lua"

@@ -182,9 +182,15 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   uint8_t fence = shapes[c->script].fence;
   dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
                                tail);
-  if (c->store->names_barred_on == c->store->link->connections)
-    c->by_text = true;
+  uint64_t connection = c->store->link->connections;
+  uint32_t bit = UINT32_C(1) << c->script;
+  if (c->store->texts_on != connection)
+    c->store->texts = 0;
+  c->store->texts_on = connection;
+  c->by_text = c->by_text || c->store->names_barred_on == connection ||
+               (c->in_order && !(c->store->texts & bit));
   if (c->by_text) {
+    c->store->texts |= bit;
     dlk_redis_put(out, "EVAL", 4);
     dlk_redis_put(out, source->text, source->len);
   } else {

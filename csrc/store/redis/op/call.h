@@ -38,8 +38,10 @@ struct dlk_redis_call {
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
   bool by_text, busy;
-  bool probes; /* it was refused, and asks which right is missing */
-  bool scarce; /* answered, and fewer replicas than are wanted have it: */
+  bool in_order; /* goes by text if its script may be missing: what is sent
+                  * again at NOSCRIPT runs behind the caller's next request */
+  bool probes;   /* it was refused, and asks which right is missing */
+  bool scarce;   /* answered, and fewer replicas than are wanted have it: */
   unsigned have, wanted;
   bool lifts;    /* it was written so that it lifts the counter (fence.c) */
   bool as_plain; /* `plain` was written */

@@ -121,6 +121,7 @@ static struct orphan *make(struct dlk_redis *s, const char *key, size_t key_len,
   (void)dlk_redis_call_key(&o->call, o->key, key_len);
   o->call.args = args;
   o->call.answer = answered;
+  o->call.in_order = true;
   dlk_list_append(&s->orphans, &o->entry);
   s->orphan_count++;
   return o;

@@ -33,6 +33,8 @@ struct dlk_redis {
   struct dlk_timer quiet;   /* subscription.c */
   int64_t clock_warned;     /* hold.c */
   uint64_t names_barred_on; /* link->connections when EVALSHA was refused */
+  uint64_t texts_on;        /* link->connections when `texts` was begun */
+  uint32_t texts;           /* bit n: script n was sent there by its text */
   bool stopping;
   unsigned replicas; /* that must have a grant before it counts */
   char channel[32];  /* ours, for messages */

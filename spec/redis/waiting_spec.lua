@@ -52,7 +52,7 @@ describe("waiting on redis:", function()
       local f = fake_server.start { INFO = answers }
       local one = assert(dlock.open { url = f.url, connect_timeout = 0.05 })
       assert(ask(one))
-      assert.equal(6, f:count("INFO"))
+      assert.is_true(f:count("INFO") >= 6) -- messages may ask as well
       one:close(1)
       f:stop()
     end

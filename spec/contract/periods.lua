@@ -215,7 +215,8 @@ return function(t, it, timed)
     assert.is_true((a:once_per(key, LONG, function() end)))
     for _, store in ipairs { a, b } do
       local left = store:inspect(key).holders[1].ttl
-      assert.is_true(left > LONG - 20 and left <= LONG, left)
+      -- On ZooKeeper by the server's clock, give or take a request's time.
+      assert.is_true(left > LONG - 20 and left <= LONG + 2, left)
       local _, message = store:once_per(key, LONG, print)
       assert.matches("^busy: .*: this period's run is done", message)
     end

@@ -13,6 +13,7 @@ struct dlk_redis_hold {
   uint64_t server_epoch;  /* link->moves when server_min_end was set */
   int64_t server_max_end; /* the server keeps it no longer */
   int64_t granted;        /* for min_hold */
+  bool extended;          /* since the grant */
   bool crowded;           /* others queued for it */
   bool listens;           /* who holds it wants to know when it is asked for */
   bool noted;             /* the server keeps notes of it (info) */

@@ -25,7 +25,8 @@
 
 /* Reports, once a minute at most, a hold that had another time left on the
  * server than we count. Another server process, or the same with older data,
- * may lack the last extension: it says nothing about clocks. */
+ * may lack the last extension, and says nothing about clocks then. A server
+ * that knows the hold has the grant. */
 static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
@@ -33,7 +34,8 @@ static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
   int64_t at_most = ttl > asked ? ttl : asked;
   bool fits = left >= at_least - DLK_SEC && left <= at_most + DLK_SEC;
   bool warned = s->clock_warned && now - s->clock_warned < 60 * DLK_SEC;
-  if (fits || warned || h->server_epoch != s->link->moves)
+  bool lacks = h->extended && h->server_epoch != s->link->moves;
+  if (fits || warned || lacks)
     return;
   s->clock_warned = now;
   dlk_net_event(s->host, &s->conf, "clock",
@@ -79,6 +81,7 @@ bool dlk_redis_extended(struct dlk_redis *s, struct dlk_redis_hold *h,
     compare_clocks(s, h, h->lease->ttl, dlk_from_ms(left));
   h->server_min_end = dlk_lease_deadline(sent, ttl);
   h->server_epoch = s->link->moves;
+  h->extended = true;
   return true;
 }
 
@@ -141,6 +144,7 @@ void dlk_redis_hand_over(void *store, struct dlk_lease *from,
   b->call.req.slot = a->call.req.slot;
   b->server_min_end = a->server_min_end;
   b->server_epoch = a->server_epoch;
+  b->extended = a->extended;
   b->server_max_end = a->server_max_end;
   b->granted = dlk_redis_now(s);
   b->crowded = a->crowded;

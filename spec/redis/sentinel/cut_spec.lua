@@ -73,7 +73,7 @@ describe("with Sentinels,", function()
       print(store:lock("k") and "got")
       store:close(1)
     ]], args = { ("redis+sentinel://127.0.0.1:%d/m"):format(said.port) } }
-    assert(gone:wait_for("EVAL")) -- it speaks to who says nothing
+    assert(gone:wait_for("EXEC")) -- it speaks to who says nothing
     said:rules(naming(new.port, 2))
     assert.equal(0, (waiter:wait(25)))
     assert.equal("got\n", waiter.out)
@@ -97,7 +97,7 @@ describe("with Sentinels,", function()
       print(lease and "got" or message)
       store:close(1)
     ]], args = { ("redis+sentinel://127.0.0.1:%d/m"):format(said.port) } }
-    assert(slow:wait_for("EVAL"))
+    assert(slow:wait_for("EXEC"))
     said:rules { ["SENTINEL MASTER"] = "-ERR No such master\r\n",
       ["SENTINEL GET-MASTER-ADDR-BY-NAME"] = "*-1\r\n" }
     rounds()

@@ -13,6 +13,7 @@
 #include "input.h"
 #include "store/session/format/names.h"
 #include "store/session/recipe/queue.h"
+#include "store/zookeeper/path.h"
 
 #define NAMES 64
 

@@ -237,7 +237,7 @@ function on_closed.url()
   if not has_place then
     local path, acl = server.read_file("docs/security.md")
       :match("\ncreate (%S+) \"\" (digest:%S+)\n")
-    local ok, problem = zk_client.create(where, path, acl, 5)
+    local ok, problem = zk_client.create(where, path, acl, 30)
     assert(ok or problem == "error -110", problem) -- it may be there already
     has_place = path
   end

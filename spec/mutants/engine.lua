@@ -60,10 +60,6 @@ return {
       file = "csrc/engine/ticket/dispatch.c",
       find = "return changes && !dlk_hold_check(t->hold, dlk_clock_now());",
       put = "return changes && false;" },
-    { name = "a second release says lost",
-      file = "csrc/engine/ticket/dispatch.c",
-      find = "over ? DLK_OK : DLK_LOST", put = "DLK_LOST",
-      specs = "spec/engine/core_spec.lua" },
     { name = "a locally queued wait has no end",
       file = "csrc/engine/local/local_queue.c",
       find = "dlk_timers_set_end(&e->loop.timers, &t->timer, t->op.deadline);"

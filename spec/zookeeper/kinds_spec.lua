@@ -176,6 +176,10 @@ describe("on ZooKeeper", function()
     assert.are.equal("invalid",
       select(3, common.guard(lease, "SET", "no-path", "x")))
     assert.are.equal("invalid", select(3, common.guard(lease, "DROP", path)))
+    -- The node that is missing is not the holder's own.
+    assert.are.equal("invalid",
+      select(3, common.guard(lease, "SET", path .. "-none", "x")))
+    assert.is_true(lease:held())
     -- Broken behind its back, before any notice of it can be read.
     local other = common.engine(open())
     assert.is_true(other.break_lock(k))

@@ -222,8 +222,8 @@ describe("the command", function()
     local store = require("dlock.store").open(
       assert(require("dlock.url").parse(url)), { name = "evil\27]0" })
     local lease = assert(store:lock("table"))
-    local p = process.spawn { command = { "script", "-qfec", process.lua
-      .. " bin/dlock watch --url " .. url, "/dev/null" } }
+    local p = process.spawn { command = { "script", "-qfec", "exec "
+      .. process.lua .. " bin/dlock watch --url " .. url, "/dev/null" } }
     p:expect("^\27%[H%d+%-.*file://")
     p:expect("^KEY +MODE +HOLDER +AGE +ENDS IN +WAITING\27%[K")
     p:expect("^table +exclusive +evil\\x1b%]0 +[%d.]+ s +[%d.]+ s +0\27%[K")

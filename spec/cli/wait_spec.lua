@@ -68,8 +68,9 @@ describe("dlock run", function()
   it("says it on a terminal without -v", function()
     local store = assert(dlock.open { url = url, name = "me" })
     local lease = assert(store:lock("k"))
-    local p = process.spawn { command = { "script", "-qfec", process.lua
-      .. " bin/dlock --url " .. url .. " run k -- true", "/dev/null" } }
+    local p = process.spawn { command = { "script", "-qfec", "exec "
+      .. process.lua .. " bin/dlock --url " .. url .. " run k -- true",
+      "/dev/null" } }
     p:expect("dlock: waiting for k: held by me for %d+ s")
     assert(lease:release())
     assert.equal(0, (p:wait(10)))

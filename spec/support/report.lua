@@ -2,7 +2,8 @@
 -- failed, and the counts in a file of their own ($DLOCK_REPORT), so that a test
 -- that prints anything, crashes or hangs cannot be taken for one that passed.
 -- While a test runs, its name stands in $DLOCK_REPORT.now; the files and names
--- of those that failed, in $DLOCK_REPORT.failed.
+-- of those that failed, in $DLOCK_REPORT.failed; their details are added to
+-- $DLOCK_FAILED, which several runs share.
 
 local report = os.getenv("DLOCK_REPORT")
 local write = io.write
@@ -11,7 +12,7 @@ local write = io.write
 local SLOW = 3
 
 local function save(path, text, how)
-  local file = report and io.open(path, how or "w")
+  local file = path and io.open(path, how or "w")
   if file then
     file:write(text, "\n")
     file:close()
@@ -25,12 +26,15 @@ local function describe(failure)
       message)
   end
   local at = failure.element.trace or failure.trace or {}
-  write("FAILED ", failure.name, "\n  ", tostring(at.short_src), ":",
-    tostring(at.currentline), "\n  ", (message:gsub("\n", "\n  ")), "\n")
+  local text = ("FAILED %s\n  %s:%s\n  %s"):format(failure.name,
+    tostring(at.short_src), tostring(at.currentline),
+    (message:gsub("\n", "\n  ")))
   local trace = failure.trace and failure.trace.traceback
   if trace and failure.isError then
-    write("  ", (trace:gsub("^\n", ""):gsub("\n", "\n  ")), "\n")
+    text = text .. "\n  " .. trace:gsub("^\n", ""):gsub("\n", "\n  ")
   end
+  write(text, "\n")
+  save(os.getenv("DLOCK_FAILED"), text, "a")
 end
 
 return function()

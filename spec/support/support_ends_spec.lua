@@ -77,9 +77,10 @@ function()
     server.write_file(spec, ENDLESS)
     local env = { FILE = spec, SPEC = spec, TMPDIR = dir, STORE = "file",
       FUZZ = "urls", SECONDS = "60" }
-    for _, name in ipairs { "CASE", "WITH", "DLOCK_TALLY", "DLOCK_DEADLINE",
-        "DLOCK_TEST_DIR", "DLOCK_REPORT", "DLOCK_TEST_PROGRAMS", "DLOCK_LONG",
-        "SPEC_TIMEOUT", "MAKEFLAGS", "MAKELEVEL" } do
+    for _, name in ipairs { "CASE", "WITH", "DLOCK_TALLY", "DLOCK_FAILED",
+        "DLOCK_BARE", "DLOCK_DEADLINE", "DLOCK_TEST_DIR", "DLOCK_REPORT",
+        "DLOCK_TEST_PROGRAMS", "DLOCK_LONG", "SPEC_TIMEOUT", "MAKEFLAGS",
+        "MAKELEVEL" } do
       env[name] = false
     end
     local command = {}

@@ -49,7 +49,8 @@ describe("a run of specs", function()
     server.write_file(path, text)
     return process.spawn { command = { ".ci/specs", "a run", lua },
       stderr = "pipe", env = { SPEC = path, DLOCK_TEST_LIMIT = opts.limit,
-        DLOCK_TEST_DIR = dir, DLOCK_TALLY = false, CASE = false,
+        DLOCK_TEST_DIR = dir, DLOCK_TALLY = false, DLOCK_FAILED = false,
+        CASE = false,
         DLOCK_AGAIN = opts.again or false } }
   end
 

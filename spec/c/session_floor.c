@@ -25,17 +25,17 @@ struct node {
 };
 
 struct asked {
-  struct dlk_session_request r;
+  struct dlk_ss_request r;
   char path[TEXT], data[TEXT], own[TEXT];
-  dlk_zk_answer *answer;
+  dlk_ss_answer *answer;
   void *who;
   uint32_t tag;
   int64_t sent;
 };
 
-struct dlk_session_link {
+struct dlk_ss_link {
   struct dlk_host *host;
-  const struct dlk_session_events *events;
+  const struct dlk_ss_events *events;
   void *user, *owner;
   int64_t id;
   struct dlk_post post;
@@ -45,7 +45,7 @@ static struct node nodes[NODES];
 static struct asked queue[REQUESTS];
 static size_t asked_count;
 static int64_t revision, sessions;
-static struct dlk_session_link *link_; /* the session that is open */
+static struct dlk_ss_link *link_; /* the session that is open */
 static struct host *h;
 static const char *lost_why;
 
@@ -63,7 +63,7 @@ static bool is_in(const struct node *n, const char *folder) {
   return n->fence && strncmp(n->path, folder, len) == 0 && n->path[len] == '/';
 }
 
-static void tell(const struct node *n, enum dlk_zk_event event) {
+static void tell(const struct node *n, enum dlk_ss_event event) {
   if (n->watched && link_)
     link_->events->event(link_->user, event, n->path);
 }
@@ -71,7 +71,7 @@ static void tell(const struct node *n, enum dlk_zk_event event) {
 static void end(struct node *n) {
   struct node was = *n;
   memset(n, 0, sizeof *n);
-  tell(&was, DLK_ZK_DELETED);
+  tell(&was, DLK_SS_DELETED);
 }
 
 static int64_t server_ms(void) {
@@ -95,31 +95,31 @@ static struct node *make(const struct asked *q, int64_t owner) {
   return n;
 }
 
-static enum dlk_zk_rc mark(struct node *n, const struct asked *q) {
+static enum dlk_ss_rc mark(struct node *n, const struct asked *q) {
   if (n->version != q->r.version)
-    return DLK_ZK_VERSION;
+    return DLK_SS_VERSION;
   n->version++;
   n->len = q->r.len;
   memcpy(n->data, q->data, n->len);
-  tell(n, DLK_ZK_CHANGED);
+  tell(n, DLK_SS_CHANGED);
   n->watched = false;
-  return DLK_ZK_OK;
+  return DLK_SS_OK;
 }
 
-static struct node *subject(const struct asked *q, enum dlk_zk_rc *rc) {
+static struct node *subject(const struct asked *q, enum dlk_ss_rc *rc) {
   struct node *n = find(q->path);
-  *rc = n ? DLK_ZK_OK : DLK_ZK_NONODE;
-  if (q->r.verb == DLK_SESSION_CREATE) {
-    *rc = DLK_ZK_OK;
+  *rc = n ? DLK_SS_OK : DLK_SS_NONODE;
+  if (q->r.verb == DLK_SS_CREATE) {
+    *rc = DLK_SS_OK;
     return make(q, link_->id);
   }
-  if (q->r.verb == DLK_SESSION_KEEP) {
-    *rc = !find(q->own) ? DLK_ZK_NONODE : n ? DLK_ZK_EXISTS : DLK_ZK_OK;
-    return *rc == DLK_ZK_OK ? make(q, 0) : NULL;
+  if (q->r.verb == DLK_SS_KEEP) {
+    *rc = !find(q->own) ? DLK_SS_NONODE : n ? DLK_SS_EXISTS : DLK_SS_OK;
+    return *rc == DLK_SS_OK ? make(q, 0) : NULL;
   }
-  if (n && q->r.verb == DLK_SESSION_MARK)
+  if (n && q->r.verb == DLK_SS_MARK)
     *rc = mark(n, q);
-  if (n && q->r.verb == DLK_SESSION_READ)
+  if (n && q->r.verb == DLK_SS_READ)
     n->watched |= q->r.watch;
   return n;
 }
@@ -127,7 +127,7 @@ static struct node *subject(const struct asked *q, enum dlk_zk_rc *rc) {
 /* False: none is under way. */
 static bool step(bool heard) {
   char *names[NODES];
-  struct dlk_zk_reply r = {.text = "refused", .names = names};
+  struct dlk_ss_reply r = {.text = "refused", .names = names};
   if (asked_count == 0)
     return false;
   struct asked q = queue[0];
@@ -138,19 +138,19 @@ static bool step(bool heard) {
     r.path = n->path;
     r.data = n->data;
     r.len = n->len;
-    r.stat = (struct dlk_zk_stat){.czxid = n->fence,
+    r.stat = (struct dlk_ss_stat){.czxid = n->fence,
                                   .ctime_ms = n->at,
                                   .owner = n->owner,
                                   .version = n->version};
   }
-  if (n && q.r.verb == DLK_SESSION_DELETE)
+  if (n && q.r.verb == DLK_SS_DELETE)
     end(n);
-  for (size_t i = 0; q.r.verb == DLK_SESSION_LIST && i < NODES; i++)
+  for (size_t i = 0; q.r.verb == DLK_SS_LIST && i < NODES; i++)
     if (is_in(&nodes[i], q.path))
       names[r.count++] = strrchr(nodes[i].path, '/') + 1;
-  if (q.r.verb == DLK_SESSION_LIST || q.r.verb == DLK_SESSION_CLOCK)
-    r.rc = DLK_ZK_OK;
-  if (q.r.verb == DLK_SESSION_CLOCK)
+  if (q.r.verb == DLK_SS_LIST || q.r.verb == DLK_SS_CLOCK)
+    r.rc = DLK_SS_OK;
+  if (q.r.verb == DLK_SS_CLOCK)
     r.stat.mtime_ms = server_ms();
   if (heard)
     q.answer(q.who, q.tag, &r);
@@ -169,7 +169,7 @@ static void connected(void) {
 /* All is done, and no answer comes. */
 static void cut(void) {
   static struct asked lost[REQUESTS];
-  const struct dlk_zk_reply none = {.rc = DLK_ZK_CUT, .text = "lost"};
+  const struct dlk_ss_reply none = {.rc = DLK_SS_CUT, .text = "lost"};
   size_t count = asked_count;
   memcpy(lost, queue, count * sizeof *lost);
   while (step(false))
@@ -187,28 +187,27 @@ static void end_session(int64_t id) {
 
 /* ---- the driver ---- */
 
-static void start_proof(struct dlk_session_proof *p, int64_t sent,
-                        int64_t timeout) {
+static void start_proof(struct dlk_ss_proof *p, int64_t sent, int64_t timeout) {
   p->timeout = timeout;
   p->horizon = sent + timeout;
 }
 
-static void restart_proof(struct dlk_session_proof *p) {
+static void restart_proof(struct dlk_ss_proof *p) {
   p->flying = 0;
 }
 
-static int64_t proof_due(const struct dlk_session_proof *p) {
+static int64_t proof_due(const struct dlk_ss_proof *p) {
   return p->flying ? DLK_FOREVER : p->due;
 }
 
-static uint32_t proof_sent(struct dlk_session_proof *p, int64_t now) {
+static uint32_t proof_sent(struct dlk_ss_proof *p, int64_t now) {
   if (p->flying || now < p->due)
     return 0;
   p->flying_sent = now;
   return p->flying = ++p->last_token;
 }
 
-static bool proof_answered(struct dlk_session_proof *p, uint32_t token, bool ok,
+static bool proof_answered(struct dlk_ss_proof *p, uint32_t token, bool ok,
                            int64_t now) {
   if (token != p->flying)
     return false;
@@ -219,11 +218,11 @@ static bool proof_answered(struct dlk_session_proof *p, uint32_t token, bool ok,
   return ok;
 }
 
-static bool proof_sustains(const struct dlk_session_proof *p, int64_t now) {
+static bool proof_sustains(const struct dlk_ss_proof *p, int64_t now) {
   return p->horizon > now + p->timeout / 2;
 }
 
-static const struct dlk_session_rule rule = {
+static const struct dlk_ss_rule rule = {
     .start = start_proof,
     .restart = restart_proof,
     .due = proof_due,
@@ -233,19 +232,18 @@ static const struct dlk_session_rule rule = {
 };
 
 static void is_gone(struct dlk_post *post) {
-  struct dlk_session_link *l =
-      DLK_CONTAINER(post, struct dlk_session_link, post);
+  struct dlk_ss_link *l = DLK_CONTAINER(post, struct dlk_ss_link, post);
   l->events->gone(l->owner);
   free(l);
 }
 
-static struct dlk_session_link *open_link(struct dlk_host *host, void *client,
-                                          int64_t timeout,
-                                          const struct dlk_session_events *e,
-                                          void *user, void *owner) {
-  struct dlk_session_link *l = calloc(1, sizeof *l);
+static struct dlk_ss_link *open_link(struct dlk_host *host, void *client,
+                                     int64_t timeout,
+                                     const struct dlk_ss_events *e, void *user,
+                                     void *owner) {
+  struct dlk_ss_link *l = calloc(1, sizeof *l);
   (void)client, (void)timeout;
-  *l = (struct dlk_session_link){
+  *l = (struct dlk_ss_link){
       .host = host, .events = e, .user = user, .owner = owner};
   l->id = ++sessions;
   l->post.run = is_gone;
@@ -256,9 +254,8 @@ static void copy(char to[TEXT], const char *from) {
   snprintf(to, TEXT, "%s", from ? from : "");
 }
 
-static bool send_request(struct dlk_session_link *l,
-                         const struct dlk_session_request *r,
-                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+static bool send_request(struct dlk_ss_link *l, const struct dlk_ss_request *r,
+                         dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct asked *q = &queue[asked_count++];
   CHECK(asked_count < REQUESTS && r->len < TEXT);
   *q = (struct asked){.r = *r, .answer = answer, .who = who, .tag = tag};
@@ -270,7 +267,7 @@ static bool send_request(struct dlk_session_link *l,
   return true;
 }
 
-static void close_link(struct dlk_session_link *l) {
+static void close_link(struct dlk_ss_link *l) {
   asked_count = 0;
   if (link_ == l)
     link_ = NULL;
@@ -282,7 +279,7 @@ static void no_client(void *client) {
   (void)client;
 }
 
-static const struct dlk_session_driver driver = {
+static const struct dlk_ss_driver driver = {
     .name = "Memory",
     .room = "memory",
     .denied_user = "",
@@ -300,21 +297,21 @@ static const struct dlk_session_driver driver = {
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
   (void)err;
-  *out = dlk_session_create(host, conf, &driver, NULL, "/locks", TIMEOUT);
+  *out = dlk_ss_create(host, conf, &driver, NULL, "/locks", TIMEOUT);
   return DLK_OK;
 }
 
 static const struct dlk_store_type memory_store = {
     .abi = DLK_STORE_ABI,
     .name = "memory",
-    .op_size = sizeof(struct dlk_zk_op_data),
-    .lease_size = sizeof(struct dlk_zk_lease_data),
+    .op_size = sizeof(struct dlk_ss_op_data),
+    .lease_size = sizeof(struct dlk_ss_lease_data),
     .create = create,
-    .submit = dlk_session_submit,
-    .cancel = dlk_session_cancel,
-    .renew = dlk_session_renew,
-    .stop = dlk_session_stop,
-    .destroy = dlk_session_destroy,
+    .submit = dlk_ss_submit,
+    .cancel = dlk_ss_cancel,
+    .renew = dlk_ss_renew,
+    .stop = dlk_ss_stop,
+    .destroy = dlk_ss_destroy,
 };
 
 /* ---- a caller ---- */
@@ -421,8 +418,8 @@ static void readers_share_and_a_writer_waits_for_all(void) {
 static void a_hold_ends_with_its_session(void) {
   start();
   struct one a = asks(0, 0), b = asks(0, 0);
-  struct dlk_session_link *l = link_;
-  l->events->ended(l->user, DLK_ZK_END_EXPIRED, "ended");
+  struct dlk_ss_link *l = link_;
+  l->events->ended(l->user, DLK_SS_END_EXPIRED, "ended");
   CHECK(lost_why && !host_over(b.op) && link_ && link_ != l);
   connected();
   serve();

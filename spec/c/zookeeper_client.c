@@ -33,7 +33,7 @@ static void start(void) {
   link_.zh = (zhandle_t *)&host; /* only whether there is one matters */
 }
 
-static void on_answer(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_answer(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)r;
   (void)tag;
   strcat(answered, who);
@@ -136,7 +136,7 @@ static void gone(void *owner) {
 
 /* Whether it gets that list when this number is drawn. */
 static bool gets(const char *hosts, uint32_t number, const char *list) {
-  static const struct dlk_session_events events = {.gone = gone};
+  static const struct dlk_ss_events events = {.gone = gone};
   static struct dlk_host drawing = {.post = wake, .random = draw};
   const struct dlk_zk_conf conf = {.hosts = hosts, .timeout = DLK_SEC};
   drawn = number;

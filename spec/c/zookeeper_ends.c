@@ -9,16 +9,16 @@
 
 /* There was no memory for it, and nobody knows for which. */
 static void misses_an_event(void) {
-  fake_end(true, DLK_ZK_END_FAILED);
+  fake_end(true, DLK_SS_END_FAILED);
 }
 
 static void misses_an_event_while_away(void) {
   fake_away();
-  fake_end(false, DLK_ZK_END_FAILED);
+  fake_end(false, DLK_SS_END_FAILED);
 }
 
 static void is_denied(void) {
-  fake_end(true, DLK_ZK_END_DENIED);
+  fake_end(true, DLK_SS_END_DENIED);
 }
 
 static void is_shortened(void) {

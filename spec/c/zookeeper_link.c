@@ -23,9 +23,9 @@ struct node {
 struct request {
   struct dlk_zk_link *link;
   struct dlk_zk_request r;
-  struct dlk_zk_request part[DLK_ZK_PARTS_MAX];
-  char path[TEXT], data[TEXT], part_path[DLK_ZK_PARTS_MAX][TEXT];
-  dlk_zk_answer *answer;
+  struct dlk_zk_request part[DLK_SS_PARTS_MAX];
+  char path[TEXT], data[TEXT], part_path[DLK_SS_PARTS_MAX][TEXT];
+  dlk_ss_answer *answer;
   void *who;
   uint32_t tag;
   int64_t sent;
@@ -33,7 +33,7 @@ struct request {
 
 struct dlk_zk_link {
   struct dlk_host *host;
-  const struct dlk_session_events *events;
+  const struct dlk_ss_events *events;
   void *user, *owner;
   int64_t id;
   struct dlk_post post;
@@ -47,7 +47,7 @@ static struct dlk_zk_link *links[LINKS];
 size_t fake_queued, fake_done[DLK_ZK_MULTI + 1];
 static int64_t zxid, sessions;
 int32_t fake_first;
-static enum dlk_zk_rc refusal;
+static enum dlk_ss_rc refusal;
 static enum dlk_zk_verb refused;
 
 static _Noreturn void die(const char *what) {
@@ -71,7 +71,7 @@ static struct node *parent_of(const char *path) {
   return find(up);
 }
 
-static void tell(enum dlk_zk_event event, const char *path) {
+static void tell(enum dlk_ss_event event, const char *path) {
   for (size_t i = 0; i < LINKS; i++)
     if (links[i] && !links[i]->closed)
       links[i]->events->event(links[i]->user, event, path);
@@ -82,7 +82,7 @@ static void children_changed(const char *path) {
   if (!up || !up->listed)
     return;
   up->listed = false;
-  tell(DLK_ZK_CHILD, up->path);
+  tell(DLK_SS_CHILD, up->path);
 }
 
 static struct node *make(const char *path, const char *data, size_t len) {
@@ -135,16 +135,16 @@ static void delete (struct node *n) {
   snprintf(path, sizeof path, "%s", n->path);
   n->czxid = 0;
   if (n->watched)
-    tell(DLK_ZK_DELETED, path);
+    tell(DLK_SS_DELETED, path);
   children_changed(path);
 }
 
-static enum dlk_zk_rc set(const struct dlk_zk_link *link, struct node *n,
+static enum dlk_ss_rc set(const struct dlk_zk_link *link, struct node *n,
                           const struct dlk_zk_request *r) {
   if (!n)
-    return DLK_ZK_NONODE;
+    return DLK_SS_NONODE;
   if (r->version != -1 && r->version != n->version)
-    return DLK_ZK_VERSION;
+    return DLK_SS_VERSION;
   memcpy(n->data, r->data, r->len);
   n->len = r->len;
   n->version++;
@@ -152,8 +152,8 @@ static enum dlk_zk_rc set(const struct dlk_zk_link *link, struct node *n,
   bool tells = n->watched;
   n->watched = false;
   if (tells)
-    tell(DLK_ZK_CHANGED, n->path);
-  return DLK_ZK_OK;
+    tell(DLK_SS_CHANGED, n->path);
+  return DLK_SS_OK;
 }
 
 void fake_set_late(bool late) {
@@ -163,7 +163,7 @@ void fake_set_late(bool late) {
 
 /* ---- execution ---- */
 
-static void describe(const struct node *n, struct dlk_zk_reply *out) {
+static void describe(const struct node *n, struct dlk_ss_reply *out) {
   out->path = n->path;
   out->data = n->data;
   out->len = n->len;
@@ -174,60 +174,60 @@ static void describe(const struct node *n, struct dlk_zk_reply *out) {
   out->stat.version = n->version;
 }
 
-static enum dlk_zk_rc multi(struct dlk_zk_link *link,
+static enum dlk_ss_rc multi(struct dlk_zk_link *link,
                             const struct dlk_zk_request *r,
-                            struct dlk_zk_reply *out) {
+                            struct dlk_ss_reply *out) {
   struct node *own = find(r->parts[0].path);
-  out->part_rc[0] = own ? DLK_ZK_OK : DLK_ZK_NONODE;
+  out->part_rc[0] = own ? DLK_SS_OK : DLK_SS_NONODE;
   if (!own || r->part_count == 1)
     return out->part_rc[0];
   const struct dlk_zk_request *w = &r->parts[1];
-  enum dlk_zk_rc rc = DLK_ZK_OK;
+  enum dlk_ss_rc rc = DLK_SS_OK;
   if (w->verb == DLK_ZK_CREATE)
-    rc = find(w->path) ? DLK_ZK_EXISTS : DLK_ZK_OK;
-  if (rc == DLK_ZK_OK && w->verb == DLK_ZK_CREATE)
+    rc = find(w->path) ? DLK_SS_EXISTS : DLK_SS_OK;
+  if (rc == DLK_SS_OK && w->verb == DLK_ZK_CREATE)
     create(link, w);
   else if (w->verb == DLK_ZK_SET)
     rc = set(link, find(w->path), w);
   return out->part_rc[1] = rc;
 }
 
-static enum dlk_zk_rc run(struct request *q, struct dlk_zk_reply *out,
+static enum dlk_ss_rc run(struct request *q, struct dlk_ss_reply *out,
                           char **names) {
   struct node *n = q->r.path ? find(q->r.path) : NULL;
   fake_done[q->r.verb]++;
-  bool always = refusal == DLK_ZK_UNKNOWN;
+  bool always = refusal == DLK_SS_UNKNOWN;
   if (always && q->r.mode == DLK_ZK_CONTAINER)
     return refusal;
-  if (!always && refusal != DLK_ZK_OK && refused == q->r.verb) {
-    enum dlk_zk_rc rc = refusal;
-    refusal = DLK_ZK_OK;
+  if (!always && refusal != DLK_SS_OK && refused == q->r.verb) {
+    enum dlk_ss_rc rc = refusal;
+    refusal = DLK_SS_OK;
     return rc;
   }
   if (q->r.verb == DLK_ZK_MULTI)
     return multi(q->link, &q->r, out);
   if (q->r.verb == DLK_ZK_CREATE) {
     if (n)
-      return DLK_ZK_EXISTS;
+      return DLK_SS_EXISTS;
     n = create(q->link, &q->r);
     if (n)
       describe(n, out);
-    return n ? DLK_ZK_OK : DLK_ZK_NONODE;
+    return n ? DLK_SS_OK : DLK_SS_NONODE;
   }
   if (q->r.verb == DLK_ZK_SYNC) {
     fake_set_late(false);
-    return DLK_ZK_OK;
+    return DLK_SS_OK;
   }
   if (!n)
-    return DLK_ZK_NONODE;
+    return DLK_SS_NONODE;
   if (q->r.verb == DLK_ZK_DELETE) {
     bool empty = fake_nodes(q->r.path) == 0;
     if (empty)
       delete (n);
-    return empty ? DLK_ZK_OK : DLK_ZK_FAILED;
+    return empty ? DLK_SS_OK : DLK_SS_FAILED;
   }
-  enum dlk_zk_rc rc =
-      q->r.verb == DLK_ZK_SET ? set(q->link, n, &q->r) : DLK_ZK_OK;
+  enum dlk_ss_rc rc =
+      q->r.verb == DLK_ZK_SET ? set(q->link, n, &q->r) : DLK_SS_OK;
   describe(n, out);
   n->watched |= q->r.verb == DLK_ZK_GET && q->r.watch;
   n->listed |= q->r.verb == DLK_ZK_CHILDREN && q->r.watch;
@@ -245,7 +245,7 @@ static struct request take(void) {
 
 static void execute(struct request *q, bool lose) {
   char *names[NODES];
-  struct dlk_zk_reply reply = {
+  struct dlk_ss_reply reply = {
       .sent = q->sent, .text = "refused", .names = names};
   /* The copy has its strings elsewhere. */
   q->r.path = q->r.path ? q->path : NULL;
@@ -282,7 +282,7 @@ void fake_serve_until(enum dlk_zk_verb verb) {
 
 void fake_lose_all(bool executed_first) {
   static struct request lost[REQUESTS];
-  const struct dlk_zk_reply cut = {.rc = DLK_ZK_CUT, .text = "lost"};
+  const struct dlk_ss_reply cut = {.rc = DLK_SS_CUT, .text = "lost"};
   size_t count = 0;
   while (fake_queued > 0) {
     lost[count] = take();
@@ -296,7 +296,7 @@ void fake_lose_all(bool executed_first) {
       lost[i].answer(lost[i].who, lost[i].tag, &cut);
 }
 
-void fake_end(bool connected, enum dlk_zk_end end) {
+void fake_end(bool connected, enum dlk_ss_end end) {
   for (size_t i = 0; i < LINKS; i++)
     if (links[i] && !links[i]->closed && links[i]->connected == connected)
       links[i]->events->ended(links[i]->user, end, "ended");
@@ -312,10 +312,10 @@ void fake_expire(void) {
   for (size_t i = 0; i < LINKS; i++)
     if (links[i] && !links[i]->closed && links[i]->connected)
       delete_all_of(links[i]);
-  fake_end(true, DLK_ZK_END_EXPIRED);
+  fake_end(true, DLK_SS_END_EXPIRED);
 }
 
-void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc) {
+void fake_refuse(enum dlk_zk_verb verb, enum dlk_ss_rc rc) {
   refused = verb;
   refusal = rc;
 }
@@ -393,7 +393,7 @@ void fake_reset(void) {
   used = 0;
   memset(links, 0, sizeof links);
   memset(fake_done, 0, sizeof fake_done);
-  refusal = DLK_ZK_OK;
+  refusal = DLK_SS_OK;
   fake_queued = 0;
 }
 
@@ -426,7 +426,7 @@ static void is_gone(struct dlk_post *post) {
 
 static struct dlk_zk_link *fake_open(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_session_events *events,
+                                     const struct dlk_ss_events *events,
                                      void *user, void *owner) {
   size_t at = 0;
   (void)conf;
@@ -446,7 +446,7 @@ static struct dlk_zk_link *fake_open(struct dlk_host *host,
 
 static bool fake_send(struct dlk_zk_link *link,
                       const struct dlk_zk_request *request,
-                      dlk_zk_answer *answer, void *who, uint32_t tag) {
+                      dlk_ss_answer *answer, void *who, uint32_t tag) {
   if (fake_queued == REQUESTS)
     die("too many requests");
   struct request *q = &queue[fake_queued++];

@@ -38,13 +38,13 @@ static inline void fake_lag(void) {
   fake_set_late(true);
 }
 /* Those that are connected, or those that are not, have come to such an end. */
-void fake_end(bool connected, enum dlk_zk_end end);
+void fake_end(bool connected, enum dlk_ss_end end);
 extern size_t fake_queued, fake_done[DLK_ZK_MULTI + 1];
 static inline size_t fake_waiting(void) {
   return fake_queued;
 }
 /* The next request with that verb is refused so; UNKNOWN: each container. */
-void fake_refuse(enum dlk_zk_verb verb, enum dlk_zk_rc rc);
+void fake_refuse(enum dlk_zk_verb verb, enum dlk_ss_rc rc);
 /* How many requests with that verb were executed. */
 static inline size_t fake_executed(enum dlk_zk_verb verb) {
   return fake_done[verb];

@@ -171,7 +171,7 @@ static void who_gives_up_is_told_by_no_list(void) {
 static void a_server_without_containers_gets_plain_nodes(void) {
   for (int steps = 0; steps < 6; steps++) {
     start_in("/app");
-    fake_refuse(DLK_ZK_CREATE, DLK_ZK_UNKNOWN);
+    fake_refuse(DLK_ZK_CREATE, DLK_SS_UNKNOWN);
     struct dlk_lease *one = held("k"), *two = candidate("k", 0);
     CHECK(fake_mode("/app/dlock") == DLK_ZK_PERSISTENT);
     CHECK(fake_mode("/app/dlock/k") == DLK_ZK_PERSISTENT);
@@ -193,7 +193,7 @@ static void a_server_without_containers_gets_plain_nodes(void) {
 static void a_watch_without_containers_goes_on(void) {
   start();
   release(held("other"));
-  fake_refuse(DLK_ZK_CREATE, DLK_ZK_UNKNOWN);
+  fake_refuse(DLK_ZK_CREATE, DLK_SS_UNKNOWN);
   struct dlk_op *watch = submit(DLK_OP_CHANGE, NULL, "k");
   fake_serve();
   CHECK(!host_over(watch));

@@ -221,7 +221,7 @@ static void a_revoke_that_crosses_a_write_reads_again(void) {
   start();
   struct dlk_lease *lease = held("k");
   struct dlk_op *op = submit(DLK_OP_REVOKE, NULL, "k");
-  fake_refuse(DLK_ZK_SET, DLK_ZK_VERSION);
+  fake_refuse(DLK_ZK_SET, DLK_SS_VERSION);
   fake_serve();
   CHECK(ended(op, DLK_OK));
   size_t len;
@@ -375,7 +375,7 @@ static void a_list_that_is_refused_is_denied(void) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, second, NULL);
-  fake_refuse(DLK_ZK_CHILDREN, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_CHILDREN, DLK_SS_NOAUTH);
   fake_serve();
   CHECK(ended(op, DLK_DENIED));
   CHECK(fake_nodes(LOCK) == 1);
@@ -388,7 +388,7 @@ static void a_node_ahead_that_is_refused_is_denied(void) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, second, NULL);
-  fake_refuse(DLK_ZK_GET, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_GET, DLK_SS_NOAUTH);
   fake_serve();
   CHECK(ended(op, DLK_DENIED));
   CHECK(fake_nodes(LOCK) == 1);
@@ -408,7 +408,7 @@ static void may_not_look(void (*lose)(void), enum dlk_zk_verb verb,
   lose();
   if (cancelled)
     host_cancel(h, op, DLK_CANCELLED);
-  fake_refuse(verb, DLK_ZK_NOAUTH);
+  fake_refuse(verb, DLK_SS_NOAUTH);
   fake_connected(TIMEOUT);
   fake_serve();
   CHECK(ended(op, cancelled ? DLK_CANCELLED : DLK_DENIED));
@@ -433,7 +433,7 @@ static void a_look_that_is_refused_is_denied(void) {
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = host_op(h, DLK_OP_ACQUIRE, second, NULL, 0);
   host_submit(h, op);
-  fake_refuse(DLK_ZK_SYNC, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_SYNC, DLK_SS_NOAUTH);
   fake_serve();
   CHECK(ended(op, DLK_DENIED));
   free(second);

@@ -224,7 +224,7 @@ static void a_session_that_cannot_be_opened_is_tried_now_and_then(void) {
   size_t opened = 0;
   for (int i = 0; i < 400; i++) { /* 10 seconds */
     opened += fake_links();
-    fake_end(false, DLK_ZK_END_FAILED);
+    fake_end(false, DLK_SS_END_FAILED);
     h->skew += DLK_SEC / 40;
     host_turn(h, 0);
   }
@@ -393,7 +393,7 @@ static void a_hold_ends_with_its_own_session_only(void) {
   fake_serve();
   int64_t old = h->horizon;
   CHECK(old > 0);
-  fake_refuse(DLK_ZK_DELETE, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_DELETE, DLK_SS_NOAUTH);
   struct dlk_op *op = submit(DLK_OP_RELEASE, first, NULL);
   fake_serve();
   CHECK(ended(op, DLK_DENIED));
@@ -414,7 +414,7 @@ static void a_hold_ends_with_its_own_session_only(void) {
 static void a_watch_below_what_is_barred_goes_on(void) {
   start_in("/app");
   struct dlk_lease *other = held("other");
-  fake_refuse(DLK_ZK_CREATE, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_CREATE, DLK_SS_NOAUTH);
   struct dlk_op *look = submit(DLK_OP_CHANGE, NULL, "k");
   fake_serve();
   CHECK(!host_over(look));
@@ -425,7 +425,7 @@ static void a_watch_below_what_is_barred_goes_on(void) {
   release(other);
   host_close(h);
   start_in("/none");
-  fake_refuse(DLK_ZK_CREATE, DLK_ZK_NOAUTH);
+  fake_refuse(DLK_ZK_CREATE, DLK_SS_NOAUTH);
   look = submit(DLK_OP_CHANGE, NULL, "k");
   fake_connected(TIMEOUT);
   fake_serve();

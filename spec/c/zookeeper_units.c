@@ -42,14 +42,14 @@ static void names_of_keys(void) {
                                          {"\xc3\xa9", "%C3%A9"}};
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
     dlk_buf_clear(&out);
-    dlk_zk_escape(&out, fixed[i][0], strlen(fixed[i][0]));
+    dlk_ss_escape(&out, fixed[i][0], strlen(fixed[i][0]));
     CHECK(out.len == strlen(fixed[i][1]));
     CHECK(memcmp(out.data, fixed[i][1], out.len) == 0);
   }
   static const char *const others[] = {"%2e", "%c3%a9", "%2", "%",
                                        "%G0", "a/b",    ""};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    CHECK(!dlk_zk_unescape(&back, others[i]));
+    CHECK(!dlk_ss_unescape(&back, others[i]));
   for (int i = 0; i < 20000; i++) {
     char key[64];
     size_t len = 1 + roll(sizeof key);
@@ -57,11 +57,11 @@ static void names_of_keys(void) {
       key[k] = (char)(roll(4) ? roll(256) : (uint32_t) "./%\0"[roll(4)]);
     dlk_buf_clear(&out);
     dlk_buf_clear(&back);
-    dlk_zk_escape(&out, key, len);
+    dlk_ss_escape(&out, key, len);
     dlk_buf_add(&out, "", 1);
     CHECK(!strchr(out.data, '/') && strlen(out.data) == out.len - 1);
     CHECK(strcmp(out.data, ".") != 0 && strcmp(out.data, "..") != 0);
-    CHECK(dlk_zk_unescape(&back, out.data));
+    CHECK(dlk_ss_unescape(&back, out.data));
     CHECK(back.len == len && memcmp(back.data, key, len) == 0);
   }
   dlk_buf_free(&out);
@@ -113,23 +113,23 @@ static void paths_that_servers_take(void) {
 
 static void name_of(char *out, size_t size, uint32_t units, uint32_t cap,
                     unsigned id, long seq) {
-  char guid[DLK_ZK_GUID + 1], base[DLK_ZK_NAME_MAX];
+  char guid[DLK_SS_GUID + 1], base[DLK_SS_NAME_MAX];
   snprintf(guid, sizeof guid, "%032x", id);
-  dlk_zk_name_format(base, units, cap, false, guid, "0123456789abcdef");
+  dlk_ss_name_format(base, units, cap, false, guid, "0123456789abcdef");
   snprintf(out, size, "%s%010ld", base, seq);
 }
 
 static void names_of_contenders(void) {
-  char name[DLK_ZK_NAME_MAX + 16];
-  struct dlk_zk_entry e;
+  char name[DLK_SS_NAME_MAX + 16];
+  struct dlk_ss_entry e;
   name_of(name, sizeof name, 0, 0, 7, 12);
-  CHECK(dlk_zk_name_parse(name, &e) && e.seq == 12 && e.units == 0);
+  CHECK(dlk_ss_name_parse(name, &e) && e.seq == 12 && e.units == 0);
   name_of(name, sizeof name, 3, 10, 7, -2147483648L);
-  CHECK(dlk_zk_name_parse(name, &e) && e.seq == INT32_MIN);
+  CHECK(dlk_ss_name_parse(name, &e) && e.seq == INT32_MIN);
   CHECK(e.units == 3 && e.cap == 10);
   name_of(name, sizeof name, UINT32_MAX, UINT32_MAX, 7, 2147483647L);
-  CHECK(strlen(name) < DLK_ZK_NAME_MAX);
-  CHECK(dlk_zk_name_parse(name, &e) && e.units == UINT32_MAX);
+  CHECK(strlen(name) < DLK_SS_NAME_MAX);
+  CHECK(dlk_ss_name_parse(name, &e) && e.units == UINT32_MAX);
   static const char *const bad[] = {
       "",
       "x",
@@ -149,26 +149,26 @@ static void names_of_contenders(void) {
       "0123456789abcdef-0000000001",
       "x5-00000000000000000000000000000007-0123456789abcdef-0000000001"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    CHECK(!dlk_zk_name_parse(bad[i], &e));
+    CHECK(!dlk_ss_name_parse(bad[i], &e));
 }
 
 /* ---- the queue ---- */
 
 struct list {
-  char text[64][DLK_ZK_NAME_MAX + 16];
+  char text[64][DLK_SS_NAME_MAX + 16];
   char *names[64];
   size_t count;
 };
 
 static void add_standin(struct list *l, uint32_t units, unsigned id, long seq,
                         int64_t until_ms) {
-  char name[DLK_ZK_NAME_MAX + 16];
-  struct dlk_zk_entry e;
+  char name[DLK_SS_NAME_MAX + 16];
+  struct dlk_ss_entry e;
   name_of(name, sizeof name, units, 0, id, seq);
-  CHECK(dlk_zk_name_parse(name, &e) && !e.keeps);
+  CHECK(dlk_ss_name_parse(name, &e) && !e.keeps);
   char *to = l->text[l->count];
-  dlk_zk_name_standin(to, &e, until_ms);
-  CHECK(dlk_zk_name_parse(to, &e) && e.keeps && e.until_ms == until_ms);
+  dlk_ss_name_standin(to, &e, until_ms);
+  CHECK(dlk_ss_name_parse(to, &e) && e.keeps && e.until_ms == until_ms);
   l->names[l->count++] = to;
 }
 
@@ -179,37 +179,37 @@ static void add(struct list *l, uint32_t units, uint32_t cap, unsigned id,
   l->names[l->count++] = to;
 }
 
-static enum dlk_zk_verdict verdict(const struct list *l, unsigned id,
-                                   struct dlk_zk_judgement *j,
-                                   char watched[16][DLK_ZK_NAME_MAX + 16]) {
-  struct dlk_zk_queue q;
-  char guid[DLK_ZK_GUID + 1];
+static enum dlk_ss_verdict verdict(const struct list *l, unsigned id,
+                                   struct dlk_ss_judgement *j,
+                                   char watched[16][DLK_SS_NAME_MAX + 16]) {
+  struct dlk_ss_queue q;
+  char guid[DLK_SS_GUID + 1];
   snprintf(guid, sizeof guid, "%032x", id);
-  if (!dlk_zk_queue_read(&q, l->names, l->count))
+  if (!dlk_ss_queue_read(&q, l->names, l->count))
     abort();
-  dlk_zk_queue_judge(&q, dlk_zk_queue_find(&q, guid), j);
+  dlk_ss_queue_judge(&q, dlk_ss_queue_find(&q, guid), j);
   for (size_t i = 0; watched && i < j->watch_count; i++)
     strcpy(watched[i], q.at[j->watch[i]].name);
-  dlk_zk_queue_free(&q);
+  dlk_ss_queue_free(&q);
   return j->verdict;
 }
 
 static void four_in_order(const long *seqs) {
   struct list l = {.count = 0};
-  struct dlk_zk_judgement j;
-  char watched[16][DLK_ZK_NAME_MAX + 16];
+  struct dlk_ss_judgement j;
+  char watched[16][DLK_SS_NAME_MAX + 16];
   for (unsigned i = 0; i < 4; i++)
     add(&l, 0, 0, (i + 2) % 4 + 1, seqs[(i + 2) % 4]);
-  CHECK(verdict(&l, 1, &j, NULL) == DLK_ZK_HOLDS);
+  CHECK(verdict(&l, 1, &j, NULL) == DLK_SS_HOLDS);
   for (unsigned id = 2; id <= 4; id++) {
-    struct dlk_zk_entry e;
-    CHECK(verdict(&l, id, &j, watched) == DLK_ZK_WATCH_NODES);
-    CHECK(j.watch_count == 1 && dlk_zk_name_parse(watched[0], &e));
-    char guid[DLK_ZK_GUID + 1];
+    struct dlk_ss_entry e;
+    CHECK(verdict(&l, id, &j, watched) == DLK_SS_WATCH_NODES);
+    CHECK(j.watch_count == 1 && dlk_ss_name_parse(watched[0], &e));
+    char guid[DLK_SS_GUID + 1];
     snprintf(guid, sizeof guid, "%032x", id - 1);
-    CHECK(memcmp(e.guid, guid, DLK_ZK_GUID) == 0);
+    CHECK(memcmp(e.guid, guid, DLK_SS_GUID) == 0);
   }
-  CHECK(verdict(&l, 9, &j, NULL) == DLK_ZK_ABSENT);
+  CHECK(verdict(&l, 9, &j, NULL) == DLK_SS_ABSENT);
 }
 
 /* The counter wraps to -2147483648, and in time to 0 again. */
@@ -226,31 +226,31 @@ static void order_across_the_wrap(void) {
  * holder leaves. */
 static void semaphore_watches(void) {
   struct list l = {.count = 0};
-  struct dlk_zk_judgement j;
+  struct dlk_ss_judgement j;
   add(&l, 1, 2, 1, 1);
   add(&l, 1, 2, 2, 2);
   add(&l, 1, 2, 3, 3);
-  CHECK(verdict(&l, 2, &j, NULL) == DLK_ZK_HOLDS);
-  CHECK(verdict(&l, 3, &j, NULL) == DLK_ZK_WATCH_NODES);
+  CHECK(verdict(&l, 2, &j, NULL) == DLK_SS_HOLDS);
+  CHECK(verdict(&l, 3, &j, NULL) == DLK_SS_WATCH_NODES);
   CHECK(j.watch_count == 2);
   l.count = 0;
   for (unsigned i = 1; i <= 20; i++)
     add(&l, 1, 19, i, (long)i);
-  CHECK(verdict(&l, 20, &j, NULL) == DLK_ZK_WATCH_LIST);
+  CHECK(verdict(&l, 20, &j, NULL) == DLK_SS_WATCH_LIST);
   l.count = 0;
   add(&l, 1, 2, 1, 1);
   add(&l, 1, 3, 2, 2);
-  CHECK(verdict(&l, 2, &j, NULL) == DLK_ZK_OTHER_LIMIT);
+  CHECK(verdict(&l, 2, &j, NULL) == DLK_SS_OTHER_LIMIT);
 }
 
 /* The rule itself, in its plainest form. */
 static bool fits(const struct list *l, size_t me) {
-  struct dlk_zk_entry mine, other;
+  struct dlk_ss_entry mine, other;
   uint64_t sum = 0;
-  dlk_zk_name_parse(l->names[me], &mine);
+  dlk_ss_name_parse(l->names[me], &mine);
   for (size_t i = 0; i < l->count; i++) {
-    dlk_zk_name_parse(l->names[i], &other);
-    if (i == me || !dlk_zk_seq_before(other.seq, mine.seq))
+    dlk_ss_name_parse(l->names[i], &other);
+    if (i == me || !dlk_ss_seq_before(other.seq, mine.seq))
       continue;
     if (mine.units == 0 || other.units == 0)
       return false;
@@ -279,8 +279,8 @@ static void point(struct list *l) {
  * there, it does not fit, whatever else goes. */
 static void rule_and_watches_by_chance(void) {
   static struct list l, less;
-  struct dlk_zk_judgement j;
-  char watched[16][DLK_ZK_NAME_MAX + 16];
+  struct dlk_ss_judgement j;
+  char watched[16][DLK_SS_NAME_MAX + 16];
   for (int round = 0; round < 20000; round++) {
     uint32_t cap = roll(2) ? 1 + roll(8) : 0;
     unsigned n = 1 + roll(12);
@@ -290,15 +290,15 @@ static void rule_and_watches_by_chance(void) {
       add(&l, roll(4) ? 1 + roll(cap ? cap : 3) : 0, cap, i + 1,
           (long)(int32_t)((uint32_t)base + i));
     for (unsigned i = 0; i < n; i++) {
-      struct dlk_zk_entry e;
-      dlk_zk_name_parse(l.names[i], &e);
+      struct dlk_ss_entry e;
+      dlk_ss_name_parse(l.names[i], &e);
       if (e.units == 0)
         name_of(l.text[i], sizeof l.text[0], 0, 0, i + 1, e.seq);
     }
     size_t me = roll(n);
-    enum dlk_zk_verdict v = verdict(&l, (unsigned)me + 1, &j, watched);
-    CHECK((v == DLK_ZK_HOLDS) == fits(&l, me));
-    if (v != DLK_ZK_WATCH_NODES)
+    enum dlk_ss_verdict v = verdict(&l, (unsigned)me + 1, &j, watched);
+    CHECK((v == DLK_SS_HOLDS) == fits(&l, me));
+    if (v != DLK_SS_WATCH_NODES)
       continue;
     CHECK(j.watch_count > 0);
     uint64_t gone = roll(1u << n);
@@ -306,7 +306,7 @@ static void rule_and_watches_by_chance(void) {
       for (size_t w = 0; w < j.watch_count; w++)
         if (i == me || strcmp(l.names[i], watched[w]) == 0)
           gone &= ~(UINT64_C(1) << i);
-    char own[DLK_ZK_NAME_MAX + 16];
+    char own[DLK_SS_NAME_MAX + 16];
     strcpy(own, l.names[me]);
     less = without(&l, gone);
     point(&less);
@@ -320,7 +320,7 @@ static void rule_and_watches_by_chance(void) {
 /* ---- confirms ---- */
 
 /* Sends and answers one at `at`; whether the horizon moved. */
-static bool confirms(struct dlk_session_proof *c, int64_t at) {
+static bool confirms(struct dlk_ss_proof *c, int64_t at) {
   return dlk_zk_confirm.answered(c, dlk_zk_confirm.sent(c, at), true, at);
 }
 
@@ -328,7 +328,7 @@ static bool confirms(struct dlk_session_proof *c, int64_t at) {
 #define SPACING (17 * DLK_SEC / 8)
 
 static void chain_of_confirms(void) {
-  struct dlk_session_proof c = {0};
+  struct dlk_ss_proof c = {0};
   int64_t s = DLK_SEC, t = 100 * s, timeout = 8 * s;
   int64_t margin = timeout - dlk_lease_deadline(0, timeout);
   dlk_zk_confirm.start(&c, t, timeout);
@@ -351,7 +351,7 @@ static void chain_of_confirms(void) {
 /* The first one of a connection proves the last one of those before it, and
  * then the chain begins: the second proves no more. */
 static void a_new_connection_proves_the_last_answer(void) {
-  struct dlk_session_proof c = {0};
+  struct dlk_ss_proof c = {0};
   int64_t t = 100 * DLK_SEC, timeout = 8 * DLK_SEC;
   dlk_zk_confirm.start(&c, t, timeout);
   for (int k = 1; k <= 4; k++)
@@ -371,7 +371,7 @@ static void a_new_connection_proves_the_last_answer(void) {
 }
 
 static void answers_that_do_not_count(void) {
-  struct dlk_session_proof c = {0};
+  struct dlk_ss_proof c = {0};
   int64_t s = DLK_SEC;
   dlk_zk_confirm.start(&c, 0, 8 * s);
   int64_t first = c.horizon;
@@ -390,7 +390,7 @@ static void answers_that_do_not_count(void) {
 static void sustains_until_the_chain_arrives(void) {
   int64_t s = DLK_SEC, timeout = 8 * s, rtt = s / 10;
   for (int round = 0; round < 20000; round++) {
-    struct dlk_session_proof c = {0};
+    struct dlk_ss_proof c = {0};
     int64_t now = s;
     dlk_zk_confirm.start(&c, now, timeout);
     for (uint32_t k = roll(4); k > 0; k--) {
@@ -417,19 +417,19 @@ static void sustains_until_the_chain_arrives(void) {
 static void a_stand_in_counts_when_its_holder_is_gone(void) {
   for (int gone = 0; gone < 2; gone++) {
     struct list l = {.count = 0};
-    struct dlk_zk_queue q;
-    struct dlk_zk_judgement j;
+    struct dlk_ss_queue q;
+    struct dlk_ss_judgement j;
     add(&l, 1, 0, 3, 9);
     add_standin(&l, 0, 1, 7, 5000);
     if (!gone)
       add(&l, 0, 0, 1, 7);
-    CHECK(verdict(&l, 3, &j, NULL) == DLK_ZK_WATCH_NODES);
-    CHECK(dlk_zk_queue_read(&q, l.names, l.count) && q.count == 2);
+    CHECK(verdict(&l, 3, &j, NULL) == DLK_SS_WATCH_NODES);
+    CHECK(dlk_ss_queue_read(&q, l.names, l.count) && q.count == 2);
     CHECK(q.at[0].until_ms == (gone ? 5000 : 0));
-    CHECK(dlk_zk_queue_first_end(&q, &j) == (gone ? 5000 : 0));
-    dlk_zk_queue_take_out(&q, 0);
+    CHECK(dlk_ss_queue_first_end(&q, &j) == (gone ? 5000 : 0));
+    dlk_ss_queue_take_out(&q, 0);
     CHECK(q.count == 1 && q.at[0].seq == 9);
-    dlk_zk_queue_free(&q);
+    dlk_ss_queue_free(&q);
   }
 }
 

@@ -21,7 +21,7 @@ return {
     { name = "a semaphore watches one node too few", file = ZOOKEEPER,
       find = "i-- > 0 && sum <= spare;", put = "i-- > 0 && sum < spare;" },
     { name = "more than 16 nodes to watch are cut off", file = ZOOKEEPER,
-      find = "out->verdict = DLK_ZK_WATCH_LIST; out->watch_count = 0;",
+      find = "out->verdict = DLK_SS_WATCH_LIST; out->watch_count = 0;",
       put = "" },
     { name = "all watch the first", file = ZOOKEEPER,
       find = "watch_one(out, i);", put = "watch_one(out, 0);" },

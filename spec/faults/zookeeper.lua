@@ -13,8 +13,8 @@ faults.recipe = {
     put = "" },
   { name = "a waiter does not hear that the node ahead is gone",
     file = ROOM .. "recipe/place.c",
-    find = "if (n->step != DLK_ZK_WAITING) return; if (is_first(n, rc, now))",
-    put = "if (n->step != DLK_ZK_WAITING || rc == DLK_ZK_NONODE) return;"
+    find = "if (n->step != DLK_SS_WAITING) return; if (is_first(n, rc, now))",
+    put = "if (n->step != DLK_SS_WAITING || rc == DLK_SS_NONODE) return;"
       .. " if (is_first(n, rc, now))" },
   { name = "who is third in the queue counts as second",
     file = ROOM .. "recipe/place.c",
@@ -25,8 +25,8 @@ faults.recipe = {
     put = "n->second = j->watch_count == 1 &&" },
   { name = "a mark on the node ahead counts as its end",
     file = ROOM .. "recipe/place.c",
-    find = "return rc == DLK_ZK_NONODE && n->second",
-    put = "return rc != DLK_ZK_CUT && n->second" },
+    find = "return rc == DLK_SS_NONODE && n->second",
+    put = "return rc != DLK_SS_CUT && n->second" },
   { name = "who asks while a list is under way is forgotten",
     file = ROOM .. "recipe/lists.c",
     find = "if (!dlk_list_empty(&l->next)) {",
@@ -51,7 +51,7 @@ faults.recipe = {
     find = "if (n->lease->min_hold > 0 && !n->kept) {",
     put = "n->kept = n->lease->min_hold > 0;"
       .. " if (n->kept && !n->standin)"
-      .. " (void)dlk_zk_standin_make(n, on_kept); if (false) {" },
+      .. " (void)dlk_ss_standin_make(n, on_kept); if (false) {" },
   { name = "a stand-in ends at once",
     file = ROOM .. "recipe/standin.c",
     find = "if (end == 0 || end > st->clock.ms) continue;",
@@ -75,11 +75,11 @@ faults.session = {
   { name = "a connection counts from when we hear of it",
     file = ROOM .. "life/sessions.c",
     find = "s->rule->restart(&s->proof); s->confirm_not_before = 0;",
-    put = "s->proof.sent[1] = dlk_zk_session_now(s);"
+    put = "s->proof.sent[1] = dlk_ss_session_now(s);"
       .. " s->rule->restart(&s->proof); s->confirm_not_before = 0;" },
   { name = "a connection is closed before its holds are told",
     file = ROOM .. "life/sessions.c",
-    find = "dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);",
+    find = "dlk_ss_session_tell(s, DLK_SS_USE_HELD, tell_over);",
     put = "(void)tell_over;" },
   { name = "a connection begins with nothing proven",
     file = ZOOKEEPER .. "confirm.c",

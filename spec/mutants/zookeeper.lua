@@ -18,47 +18,47 @@ return {
     .. " spec/contract/contract_spec.lua",
   mutants = {
     { name = "any node of our client is a ghost", file = LISTS,
-      find = "|| dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID)) continue;",
+      find = "|| dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID)) continue;",
       put = "|| e->seq % 7 == 3) continue;" },
     { name = "ghosts are left", file = LISTS,
       find = "delete_ghosts(l, &q);", put = "(void)delete_ghosts;" },
     { name = "a grant outside of what the session proved", file = HOLD,
-      find = "if (now >= s->proof.horizon) { dlk_zk_contender_step",
-      put = "if (0) { dlk_zk_contender_step" },
+      find = "if (now >= s->proof.horizon) { dlk_ss_contender_step",
+      put = "if (0) { dlk_ss_contender_step" },
     { name = "a hold without proof is renewed", file = HOLD,
-      find = "if (dlk_zk_now(st) < n->member.session->proof.horizon)"
+      find = "if (dlk_ss_now(st) < n->member.session->proof.horizon)"
         .. " return true;",
       put = "return true;" },
     { name = "an own node that was deleted is not noticed", file = HOLD,
-      find = "if (meaning == DLK_ZK_MISSING) { dlk_zk_lose(n, \"its node was"
+      find = "if (meaning == DLK_SS_MISSING) { dlk_ss_lose(n, \"its node was"
         .. " deleted\", true); return; }",
       put = "" },
     { name = "a waiter does not list again after an event", file = PLACE,
-      find = "} else if (rc == DLK_ZK_OK) { dlk_zk_place_relist(n);",
-      put = "} else if (rc == DLK_ZK_OK) { return;" },
+      find = "} else if (rc == DLK_SS_OK) { dlk_ss_place_relist(n);",
+      put = "} else if (rc == DLK_SS_OK) { return;" },
     { name = "an old list says who is first", file = PLACE,
       find = "&& now - n->sent <= SURE_FOR;", put = "&& (void *)&now;" },
     { name = "the last number of a counter is believed", file = DRIVER,
       find = "number > INT32_MAX - WORN ||", put = "number > INT32_MAX ||" },
     { name = "an adopted node may be of the session before", file = ACQUIRE,
-      find = "r->rc == DLK_ZK_OK && r->stat.owner"
+      find = "r->rc == DLK_SS_OK && r->stat.owner"
         .. " == n->member.session->id &&",
-      put = "r->rc == DLK_ZK_OK &&" },
+      put = "r->rc == DLK_SS_OK &&" },
     { name = "a create of unknown outcome is sent anew", file = ACQUIRE,
-      find = "case DLK_ZK_UNSETTLED: settle(n); break;",
-      put = "case DLK_ZK_UNSETTLED: start(n); break;" },
+      find = "case DLK_SS_UNSETTLED: settle(n); break;",
+      put = "case DLK_SS_UNSETTLED: start(n); break;" },
     { name = "a list without a sync before it is believed", file = DRIVER,
       find = "struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC,",
       put = "struct dlk_zk_request sync = {.verb = DLK_ZK_CHILDREN," },
     { name = "one who left while creating stays", file = ACQUIRE,
-      find = "if (n->leaving) dlk_zk_leave(n, n->outcome);"
+      find = "if (n->leaving) dlk_ss_leave(n, n->outcome);"
         .. " else if (!n->first_list)",
       put = "if (!n->first_list)" },
     { name = "a session that is not proved for long is taken",
       file = SESSIONS,
-      find = "return s->state == DLK_ZK_CONNECTED &&"
-        .. " s->rule->sustains(&s->proof, dlk_zk_session_now(s));",
-      put = "return s->state == DLK_ZK_CONNECTED;" },
+      find = "return s->state == DLK_SS_CONNECTED &&"
+        .. " s->rule->sustains(&s->proof, dlk_ss_session_now(s));",
+      put = "return s->state == DLK_SS_CONNECTED;" },
     { name = "a break takes waiters too", file = INSPECT,
       find = "} else if (holds(q, i) &&"
         .. " (!second || q->queue.at[i].until_ms > 0)) {",

@@ -30,9 +30,9 @@ struct item {
   enum what what;
   unsigned wire; /* of which connection */
   enum dlk_zk_verb verb;
-  enum dlk_zk_rc rc;
+  enum dlk_ss_rc rc;
   char path[PATH];
-  dlk_zk_answer *answer;
+  dlk_ss_answer *answer;
   void *who;
   uint32_t tag;
   int64_t sent;
@@ -45,7 +45,7 @@ struct fifo {
 
 struct dlk_zk_link {
   struct dlk_host *host;
-  const struct dlk_session_events *events;
+  const struct dlk_ss_events *events;
   void *user, *owner;
   struct dlk_post post;
   bool closed, ended, told_end;
@@ -106,13 +106,13 @@ static void expire(struct dlk_zk_link *l) {
 
 static void execute(struct dlk_zk_link *l, struct item *i) {
   bool here = l->node[0] && strcmp(l->node, i->path) == 0;
-  i->rc = DLK_ZK_OK;
+  i->rc = DLK_SS_OK;
   if (i->verb == DLK_ZK_CREATE && strchr(i->path + 1, '-')) {
     snprintf(l->node, PATH, "%.200s%010d", i->path, (int)++zxid);
     memcpy(i->path, l->node, PATH);
     l->czxid = zxid;
   } else if (i->verb == DLK_ZK_MULTI || i->verb == DLK_ZK_DELETE) {
-    i->rc = here ? DLK_ZK_OK : DLK_ZK_NONODE;
+    i->rc = here ? DLK_SS_OK : DLK_SS_NONODE;
     if (here && i->verb == DLK_ZK_DELETE)
       remove_node(l, "the node was deleted");
   }
@@ -195,7 +195,7 @@ void sim_lose(struct dlk_zk_link *l) {
   while (l->up.count > 0) {
     struct item i = pop(&l->up);
     i.what = ANSWER;
-    i.rc = DLK_ZK_CUT;
+    i.rc = DLK_SS_CUT;
     push(&l->down, i);
   }
   l->to_lead.count = l->to_fol.count = 0;
@@ -222,7 +222,7 @@ void sim_attach(struct dlk_zk_link *l) {
 
 static void tell(struct dlk_zk_link *l, struct item *i) {
   const char *slash = strrchr(i->path, '/');
-  struct dlk_zk_reply r = {.rc = i->rc, .sent = i->sent, .text = "cut"};
+  struct dlk_ss_reply r = {.rc = i->rc, .sent = i->sent, .text = "cut"};
   char *names[SIM_LINKS];
   r.path = i->path;
   r.data = "";
@@ -231,11 +231,11 @@ static void tell(struct dlk_zk_link *l, struct item *i) {
   for (size_t k = 0; i->verb == DLK_ZK_CHILDREN && k < SIM_LINKS; k++)
     if (sim_links[k] && sim_links[k]->node[0])
       names[r.count++] = strrchr(sim_links[k]->node, '/') + 1;
-  if (i->verb == DLK_ZK_GET && i->rc == DLK_ZK_OK && slash) {
-    r.rc = DLK_ZK_NONODE;
+  if (i->verb == DLK_ZK_GET && i->rc == DLK_SS_OK && slash) {
+    r.rc = DLK_SS_NONODE;
     for (size_t k = 0; k < SIM_LINKS; k++)
       if (sim_links[k] && strcmp(sim_links[k]->node, i->path) == 0)
-        r.rc = DLK_ZK_OK;
+        r.rc = DLK_SS_OK;
   }
   i->answer(i->who, i->tag, &r);
 }
@@ -251,16 +251,16 @@ void sim_hear(struct dlk_zk_link *l) {
   else if (i.what == CONNECTED)
     l->events->connected(l->user, 1, TIMEOUT);
   else if (i.what == ENDED)
-    l->events->ended(l->user, DLK_ZK_END_EXPIRED, "expired");
+    l->events->ended(l->user, DLK_SS_END_EXPIRED, "expired");
   else
-    l->events->event(l->user, DLK_ZK_DELETED, i.path);
+    l->events->event(l->user, DLK_SS_DELETED, i.path);
 }
 
 void sim_deafen(struct dlk_zk_link *l) {
   if (l->closed)
     return;
   sim_say("session %p cannot be heard any more", (void *)l);
-  l->events->ended(l->user, DLK_ZK_END_FAILED, "out of memory");
+  l->events->ended(l->user, DLK_SS_END_FAILED, "out of memory");
 }
 
 static void is_gone(struct dlk_post *post) {
@@ -274,7 +274,7 @@ static void is_gone(struct dlk_post *post) {
 
 static struct dlk_zk_link *open_link(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_session_events *events,
+                                     const struct dlk_ss_events *events,
                                      void *user, void *owner) {
   size_t at = 0;
   struct dlk_zk_link *l = calloc(1, sizeof *l);
@@ -293,7 +293,7 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
 }
 
 static bool send_request(struct dlk_zk_link *l, const struct dlk_zk_request *r,
-                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+                         dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct item i = {.verb = r->verb, .answer = answer, .who = who, .tag = tag};
   snprintf(i.path, PATH, "%s", r->parts ? r->parts[0].path : r->path);
   i.sent = now();

@@ -19,7 +19,7 @@
 
 #define NODES 40
 #define STEPS 100
-#define NAME (DLK_ZK_NAME_MAX + 16)
+#define NAME (DLK_SS_NAME_MAX + 16)
 
 struct node {
   bool there, holds, stale, downgraded;
@@ -35,8 +35,8 @@ static int32_t next_seq;
 static unsigned next_id;
 static uint64_t kind;
 
-static void guid_of(char out[DLK_ZK_GUID + 1], unsigned id) {
-  snprintf(out, DLK_ZK_GUID + 1, "%032x", id * 2654435761u);
+static void guid_of(char out[DLK_SS_GUID + 1], unsigned id) {
+  snprintf(out, DLK_SS_GUID + 1, "%032x", id * 2654435761u);
 }
 
 static void want(uint32_t *units, uint32_t *cap) {
@@ -103,45 +103,45 @@ static int fire(size_t which, bool list_too, bool node_too) {
 
 static void go(size_t i);
 
-static void judge(struct node *me, struct dlk_zk_queue *q,
-                  struct dlk_zk_judgement *j) {
-  char guid[DLK_ZK_GUID + 1];
+static void judge(struct node *me, struct dlk_ss_queue *q,
+                  struct dlk_ss_judgement *j) {
+  char guid[DLK_SS_GUID + 1];
   guid_of(guid, me->id);
-  size_t place = dlk_zk_queue_find(q, guid);
+  size_t place = dlk_ss_queue_find(q, guid);
   for (;;) { /* as place.c: who shares looks past downgraded holds */
-    dlk_zk_queue_judge(q, place, j);
-    if (j->verdict != DLK_ZK_WATCH_NODES || me->units == 0 ||
+    dlk_ss_queue_judge(q, place, j);
+    if (j->verdict != DLK_SS_WATCH_NODES || me->units == 0 ||
         j->watch_count == 0 || q->at[j->watch[0]].units != 0)
       return;
     if (!by_name(q->at[j->watch[0]].name)->downgraded)
       return;
-    dlk_zk_queue_downgrade(q, j->watch[0]);
+    dlk_ss_queue_downgrade(q, j->watch[0]);
   }
 }
 
 static void list(struct node *me) {
   char *names[NODES + 1];
-  struct dlk_zk_queue q;
-  struct dlk_zk_judgement j;
+  struct dlk_ss_queue q;
+  struct dlk_ss_judgement j;
   size_t n = children(names);
-  if (!dlk_zk_queue_read(&q, names, n))
+  if (!dlk_ss_queue_read(&q, names, n))
     abort();
   judge(me, &q, &j);
   me->stale = false;
   bool refused = plain_refuses(&plain, me->id, me->units, me->cap);
-  if (refused != (j.verdict == DLK_ZK_OTHER_LIMIT)) {
+  if (refused != (j.verdict == DLK_SS_OTHER_LIMIT)) {
     sim_wrong("#%u: verdict %d, due to be refused: %d", me->id, (int)j.verdict,
               refused);
-  } else if (j.verdict == DLK_ZK_OTHER_LIMIT) {
+  } else if (j.verdict == DLK_SS_OTHER_LIMIT) {
     go((size_t)(me - nodes));
-  } else if (j.verdict == DLK_ZK_HOLDS) {
+  } else if (j.verdict == DLK_SS_HOLDS) {
     if (!plain_holds(&plain, me->id))
       sim_wrong("#%u believes to hold, out of turn", me->id);
     me->holds = true;
     sim_say("  #%u holds", me->id);
-  } else if (j.verdict == DLK_ZK_WATCH_LIST) {
+  } else if (j.verdict == DLK_SS_WATCH_LIST) {
     me->watch_list = true;
-  } else if (j.verdict == DLK_ZK_WATCH_NODES) {
+  } else if (j.verdict == DLK_SS_WATCH_NODES) {
     if (j.watch_count == 0)
       sim_wrong("#%u watches nothing", me->id);
     for (size_t i = 0; i < j.watch_count; i++) {
@@ -152,7 +152,7 @@ static void list(struct node *me) {
   } else {
     sim_wrong("#%u: verdict %d", me->id, (int)j.verdict);
   }
-  dlk_zk_queue_free(&q);
+  dlk_ss_queue_free(&q);
 }
 
 static void come(void) {
@@ -162,11 +162,11 @@ static void come(void) {
   if (i == NODES)
     return;
   struct node *n = &nodes[i];
-  char guid[DLK_ZK_GUID + 1], base[DLK_ZK_NAME_MAX];
+  char guid[DLK_SS_GUID + 1], base[DLK_SS_NAME_MAX];
   *n = (struct node){.there = true, .stale = true, .id = ++next_id};
   want(&n->units, &n->cap);
   guid_of(guid, n->id);
-  dlk_zk_name_format(base, n->units, n->cap, false, guid, "0123456789abcdef");
+  dlk_ss_name_format(base, n->units, n->cap, false, guid, "0123456789abcdef");
   snprintf(n->name, sizeof n->name, "%s%010d", base, (int)next_seq);
   next_seq = (int32_t)((uint32_t)next_seq + 1);
   plain_join(&plain, n->id, n->units, n->cap);

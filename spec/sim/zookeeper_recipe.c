@@ -233,7 +233,7 @@ static void trouble(void) {
   else if (how < 8)
     fake_expire();
   else
-    fake_end(sim_roll(2), DLK_ZK_END_FAILED);
+    fake_end(sim_roll(2), DLK_SS_END_FAILED);
   if (how == 4 || how == 5)
     fake_connected(TIMEOUT);
 }

@@ -35,45 +35,45 @@
 #include "store/store.h"
 
 /* What became of a request. */
-enum dlk_zk_rc {
-  DLK_ZK_OK,
-  DLK_ZK_NONODE,    /* the node, or the folder above it, is not there */
-  DLK_ZK_EXISTS,    /* it is there already */
-  DLK_ZK_VERSION,   /* not done: the node was written since it was read */
-  DLK_ZK_NOAUTH,    /* not done, and the next one would not be either */
-  DLK_ZK_UNKNOWN,   /* the server does not know such requests */
-  DLK_ZK_CUT,       /* D2 */
-  DLK_ZK_THROTTLED, /* not done, for there is too much to do; else as CUT */
-  DLK_ZK_MEMORY,    /* we had no memory for the answer */
-  DLK_ZK_FAILED     /* anything else; reply->text says what */
+enum dlk_ss_rc {
+  DLK_SS_OK,
+  DLK_SS_NONODE,    /* the node, or the folder above it, is not there */
+  DLK_SS_EXISTS,    /* it is there already */
+  DLK_SS_VERSION,   /* not done: the node was written since it was read */
+  DLK_SS_NOAUTH,    /* not done, and the next one would not be either */
+  DLK_SS_UNKNOWN,   /* the server does not know such requests */
+  DLK_SS_CUT,       /* D2 */
+  DLK_SS_THROTTLED, /* not done, for there is too much to do; else as CUT */
+  DLK_SS_MEMORY,    /* we had no memory for the answer */
+  DLK_SS_FAILED     /* anything else; reply->text says what */
 };
 
-enum dlk_session_verb {
-  DLK_SESSION_CREATE, /* a contender, in our session. `attempt`: how many were
+enum dlk_ss_verb {
+  DLK_SS_CREATE, /* a contender, in our session. `attempt`: how many were
                          answered NONODE before; what is missing above is made
                          first. Lost: found by its name in a fresh LIST (D2) */
-  DLK_SESSION_KEEP,   /* a node of that very name, in no session, if `own` is
+  DLK_SS_KEEP,   /* a node of that very name, in no session, if `own` is
                          there. Lost: sent again, and EXISTS says it is done */
-  DLK_SESSION_MARK,   /* other data, if it still has `version`. Lost: read */
-  DLK_SESSION_DELETE, /* a contender, or an empty folder. Lost: sent again, for
+  DLK_SS_MARK,   /* other data, if it still has `version`. Lost: read */
+  DLK_SS_DELETE, /* a contender, or an empty folder. Lost: sent again, for
                          no name comes twice */
-  DLK_SESSION_READ,   /* data and stat. `watch`: tells of its change or end */
-  DLK_SESSION_LIST,   /* names in a folder. `watch`: tells of the next change.
+  DLK_SS_READ,   /* data and stat. `watch`: tells of its change or end */
+  DLK_SS_LIST,   /* names in a folder. `watch`: tells of the next change.
                          `fresh`: shows all that any client was answered before;
                          else as our server has it, which may be behind */
-  DLK_SESSION_COUNT,  /* stat.children: whether a folder has any */
-  DLK_SESSION_PROVE,  /* a write that changes nothing: NONODE, or it is there
+  DLK_SS_COUNT,  /* stat.children: whether a folder has any */
+  DLK_SS_PROVE,  /* a write that changes nothing: NONODE, or it is there
                          (D4). Lost: says nothing about either */
-  DLK_SESSION_CLOCK,  /* a write whose stat.mtime_ms is the servers' time */
-  DLK_SESSION_FOLDER, /* makes a lock's folder, to watch it */
-  DLK_SESSION_GUARD,  /* what op->argv asks for, if `own` is there: NONODE, and
+  DLK_SS_CLOCK,  /* a write whose stat.mtime_ms is the servers' time */
+  DLK_SS_FOLDER, /* makes a lock's folder, to watch it */
+  DLK_SS_GUARD,  /* what op->argv asks for, if `own` is there: NONODE, and
                          nothing was written. Lost: nobody knows, not repeated.
                          stat.version: of what was set; -1: none */
-  DLK_SESSION_PING    /* any read */
+  DLK_SS_PING    /* any read */
 };
 
-struct dlk_session_request {
-  enum dlk_session_verb verb;
+struct dlk_ss_request {
+  enum dlk_ss_verb verb;
   const char *path;
   const char *data;
   size_t len;
@@ -86,61 +86,61 @@ struct dlk_session_request {
   const struct dlk_op *op; /* GUARD */
 };
 
-struct dlk_zk_stat {
+struct dlk_ss_stat {
   int64_t czxid; /* of a contender: its fence */
   int64_t ctime_ms, mtime_ms;
   int64_t owner; /* the session of a contender */
   int32_t version, children;
 };
 
-#define DLK_ZK_PARTS_MAX 4
+#define DLK_SS_PARTS_MAX 4
 
 /* Valid during the call only. */
-struct dlk_zk_reply {
-  enum dlk_zk_rc rc;
+struct dlk_ss_reply {
+  enum dlk_ss_rc rc;
   int64_t sent;     /* when the request was handed over */
   const char *text; /* for people, when rc is not OK; lasts */
   const char *path; /* CREATE: with the node's name */
   const char *data; /* READ */
   size_t len;
-  struct dlk_zk_stat stat; /* CREATE, READ, MARK, CLOCK, COUNT */
+  struct dlk_ss_stat stat; /* CREATE, READ, MARK, CLOCK, COUNT */
   char *const *names;      /* LIST */
   size_t count;
   /* The driver's own. */
-  enum dlk_zk_rc part_rc[DLK_ZK_PARTS_MAX];
-  int32_t part_version[DLK_ZK_PARTS_MAX];
+  enum dlk_ss_rc part_rc[DLK_SS_PARTS_MAX];
+  int32_t part_version[DLK_SS_PARTS_MAX];
 };
 
-typedef void dlk_zk_answer(void *who, uint32_t tag,
-                           const struct dlk_zk_reply *reply);
+typedef void dlk_ss_answer(void *who, uint32_t tag,
+                           const struct dlk_ss_reply *reply);
 
-enum dlk_zk_end {
-  DLK_ZK_END_EXPIRED, /* the servers ended the session */
-  DLK_ZK_END_DENIED,  /* authentication failed */
-  DLK_ZK_END_FAILED   /* could not be opened, or (no memory) not be told of an
+enum dlk_ss_end {
+  DLK_SS_END_EXPIRED, /* the servers ended the session */
+  DLK_SS_END_DENIED,  /* authentication failed */
+  DLK_SS_END_FAILED   /* could not be opened, or (no memory) not be told of an
                          event; text says why */
 };
 
-enum dlk_zk_event { DLK_ZK_DELETED, DLK_ZK_CHANGED, DLK_ZK_CHILD };
+enum dlk_ss_event { DLK_SS_DELETED, DLK_SS_CHANGED, DLK_SS_CHILD };
 
-struct dlk_session_link;
+struct dlk_ss_link;
 
-struct dlk_session_events {
+struct dlk_ss_events {
   /* Connected, for the first time or again. timeout: as negotiated. */
   void (*connected)(void *user, int64_t session, int64_t timeout);
   void (*away)(void *user);
   /* Not connected yet, for a server closes each new connection at once. */
   void (*shut)(void *user);
   /* The last call for this link but `gone`. */
-  void (*ended)(void *user, enum dlk_zk_end end, const char *text);
-  void (*event)(void *user, enum dlk_zk_event event, const char *path);
+  void (*ended)(void *user, enum dlk_ss_end end, const char *text);
+  void (*event)(void *user, enum dlk_ss_event event, const char *path);
   /* After close: nothing of the link is left that could call. */
   void (*gone)(void *owner);
 };
 
 /* How long a session is known to live (D5). Its fields but `horizon` and
  * `timeout` are for the driver's rule. */
-struct dlk_session_proof {
+struct dlk_ss_proof {
   int64_t timeout; /* of the session, as negotiated */
   int64_t horizon; /* no hold of the session counts past this time */
   int64_t sent[2]; /* of the two writes that were answered last */
@@ -150,52 +150,51 @@ struct dlk_session_proof {
   uint32_t last_token;
 };
 
-struct dlk_session_rule {
+struct dlk_ss_rule {
   /* A fresh session, which was asked for at `sent`. */
-  void (*start)(struct dlk_session_proof *p, int64_t sent, int64_t timeout);
+  void (*start)(struct dlk_ss_proof *p, int64_t sent, int64_t timeout);
   /* The connection was lost, or is new: what was promised before stays, and
    * what is under way will not count. */
-  void (*restart)(struct dlk_session_proof *p);
+  void (*restart)(struct dlk_ss_proof *p);
   /* When the next write is due; DLK_FOREVER while one is under way. */
-  int64_t (*due)(const struct dlk_session_proof *p);
+  int64_t (*due)(const struct dlk_ss_proof *p);
   /* A write (CREATE, DELETE, PROVE) is about to be sent at `now`. A token if it
    * counts as the next of the chain, 0 if not. */
-  uint32_t (*sent)(struct dlk_session_proof *p, int64_t now);
+  uint32_t (*sent)(struct dlk_ss_proof *p, int64_t now);
   /* Its answer came at `now`. ok: it was done. True when the horizon moved. */
-  bool (*answered)(struct dlk_session_proof *p, uint32_t token, bool ok,
+  bool (*answered)(struct dlk_ss_proof *p, uint32_t token, bool ok,
                    int64_t now);
   /* A hold granted now would outlast the time the chain needs to reach it. */
-  bool (*sustains)(const struct dlk_session_proof *p, int64_t now);
+  bool (*sustains)(const struct dlk_ss_proof *p, int64_t now);
 };
 
-struct dlk_session_driver {
+struct dlk_ss_driver {
   const char *name; /* for messages: "ZooKeeper" */
   const char *room; /* for the trace: "zookeeper" */
   /* What a user is told who is refused access, with and without credentials;
    * and when a server closes each new connection at once. */
   const char *denied_user, *denied_nobody, *shut;
   size_t watch_bytes; /* so much of watched paths is enough for one session */
-  const struct dlk_session_rule *rule;
+  const struct dlk_ss_rule *rule;
   /* A number near where numbers begin anew, or stay as they are: it says
    * nothing of the order. NULL: there are none. */
   bool (*worn)(int32_t number);
   /* Opens a session in the background. client: the driver's own, for all
    * sessions of a store. NULL when out of memory or threads. user goes to the
    * events, owner to `gone`. */
-  struct dlk_session_link *(*open)(struct dlk_host *host, void *client,
-                                   int64_t timeout,
-                                   const struct dlk_session_events *events,
-                                   void *user, void *owner);
+  struct dlk_ss_link *(*open)(struct dlk_host *host, void *client,
+                              int64_t timeout,
+                              const struct dlk_ss_events *events, void *user,
+                              void *owner);
   /* Queues a request; who and tag come back with the answer. False: out of
    * memory, nothing was sent and nothing will be answered. */
-  bool (*send)(struct dlk_session_link *link,
-               const struct dlk_session_request *request, dlk_zk_answer *answer,
-               void *who, uint32_t tag);
+  bool (*send)(struct dlk_ss_link *link, const struct dlk_ss_request *request,
+               dlk_ss_answer *answer, void *who, uint32_t tag);
   /* Ends the session in the background. No event and no answer comes after
    * this, only `gone`. */
-  void (*close)(struct dlk_session_link *link);
+  void (*close)(struct dlk_ss_link *link);
   /* After close: let go of the host now, wherever the closing stands. */
-  void (*abandon)(struct dlk_session_link *link);
+  void (*abandon)(struct dlk_ss_link *link);
   /* What is wrong with op->argv of a GUARD; NULL: nothing. */
   const char *(*guard_error)(void *client, const struct dlk_op *op);
   void (*free_client)(void *client);

@@ -57,28 +57,28 @@
  * only when none did, a confirm of its own is sent. */
 #include "store/zookeeper/confirm.h"
 
-static int64_t spacing(const struct dlk_session_proof *c) {
+static int64_t spacing(const struct dlk_ss_proof *c) {
   return c->timeout / 4 + c->timeout / 64;
 }
 
-static void restart(struct dlk_session_proof *c) {
+static void restart(struct dlk_ss_proof *c) {
   c->sent[0] = c->sent[1];
   c->flying = 0;
   c->due = 0;
 }
 
-static void start(struct dlk_session_proof *c, int64_t sent, int64_t timeout) {
+static void start(struct dlk_ss_proof *c, int64_t sent, int64_t timeout) {
   c->timeout = timeout;
   c->horizon = dlk_lease_deadline(sent, timeout);
   c->sent[1] = sent;
   restart(c);
 }
 
-static int64_t due(const struct dlk_session_proof *c) {
+static int64_t due(const struct dlk_ss_proof *c) {
   return c->flying ? DLK_FOREVER : c->due;
 }
 
-static uint32_t sent_next(struct dlk_session_proof *c, int64_t now) {
+static uint32_t sent_next(struct dlk_ss_proof *c, int64_t now) {
   if (now < due(c))
     return 0;
   if (++c->last_token == 0)
@@ -88,7 +88,7 @@ static uint32_t sent_next(struct dlk_session_proof *c, int64_t now) {
   return c->flying;
 }
 
-static bool answered(struct dlk_session_proof *c, uint32_t token, bool ok,
+static bool answered(struct dlk_ss_proof *c, uint32_t token, bool ok,
                      int64_t now) {
   if (token == 0 || token != c->flying)
     return false;
@@ -109,7 +109,7 @@ static bool answered(struct dlk_session_proof *c, uint32_t token, bool ok,
  * further confirm follows a spacing later, and each must find the horizon
  * that the one before it left still ahead, with a tenth of the timeout for
  * the answers to arrive. */
-static bool sustains(const struct dlk_session_proof *c, int64_t now) {
+static bool sustains(const struct dlk_ss_proof *c, int64_t now) {
   int64_t slack = c->timeout / 10;
   int64_t horizon = c->horizon;
   for (int i = 0; i < 2; i++) {
@@ -121,7 +121,7 @@ static bool sustains(const struct dlk_session_proof *c, int64_t now) {
   return horizon >= now + 2 * spacing(c) + slack;
 }
 
-const struct dlk_session_rule dlk_zk_confirm = {
+const struct dlk_ss_rule dlk_zk_confirm = {
     .start = start,
     .restart = restart,
     .due = due,

@@ -4,6 +4,6 @@
 
 #include "store/session/driver.h"
 
-extern const struct dlk_session_rule dlk_zk_confirm;
+extern const struct dlk_ss_rule dlk_zk_confirm;
 
 #endif

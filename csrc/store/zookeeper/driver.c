@@ -36,12 +36,12 @@
 
 #define WORN (1 << 20)
 
-struct dlk_session_link {
+struct dlk_ss_link {
   struct dlk_host *host;
   struct dlk_zk_link *zk;
   struct dlk_zk_client *client;
-  struct dlk_session_events events; /* the recipe's, but `gone` */
-  void (*told)(void *owner);        /* that */
+  struct dlk_ss_events events; /* the recipe's, but `gone` */
+  void (*told)(void *owner);   /* that */
   void *owner;
   struct dlk_list calls; /* whose answers are to come */
 };
@@ -49,25 +49,25 @@ struct dlk_session_link {
 /* One request of the recipe that takes several of ZooKeeper's. */
 struct call {
   struct dlk_list link;
-  struct dlk_session_link *session;
-  dlk_zk_answer *answer;
+  struct dlk_ss_link *session;
+  dlk_ss_answer *answer;
   void *who;
   uint32_t tag;
   int flying;        /* answers to come */
-  enum dlk_zk_rc rc; /* of those before the last, the first that is not OK */
+  enum dlk_ss_rc rc; /* of those before the last, the first that is not OK */
   const char *text;
   bool sets; /* GUARD: its write is a SET */
 };
 
-static bool pass(struct dlk_session_link *l, const struct dlk_zk_request *r,
-                 dlk_zk_answer *answer, void *who, uint32_t tag) {
+static bool pass(struct dlk_ss_link *l, const struct dlk_zk_request *r,
+                 dlk_ss_answer *answer, void *who, uint32_t tag) {
   if (DLK_TRACING)
-    dlk_zk_trace("zookeeper", l->host->now(l->host), "send",
+    dlk_ss_trace("zookeeper", l->host->now(l->host), "send",
                  dlk_zk_request_path(r), "%s", dlk_zk_verb_word(r->verb));
   return dlk_zk_session_driver.send(l->zk, r, answer, who, tag);
 }
 
-static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void ignore(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)who;
   (void)tag;
   (void)r;
@@ -75,7 +75,7 @@ static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
 
 /* ---- calls ---- */
 
-static struct call *new_call(struct dlk_session_link *l, dlk_zk_answer *answer,
+static struct call *new_call(struct dlk_ss_link *l, dlk_ss_answer *answer,
                              void *who, uint32_t tag) {
   struct call *c = calloc(1, sizeof *c);
   if (!c)
@@ -91,7 +91,7 @@ static void free_call(struct call *c) {
 }
 
 static bool add(struct call *c, const struct dlk_zk_request *r,
-                dlk_zk_answer *answer) {
+                dlk_ss_answer *answer) {
   bool ok = pass(c->session, r, answer, c, 0);
   c->flying += ok;
   return ok;
@@ -104,8 +104,8 @@ static bool sent(struct call *c, bool ok) {
   return ok;
 }
 
-static void keep_first(struct call *c, const struct dlk_zk_reply *r) {
-  if (c->rc != DLK_ZK_OK)
+static void keep_first(struct call *c, const struct dlk_ss_reply *r) {
+  if (c->rc != DLK_SS_OK)
     return;
   c->rc = r->rc;
   c->text = r->text;
@@ -114,10 +114,10 @@ static void keep_first(struct call *c, const struct dlk_zk_reply *r) {
 /* instead: with what was kept, if that is no success. A request that the
  * library refuses at once is answered before those that were sent first: c
  * stays for them. */
-static void finish(struct call *c, const struct dlk_zk_reply *r, bool instead) {
+static void finish(struct call *c, const struct dlk_ss_reply *r, bool instead) {
   const struct call kept = *c;
-  struct dlk_zk_reply reply = *r;
-  if (instead && c->rc != DLK_ZK_OK) {
+  struct dlk_ss_reply reply = *r;
+  if (instead && c->rc != DLK_SS_OK) {
     reply.rc = c->rc;
     reply.text = c->text;
   }
@@ -130,36 +130,36 @@ static void finish(struct call *c, const struct dlk_zk_reply *r, bool instead) {
 
 /* A refusal counts only where something is missing afterwards: one who may not
  * make a folder is refused also when it exists. */
-static void on_above(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_above(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
   c->flying--;
-  c->session->client->plain |= r->rc == DLK_ZK_UNKNOWN;
-  if (r->rc == DLK_ZK_NOAUTH || r->rc == DLK_ZK_FAILED)
+  c->session->client->plain |= r->rc == DLK_SS_UNKNOWN;
+  if (r->rc == DLK_SS_NOAUTH || r->rc == DLK_SS_FAILED)
     keep_first(c, r);
   if (c->flying == 0)
     free_call(c); /* what it was for could not be sent */
 }
 
 /* What the folders above were made for: one, or a contender. */
-static void on_below(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_below(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
-  finish(c, r, r->rc == DLK_ZK_NONODE);
+  finish(c, r, r->rc == DLK_SS_NONODE);
 }
 
-static void on_folder(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_reply reply = *r;
+static void on_folder(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_reply reply = *r;
   struct call *c = who;
-  c->session->client->plain |= r->rc == DLK_ZK_UNKNOWN;
-  if (r->rc == DLK_ZK_EXISTS || r->rc == DLK_ZK_UNKNOWN)
-    reply.rc = DLK_ZK_OK;
+  c->session->client->plain |= r->rc == DLK_SS_UNKNOWN;
+  if (r->rc == DLK_SS_EXISTS || r->rc == DLK_SS_UNKNOWN)
+    reply.rc = DLK_SS_OK;
   on_below(who, tag, &reply);
 }
 
 /* The folder that the first `len` bytes of path name. */
 static bool add_folder(struct call *c, char *path, size_t len,
-                       dlk_zk_answer *answer) {
+                       dlk_ss_answer *answer) {
   struct dlk_zk_client *client = c->session->client;
   bool plain = client->plain || len <= strlen(client->chroot);
   char kept = path[len];
@@ -182,9 +182,8 @@ static bool add_above(struct call *c, char *path, size_t len) {
   return true;
 }
 
-static bool make_folder(struct dlk_session_link *l,
-                        const struct dlk_session_request *q,
-                        dlk_zk_answer *answer, void *who, uint32_t tag) {
+static bool make_folder(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                        dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct call *c = new_call(l, answer, who, tag);
   char *path = c ? strdup(q->path) : NULL;
   size_t len = strlen(q->path);
@@ -196,9 +195,8 @@ static bool make_folder(struct dlk_session_link *l,
 
 /* ---- create ---- */
 
-static bool create(struct dlk_session_link *l,
-                   const struct dlk_session_request *q, dlk_zk_answer *answer,
-                   void *who, uint32_t tag) {
+static bool create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                   dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_request r = {.verb = DLK_ZK_CREATE,
                              .path = q->path,
                              .data = q->data,
@@ -223,7 +221,7 @@ static bool create(struct dlk_session_link *l,
 
 /* ---- list ---- */
 
-static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_synced(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
   keep_first(c, r);
@@ -231,14 +229,13 @@ static void on_synced(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     free_call(c); /* the list could not be sent */
 }
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)tag;
   finish(who, r, true);
 }
 
-static bool list(struct dlk_session_link *l,
-                 const struct dlk_session_request *q, dlk_zk_answer *answer,
-                 void *who, uint32_t tag) {
+static bool list(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                 dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = q->path};
   struct dlk_zk_request r = {
       .verb = DLK_ZK_CHILDREN, .path = q->path, .watch = q->watch};
@@ -250,8 +247,8 @@ static bool list(struct dlk_session_link *l,
 
 /* ---- what a contender's node has to be there for ---- */
 
-static bool check_and(struct dlk_session_link *l, const char *own,
-                      const struct dlk_zk_request *write, dlk_zk_answer *answer,
+static bool check_and(struct dlk_ss_link *l, const char *own,
+                      const struct dlk_zk_request *write, dlk_ss_answer *answer,
                       void *who, uint32_t tag) {
   struct dlk_zk_request parts[2] = {
       {.verb = DLK_ZK_CHECK, .path = own, .version = -1}};
@@ -328,22 +325,21 @@ static const char *guard_error(void *client, const struct dlk_op *op) {
 }
 
 /* A node that is missing for the write is not the contender's. */
-static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_guarded(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
-  struct dlk_zk_reply reply = *r;
-  bool there = r->part_rc[0] != DLK_ZK_NONODE;
+  struct dlk_ss_reply reply = *r;
+  bool there = r->part_rc[0] != DLK_SS_NONODE;
   (void)tag;
-  if (r->rc == DLK_ZK_NONODE && there)
-    reply.rc = DLK_ZK_FAILED;
-  else if (r->rc != DLK_ZK_OK && !there)
-    reply.rc = DLK_ZK_NONODE;
+  if (r->rc == DLK_SS_NONODE && there)
+    reply.rc = DLK_SS_FAILED;
+  else if (r->rc != DLK_SS_OK && !there)
+    reply.rc = DLK_SS_NONODE;
   reply.stat.version = c->sets ? r->part_version[1] : -1;
   finish(c, &reply, false);
 }
 
-static bool guard(struct dlk_session_link *l,
-                  const struct dlk_session_request *q, dlk_zk_answer *answer,
-                  void *who, uint32_t tag) {
+static bool guard(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                  dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_buf path = {0};
   struct dlk_zk_request w = {0};
   struct call *c = NULL;
@@ -361,9 +357,8 @@ static bool guard(struct dlk_session_link *l,
 
 /* ---- the driver ---- */
 
-static bool clean_delete(struct dlk_session_link *l,
-                         const struct dlk_session_request *q,
-                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+static bool clean_delete(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                         dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_request r = {
       .verb = DLK_ZK_DELETE, .path = q->path, .version = -1};
   if (!pass(l, &r, answer, who, tag))
@@ -377,9 +372,8 @@ static bool clean_delete(struct dlk_session_link *l,
   return true;
 }
 
-static bool send(struct dlk_session_link *l,
-                 const struct dlk_session_request *q, dlk_zk_answer *answer,
-                 void *who, uint32_t tag) {
+static bool send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                 dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_request r = {.path = q->path,
                              .data = q->data,
                              .len = q->len,
@@ -387,37 +381,37 @@ static bool send(struct dlk_session_link *l,
                              .watch = q->watch,
                              .leads = q->leads};
   switch (q->verb) {
-  case DLK_SESSION_CREATE:
+  case DLK_SS_CREATE:
     return create(l, q, answer, who, tag);
-  case DLK_SESSION_DELETE:
+  case DLK_SS_DELETE:
     return clean_delete(l, q, answer, who, tag);
-  case DLK_SESSION_LIST:
+  case DLK_SS_LIST:
     return list(l, q, answer, who, tag);
-  case DLK_SESSION_FOLDER:
+  case DLK_SS_FOLDER:
     return make_folder(l, q, answer, who, tag);
-  case DLK_SESSION_GUARD:
+  case DLK_SS_GUARD:
     return guard(l, q, answer, who, tag);
-  case DLK_SESSION_PROVE:
+  case DLK_SS_PROVE:
     return check_and(l, q->path, NULL, answer, who, tag);
-  case DLK_SESSION_KEEP:
+  case DLK_SS_KEEP:
     r.verb = DLK_ZK_CREATE;
     r.mode = DLK_ZK_PERSISTENT;
     return check_and(l, q->own, &r, answer, who, tag);
-  case DLK_SESSION_MARK:
+  case DLK_SS_MARK:
     r.verb = DLK_ZK_SET;
     break;
-  case DLK_SESSION_READ:
+  case DLK_SS_READ:
     r.verb = DLK_ZK_GET;
     break;
-  case DLK_SESSION_COUNT:
+  case DLK_SS_COUNT:
     r.verb = DLK_ZK_EXISTS_VERB;
     break;
-  case DLK_SESSION_CLOCK:
+  case DLK_SS_CLOCK:
     r.verb = DLK_ZK_SET;
     r.data = "";
     r.version = -1;
     break;
-  case DLK_SESSION_PING:
+  case DLK_SS_PING:
     r.verb = DLK_ZK_EXISTS_VERB;
     r.path = "/";
     break;
@@ -426,7 +420,7 @@ static bool send(struct dlk_session_link *l,
 }
 
 static void on_gone(void *owner) {
-  struct dlk_session_link *l = owner;
+  struct dlk_ss_link *l = owner;
   void (*gone)(void *) = l->told;
   void *whose = l->owner;
   while (!dlk_list_empty(&l->calls))
@@ -435,13 +429,13 @@ static void on_gone(void *owner) {
   gone(whose);
 }
 
-static struct dlk_session_link *open(struct dlk_host *host, void *client,
-                                     int64_t timeout,
-                                     const struct dlk_session_events *events,
-                                     void *user, void *owner) {
+static struct dlk_ss_link *open(struct dlk_host *host, void *client,
+                                int64_t timeout,
+                                const struct dlk_ss_events *events, void *user,
+                                void *owner) {
   struct dlk_zk_client *all = client;
   const struct dlk_zk_conf conf = {all->hosts, all->auth, all->closed, timeout};
-  struct dlk_session_link *l = calloc(1, sizeof *l);
+  struct dlk_ss_link *l = calloc(1, sizeof *l);
   if (!l)
     return NULL;
   l->host = host;
@@ -458,11 +452,11 @@ static struct dlk_session_link *open(struct dlk_host *host, void *client,
   return NULL;
 }
 
-static void close_link(struct dlk_session_link *l) {
+static void close_link(struct dlk_ss_link *l) {
   dlk_zk_session_driver.close(l->zk);
 }
 
-static void abandon(struct dlk_session_link *l) {
+static void abandon(struct dlk_ss_link *l) {
   dlk_zk_session_driver.abandon(l->zk);
 }
 
@@ -478,7 +472,7 @@ static bool worn(int32_t number) {
   return number > INT32_MAX - WORN || number < INT32_MIN + WORN;
 }
 
-const struct dlk_session_driver dlk_zk_driver = {
+const struct dlk_ss_driver dlk_zk_driver = {
     .name = "ZooKeeper",
     .room = "zookeeper",
     .denied_user = "another user made what is there, or this one with another "

@@ -13,6 +13,6 @@ struct dlk_zk_client {
   bool plain;   /* the servers know no containers */
 };
 
-extern const struct dlk_session_driver dlk_zk_driver;
+extern const struct dlk_ss_driver dlk_zk_driver;
 
 #endif

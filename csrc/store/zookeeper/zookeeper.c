@@ -119,8 +119,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   dlk_buf_add(&base, "", 1);
   *out = NULL;
   if (client && !base.failed && fill(client, conf, path))
-    *out = dlk_session_create(host, conf, &dlk_zk_driver, client, base.data,
-                              session_timeout(conf));
+    *out = dlk_ss_create(host, conf, &dlk_zk_driver, client, base.data,
+                         session_timeout(conf));
   else if (client)
     dlk_zk_driver.free_client(client);
   dlk_buf_free(&base);
@@ -130,15 +130,15 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 const struct dlk_store_type dlk_zookeeper_store = {
     .abi = DLK_STORE_ABI,
     .name = "zookeeper",
-    .op_size = sizeof(struct dlk_zk_op_data),
-    .lease_size = sizeof(struct dlk_zk_lease_data),
+    .op_size = sizeof(struct dlk_ss_op_data),
+    .lease_size = sizeof(struct dlk_ss_lease_data),
     .portable = false,
     .stop_wait = DLK_STOP_WAIT,
     .prefix = prefix,
     .create = create,
-    .submit = dlk_session_submit,
-    .cancel = dlk_session_cancel,
-    .renew = dlk_session_renew,
-    .stop = dlk_session_stop,
-    .destroy = dlk_session_destroy,
+    .submit = dlk_ss_submit,
+    .cancel = dlk_ss_cancel,
+    .renew = dlk_ss_renew,
+    .stop = dlk_ss_stop,
+    .destroy = dlk_ss_destroy,
 };

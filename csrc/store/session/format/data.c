@@ -11,24 +11,24 @@
 
 #include "store/session/format/names.h"
 
-int64_t dlk_zk_wall_ms(void) {
+int64_t dlk_ss_wall_ms(void) {
   struct timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
   return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
+void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
   dlk_buf_addf(out, "owner=");
-  dlk_zk_escape(out, lease->owner, strlen(lease->owner));
+  dlk_ss_escape(out, lease->owner, strlen(lease->owner));
   dlk_buf_addf(out, "\npid=%ld\nsince=%lld\nunits=%lu\ncap=%lu\n",
-               (long)getpid(), (long long)dlk_zk_wall_ms(),
+               (long)getpid(), (long long)dlk_ss_wall_ms(),
                (unsigned long)lease->want.units,
                (unsigned long)lease->want.cap);
   if (lease->ttl < DLK_FOREVER)
     dlk_buf_addf(out, "ttl=%lld\n", (long long)(lease->ttl / DLK_MS));
   if (lease->value) {
     dlk_buf_addf(out, "value=");
-    dlk_zk_escape(out, lease->value, lease->value_len);
+    dlk_ss_escape(out, lease->value, lease->value_len);
     dlk_buf_addf(out, "\n");
   }
 }
@@ -48,14 +48,14 @@ static bool line(const char **at, const char *end, char *buf, size_t size) {
   return fits;
 }
 
-static void owner(const char *text, struct dlk_zk_data *out) {
+static void owner(const char *text, struct dlk_ss_data *out) {
   struct dlk_buf b = {0};
-  if (dlk_zk_unescape(&b, text) && !b.failed)
+  if (dlk_ss_unescape(&b, text) && !b.failed)
     snprintf(out->owner, sizeof out->owner, "%.*s", (int)b.len, b.data);
   dlk_buf_free(&b);
 }
 
-void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out) {
+void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out) {
   char text[512];
   memset(out, 0, sizeof *out);
   for (const char *at = data, *end = data + len; at && at < end;) {

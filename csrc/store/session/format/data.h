@@ -5,7 +5,7 @@
 #include "core/buf.h"
 #include "store/store.h"
 
-struct dlk_zk_data {
+struct dlk_ss_data {
   char owner[128];
   const char *value; /* escaped, in the data; NULL if none */
   size_t value_len;
@@ -14,8 +14,8 @@ struct dlk_zk_data {
   int64_t fence; /* a stand-in's; else 0 */
 };
 
-void dlk_zk_data_format(struct dlk_buf *out, const struct dlk_lease *lease);
-void dlk_zk_data_parse(const char *data, size_t len, struct dlk_zk_data *out);
-int64_t dlk_zk_wall_ms(void);
+void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease);
+void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out);
+int64_t dlk_ss_wall_ms(void);
 
 #endif

@@ -28,7 +28,7 @@ static bool dots_only(const char *key, size_t len) {
   return (len == 1 || len == 2) && memcmp(key, "..", len) == 0;
 }
 
-void dlk_zk_escape(struct dlk_buf *out, const char *key, size_t len) {
+void dlk_ss_escape(struct dlk_buf *out, const char *key, size_t len) {
   bool dots = dots_only(key, len);
   for (size_t i = 0; i < len; i++) {
     unsigned char c = (unsigned char)key[i];
@@ -45,7 +45,7 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-bool dlk_zk_unescape(struct dlk_buf *out, const char *name) {
+bool dlk_ss_unescape(struct dlk_buf *out, const char *name) {
   for (const char *p = name; *p; p++) {
     char c = *p;
     if (c == '%') {
@@ -63,7 +63,7 @@ bool dlk_zk_unescape(struct dlk_buf *out, const char *name) {
   return *name != '\0';
 }
 
-const char *dlk_zk_path(struct dlk_buf *b, size_t len, const char *name) {
+const char *dlk_ss_path(struct dlk_buf *b, size_t len, const char *name) {
   b->len = len;
   if (name)
     dlk_buf_addf(b, "/%s", name);
@@ -71,7 +71,7 @@ const char *dlk_zk_path(struct dlk_buf *b, size_t len, const char *name) {
   return b->failed ? NULL : b->data;
 }
 
-void dlk_zk_hex(char *out, const unsigned char *bytes, size_t n) {
+void dlk_ss_hex(char *out, const unsigned char *bytes, size_t n) {
   static const char digits[] = "0123456789abcdef";
   for (size_t i = 0; i < n; i++) {
     out[2 * i] = digits[bytes[i] >> 4];
@@ -89,29 +89,29 @@ static size_t put_kind(char out[32], uint32_t units, uint32_t cap, bool keeps) {
   return (size_t)n;
 }
 
-size_t dlk_zk_name_guid_at(uint32_t units, uint32_t cap, bool keeps) {
+size_t dlk_ss_name_guid_at(uint32_t units, uint32_t cap, bool keeps) {
   char kind[32];
   return put_kind(kind, units, cap, keeps) + 1;
 }
 
-void dlk_zk_name_format(char out[DLK_ZK_NAME_MAX], uint32_t units, uint32_t cap,
+void dlk_ss_name_format(char out[DLK_SS_NAME_MAX], uint32_t units, uint32_t cap,
                         bool keeps, const char *guid, const char *client) {
   char kind[32];
   (void)put_kind(kind, units, cap, keeps);
-  snprintf(out, DLK_ZK_NAME_MAX, "%s-%s-%s-", kind, guid, client);
+  snprintf(out, DLK_SS_NAME_MAX, "%s-%s-%s-", kind, guid, client);
 }
 
-void dlk_zk_name_standin(char out[DLK_ZK_NAME_MAX],
-                         const struct dlk_zk_entry *of, int64_t until_ms) {
+void dlk_ss_name_standin(char out[DLK_SS_NAME_MAX],
+                         const struct dlk_ss_entry *of, int64_t until_ms) {
   char kind[32];
   (void)put_kind(kind, of->units, of->cap, true);
-  snprintf(out, DLK_ZK_NAME_MAX, "%s%lld-%s", kind, (long long)until_ms,
+  snprintf(out, DLK_SS_NAME_MAX, "%s%lld-%s", kind, (long long)until_ms,
            of->guid);
 }
 
-size_t dlk_zk_name_room(uint32_t units) {
-  size_t exclusive = sizeof "xk---" + DLK_ZK_GUID + DLK_ZK_CLIENT + 11;
-  return units == 0 ? exclusive : DLK_ZK_NAME_MAX;
+size_t dlk_ss_name_room(uint32_t units) {
+  size_t exclusive = sizeof "xk---" + DLK_SS_GUID + DLK_SS_CLIENT + 11;
+  return units == 0 ? exclusive : DLK_SS_NAME_MAX;
 }
 
 static bool number(const char **at, uint32_t *out) {
@@ -127,7 +127,7 @@ static bool number(const char **at, uint32_t *out) {
   return true;
 }
 
-static bool parse_kind(const char **at, struct dlk_zk_entry *out) {
+static bool parse_kind(const char **at, struct dlk_ss_entry *out) {
   char kind = *(*at)++;
   out->units = out->cap = 0;
   if (kind == 'x')
@@ -140,7 +140,7 @@ static bool parse_kind(const char **at, struct dlk_zk_entry *out) {
 }
 
 /* "k", and of a stand-in a time of at most 18 digits. */
-static bool parse_kept(const char **at, struct dlk_zk_entry *out) {
+static bool parse_kept(const char **at, struct dlk_ss_entry *out) {
   out->keeps = **at == 'k';
   out->until_ms = 0;
   if (!out->keeps)
@@ -177,16 +177,16 @@ static bool parse_seq(const char *at, int32_t *out) {
   return true;
 }
 
-bool dlk_zk_name_parse(const char *name, struct dlk_zk_entry *out) {
+bool dlk_ss_name_parse(const char *name, struct dlk_ss_entry *out) {
   const char *at = name;
   out->name = name;
   return *at && parse_kind(&at, out) && parse_kept(&at, out) &&
-         parse_hex(&at, DLK_ZK_GUID, &out->guid) &&
-         parse_hex(&at, DLK_ZK_CLIENT, &out->client) &&
+         parse_hex(&at, DLK_SS_GUID, &out->guid) &&
+         parse_hex(&at, DLK_SS_CLIENT, &out->client) &&
          parse_seq(at, &out->seq);
 }
 
-char **dlk_zk_names_copy(char *const *names, size_t count) {
+char **dlk_ss_names_copy(char *const *names, size_t count) {
   size_t size = count * sizeof(char *);
   for (size_t i = 0; i < count; i++)
     size += strlen(names[i]) + 1;
@@ -203,6 +203,6 @@ char **dlk_zk_names_copy(char *const *names, size_t count) {
   return to;
 }
 
-bool dlk_zk_seq_before(int32_t a, int32_t b) {
+bool dlk_ss_seq_before(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }

@@ -61,7 +61,7 @@ static size_t join(const struct shown *s, char out[2 * HALF + 3]) {
   return n;
 }
 
-void dlk_zk_trace(const char *room, int64_t now, const char *event,
+void dlk_ss_trace(const char *room, int64_t now, const char *event,
                   const char *path, const char *fmt, ...) {
   struct shown s = {.len = 0};
   char shown[2 * HALF + 3], text[160];

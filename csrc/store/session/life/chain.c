@@ -12,18 +12,18 @@
 /* ---- members ---- */
 
 /* The next in turn, which goes to the end. */
-static struct dlk_zk_member *turn(struct dlk_zk_session *s) {
+static struct dlk_ss_member *turn(struct dlk_ss_session *s) {
   struct dlk_list *l = s->nodes.next;
   dlk_list_remove(l);
   dlk_list_append(&s->nodes, l);
-  return DLK_CONTAINER(l, struct dlk_zk_member, link);
+  return DLK_CONTAINER(l, struct dlk_ss_member, link);
 }
 
-void dlk_zk_session_tell(struct dlk_zk_session *s, enum dlk_zk_use use,
-                         void (*tell)(struct dlk_zk_member *m)) {
+void dlk_ss_session_tell(struct dlk_ss_session *s, enum dlk_ss_use use,
+                         void (*tell)(struct dlk_ss_member *m)) {
   for (size_t left = s->node_count;
        left > 0 && s->uses[use] > 0 && s->node_count > 0; left--) {
-    struct dlk_zk_member *m = turn(s);
+    struct dlk_ss_member *m = turn(s);
     if (m->use == use)
       tell(m);
   }
@@ -31,30 +31,30 @@ void dlk_zk_session_tell(struct dlk_zk_session *s, enum dlk_zk_use use,
 
 /* ---- holds ---- */
 
-void dlk_zk_publish(struct dlk_zk_sessions *ss) {
+void dlk_ss_publish(struct dlk_ss_sessions *ss) {
   int64_t until = DLK_FOREVER;
   for (struct dlk_list *l = ss->all.next; l != &ss->all; l = l->next) {
-    struct dlk_zk_session *s = DLK_CONTAINER(l, struct dlk_zk_session, link);
-    if (s->uses[DLK_ZK_USE_HELD] > 0 && s->proof.horizon < until)
+    struct dlk_ss_session *s = DLK_CONTAINER(l, struct dlk_ss_session, link);
+    if (s->uses[DLK_SS_USE_HELD] > 0 && s->proof.horizon < until)
       until = s->proof.horizon;
   }
   if (until != DLK_FOREVER)
     ss->host->horizon(ss->host, until);
 }
 
-static void tell_expired(struct dlk_zk_member *m) {
+static void tell_expired(struct dlk_ss_member *m) {
   m->type->expired(m);
 }
 
-static void lose_holds(struct dlk_zk_session *s) {
-  dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_expired);
+static void lose_holds(struct dlk_ss_session *s) {
+  dlk_ss_session_tell(s, DLK_SS_USE_HELD, tell_expired);
 }
 
-void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, horizon_timer);
+void dlk_ss_horizon_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ss_session *s =
+      DLK_CONTAINER(timer, struct dlk_ss_session, horizon_timer);
   struct dlk_host *host = s->sessions->host;
-  if (s->uses[DLK_ZK_USE_HELD] == 0)
+  if (s->uses[DLK_SS_USE_HELD] == 0)
     return;
   if (now >= s->proof.horizon)
     lose_holds(s);
@@ -62,44 +62,44 @@ void dlk_zk_horizon_fired(struct dlk_timer *timer, int64_t now) {
     host->timer_set(host, timer, s->proof.horizon);
 }
 
-void dlk_zk_session_holds(struct dlk_zk_session *s) {
+void dlk_ss_session_holds(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (!s->horizon_timer.node.queued)
     host->timer_set(host, &s->horizon_timer, s->proof.horizon);
-  dlk_zk_publish(s->sessions);
+  dlk_ss_publish(s->sessions);
 }
 
-void dlk_zk_session_freed(struct dlk_zk_session *s) {
-  if (s->uses[DLK_ZK_USE_HELD] == 0)
-    dlk_zk_publish(s->sessions);
+void dlk_ss_session_freed(struct dlk_ss_session *s) {
+  if (s->uses[DLK_SS_USE_HELD] == 0)
+    dlk_ss_publish(s->sessions);
 }
 
 /* ---- confirms ---- */
 
-static void tell_proven(struct dlk_zk_member *m) {
+static void tell_proven(struct dlk_ss_member *m) {
   m->type->proven(m);
 }
 
-void dlk_zk_session_confirmed(struct dlk_zk_session *s, uint32_t token,
+void dlk_ss_session_confirmed(struct dlk_ss_session *s, uint32_t token,
                               bool ok) {
   if (token == 0 || token != s->proof.flying)
     return;
-  int64_t now = dlk_zk_session_now(s);
-  if (ok && s->uses[DLK_ZK_USE_HELD] > 0 && now >= s->proof.horizon)
+  int64_t now = dlk_ss_session_now(s);
+  if (ok && s->uses[DLK_SS_USE_HELD] > 0 && now >= s->proof.horizon)
     lose_holds(s);
   if (ok)
     s->sessions->host->timer_clear(s->sessions->host, &s->timer);
   else
     s->confirm_not_before = now + s->timeout / 16;
   if (s->rule->answered(&s->proof, token, ok, now)) {
-    if (s->uses[DLK_ZK_USE_HELD] > 0)
-      dlk_zk_publish(s->sessions);
-    dlk_zk_session_tell(s, DLK_ZK_USE_READY, tell_proven);
+    if (s->uses[DLK_SS_USE_HELD] > 0)
+      dlk_ss_publish(s->sessions);
+    dlk_ss_session_tell(s, DLK_SS_USE_READY, tell_proven);
   }
-  dlk_zk_session_tick(s);
+  dlk_ss_session_tick(s);
 }
 
-void dlk_zk_session_unname(struct dlk_zk_member *m) {
+void dlk_ss_session_unname(struct dlk_ss_member *m) {
   if (m->session && m->session->confirm_member == m)
     m->session->confirm_member = NULL;
 }
@@ -107,62 +107,61 @@ void dlk_zk_session_unname(struct dlk_zk_member *m) {
 /* One that was sent before the connection was lost may be answered when
  * another one is under way: it says nothing about that one's node. */
 static void on_confirmed(void *who, uint32_t token,
-                         const struct dlk_zk_reply *r) {
-  struct dlk_zk_session *s = who;
+                         const struct dlk_ss_reply *r) {
+  struct dlk_ss_session *s = who;
   if (token == s->confirm_named) {
-    struct dlk_zk_member *m = s->confirm_member;
+    struct dlk_ss_member *m = s->confirm_member;
     s->confirm_member = NULL;
-    if (r->rc == DLK_ZK_NONODE && m)
+    if (r->rc == DLK_SS_NONODE && m)
       m->type->gone(m);
   }
-  dlk_zk_session_confirmed(s, token, r->rc == DLK_ZK_OK);
+  dlk_ss_session_confirmed(s, token, r->rc == DLK_SS_OK);
 }
 
 /* In turn, so that with time each is seen to be there. */
-static struct dlk_zk_member *next_node(struct dlk_zk_session *s) {
+static struct dlk_ss_member *next_node(struct dlk_ss_session *s) {
   for (size_t left = s->node_count; left > 0; left--) {
-    struct dlk_zk_member *m = turn(s);
-    if (m->use >= DLK_ZK_USE_STANDING && m->use <= DLK_ZK_USE_HELD)
+    struct dlk_ss_member *m = turn(s);
+    if (m->use >= DLK_SS_USE_STANDING && m->use <= DLK_SS_USE_HELD)
       return m;
   }
   return NULL;
 }
 
-static void send_confirm(struct dlk_zk_session *s, int64_t now) {
-  struct dlk_zk_member *m = next_node(s);
+static void send_confirm(struct dlk_ss_session *s, int64_t now) {
+  struct dlk_ss_member *m = next_node(s);
   s->confirm_not_before = now + s->timeout / 16;
   if (!m)
     return;
   uint32_t token = s->rule->sent(&s->proof, now);
-  struct dlk_session_request r = {.verb = DLK_SESSION_PROVE,
-                                  .path = m->type->path(m)};
+  struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = m->type->path(m)};
   s->confirm_member = m;
   s->confirm_named = token;
-  if (dlk_zk_send(s, &r, on_confirmed, s, token))
+  if (dlk_ss_send(s, &r, on_confirmed, s, token))
     return;
   s->confirm_member = NULL;
   s->rule->answered(&s->proof, token, false, now);
 }
 
-static bool wants_confirms(const struct dlk_zk_session *s) {
-  return s->state == DLK_ZK_CONNECTED && dlk_zk_session_live(s) > 0;
+static bool wants_confirms(const struct dlk_ss_session *s) {
+  return s->state == DLK_SS_CONNECTED && dlk_ss_session_live(s) > 0;
 }
 
 /* Who takes turns writes again soon, and that counts as well: so a session in
  * which all only wait leaves it a moment, and one let in meanwhile the rest of
  * that. A hold has enough left: three confirms that were all late still leave a
  * sixth of the timeout, and while it lasts none is late. */
-static int64_t patience(const struct dlk_zk_session *s) {
-  bool urgent = s->uses[DLK_ZK_USE_HELD] + s->uses[DLK_ZK_USE_READY] > 0;
+static int64_t patience(const struct dlk_ss_session *s) {
+  bool urgent = s->uses[DLK_SS_USE_HELD] + s->uses[DLK_SS_USE_READY] > 0;
   return urgent ? 0 : s->timeout / 128;
 }
 
-static int64_t confirm_at(const struct dlk_zk_session *s) {
+static int64_t confirm_at(const struct dlk_ss_session *s) {
   int64_t due = dlk_time_add(s->rule->due(&s->proof), patience(s));
   return due > s->confirm_not_before ? due : s->confirm_not_before;
 }
 
-void dlk_zk_session_tick(struct dlk_zk_session *s) {
+void dlk_ss_session_tick(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (!wants_confirms(s))
     return;
@@ -174,10 +173,10 @@ void dlk_zk_session_tick(struct dlk_zk_session *s) {
     host->timer_set(host, &s->confirm_timer, at);
 }
 
-void dlk_zk_confirm_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, confirm_timer);
+void dlk_ss_confirm_fired(struct dlk_timer *timer, int64_t now) {
+  struct dlk_ss_session *s =
+      DLK_CONTAINER(timer, struct dlk_ss_session, confirm_timer);
   if (wants_confirms(s) && confirm_at(s) <= now)
     send_confirm(s, now);
-  dlk_zk_session_tick(s);
+  dlk_ss_session_tick(s);
 }

@@ -46,23 +46,23 @@
 
 /* A link that is being closed; allocated with its session, so that closing
  * cannot fail. */
-struct dlk_zk_closing {
+struct dlk_ss_closing {
   struct dlk_list link;
-  struct dlk_zk_sessions *sessions;
-  struct dlk_session_link *connection;
+  struct dlk_ss_sessions *sessions;
+  struct dlk_ss_link *connection;
 };
 
-static const struct dlk_session_events events;
+static const struct dlk_ss_events events;
 static void link_late(struct dlk_timer *timer, int64_t now);
 static void tidy_fired(struct dlk_timer *timer, int64_t now);
 
-static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
+static void init(struct dlk_ss_session *s, struct dlk_ss_sessions *ss) {
   uint32_t seed;
   ss->host->random(ss->host, &seed, sizeof seed);
   s->sessions = ss;
   s->rule = ss->driver->rule;
   s->data = s + 1;
-  s->opened = dlk_zk_session_now(s);
+  s->opened = dlk_ss_session_now(s);
   s->timeout = ss->timeout;
   dlk_list_init(&s->link);
   dlk_list_init(&s->nodes);
@@ -71,13 +71,13 @@ static void init(struct dlk_zk_session *s, struct dlk_zk_sessions *ss) {
   dlk_map_init(&s->watches, seed);
   s->timer.fire = link_late;
   s->tidy_timer.fire = tidy_fired;
-  s->confirm_timer.fire = dlk_zk_confirm_fired;
-  s->horizon_timer.fire = dlk_zk_horizon_fired;
+  s->confirm_timer.fire = dlk_ss_confirm_fired;
+  s->horizon_timer.fire = dlk_ss_horizon_fired;
   ss->hooks->opened(s);
 }
 
-static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
-  struct dlk_zk_session *s = calloc(1, sizeof *s + ss->hooks->size);
+static struct dlk_ss_session *session_new(struct dlk_ss_sessions *ss) {
+  struct dlk_ss_session *s = calloc(1, sizeof *s + ss->hooks->size);
   if (!s)
     return NULL;
   init(s, ss);
@@ -102,70 +102,70 @@ static struct dlk_zk_session *session_new(struct dlk_zk_sessions *ss) {
   return s;
 }
 
-struct dlk_zk_session *dlk_zk_session_any(struct dlk_zk_sessions *ss) {
+struct dlk_ss_session *dlk_ss_session_any(struct dlk_ss_sessions *ss) {
   if (!ss->current)
     ss->current = session_new(ss);
   return ss->current;
 }
 
-static bool usable(struct dlk_zk_session *s) {
-  if (s->state == DLK_ZK_BROKEN)
+static bool usable(struct dlk_ss_session *s) {
+  if (s->state == DLK_SS_BROKEN)
     return true;
   size_t most = s->sessions->driver->watch_bytes;
   if (s->watch_bytes > most || s->wait_bytes > most)
     return false;
-  if (s->state == DLK_ZK_OPENING)
+  if (s->state == DLK_SS_OPENING)
     return true;
-  if (dlk_zk_session_live(s) > 0)
+  if (dlk_ss_session_live(s) > 0)
     return true;
-  return s->state == DLK_ZK_CONNECTED &&
-         s->rule->sustains(&s->proof, dlk_zk_session_now(s));
+  return s->state == DLK_SS_CONNECTED &&
+         s->rule->sustains(&s->proof, dlk_ss_session_now(s));
 }
 
-struct dlk_zk_session *dlk_zk_session_pick(struct dlk_zk_sessions *ss) {
+struct dlk_ss_session *dlk_ss_session_pick(struct dlk_ss_sessions *ss) {
   if (ss->current && !usable(ss->current))
-    dlk_zk_session_retire(ss->current);
-  return dlk_zk_session_any(ss);
+    dlk_ss_session_retire(ss->current);
+  return dlk_ss_session_any(ss);
 }
 
 /* ---- members ---- */
 
-static bool is_empty(const struct dlk_zk_session *s) {
+static bool is_empty(const struct dlk_ss_session *s) {
   return s->node_count == 0 && dlk_list_empty(&s->guests);
 }
 
 /* Something left it: closes it if that was the last. */
-static void tidy(struct dlk_zk_session *s) {
+static void tidy(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (s->retired && is_empty(s))
     host->timer_set(host, &s->tidy_timer, 0);
 }
 
-static bool has_node(const struct dlk_zk_member *m) {
+static bool has_node(const struct dlk_ss_member *m) {
   return m->type->path != NULL;
 }
 
 /* What m's watch will be, once it knows what to watch. */
-static size_t awaited(const struct dlk_zk_member *m) {
-  bool waits = m->use >= DLK_ZK_USE_PARKED && m->use <= DLK_ZK_USE_READY;
+static size_t awaited(const struct dlk_ss_member *m) {
+  bool waits = m->use >= DLK_SS_USE_PARKED && m->use <= DLK_SS_USE_READY;
   return waits ? m->awaits : 0;
 }
 
-void dlk_zk_session_join(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+void dlk_ss_session_join(struct dlk_ss_session *s, struct dlk_ss_member *m) {
   m->session = s;
   s->node_count++;
   s->uses[m->use]++;
   dlk_list_append(&s->nodes, &m->link);
-  dlk_zk_session_use(m, DLK_ZK_USE_PARKED);
+  dlk_ss_session_use(m, DLK_SS_USE_PARKED);
 }
 
-void dlk_zk_session_visit(struct dlk_zk_session *s, struct dlk_zk_member *m) {
+void dlk_ss_session_visit(struct dlk_ss_session *s, struct dlk_ss_member *m) {
   m->session = s;
   dlk_list_append(&s->guests, &m->link);
 }
 
-void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use) {
-  struct dlk_zk_session *s = m->session;
+void dlk_ss_session_use(struct dlk_ss_member *m, enum dlk_ss_use use) {
+  struct dlk_ss_session *s = m->session;
   if (s) {
     s->uses[m->use]--;
     s->uses[use]++;
@@ -176,8 +176,8 @@ void dlk_zk_session_use(struct dlk_zk_member *m, enum dlk_zk_use use) {
     s->wait_bytes += awaited(m);
 }
 
-bool dlk_zk_session_leave(struct dlk_zk_member *m) {
-  struct dlk_zk_session *s = m->session;
+bool dlk_ss_session_leave(struct dlk_ss_member *m) {
+  struct dlk_ss_session *s = m->session;
   if (!s)
     return true;
   if (has_node(m)) {
@@ -185,7 +185,7 @@ bool dlk_zk_session_leave(struct dlk_zk_member *m) {
     s->wait_bytes -= awaited(m);
     s->node_count--;
   }
-  m->use = DLK_ZK_USE_NONE;
+  m->use = DLK_SS_USE_NONE;
   dlk_list_remove(&m->link);
   tidy(s);
   if (m->flying > 0) {
@@ -196,34 +196,34 @@ bool dlk_zk_session_leave(struct dlk_zk_member *m) {
   return true;
 }
 
-static struct dlk_zk_member *first_of(struct dlk_list *members) {
-  return DLK_CONTAINER(members->next, struct dlk_zk_member, link);
+static struct dlk_ss_member *first_of(struct dlk_list *members) {
+  return DLK_CONTAINER(members->next, struct dlk_ss_member, link);
 }
 
 /* Each is told once, whatever members do in it. */
 static void tell_all(struct dlk_list *members,
-                     void (*tell)(struct dlk_zk_member *m)) {
+                     void (*tell)(struct dlk_ss_member *m)) {
   struct dlk_list todo;
   dlk_list_take(members, &todo);
   while (!dlk_list_empty(&todo)) {
-    struct dlk_zk_member *m = first_of(&todo);
+    struct dlk_ss_member *m = first_of(&todo);
     dlk_list_remove(&m->link);
     dlk_list_append(members, &m->link);
     tell(m);
   }
 }
 
-static void tell_resumed(struct dlk_zk_member *m) {
+static void tell_resumed(struct dlk_ss_member *m) {
   m->type->resume(m);
 }
 
-static void tell_retired(struct dlk_zk_member *m) {
+static void tell_retired(struct dlk_ss_member *m) {
   m->type->retired(m);
 }
 
 /* ---- end ---- */
 
-void dlk_zk_session_retire(struct dlk_zk_session *s) {
+void dlk_ss_session_retire(struct dlk_ss_session *s) {
   s->retired = true;
   if (s->sessions->current == s)
     s->sessions->current = NULL;
@@ -231,17 +231,17 @@ void dlk_zk_session_retire(struct dlk_zk_session *s) {
   tidy(s);
 }
 
-static void session_end(struct dlk_zk_session *s, enum dlk_code code);
+static void session_end(struct dlk_ss_session *s, enum dlk_code code);
 
 static void tidy_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s =
-      DLK_CONTAINER(timer, struct dlk_zk_session, tidy_timer);
+  struct dlk_ss_session *s =
+      DLK_CONTAINER(timer, struct dlk_ss_session, tidy_timer);
   (void)now;
   if (s->retired && is_empty(s))
     session_end(s, DLK_OK);
 }
 
-static void tell_over(struct dlk_zk_member *m) {
+static void tell_over(struct dlk_ss_member *m) {
   m->type->orphaned(m, DLK_OK);
 }
 
@@ -250,11 +250,11 @@ static void tell_over(struct dlk_zk_member *m) {
  * Until all were told the session lives on and its horizon counts; what they do
  * sends nothing in it, and joins another one: this one is not the current one
  * any more, or it never had a hold. */
-static void give_up(struct dlk_zk_session *s) {
+static void give_up(struct dlk_ss_session *s) {
   if (!s->connection)
     return;
-  s->state = DLK_ZK_BROKEN;
-  dlk_zk_session_tell(s, DLK_ZK_USE_HELD, tell_over);
+  s->state = DLK_SS_BROKEN;
+  dlk_ss_session_tell(s, DLK_SS_USE_HELD, tell_over);
   s->closing->connection = s->connection;
   dlk_list_append(&s->sessions->closing, &s->closing->link);
   s->sessions->driver->close(s->connection);
@@ -262,7 +262,7 @@ static void give_up(struct dlk_zk_session *s) {
   s->closing = NULL;
 }
 
-static void tell_stopped(struct dlk_zk_sessions *ss) {
+static void tell_stopped(struct dlk_ss_sessions *ss) {
   if (!ss->stopping || ss->links > 0)
     return;
   ss->host->timer_clear(ss->host, &ss->stop_timer);
@@ -270,15 +270,15 @@ static void tell_stopped(struct dlk_zk_sessions *ss) {
 }
 
 static void on_gone(void *owner) {
-  struct dlk_zk_closing *c = owner;
-  struct dlk_zk_sessions *ss = c->sessions;
+  struct dlk_ss_closing *c = owner;
+  struct dlk_ss_sessions *ss = c->sessions;
   dlk_list_remove(&c->link);
   free(c);
   ss->links--;
   tell_stopped(ss);
 }
 
-static void clear_timers(struct dlk_zk_session *s) {
+static void clear_timers(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   host->timer_clear(host, &s->timer);
   host->timer_clear(host, &s->tidy_timer);
@@ -289,45 +289,45 @@ static void clear_timers(struct dlk_zk_session *s) {
 
 static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
   while (!dlk_list_empty(members)) {
-    struct dlk_zk_member *m = first_of(members);
+    struct dlk_ss_member *m = first_of(members);
     m->type->orphaned(m, code);
   }
 }
 
 /* Once it is given up no answer and no event of s can come, so its members need
  * not wait for any. Joining anew may open the next session. */
-static void session_end(struct dlk_zk_session *s, enum dlk_code code) {
-  struct dlk_zk_sessions *ss = s->sessions;
+static void session_end(struct dlk_ss_session *s, enum dlk_code code) {
+  struct dlk_ss_sessions *ss = s->sessions;
   if (ss->current == s)
     ss->current = NULL;
   s->retired = true;
   give_up(s);
   clear_timers(s);
   dlk_list_remove(&s->link);
-  dlk_zk_watch_free_all(s);
+  dlk_ss_watch_free_all(s);
   tell_orphaned(&s->nodes, code);
   tell_orphaned(&s->guests, code);
   while (!dlk_list_empty(&s->zombies)) {
-    struct dlk_zk_member *m = first_of(&s->zombies);
+    struct dlk_ss_member *m = first_of(&s->zombies);
     dlk_list_remove(&m->link);
     m->type->discard(m);
   }
   clear_timers(s);
   dlk_map_clear(&s->watches);
   free(s);
-  dlk_zk_publish(ss);
+  dlk_ss_publish(ss);
 }
 
 /* ---- stop ---- */
 
 /* The links that are still closing let go of the host. */
 static void stop_late(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_sessions *ss =
-      DLK_CONTAINER(timer, struct dlk_zk_sessions, stop_timer);
+  struct dlk_ss_sessions *ss =
+      DLK_CONTAINER(timer, struct dlk_ss_sessions, stop_timer);
   (void)now;
   while (!dlk_list_empty(&ss->closing)) {
     struct dlk_list *l = ss->closing.next;
-    struct dlk_zk_closing *c = DLK_CONTAINER(l, struct dlk_zk_closing, link);
+    struct dlk_ss_closing *c = DLK_CONTAINER(l, struct dlk_ss_closing, link);
     dlk_list_remove(l);
     ss->driver->abandon(c->connection);
   }
@@ -335,11 +335,11 @@ static void stop_late(struct dlk_timer *timer, int64_t now) {
 
 /* A close takes one round trip if the server is there; longer than
  * DLK_STOP_WAIT it is left to its thread, which touches nothing of ours. */
-void dlk_zk_sessions_stop(struct dlk_zk_sessions *ss) {
+void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss) {
   ss->stopping = true;
   ss->stop_timer.fire = stop_late;
   while (!dlk_list_empty(&ss->all))
-    session_end(DLK_CONTAINER(ss->all.next, struct dlk_zk_session, link),
+    session_end(DLK_CONTAINER(ss->all.next, struct dlk_ss_session, link),
                 DLK_CLOSED);
   if (ss->links > 0)
     ss->host->timer_set(ss->host, &ss->stop_timer,
@@ -349,52 +349,52 @@ void dlk_zk_sessions_stop(struct dlk_zk_sessions *ss) {
 
 /* ---- what the link tells ---- */
 
-static void replace(struct dlk_zk_session *s) {
+static void replace(struct dlk_ss_session *s) {
   session_end(s, DLK_OK);
 }
 
 /* Who is parked has sent nothing in it. */
-static bool is_idle(const struct dlk_zk_session *s) {
-  return s->node_count == s->uses[DLK_ZK_USE_PARKED];
+static bool is_idle(const struct dlk_ss_session *s) {
+  return s->node_count == s->uses[DLK_SS_USE_PARKED];
 }
 
 /* Who was let in again meanwhile, and has nothing to lose, goes on. */
 static void link_late(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_session *s = DLK_CONTAINER(timer, struct dlk_zk_session, timer);
+  struct dlk_ss_session *s = DLK_CONTAINER(timer, struct dlk_ss_session, timer);
   (void)now;
-  if (s->state == DLK_ZK_CONNECTED && is_idle(s))
+  if (s->state == DLK_SS_CONNECTED && is_idle(s))
     return;
-  if (s->state == DLK_ZK_OPENING)
+  if (s->state == DLK_SS_OPENING)
     snprintf(s->sessions->problem, sizeof s->sessions->problem,
              "no server answers");
   replace(s);
 }
 
 /* A connect that took most of the timeout leaves nothing to hold with. */
-static bool too_slow(struct dlk_zk_session *s) {
-  struct dlk_zk_sessions *ss = s->sessions;
-  if (s->rule->sustains(&s->proof, dlk_zk_session_now(s))) {
+static bool too_slow(struct dlk_ss_session *s) {
+  struct dlk_ss_sessions *ss = s->sessions;
+  if (s->rule->sustains(&s->proof, dlk_ss_session_now(s))) {
     ss->slow_opens = 0;
     return false;
   }
   return ++ss->slow_opens <= 3;
 }
 
-static void report(const struct dlk_zk_session *s, const char *kind,
+static void report(const struct dlk_ss_session *s, const char *kind,
                    const char *what) {
   char text[300];
-  struct dlk_zk_sessions *ss = s->sessions;
+  struct dlk_ss_sessions *ss = s->sessions;
   snprintf(text, sizeof text, "%.200s: %s", ss->conf->shown, what);
   ss->host->event(ss->host, kind, text);
 }
 
 static void on_connected(void *user, int64_t id, int64_t timeout) {
-  struct dlk_zk_session *s = user;
-  struct dlk_zk_sessions *ss = s->sessions;
-  bool first = s->state == DLK_ZK_OPENING;
+  struct dlk_ss_session *s = user;
+  struct dlk_ss_sessions *ss = s->sessions;
+  bool first = s->state == DLK_SS_OPENING;
   if (first)
     ss->host->timer_clear(ss->host, &s->timer);
-  s->state = DLK_ZK_CONNECTED;
+  s->state = DLK_SS_CONNECTED;
   s->id = id;
   s->timeout = timeout;
   ss->problem[0] = '\0';
@@ -414,16 +414,16 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
                : "connected again, with the same session");
   tell_all(&s->nodes, tell_resumed);
   tell_all(&s->guests, tell_resumed);
-  dlk_zk_session_tick(s);
+  dlk_ss_session_tick(s);
   ss->hooks->connected(s);
 }
 
 static void on_away(void *user) {
-  struct dlk_zk_session *s = user;
-  struct dlk_zk_sessions *ss = s->sessions;
-  if (s->state != DLK_ZK_CONNECTED)
+  struct dlk_ss_session *s = user;
+  struct dlk_ss_sessions *ss = s->sessions;
+  if (s->state != DLK_SS_CONNECTED)
     return;
-  s->state = DLK_ZK_AWAY;
+  s->state = DLK_SS_AWAY;
   report(s, "disconnect", "the connection was lost");
   s->rule->restart(&s->proof);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
@@ -431,46 +431,46 @@ static void on_away(void *user) {
     ss->host->timer_set(ss->host, &s->timer, 0);
   else if (!s->timer.node.queued)
     ss->host->timer_set(ss->host, &s->timer,
-                        dlk_zk_session_now(s) + 2 * s->timeout);
+                        dlk_ss_session_now(s) + 2 * s->timeout);
 }
 
 static void on_shut(void *user) {
-  struct dlk_zk_session *s = user;
-  s->sessions->shut |= s->state == DLK_ZK_OPENING;
+  struct dlk_ss_session *s = user;
+  s->sessions->shut |= s->state == DLK_SS_OPENING;
 }
 
 /* Tried again a while later, and later still. */
-static void open_later(struct dlk_zk_session *s) {
-  struct dlk_zk_sessions *ss = s->sessions;
+static void open_later(struct dlk_ss_session *s) {
+  struct dlk_ss_sessions *ss = s->sessions;
   give_up(s);
   ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
   if (ss->backoff > BACKOFF_MAX)
     ss->backoff = BACKOFF_MAX;
-  ss->host->timer_set(ss->host, &s->timer, dlk_zk_session_now(s) + ss->backoff);
+  ss->host->timer_set(ss->host, &s->timer, dlk_ss_session_now(s) + ss->backoff);
 }
 
-static void on_ended(void *user, enum dlk_zk_end end, const char *text) {
-  struct dlk_zk_session *s = user;
-  struct dlk_zk_sessions *ss = s->sessions;
+static void on_ended(void *user, enum dlk_ss_end end, const char *text) {
+  struct dlk_ss_session *s = user;
+  struct dlk_ss_sessions *ss = s->sessions;
   snprintf(ss->problem, sizeof ss->problem, "%s", text);
-  if (end == DLK_ZK_END_DENIED) {
+  if (end == DLK_SS_END_DENIED) {
     session_end(s, DLK_DENIED);
-  } else if (end == DLK_ZK_END_FAILED && s->state == DLK_ZK_OPENING) {
+  } else if (end == DLK_SS_END_FAILED && s->state == DLK_SS_OPENING) {
     open_later(s);
   } else {
     report(s, "session",
-           end == DLK_ZK_END_EXPIRED
+           end == DLK_SS_END_EXPIRED
                ? "the session expired, and its locks are lost"
                : "the session was given up, and its locks are lost");
     replace(s);
   }
 }
 
-static void on_event(void *user, enum dlk_zk_event event, const char *path) {
-  dlk_zk_watch_event(user, event, path);
+static void on_event(void *user, enum dlk_ss_event event, const char *path) {
+  dlk_ss_watch_event(user, event, path);
 }
 
-static const struct dlk_session_events events = {
+static const struct dlk_ss_events events = {
     .connected = on_connected,
     .away = on_away,
     .shut = on_shut,

@@ -18,9 +18,9 @@
 
 #include "store/session/format/data.h"
 
-struct dlk_zk_watch {
+struct dlk_ss_watch {
   struct dlk_map_node node;
-  struct dlk_zk_session *session;
+  struct dlk_ss_session *session;
   struct dlk_list refs;
   bool armed, downgraded, revoked, list, own;
   char path[];
@@ -29,7 +29,7 @@ struct dlk_zk_watch {
 /* A member that wants to hear of it. */
 struct ref {
   struct dlk_list by_watch, by_member;
-  struct dlk_zk_member *member;
+  struct dlk_ss_member *member;
   bool own;
 };
 
@@ -43,8 +43,8 @@ static struct ref *first_of(struct dlk_list *refs) {
   return DLK_CONTAINER(refs->next, struct ref, by_watch);
 }
 
-static void free_watch(struct dlk_zk_watch *w) {
-  struct dlk_zk_session *s = w->session;
+static void free_watch(struct dlk_ss_watch *w) {
+  struct dlk_ss_session *s = w->session;
   while (!dlk_list_empty(&w->refs))
     free_ref(first_of(&w->refs));
   s->watch_bytes -= w->node.len;
@@ -57,21 +57,21 @@ static void free_watch(struct dlk_zk_watch *w) {
 
 /* It fired (OK: a change; NONODE: the node is gone), or the read failed.
  * Everyone is told, each once: what they do may watch again or not. */
-static void over(struct dlk_zk_watch *w, enum dlk_zk_rc rc) {
+static void over(struct dlk_ss_watch *w, enum dlk_ss_rc rc) {
   struct dlk_list todo;
   dlk_list_take(&w->refs, &todo);
   free_watch(w);
   while (!dlk_list_empty(&todo)) {
     struct ref *r = first_of(&todo);
-    struct dlk_zk_member *m = r->member;
+    struct dlk_ss_member *m = r->member;
     bool own = r->own;
     free_ref(r);
     m->type->changed(m, own, rc);
   }
 }
 
-static void tell_armed(struct dlk_zk_watch *w, struct ref *r) {
-  struct dlk_zk_sight sight = {.own = r->own,
+static void tell_armed(struct dlk_ss_watch *w, struct ref *r) {
+  struct dlk_ss_sight sight = {.own = r->own,
                                .list = w->list,
                                .downgraded = w->downgraded,
                                .revoked = w->revoked};
@@ -79,15 +79,15 @@ static void tell_armed(struct dlk_zk_watch *w, struct ref *r) {
 }
 
 /* The others are judged by the list that was asked for. */
-static void tell_list_changed(struct dlk_zk_watch *w, struct ref *r) {
+static void tell_list_changed(struct dlk_ss_watch *w, struct ref *r) {
   (void)w;
   if (!r->member->type->by_list)
-    r->member->type->changed(r->member, false, DLK_ZK_OK);
+    r->member->type->changed(r->member, false, DLK_SS_OK);
 }
 
 /* Everyone who is told may watch again, or not; each is told once. */
-static void tell_all(struct dlk_zk_watch *w,
-                     void (*tell)(struct dlk_zk_watch *, struct ref *)) {
+static void tell_all(struct dlk_ss_watch *w,
+                     void (*tell)(struct dlk_ss_watch *, struct ref *)) {
   struct dlk_list todo;
   dlk_list_take(&w->refs, &todo);
   while (!dlk_list_empty(&todo)) {
@@ -100,33 +100,33 @@ static void tell_all(struct dlk_zk_watch *w,
 
 /* ---- arming ---- */
 
-static bool list_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
-  struct dlk_zk_session *s = w->session;
+static bool list_armed(struct dlk_ss_watch *w, const struct dlk_ss_reply *r) {
+  struct dlk_ss_session *s = w->session;
   w->armed = true;
   s->lists++;
   return s->sessions->hooks->listed(s, r);
 }
 
-static void node_armed(struct dlk_zk_watch *w, const struct dlk_zk_reply *r) {
-  struct dlk_zk_data data;
-  dlk_zk_data_parse(r->data, r->len, &data);
+static void node_armed(struct dlk_ss_watch *w, const struct dlk_ss_reply *r) {
+  struct dlk_ss_data data;
+  dlk_ss_data_parse(r->data, r->len, &data);
   w->armed = true;
   w->downgraded = data.shared;
   w->revoked = data.revoked;
 }
 
-static struct dlk_zk_watch *find(struct dlk_zk_session *s, const char *path) {
+static struct dlk_ss_watch *find(struct dlk_ss_session *s, const char *path) {
   struct dlk_map_node *m = dlk_map_get(&s->watches, path, strlen(path));
-  return m ? DLK_CONTAINER(m, struct dlk_zk_watch, node) : NULL;
+  return m ? DLK_CONTAINER(m, struct dlk_ss_watch, node) : NULL;
 }
 
-static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_watch *w = who;
+static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_watch *w = who;
   (void)tag;
-  if (r->rc != DLK_ZK_OK) {
+  if (r->rc != DLK_SS_OK) {
     over(w, r->rc);
   } else if (w->list && !list_armed(w, r)) {
-    over(w, DLK_ZK_MEMORY);
+    over(w, DLK_SS_MEMORY);
   } else {
     if (!w->list)
       node_armed(w, r);
@@ -134,18 +134,17 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static bool read_path(struct dlk_zk_watch *w) {
-  struct dlk_session_request r = {.verb = w->list ? DLK_SESSION_LIST
-                                                  : DLK_SESSION_READ,
-                                  .path = w->path,
-                                  .watch = true};
-  return dlk_zk_send(w->session, &r, on_read, w, 0);
+static bool read_path(struct dlk_ss_watch *w) {
+  struct dlk_ss_request r = {.verb = w->list ? DLK_SS_LIST : DLK_SS_READ,
+                             .path = w->path,
+                             .watch = true};
+  return dlk_ss_send(w->session, &r, on_read, w, 0);
 }
 
-static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
+static struct dlk_ss_watch *new_watch(struct dlk_ss_session *s,
                                       const char *path, bool list) {
   size_t len = strlen(path);
-  struct dlk_zk_watch *w = calloc(1, sizeof *w + len + 1);
+  struct dlk_ss_watch *w = calloc(1, sizeof *w + len + 1);
   if (!w)
     return NULL;
   memcpy(w->path, path, len + 1);
@@ -164,12 +163,12 @@ static struct dlk_zk_watch *new_watch(struct dlk_zk_session *s,
 /* A watch of a member's own node that somebody else armed before is armed for
  * its owner too. The owner is told first: who waits for a hold to end should
  * not have the lock before the holder knows that its node is gone. */
-bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
+bool dlk_ss_watch_add(struct dlk_ss_member *m, const char *path, bool own,
                       bool list) {
   struct ref *r = calloc(1, sizeof *r);
   if (!r)
     return false;
-  struct dlk_zk_watch *w = find(m->session, path);
+  struct dlk_ss_watch *w = find(m->session, path);
   if (!w)
     w = new_watch(m->session, path, list);
   if (!w) {
@@ -189,13 +188,13 @@ bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
   return true;
 }
 
-void dlk_zk_watch_drop(struct dlk_zk_member *m) {
+void dlk_ss_watch_drop(struct dlk_ss_member *m) {
   while (!dlk_list_empty(&m->watches))
     free_ref(DLK_CONTAINER(m->watches.next, struct ref, by_member));
 }
 
-int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
-  struct dlk_zk_watch *w = find(s, path);
+int dlk_ss_watch_knows(struct dlk_ss_session *s, const char *path) {
+  struct dlk_ss_watch *w = find(s, path);
   if (!w || !w->armed)
     return 0;
   return w->downgraded ? 2 : 1;
@@ -203,7 +202,7 @@ int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path) {
 
 /* ---- events ---- */
 
-static bool judged_by_list(const struct dlk_zk_watch *w) {
+static bool judged_by_list(const struct dlk_ss_watch *w) {
   for (struct dlk_list *l = w->refs.next; l != &w->refs; l = l->next)
     if (DLK_CONTAINER(l, struct ref, by_watch)->member->type->by_list)
       return true;
@@ -213,7 +212,7 @@ static bool judged_by_list(const struct dlk_zk_watch *w) {
 /* The children of a lock on which contenders wait changed: one list for all of
  * them arms the watch anew, and is what they are judged from. False: there are
  * none, or no memory. */
-static bool children_changed(struct dlk_zk_watch *w) {
+static bool children_changed(struct dlk_ss_watch *w) {
   if (!w->list || !judged_by_list(w))
     return false;
   w->armed = false;
@@ -223,18 +222,18 @@ static bool children_changed(struct dlk_zk_watch *w) {
   return true;
 }
 
-void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
+void dlk_ss_watch_event(struct dlk_ss_session *s, enum dlk_ss_event event,
                         const char *path) {
-  struct dlk_zk_watch *w = find(s, path);
+  struct dlk_ss_watch *w = find(s, path);
   if (!w || !w->armed)
     return;
-  if (event != DLK_ZK_CHILD || !children_changed(w))
-    over(w, event == DLK_ZK_DELETED ? DLK_ZK_NONODE : DLK_ZK_OK);
+  if (event != DLK_SS_CHILD || !children_changed(w))
+    over(w, event == DLK_SS_DELETED ? DLK_SS_NONODE : DLK_SS_OK);
 }
 
-void dlk_zk_watch_free_all(struct dlk_zk_session *s) {
+void dlk_ss_watch_free_all(struct dlk_ss_session *s) {
   for (size_t i = 0; i < s->watches.size; i++)
     while (s->watches.buckets[i])
       free_watch(
-          DLK_CONTAINER(s->watches.buckets[i], struct dlk_zk_watch, node));
+          DLK_CONTAINER(s->watches.buckets[i], struct dlk_ss_watch, node));
 }

@@ -6,16 +6,16 @@
 
 /* m wants to hear of path (list: of its children) in its session; own: it is
  * m's own node. False: no memory. */
-bool dlk_zk_watch_add(struct dlk_zk_member *m, const char *path, bool own,
+bool dlk_ss_watch_add(struct dlk_ss_member *m, const char *path, bool own,
                       bool list);
 /* m wants to hear of nothing any more. */
-void dlk_zk_watch_drop(struct dlk_zk_member *m);
+void dlk_ss_watch_drop(struct dlk_ss_member *m);
 /* What is known of a watched node: 0 nothing yet, 1 it stands as its name
  * says, 2 it was downgraded. */
-int dlk_zk_watch_knows(struct dlk_zk_session *s, const char *path);
+int dlk_ss_watch_knows(struct dlk_ss_session *s, const char *path);
 
-void dlk_zk_watch_event(struct dlk_zk_session *s, enum dlk_zk_event event,
+void dlk_ss_watch_event(struct dlk_ss_session *s, enum dlk_ss_event event,
                         const char *path);
-void dlk_zk_watch_free_all(struct dlk_zk_session *s);
+void dlk_ss_watch_free_all(struct dlk_ss_session *s);
 
 #endif

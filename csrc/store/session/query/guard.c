@@ -30,32 +30,32 @@
 #include "store/session/format/data.h"
 #include "store/session/life/watch.h"
 
-static void end_text(struct dlk_zk_query *q, enum dlk_code code,
+static void end_text(struct dlk_ss_query *q, enum dlk_code code,
                      const char *text) {
-  struct dlk_zk_store *st = q->store;
+  struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;
-  dlk_zk_query_detach(q);
-  dlk_zk_done_text(st, op, code, text);
+  dlk_ss_query_detach(q);
+  dlk_ss_done_text(st, op, code, text);
 }
 
-static void node_is_gone(struct dlk_zk_query *q) {
-  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+static void node_is_gone(struct dlk_ss_query *q) {
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
   if (n)
-    dlk_zk_contender_vanished(n);
-  dlk_zk_query_end(q, DLK_LOST, NULL);
+    dlk_ss_contender_vanished(n);
+  dlk_ss_query_end(q, DLK_LOST, NULL);
 }
 
 /* ---- guard ---- */
 
-static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_guarded(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK) {
+  if (r->rc == DLK_SS_OK) {
     struct dlk_value *v = r->stat.version >= 0 ? dlk_value_int(r->stat.version)
                                                : dlk_value_bool(true);
-    dlk_zk_query_finish(q, dlk_value_add(dlk_value_tuple(), v));
-  } else if (r->rc == DLK_ZK_NONODE) {
+    dlk_ss_query_finish(q, dlk_value_add(dlk_value_tuple(), v));
+  } else if (r->rc == DLK_SS_NONODE) {
     node_is_gone(q);
   } else {
     char text[160];
@@ -64,73 +64,72 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static bool start_guard(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = q->store;
+static bool start_guard(struct dlk_ss_query *q, struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = q->store;
   const char *wrong = st->driver->guard_error(st->sessions.client, q->op);
-  struct dlk_session_request r = {
-      .verb = DLK_SESSION_GUARD, .own = n->path, .op = q->op};
+  struct dlk_ss_request r = {.verb = DLK_SS_GUARD, .own = n->path, .op = q->op};
   if (wrong) {
     end_text(q, DLK_INVALID, wrong);
     return true;
   }
-  return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_guarded);
+  return dlk_ss_query_send(q, DLK_SS_FOR_ACT, &r, on_guarded);
 }
 
 /* ---- downgrade ---- */
 
-static void is_shared(struct dlk_zk_query *q, struct dlk_zk_contender *n) {
+static void is_shared(struct dlk_ss_query *q, struct dlk_ss_contender *n) {
   if (n)
     n->downgraded = true;
-  dlk_zk_query_end(q, DLK_OK, NULL);
+  dlk_ss_query_end(q, DLK_OK, NULL);
 }
 
 static void on_downgraded(void *who, uint32_t tag,
-                          const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+                          const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
-  if (r->rc == DLK_ZK_OK) {
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
+  if (r->rc == DLK_SS_OK) {
     is_shared(q, n);
-  } else if (r->rc == DLK_ZK_VERSION) {
-    dlk_zk_query_again(q);
+  } else if (r->rc == DLK_SS_VERSION) {
+    dlk_ss_query_again(q);
   } else {
     node_is_gone(q);
   }
 }
 
-static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
-  const struct dlk_zk_shown read = {
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
+  const struct dlk_ss_shown read = {
       .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
-  struct dlk_zk_data data;
-  dlk_zk_data_parse(r->data, r->len, &data);
-  if (r->rc == DLK_ZK_NONODE || !n)
+  struct dlk_ss_data data;
+  dlk_ss_data_parse(r->data, r->len, &data);
+  if (r->rc == DLK_SS_NONODE || !n)
     node_is_gone(q);
   else if (data.shared)
     is_shared(q, n);
-  else if (!dlk_zk_query_mark(q, DLK_ZK_FOR_DOWNGRADE, n->path, &read,
+  else if (!dlk_ss_query_mark(q, DLK_SS_FOR_DOWNGRADE, n->path, &read,
                               "shared=1", on_downgraded))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-static bool start_downgrade(struct dlk_zk_query *q,
-                            struct dlk_zk_contender *n) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_READ, .path = n->path};
+static bool start_downgrade(struct dlk_ss_query *q,
+                            struct dlk_ss_contender *n) {
+  struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = n->path};
   if (n->want.units != 0 || n->downgraded) {
-    dlk_zk_query_end(q, DLK_OK, NULL);
+    dlk_ss_query_end(q, DLK_OK, NULL);
     return true;
   }
-  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_own_read);
+  return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_own_read);
 }
 
-bool dlk_zk_guard_start(struct dlk_zk_query *q) {
-  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
-  if (!n || dlk_zk_now(q->store) >= n->member.session->proof.horizon) {
-    dlk_zk_query_end(q, DLK_LOST, NULL);
+bool dlk_ss_guard_start(struct dlk_ss_query *q) {
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
+  if (!n || dlk_ss_now(q->store) >= n->member.session->proof.horizon) {
+    dlk_ss_query_end(q, DLK_LOST, NULL);
     return true;
   }
   return q->op->kind == DLK_OP_GUARD ? start_guard(q, n)
@@ -139,73 +138,73 @@ bool dlk_zk_guard_start(struct dlk_zk_query *q) {
 
 /* ---- change ---- */
 
-static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_head(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  struct dlk_zk_data d;
-  dlk_zk_data_parse(r->data, r->len, &d);
-  if (r->rc == DLK_ZK_OK &&
+  struct dlk_ss_data d;
+  dlk_ss_data_parse(r->data, r->len, &d);
+  if (r->rc == DLK_SS_OK &&
       (d.fence > 0 ? d.fence : r->stat.czxid) == q->op->fence) {
-    const char *path = dlk_zk_query_path(q, q->queue.at[0].name);
-    if (!path || !dlk_zk_watch_add(&q->member, path, false, false))
-      dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
-  } else if (r->rc == DLK_ZK_NONODE && q->op->fence == 0)
-    dlk_zk_query_again(q);
+    const char *path = dlk_ss_query_path(q, q->queue.at[0].name);
+    if (!path || !dlk_ss_watch_add(&q->member, path, false, false))
+      dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
+  } else if (r->rc == DLK_SS_NONODE && q->op->fence == 0)
+    dlk_ss_query_again(q);
   else
-    dlk_zk_query_end(q, DLK_OK, NULL);
+    dlk_ss_query_end(q, DLK_OK, NULL);
 }
 
-static void on_made(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_made(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NOAUTH)
-    dlk_zk_query_end(q, DLK_DENIED, NULL);
-  else if (r->rc == DLK_ZK_FAILED)
-    dlk_zk_query_refused(q, r);
+  if (r->rc == DLK_SS_NOAUTH)
+    dlk_ss_query_end(q, DLK_DENIED, NULL);
+  else if (r->rc == DLK_SS_FAILED)
+    dlk_ss_query_refused(q, r);
   else
-    dlk_zk_query_again(q);
+    dlk_ss_query_again(q);
 }
 
 /* Nobody ever came: there must be a folder to watch the list of. */
-static bool make_folder(struct dlk_zk_query *q) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_FOLDER,
-                                  .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &r, on_made);
+static bool make_folder(struct dlk_ss_query *q) {
+  struct dlk_ss_request r = {.verb = DLK_SS_FOLDER,
+                             .path = dlk_ss_query_path(q, NULL)};
+  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_WATCHED, &r, on_made);
 }
 
-static void nobody_holds(struct dlk_zk_query *q) {
-  const char *path = dlk_zk_query_path(q, NULL);
+static void nobody_holds(struct dlk_ss_query *q) {
+  const char *path = dlk_ss_query_path(q, NULL);
   if (q->op->fence != 0)
-    dlk_zk_query_end(q, DLK_OK, NULL);
-  else if (!path || !dlk_zk_watch_add(&q->member, path, false, true))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_OK, NULL);
+  else if (!path || !dlk_ss_watch_add(&q->member, path, false, true))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-static void on_queue(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_queue(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_NONODE && q->op->fence == 0) {
+  if (r->rc == DLK_SS_NONODE && q->op->fence == 0) {
     if (!make_folder(q))
-      dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+      dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
-  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+  if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
     return;
   if (q->queue.count == 0) {
     nobody_holds(q);
     return;
   }
-  struct dlk_session_request get = {.verb = DLK_SESSION_READ};
-  get.path = dlk_zk_query_path(q, q->queue.at[0].name);
-  if (!get.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_head))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  struct dlk_ss_request get = {.verb = DLK_SS_READ};
+  get.path = dlk_ss_query_path(q, q->queue.at[0].name);
+  if (!get.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &get, on_head))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_change_start(struct dlk_zk_query *q) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_LIST,
-                                  .path = dlk_zk_query_path(q, NULL)};
-  return r.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_queue);
+bool dlk_ss_change_start(struct dlk_ss_query *q) {
+  struct dlk_ss_request r = {.verb = DLK_SS_LIST,
+                             .path = dlk_ss_query_path(q, NULL)};
+  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_queue);
 }

@@ -21,21 +21,21 @@
 
 /* ---- what is shown ---- */
 
-static double seconds_since(const struct dlk_zk_shown *s) {
-  int64_t ms = dlk_zk_wall_ms() - s->stat.ctime_ms;
+static double seconds_since(const struct dlk_ss_shown *s) {
+  int64_t ms = dlk_ss_wall_ms() - s->stat.ctime_ms;
   return ms > 0 ? (double)ms / 1e3 : 0;
 }
 
-static struct dlk_value *owner_of(const struct dlk_zk_data *d) {
+static struct dlk_value *owner_of(const struct dlk_ss_data *d) {
   return dlk_value_string(d->owner, strlen(d->owner));
 }
 
-static struct dlk_value *value_of(const struct dlk_zk_data *d) {
+static struct dlk_value *value_of(const struct dlk_ss_data *d) {
   struct dlk_buf escaped = {0}, plain = {0};
   dlk_buf_add(&escaped, d->value, d->value_len);
   dlk_buf_add(&escaped, "", 1);
   if (!escaped.failed)
-    dlk_zk_unescape(&plain, escaped.data);
+    dlk_ss_unescape(&plain, escaped.data);
   struct dlk_value *v =
       plain.failed ? NULL
                    : dlk_value_string(plain.data ? plain.data : "", plain.len);
@@ -45,13 +45,13 @@ static struct dlk_value *value_of(const struct dlk_zk_data *d) {
 }
 
 /* Of what stands in for a holder ttl is the time that is left. */
-static struct dlk_value *holder(struct dlk_zk_query *q,
-                                const struct dlk_zk_shown *s,
-                                const struct dlk_zk_entry *e) {
-  struct dlk_zk_data d;
-  dlk_zk_data_parse(s->data, s->len, &d);
+static struct dlk_value *holder(struct dlk_ss_query *q,
+                                const struct dlk_ss_shown *s,
+                                const struct dlk_ss_entry *e) {
+  struct dlk_ss_data d;
+  dlk_ss_data_parse(s->data, s->len, &d);
   if (e->until_ms > 0)
-    d.ttl_ms = dlk_zk_clock_left(q->store, e->until_ms) / DLK_MS;
+    d.ttl_ms = dlk_ss_clock_left(q->store, e->until_ms) / DLK_MS;
   struct dlk_want want = {e->units, e->cap};
   struct dlk_value *v = dlk_shown_holder(
       owner_of(&d), want, d.fence > 0 ? d.fence : s->stat.czxid,
@@ -61,24 +61,24 @@ static struct dlk_value *holder(struct dlk_zk_query *q,
   return v;
 }
 
-static struct dlk_value *waiter(const struct dlk_zk_shown *s,
-                                const struct dlk_zk_entry *e) {
-  struct dlk_zk_data d;
-  dlk_zk_data_parse(s->data, s->len, &d);
+static struct dlk_value *waiter(const struct dlk_ss_shown *s,
+                                const struct dlk_ss_entry *e) {
+  struct dlk_ss_data d;
+  dlk_ss_data_parse(s->data, s->len, &d);
   return dlk_shown_waiter(owner_of(&d), (struct dlk_want){e->units, e->cap},
                           seconds_since(s));
 }
 
-static bool holds(const struct dlk_zk_query *q, size_t place) {
-  struct dlk_zk_judgement j;
-  dlk_zk_queue_judge(&q->queue, place, &j);
-  return j.verdict == DLK_ZK_HOLDS;
+static bool holds(const struct dlk_ss_query *q, size_t place) {
+  struct dlk_ss_judgement j;
+  dlk_ss_queue_judge(&q->queue, place, &j);
+  return j.verdict == DLK_SS_HOLDS;
 }
 
-static struct dlk_value *picture(struct dlk_zk_query *q) {
+static struct dlk_value *picture(struct dlk_ss_query *q) {
   if (q->queue.count == 0)
     return dlk_value_nil();
-  const struct dlk_zk_entry *first = &q->queue.at[0];
+  const struct dlk_ss_entry *first = &q->queue.at[0];
   struct dlk_value *holders = dlk_value_list(), *waiters = dlk_value_list();
   size_t waiting = 0;
   for (size_t i = 0; i < q->queue.count; i++)
@@ -93,41 +93,41 @@ static struct dlk_value *picture(struct dlk_zk_query *q) {
 
 /* ---- what is done ---- */
 
-static void on_acted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_acted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK)
+  if (r->rc == DLK_SS_OK)
     q->any = true;
-  else if (r->rc == DLK_ZK_VERSION)
+  else if (r->rc == DLK_SS_VERSION)
     q->crossed = true;
   if (--q->pending > 0)
     return;
   if (q->crossed || q->after_break)
-    dlk_zk_query_again(q);
+    dlk_ss_query_again(q);
   else
-    dlk_zk_query_finish(q, dlk_value_bool(q->any));
+    dlk_ss_query_finish(q, dlk_value_bool(q->any));
 }
 
-static bool act(struct dlk_zk_query *q, size_t place) {
-  const struct dlk_zk_shown *s = &q->shown[place];
-  const char *path = dlk_zk_query_path(q, q->queue.at[place].name);
-  struct dlk_session_request r = {.verb = DLK_SESSION_DELETE, .path = path};
+static bool act(struct dlk_ss_query *q, size_t place) {
+  const struct dlk_ss_shown *s = &q->shown[place];
+  const char *path = dlk_ss_query_path(q, q->queue.at[place].name);
+  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path};
   if (!path)
     return false;
   if (q->op->kind == DLK_OP_BREAK)
-    return dlk_zk_query_send(q, DLK_ZK_FOR_ACT, &r, on_acted);
-  return dlk_zk_query_mark(q, DLK_ZK_FOR_ACT, path, s, "revoked=1", on_acted);
+    return dlk_ss_query_send(q, DLK_SS_FOR_ACT, &r, on_acted);
+  return dlk_ss_query_mark(q, DLK_SS_FOR_ACT, path, s, "revoked=1", on_acted);
 }
 
 /* Who was asked already need not be asked again. */
-static bool was_asked(const struct dlk_zk_query *q, size_t place) {
-  struct dlk_zk_data d;
-  dlk_zk_data_parse(q->shown[place].data, q->shown[place].len, &d);
+static bool was_asked(const struct dlk_ss_query *q, size_t place) {
+  struct dlk_ss_data d;
+  dlk_ss_data_parse(q->shown[place].data, q->shown[place].len, &d);
   return q->op->kind == DLK_OP_REVOKE && d.revoked;
 }
 
-static void act_on_holders(struct dlk_zk_query *q) {
+static void act_on_holders(struct dlk_ss_query *q) {
   bool second = q->after_break, breaks = q->op->kind == DLK_OP_BREAK;
   size_t count = 0;
   bool ok = true;
@@ -143,35 +143,35 @@ static void act_on_holders(struct dlk_zk_query *q) {
     }
   q->pending = count;
   if (!ok)
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
   else if (count == 0)
-    dlk_zk_query_finish(q, dlk_value_bool(q->any));
+    dlk_ss_query_finish(q, dlk_value_bool(q->any));
 }
 
 /* ---- reading the queue ---- */
 
 /* What is gone leaves; a downgraded hold counts as the reader it is. */
-static void settle_queue(struct dlk_zk_query *q) {
+static void settle_queue(struct dlk_ss_query *q) {
   size_t to = 0;
   for (size_t i = 0; i < q->queue.count; i++) {
-    struct dlk_zk_data d;
+    struct dlk_ss_data d;
     if (q->shown[i].gone) {
       free(q->shown[i].data);
       continue;
     }
     q->queue.at[to] = q->queue.at[i];
     q->shown[to] = q->shown[i];
-    dlk_zk_data_parse(q->shown[to].data, q->shown[to].len, &d);
+    dlk_ss_data_parse(q->shown[to].data, q->shown[to].len, &d);
     if (d.shared)
-      dlk_zk_queue_downgrade(&q->queue, to);
+      dlk_ss_queue_downgrade(&q->queue, to);
     to++;
   }
   q->queue.count = to;
 }
 
-static void all_read(struct dlk_zk_query *q) {
+static void all_read(struct dlk_ss_query *q) {
   if (q->scarce) { /* a node's owner would be missing, or overwritten */
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
   settle_queue(q);
@@ -179,15 +179,15 @@ static void all_read(struct dlk_zk_query *q) {
     act_on_holders(q);
     return;
   }
-  dlk_zk_query_finish(q, picture(q));
+  dlk_ss_query_finish(q, picture(q));
 }
 
-static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  struct dlk_zk_shown *s = &q->shown[q->queue.count - q->pending];
-  s->gone = r->rc != DLK_ZK_OK;
+  struct dlk_ss_shown *s = &q->shown[q->queue.count - q->pending];
+  s->gone = r->rc != DLK_SS_OK;
   s->stat = r->stat;
   s->data = s->gone || r->len == 0 ? NULL : malloc(r->len);
   if (s->data) {
@@ -200,7 +200,7 @@ static void on_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
     all_read(q);
 }
 
-static bool read_all(struct dlk_zk_query *q) {
+static bool read_all(struct dlk_ss_query *q) {
   if (q->op->kind == DLK_OP_INSPECT && q->queue.count > 2 * DLK_SHOWN_MAX)
     q->queue.count = 2 * DLK_SHOWN_MAX;
   q->shown = calloc(q->queue.count, sizeof *q->shown);
@@ -208,28 +208,28 @@ static bool read_all(struct dlk_zk_query *q) {
     return false;
   q->pending = q->queue.count;
   for (size_t i = 0; i < q->queue.count; i++) {
-    struct dlk_session_request r = {.verb = DLK_SESSION_READ};
-    r.path = dlk_zk_query_path(q, q->queue.at[i].name);
-    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_read))
+    struct dlk_ss_request r = {.verb = DLK_SS_READ};
+    r.path = dlk_ss_query_path(q, q->queue.at[i].name);
+    if (!r.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_read))
       return false;
   }
   return true;
 }
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+  if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
     return;
   bool inspects = q->op->kind == DLK_OP_INSPECT;
   if (q->queue.count == 0)
-    dlk_zk_query_finish(q, inspects ? dlk_value_nil()
+    dlk_ss_query_finish(q, inspects ? dlk_value_nil()
                                     : dlk_value_bool(q->after_break));
   else if (!read_all(q))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_admin_start(struct dlk_zk_query *q) {
-  return dlk_zk_query_list(q, dlk_zk_query_path(q, NULL), on_listed);
+bool dlk_ss_admin_start(struct dlk_ss_query *q) {
+  return dlk_ss_query_list(q, dlk_ss_query_path(q, NULL), on_listed);
 }

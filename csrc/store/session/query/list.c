@@ -11,20 +11,20 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool dlk_zk_list_cursor_ok(const struct dlk_op *op) {
+bool dlk_ss_list_cursor_ok(const struct dlk_op *op) {
   struct dlk_buf key = {0};
   bool ok = op->text_len == 0 ||
             (op->text[0] == '/' && strlen(op->text) == op->text_len &&
-             dlk_zk_unescape(&key, op->text + 1));
+             dlk_ss_unescape(&key, op->text + 1));
   dlk_buf_free(&key);
   return ok;
 }
 
-static bool wanted(const struct dlk_zk_query *q, const char *name) {
+static bool wanted(const struct dlk_ss_query *q, const char *name) {
   const struct dlk_op *op = q->op;
   struct dlk_buf key = {0};
   bool after = op->text_len == 0 || strcmp(name, op->text + 1) > 0;
-  bool ok = after && dlk_zk_unescape(&key, name) && !key.failed &&
+  bool ok = after && dlk_ss_unescape(&key, name) && !key.failed &&
             key.len >= op->key_len &&
             (op->key_len == 0 || memcmp(key.data, op->key, op->key_len) == 0);
   dlk_buf_free(&key);
@@ -32,7 +32,7 @@ static bool wanted(const struct dlk_zk_query *q, const char *name) {
 }
 
 /* The page's names move to the front; true when there are more. */
-static bool choose(struct dlk_zk_query *q) {
+static bool choose(struct dlk_ss_query *q) {
   size_t limit = q->op->limit;
   size_t to = 0;
   if (limit == 0 || limit > DLK_PAGE_MAX)
@@ -53,13 +53,13 @@ static bool choose(struct dlk_zk_query *q) {
 }
 
 /* Names without contenders were emptied as the answers came. */
-static void finish(struct dlk_zk_query *q) {
+static void finish(struct dlk_ss_query *q) {
   struct dlk_value *keys = dlk_value_list();
   for (size_t i = 0; i < q->count; i++) {
     struct dlk_buf key = {0};
     if (q->queue.at[i].units == 0)
       continue;
-    dlk_zk_unescape(&key, q->names[i]);
+    dlk_ss_unescape(&key, q->names[i]);
     keys = dlk_value_add(
         keys, key.failed ? NULL : dlk_value_string(key.data, key.len));
     dlk_buf_free(&key);
@@ -72,49 +72,49 @@ static void finish(struct dlk_zk_query *q) {
                        : q->any    ? dlk_value_string(last.data, last.len)
                                    : dlk_value_nil());
   dlk_buf_free(&last);
-  dlk_zk_query_finish(q, v);
+  dlk_ss_query_finish(q, v);
 }
 
-static void on_stat(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_stat(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  bool used = r->rc == DLK_ZK_OK && r->stat.children > 0;
+  bool used = r->rc == DLK_SS_OK && r->stat.children > 0;
   q->queue.at[q->count - q->pending].units = used;
   if (--q->pending == 0)
     finish(q);
 }
 
-static bool look_at_all(struct dlk_zk_query *q) {
+static bool look_at_all(struct dlk_ss_query *q) {
   size_t base = strlen(q->store->base); /* a->path begins with it */
   q->queue.at = calloc(q->count, sizeof *q->queue.at);
   if (!q->queue.at)
     return false;
   q->pending = q->count;
   for (size_t i = 0; i < q->count; i++) {
-    struct dlk_session_request r = {.verb = DLK_SESSION_COUNT};
-    r.path = dlk_zk_path(&q->path, base, q->names[i]);
-    if (!r.path || !dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_stat))
+    struct dlk_ss_request r = {.verb = DLK_SS_COUNT};
+    r.path = dlk_ss_path(&q->path, base, q->names[i]);
+    if (!r.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_stat))
       return false;
   }
   return true;
 }
 
-static void on_names(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_names(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK && !dlk_zk_query_keep(q, r)) {
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+  if (r->rc == DLK_SS_OK && !dlk_ss_query_keep(q, r)) {
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }
   q->any = choose(q);
   if (q->count == 0)
     finish(q);
   else if (!look_at_all(q))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-bool dlk_zk_list_start(struct dlk_zk_query *q) {
-  return dlk_zk_query_list(q, q->store->base, on_names);
+bool dlk_ss_list_start(struct dlk_ss_query *q) {
+  return dlk_ss_query_list(q, q->store->base, on_names);
 }

@@ -18,110 +18,110 @@
 
 /* ---- life ---- */
 
-static void start(struct dlk_zk_query *q);
+static void start(struct dlk_ss_query *q);
 
-static void free_work(struct dlk_zk_query *q) {
+static void free_work(struct dlk_ss_query *q) {
   for (size_t i = 0; q->shown && i < q->queue.count; i++)
     free(q->shown[i].data);
   free(q->shown);
   q->shown = NULL;
-  dlk_zk_queue_free(&q->queue);
+  dlk_ss_queue_free(&q->queue);
   free(q->names);
   q->names = NULL;
   q->count = q->pending = 0;
   q->any = q->crossed = q->scarce = false;
-  q->purpose = DLK_ZK_FOR_READ;
-  dlk_zk_watch_drop(&q->member);
+  q->purpose = DLK_SS_FOR_READ;
+  dlk_ss_watch_drop(&q->member);
 }
 
-static void free_query(struct dlk_zk_query *q) {
+static void free_query(struct dlk_ss_query *q) {
   free_work(q);
   dlk_buf_free(&q->path);
   free(q);
 }
 
-static void leave(struct dlk_zk_query *q) {
+static void leave(struct dlk_ss_query *q) {
   q->store->host->timer_clear(q->store->host, &q->timer);
   if (q->member.flying > 0)
     return;
-  dlk_zk_session_leave(&q->member);
+  dlk_ss_session_leave(&q->member);
   free_query(q);
 }
 
-void dlk_zk_query_detach(struct dlk_zk_query *q) {
+void dlk_ss_query_detach(struct dlk_ss_query *q) {
   q->op = NULL;
-  dlk_zk_watch_drop(&q->member);
+  dlk_ss_watch_drop(&q->member);
   leave(q);
 }
 
-void dlk_zk_query_end(struct dlk_zk_query *q, enum dlk_code code,
+void dlk_ss_query_end(struct dlk_ss_query *q, enum dlk_code code,
                       struct dlk_value *result) {
-  struct dlk_zk_store *st = q->store;
+  struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;
   op->result = result;
-  dlk_zk_query_detach(q);
-  dlk_zk_done(st, op, code);
+  dlk_ss_query_detach(q);
+  dlk_ss_done(st, op, code);
 }
 
-void dlk_zk_query_refused(struct dlk_zk_query *q,
-                          const struct dlk_zk_reply *r) {
-  dlk_zk_op_heard(q->op, r);
-  dlk_zk_query_end(q, dlk_zk_code(r->rc), NULL);
+void dlk_ss_query_refused(struct dlk_ss_query *q,
+                          const struct dlk_ss_reply *r) {
+  dlk_ss_op_heard(q->op, r);
+  dlk_ss_query_end(q, dlk_ss_code(r->rc), NULL);
 }
 
-void dlk_zk_query_finish(struct dlk_zk_query *q, struct dlk_value *result) {
-  dlk_zk_query_end(q, result ? DLK_OK : DLK_UNAVAILABLE, result);
+void dlk_ss_query_finish(struct dlk_ss_query *q, struct dlk_value *result) {
+  dlk_ss_query_end(q, result ? DLK_OK : DLK_UNAVAILABLE, result);
 }
 
-void dlk_zk_query_cancel(struct dlk_zk_query *q) {
+void dlk_ss_query_cancel(struct dlk_ss_query *q) {
   const struct dlk_op *op = q->op;
   if (q->settling)
     return;
   bool waits = op->kind == DLK_OP_CHANGE;
-  dlk_zk_query_end(q, waits ? op->ending : dlk_zk_unanswered(op), NULL);
+  dlk_ss_query_end(q, waits ? op->ending : dlk_ss_unanswered(op), NULL);
 }
 
-bool dlk_zk_query_send(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
-                       struct dlk_session_request *r, dlk_zk_answer *answer) {
+bool dlk_ss_query_send(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
+                       struct dlk_ss_request *r, dlk_ss_answer *answer) {
   q->purpose = purpose;
-  if (!dlk_zk_send(q->member.session, r, answer, q, q->tag))
+  if (!dlk_ss_send(q->member.session, r, answer, q, q->tag))
     return false;
-  q->settling |= dlk_zk_until_known(purpose);
+  q->settling |= dlk_ss_until_known(purpose);
   q->member.flying++;
   return true;
 }
 
-bool dlk_zk_query_mark(struct dlk_zk_query *q, enum dlk_zk_purpose purpose,
-                       const char *path, const struct dlk_zk_shown *read,
-                       const char *line, dlk_zk_answer *answer) {
+bool dlk_ss_query_mark(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
+                       const char *path, const struct dlk_ss_shown *read,
+                       const char *line, dlk_ss_answer *answer) {
   struct dlk_buf data = {0};
   dlk_buf_add(&data, read->data, read->len);
   dlk_buf_addf(&data, "%s\n", line);
-  struct dlk_session_request r = {.verb = DLK_SESSION_MARK,
-                                  .path = path,
-                                  .data = data.data,
-                                  .len = data.len,
-                                  .version = read->stat.version};
-  bool ok = !data.failed && dlk_zk_query_send(q, purpose, &r, answer);
+  struct dlk_ss_request r = {.verb = DLK_SS_MARK,
+                             .path = path,
+                             .data = data.data,
+                             .len = data.len,
+                             .version = read->stat.version};
+  bool ok = !data.failed && dlk_ss_query_send(q, purpose, &r, answer);
   dlk_buf_free(&data);
   return ok;
 }
 
-static void retry(struct dlk_zk_query *q) {
+static void retry(struct dlk_ss_query *q) {
   struct dlk_host *host = q->store->host;
   q->tag++;
   free_work(q);
-  if (dlk_zk_session_connected(q->member.session))
-    host->timer_set(host, &q->timer, dlk_zk_now(q->store) + RETRY);
+  if (dlk_ss_session_connected(q->member.session))
+    host->timer_set(host, &q->timer, dlk_ss_now(q->store) + RETRY);
 }
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
-  start(DLK_CONTAINER(timer, struct dlk_zk_query, timer));
+  start(DLK_CONTAINER(timer, struct dlk_ss_query, timer));
 }
 
-bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
-                           const struct dlk_zk_reply *r) {
+bool dlk_ss_query_answered(struct dlk_ss_query *q, uint32_t tag,
+                           const struct dlk_ss_reply *r) {
   q->member.flying--;
   if (!q->op) {
     leave(q);
@@ -129,31 +129,31 @@ bool dlk_zk_query_answered(struct dlk_zk_query *q, uint32_t tag,
   }
   if (tag != q->tag)
     return false;
-  switch (dlk_zk_meaning(q->purpose, r->rc)) {
-  case DLK_ZK_ANSWERED:
-  case DLK_ZK_MISSING:
-  case DLK_ZK_CROSSED:
+  switch (dlk_ss_meaning(q->purpose, r->rc)) {
+  case DLK_SS_ANSWERED:
+  case DLK_SS_MISSING:
+  case DLK_SS_CROSSED:
     return true;
-  case DLK_ZK_REFUSED:
-  case DLK_ZK_UNSURE:
-    dlk_zk_query_refused(q, r);
+  case DLK_SS_REFUSED:
+  case DLK_SS_UNSURE:
+    dlk_ss_query_refused(q, r);
     return false;
-  case DLK_ZK_REPEAT:
-  case DLK_ZK_INSIST:
-  case DLK_ZK_SETTLE:
+  case DLK_SS_REPEAT:
+  case DLK_SS_INSIST:
+  case DLK_SS_SETTLE:
     break;
   }
-  dlk_zk_op_heard(q->op, r);
+  dlk_ss_op_heard(q->op, r);
   retry(q);
   return false;
 }
 
-const char *dlk_zk_query_path(struct dlk_zk_query *q, const char *name) {
-  return dlk_zk_path(&q->path, q->path_len, name);
+const char *dlk_ss_query_path(struct dlk_ss_query *q, const char *name) {
+  return dlk_ss_path(&q->path, q->path_len, name);
 }
 
-bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
-  q->names = dlk_zk_names_copy(r->names, r->count);
+bool dlk_ss_query_keep(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  q->names = dlk_ss_names_copy(r->names, r->count);
   q->count = q->names ? r->count : 0;
   return q->names != NULL;
 }
@@ -161,108 +161,108 @@ bool dlk_zk_query_keep(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
 /* ---- lists ---- */
 
 /* Who may not write there sees what may be over as held. */
-static void on_time(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK)
-    dlk_zk_clock_heard(q->store, r->sent, r->stat.mtime_ms);
-  dlk_zk_query_again(q);
+  if (r->rc == DLK_SS_OK)
+    dlk_ss_clock_heard(q->store, r->sent, r->stat.mtime_ms);
+  dlk_ss_query_again(q);
 }
 
-static bool has_standins(const struct dlk_zk_queue *queue) {
+static bool has_standins(const struct dlk_ss_queue *queue) {
   for (size_t i = 0; i < queue->count; i++)
     if (queue->at[i].until_ms > 0)
       return true;
   return false;
 }
 
-bool dlk_zk_query_read(struct dlk_zk_query *q, const struct dlk_zk_reply *r) {
-  struct dlk_session_request clock = {.verb = DLK_SESSION_CLOCK};
+bool dlk_ss_query_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  struct dlk_ss_request clock = {.verb = DLK_SS_CLOCK};
   bool asks = false;
-  bool ok = dlk_zk_query_keep(q, r) &&
-            dlk_zk_queue_read(&q->queue, q->names, q->count);
+  bool ok = dlk_ss_query_keep(q, r) &&
+            dlk_ss_queue_read(&q->queue, q->names, q->count);
   if (ok) {
-    dlk_zk_standins_end(q->store, q->member.session, NULL, &q->queue);
+    dlk_ss_standins_end(q->store, q->member.session, NULL, &q->queue);
     asks = has_standins(&q->queue) && !q->asked_time;
   }
   if (ok && asks) {
     q->asked_time = true;
-    clock.path = dlk_zk_query_path(q, NULL);
+    clock.path = dlk_ss_query_path(q, NULL);
     ok =
-        clock.path && dlk_zk_query_send(q, DLK_ZK_FOR_WATCHED, &clock, on_time);
+        clock.path && dlk_ss_query_send(q, DLK_SS_FOR_WATCHED, &clock, on_time);
   }
   if (!ok)
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
   return ok && !asks;
 }
 
-bool dlk_zk_query_list(struct dlk_zk_query *q, const char *path,
-                       dlk_zk_answer *answer) {
-  struct dlk_session_request list = {
-      .verb = DLK_SESSION_LIST, .path = path, .fresh = true};
-  return path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &list, answer);
+bool dlk_ss_query_list(struct dlk_ss_query *q, const char *path,
+                       dlk_ss_answer *answer) {
+  struct dlk_ss_request list = {
+      .verb = DLK_SS_LIST, .path = path, .fresh = true};
+  return path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &list, answer);
 }
 
 /* ---- ping, locked ---- */
 
-static void on_ping(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_ping(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  double seconds = (double)(dlk_zk_now(q->store) - r->sent) / 1e9;
-  dlk_zk_query_finish(q, dlk_value_number(seconds));
+  double seconds = (double)(dlk_ss_now(q->store) - r->sent) / 1e9;
+  dlk_ss_query_finish(q, dlk_value_number(seconds));
 }
 
-static void on_named(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_named(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK)
-    dlk_zk_keep_holder(q->op, r);
-  dlk_zk_query_finish(q, dlk_value_bool(true));
+  if (r->rc == DLK_SS_OK)
+    dlk_ss_keep_holder(q->op, r);
+  dlk_ss_query_finish(q, dlk_value_bool(true));
 }
 
 /* Whose the lock is: the first in the queue says so. */
-static bool name_holder(struct dlk_zk_query *q) {
-  struct dlk_session_request get = {.verb = DLK_SESSION_READ};
-  get.path = dlk_zk_query_path(q, q->queue.at[0].name);
-  return get.path && dlk_zk_query_send(q, DLK_ZK_FOR_READ, &get, on_named);
+static bool name_holder(struct dlk_ss_query *q) {
+  struct dlk_ss_request get = {.verb = DLK_SS_READ};
+  get.path = dlk_ss_query_path(q, q->queue.at[0].name);
+  return get.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &get, on_named);
 }
 
-static void on_locked(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_query *q = who;
-  if (!dlk_zk_query_answered(q, tag, r))
+static void on_locked(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  if (!dlk_ss_query_answered(q, tag, r))
     return;
-  if (r->rc == DLK_ZK_OK && !dlk_zk_query_read(q, r))
+  if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
     return;
   bool locked = q->queue.count > 0;
   if (!locked || !q->op->names || !name_holder(q))
-    dlk_zk_query_finish(q, dlk_value_bool(locked));
+    dlk_ss_query_finish(q, dlk_value_bool(locked));
 }
 
-bool dlk_zk_ping_start(struct dlk_zk_query *q) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_PING};
-  return dlk_zk_query_send(q, DLK_ZK_FOR_READ, &r, on_ping);
+bool dlk_ss_ping_start(struct dlk_ss_query *q) {
+  struct dlk_ss_request r = {.verb = DLK_SS_PING};
+  return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_ping);
 }
 
-bool dlk_zk_locked_start(struct dlk_zk_query *q) {
-  return dlk_zk_query_list(q, dlk_zk_query_path(q, NULL), on_locked);
+bool dlk_ss_locked_start(struct dlk_ss_query *q) {
+  return dlk_ss_query_list(q, dlk_ss_query_path(q, NULL), on_locked);
 }
 
 /* ---- with the session ---- */
 
-static void start(struct dlk_zk_query *q) {
+static void start(struct dlk_ss_query *q) {
   q->store->host->timer_clear(q->store->host, &q->timer);
   q->tag++;
   free_work(q);
   if (!q->first(q))
-    dlk_zk_query_end(q, DLK_UNAVAILABLE, NULL);
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-void dlk_zk_query_again(struct dlk_zk_query *q) {
-  q->purpose = DLK_ZK_FOR_READ;
-  if (q->op && dlk_zk_session_connected(q->member.session))
+void dlk_ss_query_again(struct dlk_ss_query *q) {
+  q->purpose = DLK_SS_FOR_READ;
+  if (q->op && dlk_ss_session_connected(q->member.session))
     start(q);
 }
 
@@ -271,48 +271,48 @@ static bool for_lease(const struct dlk_op *op) {
 }
 
 /* What acts for a lease does so in the session of its node. */
-static struct dlk_zk_session *session_for(struct dlk_zk_query *q) {
+static struct dlk_ss_session *session_for(struct dlk_ss_query *q) {
   if (!for_lease(q->op))
-    return dlk_zk_session_any(&q->store->sessions);
-  struct dlk_zk_contender *n = dlk_zk_holder(q->op->lease);
+    return dlk_ss_session_any(&q->store->sessions);
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
   return n ? n->member.session : NULL;
 }
 
-static void join(struct dlk_zk_query *q) {
-  struct dlk_zk_session *s = session_for(q);
+static void join(struct dlk_ss_query *q) {
+  struct dlk_ss_session *s = session_for(q);
   if (!s) {
     struct dlk_op *op = q->op;
-    struct dlk_zk_store *st = q->store;
+    struct dlk_ss_store *st = q->store;
     free_query(q);
-    dlk_zk_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
+    dlk_ss_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
     return;
   }
-  dlk_zk_session_visit(s, &q->member);
-  if (s->state == DLK_ZK_CONNECTED)
+  dlk_ss_session_visit(s, &q->member);
+  if (s->state == DLK_SS_CONNECTED)
     start(q);
 }
 
-static struct dlk_zk_query *query_of(struct dlk_zk_member *m) {
-  return DLK_CONTAINER(m, struct dlk_zk_query, member);
+static struct dlk_ss_query *query_of(struct dlk_ss_member *m) {
+  return DLK_CONTAINER(m, struct dlk_ss_query, member);
 }
 
 /* What was sent while the library had no connection, and we did not know it,
  * is still to be answered. */
-static void resume(struct dlk_zk_member *m) {
-  struct dlk_zk_query *q = query_of(m);
-  if (q->op && !dlk_zk_only_once(q->purpose))
+static void resume(struct dlk_ss_member *m) {
+  struct dlk_ss_query *q = query_of(m);
+  if (q->op && !dlk_ss_only_once(q->purpose))
     start(q);
 }
 
 /* The session is over: what reads goes on in the next one; an act whose answer
  * is open is not repeated. */
-static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
-  struct dlk_zk_query *q = query_of(m);
-  struct dlk_zk_store *st = q->store;
+static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
+  struct dlk_ss_query *q = query_of(m);
+  struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;
-  bool open = m->flying > 0 && dlk_zk_only_once(q->purpose);
+  bool open = m->flying > 0 && dlk_ss_only_once(q->purpose);
   m->flying = 0;
-  dlk_zk_session_leave(m);
+  dlk_ss_session_leave(m);
   st->host->timer_clear(st->host, &q->timer);
   q->tag++;
   free_work(q);
@@ -322,37 +322,37 @@ static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
   }
   free_query(q);
   if (op)
-    dlk_zk_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
+    dlk_ss_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
 }
 
 /* The session goes out of use, and would have to stay for what may wait for
  * ever in it. What reads starts again in the next session: the answers that it
  * still has to get come to what is left of it here. What acts, and what acts
  * for a lease, ends where it began. */
-static void retired(struct dlk_zk_member *m) {
-  struct dlk_zk_query *q = query_of(m);
-  if (!q->op || dlk_zk_only_once(q->purpose) || for_lease(q->op))
+static void retired(struct dlk_ss_member *m) {
+  struct dlk_ss_query *q = query_of(m);
+  if (!q->op || dlk_ss_only_once(q->purpose) || for_lease(q->op))
     return;
-  struct dlk_zk_store *st = q->store;
+  struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;
-  dlk_zk_first *first = q->first;
-  dlk_zk_query_detach(q);
-  dlk_zk_query_run(st, op, first);
+  dlk_ss_first *first = q->first;
+  dlk_ss_query_detach(q);
+  dlk_ss_query_run(st, op, first);
 }
 
 /* The list that armed the watch may be newer than the one that was read. */
-static void armed(struct dlk_zk_member *m, const struct dlk_zk_sight *sight) {
+static void armed(struct dlk_ss_member *m, const struct dlk_ss_sight *sight) {
   if (sight->list)
-    dlk_zk_query_again(query_of(m));
+    dlk_ss_query_again(query_of(m));
 }
 
-static void changed(struct dlk_zk_member *m, bool own, enum dlk_zk_rc rc) {
+static void changed(struct dlk_ss_member *m, bool own, enum dlk_ss_rc rc) {
   (void)own;
   (void)rc;
-  dlk_zk_query_again(query_of(m));
+  dlk_ss_query_again(query_of(m));
 }
 
-static const struct dlk_zk_member_type guest = {
+static const struct dlk_ss_member_type guest = {
     .resume = resume,
     .orphaned = orphaned,
     .retired = retired,
@@ -360,25 +360,25 @@ static const struct dlk_zk_member_type guest = {
     .changed = changed,
 };
 
-void dlk_zk_query_run(struct dlk_zk_store *st, struct dlk_op *op,
-                      dlk_zk_first *first) {
-  struct dlk_zk_query *q = calloc(1, sizeof *q);
+void dlk_ss_query_run(struct dlk_ss_store *st, struct dlk_op *op,
+                      dlk_ss_first *first) {
+  struct dlk_ss_query *q = calloc(1, sizeof *q);
   if (q) {
-    dlk_zk_member_init(&q->member, &guest);
-    dlk_zk_lock_path(st, &q->path, op->key, op->key_len);
+    dlk_ss_member_init(&q->member, &guest);
+    dlk_ss_lock_path(st, &q->path, op->key, op->key_len);
     q->path_len = q->path.len;
   }
   if (!q || q->path.failed) {
     if (q)
       free_query(q);
-    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+    dlk_ss_done(st, op, DLK_UNAVAILABLE);
     return;
   }
   q->store = st;
   q->op = op;
   q->first = first;
-  q->purpose = DLK_ZK_FOR_READ;
+  q->purpose = DLK_SS_FOR_READ;
   q->timer.fire = timer_fired;
-  dlk_zk_op_data(op)->query = q;
+  dlk_ss_op_data(op)->query = q;
   join(q);
 }

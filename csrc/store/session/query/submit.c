@@ -18,8 +18,8 @@
 #include "store/session/recipe/leave.h"
 #include "store/session/recipe/standin.h"
 
-void dlk_session_destroy(void *store) {
-  struct dlk_zk_store *st = store;
+void dlk_ss_destroy(void *store) {
+  struct dlk_ss_store *st = store;
   st->driver->free_client(st->sessions.client);
   free(st->base);
   dlk_map_clear(&st->by_guid);
@@ -27,10 +27,10 @@ void dlk_session_destroy(void *store) {
   free(st);
 }
 
-void *dlk_session_create(struct dlk_host *host, const struct dlk_conf *conf,
-                         const struct dlk_session_driver *driver, void *client,
-                         const char *base, int64_t timeout) {
-  struct dlk_zk_store *st = calloc(1, sizeof *st);
+void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
+                    const struct dlk_ss_driver *driver, void *client,
+                    const char *base, int64_t timeout) {
+  struct dlk_ss_store *st = calloc(1, sizeof *st);
   char *copy = strdup(base);
   if (!st || !copy) {
     driver->free_client(client);
@@ -45,7 +45,7 @@ void *dlk_session_create(struct dlk_host *host, const struct dlk_conf *conf,
   st->sessions.host = host;
   st->sessions.driver = driver;
   st->sessions.client = client;
-  st->sessions.hooks = &dlk_zk_recipe;
+  st->sessions.hooks = &dlk_ss_recipe;
   st->sessions.conf = &st->conf;
   st->sessions.timeout = timeout;
   dlk_list_init(&st->sessions.all);
@@ -55,73 +55,73 @@ void *dlk_session_create(struct dlk_host *host, const struct dlk_conf *conf,
 }
 
 /* Not at create: a store opened before a fork is used after it. */
-static void name_client(struct dlk_zk_store *st) {
-  unsigned char random[DLK_ZK_CLIENT / 2];
+static void name_client(struct dlk_ss_store *st) {
+  unsigned char random[DLK_SS_CLIENT / 2];
   uint32_t seed;
   if (st->client[0])
     return;
   st->host->random(st->host, random, sizeof random);
   st->host->random(st->host, &seed, sizeof seed);
-  dlk_zk_hex(st->client, random, sizeof random);
+  dlk_ss_hex(st->client, random, sizeof random);
   dlk_map_init(&st->by_guid, seed);
 }
 
-void dlk_session_submit(void *store, struct dlk_op *op) {
-  struct dlk_zk_store *st = store;
+void dlk_ss_submit(void *store, struct dlk_op *op) {
+  struct dlk_ss_store *st = store;
   name_client(st);
   switch (op->kind) {
   case DLK_OP_ACQUIRE:
-    dlk_zk_acquire(st, op);
+    dlk_ss_acquire(st, op);
     break;
   case DLK_OP_RELEASE:
-    dlk_zk_release(st, op);
+    dlk_ss_release(st, op);
     break;
   case DLK_OP_EXTEND:
-    dlk_zk_extend(st, op);
+    dlk_ss_extend(st, op);
     break;
   case DLK_OP_PING:
-    dlk_zk_query_run(st, op, dlk_zk_ping_start);
+    dlk_ss_query_run(st, op, dlk_ss_ping_start);
     break;
   case DLK_OP_LOCKED:
-    dlk_zk_query_run(st, op, dlk_zk_locked_start);
+    dlk_ss_query_run(st, op, dlk_ss_locked_start);
     break;
   case DLK_OP_INSPECT:
   case DLK_OP_BREAK:
   case DLK_OP_REVOKE:
-    dlk_zk_query_run(st, op, dlk_zk_admin_start);
+    dlk_ss_query_run(st, op, dlk_ss_admin_start);
     break;
   case DLK_OP_LIST:
-    if (dlk_zk_list_cursor_ok(op))
-      dlk_zk_query_run(st, op, dlk_zk_list_start);
+    if (dlk_ss_list_cursor_ok(op))
+      dlk_ss_query_run(st, op, dlk_ss_list_start);
     else
-      dlk_zk_done(st, op, DLK_INVALID);
+      dlk_ss_done(st, op, DLK_INVALID);
     break;
   case DLK_OP_GUARD:
   case DLK_OP_DOWNGRADE:
-    dlk_zk_query_run(st, op, dlk_zk_guard_start);
+    dlk_ss_query_run(st, op, dlk_ss_guard_start);
     break;
   case DLK_OP_CHANGE:
-    dlk_zk_query_run(st, op, dlk_zk_change_start);
+    dlk_ss_query_run(st, op, dlk_ss_change_start);
     break;
   case DLK_OP_DETACH:
   case DLK_OP_ATTACH:
   case DLK_OP_PROLONG:
   case DLK_OP_LISTEN:
-    dlk_zk_done(st, op, DLK_UNSUPPORTED);
+    dlk_ss_done(st, op, DLK_UNSUPPORTED);
     break;
   }
 }
 
-void dlk_session_cancel(void *store, struct dlk_op *op) {
-  struct dlk_zk_op_data *data = op->data;
+void dlk_ss_cancel(void *store, struct dlk_op *op) {
+  struct dlk_ss_op_data *data = op->data;
   if (data->query)
-    dlk_zk_query_cancel(data->query);
+    dlk_ss_query_cancel(data->query);
   else if (data->node)
-    dlk_zk_contender_cancel(store, op, data->node);
+    dlk_ss_contender_cancel(store, op, data->node);
 }
 
-void dlk_session_stop(void *store) {
-  struct dlk_zk_store *st = store;
-  dlk_zk_rests_end(st);
-  dlk_zk_sessions_stop(&st->sessions);
+void dlk_ss_stop(void *store) {
+  struct dlk_ss_store *st = store;
+  dlk_ss_rests_end(st);
+  dlk_ss_sessions_stop(&st->sessions);
 }

@@ -6,12 +6,12 @@
 
 /* base: the folder that all locks are in. Takes over client, and frees it also
  * when there is no memory for the store (NULL). */
-void *dlk_session_create(struct dlk_host *host, const struct dlk_conf *conf,
-                         const struct dlk_session_driver *driver, void *client,
-                         const char *base, int64_t timeout);
-void dlk_session_submit(void *store, struct dlk_op *op);
-void dlk_session_cancel(void *store, struct dlk_op *op);
-void dlk_session_stop(void *store);
-void dlk_session_destroy(void *store);
+void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
+                    const struct dlk_ss_driver *driver, void *client,
+                    const char *base, int64_t timeout);
+void dlk_ss_submit(void *store, struct dlk_op *op);
+void dlk_ss_cancel(void *store, struct dlk_op *op);
+void dlk_ss_stop(void *store);
+void dlk_ss_destroy(void *store);
 
 #endif

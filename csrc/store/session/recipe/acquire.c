@@ -50,156 +50,156 @@
 
 /* ---- create ---- */
 
-static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r);
 
-static bool send_create(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
+static bool send_create(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
   struct dlk_buf *data = &st->scratch;
-  char name[DLK_ZK_NAME_MAX];
+  char name[DLK_SS_NAME_MAX];
   dlk_buf_clear(data);
-  dlk_zk_data_format(data, n->lease);
+  dlk_ss_data_format(data, n->lease);
   if (data->failed)
     return false;
-  dlk_zk_name_format(name, n->want.units, n->want.cap, n->lease->min_hold > 0,
+  dlk_ss_name_format(name, n->want.units, n->want.cap, n->lease->min_hold > 0,
                      n->guid, st->client);
-  dlk_zk_contender_name(n, name);
-  n->sent = dlk_zk_now(st);
-  struct dlk_session_request r = {.verb = DLK_SESSION_CREATE,
-                                  .path = n->path,
-                                  .data = data->data,
-                                  .len = data->len,
-                                  .attempt = n->tries,
-                                  .leads = true};
-  bool ok = dlk_zk_contender_send(n, &r, on_created);
+  dlk_ss_contender_name(n, name);
+  n->sent = dlk_ss_now(st);
+  struct dlk_ss_request r = {.verb = DLK_SS_CREATE,
+                             .path = n->path,
+                             .data = data->data,
+                             .len = data->len,
+                             .attempt = n->tries,
+                             .leads = true};
+  bool ok = dlk_ss_contender_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)
-    dlk_zk_contender_confirms(n, n->sent);
+    dlk_ss_contender_confirms(n, n->sent);
   return ok;
 }
 
-static bool new_guid(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
-  unsigned char random[DLK_ZK_GUID / 2];
+static bool new_guid(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  unsigned char random[DLK_SS_GUID / 2];
   st->host->random(st->host, random, sizeof random);
-  dlk_zk_hex(n->guid, random, sizeof random);
-  return dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_ZK_GUID);
+  dlk_ss_hex(n->guid, random, sizeof random);
+  return dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_SS_GUID);
 }
 
 /* A list that could not be sent (no memory) is asked for later. */
-static void start(struct dlk_zk_contender *n) {
-  dlk_zk_standin_leave(n); /* that of a node that is gone */
+static void start(struct dlk_ss_contender *n) {
+  dlk_ss_standin_leave(n); /* that of a node that is gone */
   n->kept = n->rests = false;
-  dlk_zk_contender_forget_name(n);
+  dlk_ss_contender_forget_name(n);
   if (n->leaving || !n->lease) {
-    dlk_zk_finish(n, DLK_OK);
+    dlk_ss_finish(n, DLK_OK);
     return;
   }
   if (!n->wait && !n->peeked) {
-    dlk_zk_place_peek(n);
+    dlk_ss_place_peek(n);
     return;
   }
   if (!new_guid(n) || !send_create(n)) {
-    dlk_zk_fail(n, DLK_UNAVAILABLE);
+    dlk_ss_fail(n, DLK_UNAVAILABLE);
     return;
   }
-  dlk_zk_contender_step(n, DLK_ZK_CREATING);
-  n->first_list = dlk_zk_place_list(n);
-  dlk_zk_session_tick(n->member.session);
+  dlk_ss_contender_step(n, DLK_SS_CREATING);
+  n->first_list = dlk_ss_place_list(n);
+  dlk_ss_session_tick(n->member.session);
 }
 
-static void created(struct dlk_zk_contender *n, const char *path, int32_t seq,
+static void created(struct dlk_ss_contender *n, const char *path, int32_t seq,
                     int64_t czxid) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
-  dlk_zk_contender_name(n, name);
+  dlk_ss_contender_name(n, name);
   n->seq = seq;
   n->czxid = czxid;
   n->tries = 0;
-  dlk_zk_contender_step(n, DLK_ZK_LISTING);
+  dlk_ss_contender_step(n, DLK_SS_LISTING);
   if (n->leaving)
-    dlk_zk_leave(n, n->outcome);
+    dlk_ss_leave(n, n->outcome);
   else if (!n->first_list)
-    dlk_zk_place_relist(n);
+    dlk_ss_place_relist(n);
 }
 
-static bool is_own_name(const struct dlk_zk_contender *n, const char *path,
-                        struct dlk_zk_entry *e) {
+static bool is_own_name(const struct dlk_ss_contender *n, const char *path,
+                        struct dlk_ss_entry *e) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
-  return strlen(name) < dlk_zk_name_room(n->want.units) &&
-         dlk_zk_name_parse(name, e) &&
-         memcmp(e->guid, n->guid, DLK_ZK_GUID) == 0;
+  return strlen(name) < dlk_ss_name_room(n->want.units) &&
+         dlk_ss_name_parse(name, e) &&
+         memcmp(e->guid, n->guid, DLK_SS_GUID) == 0;
 }
 
-static void no_parent(struct dlk_zk_contender *n) {
+static void no_parent(struct dlk_ss_contender *n) {
   if (++n->tries > TRIES_MAX)
-    dlk_zk_fail(n, DLK_UNAVAILABLE);
+    dlk_ss_fail(n, DLK_UNAVAILABLE);
   else
     start(n);
 }
 
-static void unsettled(struct dlk_zk_contender *n) {
-  dlk_zk_contender_step_out(n);
-  dlk_zk_contender_step(n, DLK_ZK_UNSETTLED);
-  dlk_zk_contender_stall(n);
+static void unsettled(struct dlk_ss_contender *n) {
+  dlk_ss_contender_step_out(n);
+  dlk_ss_contender_step(n, DLK_SS_UNSETTLED);
+  dlk_ss_contender_stall(n);
 }
 
 /* An answer with a name that is not ours says no more than none. */
-static enum dlk_zk_meaning meaning_of_create(const struct dlk_zk_contender *n,
-                                             const struct dlk_zk_reply *r,
-                                             struct dlk_zk_entry *e) {
-  bool foreign = r->rc == DLK_ZK_OK && !is_own_name(n, r->path, e);
-  return dlk_zk_meaning(DLK_ZK_FOR_NODE, foreign ? DLK_ZK_CUT : r->rc);
+static enum dlk_ss_meaning meaning_of_create(const struct dlk_ss_contender *n,
+                                             const struct dlk_ss_reply *r,
+                                             struct dlk_ss_entry *e) {
+  bool foreign = r->rc == DLK_SS_OK && !is_own_name(n, r->path, e);
+  return dlk_ss_meaning(DLK_SS_FOR_NODE, foreign ? DLK_SS_CUT : r->rc);
 }
 
-static void on_created(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  struct dlk_zk_entry e = {0};
-  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_contender_answered(n))
+static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  struct dlk_ss_entry e = {0};
+  dlk_ss_contender_confirmed(n, tag, r->rc == DLK_SS_OK);
+  if (!dlk_ss_contender_answered(n))
     return;
   switch (meaning_of_create(n, r, &e)) {
-  case DLK_ZK_ANSWERED:
-    dlk_zk_clock_heard(n->store, r->sent, r->stat.ctime_ms);
+  case DLK_SS_ANSWERED:
+    dlk_ss_clock_heard(n->store, r->sent, r->stat.ctime_ms);
     created(n, r->path, e.seq, r->stat.czxid);
     break;
-  case DLK_ZK_MISSING:
+  case DLK_SS_MISSING:
     no_parent(n);
     break;
-  case DLK_ZK_SETTLE:
-    dlk_zk_op_heard(n->op, r);
+  case DLK_SS_SETTLE:
+    dlk_ss_op_heard(n->op, r);
     if (n->leaving)
-      dlk_zk_contender_end_op(n);
+      dlk_ss_contender_end_op(n);
     unsettled(n);
     break;
   default:
-    dlk_zk_op_heard(n->op, r);
-    dlk_zk_fail(n, dlk_zk_code(r->rc));
+    dlk_ss_op_heard(n->op, r);
+    dlk_ss_fail(n, dlk_ss_code(r->rc));
   }
 }
 
 /* ---- a create whose answer was lost ---- */
 
 /* Whether the answer says what there is; if not, n goes on by itself. */
-static bool says(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
-  switch (dlk_zk_meaning(DLK_ZK_FOR_SETTLING, rc)) {
-  case DLK_ZK_INSIST:
+static bool says(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
+  switch (dlk_ss_meaning(DLK_SS_FOR_SETTLING, rc)) {
+  case DLK_SS_INSIST:
     unsettled(n);
     return false;
-  case DLK_ZK_REFUSED:
-    dlk_zk_abandon(n, dlk_zk_code(rc));
+  case DLK_SS_REFUSED:
+    dlk_ss_abandon(n, dlk_ss_code(rc));
     return false;
   default:
     return true;
   }
 }
 
-static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  struct dlk_zk_entry e;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag || !says(n, r->rc))
+static void on_adopted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  struct dlk_ss_entry e;
+  if (!dlk_ss_contender_answered(n) || tag != n->tag || !says(n, r->rc))
     return;
-  if (r->rc == DLK_ZK_OK && r->stat.owner == n->member.session->id &&
+  if (r->rc == DLK_SS_OK && r->stat.owner == n->member.session->id &&
       is_own_name(n, n->path, &e)) {
     n->first_list = false;
     created(n, n->path, e.seq, r->stat.czxid);
@@ -208,58 +208,58 @@ static void on_adopted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   }
 }
 
-static bool on_searched(struct dlk_zk_contender *n,
-                        const struct dlk_zk_listing *l) {
-  if (!l->due || n->step != DLK_ZK_SETTLING)
+static bool on_searched(struct dlk_ss_contender *n,
+                        const struct dlk_ss_listing *l) {
+  if (!l->due || n->step != DLK_SS_SETTLING)
     return true;
   if (!says(n, l->rc))
     return true;
-  struct dlk_zk_entry e;
+  struct dlk_ss_entry e;
   bool there = l->queue && l->place < l->queue->count;
   const char *name = there ? l->queue->at[l->place].name : "";
   if (!is_own_name(n, name, &e)) {
     start(n);
     return true;
   }
-  dlk_zk_contender_name(n, name);
-  struct dlk_session_request get = {.verb = DLK_SESSION_READ, .path = n->path};
-  if (!dlk_zk_contender_send(n, &get, on_adopted))
+  dlk_ss_contender_name(n, name);
+  struct dlk_ss_request get = {.verb = DLK_SS_READ, .path = n->path};
+  if (!dlk_ss_contender_send(n, &get, on_adopted))
     unsettled(n);
   return true;
 }
 
-static void settle(struct dlk_zk_contender *n) {
+static void settle(struct dlk_ss_contender *n) {
   n->path[n->lock_len] = '\0';
-  if (dlk_zk_lists_ask(n, true, on_searched))
-    dlk_zk_contender_step(n, DLK_ZK_SETTLING);
+  if (dlk_ss_lists_ask(n, true, on_searched))
+    dlk_ss_contender_step(n, DLK_SS_SETTLING);
   else
-    dlk_zk_contender_stall(n);
+    dlk_ss_contender_stall(n);
 }
 
 /* ---- in which session ---- */
 
-static void join(struct dlk_zk_contender *n) {
-  struct dlk_zk_sessions *ss = &n->store->sessions;
+static void join(struct dlk_ss_contender *n) {
+  struct dlk_ss_sessions *ss = &n->store->sessions;
   bool looks = !n->wait && !n->peeked;
-  struct dlk_zk_session *s =
-      looks ? dlk_zk_session_any(ss) : dlk_zk_session_pick(ss);
+  struct dlk_ss_session *s =
+      looks ? dlk_ss_session_any(ss) : dlk_ss_session_pick(ss);
   if (!s) {
-    dlk_zk_fail(n, DLK_UNAVAILABLE);
+    dlk_ss_fail(n, DLK_UNAVAILABLE);
     return;
   }
-  dlk_zk_session_join(s, &n->member);
-  dlk_zk_contender_step(n, DLK_ZK_PARKED);
-  if (s->state == DLK_ZK_CONNECTED)
+  dlk_ss_session_join(s, &n->member);
+  dlk_ss_contender_step(n, DLK_SS_PARKED);
+  if (s->state == DLK_SS_CONNECTED)
     start(n);
 }
 
 /* Goes on in the session that a new contender is given; nothing of it is under
  * way. */
-static void rejoin(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
-  dlk_zk_contender_forget_name(n);
-  dlk_zk_contender_step(n, DLK_ZK_GONE);
-  dlk_zk_session_leave(&n->member);
+static void rejoin(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  dlk_ss_contender_forget_name(n);
+  dlk_ss_contender_step(n, DLK_SS_GONE);
+  dlk_ss_session_leave(&n->member);
   n->tag++;
   n->tries = 0;
   st->host->timer_clear(st->host, &n->timer);
@@ -268,105 +268,105 @@ static void rejoin(struct dlk_zk_contender *n) {
 
 /* ---- what the session tells ---- */
 
-static void gone(struct dlk_zk_member *m) {
-  struct dlk_zk_contender *n = dlk_zk_contender(m);
-  if (n->step == DLK_ZK_HELD)
-    dlk_zk_lose(n, "its node was deleted", true);
-  else if (n->step >= DLK_ZK_LISTING && n->step <= DLK_ZK_KEEPING)
+static void gone(struct dlk_ss_member *m) {
+  struct dlk_ss_contender *n = dlk_ss_contender(m);
+  if (n->step == DLK_SS_HELD)
+    dlk_ss_lose(n, "its node was deleted", true);
+  else if (n->step >= DLK_SS_LISTING && n->step <= DLK_SS_KEEPING)
     start(n);
 }
 
-static void resume(struct dlk_zk_member *m) {
-  struct dlk_zk_contender *n = dlk_zk_contender(m);
-  bool was_look = n->step == DLK_ZK_PEEKING && n->peeked;
+static void resume(struct dlk_ss_member *m) {
+  struct dlk_ss_contender *n = dlk_ss_contender(m);
+  bool was_look = n->step == DLK_SS_PEEKING && n->peeked;
   if (was_look && n->member.flying == 0) {
     rejoin(n);
     return;
   }
-  if (!dlk_zk_session_connected(m->session))
+  if (!dlk_ss_session_connected(m->session))
     return;
   n->store->host->timer_clear(n->store->host, &n->timer);
   switch (n->step) {
-  case DLK_ZK_PARKED:
-  case DLK_ZK_PEEKING:
+  case DLK_SS_PARKED:
+  case DLK_SS_PEEKING:
     start(n);
     break;
-  case DLK_ZK_UNSETTLED:
+  case DLK_SS_UNSETTLED:
     settle(n);
     break;
-  case DLK_ZK_LISTING:
-  case DLK_ZK_WAITING:
-  case DLK_ZK_READY:
-    dlk_zk_place_relist(n);
+  case DLK_SS_LISTING:
+  case DLK_SS_WAITING:
+  case DLK_SS_READY:
+    dlk_ss_place_relist(n);
     break;
-  case DLK_ZK_KEEPING:
-    dlk_zk_grant(n, n->sent);
+  case DLK_SS_KEEPING:
+    dlk_ss_grant(n, n->sent);
     break;
-  case DLK_ZK_LEAVING:
-    dlk_zk_delete(n);
+  case DLK_SS_LEAVING:
+    dlk_ss_delete(n);
     break;
-  case DLK_ZK_HELD:
-    dlk_zk_hold_resume(n);
+  case DLK_SS_HELD:
+    dlk_ss_hold_resume(n);
     break;
-  case DLK_ZK_CREATING:
-  case DLK_ZK_SETTLING:
-  case DLK_ZK_GONE:
+  case DLK_SS_CREATING:
+  case DLK_SS_SETTLING:
+  case DLK_SS_GONE:
     break;
   }
 }
 
 /* The session is over and with it the node, if there was one: what is held
  * is lost, what was to go is gone, what waits joins the next session. */
-static void orphaned(struct dlk_zk_member *m, enum dlk_code code) {
-  struct dlk_zk_contender *n = dlk_zk_contender(m);
-  struct dlk_zk_store *st = n->store;
+static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
+  struct dlk_ss_contender *n = dlk_ss_contender(m);
+  struct dlk_ss_store *st = n->store;
   m->flying = 0;
-  if (n->step == DLK_ZK_HELD) {
-    dlk_zk_lose(n, "the session is over", true);
+  if (n->step == DLK_SS_HELD) {
+    dlk_ss_lose(n, "the session is over", true);
     return;
   }
-  bool over = n->step >= DLK_ZK_LEAVING || n->leaving || !n->lease;
+  bool over = n->step >= DLK_SS_LEAVING || n->leaving || !n->lease;
   if (over || code != DLK_OK || st->sessions.stopping) {
     n->cut = false;
     if (!over)
       n->outcome = code == DLK_OK ? DLK_UNAVAILABLE : code;
-    dlk_zk_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
+    dlk_ss_finish(n, code == DLK_CLOSED ? code : DLK_LOST);
     return;
   }
   rejoin(n);
 }
 
-static void armed(struct dlk_zk_member *m, const struct dlk_zk_sight *sight) {
+static void armed(struct dlk_ss_member *m, const struct dlk_ss_sight *sight) {
   if (sight->own)
-    dlk_zk_own_armed(dlk_zk_contender(m), sight->revoked);
+    dlk_ss_own_armed(dlk_ss_contender(m), sight->revoked);
   else
-    dlk_zk_place_armed(dlk_zk_contender(m), sight);
+    dlk_ss_place_armed(dlk_ss_contender(m), sight);
 }
 
-static void changed(struct dlk_zk_member *m, bool own, enum dlk_zk_rc rc) {
+static void changed(struct dlk_ss_member *m, bool own, enum dlk_ss_rc rc) {
   if (own)
-    dlk_zk_own_over(dlk_zk_contender(m), rc);
+    dlk_ss_own_over(dlk_ss_contender(m), rc);
   else
-    dlk_zk_place_changed(dlk_zk_contender(m), rc);
+    dlk_ss_place_changed(dlk_ss_contender(m), rc);
 }
 
-static const char *path_of(const struct dlk_zk_member *m) {
-  return DLK_CONTAINER(m, const struct dlk_zk_contender, member)->path;
+static const char *path_of(const struct dlk_ss_member *m) {
+  return DLK_CONTAINER(m, const struct dlk_ss_contender, member)->path;
 }
 
-static void proven(struct dlk_zk_member *m) {
-  dlk_zk_place_relist(dlk_zk_contender(m));
+static void proven(struct dlk_ss_member *m) {
+  dlk_ss_place_relist(dlk_ss_contender(m));
 }
 
-static void expired(struct dlk_zk_member *m) {
-  dlk_zk_hold_expired(dlk_zk_contender(m));
+static void expired(struct dlk_ss_member *m) {
+  dlk_ss_hold_expired(dlk_ss_contender(m));
 }
 
-static void discard(struct dlk_zk_member *m) {
-  free(dlk_zk_contender(m));
+static void discard(struct dlk_ss_member *m) {
+  free(dlk_ss_contender(m));
 }
 
-static const struct dlk_zk_member_type contender = {
+static const struct dlk_ss_member_type contender = {
     .by_list = true,
     .resume = resume,
     .orphaned = orphaned,
@@ -379,36 +379,36 @@ static const struct dlk_zk_member_type contender = {
     .discard = discard,
 };
 
-static void session_opened(struct dlk_zk_session *s) {
-  dlk_zk_holds_opened(s);
-  dlk_zk_lists_opened(s);
+static void session_opened(struct dlk_ss_session *s) {
+  dlk_ss_holds_opened(s);
+  dlk_ss_lists_opened(s);
 }
 
-static void session_over(struct dlk_zk_session *s) {
-  dlk_zk_holds_over(s);
-  dlk_zk_lists_over(s);
+static void session_over(struct dlk_ss_session *s) {
+  dlk_ss_holds_over(s);
+  dlk_ss_lists_over(s);
 }
 
-const struct dlk_zk_session_hooks dlk_zk_recipe = {
-    .size = sizeof(struct dlk_zk_holds),
+const struct dlk_ss_session_hooks dlk_ss_recipe = {
+    .size = sizeof(struct dlk_ss_holds),
     .opened = session_opened,
-    .connected = dlk_zk_holds_connected,
+    .connected = dlk_ss_holds_connected,
     .over = session_over,
-    .listed = dlk_zk_lists_read,
+    .listed = dlk_ss_lists_read,
 };
 
 /* ---- acquire ---- */
 
-void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op) {
+void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op) {
   struct dlk_want want = op->lease->want;
   if (want.cap > 0 && want.units > want.cap) {
-    dlk_zk_done_text(st, op, DLK_INVALID,
+    dlk_ss_done_text(st, op, DLK_INVALID,
                      "more permits are asked for than there are");
     return;
   }
-  struct dlk_zk_contender *n = dlk_zk_contender_new(st, op, &contender);
+  struct dlk_ss_contender *n = dlk_ss_contender_new(st, op, &contender);
   if (n)
     join(n);
   else
-    dlk_zk_done(st, op, DLK_UNAVAILABLE);
+    dlk_ss_done(st, op, DLK_UNAVAILABLE);
 }

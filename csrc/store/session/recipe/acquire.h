@@ -5,8 +5,8 @@
 #include "store/session/recipe/contender.h"
 
 /* What the recipe wants to hear of each session. */
-extern const struct dlk_zk_session_hooks dlk_zk_recipe;
+extern const struct dlk_ss_session_hooks dlk_ss_recipe;
 
-void dlk_zk_acquire(struct dlk_zk_store *st, struct dlk_op *op);
+void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op);
 
 #endif

@@ -18,53 +18,53 @@
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
-  dlk_zk_contender_resume(DLK_CONTAINER(timer, struct dlk_zk_contender, timer));
+  dlk_ss_contender_resume(DLK_CONTAINER(timer, struct dlk_ss_contender, timer));
 }
 
 /* The lock's path, '/', the name. */
-static struct dlk_zk_contender *allocate(const struct dlk_buf *path,
+static struct dlk_ss_contender *allocate(const struct dlk_buf *path,
                                          const struct dlk_lease *lease) {
   const struct dlk_want *want = &lease->want;
   bool keeps = lease->min_hold > 0;
-  size_t room = path->len + 1 + dlk_zk_name_room(want->units);
-  struct dlk_zk_contender *n =
+  size_t room = path->len + 1 + dlk_ss_name_room(want->units);
+  struct dlk_ss_contender *n =
       path->failed ? NULL : calloc(1, sizeof *n + room);
   if (!n)
     return NULL;
   memcpy(n->path, path->data, path->len);
   n->lock_len = path->len;
   n->guid = n->path + path->len + 1 +
-            dlk_zk_name_guid_at(want->units, want->cap, keeps);
+            dlk_ss_name_guid_at(want->units, want->cap, keeps);
   return n;
 }
 
-struct dlk_zk_contender *
-dlk_zk_contender_new(struct dlk_zk_store *st, struct dlk_op *op,
-                     const struct dlk_zk_member_type *type) {
+struct dlk_ss_contender *
+dlk_ss_contender_new(struct dlk_ss_store *st, struct dlk_op *op,
+                     const struct dlk_ss_member_type *type) {
   struct dlk_buf path = {0};
-  dlk_zk_lock_path(st, &path, op->key, op->key_len);
-  struct dlk_zk_contender *n = allocate(&path, op->lease);
+  dlk_ss_lock_path(st, &path, op->key, op->key_len);
+  struct dlk_ss_contender *n = allocate(&path, op->lease);
   dlk_buf_free(&path);
   if (!n)
     return NULL;
-  dlk_zk_member_init(&n->member, type);
+  dlk_ss_member_init(&n->member, type);
   dlk_list_init(&n->line);
   dlk_list_init(&n->extends);
   n->store = st;
   n->lease = op->lease;
   n->wait = op->wait;
   n->member.awaits =
-      n->wait ? n->lock_len + 1 + dlk_zk_name_room(op->lease->want.units) : 0;
+      n->wait ? n->lock_len + 1 + dlk_ss_name_room(op->lease->want.units) : 0;
   n->want = op->lease->want;
   n->timer.fire = timer_fired;
-  n->step = DLK_ZK_GONE;
-  dlk_zk_contender_serve(n, op);
+  n->step = DLK_SS_GONE;
+  dlk_ss_contender_serve(n, op);
   return n;
 }
 
-bool dlk_zk_contender_answered(struct dlk_zk_contender *n) {
+bool dlk_ss_contender_answered(struct dlk_ss_contender *n) {
   n->member.flying--;
-  if (n->step != DLK_ZK_GONE)
+  if (n->step != DLK_SS_GONE)
     return true;
   if (n->member.flying == 0) {
     dlk_list_remove(&n->member.link);
@@ -75,43 +75,43 @@ bool dlk_zk_contender_answered(struct dlk_zk_contender *n) {
 
 /* ---- step, op, lease ---- */
 
-static const enum dlk_zk_use use_of[] = {
-    [DLK_ZK_PARKED] = DLK_ZK_USE_PARKED,
-    [DLK_ZK_PEEKING] = DLK_ZK_USE_COMING,
-    [DLK_ZK_CREATING] = DLK_ZK_USE_COMING,
-    [DLK_ZK_UNSETTLED] = DLK_ZK_USE_COMING,
-    [DLK_ZK_SETTLING] = DLK_ZK_USE_COMING,
-    [DLK_ZK_LISTING] = DLK_ZK_USE_STANDING,
-    [DLK_ZK_WAITING] = DLK_ZK_USE_STANDING,
-    [DLK_ZK_READY] = DLK_ZK_USE_READY,
-    [DLK_ZK_KEEPING] = DLK_ZK_USE_STANDING,
-    [DLK_ZK_HELD] = DLK_ZK_USE_HELD,
-    [DLK_ZK_LEAVING] = DLK_ZK_USE_NONE,
-    [DLK_ZK_GONE] = DLK_ZK_USE_NONE,
+static const enum dlk_ss_use use_of[] = {
+    [DLK_SS_PARKED] = DLK_SS_USE_PARKED,
+    [DLK_SS_PEEKING] = DLK_SS_USE_COMING,
+    [DLK_SS_CREATING] = DLK_SS_USE_COMING,
+    [DLK_SS_UNSETTLED] = DLK_SS_USE_COMING,
+    [DLK_SS_SETTLING] = DLK_SS_USE_COMING,
+    [DLK_SS_LISTING] = DLK_SS_USE_STANDING,
+    [DLK_SS_WAITING] = DLK_SS_USE_STANDING,
+    [DLK_SS_READY] = DLK_SS_USE_READY,
+    [DLK_SS_KEEPING] = DLK_SS_USE_STANDING,
+    [DLK_SS_HELD] = DLK_SS_USE_HELD,
+    [DLK_SS_LEAVING] = DLK_SS_USE_NONE,
+    [DLK_SS_GONE] = DLK_SS_USE_NONE,
 };
 
-void dlk_zk_contender_step(struct dlk_zk_contender *n, enum dlk_zk_step step) {
-  dlk_zk_session_use(&n->member, use_of[step]);
+void dlk_ss_contender_step(struct dlk_ss_contender *n, enum dlk_ss_step step) {
+  dlk_ss_session_use(&n->member, use_of[step]);
   n->step = step;
 }
 
-void dlk_zk_contender_serve(struct dlk_zk_contender *n, struct dlk_op *op) {
+void dlk_ss_contender_serve(struct dlk_ss_contender *n, struct dlk_op *op) {
   if (n->op)
-    dlk_zk_op_data(n->op)->node = NULL;
+    dlk_ss_op_data(n->op)->node = NULL;
   n->op = op;
   if (op)
-    dlk_zk_op_data(op)->node = n;
+    dlk_ss_op_data(op)->node = n;
 }
 
-static struct dlk_zk_lease_data *lease_data(struct dlk_lease *lease) {
+static struct dlk_ss_lease_data *lease_data(struct dlk_lease *lease) {
   return lease->data;
 }
 
-void dlk_zk_contender_hold(struct dlk_zk_contender *n) {
+void dlk_ss_contender_hold(struct dlk_ss_contender *n) {
   lease_data(n->lease)->node = n;
 }
 
-void dlk_zk_contender_unhold(struct dlk_zk_contender *n) {
+void dlk_ss_contender_unhold(struct dlk_ss_contender *n) {
   if (n->lease)
     lease_data(n->lease)->node = NULL;
   n->lease = NULL;
@@ -119,78 +119,77 @@ void dlk_zk_contender_unhold(struct dlk_zk_contender *n) {
 
 /* ---- requests ---- */
 
-bool dlk_zk_contender_send(struct dlk_zk_contender *n,
-                           struct dlk_session_request *r,
-                           dlk_zk_answer *answer) {
-  if (!dlk_zk_send(n->member.session, r, answer, n, ++n->tag))
+bool dlk_ss_contender_send(struct dlk_ss_contender *n, struct dlk_ss_request *r,
+                           dlk_ss_answer *answer) {
+  if (!dlk_ss_send(n->member.session, r, answer, n, ++n->tag))
     return false;
   n->member.flying++;
   return true;
 }
 
-static void ignore(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void ignore(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)who;
   (void)tag;
   (void)r;
 }
 
-void dlk_zk_delete_path(struct dlk_zk_session *s, const char *path) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_DELETE, .path = path};
-  if (path && s && dlk_zk_session_connected(s))
-    dlk_zk_send(s, &r, ignore, NULL, 0);
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path) {
+  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path};
+  if (path && s && dlk_ss_session_connected(s))
+    dlk_ss_send(s, &r, ignore, NULL, 0);
 }
 
-void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now) {
-  struct dlk_zk_session *s = n->member.session;
+void dlk_ss_contender_confirms(struct dlk_ss_contender *n, int64_t now) {
+  struct dlk_ss_session *s = n->member.session;
   n->confirm = s->rule->sent(&s->proof, now);
   n->confirm_tag = n->tag;
 }
 
-void dlk_zk_contender_confirmed(struct dlk_zk_contender *n, uint32_t tag,
+void dlk_ss_contender_confirmed(struct dlk_ss_contender *n, uint32_t tag,
                                 bool ok) {
   if (tag == n->confirm_tag)
-    dlk_zk_session_confirmed(n->member.session, n->confirm, ok);
+    dlk_ss_session_confirmed(n->member.session, n->confirm, ok);
 }
 
-void dlk_zk_contender_stall(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
+void dlk_ss_contender_stall(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
   n->tag++;
-  if (dlk_zk_session_connected(n->member.session))
-    st->host->timer_set(st->host, &n->timer, dlk_zk_now(st) + STALL);
+  if (dlk_ss_session_connected(n->member.session))
+    st->host->timer_set(st->host, &n->timer, dlk_ss_now(st) + STALL);
 }
 
 /* ---- its name, and what it watches ---- */
 
-void dlk_zk_contender_unwatch(struct dlk_zk_contender *n) {
-  dlk_zk_watch_drop(&n->member);
+void dlk_ss_contender_unwatch(struct dlk_ss_contender *n) {
+  dlk_ss_watch_drop(&n->member);
   n->watched = false;
 }
 
-void dlk_zk_contender_name(struct dlk_zk_contender *n, const char *name) {
+void dlk_ss_contender_name(struct dlk_ss_contender *n, const char *name) {
   n->path[n->lock_len] = '/';
   memcpy(n->path + n->lock_len + 1, name, strlen(name) + 1);
 }
 
-void dlk_zk_contender_step_out(struct dlk_zk_contender *n) {
+void dlk_ss_contender_step_out(struct dlk_ss_contender *n) {
   dlk_list_remove(&n->line);
   n->due = false;
 }
 
 /* What was asked about the old name is answered for nobody. */
-void dlk_zk_contender_forget_name(struct dlk_zk_contender *n) {
-  dlk_zk_contender_step_out(n);
-  dlk_zk_session_unname(&n->member);
+void dlk_ss_contender_forget_name(struct dlk_ss_contender *n) {
+  dlk_ss_contender_step_out(n);
+  dlk_ss_session_unname(&n->member);
   dlk_map_remove(&n->store->by_guid, &n->by_guid);
-  dlk_zk_contender_unwatch(n);
+  dlk_ss_contender_unwatch(n);
   n->path[n->lock_len] = '\0';
   n->czxid = 0;
   n->cut = n->downgraded = false;
 }
 
-const char *dlk_zk_contender_sibling(struct dlk_zk_contender *n,
+const char *dlk_ss_contender_sibling(struct dlk_ss_contender *n,
                                      const char *name) {
   struct dlk_buf *b = &n->store->scratch;
   dlk_buf_clear(b);
   dlk_buf_add(b, n->path, n->lock_len);
-  return dlk_zk_path(b, n->lock_len, name);
+  return dlk_ss_path(b, n->lock_len, name);
 }

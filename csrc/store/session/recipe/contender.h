@@ -11,38 +11,38 @@
 #include "store/session/recipe/meaning.h"
 #include "store/session/recipe/store.h"
 
-enum dlk_zk_step {
-  DLK_ZK_PARKED,    /* for a connected session */
-  DLK_ZK_PEEKING,   /* a try: looks whether it may hold at all */
-  DLK_ZK_CREATING,  /* create under way */
-  DLK_ZK_UNSETTLED, /* its answer was lost */
-  DLK_ZK_SETTLING,  /* finding out */
-  DLK_ZK_LISTING,   /* node is there; a list is under way or due */
-  DLK_ZK_WAITING,   /* for a watch */
-  DLK_ZK_READY,     /* first in the queue; for the horizon */
-  DLK_ZK_KEEPING,   /* the same; its stand-in is being made */
-  DLK_ZK_HELD,
-  DLK_ZK_LEAVING, /* being deleted */
-  DLK_ZK_GONE     /* only answers under way keep it in memory */
+enum dlk_ss_step {
+  DLK_SS_PARKED,    /* for a connected session */
+  DLK_SS_PEEKING,   /* a try: looks whether it may hold at all */
+  DLK_SS_CREATING,  /* create under way */
+  DLK_SS_UNSETTLED, /* its answer was lost */
+  DLK_SS_SETTLING,  /* finding out */
+  DLK_SS_LISTING,   /* node is there; a list is under way or due */
+  DLK_SS_WAITING,   /* for a watch */
+  DLK_SS_READY,     /* first in the queue; for the horizon */
+  DLK_SS_KEEPING,   /* the same; its stand-in is being made */
+  DLK_SS_HELD,
+  DLK_SS_LEAVING, /* being deleted */
+  DLK_SS_GONE     /* only answers under way keep it in memory */
 };
 
-struct dlk_zk_listing;
+struct dlk_ss_listing;
 /* A list was read. False: n may not hold by it, nor may anybody behind n. */
-typedef bool dlk_zk_told(struct dlk_zk_contender *n,
-                         const struct dlk_zk_listing *l);
+typedef bool dlk_ss_told(struct dlk_ss_contender *n,
+                         const struct dlk_ss_listing *l);
 
-struct dlk_zk_contender {
-  struct dlk_zk_member member;
+struct dlk_ss_contender {
+  struct dlk_ss_member member;
   struct dlk_list line; /* of those who asked for one list (lists.c), or of its
                            session's fresh or reads (hold.c) */
-  dlk_zk_told *told;
+  dlk_ss_told *told;
   void *list;
   struct dlk_map_node by_guid;
-  struct dlk_zk_store *store;
+  struct dlk_ss_store *store;
   struct dlk_lease *lease; /* while asked for or held */
   struct dlk_op *op;       /* ACQUIRE or RELEASE under way */
   struct dlk_timer timer;
-  enum dlk_zk_step step;
+  enum dlk_ss_step step;
   enum dlk_code outcome; /* for the op, once it is gone */
   bool wait;             /* queue up */
   bool leaving;          /* to be taken out as soon as it is known */
@@ -78,62 +78,61 @@ struct dlk_zk_contender {
   char path[];     /* lock's path; its own once the name is known */
 };
 
-static inline struct dlk_zk_contender *
-dlk_zk_contender(struct dlk_zk_member *m) {
-  return DLK_CONTAINER(m, struct dlk_zk_contender, member);
+static inline struct dlk_ss_contender *
+dlk_ss_contender(struct dlk_ss_member *m) {
+  return DLK_CONTAINER(m, struct dlk_ss_contender, member);
 }
 
 /* The one that holds the lease; NULL: none does (any more). */
-static inline struct dlk_zk_contender *
-dlk_zk_holder(const struct dlk_lease *lease) {
-  return ((const struct dlk_zk_lease_data *)lease->data)->node;
+static inline struct dlk_ss_contender *
+dlk_ss_holder(const struct dlk_lease *lease) {
+  return ((const struct dlk_ss_lease_data *)lease->data)->node;
 }
 
 /* Its own node is not there any more; goes on as if it were connected. As the
  * session tells it: acquire.c has both. */
-static inline void dlk_zk_contender_vanished(struct dlk_zk_contender *n) {
+static inline void dlk_ss_contender_vanished(struct dlk_ss_contender *n) {
   n->member.type->gone(&n->member);
 }
-static inline void dlk_zk_contender_resume(struct dlk_zk_contender *n) {
+static inline void dlk_ss_contender_resume(struct dlk_ss_contender *n) {
   n->member.type->resume(&n->member);
 }
 
 /* A new one for an ACQUIRE, in no session yet. NULL: out of memory. */
-struct dlk_zk_contender *
-dlk_zk_contender_new(struct dlk_zk_store *st, struct dlk_op *op,
-                     const struct dlk_zk_member_type *type);
-void dlk_zk_contender_step(struct dlk_zk_contender *n, enum dlk_zk_step step);
+struct dlk_ss_contender *
+dlk_ss_contender_new(struct dlk_ss_store *st, struct dlk_op *op,
+                     const struct dlk_ss_member_type *type);
+void dlk_ss_contender_step(struct dlk_ss_contender *n, enum dlk_ss_step step);
 /* The op that is under way for it; NULL: none any more. */
-void dlk_zk_contender_serve(struct dlk_zk_contender *n, struct dlk_op *op);
+void dlk_ss_contender_serve(struct dlk_ss_contender *n, struct dlk_op *op);
 /* The lease is a hold of n; or n has none any more. */
-void dlk_zk_contender_hold(struct dlk_zk_contender *n);
-void dlk_zk_contender_unhold(struct dlk_zk_contender *n);
+void dlk_ss_contender_hold(struct dlk_ss_contender *n);
+void dlk_ss_contender_unhold(struct dlk_ss_contender *n);
 
-bool dlk_zk_contender_send(struct dlk_zk_contender *n,
-                           struct dlk_session_request *r,
-                           dlk_zk_answer *answer);
+bool dlk_ss_contender_send(struct dlk_ss_contender *n, struct dlk_ss_request *r,
+                           dlk_ss_answer *answer);
 /* Deletes a node of the lock if there is a connection. The answer makes no
  * difference: what is still there is seen in the next list. path: may be NULL.
  */
-void dlk_zk_delete_path(struct dlk_zk_session *s, const char *path);
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path);
 /* An answer for n came: false when nothing but its memory is left. */
-bool dlk_zk_contender_answered(struct dlk_zk_contender *n);
+bool dlk_ss_contender_answered(struct dlk_ss_contender *n);
 /* Tries again soon, or when the session is connected. */
-void dlk_zk_contender_stall(struct dlk_zk_contender *n);
+void dlk_ss_contender_stall(struct dlk_ss_contender *n);
 /* n's write was just sent, at `now`, and may be a confirm; it was answered. */
-void dlk_zk_contender_confirms(struct dlk_zk_contender *n, int64_t now);
-void dlk_zk_contender_confirmed(struct dlk_zk_contender *n, uint32_t tag,
+void dlk_ss_contender_confirms(struct dlk_ss_contender *n, int64_t now);
+void dlk_ss_contender_confirmed(struct dlk_ss_contender *n, uint32_t tag,
                                 bool ok);
 /* It stands in no line any more. */
-void dlk_zk_contender_step_out(struct dlk_zk_contender *n);
+void dlk_ss_contender_step_out(struct dlk_ss_contender *n);
 /* It wants to hear of no node any more. */
-void dlk_zk_contender_unwatch(struct dlk_zk_contender *n);
+void dlk_ss_contender_unwatch(struct dlk_ss_contender *n);
 /* Its name is known from now on; it has none any more. */
-void dlk_zk_contender_name(struct dlk_zk_contender *n, const char *name);
-void dlk_zk_contender_forget_name(struct dlk_zk_contender *n);
+void dlk_ss_contender_name(struct dlk_ss_contender *n, const char *name);
+void dlk_ss_contender_forget_name(struct dlk_ss_contender *n);
 /* The path of another node of the same lock, in the store's scratch. NULL when
  * out of memory. */
-const char *dlk_zk_contender_sibling(struct dlk_zk_contender *n,
+const char *dlk_ss_contender_sibling(struct dlk_ss_contender *n,
                                      const char *name);
 
 #endif

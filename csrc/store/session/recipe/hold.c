@@ -35,65 +35,65 @@
 #define OWN_WATCHES 250
 #define READS_AT_ONCE 64
 
-static struct dlk_zk_holds *holds_of(const struct dlk_zk_session *s) {
+static struct dlk_ss_holds *holds_of(const struct dlk_ss_session *s) {
   return s->data;
 }
 
 /* ---- grant ---- */
 
 /* Holds stand in the order of their grants. */
-static void watch_later(struct dlk_zk_contender *n, int64_t now) {
+static void watch_later(struct dlk_ss_contender *n, int64_t now) {
   struct dlk_host *host = n->store->host;
-  struct dlk_zk_holds *h = holds_of(n->member.session);
-  dlk_zk_contender_step_out(n);
+  struct dlk_ss_holds *h = holds_of(n->member.session);
+  dlk_ss_contender_step_out(n);
   dlk_list_append(&h->fresh, &n->line);
   if (!h->fresh_timer.node.queued)
     host->timer_set(host, &h->fresh_timer, now + FRESH_FOR);
 }
 
-static void on_kept(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag ||
-      n->step != DLK_ZK_KEEPING)
+static void on_kept(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  if (!dlk_ss_contender_answered(n) || tag != n->tag ||
+      n->step != DLK_SS_KEEPING)
     return;
-  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
-  if (meaning == DLK_ZK_ANSWERED || r->rc == DLK_ZK_EXISTS) {
+  enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
+  if (meaning == DLK_SS_ANSWERED || r->rc == DLK_SS_EXISTS) {
     n->kept = true;
-    dlk_zk_grant(n, n->sent);
-  } else if (meaning == DLK_ZK_MISSING) {
-    dlk_zk_contender_vanished(n);
-  } else if (meaning == DLK_ZK_REPEAT) {
-    dlk_zk_contender_stall(n);
+    dlk_ss_grant(n, n->sent);
+  } else if (meaning == DLK_SS_MISSING) {
+    dlk_ss_contender_vanished(n);
+  } else if (meaning == DLK_SS_REPEAT) {
+    dlk_ss_contender_stall(n);
   } else {
-    dlk_zk_op_heard(n->op, r);
-    dlk_zk_leave(n, dlk_zk_code(r->rc));
+    dlk_ss_op_heard(n->op, r);
+    dlk_ss_leave(n, dlk_ss_code(r->rc));
   }
 }
 
-static void keep(struct dlk_zk_contender *n, int64_t sent) {
-  struct dlk_zk_session *s = n->member.session;
-  bool known = n->standin || dlk_zk_clock_known(n->store);
+static void keep(struct dlk_ss_contender *n, int64_t sent) {
+  struct dlk_ss_session *s = n->member.session;
+  bool known = n->standin || dlk_ss_clock_known(n->store);
   n->sent = sent;
-  dlk_zk_contender_step(n, DLK_ZK_KEEPING);
-  if (!known && dlk_zk_session_connected(s))
-    dlk_zk_clock_ask(s, n->path, n->lock_len);
-  if (!known || !dlk_zk_session_connected(s) ||
-      !dlk_zk_standin_make(n, on_kept))
-    dlk_zk_contender_stall(n);
+  dlk_ss_contender_step(n, DLK_SS_KEEPING);
+  if (!known && dlk_ss_session_connected(s))
+    dlk_ss_clock_ask(s, n->path, n->lock_len);
+  if (!known || !dlk_ss_session_connected(s) ||
+      !dlk_ss_standin_make(n, on_kept))
+    dlk_ss_contender_stall(n);
 }
 
-void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_zk_session *s = n->member.session;
-  int64_t now = dlk_zk_now(st);
+void dlk_ss_grant(struct dlk_ss_contender *n, int64_t sent) {
+  struct dlk_ss_store *st = n->store;
+  struct dlk_ss_session *s = n->member.session;
+  int64_t now = dlk_ss_now(st);
   /* It is epoch << 32 | counter: reached after 23,283 elections. */
   if (n->czxid >= DLK_FENCE_END) {
-    dlk_zk_leave(n, DLK_UNSUPPORTED);
+    dlk_ss_leave(n, DLK_UNSUPPORTED);
     return;
   }
   if (now >= s->proof.horizon) {
-    dlk_zk_contender_step(n, DLK_ZK_READY);
-    dlk_zk_session_tick(s);
+    dlk_ss_contender_step(n, DLK_SS_READY);
+    dlk_ss_session_tick(s);
     return;
   }
   if (n->lease->min_hold > 0 && !n->kept) {
@@ -103,46 +103,46 @@ void dlk_zk_grant(struct dlk_zk_contender *n, int64_t sent) {
   struct dlk_op *op = n->op;
   free(n->head);
   n->head = NULL;
-  dlk_zk_contender_serve(n, NULL);
+  dlk_ss_contender_serve(n, NULL);
   n->lease->fence = n->czxid;
   DLK_TRACE(now, st->driver->room, "grant", n->lease->key, n->lease->key_len,
             "fence %lld, token ..%.4s", (long long)n->lease->fence,
-            n->guid + DLK_ZK_GUID - 4);
+            n->guid + DLK_SS_GUID - 4);
   n->lease->sent = n->sent = sent;
-  dlk_zk_contender_hold(n);
-  dlk_zk_contender_step(n, DLK_ZK_HELD);
+  dlk_ss_contender_hold(n);
+  dlk_ss_contender_step(n, DLK_SS_HELD);
   n->rests = n->kept;
   n->rest_until = dlk_time_add(now, n->lease->min_hold);
   st->host->timer_clear(st->host, &n->timer);
   watch_later(n, now);
-  dlk_zk_session_holds(s);
+  dlk_ss_session_holds(s);
   st->host->done(st->host, op, NULL);
 }
 
-static void end_extends(struct dlk_zk_store *st, struct dlk_list *extends,
+static void end_extends(struct dlk_ss_store *st, struct dlk_list *extends,
                         enum dlk_code code) {
   while (!dlk_list_empty(extends)) {
-    struct dlk_zk_op_data *d =
-        DLK_CONTAINER(extends->next, struct dlk_zk_op_data, extends);
+    struct dlk_ss_op_data *d =
+        DLK_CONTAINER(extends->next, struct dlk_ss_op_data, extends);
     dlk_list_remove(&d->extends);
-    dlk_zk_done(st, d->op, code);
+    dlk_ss_done(st, d->op, code);
   }
 }
 
-static void answer_renewal(struct dlk_zk_contender *n, bool ok) {
+static void answer_renewal(struct dlk_ss_contender *n, bool ok) {
   struct dlk_host *host = n->store->host;
   bool renewing = n->renewing;
   n->renewing = false;
   if (renewing && ok)
-    host->renewed(host, n->lease, dlk_zk_now(n->store));
+    host->renewed(host, n->lease, dlk_ss_now(n->store));
   else if (renewing)
     host->renew_failed(host, n->lease);
 }
 
 /* What its node says. */
-static void own_read(struct dlk_zk_contender *n, bool revoked) {
-  struct dlk_zk_store *st = n->store;
-  if (n->step != DLK_ZK_HELD)
+static void own_read(struct dlk_ss_contender *n, bool revoked) {
+  struct dlk_ss_store *st = n->store;
+  if (n->step != DLK_SS_HELD)
     return;
   bool tell = revoked && !n->revoked;
   n->revoked |= revoked;
@@ -152,7 +152,7 @@ static void own_read(struct dlk_zk_contender *n, bool revoked) {
     st->host->revoked(st->host, lease);
 }
 
-void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked) {
+void dlk_ss_own_armed(struct dlk_ss_contender *n, bool revoked) {
   n->watched = true;
   own_read(n, revoked);
 }
@@ -161,47 +161,47 @@ void dlk_zk_own_armed(struct dlk_zk_contender *n, bool revoked) {
 
 /* Neither watched nor read: it is gone, or to be tried again, with the next
  * renewal or soon. */
-static void own_missed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
-  if (n->step != DLK_ZK_HELD)
+static void own_missed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
+  if (n->step != DLK_SS_HELD)
     return;
-  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, rc);
-  if (meaning == DLK_ZK_MISSING) {
-    dlk_zk_lose(n, "its node was deleted", true);
+  enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, rc);
+  if (meaning == DLK_SS_MISSING) {
+    dlk_ss_lose(n, "its node was deleted", true);
     return;
   }
-  watch_later(n, dlk_zk_now(n->store));
+  watch_later(n, dlk_ss_now(n->store));
   answer_renewal(n, false);
 }
 
-static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r);
 
-static void read_on(struct dlk_zk_session *s) {
-  struct dlk_zk_holds *h = holds_of(s);
+static void read_on(struct dlk_ss_session *s) {
+  struct dlk_ss_holds *h = holds_of(s);
   while (!dlk_list_empty(&h->reads) && h->reading < READS_AT_ONCE) {
     struct dlk_list *l = h->reads.next;
-    struct dlk_zk_contender *n =
-        DLK_CONTAINER(l, struct dlk_zk_contender, line);
-    struct dlk_session_request r = {.verb = DLK_SESSION_READ, .path = n->path};
+    struct dlk_ss_contender *n =
+        DLK_CONTAINER(l, struct dlk_ss_contender, line);
+    struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = n->path};
     dlk_list_remove(l);
-    if (s->state != DLK_ZK_CONNECTED)
-      own_missed(n, DLK_ZK_CUT);
-    else if (dlk_zk_contender_send(n, &r, on_own_read))
+    if (s->state != DLK_SS_CONNECTED)
+      own_missed(n, DLK_SS_CUT);
+    else if (dlk_ss_contender_send(n, &r, on_own_read))
       h->reading++;
     else
-      own_missed(n, DLK_ZK_MEMORY);
+      own_missed(n, DLK_SS_MEMORY);
   }
 }
 
 /* One that holds belongs to its session for good. */
-static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  struct dlk_zk_session *s = n->member.session;
+static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  struct dlk_ss_session *s = n->member.session;
   (void)tag;
   holds_of(s)->reading--;
-  struct dlk_zk_data d;
-  if (dlk_zk_contender_answered(n)) {
-    dlk_zk_data_parse(r->data, r->len, &d);
-    if (r->rc == DLK_ZK_OK)
+  struct dlk_ss_data d;
+  if (dlk_ss_contender_answered(n)) {
+    dlk_ss_data_parse(r->data, r->len, &d);
+    if (r->rc == DLK_SS_OK)
       own_read(n, d.revoked);
     else
       own_missed(n, r->rc);
@@ -209,42 +209,42 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
   read_on(s);
 }
 
-static void watch_own(struct dlk_zk_contender *n) {
-  struct dlk_zk_session *s = n->member.session;
+static void watch_own(struct dlk_ss_contender *n) {
+  struct dlk_ss_session *s = n->member.session;
   if (!dlk_list_empty(&n->member.watches))
     return;
   if (s->own_watches < OWN_WATCHES) {
-    if (!dlk_zk_watch_add(&n->member, n->path, true, false))
-      own_missed(n, DLK_ZK_MEMORY);
+    if (!dlk_ss_watch_add(&n->member, n->path, true, false))
+      own_missed(n, DLK_SS_MEMORY);
   } else if (n->renewing) {
-    dlk_zk_contender_step_out(n);
+    dlk_ss_contender_step_out(n);
     dlk_list_append(&holds_of(s)->reads, &n->line);
     read_on(s);
   }
 }
 
-void dlk_zk_own_over(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
+void dlk_ss_own_over(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   n->watched = false;
-  if (rc != DLK_ZK_OK)
+  if (rc != DLK_SS_OK)
     own_missed(n, rc);
-  else if (n->step == DLK_ZK_HELD)
+  else if (n->step == DLK_SS_HELD)
     watch_own(n);
 }
 
 /* Holds stand in the order of their grants. */
 static void fresh_fired(struct dlk_timer *timer, int64_t now) {
-  struct dlk_zk_holds *h =
-      DLK_CONTAINER(timer, struct dlk_zk_holds, fresh_timer);
-  struct dlk_zk_session *s = h->session;
+  struct dlk_ss_holds *h =
+      DLK_CONTAINER(timer, struct dlk_ss_holds, fresh_timer);
+  struct dlk_ss_session *s = h->session;
   struct dlk_host *host = s->sessions->host;
-  if (s->state != DLK_ZK_CONNECTED || dlk_list_empty(&h->fresh))
+  if (s->state != DLK_SS_CONNECTED || dlk_list_empty(&h->fresh))
     return;
   struct dlk_list todo;
   dlk_list_init(&todo);
   while (!dlk_list_empty(&h->fresh)) {
     struct dlk_list *l = h->fresh.next;
-    struct dlk_zk_contender *n =
-        DLK_CONTAINER(l, struct dlk_zk_contender, line);
+    struct dlk_ss_contender *n =
+        DLK_CONTAINER(l, struct dlk_ss_contender, line);
     if (n->sent + FRESH_FOR > now)
       break;
     dlk_list_remove(l);
@@ -253,7 +253,7 @@ static void fresh_fired(struct dlk_timer *timer, int64_t now) {
   while (!dlk_list_empty(&todo)) {
     struct dlk_list *l = todo.next;
     dlk_list_remove(l);
-    watch_own(DLK_CONTAINER(l, struct dlk_zk_contender, line));
+    watch_own(DLK_CONTAINER(l, struct dlk_ss_contender, line));
   }
   if (!dlk_list_empty(&h->fresh))
     host->timer_set(host, timer, now + FRESH_FOR);
@@ -261,22 +261,22 @@ static void fresh_fired(struct dlk_timer *timer, int64_t now) {
 
 /* ---- in each session ---- */
 
-void dlk_zk_holds_opened(struct dlk_zk_session *s) {
-  struct dlk_zk_holds *h = holds_of(s);
+void dlk_ss_holds_opened(struct dlk_ss_session *s) {
+  struct dlk_ss_holds *h = holds_of(s);
   h->session = s;
   h->fresh_timer.fire = fresh_fired;
   dlk_list_init(&h->fresh);
   dlk_list_init(&h->reads);
 }
 
-void dlk_zk_holds_connected(struct dlk_zk_session *s) {
-  struct dlk_zk_holds *h = holds_of(s);
+void dlk_ss_holds_connected(struct dlk_ss_session *s) {
+  struct dlk_ss_holds *h = holds_of(s);
   struct dlk_host *host = s->sessions->host;
   if (!dlk_list_empty(&h->fresh))
-    host->timer_set(host, &h->fresh_timer, dlk_zk_session_now(s));
+    host->timer_set(host, &h->fresh_timer, dlk_ss_session_now(s));
 }
 
-void dlk_zk_holds_over(struct dlk_zk_session *s) {
+void dlk_ss_holds_over(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   host->timer_clear(host, &holds_of(s)->fresh_timer);
 }
@@ -284,72 +284,71 @@ void dlk_zk_holds_over(struct dlk_zk_session *s) {
 /* ---- loss ---- */
 
 /* is_gone: the node is known not to exist; else it is deleted behind. */
-void dlk_zk_lose(struct dlk_zk_contender *n, const char *why, bool is_gone) {
-  struct dlk_zk_store *st = n->store;
-  struct dlk_zk_session *s = n->member.session;
+void dlk_ss_lose(struct dlk_ss_contender *n, const char *why, bool is_gone) {
+  struct dlk_ss_store *st = n->store;
+  struct dlk_ss_session *s = n->member.session;
   struct dlk_lease *lease = n->lease;
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
   n->renewing = false; /* `lost` is the answer to a renewal as well */
-  dlk_zk_contender_unhold(n);
+  dlk_ss_contender_unhold(n);
   if (is_gone)
-    dlk_zk_finish(n, DLK_OK);
+    dlk_ss_finish(n, DLK_OK);
   else
-    dlk_zk_leave(n, DLK_LOST);
+    dlk_ss_leave(n, DLK_LOST);
   end_extends(st, &extends, DLK_LOST);
   if (lease)
     st->host->lost(st->host, lease, why);
-  dlk_zk_session_freed(s);
+  dlk_ss_session_freed(s);
 }
 
-void dlk_zk_hold_expired(struct dlk_zk_contender *n) {
-  dlk_zk_lose(n, "the servers did not confirm the session in time", false);
+void dlk_ss_hold_expired(struct dlk_ss_contender *n) {
+  dlk_ss_lose(n, "the servers did not confirm the session in time", false);
 }
 
 /* True when the hold stands; a hold whose time is over is lost here. */
-static bool stands(struct dlk_zk_store *st, struct dlk_lease *lease) {
-  struct dlk_zk_contender *n = dlk_zk_holder(lease);
+static bool stands(struct dlk_ss_store *st, struct dlk_lease *lease) {
+  struct dlk_ss_contender *n = dlk_ss_holder(lease);
   if (!n)
     return false;
-  if (dlk_zk_now(st) < n->member.session->proof.horizon)
+  if (dlk_ss_now(st) < n->member.session->proof.horizon)
     return true;
-  dlk_zk_hold_expired(n);
+  dlk_ss_hold_expired(n);
   return false;
 }
 
 /* ---- renew, extend ---- */
 
-static bool send_check(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
-  struct dlk_session_request r = {.verb = DLK_SESSION_PROVE, .path = n->path};
-  return dlk_zk_contender_send(n, &r, answer);
+static bool send_check(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
+  struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = n->path};
+  return dlk_ss_contender_send(n, &r, answer);
 }
 
-void dlk_session_renew(void *store, struct dlk_lease *const *leases,
-                       size_t count) {
-  struct dlk_zk_store *st = store;
+void dlk_ss_renew(void *store, struct dlk_lease *const *leases, size_t count) {
+  struct dlk_ss_store *st = store;
   for (size_t i = 0; i < count; i++) {
     struct dlk_lease *lease = leases[i];
-    struct dlk_zk_contender *n = dlk_zk_holder(lease);
+    struct dlk_ss_contender *n = dlk_ss_holder(lease);
     if (!n) {
       st->host->lost(st->host, lease, "its node is gone");
     } else if (stands(st, lease)) {
       if (n->watched) {
-        st->host->renewed(st->host, lease, dlk_zk_now(st));
-      } else if (!dlk_zk_session_connected(n->member.session)) {
+        st->host->renewed(st->host, lease, dlk_ss_now(st));
+      } else if (!dlk_ss_session_connected(n->member.session)) {
         st->host->renew_failed(st->host, lease);
       } else {
         n->renewing = true;
-        dlk_zk_contender_step_out(n);
+        dlk_ss_contender_step_out(n);
         watch_own(n);
       }
     }
   }
 }
 
-static struct dlk_op *extend_of(const struct dlk_zk_contender *n,
+static struct dlk_op *extend_of(const struct dlk_ss_contender *n,
                                 uint32_t check) {
   for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
-    struct dlk_zk_op_data *d = DLK_CONTAINER(l, struct dlk_zk_op_data, extends);
+    struct dlk_ss_op_data *d = DLK_CONTAINER(l, struct dlk_ss_op_data, extends);
     if (d->check == check)
       return d->op;
   }
@@ -357,72 +356,72 @@ static struct dlk_op *extend_of(const struct dlk_zk_contender *n,
 }
 
 static void on_extend_checked(void *who, uint32_t tag,
-                              const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n))
+                              const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  if (!dlk_ss_contender_answered(n))
     return;
   struct dlk_op *op = extend_of(n, tag);
-  enum dlk_zk_meaning meaning = dlk_zk_meaning(DLK_ZK_FOR_OWN, r->rc);
-  if (meaning == DLK_ZK_MISSING && n->step == DLK_ZK_HELD) {
-    dlk_zk_lose(n, "its node was deleted", true);
-  } else if (op && meaning == DLK_ZK_REPEAT) {
-    dlk_zk_op_data(op)->check = 0;
-    dlk_zk_contender_stall(n);
+  enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
+  if (meaning == DLK_SS_MISSING && n->step == DLK_SS_HELD) {
+    dlk_ss_lose(n, "its node was deleted", true);
+  } else if (op && meaning == DLK_SS_REPEAT) {
+    dlk_ss_op_data(op)->check = 0;
+    dlk_ss_contender_stall(n);
   } else if (op) {
-    bool ok = meaning == DLK_ZK_ANSWERED;
+    bool ok = meaning == DLK_SS_ANSWERED;
     if (ok)
       op->lease->sent = r->sent;
-    dlk_list_remove(&dlk_zk_op_data(op)->extends);
-    dlk_zk_op_heard(op, r);
-    dlk_zk_done(n->store, op, ok ? DLK_OK : dlk_zk_code(r->rc));
+    dlk_list_remove(&dlk_ss_op_data(op)->extends);
+    dlk_ss_op_heard(op, r);
+    dlk_ss_done(n->store, op, ok ? DLK_OK : dlk_ss_code(r->rc));
   }
 }
 
 /* For each extension that has none under way: one that came while there was no
  * connection, or whose answer was lost. */
-void dlk_zk_hold_resume(struct dlk_zk_contender *n) {
-  if (!dlk_zk_session_connected(n->member.session))
+void dlk_ss_hold_resume(struct dlk_ss_contender *n) {
+  if (!dlk_ss_session_connected(n->member.session))
     return;
   for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
-    struct dlk_zk_op_data *d = DLK_CONTAINER(l, struct dlk_zk_op_data, extends);
+    struct dlk_ss_op_data *d = DLK_CONTAINER(l, struct dlk_ss_op_data, extends);
     if (d->check != 0)
       continue;
     if (!send_check(n, on_extend_checked)) {
-      dlk_zk_contender_stall(n);
+      dlk_ss_contender_stall(n);
       return;
     }
     d->check = n->tag;
   }
 }
 
-void dlk_zk_extend(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
+void dlk_ss_extend(struct dlk_ss_store *st, struct dlk_op *op) {
+  struct dlk_ss_contender *n = dlk_ss_holder(op->lease);
   if (!stands(st, op->lease)) {
-    dlk_zk_done(st, op, DLK_LOST);
+    dlk_ss_done(st, op, DLK_LOST);
     return;
   }
-  struct dlk_zk_op_data *d = dlk_zk_op_data(op);
+  struct dlk_ss_op_data *d = dlk_ss_op_data(op);
   d->node = n;
   d->op = op;
   dlk_list_append(&n->extends, &d->extends);
-  dlk_zk_hold_resume(n);
+  dlk_ss_hold_resume(n);
 }
 
 /* ---- release ---- */
 
-void dlk_zk_release(struct dlk_zk_store *st, struct dlk_op *op) {
-  struct dlk_zk_contender *n = dlk_zk_holder(op->lease);
+void dlk_ss_release(struct dlk_ss_store *st, struct dlk_op *op) {
+  struct dlk_ss_contender *n = dlk_ss_holder(op->lease);
   if (!stands(st, op->lease)) {
-    dlk_zk_done(st, op, DLK_LOST);
+    dlk_ss_done(st, op, DLK_LOST);
     return;
   }
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
   answer_renewal(n, false);
   end_extends(st, &extends, DLK_LOST);
-  dlk_zk_contender_unhold(n);
-  dlk_zk_contender_serve(n, op);
-  n->rests = n->kept && !op->unused && dlk_zk_now(st) < n->rest_until;
-  dlk_zk_leave(n, DLK_OK);
-  dlk_zk_session_freed(n->member.session);
+  dlk_ss_contender_unhold(n);
+  dlk_ss_contender_serve(n, op);
+  n->rests = n->kept && !op->unused && dlk_ss_now(st) < n->rest_until;
+  dlk_ss_leave(n, DLK_OK);
+  dlk_ss_session_freed(n->member.session);
 }

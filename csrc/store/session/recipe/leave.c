@@ -29,188 +29,188 @@
 #include "store/session/format/data.h"
 #include "store/session/recipe/standin.h"
 
-void dlk_zk_count_busy(struct dlk_zk_contender *n) {
+void dlk_ss_count_busy(struct dlk_ss_contender *n) {
   struct dlk_host *host = n->store->host;
-  bool busy = !n->op && !n->lease && n->step != DLK_ZK_GONE;
+  bool busy = !n->op && !n->lease && n->step != DLK_SS_GONE;
   if (busy == n->busy)
     return;
   n->busy = busy;
   host->busy(host, busy ? 1 : -1);
 }
 
-static void dispose(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
-  dlk_zk_standin_leave(n);
-  dlk_zk_contender_forget_name(n);
-  dlk_zk_contender_step(n, DLK_ZK_GONE);
-  dlk_zk_count_busy(n);
+static void dispose(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  dlk_ss_standin_leave(n);
+  dlk_ss_contender_forget_name(n);
+  dlk_ss_contender_step(n, DLK_SS_GONE);
+  dlk_ss_count_busy(n);
   st->host->timer_clear(st->host, &n->timer);
   free(n->head);
   n->head = NULL;
-  if (dlk_zk_session_leave(&n->member))
+  if (dlk_ss_session_leave(&n->member))
     free(n);
 }
 
-void dlk_zk_contender_end_op(struct dlk_zk_contender *n) {
+void dlk_ss_contender_end_op(struct dlk_ss_contender *n) {
   struct dlk_op *op = n->op;
   if (!op)
     return;
-  dlk_zk_contender_serve(n, NULL);
+  dlk_ss_contender_serve(n, NULL);
   if (op->kind == DLK_OP_ACQUIRE)
-    dlk_zk_contender_unhold(n);
-  dlk_zk_count_busy(n);
-  dlk_zk_done(n->store, op, dlk_zk_unanswered(op));
+    dlk_ss_contender_unhold(n);
+  dlk_ss_count_busy(n);
+  dlk_ss_done(n->store, op, dlk_ss_unanswered(op));
 }
 
-void dlk_zk_finish(struct dlk_zk_contender *n, enum dlk_code release_code) {
-  struct dlk_zk_store *st = n->store;
+void dlk_ss_finish(struct dlk_ss_contender *n, enum dlk_code release_code) {
+  struct dlk_ss_store *st = n->store;
   struct dlk_op *op = n->op;
   enum dlk_code code = n->outcome;
   if (op && op->kind == DLK_OP_RELEASE)
     code = n->cut ? DLK_OK : release_code;
-  dlk_zk_contender_serve(n, NULL);
-  dlk_zk_contender_unhold(n);
+  dlk_ss_contender_serve(n, NULL);
+  dlk_ss_contender_unhold(n);
   dispose(n);
   if (op)
-    dlk_zk_done(st, op, code);
+    dlk_ss_done(st, op, code);
 }
 
-void dlk_zk_fail(struct dlk_zk_contender *n, enum dlk_code code) {
+void dlk_ss_fail(struct dlk_ss_contender *n, enum dlk_code code) {
   n->outcome = code;
-  dlk_zk_finish(n, DLK_OK);
+  dlk_ss_finish(n, DLK_OK);
 }
 
-void dlk_zk_abandon(struct dlk_zk_contender *n, enum dlk_code code) {
+void dlk_ss_abandon(struct dlk_ss_contender *n, enum dlk_code code) {
   n->cut = false;
   if (!n->leaving)
     n->outcome = code;
-  dlk_zk_session_retire(n->member.session);
-  dlk_zk_finish(n, code);
+  dlk_ss_session_retire(n->member.session);
+  dlk_ss_finish(n, code);
 }
 
-static void on_deleted(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  dlk_zk_contender_confirmed(n, tag, r->rc == DLK_ZK_OK);
-  if (!dlk_zk_contender_answered(n))
+static void on_deleted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  dlk_ss_contender_confirmed(n, tag, r->rc == DLK_SS_OK);
+  if (!dlk_ss_contender_answered(n))
     return;
   if (tag != n->tag) {
-    n->cut |= r->rc != DLK_ZK_NONODE;
+    n->cut |= r->rc != DLK_SS_NONODE;
     return;
   }
-  switch (dlk_zk_meaning(DLK_ZK_FOR_DELETE, r->rc)) {
-  case DLK_ZK_ANSWERED:
-    dlk_zk_finish(n, DLK_OK);
+  switch (dlk_ss_meaning(DLK_SS_FOR_DELETE, r->rc)) {
+  case DLK_SS_ANSWERED:
+    dlk_ss_finish(n, DLK_OK);
     break;
-  case DLK_ZK_MISSING:
-    dlk_zk_finish(n, DLK_LOST);
+  case DLK_SS_MISSING:
+    dlk_ss_finish(n, DLK_LOST);
     break;
-  case DLK_ZK_INSIST:
+  case DLK_SS_INSIST:
     n->cut = true;
     if (n->op && n->op->ending != DLK_OK)
-      dlk_zk_contender_end_op(n);
-    dlk_zk_contender_stall(n);
+      dlk_ss_contender_end_op(n);
+    dlk_ss_contender_stall(n);
     break;
   default:
-    dlk_zk_op_heard(n->op, r);
-    dlk_zk_abandon(n, dlk_zk_code(r->rc));
+    dlk_ss_op_heard(n->op, r);
+    dlk_ss_abandon(n, dlk_ss_code(r->rc));
   }
 }
 
-void dlk_zk_delete(struct dlk_zk_contender *n) {
-  dlk_zk_contender_step(n, DLK_ZK_LEAVING);
-  if (!dlk_zk_session_connected(n->member.session))
+void dlk_ss_delete(struct dlk_ss_contender *n) {
+  dlk_ss_contender_step(n, DLK_SS_LEAVING);
+  if (!dlk_ss_session_connected(n->member.session))
     return;
-  struct dlk_session_request r = {
-      .verb = DLK_SESSION_DELETE, .path = n->path, .prune = true};
-  int64_t now = dlk_zk_now(n->store);
+  struct dlk_ss_request r = {
+      .verb = DLK_SS_DELETE, .path = n->path, .prune = true};
+  int64_t now = dlk_ss_now(n->store);
   if (!n->rests)
-    dlk_zk_standin_drop(n);
-  if (dlk_zk_contender_send(n, &r, on_deleted))
-    dlk_zk_contender_confirms(n, now);
+    dlk_ss_standin_drop(n);
+  if (dlk_ss_contender_send(n, &r, on_deleted))
+    dlk_ss_contender_confirms(n, now);
   else
-    dlk_zk_contender_stall(n);
+    dlk_ss_contender_stall(n);
 }
 
 /* ---- who stood in the way ---- */
 
-void dlk_zk_keep_holder(struct dlk_op *op, const struct dlk_zk_reply *r) {
-  struct dlk_zk_data data;
-  dlk_zk_data_parse(r->data, r->len, &data);
+void dlk_ss_keep_holder(struct dlk_op *op, const struct dlk_ss_reply *r) {
+  struct dlk_ss_data data;
+  dlk_ss_data_parse(r->data, r->len, &data);
   size_t len = strnlen(data.owner, DLK_HOLDER_MAX - 1);
   memcpy(op->holder, data.owner, len);
   op->holder[len] = '\0';
 }
 
-static void on_head(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
+static void on_head(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
   (void)tag;
-  if (dlk_zk_contender_answered(n) && n->op && r->rc == DLK_ZK_OK)
-    dlk_zk_keep_holder(n->op, r);
+  if (dlk_ss_contender_answered(n) && n->op && r->rc == DLK_SS_OK)
+    dlk_ss_keep_holder(n->op, r);
 }
 
 /* Leaves right before our delete, so it costs no wait. */
-static void ask_head(struct dlk_zk_contender *n) {
-  if (!n->op || !n->head || !dlk_zk_session_connected(n->member.session))
+static void ask_head(struct dlk_ss_contender *n) {
+  if (!n->op || !n->head || !dlk_ss_session_connected(n->member.session))
     return;
-  struct dlk_session_request r = {.verb = DLK_SESSION_READ,
-                                  .path = dlk_zk_contender_sibling(n, n->head)};
+  struct dlk_ss_request r = {.verb = DLK_SS_READ,
+                             .path = dlk_ss_contender_sibling(n, n->head)};
   if (r.path)
-    dlk_zk_contender_send(n, &r, on_head);
+    dlk_ss_contender_send(n, &r, on_head);
 }
 
-void dlk_zk_leave(struct dlk_zk_contender *n, enum dlk_code outcome) {
+void dlk_ss_leave(struct dlk_ss_contender *n, enum dlk_code outcome) {
   n->outcome = outcome;
   switch (n->step) {
-  case DLK_ZK_PARKED:
-  case DLK_ZK_PEEKING:
-    dlk_zk_finish(n, DLK_OK);
+  case DLK_SS_PARKED:
+  case DLK_SS_PEEKING:
+    dlk_ss_finish(n, DLK_OK);
     return;
-  case DLK_ZK_CREATING:
-  case DLK_ZK_UNSETTLED:
-  case DLK_ZK_SETTLING:
+  case DLK_SS_CREATING:
+  case DLK_SS_UNSETTLED:
+  case DLK_SS_SETTLING:
     n->leaving = true;
     break;
-  case DLK_ZK_LISTING:
-  case DLK_ZK_WAITING:
-  case DLK_ZK_READY:
-  case DLK_ZK_KEEPING:
-  case DLK_ZK_HELD:
+  case DLK_SS_LISTING:
+  case DLK_SS_WAITING:
+  case DLK_SS_READY:
+  case DLK_SS_KEEPING:
+  case DLK_SS_HELD:
     n->store->host->timer_clear(n->store->host, &n->timer);
-    dlk_zk_contender_unwatch(n);
-    dlk_zk_contender_step_out(n);
+    dlk_ss_contender_unwatch(n);
+    dlk_ss_contender_step_out(n);
     if (outcome == DLK_BUSY || outcome == DLK_TIMEOUT)
       ask_head(n);
-    dlk_zk_delete(n);
+    dlk_ss_delete(n);
     break;
-  case DLK_ZK_LEAVING:
-  case DLK_ZK_GONE:
+  case DLK_SS_LEAVING:
+  case DLK_SS_GONE:
     break;
   }
-  dlk_zk_count_busy(n);
+  dlk_ss_count_busy(n);
 }
 
 /* ---- cancel ---- */
 
-void dlk_zk_contender_cancel(struct dlk_zk_store *st, struct dlk_op *op,
-                             struct dlk_zk_contender *n) {
+void dlk_ss_contender_cancel(struct dlk_ss_store *st, struct dlk_op *op,
+                             struct dlk_ss_contender *n) {
   if (op->kind == DLK_OP_EXTEND) {
-    dlk_list_remove(&dlk_zk_op_data(op)->extends);
-    dlk_zk_done(st, op, dlk_zk_unanswered(op));
+    dlk_list_remove(&dlk_ss_op_data(op)->extends);
+    dlk_ss_done(st, op, dlk_ss_unanswered(op));
     return;
   }
   if (n->op != op)
     return;
-  bool away = !dlk_zk_session_connected(n->member.session);
+  bool away = !dlk_ss_session_connected(n->member.session);
   if (op->kind == DLK_OP_RELEASE) {
-    dlk_zk_contender_end_op(n);
+    dlk_ss_contender_end_op(n);
     return;
   }
-  if (n->step <= DLK_ZK_PEEKING) {
-    dlk_zk_leave(n, dlk_zk_unanswered(op));
+  if (n->step <= DLK_SS_PEEKING) {
+    dlk_ss_leave(n, dlk_ss_unanswered(op));
     return;
   }
-  if (!n->leaving && n->step != DLK_ZK_LEAVING)
-    dlk_zk_leave(n, op->ending);
+  if (!n->leaving && n->step != DLK_SS_LEAVING)
+    dlk_ss_leave(n, op->ending);
   if (away || !op->wait)
-    dlk_zk_contender_end_op(n);
+    dlk_ss_contender_end_op(n);
 }

@@ -40,21 +40,21 @@
 
 struct list {
   struct dlk_map_node node; /* by path */
-  struct dlk_zk_session *session;
+  struct dlk_ss_session *session;
   struct dlk_list due, next; /* contenders, by `line` */
   bool fresh;                /* somebody in `next` wants it so (driver.h) */
   char path[];
 };
 
-static struct dlk_map *lists_of(const struct dlk_zk_session *s) {
-  return &((struct dlk_zk_holds *)s->data)->lists;
+static struct dlk_map *lists_of(const struct dlk_ss_session *s) {
+  return &((struct dlk_ss_holds *)s->data)->lists;
 }
 
-static struct dlk_zk_contender *first_of(struct dlk_list *line) {
-  return DLK_CONTAINER(line->next, struct dlk_zk_contender, line);
+static struct dlk_ss_contender *first_of(struct dlk_list *line) {
+  return DLK_CONTAINER(line->next, struct dlk_ss_contender, line);
 }
 
-static struct list *find(struct dlk_zk_session *s, const char *path,
+static struct list *find(struct dlk_ss_session *s, const char *path,
                          size_t len) {
   struct dlk_map_node *m = dlk_map_get(lists_of(s), path, len);
   return m ? DLK_CONTAINER(m, struct list, node) : NULL;
@@ -65,7 +65,7 @@ static void free_list(struct list *l) {
   free(l);
 }
 
-static struct list *new_list(struct dlk_zk_session *s, const char *path,
+static struct list *new_list(struct dlk_ss_session *s, const char *path,
                              size_t len) {
   struct list *l = calloc(1, sizeof *l + len + 1);
   if (!l)
@@ -82,53 +82,53 @@ static struct list *new_list(struct dlk_zk_session *s, const char *path,
 
 /* ---- what a list says ---- */
 
-static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
-  return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
 }
 
 /* One of s that stands in the list, or NULL. What stands in for it is no place
  * of its own (standin.c): its node is gone. */
-static struct dlk_zk_contender *own(struct dlk_zk_session *s,
-                                    const struct dlk_zk_entry *e) {
-  struct dlk_zk_store *st = store_of(s);
-  struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID);
-  struct dlk_zk_contender *n =
-      m ? DLK_CONTAINER(m, struct dlk_zk_contender, by_guid) : NULL;
+static struct dlk_ss_contender *own(struct dlk_ss_session *s,
+                                    const struct dlk_ss_entry *e) {
+  struct dlk_ss_store *st = store_of(s);
+  struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID);
+  struct dlk_ss_contender *n =
+      m ? DLK_CONTAINER(m, struct dlk_ss_contender, by_guid) : NULL;
   return n && n->member.session == s && e->until_ms == 0 ? n : NULL;
 }
 
 /* Nodes with our client id that no contender claims (acquire.c, R5). */
-static void delete_ghosts(const struct list *l, const struct dlk_zk_queue *q) {
-  struct dlk_zk_store *st = store_of(l->session);
+static void delete_ghosts(const struct list *l, const struct dlk_ss_queue *q) {
+  struct dlk_ss_store *st = store_of(l->session);
   for (size_t i = 0; i < q->count; i++) {
-    const struct dlk_zk_entry *e = &q->at[i];
-    if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_ZK_CLIENT) != 0 ||
-        dlk_map_get(&st->by_guid, e->guid, DLK_ZK_GUID))
+    const struct dlk_ss_entry *e = &q->at[i];
+    if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_SS_CLIENT) != 0 ||
+        dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID))
       continue;
     dlk_buf_clear(&st->scratch);
     dlk_buf_add(&st->scratch, l->path, strlen(l->path));
-    dlk_zk_delete_path(l->session,
-                       dlk_zk_path(&st->scratch, strlen(l->path), e->name));
+    dlk_ss_delete_path(l->session,
+                       dlk_ss_path(&st->scratch, strlen(l->path), e->name));
   }
 }
 
-static bool tell(struct dlk_zk_contender *n, struct dlk_zk_listing *say,
+static bool tell(struct dlk_ss_contender *n, struct dlk_ss_listing *say,
                  size_t place, bool due) {
   say->place = place;
   say->due = due;
   if (due)
-    dlk_zk_contender_step_out(n);
+    dlk_ss_contender_step_out(n);
   return n->told(n, say);
 }
 
 /* Told in the order of the queue. Behind one that may not hold nobody may, so
  * from there on only those for whom the list is due are told. What they do may
  * have others leave or join, so each is looked up when it has its turn. */
-static void tell_queue(struct dlk_zk_session *s, struct list *l,
-                       struct dlk_zk_listing *say) {
+static void tell_queue(struct dlk_ss_session *s, struct list *l,
+                       struct dlk_ss_listing *say) {
   bool open = true;
   for (size_t i = 0; i < say->queue->count; i++) {
-    struct dlk_zk_contender *n = own(s, &say->queue->at[i]);
+    struct dlk_ss_contender *n = own(s, &say->queue->at[i]);
     bool due = n && l && n->list == l && n->due;
     if (due)
       open &= tell(n, say, i, true);
@@ -138,82 +138,82 @@ static void tell_queue(struct dlk_zk_session *s, struct list *l,
 }
 
 /* Those in `line` stand in no queue that is known. */
-static void tell_rest(struct dlk_list *line, struct dlk_zk_listing *say) {
+static void tell_rest(struct dlk_list *line, struct dlk_ss_listing *say) {
   while (!dlk_list_empty(line))
     tell(first_of(line), say, say->queue ? say->queue->count : 0, true);
 }
 
-static void tell_all(struct list *l, struct dlk_zk_listing *say,
-                     const struct dlk_zk_reply *r) {
-  struct dlk_zk_queue q = {0};
-  if (say->rc == DLK_ZK_OK && !dlk_zk_queue_read(&q, r->names, r->count))
-    say->rc = DLK_ZK_MEMORY;
-  if (say->rc == DLK_ZK_OK) {
+static void tell_all(struct list *l, struct dlk_ss_listing *say,
+                     const struct dlk_ss_reply *r) {
+  struct dlk_ss_queue q = {0};
+  if (say->rc == DLK_SS_OK && !dlk_ss_queue_read(&q, r->names, r->count))
+    say->rc = DLK_SS_MEMORY;
+  if (say->rc == DLK_SS_OK) {
     say->queue = &q;
-    dlk_zk_standins_end(store_of(l->session), l->session, l->path, &q);
+    dlk_ss_standins_end(store_of(l->session), l->session, l->path, &q);
     delete_ghosts(l, &q);
     tell_queue(l->session, l, say);
   }
   tell_rest(&l->due, say);
   say->queue = NULL;
-  dlk_zk_queue_free(&q);
+  dlk_ss_queue_free(&q);
 }
 
-bool dlk_zk_lists_read(struct dlk_zk_session *s, const struct dlk_zk_reply *r) {
-  struct dlk_zk_queue q;
-  struct dlk_zk_listing say = {.queue = &q, .sent = r->sent};
-  if (!dlk_zk_queue_read(&q, r->names, r->count))
+bool dlk_ss_lists_read(struct dlk_ss_session *s, const struct dlk_ss_reply *r) {
+  struct dlk_ss_queue q;
+  struct dlk_ss_listing say = {.queue = &q, .sent = r->sent};
+  if (!dlk_ss_queue_read(&q, r->names, r->count))
     return false;
-  dlk_zk_standins_end(store_of(s), s, NULL, &q);
+  dlk_ss_standins_end(store_of(s), s, NULL, &q);
   for (size_t i = 0; i < q.count; i++) {
-    struct dlk_zk_contender *n = own(s, &q.at[i]);
+    struct dlk_ss_contender *n = own(s, &q.at[i]);
     if (n)
       n->listed = s->lists;
   }
   tell_queue(s, NULL, &say);
-  dlk_zk_queue_free(&q);
+  dlk_ss_queue_free(&q);
   return true;
 }
 
 /* ---- asking ---- */
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r);
+static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r);
 
 /* False: nothing was sent. */
 static bool send(struct list *l) {
-  struct dlk_session_request r = {
-      .verb = DLK_SESSION_LIST, .path = l->path, .fresh = l->fresh};
+  struct dlk_ss_request r = {
+      .verb = DLK_SS_LIST, .path = l->path, .fresh = l->fresh};
   l->fresh = false;
-  return dlk_zk_send(l->session, &r, on_listed, l, 0);
+  return dlk_ss_send(l->session, &r, on_listed, l, 0);
 }
 
 static void are_due(struct list *l) {
   dlk_list_take(&l->next, &l->due);
   for (struct dlk_list *at = l->due.next; at != &l->due; at = at->next)
-    DLK_CONTAINER(at, struct dlk_zk_contender, line)->due = true;
+    DLK_CONTAINER(at, struct dlk_ss_contender, line)->due = true;
 }
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct list *l = who;
-  struct dlk_zk_session *s = l->session;
-  struct dlk_zk_listing say = {.rc = r->rc, .sent = r->sent};
+  struct dlk_ss_session *s = l->session;
+  struct dlk_ss_listing say = {.rc = r->rc, .sent = r->sent};
   (void)tag;
   tell_all(l, &say, r);
   if (!dlk_list_empty(&l->next)) {
     are_due(l);
-    if (dlk_zk_session_connected(s) && send(l))
+    if (dlk_ss_session_connected(s) && send(l))
       return;
   }
   struct dlk_list rest;
   dlk_list_take(&l->due, &rest);
   free_list(l);
-  say = (struct dlk_zk_listing){
-      .rc = dlk_zk_session_connected(s) ? DLK_ZK_MEMORY : DLK_ZK_CUT};
+  say = (struct dlk_ss_listing){
+      .rc = dlk_ss_session_connected(s) ? DLK_SS_MEMORY : DLK_SS_CUT};
   tell_rest(&rest, &say);
 }
 
-bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool fresh,
-                      dlk_zk_told *told) {
+bool dlk_ss_lists_ask(struct dlk_ss_contender *n, bool fresh,
+                      dlk_ss_told *told) {
   struct list *l = find(n->member.session, n->path, n->lock_len);
   bool first = !l;
   if (first)
@@ -225,7 +225,7 @@ bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool fresh,
     free_list(l);
     return false;
   }
-  dlk_zk_contender_step_out(n);
+  dlk_ss_contender_step_out(n);
   n->told = told;
   n->list = l;
   n->due = first;
@@ -235,7 +235,7 @@ bool dlk_zk_lists_ask(struct dlk_zk_contender *n, bool fresh,
 
 /* ---- in each session ---- */
 
-void dlk_zk_lists_opened(struct dlk_zk_session *s) {
+void dlk_ss_lists_opened(struct dlk_ss_session *s) {
   dlk_map_init(lists_of(s), s->watches.seed);
 }
 
@@ -244,7 +244,7 @@ static void forget(struct dlk_list *line) {
     dlk_list_remove(line->next);
 }
 
-void dlk_zk_lists_over(struct dlk_zk_session *s) {
+void dlk_ss_lists_over(struct dlk_ss_session *s) {
   struct dlk_map *lists = lists_of(s);
   for (size_t i = 0; i < lists->size; i++)
     while (lists->buckets[i]) {

@@ -54,180 +54,180 @@
 #define SURE_FOR (20 * DLK_MS)
 #define LOOK_AGAIN (20 * DLK_MS)
 
-static dlk_zk_told on_listed;
+static dlk_ss_told on_listed;
 
-bool dlk_zk_place_list(struct dlk_zk_contender *n) {
-  return dlk_zk_lists_ask(n, false, on_listed);
+bool dlk_ss_place_list(struct dlk_ss_contender *n) {
+  return dlk_ss_lists_ask(n, false, on_listed);
 }
 
-static void ask_time(struct dlk_zk_contender *n) {
-  dlk_zk_clock_ask(n->member.session, n->path, n->lock_len);
+static void ask_time(struct dlk_ss_contender *n) {
+  dlk_ss_clock_ask(n->member.session, n->path, n->lock_len);
 }
 
-void dlk_zk_place_relist(struct dlk_zk_contender *n) {
-  if (n->behind_ms && dlk_zk_session_connected(n->member.session))
+void dlk_ss_place_relist(struct dlk_ss_contender *n) {
+  if (n->behind_ms && dlk_ss_session_connected(n->member.session))
     ask_time(n);
   n->behind_ms = 0;
-  dlk_zk_contender_unwatch(n);
-  dlk_zk_contender_step(n, DLK_ZK_LISTING);
+  dlk_ss_contender_unwatch(n);
+  dlk_ss_contender_step(n, DLK_SS_LISTING);
   n->first_list = false;
-  n->sent = dlk_zk_now(n->store);
-  if (!dlk_zk_session_connected(n->member.session) || !dlk_zk_place_list(n))
-    dlk_zk_contender_stall(n);
+  n->sent = dlk_ss_now(n->store);
+  if (!dlk_ss_session_connected(n->member.session) || !dlk_ss_place_list(n))
+    dlk_ss_contender_stall(n);
 }
 
 /* One that shares, kept out by an exclusive node. */
-static bool behind_exclusive(const struct dlk_zk_contender *n,
-                             const struct dlk_zk_queue *q,
-                             const struct dlk_zk_judgement *j) {
-  return j->verdict == DLK_ZK_WATCH_NODES && n->want.units != 0 &&
+static bool behind_exclusive(const struct dlk_ss_contender *n,
+                             const struct dlk_ss_queue *q,
+                             const struct dlk_ss_judgement *j) {
+  return j->verdict == DLK_SS_WATCH_NODES && n->want.units != 0 &&
          q->at[j->watch[0]].units == 0;
 }
 
 /* Those who share look past exclusive holds that became readers. */
-static void judge(struct dlk_zk_contender *n, struct dlk_zk_queue *q,
-                  size_t place, struct dlk_zk_judgement *j) {
+static void judge(struct dlk_ss_contender *n, struct dlk_ss_queue *q,
+                  size_t place, struct dlk_ss_judgement *j) {
   for (;;) {
-    if (n->step == DLK_ZK_PEEKING)
-      dlk_zk_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
+    if (n->step == DLK_SS_PEEKING)
+      dlk_ss_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
     else
-      dlk_zk_queue_judge(q, place, j);
+      dlk_ss_queue_judge(q, place, j);
     if (!behind_exclusive(n, q, j))
       return;
-    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
-    if (!path || dlk_zk_watch_knows(n->member.session, path) != 2)
+    const char *path = dlk_ss_contender_sibling(n, q->at[j->watch[0]].name);
+    if (!path || dlk_ss_watch_knows(n->member.session, path) != 2)
       return;
-    dlk_zk_queue_downgrade(q, j->watch[0]);
+    dlk_ss_queue_downgrade(q, j->watch[0]);
   }
 }
 
 /* A try answers at once, but for one that shares behind an exclusive node: it
  * must be known first whether that was downgraded. */
-static bool gives_up(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
-                     const struct dlk_zk_judgement *j) {
+static bool gives_up(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
+                     const struct dlk_ss_judgement *j) {
   if (n->wait)
     return false;
   if (!behind_exclusive(n, q, j))
     return true;
-  const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[0]].name);
-  return !path || dlk_zk_watch_knows(n->member.session, path) == 1;
+  const char *path = dlk_ss_contender_sibling(n, q->at[j->watch[0]].name);
+  return !path || dlk_ss_watch_knows(n->member.session, path) == 1;
 }
 
 /* When the stand-in ahead may be over. */
-static void look_again(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
-  int64_t left = dlk_zk_clock_left(st, n->behind_ms);
+static void look_again(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  int64_t left = dlk_ss_clock_left(st, n->behind_ms);
   st->host->timer_set(
       st->host, &n->timer,
-      dlk_time_add(dlk_zk_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
+      dlk_time_add(dlk_ss_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
 }
 
-static void set_watches(struct dlk_zk_contender *n,
-                        const struct dlk_zk_queue *q,
-                        const struct dlk_zk_judgement *j) {
+static void set_watches(struct dlk_ss_contender *n,
+                        const struct dlk_ss_queue *q,
+                        const struct dlk_ss_judgement *j) {
   bool ok = true;
-  dlk_zk_contender_step(n, DLK_ZK_WAITING);
+  dlk_ss_contender_step(n, DLK_SS_WAITING);
   n->second = j->me == 1 && (!q->at[0].keeps || q->at[0].until_ms > 0);
-  if (j->verdict == DLK_ZK_WATCH_LIST) {
+  if (j->verdict == DLK_SS_WATCH_LIST) {
     char kept = n->path[n->lock_len];
     n->path[n->lock_len] = '\0';
-    ok = dlk_zk_watch_add(&n->member, n->path, false, true);
+    ok = dlk_ss_watch_add(&n->member, n->path, false, true);
     n->path[n->lock_len] = kept;
   }
   for (size_t i = 0; ok && i < j->watch_count; i++) {
-    const char *path = dlk_zk_contender_sibling(n, q->at[j->watch[i]].name);
-    ok = path && dlk_zk_watch_add(&n->member, path, false, false);
+    const char *path = dlk_ss_contender_sibling(n, q->at[j->watch[i]].name);
+    ok = path && dlk_ss_watch_add(&n->member, path, false, false);
   }
-  n->behind_ms = dlk_zk_queue_first_end(q, j);
+  n->behind_ms = dlk_ss_queue_first_end(q, j);
   if (!ok)
-    dlk_zk_contender_stall(n);
+    dlk_ss_contender_stall(n);
   else if (n->behind_ms)
     look_again(n);
 }
 
-static void keep_head(struct dlk_zk_contender *n,
-                      const struct dlk_zk_queue *q) {
+static void keep_head(struct dlk_ss_contender *n,
+                      const struct dlk_ss_queue *q) {
   free(n->head);
   n->head = strdup(q->at[0].name);
 }
 
-static void act(struct dlk_zk_contender *n, const struct dlk_zk_queue *q,
-                const struct dlk_zk_judgement *j, int64_t sent) {
+static void act(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
+                const struct dlk_ss_judgement *j, int64_t sent) {
   switch (j->verdict) {
-  case DLK_ZK_ABSENT:
-    dlk_zk_contender_vanished(n);
+  case DLK_SS_ABSENT:
+    dlk_ss_contender_vanished(n);
     break;
-  case DLK_ZK_HOLDS:
-    dlk_zk_grant(n, sent);
+  case DLK_SS_HOLDS:
+    dlk_ss_grant(n, sent);
     break;
-  case DLK_ZK_OTHER_LIMIT:
-    dlk_zk_leave(n, DLK_INVALID);
+  case DLK_SS_OTHER_LIMIT:
+    dlk_ss_leave(n, DLK_INVALID);
     break;
-  case DLK_ZK_WATCH_NODES:
-  case DLK_ZK_WATCH_LIST:
+  case DLK_SS_WATCH_NODES:
+  case DLK_SS_WATCH_LIST:
     keep_head(n, q);
     if (gives_up(n, q, j))
-      dlk_zk_leave(n, DLK_BUSY);
+      dlk_ss_leave(n, DLK_BUSY);
     else
       set_watches(n, q, j);
     break;
   }
 }
 
-static bool is_worn(const struct dlk_zk_contender *n, int32_t number) {
-  const struct dlk_session_driver *driver = n->store->driver;
+static bool is_worn(const struct dlk_ss_contender *n, int32_t number) {
+  const struct dlk_ss_driver *driver = n->store->driver;
   return driver->worn && driver->worn(number);
 }
 
-static void begin_anew(struct dlk_zk_contender *n,
-                       const struct dlk_zk_queue *q) {
+static void begin_anew(struct dlk_ss_contender *n,
+                       const struct dlk_ss_queue *q) {
   bool good = false;
   for (size_t i = 0; i < q->count; i++)
     good |= !is_worn(n, q->at[i].seq);
   for (size_t i = 0; i < q->count; i++)
-    if (!good || memcmp(q->at[i].guid, n->guid, DLK_ZK_GUID) == 0)
-      dlk_zk_delete_path(n->member.session,
-                         dlk_zk_contender_sibling(n, q->at[i].name));
-  dlk_zk_contender_forget_name(n);
-  dlk_zk_delete_path(n->member.session, n->path);
-  dlk_zk_contender_step(n, DLK_ZK_PARKED);
-  dlk_zk_contender_stall(n);
+    if (!good || memcmp(q->at[i].guid, n->guid, DLK_SS_GUID) == 0)
+      dlk_ss_delete_path(n->member.session,
+                         dlk_ss_contender_sibling(n, q->at[i].name));
+  dlk_ss_contender_forget_name(n);
+  dlk_ss_delete_path(n->member.session, n->path);
+  dlk_ss_contender_step(n, DLK_SS_PARKED);
+  dlk_ss_contender_stall(n);
 }
 
 /* Nothing to judge from: what was listed is missing, or it was refused, or is
  * to be asked for again. */
-static void no_list(struct dlk_zk_contender *n, enum dlk_zk_rc rc,
-                    void (*missing)(struct dlk_zk_contender *n)) {
-  switch (dlk_zk_meaning(DLK_ZK_FOR_PLACE, rc)) {
-  case DLK_ZK_MISSING:
+static void no_list(struct dlk_ss_contender *n, enum dlk_ss_rc rc,
+                    void (*missing)(struct dlk_ss_contender *n)) {
+  switch (dlk_ss_meaning(DLK_SS_FOR_PLACE, rc)) {
+  case DLK_SS_MISSING:
     missing(n);
     break;
-  case DLK_ZK_REFUSED:
-    dlk_zk_leave(n, dlk_zk_code(rc));
+  case DLK_SS_REFUSED:
+    dlk_ss_leave(n, dlk_ss_code(rc));
     break;
   default:
-    dlk_zk_contender_stall(n);
+    dlk_ss_contender_stall(n);
   }
 }
 
 /* A list that is not due may only let in (lists.c, I2). */
-static bool on_listed(struct dlk_zk_contender *n,
-                      const struct dlk_zk_listing *l) {
-  struct dlk_zk_judgement j;
-  n->first_list &= l->rc == DLK_ZK_OK;
-  if (n->step != DLK_ZK_LISTING && (l->due || n->step != DLK_ZK_WAITING))
+static bool on_listed(struct dlk_ss_contender *n,
+                      const struct dlk_ss_listing *l) {
+  struct dlk_ss_judgement j;
+  n->first_list &= l->rc == DLK_SS_OK;
+  if (n->step != DLK_SS_LISTING && (l->due || n->step != DLK_SS_WAITING))
     return true;
-  if (l->rc != DLK_ZK_OK) {
-    no_list(n, l->rc, dlk_zk_contender_vanished);
+  if (l->rc != DLK_SS_OK) {
+    no_list(n, l->rc, dlk_ss_contender_vanished);
     return true;
   }
   judge(n, l->queue, l->place, &j);
-  bool holds = j.verdict == DLK_ZK_HOLDS;
+  bool holds = j.verdict == DLK_SS_HOLDS;
   if (!holds && !l->due)
     return false;
-  dlk_zk_contender_unwatch(n);
-  dlk_zk_contender_step_out(n);
-  if (j.verdict != DLK_ZK_ABSENT && is_worn(n, l->queue->at[j.me].seq))
+  dlk_ss_contender_unwatch(n);
+  dlk_ss_contender_step_out(n);
+  if (j.verdict != DLK_SS_ABSENT && is_worn(n, l->queue->at[j.me].seq))
     begin_anew(n, l->queue);
   else
     act(n, l->queue, &j, l->sent);
@@ -238,88 +238,87 @@ static bool on_listed(struct dlk_zk_contender *n,
 
 /* Who waits on the children and is not listed was deleted. A hold ahead that
  * was downgraded no longer stands in the way of those who share. */
-void dlk_zk_place_armed(struct dlk_zk_contender *n,
-                        const struct dlk_zk_sight *sight) {
-  if (n->step != DLK_ZK_WAITING)
+void dlk_ss_place_armed(struct dlk_ss_contender *n,
+                        const struct dlk_ss_sight *sight) {
+  if (n->step != DLK_SS_WAITING)
     return;
   if (!sight->list && (sight->downgraded || !n->wait))
-    dlk_zk_place_relist(n);
+    dlk_ss_place_relist(n);
   else if (sight->list && n->listed != n->member.session->lists)
-    dlk_zk_contender_vanished(n);
+    dlk_ss_contender_vanished(n);
 }
 
 /* The one node that was ahead is gone, and nothing else can be. */
-static bool is_first(const struct dlk_zk_contender *n, enum dlk_zk_rc rc,
+static bool is_first(const struct dlk_ss_contender *n, enum dlk_ss_rc rc,
                      int64_t now) {
-  return rc == DLK_ZK_NONODE && n->second && now - n->sent <= SURE_FOR;
+  return rc == DLK_SS_NONODE && n->second && now - n->sent <= SURE_FOR;
 }
 
 /* A waiter lists again after a change, or is first; without an answer it must
  * wait. */
-void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc) {
-  int64_t now = dlk_zk_now(n->store);
-  if (n->step != DLK_ZK_WAITING)
+void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
+  int64_t now = dlk_ss_now(n->store);
+  if (n->step != DLK_SS_WAITING)
     return;
   if (is_first(n, rc, now)) {
-    dlk_zk_grant(n, now);
-  } else if (rc == DLK_ZK_OK) {
-    dlk_zk_place_relist(n);
+    dlk_ss_grant(n, now);
+  } else if (rc == DLK_SS_OK) {
+    dlk_ss_place_relist(n);
   } else {
-    no_list(n, rc, dlk_zk_place_relist);
+    no_list(n, rc, dlk_ss_place_relist);
   }
 }
 
 /* ---- a try ---- */
 
-static void on_blocker(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
-  struct dlk_zk_contender *n = who;
-  if (!dlk_zk_contender_answered(n) || tag != n->tag)
+static void on_blocker(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = who;
+  if (!dlk_ss_contender_answered(n) || tag != n->tag)
     return;
-  if (r->rc == DLK_ZK_OK && n->op)
-    dlk_zk_keep_holder(n->op, r);
-  dlk_zk_leave(n, DLK_BUSY);
+  if (r->rc == DLK_SS_OK && n->op)
+    dlk_ss_keep_holder(n->op, r);
+  dlk_ss_leave(n, DLK_BUSY);
 }
 
-static void is_busy(struct dlk_zk_contender *n, const struct dlk_zk_queue *q) {
-  struct dlk_session_request r = {
-      .verb = DLK_SESSION_READ,
-      .path = dlk_zk_contender_sibling(n, q->at[0].name)};
-  if (!r.path || !dlk_zk_contender_send(n, &r, on_blocker))
-    dlk_zk_leave(n, DLK_BUSY);
+static void is_busy(struct dlk_ss_contender *n, const struct dlk_ss_queue *q) {
+  struct dlk_ss_request r = {
+      .verb = DLK_SS_READ, .path = dlk_ss_contender_sibling(n, q->at[0].name)};
+  if (!r.path || !dlk_ss_contender_send(n, &r, on_blocker))
+    dlk_ss_leave(n, DLK_BUSY);
 }
 
 /* A session that is good for a look may not be good for a hold. */
-static void join_queue(struct dlk_zk_contender *n) {
+static void join_queue(struct dlk_ss_contender *n) {
   n->peeked = true;
-  dlk_zk_contender_resume(n);
+  dlk_ss_contender_resume(n);
 }
 
 /* Whether the stand-in that is in the way is over must be known first. */
-static bool asks_time(struct dlk_zk_contender *n,
-                      const struct dlk_zk_listing *l,
-                      const struct dlk_zk_judgement *j) {
+static bool asks_time(struct dlk_ss_contender *n,
+                      const struct dlk_ss_listing *l,
+                      const struct dlk_ss_judgement *j) {
   bool asked = n->behind_ms != 0;
-  n->behind_ms = dlk_zk_queue_first_end(l->queue, j);
+  n->behind_ms = dlk_ss_queue_first_end(l->queue, j);
   if (asked || !n->behind_ms)
     return false;
   ask_time(n);
-  dlk_zk_place_peek(n);
+  dlk_ss_place_peek(n);
   return true;
 }
 
-static bool on_peeked(struct dlk_zk_contender *n,
-                      const struct dlk_zk_listing *l) {
-  struct dlk_zk_judgement j;
-  if (!l->due || n->step != DLK_ZK_PEEKING)
+static bool on_peeked(struct dlk_ss_contender *n,
+                      const struct dlk_ss_listing *l) {
+  struct dlk_ss_judgement j;
+  if (!l->due || n->step != DLK_SS_PEEKING)
     return true;
-  if (l->rc != DLK_ZK_OK) {
+  if (l->rc != DLK_SS_OK) {
     no_list(n, l->rc, join_queue);
     return true;
   }
   judge(n, l->queue, l->place, &j);
-  if (j.verdict == DLK_ZK_OTHER_LIMIT)
-    dlk_zk_leave(n, DLK_INVALID);
-  else if (j.verdict == DLK_ZK_HOLDS || !gives_up(n, l->queue, &j))
+  if (j.verdict == DLK_SS_OTHER_LIMIT)
+    dlk_ss_leave(n, DLK_INVALID);
+  else if (j.verdict == DLK_SS_HOLDS || !gives_up(n, l->queue, &j))
     join_queue(n);
   else if (!asks_time(n, l, &j))
     is_busy(n, l->queue);
@@ -328,8 +327,8 @@ static bool on_peeked(struct dlk_zk_contender *n,
 
 /* A fresh list shows every release that was answered before the try.
  * What is free by it has to be created all the same, and may be refused yet. */
-void dlk_zk_place_peek(struct dlk_zk_contender *n) {
-  dlk_zk_contender_step(n, DLK_ZK_PEEKING);
-  if (!dlk_zk_lists_ask(n, true, on_peeked))
-    dlk_zk_contender_stall(n);
+void dlk_ss_place_peek(struct dlk_ss_contender *n) {
+  dlk_ss_contender_step(n, DLK_SS_PEEKING);
+  if (!dlk_ss_lists_ask(n, true, on_peeked))
+    dlk_ss_contender_stall(n);
 }

@@ -5,14 +5,14 @@
 #include "store/session/recipe/contender.h"
 
 /* A try looks before it writes. */
-void dlk_zk_place_peek(struct dlk_zk_contender *n);
+void dlk_ss_place_peek(struct dlk_ss_contender *n);
 /* Sends the list that the verdict is made from. */
-bool dlk_zk_place_list(struct dlk_zk_contender *n);
+bool dlk_ss_place_list(struct dlk_ss_contender *n);
 /* Lists again: something changed. */
-void dlk_zk_place_relist(struct dlk_zk_contender *n);
+void dlk_ss_place_relist(struct dlk_ss_contender *n);
 /* A watch on those ahead: armed, or over, as the session tells it. */
-void dlk_zk_place_armed(struct dlk_zk_contender *n,
-                        const struct dlk_zk_sight *sight);
-void dlk_zk_place_changed(struct dlk_zk_contender *n, enum dlk_zk_rc rc);
+void dlk_ss_place_armed(struct dlk_ss_contender *n,
+                        const struct dlk_ss_sight *sight);
+void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc);
 
 #endif

@@ -18,35 +18,35 @@
 #include "store/kit/admission.h"
 
 static int by_seq(const void *a, const void *b) {
-  const struct dlk_zk_entry *x = a, *y = b;
+  const struct dlk_ss_entry *x = a, *y = b;
   if (x->seq == y->seq) {
     int order = strcmp(x->guid, y->guid);
     return order != 0 ? order : (x->until_ms > 0) - (y->until_ms > 0);
   }
-  return dlk_zk_seq_before(x->seq, y->seq) ? -1 : 1;
+  return dlk_ss_seq_before(x->seq, y->seq) ? -1 : 1;
 }
 
 /* A stand-in counts when its contender is gone: both have one place. */
-static void drop_doubles(struct dlk_zk_queue *q) {
+static void drop_doubles(struct dlk_ss_queue *q) {
   size_t to = 0;
   for (size_t i = 0; i < q->count; i++) {
-    const struct dlk_zk_entry *e = &q->at[i];
+    const struct dlk_ss_entry *e = &q->at[i];
     bool stands = to > 0 && e->until_ms > 0 && q->at[to - 1].until_ms == 0 &&
-                  memcmp(q->at[to - 1].guid, e->guid, DLK_ZK_GUID) == 0;
+                  memcmp(q->at[to - 1].guid, e->guid, DLK_SS_GUID) == 0;
     if (!stands)
       q->at[to++] = *e;
   }
   q->count = to;
 }
 
-bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
+bool dlk_ss_queue_read(struct dlk_ss_queue *q, char *const *names,
                        size_t count) {
   q->count = 0;
   q->at = malloc((count ? count : 1) * sizeof *q->at);
   if (!q->at)
     return false;
   for (size_t i = 0; i < count; i++)
-    if (dlk_zk_name_parse(names[i], &q->at[q->count]))
+    if (dlk_ss_name_parse(names[i], &q->at[q->count]))
       q->count++;
   if (q->count > 1)
     qsort(q->at, q->count, sizeof *q->at, by_seq);
@@ -54,20 +54,20 @@ bool dlk_zk_queue_read(struct dlk_zk_queue *q, char *const *names,
   return true;
 }
 
-void dlk_zk_queue_free(struct dlk_zk_queue *q) {
+void dlk_ss_queue_free(struct dlk_ss_queue *q) {
   free(q->at);
   q->at = NULL;
   q->count = 0;
 }
 
-void dlk_zk_queue_take_out(struct dlk_zk_queue *q, size_t place) {
+void dlk_ss_queue_take_out(struct dlk_ss_queue *q, size_t place) {
   memmove(q->at + place, q->at + place + 1,
           (--q->count - place) * sizeof *q->at);
 }
 
-int64_t dlk_zk_queue_first_end(const struct dlk_zk_queue *q,
-                               const struct dlk_zk_judgement *j) {
-  bool all = j->verdict == DLK_ZK_WATCH_LIST;
+int64_t dlk_ss_queue_first_end(const struct dlk_ss_queue *q,
+                               const struct dlk_ss_judgement *j) {
+  bool all = j->verdict == DLK_SS_WATCH_LIST;
   int64_t first = 0;
   for (size_t i = 0; i < (all ? j->me : j->watch_count); i++) {
     int64_t end = q->at[all ? i : j->watch[i]].until_ms;
@@ -77,34 +77,34 @@ int64_t dlk_zk_queue_first_end(const struct dlk_zk_queue *q,
   return first;
 }
 
-void dlk_zk_queue_downgrade(struct dlk_zk_queue *q, size_t place) {
+void dlk_ss_queue_downgrade(struct dlk_ss_queue *q, size_t place) {
   q->at[place].units = 1;
   q->at[place].cap = 0;
 }
 
-size_t dlk_zk_queue_find(const struct dlk_zk_queue *q, const char *guid) {
+size_t dlk_ss_queue_find(const struct dlk_ss_queue *q, const char *guid) {
   size_t i = 0;
-  while (i < q->count && memcmp(q->at[i].guid, guid, DLK_ZK_GUID) != 0)
+  while (i < q->count && memcmp(q->at[i].guid, guid, DLK_SS_GUID) != 0)
     i++;
   return i;
 }
 
-static void watch_one(struct dlk_zk_judgement *out, size_t place) {
-  out->verdict = DLK_ZK_WATCH_NODES;
+static void watch_one(struct dlk_ss_judgement *out, size_t place) {
+  out->verdict = DLK_SS_WATCH_NODES;
   out->watch[0] = place;
   out->watch_count = 1;
 }
 
 /* Nearest first, until they alone keep us out. */
-static void watch_units(const struct dlk_zk_queue *q,
-                        const struct dlk_zk_entry *me, size_t place,
-                        struct dlk_zk_judgement *out) {
+static void watch_units(const struct dlk_ss_queue *q,
+                        const struct dlk_ss_entry *me, size_t place,
+                        struct dlk_ss_judgement *out) {
   uint64_t spare = me->units > me->cap ? 0 : me->cap - me->units;
   uint64_t sum = 0;
-  out->verdict = DLK_ZK_WATCH_NODES;
+  out->verdict = DLK_SS_WATCH_NODES;
   for (size_t i = place; i-- > 0 && sum <= spare;) {
-    if (out->watch_count == DLK_ZK_WATCH_MAX) {
-      out->verdict = DLK_ZK_WATCH_LIST;
+    if (out->watch_count == DLK_SS_WATCH_MAX) {
+      out->verdict = DLK_SS_WATCH_LIST;
       out->watch_count = 0;
       return;
     }
@@ -113,21 +113,21 @@ static void watch_units(const struct dlk_zk_queue *q,
   }
 }
 
-static void judge(const struct dlk_zk_queue *q, const struct dlk_zk_entry *me,
-                  size_t place, struct dlk_zk_judgement *out) {
+static void judge(const struct dlk_ss_queue *q, const struct dlk_ss_entry *me,
+                  size_t place, struct dlk_ss_judgement *out) {
   out->me = place;
   out->watch_count = 0;
   const struct dlk_want want = {me->units, me->cap};
   uint64_t ahead = 0;
-  out->verdict = DLK_ZK_HOLDS;
+  out->verdict = DLK_SS_HOLDS;
   for (size_t i = place; i-- > 0;) {
-    const struct dlk_zk_entry *other = &q->at[i];
+    const struct dlk_ss_entry *other = &q->at[i];
     switch (dlk_beside(want, (struct dlk_want){other->units, other->cap})) {
     case DLK_BESIDE_EXCLUDES:
       watch_one(out, i);
       return;
     case DLK_BESIDE_OTHER_LIMIT:
-      out->verdict = DLK_ZK_OTHER_LIMIT;
+      out->verdict = DLK_SS_OTHER_LIMIT;
       return;
     case DLK_BESIDE_FITS:
       ahead += other->units;
@@ -137,15 +137,15 @@ static void judge(const struct dlk_zk_queue *q, const struct dlk_zk_entry *me,
     watch_units(q, me, place, out);
 }
 
-void dlk_zk_queue_judge(const struct dlk_zk_queue *q, size_t place,
-                        struct dlk_zk_judgement *out) {
-  *out = (struct dlk_zk_judgement){.verdict = DLK_ZK_ABSENT, .me = place};
+void dlk_ss_queue_judge(const struct dlk_ss_queue *q, size_t place,
+                        struct dlk_ss_judgement *out) {
+  *out = (struct dlk_ss_judgement){.verdict = DLK_SS_ABSENT, .me = place};
   if (place < q->count)
     judge(q, &q->at[place], place, out);
 }
 
-void dlk_zk_queue_judge_newcomer(const struct dlk_zk_queue *q, uint32_t units,
-                                 uint32_t cap, struct dlk_zk_judgement *out) {
-  const struct dlk_zk_entry me = {.units = units, .cap = cap};
+void dlk_ss_queue_judge_newcomer(const struct dlk_ss_queue *q, uint32_t units,
+                                 uint32_t cap, struct dlk_ss_judgement *out) {
+  const struct dlk_ss_entry me = {.units = units, .cap = cap};
   judge(q, &me, q->count, out);
 }

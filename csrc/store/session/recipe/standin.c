@@ -47,88 +47,88 @@
 
 /* ---- the server's clock ---- */
 
-void dlk_zk_clock_heard(struct dlk_zk_store *st, int64_t sent, int64_t ms) {
+void dlk_ss_clock_heard(struct dlk_ss_store *st, int64_t sent, int64_t ms) {
   if (ms == 0 || sent < st->clock.sent)
     return;
   st->clock.ms = ms;
   st->clock.sent = sent;
 }
 
-static void on_time(void *who, uint32_t tag, const struct dlk_zk_reply *r) {
+static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)tag;
-  if (r->rc == DLK_ZK_OK)
-    dlk_zk_clock_heard(who, r->sent, r->stat.mtime_ms);
+  if (r->rc == DLK_SS_OK)
+    dlk_ss_clock_heard(who, r->sent, r->stat.mtime_ms);
 }
 
-static struct dlk_zk_store *store_of(struct dlk_zk_session *s) {
-  return DLK_CONTAINER(s->sessions, struct dlk_zk_store, sessions);
+static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
 }
 
 /* One answer serves all who ask in a moment. */
-void dlk_zk_clock_ask(struct dlk_zk_session *s, const char *path, size_t len) {
-  struct dlk_zk_store *st = store_of(s);
-  int64_t now = dlk_zk_now(st);
+void dlk_ss_clock_ask(struct dlk_ss_session *s, const char *path, size_t len) {
+  struct dlk_ss_store *st = store_of(s);
+  int64_t now = dlk_ss_now(st);
   if (st->clock.asked && now - st->clock.asked < ASK_AGAIN)
     return;
   dlk_buf_clear(&st->scratch);
   dlk_buf_add(&st->scratch, path, len);
-  struct dlk_session_request r = {.verb = DLK_SESSION_CLOCK,
-                                  .path = dlk_zk_path(&st->scratch, len, NULL)};
-  if (r.path && dlk_zk_send(s, &r, on_time, st, 0))
+  struct dlk_ss_request r = {.verb = DLK_SS_CLOCK,
+                             .path = dlk_ss_path(&st->scratch, len, NULL)};
+  if (r.path && dlk_ss_send(s, &r, on_time, st, 0))
     st->clock.asked = now;
 }
 
-bool dlk_zk_clock_known(struct dlk_zk_store *st) {
-  return st->clock.ms > 0 && dlk_zk_now(st) - st->clock.sent < FRESH;
+bool dlk_ss_clock_known(struct dlk_ss_store *st) {
+  return st->clock.ms > 0 && dlk_ss_now(st) - st->clock.sent < FRESH;
 }
 
-int64_t dlk_zk_clock_left(struct dlk_zk_store *st, int64_t ms) {
+int64_t dlk_ss_clock_left(struct dlk_ss_store *st, int64_t ms) {
   int64_t left = ms - st->clock.ms;
   if (left > INT64_MAX / DLK_MS / 2)
     return DLK_FOREVER;
-  return left * DLK_MS - (dlk_zk_now(st) - st->clock.sent);
+  return left * DLK_MS - (dlk_ss_now(st) - st->clock.sent);
 }
 
 /* ---- one's own ---- */
 
 /* It lasts from the grant on for min_hold at least. */
-static int64_t end_of(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
-  int64_t since = dlk_zk_now(st) - st->clock.sent;
+static int64_t end_of(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  int64_t since = dlk_ss_now(st) - st->clock.sent;
   return st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
 }
 
-static bool name_it(struct dlk_zk_contender *n) {
-  char name[DLK_ZK_NAME_MAX];
-  struct dlk_zk_entry own;
-  if (!dlk_zk_name_parse(n->path + n->lock_len + 1, &own))
+static bool name_it(struct dlk_ss_contender *n) {
+  char name[DLK_SS_NAME_MAX];
+  struct dlk_ss_entry own;
+  if (!dlk_ss_name_parse(n->path + n->lock_len + 1, &own))
     return false;
   n->until_ms = end_of(n);
-  dlk_zk_name_standin(name, &own, n->until_ms);
-  const char *path = dlk_zk_contender_sibling(n, name);
+  dlk_ss_name_standin(name, &own, n->until_ms);
+  const char *path = dlk_ss_contender_sibling(n, name);
   n->standin = path ? strdup(path) : NULL;
   return n->standin != NULL;
 }
 
-bool dlk_zk_standin_make(struct dlk_zk_contender *n, dlk_zk_answer *answer) {
+bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
   struct dlk_buf *data = &n->store->scratch;
   if (!n->standin && !name_it(n))
     return false;
   dlk_buf_clear(data);
-  dlk_zk_data_format(data, n->lease);
+  dlk_ss_data_format(data, n->lease);
   dlk_buf_addf(data, "fence=%lld\n", (long long)n->czxid);
   if (data->failed)
     return false;
-  struct dlk_session_request r = {.verb = DLK_SESSION_KEEP,
-                                  .path = n->standin,
-                                  .data = data->data,
-                                  .len = data->len,
-                                  .own = n->path};
-  return dlk_zk_contender_send(n, &r, answer);
+  struct dlk_ss_request r = {.verb = DLK_SS_KEEP,
+                             .path = n->standin,
+                             .data = data->data,
+                             .len = data->len,
+                             .own = n->path};
+  return dlk_ss_contender_send(n, &r, answer);
 }
 
-void dlk_zk_standin_drop(struct dlk_zk_contender *n) {
-  dlk_zk_delete_path(n->member.session, n->standin);
+void dlk_ss_standin_drop(struct dlk_ss_contender *n) {
+  dlk_ss_delete_path(n->member.session, n->standin);
 }
 
 /* ---- what rests ---- */
@@ -136,7 +136,7 @@ void dlk_zk_standin_drop(struct dlk_zk_contender *n) {
 struct rest {
   struct dlk_list link; /* in store->rests */
   struct dlk_timer timer;
-  struct dlk_zk_store *store;
+  struct dlk_ss_store *store;
   int64_t until_ms;
   bool given_up; /* nobody counts on it */
   int tries;
@@ -154,30 +154,30 @@ static void end_rest(struct rest *r) {
  * knows of one that is given up. */
 static void rest_fired(struct dlk_timer *timer, int64_t now) {
   struct rest *r = DLK_CONTAINER(timer, struct rest, timer);
-  struct dlk_zk_store *st = r->store;
-  struct dlk_zk_session *s =
-      r->given_up ? dlk_zk_session_any(&st->sessions) : st->sessions.current;
-  bool connected = s && dlk_zk_session_connected(s);
+  struct dlk_ss_store *st = r->store;
+  struct dlk_ss_session *s =
+      r->given_up ? dlk_ss_session_any(&st->sessions) : st->sessions.current;
+  bool connected = s && dlk_ss_session_connected(s);
   bool over = r->given_up || st->clock.ms >= r->until_ms;
-  int64_t left = dlk_zk_clock_left(st, r->until_ms);
+  int64_t left = dlk_ss_clock_left(st, r->until_ms);
   bool waits = r->given_up ? !connected && left > 0
                            : connected && !over && r->tries++ < REST_TRIES;
   if (!waits) {
     if (over && connected)
-      dlk_zk_delete_path(s, r->path);
+      dlk_ss_delete_path(s, r->path);
     end_rest(r);
     return;
   }
   if (connected)
-    dlk_zk_clock_ask(s, r->path, r->lock_len);
+    dlk_ss_clock_ask(s, r->path, r->lock_len);
   if (r->given_up)
     left = GIVE_UP_AGAIN;
   st->host->timer_set(st->host, timer,
                       dlk_time_add(now, left > REST_AGAIN ? left : REST_AGAIN));
 }
 
-static void begin_rest(struct dlk_zk_contender *n) {
-  struct dlk_zk_store *st = n->store;
+static void begin_rest(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
   size_t size = strlen(n->standin) + 1;
   struct rest *r = calloc(1, sizeof *r + size);
   if (!r)
@@ -190,30 +190,30 @@ static void begin_rest(struct dlk_zk_contender *n) {
   r->timer.fire = rest_fired;
   dlk_list_append(&st->rests, &r->link);
   st->host->timer_set(st->host, &r->timer,
-                      r->given_up ? dlk_zk_now(st) : n->rest_until);
+                      r->given_up ? dlk_ss_now(st) : n->rest_until);
 }
 
-void dlk_zk_standin_leave(struct dlk_zk_contender *n) {
+void dlk_ss_standin_leave(struct dlk_ss_contender *n) {
   if (!n->standin)
     return;
-  struct dlk_zk_session *s = n->member.session;
-  if (!n->rests && s && dlk_zk_session_connected(s))
-    dlk_zk_standin_drop(n);
+  struct dlk_ss_session *s = n->member.session;
+  if (!n->rests && s && dlk_ss_session_connected(s))
+    dlk_ss_standin_drop(n);
   else if (!n->store->sessions.stopping)
     begin_rest(n);
   free(n->standin);
   n->standin = NULL;
 }
 
-void dlk_zk_rests_end(struct dlk_zk_store *st) {
+void dlk_ss_rests_end(struct dlk_ss_store *st) {
   while (!dlk_list_empty(&st->rests))
     end_rest(DLK_CONTAINER(st->rests.next, struct rest, link));
 }
 
 /* ---- those of others ---- */
 
-void dlk_zk_standins_end(struct dlk_zk_store *st, struct dlk_zk_session *s,
-                         const char *path, struct dlk_zk_queue *q) {
+void dlk_ss_standins_end(struct dlk_ss_store *st, struct dlk_ss_session *s,
+                         const char *path, struct dlk_ss_queue *q) {
   for (size_t i = q->count; i-- > 0;) {
     int64_t end = q->at[i].until_ms;
     if (end == 0 || end > st->clock.ms)
@@ -222,8 +222,8 @@ void dlk_zk_standins_end(struct dlk_zk_store *st, struct dlk_zk_session *s,
       size_t len = strlen(path);
       dlk_buf_clear(&st->scratch);
       dlk_buf_add(&st->scratch, path, len);
-      dlk_zk_delete_path(s, dlk_zk_path(&st->scratch, len, q->at[i].name));
+      dlk_ss_delete_path(s, dlk_ss_path(&st->scratch, len, q->at[i].name));
     }
-    dlk_zk_queue_take_out(q, i);
+    dlk_ss_queue_take_out(q, i);
   }
 }

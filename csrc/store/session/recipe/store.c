@@ -4,11 +4,11 @@
 
 /* ---- errors ---- */
 
-static void word(struct dlk_zk_store *st, const struct dlk_op *op,
+static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
-  const struct dlk_zk_op_data *data = op->data;
-  const struct dlk_session_driver *d = st->driver;
+  const struct dlk_ss_op_data *data = op->data;
+  const struct dlk_ss_driver *d = st->driver;
   const char *at = st->conf.shown, *why = st->sessions.problem;
   dlk_quote(key, op->key, op->key_len);
   if (code == DLK_UNAVAILABLE && data->refusal)
@@ -36,7 +36,7 @@ static void word(struct dlk_zk_store *st, const struct dlk_op *op,
     err->code = code;
 }
 
-void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
+void dlk_ss_done(struct dlk_ss_store *st, struct dlk_op *op,
                  enum dlk_code code) {
   struct dlk_error err = {.code = code};
   if (code != DLK_OK)
@@ -44,7 +44,7 @@ void dlk_zk_done(struct dlk_zk_store *st, struct dlk_op *op,
   st->host->done(st->host, op, code == DLK_OK ? NULL : &err);
 }
 
-void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
+void dlk_ss_done_text(struct dlk_ss_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text) {
   char key[DLK_QUOTED_MAX];
   struct dlk_error err;
@@ -55,8 +55,8 @@ void dlk_zk_done_text(struct dlk_zk_store *st, struct dlk_op *op,
 
 /* ---- paths ---- */
 
-void dlk_zk_lock_path(struct dlk_zk_store *st, struct dlk_buf *out,
+void dlk_ss_lock_path(struct dlk_ss_store *st, struct dlk_buf *out,
                       const char *key, size_t len) {
   dlk_buf_addf(out, "%s/", st->base);
-  dlk_zk_escape(out, key, len);
+  dlk_ss_escape(out, key, len);
 }

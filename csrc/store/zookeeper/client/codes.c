@@ -13,11 +13,11 @@
 
 static const struct {
   int code;
-  enum dlk_zk_rc rc;
+  enum dlk_ss_rc rc;
   const char *text;
 } codes[] = {
 #define X(number, means, name, says)                                           \
-  {number, DLK_ZK_##means, says " (" #name " " #number ")"},
+  {number, DLK_SS_##means, says " (" #name " " #number ")"},
     /* clang-format off */
     X(-1,   MEMORY,  ZSYSTEMERROR, "out of memory, or an error of the system")
     X(-2,   CUT,     ZRUNTIMEINCONSISTENCY, "answers were out of order")
@@ -54,17 +54,17 @@ static const struct {
     X(-125, FAILED,  ZQUOTAEXCEEDED, "a quota is exceeded")
     X(-127, THROTTLED,ZTHROTTLEDOP, "the server throttles requests")
     /* clang-format on */
-    {DLK_ZK_TOO_LONG, DLK_ZK_FAILED,
+    {DLK_ZK_TOO_LONG, DLK_SS_FAILED,
      "with its path it is longer than " TEXT_OF(
          DLK_ZK_REQUEST_MAX) " bytes (a server's jute.maxbuffer, less room)"},
-    {0, DLK_ZK_OK, ""},
+    {0, DLK_SS_OK, ""},
 };
 
-enum dlk_zk_rc dlk_zk_code_rc(int code) {
+enum dlk_ss_rc dlk_zk_code_rc(int code) {
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (codes[i].code == code)
       return codes[i].rc;
-  return DLK_ZK_FAILED;
+  return DLK_SS_FAILED;
 }
 
 const char *dlk_zk_code_text(int code, char odd[DLK_ZK_ODD_MAX]) {

@@ -3,7 +3,7 @@
  * A callback copies its data into the request's own context, which was there
  * before the request was sent, and moves it to the ready list; so handing an
  * answer over cannot fail for want of memory. An answer's data and an event
- * need memory of their own: without it the answer says DLK_ZK_MEMORY, and an
+ * need memory of their own: without it the answer says DLK_SS_MEMORY, and an
  * event that cannot be kept ends the link, because the recipe may not miss
  * one. The list keeps the library's order; one post at a time has the loop's
  * owner drain it.
@@ -173,7 +173,7 @@ void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
 static bool copy_names(struct dlk_zk_completion *f,
                        const struct String_vector *names) {
   size_t count = (size_t)names->count;
-  f->data = (char *)(void *)dlk_zk_names_copy(names->data, count);
+  f->data = (char *)(void *)dlk_ss_names_copy(names->data, count);
   f->count = f->data ? count : 0;
   return f->data != NULL;
 }
@@ -222,13 +222,13 @@ static const char *text_of(const struct dlk_zk_completion *f) {
 
 static void trace_answer(const struct dlk_zk_completion *f) {
   int64_t at = now(f);
-  dlk_zk_trace("zookeeper", at, "answer", f->path, "%s %s, after %s ms",
+  dlk_ss_trace("zookeeper", at, "answer", f->path, "%s %s, after %s ms",
                dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : text_of(f),
                dlk_trace_ms(at - f->sent).text);
 }
 
 static void answer(struct dlk_zk_completion *f) {
-  struct dlk_zk_reply r = {.rc = dlk_zk_code_rc(f->rc), .sent = f->sent};
+  struct dlk_ss_reply r = {.rc = dlk_zk_code_rc(f->rc), .sent = f->sent};
   r.text = text_of(f);
   r.path = f->text;
   r.stat = f->stat;
@@ -250,31 +250,31 @@ static void answer(struct dlk_zk_completion *f) {
 
 static void state_changed(struct dlk_zk_link *link,
                           const struct dlk_zk_completion *f) {
-  const struct dlk_session_events *e = link->events;
+  const struct dlk_ss_events *e = link->events;
   if (DLK_TRACING)
-    dlk_zk_trace("zookeeper", now(f), "session", NULL, "%s",
+    dlk_ss_trace("zookeeper", now(f), "session", NULL, "%s",
                  f->kind == ZOO_CONNECTED_STATE ? "connected" : "changed");
   if (f->kind == ZOO_CONNECTED_STATE)
     e->connected(link->user, f->session, f->timeout);
   else if (f->kind == ZOO_EXPIRED_SESSION_STATE)
-    e->ended(link->user, DLK_ZK_END_EXPIRED, "the session expired");
+    e->ended(link->user, DLK_SS_END_EXPIRED, "the session expired");
   else if (f->kind == ZOO_AUTH_FAILED_STATE)
-    e->ended(link->user, DLK_ZK_END_DENIED, "authentication failed");
+    e->ended(link->user, DLK_SS_END_DENIED, "authentication failed");
   else if (f->kind == ZOO_CONNECTING_STATE)
     e->away(link->user);
 }
 
 static void event_came(struct dlk_zk_link *link,
                        const struct dlk_zk_completion *f) {
-  enum dlk_zk_event event = DLK_ZK_CHANGED;
+  enum dlk_ss_event event = DLK_SS_CHANGED;
   if (f->kind == ZOO_DELETED_EVENT)
-    event = DLK_ZK_DELETED;
+    event = DLK_SS_DELETED;
   else if (f->kind == ZOO_CHILD_EVENT)
-    event = DLK_ZK_CHILD;
+    event = DLK_SS_CHILD;
   if (DLK_TRACING)
-    dlk_zk_trace("zookeeper", now(f), "event", f->text, "%s",
-                 event == DLK_ZK_DELETED ? "deleted"
-                 : event == DLK_ZK_CHILD ? "children"
+    dlk_ss_trace("zookeeper", now(f), "event", f->text, "%s",
+                 event == DLK_SS_DELETED ? "deleted"
+                 : event == DLK_SS_CHILD ? "children"
                                          : "changed");
   link->events->event(link->user, event, f->text);
 }
@@ -328,7 +328,7 @@ static void troubles(struct dlk_zk_link *link) {
     snprintf(text, sizeof text, "out of memory");
   else
     return;
-  link->events->ended(link->user, DLK_ZK_END_FAILED, text);
+  link->events->ended(link->user, DLK_SS_END_FAILED, text);
 }
 
 void dlk_zk_link_run(struct dlk_post *post) {

@@ -15,7 +15,7 @@ struct dlk_zk_link {
   pthread_cond_t wake;
   atomic_int refs;
   /* Constant after open. */
-  const struct dlk_session_events *events;
+  const struct dlk_ss_events *events;
   void *user, *owner;
   char *hosts, *auth; /* auth: wiped once it was handed over */
   bool closed;        /* as of its conf */
@@ -41,7 +41,7 @@ struct dlk_zk_completion {
   struct dlk_list link; /* in flying, then in ready */
   struct dlk_zk_link *owner;
   enum dlk_zk_item item;
-  dlk_zk_answer *answer;
+  dlk_ss_answer *answer;
   void *who;
   uint32_t tag;
   int64_t sent;
@@ -49,13 +49,13 @@ struct dlk_zk_completion {
   const char *path; /* in text, for the trace; else NULL */
   bool leads;
   int rc;
-  struct dlk_zk_stat stat;
+  struct dlk_ss_stat stat;
   char *data; /* GET; or the block of names */
   size_t len;
   size_t count;
   size_t part_count;
-  zoo_op_result_t part[DLK_ZK_PARTS_MAX];
-  struct Stat part_stat[DLK_ZK_PARTS_MAX];
+  zoo_op_result_t part[DLK_SS_PARTS_MAX];
+  struct Stat part_stat[DLK_SS_PARTS_MAX];
   int kind; /* of a state or an event */
   int64_t session, timeout;
   size_t room;

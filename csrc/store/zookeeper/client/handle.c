@@ -181,7 +181,7 @@ static struct dlk_zk_link *new_link(struct dlk_host *host,
 
 static struct dlk_zk_link *open_link(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
-                                     const struct dlk_session_events *events,
+                                     const struct dlk_ss_events *events,
                                      void *user, void *owner) {
   struct dlk_zk_link *link = new_link(host, conf);
   if (!link)
@@ -246,8 +246,8 @@ static size_t length_of(const struct dlk_zk_request *r) {
 
 static int send_multi(struct dlk_zk_link *link, struct dlk_zk_completion *f,
                       const struct dlk_zk_request *r) {
-  zoo_op_t ops[DLK_ZK_PARTS_MAX];
-  if (r->part_count > DLK_ZK_PARTS_MAX)
+  zoo_op_t ops[DLK_SS_PARTS_MAX];
+  if (r->part_count > DLK_SS_PARTS_MAX)
     return ZBADARGUMENTS;
   for (size_t i = 0; i < r->part_count; i++) {
     const struct dlk_zk_request *p = &r->parts[i];
@@ -301,7 +301,7 @@ static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
  * the queue, so that no answer comes from inside this call. */
 static bool send_request(struct dlk_zk_link *link,
                          const struct dlk_zk_request *request,
-                         dlk_zk_answer *answer, void *who, uint32_t tag) {
+                         dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_completion *f = dlk_zk_completion_new(link, request);
   if (!f)
     return false;

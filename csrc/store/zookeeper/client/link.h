@@ -37,7 +37,7 @@ static inline const char *dlk_zk_verb_word(enum dlk_zk_verb verb) {
  * byte less than a MiB unless it is set), and so do servers among each other.
  * The connection is that of all leases of the session, and each repetition cuts
  * it again. So a request that could be as long is refused and not sent; it is
- * answered DLK_ZK_FAILED. */
+ * answered DLK_SS_FAILED. */
 #define DLK_ZK_REQUEST_MAX 1047000
 
 struct dlk_zk_request {
@@ -68,13 +68,13 @@ struct dlk_zk_conf {
 };
 
 struct dlk_zk_driver {
-  /* These as those of struct dlk_session_driver. */
+  /* These as those of struct dlk_ss_driver. */
   struct dlk_zk_link *(*open)(struct dlk_host *host,
                               const struct dlk_zk_conf *conf,
-                              const struct dlk_session_events *events,
-                              void *user, void *owner);
+                              const struct dlk_ss_events *events, void *user,
+                              void *owner);
   bool (*send)(struct dlk_zk_link *link, const struct dlk_zk_request *request,
-               dlk_zk_answer *answer, void *who, uint32_t tag);
+               dlk_ss_answer *answer, void *who, uint32_t tag);
   void (*close)(struct dlk_zk_link *link);
   void (*abandon)(struct dlk_zk_link *link);
 };

@@ -1,5 +1,4 @@
-/* The growing byte buffer. Capacity doubles, so appending is linear overall;
- * a shift moves the rest down, which callers do once a batch. */
+/* The growing byte buffer: capacity doubles, so that n appends cost O(n). */
 #include "core/buf.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* A byte buffer that grows. A failed allocation sets `failed` and later
- * appends do nothing, so that a caller checks once, at the end. */
+/* A byte buffer that grows. A failed allocation sets `failed` and later appends
+ * do nothing, so that a caller checks once, at the end. */
 #ifndef DLK_CORE_BUF_H
 #define DLK_CORE_BUF_H
 
@@ -15,13 +15,13 @@ struct dlk_buf {
 
 /* A zeroed struct is an empty buffer. */
 void dlk_buf_free(struct dlk_buf *b);
-/* The same; nothing of what is in it stays in memory. But what it grew out of
- * may: who has a secret reserves for all of it before. */
+/* Overwrites the bytes first. A grow leaves the old block as it was: reserve
+ * room for a whole secret before. */
 void dlk_buf_wipe(struct dlk_buf *b);
-void dlk_buf_clear(struct dlk_buf *b); /* len = 0, failed = false */
+void dlk_buf_clear(struct dlk_buf *b);
 char *dlk_buf_grow(struct dlk_buf *b, size_t n);
 
-/* Room for n more bytes at data + len; NULL when out of memory. */
+/* Room for n more bytes; NULL when out of memory. */
 static inline char *dlk_buf_reserve(struct dlk_buf *b, size_t n) {
   if (b->data && b->cap - b->len >= n && !b->failed)
     return b->data + b->len;
@@ -38,7 +38,7 @@ static inline void dlk_buf_add(struct dlk_buf *b, const void *p, size_t n) {
 
 void dlk_buf_addf(struct dlk_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Drops the first n bytes. */
+/* Drops the first n bytes by moving the rest: O(len). */
 void dlk_buf_shift(struct dlk_buf *b, size_t n);
 
 #endif

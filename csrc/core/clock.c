@@ -1,6 +1,5 @@
-/* The clock, and the one place where the drift margin of a lease is taken
- * off. CLOCK_MONOTONIC would stand still while the machine sleeps and a lease
- * would seem to live on; CLOCK_BOOTTIME does not. */
+/* CLOCK_MONOTONIC stands still while the machine sleeps, so a lease would seem
+ * to live on. */
 #include "core/clock.h"
 
 #include <limits.h>

@@ -1,11 +1,11 @@
-/* Numbers in texts that may come from anybody. */
+/* Numbers in texts from outside. */
 #ifndef DLK_CORE_DIGITS_H
 #define DLK_CORE_DIGITS_H
 
 #include <stdint.h>
 
-/* What stands at *at in decimal digits, of which it reads `most` (18 at most);
- * *at is behind them then. -1: there are none. */
+/* Reads at most `most` (≤ 18) decimal digits at *at and moves *at behind them;
+ * -1: there are none. */
 static inline int64_t dlk_digits(const char **at, const char *end, int most) {
   const char *p = *at;
   int64_t n = 0;

@@ -1,7 +1,7 @@
-/* Pairing heap, after Fredman, Sedgewick, Sleator and Tarjan (1986), with the
- * two-pass merge done iteratively so that a long sibling list cannot exhaust
- * the stack. Invariant: a node's `prev` is its left sibling, or its parent
- * when it is the first child; the root has neither `prev` nor `next`. */
+/* Pairing heap, after Fredman, Sedgewick, Sleator and Tarjan (1986). The
+ * two-pass merge is iterative, because a long sibling list would exhaust the
+ * stack. Invariant: `prev` is the left sibling, or the parent of a first child;
+ * the root has neither `prev` nor `next`. */
 #include "core/heap.h"
 
 #include <stddef.h>

@@ -16,15 +16,15 @@ struct dlk_heap {
   struct dlk_heap_node *root;
 };
 
-/* The node with the smallest `at`, or NULL. */
+/* NULL: it is empty. */
 static inline struct dlk_heap_node *dlk_heap_first(const struct dlk_heap *h) {
   return h->root;
 }
 
-/* Puts node in at time `at`; a queued node is moved. */
+/* Moves a queued node. */
 void dlk_heap_put(struct dlk_heap *h, struct dlk_heap_node *node, int64_t at);
 
-/* Takes node out; one that is not queued is left alone. */
+/* Leaves a node alone that is not queued. */
 void dlk_heap_remove(struct dlk_heap *h, struct dlk_heap_node *node);
 
 #endif

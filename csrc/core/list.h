@@ -1,5 +1,5 @@
-/* Intrusive doubly linked list. A node that is in no list links to itself,
- * so removing twice is harmless. */
+/* Intrusive doubly linked list. A node in no list links to itself, so removing
+ * twice is harmless. */
 #ifndef DLK_CORE_LIST_H
 #define DLK_CORE_LIST_H
 
@@ -10,7 +10,7 @@ struct dlk_list {
   struct dlk_list *next, *prev;
 };
 
-/* The struct that holds the member at ptr. */
+/* The struct around the member at ptr. */
 #define DLK_CONTAINER(ptr, type, member)                                       \
   ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -35,7 +35,7 @@ static inline void dlk_list_remove(struct dlk_list *node) {
   dlk_list_init(node);
 }
 
-/* All that is in `from` is in `to` instead. */
+/* Moves all of `from` to `to`, which need not be initialized. */
 static inline void dlk_list_take(struct dlk_list *from, struct dlk_list *to) {
   dlk_list_init(to);
   if (dlk_list_empty(from))

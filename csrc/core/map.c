@@ -1,5 +1,5 @@
-/* Chained hash map. FNV-1a with a random seed: keys come from users, and a
- * chosen set of them must not make every chain long. */
+/* Chained hash map. FNV-1a has a random seed, because users could choose keys
+ * that make one chain long. */
 #include "core/map.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* Intrusive hash map with byte-string keys. The map allocates only its
- * bucket array; when that cannot grow, chains get longer and nothing fails.
- * A key belongs to the owner of its node, and must live while the node is in
- * the map. */
+/* Intrusive hash map with byte-string keys. It allocates only its buckets; when
+ * these cannot grow, chains get longer and nothing fails. A key belongs to the
+ * owner of its node, and lives while the node is in the map. */
 #ifndef DLK_CORE_MAP_H
 #define DLK_CORE_MAP_H
 
@@ -24,15 +23,14 @@ struct dlk_map {
 };
 
 void dlk_map_init(struct dlk_map *m, uint32_t seed);
-/* Frees the bucket array; the nodes are the caller's. */
+/* Leaves the nodes to the caller. */
 void dlk_map_clear(struct dlk_map *m);
-/* Returns false (and puts nothing) only when the very first bucket array
- * cannot be allocated. Duplicate keys are the caller's affair. */
+/* False: out of memory for the first buckets. The caller puts no key twice. */
 bool dlk_map_put(struct dlk_map *m, struct dlk_map_node *node, const char *key,
                  size_t len);
 struct dlk_map_node *dlk_map_get(const struct dlk_map *m, const char *key,
                                  size_t len);
-/* `node`, whose key has the same bytes, is in the place of `old`. */
+/* Puts `node`, with the same key bytes, in the place of `old`. */
 void dlk_map_replace(struct dlk_map *m, struct dlk_map_node *old,
                      struct dlk_map_node *node, const char *key);
 void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node);

@@ -1,5 +1,3 @@
-/* Modes by what is asked for: no unit is everything, units without a cap are
- * shared by any number, and units under a cap are a semaphore's permits. */
 #include "core/mode.h"
 
 #include <string.h>

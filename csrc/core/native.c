@@ -1,12 +1,9 @@
-/* A thread begins with the mask of the one that starts it, so that one blocks
- * everything for a moment; what comes meanwhile it gets right behind that.
+/* A thread inherits the mask of its starter, which therefore blocks all signals
+ * meanwhile.
  *
- * Room for threads is tried out, since nobody can ask for it: there are limits
- * of a user, of a container, of the machine and of the address space. All are
- * started before the first may end, so they are counted together. One that was
- * joined is counted by the kernel for a moment yet; when its id leads nowhere
- * it is not, and only then the others' places are free again. Between the
- * answer and its use somebody else may take them. */
+ * No call tells how many threads the limits (user, container, machine, address
+ * space) still allow, so room is tried, by threads that live at once. The
+ * kernel counts a joined thread until its id leads nowhere. */
 #include "core/native.h"
 
 #include <signal.h>
@@ -15,7 +12,7 @@
 #include <unistd.h>
 
 #define ROOM_MAX 4
-#define LOOKS 1000 /* at a thread that ends, with a ms between */
+#define LOOKS 1000 /* at an ending thread, 1 ms apart */
 
 int dlk_native_start(pthread_t *thread, size_t stack, void *(*run)(void *arg),
                      void *arg) {

@@ -1,4 +1,3 @@
-/* A list of a few, so it is walked each time. */
 #include "core/option.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
-/* A store's own options, as open() was given them: names and values. What they
- * mean, the store knows; which there are, of what type and with which default,
- * lua/dlock/options.lua says, and docs/reference.md to users. */
+/* A store's own options as names and values. lua/dlock/options.lua has their
+ * types and defaults. */
 #ifndef DLK_CORE_OPTION_H
 #define DLK_CORE_OPTION_H
 
@@ -12,9 +11,8 @@
 
 struct dlk_option {
   const char *name;
-  const char *key;  /* of an entry of a table, each of which is an option of
-                       the table's name; else NULL */
-  const char *text; /* may be a secret; NULL: it is a number, or a boolean */
+  const char *key;  /* in a table of options; else NULL */
+  const char *text; /* may be a secret; NULL: a number or a boolean */
   double number;
 };
 
@@ -23,19 +21,17 @@ struct dlk_options {
   size_t count;
 };
 
-/* The first one of that name, and (key: not NULL) of that key; NULL: it was
- * not given. */
+/* key NULL: any. NULL: it was not given. */
 const struct dlk_option *dlk_option_find(const struct dlk_options *all,
                                          const char *name, const char *key);
 /* NULL: it was not given. */
 const char *dlk_option_text(const struct dlk_options *all, const char *name);
-/* Seconds, as ns. */
+/* From seconds. */
 int64_t dlk_option_ns(const struct dlk_options *all, const char *name,
                       int64_t otherwise);
 double dlk_option_number(const struct dlk_options *all, const char *name,
                          double otherwise);
-/* `invalid`, naming the option, if there is one whose name is not among these,
- * of which the last is NULL. shown: the store's URL. */
+/* `invalid` if a name is not in `known`, which NULL ends. shown: the URL. */
 enum dlk_code dlk_option_check(const struct dlk_options *all,
                                const char *const *known, const char *shown,
                                struct dlk_error *err);

@@ -1,4 +1,3 @@
-/* See password.h. */
 #include "core/password.h"
 
 #include <errno.h>
@@ -26,8 +25,7 @@ const char *dlk_password_line(const char *text, size_t len, size_t *line) {
   return memchr(text, '\0', n) ? "its first line holds a NUL byte" : NULL;
 }
 
-/* 0: something can be read, be it an end. A pipe that nobody has opened for
- * writing yet has its end at once, but poll waits for who does. */
+/* 0: it can be read. A pipe without a writer reads as ended, but poll waits. */
 static int await(int fd, int64_t until) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   int rc = -1;

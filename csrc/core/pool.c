@@ -1,10 +1,8 @@
-/* Lists of free blocks, guarded by the flag `busy`, which a thread holds for a
- * few instructions. A thread that finds it set calls malloc or free instead of
- * waiting, because the holder may be descheduled. Setting the flag acquires
- * what clearing it released, so the next user of a block comes after everything
- * that the last user did with it.
+/* Lists of free blocks, owned by the thread that set `busy`. A thread that
+ * finds it set uses malloc or free instead of waiting, because the holder may
+ * be descheduled.
  *
- * Sanitizers have to see the end of each block, so with them none is kept. */
+ * Sanitizers have to see each free, so under them no block is kept. */
 #include "core/pool.h"
 
 #include <stdbool.h>
@@ -31,7 +29,7 @@ void dlk_pool_init(struct dlk_pool *p, size_t least, size_t max) {
   atomic_init(&p->busy, false);
 }
 
-/* Which of the sizes it is; DLK_POOL_SIZES or more: none. */
+/* The size class; DLK_POOL_SIZES or more: none. */
 static size_t size_of(const struct dlk_pool *p, size_t size) {
   size_t more = size > p->least ? size - p->least : 0;
   return (more + DLK_POOL_STEP - 1) / DLK_POOL_STEP;
@@ -62,7 +60,7 @@ static struct dlk_spare *pop(struct dlk_pool *p, size_t which) {
   return s;
 }
 
-/* Makes room at the cost of another size, which was used before. */
+/* Makes room at the cost of another size. */
 static struct dlk_spare *evict(struct dlk_pool *p, size_t which) {
   struct dlk_spare *s = NULL;
   for (size_t i = 0; !s && i < DLK_POOL_SIZES; i++)
@@ -71,7 +69,7 @@ static struct dlk_spare *evict(struct dlk_pool *p, size_t which) {
   return s;
 }
 
-/* What is to be freed instead, or NULL. */
+/* The block to free, or NULL. */
 static struct dlk_spare *push(struct dlk_pool *p, struct dlk_spare *s,
                               size_t which) {
   struct dlk_spare *out = NULL;
@@ -90,7 +88,7 @@ static struct dlk_spare *push(struct dlk_pool *p, struct dlk_spare *s,
   return out;
 }
 
-/* No calloc: glibc's goes past the cache of its malloc. */
+/* No calloc: glibc's bypasses malloc's cache. */
 void *dlk_pool_take(struct dlk_pool *p, size_t size) {
   size_t which = size_of(p, size);
   bool fits = which < DLK_POOL_SIZES;

@@ -1,7 +1,7 @@
-/* The signal of a write goes to the thread that wrote, so it waits behind this
- * thread's mask until it is taken from there. One that was pending before is
- * the program's and stays; a second one is not counted by the kernel. Only a
- * signal that the thread had blocked can have been pending. */
+/* The signal of a write goes to the writing thread, so it stays pending behind
+ * this thread's mask until it is taken. One that was pending before (so the
+ * thread had blocked it) belongs to the program and stays; the kernel counts no
+ * second one. */
 #include "core/quiet.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ ssize_t dlk_quiet_write(int fd, const void *data, size_t n) {
   return done;
 }
 
-/* Until somebody has looked there may be one. */
+/* Whether RLIMIT_FSIZE is absent, by the last look. */
 static atomic_bool unlimited;
 
 void dlk_quiet_look(void) {

@@ -1,8 +1,6 @@
-/* Writes that raise no signal. One to a pipe that nobody reads any more raises
- * SIGPIPE, and one beyond the largest file that the process may make (ulimit
- * -f) raises SIGXFSZ; both end a program that does not know of them. A quiet
- * write fails with EPIPE or EFBIG alone, and how the program handles these
- * signals is not touched. */
+/* Writes that raise no signal. A pipe without reader raises SIGPIPE, a file
+ * beyond its limit (ulimit -f) SIGXFSZ, and both end a program. Here the write
+ * only fails with EPIPE or EFBIG; the program's handlers stay as they are. */
 #ifndef DLK_CORE_QUIET_H
 #define DLK_CORE_QUIET_H
 
@@ -10,25 +8,21 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* As write. */
 ssize_t dlk_quiet_write(int fd, const void *data, size_t n);
 
-/* As pwrite, for files. Quiet if the process had a limit of file sizes when
- * dlk_quiet_look was called last: without one no signal can come, and the mask
- * costs twice as many system calls as the write. A program that sets itself a
- * limit is looked at again when it opens a store. */
+/* Blocks signals only if dlk_quiet_look found a limit of file sizes: the mask
+ * costs twice the system calls of the write. Each open of a store looks. */
 void dlk_quiet_look(void);
 ssize_t dlk_quiet_pwrite(int fd, const void *data, size_t n, off_t at);
 
-/* For writes that others do: between the two calls this thread gets neither of
- * these signals. */
+/* For writes of a library: the thread gets neither signal in between. */
 struct dlk_quiet {
   sigset_t old;
-  sigset_t others; /* pending before: somebody else waits for them */
+  sigset_t others; /* pending before: the program's */
 };
 
 void dlk_quiet_begin(struct dlk_quiet *q);
-/* raised: a write may have failed so; its signal is taken back. */
+/* raised: a write may have raised one, which is taken back. */
 void dlk_quiet_end(const struct dlk_quiet *q, bool raised);
 
 #endif

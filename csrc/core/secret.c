@@ -1,8 +1,6 @@
-/* A file is read with a few system calls that wait for nobody but the disk: a
- * pipe or a terminal, which could, is read by open() alone. Neither is a file
- * believed that is empty or broken off, as one is that is just being written;
- * nor need it be readable any more, as for a worker of nginx that gave root's
- * rights up. */
+/* Only a plain file is read, so this waits for the disk at most. A file that is
+ * empty, cut short or unreadable (a worker of nginx gave up root's rights)
+ * leaves the last text in place. */
 #include "core/secret.h"
 
 #include <fcntl.h>
@@ -15,7 +13,7 @@
 #include "core/clock.h"
 #include "core/password.h"
 
-/* ns after which a question has no answer any more. */
+/* How long a question stays open. */
 #define ANSWERED_BY (60 * DLK_SEC)
 
 struct dlk_secret {
@@ -24,7 +22,7 @@ struct dlk_secret {
   char *path; /* NULL: none */
   unsigned turn;
   bool asks;
-  int64_t asked;                               /* when, if ASKED */
+  int64_t asked;                               /* if ASKED */
   _Atomic enum { QUIET, WANTED, ASKED } stage; /* written under lock */
 };
 
@@ -55,7 +53,7 @@ void dlk_secret_free(struct dlk_secret *s) {
   free(s);
 }
 
-/* How many bytes of a plain file are there, DLK_PASSWORD_READ at most. */
+/* At most DLK_PASSWORD_READ bytes. */
 static size_t read_file(const char *path, char *to) {
   size_t len = 0;
   ssize_t n = 1;
@@ -83,7 +81,7 @@ static bool put(struct dlk_secret *s, const char *text) {
   return true;
 }
 
-/* [lock] What is in the file, if that can be a password. */
+/* [lock] */
 static void look_at_file(struct dlk_secret *s) {
   char text[DLK_PASSWORD_READ + 1];
   size_t len = read_file(s->path, text), line;

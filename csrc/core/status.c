@@ -1,5 +1,4 @@
-/* The code names and the forming of error texts. Texts are cut to their
- * buffer: an error about an error helps nobody. */
+/* Code names and error texts, which are cut to their buffer. */
 #include "core/status.h"
 
 #include <errno.h>
@@ -26,7 +25,7 @@
 #define NAME(code, name) [code] = (name),
 static const char *const names[DLK_CODES] = {CODES(NAME)};
 
-/* What is kept where there is no memory for a text. */
+/* Kept when there is no memory for a copy. */
 #define BARE(code, name) [code] = {code, name ": (out of memory for more)"},
 static const struct dlk_error bare[DLK_CODES] = {CODES(BARE)};
 

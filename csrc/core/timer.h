@@ -1,5 +1,4 @@
-/* A timer as the state machines see it: a time and what to do then. Whoever
- * runs the machines (the engine, a simulation) keeps them in a heap. */
+/* A timer of the state machines; the engine or a simulation has its heap. */
 #ifndef DLK_CORE_TIMER_H
 #define DLK_CORE_TIMER_H
 

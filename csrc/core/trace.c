@@ -1,11 +1,7 @@
-/* Each of our libraries has this file, so each has the flag: it is set when the
- * library is loaded, before any thread can look at it, and never again.
- *
- * A line is written by one write(2), and is shorter than what a pipe takes in
- * one piece, so lines of several threads and processes do not mix. Its time is
- * that of the clock of all processes of the machine (core/clock.h), so the
- * lines of two processes that want one lock can be put in order; in a
- * simulation it is the simulated time. */
+/* Each library has its own flag, set before another thread runs. One write(2)
+ * puts out a line, shorter than PIPE_BUF, so that lines of threads and
+ * processes do not mix. Its time is on the clock of all processes, or a
+ * simulation's. */
 #include "core/trace.h"
 
 #include <errno.h>
@@ -39,7 +35,6 @@ struct dlk_trace_ms dlk_trace_ms(int64_t ns) {
   return out;
 }
 
-/* What is there when the line is full is enough. */
 static size_t used(int n, size_t room) {
   if (n < 0)
     return 0;
@@ -62,6 +57,6 @@ void dlk_trace_line(int64_t now, const char *room, const char *event,
   va_end(ap);
   line[n++] = '\n';
   ssize_t written = dlk_quiet_write(STDERR_FILENO, line, n);
-  (void)written; /* nobody is there to be told */
+  (void)written; /* nobody to tell */
   errno = problem;
 }

@@ -1,5 +1,5 @@
-/* The trace: with DLOCK_TRACE=1 in the environment, one line on stderr for each
- * thing that happens to a request. See trace.c. */
+/* With DLOCK_TRACE=1 in the environment, dlock writes a line on stderr for each
+ * step of a request. */
 #ifndef DLK_CORE_TRACE_H
 #define DLK_CORE_TRACE_H
 
@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Constant once the library is loaded. The thread that loads it is not ordered
- * before the others that any tool could see, so it is an atomic. */
+/* Constant once the library is loaded; atomic because tools see no order
+ * between the loading thread and the others. */
 extern atomic_bool dlk_trace_on __attribute__((visibility("hidden")));
 
-/* While it is off this is a branch, and evaluates no argument. */
+/* While it is off, this is a branch and evaluates no argument. */
 #define DLK_TRACING                                                            \
   __builtin_expect(atomic_load_explicit(&dlk_trace_on, memory_order_relaxed), 0)
 #define DLK_TRACE(...)                                                         \
@@ -21,13 +21,13 @@ extern atomic_bool dlk_trace_on __attribute__((visibility("hidden")));
       dlk_trace_line(__VA_ARGS__);                                             \
   } while (0)
 
-/* now: by the clock of whoever tells it; room: the folder of csrc; key: as
- * dlk_quote takes it. No argument may hold a secret or a whole token. */
+/* now: the teller's clock; room: the folder of csrc; key: as for dlk_quote. No
+ * argument may hold a secret or a whole token. */
 void dlk_trace_line(int64_t now, const char *room, const char *event,
                     const char *key, size_t len, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* ns as text in ms, valid for the expression it stands in. */
+/* Milliseconds as text, valid in the same expression. */
 struct dlk_trace_ms {
   char text[32];
 };

@@ -1,5 +1,4 @@
-/* Building and freeing of value trees. A list of siblings is freed in a loop
- * and only nesting recurses, which our own trees bound at three levels. */
+/* A loop frees siblings; only nesting recurses, at most three levels deep. */
 #include "core/value.h"
 
 #include <stdlib.h>

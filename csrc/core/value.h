@@ -1,6 +1,5 @@
-/* A small tree of values: what a store answers to inspect, list, leader or a
- * guarded write, on its way to Lua. Builders return NULL when out of memory
- * and accept NULL, so that a tree is built without checks and checked once. */
+/* A tree of values: a store's answer on its way to Lua. Builders return NULL
+ * when out of memory and accept NULL, so that one check at the end will do. */
 #ifndef DLK_CORE_VALUE_H
 #define DLK_CORE_VALUE_H
 
@@ -14,9 +13,9 @@ enum dlk_value_kind {
   DLK_VALUE_INT,
   DLK_VALUE_NUMBER,
   DLK_VALUE_STRING,
-  DLK_VALUE_LIST, /* children in order */
+  DLK_VALUE_LIST,
   DLK_VALUE_MAP,  /* children with names */
-  DLK_VALUE_TUPLE /* several results side by side */
+  DLK_VALUE_TUPLE /* several results */
 };
 
 struct dlk_value {
@@ -46,11 +45,11 @@ struct dlk_value *dlk_value_list(void);
 struct dlk_value *dlk_value_map(void);
 struct dlk_value *dlk_value_tuple(void);
 
-/* Appends child (owned by parent from now on). With a NULL parent or child
- * everything is freed and NULL returned; otherwise the parent. */
+/* Appends child, which parent owns then. A NULL on either side frees all and
+ * returns NULL; else it returns parent. */
 struct dlk_value *dlk_value_add(struct dlk_value *parent,
                                 struct dlk_value *child);
-/* The same under a name, which must be a string constant. */
+/* The same with a name. */
 struct dlk_value *dlk_value_set(struct dlk_value *parent, const char *name,
                                 struct dlk_value *child);
 void dlk_value_free(struct dlk_value *v);

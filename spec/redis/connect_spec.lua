@@ -536,6 +536,13 @@ describe("connecting to redis:", function()
     end
   end)
 
+  -- As twemproxy does at INFO; a TLS port does the same at any command.
+  it("a proxy that hangs up without a word is told of as that", function()
+    local f = fake_server.start { INFO = { raw = "", close = true } }
+    fails(f.url, "unavailable", "at the first command; if it wants TLS.*a proxy")
+    f:stop()
+  end)
+
   it("what a server said before it hung up is told", function()
     for _, said in ipairs { "ERR unknown command 'INFO'", "ERR go away" } do
       local rules = { INFO = { raw = "-" .. said .. "\r\n", close = true } }

@@ -1,12 +1,10 @@
-/* The store's face to the engine: each operation goes to its recipe.
+/* The engine enters the Redis store here.
  *
- * An exclusive lock is one string key, set with NX and PX to a token that
- * nobody else knows. Each later write to it runs in a script that compares the
- * token. So the key names one holder at any moment of the server's life, and
- * the holder counts its time from before the request. A failover, an eviction
- * or a clock's step can break that; the fence shows it. After the
- * single-instance recipe of the Redis documentation, with the fences that
- * Kleppmann asked for. */
+ * I1  The lock's key names one holder: SET NX PX creates it with a random
+ *     token, and each later write runs in a script that compares the token.
+ * I2  A holder counts its time from before the request.
+ *
+ * A failover, an eviction or a clock step can break I1; the fence shows it. */
 #include "store/redis/redis.h"
 
 #include <stdio.h>
@@ -90,8 +88,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-/* The client's name is drawn at first use, which comes after any fork. What is
- * insecure lua/dlock/secure.lua says, and shows where nobody hears events. */
+/* The client's name is drawn at first use, after any fork. lua/dlock/secure.lua
+ * words the option "insecure". */
 static void introduce(struct dlk_redis *s) {
   if (s->tokens.client[0])
     return;
@@ -195,7 +193,7 @@ static void stop_all(struct dlk_redis *s, struct dlk_list *list) {
     s->host->timer_clear(s->host, &t->timer);
     if (!t->call.busy)
       dlk_redis_done_code(t, DLK_CLOSED);
-    /* else: the link ends the request, and that ends the op. */
+    /* Else the link ends the request, and with it the op. */
   }
 }
 
@@ -221,7 +219,7 @@ static void destroy(void *store) {
   free_all(s);
 }
 
-/* In braces: what the slot of a name is made from. */
+/* The tag in braces, which decides the slot. */
 static void tag(const char *before, const char *key, size_t len,
                 char out[DLK_TAG_MAX]) {
   struct dlk_redis_name name;

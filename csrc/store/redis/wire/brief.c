@@ -1,17 +1,15 @@
-/* Nearly all replies are a few numbers and short texts, and come whole. hiredis
- * makes an allocation for each and looks at each byte several times, after our
- * own check has looked at it; here they are read in one pass, into room that is
- * there. It is the same protocol and the same redisReply, so whoever gets one
- * cannot tell. Whatever is not plainly of that kind (longer, nested, an error,
- * not whole yet, or wrong) is left to codec.c and hiredis, from its first byte
- * on: so this may be as narrow as it likes, and only must not read anything
- * otherwise than they do. spec/fuzz/redis_codec.c compares. */
+/* Short replies are read in one pass, without an allocation. All others (long,
+ * nested, errors, incomplete, wrong) go from their first byte to codec.c and
+ * hiredis.
+ *
+ * I1  Both ways give the same redisReply for the same bytes
+ *     (spec/fuzz/redis_codec.c). This reader may refuse any reply. */
 #include "store/redis/wire/brief.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define DIGITS 18 /* of any number that fits */
+#define DIGITS 18 /* so many digits always fit */
 
 struct cursor {
   const char *at, *end;
@@ -21,7 +19,7 @@ static bool ends_line(const struct cursor *c) {
   return c->end - c->at >= 2 && c->at[0] == '\r' && c->at[1] == '\n';
 }
 
-/* Up to the line's end, and past it. */
+/* Reads past the line's end. */
 static bool number(struct cursor *c, long long *out) {
   const char *first = c->at;
   bool minus = c->at < c->end && *c->at == '-';
@@ -30,7 +28,7 @@ static bool number(struct cursor *c, long long *out) {
   for (c->at = first; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
     if (c->at - first < DIGITS)
       n = n * 10 + (*c->at - '0');
-  /* hiredis refuses some numbers with zeros in front. */
+  /* hiredis refuses some leading zeros. */
   bool fine = c->at > first && c->at - first <= DIGITS &&
               (*first != '0' || (c->at - first == 1 && !minus));
   if (!fine || !ends_line(c))
@@ -40,7 +38,6 @@ static bool number(struct cursor *c, long long *out) {
   return true;
 }
 
-/* A text of that length, and the line's end behind it. */
 static bool text(struct dlk_redis_brief *b, struct cursor *c, redisReply *r,
                  size_t len) {
   if (len >= sizeof b->text - b->used || (size_t)(c->end - c->at) < len)
@@ -73,7 +70,7 @@ static bool string(struct dlk_redis_brief *b, struct cursor *c, redisReply *r) {
   return len < 0 || text(b, c, r, (size_t)len);
 }
 
-/* Anything but an array. */
+/* Any type but an array. */
 static bool single(struct dlk_redis_brief *b, struct cursor *c, redisReply *r) {
   memset(r, 0, sizeof *r);
   if (c->at == c->end)

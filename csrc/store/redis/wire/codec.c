@@ -1,13 +1,11 @@
-/* hiredis' reader turns bytes into replies, but it trusts the server: 0.14
- * allocates what a header asks for (an array of 2^31 elements) and 1.x knows
- * types that we never ask for. So each byte passes a small check of our own
- * first. Formatting is ours because it goes straight into the connection's
- * buffer, without a copy or an allocation for each command. */
+/* hiredis' reader trusts the server: 0.14 allocates what a header asks for (an
+ * array of 2^31 elements), 1.x knows types that we never ask for. So a scan
+ * checks each byte first. */
 #include "store/redis/wire/codec.h"
 
 #include <string.h>
 
-/* Decimal digits of n at the end of the space; returns where they begin. */
+/* Writes the decimal digits of n before `end` and returns their begin. */
 static char *digits(char *end, uint64_t n) {
   do {
     *--end = (char)('0' + n % 10);
@@ -24,7 +22,7 @@ static char *end_line(char *to) {
   return to + 2;
 }
 
-/* Returns the end of what it wrote. */
+/* Returns its end. */
 static char *header(char *to, char type, size_t n) {
   *to++ = type;
   if (n < 100) {
@@ -46,7 +44,7 @@ void dlk_redis_put_array(struct dlk_buf *out, size_t count) {
     out->len += (size_t)(header(to, '*', count) - to);
 }
 
-/* Room for an argument of that length, its header written; NULL: none. */
+/* Begins an argument. NULL: out of memory. */
 static char *argument(struct dlk_buf *out, size_t len) {
   char *to = dlk_buf_reserve(out, HEADER + len + 2);
   return to ? header(to, '$', len) : NULL;
@@ -88,7 +86,7 @@ void dlk_redis_put_name(struct dlk_buf *out, const struct dlk_redis_name *name,
   end_argument(out, to + len);
 }
 
-/* One element is complete: close every array that it completes. */
+/* One element is complete, and so may be the arrays around it. */
 static void complete(struct dlk_redis_scan *s) {
   s->type = 0;
   while (s->depth && --s->left[s->depth - 1] == 0)
@@ -112,7 +110,7 @@ static bool open_array(struct dlk_redis_scan *s) {
   return true;
 }
 
-/* How much of a status or error line, whose text is free, begins at p. */
+/* Returns the length of the status or error text at p. */
 static size_t free_text(const char *p, size_t n) {
   const char *end = memchr(p, '\r', n);
   if (end)
@@ -124,7 +122,7 @@ static bool is_text(const struct dlk_redis_scan *s) {
   return s->type == '+' || s->type == '-';
 }
 
-/* How many digits begin at p; they go into the number. */
+/* Adds the digits at p to the number and returns their count. */
 static size_t number_text(struct dlk_redis_scan *s, const char *p, size_t n) {
   size_t i = 0;
   for (; i < n && p[i] >= '0' && p[i] <= '9'; i++) {
@@ -136,7 +134,6 @@ static size_t number_text(struct dlk_redis_scan *s, const char *p, size_t n) {
   return i;
 }
 
-/* The line's end was read. */
 static bool line_done(struct dlk_redis_scan *s) {
   s->ending = false;
   if (is_text(s)) {
@@ -168,7 +165,7 @@ static bool line_byte(struct dlk_redis_scan *s, char c) {
   }
   if (c == '\n')
     return false;
-  /* Anything else was for free_text or number_text. */
+  /* free_text and number_text have taken the other bytes. */
   bool minus = c == '-' && !s->digits && !s->negative && !is_text(s);
   s->negative = s->negative || minus;
   return minus;

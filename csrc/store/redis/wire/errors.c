@@ -1,20 +1,11 @@
-/* The table of server errors. A reply that is not in it means that something
- * is wrong that we do not know: it is reported as it is and never retried.
+/* Error replies of the server.
  *
- * Every reply in here says that the command was not executed: the server
- * refuses before it runs (a script's first write at the latest; each of our
- * scripts that can be refused half-way is repeatable, and none is refused for
- * what comes after the end of an exclusive hold, see let_in in
- * scripts/include/grant.lua; what a shared one leaves to the others is written
- * behind its end, see settle in scripts/include/state.lua, and only a right
- * that was withdrawn refuses that; an acquire that is refused half-way is taken
- * back, see op/try.c). That is why RETRY and RECONNECT may send the same
- * request again.
- *
- * What a server says may repeat what it was told, and messages are logged. A
- * command that it does not know is repeated with its arguments, so no more than
- * the command's name is quoted; and nothing at all where a password was said,
- * for proxies have words of their own. */
+ * I1  Each error of the table says: the command did not run, or may run again.
+ *     So RETRY and RECONNECT repeat the request; op/try.c takes back an acquire
+ *     that was refused half-way.
+ * I2  Any other error is reported and never retried.
+ * I3  Messages are logged, and a server's text may repeat its input. So of an
+ *     unknown command only the name is quoted, and of AUTH's answer nothing. */
 #include "store/redis/wire/errors.h"
 
 #include <stdbool.h>
@@ -84,13 +75,12 @@ static const struct dlk_redis_fault counter = {
     "another program wrote to the lock's fence counter; delete that key, "
     "~dlock:{..}:f: and the lock's name"};
 
-/* Whether text begins with word and the word ends there. */
 static int begins(const char *text, const char *word) {
   size_t n = strlen(word);
   return strncmp(text, word, n) == 0 && (text[n] == ' ' || text[n] == '\0');
 }
 
-/* "EXECABORT Transaction discarded because of: NOPERM ..": what comes last. */
+/* Returns what follows "EXECABORT Transaction discarded because of: ". */
 static const char *reason_of(const char *text) {
   static const char because[] = "because of: ";
   const char *at = begins(text, "EXECABORT") ? strstr(text, because) : NULL;
@@ -163,8 +153,8 @@ bool dlk_redis_fault_may_be_late(const struct dlk_redis_fault *fault) {
   return fault->action == DLK_REDIS_FAIL;
 }
 
-/* ".. unknown command 'AUTH', with args beginning with: 'secret'": how long it
- * is up to the command's name, with its quote. */
+/* The length of ".. unknown command 'AUTH', with args beginning with: 'secret'"
+ * up to the name's closing quote. */
 static size_t without_arguments(const char *text) {
   static const char unknown[] = "nknown command", quotes[] = "'`\"";
   const char *at = strstr(text, unknown);
@@ -180,7 +170,7 @@ static size_t without_arguments(const char *text) {
 const char *dlk_redis_fault_quote(const char *text,
                                   char out[DLK_REDIS_QUOTE_MAX]) {
   size_t len = without_arguments(text), n = 0;
-  /* Replies are plain text, but a hostile server may say anything. */
+  /* A hostile server may send control characters. */
   for (; n < len && n < DLK_REDIS_QUOTE_MAX - 1; n++)
     out[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
   out[n] = '\0';

@@ -1,18 +1,14 @@
-/* The one place where key names are made. Deriving the other names from the
- * lock's name (as L..":q" or "{L}:q") breaks for locks called `}{`, `{}`,
- * `a}b` or `x:q`: parts end up in another slot or on another lock. A tag made
- * from the slot alone cannot.
+/* Names derived from the lock's own (L..":q", "{L}:q") land in another slot, or
+ * on another lock, for locks called `}{`, `{}`, `a}b` or `x:q`.
  *
- * Tags are six octal digits. CRC16 is linear over the bits that tell octal
- * digits apart, so the tag of every slot is an exclusive or of some of the 14
- * entries of `basis`: entry i changes exactly bit i of the slot. The table
- * was made by Gaussian elimination over the slots of the 18 one-bit changes
- * of "000000"; the spec checks it against all slots. */
+ * A tag is six octal digits. CRC16 is linear over the bits in which these
+ * differ: entry i of `basis` changes exactly bit i of the slot. Gaussian
+ * elimination over the 18 one-bit changes of "000000" gives the table. */
 #include "store/redis/wire/names.h"
 
 #include <string.h>
 
-/* The slot of "000000". */
+/* the slot of "000000" */
 #define ORIGIN 14824u
 
 static const uint32_t basis[14] = {
@@ -20,13 +16,13 @@ static const uint32_t basis[14] = {
     0x2660, 0x484e, 0x2966, 0x6b24, 0x0879, 0x246e, 0x2263,
 };
 
-/* CRC16 of the 16 values of four bits, polynomial 0x1021. */
+/* CRC16 (polynomial 0x1021) of each nibble. */
 static const uint16_t nibble[16] = {
     0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
     0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
 };
 
-/* CRC16 (XMODEM) of n bytes, going on from crc. */
+/* Continues CRC16 (XMODEM). */
 static uint16_t crc16(uint16_t crc, const char *p, size_t n) {
   for (size_t i = 0; i < n; i++) {
     unsigned c = (unsigned char)p[i];
@@ -49,7 +45,7 @@ unsigned dlk_redis_slot(const char *key, size_t len) {
   return crc16(0, key, len) % DLK_REDIS_SLOTS;
 }
 
-/* Writes the six digits whose slot is `slot`. */
+/* Writes the slot's tag. */
 static void put_tag(char out[DLK_REDIS_TAG], unsigned slot) {
   unsigned change = slot ^ ORIGIN;
   uint32_t bits = 0;
@@ -60,7 +56,7 @@ static void put_tag(char out[DLK_REDIS_TAG], unsigned slot) {
     out[i] = (char)('0' + (bits >> (3 * i) & 7));
 }
 
-/* The slot of prefix..key without joining them, unless there is a brace. */
+/* The names are joined only if there is a brace. */
 static unsigned slot_of(const struct dlk_redis_name *n) {
   if (!memchr(n->prefix, '{', n->prefix_len) &&
       !memchr(n->key, '{', n->key_len)) {

@@ -1,9 +1,7 @@
-/* What the parts of a lock are called on the server.
- *
- * The lock itself is the user's name as it is (prefix and key), so that other
- * clients meet us there. Everything beside it is `~dlock:{T}:x:` and that
- * name, where T is a tag whose hash slot is the slot of the lock's own name:
- * one script may then touch all of them, in Redis Cluster too. */
+/* The key names of a lock's parts. The lock's key is the user's name as it is
+ * (prefix..key), so that other clients compete for it. Each other part is
+ * `~dlock:{T}:x:` and that name. The tag T has the lock's hash slot, so one
+ * script may touch all parts in Redis Cluster. */
 #ifndef DLK_STORE_REDIS_WIRE_NAMES_H
 #define DLK_STORE_REDIS_WIRE_NAMES_H
 
@@ -27,15 +25,15 @@ enum dlk_redis_part {
   DLK_REDIS_WATCHERS = 'n'
 };
 
-/* A lock's name in its two pieces, which belong to somebody else. */
+/* The caller owns both strings. */
 struct dlk_redis_name {
   const char *prefix, *key;
   size_t prefix_len, key_len;
   char tag[DLK_REDIS_TAG];
 };
 
-/* Makes the names of one store, and remembers the slot of the last key and the
- * tag of the last slot: a release follows its acquire. */
+/* A release follows its acquire, so the last key's slot and the last slot's tag
+ * are remembered. */
 struct dlk_redis_names {
   const char *prefix;
   size_t prefix_len, last_len;
@@ -43,24 +41,22 @@ struct dlk_redis_names {
   char last_key[DLK_REDIS_NAME_KEY], last_tag[DLK_REDIS_TAG];
 };
 
-/* The hash slot of a whole key, by Redis Cluster's rule for hash tags. */
+/* Follows Redis Cluster's rule for hash tags. */
 unsigned dlk_redis_slot(const char *key, size_t len);
 
-/* False: the name begins as our own names do, and cannot be used. */
+/* False: the name begins with DLK_REDIS_RESERVED. */
 bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,
                          const char *key, size_t key_len);
 
-/* prefix stays the caller's. */
+/* The caller keeps prefix alive. */
 void dlk_redis_names_init(struct dlk_redis_names *n, const char *prefix);
-/* The hash slot of the lock's name; -1: it begins as our own names do, and
- * cannot be used. */
+/* -1: the name is reserved. */
 int dlk_redis_names_slot(struct dlk_redis_names *n, const char *key,
                          size_t len);
-/* As dlk_redis_name_make, with the store's prefix; slot: of that key. */
+/* As dlk_redis_name_make; `slot` is the key's. */
 void dlk_redis_names_of(struct dlk_redis_names *n, struct dlk_redis_name *name,
                         const char *key, size_t len, int slot);
 
-/* The length of a part's name, and the name itself (that many bytes). */
 size_t dlk_redis_name_len(const struct dlk_redis_name *name,
                           enum dlk_redis_part part);
 void dlk_redis_name_write(const struct dlk_redis_name *name,

@@ -1,5 +1,5 @@
-/* Replies are read by what they are, not by what they ought to be: a proxy, or
- * another server behind the same address, may say anything that is RESP2. */
+/* A proxy may send any RESP2, so each function checks the types that it
+ * reads. */
 #include "store/redis/wire/reply.h"
 
 #include <hiredis/hiredis.h>

@@ -1,5 +1,4 @@
-/* The texts are made into a header by embed.lua; this is the only file that
- * includes it, so that they are in the library once. */
+/* embed.lua makes the header from the texts; only this file includes it. */
 #include "store/redis/wire/scripts.h"
 
 #include "redis_scripts.h"

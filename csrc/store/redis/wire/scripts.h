@@ -1,4 +1,4 @@
-/* The server scripts by number; their texts come from scripts/NAME.lua. */
+/* The server scripts (scripts/NAME.lua) by number. */
 #ifndef DLK_STORE_REDIS_WIRE_SCRIPTS_H
 #define DLK_STORE_REDIS_WIRE_SCRIPTS_H
 
@@ -24,7 +24,7 @@ enum dlk_redis_script {
 
 #define DLK_REDIS_SHA 40
 
-/* sha: the digits by which EVALSHA names the text. */
+/* sha: the text's digest for EVALSHA. */
 struct dlk_redis_script_source {
   const char *name, *sha, *text;
   size_t len;

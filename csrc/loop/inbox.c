@@ -1,6 +1,5 @@
-/* See inbox.h. A post is marked as queued before it is pushed, and no longer
- * once it was taken, so it is in the stack at most once; and it may be posted
- * again from the moment at which it runs. */
+/* A post is in the stack at most once: `queued` is set before the push and
+ * cleared right before it runs. */
 #include "loop/inbox.h"
 
 bool dlk_inbox_put(struct dlk_inbox *in, struct dlk_post *post) {

@@ -1,6 +1,5 @@
-/* Work for the loop's owner, from any thread: a stack of posts that anybody may
- * push to without waiting, which the owner takes as a whole and runs in the
- * order in which they came. */
+/* Work for the loop's owner from any thread: a stack of posts, run in the order
+ * of arrival. A push never waits. */
 #ifndef DLK_LOOP_INBOX_H
 #define DLK_LOOP_INBOX_H
 
@@ -11,8 +10,8 @@
 #include "core/post.h"
 
 struct dlk_inbox {
-  struct dlk_post *_Atomic newest; /* the latest first */
-  atomic_size_t admitted; /* about so many of them were, since the last run */
+  struct dlk_post *_Atomic newest;
+  atomic_size_t admitted; /* about so many posts since the last run */
 };
 
 #define DLK_INBOX_MAX 65536
@@ -21,11 +20,11 @@ static inline bool dlk_inbox_empty(struct dlk_inbox *in) {
   return atomic_load(&in->newest) == NULL;
 }
 
-/* False: it is in there already. The owner has to be woken: see owner.h. */
+/* False: it is in there already. The caller wakes the owner. */
 bool dlk_inbox_put(struct dlk_inbox *in, struct dlk_post *post);
-/* Counts a post that is going to be put; false: there are DLK_INBOX_MAX. */
+/* Counts a post to come; false: there are DLK_INBOX_MAX. */
 bool dlk_inbox_admit(struct dlk_inbox *in);
-/* By the owner: runs what is in there now. */
+/* By the owner. */
 void dlk_inbox_run(struct dlk_inbox *in);
 
 #endif

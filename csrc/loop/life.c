@@ -1,4 +1,3 @@
-/* See life.h. Descriptors are opened with the first use, all of them here. */
 #include "loop/life.h"
 
 #include <errno.h>
@@ -9,11 +8,9 @@
 #include "loop/owner.h"
 #include "loop/thread.h"
 
-/* A loop's poll, its event, its pipe for signals and that of all loops, and
- * the renewal thread's event. */
+/* A loop's poll, event and signal pipe, the pipe of all loops, and the renewal
+ * thread's event. */
 #define DESCRIPTORS 7
-
-/* ---- birth ---- */
 
 static void destroy_sync(struct dlk_loop *l) {
   pthread_cond_destroy(&l->freed);
@@ -52,15 +49,14 @@ void dlk_loop_destroy(struct dlk_loop *l) {
 
 /* ---- first use ---- */
 
-/* Nothing to do: it ends the sleep, and whoever wakes looks around. */
+/* Only ends the sleep. */
 static void on_kick(uv_async_t *kick) {
   (void)kick;
 }
 
-/* 0, or an errno: whether as many descriptors are to be had as a loop and its
- * thread take. libuv makes a pipe for all its loops with the first one, and
- * ends the process if it cannot; so that is not left to chance. (In a program
- * that runs out of them in several threads at one time it still is.) */
+/* 0, or an errno: whether a loop's descriptors are to be had. libuv ends the
+ * process when it cannot make the pipe of all loops; a thread that takes the
+ * last descriptor meanwhile can still cause this. */
 static int find_descriptors(void) {
   int fds[DESCRIPTORS], n = 0, error = 0;
   while (n < DESCRIPTORS && error == 0) {
@@ -75,18 +71,15 @@ static int find_descriptors(void) {
   return error;
 }
 
-/* 0, or an errno: sees to it that none of our descriptors is 0, 1 or 2. A
- * program that was started with these closed would print into our connections
- * and read from them, and libuv ends a process that gives such a one to it to
- * close. All descriptors of a store are opened after this, and those three
- * stay open, so one place is enough. They cannot be what the program expects
- * (reading 0, writing the others), so that such a program gets EBADF as before.
- * Another thread that fills the same gaps, or uses them, is not disturbed. */
+/* 0, or an errno. Opens 0, 1 and 2 where these are closed, so that no store's
+ * descriptor is one of them: the program would print into a connection, and
+ * libuv aborts when it closes one. The program's own reads (0) and writes (1,
+ * 2) get EBADF as before. */
 static int fill_gaps(void) {
   for (int fd = 0; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) >= 0)
       continue;
-    /* Programs that this one starts have them too. */
+    /* Child processes inherit it. */
     int got = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     if (got < 0)
       return errno;
@@ -149,7 +142,7 @@ void dlk_loop_set_ended(struct dlk_loop *l) {
   pthread_mutex_unlock(&l->lock);
 }
 
-/* By the owner; leaves it. */
+/* By the owner. */
 static void end(struct dlk_loop *l) {
   dlk_inbox_run(&l->inbox);
   close_handles(l);

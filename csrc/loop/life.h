@@ -1,24 +1,22 @@
-/* A loop's birth, first use and end: see life.c. */
 #ifndef DLK_LOOP_LIFE_H
 #define DLK_LOOP_LIFE_H
 
 #include "core/status.h"
 #include "loop/loop.h"
 
-/* All zeros before. No I/O, no thread: that is dlk_loop_open's. */
+/* l: zeroed. It does no I/O and starts no thread. */
 bool dlk_loop_init(struct dlk_loop *l, const struct dlk_loop_calls *calls);
-/* Nobody is left who knows it. */
 void dlk_loop_destroy(struct dlk_loop *l);
-/* Makes libuv's loop and starts the renewal thread. shown: what it is for. */
+/* Makes libuv's loop and starts the renewal thread. shown: the URL. */
 bool dlk_loop_open(struct dlk_loop *l, const char *shown,
                    struct dlk_error *err);
-/* From now on the renewal thread runs it all the time. */
+/* From now on only the renewal thread runs it. */
 void dlk_loop_make_resident(struct dlk_loop *l);
-/* From now on nobody enters who would use libuv's loop. */
+/* From now on no thread enters to use libuv's loop. */
 void dlk_loop_set_ended(struct dlk_loop *l);
-/* Ends it: joins the renewal thread, and waits until nobody owns it. */
+/* Joins the renewal thread, and waits until nobody owns the loop. */
 void dlk_loop_end(struct dlk_loop *l);
-/* The same by the renewal thread, which owns it: nobody joins it. */
+/* The same by the renewal thread, which is not joined. */
 void dlk_loop_end_by_thread(struct dlk_loop *l);
 
 #endif

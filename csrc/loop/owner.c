@@ -1,40 +1,32 @@
-/* Loop ownership: at most one thread runs the loop, and a caller that waits
- * takes it itself, so that an uncontended lock costs no thread switch.
+/* Loop ownership: at most one thread runs the loop, and a waiting caller runs
+ * it itself, so that an uncontended lock costs no thread switch.
  *
- * The owner is one word. A caller that finds it free takes the loop and runs it
- * until its answer has come or its slice is over. Then it leaves the loop free
- * (never to a named thread) and notes when it must run next (`due`). The
- * renewal thread is signalled only if that is before it wakes anyway: in a
- * tight loop of pairs the next renewal never moves forward, so nobody is
- * signalled. Lax work (timers.h) waits until a thread that found the loop owned
- * looks again. A caller that finds the renewal thread inside kicks it out and
- * waits for `freed`.
+ * A caller that finds the loop free runs it until its answer comes or its slice
+ * ends. It leaves the loop free (never to a named thread) and stores when it
+ * must run next (`due`). The renewal thread is signalled only if that is before
+ * it wakes anyway, so a tight loop of pairs signals nobody. A caller that finds
+ * the renewal thread inside kicks it out and waits for `freed`.
  *
- * In resident mode (for event loops, whose thread must not run it) the renewal
- * thread runs the loop, and a caller only waits for `freed`. But that thread
- * sleeps on the loop's descriptor without owning it: so a caller may take the
- * loop for what takes no longer than a write (dlk_owner_enter), without a
- * thread switch. A renewal thread that wakes meanwhile says so (`wants_loop`),
- * and is signalled when the loop is left, as it is if the loop has anything to
- * do before its descriptor speaks.
+ * In resident mode (event loops, whose thread must not run it) the renewal
+ * thread runs the loop. It sleeps on the loop's descriptor without owning the
+ * loop, so a caller may take it for a write (dlk_owner_enter). A renewal thread
+ * that wakes meanwhile sets `wants_loop`, and is signalled when the loop is
+ * left.
  *
- * Work from other threads arrives as posts in the inbox. No thread waits for a
- * lock on this way: nginx's would wait for one whose owner is descheduled. Each
- * pair that could miss one another writes first and then reads what the other
- * writes, in one total order, so that one of them sees the other:
- * I1  post, then is the loop free? / leave the loop, then is the inbox empty?
- *     (One that finds it owned kicks, and the loop's turn ends with the inbox.)
- * I2  post or `due`, then does the renewal thread sleep? / its `wake`, then the
- *     inbox, `due` and the owner (thread.c)
- * I3  the answer or the loop left, then does a caller wait? /
- * `callers_waiting`, then the answer and the owner (wait_freed) The loop's lock
- * is for sleeping and for waking sleepers. */
+ * Posts take no lock, because its holder may be descheduled. Each side of a
+ * pair writes first and then reads what the other writes, in one total order,
+ * so that one sees the other:
+ * I1 post, then is the loop free? / leave the loop, then is the inbox empty? (A
+ *   poster that finds it owned kicks; a turn ends with the inbox.)
+ * I2 post or `due`, then does the renewal thread sleep? / its `wake`, then the
+ *   inbox, `due` and the owner (thread.c)
+ * I3 the answer or the loop left, then does a caller wait? / `callers_waiting`,
+ *   then the answer and the owner (wait_freed) */
 #include "loop/owner.h"
 
 #include <time.h>
 
-/* Work under way that nobody runs the loop for is picked up by the renewal
- * thread after this. */
+/* The renewal thread then picks up work that no caller runs the loop for. */
 #define ORPHAN_DELAY (20 * DLK_MS)
 #define MOST_TIMERS 10000 /* in one turn */
 
@@ -42,7 +34,7 @@ static bool is_free(struct dlk_loop *l) {
   return atomic_load(&l->owner) == DLK_OWNER_NONE;
 }
 
-/* Ends the sleep of the owner; libuv's loop may be closed already. */
+/* libuv's loop may be closed once `ended` is set. */
 static void kick(struct dlk_loop *l) {
   pthread_mutex_lock(&l->lock);
   if (!atomic_load(&l->ended) && !is_free(l))
@@ -50,7 +42,7 @@ static void kick(struct dlk_loop *l) {
   pthread_mutex_unlock(&l->lock);
 }
 
-/* Once `ended` is set, by anybody: what was posted too late. */
+/* By any thread, for posts after `ended` was set. */
 static void run_late(struct dlk_loop *l) {
   while (!dlk_inbox_empty(&l->inbox) && dlk_owner_take(l, DLK_OWNER_CALLER)) {
     dlk_inbox_run(&l->inbox);
@@ -66,7 +58,7 @@ bool dlk_owner_post(struct dlk_loop *l, struct dlk_post *post, bool wake) {
   if (is_free(l)) {
     if ((wake || resident) && fresh)
       dlk_owner_look(l);
-  } else if (!resident) { /* else nobody sleeps in there */
+  } else if (!resident) { /* else the owner does not sleep */
     kick(l);
   }
   if (atomic_load(&l->ended))
@@ -79,8 +71,6 @@ void dlk_owner_look(struct dlk_loop *l) {
   if (is_free(l))
     dlk_sleeper_signal(&l->sleeper);
 }
-
-/* ---- taking the loop and leaving it ---- */
 
 bool dlk_owner_take(struct dlk_loop *l, enum dlk_owner who) {
   int none = DLK_OWNER_NONE;
@@ -102,8 +92,7 @@ void dlk_owner_end(struct dlk_loop *l) {
   run_late(l);
 }
 
-/* When somebody must look, if nobody takes the loop again: a thread that is
- * awake; and by when one has to be woken. */
+/* When an awake thread must look, and when a sleeping one is woken for it. */
 struct moment {
   int64_t due, latest;
 };
@@ -121,9 +110,7 @@ static struct moment next_due(struct dlk_loop *l) {
   return m;
 }
 
-/* What is stored before the loop is left goes with it: a renewal thread that
- * finds it free sees that too, and one that looked before has said when it
- * wakes. */
+/* A renewal thread that finds the loop free sees what was stored (I2). */
 void dlk_owner_leave(struct dlk_loop *l) {
   struct dlk_sleeper *s = &l->sleeper;
   struct moment m = next_due(l);
@@ -131,7 +118,7 @@ void dlk_owner_leave(struct dlk_loop *l) {
   atomic_store_explicit(&l->batched, batched, memory_order_relaxed);
   atomic_store_explicit(&s->due, m.due, memory_order_relaxed);
   atomic_store(&l->owner, DLK_OWNER_NONE);
-  if (!dlk_inbox_empty(&l->inbox)) { /* it came since the last look */
+  if (!dlk_inbox_empty(&l->inbox)) { /* it came since */
     m.latest = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
     atomic_store(&s->due, m.latest);
   }
@@ -163,24 +150,20 @@ void dlk_owner_leave_to_thread(struct dlk_loop *l) {
     dlk_owner_look(l);
 }
 
-/* While he waits for something the loop is left without a look at what is due:
- * if he does not come back, whoever drops what he waited for posts, or has the
- * renewal thread look. */
+/* While the caller waits, nothing due is stored. If it does not come back,
+ * dropping what it waited for posts or calls dlk_owner_look. */
 void dlk_owner_leave_to_caller(struct dlk_loop *l, bool waits) {
   if (waits && dlk_inbox_empty(&l->inbox))
     atomic_store(&l->owner, DLK_OWNER_NONE);
   else
     dlk_owner_leave(l);
-  /* Somebody came who saw the loop owned. */
+  /* The poster saw the loop owned. */
   if (!dlk_inbox_empty(&l->inbox) || atomic_load(&l->resident))
     dlk_owner_look(l);
   dlk_owner_tell_callers(l);
 }
 
-/* ---- by the owner ---- */
-
-/* libuv tells the kernel of new descriptors only at its next turn, and has no
- * call to ask whether there are such; the field is in its header since 0.11. */
+/* libuv registers new descriptors at its next turn, and has no call for it. */
 static bool all_registered(const uv_loop_t *uv) {
   const void *queue = &uv->watcher_queue;
   return *(const void *const *)queue == queue;
@@ -192,8 +175,8 @@ bool dlk_owner_at_rest(struct dlk_loop *l) {
          uv_backend_timeout(&l->uv) != 0;
 }
 
-/* A single timer that sets itself again for a time gone by fires in the next
- * turn, not in this one, and a turn is always finite. */
+/* A timer that sets itself for a time gone by may fire again: turns are
+ * bounded. */
 bool dlk_owner_run_due(struct dlk_loop *l, int64_t now) {
   struct dlk_timers *timers = &l->timers;
   struct dlk_heap_node *n = dlk_heap_first(&timers->single);
@@ -212,13 +195,11 @@ bool dlk_owner_run_due(struct dlk_loop *l, int64_t now) {
 static void on_tick(uv_timer_t *tick) {
   struct dlk_loop *l = tick->loop->data;
   l->tick_at = DLK_FOREVER;
-  /* uv_run looks at timers before it sleeps too: without this, one that is
-   * due just then would leave it asleep with no timer at all. */
+  /* uv_run runs timers before its sleep too, then sleeps without one. */
   uv_stop(tick->loop);
 }
 
-/* Arms libuv's timer for the next thing due. One that is armed too early is
- * left: it costs a wake-up now and then, re-arming would cost each time. */
+/* A timer armed too early stays: re-arming costs more than a wake-up. */
 static void arm(struct dlk_loop *l, int64_t now) {
   int64_t next = dlk_timers_next(&l->timers);
   if (l->slice_end < next)
@@ -231,8 +212,8 @@ static void arm(struct dlk_loop *l, int64_t now) {
   uv_timer_start(&l->tick, on_tick, ms, 0);
 }
 
-/* It sleeps only if there is no post and nothing was due: what is waited for
- * may just have happened. */
+/* It sleeps only without a post and with nothing run: else the awaited answer
+ * may have come just now. */
 void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode) {
   int64_t now = dlk_clock_now();
   if (dlk_owner_run_due(l, now) ||
@@ -245,28 +226,20 @@ void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode) {
   dlk_wakeup_flush(&l->wakeup);
 }
 
-/* ---- a caller waits ---- */
-
 static bool has_come(const atomic_int *state, int end) {
   return atomic_load_explicit(state, memory_order_acquire) >= end;
 }
 
-/* A caller that waits for the one answer under way reads it itself, blocked in
- * the connection's socket, instead of asking libuv where something came from:
- * that halves the system calls for reading of an uncontended lock. False:
- * libuv's loop has to be run. It waits so for DLK_AWAIT_MAX at most, and only
- * while nothing else can need the owner:
- * - Another request, a renewal, background work: each counts as work.
- * - A timer, the end of the slice: none is due before DLK_AWAIT_MAX, and only
- *   the owner sets timers.
- * - A post: there is none. One that comes meanwhile waits for the answer, or
- *   for DLK_AWAIT_MAX: the owner looks into the inbox next.
- * - A caller of another thread: none waits. One that comes waits as a post.
- * - Other sockets and look-ups: libuv's loop was run less than DLK_AWAIT_MAX
- *   ago, so none waits for longer than twice that.
- * - A signal ends the read, and the loop is run to the end of the slice.
- * Not in resident mode: the renewal thread sleeps without owning the loop, or
- * nobody else could write. */
+/* The caller reads the one answer under way from the socket itself, which
+ * halves the system calls for reading. Meanwhile nothing else needs the owner:
+ * - another request, a renewal, background work: each counts in `work`;
+ * - a timer, the end of the slice: not due before DLK_AWAIT_MAX, and only the
+ *   owner sets timers;
+ * - a post, or a caller of another thread (which comes as one): there is none,
+ *   and a new one waits for DLK_AWAIT_MAX at most;
+ * - other sockets and look-ups: libuv's loop ran less than DLK_AWAIT_MAX ago;
+ * - a signal: it ends the read.
+ * Not in resident mode, where others could not write meanwhile. */
 bool dlk_await(struct dlk_loop *l, int64_t now) {
   int64_t until = now + DLK_AWAIT_MAX;
   if (!l->await || l->work != 1 || until > l->slice_end ||
@@ -294,8 +267,7 @@ static void run(struct dlk_loop *l, const atomic_int *state, int end,
   l->slice_end = DLK_FOREVER;
 }
 
-/* Until the loop was left, or what is waited for has come. state NULL: only
- * the loop. */
+/* free_will_do: the end of ownership is enough. state: NULL or awaited. */
 static void wait_freed(struct dlk_loop *l, const atomic_int *state, int end,
                        bool free_will_do, int64_t ns) {
   struct timespec ts;
@@ -313,7 +285,7 @@ static void wait_freed(struct dlk_loop *l, const atomic_int *state, int end,
   pthread_mutex_unlock(&l->lock);
 }
 
-/* A lease that was attached in another thread has its loop run there. */
+/* A thread that attached a lease may own it. */
 void dlk_owner_await(struct dlk_loop *l) {
   while (!dlk_owner_take(l, DLK_OWNER_CALLER)) {
     uv_async_send(&l->kick);
@@ -324,7 +296,7 @@ void dlk_owner_await(struct dlk_loop *l) {
 void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
                      int64_t slice) {
   int64_t now = dlk_clock_now(), until = dlk_time_add(now, slice);
-  dlk_wakeup_flush(&l->wakeup); /* nobody is going to watch what it ended */
+  dlk_wakeup_flush(&l->wakeup); /* nobody watches it from now on */
   while (!has_come(state, end) && !atomic_load(&l->ended)) {
     bool by_thread =
         atomic_load(&l->resident) && atomic_load(&l->sleeper.running);

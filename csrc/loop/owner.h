@@ -4,52 +4,44 @@
 
 #include "loop/loop.h"
 
-/* ---- from any thread ---- */
+/* ---- by any thread ---- */
 
-/* Puts a post into the inbox and wakes the owner. wake: have the renewal thread
- * run it if there is no owner. False if it was queued already, or the loop has
- * ended. */
+/* Wakes the owner; wake: without one, the renewal thread. False: it was queued
+ * already, or the loop has ended. */
 bool dlk_owner_post(struct dlk_loop *l, struct dlk_post *post, bool wake);
-/* Nobody is going to run the loop for what was just started. */
+/* Wakes the renewal thread, because no caller runs the loop for new work. */
 void dlk_owner_look(struct dlk_loop *l);
 /* What a caller waits for may have come. */
 void dlk_owner_tell_callers(struct dlk_loop *l);
-/* Runs the loop until *state is at least `end` or a slice of so many ns has
- * passed, or lets the renewal thread do so. */
+/* Runs the loop, or has the renewal thread do so, until *state ≥ end or for
+ * `slice` ns. */
 void dlk_owner_drive(struct dlk_loop *l, const atomic_int *state, int end,
                      int64_t slice);
 
-/* ---- taking the loop and leaving it ---- */
-
 bool dlk_owner_take(struct dlk_loop *l, enum dlk_owner who); /* if free */
 void dlk_owner_leave(struct dlk_loop *l);
-/* Takes it if nobody owns it, nobody waits for it and nothing is queued before;
- * for what takes no longer than a write. */
+/* Takes it for a write, if no thread owns it or waits and no post is queued. */
 bool dlk_owner_enter(struct dlk_loop *l, bool resident);
-/* Leaves it to its caller, who comes back to run it; waits: there is something
- * that he waits for. */
+/* To a caller that runs it later. waits: it awaits something. */
 void dlk_owner_leave_to_caller(struct dlk_loop *l, bool waits);
-/* Resident: leaves it to the renewal thread, if there is anything to do. */
+/* Resident: wakes the renewal thread for anything to do. */
 void dlk_owner_leave_to_thread(struct dlk_loop *l);
 
 /* ---- by the owner ---- */
 
 /* One round: what is due, libuv, posts. It sleeps only in UV_RUN_ONCE. */
 void dlk_owner_turn(struct dlk_loop *l, uv_run_mode mode);
-/* What is due at that time; false: nothing was. */
+/* False: nothing was due. */
 bool dlk_owner_run_due(struct dlk_loop *l, int64_t now);
-/* Waits for one answer without libuv, until `slice_end`. False: the loop has to
- * be run, since nothing came, or since something else may need the owner. */
+/* Waits for one answer without libuv. False: the loop has to be run. */
 bool dlk_await(struct dlk_loop *l, int64_t now);
-/* Nothing is to be done before the loop's descriptor or a timer (which may be
- * due: leaving the loop sees to it) says so. */
+/* Nothing is to be done before the loop's descriptor or a timer says so. */
 bool dlk_owner_at_rest(struct dlk_loop *l);
 
-/* ---- the end, once `ended` is set ---- */
+/* ---- once `ended` is set ---- */
 
-/* Takes the loop as soon as nobody owns it. */
+/* Takes it as soon as nobody owns it. */
 void dlk_owner_await(struct dlk_loop *l);
-/* Leaves it for the last time. */
 void dlk_owner_end(struct dlk_loop *l);
 
 #endif

@@ -1,4 +1,3 @@
-/* See sleeper.h. */
 #include "loop/sleeper.h"
 
 #include <errno.h>
@@ -41,7 +40,7 @@ void dlk_sleeper_end(struct dlk_sleeper *s) {
 static void wake(struct dlk_sleeper *s) {
   uint64_t one = 1;
   ssize_t n = write(s->fd, &one, sizeof one);
-  (void)n; /* full means signalled already */
+  (void)n; /* full: it is signalled already */
 }
 
 bool dlk_sleeper_stop(struct dlk_sleeper *s) {

@@ -1,14 +1,9 @@
-/* The self-connected socket: a Unix socket of this process with itself, because
- * nginx can wait for a socket that its Lua code connected, and for no other
- * descriptor.
- *
- * dlk_socket_serve listens in a new directory that only this user can enter;
- * once the other end has connected, dlk_socket_accept takes it, sees that it is
- * this very process (SO_PEERCRED), and removes socket and directory. From then
- * on a byte goes out with every wakeup (wakeup.h), and one twice a second: a
- * read that times out would write a line into nginx's error log, and by the
- * looks that a beat causes the reader is known to be there
- * (host/nginx/pump.lua). */
+/* The self-connected socket: nginx can wait for a socket that its Lua code
+ * connected, and for no other descriptor. It listens in a new directory that
+ * only this user can enter. Once the peer is this process (SO_PEERCRED), socket
+ * and directory are removed. Each wakeup sends a byte. So does a beat: a read
+ * that times out would log an error in nginx, and each beat shows that the
+ * reader lives (host/nginx/pump.lua). */
 #include "loop/socket.h"
 
 #include <errno.h>
@@ -22,8 +17,6 @@
 #include "loop/owner.h"
 
 #define BEAT (500 * DLK_MS)
-
-/* ---- by the loop's owner ---- */
 
 static void beat(struct dlk_timer *timer, int64_t now) {
   struct dlk_socket *s = DLK_CONTAINER(timer, struct dlk_socket, beat);
@@ -44,8 +37,6 @@ void dlk_socket_init(struct dlk_socket *s, struct dlk_loop *l) {
   s->begin.run = begin_beat;
 }
 
-/* ---- by the listener ---- */
-
 static void stop_listening(struct dlk_socket *s) {
   if (s->listen_fd < 0)
     return;
@@ -62,7 +53,7 @@ void dlk_socket_hang_up(struct dlk_socket *s) {
   dlk_wakeup_set_socket(&s->loop->wakeup, -1);
 }
 
-/* A directory of our own in the first place that lets us make one. */
+/* In the first place that lets us make a directory. */
 static bool make_dir(char *path, size_t size) {
   const char *places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm", "/var/tmp"};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -115,7 +106,6 @@ static bool is_ourselves(int fd) {
          peer.pid == getpid();
 }
 
-/* Whoever else connected (the same user could) is turned away. */
 static int accept_ourselves(int listening) {
   for (;;) {
     int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -1,5 +1,5 @@
-/* A socket of this process with itself, as the wakeup of nginx: see socket.c.
- * All but the beat by the listener's thread. */
+/* nginx's wakeup: a socket of this process with itself. All but the beat runs
+ * in the listener's thread. */
 #ifndef DLK_LOOP_SOCKET_H
 #define DLK_LOOP_SOCKET_H
 
@@ -15,11 +15,10 @@ struct dlk_socket {
 };
 
 void dlk_socket_init(struct dlk_socket *s, struct dlk_loop *l);
-/* Listens; the path to connect to, or NULL and err. */
+/* The path to connect to, or NULL and err. */
 const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err);
-/* Once it has been connected to from this process; false: it was not. */
+/* False: this process has not connected. */
 bool dlk_socket_accept(struct dlk_socket *s);
-/* Ends it, whatever its state. */
 void dlk_socket_hang_up(struct dlk_socket *s);
 
 #endif

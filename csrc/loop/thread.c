@@ -1,22 +1,16 @@
-/* The renewal thread: keeps leases alive whatever Lua is doing, and finishes
- * what nobody waits for.
+/* The renewal thread keeps leases alive whatever Lua does, and finishes what no
+ * caller waits for.
  *
- * It sleeps in poll(2) on its own eventfd (sleeper.h) and, while something is
- * in the batch and nobody owns the loop, on the descriptor that is to be
- * watched. First it says when it will wake (`wake`), then it looks once more at
- * all that might have changed before it said so; whoever changes something
- * after that (a post, `due`, the owner) finds that it sleeps, and signals it if
- * that is for earlier. While it is awake `wake` is 0: it is going to look
- * anyway.
+ * It sleeps on its eventfd (sleeper.h) and, while the batch has something and
+ * nobody owns the loop, on `watch_fd`. It stores `wake`, then looks once more;
+ * a later change (a post, `due`, the owner) finds it asleep and signals it
+ * (owner.c, I2).
  *
- * When it finds the loop owned it looks again at the known due time, or after
- * LOOK_AGAIN, and does not ask to be told sooner: otherwise a tight loop of
- * calls would wake it at every call. For what is lax nobody wakes it if it
- * wakes by itself in time, which after such a look it does.
+ * When the loop is owned, it looks again at `due` or after LOOK_AGAIN, and asks
+ * for no signal: a tight loop of calls would wake it at each.
  *
- * The descriptor is left alone while it is going to look soon anyway. A message
- * that hands the lock to a caller who takes the loop meanwhile then wakes that
- * caller only. */
+ * It leaves `watch_fd` alone if it looks soon anyway: a message that hands the
+ * lock to a caller then wakes that caller only. */
 #include "loop/thread.h"
 
 #include <poll.h>
@@ -26,7 +20,6 @@
 #include "loop/owner.h"
 
 #define LOOK_AGAIN DLK_TIMERS_LAX
-/* Who looks again so soon need not be woken by a message before that. */
 #define SOON (50 * DLK_MS)
 #define STACK_SIZE ((size_t)256 * 1024)
 
@@ -43,10 +36,9 @@ static int64_t plan(struct dlk_loop *l, bool owned) {
   return due > now && due < latest ? due : latest;
 }
 
-/* What was known when it was planned still holds. Whoever leaves the loop from
- * now on finds `wake`; one who has left it did not, so a loop that was owned
- * and is free is a reason to plan anew, by the `due` of that leaving and with
- * the descriptor that no owner looks at any more. */
+/* Whether the plan still holds. A thread that leaves the loop from now on finds
+ * `wake`. A loop that was owned and is free now was left before that: plan anew
+ * with its `due`. */
 static bool nothing_new(struct dlk_loop *l, bool owned, int64_t wake) {
   if (atomic_load(&l->sleeper.stop))
     return false;
@@ -56,7 +48,7 @@ static bool nothing_new(struct dlk_loop *l, bool owned, int64_t wake) {
   return !owned && !posts && atomic_load(&l->sleeper.due) >= wake;
 }
 
-/* True when the watched descriptor spoke. */
+/* True: the watched descriptor is readable. */
 static bool sleep_until_due(struct dlk_loop *l) {
   struct dlk_sleeper *s = &l->sleeper;
   bool owned = is_owned(l), resident = atomic_load(&l->resident);
@@ -78,7 +70,7 @@ static bool sleep_until_due(struct dlk_loop *l) {
   return fds[1].revents != 0;
 }
 
-/* False: nothing is left to do, or somebody else wants to do it. */
+/* False: nothing is left to do, or a caller wants the loop. */
 static bool goes_on(struct dlk_loop *l, bool resident) {
   bool work = resident ? !dlk_owner_at_rest(l) ||
                              dlk_timers_next(&l->timers) <= dlk_clock_now()
@@ -87,9 +79,8 @@ static bool goes_on(struct dlk_loop *l, bool resident) {
          !atomic_load(&l->sleeper.stop);
 }
 
-/* As the owner: everything that is ready, then until no work is left. In
- * resident mode only what is ready: the rest is waited for without owning the
- * loop, which a caller may take meanwhile. */
+/* As the owner: until no work is left. In resident mode only what is ready; the
+ * rest is awaited without owning the loop. */
 static void drive(struct dlk_loop *l) {
   bool resident = atomic_load(&l->resident);
   dlk_owner_turn(l, UV_RUN_NOWAIT);

@@ -1,9 +1,6 @@
-/* What is to be done at a time, by the loop's owner. Timers fire one by one.
- * What is in the batch is done together by whoever put it there, because one
- * write serves many of them (dlk_loop_calls, run_batch).
- *
- * A part of the batch is lax: it is done at its time by a thread that is awake,
- * but no thread is woken for it until it is late by DLK_TIMERS_LAX. */
+/* What the owner does at a time. Timers fire one by one. The batch is done
+ * together (run_batch), because one write serves many. Its lax part wakes a
+ * thread only when late by DLK_TIMERS_LAX. */
 #ifndef DLK_LOOP_TIMERS_H
 #define DLK_LOOP_TIMERS_H
 
@@ -17,7 +14,7 @@ struct dlk_timers {
   struct dlk_heap single, batch, lax;
 };
 
-/* One of the batch; zeroed, in no list. */
+/* A part of the batch; zeroed: in no list. */
 struct dlk_due {
   struct dlk_heap_node node;
   bool lax;
@@ -28,7 +25,7 @@ static inline void dlk_timers_set(struct dlk_timers *t, struct dlk_timer *timer,
   dlk_heap_put(&t->single, &timer->node, at);
 }
 
-/* The same, but for a time that never comes. */
+/* Ignores a time that never comes. */
 static inline void dlk_timers_set_end(struct dlk_timers *t,
                                       struct dlk_timer *timer, int64_t at) {
   if (at != DLK_FOREVER)
@@ -45,7 +42,6 @@ static inline void dlk_timers_batch_take(struct dlk_timers *t,
   dlk_heap_remove(due->lax ? &t->lax : &t->batch, &due->node);
 }
 
-/* Puts it in, or moves it. */
 static inline void dlk_timers_batch_put(struct dlk_timers *t,
                                         struct dlk_due *due, int64_t at,
                                         bool lax) {
@@ -54,7 +50,7 @@ static inline void dlk_timers_batch_put(struct dlk_timers *t,
   dlk_heap_put(lax ? &t->lax : &t->batch, &due->node, at);
 }
 
-/* The first of both parts; NULL: it is empty. */
+/* NULL: it is empty. */
 static inline struct dlk_due *
 dlk_timers_batch_first(const struct dlk_timers *t) {
   struct dlk_heap_node *n = dlk_heap_first(&t->batch);
@@ -77,7 +73,6 @@ static inline int64_t dlk_timers_least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* When the first of all is due. */
 static inline int64_t dlk_timers_next(const struct dlk_timers *t) {
   return dlk_timers_least(dlk_timers_at(dlk_heap_first(&t->single)),
                           dlk_timers_batch_next(t));

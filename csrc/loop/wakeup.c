@@ -1,4 +1,3 @@
-/* See wakeup.h. */
 #include "loop/wakeup.h"
 
 #include <errno.h>
@@ -27,20 +26,18 @@ void dlk_wakeup_destroy(struct dlk_wakeup *w) {
   pthread_mutex_destroy(&w->lock);
 }
 
-/* ---- who has something to tell ---- */
-
 static void signal_event(struct dlk_wakeup *w) {
   pthread_mutex_lock(&w->lock);
   int fd = atomic_load(&w->event_fd);
   if (fd >= 0) {
     uint64_t one = 1;
     ssize_t n = write(fd, &one, sizeof one);
-    (void)n; /* full means signalled already */
+    (void)n; /* full: it is signalled already */
   }
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Bytes say nothing but "look", so a full buffer loses nothing. */
+/* A byte only says "look", so a full buffer loses nothing. */
 bool dlk_wakeup_beat(struct dlk_wakeup *w) {
   pthread_mutex_lock(&w->lock);
   int fd = w->socket_fd;
@@ -62,8 +59,6 @@ void dlk_wakeup_send(struct dlk_wakeup *w) {
     dlk_wakeup_beat(w);
 }
 
-/* ---- the listener ---- */
-
 int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process) {
   if (w->process != process)
     close_event(w);
@@ -71,7 +66,7 @@ int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process) {
   int fd = atomic_load(&w->event_fd);
   if (fd >= 0 || w->ended)
     return fd;
-  /* Signalled at birth: there may be something to be told already. */
+  /* Something may be ready already. */
   fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
   atomic_store(&w->event_fd, fd);
   return fd;

@@ -1,21 +1,16 @@
-/* Waking an event loop of the program's: an eventfd for those that can poll a
- * descriptor, and a socket (socket.h) for nginx, which can only read sockets
- * that its Lua code connected.
+/* Wakes the program's event loop: by an eventfd, or in nginx by a socket
+ * (socket.h).
  *
- * The loop's owner only notes that there is something to be told (`wanted`) and
- * wakes the listener once for all of it at the end of its turn. The listener
- * clears the eventfd before it looks, so a wakeup is never lost; one for
- * nothing may happen.
+ * The loop's owner notes that something is ready (`wanted`), and wakes the
+ * listener once at the end of its turn. The listener clears the eventfd before
+ * it looks, so no wakeup is lost; one for nothing may happen.
  *
- * A descriptor that somebody polls is not closed under him: his loop would wait
- * for a descriptor that is no more, or is another one by now. The listener says
- * when polling begins and ends (dlk_wakeup_keep). An end in between signals it
- * for the last time, so that all go, and the last one closes it. If they were
- * dropped instead, it is closed with the rest.
+ * A polled descriptor is not closed, because its number may soon be another's.
+ * The listener says when polling begins and ends (dlk_wakeup_keep). An end in
+ * between signals for the last time, and the last poller closes it, or
+ * dlk_wakeup_destroy.
  *
- * Writing is done by any thread, opening and closing by the listener's. The
- * lock is held for one system call that never waits: without it the descriptor
- * could be closed, and be somebody else's, between the look and the write. */
+ * Any thread writes; the listener's opens and closes, under the lock. */
 #ifndef DLK_LOOP_WAKEUP_H
 #define DLK_LOOP_WAKEUP_H
 
@@ -30,49 +25,44 @@ struct dlk_wakeup {
   int socket_fd;       /* under lock */
   atomic_bool socket_open;
   bool kept, ended; /* the listener's */
-  unsigned process; /* the listener's: that event_fd was made in */
+  unsigned process; /* the listener's: maker of event_fd */
 };
 
 bool dlk_wakeup_init(struct dlk_wakeup *w);
-void dlk_wakeup_destroy(struct dlk_wakeup *w); /* and closes it */
+void dlk_wakeup_destroy(struct dlk_wakeup *w);
 
-/* ---- who has something to tell ---- */
+/* ---- by any thread ---- */
 
-/* By the owner: at the end of its turn the listener is to be woken. */
+/* By the owner. */
 static inline void dlk_wakeup_note(struct dlk_wakeup *w) {
   atomic_store(&w->wanted, true);
 }
 
-/* At once, from any thread. */
 void dlk_wakeup_send(struct dlk_wakeup *w);
 
-/* True: somebody has to be woken, and it is the caller's task now. */
+/* True: the caller has to wake the listener. */
 static inline bool dlk_wakeup_take(struct dlk_wakeup *w) {
   return atomic_load(&w->wanted) && atomic_exchange(&w->wanted, false);
 }
 
-/* Wakes for what was noted. */
 static inline void dlk_wakeup_flush(struct dlk_wakeup *w) {
   if (dlk_wakeup_take(w))
     dlk_wakeup_send(w);
 }
 
-/* A byte on the socket; false when nobody listens (any more). */
+/* False: nobody listens on the socket. */
 bool dlk_wakeup_beat(struct dlk_wakeup *w);
 
 /* ---- the listener ---- */
 
-/* The eventfd, made at the first call; -1: there is none to be had. In another
- * process (by its number, not 0) than the last time it is made anew: that one
- * is the parent's too, and each would read away what is told to the other. */
+/* Made at the first call; -1: none to be had. Another `process` (a number, not
+ * 0) makes a new one, because parent and child would read the other's. */
 int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process);
 void dlk_wakeup_clear(struct dlk_wakeup *w);
-/* keep: from now on somebody polls it. Not: nobody does any more, and it is
- * closed now if the end came. */
+/* Whether it is polled from now on; an end in between closes it then. */
 void dlk_wakeup_keep(struct dlk_wakeup *w, bool keep);
-/* Signals it if it is kept, else closes it. */
 void dlk_wakeup_end(struct dlk_wakeup *w);
-/* fd belongs to w from now on; -1: none, the one of before is closed. */
+/* w owns fd; -1: none. */
 void dlk_wakeup_set_socket(struct dlk_wakeup *w, int fd);
 
 #endif

@@ -1,16 +1,13 @@
-/* OpenSSL reads from `in` and writes to `out` through a BIO of our own, so it
- * never sees a descriptor: it cannot raise SIGPIPE, and a test can split the
- * bytes where it likes.
+/* OpenSSL reads from `in` and writes to `out` through a BIO of dlock's: it sees
+ * no descriptor and raises no SIGPIPE.
  *
- * `in` is what the caller fed and OpenSSL has not taken: the caller's own
- * memory until `keep`, then `kept`. It is fed only when it is empty, so it is
- * never more than the caller reads at once. `out` takes all that OpenSSL has to
- * say, and is bounded by not beginning with what may say something: a write, or
- * a read (an answer to a KeyUpdate is written in it), which then say
- * WANTS_ROOM. So OpenSSL never has a half-written record: one that is asked for
- * new keys then ends the connection ("bad length"). A write may also say
- * WANTS_INPUT (behind one half of a ticket), and is called again as it was,
- * which is the caller's affair. */
+ * `in` is what the caller fed and OpenSSL has not taken: the caller's memory
+ * until `keep`, then `kept`. It is fed only when empty. `out` takes all that
+ * OpenSSL writes. No write, and no read (which answers a KeyUpdate), begins
+ * while `out` is full (WANTS_ROOM). So OpenSSL never has half a record: a
+ * request for new keys would then end the connection ("bad length").
+ *
+ * A write may say WANTS_INPUT (behind half a ticket); the caller repeats it. */
 #include "tls/channel.h"
 
 #include <arpa/inet.h>
@@ -23,7 +20,7 @@
 #include "core/buf.h"
 #include "tls/reason.h"
 
-/* A buffer that grew larger than that is given back when it is empty. */
+/* A larger buffer is freed when it is empty. */
 #define OUT_KEPT 4096u
 
 struct dlk_tls_channel {
@@ -34,15 +31,13 @@ struct dlk_tls_channel {
   char *kept;
   struct dlk_buf out;
   size_t out_at;
-  bool greeted; /* the handshake is done */
+  bool greeted;
   bool failed;
   struct dlk_tls_seen seen;
   struct dlk_tls_fault fault;
   char name[DLK_TLS_PEER], peer[DLK_TLS_PEER];
-  STACK_OF(X509) * rests_on; /* what is resumed: see dlk_tls_ticket */
+  STACK_OF(X509) * rests_on; /* of a resumed session: see dlk_tls_ticket */
 };
-
-/* ---- the BIO ---- */
 
 static BIO_METHOD *method;
 
@@ -85,8 +80,6 @@ bool dlk_tls_channel_prepare(void) {
          BIO_meth_set_ctrl(method, bio_ctrl);
 }
 
-/* ---- what OpenSSL tells in between ---- */
-
 static int on_verify(int good, X509_STORE_CTX *at) {
   SSL *ssl =
       X509_STORE_CTX_get_ex_data(at, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -96,7 +89,7 @@ static int on_verify(int good, X509_STORE_CTX *at) {
   return good;
 }
 
-/* The server asks for a certificate of ours. */
+/* The server asks for our certificate. */
 static int on_asked(SSL *ssl, void *arg) {
   (void)ssl;
   struct dlk_tls_channel *c = arg;
@@ -104,9 +97,9 @@ static int on_asked(SSL *ssl, void *arg) {
   return 1;
 }
 
-/* Owns the session, which the next connection may resume. What was resumed here
- * rests on the certificates of the handshake long ago. One of a context that is
- * not used any more is let be, and so is one that rests on nothing. */
+/* Owns the session. A resumed one rests on the chain of its first handshake. A
+ * session of a replaced context, or without a chain where it counts, is
+ * dropped. */
 static void keep_session(struct dlk_tls_channel *c, SSL_SESSION *session) {
   STACK_OF(X509) *chain = SSL_session_reused(c->ssl) == 1
                               ? c->rests_on
@@ -127,16 +120,13 @@ static int on_session(SSL *ssl, SSL_SESSION *session) {
   return 1;
 }
 
-/* ---- life ---- */
-
 static bool is_address(const char *name) {
   unsigned char space[16];
   return inet_pton(AF_INET, name, space) == 1 ||
          inet_pton(AF_INET6, name, space) == 1;
 }
 
-/* The name that the certificate must have, and that the server is asked for
- * where it is none but a name: without a zone and a closing dot. */
+/* The name for the certificate and for SNI: without a zone or a closing dot. */
 static void name_server(struct dlk_tls_channel *c, const char *host) {
   const char *given = c->client->settings->server_name;
   const char *name = given ? given : host;
@@ -161,7 +151,6 @@ static bool expect_name(struct dlk_tls_channel *c) {
   return SSL_set1_host(c->ssl, c->name) == 1;
 }
 
-/* What cannot be resumed is greeted anew. */
 static void resume(struct dlk_tls_channel *c) {
   struct dlk_tls_ticket t = dlk_tls_client_take(c->client, c->peer);
   if (t.session)
@@ -217,8 +206,6 @@ void dlk_tls_channel_free(struct dlk_tls_channel *c) {
   free(c);
 }
 
-/* ---- bytes ---- */
-
 void dlk_tls_channel_feed(struct dlk_tls_channel *c, const char *p, size_t n) {
   c->in = p;
   c->in_len = n;
@@ -259,8 +246,6 @@ void dlk_tls_channel_sent(struct dlk_tls_channel *c, size_t n) {
     dlk_buf_clear(&c->out);
 }
 
-/* ---- steps ---- */
-
 static bool full(const struct dlk_tls_channel *c, size_t most) {
   return c->out.len - c->out_at >= most;
 }
@@ -271,7 +256,6 @@ static void fail(struct dlk_tls_channel *c) {
   c->failed = true;
 }
 
-/* What a call that did not succeed wants. */
 static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
   switch (SSL_get_error(c->ssl, result)) {
   case SSL_ERROR_WANT_READ:
@@ -284,8 +268,8 @@ static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
   }
 }
 
-/* TLS 1.3 gives a new session with each connection. With 1.2 the one that was
- * resumed stays good. */
+/* TLS 1.3 gives each connection a new session; with 1.2 the resumed one stays
+ * good. */
 static void keep_old_session(struct dlk_tls_channel *c) {
   if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1)
     keep_session(c, SSL_get1_session(c->ssl));

@@ -1,19 +1,12 @@
-/* The files (of a directory, its names) are looked at before each connection,
- * so that certificates that are renewed while the process runs are used. Who
- * renews them may write one after the other, so what does not fit is no reason
- * to give up what does: it is looked at again before the next connection. A
- * session belongs to the context in which the server was verified, and goes
- * with it.
- *
- * A handshake that resumes a session shows and verifies no certificate. The
- * first one did, so what it found is kept with each session that comes of it,
- * and no session is resumed on a day on which one of these certificates, the
- * CA's among them, would be refused. The handshake that is made in its place
- * finds out whether there are others by now.
- *
- * A session is taken out to be used. TLS 1.3 wants that it is used once, since
- * a second use could be linked to the first; and one with which a handshake
- * fails is so not tried again: there are servers that refuse one that way. */
+/* The context and the sessions:
+ * I1 The files' stamps are compared before each connection, so renewed
+ *   certificates are used. Files that do not fit yet (a renewal writes one
+ *   after the other) leave the old context.
+ * I2 A session goes with the context that verified its server.
+ * I3 A handshake that resumes a session verifies nothing. So each session keeps
+ *   the chain of its first handshake, and is not resumed outside of its dates.
+ * I4 A session is used once: a second use could be linked to the first (TLS
+ *   1.3), and a refused session is not tried again. */
 #include "tls/client.h"
 
 #include <stdio.h>
@@ -36,7 +29,6 @@ static void free_ticket(struct dlk_tls_ticket *t) {
   *t = (struct dlk_tls_ticket){0};
 }
 
-/* As OpenSSL does when it verifies a chain. */
 static bool is_in_time(const struct dlk_tls_ticket *t) {
   bool fine = true;
   for (int i = 0; t->chain && i < sk_X509_num(t->chain); i++) {
@@ -83,7 +75,7 @@ SSL_CTX *dlk_tls_client_context(struct dlk_tls_client *client,
   return client->ctx;
 }
 
-/* Its place; if it has none, the one that is free or used longest ago. */
+/* The peer's place; else the free one, or the one used longest ago. */
 static struct dlk_tls_kept *place_of(struct dlk_tls_client *client,
                                      const char *peer) {
   struct dlk_tls_kept *oldest = &client->kept[0];
@@ -112,7 +104,7 @@ struct dlk_tls_ticket dlk_tls_client_take(struct dlk_tls_client *client,
 void dlk_tls_client_keep(struct dlk_tls_client *client, const char *peer,
                          SSL_SESSION *session, STACK_OF(X509) * chain) {
   struct dlk_tls_ticket t = {session, chain ? X509_chain_up_ref(chain) : NULL};
-  if (chain && !t.chain) { /* no memory: the next one verifies anew */
+  if (chain && !t.chain) {
     free_ticket(&t);
     return;
   }

@@ -1,6 +1,5 @@
-/* Each setting is applied on its own, and a fault names the setting that is
- * wrong: OpenSSL's own error would name a function of OpenSSL's. Whatever
- * cannot be used is refused; nothing is left out silently. */
+/* Each setting is applied on its own, so that a fault names it: OpenSSL's error
+ * names a function. */
 #include "tls/context.h"
 
 #include <openssl/err.h>
@@ -23,14 +22,12 @@ static bool unusable(struct dlk_tls_fault *fault, const char *option,
   return false;
 }
 
-/* ---- passwords ---- */
-
 struct password {
-  const char *text; /* NULL: there is none */
+  const char *text;
   bool asked;
 };
 
-/* Without one OpenSSL would ask at the terminal. */
+/* Without it OpenSSL asks at the terminal. */
 static int give_password(char *out, int room, int writing, void *arg) {
   struct password *p = arg;
   (void)writing;
@@ -50,10 +47,7 @@ static int no_password(char *out, int room, int writing, void *arg) {
   return -1;
 }
 
-/* ---- certificates ---- */
-
-/* The certificates of a PEM text, one after another: NULL at its end. *bad: it
- * ended with something else. */
+/* NULL: the end; *bad: there is more than certificates. */
 static X509 *next_certificate(BIO *from, bool *bad) {
   X509 *x = PEM_read_bio_X509_AUX(from, NULL, no_password, NULL);
   if (x)
@@ -65,7 +59,7 @@ static X509 *next_certificate(BIO *from, bool *bad) {
   return NULL;
 }
 
-/* Gives each to `take`, which owns it; the number of them, or -1. */
+/* `take` owns each. Their number, or -1. */
 static int each_certificate(const struct dlk_buf *pem,
                             bool (*take)(SSL_CTX *, X509 *, int), SSL_CTX *to) {
   BIO *from = BIO_new_mem_buf(pem->data, (int)pem->len);
@@ -85,7 +79,7 @@ static bool trust(SSL_CTX *to, X509 *x, int index) {
   return fine == 1;
 }
 
-/* The first one is ours, those behind it lead to a CA. */
+/* The first is ours; the others lead to a CA. */
 static bool show(SSL_CTX *to, X509 *x, int index) {
   int fine = index == 0 ? SSL_CTX_use_certificate(to, x)
                         : (int)SSL_CTX_add1_chain_cert(to, x);
@@ -108,11 +102,9 @@ static bool use_certificates(SSL_CTX *ctx, const char *option, const char *path,
                              : "a certificate in it is broken");
 }
 
-/* ---- whom we trust ---- */
-
-/* What OpenSSL would read by itself, and where it would say nothing if the file
- * could not be opened just now: then nobody would be trusted, for good. The
- * directory is looked into when a certificate comes. */
+/* OpenSSL's default CAs. OpenSSL would read the file silently: if it could not
+ * be opened now, nobody would be trusted for good. It looks into the directory
+ * for each certificate. */
 static bool use_system(SSL_CTX *ctx, struct dlk_tls_fault *fault) {
   const char *named = secure_getenv(X509_get_default_cert_file_env());
   const char *file = named ? named : X509_get_default_cert_file();
@@ -138,8 +130,6 @@ static bool use_trust(SSL_CTX *ctx, const struct dlk_tls_settings *s,
     return true;
   return use_system(ctx, fault);
 }
-
-/* ---- who we are ---- */
 
 static EVP_PKEY *parse_key(const struct dlk_buf *pem, struct password *p) {
   BIO *from = BIO_new_mem_buf(pem->data, (int)pem->len);
@@ -200,8 +190,6 @@ static bool use_identity(SSL_CTX *ctx, const struct dlk_tls_settings *s,
   return fine;
 }
 
-/* ---- the rest ---- */
-
 static bool use_ciphers(SSL_CTX *ctx, const struct dlk_tls_settings *s,
                         struct dlk_tls_fault *fault) {
   if (s->ciphers && SSL_CTX_set_cipher_list(ctx, s->ciphers) != 1) {
@@ -217,8 +205,8 @@ static bool use_ciphers(SSL_CTX *ctx, const struct dlk_tls_settings *s,
   return true;
 }
 
-/* A renegotiation is what TLS 1.3 did away with. An end without a good-bye is
- * an end: RESP says by itself whether something is missing. */
+/* An end without close_notify is a plain end: RESP shows whether something is
+ * missing. */
 static void harden(SSL_CTX *ctx, const struct dlk_tls_settings *s) {
   bool newest = s->min_version && strcmp(s->min_version, "1.3") == 0;
   (void)SSL_CTX_set_min_proto_version(ctx,

@@ -1,5 +1,4 @@
-/* OpenSSL would read them itself, but without CLOEXEC, and would wait for ever
- * on a name that is a pipe. */
+/* OpenSSL's own reading opens files without CLOEXEC and may block on a pipe. */
 #include "tls/file.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LARGEST ((off_t)4 << 20) /* the system's own list has 200 KB */
+#define LARGEST ((off_t)4 << 20) /* the system's list of CAs has 200 KB */
 
 void dlk_tls_fault_set(struct dlk_tls_fault *fault, enum dlk_code code,
                        const char *fmt, ...) {
@@ -41,7 +40,7 @@ bool dlk_tls_file_same(const struct dlk_tls_stamp *a,
          a->changed == b->changed;
 }
 
-/* problem: an errno, or 0 and why. A lack of descriptors passes. */
+/* problem: an errno, or 0 with why. A lack of descriptors or memory passes. */
 static bool fail(struct dlk_tls_fault *fault, const char *option,
                  const char *path, int problem, const char *why) {
   char reason[DLK_REASON_MAX];
@@ -61,7 +60,7 @@ static int read_all(int fd, struct dlk_buf *out, const char **why) {
   if (!S_ISREG(st.st_mode))
     return -1;
   *why = "it is too large";
-  /* At once: a buffer that grows may leave behind what was in it. */
+  /* At once: a grow could leave a secret behind. */
   if (st.st_size <= LARGEST && !dlk_buf_reserve(out, (size_t)st.st_size + 4096))
     return ENOMEM;
   while (st.st_size <= LARGEST && out->len <= (size_t)LARGEST) {
@@ -95,8 +94,8 @@ bool dlk_tls_file_read(const char *option, const char *path,
   return fail(fault, option, path, problem > 0 ? problem : 0, why);
 }
 
-/* The next one of a list; *list goes on behind it. False when there is none,
- * *problem: 0, or ENAMETOOLONG. */
+/* Moves *list behind the next path. False: there is none. *problem: 0, or
+ * ENAMETOOLONG. */
 static bool next_of(const char **list, char path[PATH_MAX], int *problem) {
   const char *from = *list + strspn(*list, ":");
   size_t len = strcspn(from, ":");

@@ -1,14 +1,12 @@
 /* A read-write lock: calls into OpenSSL are its readers.
  *
- * Exit. OpenSSL frees what it has when the process exits, while our renewal
- * thread goes on until the very end. Our handler was registered after
- * OpenSSL's, so it runs before it; from then on nobody gets in, and the
- * handler waits for who is inside. Who is inside computes and does not wait,
- * so this takes as long as a signature at most; a second is the bound.
+ * Exit: OpenSSL frees what it has while the renewal thread still runs. Our
+ * handler was registered later, so it runs before. It shuts the gate and waits
+ * for calls inside, at most a second: these compute and never block.
  *
- * Fork. OpenSSL's own locks must not be held by a thread that the child does
- * not have, so a fork waits in the same way. (The child's lock is made anew:
- * it was taken by a thread with another id.) */
+ * Fork waits in the same way, because the child must not have OpenSSL's locks
+ * held by a thread that it lacks. The child makes the lock anew, since another
+ * thread's id holds it. */
 #include "tls/gate.h"
 
 #include <pthread.h>
@@ -23,8 +21,7 @@ static bool make_lock(void) {
   pthread_rwlockattr_t kind;
   if (pthread_rwlockattr_init(&kind) != 0)
     return false;
-#ifdef __GLIBC__ /* elsewhere readers may keep an exit waiting, for a second   \
-                  */
+#ifdef __GLIBC__ /* elsewhere readers may delay an exit by a second */
   (void)pthread_rwlockattr_setkind_np(
       &kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif

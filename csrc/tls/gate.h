@@ -1,5 +1,5 @@
-/* Who may be inside OpenSSL: any thread, until the process ends, and none while
- * it forks. */
+/* Any thread may be inside OpenSSL until the process ends, and none while it
+ * forks. */
 #ifndef DLK_TLS_GATE_H
 #define DLK_TLS_GATE_H
 
@@ -7,8 +7,8 @@
 
 /* Once, before the first entry; false: it cannot be. */
 bool dlk_tls_gate_open(void);
-/* False: the process ends, OpenSSL may be gone. Else leave follows soon: no
- * waiting in between. */
+/* False: the process ends, and OpenSSL may be gone. The caller leaves without
+ * waiting. */
 bool dlk_tls_enter(void);
 void dlk_tls_leave(void);
 

@@ -1,12 +1,9 @@
-/* The library's face: what is called from outside goes through the gate, with
- * an empty error queue (each thread has one, and others of the process may
- * have left something in it).
+/* Calls from outside go through the gate, with an empty error queue: others may
+ * have left something in the thread's.
  *
- * Two OpenSSLs. A process may have one of its own that it shows to everybody,
- * compiled into the program; then our calls, or those of libssl, could go
- * there. We are opened with RTLD_DEEPBIND against that, and look here whether
- * it helped: the version that answers is that of our headers, and the
- * functions lie in a library. */
+ * A program may export an OpenSSL of its own, which our calls or libssl's could
+ * reach. RTLD_DEEPBIND guards against that, and here we check it: the version
+ * is that of our headers, and the functions lie in a library. */
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -22,14 +19,12 @@ dlock_tls_library(const char **why);
 static bool enter(void) {
   if (!dlk_tls_enter())
     return false;
-  if (ERR_peek_error() != 0) /* clearing it costs more than a look */
+  if (ERR_peek_error() != 0) /* clearing costs more than a look */
     ERR_clear_error();
   return true;
 }
 
 static const char over[] = "the process ends";
-
-/* ---- the table ---- */
 
 static void client_free(struct dlk_tls_client *client) {
   if (!client || !enter())
@@ -97,7 +92,7 @@ static void fault_of(const struct dlk_tls_channel *c,
 
 static bool pending(const struct dlk_tls_channel *c) {
   if (!enter())
-    return true; /* the next step says so */
+    return true; /* the next step fails */
   bool more = dlk_tls_channel_pending(c);
   dlk_tls_leave();
   return more;
@@ -148,8 +143,6 @@ static struct dlk_tls_library library = {
     .renew_keys = renew_keys,
 };
 
-/* ---- which OpenSSL it is ---- */
-
 static bool in_program(void *function) {
   Dl_info at, program;
   void *headers = (void *)getauxval(AT_PHDR);
@@ -165,8 +158,8 @@ static const char *unusable(void) {
   return NULL;
 }
 
-/* Ours is registered behind OpenSSL's clean-up at exit, where that is not up to
- * us, and so runs before it. */
+/* If another part of the process lets OpenSSL clean up at exit, the gate's
+ * handler is registered later and so runs before. */
 static const char *start(void) {
   const char *why = unusable();
   if (why)

@@ -1,7 +1,5 @@
-/* OpenSSL's texts name what happened in its own words ("certificate verify
- * failed", "wrong version number"). What a user needs is which of the few
- * things that go wrong it was, and which setting changes it. What comes from
- * the peer is shown only in part, and only as printable text. */
+/* OpenSSL's texts use its own words; users need the cause and the setting to
+ * change. Text of the peer is cut and made printable. */
 #include "tls/reason.h"
 
 #include <arpa/inet.h>
@@ -12,8 +10,6 @@
 #include <time.h>
 
 #include "tls/file.h"
-
-/* ---- what the certificate says ---- */
 
 static void add(char *to, size_t room, const char *p, size_t n) {
   size_t at = strlen(to);
@@ -77,8 +73,6 @@ void dlk_tls_reason_verify(struct dlk_tls_seen *seen, X509_STORE_CTX *at) {
   }
 }
 
-/* ---- the server's certificate ---- */
-
 static void unverified(const struct dlk_tls_seen *seen,
                        struct dlk_tls_fault *fault) {
   switch (seen->verify_error) {
@@ -134,8 +128,6 @@ static void unverified(const struct dlk_tls_seen *seen,
   }
 }
 
-/* ---- what the server says of us ---- */
-
 #define WANTS                                                                  \
   "the server wants a client certificate (tls-auth-clients); give tls.cert "   \
   "and tls.key"
@@ -178,7 +170,7 @@ static const struct {
     {SSL_R_HTTP_REQUEST, DLK_INVALID, DLK_TLS_NOT_SPOKEN},
 };
 
-/* OpenSSL's words: what is left is rare, or an attack. */
+/* For rare errors and attacks. */
 static void raw(unsigned long e, bool greeted, struct dlk_tls_fault *fault) {
   const char *text = ERR_reason_error_string(e);
   dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "%s (%s)",
@@ -195,7 +187,7 @@ void dlk_tls_reason(const struct dlk_tls_seen *seen, bool greeted,
     unverified(seen, fault);
     return;
   }
-  /* TLS 1.2 has no word of its own for a missing certificate. */
+  /* TLS 1.2 has no alert for a missing certificate. */
   if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && seen->asked &&
       !seen->shown)
     reason = SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED;

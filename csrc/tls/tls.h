@@ -1,11 +1,10 @@
-/* What dlock/tls.so offers: TLS as bytes in and bytes out, with no descriptor
- * in its hands. It is the only library of ours that needs OpenSSL, and is
- * opened by dlopen when a URL with TLS is: all of it is reached through the
- * table below, never by symbols.
+/* dlock/tls.so: TLS as bytes in and bytes out, without a descriptor. Only this
+ * library needs OpenSSL. A URL with TLS opens it by dlopen, and all calls go
+ * through the table below.
  *
- * A client is what one store was told (its files, its sessions); a channel is
- * one connection. Both belong to one thread at a time. A client outlives its
- * channels. Nothing here blocks but the reading of the settings' files. */
+ * A client has one store's settings and sessions; a channel is one connection.
+ * Both belong to one thread at a time, and a client outlives its channels.
+ * Nothing blocks but the reading of the settings' files. */
 #ifndef DLK_TLS_TLS_H
 #define DLK_TLS_TLS_H
 
@@ -16,12 +15,11 @@
 #include "core/status.h"
 
 #define DLK_TLS_ABI 1u
-/* A function of the type dlk_tls_open_library. */
+/* A function of type dlk_tls_open_library. */
 #define DLK_TLS_SYMBOL "dlock_tls_library"
-/* Encrypted bytes that a channel keeps for a socket that takes none: with so
- * many no write is begun, and with so many answers on top (to a peer that asks
- * for new keys) no read. What one of these adds comes on top: a record, or the
- * answers to what was fed. */
+/* Encrypted bytes kept for a socket that takes none. With so many no write
+ * begins, with so many answers on top no read. One step may add a record or
+ * such answers. */
 #define DLK_TLS_AHEAD 65536u
 #define DLK_TLS_ANSWERS 16384u
 
@@ -29,12 +27,12 @@
   "what answers there does not speak TLS; use the URL without the 's', or "    \
   "the server's TLS port"
 
-/* Strings that are NULL were not given. They live as long as the client. */
+/* NULL: not given. Strings live as long as the client. */
 struct dlk_tls_settings {
-  const char *cafile, *capath; /* neither: what the system trusts */
-  const char *cert, *key;      /* key NULL: it is in cert's file */
+  const char *cafile, *capath; /* neither: the system's CAs */
+  const char *cert, *key;      /* key NULL: it is in cert */
   const char *key_password, *key_password_file;
-  const char *server_name;  /* whom the certificate names; NULL: the host */
+  const char *server_name;  /* in the certificate; NULL: the host */
   const char *min_version;  /* "1.2", "1.3" */
   const char *ciphers;      /* of TLS 1.2 */
   const char *ciphersuites; /* of TLS 1.3 */
@@ -49,9 +47,9 @@ struct dlk_tls_fault {
 
 enum dlk_tls_step {
   DLK_TLS_DONE,
-  DLK_TLS_WANTS_INPUT, /* feed it, and call the same again */
-  DLK_TLS_WANTS_ROOM,  /* so many bytes wait to be sent that it must rest */
-  DLK_TLS_ENDED,       /* the peer said that nothing more comes */
+  DLK_TLS_WANTS_INPUT, /* feed, and repeat the call */
+  DLK_TLS_WANTS_ROOM,  /* send first, then repeat the call */
+  DLK_TLS_ENDED,       /* the peer sends nothing more */
   DLK_TLS_FAILED       /* for good; see `fault` */
 };
 
@@ -60,49 +58,44 @@ struct dlk_tls_channel;
 
 struct dlk_tls_library {
   uint32_t abi;
-  const char *version; /* of OpenSSL, as it is loaded */
-  /* No I/O: files are read when a channel is opened, and again when they are
-   * other files by then. NULL: out of memory. */
+  const char *version; /* OpenSSL's */
+  /* No I/O: each `open` reads changed files. NULL: out of memory. */
   struct dlk_tls_client *(*client_new)(const struct dlk_tls_settings *settings);
   void (*client_free)(struct dlk_tls_client *client);
-  /* NULL and *fault: a file or setting cannot be used, or there is no memory.
-   */
+  /* NULL and *fault: an unusable setting, or no memory. */
   struct dlk_tls_channel *(*open)(struct dlk_tls_client *client,
                                   const char *host, uint16_t port,
                                   struct dlk_tls_fault *fault);
-  /* What came from the peer. It is not copied: `p` stays until `keep`. Only
-   * when everything fed before has been taken (WANTS_INPUT). */
+  /* Bytes of the peer, once all fed before are taken (WANTS_INPUT). They are
+   * not copied: `p` stays until `keep`. */
   void (*feed)(struct dlk_tls_channel *c, const char *p, size_t n);
-  /* Copies what was fed and not taken yet. */
+  /* Copies what was fed and not taken. */
   void (*keep)(struct dlk_tls_channel *c);
-  /* Whether a read may tell something although nothing more was fed: bytes, the
-   * end, or a fault. */
+  /* A read may yield something without more fed. */
   bool (*pending)(const struct dlk_tls_channel *c);
   /* What is to be sent, and how much of it was. */
   const char *(*out)(const struct dlk_tls_channel *c, size_t *n);
   void (*sent)(struct dlk_tls_channel *c, size_t n);
   enum dlk_tls_step (*handshake)(struct dlk_tls_channel *c);
-  /* Once the handshake is done. DONE: *did (not 0) bytes of n. A write that
-   * was not done is repeated with the same bytes, or with more behind them. */
+  /* After the handshake. DONE: *did (not 0) bytes. An unfinished write is
+   * repeated with the same bytes, and perhaps more behind them. */
   enum dlk_tls_step (*read)(struct dlk_tls_channel *c, char *p, size_t n,
                             size_t *did);
   enum dlk_tls_step (*write)(struct dlk_tls_channel *c, const char *p, size_t n,
                              size_t *did);
-  /* Says good-bye to the peer, if nothing failed: see `out`. */
+  /* Adds close_notify to `out`, if nothing failed. */
   void (*finish)(struct dlk_tls_channel *c);
-  /* NULL is fine. */
   void (*channel_free)(struct dlk_tls_channel *c);
-  /* Why it failed; else what to say when the peer is gone without a word. */
+  /* Why it failed; else the text for a silent end of the peer. */
   void (*fault)(const struct dlk_tls_channel *c, struct dlk_tls_fault *fault);
-  /* After the handshake, for the trace: "TLSv1.3". */
+  /* After the handshake: "TLSv1.3". */
   const char *(*protocol)(const struct dlk_tls_channel *c);
   bool (*resumed)(const struct dlk_tls_channel *c);
-  /* For tests: asks the peer for new keys, and changes ours. */
+  /* For tests. */
   bool (*renew_keys)(struct dlk_tls_channel *c);
 };
 
-/* NULL and why (a sentence's rest): the OpenSSL that this process has is not
- * one that can be used. */
+/* NULL and why (the rest of a sentence): the process's OpenSSL is unusable. */
 typedef const struct dlk_tls_library *dlk_tls_open_library(const char **why);
 
 #endif

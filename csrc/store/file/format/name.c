@@ -1,9 +1,6 @@
-/* File names for keys. A key is any byte string; it must not be able to
- * leave the directory, to name one of the store's own files, or to share a
- * file with another key. Escaping is injective; where it is too long for a
- * file name, SHA-256 keeps keys apart even if someone picks them to collide
- * (and the file says whose it is: key.c compares, so two keys never share a
- * file even then, nor on a file system that ignores case). */
+/* A name must not leave the directory, be one of the store's own files, or be
+ * another key's. Escaping is injective, and SHA-256 keeps long keys apart;
+ * key.c also compares the key in the file. */
 #include "store/file/format/name.h"
 
 #include <string.h>

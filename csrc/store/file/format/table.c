@@ -1,28 +1,19 @@
-/* The table in a key's file.
+/* The table in a key's file is valid after each write, because a process may be
+ * killed between any two instructions.
  *
- * A process may be killed between any two instructions, so the table is valid
- * after each write, without a recovery that could be killed as well.
+ * Layout: two headers in the first page, the key, then the slots. A header's
+ * overlay has copies of the slots that its commit changed.
  *
- * Layout: two headers in the first page, the key, then the slots. Besides the
- * lists' ends and the sums a header has full copies of the slots that the last
- * commit changed (the overlay).
+ * T1  The valid header with the larger sequence number counts; of each slot its
+ *     copy in the overlay, else its own place.
+ * T2  A commit first writes the slots that the new overlay lacks to their own
+ *     places. The current header shadows these places, so nobody sees this.
+ * T3  Then it writes the other header in one write. Until that is complete its
+ *     checksum is wrong, and the current header stands.
  *
- * T1  The truth is the valid header with the larger sequence number, and of
- * each slot the header's copy, or without one its own place. T2  A commit first
- * writes the slots of the current overlay that will not be in the new one to
- * their own places. Nobody can see this: the current header shadows these
- * places, and says what they receive. T3  Then it writes the other header with
- * the new overlay, in one write. Until that is complete its checksum is wrong,
- * and the current header stands.
- *
- * So a commit happens or does not, and the next one does again what was cut
- * short. The uncontended pair changes one slot over and over: one write a call.
- *
- * Readers without the mutex (key.c) may see half of a write. Headers and slots
- * have checksums, so they see a state that was current at some moment of the
- * read, or EUCLEAN. Checksums guard against cut writes, not against malice.
- *
- * The shadow copy is System R's; overlay and double header are this file's. */
+ * So a commit happens or does not, and the next one repeats an unfinished one.
+ * A reader without the mutex may see half of a write: its checksum shows that
+ * (EUCLEAN). Checksums guard against cut writes, not against malice. */
 #include "store/file/format/table.h"
 
 #include <errno.h>
@@ -85,7 +76,7 @@ static int write_all(int fd, const void *data, size_t n, off_t at) {
   return 0;
 }
 
-/* Reads up to n bytes; what is beyond the end reads as zeros. */
+/* Bytes beyond the end read as zeros. */
 static int read_all(int fd, void *out, size_t n, off_t at) {
   char *p = out;
   while (n > 0) {
@@ -142,8 +133,7 @@ static bool zeros(const void *data, size_t n) {
   return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-/* Whether `old` is the header before this one; before the first there was
- * nothing. */
+/* Whether `old` is the header before this one; zeros before the first. */
 static bool follows(const struct dlk_file_block *b, struct dlk_file_block *old,
                     size_t size) {
   if (b->head.seq == 1)
@@ -202,7 +192,7 @@ static struct dlk_file_item *find(struct dlk_file_table *t, uint32_t index) {
   return NULL;
 }
 
-/* A place for one more; the overlays leave at least half of them free. */
+/* The overlays leave at least half of the places free. */
 static struct dlk_file_item *place(struct dlk_file_table *t) {
   struct dlk_file_item *item = find(t, 0);
   while (item == NULL) {
@@ -360,8 +350,7 @@ void dlk_file_table_unlink(struct dlk_file_table *t, uint32_t index) {
   s->next = s->prev = 0;
 }
 
-/* The free list is used as a stack through its end, so one slot is used
- * again and again while the key has one user. */
+/* The free list is a stack: a key with one user reuses one slot. */
 uint32_t dlk_file_table_take(struct dlk_file_table *t) {
   uint32_t index = t->head.last[DLK_FILE_FREE];
   if (t->error != 0)

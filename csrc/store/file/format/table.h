@@ -1,8 +1,8 @@
-/* The table in a key's file: who holds the key, who waits, who watches.
+/* The table in a key's file. All functions but dlk_file_table_load need the
+ * file's mutex (key.c).
  *
- * Every function but dlk_file_table_load on its own wants the file's mutex
- * (key.c). Errors are errno values and stick until the next load: after one,
- * slots are a scratch slot and commit answers the error. */
+ * An error is an errno and sticks until the next load: slots are a scratch slot
+ * then, and commit answers the error. */
 #ifndef DLK_STORE_FILE_FORMAT_TABLE_H
 #define DLK_STORE_FILE_FORMAT_TABLE_H
 
@@ -19,12 +19,12 @@ enum dlk_file_list {
 };
 
 #define DLK_FILE_OWNER 96
-#define DLK_FILE_VALUE 1024 /* longest value an election can publish */
+#define DLK_FILE_VALUE 1024
 #define DLK_FILE_NAMED 1024 /* longest key with its prefix */
 #define DLK_FILE_OVERLAY 10
 #define DLK_FILE_ITEMS 48
 
-/* One entry, as it is on disk. Indexes count from 1; 0 is none. */
+/* Indexes count from 1; 0 is none. */
 struct dlk_file_slot {
   uint64_t instance; /* the store that made it; 0: held by its time alone */
   uint64_t token;    /* unique in the instance */
@@ -36,7 +36,7 @@ struct dlk_file_slot {
   uint32_t next, prev;
   uint16_t value_len;
   uint8_t list;  /* enum dlk_file_list */
-  uint8_t asked; /* somebody asked for it back */
+  uint8_t asked; /* a revoke asks for it */
   uint32_t check;
   char owner[DLK_FILE_OWNER];
 };
@@ -47,7 +47,7 @@ struct dlk_file_head {
   int64_t fence;
   uint64_t used;      /* units of the shared holders */
   uint32_t exclusive; /* holders of the whole key: 0 or 1 */
-  uint32_t slots;     /* how many there are; all indexes are <= this */
+  uint32_t slots;     /* all indexes are <= this */
   uint32_t first[DLK_FILE_LISTS], last[DLK_FILE_LISTS];
   uint32_t count[DLK_FILE_LISTS];
   uint32_t overlay;
@@ -68,51 +68,46 @@ struct dlk_file_item {
 
 struct dlk_file_table {
   int fd, error;
-  int copy; /* which of the two headers is the current one */
+  int copy; /* of the header, 0 or 1 */
   bool changed;
-  bool torn; /* the other header is neither of the state before nor empty */
+  bool torn; /* the other header is not of the state before */
   size_t evict;
   struct dlk_file_head head;
   struct dlk_file_item item[DLK_FILE_ITEMS];
   struct dlk_file_slot scratch;
 };
 
-/* Reads the header. 0, or an errno: ENODATA when there is no table yet,
- * EUCLEAN when it is damaged, EPROTO when the file is not ours. Without the
- * mutex EUCLEAN means no more than `ask again with the mutex`. */
+/* ENODATA: there is no table yet. EUCLEAN: it is damaged, or without the mutex
+ * half of a write. EPROTO: the file is not ours. */
 int dlk_file_table_load(struct dlk_file_table *t, int fd);
-/* Makes an unreadable table an empty one, on disk. */
 int dlk_file_table_wipe(int fd);
-/* Makes a new table in memory, for an empty file or after a reboot. */
 void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
                          const uint8_t boot[16]);
-/* Writes what was changed, atomically. */
+/* Atomic. */
 int dlk_file_table_commit(struct dlk_file_table *t);
-/* The next change (of up to 4 slots) might not fit any more. */
+/* Whether a change of 4 slots might not fit any more. */
 bool dlk_file_table_full(const struct dlk_file_table *t);
-/* Commits if so. */
+/* Commits if the table is full. */
 int dlk_file_table_room(struct dlk_file_table *t);
 
-/* The slot for reading; valid until about ten others were asked for. */
+/* For reading; valid until about ten others were asked for. */
 const struct dlk_file_slot *dlk_file_table_at(struct dlk_file_table *t,
                                               uint32_t index);
-/* The same for writing. */
 struct dlk_file_slot *dlk_file_table_edit(struct dlk_file_table *t,
                                           uint32_t index);
 /* An unused slot, in no list, zeroed; 0 on error. */
 uint32_t dlk_file_table_take(struct dlk_file_table *t);
-/* Appends the slot, which is in no list, to a list. */
+/* The slot must be in no list. */
 void dlk_file_table_append(struct dlk_file_table *t, uint32_t index,
                            enum dlk_file_list list);
-/* Takes the slot out of its list. */
 void dlk_file_table_unlink(struct dlk_file_table *t, uint32_t index);
-/* Takes the slot out of its list and makes it unused. */
+/* Unlinks the slot and frees it. */
 void dlk_file_table_drop(struct dlk_file_table *t, uint32_t index);
 
-/* The key and the value of a slot are beside the table, unprotected: the key
- * is written once before the first commit, a value before its slot's. */
+/* Neither has a checksum. The key is written before the first commit, a value
+ * before its slot's. */
 int dlk_file_table_set_key(int fd, const char *key, size_t len);
-/* Returns the length, or -errno. */
+/* The length, or -errno. */
 long dlk_file_table_get_key(int fd, char out[DLK_FILE_NAMED]);
 int dlk_file_table_set_value(int fd, uint32_t index, const char *value,
                              size_t len);

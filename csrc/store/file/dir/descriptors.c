@@ -1,20 +1,14 @@
 /* Descriptors and fork().
  *
- * That a store lives is seen by its pipe having a reader, and a mutex is an
- * open-file-description lock. A forked child shares both with its parent:
- * close-on-exec does not help a child that never calls exec, and so a child
- * that outlives its killed parent would keep the parent's locks. Therefore
- * every descriptor of the store is registered here, and a fork handler closes
- * them in the child before fork() returns there. Closing takes nothing from
- * the parent: pipe ends and description locks live as long as their last
- * descriptor. (Record locks of the older kind are not inherited, but any
- * close of the same file anywhere in the process drops them.) vfork and
- * posix_spawn run no handlers but always lead to exec. A program that forks
- * by a bare clone system call and never calls exec keeps its parent's locks
- * until it ends: the one gap, stated in docs/file.md.
+ * A forked child shares its parent's pipes and description locks, also with
+ * close-on-exec if it never calls exec. A child that outlives its killed parent
+ * would keep the locks. So every descriptor of the store is registered here,
+ * and a fork handler closes them in the child before fork() returns there. The
+ * parent loses nothing: both live as long as their last descriptor. vfork and
+ * posix_spawn run no handlers but lead to exec; docs/file.md states the gap.
  *
- * The child must not touch the old store (the engine sees to that): its
- * descriptor numbers are free for others from now on. */
+ * The child must not touch the old store, whose descriptor numbers are free for
+ * others; the engine sees to that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -62,7 +56,7 @@ static bool reserve(void) {
   return true;
 }
 
-/* Opened under the mutex: no fork may come between open and register. */
+/* No fork may come between open and register. */
 int dlk_file_fd_open(int dir, const char *name, int flags, mode_t mode) {
   pthread_once(&once, install);
   pthread_mutex_lock(&mutex);
@@ -86,8 +80,8 @@ static bool unregister(int fd) {
   return false;
 }
 
-/* Closed under the mutex: a forked child must not close a number that is
- * somebody else's by then. */
+/* No fork may come between close and unregister: the child would close
+ * another's number. */
 void dlk_file_fd_close(int fd) {
   if (fd < 0)
     return;

@@ -1,24 +1,17 @@
 /* The pipes by which stores wake each other and see each other die.
  *
- * Each connected store has one FIFO in the directory, "~w" and its instance
- * number, and is its only reader.
- *  - A waiter is woken by its token, written into its store's FIFO. This wakes
- *    that process and no other, whatever the length of the queue.
- *  - A store lives while its FIFO has a reader. After its death an open for
- *    writing fails with ENXIO, and a writer that polls sees EPOLLERR when the
- *    kernel closes the reader, kill -9 included.
- * (inotify has 128 instances per user by default, wakes all watchers of a file
- * for each event, and has no event for a lock that went away.)
- *
- * A FIFO's name is made and opened under the mutex of "~store", and a dead
- * one's is deleted under it, so a new pipe is not taken for a dead one. A FIFO
- * without a name counts as dead: its store was closed, or somebody deleted it.
- * That store sees it (dlk_file_wake_lost) and starts anew under another
- * instance. It looks by the whole path: others will not open a directory that
- * was moved.
- *
- * We hold our own FIFO open for reading and writing, so it never reads as
- * ended. Writing to a reader that just died raises no SIGPIPE (quiet.h). */
+ * L1  Each connected store is the only reader of one FIFO, "~w" and its
+ *     instance in hex. It has it open for writing too, so the FIFO never reads
+ *     as ended.
+ * L2  A waiter is woken by its token, written into its store's FIFO.
+ * L3  A store lives while its FIFO has a reader. After its death an open for
+ *     writing fails with ENXIO, and a polling writer sees EPOLLERR, kill -9
+ *     included.
+ * L4  A FIFO's name is made and opened under the mutex of "~store", and a dead
+ *     one's is deleted under it. So no new pipe is taken for a dead one.
+ * L5  A FIFO without a name counts as dead. Its store sees that
+ *     (dlk_file_wake_lost) and starts anew as another instance. It looks by the
+ *     whole path, for others open no moved directory. */
 #include "store/file/dir/liveness.h"
 
 #include <errno.h>
@@ -37,7 +30,7 @@
 
 #define PEERS_MAX 64 /* other stores' pipes kept open unwatched */
 
-/* Another store, or this one: the pipe that wakes it. */
+/* Another store's pipe. */
 struct peer {
   struct dlk_map_node node;
   struct dlk_list link;     /* in idle, while nobody watches */
@@ -54,13 +47,11 @@ struct watch {
   struct dlk_file_watcher *watcher;
 };
 
-/* "~w" and the instance in hex. */
 static void wake_name(char out[32], uint64_t instance) {
   snprintf(out, 32, "~w%016llx", (unsigned long long)instance);
 }
 
-/* Tokens of ours that someone wants us to look at. Which of them still stand
- * for something shows when they are looked up. */
+/* A token may be out of date: its look-up shows that. */
 static void read_tokens(uv_poll_t *poll, int status, int events) {
   struct dlk_file_dir *d = poll->data;
   uint64_t token[64];
@@ -105,7 +96,7 @@ static int poll_wake(struct dlk_file_dir *d, int fd) {
   return 0;
 }
 
-/* What dlk_file_wake_lost goes by. */
+/* Keeps path and inode for dlk_file_wake_lost. */
 static int note_wake(struct dlk_file_dir *d, const char *name) {
   struct stat st;
   size_t size = strlen(d->path) + strlen(name) + 2;
@@ -128,7 +119,7 @@ int dlk_file_wake_open(struct dlk_file_dir *d) {
   wake_name(name, instance);
   if (mkfifoat(d->fd, name, DLK_FILE_MADE) != 0)
     return errno;
-  fchmodat(d->fd, name, DLK_FILE_MADE, 0); /* the umask may have taken of it */
+  fchmodat(d->fd, name, DLK_FILE_MADE, 0); /* the umask may cut it */
   int fd = dlk_file_fd_open(d->fd, name, O_RDWR | O_NONBLOCK, 0);
   int error = fd < 0 ? -fd : note_wake(d, name);
   if (error == 0)
@@ -152,11 +143,11 @@ bool dlk_file_wake_lost(const struct dlk_file_dir *d) {
     return st.st_ino != d->wake_node.ino;
   if (errno == ENOENT || errno == ENOTDIR)
     return true;
-  /* We may not follow the path any more (a change of user). */
+  /* After a change of user we may not follow the path. */
   return fstat(d->wake, &st) != 0 || st.st_nlink == 0;
 }
 
-/* The name goes first: from then on nobody can take us for alive. */
+/* The name goes first, so nobody takes us for alive. */
 void dlk_file_wake_close(struct dlk_file_dir *d) {
   char name[32];
   if (d->wake < 0)
@@ -181,7 +172,7 @@ static void closed_peer(uv_handle_t *handle) {
     d->host->stopped(d->host);
 }
 
-/* Out of the map at once; its memory goes when libuv has let go of it. */
+/* Its memory goes when libuv has closed the handle. */
 static void drop(struct peer *p) {
   struct dlk_file_dir *d = p->dir;
   if (p->fd < 0)
@@ -195,8 +186,7 @@ static void drop(struct peer *p) {
   p->fd = -1;
 }
 
-/* Opens a store's pipe: fd, or -errno. ENXIO: nobody reads it. ENOENT: there
- * is none, but perhaps something else under its name. */
+/* fd, or -errno. ENXIO: nobody reads it. ENOENT: no FIFO has the name. */
 static int open_pipe(struct dlk_file_dir *d, const char *name,
                      struct stat *st) {
   if (fstatat(d->fd, name, st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -206,7 +196,7 @@ static int open_pipe(struct dlk_file_dir *d, const char *name,
   return dlk_file_fd_open(d->fd, name, O_WRONLY | O_NONBLOCK, 0);
 }
 
-/* False: this is no such name. */
+/* False: the name is no pipe's. */
 static bool wake_instance(const char *name, uint64_t *instance) {
   if (strncmp(name, "~w", 2) != 0 || strlen(name) != 18 ||
       strspn(name + 2, "0123456789abcdef") != 16)
@@ -227,7 +217,7 @@ void dlk_file_peer_bury(struct dlk_file_dir *d, const char *name) {
   dlk_file_fd_close(fd);
 }
 
-/* Those that watched it look for themselves what its death means to them. */
+/* Each watcher finds out by itself what the death means to it. */
 static void died(struct peer *p) {
   char name[32];
   struct dlk_list waiting;
@@ -306,7 +296,7 @@ static int get(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
     *out = p;
     struct pollfd poll_fd = {.fd = (*out)->fd, .events = POLLOUT};
     if (poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0)
-      return ESRCH; /* on_poll will see to the rest */
+      return ESRCH; /* on_poll does the rest */
     return 0;
   }
   while (d->idle_count >= PEERS_MAX)
@@ -321,7 +311,7 @@ bool dlk_file_peer_alive(struct dlk_file_dir *d, uint64_t instance) {
   return instance != 0 && get(d, instance, &p) != ESRCH;
 }
 
-/* A full pipe has more news than we could add; EPIPE is death. */
+/* A full pipe wakes its store anyway; EPIPE is death. */
 static int send_token(int fd, uint64_t token) {
   int error;
   do {
@@ -347,7 +337,7 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   return error != ESRCH && error != EPIPE;
 }
 
-/* The next other store that lives, 0: there is none. */
+/* 0: no other store lives. */
 static uint64_t next_alive(struct dlk_file_dir *d, DIR *dir) {
   const struct dirent *found;
   uint64_t instance;
@@ -421,7 +411,7 @@ void dlk_file_peer_unwatch(struct dlk_file_dir *d,
     dlk_list_remove(&w->of_watcher);
     dlk_list_remove(&w->of_peer);
     free(w);
-    /* NULL: it has died just now, and died() is at work. */
+    /* NULL: died() is at work. */
     if (p != NULL && dlk_list_empty(&p->watchers) && dlk_list_empty(&p->link)) {
       dlk_list_append(&d->idle, &p->link);
       d->idle_count++;

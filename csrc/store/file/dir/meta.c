@@ -1,17 +1,14 @@
-/* "~store", the directory's own file. It holds the fence floor: files of idle
- * keys are deleted, and before one is, its last fence is kept here, so a later
- * file of that key starts above it. If "~store" is gone too, the floor is the
- * clock: milliseconds since 1970 x 32. The floor at any time is at most as far
- * ahead of that as 32 grants a millisecond, on average since it was last set
- * from the clock, bring it; so fences stay below 10^14 until 2069. A clock that
- * says a later time is not believed: one look at it would use up all fences for
- * ever.
+/* "~store", the directory's own file. It has
  *
- * It also has the longest ttl that was asked for in the directory, which says
- * when nobody believes any more in a lease that a damaged file does not show
- * (guard in key.c). A store remembers what it saw, and writes that when
- * "~store" was deleted by hand. Besides it has when the directory was swept
- * last, or where the next sweep goes on. */
+ * - the fence floor: the last fence of a deleted key file, above which a later
+ *   file of that key starts. Without "~store" the floor is the clock:
+ *   milliseconds since 1970 x 32. Grants above 32 a millisecond on average move
+ *   it ahead of that, so fences stay below 10^14 until 2069. A later clock is
+ *   not believed: one look at it would use up all fences;
+ * - the longest ttl asked for in the directory, which bounds the belief in a
+ *   lease that a damaged file does not show (key.c). A store remembers the
+ *   longest it saw, and writes it when "~store" was deleted;
+ * - the time of the last sweep, or where the next one begins. */
 #include "store/file/dir/meta.h"
 
 #include <errno.h>
@@ -25,7 +22,7 @@
 
 #define MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
 #define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
-#define TTL_UNKNOWN (60 * DLK_SEC) /* twice the usual one */
+#define TTL_UNKNOWN (60 * DLK_SEC) /* twice the default */
 
 struct meta {
   uint64_t magic;
@@ -41,8 +38,8 @@ static uint64_t sum_of(const struct meta *m) {
   return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* No smaller one was ever given out, if the clock did not step back. 0: the
- * clock cannot be right. */
+/* Above all fences so far, unless the clock stepped back. 0: the clock cannot
+ * be right. */
 static int64_t fence_seed(void) {
   struct timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
@@ -65,8 +62,8 @@ void dlk_file_meta_close(struct dlk_file_dir *d) {
   d->meta = -1;
 }
 
-/* A reader without the mutex may see half of a write: it reads again. What was
- * found good in the open file once is ours, whatever is in it now. */
+/* A reader without the mutex may see half of a write, so it reads again. A file
+ * that was good while open is ours, whatever is in it now. */
 static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   struct stat st;
   *m = (struct meta){0};
@@ -91,8 +88,8 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   return 0;
 }
 
-/* Opens "~store" if need be, again if it was deleted or moved. EBADMSG: what is
- * there is none. */
+/* Opens "~store", again if its name leads elsewhere. EBADMSG: it is not
+ * ours. */
 static int open_meta(struct dlk_file_dir *d) {
   struct meta m;
   if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))

@@ -1,6 +1,5 @@
-/* A directory of the process for memory://: all such stores of the process are
- * in it, and the last that leaves removes it with all that is in it. A child of
- * a fork has another one; what it inherited is the parent's to remove. */
+/* The directory of memory://, shared by all such stores of the process. The
+ * last one to leave removes it. A forked child gets another one. */
 #include "store/file/dir/temporary.h"
 
 #include <dirent.h>
@@ -17,7 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char path[64]; /* under the lock, as what follows; empty: none drawn */
+static char path[64]; /* under the lock, as users; empty: none drawn */
 static size_t users;
 
 static void enter(void) {

@@ -1,11 +1,10 @@
-/* The directory of memory://. See temporary.c. */
+/* The directory of memory:// (temporary.c). */
 #ifndef DLK_STORE_FILE_DIR_TEMPORARY_H
 #define DLK_STORE_FILE_DIR_TEMPORARY_H
 
-/* One more store of this process uses the directory: its path, to be freed, or
- * NULL. The directory need not be there. */
+/* Adds a user: the path, to be freed, or NULL. It need not exist. */
 char *dlk_file_temporary_enter(void);
-/* One less; the last one removes it. */
+/* The last user removes it. */
 void dlk_file_temporary_leave(void);
 
 #endif

@@ -1,14 +1,10 @@
-/* - Nothing but the handshake's requests flies in the state HANDSHAKE.
- * - `sent` is read from the clock before the bytes are even made, so that a
- *   lease counted from it is never too long.
- * - What flew when a connection ended ends as UNKNOWN. `broken` is told before,
- *   so that the next handshake has the server drop the old connection first.
- * - A callback may submit, wake or stop: what is told of lies in a list of its
- *   own.
- *
- * Costs: requests submitted between two turns of the loop leave in one write;
- * a caller that waits for one answer reads it without the loop (loop/owner.c).
- */
+/* I1  In HANDSHAKE only the handshake's requests fly.
+ * I2  `sent` is read before the bytes are made, so a lease that counts from it
+ *     is never too long.
+ * I3  Requests under way end as UNKNOWN with their connection, after `broken`:
+ *     so the next handshake kills the old connection before any is sent again.
+ * I4  A callback may submit, wake or stop, so requests that end lie in a list
+ *     of their own. */
 #include "store/redis/conn/conn.h"
 
 #include "store/redis/wire/errors.h"
@@ -17,8 +13,8 @@ static struct dlk_redis_conn *of(struct dlk_net_conn *n) {
   return (struct dlk_redis_conn *)(void *)n;
 }
 
-/* Connecting is left to flush: an attempt that fails at once would end r inside
- * submit. */
+/* An attempt that fails at once would end r inside submit, so flush
+ * connects. */
 void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
   dlk_redis_pipe_submit(&c->pipe, r);
 }
@@ -140,8 +136,7 @@ static bool needed(struct dlk_net_conn *n) {
   return c->events->needed && c->events->needed(c);
 }
 
-/* A server that turned us away in its own words is believed. They say it to
- * each client that comes, or repeat what AUTH, which goes first, told them. */
+/* A server's own refusal is believed. It may repeat AUTH, which goes first. */
 static bool explain(struct dlk_net_conn *n, const char *text,
                     struct dlk_error *why) {
   struct dlk_redis_pipe *p = &of(n)->pipe;

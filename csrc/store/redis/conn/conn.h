@@ -1,6 +1,5 @@
-/* A connection (net/conn.h) that speaks RESP: requests go out in order, and
- * replies come in order. The owner says what goes first on a fresh connection
- * (the handshake), and takes the replies that no request asked for. */
+/* A connection (net/conn.h) that speaks RESP: requests go out and replies come
+ * in order. */
 #ifndef DLK_STORE_REDIS_CONN_CONN_H
 #define DLK_STORE_REDIS_CONN_CONN_H
 
@@ -11,19 +10,18 @@
 struct dlk_redis_conn;
 
 struct dlk_redis_conn_events {
-  /* A fresh connection: returns the handshake request. Its `done` must call
-   * dlk_net_conn_ready, dlk_net_conn_refuse or dlk_redis_conn_say when it was
-   * ANSWERED. */
+  /* Returns the handshake. When ANSWERED, its `done` must call
+   * dlk_net_conn_ready, dlk_net_conn_refuse or dlk_redis_conn_say. */
   struct dlk_redis_req *(*handshake)(struct dlk_redis_conn *c);
-  /* The connection, ready before, is gone; asked: requests were under way. May
-   * be NULL, as all below but gone. */
+  /* A ready connection ended; asked: requests were under way. All but
+   * `handshake` and `gone` may be NULL. */
   void (*broken)(struct dlk_redis_conn *c, bool asked,
                  const struct dlk_error *why);
-  /* An attempt to connect failed; what waited was told UNSENT. */
+  /* An attempt to connect failed; waiting requests ended as UNSENT. */
   void (*failed)(struct dlk_redis_conn *c, const struct dlk_error *why);
-  /* A reply without a request; NULL: that is an error. */
+  /* Takes a reply without a request; NULL: that is an error. */
   void (*push)(struct dlk_redis_conn *c, const struct redisReply *reply);
-  /* Whether a hold or a wait is there: it must not end unnoticed. */
+  /* True: a hold or a wait exists. */
   bool (*needed)(struct dlk_redis_conn *c);
   void (*gone)(void *arg); /* see sock.h; arg is the connection */
 };
@@ -36,18 +34,17 @@ struct dlk_redis_conn {
   struct dlk_redis_durable durable;
 };
 
-/* The owner also sets net.alive, and what else net/conn.h leaves to it. */
+/* The owner also sets net.alive and what net/conn.h leaves to it. */
 void dlk_redis_conn_init(struct dlk_redis_conn *c, struct dlk_host *host,
                          const struct dlk_conf *conf,
                          struct dlk_net_endpoint *endpoint,
                          const struct dlk_redis_conn_events *events, void *arg);
 void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r);
-/* Writes what waits. Called before the loop sleeps and after it woke. */
+/* Writes the waiting requests. */
 void dlk_redis_conn_flush(struct dlk_redis_conn *c);
-/* Blocks for DLK_AWAIT_MAX at most in reading the one answer that is to come;
- * false: nothing came, or there is not just one. */
+/* As dlk_redis_link.await. */
 bool dlk_redis_conn_await(struct dlk_redis_conn *c);
-/* From the handshake's `done`: another question before it is ready. */
+/* Sends another request from the handshake's `done`. */
 void dlk_redis_conn_say(struct dlk_redis_conn *c, struct dlk_redis_req *r);
 
 #endif

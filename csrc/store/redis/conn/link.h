@@ -1,19 +1,14 @@
-/* The network as operations see it: requests go in, answers and
- * messages come out. conn.c and net.c implement it over sockets; a simulation
- * may implement it over anything. Everything runs in the thread that owns the
- * loop.
+/* The network for operations: requests go in, answers and messages come out, in
+ * the loop's thread. net.c implements it over sockets, the simulation without.
  *
- * Rules of the link:
- * - Requests are written in the order in which they were submitted, on one
- *   connection, and each is ended exactly once by `done`.
- * - ANSWERED: all replies came. UNSENT: nothing of it was ever written.
- *   UNKNOWN: it was written and the connection was lost: the server may or
- *   may not have executed it. Before anything else is written on the next
- *   connection, the server has dropped the old one (CLIENT KILL ID), so a
- *   request that follows an UNKNOWN one is executed after it or instead of
- *   it, never before (unless `may_linger`).
- * - `done` may submit (also the same request), withdraw, or end the wait for
- *   which the request was made; the request is out of the link's hands. */
+ * I1  Requests are written on one connection in the order of submission. `done`
+ *     ends each exactly once.
+ * I2  ANSWERED: all replies came. UNSENT: nothing of it was written. UNKNOWN:
+ *     it was written and the connection was lost; it may have run.
+ * I3  The server has dropped a lost connection (CLIENT KILL ID) before the next
+ *     one carries requests. So a request that follows an UNKNOWN one runs after
+ *     it or instead of it, unless `may_linger`.
+ * I4  `done` may submit its request again, withdraw others, or end its wait. */
 #ifndef DLK_STORE_REDIS_CONN_LINK_H
 #define DLK_STORE_REDIS_CONN_LINK_H
 
@@ -37,81 +32,76 @@ enum dlk_redis_outcome {
 
 struct dlk_redis_answer {
   enum dlk_redis_outcome outcome;
-  const struct redisReply *reply; /* ANSWERED: the last one, not an error */
-  const char *refusal;            /* ANSWERED: the first error reply's text */
+  const struct redisReply *reply; /* ANSWERED: the last one, if no error */
+  const char *refusal;            /* ANSWERED: the first error's text */
   const struct dlk_error *err;    /* not ANSWERED: why */
-  /* ANSWERED, durable: fewer replicas than are wanted have what it wrote; */
+  /* durable: too few replicas have the write */
   bool scarce;
   unsigned have, wanted;
 };
 
 struct dlk_redis_req {
-  /* Set by who submits: */
+  /* The submitter sets: */
   void (*encode)(struct dlk_redis_req *req, struct dlk_buf *out);
   void (*done)(struct dlk_redis_req *req, const struct dlk_redis_answer *a);
-  /* Each reply as it comes, errors too; may be NULL. */
+  /* Takes each reply, errors too; may be NULL. */
   void (*each)(struct dlk_redis_req *req, unsigned index,
                const struct redisReply *reply);
-  unsigned replies; /* that `encode` asks for */
-  int slot;         /* of all its keys; DLK_REDIS_ANY_SLOT: it has none */
-  bool only_once;   /* it is not sent again if it ends as UNKNOWN */
-  /* Set by who submits, or by `encode`: it counts only when replicas have what
-   * it writes, if the link waits for them. It is answered when they do. */
+  unsigned replies; /* the number that `encode` asks for */
+  int slot;         /* of its keys, or DLK_REDIS_ANY_SLOT */
+  bool only_once;   /* it is not sent again after UNKNOWN */
+  /* Set by the submitter or `encode`: replicas must have its writes before it
+   * is answered. */
   bool durable;
-  /* Set by `encode`: AUTH is said first. Cleared when that was accepted: else
-   * what the server says is not quoted, since it may repeat the password. */
+  /* Set by `encode` if AUTH goes first, cleared by its success. Meanwhile the
+   * server's text is not quoted: it may repeat the password. */
   bool secret;
-  /* Set by the link: */
+  /* The link sets: */
   unsigned got;
-  int64_t sent;            /* just before it was written */
-  struct redisReply *kept; /* its answer, until the replicas are known */
+  int64_t sent;            /* the time before it was written */
+  struct redisReply *kept; /* its answer, until the replicas confirm */
   struct dlk_list entry;
 };
 
 struct dlk_redis_link {
   void (*submit)(struct dlk_redis_link *link, struct dlk_redis_req *req);
-  /* True: it was not written and will not be; `done` is not called. */
+  /* True: it will never be written; `done` is not called. */
   bool (*withdraw)(struct dlk_redis_link *link, struct dlk_redis_req *req);
-  /* Wants messages about the locks of this slot from now on. `subscribed` is
-   * called after each acknowledgement. Idempotent. */
+  /* Wants messages of this slot's locks. `subscribed` follows each
+   * acknowledgement. */
   void (*subscribe)(struct dlk_redis_link *link, int slot);
-  /* Whether that subscription stands; of any slot: whether one does. */
   bool (*subscribed)(struct dlk_redis_link *link, int slot);
-  /* No wait and no hold is left: may end the subscription. */
+  /* No wait and no hold is left. */
   void (*unsubscribe)(struct dlk_redis_link *link);
-  /* The server said that it cannot serve now: leave it alone for a moment,
-   * then connect anew. */
+  /* The server cannot serve now: reconnects after a pause. */
   void (*retreat)(struct dlk_redis_link *link, const struct dlk_error *why);
-  /* Writes what was submitted now, not when the loop next sleeps; NULL where
-   * submit writes at once. */
+  /* NULL: submit writes. */
   void (*flush)(struct dlk_redis_link *link);
-  /* Blocks for DLK_AWAIT_MAX at most in reading the one answer that is to come;
-   * false: nothing came, or there is not just one. NULL: never. */
+  /* Blocks for DLK_AWAIT_MAX at most to read the only answer under way. False:
+   * nothing came, or there is not just one. NULL: never. */
   bool (*await)(struct dlk_redis_link *link);
-  /* A connection stands, and flush would write to it; NULL: never. */
+  /* True: a connection stands, and flush would write. NULL: never. */
   bool (*prompt)(struct dlk_redis_link *link);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
-  bool may_linger;      /* CLIENT KILL was refused: see above */
-  bool served;          /* a connection was usable at least once */
-  uint64_t connections; /* for commands: how many were usable so far; */
-  uint64_t moves;       /* to another server process (`moved`) than before */
-  /* What the server said when it refused the last attempt to connect, before
-   * the next one failed or came about; NULL: it did not. */
+  bool may_linger;      /* CLIENT KILL was refused (I3) */
+  bool served;          /* a connection was usable once */
+  uint64_t connections; /* usable ones for commands */
+  uint64_t moves;       /* `moved` so far */
+  /* The server's refusal of the last attempt; NULL: none. */
   const struct dlk_error *refused;
 };
 
-/* Upcalls to its owner. */
+/* The link calls its owner: */
 struct dlk_redis_link_events {
-  /* A server acknowledged the subscription for this slot, or for any. */
   void (*subscribed)(void *arg, int slot);
-  /* The subscription could not be had. */
+  /* The subscription failed. */
   void (*unsubscribed)(void *arg, int slot, const struct dlk_error *why);
   void (*message)(void *arg, const char *p, size_t len);
-  /* A connection is usable, and its server is another process than the one
-   * before: it has, or has not, what that one had. */
+  /* A connection is usable to another server process, which may lack what the
+   * last one had. */
   void (*moved)(void *arg);
-  /* Whether a hold or a wait is there, so that messages matter. */
+  /* True: a hold or a wait exists. */
   bool (*needed)(void *arg);
   void (*stopped)(void *arg);
 };

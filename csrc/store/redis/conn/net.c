@@ -5,36 +5,24 @@
  *   STOPPING -> STOPPED    gone: nothing of it is left in the loop
  *   NEW      -> STOPPING   link_stop
  *
- * A late request. A connection that was lost with requests under way may still
- * have bytes on the road: a delayed SET NX can land after its clean-up. So the
- * next handshake is followed, before any request, by CLIENT KILL ID of the old
- * connection. Ids mean something only to the server process that gave them, so
- * they are dropped when the run id differs. Where the run id or KILL may not be
- * had, `may_linger` says that the guarantee is off.
+ * I1  No request of a lost connection runs later: a delayed SET NX could land
+ *     after its clean-up. So CLIENT KILL ID of the lost ones follows the
+ *     handshake, before any request. Another run id makes their ids void. If
+ *     the run id or KILL is refused, `may_linger` is set.
+ * I2  While a lease is held or waited for, the connection for commands
+ *     reconnects at once and never closes as idle. If another process answers
+ *     (`moved`), all leases are renewed there: one that it lacks is lost now,
+ *     not at its next renewal.
+ * I3  Messages come from the process that answers commands: publish.lua reaches
+ *     that one's listeners only. Several servers may share the address, and a
+ *     demoted one keeps its subscriptions. When commands connect, a
+ *     subscription elsewhere ends before any request. When messages connect
+ *     elsewhere, they pause and retry. Without a run id, each new connection
+ *     for commands renews the other. The server takes back a hand-off without a
+ *     listener, so only speed rests on I3.
  *
- * Another server process. While a lease is held or waited for, a command
- * connection is not closed for being idle, and one that ended is made anew at
- * once and not with the next request. If another process answers by then
- * (`moved`), all leases are renewed there: those that it does not know are lost
- * now, and not when their next renewal is due.
- *
- * Messages. A hand-off goes to the listeners of the server process that gave
- * the command (publish.lua), so a listener elsewhere is passed by, each time.
- * There are two ways to be elsewhere: several servers share the address, of
- * which commands find the primary, while any of them takes a subscription; or
- * another server took over behind the address, and the old one, which is a
- * replica now, closes no subscription. So run ids are compared when
- * - commands connect: a subscription elsewhere is closed before any request is
- *   written, and made anew, so no message of the other server is heard once
- *   this one was asked;
- * - messages connect while commands have a connection: one to another server is
- *   given up, and tried again after a pause.
- * Where a run id may not be had, each new connection for commands has the other
- * one made anew. A hand-off that no listener heard is taken back by the server,
- * so nothing else rests on this.
- *
- * Requests are flushed before the loop sleeps (prepare) and after it woke
- * (check): what was submitted in between leaves in one write. */
+ * A flush before the loop sleeps and one after it woke put a turn's requests
+ * into one write. */
 #include "store/redis/conn/net.h"
 
 #include <hiredis/hiredis.h>
@@ -48,21 +36,20 @@
 #include "store/redis/conn/handshake.h"
 #include "store/redis/conn/sentinel.h"
 
-/* Between two attempts at most, where servers may change places. */
+/* between two attempts at most, if the endpoint `changes` */
 #define PAUSE (250 * DLK_MS)
 
 enum link_state { NEW, RUNNING, STOPPING, STOPPED };
 
-/* ENOUGH to SCARCE or FEWER and back, and from one of these to the other, when
- * a connection is made (warn_replicas). */
+/* warn_replicas makes each transition. */
 enum replicas {
   ENOUGH,
-  SCARCE, /* fewer than have to confirm */
-  FEWER   /* wait_replicas is less than there are */
+  SCARCE, /* too few to confirm */
+  FEWER   /* wait_replicas is below their number */
 };
 
 struct net {
-  struct dlk_redis_link link; /* first: handed out */
+  struct dlk_redis_link link; /* first */
   struct dlk_host *host;
   const struct dlk_redis_link_events *events;
   void *arg;
@@ -76,8 +63,8 @@ struct net {
   unsigned kill_count, alive;
   enum link_state state;
   bool subscribed, warned, moved, busy;
-  enum replicas replicas; /* what was said of them; */
-  bool told_unknown;      /* and of Sentinels that do not count them */
+  enum replicas replicas; /* as the last event said */
+  bool told_unknown;      /* an event said that the Sentinels refuse to count */
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -103,8 +90,7 @@ static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
   return &n->hello.req;
 }
 
-/* Whether the loop is driven, though nobody may wait, until a command
- * connection is usable again. */
+/* Keeps the loop running without a caller until commands connect again. */
 static void want_back(struct net *n, bool wanted) {
   n->cmd.net.wanted = wanted;
   if (n->busy != wanted)
@@ -119,23 +105,21 @@ static void unsubscribed(struct net *n) {
   dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES, -1);
 }
 
-/* Whether messages come from another server process than answers do, by both
- * run ids, "" where one is not known; moved: commands go to another process
- * than before. */
+/* True: messages come from another process than answers, by both run ids ("":
+ * unknown). */
 static bool is_apart(const char *messages, const char *commands, bool moved) {
   if (messages[0] && commands[0])
     return strcmp(messages, commands) != 0;
   return moved;
 }
 
-/* An event of the command connection only: that for messages comes and goes
- * with waiters. */
+/* Messages connect without an event: they come and go with waiters. */
 static void usable(struct net *n) {
   bool moved = n->moved;
   n->moved = false;
   if (n->subscribed && is_apart(n->hello_sub.run_id, n->run_id, moved)) {
     unsubscribed(n);
-    dlk_net_conn_off(&n->sub.net); /* it is wanted: flush opens it again */
+    dlk_net_conn_off(&n->sub.net); /* flush opens it again if it is wanted */
   }
   n->link.served = true;
   n->link.refused = NULL;
@@ -165,7 +149,7 @@ static void killed(struct dlk_redis_req *req,
                    const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, kill_req);
   if (a->outcome != DLK_REDIS_ANSWERED)
-    return; /* the next handshake's task */
+    return; /* the next handshake kills them */
   if (a->refusal)
     n->link.may_linger = true;
   n->kill_count = 0;
@@ -193,10 +177,10 @@ static enum replicas replicas_now(const struct net *n) {
                                                : ENOUGH;
 }
 
-/* Once for each time that it is so. */
+/* Each state makes one event. */
 static void warn_replicas(struct net *n) {
   struct dlk_redis_durable *d = &n->cmd.durable;
-  d->asked = n->host->now(n->host); /* before it was connected to */
+  d->asked = n->host->now(n->host); /* locate asked the Sentinels before */
   dlk_redis_durable_count(d, n->hello.listed, d->asked);
   if (d->all && d->known && *d->known < 0 && !n->told_unknown)
     dlk_net_event(n->host, n->cmd.net.conf, "replicas",
@@ -277,13 +261,11 @@ static void failed(struct dlk_redis_conn *c, const struct dlk_error *why) {
   want_back(n, n->state == RUNNING && n->events->needed(n->arg));
 }
 
-/* The server may be a replica by now. */
 static void wait_refused(struct dlk_redis_durable *d, struct dlk_error *why) {
   dlk_net_conn_retreat(&DLK_CONTAINER(d, struct dlk_redis_conn, durable)->net,
                        why);
 }
 
-/* They may follow another server by now, or be others. */
 static void wait_doubts(struct dlk_redis_durable *d) {
   const struct dlk_redis_conn *c =
       DLK_CONTAINER(d, struct dlk_redis_conn, durable);
@@ -347,8 +329,7 @@ static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
   n->events->unsubscribed(n->arg, DLK_REDIS_ANY_SLOT, why);
 }
 
-/* ["message", channel, text]; anything else, as the answer to PING, has done
- * its work by having come. */
+/* ["message", channel, text]. Other replies (PING's) need no action. */
 static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   struct net *n = c->arg;
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
@@ -437,7 +418,6 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return dlk_redis_pipe_withdraw(&net_of(link)->cmd.pipe, req);
 }
 
-/* One server has all slots. */
 static void link_subscribe(struct dlk_redis_link *link, int slot) {
   (void)slot;
   struct net *n = net_of(link);
@@ -471,7 +451,7 @@ static void link_stop(struct dlk_redis_link *link) {
     return;
   n->state = STOPPING;
   want_back(n, false);
-  n->alive++; /* until all is under way */
+  n->alive++; /* gone() must not end it yet */
   unsubscribed(n);
   dlk_net_conn_stop(&n->cmd.net);
   dlk_net_conn_stop(&n->sub.net);

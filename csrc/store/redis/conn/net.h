@@ -1,5 +1,4 @@
-/* The link over sockets: a command connection, and one for messages that is
- * opened when it is first wanted. */
+/* The link over sockets. */
 #ifndef DLK_STORE_REDIS_CONN_NET_H
 #define DLK_STORE_REDIS_CONN_NET_H
 
@@ -7,16 +6,14 @@
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 
-/* Options of the server beside its address. */
 struct dlk_redis_settings {
   unsigned db;
-  unsigned replicas; /* that must have what is durable; 0: WAIT is never sent */
-  bool all;          /* at least so many, and all that there are */
-  int64_t wait_timeout; /* for them */
+  unsigned replicas; /* 0: WAIT is never sent */
+  bool all;          /* at least so many, and all that exist */
+  int64_t wait_timeout;
 };
 
-/* Both connections ask the endpoint. It and channel stay the caller's
- * and must live as long as the link. NULL: out of memory. */
+/* The caller keeps endpoint and channel alive. NULL: out of memory. */
 struct dlk_redis_link *
 dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   struct dlk_net_endpoint *endpoint,

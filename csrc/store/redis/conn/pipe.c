@@ -1,7 +1,6 @@
-/* `flying` is in the order of the bytes in and behind `out`; each reply belongs
- * to its first request that has not got all of its replies. Whatever `done` or
- * `each` does with the connection, nothing is touched behind it that may have
- * gone with the request. */
+/* I1  `flying` is in the order of the bytes; a reply belongs to its first
+ *     request.
+ * I2  `done` may free its request and end the connection. */
 #include "store/redis/conn/pipe.h"
 
 #include <hiredis/hiredis.h>
@@ -94,14 +93,12 @@ void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes,
   p->in_len = n;
 }
 
-/* The reader has all that it was fed with in whole replies. */
 static bool is_between(const struct dlk_redis_pipe *p) {
   return p->scan.type == 0 && p->scan.depth == 0;
 }
 
-/* The reader has given what it had: what is left is for it if it is in the
- * middle of a reply, or if that which follows is not brief, or may have to be
- * kept: a brief one is there for the moment only. */
+/* The reader has the rest of its reply first. A short reply lives until the
+ * next one, so it is not used if answers may be kept. */
 bool dlk_redis_pipe_next(struct dlk_redis_pipe *p, void **reply) {
   *reply = NULL;
   size_t n = 0;
@@ -142,7 +139,7 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply,
   if (error && !p->refused[0]) /* an error without a text is one, too */
     snprintf(p->refused, sizeof p->refused, "%s",
              reply->str[0] ? reply->str : "ERR");
-  r->secret = r->secret && p->refused[0]; /* AUTH is said first */
+  r->secret = r->secret && p->refused[0]; /* AUTH goes first */
   if (++r->got < r->replies)
     return true;
   dlk_list_remove(&r->entry);
@@ -164,7 +161,6 @@ bool dlk_redis_pipe_answer(struct dlk_redis_pipe *p, redisReply *reply,
 
 /* ---- replicas ---- */
 
-/* The answer that a request has not been told. */
 static redisReply *take_kept(struct dlk_redis_req *r) {
   redisReply *reply = r->kept;
   r->kept = NULL;

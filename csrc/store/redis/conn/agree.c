@@ -1,21 +1,14 @@
-/* The newest configuration counts, by its epoch: a Sentinel that was cut off
- * goes on naming the old primary, and who believes the first one that answers
- * writes to a server that no other client uses. Of those who know that epoch
- * more than half must name one address: in the middle of a failover the one
- * that leads it names the new primary before it counts up.
- *
- * An epoch that was seen is not taken back for an older one, unless more than
- * half of all Sentinels speak of that (they were reset): a client without this
- * memory would follow a stale one as soon as the others are away.
- *
- * Where a user may not ask for the epoch (SENTINEL MASTER), the addresses alone
- * are counted; such a Sentinel is behind every epoch that another one told. So
- * a known epoch is forgotten only when more than half of all speak.
- *
- * The number of servers is no vote, but the most that any Sentinel knows of.
- * For this the last answer of one that is asked again counts until the next
- * one, or until its question fails: if it is slow, the number would fall and
- * rise with each question. */
+/* I1  Only the Sentinels of the highest named epoch vote: a cut-off one names
+ *     the old primary under an older epoch.
+ * I2  More than half of these must name one address: in a failover the leader
+ *     names the new primary before it counts the epoch up.
+ * I3  An epoch older than `seen` is believed only if more than half of the list
+ *     name an address (they were reset). Else a stale Sentinel would win while
+ *     the others are away.
+ * I4  A Sentinel that refuses SENTINEL MASTER has epoch -1, behind all others.
+ * I5  The most servers that a voter knows are counted. A slow Sentinel's last
+ *     answer counts here until the next one, or the number would fall and
+ *     rise. */
 #include "store/redis/conn/agree.h"
 
 #include <hiredis/hiredis.h>
@@ -23,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No set has so many servers. */
 #define MOST_SERVERS 1000000
 
 static bool is_count(int64_t value) {
@@ -53,8 +45,7 @@ void dlk_redis_opinion_view(struct dlk_redis_opinion *o,
   }
 }
 
-/* One visible word, as a name, an address and a port are: what is shown to
- * people, or goes to the resolver, has no byte that means something there. */
+/* People see it and the resolver gets it. */
 static bool is_word(const redisReply *reply) {
   if (reply->type != REDIS_REPLY_STRING || reply->len == 0)
     return false;
@@ -96,7 +87,7 @@ static size_t votes_for(const struct dlk_redis_opinion *all, size_t count,
   return votes;
 }
 
-/* One that names another address than `place`, or (NULL) any. */
+/* Returns an address other than `place` (NULL: any). */
 static const struct dlk_net_place *named(const struct dlk_redis_opinion *all,
                                          size_t count, int64_t epoch,
                                          const struct dlk_net_place *place) {

@@ -1,6 +1,4 @@
-/* A user without a password is sent with an empty one (nopass). What the file
- * or the program said stays in the connection's buffer no longer than any
- * command, and a copy of it is wiped here. */
+/* A user without a password gets an empty one (nopass). */
 #include "store/redis/conn/auth.h"
 
 #include "store/redis/wire/codec.h"

@@ -1,4 +1,3 @@
-/* AUTH, with the password as of now. */
 #ifndef DLK_STORE_REDIS_CONN_AUTH_H
 #define DLK_STORE_REDIS_CONN_AUTH_H
 
@@ -8,12 +7,12 @@
 #include "core/secret.h"
 
 struct dlk_redis_auth {
-  const char *username, *password; /* or NULL; password: if it never changes */
-  struct dlk_secret *secret;       /* or NULL: it may change */
-  unsigned turn;                   /* the secret's, when it was last said */
+  const char *username, *password; /* or NULL; password: a constant one */
+  struct dlk_secret *secret;       /* or NULL: a changing one */
+  unsigned turn;                   /* the secret's turn when it was sent */
 };
 
-/* Appends the command; false: there is no user and no password. */
+/* Appends AUTH with the current password. False: neither user nor password. */
 bool dlk_redis_auth_put(struct dlk_redis_auth *a, struct dlk_buf *out);
 
 #endif

@@ -1,34 +1,26 @@
-/* WAIT speaks of what its connection has written so far, so one of them
- * confirms a whole batch, and it has to be on the same connection. A durable
- * request that was answered waits for the next answer to a WAIT: that belongs
- * to a WAIT behind it, since answers come in order.
+/* Requests that count only when replicas have their writes.
  *
- * The server answers nothing else on the connection meanwhile. So nothing is
- * written either while one is under way: what comes then shares the next one,
- * and is not sent at all if the connection ends before. Otherwise each write
- * would bring a WAIT of its own, and where replicas are missing the times of
- * all of them add up, past io_timeout. And when there were too few replicas,
- * the next WAIT is given a short time only, until one succeeds: a replica that
- * died must not slow down every release.
+ * I1  WAIT confirms all that its connection wrote before. Answers come in
+ *     order, so an answered durable request settles with the next answer to
+ *     WAIT.
+ * I2  Nothing is written while a WAIT is under way. Else each write would bring
+ *     its own, and their times could add up past io_timeout.
+ * I3  After a WAIT with too few replicas the next ones get SHORT until one
+ *     succeeds: a dead replica must not slow each release.
+ * I4  A refused WAIT (by a replica) and the connection's end make these
+ *     requests UNKNOWN.
  *
- * "All" is counted anew with each WAIT: behind it goes INFO replication. A
- * replica R may become the primary, and then a grant is lost that R lacks:
+ * With "all", INFO replication follows each WAIT. A grant is lost if a replica
+ * R without it becomes the primary:
  *
- * 1. R is connected, in whatever state: INFO lists it, so it has to confirm.
- * 2. R connects later: what it copies has the grant.
- * 3. R is away: the Sentinels know it, and so it has to confirm. They are asked
- *    every 5 s while anything is granted.
- * 4. R was promoted already, or follows another one that was, and we do not
- *    know it yet: INFO lists it no more, but it was listed within MEMORY (and
- *    the Sentinels know it).
+ * 1. R is connected, in any state: INFO lists it, so it must confirm.
+ * 2. R connects later: its copy has the grant.
+ * 3. R is away: the Sentinels, asked each REFRESH, know it.
+ * 4. R was promoted, or follows a promoted one: INFO listed it within MEMORY,
+ *    and the Sentinels know it.
  *
- * So what counts is the most of the three, and one at the least: a primary that
- * lists none may be one that lost all of them.
- *
- * The end of a connection ends these requests as UNKNOWN, like any that is not
- * answered, and so does a WAIT that is refused (the server became a replica).
- * The WAIT itself ends with them, so the next connection may write.
- */
+ * So the most of these must confirm, and at least one: a primary that lists
+ * none may have lost all. */
 #include "store/redis/conn/durable.h"
 
 #include <hiredis/hiredis.h>
@@ -39,12 +31,9 @@
 #include "store/redis/wire/errors.h"
 
 #define SHORT (50 * DLK_MS)
-/* Redis gives up a replica that says nothing for so long (repl-timeout). */
+/* repl-timeout: Redis drops a silent replica */
 #define MEMORY (60 * DLK_SEC)
-/* Between two questions to the Sentinels. */
 #define REFRESH (5 * DLK_SEC)
-
-/* ---- how many there are ---- */
 
 int64_t dlk_redis_durable_listed(const char *text) {
   static const char name[] = "connected_slaves:";
@@ -74,8 +63,6 @@ unsigned dlk_redis_durable_wanted(const struct dlk_redis_durable *d) {
   unsigned there = dlk_redis_durable_there(d);
   return d->all && there > d->wanted ? there : d->wanted;
 }
-
-/* ---- WAIT ---- */
 
 static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
   const struct dlk_redis_durable *d =

@@ -1,9 +1,5 @@
-/* The handshake finds a wrong password, an old version, a replica, and a server
- * that loads its data. The first call that needs a missing right finds that.
- *
- * Each command becomes a numbered step, and its reply is judged by that; the
- * first thing that is fatal wins. Commands that we can do without (CLIENT,
- * INFO, CONFIG) may be refused, or missing (rename-command). */
+/* Each command is a numbered step, and the first fatal reply wins. CLIENT, INFO
+ * and CONFIG may be refused (ACL, rename-command). */
 #include "store/redis/conn/handshake.h"
 
 #include <hiredis/hiredis.h>
@@ -82,7 +78,6 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   words(g, out, EXEC, "EXEC", NULL, NULL);
 }
 
-/* The line `name:value` of INFO's answer, or "". */
 static void info(const char *text, const char *name, char *out, size_t room) {
   const char *at = strstr(text, name);
   size_t n = 0;
@@ -92,16 +87,14 @@ static void info(const char *text, const char *name, char *out, size_t room) {
   out[n] = '\0';
 }
 
-/* Of a Sentinel, whatever it says of a password that is meant for a Redis, and
- * of commands that it does not have. (Valkey calls the line by another name.)
- */
+/* A Sentinel is told by its mode even if it refused a command. Valkey says
+ * server_mode. */
 static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
   char mode[16];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "redis_mode:", mode, sizeof mode);
   if (!mode[0])
     info(text, "server_mode:", mode, sizeof mode);
-  /* A node of a cluster may serve our names, until one of a slot elsewhere. */
   if (strcmp(mode, "cluster") == 0 && g->err.code == DLK_OK)
     dlk_error_set(&g->err, DLK_UNSUPPORTED, "%s: %s", g->name.text,
                   dlk_redis_fault_find("MOVED")->advice);
@@ -115,7 +108,6 @@ static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
                 g->name.text, g->tls ? "rediss" : "redis");
 }
 
-/* A proxy says no in words of its own, and another program says anything. */
 static void not_redis(struct dlk_redis_handshake *g, const char *text) {
   char said[DLK_REDIS_QUOTE_MAX];
   dlk_error_set(&g->err, DLK_INVALID,
@@ -140,9 +132,8 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   }
 }
 
-/* How many replicas follow. (WAIT counts those that have confirmed everything
- * that anybody wrote, and they do so once a second, unless they are asked.) One
- * that hangs is counted until it has said nothing for LAG_MAX seconds. */
+/* Counts those that follow. WAIT 0 would count those that confirmed all writes,
+ * which they do once a second. A hanging one counts for LAG_MAX seconds. */
 static int64_t count_replicas(const char *text) {
   int64_t count = 0;
   for (const char *at = strstr(text, "state=online"); at;
@@ -154,8 +145,8 @@ static int64_t count_replicas(const char *text) {
   return count;
 }
 
-/* A named server may not have been promoted yet, or be demoted already; a
- * subscription at a replica counts for nothing. */
+/* A named server may be not yet promoted, or demoted. A replica gets no PUBLISH
+ * of the primary's scripts. */
 static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   char role[16];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";

@@ -1,5 +1,4 @@
-/* The first commands on a fresh connection, in one write, and the meaning of
- * their answers. */
+/* The first commands on a fresh connection, in one write. */
 #ifndef DLK_STORE_REDIS_CONN_HANDSHAKE_H
 #define DLK_STORE_REDIS_CONN_HANDSHAKE_H
 
@@ -10,29 +9,28 @@
 #define DLK_REDIS_KILLS 8
 
 struct dlk_redis_handshake {
-  struct dlk_redis_req req;    /* encode and each are ours, done the owner's */
+  struct dlk_redis_req req;    /* the owner sets `done` */
   struct dlk_redis_link *link; /* gets may_linger */
   const struct dlk_conf *conf;
   const char *channel;
   unsigned db;
-  unsigned replicas;        /* that are wanted, or more if: */
-  bool all;                 /* as many as there are */
-  bool subscriber, changes; /* changes: as of the endpoint */
-  /* Found out: */
-  struct dlk_net_server_text name; /* whom it is said to, with TLS or not: */
+  unsigned replicas;        /* wanted */
+  bool all;                 /* and as many as exist */
+  bool subscriber, changes; /* changes: as in the endpoint */
+  /* The answers: */
+  struct dlk_net_server_text name; /* the server's, for messages */
   bool tls;
   uint8_t steps[16];
   struct dlk_redis_auth auth;
-  struct dlk_error err; /* code DLK_OK: all is well */
-  bool stranger;        /* err: not who we say, or not said who */
-  int64_t id;           /* the connection's, or -1 */
-  /* Replicas that follow, and that are connected; -1: it is not told. */
+  struct dlk_error err; /* DLK_OK: none */
+  bool stranger;        /* err: the password was refused */
+  int64_t id;           /* or -1 */
+  /* that follow; that are connected; -1: unknown */
   int64_t have, listed;
   char run_id[DLK_REDIS_RUN_ID];
-  char policy[32]; /* maxmemory-policy, "" if it may not be read */
+  char policy[32]; /* maxmemory-policy, or "" */
 };
 
-/* Readies g->req for a new connection, which is c's. */
 void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
                                const struct dlk_redis_conn *c);
 

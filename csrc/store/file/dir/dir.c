@@ -1,25 +1,21 @@
-/* The lock directory: made and checked; and how files of ours are told.
+/* The lock directory, and how our files are told.
  *
- * D1  The directory is the caller's own and writable by nobody else. This is
- *     checked on the open descriptor, and everything later goes through that.
- *     Network file systems are refused: their locks and pipes do not see other
- *     hosts' processes, or not their deaths.
+ * D1  The directory is the caller's own and writable by nobody else, checked on
+ *     the open descriptor. Network file systems are refused: they show no other
+ *     hosts' locks, or not their deaths.
  * D2  Nothing is opened, changed or deleted that is not ours: a plain file of
- *     our user, closed to others, with our magic at its beginning. A file that
- *     was just made, or lost its bytes with the power, has no magic. It is
- * known by the sticky bit, with which it came into being (and which keeps
- *     systemd-tmpfiles away); before its first table it is executable besides.
- *     This mark counts only where nothing is written, or where we have seen
- *     our magic in the open file before.
- * D3  A key's file has one name. A second one may be in a copy of the directory
- *     made with links, whose stores look in vain for the pipes of ours and take
- *     them for dead. "~store" may have several: those who share it share a
- *     floor and a ttl that are high enough for both.
- * D4  An open file counts only while its name leads to it (dlk_file_named),
- *     which is looked at each time. A lock in a file that was deleted, moved or
- *     replaced excludes nobody, whatever names are left to it.
- * D5  A program may close a descriptor of ours by mistake. That breaks the
- *     store; but no other file that gets the number is written to or begun anew
+ *     our user, closed to others, with our magic. A file of zeros is known by
+ *     the sticky bit, with which it is made; before its first table it is
+ *     executable besides. A file whose magic we saw while it was open stays
+ *     ours.
+ * D3  A key's file has one name. A second one may be in a linked copy of the
+ *     directory, whose stores do not find our pipes and take us for dead.
+ *     "~store" may have several: a shared floor and ttl are high enough for
+ *     all.
+ * D4  An open file counts only while its name leads to it (dlk_file_named,
+ *     asked each time). A lock in any other file excludes nobody.
+ * D5  A program may close a descriptor of ours by mistake. The store breaks
+ *     then, but writes to no other file that gets the number
  *     (dlk_file_is_open). */
 #include "store/file/dir/dir.h"
 
@@ -57,7 +53,7 @@ static const struct {
     {0xbeefdead, "SNFS"},     {0x61636673, "ACFS"},
 };
 
-/* "/dir/" would follow a link at its end, so slashes there go. */
+/* A slash at the end would follow a link. */
 static char *trimmed(const char *path) {
   size_t n = strlen(path);
   while (n > 1 && path[n - 1] == '/')
@@ -93,16 +89,14 @@ void dlk_file_dir_free(struct dlk_file_dir *d) {
   free(d->prefix);
 }
 
-/* With mode 0700, of which the umask may have taken. Its parents are the
- * user's: a mistyped path must not become a directory of its own. 0, or an
- * errno. */
+/* 0, or an errno. fchmodat undoes the umask. A missing parent stays missing: a
+ * mistyped path must be no lock of its own. */
 static int make(const char *path) {
   if (mkdir(path, 0700) != 0)
     return errno == EEXIST ? 0 : errno;
   return fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
-/* Why the directory cannot be made, opened or looked at. */
 static enum dlk_code open_error(struct dlk_file_dir *d, int error,
                                 struct dlk_error *err) {
   char why[DLK_REASON_MAX];
@@ -163,7 +157,7 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
   return DLK_OK;
 }
 
-/* 32 digits, with dashes between. 0, or an errno. */
+/* 0, or an errno. The text is 32 digits with dashes between. */
 static int read_boot(uint8_t boot[16]) {
   char text[64] = {0};
   int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
@@ -247,7 +241,7 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d) {
   return list;
 }
 
-/* What can only be read is locked by those who look together. */
+/* A descriptor for reading takes a lock for reading, which all share. */
 static int set_lock(int fd, short type) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
   while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
@@ -265,8 +259,8 @@ int dlk_file_try_lock(int fd) {
   return set_lock(fd, F_WRLCK);
 }
 
-/* It is held for some microseconds, so a few more tries are cheaper than a
- * timer; where its holder was preempted, sched_yield lets it go on. */
+/* The mutex is held for microseconds, so a few tries are cheaper than a timer.
+ * sched_yield lets a preempted holder go on. */
 int dlk_file_lock(int fd) {
   int error = EAGAIN;
   for (int i = 0; i < SPINS && error == EAGAIN; i++) {
@@ -285,7 +279,7 @@ bool dlk_file_marked(mode_t mode) {
   return (mode & 07777) == DLK_FILE_NEW || (mode & 07777) == DLK_FILE_MADE;
 }
 
-/* The umask may have taken of the mode. */
+/* fchmod undoes the umask. */
 static int make_own(struct dlk_file_dir *d, const char *name, int flags,
                     mode_t mode) {
   struct stat st;
@@ -316,7 +310,7 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
     } else {
       fd = make_own(d, name, flags, mode);
     }
-    /* Somebody else has made or deleted it meanwhile. */
+    /* Another process has made or deleted it meanwhile. */
     if (fd == -EEXIST || (fd == -ENOENT && mode != 0 && i + 1 < TRIES))
       fd = -EAGAIN;
   }
@@ -337,9 +331,8 @@ bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
          now.ino == node->ino;
 }
 
-/* Where we may not look into the directory any more (a change of user), nobody
- * of this user opens another file there; so it matters only that the file has
- * not been deleted. */
+/* After a change of user we may not look into the directory. Then only a
+ * deletion of the file counts. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
                     const struct dlk_file_node *node, mode_t *mode) {
   struct stat st;

@@ -1,21 +1,15 @@
 /* Key files: opened, locked, loaded, and deleted when idle.
  *
- * A file may be deleted by any store at any moment when nothing is in it, so
- * after taking the mutex one looks whether the name still leads to the file; if
- * not, it is closed and the name opened (or made) again. Who deletes has the
- * mutex, has seen a table that is empty or a remnant, and has compared the
- * name's inode with the one that is open; so nobody can come to hold a key in a
- * file that its name does not lead to: it would have to enter the table under
- * the mutex, before (then the table is not empty) or after (then that is seen).
- * The last fence is kept in "~store" before the name goes.
- *
- * The same look finds files that somebody deleted, moved or replaced by hand,
- * whatever other names they have: their holds count as lost.
- *
- * Idle files are deleted when they fall out of the cache of open ones, when
- * the store is closed, and by the sweep, which finds those of killed
- * processes; so their number is bounded by what is held and waited for, and
- * FILES_MAX for each live store. */
+ * K1  After taking the mutex a store looks whether the name leads to the open
+ *     file. If not, it opens the name again. The holds in a file deleted, moved
+ *     or replaced by hand count as lost.
+ * K2  A file is deleted under its mutex, when its table is empty or a remnant
+ *     and its name leads to it. So nobody holds a key in a file without its
+ *     name: an earlier entry is seen in the table, a later one sees K1.
+ * K3  The last fence is in "~store" before the name goes.
+ * K4  Idle files are deleted when they leave the cache of open ones, when the
+ *     store closes, and by the sweep. So their number is bounded by the keys in
+ *     use and FILES_MAX for each live store. */
 #include "store/file/dir/key.h"
 
 #include <errno.h>
@@ -46,21 +40,20 @@ static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
   return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
 }
 
-/* ---- tables of before a restart ----
+/* ---- remnants: tables of before a restart ----
  *
- * Such a table has another boot id; its times (of CLOCK_BOOTTIME) mean nothing,
- * and a part of it may never have reached the disk. But containers that share a
- * directory may see different ids. So it is a remnant, to be begun anew, only
- * when nobody in it lives: a pipe lies in the directory as the table does.
+ * Such a table has another boot id. Its times (CLOCK_BOOTTIME) mean nothing,
+ * and a part of it may have missed the disk. Containers that share the
+ * directory may see different ids, so it is a remnant only when nobody in it
+ * lives.
  *
- * A hold of nobody (the rest of a min_hold, or the guard after damage) has no
- * pipe. It stands while since <= now < until: so it does under another id of
- * the same machine, and after a restart by chance, for what is left of until -
- * since. The min_hold of a dead holder does not count: a job that begins with
- * the machine would find its own of last time. */
+ * A hold of instance 0 (the rest of a min_hold, or the guard after damage) has
+ * no pipe. It stands while since <= now < until, under any id; by chance also
+ * after a restart, for until - since at most. A dead holder's min_hold does not
+ * count: a job that starts with the machine would meet its own. */
 
-/* Whether anybody in the table lives, or nobody can tell. It goes by the slots
- * and not by the lists, of which some may be missing. */
+/* True also when it cannot be told. Slots count and not lists, parts of which
+ * may be missing. */
 static bool anybody(struct dlk_file_dir *d) {
   struct dlk_file_table *t = &d->table;
   int64_t now = d->host->now(d->host);
@@ -92,7 +85,7 @@ bool dlk_file_key_said(const char *name, int fd) {
   return n >= 0 && dlk_file_name_is(name, key, (size_t)n);
 }
 
-/* A damaged file stays until somebody asks for its key. */
+/* A damaged file stays until its key is asked for. */
 static bool idle(struct dlk_file_dir *d, const char *name, int fd) {
   const uint32_t *count = d->table.head.count;
   struct stat st;
@@ -119,7 +112,7 @@ void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
   dlk_file_unlock(d->meta);
 }
 
-/* Closes the file, and deletes it if nothing is in it. */
+/* Closes the file, and deletes it if it is idle. */
 static void retire(struct dlk_file_dir *d, struct dlk_file_key *k) {
   if (d->fd >= 0 && dlk_file_try_lock(k->fd) == 0) {
     dlk_file_key_delete_idle(d, k->name, k->fd);
@@ -144,7 +137,6 @@ bool dlk_file_key_gone(int error) {
   return error == ENOENT || error == EPROTO || error == EEXIST;
 }
 
-/* The key with its prefix. */
 static bool full_key(const struct dlk_file_dir *d, const char *key, size_t len,
                      char out[DLK_FILE_NAMED]) {
   if (d->prefix_len + len > DLK_FILE_NAMED)
@@ -163,7 +155,7 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
   return ok;
 }
 
-/* The open file of a key, the most recently used one from now on. */
+/* Finds or opens the key's file, which becomes the most recently used one. */
 static int find(struct dlk_file_dir *d, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
   char full[DLK_FILE_NAMED];
@@ -202,9 +194,9 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   return 0;
 }
 
-/* A key in the file that is not its name's is another key, if its own name
- * leads to this file too: the file system takes the two names for one. Else it
- * is damage, and written again: the name says what it is. */
+/* A wrong key in the file is another key's if that one's name leads here too:
+ * the file system ignores case. Else it is damage, and the key is written
+ * again. */
 static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
   char key[DLK_FILE_NAMED], name[DLK_FILE_NAME];
   int error = 0;
@@ -221,8 +213,7 @@ static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return error;
 }
 
-/* Of a table of before a restart the fence is taken over, if it is the larger
- * one. */
+/* Takes over the fence of a remnant, if it is above the floor. */
 static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int64_t fence = d->table.head.fence, floor;
   int error = dlk_file_fence_floor(d, &floor);
@@ -236,13 +227,13 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return 0;
 }
 
-/* Without our magic: whether we have seen it there, or a loss of power can have
- * taken it from a file of ours. */
+/* Whether a file without our magic is ours: we saw it there, or a loss of power
+ * may have emptied the file. */
 static bool was_ours(const struct dlk_file_key *k, int error) {
   return k->checked || (error == ENODATA && dlk_file_marked(k->mode));
 }
 
-/* Loads the table; one that is new, or of before a restart, is begun. */
+/* Loads the table; a new one or a remnant is begun anew. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
   if ((error == ENODATA || error == EPROTO) &&
@@ -263,7 +254,7 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return k->checked ? 0 : check_key(d, k);
 }
 
-/* Loads the table where nothing can be begun. */
+/* The same in a read-only directory. */
 static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
   bool nobody = error == ENODATA || (error == 0 && dlk_file_key_remnant(d));
@@ -272,20 +263,19 @@ static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
 
 /* ---- damage ----
  *
- * A table that something else has written into no longer says who is in it, but
- * they go on believing it. Nobody can be asked, for a holder may be stopped.
- * All who may be in it live in this directory, and none believes in a hold for
- * longer than its ttl without a look at the table. So
- * - if no store lives here but ours, and no hold of the key is ours, there is
- *   nobody to protect;
- * - else the new table begins with a guard: a hold of nobody for the longest
- *   ttl that was ever asked for here ("~store" has it, dlk_file_ttl_keep). All
- *   stores are told to look at what they hold. break_lock ends the guard.
+ * A damaged table does not show its holders, and a stopped holder cannot be
+ * asked. All of them live in this directory, and believe in a hold for its ttl
+ * without a look at the table. So
+ * - if no other store lives here, and no hold of the key is ours, nobody needs
+ *   protection;
+ * - else the new table begins with a guard: a hold of instance 0 for the
+ *   longest ttl ever asked for here (dlk_file_ttl_keep). All stores are told to
+ *   look at their holds. break_lock ends the guard.
  * Waiters see that their entries are gone, and join again.
  *
  * One damaged header is enough: the other one is the state before the last
- * change, which may have been a grant. A process that is killed does not leave
- * that behind, since a header lies within a page; a loss of power may. */
+ * change, which may have been a grant. A header lies within a page, so a killed
+ * process leaves none; a loss of power may. */
 
 static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
   struct dlk_file_table *t = &d->table;
@@ -309,10 +299,10 @@ static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
   return t->error;
 }
 
-/* Begins a table that cannot be read anew. Killed in between we leave one that
- * cannot be read either. */
+/* Begins an unreadable table anew. It stays unreadable if we are killed in
+ * between. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  int64_t fence = d->table.head.fence; /* of the header that is left, if any */
+  int64_t fence = d->table.head.fence; /* of the header that is left */
   int error = dlk_file_table_wipe(k->fd);
   if (error == 0)
     error = dlk_file_table_load(&d->table, k->fd);
@@ -384,7 +374,7 @@ int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return error;
 }
 
-/* Without the mutex, what looks damaged may be half of a write. */
+/* Without the mutex damage may be half of a write. */
 static int unlocked(int error) {
   return error == EUCLEAN ? EAGAIN : error;
 }

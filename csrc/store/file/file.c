@@ -1,24 +1,17 @@
-/* The file store as the engine sees it.
+/* The file store: one host, a local directory, no server.
  *
- * One host, a local directory, no server. The kernel is the session: a store
- * lives while its pipe has a reader (liveness.c), and what a dead store held or
- * waited for is free. Each key has a file with a table (table.c) under a
- * short mutex, an open-file-description lock that dies with its process; the
- * table is valid after every write. queue.c has the admission rule and the
- * argument that no death and no lost message blocks anyone.
+ * A store lives while its pipe has a reader (liveness.c); a dead store's holds
+ * and waits are free. Each key's file has a table (table.c) under a short
+ * mutex, an open-file-description lock that dies with its process. queue.c
+ * argues that no death and no lost message blocks anyone.
  *
- * Everything here is run by the owner of the engine's loop, one call at a time;
- * only descriptors.c has state of the process. The folders, each calling only
- * those before it:
+ * The owner of the engine's loop runs all of this, one call at a time; only
+ * descriptors.c and temporary.c have state of the process. Each folder calls
+ * only those before it: format (names, table), dir (directory, "~store", key
+ * files, liveness), recipe (operations).
  *
- *   format/  names of files, the table in a key's file
- *   dir/     the directory, its "~store", key files, other processes' liveness
- *   recipe/  op.c: an operation's life; queue.c: the admission rule; wait.c and
- *            hold.c, what is done by it; admin.c,
- *            sweep.c
- *
- * ttl is not the file store's affair: a hold lasts until it is released or
- * its process dies. For renew = false the engine releases at the ttl. */
+ * A hold lasts until its release or its process's death. With renew = false the
+ * engine releases it at the ttl. */
 #include "store/file/file.h"
 
 #include <stdlib.h>
@@ -42,7 +35,7 @@ static void guard(struct dlk_file_op *f) {
   dlk_file_end(f, &err);
 }
 
-/* Without DETACH, ATTACH, PROLONG (not portable) and LISTEN. */
+/* DETACH, ATTACH, PROLONG and LISTEN are unsupported. */
 static void (*const steps[])(struct dlk_file_op *) = {
     [DLK_OP_ACQUIRE] = dlk_file_acquire,
     [DLK_OP_RELEASE] = dlk_file_release,
@@ -67,7 +60,7 @@ static void step(struct dlk_file_op *f) {
     steps[f->op->kind](f);
 }
 
-/* What could never be granted would block all behind it. */
+/* A request that can never be granted would block all behind it. */
 static bool possible(struct dlk_file_op *f) {
   struct dlk_error err;
   const struct dlk_lease *lease = f->op->lease;
@@ -91,8 +84,8 @@ static void submit(void *store, struct dlk_op *op) {
     step(f);
 }
 
-/* Nothing of it in the table: it can end at once. What is to get the lock and
- * has seen no holder has met nobody but a mutex. */
+/* Nothing of the op is in the table, so it ends at once. Without a holder in
+ * sight only a mutex was in its way. */
 static void cancel_start(struct dlk_file_op *f) {
   struct dlk_error err = {.code = f->op->ending};
   char q[DLK_QUOTED_MAX];
@@ -188,9 +181,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-/* Operations that are left when the engine's patience ends (somebody has a
- * mutex and is stopped) end here. Idle files go while we still count as
- * alive; whatever is left of us in a table is dead with the pipe. */
+/* Ends the operations that a stopped process's mutex still delays. Our entries
+ * left in tables die with the pipe. */
 static void stop(void *store) {
   struct dlk_file_store *s = store;
   while (!dlk_list_empty(&s->ops))

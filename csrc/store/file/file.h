@@ -1,4 +1,4 @@
-/* The embedded store: one host, a local directory, no server. */
+/* The store of file:// and memory://. */
 #ifndef DLK_STORE_FILE_FILE_H
 #define DLK_STORE_FILE_FILE_H
 

@@ -5,11 +5,11 @@
  *     or replaced by hand count as lost.
  * K2  A file is deleted under its mutex, when its table is empty or a remnant
  *     and its name leads to it. So nobody holds a key in a file without its
- *     name: an earlier entry is seen in the table, a later one sees K1.
+ *     name: an earlier entry is seen in the table, a later one meets K1.
  * K3  The last fence is in "~store" before the name goes.
  * K4  Idle files are deleted when they leave the cache of open ones, when the
- *     store closes, and by the sweep. So their number is bounded by the keys in
- *     use and FILES_MAX for each live store. */
+ *     store closes, and by the sweep. So the keys in use, and FILES_MAX for
+ *     each live store, bound their number. */
 #include "store/file/dir/key.h"
 
 #include <errno.h>

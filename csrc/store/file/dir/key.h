@@ -58,7 +58,7 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
 /* fd, or -errno. */
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create);
 
-/* Whether the loaded table is a remnant (key.c). An unreadable one sets its
+/* Whether the loaded table is a remnant (key.c). An unreadable table sets its
  * error and is none. */
 bool dlk_file_key_remnant(struct dlk_file_dir *d);
 /* Whether the key in the file has this name. */

@@ -1,14 +1,13 @@
-/* Read-only operations and administration: ping, locked, inspect, list, break,
- * revoke, downgrade.
+/* Ping, locked, inspect, list, break, revoke, downgrade.
  *
- * Break takes the holds out of the table and tells their stores, whose
- * holders learn of it at once when their process is driven, else at the next
- * renewal; the next waiter does not wait for that (docs/guarantees.md names
- * it). Holders look without the mutex, so here the commit comes before the
- * wake-up; one that gets lost in between costs a broken holder the time to its
- * next renewal. list reads the directory in its own order, which is stable for
- * files that stay; a page is bounded by the names looked at, not only by the
- * keys found, so it may be short before the end. */
+ * Break takes the holds out of the table and tells their stores; the next
+ * waiter does not wait until they know. Holders look without the mutex, so here
+ * the commit comes before the wake-up. A wake-up lost in between costs a broken
+ * holder the time to its next renewal.
+ *
+ * list reads the directory in its own order, which is stable for files that
+ * stay. A page is bounded by the names looked at, so it may be short before the
+ * end. */
 #include "store/file/recipe/admin.h"
 
 #include <dirent.h>
@@ -30,8 +29,8 @@ static double seconds(int64_t ns) {
   return (double)ns / (double)DLK_SEC;
 }
 
-/* A hold lasts for its ttl from now while its process lives, and until the end
- * of its min_hold in any case. */
+/* Time left: ttl from now while the process lives, and at least the
+ * min_hold. */
 static int64_t left_of(struct dlk_file_dir *d, const struct dlk_file_slot *h,
                        int64_t now) {
   int64_t closed = h->until - now;
@@ -73,7 +72,7 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
   return v;
 }
 
-/* first: who stands at the head, a holder or a waiter. */
+/* first: the holder or waiter at the head. */
 static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_slot head = *dlk_file_table_at(&d->table, first);
@@ -84,7 +83,7 @@ static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
                        show_list(d, DLK_FILE_WAIT, now));
 }
 
-/* Ends the visit, with a result or, out of memory, without. */
+/* Ends the visit and the op. result NULL: out of memory. */
 static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
                      struct dlk_value *result) {
   int error = k == NULL ? 0 : dlk_file_commit(&f->store->dir, k);
@@ -99,8 +98,8 @@ static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
   }
 }
 
-/* Enters the op's key; *k is NULL when there is no file. False: the op has
- * ended or will be stepped again. */
+/* *k is NULL when there is no file. False: the op has ended or will be stepped
+ * again. */
 static bool visit(struct dlk_file_op *f, struct dlk_file_key **k) {
   int error = dlk_file_visit(f, false, k);
   if (error != 0)
@@ -200,10 +199,9 @@ void dlk_file_revoke(struct dlk_file_op *f) {
   conclude(f, k, dlk_value_bool(any));
 }
 
-/* The slot leaves the list of holders and comes back within one commit, so
- * there is no gap; then the readers at the head of the queue get in. That may
- * take more commits: as soon as the first is done the lease is a shared one,
- * even if the others fail, for readers may be in. */
+/* The slot leaves the list of holders and comes back within one commit. Then
+ * readers at the head get in, perhaps by more commits. After the first one the
+ * lease is shared even if others fail: readers may be in. */
 void dlk_file_downgrade(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = f->op->lease->data;
@@ -235,8 +233,8 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     dlk_file_end_lost(f);
 }
 
-/* The key of a file that is held or waited for, without its prefix; -1 if
- * there is none, or not of ours, or it lies under another key's name. */
+/* The key in a file that is held or waited for, without its prefix; -1: there
+ * is none, or another name's. */
 static long used_key(struct dlk_file_dir *d, const char *name,
                      const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
   struct dlk_file_table *t = &d->table;
@@ -263,8 +261,8 @@ static long used_key(struct dlk_file_dir *d, const char *name,
   return n - (long)skip;
 }
 
-/* Where a list goes on: a place that telldir gave, which may be a negative
- * number, written without a sign. It comes from outside; false: it is none. */
+/* A number of telldir, perhaps negative, written without a sign. False: the
+ * text is none. */
 static bool read_cursor(const struct dlk_op *op, unsigned long *at) {
   *at = 0;
   if (op->text_len == 0)

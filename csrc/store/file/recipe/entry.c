@@ -1,7 +1,6 @@
-/* Our slots in tables, by token. An entry points to its op while it waits and
- * to its lease as long as that is ours; the map points to the entry. These are
- * set here and nowhere else: a lease leaves the map before the engine may free
- * it, with its release or with its loss. */
+/* Our slots in tables, by token. Pointers between entry, op and lease change
+ * only here. A lease leaves the map before the engine may free it: with its
+ * release or loss. */
 #include "store/file/recipe/entry.h"
 
 #include <errno.h>

@@ -1,11 +1,10 @@
-/* What happens to a hold: release, extend, renew.
+/* Release, extend, renew.
  *
- * Nothing has to be done to keep a hold: the kernel does. So renewing is only
- * a look at our slot, without the mutex where that tells. A hold that is not
- * in the table any more was broken, or its file was deleted; it is reported
- * as lost, and its lease is not named to the engine after that (entry.c). An
- * entry is claimed until its release has come through: one that nobody claims
- * is dead to its own store. */
+ * The kernel keeps a hold, so a renewal only looks at our slot, without the
+ * mutex where that tells. A hold that is gone from the table was broken, or its
+ * file deleted: it is lost, and the engine hears of its lease no more
+ * (entry.c). An entry is claimed until its release is through; without a claim
+ * it is dead to its own store. */
 #include "store/file/recipe/hold.h"
 
 #include <errno.h>
@@ -41,8 +40,8 @@ void dlk_file_release(struct dlk_file_op *f) {
     dlk_file_end(f, NULL);
 }
 
-/* Under the mutex: whether the hold is ours. Its ttl, which is there to be
- * shown, becomes the present one. */
+/* Under the mutex. ENOENT: the hold is not ours. The slot's ttl, for inspect,
+ * becomes the present one. */
 static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
                       int64_t ttl, struct dlk_file_slot *slot) {
   struct dlk_file_key *k;
@@ -59,8 +58,8 @@ static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
   return error == 0 && !ours ? ENOENT : error;
 }
 
-/* 0 while the hold is ours, ENOENT when it is not. Where a look without the
- * mutex does not tell, under the mutex. */
+/* 0 while the hold is ours, else ENOENT. It takes the mutex only where a look
+ * without it does not tell. */
 static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
                       int64_t ttl) {
   struct dlk_file_slot slot;
@@ -74,9 +73,9 @@ static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
   return error == 0 && slot.list != DLK_FILE_HELD ? ENOENT : error;
 }
 
-/* Our pipe has lost its name. Who has it open must not go on believing that we
- * live: it would wait for holds that we do not have, while who comes now takes
- * us for dead. Who waits in our store joins anew, with another pipe. */
+/* Our pipe has lost its name, so newcomers take us for dead. Stores that have
+ * it open must see us die, or they wait for our lost holds. Our waiters join
+ * anew with another pipe. */
 static void lose_all(struct dlk_file_store *s) {
   dlk_file_entries_lose(s, WHY_LOST);
   dlk_file_wake_close(&s->dir);

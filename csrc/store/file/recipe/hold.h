@@ -1,4 +1,4 @@
-/* What happens to a hold. */
+/* Release, extend, renew. */
 #ifndef DLK_STORE_FILE_RECIPE_HOLD_H
 #define DLK_STORE_FILE_RECIPE_HOLD_H
 

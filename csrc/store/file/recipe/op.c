@@ -1,13 +1,11 @@
 /* An operation's life: begun, stepped when there is news, ended.
  *
- * Nothing here blocks: a key's mutex is held for some microseconds and only
- * ever tried for; when a process was stopped while it had it, everybody else
- * tries again by timer until the engine cancels. What then must still be undone
- * (a place in the queue, a release) goes on in the background, because nobody
- * else would do it while this process lives.
+ * A key's mutex is held for microseconds and only tried for, so nothing blocks.
+ * While a stopped process has it, others try again by timer until the engine
+ * cancels. A place in the queue or a release is undone in the background even
+ * then: nobody else does it while this process lives.
  *
- * dlk_file_fail is the one place that says what an errno means to an op, and
- * whether it goes on in spite of it. */
+ * dlk_file_fail alone says what an errno means to an op. */
 #include "store/file/recipe/op.h"
 
 #include <errno.h>
@@ -21,7 +19,7 @@
 #include "store/file/recipe/queue.h"
 #include "store/file/recipe/sweep.h"
 
-#define SLOW 4 /* tries after which the pause between them is longest */
+#define SLOW 4 /* tries until the longest pause */
 #define CREATED_MANY 256
 
 /* ---- begin, step ---- */
@@ -73,7 +71,7 @@ void dlk_file_look(struct dlk_file_dir *d, uint64_t token) {
     dlk_file_entry_look(s, e);
 }
 
-/* 1 to 16 ms, jittered so that two do not meet again and again. */
+/* 1 to 16 ms, with jitter against repeated collisions. */
 void dlk_file_retry(struct dlk_file_op *f) {
   struct dlk_host *h = f->store->dir.host;
   int64_t pause = DLK_MS << (f->tries < SLOW ? f->tries : SLOW);
@@ -124,15 +122,13 @@ void dlk_file_end_lost(struct dlk_file_op *f) {
   dlk_file_end_code(f, DLK_LOST);
 }
 
-/* What must not be left undone: while this process lives, nobody else would
- * take it out of the table. */
 bool dlk_file_must_go_on(const struct dlk_file_op *f) {
   if (f->op->ending == DLK_CLOSED)
     return false;
   return f->op->kind == DLK_OP_RELEASE || f->phase != DLK_FILE_START;
 }
 
-/* Our directory does not let its own user use files in it, or make some. */
+/* Whether the directory's mode keeps its own user out. */
 static bool shut(const struct dlk_file_dir *d, struct dlk_error *err) {
   struct stat st;
   if (d->fd < 0 || fstat(d->fd, &st) != 0 ||
@@ -216,7 +212,7 @@ void dlk_file_fail(struct dlk_file_op *f, int error) {
 
 /* ---- connecting ---- */
 
-/* Lets the mutex of "~store" go, and sweeps if that is our turn. */
+/* Unlocks "~store", and sweeps if that is our turn. */
 static void leave_meta(struct dlk_file_store *s, bool may_sweep) {
   int64_t from;
   bool sweep = may_sweep && dlk_file_sweep_due(&s->dir, &from);
@@ -225,8 +221,8 @@ static void leave_meta(struct dlk_file_store *s, bool may_sweep) {
     dlk_file_sweep_start(s, from);
 }
 
-/* The pipe is made anew, under a new instance, when its name was deleted:
- * others take us for dead since then. */
+/* A pipe without its name is made anew under a new instance: others take the
+ * old one for dead. */
 static int connect_wake(struct dlk_file_store *s, bool check) {
   struct dlk_file_dir *d = &s->dir;
   if (d->wake >= 0 && !(check && dlk_file_wake_lost(d)))
@@ -246,9 +242,8 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   return EAGAIN;
 }
 
-/* Without an entry of ours in a table nobody has to wake us or to see us die,
- * so such an op goes where we may make no pipe, too; and what only looks, where
- * nothing may be written. */
+/* An op without an entry in a table needs no pipe. In a directory that is
+ * read-only, only ops that look go on. */
 static bool needs_pipe(const struct dlk_op *op, int error) {
   switch (op->kind) {
   case DLK_OP_LOCKED:
@@ -282,7 +277,7 @@ int dlk_file_ready(struct dlk_file_op *f) {
   return ECANCELED;
 }
 
-/* A store that makes many files also sees to it that those of the dead go. */
+/* A store that makes many files sweeps too. */
 static void sweep_sometimes(struct dlk_file_store *s) {
   if (s->dir.created < CREATED_MANY)
     return;
@@ -330,7 +325,7 @@ bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
   return error == 0;
 }
 
-/* EAGAIN: the table was damaged, and is another one. */
+/* EAGAIN: a damaged table was made anew. */
 bool dlk_file_finish_first(struct dlk_file_op *f, struct dlk_file_key *k,
                            uint64_t seq) {
   struct dlk_file_dir *d = &f->store->dir;

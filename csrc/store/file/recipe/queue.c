@@ -1,35 +1,31 @@
 /* The queue, under the key's mutex, by the rule of kit/admission.h. A newcomer
- * is admitted past no waiter that lives. A waiter with another cap than the one
- * right ahead of it (A2) is refused when it joins, or when that comes to be so:
- * the exclusive one between them left, or was downgraded.
+ * passes no living waiter. A waiter under another cap than the one right ahead
+ * (A2) is refused when it joins, or when the exclusive one between them leaves
+ * or is downgraded.
  *
- * Q1  A store that makes room (release, cancel, removal of a dead holder) also
- *     grants to those at the head that now fit, and wakes exactly them.
- * Q2  Every waiter watches the stores that stand in its way: the first one
- *     those of all live holders, every other that of the waiter before it
- *     (wait.c). When a watched store dies, the watcher looks, drops the dead,
- *     and grants.
- * Q3  What a waiter watches changes only when the one before it leaves, which
- *     wakes it (withdraw), or when a grant makes it the first. With one holder
- *     it watched that one before; with more it is woken (grant).
- * Q4  Wake, then commit, then unlock the mutex. A grant to many takes several
- *     commits; before each, the first of the queue after it is woken.
+ * Q1  A store that makes room (release, cancel, removal of a dead holder)
+ *     grants to the waiters at the head that fit, and wakes exactly them.
+ * Q2  Every waiter watches the stores in its way: the first one those of all
+ *     holders, each other one that of the waiter before it (wait.c). At a death
+ *     the watcher looks, drops the dead, and grants.
+ * Q3  The waiter before one leaves, which wakes that one (withdraw), or a grant
+ *     makes it the first. Nothing else changes its watches. With one holder it
+ *     watched that one before; with more it is woken (grant).
+ * Q4  Wake, commit, unlock. A large grant takes several commits; before each,
+ *     the first waiter left is woken.
  *
- * Killed before the commit: the table is as before, we are dead in it, and our
- * watcher does the work again (Q2); those woken in vain look and sleep on.
- * Killed after the commit: everyone concerned has been woken (Q4). So no death
- * loses a wake-up. A full pipe may lose one; for that each waiter has a timer.
+ * Killed before the commit: the table is as before with us dead in it, and our
+ * watcher repeats the work (Q2). Killed after it: all concerned were woken
+ * (Q4). A full pipe may lose a wake-up; each waiter has a timer for that.
  *
- * An entry of our own store that nobody claims any more counts as a dead
- * store's; only our store can tell.
+ * An entry of our own store without a claim counts as dead; only our store can
+ * tell. A min_hold (`until` in the future) outlives its holder. After the
+ * release it belongs to instance 0 and ends by the clock; the first waiter is
+ * woken once to set a timer.
  *
- * A hold with `until` in the future (min_hold) stays whoever dies. After its
- * release it belongs to nobody (instance 0) and ends by the clock; the first
- * waiter is woken once to set a timer.
- *
- * After BATCH grants the next waiter is woken and goes on itself. The dead at
- * the head are dropped at once, up to a bound that no queue of the living
- * meets: a try comes once, and would take them for a queue. */
+ * After BATCH grants the next waiter is woken and goes on. The dead at the head
+ * are dropped at once, up to DLK_FILE_SCAN: a try comes once, and would take
+ * them for a queue. */
 #include "store/file/recipe/queue.h"
 
 #include <errno.h>
@@ -120,7 +116,7 @@ static void hold(struct dlk_file_dir *d, uint32_t index) {
   d->holders_changed = true;
 }
 
-/* Who waits has one in reserve, so that a grant never lacks it. */
+/* Each waiter has a fence in reserve, so that no grant lacks one. */
 static bool fence_left(const struct dlk_file_table *t) {
   return t->head.fence + t->head.count[DLK_FILE_WAIT] < DLK_FILE_FENCES;
 }

@@ -1,4 +1,4 @@
-/* A file store: a directory, and what of it is ours. */
+/* A file store: its directory, entries, operations. */
 #ifndef DLK_STORE_FILE_RECIPE_STORE_H
 #define DLK_STORE_FILE_RECIPE_STORE_H
 
@@ -6,11 +6,11 @@
 
 struct dlk_file_store {
   struct dlk_file_dir dir;
-  struct dlk_map entries; /* ours that stand in a table, by token */
-  uint64_t token;         /* the last one given out */
+  struct dlk_map entries; /* ours in tables, by token */
+  uint64_t token;         /* the last one */
   struct dlk_list ops;    /* submitted and not ended */
   DIR *sweep;
-  size_t sweep_names; /* left to look at in this portion */
+  size_t sweep_names; /* left in this portion */
   struct dlk_timer sweep_timer;
 };
 

@@ -1,10 +1,9 @@
-/* Finds what killed processes left behind: their pipes, and files of keys
- * that nobody uses. One store of all that use the directory sweeps, once a
- * minute at most, when it connects or has made many files. It goes in small
- * steps and in portions, of which the next one is taken by whoever connects
- * next, so nobody waits for it, not even a store that closes. What it does to
- * each file is what anybody may do at any time (key.c, liveness.c), so it can
- * be cut short anywhere. */
+/* Deletes what killed processes left: pipes, and files of unused keys. One
+ * store of the directory sweeps, once a minute at most, when it connects or has
+ * made many files. It goes in small steps and in portions: the next store to
+ * connect takes the next one, so nobody waits, not even a close. What it does
+ * to a file any store may do at any time (key.c, liveness.c), so it can be cut
+ * short. */
 #include "store/file/recipe/sweep.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@
 #define STEP 32
 #define PORTION 1024
 
-/* Says where the next one goes on. */
+/* Keeps where the next portion begins. */
 static void end(struct dlk_file_store *s, bool all) {
   int64_t at = all ? 0 : telldir(s->sweep);
   if (dlk_file_meta_try_lock(&s->dir) == 0) {
@@ -31,9 +30,8 @@ static void end(struct dlk_file_store *s, bool all) {
   dlk_file_sweep_stop(s);
 }
 
-/* Dead holders and waiters of the file leave with it: settle looks at all
- * holders, and grant drops dead waiters from the head on. A copy of a file
- * under another name is nobody's lock: it stays as it is. */
+/* Settle drops dead holders, grant the dead waiters from the head on. A copy
+ * under another name is no lock: it stays. */
 static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
   d->holders_changed = false;
   if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||

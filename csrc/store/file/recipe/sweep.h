@@ -1,4 +1,4 @@
-/* Finds what killed processes left behind. */
+/* Deletes what killed processes left. */
 #ifndef DLK_STORE_FILE_RECIPE_SWEEP_H
 #define DLK_STORE_FILE_RECIPE_SWEEP_H
 

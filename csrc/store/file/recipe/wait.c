@@ -1,14 +1,13 @@
-/* What a waiter does: join the queue, look when woken, leave.
+/* A waiter: joins the queue, looks when woken, leaves.
  *
- * It is told to look by a message, by the death of a store it watches, by the
- * end of a min_hold, or by its own timer; what it then does is the same, and
- * depends on the table alone. So a message may come late, twice, or for
- * nothing. First it reads its slot without the mutex: if that says HELD, it is
- * so (only we ourselves or break_lock take it away). Otherwise it takes the
- * mutex: whoever woke us has it until the commit is done.
- *
- * An entry that is gone from the table (the directory was emptied, the file
- * damaged) has lost its place: it joins anew under a new token. */
+ * W1  A message, the death of a watched store, the end of a min_hold or the
+ *     timer makes it look. What it does depends on the table alone, so a
+ *     message may come late, twice, or for nothing.
+ * W2  First it reads its slot without the mutex: HELD is so, for only we and
+ *     break_lock take it away. Otherwise it takes the mutex, which its waker
+ *     has until the commit.
+ * W3  An entry that is gone (directory emptied, file damaged) has lost its
+ *     place: it joins anew under a new token. */
 #include "store/file/recipe/wait.h"
 
 #include <errno.h>
@@ -21,8 +20,8 @@
 #define NET_BEHIND (4 * DLK_SEC)
 #define NET_BLIND (DLK_SEC / 20) /* we could not watch: look often */
 
-/* Looks again at `wake`, and when half to the whole of `net` is over: who was
- * to wake it may have failed to. */
+/* Looks again at `wake`, or after half to the whole of `net`: a wake-up may be
+ * lost. */
 static void sleep_for(struct dlk_file_op *f, int64_t wake, int64_t net) {
   struct dlk_host *h = f->store->dir.host;
   uint16_t r;
@@ -75,8 +74,7 @@ static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
   return index != 0 ? EMFILE : blind;
 }
 
-/* In the queue and not at its head: watches the one before, or drops it.
- * True: look again. */
+/* Watches the waiter before, or drops it if it is dead. True: look again. */
 static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_slot slot = *dlk_file_table_at(&d->table, before);
@@ -89,9 +87,9 @@ static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
   return d->table.error == 0;
 }
 
-/* Stands in the queue, under the mutex: does what can be done for those ahead
- * and watches what cannot. Afterwards the entry is HELD, or watches. False: it
- * was refused, because of another limit ahead of it, and is gone. */
+/* Under the mutex, for an entry that waits: drops the dead ahead, watches the
+ * others. Then it is HELD, or watches. False: another limit ahead refused it,
+ * and it is gone. */
 static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
   struct dlk_file_table *t = &f->store->dir.table;
   int64_t wake = DLK_FOREVER;
@@ -126,7 +124,7 @@ static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
   return true;
 }
 
-/* Nothing of it is in the table. */
+/* The table has no entry of the op. */
 static void refuse_limit(struct dlk_file_op *f) {
   struct dlk_error err;
   dlk_error_other_limit(&err, f->op->key, f->op->key_len);
@@ -237,7 +235,7 @@ static int64_t holder_fence(struct dlk_file_table *t) {
   return index == 0 ? 0 : dlk_file_table_at(t, index)->fence;
 }
 
-/* Where we may make no pipe nobody can tell us of a change, so we look. */
+/* Without a pipe nobody can tell us of a change, so we poll. */
 static void change_unseen(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_key *k;
@@ -258,8 +256,8 @@ static void change_unseen(struct dlk_file_op *f) {
     sleep_for(f, DLK_FOREVER, NET_FIRST);
 }
 
-/* A watcher of the holder: has an entry in a list of its own, which is told
- * of each change (dlk_file_tell), and watches the holders' stores. */
+/* Waits for another holder: by an entry in the list WATCH (dlk_file_tell) and
+ * by watching the holders' stores. */
 void dlk_file_change(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_table *t = &d->table;
@@ -300,9 +298,9 @@ void dlk_file_change(struct dlk_file_op *f) {
   sleep_for(f, wake, error != 0 ? NET_BLIND : NET_FIRST);
 }
 
-/* Takes the entry out of the table; a grant that crossed it is passed on to
- * the engine. While the mutex cannot be had this goes on: an entry left
- * behind would be granted and block everyone. */
+/* Takes the entry out of the table; a grant that crossed it goes to the engine.
+ * It tries until it has the mutex: an entry left behind would be granted and
+ * block all. */
 void dlk_file_leave(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = dlk_file_entry_of(f);
@@ -322,7 +320,7 @@ void dlk_file_leave(struct dlk_file_op *f) {
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
   } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
-    /* When the store closes, its pipe goes, and with it the entry. */
+    /* A closing store's entries die with its pipe. */
     dlk_file_end_code(f, f->op->ending);
   } else {
     dlk_file_retry(f);

@@ -1,5 +1,4 @@
-/* What a waiter does when it is told to look. Each ends the op, or leaves it
- * waiting. */
+/* A waiter's steps: each ends the op, or leaves it waiting. */
 #ifndef DLK_STORE_FILE_RECIPE_WAIT_H
 #define DLK_STORE_FILE_RECIPE_WAIT_H
 
@@ -7,7 +6,6 @@
 
 void dlk_file_acquire(struct dlk_file_op *f);
 void dlk_file_change(struct dlk_file_op *f);
-/* It is not wanted any more. */
 void dlk_file_leave(struct dlk_file_op *f);
 
 #endif

@@ -1,10 +1,9 @@
-/* What a store may do to be faster. A store with none of this is correct: each
- * function may be NULL, and each field stays 0 where it does not fill it in.
+/* What a store may do to be faster. Without it a store is correct: any function
+ * may be NULL, any field 0.
  *
- * Local hand-off: a store may set fences aside with a grant, so many above the
- * grant's own. A release in the process that holds then takes the next of them
- * for another waiter of that process, and the store is not asked; `hand_over`
- * tells it that the hold has another lease from now on. */
+ * Local hand-off: a grant may set spare fences aside, above its own. A release
+ * then takes the next one for another waiter of its process, and the store is
+ * not asked: `hand_over` tells it of the hold's new lease. */
 #ifndef DLK_STORE_STORE_FAST_H
 #define DLK_STORE_STORE_FAST_H
 
@@ -13,33 +12,29 @@
 
 struct dlk_lease;
 
-/* Of one lease: how often its hold may be handed on in this process. */
+/* How often a lease's hold may be handed over. */
 struct dlk_handoffs {
-  uint32_t most;  /* the engine's wish; 0: never. It grows with the waiters */
-  uint32_t spare; /* fences the store set aside, at most `most` */
-  /* A waiter of this process that came before this time came before all that
-   * stand in the store's queue. The engine sets it when it asks; a store that
-   * knows a later time sets that when it grants. */
+  uint32_t most;  /* the engine's wish, growing with the waiters */
+  uint32_t spare; /* set aside by the store, at most `most` */
+  /* A waiter that came here before this time came before all in the store's
+   * queue. The engine sets it when it asks; the store may set a later one when
+   * it grants. */
   int64_t before;
 };
 
 struct dlk_store_fast {
-  /* Writes what `submit` only queued. Without it that leaves when the loop
-   * next goes to sleep. */
+  /* Writes what `submit` queued, before the loop sleeps. */
   void (*flush)(void *store);
-  /* Blocks for DLK_AWAIT_MAX at most, and not past a signal, to read the one
-   * answer that is under way: the owner has nothing else to do. True: something
-   * came. False: nothing did, or its source is not known, and the loop has to
-   * run. */
+  /* The owner has nothing else to do: blocks for the one answer under way, for
+   * DLK_AWAIT_MAX at most and not past a signal. False: nothing came, or its
+   * source is unknown, and the loop must run. */
   bool (*await)(void *store);
-  /* True while submit and flush take no longer than a write to a connection
-   * that stands, so that a thread that must not be held up may call them. */
+  /* Returns true while submit and flush take no longer than a write. */
   bool (*prompt)(void *store);
-  /* `to` holds what `from` held, on the server under the same name; the store
-   * has never seen `to`, whose fence, spare and sent are filled in. Nothing is
-   * under way for either but perhaps a renewal of `from`, which is answered as
-   * any other. A store that knows the hold of `from` to be gone sets its spare
-   * to 0 before that. */
+  /* `to` holds what `from` held, under the same name on the server. Its fence,
+   * spare and sent are filled in; the store has never seen it. At most a
+   * renewal of `from` is under way, and is answered as ever. A store that knows
+   * the hold to be gone has set spare to 0. */
   void (*hand_over)(void *store, struct dlk_lease *from, struct dlk_lease *to);
 };
 

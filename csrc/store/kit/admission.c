@@ -1,4 +1,3 @@
-/* The admission rule: see the header. */
 #include "store/kit/admission.h"
 
 enum dlk_beside dlk_beside(struct dlk_want a, struct dlk_want b) {

@@ -1,4 +1,4 @@
-/* The values of inspect. A cap makes the units permits. */
+/* A cap makes the units permits. */
 #include "store/kit/shown.h"
 
 #include "core/mode.h"

@@ -1,5 +1,4 @@
-/* The copy of a store's conf: one block for everything, so that the secret in
- * it is wiped in one go. */
+/* One block holds the copy, so its secrets are wiped in one go. */
 #include "engine/conf.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* Events for Lua's thread: lost and revoked leases, and warnings. Kept until
- * somebody asks, at most MOST of them, and only while there is memory: the
- * oldest go first. So an event is news and no more; what has to be acted upon
- * is a state besides (a lost lease's, the password's that was refused). */
+/* Events for Lua's thread. At most MOST wait; the oldest go first, and none is
+ * made without memory. So no event is relied upon: a lost lease and a refused
+ * password are states besides. */
 #include "engine/events.h"
 
 #include <stdio.h>
@@ -42,7 +41,7 @@ void dlk_events_add(struct dlk_events *ev, const char *kind, uint64_t id,
   else
     ev->first = one;
   ev->last = one;
-  struct dlk_event *old = NULL; /* that has to go for it */
+  struct dlk_event *old = NULL; /* goes for the new one */
   if (++ev->count > MOST) {
     old = ev->first;
     ev->first = old->next;

@@ -1,7 +1,6 @@
-/* Ends all engines in use. All are asked to close at once; their renewal
- * threads do it side by side, so one bound is enough for all of them. None is
- * joined: the threads go with the process, and where that goes on (release_on)
- * each store's own close joins. */
+/* All engines are asked to close at once, and their renewal threads work side
+ * by side within one bound. None is joined: the threads go with the process;
+ * where that goes on (release_on) each store's close joins. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,12 +1,11 @@
-/* The engines in use, so that a process that exits can end them although its
- * Lua states are not closed (exit.c).
+/* The engines in use, so that an exiting process can end them (exit.c).
  *
- * Handlers of exit run in the reverse order. Ours has to run before that of
- * TLS (tls/gate.c), which is registered when the first such connection is made:
- * so ours is registered again behind the first grant on one.
+ * Exit handlers run in reverse order. Ours must run before that of TLS
+ * (tls/gate.c), which the first such connection registers: so the first grant
+ * on one registers ours again.
  *
- * Fork: the lock is taken across it, and the child's list begins empty: what a
- * parent holds is not the child's to give back. */
+ * A fork takes the lock, and the child's list begins empty: a parent's leases
+ * are not the child's to give back. */
 #include "engine/in_use.h"
 
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/* An engine's birth, first use and end.
- *
- * Opening does no I/O and starts no thread, so that it is safe in a master
- * process; the first request initialises the loop, names us and starts the
- * renewal thread. */
+/* An engine's birth, first use and end. Opening does no I/O and starts no
+ * thread, so a master process may open and fork. The first request initialises
+ * the loop and starts the renewal thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +15,9 @@
 #include "engine/ticket/request.h"
 #include "loop/life.h"
 
-#define MANY 16 /* stores in use that somebody may have opened by mistake */
-/* So many are kept free: enough for the requests of a busy worker of nginx, and
- * for leases that wait for a collector. */
+#define MANY 16 /* so many open stores are likely a mistake */
+/* Enough free ones for a busy worker of nginx, and for leases that wait for a
+ * collector. */
 #define SPARE_TICKETS 128
 #define SPARE_HOLDS 1024
 
@@ -34,8 +32,7 @@ struct whole {
 static const struct dlk_loop_calls loop_calls = {.run_batch = dlk_holds_run,
                                                  .over = dlk_close_by_thread};
 
-/* The last reference goes after the end (or before any use), so no thread is
- * left: a renewal thread that goes on alone has one. */
+/* No thread is left: a renewal thread that goes on alone has a reference. */
 static void free_engine(struct dlk_engine *e) {
   if (atomic_load(&e->fork_stamp) != 0 && !dlk_close_is_over(e->close))
     return;
@@ -53,7 +50,6 @@ static void free_engine(struct dlk_engine *e) {
   free(e);
 }
 
-/* With one reference; NULL: out of memory. */
 static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
   struct whole *whole = calloc(1, sizeof *whole);
   if (!whole)
@@ -152,7 +148,7 @@ bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err) {
   dlk_random_forget(&e->random);
   name_ourselves(e);
   if (!dlk_loop_open(&e->loop, e->shown, err)) {
-    /* What most likely took all descriptors, or threads. */
+    /* Open stores have most likely taken all descriptors or threads. */
     size_t n = dlk_in_use_count(), len = strlen(err->text);
     if (n > MANY)
       snprintf(err->text + len, sizeof err->text - len,

@@ -1,5 +1,5 @@
-/* Bytes are drawn in blocks, and each is given out once. Without entropy no
- * token is safe; the kernel call cannot fail on a kernel that we run on. */
+/* Bytes are drawn in blocks; each is given out once. getrandom cannot fail on a
+ * kernel that we run on, and no token is safe without it. */
 #include "engine/random.h"
 
 #include <stdlib.h>

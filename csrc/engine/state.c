@@ -1,7 +1,5 @@
-/* An engine's references, whether it is of this process and open, and what it
- * can tell of itself. A stamp taken at first use, compared with one that every
- * fork changes in the child, tells a forked child from the process that the
- * threads live in. */
+/* An engine's references, state and what it tells of itself. A forked child
+ * knows itself by a stamp: taken at first use, changed by every fork. */
 #include "engine/state.h"
 
 static atomic_uint stamp = 1;

@@ -1,9 +1,8 @@
-/* Counters and histograms of one engine. Written by the loop's owner only and
- * read from any thread, so a plain load and store of an atomic is enough: no
- * locked instruction in the way of an uncontended lock. */
+/* Only the loop's owner writes, so a load and a store of an atomic are enough:
+ * an uncontended lock pays no locked instruction. */
 #include "engine/stats.h"
 
-/* Upper bounds of the buckets, in us; the last bucket has none. */
+/* In us; the last bucket has none. */
 static const int64_t bounds[DLK_STATS_BUCKETS - 1] = {
     100,    250,    500,    1000,    2500,    5000,    10000,    25000,   50000,
     100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 30000000};

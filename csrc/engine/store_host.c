@@ -1,5 +1,4 @@
-/* What the engine is to a store: the clock, random bytes, timers, and the
- * ways to report back. */
+/* The engine as a store sees it. */
 #include "engine/hold/renewal.h"
 #include "engine/ticket/close.h"
 #include "engine/ticket/dispatch.h"

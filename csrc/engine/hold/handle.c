@@ -1,11 +1,10 @@
-/* Handles on a hold: of the first one the hold itself notes that it was given
- * up, each further one has a share of its own. Any thread may give one up; the
- * counter says which was the last. */
+/* A hold notes whether its first handle is given up; each further handle has a
+ * share. Any thread may give one up, and a counter finds the last. */
 #include <stdlib.h>
 
 #include "engine/hold/lease.h"
 
-struct dlk_share { /* a handle that is not the first */
+struct dlk_share { /* of a further handle */
   atomic_int refs;
   atomic_bool given_up;
 };

@@ -1,26 +1,22 @@
 /* A hold: one lease that we have, or had. lease.h draws its states.
  *
- * I1  Our deadline counts from before the request that got (or renewed) it was
- *     sent, so it is never later than the server's.
- * I2  held() never becomes true again. `expired` latches the first sight of a
- *     passed deadline, from any thread: a renewal that succeeds later changes
- *     nothing.
- * I3  A hold is counted as ended once, when it leaves HELD.
- * I4  A loss is counted and told once, in lose(). It is known when the hold
- *     ends (deadline, renewal, message, request) or when its release is
- *     answered. Only held and RELEASING ones are lost, and LOST is for ever.
- * I5  A release without an answer says nothing of a loss. Nor does the release
- *     that follows a loss, for a server that may still have the entry.
- * I6  min_hold is a promise to the taker of the lock, so it goes with `given`.
- *     A grant that crossed a cancel, was not taken, came too late, or lacked
- *     others beside it, is not given, and is released as if it had no min_hold:
- *     the release looks (dispatch.c). An attached hold is given from the start.
+ * I1  Our deadline counts from before the request for it (or its renewal) was
+ *     sent, so the server's is never earlier.
+ * I2  A hold never becomes held again. `expired` latches the first sight of a
+ *     passed deadline, from any thread; a later renewal changes nothing.
+ * I3  Each hold is counted as ended once, when it leaves HELD.
+ * I4  A loss is counted and told once, in lose(): at the end of a held one, or
+ *     at the answer to its release. LOST is for ever.
+ * I5  A release without an answer is no loss, nor is the release after a loss,
+ *     for a server that may still have the entry.
+ * I6  min_hold is a promise to the lock's taker, so it goes with `given`. A
+ *     grant that was not given is released as if without min_hold (dispatch.c).
+ *     An attached hold is given from the start.
  * I7  A hold whose last handle was collected is not released: its program may
  *     still count on it.
  *
- * References: one for each Lua handle and ticket, one while it is held (the
- * list of holds), one while the store renews it, one while its release is owed,
- * one for the post `drop`. */
+ * References: each Lua handle's and ticket's, one while held, one while the
+ * store renews it, one while its release is owed, and the post `drop`'s. */
 #include "engine/hold/lease.h"
 
 #include <stdio.h>
@@ -30,7 +26,7 @@
 
 #define DAY (86400 * DLK_SEC)
 
-static _Atomic uint64_t last_id; /* of any store: events name it */
+static _Atomic uint64_t last_id; /* unique in the process */
 
 static const char *put(char **at, const char *s, size_t n) {
   char *to = *at;
@@ -214,8 +210,7 @@ void dlk_hold_take_back(struct dlk_hold *h) {
   atomic_store(&h->given, false);
 }
 
-/* From one state that is held to another, by any thread; false: it is in
- * another state. */
+/* From one held state to another. Returns false in any other state. */
 static bool drop(struct dlk_hold *h, int from, enum dlk_hold_state to) {
   if (!atomic_compare_exchange_strong(&h->state, &from, (int)to))
     return false;
@@ -237,7 +232,7 @@ bool dlk_hold_collected(struct dlk_hold *h) {
 
 /* ---- by the loop's owner ---- */
 
-/* `want` and `ttl` are for people: nothing else is read by them. */
+/* For people: nothing else reads `want` and `ttl`. */
 void dlk_hold_set_want(struct dlk_hold *h, struct dlk_want want) {
   h->lease.want = want;
   atomic_store_explicit(&h->want, (uint64_t)want.units << 32 | want.cap,
@@ -269,7 +264,7 @@ void dlk_hold_schedule(struct dlk_hold *h) {
     int64_t renew_at = dlk_time_add(h->lease.sent, h->lease.ttl / 3);
     if (h->handed && h->granted_at + DLK_HANDED_RENEW < renew_at)
       renew_at = h->granted_at + DLK_HANDED_RENEW;
-    if (claim) { /* see renewal.c */
+    if (claim) { /* renewal.c, I4 */
       int64_t left = h->lease.claim - h->granted_at;
       lax = left / 2 >= DLK_HANDED_RENEW + DLK_TIMERS_LAX;
       renew_at = h->granted_at + (lax ? DLK_HANDED_RENEW : left / 4);
@@ -280,8 +275,8 @@ void dlk_hold_schedule(struct dlk_hold *h) {
   dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, lax);
 }
 
-/* Whether enough of the ttl is left; of a claim the store has judged itself,
- * and the horizon moves on, so these only have to be ahead. */
+/* The store has judged a claim itself, and the horizon moves on: these only
+ * have to be ahead. */
 static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
   if (atomic_load(&h->engine->held.horizon) <= now)
@@ -289,7 +284,7 @@ static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   return h->lease.claim ? h->lease.claim > now : given - now >= least;
 }
 
-/* So long a time is one in milliseconds, most likely. */
+/* Most likely a time in milliseconds. */
 static void suspect(const struct dlk_hold *h) {
   struct dlk_held *held = &h->engine->held;
   char key[DLK_QUOTED_MAX], text[DLK_QUOTED_MAX + 160];
@@ -331,10 +326,9 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   suspect(h);
 }
 
-/* An extension may be for less than is left, and nobody knows when it takes
- * effect, or, if its answer is lost, whether: from now on the shorter time
- * counts. And it must not be overtaken by a renewal for the old ttl, which
- * could undo it at the store. */
+/* An extension may be shorter than what is left, and its answer may be lost: so
+ * the shorter time counts from now on. A renewal for the old ttl must not
+ * overtake it. */
 void dlk_hold_extending(struct dlk_hold *h, int64_t ttl) {
   int64_t at = dlk_lease_deadline(dlk_clock_now(), ttl);
   h->extending++;
@@ -353,7 +347,7 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
     dlk_hold_extended(h, ttl);
   } else if ((dlk_hold_is_renewed(h) || h->lease.claim) && !h->extending &&
              !h->renewing) {
-    /* What it left behind is made good by a renewal. */
+    /* A renewal repairs what it left. */
     dlk_hold_due(h, dlk_clock_now());
   }
 }
@@ -371,8 +365,7 @@ static void set_ended(struct dlk_hold *h, enum dlk_hold_state state,
   atomic_store_explicit(&h->state, (int)state, memory_order_release);
 }
 
-/* It is known to be lost, for the first time. Counted first: a thread that sees
- * it lost finds it counted. */
+/* Counted before others can see it. */
 static void lose(struct dlk_hold *h, const char *why) {
   char key[DLK_QUOTED_MAX];
   struct dlk_error err;
@@ -391,7 +384,7 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
             dlk_trace_ms(now - h->granted_at).text, why);
   dlk_stats_add(&e->stats.ended); /* before it is seen */
   dlk_stats_put(&e->stats.hold, now - h->granted_at);
-  /* First the event: a waiter for the loss finds it there. */
+  /* The event comes before waiters are told. */
   if (state == DLK_HOLD_LOST)
     lose(h, why);
   else

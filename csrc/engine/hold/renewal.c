@@ -1,27 +1,20 @@
-/* Renewal: at a third of the ttl, with everything due within a tenth of that in
- * one batch, until max_hold.
+/* Renewal: at a third of the ttl, with all that is due within a tenth of that
+ * in one batch, until max_hold.
  *
- * I1  A renewal that fails is tried again until the deadline; then the hold is
- *     lost, for ever.
- * I2  The store's renew never creates a hold, so a release, an expiry or a
- *     break that crosses it wins.
- * I3  While an extension is under way there is none: it would ask for the ttl
- *     of before.
- * I4  A grant on a claim (a message said that the lock was handed over) is sure
- *     for a short time only. It is renewed for its ttl 50 ms later, so a
- *     shorter hold asks nothing more, and its caller wrote to nobody and woke
- *     nobody. That renewal is lax (loop/timers.h): a thread is woken for it
- *     only if none wakes by itself within another 200 ms. Half of the claim is
- *     left then, for it and for another one. Where less is left it is due after
- *     a quarter, and not lax.
- * I5  A detach on a claim sends the renewal first: what it asks may leave the
- *     end where it is.
+ * I1  A failed renewal is repeated until the deadline; then the hold is lost.
+ * I2  The store's renew never creates a hold: a release, an expiry or a break
+ *     that crosses it wins.
+ * I3  During an extension there is none: it would ask for the old ttl.
+ * I4  A grant on a claim (a message told of the hand-over) is sure for a short
+ *     time. It is renewed 50 ms later, so a shorter hold writes nothing. That
+ *     renewal is lax (loop/timers.h): within 200 ms more it wakes no thread.
+ *     Half of the claim is left then, for it and for another try. A shorter
+ *     claim is renewed after a quarter, and not laxly.
+ * I5  A detach on a claim renews first, since it may leave the end as it is.
  *
- * The price of I4: until the renewal a process that stands still (SIGSTOP,
- * swapping, a suspended machine) has what is left of the claim, at least half a
- * second of Redis', and not its ttl, before the hold is lost. A renewal that
- * left with the grant would make that the time of one answer; so it is 50 ms,
- * at most 250. Two never hold: the deadline is the claim's end. */
+ * The price of I4: until the renewal, a process that stands still loses the
+ * hold after what is left of the claim (with Redis, half a second at least).
+ * Two never hold: the deadline is the claim's end. */
 #include "engine/hold/renewal.h"
 
 #define BATCH 256
@@ -37,7 +30,7 @@ static struct dlk_hold *first_due(struct dlk_engine *e, int64_t until) {
   return DLK_CONTAINER(due, struct dlk_hold, due);
 }
 
-/* It only waits for its end: not to be touched before that. */
+/* It waits only for its end. */
 static bool only_ends(const struct dlk_hold *h) {
   bool wants = dlk_hold_is_renewed(h) || h->lease.claim;
   return h->owed || !wants || h->renewing || h->extending ||
@@ -93,7 +86,7 @@ static size_t collect(struct dlk_engine *e, int64_t now,
     if (h->owed) {
       end_owed(h, true);
     } else if (dlk_hold_check(h, now)) {
-      if (only_ends(h)) { /* its deadline moved, by rounding or otherwise */
+      if (only_ends(h)) { /* its deadline has moved */
         dlk_hold_due(h, atomic_load(&h->deadline));
         break;
       }
@@ -117,7 +110,7 @@ void dlk_holds_run(struct dlk_loop *l, int64_t now) {
   } while (n == BATCH);
 }
 
-/* The renewal's answer is here. True when the hold is still held. */
+/* A renewal's answer is here. Returns false if none was expected. */
 static bool answered(struct dlk_hold *h) {
   if (h->renewing) {
     h->renewing = false;
@@ -182,15 +175,15 @@ void dlk_hold_lost(struct dlk_host *host, struct dlk_lease *lease,
 void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
   struct dlk_hold *h = of_lease(lease);
   (void)host;
-  bool ours = dlk_hold_is_held(h) || /* its release may be who hears of it */
+  bool ours = dlk_hold_is_held(h) || /* its release may hear of it */
               atomic_load(&h->state) == DLK_HOLD_RELEASING;
   if (!ours || atomic_exchange(&h->revoked, true))
     return;
   dlk_hold_tell(h, "revoked", "somebody asked for the lock");
 }
 
-/* Due now, and still held when it is looked at. What is being renewed, or
- * extended, is answered by whoever holds it now. */
+/* Makes all due now, except renewals and extensions under way: the new server
+ * answers these. */
 void dlk_holds_hurry(struct dlk_host *host) {
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   struct dlk_list *held = &e->held.list;

@@ -1,16 +1,15 @@
-/* Renewal: see renewal.c. All by the loop's owner. */
+/* See renewal.c. For the loop's owner. */
 #ifndef DLK_ENGINE_HOLD_RENEWAL_H
 #define DLK_ENGINE_HOLD_RENEWAL_H
 
 #include "engine/hold/lease.h"
 
-/* Renews a hold on a claim at once. */
+/* Renews a hold on a claim now. */
 void dlk_hold_confirm(struct dlk_hold *h);
-/* As dlk_loop_calls, run_batch. */
 void dlk_holds_run(struct dlk_loop *l, int64_t now);
-/* Releases that are owed are not made: the store has stopped. */
+/* The store has stopped: owed releases are not made. */
 void dlk_holds_forget_owed(struct dlk_engine *e);
-/* What the store answers or says: as in struct dlk_host. */
+/* As in struct dlk_host. */
 void dlk_hold_renewed(struct dlk_host *host, struct dlk_lease *lease,
                       int64_t sent);
 void dlk_hold_renew_failed(struct dlk_host *host, struct dlk_lease *lease);

@@ -1,57 +1,53 @@
-/* Batched local hand-off: a lock goes to the next waiter of the same engine
- * without the store being asked (lock cohorting).
+/* Local hand-off: a lock goes to the next waiter of the same engine without a
+ * word to the store (lock cohorting, in batches).
  *
- * A head that was queued locally asks the store for itself and for all who wait
- * behind it: the store sets so many fences aside with the grant (spare). While
- * some are left, a release gives the hold to the first waiter: a new hold with
- * the next fence and the old deadline, which is the same entry on the server.
- * The old hold is RELEASED, for ever.
+ * A head that was queued here asks the store for spare fences, for all that
+ * wait behind it. While some are left, a release gives the hold to the first
+ * waiter: a new hold with the next fence and the old deadline, the same entry
+ * on the server. The old hold is RELEASED.
  *
  * A hold may be handed over (fit) when
  *   1 a fence is left, and the deadline and the horizon are ahead;
- *   2 the entry on the server is sure: not on a claim, and no renewal is missed
- *     (two thirds of the ttl are left, or one third while a renewal is under
- *     way: else a release that crosses a renewal would send the waiters behind
- *     all who stand in the store's queue);
+ *   2 the entry is sure: not on a claim, and no renewal is missed (two thirds
+ *     of the ttl are left, or one third while a renewal is under way: else a
+ *     release that crosses it would send our waiters to the end of the
+ *     store's queue);
  *   3 it is renewed;
- *   4 no request on it is under way or of unknown outcome: a guarded write that
- *     comes late would find the successor under the same name;
- *   5 nobody asked for the lock politely;
+ *   4 no request on it is under way or of unknown outcome: a late guarded
+ *     write would find the successor under the same name;
+ *   5 it is not revoked;
  *   6 the waiter wants the same ttl and owner.
- * Otherwise it is released as any other.
  *
- * I1  Fairness. A client that stood in the store's queue before the head asked
- *     is served before it; one that stands behind came later. The store says
- *     when the first of the later ones came. All who were queued here before
- *     the later of these two moments (handoffs.before) came before everybody
- *     else, and go along. One who was queued later stands in the store's queue
- *     as soon as it is the first here.
- * I2  The bound without fairness (local_handoffs). A later waiter goes along as
- *     well if it does not mind either, until the fences are used up. Then the
- *     lock is released, and the first waiter asks the store.
- * I3  No two hold. The old hold left HELD before the new one enters it; both
- *     lie within the time for which the server keeps the one entry.
- * I4  No waiter is forgotten: whenever the holder changes (set_holder), or
- *     anything else ends an expectation, the queue is looked at. Each end of a
- *     holder goes through dlk_hold_leave. An entry that is gone unnoticed may
- *     give the key to another hold of this engine: then the holder changes.
+ * I1  Fairness: clients in the store's queue before the head asked are served
+ *     before it; the store says when the first later one came. Waiters that
+ *     were queued here before the later of the two moments (handoffs.before) go
+ *     along. One queued later stands in the store's queue once it is first
+ *     here.
+ * I2  Without fairness (local_handoffs) a later waiter goes along, too, if it
+ *     does not mind either. When the fences are used up, the lock is released
+ *     and the first waiter asks the store.
+ * I3  No two hold: the old hold leaves HELD before the new one enters it, and
+ *     both lie within the server's time for the entry.
+ * I4  No waiter is forgotten: each change of the holder (set_holder), and all
+ *     that ends an expectation, looks at the queue. Each end of a holder passes
+ *     dlk_hold_leave. If an entry is gone unnoticed, another hold of this
+ *     engine may get the key, and the holder changes.
  *
- * Crossings, all in turn by the loop's owner:
- * - Time-out, cancel or abandoning of the waiter before: it is gone from the
- *   list. After: its hold is given back as a grant that crossed a cancel.
+ * Crossings, in turns of the loop's owner:
+ * - The waiter times out or is cancelled before: it has left the list. After:
+ *   its hold is given back like any grant that crossed a cancel.
  * - Loss, break, expiry, close, detach, downgrade before: the hold is not held,
- *   or not fit. After: the store's words reach the new hold, which has the name
- *   on the server.
+ *   or not fit. After: the store's words reach the new hold, which has the
+ *   name.
  * - A renewal's late answer reaches the old hold, which ignores it. The new one
- *   believes in less time, and learns of a loss by its own renewal, which is
- *   due soon. A store that hears of a break while it renews takes the spare
- *   fences back.
+ *   has an earlier deadline, and its own renewal soon. A store that hears of a
+ *   break while it renews takes the spare fences back.
  * - A second release finds the hold RELEASED.
  * - Close ends the waiters before it gives holds back. */
 #include "engine/local/handoff.h"
 
-/* The only place where it changes; whoever waits there may have expected
- * the lock of the one before. */
+/* Only here the holder changes. The first waiter may have expected the old
+ * one's lock. */
 static void set_holder(struct dlk_local_queue *g, struct dlk_hold *h) {
   if (g->holder)
     g->holder->queue = NULL;
@@ -66,7 +62,7 @@ void dlk_handoff_held(struct dlk_hold *h, struct dlk_local_queue *g) {
              h->engine->type->fast.hand_over;
   if (!g)
     g = dlk_local_find(h->engine, h->lease.key, h->lease.key_len, can);
-  if (g) /* if it has another holder, that was lost */
+  if (g) /* its other holder is lost */
     set_holder(g, can ? h : NULL);
 }
 
@@ -82,13 +78,12 @@ void dlk_handoff_after(struct dlk_hold *h, enum dlk_op_kind kind,
   if (kind == DLK_OP_DOWNGRADE)
     dlk_handoff_left(h); /* readers may come in */
   else if (h->queue)
-    dlk_local_look(h->queue); /* its ttl may have changed */
+    dlk_local_look(h->queue); /* its ttl may be another */
 }
 
 static bool fit(struct dlk_hold *h, int64_t now) {
   const struct dlk_lease *lease = &h->lease;
-  /* The entry is beyond doubt until its renewal is due, or, while the answer to
-   * that is awaited, late. */
+  /* fit, 2 */
   int64_t sure_for = lease->ttl / 3 * (h->renewing ? 2 : 1);
   return lease->handoffs.spare > 0 && !atomic_load(&h->expired) &&
          now < atomic_load(&h->deadline) &&
@@ -110,7 +105,7 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;
   struct dlk_lease *from = &h->lease, *to = &next->lease;
-  dlk_local_advance(g); /* as if the store had granted it */
+  dlk_local_advance(g); /* as if granted by the store */
   set_holder(g, NULL);
   next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = true;

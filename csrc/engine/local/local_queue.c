@@ -1,33 +1,30 @@
-/* The local queue: of an engine's waiters for one key only the first stands in
- * the store's queue, and the others wait here, in order. So a worker of nginx
- * with 500 waiting handlers costs the server one entry, and each hand-over the
- * same few requests. Only exclusive waits, and only in resident mode: elsewhere
- * a thread waits for one thing at a time. ticket.h draws a ticket's places.
+/* The local queue: of an engine's waiters for a key only the first stands in
+ * the store's queue; the others wait here, in order. So 500 waiting handlers of
+ * a worker cost the server one entry. It is for exclusive waits in resident
+ * mode only: elsewhere a thread waits for one thing at a time.
  *
  * Head: the ticket that the store has. Holder: a hold that may be handed over
- * to a waiter (handoff.c). A queue exists while it has any of these or waiters.
+ * (handoff.c). A queue exists while it has any of these, or waiters.
  *
- * I1  Order is kept. Between the head's end and its successor's start the queue
- *     has no head, and a newcomer waits at its end. The successor starts in a
- *     turn of its own, or a store that fails at once would be called ever
- *     deeper.
- * I2  No waiter is forgotten. There is a head, or the first waiter expects the
- *     lock of the holder. Each end of that expectation (the holder's end,
- *     another first waiter) has the queue looked at.
- * I3  A cancel ends a waiter without the store, which never had it. At close
- *     the waiters are ended before the heads.
- * I4  A time-out asks the store first, since nobody here knows whether the key
- *     is held still. Every answer but `unavailable` means `timeout`, and names
- *     the holder. One question serves all whose time ends before its answer, so
- *     there is one at a time. It takes io_timeout at most, and each waiter
- *     waits for it no longer than for a withdrawal (grace_of, request.c). */
+ * I1  Order is kept. Between the head's end and its successor's start a
+ *     newcomer waits at the end of the queue. The successor starts in its own
+ *     turn, or a store that fails at once would recurse.
+ * I2  No waiter is forgotten: there is a head, or the first waiter expects the
+ *     holder's lock. Each end of that expectation looks at the queue.
+ * I3  A cancel ends a waiter without the store. Close ends waiters before
+ *     heads.
+ * I4  A time-out asks the store first, since the key may be free by now. Every
+ *     answer except `unavailable` means `timeout`, and names the holder. There
+ *     is one question at a time, for all whose time ends before its answer. It
+ *     takes io_timeout at most; a waiter waits for it as for a withdrawal
+ *     (grace_of). */
 #include "engine/local/local_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* So many fences are set aside at most for those who came along. */
+/* of spare fences */
 #define FAIR_MAX 256u
 
 void dlk_local_init(struct dlk_local_queues *q,
@@ -67,15 +64,13 @@ bool dlk_local_expects(const struct dlk_hold *from,
          (from->lease.handoffs.spare > 0 && dlk_local_came_along(from, t));
 }
 
-/* The head's request asks for fences for all who wait behind it. */
 static void ask_for_fences(struct dlk_local_queue *g) {
   struct dlk_hold *h = g->head->hold;
   if (h->asked.hands_on && !h->asked.unfair)
     h->lease.handoffs.most = g->count < FAIR_MAX ? g->count : FAIR_MAX;
 }
 
-/* Nothing is to be done: the store has somebody, or the first one expects to
- * be handed the lock. */
+/* The store has a ticket of ours, or the first waiter expects the lock. */
 static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
@@ -83,8 +78,8 @@ static bool at_rest(const struct dlk_local_queue *g) {
   return first ? dlk_local_expects(g->holder, first) : g->holder || g->asker;
 }
 
-/* The only place where a ticket comes to a queue and leaves it: see ticket.h.
- * (The link of one that the store has is not ours.) */
+/* Only here a ticket enters or leaves a queue: see ticket.h. The link of one
+ * that the store has is not ours. */
 static void stand(struct dlk_local_queue *g, struct dlk_ticket *t,
                   enum dlk_place place) {
   enum dlk_place was = t->place;
@@ -181,7 +176,7 @@ bool dlk_local_join(struct dlk_ticket *t, bool behind) {
     return false;
   if (!g) {
     g = dlk_local_find(e, t->op.key, t->op.key_len, true);
-    if (g) /* else out of memory: it waits in the store's queue, as ever */
+    if (g) /* without memory it waits in the store's queue */
       stand(g, t, DLK_PLACE_HEAD);
     return false;
   }
@@ -237,7 +232,7 @@ static void ask_store(struct dlk_local_queue *g) {
     end_late(g, &err);
     return;
   }
-  dlk_ticket_drop_ref(t); /* nobody else has it */
+  dlk_ticket_drop_ref(t);
   t->op.names = true;
   stand(g, t, DLK_PLACE_ASKS);
   calls->submit(t);

@@ -1,28 +1,24 @@
-/* A scope: what ends with something that the engine knows nothing about (a
- * request of nginx), even if no Lua code runs any more.
+/* A scope ends leases and waits with something outside (a request of nginx),
+ * even if no Lua runs any more.
  *
- * It holds a reference on each ticket that would leave something behind: a
- * wait, a lease that came of one, or a detach whose string nobody has. Its end
- * cancels the waits, has grants that cross it given back, and releases the
- * leases, all by posts to the loop: it may be called from where nothing must
- * block or call Lua.
+ * It refers to each ticket that would leave something: a wait, a lease, or a
+ * detach whose string was not taken. Its end cancels waits, gives back grants
+ * that cross it and releases leases. All of that is posted to the loop, so it
+ * neither blocks nor calls Lua.
  *
- * A scope belongs to one thread; one that has ended may begin anew. Tickets
- * whose lease is over are dropped when their number has doubled, so a request
- * that takes a million locks one after the other keeps a few. What it ends of a
- * lease is one handle: others may share the hold, another request's too, and
- * those keep it. A handle that was given up (released, detached) is nobody's
- * any more. */
+ * A scope is one thread's, and may begin anew after its end. Tickets that are
+ * over are dropped when their number has doubled. Of a lease the scope ends one
+ * handle; other handles keep the hold. */
 #include "engine/ticket/ticket.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define IN_PLACE 4 /* entries of a scope that need no memory of their own */
+#define IN_PLACE 4 /* more entries need memory */
 
 struct entry {
-  struct dlk_ticket *ticket; /* NULL: a handle that came of none */
-  struct dlk_handle handle;  /* a ticket's: without its hold, which changes */
+  struct dlk_ticket *ticket; /* NULL: a further handle */
+  struct dlk_handle handle;  /* of a ticket: without hold */
 };
 
 struct dlk_scope {
@@ -66,7 +62,7 @@ static bool is_taken(const struct dlk_ticket *t) {
   return fate == DLK_FATE_TAKEN || fate == DLK_FATE_GIVEN_BACK;
 }
 
-/* Nothing of it is left that the scope would have to end. */
+/* Nothing is left to end. */
 static bool over(const struct entry *en) {
   struct dlk_ticket *t = en->ticket;
   if (t && !dlk_ticket_done(t))
@@ -90,7 +86,7 @@ static void end_one(const struct entry *en) {
     dlk_hold_release_later(handle.hold);
 }
 
-/* In a forked child everything that was inherited is left alone. */
+/* A forked child leaves inherited entries alone. */
 static bool is_inherited(const struct entry *en) {
   return dlk_engine_forked(en->ticket ? en->ticket->engine
                                       : en->handle.hold->engine);

@@ -1,9 +1,8 @@
-/* The scopes of requests, found by what they belong to: the address of the
- * request, which is another one's after its end. So a scope is found from its
- * beginning to its end only; after that it is kept for the next request.
+/* Scopes of requests, found by the request's address. Another request may have
+ * that later: so a scope is found only until its end, and then kept as a spare.
  *
- * Whoever ends them is outside of Lua and may come when the Lua state is gone:
- * the set lives until the last of them has ended. */
+ * The end of a request may come after that of the Lua state: the set lives
+ * until its last scope has ended. */
 #include "core/list.h"
 #include "core/map.h"
 #include "engine/engine.h"
@@ -13,7 +12,7 @@
 #define SPARES 256
 
 struct dlk_scopes {
-  bool dropped; /* by Lua */
+  bool dropped; /* by Lua's end */
   struct dlk_map live;
   struct dlk_member *spare;
   size_t spares;

@@ -1,36 +1,32 @@
-/* Closing is a state of the engine; the tickets that wait for it are in a list.
+/* Closing is a state of the engine; tickets that wait for it are in a list.
  *
  *   OPEN -> ENDING     waits are cancelled, holds given back      begin
  *        -> DRAINING   until no operation is under way            begin
- *        -> STOPPING   the store was asked to stop                set_stopping
+ *        -> STOPPING   the store is asked to stop                 set_stopping
  *        -> STOPPED    nothing of it is left in the loop  dlk_close_stopped
  *
- * I1  The first close ticket starts this, and every other one joins the list.
- *     Nothing depends on any of them: a ticket that is cancelled or dropped
- *     leaves the list, and the renewal thread drives if nobody else does.
- * I2  Each close waits no longer than its time. The one whose time is over last
- *     has the store stopped with what is left, and waits DLK_STOP_WAIT and a
- *     bit for the store to say so: else each close in an outage would leave
- *     threads behind. Then all are told, and the renewal thread goes on alone.
- * I3  A store whose stop waits for a server (`stop_wait`) is stopped so long
- *     before the time is over, when three quarters of that are enough: its
- *     good-bye frees what was not released. A store that stops at once loses
- *     what it did not send, so it has all of the time.
- * I4  The loop ends once, when the store has stopped, by one of two: the join
- *     (dlk_engine_join, in Lua's thread, after the last is told); or the
- *     renewal thread, if the join came before, or nobody could wait. Only the
- *     join chooses, and `closed` lets one join through. It leaves a reference
- *     and sets `left`, then posts. `stopped` may be set just after it looked:
- *     so the owner looks at both when the store has stopped and when the post
- *     runs (look_over), and the renewal thread comes.
- * I5  The join closes the wakeup's descriptors. An eventfd that is still polled
- *     is signalled instead, and closed by the last that leaves it
- *     (loop/wakeup.h). No ticket is told of any more: all are done by then, or
- *     get done by DLK_CLOSED.
+ * I1  The first close ticket begins it; others join the list. A cancelled or
+ *     dropped ticket leaves the list and changes nothing: the renewal thread
+ *     drives if no caller does.
+ * I2  Each close waits no longer than its time. The last one in time stops the
+ *     store with what is left, and waits LAST_WHILE for it: else each close in
+ *     an outage would leave threads behind. Then all are told, and the renewal
+ *     thread goes on alone.
+ * I3  A store whose stop waits for a server (`stop_wait`) is stopped that much
+ *     earlier, unless less than a quarter of the time would be left: its
+ *     good-bye frees what was not released. One that stops at once loses what
+ *     it did not send, so it has all of the time.
+ * I4  The loop ends once: by the join after STOPPED, or else by the renewal
+ *     thread. Only the join chooses, and `closed` lets one join through. Coming
+ *     first, it leaves a reference, sets `left` and posts. `stopped` may be set
+ *     just after it looked: so look_over looks at both, when the store has
+ *     stopped and when the post runs.
+ * I5  The join closes the wakeup's descriptors, except an eventfd that is still
+ *     polled (loop/wakeup.h). No ticket is told of afterwards: all are done, or
+ *     DLK_CLOSED.
  *
- * A lease that was granted before and is taken only now (a callback closed the
- * store in between) was given back: its taker is told that the store was closed
- * (dlk_engine_is_open). */
+ * A lease granted before and taken only afterwards was given back: its taker is
+ * told that the store was closed (dlk_engine_is_open). */
 #include "engine/ticket/close.h"
 
 #include "engine/hold/renewal.h"
@@ -41,13 +37,12 @@
 #include "loop/life.h"
 #include "loop/owner.h"
 
-/* What a store may take to stop, and what that may take to be noticed. */
+/* The store's time to stop, and a while to notice. */
 #define NOTICED (50 * DLK_MS)
 #define LAST_WHILE (DLK_STOP_WAIT + NOTICED)
 
-/* Each of them is looked at once, although the store may keep it, and others
- * may end with it: who was looked at is in the list again, and whoever ends
- * leaves the list that he is in. */
+/* Each is looked at once: it is put back into the list first, since the store
+ * may keep it, and whatever ends leaves its list. */
 static void end_waits(struct dlk_engine *e, uint32_t user) {
   struct dlk_list rest, *ops = &e->work.ops;
   dlk_local_end_all(e, user);
@@ -83,15 +78,14 @@ static void finish_all(struct dlk_list *tickets) {
                        NULL);
 }
 
-/* Whoever waits is told; with joins, taking that ends the engine. Leavers are
- * told first: after the join nobody is. */
+/* Leavers come first: after the join nothing is told. */
 static void tell_closers(struct dlk_close *c) {
   finish_all(&c->leavers);
   atomic_store(&c->told, true);
   finish_all(&c->closers);
 }
 
-/* What the store has not ended: it forgot it, or its callers wait no longer. */
+/* Ends ops that the store forgot or has yet. */
 static void end_ops(struct dlk_close *c) {
   struct dlk_list *ops = &c->engine->work.ops;
   for (struct dlk_list *l = ops->next, *next; l != ops; l = next) {
@@ -127,13 +121,12 @@ static void set_stopping(struct dlk_close *c) {
   e->loop.work++; /* until it has stopped */
 }
 
-/* With what is left. */
 static void stop_now(struct dlk_close *c) {
   set_stopping(c);
   dlk_inbox_put(&c->engine->loop.inbox, &c->stop_post);
 }
 
-/* Nothing was under way, or it is stopped with what is left. */
+/* Nothing is under way, or the store is stopped all the same. */
 static void stop_posted(struct dlk_post *post) {
   struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, stop_post);
   struct dlk_engine *e = c->engine;
@@ -148,7 +141,7 @@ static void stop_posted(struct dlk_post *post) {
     e->host.stopped(&e->host);
 }
 
-/* Whoever owns the loop when both are known leaves it to the renewal thread. */
+/* Once both are known the owner leaves the loop to the renewal thread. */
 static void look_over(struct dlk_close *c) {
   c->engine->loop.over = atomic_load(&c->left) && atomic_load(&c->stopped);
 }
@@ -166,7 +159,7 @@ void dlk_close_stopped(struct dlk_engine *e) {
 
 /* ---- tickets ---- */
 
-/* When the store is to be stopped with what is left. */
+/* I3. */
 static int64_t drained_by(const struct dlk_ticket *t) {
   int64_t wait = t->engine->type->stop_wait, end = t->op.deadline;
   if (wait == 0 || end == DLK_FOREVER)
@@ -187,7 +180,6 @@ static void start_posted(struct dlk_post *post) {
     tell_closers(c);
 }
 
-/* Another one leaves the store more time. */
 static bool is_drained_later(const struct dlk_close *c, int64_t now) {
   for (const struct dlk_list *l = c->closers.next; l != &c->closers;
        l = l->next)
@@ -225,8 +217,8 @@ struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
   return t;
 }
 
-/* One of those who share the engine closes its store: only what is its own
- * ends. Nothing tells of the last of it, so the ticket looks now and then. */
+/* One user of a shared engine leaves: only its own tickets and leases end. No
+ * event tells of the last one, so the ticket looks now and then. */
 static bool has_ops(const struct dlk_engine *e, uint32_t user) {
   const struct dlk_list *ops = &e->work.ops;
   for (const struct dlk_list *l = ops->next; l != ops; l = l->next)
@@ -265,7 +257,7 @@ struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
 
 /* ---- the end ---- */
 
-/* No ticket is needed for it: there may be no memory for one. */
+/* A post, since a ticket needs memory. */
 static void left_posted(struct dlk_post *post) {
   struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, left_post);
   begin(c);
@@ -312,8 +304,7 @@ void dlk_engine_join(struct dlk_engine *e) {
     dlk_loop_set_ended(&e->loop);
   } else if (!atomic_load(&e->close->stopped)) {
     dlk_engine_ref(e);
-    atomic_store(&e->close->left, true); /* before the post: the owner sees
-                                            both */
+    atomic_store(&e->close->left, true); /* before the post, see I4 */
     dlk_owner_post(&e->loop, &e->close->left_post, true);
   } else {
     dlk_loop_end(&e->loop);

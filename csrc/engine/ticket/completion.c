@@ -1,21 +1,17 @@
-/* Telling the listener of a ticket that it is done: the callers that run its
- * engine's loop, and the event loop that watches the ticket.
+/* Telling that a ticket is done: the callers that run the loop, and the event
+ * loop that watches it.
  *
- * A watched ticket is put in front of the list `ready` when it gets done, once;
- * the listener takes the list and turns it round. The list allocates nothing
- * and holds each ticket at most once, so it is bounded by what is under way.
- * Nobody waits for a lock here. The listener says that it watches a ticket, and
- * then looks whether it is done. The finisher sets it done, and then looks
- * whether it is watched. So one of them sees the other. If both do, the number
- * is told although nobody waits for it any more.
+ * A watched ticket that gets done goes onto the list `ready`, once. That needs
+ * no memory and no lock. The listener first sets the ticket watched, then looks
+ * whether it is done; the finisher sets it done, then looks whether it is
+ * watched. So one of them sees the other. If both do, a number is told in vain.
  *
- * The finisher owns the engine's loop, and notes that the listener is to be
- * woken at the end of the turn (loop/wakeup.h). A caller that owns the loop is
- * the listener: it is told when it watches its own ticket, and needs no wakeup.
+ * The finisher owns the loop, and the end of its turn wakes the listener
+ * (loop/wakeup.h). A caller that owns the loop is the listener:
+ * dlk_ticket_watch tells it, without a wakeup.
  *
- * Numbers are small, because tables are fast then. Those that were told are
- * given again, from the next dlk_engine_completed on. (The number of a ticket
- * that got done while it was given may never be told.) */
+ * Numbers are small, since tables are fast then. Told ones are used again from
+ * the next dlk_engine_completed on. */
 #include "engine/ticket/ticket.h"
 
 #include <stdlib.h>
@@ -48,7 +44,7 @@ static uint64_t take_number(struct dlk_completions *c) {
   return number;
 }
 
-/* Without memory it is not given again. */
+/* Without memory the number is not used again. */
 static void give_back_number(struct dlk_completions *c, uint64_t number) {
   struct dlk_free_numbers *f = &c->free;
   if (f->len == f->limit) {

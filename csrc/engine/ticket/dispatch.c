@@ -1,16 +1,14 @@
-/* Where a request goes at its start, and what its answer does to its hold.
+/* What a request does at its start, and its answer to its hold.
  *
- * A grant begins the lease, or is given back: nobody wants it any more, or it
- * came when most of its time was over.
+ * A grant begins the lease, or is given back: it is unwanted, or came when most
+ * of its ttl was over.
  *
- * A request on a hold needs one that is still ours; but a background release is
- * for holds that ended here and may live on the server. Two lists of the hold
- * have tickets that wait: `waiters` for its loss, `detaches` for the requests
- * that the store has. A detach waits for all of these: the store may be trying
- * one of them again, and would find the attached lease under the same name. No
- * request comes behind a detach: its handle gives the hold up. Both lists are
- * empty when the hold is freed: its end ends them (hold_left), and each ticket
- * in them has a reference to it. */
+ * A request on a hold needs one that is ours; a background release is for holds
+ * that ended here but may live on the server. Tickets wait in two lists of a
+ * hold: `waiters` for its loss, `detaches` for its other requests. The store
+ * may repeat one of these, and would find the attached lease under the same
+ * name. No request comes behind a detach: its handle is given up. The end of a
+ * hold empties both lists (hold_left). */
 #include "engine/ticket/dispatch.h"
 
 #include <string.h>
@@ -43,7 +41,7 @@ static void lease_begun(struct dlk_ticket *t, int64_t now) {
   dlk_handoff_held(t->hold, t->queue);
 }
 
-/* An acquire or attach was granted: by the store, or by a hand-over. */
+/* An acquire or attach has its lease. */
 static void granted(struct dlk_ticket *t, int64_t now) {
   if (unwanted(t)) {
     atomic_store(&t->fate, DLK_FATE_GIVEN_BACK);
@@ -57,7 +55,7 @@ static void granted(struct dlk_ticket *t, int64_t now) {
     dlk_request_finish(t, NULL);
     return;
   }
-  /* The grant came when most of its time was over: not worth having. */
+  /* The grant came too late to be of use. */
   dlk_hold_give_back(t->hold);
   bool again = t->op.kind == DLK_OP_ACQUIRE && t->op.wait &&
                t->op.ending == DLK_OK && now < t->op.deadline;
@@ -85,7 +83,6 @@ bool dlk_dispatch_pass(struct dlk_hold *h) {
 
 /* ---- requests on a hold ---- */
 
-/* Waits in one of the hold's lists; until its time is over. */
 static void wait_in(struct dlk_list *list, struct dlk_ticket *t) {
   dlk_list_append(list, &t->link);
   dlk_timers_set_end(&t->engine->loop.timers, &t->timer, t->op.deadline);
@@ -101,8 +98,7 @@ static void start_wait_lost(struct dlk_ticket *t) {
     dlk_request_finish_code(t, DLK_CANCELLED);
 }
 
-/* A release of what is released, or being released, has nothing to do. All else
- * is lost. */
+/* Releasing again is fine; all else is lost. */
 static void start_on_ended(struct dlk_ticket *t) {
   int state = atomic_load(&t->hold->state);
   bool over = t->op.kind == DLK_OP_RELEASE &&
@@ -133,20 +129,19 @@ static void start_on_hold(struct dlk_ticket *t) {
   if (ours && t->op.kind == DLK_OP_EXTEND)
     dlk_hold_extending(h, t->op.ttl);
   if (ours && t->op.kind == DLK_OP_DETACH) {
-    /* One that an attach kept is no name of this engine either. */
+    /* A name that an attach kept is not this engine's either. */
     t->op.names =
         h->asked.owner || strcmp(h->lease.owner, h->engine->name) != 0;
     if (h->lease.claim && !h->renewing)
       dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
-    dlk_hold_extending(h, h->lease.ttl); /* it is not renewed any more */
+    dlk_hold_extending(h, h->lease.ttl); /* no renewal any more */
   }
   dlk_request_submit(t);
 }
 
-/* A request that changes a lease is lost when the lease ended meanwhile, or its
- * deadline has passed, whatever the store says: somebody may have seen that it
- * is not held, and its release is under way, which would hit the holder that
- * attached it. */
+/* Requests that change a lease are lost after its end or deadline, even if the
+ * store did them. Someone may have seen the loss, and our release is under way,
+ * which would hit the lease's next holder. */
 static bool too_late(const struct dlk_ticket *t) {
   bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
                  t->op.kind == DLK_OP_DOWNGRADE;
@@ -178,7 +173,7 @@ static void on_hold_done(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_hold *h = t->hold;
   if (!err && too_late(t))
     err = &gone;
-  dlk_ticket_ref(t); /* and so the hold */
+  dlk_ticket_ref(t); /* with its hold */
   answer_to_hold(t, err ? err->code : DLK_OK);
   dlk_request_finish(t, err);
   while (h->ops == 0 && !dlk_list_empty(&h->detaches)) {
@@ -189,7 +184,6 @@ static void on_hold_done(struct dlk_ticket *t, const struct dlk_error *err) {
   dlk_ticket_drop_ref(t);
 }
 
-/* code: DLK_OK or an error. */
 static void end_all(struct dlk_list *tickets, enum dlk_code code) {
   while (!dlk_list_empty(tickets))
     dlk_request_finish_code(
@@ -247,7 +241,7 @@ void dlk_dispatch_done(struct dlk_host *host, struct dlk_op *op,
 
 void dlk_dispatch_forget(struct dlk_ticket *t) {
   dlk_request_returned(t);
-  if (t->hold) /* no detach that waits for this op is started */
+  if (t->hold) /* so none of these starts */
     end_all(&t->hold->detaches, DLK_CLOSED);
   dlk_request_finish_code(t, DLK_CLOSED);
 }
@@ -268,7 +262,7 @@ static bool release_in_background(struct dlk_hold *h) {
   struct dlk_ticket *t = dlk_request_new(h->engine, &r);
   if (!t)
     return false;
-  dlk_ticket_drop_ref(t); /* nobody else has it */
+  dlk_ticket_drop_ref(t);
   start(t);
   return true;
 }

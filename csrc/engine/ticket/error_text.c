@@ -1,5 +1,5 @@
-/* What a ticket's error says. A store that gives only a code gets the engine's
- * own sentence: who holds the key, how long it was waited for. */
+/* A ticket's error text. A store that gives only a code gets a sentence of the
+ * engine. */
 #include "engine/ticket/ticket.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
   return false;
 }
 
-/* Who holds the key, and whether it is us. (Another store object of this
- * process has our name too, but so may a process in another container.) A name
- * that another program wrote gets no control byte into a message. */
+/* Names the holder, and says whether it is us. Another store object here has
+ * our name too, but so may a process in another container. Control bytes of a
+ * foreign name are replaced. */
 static void holder_text(const struct dlk_ticket *t, char out[192]) {
   const struct dlk_engine *e = t->engine;
   const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
@@ -33,7 +33,6 @@ static void holder_text(const struct dlk_ticket *t, char out[192]) {
       *c = '?';
 }
 
-/* The engine's own sentence where the store gave only a code. */
 static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                           struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
@@ -45,7 +44,7 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
   if (t->task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE &&
-           !t->op.holder[0]) /* it may have met nobody */
+           !t->op.holder[0]) /* perhaps nobody held it */
     dlk_error_set(err, code, "%s was not granted within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
     dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
@@ -73,8 +72,8 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                   t->engine->shown, waited);
 }
 
-/* A store's own sentence may be about a connection; what it stopped is the
- * same for all of them, and said here. */
+/* A store's sentence may be about a connection, the same for all of its
+ * requests: the key is added here. */
 static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
                      struct dlk_error *own) {
   char key[DLK_QUOTED_MAX];

@@ -1,13 +1,11 @@
-/* A request on its way: to the store, to an early end, to its end. All of it is
- * done by the owner of the loop. What it is a request for is known above, in
+/* A request's way to the store and to its end. Its meaning stands above, in
  * dispatch.c.
  *
- * Deadlines: a waiting acquire ends with `timeout`, everything else with
- * `unavailable`. The store is asked to take back what it put on the server
- * (cancel); if that too gets no answer within its time, or at once where there
- * is nothing to take back, the caller is told `unavailable` (or `cancelled`, if
- * that was asked for) and the op goes on in the background until the store
- * calls done. */
+ * At its deadline a waiting acquire ends with `timeout`, everything else with
+ * `unavailable`. The store is asked to take back what it left on the server
+ * (cancel). If no answer comes within the withdrawal's time, the caller is told
+ * `unavailable` or the code it asked for, and the op goes on in the background
+ * until `done`. */
 #include "engine/ticket/request.h"
 
 #include "engine/local/local_queue.h"
@@ -19,9 +17,9 @@ static enum dlk_ticket_state state_of(const struct dlk_ticket *t) {
                                                      memory_order_relaxed);
 }
 
-/* The only place where it changes: see ticket.h. Who makes it done looks behind
- * that whether somebody watches or waits for it (`completion`, `ends`,
- * callers), so those stores come before these loads in the one order of all. */
+/* Only here the state changes: see ticket.h. After setting it done this thread
+ * looks for watchers (`completion`, `ends`, callers). They look in the opposite
+ * order, so the store is sequentially consistent. */
 static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
   if (state_of(t) < DLK_TICKET_DONE && state >= DLK_TICKET_DONE)
     atomic_store(&t->state, (int)state);
@@ -29,14 +27,14 @@ static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
     atomic_store_explicit(&t->state, (int)state, memory_order_release);
 }
 
-/* The caller was told, and the store let go: the next one's turn. */
+/* Caller and store are done: the next one's turn. */
 static void end_engine_part(struct dlk_ticket *t) {
   dlk_timers_clear(&t->engine->loop.timers, &t->timer);
   dlk_local_done(t);
   dlk_ticket_drop_ref(t);
 }
 
-/* Nobody took what it gave, and this is who gives it back. */
+/* Returns true if this call must give the result back. */
 static bool to_give_back(struct dlk_ticket *t) {
   return dlk_ticket_decide(t, DLK_FATE_ABANDONED, DLK_FATE_GIVEN_BACK);
 }
@@ -53,7 +51,7 @@ static void tell(struct dlk_ticket *t, const struct dlk_error *err,
   if (dlk_ticket_is(t, DLK_OP_ACQUIRE))
     dlk_stats_add(&t->engine->stats.acquires[t->error ? t->error->code : 0]);
   set_state(t, next);
-  if (dlk_ticket_detaches(t) && /* the handle has given the lease up */
+  if (dlk_ticket_detaches(t) && /* its handle is given up */
       (t->error ? dlk_hold_is_held(t->hold) : to_give_back(t)))
     dlk_hold_give_back(t->hold);
   dlk_ticket_tell(t);
@@ -86,8 +84,7 @@ void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code) {
 
 /* ---- to the store and back ---- */
 
-/* A detach waits until none of these is under way. Who listens may do so for
- * long, and changes nothing. */
+/* A detach waits until these are over. LISTEN may last, and changes nothing. */
 static void count_on_hold(const struct dlk_ticket *t, int by) {
   if (t->hold && !dlk_ticket_makes_hold(t) && t->op.kind != DLK_OP_LISTEN)
     t->hold->ops += by;
@@ -96,7 +93,7 @@ static void count_on_hold(const struct dlk_ticket *t, int by) {
 void dlk_request_returned(struct dlk_ticket *t) {
   bool late = state_of(t) == DLK_TICKET_LATE;
   set_state(t, late ? DLK_TICKET_RETURNED : DLK_TICKET_OURS);
-  dlk_list_remove(&t->link); /* dlk_work_look has to follow */
+  dlk_list_remove(&t->link); /* dlk_work_look must follow */
   t->engine->loop.work--;
   count_on_hold(t, -1);
 }
@@ -123,12 +120,10 @@ void dlk_request_submit(struct dlk_ticket *t) {
 
 /* ---- early ends ---- */
 
-/* For how long a caller whose time is over waits for what the server says to
- * the withdrawal, or says of itself. What only looks has nothing to withdraw,
- * and a release goes on without its caller. The time of a try and of an
- * extension is io_timeout itself: they get a moment for a store that ends them
- * by its own clock and says why, and what they left is taken back behind
- * them. */
+/* How long an ended caller waits for the answer to a cancel. Reads have nothing
+ * to take back, and a release goes on alone. A try and an extension end by the
+ * store's own clock at io_timeout: the caller waits a moment for the reason,
+ * and what they left is taken back later. */
 static int64_t grace_of(const struct dlk_ticket *t) {
   switch (t->op.kind) {
   case DLK_OP_RELEASE:
@@ -149,7 +144,7 @@ static int64_t grace_of(const struct dlk_ticket *t) {
 void dlk_request_end(struct dlk_ticket *t, enum dlk_code code) {
   struct dlk_engine *e = t->engine;
   bool late = code == DLK_TIMEOUT && t->place == DLK_PLACE_WAITS;
-  bool submitted = state_of(t) == DLK_TICKET_SUBMITTED; /* the store has it */
+  bool submitted = state_of(t) == DLK_TICKET_SUBMITTED;
   if (!submitted && state_of(t) != DLK_TICKET_LATE && !late) {
     dlk_request_finish_code(t, code);
     return;

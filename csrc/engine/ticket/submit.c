@@ -1,7 +1,5 @@
-/* Submitting a request. It starts in one way, by its post `start`, which is run
- * by whoever owns the loop when it comes out of the inbox, or by its caller at
- * once if he finds the loop free. Where a caller must not be held up he may
- * give it a place in the local queue instead, which asks nobody. */
+/* Submitting a request. Its post `start` starts it: the loop's owner runs that
+ * from the inbox, or the caller at once if the loop is free. */
 #include "engine/ticket/close.h"
 #include "engine/ticket/dispatch.h"
 #include "loop/owner.h"
@@ -11,9 +9,9 @@ static bool prompt(const struct dlk_engine *e) {
          e->type->fast.prompt(e->store);
 }
 
-/* Resident, as the owner: what takes no longer than a write. That is a place in
- * the local queue, or a request (but a close) on a connection that stands.
- * False: it is to be posted. What it ended is told by dlk_ticket_watch. */
+/* For the owner of a resident loop, and for no more than a write: a place in
+ * the local queue, or an op on a connection that stands. Returns false if t
+ * must be posted. dlk_ticket_watch tells of tickets that ended. */
 static bool start_in_passing(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   bool queued = dlk_dispatch_queue_up(t), writes = prompt(e);
@@ -22,13 +20,13 @@ static bool start_in_passing(struct dlk_ticket *t) {
   if (starts)
     t->start.run(&t->start);
   if (writes)
-    dlk_inbox_run(&e->loop.inbox); /* what an end led to */
+    dlk_inbox_run(&e->loop.inbox);
   dlk_owner_leave_to_thread(&e->loop);
   return queued || starts;
 }
 
-/* The request is on its way while its caller makes ready to wait: he comes back
- * to run the loop. False: it was not started. */
+/* Starts t now; its caller comes back to run the loop. Returns false if the
+ * loop is taken. */
 static bool start_now(struct dlk_ticket *t) {
   struct dlk_loop *l = &t->engine->loop;
   bool resident = atomic_load(&l->resident);
@@ -66,7 +64,7 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
                   e->shown);
   else if (dlk_owner_post(&e->loop, &t->start, wake))
     return t;
-  else /* another thread closed the store since we looked */
+  else /* another thread has closed the store */
     dlk_engine_say_closed(e, err);
   dlk_ticket_drop_ref(t);
   dlk_ticket_drop_ref(t);
@@ -80,7 +78,7 @@ void dlk_engine_listen(struct dlk_hold *h) {
   struct dlk_error err;
   struct dlk_ticket *t = dlk_engine_submit(h->engine, &r, true, &err);
   if (t)
-    dlk_ticket_drop_ref(t); /* nobody waits for it */
+    dlk_ticket_drop_ref(t);
 }
 
 bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
@@ -93,7 +91,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
     return false;
   }
   if (prompt(e))
-    dlk_inbox_run(&e->loop.inbox); /* what it led to */
+    dlk_inbox_run(&e->loop.inbox);
   dlk_owner_leave_to_thread(&e->loop);
   dlk_engine_take_others(e, others);
   return true;

@@ -1,20 +1,18 @@
 /* A ticket: one request from submission to result.
  *
  * I1  It completes once, in dlk_request_finish.
- * I2  The store's part (the op) ends once, in dlk_dispatch_done, perhaps later:
- *     if the store does not end it in time after cancel (`withdrawal`), the
- *     caller is told and the op goes on alone.
- * I3  A grant that arrives for a ticket that was told otherwise, or that nobody
- *     wants any more, is given back.
- * I4  A detach is the other ticket whose result has to be taken, since the
- *     lease's handle gave it up when it asked. If it fails, or nobody takes the
- *     string, the lease is given back (request.c).
- * I5  `fate` decides between the taker and the giver back. The abandoner posts,
- *     so the second of the two, the end or the post, sees the other.
+ * I2  The store's part (the op) ends once, in dlk_dispatch_done. If it is not
+ *     over `withdrawal` after a cancel, the caller is told and the op goes on
+ *     alone.
+ * I3  A grant is given back if its ticket was told otherwise, or is abandoned.
+ * I4  A detach gave the handle up when it was asked. If it fails, or its string
+ *     is not taken, the lease is given back (request.c).
+ * I5  `fate` decides between taking and giving back. An abandon posts, so the
+ *     later one of the post and the end sees the other.
  *
- * References: the caller's (the Lua object), the engine's (from submission to
- * the end of both), one for a queued cancel, one while it waits to be told of,
- * each scope's, and that of a ticket that it ends with. */
+ * References: the caller's, the engine's (from submission until caller and
+ * store are done), a queued cancel's, one until the listener was told, each
+ * scope's, and that of a ticket that ends with it. */
 #include "engine/ticket/ticket.h"
 
 #include <string.h>
@@ -28,7 +26,7 @@ static bool makes_hold(const struct dlk_request *r) {
          (r->kind == DLK_OP_ACQUIRE || r->kind == DLK_OP_ATTACH);
 }
 
-/* The key is the hold's, if there is one. */
+/* A hold has the key. */
 static size_t own_key(const struct dlk_request *r) {
   return r->hold || makes_hold(r) ? 0 : r->key_len;
 }
@@ -99,7 +97,7 @@ static void init(struct dlk_ticket *t, struct dlk_engine *e,
   t->withdrawal = r->withdrawal > 0 ? r->withdrawal : e->io_timeout;
 }
 
-/* The only place where a ticket gets its hold, which has the key. */
+/* Only here a ticket gets a hold. */
 static void use_hold(struct dlk_ticket *t, struct dlk_hold *h) {
   t->hold = h;
   t->op.lease = &h->lease;
@@ -120,7 +118,7 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
   return true;
 }
 
-/* Its hold keeps the engine alive, if there is one: of the same engine. */
+/* A hold keeps the engine alive. */
 static void free_memory(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   struct dlk_hold *h = t->hold;
@@ -255,7 +253,7 @@ void dlk_ticket_end_with(struct dlk_ticket *t, struct dlk_ticket *other) {
     dlk_ticket_end_linked(other);
 }
 
-/* By the owner of `other`'s loop, or by anybody: whoever comes first. */
+/* Run by either side; the first one cancels. */
 void dlk_ticket_end_linked(struct dlk_ticket *other) {
   if (!atomic_load(&other->ends))
     return;
@@ -266,7 +264,7 @@ void dlk_ticket_end_linked(struct dlk_ticket *other) {
   dlk_ticket_drop_ref(t);
 }
 
-/* Something that goes on, or stays behind, if nobody ends it. */
+/* Without an end it would go on, or stay behind. */
 static bool leaves_something(const struct dlk_ticket *t) {
   bool gives = dlk_ticket_gives(t);
   if (dlk_ticket_done(t))
@@ -275,7 +273,7 @@ static bool leaves_something(const struct dlk_ticket *t) {
          dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
-/* What is left to end by itself (a release) was perhaps left to its caller to
+/* A request that ends by itself (a release) may have been left to its caller to
  * run the loop for (dlk_owner_leave_to_caller). */
 void dlk_ticket_abandon(struct dlk_ticket *t) {
   struct dlk_loop *l = &t->engine->loop;

@@ -1,40 +1,39 @@
-/* A ticket: one request from submission to result. See ticket.c. */
+/* See ticket.c. */
 #ifndef DLK_ENGINE_TICKET_TICKET_H
 #define DLK_ENGINE_TICKET_TICKET_H
 
 #include "engine/hold/lease.h"
 
-/* Who has a ticket. It changes in request.c (set_state), in one of these ways:
+/* How far a ticket is. set_state (request.c) makes each change:
  *
- *   OURS -> SUBMITTED          it is handed to the store
+ *   OURS -> SUBMITTED          the store gets it
  *   SUBMITTED -> OURS          the store is done: it ends, or is tried again
  *   OURS -> ENDED              it ends
  *   SUBMITTED -> LATE          its caller is told, though the store has it yet
  *   LATE -> RETURNED -> ENDED  then the store is done too
  *
- * From LATE on it is done: its caller may see what came of it, which does not
- * change any more. */
+ * From LATE on it is done: its result does not change any more. */
 enum dlk_ticket_state {
-  DLK_TICKET_OURS,      /* not started, or in a list of ours */
-  DLK_TICKET_SUBMITTED, /* the store has it */
-  DLK_TICKET_LATE,      /* the store has it, and it is done */
-  DLK_TICKET_RETURNED,  /* done, and the store let go */
-  DLK_TICKET_ENDED,     /* done, and the engine let go */
+  DLK_TICKET_OURS,
+  DLK_TICKET_SUBMITTED,
+  DLK_TICKET_LATE,
+  DLK_TICKET_RETURNED,
+  DLK_TICKET_ENDED,
   DLK_TICKET_DONE = DLK_TICKET_LATE
 };
 
-/* What becomes of what a ticket gives (a lease, the string of a detach). Only
- * OPEN -> TAKEN or ABANDONED, by any thread, and then ABANDONED -> GIVEN_BACK
- * by the engine, which also gives back what nobody was told of. */
+/* What becomes of a ticket's gift (a lease, a detach's string). Any thread may
+ * change OPEN to TAKEN or ABANDONED. The engine then changes ABANDONED to
+ * GIVEN_BACK, or OPEN if its caller was told otherwise. */
 enum dlk_fate {
   DLK_FATE_OPEN,
-  DLK_FATE_TAKEN,     /* its caller has it */
-  DLK_FATE_ABANDONED, /* nobody will take it, or wait for it */
+  DLK_FATE_TAKEN,
+  DLK_FATE_ABANDONED, /* it will not be taken */
   DLK_FATE_GIVEN_BACK
 };
 
-/* Where a ticket stands in the local queue of its key. It changes in
- * local_queue.c (stand):
+/* A ticket's place in its key's local queue. `stand` (local_queue.c) makes each
+ * change:
  *
  *   NONE -> WAITS              it waits behind others     dlk_local_join
  *   NONE -> HEAD               it began the queue         dlk_local_join
@@ -46,39 +45,39 @@ enum dlk_fate {
 enum dlk_place {
   DLK_PLACE_NONE,
   DLK_PLACE_WAITS,
-  DLK_PLACE_HEAD, /* the store has it, or is about to */
-  DLK_PLACE_LATE, /* until the store was asked about the key */
-  DLK_PLACE_ASKS  /* asks the store for those that are LATE */
+  DLK_PLACE_HEAD, /* the store has it, or soon will */
+  DLK_PLACE_LATE, /* waits until the store was asked about the key */
+  DLK_PLACE_ASKS  /* asks for the LATE ones */
 };
 
 struct dlk_ticket {
-  struct dlk_op op;   /* first: the store hands back &op */
-  int64_t withdrawal; /* how long the store may take for a cancel */
+  struct dlk_op op;   /* first: the store's view */
+  int64_t withdrawal; /* limit of a cancel */
   struct dlk_engine *engine;
   atomic_int refs;
   atomic_int state, fate;
   enum dlk_task task;
   uint32_t user;
-  bool owned;        /* Lua's thread: a scope ends what it gives */
-  atomic_int wanted; /* code of a requested cancel */
-  struct dlk_ticket *_Atomic ends; /* to be cancelled when this one is done */
-  struct dlk_hold *hold; /* its key, ttl and owner are the ticket's too */
+  bool owned;                      /* Lua's thread: a scope ends it */
+  atomic_int wanted;               /* code of a requested cancel */
+  struct dlk_ticket *_Atomic ends; /* cancelled when this one is done */
+  struct dlk_hold *hold;           /* has the ticket's key, ttl and owner */
   struct dlk_post start, cancel;
   struct dlk_timer timer;
-  struct dlk_list link; /* in work.ops, or a hold's waiters, detaches */
+  struct dlk_list link; /* in work.ops, or a hold's waiters or detaches */
   struct dlk_completion completion;
-  struct dlk_local_queue *queue; /* NULL: its place is NONE */
+  struct dlk_local_queue *queue; /* NULL: place is NONE */
   enum dlk_place place;
-  const struct dlk_error *error; /* kept; NULL: none */
-  size_t size;                   /* of its memory, arguments and all */
+  const struct dlk_error *error; /* kept, or NULL */
+  size_t size;                   /* of the ticket with its arguments */
 };
 
-/* With two references: the caller's and the engine's. NULL: out of memory. Who
- * starts it says by start, cancel and timer what is done in the loop. */
+/* Returns it with the caller's and the engine's references, or NULL without
+ * memory. The caller sets start, cancel and timer. */
 struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
                                   const struct dlk_request *r);
 bool dlk_ticket_makes_hold(const struct dlk_ticket *t);
-/* What it asks for, in a word. */
+/* The request's name. */
 const char *dlk_ticket_word(const struct dlk_ticket *t);
 
 static inline bool dlk_ticket_is(const struct dlk_ticket *t,
@@ -90,29 +89,28 @@ static inline bool dlk_ticket_is_abandoned(const struct dlk_ticket *t) {
   return atomic_load(&t->fate) == DLK_FATE_ABANDONED;
 }
 
-/* True: nobody else changed its fate before. */
+/* Returns false if another change came first. */
 static inline bool dlk_ticket_decide(struct dlk_ticket *t, enum dlk_fate from,
                                      enum dlk_fate to) {
   int expected = (int)from;
   return atomic_compare_exchange_strong(&t->fate, &expected, (int)to);
 }
 
-/* What comes of it has to be taken: a lease, or the string of a detach. */
+/* Its result must be taken: a lease, or a detach's string. */
 bool dlk_ticket_gives(const struct dlk_ticket *t);
 void dlk_ticket_drop_ref(struct dlk_ticket *t);
-/* t is done: so is the one that ends with it. */
+/* t is done: cancels the ticket in `ends`. */
 void dlk_ticket_end_linked(struct dlk_ticket *t);
-/* error_text.c, by the loop's owner: keeps err with its text. */
+/* error_text.c, for the loop's owner. */
 void dlk_ticket_keep_error(struct dlk_ticket *t, const struct dlk_error *err);
 
-/* completion.c, by the loop's owner: t is done, so those that wait are told. */
+/* completion.c, for the loop's owner: tells that t is done. */
 void dlk_ticket_tell(struct dlk_ticket *t);
-/* The listener is woken, or by *others, as dlk_ticket_watch. */
+/* Wakes the listener, or tells *others: see dlk_ticket_watch. */
 void dlk_engine_take_others(struct dlk_engine *e, bool *others);
-/* Nobody will ask for what is ready. */
 void dlk_engine_drop_ready(struct dlk_engine *e);
 
-/* A new candidate in place of the ticket's hold; false: out of memory. */
+/* Replaces the ticket's hold. Returns false without memory. */
 bool dlk_ticket_new_candidate(struct dlk_ticket *t);
 
 #endif

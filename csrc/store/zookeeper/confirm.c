@@ -1,60 +1,51 @@
-/* Why a hold needs more than an answer, and how long it may then be believed.
+/* Why a hold needs more than an answer, and how long it is believed.
  *
- * A hold is an ephemeral node, which lives as long as its session lives at
- * the leader. Answers to pings, reads and sync prove nothing about that: a
- * leader cut off from its majority, and a server cut off from its leader,
- * give them long after the majority dropped the session. Only a committed
- * write passes through the majority. And even a write through a follower does
- * not renew the session at the leader: only two messages of the follower do
- * (SessionTrackerImpl.touchSession has no other caller there): its reply to a
- * ping of the leader, which names the sessions it heard of since the one
- * before, and REVALIDATE, which it sends when a client attaches a session to
- * it, before it lets the client in.
+ * A hold is an ephemeral node: it lives while its session lives at the leader.
+ * Pings, reads and sync prove nothing: a leader cut off from its majority, or a
+ * server cut off from its leader, answers them long after the majority dropped
+ * the session. Only a committed write passes through the majority. Even a write
+ * through a follower does not renew the session at the leader. Only two
+ * messages of the follower do (SessionTrackerImpl.touchSession has no other
+ * caller there): its reply to the leader's ping, which names the sessions heard
+ * of since the last one, and REVALIDATE, sent before it lets in a client that
+ * attaches a session.
  *
- * So confirms are quorum writes, one at a time, each sent a spacing after the
- * answer to the one before. When confirm k is answered, the session lives
- * until
- *     send time of confirm k-2  +  timeout  -  margin,
- * where the first two "confirms" of a connection are, both, the last one that
- * was answered on an earlier connection (in a fresh session: its opening). Two
- * proofs, the second for the third and later confirms of a connection:
+ * So confirms are quorum writes, one at a time, each a spacing after the answer
+ * to the last. When confirm k is answered, the session lives until
+ *     send time of confirm k-2  +  timeout  -  margin.
+ * The first two "confirms" of a connection are, both, the last one answered on
+ * an earlier connection (in a fresh session: its opening). Proofs, the second
+ * for the third confirm of a connection and later ones:
  *
- * 1. Reattaching. The first confirm of a connection that is answered proves
- *    the send time of the last one answered before the cut. That answer had
- *    been received when the library lost the connection and only then began
- *    the next, so the handshake was sent later still; the server that took it
- *    asked its leader L (or is L), and L counted the timeout anew before the
- *    client was told that it is connected. The confirm went the same way: a
- *    server that loses its leader, and a leader that loses its majority, closes
- *    the connections of its clients first, so an answer on this connection
- *    comes from L. It was committed, so L was the leader when L counted. (A
- *    leader elected later counts every session from its own start, which
- *    follows that commit.) The request must have been *answered* before the
- *    cut: one that was sent, and lost, may have been sent after the handshake,
- *    for the library reconnects before we hear of it. For the same reason an
- *    answer on this connection to a request sent before we heard of it counts
- *    for nothing. A fresh session was made by a quorum write itself, after its
- *    connect was sent.
- * 2. Pings. Our server had processed confirm k-2 when it answered it. In the
- *    spacing between that answer and the sending of k-1 the leader pings each
- *    follower at least once (every half tick; timeout >= 2 ticks). That ping
- *    lies before the commit of k-1 on the one connection from the leader, and
- *    so does the follower's reply, which carries the touch, before request k
- *    on the one back. And k was committed, so the leader had read the reply.
+ * 1. Reattaching. The first answered confirm of a connection proves the send
+ *    time of the last one answered before the cut. The library had that answer
+ *    before it lost the connection, so it sent the handshake later. The new
+ *    server asked its leader L (or is L), which counted the timeout anew before
+ *    the client was told. The confirm went the same way: servers that lose
+ *    their leader, and leaders that lose their majority, close clients'
+ *    connections first, so its answer comes from L. Its commit shows that L was
+ *    the leader when it counted. (A later leader counts every session from its
+ *    own start, after that commit.) A request only sent before the cut counts
+ *    for nothing, nor does its late answer: it may follow the handshake, for
+ *    the library reconnects before we hear of it. A fresh session is itself a
+ *    quorum write after the connect was sent.
+ * 2. Pings. Our server had processed confirm k-2 when it answered. In the
+ *    spacing before k-1 is sent the leader pings each follower (every half
+ *    tick; timeout >= 2 ticks). That ping lies before the commit of k-1 on the
+ *    one connection from the leader. So the follower's reply, with the touch,
+ *    lies before request k on the one back. And k was committed, so the leader
+ *    had read the reply.
  *
- * A follower that is paused, or a network that is slow, moves these messages in
- * time but not past each other. The spacing is a little more than a quarter of
- * the timeout, since at 2 ticks a quarter is half a tick, and the leader's
- * pings lie half a tick and a bit apart. What cannot be seen from here, and the
- * servers' configuration has to grant: timeout >= 2 ticks (their default for
- * the least timeout; 4 ticks through observers that take part at a follower,
- * observerMasterPort, where each ping has two hops), and one maxSessionTimeout
- * and minSessionTimeout for all: a server with smaller ones shortens the
- * session when it is attached there, and if its answer is lost we never hear
- * of it.
+ * A paused follower or a slow network moves these messages in time, not past
+ * each other. The spacing is a bit more than a quarter of the timeout: at 2
+ * ticks a quarter is half a tick, and pings lie half a tick and a bit apart.
+ * The configuration has to grant: timeout >= 2 ticks (the default least
+ * timeout; 4 ticks through observers at a follower, observerMasterPort, where a
+ * ping has two hops), and the same minSessionTimeout and maxSessionTimeout
+ * everywhere: a server with smaller ones shortens a session attached there, and
+ * we may never hear of it.
  *
- * Creates and deletes of nodes count as confirms when they fit the spacing;
- * only when none did, a confirm of its own is sent. */
+ * Creates and deletes that fit the spacing count as confirms. */
 #include "store/zookeeper/confirm.h"
 
 static int64_t spacing(const struct dlk_ss_proof *c) {
@@ -105,10 +96,9 @@ static bool answered(struct dlk_ss_proof *c, uint32_t token, bool ok,
   return true;
 }
 
-/* The worst case for a grant now, whose create is the next confirm: each
- * further confirm follows a spacing later, and each must find the horizon
- * that the one before it left still ahead, with a tenth of the timeout for
- * the answers to arrive. */
+/* The worst case for a grant whose create is the next confirm: each further
+ * confirm follows a spacing later and must meet the horizon that the last one
+ * left, with a tenth of the timeout for answers to arrive. */
 static bool sustains(const struct dlk_ss_proof *c, int64_t now) {
   int64_t slack = c->timeout / 10;
   int64_t horizon = c->horizon;

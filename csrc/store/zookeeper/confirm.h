@@ -1,4 +1,4 @@
-/* When may a session say "held": the chain of confirming writes. */
+/* How long a session counts: the chain of confirming writes. */
 #ifndef DLK_STORE_ZOOKEEPER_CONFIRM_H
 #define DLK_STORE_ZOOKEEPER_CONFIRM_H
 

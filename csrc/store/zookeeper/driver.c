@@ -1,27 +1,23 @@
 /* The recipe's requests as requests to ZooKeeper.
  *
- * A contender is an ephemeral sequential node, its fence the node's czxid: it
- * rises with each write of the ensemble, also where a parent made anew counts
- * from 0. A proof is a multi of one check: it is proposed, logged and committed
- * like any write, but changes nothing, and wakes nobody who watches the node.
- * A fresh list is one behind a sync, which has the server catch up.
+ * A contender is an ephemeral sequential node. Its fence is the czxid, which
+ * rises with each write of the ensemble, also where a new parent counts from 0.
+ * A proof is a multi of one check: committed like any write, it changes nothing
+ * and wakes no watch. A fresh list follows a sync.
  *
- * Folders. The chroot of the URL is not the library's. Of a path the chroot is
- * made of plain nodes, the rest of containers, which servers remove when they
- * have been empty for a minute. Where a server knows no containers the rest is
- * plain as well, and each contender's delete is followed by one of its folder:
- * the server refuses that while another contender stands there. With
- * credentials every node is made for their owner alone, unless the option `acl`
- * says otherwise; without them for everybody.
+ * Folders. The chroot is ours, not the library's: plain nodes. Below stand
+ * containers, which servers remove when empty for a minute. Where a server
+ * knows none they are plain, too, and each contender's delete is followed by
+ * its folder's, which servers refuse while it has children. With credentials
+ * nodes are for their owner alone unless the option `acl` says otherwise; else
+ * for everybody.
  *
- * Numbers. After 2^31 creates in one folder, servers from 3.6 on give the same
- * number to each (DataTree only ever lets the parent's cversion rise), so their
- * order is nobody's; servers up to 3.5 go on with the least number of all. The
- * last million, and the first million behind such a wrap, are `worn`.
+ * Numbers. After 2^31 creates in a folder, servers from 3.6 on give all the
+ * same number (DataTree only lets the parent's cversion rise); older ones wrap
+ * to the least. The last million before and the first behind are `worn`.
  *
- * Most requests are one of ZooKeeper's, and their answer goes to the asker as
- * it is. Those that take several have a `call`, which counts on D1: what is
- * sent together is answered in that order. */
+ * A request that takes several of ZooKeeper's has a `call`, which counts on D1.
+ */
 #include "store/zookeeper/driver.h"
 
 #include <stdlib.h>
@@ -40,13 +36,12 @@ struct dlk_ss_link {
   struct dlk_host *host;
   struct dlk_zk_link *zk;
   struct dlk_zk_client *client;
-  struct dlk_ss_events events; /* the recipe's, but `gone` */
-  void (*told)(void *owner);   /* that */
+  struct dlk_ss_events events;
+  void (*told)(void *owner);
   void *owner;
-  struct dlk_list calls; /* whose answers are to come */
+  struct dlk_list calls; /* answers to come */
 };
 
-/* One request of the recipe that takes several of ZooKeeper's. */
 struct call {
   struct dlk_list link;
   struct dlk_ss_link *session;
@@ -54,7 +49,7 @@ struct call {
   void *who;
   uint32_t tag;
   int flying;        /* answers to come */
-  enum dlk_ss_rc rc; /* of those before the last, the first that is not OK */
+  enum dlk_ss_rc rc; /* the first bad one before the last */
   const char *text;
   bool sets; /* GUARD: its write is a SET */
 };
@@ -97,7 +92,7 @@ static bool add(struct call *c, const struct dlk_zk_request *r,
   return ok;
 }
 
-/* Whether all of c was sent. If not, its answers are heard by nobody. */
+/* False: its answers are heard by nobody. */
 static bool sent(struct call *c, bool ok) {
   if (!ok && c->flying == 0)
     free_call(c);
@@ -111,9 +106,8 @@ static void keep_first(struct call *c, const struct dlk_ss_reply *r) {
   c->text = r->text;
 }
 
-/* instead: with what was kept, if that is no success. A request that the
- * library refuses at once is answered before those that were sent first: c
- * stays for them. */
+/* instead: with a failure that was kept. The library may refuse the last
+ * request at once, before the first are answered: c stays for them. */
 static void finish(struct call *c, const struct dlk_ss_reply *r, bool instead) {
   const struct call kept = *c;
   struct dlk_ss_reply reply = *r;
@@ -128,8 +122,8 @@ static void finish(struct call *c, const struct dlk_ss_reply *r, bool instead) {
 
 /* ---- folders ---- */
 
-/* A refusal counts only where something is missing afterwards: one who may not
- * make a folder is refused also when it exists. */
+/* A refusal counts only if something is missing afterwards: existing folders
+ * are refused, too. */
 static void on_above(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
@@ -138,10 +132,10 @@ static void on_above(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_NOAUTH || r->rc == DLK_SS_FAILED)
     keep_first(c, r);
   if (c->flying == 0)
-    free_call(c); /* what it was for could not be sent */
+    free_call(c); /* its purpose could not be sent */
 }
 
-/* What the folders above were made for: one, or a contender. */
+/* The folders were made for this request. */
 static void on_below(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
@@ -157,7 +151,7 @@ static void on_folder(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   on_below(who, tag, &reply);
 }
 
-/* The folder that the first `len` bytes of path name. */
+/* The folder of path's first `len` bytes. */
 static bool add_folder(struct call *c, char *path, size_t len,
                        dlk_ss_answer *answer) {
   struct dlk_zk_client *client = c->session->client;
@@ -174,7 +168,7 @@ static bool add_folder(struct call *c, char *path, size_t len,
   return ok;
 }
 
-/* Those above the one of `len` bytes, the chroot's first. */
+/* Those above, the chroot's first. */
 static bool add_above(struct call *c, char *path, size_t len) {
   for (size_t i = 1; i < len; i++)
     if (path[i] == '/' && !add_folder(c, path, i, on_above))
@@ -205,8 +199,7 @@ static bool create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                              .leads = q->leads};
   if (q->attempt == 0)
     return pass(l, &r, answer, who, tag);
-  /* Usually only the lock's own folder is missing; if that was not all,
-   * everything above it. */
+  /* Usually only the lock's folder is missing; next time make all. */
   struct call *c = new_call(l, answer, who, tag);
   char *path = c ? strdup(q->path) : NULL;
   bool ok = path != NULL;
@@ -264,7 +257,6 @@ static bool asks_to(const struct dlk_op *op, const char *word) {
          memcmp(op->argv[0], word, op->argv_len[0]) == 0;
 }
 
-/* A version, if it is there. */
 static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
   char text[16], *end;
   *out = -1;
@@ -282,7 +274,7 @@ static bool version_arg(const struct dlk_op *op, size_t i, int32_t *out) {
   return true;
 }
 
-/* The write that the op asks for; its path is in `path`. */
+/* op's write; its path is in `path`. */
 static bool guarded_write(const struct dlk_zk_client *client,
                           const struct dlk_op *op, struct dlk_buf *path,
                           struct dlk_zk_request *w) {
@@ -324,7 +316,7 @@ static const char *guard_error(void *client, const struct dlk_op *op) {
               "path, data, or \"DELETE\", path [, version]";
 }
 
-/* A node that is missing for the write is not the contender's. */
+/* The write's missing node is not the contender's. */
 static void on_guarded(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   struct dlk_ss_reply reply = *r;
@@ -483,8 +475,8 @@ const struct dlk_ss_driver dlk_zk_driver = {
                      "password, or have its ACL changed",
     .shut = "closes each new connection at once; has this address as many as "
             "its maxClientCnxns?",
-    .watch_bytes = (size_t)512 * 1000, /* the library restores them in one
-                                          packet */
+    .watch_bytes =
+        (size_t)512 * 1000, /* the library restores them in one packet */
     .rule = &dlk_zk_confirm,
     .worn = worn,
     .open = open,

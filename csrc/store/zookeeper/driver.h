@@ -4,13 +4,13 @@
 
 #include "store/session/driver.h"
 
-/* What all sessions of a store share. The strings are its own. */
+/* Shared by a store's sessions; owns its strings. */
 struct dlk_zk_client {
   char *hosts;  /* "h1:2181,h2:2181" */
   char *auth;   /* "user:password", or NULL */
   char *chroot; /* "/app", or "" */
-  bool closed;  /* what it makes is for that user alone */
-  bool plain;   /* the servers know no containers */
+  bool closed;  /* its nodes are for that user alone */
+  bool plain;   /* no server has containers */
 };
 
 extern const struct dlk_ss_driver dlk_zk_driver;

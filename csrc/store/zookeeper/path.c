@@ -1,12 +1,11 @@
-/* Which paths the servers take: as PathUtils.validatePath has it. */
+/* As PathUtils.validatePath. */
 #include "store/zookeeper/path.h"
 
 #include <string.h>
 
-/* Of a character of UTF-8 that has more than one byte; 0: it is none, or none
- * that servers take. They refuse by the units of UTF-16: the surrogates that
- * a character of four bytes is made of, control characters, what is for private
- * use, and the last 16, among them what they read wrong bytes as. */
+/* Length of a UTF-8 character of more bytes; 0: none that servers take. They
+ * refuse UTF-16 units: surrogates (of four bytes), control characters, private
+ * use, and the last 16 (among them U+FFFD). */
 static size_t long_char(const unsigned char *p) {
   size_t n = (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 0;
   unsigned c = n == 2 ? p[0] & 0x1f : p[0] & 0x0f;

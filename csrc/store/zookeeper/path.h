@@ -1,12 +1,11 @@
-/* Which paths the servers take. */
+/* Paths that servers take. */
 #ifndef DLK_STORE_ZOOKEEPER_PATH_H
 #define DLK_STORE_ZOOKEEPER_PATH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Absolute, no empty, "." or ".." part, no slash at the end, no character that
- * servers refuse; "" is one. */
+/* An absolute path by the servers' rules, or "". */
 bool dlk_zk_path_ok(const char *path);
 
 #endif

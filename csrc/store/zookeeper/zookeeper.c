@@ -1,5 +1,5 @@
-/* The ZooKeeper store as the engine sees it: checks what open() was told, and
- * puts the recipe (store/session) on the driver. */
+/* The ZooKeeper store: checks open()'s options and puts the recipe
+ * (store/session) on the driver. */
 #include "store/zookeeper/zookeeper.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
   return dlk_error_set(err, code, "'%s': %s", conf->shown, why);
 }
 
-/* As the C library takes them: it splits each at its last colon, and looks up
- * what is before that, so an IPv6 address has no brackets. */
+/* The library splits each at its last colon, so an IPv6 address has no
+ * brackets. */
 static char *join_hosts(const struct dlk_conf *conf) {
   struct dlk_buf b = {0};
   for (size_t i = 0; i < conf->host_count; i++) {
@@ -39,7 +39,7 @@ static int64_t session_timeout(const struct dlk_conf *conf) {
   return dlk_option_ns(&conf->options, "session_timeout", 0);
 }
 
-/* Whether what is made is for its maker alone: so it is once there is one. */
+/* Nodes are for their maker alone once there is one. */
 static bool closed(const struct dlk_conf *conf) {
   const char *acl = dlk_option_text(&conf->options, "acl");
   return conf->username && !(acl && strcmp(acl, "open") == 0);

@@ -1,9 +1,8 @@
-/* The numbers that servers and the client library answer with: one table. They
- * are written as numbers, for a server may be newer than the header that the
- * library came with, and the library itself says "unknown error" then.
+/* Codes of servers and the library. Numbers, because a server may know more
+ * than the library's header, whose zerror() then says "unknown error".
  *
- * ZRUNTIMEINCONSISTENCY: an answer was not to the oldest request. The library
- * hangs up then, and all that is under way gets this number. */
+ * ZRUNTIMEINCONSISTENCY: an answer was not to the oldest request; the library
+ * hangs up and gives this to all under way. */
 #include "store/zookeeper/client/codes.h"
 
 #include <stdio.h>

@@ -1,19 +1,15 @@
-/* The way back from the library's threads to the loop.
+/* From the library's threads to the loop.
  *
- * A callback copies its data into the request's own context, which was there
- * before the request was sent, and moves it to the ready list; so handing an
- * answer over cannot fail for want of memory. An answer's data and an event
- * need memory of their own: without it the answer says DLK_SS_MEMORY, and an
- * event that cannot be kept ends the link, because the recipe may not miss
- * one. The list keeps the library's order; one post at a time has the loop's
- * owner drain it.
+ * A callback copies its data into its request's context, allocated before
+ * sending, and moves it to `ready`: handing over cannot fail. Without memory
+ * for the data the answer says MEMORY; an event without memory ends the link,
+ * for the recipe may miss none. `ready` keeps the library's order; one post at
+ * a time has the loop's owner drain it.
  *
- * A request that leads another one (a create, the list behind it) wakes nobody
- * by its answer while anything is under way: answers come in the order of the
- * requests, so what is under way then was sent later, and is answered later,
- * if only because the connection is lost. Should the other one not have been
- * sent, or be refused at once, it is not under way: then the leader's own
- * answer wakes, or the refusal does, and both are in the list by then. */
+ * A request that leads another (a create, its list) wakes nobody while anything
+ * is under way: that was sent later and is answered later, if only by a cut. If
+ * the other was not sent or refused at once, the leader's answer or the refusal
+ * wakes, and both are in `ready` then. */
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
@@ -54,8 +50,8 @@ static struct dlk_zk_completion *new_completion(struct dlk_zk_link *link,
   return f;
 }
 
-/* The name a create answers with is the path and a number of 11 at most. The
- * trace has a copy of the path behind it. */
+/* A create answers with its path and at most 11 digits. The trace's copy of the
+ * path stands behind. */
 struct dlk_zk_completion *
 dlk_zk_completion_new(struct dlk_zk_link *link,
                       const struct dlk_zk_request *request) {
@@ -186,7 +182,7 @@ void dlk_zk_on_names(int rc, const struct String_vector *names,
   dlk_zk_completion_ready(f, rc);
 }
 
-/* zoo_client_id and zoo_recv_timeout only read what the handshake set. */
+/* zoo_client_id and zoo_recv_timeout only read. */
 void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
                      void *context) {
   struct dlk_zk_link *link = context;
@@ -279,8 +275,8 @@ static void event_came(struct dlk_zk_link *link,
   link->events->event(link->user, event, f->text);
 }
 
-/* The library may tell that it is connected before zookeeper_init2 returned
- * to the session thread; until then there is no handle to send on. */
+/* The library may connect before zookeeper_init2 has returned: no handle to
+ * send on yet. */
 static struct dlk_zk_completion *next(struct dlk_zk_link *link) {
   struct dlk_zk_completion *f = NULL;
   pthread_mutex_lock(&link->lock);

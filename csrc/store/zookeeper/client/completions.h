@@ -1,5 +1,4 @@
-/* A link on libzookeeper, and the way of its answers and events to the loop.
- * handle.c has the rest: requests, threads, life. */
+/* A link on libzookeeper; handle.c has requests, threads, life. */
 #ifndef DLK_STORE_ZOOKEEPER_CLIENT_COMPLETIONS_H
 #define DLK_STORE_ZOOKEEPER_CLIENT_COMPLETIONS_H
 
@@ -17,28 +16,28 @@ struct dlk_zk_link {
   /* Constant after open. */
   const struct dlk_ss_events *events;
   void *user, *owner;
-  char *hosts, *auth; /* auth: wiped once it was handed over */
-  bool closed;        /* as of its conf */
+  char *hosts, *auth; /* auth: wiped once handed over */
+  bool closed;
   int64_t timeout_ms;
-  zhandle_t *zh; /* [lock] until the loop's owner saw that it is open */
+  zhandle_t *zh; /* [lock] until the loop's owner saw it */
   /* [lock] */
   struct dlk_host *host; /* NULL once abandoned */
   struct dlk_list flying, ready;
   bool posted, closing, through, memory_failed;
-  bool seen; /* connected at least once */
-  bool shut; /* not yet, for a server closes new connections at once */
+  bool seen;
+  bool shut; /* a server closes new connections at once */
   int open_error;
   /* The loop's owner's. */
   struct dlk_post post;
   bool muted, told_gone;
-  char odd[DLK_ZK_ODD_MAX]; /* the text of the last answer without a name */
+  char odd[DLK_ZK_ODD_MAX]; /* text of an unknown code */
 };
 
 enum dlk_zk_item { DLK_ZK_ITEM_ANSWER, DLK_ZK_ITEM_STATE, DLK_ZK_ITEM_EVENT };
 
-/* One request under way, or one thing that happened. */
+/* A request under way, a state or an event. */
 struct dlk_zk_completion {
-  struct dlk_list link; /* in flying, then in ready */
+  struct dlk_list link; /* flying, then ready */
   struct dlk_zk_link *owner;
   enum dlk_zk_item item;
   dlk_ss_answer *answer;
@@ -46,33 +45,33 @@ struct dlk_zk_completion {
   uint32_t tag;
   int64_t sent;
   enum dlk_zk_verb verb;
-  const char *path; /* in text, for the trace; else NULL */
+  const char *path; /* for the trace, in text */
   bool leads;
   int rc;
   struct dlk_ss_stat stat;
-  char *data; /* GET; or the block of names */
+  char *data; /* GET's, or a block of names */
   size_t len;
   size_t count;
   size_t part_count;
   zoo_op_result_t part[DLK_SS_PARTS_MAX];
   struct Stat part_stat[DLK_SS_PARTS_MAX];
-  int kind; /* of a state or an event */
+  int kind; /* of a state or event */
   int64_t session, timeout;
   size_t room;
-  char text[]; /* CREATE's name, an event's path */
+  char text[]; /* CREATE's name or an event's path */
 };
 
-/* [lock] Has the loop look at the queue. */
+/* [lock] Has the loop drain `ready`. */
 void dlk_zk_link_kick(struct dlk_zk_link *link);
 void dlk_zk_link_run(struct dlk_post *post);
-/* Frees it with the last reference. Any thread. */
+/* Any thread. The last reference frees it. */
 void dlk_zk_link_unref(struct dlk_zk_link *link);
 
-/* A request's context, listed as flying; NULL when out of memory. */
+/* In flying; NULL: no memory. */
 struct dlk_zk_completion *
 dlk_zk_completion_new(struct dlk_zk_link *link,
                       const struct dlk_zk_request *request);
-/* Its answer is there. Any thread. */
+/* Any thread. Its answer has come. */
 void dlk_zk_completion_ready(struct dlk_zk_completion *f, int rc);
 /* Frees what was never answered or delivered. */
 void dlk_zk_completions_free(struct dlk_zk_link *link);

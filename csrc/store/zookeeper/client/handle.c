@@ -1,37 +1,26 @@
-/* The shell around the ZooKeeper C library (libzookeeper_mt).
+/* The shell around libzookeeper_mt.
  *
- * Threads. Each link has one thread of ours, the session thread: it runs
- * zookeeper_init2 (which looks names up and may block), sleeps, and runs
- * zookeeper_close (which may block for seconds) when told to. It exists from
- * the start, so that closing needs no new thread and cannot fail. The library
- * has two threads of its own per handle, which the session thread starts: so
- * all of them block every signal (core/native.h). Where one of the two cannot
- * be had the library ends the program (an assert); so it is tried out right
- * before. That leaves a moment in which somebody else may take the last ones:
- * a program that lives at its limit of threads is not safe with this library.
- * On those threads a completion
- * or a watcher only copies what it was given and queues it (completions.c);
- * everything else is done by the loop's owner.
+ * Threads. Each link has one session thread: it runs zookeeper_init2 (looks
+ * names up), sleeps, and runs zookeeper_close when told; both may block. It
+ * exists from the start, so closing cannot fail. The library starts two threads
+ * per handle and aborts without them (assert), so they are tried out right
+ * before: a program at its limit of threads is still not safe. All block every
+ * signal (core/native.h). There callbacks only copy and queue (completions.c);
+ * the loop's owner does the rest.
  *
- * Life. A link is one handle and one session: never reused, so an answer of
- * an old session cannot be taken for one of a new. References: the owner's
- * (from open to close), the session thread's, and that of a post under way.
- * After close nothing is called back but `gone`, once the session thread is
- * through or `abandon` was called, and never while a post of ours is in the
- * host's queue. The session thread may go on after that; it touches the link
- * only.
+ * Life. A link is one handle and one session, never reused: no answer of an old
+ * session reaches a new one. References: the owner's (open to close), the
+ * session thread's, a post's. After close only `gone` is called, once the
+ * session thread is through or `abandon` was called, and never while our post
+ * is queued. The thread may go on after that; it touches the link only. It
+ * frees contexts that the library dropped after zookeeper_close; others are
+ * freed once delivered.
  *
- * Contexts of requests are freed when their answer was delivered. What the
- * library never answered (it drops answers when a handle is closed) is freed
- * by the session thread after zookeeper_close.
- *
- * The library's log is switched off unless its level was lowered by somebody
- * else (DEBUG has memory bugs, and all levels write into a buffer that handles
- * share without a lock); what is left goes into a callback that drops it, so
- * nothing reaches stderr. Names are looked up when it connects, but not while
- * it is connected (resolution delay -1), when its thread has heartbeats to
- * send. A session that is not open a while after its thread asked for it may be
- * one that its servers close at once: the thread finds that out (hosts.c). */
+ * The library's log is off unless somebody lowered its level: DEBUG has memory
+ * bugs, and all levels share a buffer without a lock. The rest goes to a
+ * callback that drops it. Names are looked up on connecting only (resolution
+ * delay -1): the library's thread has heartbeats to send. A session not open
+ * after a while may be one whose servers close at once: hosts.c finds out. */
 #include "store/zookeeper/client/completions.h"
 #include "store/zookeeper/client/hosts.h"
 
@@ -43,17 +32,17 @@
 #include "core/native.h"
 
 #define STACK_SIZE ((size_t)512 * 1024)
-#define LIBRARY_THREADS 2 /* of a handle */
+#define LIBRARY_THREADS 2
 #define PATIENCE (500 * DLK_MS)
 
-/* The library's level; its own header for it does not find its includes. */
+/* Its header does not find its includes. */
 extern ZOOAPI ZooLogLevel logLevel;
 
 static void drop_log(const char *message) {
   (void)message;
 }
 
-/* Once a process: somebody else in it may use the library and choose. */
+/* Once a process: others may use the library and choose. */
 static void quiet_library(void) {
   if (logLevel >= ZOO_LOG_LEVEL_INFO)
     zoo_set_debug_level((ZooLogLevel)0);
@@ -66,7 +55,7 @@ static void no_completion(int rc, const void *data) {
   (void)data;
 }
 
-/* NULL: see errno; ENOENT, EINVAL: no host is found. */
+/* NULL: see errno; ENOENT, EINVAL: no host found. */
 static zhandle_t *init_handle(struct dlk_zk_link *link, bool look_up) {
   char *hosts = dlk_zk_hosts_spelled(link->hosts, look_up);
   errno = ENOMEM;
@@ -236,7 +225,7 @@ static int mode_of(enum dlk_zk_mode mode) {
   return ZOO_PERSISTENT;
 }
 
-/* At least what the library makes of it, rights and headers included. */
+/* An upper bound, with rights and headers. */
 static size_t length_of(const struct dlk_zk_request *r) {
   size_t length = 128 + r->len + (r->path ? strlen(r->path) : 0);
   for (size_t i = 0; i < r->part_count; i++)
@@ -297,8 +286,8 @@ static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
   return ZBADARGUMENTS;
 }
 
-/* What the library refuses at once is answered like everything else, through
- * the queue, so that no answer comes from inside this call. */
+/* A refusal at once goes through the queue as well: no answer comes from inside
+ * this call. */
 static bool send_request(struct dlk_zk_link *link,
                          const struct dlk_zk_request *request,
                          dlk_ss_answer *answer, void *who, uint32_t tag) {

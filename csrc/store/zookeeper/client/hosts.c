@@ -1,20 +1,17 @@
-/* Lists of servers, as the client library is given them.
+/* Lists of servers for the client library.
  *
- * Odd length. After a failed attempt the library passes one server over
- * (ZOOKEEPER-2466): of two servers it tries the same one again and again, of an
- * even number only half. Steps of two reach each place of a list of odd length.
+ * Odd length. After a failure the library passes one server over
+ * (ZOOKEEPER-2466): of two servers it retries one, of an even number half.
+ * Steps of two reach all of an odd list.
  *
- * Spelling. The library asks the resolver for each host, addresses too, and has
- * it leave out families of which the machine has no address but that of its
- * loopback (AI_ADDRCONFIG). So 127.0.0.1, and a localhost that is only that,
- * are not found on a machine whose interfaces have IPv6 only. The same address
- * mapped into IPv6 is. An IPv6 address on a machine without IPv6 but ::1 has no
- * other spelling: zookeeper.md says so.
+ * Spelling. The library resolves even addresses, without families whose only
+ * address is loopback (AI_ADDRCONFIG). So 127.0.0.1 fails on a machine with
+ * IPv6 interfaces only; mapped into IPv6 it works. ::1 on a machine without
+ * IPv6 has no other spelling (zookeeper.md).
  *
- * A server that has as many connections of one address as it may have
- * (maxClientCnxns) accepts the next one and closes it. One without a quorum
- * does that only after it was asked for something. So a connection that asks
- * for nothing tells the two apart. */
+ * maxClientCnxns. A server at that limit accepts and closes; one without a
+ * quorum closes only after a request. A connection without a request tells them
+ * apart. */
 #include "store/zookeeper/client/hosts.h"
 
 #include <arpa/inet.h>
@@ -50,7 +47,7 @@ char *dlk_zk_hosts_odd(const char *hosts, uint32_t lot) {
   return copy;
 }
 
-/* The host and the port of the first in the list; what follows, or NULL. */
+/* The list's first; next_host gives the rest, or NULL. */
 struct host {
   char name[256];
   const char *port;
@@ -67,7 +64,7 @@ static const char *next_host(const char *hosts, struct host *h) {
   return hosts[len] == ',' ? hosts + len + 1 : NULL;
 }
 
-/* Whether the resolver gives it to who asks like the library. */
+/* As the library asks. */
 static bool is_taken(const char *address) {
   const struct addrinfo how = {.ai_flags = AI_ADDRCONFIG | AI_NUMERICHOST,
                                .ai_socktype = SOCK_STREAM};

@@ -1,7 +1,5 @@
-/* A ZooKeeper session: requests go out, answers, watch events and the session's
- * own changes come in. handle.c puts it on the ZooKeeper C library; a
- * simulation can be one as well. What it promises stands in
- * store/session/driver.h (D1 to D4). */
+/* A ZooKeeper session: requests, answers, events, on libzookeeper (handle.c) or
+ * in a simulation. It keeps D1 to D4 (store/session/driver.h). */
 #ifndef DLK_STORE_ZOOKEEPER_CLIENT_LINK_H
 #define DLK_STORE_ZOOKEEPER_CLIENT_LINK_H
 
@@ -25,7 +23,6 @@ enum dlk_zk_mode {
   DLK_ZK_EPHEMERAL_SEQUENTIAL
 };
 
-/* For the trace. */
 static inline const char *dlk_zk_verb_word(enum dlk_zk_verb verb) {
   static const char *const words[] = {"create", "delete", "set",
                                       "get",    "exists", "children",
@@ -33,27 +30,25 @@ static inline const char *dlk_zk_verb_word(enum dlk_zk_verb verb) {
   return words[verb];
 }
 
-/* A server cuts the connection of who sends more than its jute.maxbuffer (one
- * byte less than a MiB unless it is set), and so do servers among each other.
- * The connection is that of all leases of the session, and each repetition cuts
- * it again. So a request that could be as long is refused and not sent; it is
- * answered DLK_SS_FAILED. */
+/* Servers cut connections at requests over jute.maxbuffer (1 MiB - 1 by
+ * default). The connection carries all leases of the session, so such a request
+ * is not sent but answered DLK_SS_FAILED. */
 #define DLK_ZK_REQUEST_MAX 1047000
 
 struct dlk_zk_request {
   enum dlk_zk_verb verb;
-  const char *path; /* CREATE: the sequence number is appended */
+  const char *path; /* CREATE: without the number */
   const char *data;
   size_t len;
   enum dlk_zk_mode mode; /* CREATE */
   int32_t version;       /* DELETE, SET, CHECK; -1: any */
   bool watch;            /* GET, CHILDREN */
-  bool leads; /* another one is sent at once: answered together with it */
-  const struct dlk_zk_request *parts; /* MULTI: CHECK, SET, CREATE, DELETE */
+  bool leads;            /* as in dlk_ss_request */
+  const struct dlk_zk_request *parts;
   size_t part_count;
 };
 
-/* Whose node it is about, for the trace; of a MULTI the first one's. */
+/* For the trace; a MULTI's first. */
 static inline const char *dlk_zk_request_path(const struct dlk_zk_request *r) {
   return r->path || r->part_count == 0 ? r->path : r->parts[0].path;
 }
@@ -63,12 +58,12 @@ struct dlk_zk_link;
 struct dlk_zk_conf {
   const char *hosts; /* "h1:2181,h2:2181" */
   const char *auth;  /* "user:password", or NULL */
-  bool closed;       /* what it makes is for that user alone; needs auth */
+  bool closed;       /* needs auth */
   int64_t timeout;
 };
 
 struct dlk_zk_driver {
-  /* These as those of struct dlk_ss_driver. */
+  /* As in struct dlk_ss_driver. */
   struct dlk_zk_link *(*open)(struct dlk_host *host,
                               const struct dlk_zk_conf *conf,
                               const struct dlk_ss_events *events, void *user,

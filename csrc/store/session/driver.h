@@ -1,74 +1,66 @@
-/* What a store with sessions and ordered contenders gives the recipe of this
- * room. zookeeper/driver.c is one on ZooKeeper; etcd (a lease, keys in the
- * order of their revisions, transactions) and Consul (a session, keys in the
- * order of their CreateIndex, transactions) fit it as well.
+/* What a store with sessions and ordered contenders (dlk_ss_) gives the recipe
+ * of this room.
  *
- * Definitions. A session lives on the servers, and everything that is bound to
- * it ends with it. A lock is a folder; a contender is a node in it that is
- * bound to a session. A path is the folder, '/', and the contender's name. The
- * driver adds a number of 10 digits to the name of each contender that it
- * makes, and shows it so from then on. Numbers of one lock rise in the order of
- * the creates (`worn`: but for those). A write is decided by a majority.
+ * Definitions. A session lives on the servers; all that is bound to it ends
+ * with it. A lock is a folder. A contender is a node in it, bound to a session.
+ * A path is folder '/' contender. The driver adds a number of 10 digits to the
+ * name of each contender that it creates; numbers of one lock rise in the order
+ * of the creates (except `worn` ones). A majority decides each write.
  *
- * Invariants that the recipe stands on.
- * D1. Requests of one connection are answered in the order of their sending. A
- *     LIST or a READ that was sent after a write of the same session shows that
- *     write.
- * D2. Each request is answered once, or its session is closed before. One that
- *     was under way when the connection was lost is answered CUT, after `away`.
- *     CUT says nothing: a write may be done, also later. It is decided when a
- *     LIST with `fresh` is answered that was sent on the next connection.
- * D3. An event comes before each answer that shows what it tells of. A watch
- *     tells once: of the first change after the answer that set it.
- * D4. A write of a session that the servers ended is never done. So a contender
- *     of ours is there only while its session is, and nobody else makes it.
+ * Invariants.
+ * D1. Requests of one connection are answered in the order of sending. A LIST
+ *     or READ sent after a write of the same session shows that write.
+ * D2. Each request is answered once, or its session is closed before. A lost
+ *     connection answers CUT, after `away`. CUT says nothing: a write may be
+ *     done, even later. A LIST with `fresh`, sent on the next connection,
+ *     decides it.
+ * D3. An event comes before each answer that shows its cause. A watch tells
+ *     once: of the first change after the answer that set it.
+ * D4. A write of an ended session is never done. So a contender of ours exists
+ *     only while its session does, and nobody else makes it.
  * D5. No hold counts past `horizon` of its session's proof. Until then no
  *     server has ended the session.
- * D6. The fence of a contender is above those of all that were created before,
- *     in any lock.
+ * D6. A contender's fence exceeds those of all created before, in any lock.
  *
- * All functions are called by the loop's owner, which is called back as well,
- * and never from inside `send`. */
+ * The loop's owner calls all functions and is called back, never from inside
+ * `send`. */
 #ifndef DLK_STORE_SESSION_DRIVER_H
 #define DLK_STORE_SESSION_DRIVER_H
 
 #include "store/store.h"
 
-/* What became of a request. */
 enum dlk_ss_rc {
   DLK_SS_OK,
-  DLK_SS_NONODE,    /* the node, or the folder above it, is not there */
-  DLK_SS_EXISTS,    /* it is there already */
+  DLK_SS_NONODE, /* no such node or folder */
+  DLK_SS_EXISTS,
   DLK_SS_VERSION,   /* not done: the node was written since it was read */
-  DLK_SS_NOAUTH,    /* not done, and the next one would not be either */
-  DLK_SS_UNKNOWN,   /* the server does not know such requests */
+  DLK_SS_NOAUTH,    /* not done; repeating does not help */
+  DLK_SS_UNKNOWN,   /* the server does not know this request */
   DLK_SS_CUT,       /* D2 */
-  DLK_SS_THROTTLED, /* not done, for there is too much to do; else as CUT */
-  DLK_SS_MEMORY,    /* we had no memory for the answer */
-  DLK_SS_FAILED     /* anything else; reply->text says what */
+  DLK_SS_THROTTLED, /* not done: too much to do; treated as CUT */
+  DLK_SS_MEMORY,    /* no memory here for the answer */
+  DLK_SS_FAILED     /* anything else: reply->text */
 };
 
 enum dlk_ss_verb {
-  DLK_SS_CREATE, /* a contender, in our session. `attempt`: how many were
-                         answered NONODE before; what is missing above is made
-                         first. Lost: found by its name in a fresh LIST (D2) */
-  DLK_SS_KEEP,   /* a node of that very name, in no session, if `own` is
-                         there. Lost: sent again, and EXISTS says it is done */
-  DLK_SS_MARK,   /* other data, if it still has `version`. Lost: read */
-  DLK_SS_DELETE, /* a contender, or an empty folder. Lost: sent again, for
-                         no name comes twice */
-  DLK_SS_READ,   /* data and stat. `watch`: tells of its change or end */
-  DLK_SS_LIST,   /* names in a folder. `watch`: tells of the next change.
-                         `fresh`: shows all that any client was answered before;
-                         else as our server has it, which may be behind */
-  DLK_SS_COUNT,  /* stat.children: whether a folder has any */
-  DLK_SS_PROVE,  /* a write that changes nothing: NONODE, or it is there
-                         (D4). Lost: says nothing about either */
-  DLK_SS_CLOCK,  /* a write whose stat.mtime_ms is the servers' time */
-  DLK_SS_FOLDER, /* makes a lock's folder, to watch it */
-  DLK_SS_GUARD,  /* what op->argv asks for, if `own` is there: NONODE, and
-                         nothing was written. Lost: nobody knows, not repeated.
-                         stat.version: of what was set; -1: none */
+  DLK_SS_CREATE, /* a contender in our session. `attempt`: how many were
+                    answered NONODE before; missing folders are made first.
+                    Lost: a fresh LIST finds its name */
+  DLK_SS_KEEP, /* a node of that very name in no session, if `own` exists. Lost:
+                  sent again, EXISTS says done */
+  DLK_SS_MARK, /* new data, if `version` still matches. Lost: read */
+  DLK_SS_DELETE, /* a contender, or an empty folder. Lost: sent again, no name
+                    comes twice */
+  DLK_SS_READ,   /* data and stat. `watch`: of its change or end */
+  DLK_SS_LIST, /* names in a folder. `watch`: of the next change. `fresh`: shows
+                  all that any client was answered before; else the server may
+                  lag */
+  DLK_SS_COUNT,  /* stat.children */
+  DLK_SS_PROVE,  /* a write that changes nothing: NONODE, or it exists (D4) */
+  DLK_SS_CLOCK,  /* a write; stat.mtime_ms is the servers' time */
+  DLK_SS_FOLDER, /* makes a lock's folder */
+  DLK_SS_GUARD,  /* op->argv's write, if `own` exists; else NONODE. Lost: nobody
+                    knows, not repeated. stat.version: what SET made; -1: none */
   DLK_SS_PING    /* any read */
 };
 
@@ -80,27 +72,27 @@ struct dlk_ss_request {
   int32_t version; /* MARK */
   unsigned attempt;
   bool watch, fresh;
-  bool prune; /* DELETE: its folder, too, if it is empty and stays otherwise */
-  bool leads; /* another one is sent at once: answered together */
-  const char *own;         /* KEEP, GUARD: the contender that has to be there */
+  bool prune;      /* DELETE: its folder, too, if empty and kept otherwise */
+  bool leads;      /* another one follows at once: answer both together */
+  const char *own; /* KEEP, GUARD: the contender that must exist */
   const struct dlk_op *op; /* GUARD */
 };
 
 struct dlk_ss_stat {
   int64_t czxid; /* of a contender: its fence */
   int64_t ctime_ms, mtime_ms;
-  int64_t owner; /* the session of a contender */
+  int64_t owner; /* a contender's session */
   int32_t version, children;
 };
 
 #define DLK_SS_PARTS_MAX 4
 
-/* Valid during the call only. */
+/* Valid during the call. */
 struct dlk_ss_reply {
   enum dlk_ss_rc rc;
-  int64_t sent;     /* when the request was handed over */
-  const char *text; /* for people, when rc is not OK; lasts */
-  const char *path; /* CREATE: with the node's name */
+  int64_t sent;
+  const char *text; /* for people, when rc is not OK; outlives the reply */
+  const char *path; /* CREATE: with the full name */
   const char *data; /* READ */
   size_t len;
   struct dlk_ss_stat stat; /* CREATE, READ, MARK, CLOCK, COUNT */
@@ -115,10 +107,9 @@ typedef void dlk_ss_answer(void *who, uint32_t tag,
                            const struct dlk_ss_reply *reply);
 
 enum dlk_ss_end {
-  DLK_SS_END_EXPIRED, /* the servers ended the session */
-  DLK_SS_END_DENIED,  /* authentication failed */
-  DLK_SS_END_FAILED   /* could not be opened, or (no memory) not be told of an
-                         event; text says why */
+  DLK_SS_END_EXPIRED,
+  DLK_SS_END_DENIED,
+  DLK_SS_END_FAILED /* not opened, or an event was lost for want of memory */
 };
 
 enum dlk_ss_event { DLK_SS_DELETED, DLK_SS_CHANGED, DLK_SS_CHILD };
@@ -126,76 +117,75 @@ enum dlk_ss_event { DLK_SS_DELETED, DLK_SS_CHANGED, DLK_SS_CHILD };
 struct dlk_ss_link;
 
 struct dlk_ss_events {
-  /* Connected, for the first time or again. timeout: as negotiated. */
+  /* Connected, first or again. timeout: as negotiated. */
   void (*connected)(void *user, int64_t session, int64_t timeout);
   void (*away)(void *user);
-  /* Not connected yet, for a server closes each new connection at once. */
+  /* Not connected yet: a server closes each new connection at once. */
   void (*shut)(void *user);
-  /* The last call for this link but `gone`. */
+  /* The last call but `gone`. */
   void (*ended)(void *user, enum dlk_ss_end end, const char *text);
   void (*event)(void *user, enum dlk_ss_event event, const char *path);
-  /* After close: nothing of the link is left that could call. */
+  /* After close: the link calls no more. */
   void (*gone)(void *owner);
 };
 
-/* How long a session is known to live (D5). Its fields but `horizon` and
- * `timeout` are for the driver's rule. */
+/* How long a session is known to live (D5). The rule owns the fields below
+ * `horizon`. */
 struct dlk_ss_proof {
-  int64_t timeout; /* of the session, as negotiated */
-  int64_t horizon; /* no hold of the session counts past this time */
-  int64_t sent[2]; /* of the two writes that were answered last */
-  int64_t due;     /* of the next; 0: at once */
-  uint32_t flying; /* token of the write under way, 0: none */
+  int64_t timeout; /* as negotiated */
+  int64_t horizon; /* no hold counts past this */
+  int64_t sent[2]; /* of the two writes answered last */
+  int64_t due;     /* when the next may go; 0: at once */
+  uint32_t flying; /* the write under way; 0: none */
   int64_t flying_sent;
   uint32_t last_token;
 };
 
 struct dlk_ss_rule {
-  /* A fresh session, which was asked for at `sent`. */
+  /* A fresh session, asked for at `sent`. */
   void (*start)(struct dlk_ss_proof *p, int64_t sent, int64_t timeout);
-  /* The connection was lost, or is new: what was promised before stays, and
-   * what is under way will not count. */
+  /* The connection was lost or is new: promises stay, writes under way do not
+   * count. */
   void (*restart)(struct dlk_ss_proof *p);
-  /* When the next write is due; DLK_FOREVER while one is under way. */
+  /* When the next write is due; DLK_FOREVER: one is under way. */
   int64_t (*due)(const struct dlk_ss_proof *p);
-  /* A write (CREATE, DELETE, PROVE) is about to be sent at `now`. A token if it
-   * counts as the next of the chain, 0 if not. */
+  /* Call before a write (CREATE, DELETE, PROVE) is sent. A token if it counts
+   * as the next of the chain; 0: not. */
   uint32_t (*sent)(struct dlk_ss_proof *p, int64_t now);
-  /* Its answer came at `now`. ok: it was done. True when the horizon moved. */
+  /* Its answer came. ok: it was done. True: the horizon moved. */
   bool (*answered)(struct dlk_ss_proof *p, uint32_t token, bool ok,
                    int64_t now);
-  /* A hold granted now would outlast the time the chain needs to reach it. */
+  /* A hold granted now outlasts the time that the chain needs to reach it. */
   bool (*sustains)(const struct dlk_ss_proof *p, int64_t now);
 };
 
 struct dlk_ss_driver {
   const char *name; /* for messages: "ZooKeeper" */
   const char *room; /* for the trace: "zookeeper" */
-  /* What a user is told who is refused access, with and without credentials;
-   * and when a server closes each new connection at once. */
+  /* What a refused user is told, with and without credentials; and when a
+   * server closes new connections at once. */
   const char *denied_user, *denied_nobody, *shut;
-  size_t watch_bytes; /* so much of watched paths is enough for one session */
+  size_t watch_bytes; /* most bytes of watched paths a session */
   const struct dlk_ss_rule *rule;
-  /* A number near where numbers begin anew, or stay as they are: it says
-   * nothing of the order. NULL: there are none. */
+  /* A number near the counter's end, which says nothing of the order. NULL: no
+   * such numbers. */
   bool (*worn)(int32_t number);
-  /* Opens a session in the background. client: the driver's own, for all
-   * sessions of a store. NULL when out of memory or threads. user goes to the
-   * events, owner to `gone`. */
+  /* Opens a session in the background. client: the driver's own, shared by a
+   * store's sessions. NULL: no memory or threads. user goes to the events,
+   * owner to `gone`. */
   struct dlk_ss_link *(*open)(struct dlk_host *host, void *client,
                               int64_t timeout,
                               const struct dlk_ss_events *events, void *user,
                               void *owner);
-  /* Queues a request; who and tag come back with the answer. False: out of
-   * memory, nothing was sent and nothing will be answered. */
+  /* Queues a request; who and tag come back with the answer. False: no memory,
+   * nothing sent, no answer. */
   bool (*send)(struct dlk_ss_link *link, const struct dlk_ss_request *request,
                dlk_ss_answer *answer, void *who, uint32_t tag);
-  /* Ends the session in the background. No event and no answer comes after
-   * this, only `gone`. */
+  /* Ends the session in the background; only `gone` comes after this. */
   void (*close)(struct dlk_ss_link *link);
-  /* After close: let go of the host now, wherever the closing stands. */
+  /* After close: lets go of the host now. */
   void (*abandon)(struct dlk_ss_link *link);
-  /* What is wrong with op->argv of a GUARD; NULL: nothing. */
+  /* What is wrong with a GUARD's op->argv; NULL: nothing. */
   const char *(*guard_error)(void *client, const struct dlk_op *op);
   void (*free_client)(void *client);
 };

@@ -1,6 +1,6 @@
-/* What a contender's node says about it, for people (inspect) and for those
- * behind it: lines of name=value, values escaped like keys. A downgrade and a
- * revoke each add a line (query.c, guard.c), a stand-in has one (standin.c). */
+/* A contender's node has lines of name=value for people (inspect) and for those
+ * behind it, escaped like keys. A downgrade and a revoke add a line each
+ * (query/), a stand-in has its fence (standin.c). */
 #include "store/session/format/data.h"
 
 #include <stdio.h>

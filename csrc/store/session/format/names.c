@@ -1,17 +1,14 @@
 /* Names of nodes.
  *
- * A lock's node is the key with every byte but [A-Za-z0-9_-] and '.' written
- * as %XX, so that any byte string is one legal path component and no two keys
- * share one; "." and ".." alone, which ZooKeeper refuses, are escaped too.
+ * A lock's is its key, each byte but [A-Za-z0-9_.-] written as %XX: one legal
+ * path component for any key, and no two keys share one. "." and ".." alone are
+ * escaped, too.
  *
- * A contender's is <kind>-<guid>-<client>-<sequence>: "x" asks for all, "sP"
- * for P units without a limit (a reader is s1), "pP.C" for P of C. A "k" behind
- * these says that it has a min_hold; its stand-in (standin.c) has the same name
- * with the time of its end behind the "k". The guid
- * is new for each attempt to create, so an attempt whose answer was lost can
- * be found again; the client is the store's, so a store knows its own nodes
- * that nobody waits for any more. The server appends its counter as "%010d",
- * which is negative after 2^31 - 1. */
+ * A contender's is <kind>-<guid>-<client>-<number>. Kinds: "x" asks for all,
+ * "sP" for P units without a limit, "pP.C" for P of C. A "k" behind says
+ * min_hold; a stand-in (standin.c) adds its end. A guid belongs to one attempt
+ * to create, so a lost one can be found; the client marks this store's own
+ * nodes. The driver appends the number as "%010d", negative after 2^31 - 1. */
 #include "store/session/format/names.h"
 
 #include <errno.h>
@@ -139,7 +136,7 @@ static bool parse_kind(const char **at, struct dlk_ss_entry *out) {
   return number(at, &out->cap);
 }
 
-/* "k", and of a stand-in a time of at most 18 digits. */
+/* "k", and a stand-in's end: at most 18 digits. */
 static bool parse_kept(const char **at, struct dlk_ss_entry *out) {
   out->keeps = **at == 'k';
   out->until_ms = 0;

@@ -1,6 +1,6 @@
-/* A contender's name has its token in it, so of every row of 16 or more hex
- * digits in a path the last four are shown. A path that is still too long for
- * a line loses its middle: its end says whose the node is. */
+/* A contender's name has its token in it, so of 16 or more hex digits in a path
+ * the trace shows the last four. A long path loses its middle: its end tells
+ * the owner. */
 #include "store/session/format/traced.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ struct shown {
   size_t len;
 };
 
-/* The first HALF bytes stay, and the last HALF. */
+/* Keeps the first and the last HALF bytes. */
 static void put(struct shown *s, const char *bytes, size_t n) {
   for (size_t i = 0; i < n; i++, s->len++) {
     if (s->len < HALF)

@@ -1,17 +1,15 @@
-/* The chain of confirms in a session, and the horizon that comes of it:
- * confirm.c says what an answer proves, here the requests are sent, in turn for
- * the node of each member, and what is proven goes to the holds and to the
- * host.
+/* The chain of confirms in a session: the driver's rule says what an answer
+ * proves. Confirms name each member's node in turn.
  *
- * Holds end at the horizon, here by a timer, and at the latest before a later
- * horizon is published: an answer that arrives after the old horizon has
- * passed loses the holds first, so none is ever revived. The host is told of
- * the nearest horizon of all sessions that have a hold. */
+ * I1. Holds end at the horizon: by a timer, and before a later horizon is
+ *     published. An answer after the old horizon loses them first, so none is
+ *     revived.
+ * I2. The host knows the nearest horizon of all sessions with a hold. */
 #include "store/session/life/chain.h"
 
 /* ---- members ---- */
 
-/* The next in turn, which goes to the end. */
+/* The next member goes to the end of the line. */
 static struct dlk_ss_member *turn(struct dlk_ss_session *s) {
   struct dlk_list *l = s->nodes.next;
   dlk_list_remove(l);
@@ -104,8 +102,8 @@ void dlk_ss_session_unname(struct dlk_ss_member *m) {
     m->session->confirm_member = NULL;
 }
 
-/* One that was sent before the connection was lost may be answered when
- * another one is under way: it says nothing about that one's node. */
+/* An answer from before a cut may arrive while another confirm is under way: it
+ * says nothing about that one's node. */
 static void on_confirmed(void *who, uint32_t token,
                          const struct dlk_ss_reply *r) {
   struct dlk_ss_session *s = who;
@@ -118,7 +116,7 @@ static void on_confirmed(void *who, uint32_t token,
   dlk_ss_session_confirmed(s, token, r->rc == DLK_SS_OK);
 }
 
-/* In turn, so that with time each is seen to be there. */
+/* In turn, so that each node is seen in time. */
 static struct dlk_ss_member *next_node(struct dlk_ss_session *s) {
   for (size_t left = s->node_count; left > 0; left--) {
     struct dlk_ss_member *m = turn(s);
@@ -147,10 +145,9 @@ static bool wants_confirms(const struct dlk_ss_session *s) {
   return s->state == DLK_SS_CONNECTED && dlk_ss_session_live(s) > 0;
 }
 
-/* Who takes turns writes again soon, and that counts as well: so a session in
- * which all only wait leaves it a moment, and one let in meanwhile the rest of
- * that. A hold has enough left: three confirms that were all late still leave a
- * sixth of the timeout, and while it lasts none is late. */
+/* Waiters that take turns write soon, and that counts, too: a session without
+ * holds leaves them a moment. One granted meanwhile has enough left: three late
+ * confirms still leave a sixth of the timeout. */
 static int64_t patience(const struct dlk_ss_session *s) {
   bool urgent = s->uses[DLK_SS_USE_HELD] + s->uses[DLK_SS_USE_READY] > 0;
   return urgent ? 0 : s->timeout / 128;

@@ -1,10 +1,6 @@
-/* Whoever sends requests in a session, as the session sees it.
- *
- * There are two kinds. A contender has a node in the session, or is about to
- * have one: it stays until the node is gone, and the session's end is the end
- * of the node. A guest only sends requests, and may go on in another session.
- * What they do is not known here: a session tells them, by the functions of
- * their type, what happens to it and to what they watch. */
+/* A member sends requests in a session. A contender has a node there (or will
+ * have): the session's end is the node's. A guest only sends, and may go on in
+ * another session. The session tells members by the functions of their type. */
 #ifndef DLK_STORE_SESSION_LIFE_MEMBER_H
 #define DLK_STORE_SESSION_LIFE_MEMBER_H
 
@@ -14,41 +10,41 @@ struct dlk_ss_member;
 
 /* What a member's node is to the session. */
 enum dlk_ss_use {
-  DLK_SS_USE_NONE,     /* being deleted, or gone; and that of a guest */
+  DLK_SS_USE_NONE,     /* being deleted or gone; a guest's */
   DLK_SS_USE_PARKED,   /* nothing was sent yet */
   DLK_SS_USE_COMING,   /* it may be there */
   DLK_SS_USE_STANDING, /* it is there */
-  DLK_SS_USE_READY,    /* and first in the queue: it waits for the horizon */
-  DLK_SS_USE_HELD,     /* it is a hold */
+  DLK_SS_USE_READY,    /* first in the queue, waits for the horizon */
+  DLK_SS_USE_HELD,
   DLK_SS_USES
 };
 
-/* A watch that is armed, and what the read that armed it showed. */
+/* An armed watch, and what its read showed. */
 struct dlk_ss_sight {
-  bool own;  /* it was asked for as that of the member's own node */
+  bool own;  /* asked for as the member's own node's */
   bool list; /* of children */
   bool downgraded, revoked;
 };
 
 struct dlk_ss_member_type {
-  /* Where the children of a lock are watched: it is judged by the list that
-   * arms the watch anew, and need not be told of the change. */
+  /* Waits on a lock's children: judged by the list that arms the watch anew,
+   * not told of the change. */
   bool by_list;
-  /* The session is connected, for the first time or again. */
+  /* The session is connected, first or again. */
   void (*resume)(struct dlk_ss_member *m);
-  /* The session is over, and no answer of it comes any more: told to holds
-   * before its connection is closed, to all others after that. code: DLK_OK,
-   * or what kept it from ever being used. The member has to leave. */
+  /* The session is over and answers no more. Holds hear it before its
+   * connection is closed, others after. code: DLK_OK, or why it was never used.
+   * The member must leave. */
   void (*orphaned)(struct dlk_ss_member *m, enum dlk_code code);
-  /* Guests: the session takes nothing new and ends when it is empty. */
+  /* Guests: the session takes nothing new and ends when empty. */
   void (*retired)(struct dlk_ss_member *m);
-  /* A watch of the member is armed; it is over, because of a change (OK), the
-   * node's end (NONODE), or because it could not be set. */
+  /* A watch is armed; or over: by a change (OK), the node's end (NONODE), or a
+   * failed read. */
   void (*armed)(struct dlk_ss_member *m, const struct dlk_ss_sight *sight);
   void (*changed)(struct dlk_ss_member *m, bool own, enum dlk_ss_rc rc);
-  /* Contenders: the path of its node, which STANDS at least; the node was seen
-   * to be gone; READY: the horizon moved; HELD: the horizon has passed; only
-   * answers kept it in memory, and none comes any more. */
+  /* Contenders: the path of a node that STANDS at least; it was seen gone;
+   * READY: the horizon moved; HELD: the horizon passed; frees one that only
+   * waited for answers. */
   const char *(*path)(const struct dlk_ss_member *m);
   void (*gone)(struct dlk_ss_member *m);
   void (*proven)(struct dlk_ss_member *m);
@@ -57,7 +53,7 @@ struct dlk_ss_member_type {
 };
 
 struct dlk_ss_member {
-  struct dlk_list link; /* in one of its session's lists */
+  struct dlk_list link; /* in a list of its session */
   const struct dlk_ss_member_type *type;
   struct dlk_ss_session *session;
   struct dlk_list watches; /* watch.c */

@@ -1,4 +1,4 @@
-/* The sessions of a store: sessions.c opens, replaces and ends them. */
+/* The sessions of a store. */
 #ifndef DLK_STORE_SESSION_LIFE_SESSION_H
 #define DLK_STORE_SESSION_LIFE_SESSION_H
 
@@ -8,13 +8,13 @@
 
 struct dlk_ss_session;
 
-/* What is told of each session to the recipe that uses it. */
+/* What the recipe hears of each session. */
 struct dlk_ss_session_hooks {
   size_t size; /* of session->data, zeroed */
   void (*opened)(struct dlk_ss_session *s);
   void (*connected)(struct dlk_ss_session *s); /* all members have resumed */
-  void (*over)(struct dlk_ss_session *s);      /* perhaps more than once */
-  /* The children of a watched lock. False: no memory. */
+  void (*over)(struct dlk_ss_session *s);      /* possibly twice */
+  /* A watched lock's children. False: no memory. */
   bool (*listed)(struct dlk_ss_session *s, const struct dlk_ss_reply *r);
 };
 
@@ -24,7 +24,7 @@ struct dlk_ss_sessions {
   void *client; /* the driver's */
   const struct dlk_ss_session_hooks *hooks;
   const struct dlk_conf *conf;
-  int64_t timeout;              /* that is asked for */
+  int64_t timeout;              /* to ask for */
   struct dlk_list all, closing; /* closing: struct dlk_ss_closing */
   struct dlk_ss_session *current;
   struct dlk_timer stop_timer;
@@ -32,64 +32,62 @@ struct dlk_ss_sessions {
   bool stopping;
   int slow_opens;
   int64_t backoff;
-  char problem[160]; /* why there is no session; "" */
-  bool shut;         /* it is that: a server closes new connections at once */
+  char problem[160]; /* why there is no session */
+  bool shut;         /* namely: a server closes new connections at once */
 };
 
 enum dlk_ss_state {
   DLK_SS_OPENING,
   DLK_SS_CONNECTED,
-  DLK_SS_AWAY,  /* the library is looking for a server */
-  DLK_SS_BROKEN /* given up; to be replaced */
+  DLK_SS_AWAY,  /* looks for a server */
+  DLK_SS_BROKEN /* given up */
 };
 
 struct dlk_ss_session {
   struct dlk_list link; /* in sessions->all */
   struct dlk_ss_sessions *sessions;
   struct dlk_ss_link *connection; /* NULL when BROKEN */
-  struct dlk_ss_closing *closing; /* for its end */
+  struct dlk_ss_closing *closing;
   enum dlk_ss_state state;
   bool retired; /* takes nothing new; closed when empty */
-  int64_t id;   /* as in dlk_ss_stat.owner */
+  int64_t id;   /* dlk_ss_stat.owner */
   int64_t opened, timeout;
-  struct dlk_timer timer;      /* opening, or not confirmed, for too long */
-  struct dlk_timer tidy_timer; /* close if retired and empty */
-  void *data;                  /* the recipe's */
-  /* Members. */
+  struct dlk_timer timer; /* opening, or unconfirmed, for too long */
+  struct dlk_timer tidy_timer;
+  void *data; /* the recipe's */
   struct dlk_list nodes, guests;
   struct dlk_list zombies; /* contenders that only wait for answers */
   size_t node_count, uses[DLK_SS_USES];
-  size_t wait_bytes; /* of the paths that members still may come to watch */
+  size_t wait_bytes; /* of paths that members may come to watch */
   /* chain.c */
   const struct dlk_ss_rule *rule;
   struct dlk_ss_proof proof;
   int64_t confirm_not_before;
-  struct dlk_ss_member *confirm_member; /* whose node the last confirm names, */
-  uint32_t confirm_named;               /* with this token */
-  struct dlk_timer confirm_timer;       /* the next confirm */
-  struct dlk_timer horizon_timer;       /* holds end */
+  struct dlk_ss_member *confirm_member; /* of the last confirm, */
+  uint32_t confirm_named;               /* of this token */
+  struct dlk_timer confirm_timer;
+  struct dlk_timer horizon_timer;
   /* watch.c */
   struct dlk_map watches;
   size_t watch_bytes, own_watches;
-  uint32_t lists; /* how often hooks->listed was called */
+  uint32_t lists; /* calls of hooks->listed */
 };
 
-/* A session for a new contender; NULL when none can be opened. */
+/* For a new contender; NULL: none can be opened. */
 struct dlk_ss_session *dlk_ss_session_pick(struct dlk_ss_sessions *ss);
-/* The same for who holds nothing in it: the chain does not matter. */
+/* For a member that holds nothing: the chain does not matter. */
 struct dlk_ss_session *dlk_ss_session_any(struct dlk_ss_sessions *ss);
-/* Takes it out of use: it is closed once nothing of ours is left in it. */
+/* Closes s once nothing of ours is left in it. */
 void dlk_ss_session_retire(struct dlk_ss_session *s);
-/* Ends all sessions; the host is told when the last link is gone. */
+/* Ends all sessions; the host is told after the last link. */
 void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss);
 
 /* m becomes a member, with a node (to be) or as a guest. */
 void dlk_ss_session_join(struct dlk_ss_session *s, struct dlk_ss_member *m);
 void dlk_ss_session_visit(struct dlk_ss_session *s, struct dlk_ss_member *m);
-/* m is none any more. False: answers are still to come, and it must stay in
- * memory until then (m->flying), or until it is discarded. */
+/* m leaves. False: answers are to come (m->flying), it must stay in memory
+ * until then or until discarded. */
 bool dlk_ss_session_leave(struct dlk_ss_member *m);
-/* m's node is now this to its session. */
 void dlk_ss_session_use(struct dlk_ss_member *m, enum dlk_ss_use use);
 
 static inline bool dlk_ss_session_connected(const struct dlk_ss_session *s) {
@@ -100,7 +98,7 @@ static inline int64_t dlk_ss_session_now(const struct dlk_ss_session *s) {
   return s->sessions->host->now(s->sessions->host);
 }
 
-/* How many have a node that they want. */
+/* How many want their node. */
 static inline size_t dlk_ss_session_live(const struct dlk_ss_session *s) {
   size_t live = 0;
   for (int use = DLK_SS_USE_PARKED; use <= DLK_SS_USE_HELD; use++)

@@ -1,35 +1,23 @@
-/* Sessions: when one is opened, trusted, replaced and closed.
+/* When a session is opened, trusted, replaced and closed.
  *
- * A store has one current session, and for a while others that are on their
- * way out. A contender belongs to one session for the life of its node, so
- * an answer, an event or a horizon of one session never touches another's.
- * What its members do is not known here: what happens to the session is told
- * them by the functions of their type (member.h).
- *
- * A new contender needs a session whose horizon will carry its hold: the
- * confirm chain (confirm.c) takes half a timeout to reach a new write, and
- * runs only while something is held or waited for. So after a pause, when
- * nothing of ours is live in it, the session is replaced: a fresh one counts
- * from its own connect. The old one is closed when its last background
- * delete is through; guests (a watch of an election) move to the next one, so
- * no more than two sessions are open but for such deletes. Too many watched
- * paths (the library restores them in one packet) also retire a session, be
- * they watched already or only waited for: many may join before the first of
- * them knows what to watch.
- *
- * Whatever ends a session, who holds in it is told before its connection is
- * closed: give_up() is the only place that closes one.
- *
- * Reconnecting is the library's affair; a session that stays away for two
- * timeouts is given up: the servers will end it, and waiters join anew. Being
- * let in again does not end that time, an answered confirm does (chain.c). For
- * what is sent first may cut each new connection (the library's packet of
- * watches, where it is too long for a server), and each handshake has the
- * servers count the timeout anew, so its locks would stay for ever, held by
- * nobody. Given up as well is one that comes back with a shorter timeout: what
- * was promised for the longer one does not hold any more. (Only a server whose
- * limits differ from the others' does that, and if its answer is lost nobody
- * here can know: confirm.c has the conditions.) */
+ * I1. A contender belongs to one session for its node's life. No answer, event
+ *     or horizon of one session touches another's.
+ * I2. A new contender needs a session whose horizon will carry its hold. The
+ *     chain needs half a timeout to reach a new write and pauses without
+ *     members, so after a pause the session is replaced; a fresh one counts
+ *     from its own connect.
+ * I3. A retired session closes after its last background delete. Guests move to
+ *     the next one.
+ * I4. Too many bytes of watched paths retire a session, also those only waited
+ *     for: many may join before the first knows what to watch. (A client may
+ *     restore all watches in one packet.)
+ * I5. Holds are told before their connection is closed: only give_up() closes
+ *     one.
+ * I6. A session that stays away for two timeouts is given up. Only an answered
+ *     confirm ends that time: the first packet may cut each new connection
+ *     while each handshake renews the session, whose locks would stay forever.
+ * I7. A session that comes back with a shorter timeout is given up: promises
+ *     for the longer one do not hold. */
 #include "store/session/life/session.h"
 
 #include <stdio.h>
@@ -44,8 +32,7 @@
 
 /* ---- open ---- */
 
-/* A link that is being closed; allocated with its session, so that closing
- * cannot fail. */
+/* Allocated with its session, so that closing cannot fail. */
 struct dlk_ss_closing {
   struct dlk_list link;
   struct dlk_ss_sessions *sessions;
@@ -134,7 +121,7 @@ static bool is_empty(const struct dlk_ss_session *s) {
   return s->node_count == 0 && dlk_list_empty(&s->guests);
 }
 
-/* Something left it: closes it if that was the last. */
+/* A member left. */
 static void tidy(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (s->retired && is_empty(s))
@@ -145,7 +132,7 @@ static bool has_node(const struct dlk_ss_member *m) {
   return m->type->path != NULL;
 }
 
-/* What m's watch will be, once it knows what to watch. */
+/* The bytes that m may come to watch. */
 static size_t awaited(const struct dlk_ss_member *m) {
   bool waits = m->use >= DLK_SS_USE_PARKED && m->use <= DLK_SS_USE_READY;
   return waits ? m->awaits : 0;
@@ -200,7 +187,7 @@ static struct dlk_ss_member *first_of(struct dlk_list *members) {
   return DLK_CONTAINER(members->next, struct dlk_ss_member, link);
 }
 
-/* Each is told once, whatever members do in it. */
+/* Each is told once, whatever members do meanwhile. */
 static void tell_all(struct dlk_list *members,
                      void (*tell)(struct dlk_ss_member *m)) {
   struct dlk_list todo;
@@ -245,11 +232,9 @@ static void tell_over(struct dlk_ss_member *m) {
   m->type->orphaned(m, DLK_OK);
 }
 
-/* The only way to give a connection up. The servers pass on what was held in
- * the session as soon as they hear of the close, so first each hold is told.
- * Until all were told the session lives on and its horizon counts; what they do
- * sends nothing in it, and joins another one: this one is not the current one
- * any more, or it never had a hold. */
+/* Servers pass on its locks once they hear of the close, so holds are told
+ * first. Meanwhile the session lives and its horizon counts. What members do
+ * sends nothing in it: it is no longer current, or never had a hold. */
 static void give_up(struct dlk_ss_session *s) {
   if (!s->connection)
     return;
@@ -294,8 +279,7 @@ static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
   }
 }
 
-/* Once it is given up no answer and no event of s can come, so its members need
- * not wait for any. Joining anew may open the next session. */
+/* s is given up, so no answer or event comes; members may join the next one. */
 static void session_end(struct dlk_ss_session *s, enum dlk_code code) {
   struct dlk_ss_sessions *ss = s->sessions;
   if (ss->current == s)
@@ -320,7 +304,7 @@ static void session_end(struct dlk_ss_session *s, enum dlk_code code) {
 
 /* ---- stop ---- */
 
-/* The links that are still closing let go of the host. */
+/* Links still closing let go of the host. */
 static void stop_late(struct dlk_timer *timer, int64_t now) {
   struct dlk_ss_sessions *ss =
       DLK_CONTAINER(timer, struct dlk_ss_sessions, stop_timer);
@@ -333,8 +317,8 @@ static void stop_late(struct dlk_timer *timer, int64_t now) {
   }
 }
 
-/* A close takes one round trip if the server is there; longer than
- * DLK_STOP_WAIT it is left to its thread, which touches nothing of ours. */
+/* A close takes a round trip. After DLK_STOP_WAIT it is left to its thread,
+ * which touches nothing of ours. */
 void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss) {
   ss->stopping = true;
   ss->stop_timer.fire = stop_late;
@@ -353,12 +337,12 @@ static void replace(struct dlk_ss_session *s) {
   session_end(s, DLK_OK);
 }
 
-/* Who is parked has sent nothing in it. */
+/* Parked members have sent nothing in it. */
 static bool is_idle(const struct dlk_ss_session *s) {
   return s->node_count == s->uses[DLK_SS_USE_PARKED];
 }
 
-/* Who was let in again meanwhile, and has nothing to lose, goes on. */
+/* A reconnected session with nothing to lose goes on. */
 static void link_late(struct dlk_timer *timer, int64_t now) {
   struct dlk_ss_session *s = DLK_CONTAINER(timer, struct dlk_ss_session, timer);
   (void)now;
@@ -439,7 +423,6 @@ static void on_shut(void *user) {
   s->sessions->shut |= s->state == DLK_SS_OPENING;
 }
 
-/* Tried again a while later, and later still. */
 static void open_later(struct dlk_ss_session *s) {
   struct dlk_ss_sessions *ss = s->sessions;
   give_up(s);

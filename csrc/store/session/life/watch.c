@@ -1,16 +1,14 @@
-/* Who watches which node.
+/* Watches.
  *
- * One watch per path and session, however many contenders share it; it stays
- * armed until it fires or the session ends, even when nobody cares any more,
- * because the server keeps it as well. It is set by reading the node (a watch
- * set by exists on a node that is gone would stay for ever), and goes with
- * the node: no path is watched that nobody made. A member that asks for a
- * path that is watched already need not read it again: the watch has not
- * fired, so nothing that the list it just read can show has changed since
- * without an event still to come. Where the children of a lock are watched the
- * list that arms the watch is what all contenders that wait there are judged
- * from, however many they are: nothing between that list and the watch is
- * lost. */
+ * W1. One watch per path and session, shared by its members. It stays armed
+ *     until it fires or the session ends, as the server keeps it.
+ * W2. A successful read sets it, so it goes with the node: a watch on a missing
+ *     node would stay forever.
+ * W3. A member that asks for a watched path need not read it: the watch has not
+ *     fired, so every change since the member's list still has its event to
+ *     come.
+ * W4. A lock's children: the list that arms the watch judges all contenders
+ *     that wait there. Nothing between list and watch is lost. */
 #include "store/session/life/watch.h"
 
 #include <stdlib.h>
@@ -26,7 +24,6 @@ struct dlk_ss_watch {
   char path[];
 };
 
-/* A member that wants to hear of it. */
 struct ref {
   struct dlk_list by_watch, by_member;
   struct dlk_ss_member *member;
@@ -55,8 +52,8 @@ static void free_watch(struct dlk_ss_watch *w) {
 
 /* ---- what members are told ---- */
 
-/* It fired (OK: a change; NONODE: the node is gone), or the read failed.
- * Everyone is told, each once: what they do may watch again or not. */
+/* It fired (OK: a change; NONODE: the node is gone), or the read failed. Each
+ * member is told once and may watch again. */
 static void over(struct dlk_ss_watch *w, enum dlk_ss_rc rc) {
   struct dlk_list todo;
   dlk_list_take(&w->refs, &todo);
@@ -78,14 +75,14 @@ static void tell_armed(struct dlk_ss_watch *w, struct ref *r) {
   r->member->type->armed(r->member, &sight);
 }
 
-/* The others are judged by the list that was asked for. */
+/* The new list judges the contenders. */
 static void tell_list_changed(struct dlk_ss_watch *w, struct ref *r) {
   (void)w;
   if (!r->member->type->by_list)
     r->member->type->changed(r->member, false, DLK_SS_OK);
 }
 
-/* Everyone who is told may watch again, or not; each is told once. */
+/* Each is told once and may watch again. */
 static void tell_all(struct dlk_ss_watch *w,
                      void (*tell)(struct dlk_ss_watch *, struct ref *)) {
   struct dlk_list todo;
@@ -160,9 +157,9 @@ static struct dlk_ss_watch *new_watch(struct dlk_ss_session *s,
   return w;
 }
 
-/* A watch of a member's own node that somebody else armed before is armed for
- * its owner too. The owner is told first: who waits for a hold to end should
- * not have the lock before the holder knows that its node is gone. */
+/* An own node that others watch already is armed for its owner at once. The
+ * owner is told first: a holder should know that its node is gone before the
+ * next holds. */
 bool dlk_ss_watch_add(struct dlk_ss_member *m, const char *path, bool own,
                       bool list) {
   struct ref *r = calloc(1, sizeof *r);
@@ -209,9 +206,8 @@ static bool judged_by_list(const struct dlk_ss_watch *w) {
   return false;
 }
 
-/* The children of a lock on which contenders wait changed: one list for all of
- * them arms the watch anew, and is what they are judged from. False: there are
- * none, or no memory. */
+/* One list for all contenders arms the watch anew and judges them. False: no
+ * contenders, or no memory. */
 static bool children_changed(struct dlk_ss_watch *w) {
   if (!w->list || !judged_by_list(w))
     return false;

@@ -1,26 +1,19 @@
 /* guard, downgrade and change.
  *
- * guard is one write, done only if our own node is there. Our
- * node was first in the queue when the lease was granted and stays so while it
- * exists, so what is done was a write by the holder, at that place in the
- * order of all writes; after a loss the check fails and nothing is written,
- * however late the request arrives.
+ * guard is one write that needs our own node. The node was first when the lease
+ * was granted and stays so, so a done write was the holder's. After a loss it
+ * fails, however late it arrives.
  *
- * downgrade adds `shared` to what our node says. The node keeps its place,
- * so there is no gap, and no writer passes it: a writer waits for every node
- * ahead to go. The readers behind it watch it (it is the nearest exclusive
- * node ahead of the first of them, or of a writer that keeps them out anyway);
- * the change wakes them, they read the data, and count the node as a reader
- * from then on (place.c, judge). They are let in only after the holder asked
- * for it to be written, so nobody shares what is still exclusive. A write whose
- * answer is lost may be done, and readers be in, so the lease must not stay
- * exclusive: our own node is read again, and written if it does not say so
- * yet (with the version that was read, so an earlier write that comes late is
- * noticed). From that write on the op ends only when it is known, also when its
- * caller does not wait any more, or with the session.
+ * downgrade adds `shared` to our node's data. The node keeps its place, so
+ * there is no gap, and writers wait for it. The readers behind watch it, read
+ * the data, and count it as a reader (place.c, judge): they come in only after
+ * the holder asked. A lost answer may mean readers inside, so our node is read
+ * again and written by the version read, which exposes a late earlier write.
+ * From the first write on the op ends only once that is known, or with the
+ * session.
  *
- * change (an election's wait_change): the head of the queue is read; if it is
- * the one of `fence` it is watched, and if there is none the list is. */
+ * change (wait_change of an election) reads the head of the queue and watches
+ * it if it is `fence`'s; without one it watches the list. */
 #include "store/session/query/query.h"
 
 #include <stdio.h>
@@ -167,7 +160,7 @@ static void on_made(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_query_again(q);
 }
 
-/* Nobody ever came: there must be a folder to watch the list of. */
+/* Nobody ever came: a folder is needed to watch its list. */
 static bool make_folder(struct dlk_ss_query *q) {
   struct dlk_ss_request r = {.verb = DLK_SS_FOLDER,
                              .path = dlk_ss_query_path(q, NULL)};

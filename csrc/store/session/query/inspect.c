@@ -1,15 +1,12 @@
-/* inspect, break, revoke: a list of the lock's contenders, then each one's
- * data (for who holds also depends on who was downgraded), then what is asked
- * for. What is gone in between is left out; what comes in between is not seen:
- * the picture is that of the list.
+/* inspect, break, revoke: a list, then each contender's data (a downgrade
+ * changes the holders), then the act. What goes meanwhile is left out, what
+ * comes is not seen.
  *
- * break deletes the nodes of those that hold, not of those that wait: the next
- * in the queue is woken by the deletion like by a release. A broken holder
- * hears of it by the watch on its own node, at the latest at its next renewal;
- * until then it may believe in its lease while the next one has it. What kept
- * the key for a min_hold may come to stand there in between (standin.c, I1):
- * when such a holder is gone, break lists again and deletes what stands in for
- * one. revoke marks the holders' nodes; they hear of it by the same watch. */
+ * break deletes the holders' nodes only; each deletion wakes the queue like a
+ * release. The holder hears by its own watch, at the latest at its next
+ * renewal, and believes in its lease until then. A stand-in may appear
+ * meanwhile (standin.c, I1), so break lists again and deletes those of broken
+ * holders. revoke marks the holders' nodes; the same watch tells them. */
 #include "store/session/query/query.h"
 
 #include <stdlib.h>
@@ -44,7 +41,7 @@ static struct dlk_value *value_of(const struct dlk_ss_data *d) {
   return v;
 }
 
-/* Of what stands in for a holder ttl is the time that is left. */
+/* A stand-in's ttl is the time left. */
 static struct dlk_value *holder(struct dlk_ss_query *q,
                                 const struct dlk_ss_shown *s,
                                 const struct dlk_ss_entry *e) {
@@ -120,7 +117,7 @@ static bool act(struct dlk_ss_query *q, size_t place) {
   return dlk_ss_query_mark(q, DLK_SS_FOR_ACT, path, s, "revoked=1", on_acted);
 }
 
-/* Who was asked already need not be asked again. */
+/* Needs no second request. */
 static bool was_asked(const struct dlk_ss_query *q, size_t place) {
   struct dlk_ss_data d;
   dlk_ss_data_parse(q->shown[place].data, q->shown[place].len, &d);
@@ -150,7 +147,7 @@ static void act_on_holders(struct dlk_ss_query *q) {
 
 /* ---- reading the queue ---- */
 
-/* What is gone leaves; a downgraded hold counts as the reader it is. */
+/* Drops what is gone; a downgraded hold counts as a reader. */
 static void settle_queue(struct dlk_ss_query *q) {
   size_t to = 0;
   for (size_t i = 0; i < q->queue.count; i++) {
@@ -170,7 +167,7 @@ static void settle_queue(struct dlk_ss_query *q) {
 }
 
 static void all_read(struct dlk_ss_query *q) {
-  if (q->scarce) { /* a node's owner would be missing, or overwritten */
+  if (q->scarce) { /* an owner would be missing, or overwritten */
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
     return;
   }

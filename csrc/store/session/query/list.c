@@ -1,7 +1,6 @@
-/* list: the names below the prefix, in order, and for each of a page whether
- * it has contenders (an empty container stays for a minute). The cursor is the
- * last name that was looked at, so it stays right whatever comes and goes;
- * before it stands a '/', which is in no name: any word might be one. */
+/* list: names below the prefix, in order, and whether each has contenders (an
+ * empty folder may stay). The cursor is '/' and the last name looked at, so it
+ * survives changes; '/' is in no name. */
 #include "store/session/query/query.h"
 
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static bool wanted(const struct dlk_ss_query *q, const char *name) {
   return ok;
 }
 
-/* The page's names move to the front; true when there are more. */
+/* The page's names move to the front. True: there are more. */
 static bool choose(struct dlk_ss_query *q) {
   size_t limit = q->op->limit;
   size_t to = 0;
@@ -52,7 +51,7 @@ static bool choose(struct dlk_ss_query *q) {
   return false;
 }
 
-/* Names without contenders were emptied as the answers came. */
+/* Names without contenders have no units. */
 static void finish(struct dlk_ss_query *q) {
   struct dlk_value *keys = dlk_value_list();
   for (size_t i = 0; i < q->count; i++) {
@@ -86,7 +85,7 @@ static void on_stat(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 }
 
 static bool look_at_all(struct dlk_ss_query *q) {
-  size_t base = strlen(q->store->base); /* a->path begins with it */
+  size_t base = strlen(q->store->base); /* path begins with it */
   q->queue.at = calloc(q->count, sizeof *q->queue.at);
   if (!q->queue.at)
     return false;

@@ -1,10 +1,8 @@
-/* Operations that only read, or act once: ping, locked, and what inspect.c,
- * list.c and guard.c add. They run on any connected session. meaning.c says
- * what becomes of one whose answer was lost: a read starts again from its first
- * step, an act (a guarded write, a mark, a break) ends.
+/* Operations that only read, or act once, on any connected session. After a
+ * lost answer a read starts over, an act (guarded write, mark, break) ends
+ * (meaning.h).
  *
- * ping measures one read answered by the connected server: it says that the
- * server can be reached and our session is accepted. */
+ * ping times one read: a server answers and accepts our session. */
 #include "store/session/query/query.h"
 
 #include <stdlib.h>
@@ -160,7 +158,7 @@ bool dlk_ss_query_keep(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
 
 /* ---- lists ---- */
 
-/* Who may not write there sees what may be over as held. */
+/* Without the right to write, possible leftovers count as held. */
 static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_query *q = who;
   if (!dlk_ss_query_answered(q, tag, r))
@@ -223,7 +221,6 @@ static void on_named(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   dlk_ss_query_finish(q, dlk_value_bool(true));
 }
 
-/* Whose the lock is: the first in the queue says so. */
 static bool name_holder(struct dlk_ss_query *q) {
   struct dlk_ss_request get = {.verb = DLK_SS_READ};
   get.path = dlk_ss_query_path(q, q->queue.at[0].name);
@@ -270,7 +267,7 @@ static bool for_lease(const struct dlk_op *op) {
   return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
 }
 
-/* What acts for a lease does so in the session of its node. */
+/* What acts for a lease uses its node's session. */
 static struct dlk_ss_session *session_for(struct dlk_ss_query *q) {
   if (!for_lease(q->op))
     return dlk_ss_session_any(&q->store->sessions);
@@ -296,16 +293,14 @@ static struct dlk_ss_query *query_of(struct dlk_ss_member *m) {
   return DLK_CONTAINER(m, struct dlk_ss_query, member);
 }
 
-/* What was sent while the library had no connection, and we did not know it,
- * is still to be answered. */
+/* An act sent before we knew of the cut is still to be answered. */
 static void resume(struct dlk_ss_member *m) {
   struct dlk_ss_query *q = query_of(m);
   if (q->op && !dlk_ss_only_once(q->purpose))
     start(q);
 }
 
-/* The session is over: what reads goes on in the next one; an act whose answer
- * is open is not repeated. */
+/* A read goes on in the next session; an open act is not repeated. */
 static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
   struct dlk_ss_query *q = query_of(m);
   struct dlk_ss_store *st = q->store;
@@ -325,10 +320,9 @@ static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
     dlk_ss_done(st, op, code == DLK_OK ? DLK_UNAVAILABLE : code);
 }
 
-/* The session goes out of use, and would have to stay for what may wait for
- * ever in it. What reads starts again in the next session: the answers that it
- * still has to get come to what is left of it here. What acts, and what acts
- * for a lease, ends where it began. */
+/* The session must not stay for a long watch. A read starts over in the next
+ * one; its answers still come to the rest here. Acts, and ops for a lease, end
+ * where they began. */
 static void retired(struct dlk_ss_member *m) {
   struct dlk_ss_query *q = query_of(m);
   if (!q->op || dlk_ss_only_once(q->purpose) || for_lease(q->op))
@@ -340,7 +334,7 @@ static void retired(struct dlk_ss_member *m) {
   dlk_ss_query_run(st, op, first);
 }
 
-/* The list that armed the watch may be newer than the one that was read. */
+/* The list that armed it may be newer than ours. */
 static void armed(struct dlk_ss_member *m, const struct dlk_ss_sight *sight) {
   if (sight->list)
     dlk_ss_query_again(query_of(m));

@@ -1,12 +1,11 @@
-/* Hands each operation to the file that knows it. Everything is run by the
- * loop's owner. The folders, each calling only those before it, and what is
- * best read first in each:
+/* Hands each operation to its file. The loop's owner runs everything. Folders
+ * call only those before:
  *
- *   format/   names of nodes, what a contender's node says
- *   driver.h  what the servers do for it
+ *   format/   names of nodes, their data
+ *   driver.h  what the servers do
  *   life/     sessions.c: opening, replacing, ending
  *   recipe/   queue.c: the admission rule; acquire.c: the recipe
- *   query/    query.c: operations that only read, or act once */
+ *   query/    query.c: reading, or acting once */
 #include "store/session/query/submit.h"
 
 #include <stdlib.h>
@@ -54,7 +53,7 @@ void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
   return st;
 }
 
-/* Not at create: a store opened before a fork is used after it. */
+/* Not at create: a fork may lie between. */
 static void name_client(struct dlk_ss_store *st) {
   unsigned char random[DLK_SS_CLIENT / 2];
   uint32_t seed;

@@ -1,11 +1,11 @@
-/* A store on a driver: what its table of functions (store.h) needs. */
+/* A store on a driver (store.h). */
 #ifndef DLK_STORE_SESSION_QUERY_SUBMIT_H
 #define DLK_STORE_SESSION_QUERY_SUBMIT_H
 
 #include "store/session/recipe/hold.h"
 
-/* base: the folder that all locks are in. Takes over client, and frees it also
- * when there is no memory for the store (NULL). */
+/* base: the folder of all locks. Owns client, even without memory for the store
+ * (NULL). */
 void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
                     const struct dlk_ss_driver *driver, void *client,
                     const char *base, int64_t timeout);

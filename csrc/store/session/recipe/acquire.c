@@ -2,37 +2,35 @@
  *
  *   PARKED --connected--> CREATING --done--> LISTING <--event--> WAITING
  *     |  a try:             | lost             | first in the queue
- *     +--> PEEKING          v                  v
- *          (free: goes on   UNSETTLED --fresh  READY --horizon--> KEEPING -->
- * HELD as PARKED)       list--> SETTLING   (hold.c)  (min_hold only)
+ *     +--> PEEKING          v                  v      min_hold only
+ *          (free: as        UNSETTLED --fresh  READY -----> KEEPING --> HELD
+ *           PARKED)         list--> SETTLING   (horizon)    (hold.c)
  *
- * Each state may go to LEAVING and GONE (leave.c); the end of the session leads
- * to PARKED in the next one, or to GONE (orphaned).
+ * Each state may go to LEAVING and GONE (leave.c). The session's end leads to
+ * PARKED in the next one, or to GONE (orphaned).
  *
- * R1. CREATE and LIST leave together, so an uncontended acquire is one round
- *     trip (D1). While a list of the lock is under way the next one serves
- *     instead (lists.c). The list counts only if CREATE said OK.
- * R2. A grant needs our node first in the queue, in a list that was read after
- *     the create in the session that owns the node (or second in it, and the
- *     first one gone since: place.c), and now < that session's horizon (D5).
- *     Nobody comes in front later: numbers rise, and those behind wait for our
- *     node to go. So two holders would need two live nodes that each see the
- *     other gone.
- * R3. Waiting: watch.c and queue.c say on what. Any other event only has us
- * list again. Our own node's absence from a list means that it was taken from
- * us (an admin, or the session's end): we join anew with a new one. R4. A
- * CREATE whose answer was lost may be done. A fresh LIST decides it (D2):
- *     without that we would make a second node and wait behind our first. The
- *     node is found by its guid, and is ours only if this session owns it: a
- *     node of a dying session must never count. Not found: a new guid.
- * R5. A listed node with our client id that no contender here claims is a ghost
- *     of such an attempt, or of a session given up: deleted on sight. A
- *     contender claims its guid from before the CREATE is sent until its node
- * is known to be gone, so nothing alive is taken for a ghost. R6. Withdrawn
- * (timeout, cancel, failed try): leave.c deletes until gone. R7. A try (no
- * wait) lists first, fresh, in whatever session there is: a contender that is
- * there makes it busy, and nothing was written. Otherwise it goes on with R1,
- * for that list grants nothing. */
+ * R1. CREATE and LIST leave together: an uncontended acquire is one round trip
+ *     (D1). The list counts only if CREATE said OK. A list already under way is
+ *     followed by one for all askers (lists.c).
+ * R2. A grant needs our node first in a list that was read after its create, in
+ *     its session (or second, and the first gone since: place.c), and now <
+ *     that session's horizon (D5). Nobody comes in front later: numbers rise,
+ *     and those behind wait for our node to go. Two holders would need two live
+ *     nodes that each see the other gone.
+ * R3. A waiter watches what watch.c and queue.c say; any other event makes it
+ *     list again. Its own absence from a list means that its node was taken: it
+ *     joins anew.
+ * R4. A CREATE without an answer may be done. A fresh LIST decides it (D2):
+ *     else we would wait behind our own first node. The node is found by its
+ *     guid and counts only if this session owns it. Not found: a new guid.
+ * R5. A listed node with our client id that no contender claims is left from
+ *     such an attempt or an older session: it is deleted. A contender claims
+ *     its guid from before the CREATE until its node is known to be gone.
+ * R6. A withdrawn contender (timeout, cancel, failed try) is deleted until gone
+ *     (leave.c).
+ * R7. A try (no wait) first reads a fresh list in any session. A contender
+ *     there makes it busy without a write. Otherwise R1 follows, for that list
+ *     grants nothing. */
 #include "store/session/recipe/acquire.h"
 
 #include <stdlib.h>
@@ -87,7 +85,7 @@ static bool new_guid(struct dlk_ss_contender *n) {
 
 /* A list that could not be sent (no memory) is asked for later. */
 static void start(struct dlk_ss_contender *n) {
-  dlk_ss_standin_leave(n); /* that of a node that is gone */
+  dlk_ss_standin_leave(n); /* a former node's */
   n->kept = n->rests = false;
   dlk_ss_contender_forget_name(n);
   if (n->leaving || !n->lease) {
@@ -144,7 +142,7 @@ static void unsettled(struct dlk_ss_contender *n) {
   dlk_ss_contender_stall(n);
 }
 
-/* An answer with a name that is not ours says no more than none. */
+/* An answer with a foreign name counts as none. */
 static enum dlk_ss_meaning meaning_of_create(const struct dlk_ss_contender *n,
                                              const struct dlk_ss_reply *r,
                                              struct dlk_ss_entry *e) {
@@ -180,7 +178,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 
 /* ---- a create whose answer was lost ---- */
 
-/* Whether the answer says what there is; if not, n goes on by itself. */
+/* True: the answer says what there is; else n goes on by itself. */
 static bool says(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   switch (dlk_ss_meaning(DLK_SS_FOR_SETTLING, rc)) {
   case DLK_SS_INSIST:
@@ -253,8 +251,7 @@ static void join(struct dlk_ss_contender *n) {
     start(n);
 }
 
-/* Goes on in the session that a new contender is given; nothing of it is under
- * way. */
+/* Goes on in a new contender's session; nothing is under way. */
 static void rejoin(struct dlk_ss_contender *n) {
   struct dlk_ss_store *st = n->store;
   dlk_ss_contender_forget_name(n);
@@ -315,8 +312,8 @@ static void resume(struct dlk_ss_member *m) {
   }
 }
 
-/* The session is over and with it the node, if there was one: what is held
- * is lost, what was to go is gone, what waits joins the next session. */
+/* The session took the node: a hold is lost, a leaver is gone, a waiter joins
+ * the next session. */
 static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
   struct dlk_ss_contender *n = dlk_ss_contender(m);
   struct dlk_ss_store *st = n->store;

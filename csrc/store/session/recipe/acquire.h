@@ -4,7 +4,6 @@
 
 #include "store/session/recipe/contender.h"
 
-/* What the recipe wants to hear of each session. */
 extern const struct dlk_ss_session_hooks dlk_ss_recipe;
 
 void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op);

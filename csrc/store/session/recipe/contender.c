@@ -1,9 +1,5 @@
-/* What every step of a contender's life needs: its place in memory and in its
- * session, its requests and their answers, its name, and the pointers between
- * it, its op and its lease, each of which is set in one place, here.
- *
- * A contender claims its guid (by_guid) from before its create is sent until
- * its node is known to be gone; place.c relies on that. */
+/* What each step of a contender's life needs: memory, place in its session,
+ * requests, name; and the pointers to its op and lease, set only here. */
 #include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
@@ -21,7 +17,6 @@ static void timer_fired(struct dlk_timer *timer, int64_t now) {
   dlk_ss_contender_resume(DLK_CONTAINER(timer, struct dlk_ss_contender, timer));
 }
 
-/* The lock's path, '/', the name. */
 static struct dlk_ss_contender *allocate(const struct dlk_buf *path,
                                          const struct dlk_lease *lease) {
   const struct dlk_want *want = &lease->want;
@@ -175,7 +170,7 @@ void dlk_ss_contender_step_out(struct dlk_ss_contender *n) {
   n->due = false;
 }
 
-/* What was asked about the old name is answered for nobody. */
+/* Answers about the old name reach nobody. */
 void dlk_ss_contender_forget_name(struct dlk_ss_contender *n) {
   dlk_ss_contender_step_out(n);
   dlk_ss_session_unname(&n->member);

@@ -1,26 +1,21 @@
 /* A contender that holds.
  *
- * A hold lasts as long as its node, and its node as long as the session: so
- * renewing is local, it asks only whether the horizon is still ahead and the
- * node not known to be gone. A hold that lives for more than a moment watches
- * its own node, so an admin's break or a request to give it up is heard at
- * once; one released before that costs no read at all. A renewal that comes
- * before the watch waits for it: so a break is seen at the latest at the next
- * renewal. A watch costs more memory than the hold itself (its path is kept
- * three times), so only the first hundreds of a session have one; the node of
- * each other is read at its renewals, a few at a time.
- *
- * An extension asks the server, whatever is known here: after a break that was
- * answered it must not say that the lease is ours, and the event of the break
- * may come later than that answer. It asks by a check of the node, which is a
- * write that changes nothing: a read may be answered by a server that is
- * behind. Each has a check of its own, sent after it was asked for; one whose
- * answer was lost is sent again. A check that finds no node is the loss of the
- * hold.
- *
- * min_hold: a grant is told when the stand-in is there (standin.c), which stays
- * behind at a release before its time, unless nobody was given the lock, or its
- * holder gives that up. */
+ * H1. A hold lasts as long as its node, its node as long as the session. So
+ *     renewing is local: the horizon is ahead, and the node is not known to be
+ *     gone.
+ * H2. A hold watches its own node FRESH_FOR after its grant, so a break or a
+ *     revoke is heard at once; a shorter one costs no read. An earlier renewal
+ *     waits for the watch. So the next renewal sees a break at the latest.
+ * H3. A watch costs more memory than its hold (the path thrice). The first
+ *     OWN_WATCHES of a session have one; others are read at their renewals,
+ *     READS_AT_ONCE at a time.
+ * H4. An extension asks the servers by a write that changes nothing: after an
+ *     answered break it must fail, though a lagging server's read or a late
+ *     event would not show it. Each has its own check, sent later than the
+ *     EXTEND; a lost one is repeated. A check without a node loses the hold.
+ * H5. min_hold: a grant is told once the stand-in exists (standin.c). The
+ *     stand-in outlives an early release, unless nobody was told of the grant
+ *     or the holder gives min_hold up. */
 #include "store/session/recipe/hold.h"
 
 #include <stdlib.h>
@@ -41,7 +36,7 @@ static struct dlk_ss_holds *holds_of(const struct dlk_ss_session *s) {
 
 /* ---- grant ---- */
 
-/* Holds stand in the order of their grants. */
+/* In the order of grants. */
 static void watch_later(struct dlk_ss_contender *n, int64_t now) {
   struct dlk_host *host = n->store->host;
   struct dlk_ss_holds *h = holds_of(n->member.session);
@@ -86,7 +81,7 @@ void dlk_ss_grant(struct dlk_ss_contender *n, int64_t sent) {
   struct dlk_ss_store *st = n->store;
   struct dlk_ss_session *s = n->member.session;
   int64_t now = dlk_ss_now(st);
-  /* It is epoch << 32 | counter: reached after 23,283 elections. */
+  /* A Lua number holds no more. */
   if (n->czxid >= DLK_FENCE_END) {
     dlk_ss_leave(n, DLK_UNSUPPORTED);
     return;
@@ -139,7 +134,6 @@ static void answer_renewal(struct dlk_ss_contender *n, bool ok) {
     host->renew_failed(host, n->lease);
 }
 
-/* What its node says. */
 static void own_read(struct dlk_ss_contender *n, bool revoked) {
   struct dlk_ss_store *st = n->store;
   if (n->step != DLK_SS_HELD)
@@ -159,8 +153,7 @@ void dlk_ss_own_armed(struct dlk_ss_contender *n, bool revoked) {
 
 /* ---- its own node: watched, or read when asked for ---- */
 
-/* Neither watched nor read: it is gone, or to be tried again, with the next
- * renewal or soon. */
+/* No watch and no answer: the node is gone, or tried again soon. */
 static void own_missed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   if (n->step != DLK_SS_HELD)
     return;
@@ -192,7 +185,7 @@ static void read_on(struct dlk_ss_session *s) {
   }
 }
 
-/* One that holds belongs to its session for good. */
+/* A hold never changes its session. */
 static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
   struct dlk_ss_session *s = n->member.session;
@@ -231,7 +224,6 @@ void dlk_ss_own_over(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
     watch_own(n);
 }
 
-/* Holds stand in the order of their grants. */
 static void fresh_fired(struct dlk_timer *timer, int64_t now) {
   struct dlk_ss_holds *h =
       DLK_CONTAINER(timer, struct dlk_ss_holds, fresh_timer);
@@ -283,14 +275,14 @@ void dlk_ss_holds_over(struct dlk_ss_session *s) {
 
 /* ---- loss ---- */
 
-/* is_gone: the node is known not to exist; else it is deleted behind. */
+/* is_gone: the node is known not to exist; else it is deleted. */
 void dlk_ss_lose(struct dlk_ss_contender *n, const char *why, bool is_gone) {
   struct dlk_ss_store *st = n->store;
   struct dlk_ss_session *s = n->member.session;
   struct dlk_lease *lease = n->lease;
   struct dlk_list extends;
   dlk_list_take(&n->extends, &extends);
-  n->renewing = false; /* `lost` is the answer to a renewal as well */
+  n->renewing = false; /* `lost` also answers a renewal */
   dlk_ss_contender_unhold(n);
   if (is_gone)
     dlk_ss_finish(n, DLK_OK);
@@ -306,7 +298,7 @@ void dlk_ss_hold_expired(struct dlk_ss_contender *n) {
   dlk_ss_lose(n, "the servers did not confirm the session in time", false);
 }
 
-/* True when the hold stands; a hold whose time is over is lost here. */
+/* False also loses a hold whose time is over. */
 static bool stands(struct dlk_ss_store *st, struct dlk_lease *lease) {
   struct dlk_ss_contender *n = dlk_ss_holder(lease);
   if (!n)
@@ -377,8 +369,7 @@ static void on_extend_checked(void *who, uint32_t tag,
   }
 }
 
-/* For each extension that has none under way: one that came while there was no
- * connection, or whose answer was lost. */
+/* For each extension without a check under way. */
 void dlk_ss_hold_resume(struct dlk_ss_contender *n) {
   if (!dlk_ss_session_connected(n->member.session))
     return;

@@ -1,26 +1,18 @@
 /* A contender on its way out: released, timed out, cancelled, or only tried.
  *
- * Its node is deleted until the server says that it is gone (deleted, or
- * NONODE), or its session is over, which takes the node along. The op that
- * asked for it is answered then, and not before, because until then the node
- * may still bar others; when the server does not answer in time the op ends
- * without that and the deleting goes on behind it, counted by host->busy. A
- * create that is still under way is waited for first: its node can be deleted
- * only once its name is known.
- *
- * NONODE to a release means that the lease was not ours any more, unless an
- * earlier delete of ours went unanswered: then it was that one that did it,
- * for while the session lives nobody else deletes our node but an admin.
- *
- * One who breaks the lock between the call of the release and that delete
- * cannot be told from it, and the release says `true`. So it does on Redis, and
- * it is what the caller may rely on: when he let go of the lease no loss of it
- * was seen and its deadline had not passed (the engine sends nothing for one
- * that is lost), now it is held by us no more, and nobody else's was touched.
- * `lost` would be said after each cut connection, and `with` would take results
- * for worthless that were made under the lock; `unavailable` says that it may
- * still be held, which is known not to be so. Who must know whether a break
- * came first compares fences. */
+ * L1. Its node is deleted until the servers say gone (deleted or NONODE) or the
+ *     session ends. Only then its op is answered: the node may bar others
+ *     before. An op without an answer in time ends, and the deleting goes on,
+ *     counted by host->busy.
+ * L2. A create under way is waited for: its node can be deleted only by name.
+ * L3. NONODE to a release means `lost`, unless an earlier delete went
+ *     unanswered: that one did it, for nobody else but an admin deletes our
+ *     node.
+ * L4. A break between the call of release and its delete looks the same:
+ *     release says `true`. That is right: the caller let go before any loss was
+ *     seen, and now the lock is ours no more. `lost` after each cut would
+ *     devalue results made under the lock; `unavailable` would say that it may
+ *     still be held. Fences tell which came first. */
 #include "store/session/recipe/leave.h"
 
 #include <stdlib.h>
@@ -148,7 +140,7 @@ static void on_head(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_keep_holder(n->op, r);
 }
 
-/* Leaves right before our delete, so it costs no wait. */
+/* Goes out right before our delete: costs no wait. */
 static void ask_head(struct dlk_ss_contender *n) {
   if (!n->op || !n->head || !dlk_ss_session_connected(n->member.session))
     return;

@@ -1,35 +1,27 @@
-/* The list of a lock's contenders, one for all of a session that ask for it.
+/* One list of a lock's contenders serves all of a session that ask for it: N
+ * lists of N names would delay the session's confirms until it counts as lost.
  *
- * A list has as many names as the lock has contenders. If each of N contenders
- * read its own, N^2 names would pass one connection, and the session's
- * confirming writes would wait behind them until the session counts as lost.
+ * Definitions. A question arises with a contender's create, an event, a confirm
+ * or a new connection that has it look again, a try, or a lost create. It is
+ * open until its contender was told or forgot it. A list is under way from its
+ * sending until all were told its answer.
  *
- * Definitions. A question arises when a contender's create is sent, when an
- * event, a confirm or a new connection has it look again, when a try begins, or
- * when a create whose answer was lost is to be found. It is open until its
- * contender was told, or has forgotten it. A list is under way from the moment
- * it is sent until its answer was told to all.
- *
- * I1. One list at most is under way for a lock and a session. `struct list`
+ * I1. One list at most is under way for a lock and a session: `struct list`
  *     exists exactly as long.
- * I2. A list answers a question only if it was sent after the question arose:
- *     it is `due` then. An older one may only let in a contender that stands in
- *     it: who fits behind those ahead fits for good, for nobody comes in front
- *     (acquire.c, R2). Absence, what to watch, and `busy` need a list that is
- *     due.
+ * I2. A list answers a question (is `due`) only if sent after it arose. An
+ *     older one may only let in a contender that stands in it, for nobody comes
+ *     in front (R2). Absence, watches and `busy` need a due list.
  * I3. An open question is in `due` of the list under way, or in `next`. When
- *     that list was told, those in `next` get one of their own, sent then.
+ *     all were told, those in `next` get a list of their own.
  * I4. A contender's create is sent before the list that answers it, in one
- *     session, so it is answered before, too.
+ *     session, so its answer comes first.
  *
  * Crossings.
- * - A question arises while the list under way is told: it goes to `next`, and
- *   that list is sent later (I2).
- * - The connection is lost. The list under way is answered CUT, and so are
- * those in `next` if there is no connection by then. If there is one, their
- * list is sent on it. A contender that the new connection had ask again stands
- * in `next`, for an answer of the old list may still come.
- * - The session is over: all forget their questions; no answer comes. */
+ * - A question arises during the telling: it goes to `next` (I2).
+ * - The connection is lost: the list under way is answered CUT, and `next`,
+ *   too, unless connected by then. A contender that asks on the new connection
+ *   stands in `next`: the old list's answer may still come.
+ * - The session ends: all questions are forgotten, no answer comes. */
 #include "store/session/recipe/lists.h"
 
 #include <stdlib.h>
@@ -41,8 +33,8 @@
 struct list {
   struct dlk_map_node node; /* by path */
   struct dlk_ss_session *session;
-  struct dlk_list due, next; /* contenders, by `line` */
-  bool fresh;                /* somebody in `next` wants it so (driver.h) */
+  struct dlk_list due, next; /* contenders */
+  bool fresh;                /* `next` wants it so */
   char path[];
 };
 
@@ -86,8 +78,7 @@ static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
   return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
 }
 
-/* One of s that stands in the list, or NULL. What stands in for it is no place
- * of its own (standin.c): its node is gone. */
+/* Ours that stands in the list. A stand-in's contender is gone. */
 static struct dlk_ss_contender *own(struct dlk_ss_session *s,
                                     const struct dlk_ss_entry *e) {
   struct dlk_ss_store *st = store_of(s);
@@ -97,7 +88,7 @@ static struct dlk_ss_contender *own(struct dlk_ss_session *s,
   return n && n->member.session == s && e->until_ms == 0 ? n : NULL;
 }
 
-/* Nodes with our client id that no contender claims (acquire.c, R5). */
+/* R5. */
 static void delete_ghosts(const struct list *l, const struct dlk_ss_queue *q) {
   struct dlk_ss_store *st = store_of(l->session);
   for (size_t i = 0; i < q->count; i++) {
@@ -121,9 +112,9 @@ static bool tell(struct dlk_ss_contender *n, struct dlk_ss_listing *say,
   return n->told(n, say);
 }
 
-/* Told in the order of the queue. Behind one that may not hold nobody may, so
- * from there on only those for whom the list is due are told. What they do may
- * have others leave or join, so each is looked up when it has its turn. */
+/* In the order of the queue. Behind one that may not hold nobody may: only due
+ * ones are told. Others may leave or join meanwhile, so each is looked up in
+ * its turn. */
 static void tell_queue(struct dlk_ss_session *s, struct list *l,
                        struct dlk_ss_listing *say) {
   bool open = true;
@@ -137,7 +128,7 @@ static void tell_queue(struct dlk_ss_session *s, struct list *l,
   }
 }
 
-/* Those in `line` stand in no queue that is known. */
+/* Those in `line` stand in no known queue. */
 static void tell_rest(struct dlk_list *line, struct dlk_ss_listing *say) {
   while (!dlk_list_empty(line))
     tell(first_of(line), say, say->queue ? say->queue->count : 0, true);

@@ -1,20 +1,16 @@
-/* What an answer means to what was asked for, and until when a question without
- * an answer is asked again.
+/* What an answer means to its request.
  *
- * A lost answer (CUT) leaves open whether a write was done. Who can find out
- * does: a create by a fresh list (acquire.c); a downgrade by reading
- * the node. A delete is simply sent again, since nobody else's node can be met
- * by it. What could meet somebody else the second time (a break, a guarded
- * write, a mark) is not repeated, and its caller is told that nobody knows.
- * Reads are repeated until the op is withdrawn; what must not be left undone,
- * because nobody else would do it while the session lives, goes on behind its
- * op until it is known.
+ * A lost answer (CUT) leaves open whether a write was done. A create is found
+ * out by a fresh list (acquire.c), a downgrade by reading the node. A delete is
+ * repeated, for it can meet nobody else's node. A write that could (break,
+ * guarded write, mark) is not repeated: its caller hears that nobody knows.
+ * Reads are repeated until the op is withdrawn. INSIST and SETTLE go on behind
+ * their op: nobody else would do it while the session lives.
  *
- * Whoever is refused a look (NOAUTH), is refused the next one, too. What he
- * would have found goes with the session, which is ended as soon as it can be.
+ * NOAUTH to a look refuses the next look as well; the session is ended, and the
+ * node with it.
  *
- * MEMORY is our own want of it, for an answer or for sending: nothing is known
- * about a read, and nothing was created. */
+ * MEMORY is ours: nothing is known of a read, nothing was created. */
 #include "store/session/recipe/meaning.h"
 
 #define OK DLK_SS_ANSWERED

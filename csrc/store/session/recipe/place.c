@@ -1,45 +1,31 @@
-/* A contender's place in the queue: the verdict on a list of all of them
- * (lists.c), and what follows: grant, give up, or watches. acquire.c has the
- * argument.
+/* A contender's place in the queue: the verdict on a list, and grant, giving up
+ * or watches (acquire.c).
  *
  * Second in the queue. A waiter lists again after each event, but for one case:
- * its list had exactly one node ahead of its own, and that one is gone now (the
- * event of a deletion, or NONODE to the read that was to arm the watch). Then
- * it is first, and whoever is first holds, whatever it or the other asked for.
- * The list would cost a round trip between a release and the next hold. Why
- * nobody else can be ahead of it:
+ * its list had exactly one node ahead, which is gone (a deletion event, or
+ * NONODE to the read for the watch). Then it is first and holds, and a hand-off
+ * saves a round trip.
  *
- * - The list had its own node in it, so the server had executed everything up
- *   to that create. Numbers are given in the order of the creates: each node
- *   with a smaller number was made before, and stood in that list if it stood
- *   at all. Those that come later have larger ones. The counter begins anew
- *   only with a new parent, and a parent with our node in it cannot go.
- * - A node that is gone never comes again: its name has the guid of one
- *   attempt, and an attempt whose answer was lost makes its next node, behind
- *   ours, with another guid. Why it went makes no difference: a release, a
- *   wait given up, a break, or a session that the leader ended, which its
- *   holder stopped believing in before (confirm.c).
- * - The node ahead had no min_hold: nothing stands in for it (standin.c).
- * - A mark on the node ahead (revoke, downgrade) is another event, after which
- *   it lists. So it does after a new connection, whatever is known by then; an
- *   event that was on its way before that is true all the same.
- * - Its own node stands as long as its session, which grant() wants to be
- *   proven, unless somebody deleted that one node: an administrator, or who
- *   breaks the lock at the moment when we are first. The list would tell, this
- *   way does not. So it is taken only until SURE_FOR after the list; who has
- *   waited for longer than that can wait for a list too. A waiter whose node
- *   is deleted in that time, and who is let in within it, is in the place of a
- *   holder whose node was deleted: it hears of that as a holder does (hold.c),
- *   its guarded writes are refused, and the next hold has a larger fence.
+ * P1. The list had its own node, so every lower number was created before and
+ *     stood there if at all. Numbers restart only with a new folder, and a
+ *     folder with our node cannot go.
+ * P2. A node that is gone never returns: its guid belongs to one attempt. Why
+ *     it went makes no difference.
+ * P3. The node ahead had no min_hold: nothing stands in for it.
+ * P4. A mark on it (revoke, downgrade) or a new connection makes the waiter
+ *     list. An earlier event remains true.
+ * P5. Its own node stands while its session does, unless somebody deleted just
+ *     that one. A list would tell, this way does not, so it counts only until
+ *     SURE_FOR after the list. A waiter let in within that time learns of the
+ *     deletion as a holder does (hold.c); guarded writes fail and the next
+ *     fence is larger.
  *
- * Worn numbers (driver.h) say nothing of the order. A contender that is given
- * one neither holds nor waits, and is in nobody's way, for it stands behind all
- * others. It deletes its own node, and when there is none but such ones all of
- * them (another's owner takes that for a lost place, and begins again), then
- * the folder, which the server refuses while somebody stands in it, and comes
- * again a little later. Once those with good numbers have left nobody stands
- * there for long, one of these deletes succeeds, and with the new folder
- * numbers begin anew. Fences rise all the same (D6). */
+ * Worn numbers (driver.h) say nothing of the order. A contender with one
+ * neither holds nor waits: it deletes its node, then the folder, and comes
+ * again. When only worn ones stand there it deletes all (their owners join
+ * anew). The folder's delete fails while somebody stands in it; once good
+ * numbers have left one succeeds, and numbers begin anew. Fences rise all the
+ * same (D6). */
 #include "store/session/recipe/place.h"
 
 #include <stdlib.h>
@@ -76,7 +62,7 @@ void dlk_ss_place_relist(struct dlk_ss_contender *n) {
     dlk_ss_contender_stall(n);
 }
 
-/* One that shares, kept out by an exclusive node. */
+/* n shares, and an exclusive node keeps it out. */
 static bool behind_exclusive(const struct dlk_ss_contender *n,
                              const struct dlk_ss_queue *q,
                              const struct dlk_ss_judgement *j) {
@@ -84,7 +70,7 @@ static bool behind_exclusive(const struct dlk_ss_contender *n,
          q->at[j->watch[0]].units == 0;
 }
 
-/* Those who share look past exclusive holds that became readers. */
+/* Sharers look past exclusive holds that became readers. */
 static void judge(struct dlk_ss_contender *n, struct dlk_ss_queue *q,
                   size_t place, struct dlk_ss_judgement *j) {
   for (;;) {
@@ -101,8 +87,8 @@ static void judge(struct dlk_ss_contender *n, struct dlk_ss_queue *q,
   }
 }
 
-/* A try answers at once, but for one that shares behind an exclusive node: it
- * must be known first whether that was downgraded. */
+/* A try answers at once; a sharer first learns whether the exclusive node ahead
+ * was downgraded. */
 static bool gives_up(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
                      const struct dlk_ss_judgement *j) {
   if (n->wait)
@@ -113,7 +99,6 @@ static bool gives_up(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
   return !path || dlk_ss_watch_knows(n->member.session, path) == 1;
 }
 
-/* When the stand-in ahead may be over. */
 static void look_again(struct dlk_ss_contender *n) {
   struct dlk_ss_store *st = n->store;
   int64_t left = dlk_ss_clock_left(st, n->behind_ms);
@@ -194,8 +179,7 @@ static void begin_anew(struct dlk_ss_contender *n,
   dlk_ss_contender_stall(n);
 }
 
-/* Nothing to judge from: what was listed is missing, or it was refused, or is
- * to be asked for again. */
+/* No verdict: what was listed is missing, refused, or asked for again. */
 static void no_list(struct dlk_ss_contender *n, enum dlk_ss_rc rc,
                     void (*missing)(struct dlk_ss_contender *n)) {
   switch (dlk_ss_meaning(DLK_SS_FOR_PLACE, rc)) {
@@ -236,8 +220,8 @@ static bool on_listed(struct dlk_ss_contender *n,
 
 /* ---- what the session tells ---- */
 
-/* Who waits on the children and is not listed was deleted. A hold ahead that
- * was downgraded no longer stands in the way of those who share. */
+/* A waiter on children that is not listed was deleted. Sharers pass a
+ * downgraded hold. */
 void dlk_ss_place_armed(struct dlk_ss_contender *n,
                         const struct dlk_ss_sight *sight) {
   if (n->step != DLK_SS_WAITING)
@@ -248,14 +232,11 @@ void dlk_ss_place_armed(struct dlk_ss_contender *n,
     dlk_ss_contender_vanished(n);
 }
 
-/* The one node that was ahead is gone, and nothing else can be. */
 static bool is_first(const struct dlk_ss_contender *n, enum dlk_ss_rc rc,
                      int64_t now) {
   return rc == DLK_SS_NONODE && n->second && now - n->sent <= SURE_FOR;
 }
 
-/* A waiter lists again after a change, or is first; without an answer it must
- * wait. */
 void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   int64_t now = dlk_ss_now(n->store);
   if (n->step != DLK_SS_WAITING)
@@ -287,13 +268,13 @@ static void is_busy(struct dlk_ss_contender *n, const struct dlk_ss_queue *q) {
     dlk_ss_leave(n, DLK_BUSY);
 }
 
-/* A session that is good for a look may not be good for a hold. */
+/* A session good for a look may not do for a hold. */
 static void join_queue(struct dlk_ss_contender *n) {
   n->peeked = true;
   dlk_ss_contender_resume(n);
 }
 
-/* Whether the stand-in that is in the way is over must be known first. */
+/* Whether the stand-in ahead is over must be known first. */
 static bool asks_time(struct dlk_ss_contender *n,
                       const struct dlk_ss_listing *l,
                       const struct dlk_ss_judgement *j) {
@@ -325,8 +306,8 @@ static bool on_peeked(struct dlk_ss_contender *n,
   return true;
 }
 
-/* A fresh list shows every release that was answered before the try.
- * What is free by it has to be created all the same, and may be refused yet. */
+/* A fresh list shows every release answered before the try. A free key is still
+ * created, and may be refused. */
 void dlk_ss_place_peek(struct dlk_ss_contender *n) {
   dlk_ss_contender_step(n, DLK_SS_PEEKING);
   if (!dlk_ss_lists_ask(n, true, on_peeked))

@@ -1,15 +1,12 @@
-/* Contenders stand in the order of their sequence numbers. One holds when it
- * fits beside everything ahead of it, by the rule of kit/admission.h; so the
- * order of grants is the order of the queue.
+/* Contenders stand in the order of their numbers. One holds when it fits beside
+ * everything ahead (kit/admission.h): grants follow the queue.
  *
- * What to watch, so that no change that admits us is missed and no release
- * wakes a herd: exclusive, the nearest node ahead (it can only hold when that
- * is gone); shared behind an exclusive one, the nearest exclusive one ahead;
- * a semaphore that does not fit, the nearest nodes ahead whose units reach
- * limit - mine + 1: while all of those stand it cannot hold, so whatever
- * admits it takes one of them away. Watching only the node ahead would sleep
- * for ever (limit 2: A and B hold, C watches B, A leaves). A waiter lists
- * again after each event, or knows that it is first (place.c). */
+ * What to watch, so that no release is missed or wakes a herd:
+ * - exclusive: the nearest node ahead.
+ * - shared behind an exclusive one: the nearest exclusive one ahead.
+ * - semaphore: the nearest nodes ahead whose units reach limit - mine + 1.
+ *   While all stand it cannot hold. The node ahead alone would not do (limit 2:
+ *   A and B hold, C watches B, A leaves). */
 #include "store/session/recipe/queue.h"
 
 #include <stdlib.h>
@@ -26,7 +23,7 @@ static int by_seq(const void *a, const void *b) {
   return dlk_ss_seq_before(x->seq, y->seq) ? -1 : 1;
 }
 
-/* A stand-in counts when its contender is gone: both have one place. */
+/* A stand-in counts only without its contender. */
 static void drop_doubles(struct dlk_ss_queue *q) {
   size_t to = 0;
   for (size_t i = 0; i < q->count; i++) {
@@ -95,7 +92,7 @@ static void watch_one(struct dlk_ss_judgement *out, size_t place) {
   out->watch_count = 1;
 }
 
-/* Nearest first, until they alone keep us out. */
+/* Nearest first, until they alone keep it out. */
 static void watch_units(const struct dlk_ss_queue *q,
                         const struct dlk_ss_entry *me, size_t place,
                         struct dlk_ss_judgement *out) {

@@ -1,37 +1,33 @@
 /* min_hold outlives its holder: a stand-in keeps the key.
  *
- * A contender's node goes with its session. So before anybody is told of a
- * grant with a min_hold, a persistent node is made beside the holder's: its
- * stand-in. It has the place of the holder in the queue (the name has the same
- * kind, guid and number), counts only when the holder's node is gone (queue.c),
- * and its name says when it ends, by the server's clock.
+ * A contender's node goes with its session. So before a grant with min_hold is
+ * told, a node in no session is made beside it. Its name has the holder's kind,
+ * guid and number (so its place) and when it ends, by the servers' clock. It
+ * counts only once the holder's node is gone (queue.c).
  *
- * I1. The stand-in is made only if the holder's node is there (KEEP). So none
- *     comes after that node is gone, and whoever deletes both deletes the
- *     holder's node first, or in one session.
- * I2. A stand-in whose end is not above a time that the server's clock has
- * shown counts for nothing. Each client that sees it deletes it; no two deletes
- *     harm each other, for no name comes twice.
- * I3. The server's clock is read off our own writes: the time of a create, or
- *     that of a write to the lock's node. It is never taken from ours. Ours
- * says only when to ask next.
+ * I1. It is made only if the holder's node exists (KEEP). So none comes later,
+ *     and deleting both begins with the holder's.
+ * I2. Past its end, by a time that the servers have shown, it counts for
+ *     nothing; each client that sees it deletes it. No two deletes harm each
+ *     other: no name comes twice.
+ * I3. The servers' clock is read off our own writes (a create, or CLOCK). Ours
+ *     only says when to ask.
  *
- * Who ends it:
- * - A release that gives the min_hold up, or that comes later, deletes both.
- * - A holder that is gone earlier leaves it. Its store deletes it in time, if
- * it is still there; else the next one who looks at the queue does.
- * - A break deletes the holder's node, then lists again for its stand-in (I1).
- * - A grant that nobody was told of (a cancel, a lost session) deletes it. One
- *   whose process dies in that moment leaves it to its end, as files do.
- * - Without a connection, one that nobody counts on is deleted in the next
- *   session, which its store opens for that.
+ * Its end.
+ * - A late release, or one that gives min_hold up, deletes both.
+ * - An earlier end leaves it: its store deletes it in time, else the next
+ *   client to see the queue.
+ * - A break deletes the holder's node, then lists again for the stand-in (I1).
+ * - A grant nobody was told of (cancel, lost session) deletes it. If the
+ *   process dies then, it stays until its end.
+ * - Without a connection, one that is given up is deleted in the next session,
+ *   which its store opens for that.
  *
  * Crossings.
- * - The answer to KEEP is lost: it is sent again, and says EXISTS.
- * - The holder's node is deleted while KEEP is under way: NONODE, and the
- *   attempt begins anew.
- * - The server's clock is that of the leader: another leader's may differ, and
- *   the end moves by that. */
+ * - KEEP's answer is lost: it is sent again and says EXISTS.
+ * - The holder's node is deleted meanwhile: NONODE, and the attempt begins
+ *   anew.
+ * - Another leader's clock may differ; the end moves by that. */
 #include "store/session/recipe/standin.h"
 
 #include <stdlib.h>
@@ -64,7 +60,7 @@ static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
   return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
 }
 
-/* One answer serves all who ask in a moment. */
+/* One answer serves all askers of a moment. */
 void dlk_ss_clock_ask(struct dlk_ss_session *s, const char *path, size_t len) {
   struct dlk_ss_store *st = store_of(s);
   int64_t now = dlk_ss_now(st);
@@ -91,7 +87,7 @@ int64_t dlk_ss_clock_left(struct dlk_ss_store *st, int64_t ms) {
 
 /* ---- one's own ---- */
 
-/* It lasts from the grant on for min_hold at least. */
+/* min_hold counts from the grant. */
 static int64_t end_of(struct dlk_ss_contender *n) {
   struct dlk_ss_store *st = n->store;
   int64_t since = dlk_ss_now(st) - st->clock.sent;
@@ -134,11 +130,11 @@ void dlk_ss_standin_drop(struct dlk_ss_contender *n) {
 /* ---- what rests ---- */
 
 struct rest {
-  struct dlk_list link; /* in store->rests */
+  struct dlk_list link;
   struct dlk_timer timer;
   struct dlk_ss_store *store;
   int64_t until_ms;
-  bool given_up; /* nobody counts on it */
+  bool given_up; /* deleted at once */
   int tries;
   size_t lock_len;
   char path[];
@@ -150,8 +146,8 @@ static void end_rest(struct rest *r) {
   free(r);
 }
 
-/* Without a connection, or an answer, it is left to others. But nobody else
- * knows of one that is given up. */
+/* Without a connection or an answer it is left to others, unless given up:
+ * nobody else knows of that. */
 static void rest_fired(struct dlk_timer *timer, int64_t now) {
   struct rest *r = DLK_CONTAINER(timer, struct rest, timer);
   struct dlk_ss_store *st = r->store;

@@ -1,5 +1,4 @@
-/* What every file of the recipe needs of its store: the words for errors, and
- * where a lock's folder is: base + "/" + escaped key. */
+/* Words for errors, and where a lock's folder is: base "/" escaped key. */
 #include "store/session/recipe/store.h"
 
 /* ---- errors ---- */

@@ -1,4 +1,4 @@
-/* The store: what its contenders and queries share. */
+/* What a store's contenders and queries share. */
 #ifndef DLK_STORE_SESSION_RECIPE_STORE_H
 #define DLK_STORE_SESSION_RECIPE_STORE_H
 
@@ -9,11 +9,11 @@
 struct dlk_ss_contender;
 struct dlk_ss_query;
 
-/* The server's clock, as our own writes show it: the last one that was
- * answered was executed at `ms`, not before we sent it (`sent`). */
+/* The servers' clock as our writes show it: the last answered one was executed
+ * at `ms`, not before `sent`. */
 struct dlk_ss_clock {
   int64_t ms, sent;
-  int64_t asked; /* when we last asked for it */
+  int64_t asked;
 };
 
 struct dlk_ss_store {
@@ -21,7 +21,7 @@ struct dlk_ss_store {
   struct dlk_conf conf;
   const struct dlk_ss_driver *driver;
   struct dlk_ss_sessions sessions;
-  char *base;                     /* the folder that all locks are in */
+  char *base;                     /* the folder of all locks */
   char client[DLK_SS_CLIENT + 1]; /* "" until first use */
   struct dlk_map by_guid;         /* all contenders with a name */
   struct dlk_ss_clock clock;      /* standin.c */
@@ -29,14 +29,14 @@ struct dlk_ss_store {
   struct dlk_buf scratch;
 };
 
-/* What an operation belongs to: one of the two, or nothing. */
+/* The op's contender or query. */
 struct dlk_ss_op_data {
   struct dlk_ss_contender *node;
   struct dlk_ss_query *query;
-  const char *refusal;     /* what the servers said, if they refuse it */
+  const char *refusal;     /* the servers' words, if they refuse it */
   struct dlk_op *op;       /* EXTEND: itself */
-  struct dlk_list extends; /* in node->extends, */
-  uint32_t check; /* whose question has this tag; 0: it was not sent yet */
+  struct dlk_list extends; /* in node->extends */
+  uint32_t check;          /* tag of its check; 0: not sent */
 };
 
 struct dlk_ss_lease_data {
@@ -51,7 +51,7 @@ static inline int64_t dlk_ss_now(struct dlk_ss_store *st) {
   return st->host->now(st->host);
 }
 
-/* What op asked for was answered so: if it is refused, its error says how. */
+/* If the answer refuses op, its error says why. */
 static inline void dlk_ss_op_heard(struct dlk_op *op,
                                    const struct dlk_ss_reply *r) {
   if (op && (r->rc == DLK_SS_FAILED || r->rc == DLK_SS_UNKNOWN ||
@@ -59,12 +59,11 @@ static inline void dlk_ss_op_heard(struct dlk_op *op,
     dlk_ss_op_data(op)->refusal = r->text;
 }
 
-/* Ends op with a code and a text (printf) that names key and server. */
+/* Ends op; its text names key and server. */
 void dlk_ss_done(struct dlk_ss_store *st, struct dlk_op *op,
                  enum dlk_code code);
 void dlk_ss_done_text(struct dlk_ss_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
-/* Appends the path of the key's lock node. */
 void dlk_ss_lock_path(struct dlk_ss_store *st, struct dlk_buf *out,
                       const char *key, size_t len);
 

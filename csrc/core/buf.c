@@ -1,4 +1,3 @@
-/* The growing byte buffer: capacity doubles, so that n appends cost O(n). */
 #include "core/buf.h"
 
 #include <stdarg.h>

@@ -38,7 +38,7 @@ static inline void dlk_buf_add(struct dlk_buf *b, const void *p, size_t n) {
 
 void dlk_buf_addf(struct dlk_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Drops the first n bytes by moving the rest: O(len). */
+/* Moves the rest down: O(len). */
 void dlk_buf_shift(struct dlk_buf *b, size_t n);
 
 #endif

@@ -1,4 +1,3 @@
-/* Numbers in texts from outside. */
 #ifndef DLK_CORE_DIGITS_H
 #define DLK_CORE_DIGITS_H
 

@@ -21,10 +21,10 @@ struct dlk_options {
   size_t count;
 };
 
-/* key NULL: any. NULL: it was not given. */
+/* key NULL: any. NULL: not given. */
 const struct dlk_option *dlk_option_find(const struct dlk_options *all,
                                          const char *name, const char *key);
-/* NULL: it was not given. */
+/* NULL: not given. */
 const char *dlk_option_text(const struct dlk_options *all, const char *name);
 /* From seconds. */
 int64_t dlk_option_ns(const struct dlk_options *all, const char *name,

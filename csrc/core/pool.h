@@ -1,6 +1,6 @@
 /* A pool of zeroed blocks for objects of each request. It keeps up to `max`
- * free ones, and gives the last first, which is still in the processor's cache.
- * Any thread may take and give, and none waits. */
+ * free ones, and gives the last first: the processor's cache has it. Any thread
+ * may take and give, and none waits. */
 #ifndef DLK_CORE_POOL_H
 #define DLK_CORE_POOL_H
 
@@ -16,7 +16,7 @@ static inline size_t dlk_pool_aligned(size_t n) {
 }
 
 #define DLK_POOL_SIZES 16
-#define DLK_POOL_STEP 16 /* usable sizes of glibc's malloc are this apart */
+#define DLK_POOL_STEP 16 /* the step of glibc's malloc */
 
 struct dlk_pool {
   atomic_bool busy;                        /* guards the rest */
@@ -29,9 +29,8 @@ struct dlk_pool {
 void dlk_pool_init(struct dlk_pool *p, size_t least, size_t max);
 /* NULL: out of memory. Larger sizes are not kept. */
 void *dlk_pool_take(struct dlk_pool *p, size_t size);
-/* size: as in the take. */
 void dlk_pool_give(struct dlk_pool *p, void *block, size_t size);
-/* Frees the kept blocks, once no thread gives any more. */
+/* Once no thread gives any more. */
 void dlk_pool_clear(struct dlk_pool *p);
 
 #endif

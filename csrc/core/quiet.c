@@ -1,7 +1,6 @@
-/* The signal of a write goes to the writing thread, so it stays pending behind
- * this thread's mask until it is taken. One that was pending before (so the
- * thread had blocked it) belongs to the program and stays; the kernel counts no
- * second one. */
+/* The signal of a write stays pending behind the writing thread's mask until it
+ * is taken. One that was pending before (so the thread had blocked it) is the
+ * program's; the kernel counts no second one. */
 #include "core/quiet.h"
 
 #include <errno.h>

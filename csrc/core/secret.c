@@ -18,8 +18,8 @@
 
 struct dlk_secret {
   pthread_mutex_t lock;
-  char *text; /* NULL: none */
-  char *path; /* NULL: none */
+  char *text;
+  char *path;
   unsigned turn;
   bool asks;
   int64_t asked;                               /* if ASKED */

@@ -2,12 +2,12 @@
  * program gave a new one. Any thread may read or set it.
  *
  * Each text has a number (`turn`). A refusal names it, and the program is asked
- * for another once, if that text is still the latest. So two refused
- * connections cost one question, and a late refusal drops no new password.
+ * once, if that text is still the latest. So two refused connections cost one
+ * question, and a late refusal drops no new password.
  *
  * The question is a state (QUIET, WANTED, ASKED, QUIET), so that no full queue
  * loses it. An answer may never come (an error, a dropped coroutine): a refusal
- * a minute later asks again. A late answer counts as any other. */
+ * a minute later asks again. */
 #ifndef DLK_CORE_SECRET_H
 #define DLK_CORE_SECRET_H
 
@@ -26,13 +26,13 @@ void dlk_secret_free(struct dlk_secret *s);
 /* Appends the text with its NUL; the caller wipes it. False: there is none, or
  * out->failed. */
 bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out, unsigned *turn);
-/* That text was refused. True: the program is to be asked from now on. */
+/* That text was refused. True: the program is to be asked. */
 bool dlk_secret_refused(struct dlk_secret *s, unsigned turn);
 /* Takes no mutex. */
 bool dlk_secret_is_wanted(const struct dlk_secret *s);
 /* True, once: the caller asks now. */
 bool dlk_secret_ask(struct dlk_secret *s);
-/* The answer; NULL: the program has no other. False: out of memory. */
+/* NULL: the program has no other. False: out of memory. */
 bool dlk_secret_set(struct dlk_secret *s, const char *text);
 
 #endif

@@ -1,6 +1,5 @@
-/* Result codes and their texts. Every failure that reaches a user has one of
- * these codes. Its text starts with the code, names the key or the server, says
- * what to do, and holds no secret. */
+/* Result codes and their texts. A failure's text starts with the code, names
+ * the key or the server, says what to do, and holds no secret. */
 #ifndef DLK_CORE_STATUS_H
 #define DLK_CORE_STATUS_H
 
@@ -12,9 +11,9 @@ enum dlk_code {
   DLK_TIMEOUT, /* waited in vain; nothing is left behind */
   DLK_CANCELLED,
   DLK_LOST,
-  DLK_UNAVAILABLE, /* cannot be reached, or cannot serve */
-  DLK_DENIED,      /* by authentication, ACL or TLS */
-  DLK_INVALID,     /* an unusable URL, key or value */
+  DLK_UNAVAILABLE,
+  DLK_DENIED,  /* by authentication, ACL or TLS */
+  DLK_INVALID, /* an unusable URL, key or value */
   DLK_CLOSED,
   DLK_FORKED,      /* used before a fork and after it */
   DLK_UNSUPPORTED, /* by this store or host */
@@ -35,7 +34,7 @@ enum dlk_code dlk_error_set(struct dlk_error *err, enum dlk_code code,
     __attribute__((format(printf, 3, 4)));
 
 /* A copy on the heap, because most objects carry no error. NULL stays NULL.
- * Without memory it is a constant with the same code. */
+ * Without memory: a constant with the code. */
 const struct dlk_error *dlk_error_keep(const struct dlk_error *err);
 /* Frees such a copy and sets NULL. */
 void dlk_error_drop(const struct dlk_error **kept);
@@ -46,12 +45,12 @@ void dlk_error_drop(const struct dlk_error **kept);
  * "..."; for len 0 "the store". Returns out. */
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
 
-/* The text of an errno; with the limit for a lack of descriptors. */
+/* With the limit, for a lack of descriptors. */
 #define DLK_REASON_MAX 128
 const char *dlk_reason(char out[DLK_REASON_MAX], int error);
 
-/* The code for an errno of a file or a socket. Only an error that can pass by
- * itself is `unavailable`. */
+/* For an errno of a file or a socket. Only an error that can pass by itself is
+ * `unavailable`. */
 enum dlk_code dlk_errno_code(int error);
 
 /* `invalid`: holders of the key have another limit. */

@@ -47,16 +47,14 @@ void dlk_loop_destroy(struct dlk_loop *l) {
   destroy_sync(l);
 }
 
-/* ---- first use ---- */
-
 /* Only ends the sleep. */
 static void on_kick(uv_async_t *kick) {
   (void)kick;
 }
 
 /* 0, or an errno: whether a loop's descriptors are to be had. libuv ends the
- * process when it cannot make the pipe of all loops; a thread that takes the
- * last descriptor meanwhile can still cause this. */
+ * process when it cannot make the pipe of all loops. (A thread that takes the
+ * last one meanwhile still causes this.) */
 static int find_descriptors(void) {
   int fds[DESCRIPTORS], n = 0, error = 0;
   while (n < DESCRIPTORS && error == 0) {
@@ -133,8 +131,6 @@ void dlk_loop_make_resident(struct dlk_loop *l) {
   if (!atomic_exchange(&l->resident, true))
     dlk_owner_look(l);
 }
-
-/* ---- the end ---- */
 
 void dlk_loop_set_ended(struct dlk_loop *l) {
   pthread_mutex_lock(&l->lock);

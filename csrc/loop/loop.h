@@ -37,7 +37,7 @@ struct dlk_loop {
   /* Writes what was queued; NULL: nothing ever is. */
   void (*flush)(void *of);
   /* Waits at most DLK_AWAIT_MAX, and not past a signal, for the one answer
-   * under way; false: nothing came. NULL: only the loop can tell. */
+   * under way. NULL: only the loop can tell. */
   bool (*await)(void *of);
   void *flush_of; /* of both */
   /* Readable when a message came that no caller awaits; -1: none. The renewal

@@ -1,6 +1,6 @@
 /* The renewal thread's sleep in poll(2) on an eventfd. Before, it stores when
  * it wakes by itself (`wake`), so that others signal it only for something
- * earlier. An awake thread looks at everything anyway. */
+ * earlier. */
 #ifndef DLK_LOOP_SLEEPER_H
 #define DLK_LOOP_SLEEPER_H
 
@@ -16,7 +16,7 @@ struct dlk_sleeper {
   atomic_bool stop;       /* set under lock */
   _Atomic int64_t due;    /* when the loop next needs running */
   _Atomic int64_t wake;   /* when the thread wakes by itself; 0: it is awake */
-  atomic_bool wants_loop; /* it found the loop owned by another */
+  atomic_bool wants_loop; /* it found the loop owned */
 };
 
 bool dlk_sleeper_init(struct dlk_sleeper *s);

@@ -1,10 +1,10 @@
 /* The renewal thread keeps leases alive whatever Lua does, and finishes what no
  * caller waits for.
  *
- * It sleeps on its eventfd (sleeper.h) and, while the batch has something and
- * nobody owns the loop, on `watch_fd`. It stores `wake`, then looks once more;
- * a later change (a post, `due`, the owner) finds it asleep and signals it
- * (owner.c, I2).
+ * It sleeps on its eventfd and, while the batch has something and nobody owns
+ * the loop, on `watch_fd`. It stores `wake`, then looks once more; a later
+ * change (a post, `due`, the owner) finds it asleep and signals it (owner.c,
+ * I2).
  *
  * When the loop is owned, it looks again at `due` or after LOOK_AGAIN, and asks
  * for no signal: a tight loop of calls would wake it at each.
@@ -70,7 +70,7 @@ static bool sleep_until_due(struct dlk_loop *l) {
   return fds[1].revents != 0;
 }
 
-/* False: nothing is left to do, or a caller wants the loop. */
+/* False: no work is left, or a caller wants the loop. */
 static bool goes_on(struct dlk_loop *l, bool resident) {
   bool work = resident ? !dlk_owner_at_rest(l) ||
                              dlk_timers_next(&l->timers) <= dlk_clock_now()

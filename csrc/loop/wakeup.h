@@ -3,7 +3,7 @@
  *
  * The loop's owner notes that something is ready (`wanted`), and wakes the
  * listener once at the end of its turn. The listener clears the eventfd before
- * it looks, so no wakeup is lost; one for nothing may happen.
+ * it looks, so no wakeup is lost.
  *
  * A polled descriptor is not closed, because its number may soon be another's.
  * The listener says when polling begins and ends (dlk_wakeup_keep). An end in
@@ -55,8 +55,8 @@ bool dlk_wakeup_beat(struct dlk_wakeup *w);
 
 /* ---- the listener ---- */
 
-/* Made at the first call; -1: none to be had. Another `process` (a number, not
- * 0) makes a new one, because parent and child would read the other's. */
+/* -1: none to be had. Another `process` (a number, not 0) makes a new one,
+ * because parent and child would read the other's. */
 int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process);
 void dlk_wakeup_clear(struct dlk_wakeup *w);
 /* Whether it is polled from now on; an end in between closes it then. */

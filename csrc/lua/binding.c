@@ -1,5 +1,4 @@
-/* What the binding's files stand on: userdata and how they are known, numbers
- * from Lua, results for Lua. It calls none of those files. */
+/* What the binding's files stand on; it calls none of them. */
 #include "lua/binding.h"
 
 #include <string.h>
@@ -163,8 +162,6 @@ int dlk_lua_finalised(lua_State *L, int anchor) {
   return dlk_lua_failure(L, &err);
 }
 
-/* ---- what tickets give ---- */
-
 int dlk_lua_given_back(lua_State *L) {
   static const struct dlk_error err = {
       DLK_CANCELLED, "cancelled: the request ended that asked for this lease,"
@@ -182,14 +179,14 @@ int dlk_lua_push_lease(lua_State *L, const struct ticket_box *from, int index) {
   if (!box->hold)
     return dlk_lua_given_back(L);
   box->handle = dlk_hold_first(box->hold);
-  /* Since it was granted, callbacks may have run, and closed the store. */
+  /* Callbacks may have closed the store since the grant. */
   struct dlk_error closed;
   if (!dlk_lua_is_open(from->home, &closed))
     return dlk_lua_failure(L, &closed);
   return 1;
 }
 
-/* A finalised handle can still be met, in a table with weak keys. */
+/* A table with weak keys can still give a finalised handle. */
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index) {
   struct lease_box *box = dlk_lua_box(L, index, DLK_LUA_LEASE);
   luaL_argcheck(L, box->hold != NULL, index, "the lease was collected");

@@ -1,6 +1,5 @@
-/* What the files of the binding share: the three userdata and the ways to
- * push results. A userdata is made empty and gets its metatable before its
- * resource, so that any throw in between is safe to collect. */
+/* Shared by the binding's files. A userdata gets its metatable before its
+ * resource, so that a throw in between is safe. */
 #ifndef DLK_LUA_BINDING_H
 #define DLK_LUA_BINDING_H
 
@@ -15,23 +14,22 @@
 #define DLK_SCOPE_TYPE "dlock.scope"
 #define DLK_SCOPES_TYPE "dlock.scopes"
 
-/* The first word of each, while it is not finalised: what it is. */
+/* The first word of each, until it is finalised. */
 struct dlk_lua_tag {
-  const char *const *name; /* in dlk_lua_type_names */
+  const char *const *name;
 };
 
 struct engine_box {
   struct dlk_lua_tag tag;
   struct dlk_engine *engine;
   struct dlk_list link; /* among the engines of the Lua state */
-  int spares;           /* so many are in the anchor */
+  int spares;           /* how many are in the anchor */
   uint32_t user;        /* several boxes may share an engine */
-  bool left;            /* it was closed, while others have the engine */
+  bool left;            /* closed, but others share the engine */
 };
 
-/* ticket NULL: done, and the result is true. home: whose request it is, and
- * whose spares it will be among (NULL: neither); what it refers to keeps that
- * alive. */
+/* ticket NULL: done, with the result true. home: the engine whose spares the
+ * box joins, alive by the uservalue; or NULL. */
 struct ticket_box {
   struct dlk_lua_tag tag;
   struct dlk_ticket *ticket;
@@ -40,111 +38,101 @@ struct ticket_box {
 
 struct lease_box {
   struct dlk_lua_tag tag;
-  struct dlk_hold *hold; /* of the handle, for short */
+  struct dlk_hold *hold;
   struct dlk_handle handle;
-  struct dlk_ticket *release; /* of the last handle, once asked for */
+  struct dlk_ticket *release; /* of the last handle */
   bool released;
-  bool detached; /* it asked for that, and so gave the hold up */
-  bool parted;   /* and the string was taken */
-  bool lost;     /* it was, before it was released later */
-  bool owned;    /* the handle is a scope's to give up, not the collector's */
-  uint64_t dropped; /* the id of its hold, which it had when it was collected */
+  bool detached;    /* a detach gave the hold up */
+  bool parted;      /* and its string was taken */
+  bool lost;        /* before it was released */
+  bool owned;       /* the handle is a scope's to give up */
+  uint64_t dropped; /* the hold's id, if it was held when collected */
 };
 
-/* What a store's module returns. */
 struct store_box {
   const struct dlk_store_type *type;
 };
 
-/* The metatables of the three are upvalues of every function here, so that a
- * userdata is known by one comparison instead of a look into the registry; and
- * one that is alive by its size and its tag, which is cheaper still. No memory
- * but theirs has a tag in it, since the finaliser takes it away. */
+/* Every function here has the three metatables as upvalues, so one comparison
+ * tells a userdata's type. Size and tag tell a living one, which is cheaper
+ * still: the finaliser clears the tag, and no other memory has one. */
 enum dlk_lua_type { DLK_LUA_ENGINE = 1, DLK_LUA_TICKET, DLK_LUA_LEASE };
 extern const char *const dlk_lua_type_names[];
 
-/* The userdata at index; NULL, or an error, when it is of another type. */
+/* NULL, or an error, for another type. */
 void *dlk_lua_find_box(lua_State *L, int index, enum dlk_lua_type type);
 void *dlk_lua_box(lua_State *L, int index, enum dlk_lua_type type);
-/* Raises that the method `call` was not called on an `object`; level 1 is the
- * caller of the C function that is running, as for Lua's error. */
+/* level: as for Lua's error, from the running C function. */
 int dlk_lua_no_self(lua_State *L, const char *object, const char *call,
                     int level);
-/* An empty one, on the stack. */
+/* Pushes a zeroed one. */
 void *dlk_lua_new_box(lua_State *L, enum dlk_lua_type type);
-/* The same as dlk_lua_box, for the finaliser. */
+/* For the finaliser. */
 void *dlk_lua_last_box(lua_State *L, enum dlk_lua_type type);
-/* luaL_setfuncs with these upvalues, into the table on top of the stack. */
+/* luaL_setfuncs with these upvalues. */
 void dlk_lua_setfuncs(lua_State *L, const luaL_Reg *list);
-/* Puts them among the methods of a type that has some. */
 void dlk_lua_add_methods(lua_State *L, const char *type, const luaL_Reg *list);
 
-/* closing.c: whether no engine may be made any more. */
+/* No engine may be made any more (closing.c). */
 bool dlk_lua_closing(lua_State *L);
-/* One that has an engine. */
 void dlk_lua_enlist(lua_State *L, struct engine_box *box);
-/* Closes it in bounded time, if it is used and not closed yet. */
+/* Closes a used engine in bounded time. */
 void dlk_lua_end_engine(struct dlk_engine *e);
-/* A lease on it was collected while it is held. */
+/* A lease on h was collected while it is held. */
 void dlk_lua_drop_hold(lua_State *L, struct dlk_hold *h);
-/* Releases that hold, if it is one of those. */
+/* Releases such a hold. */
 void dlk_lua_release_dropped(lua_State *L, uint64_t id);
-/* The engine was collected. True: it has such holds, so it lives on with the
- * caller's reference and his place among its users. */
+/* The engine was collected. True: it has such holds, and keeps the caller's
+ * reference and user. */
 bool dlk_lua_orphan_engine(lua_State *L, struct dlk_engine *e);
 
-/* Each file that opens something puts functions into the module table
- * on top of the stack, and into the metatables. */
+/* Each adds functions to the module table on the stack's top, and to
+ * metatables. */
 void dlk_lua_open_closing(lua_State *L); /* before the others */
 void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
-void dlk_lua_open_child(lua_State *L); /* child.c */
+void dlk_lua_open_child(lua_State *L);
 void dlk_lua_open_orphans(lua_State *L);
 void dlk_lua_open_signals(lua_State *L);
 void dlk_lua_open_stats(lua_State *L);
 void dlk_lua_open_hosts(lua_State *L);
-void dlk_lua_open_direct(lua_State *L); /* direct.c */
+void dlk_lua_open_direct(lua_State *L);
 
 /* Returns nil, message, code. */
 int dlk_lua_failure(lua_State *L, const struct dlk_error *err);
-/* Pushes v and returns how many values that made (a tuple: several). */
+/* Returns the number of values (a tuple: several). */
 int dlk_lua_push_value(lua_State *L, const struct dlk_value *v);
-/* Pushes what lease:detach() gives, once the detach is done; returns 1. */
+/* Pushes the string of a done detach; returns 1. */
 int dlk_lua_push_detached(lua_State *L, struct dlk_ticket *t);
-/* Takes such a text apart: r->text, which is a Lua string, becomes the store's
- * own, which is empty when that is not what came. */
+/* r->text becomes the store's own part of such a string; empty: it is none. */
 void dlk_lua_read_detached(struct dlk_request *r);
-/* Seconds at index as ns: nil or none is -1 (the default), infinity is
- * DLK_FOREVER; NaN and negatives raise. */
+/* nil or none: -1 (the default); infinity: DLK_FOREVER; negative or NaN:
+ * raises. */
 int64_t dlk_lua_ns(lua_State *L, int index);
-/* A count at index that fits into 32 bits, 0 if there is none; else raises. */
+/* None: 0; raises beyond 32 bits. */
 uint32_t dlk_lua_count(lua_State *L, int index);
-int dlk_lua_prepare(lua_State *L); /* prepared.c */
-/* Queues r on e and pushes its ticket, whose uservalue is the table at
- * `anchor` (an absolute index); or returns a failure. e: NULL as
- * dlk_lua_engine gives it. */
+int dlk_lua_prepare(lua_State *L);
+/* Queues r and pushes its ticket, whose uservalue is the table at `anchor` (an
+ * absolute index); or a failure. e: may be NULL (dlk_lua_engine). */
 int dlk_lua_submit(lua_State *L, struct dlk_engine *e,
                    const struct dlk_request *r, int anchor);
 /* A ticket that is done already. */
 int dlk_lua_push_done(lua_State *L);
-/* Another userdata for the same ticket. */
+/* Another userdata for the ticket. */
 int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor);
-/* The failure of a take after which there is nothing to be taken: the engine
- * has given it back. */
+/* The engine took the lease back before the take. */
 int dlk_lua_given_back(lua_State *L);
-/* Wraps the hold of a ticket that dlk_lua_submit made, and that is at index. */
+/* Wraps the hold of the ticket at index. */
 int dlk_lua_push_lease(lua_State *L, const struct ticket_box *from, int index);
 struct lease_box *dlk_lua_check_lease(lua_State *L, int index);
-/* The engine at 1; NULL when its userdata was finalised, which another
- * finaliser can come to see: to it that store is closed. */
+/* NULL once its userdata was finalised (another finaliser may see it), which
+ * counts as closed. */
 struct dlk_engine *dlk_lua_engine(lua_State *L);
-/* False: it was closed, or its engine was, and its leases are given back; err
- * says so. */
+/* False and err: it, or its engine, was closed. */
 bool dlk_lua_is_open(const struct engine_box *box, struct dlk_error *err);
-/* The failure of a call on it; the engine's anchor is at `anchor`. */
+/* The failure of a call on a finalised engine. */
 int dlk_lua_finalised(lua_State *L, int anchor);
-/* What an engine's anchor has in its array. */
 enum {
   DLK_ANCHOR_ENGINE = 1,
   DLK_ANCHOR_OF_SLOT, /* in a lease's slot: the anchor; in an anchor: nil */
@@ -154,8 +142,6 @@ enum {
 };
 #define DLK_LUA_SPARES 256
 
-/* Puts a store type into a fresh userdata: the whole of a store's
- * luaopen_. */
 static inline int dlk_lua_push_store(lua_State *L,
                                      const struct dlk_store_type *type) {
   struct store_box *box = lua_newuserdata(L, sizeof *box);

@@ -1,45 +1,27 @@
-/* The child process of the command `dlock run`: start it in a process group of
- * its own, wait for it, pass signals and the terminal on. Handlers are set here
- * and in signals.c only, and only when they are asked for.
- *
- * The group is the command's own so that a signal can end all of it and nobody
- * else: dlock's group is also that of its script or pipeline. A group that is
- * not its terminal's foreground one gets no Ctrl-C, and is stopped when it
- * reads there. So:
- *
- * - What the terminal sends to our group (Ctrl-C, Ctrl-\, Ctrl-Z, a change of
- *   size, a hang-up) is caught, and dlock.cli.run passes it on.
- * - The terminal is handed over only when the child asks for it (SIGTTIN or
- *   SIGTTOU stopped it), and only if it is ours. Until then the others of our
- *   pipeline can use it too (a pager behind us, say).
- * - Its owner gets Ctrl-Z first; when that stopped the child, dlock takes the
- *   terminal back and stops itself, so that the shell goes on.
- *
- * Every other signal that would end dlock goes to the command in its place,
- * those of a timer too: without dlock nobody would give the lock back. Not
- * SIGKILL, nor those by which the kernel tells of our own mistake (SIGSEGV and
- * its like), nor a SIGPIPE or SIGXFSZ that a write of ours raised (the kernel
- * sends it in our name).
- *
- * Signals that are ignored when dlock starts (nohup, a background job) stay
- * ignored, but for SIGCHLD: a child whose end is ignored can never be waited
- * for. The child begins with what we were given. The interpreter sets a handler
- * for SIGINT before our code runs, so the shell in bin/dlock says in
- * DLOCK_IGNORED whether that was ignored. Without it (LuaRocks' own way in)
- * SIGQUIT shows it: a shell without job control ignores both in its background
- * jobs.
- *
- * The child asks the kernel for a SIGTERM should dlock be killed: the lock is
- * about to be another one's then. The wish reaches the child alone, is lost in
- * an exec that changes the user, and hangs on the thread that forked, which
- * runs the command to its end.
- *
- * No signal is missed between a look and a wait: they are blocked but for the
- * wait (ppoll). A caller may have blocked signals: we unblock each one that we
- * note, and the child begins with the caller's mask.
- *
- * PID 1 of a container, and a subreaper (--all-gone), get children that are not
- * theirs by birth. All that ended are reaped in each wait. */
+/* The child process of `dlock run`, in a process group of its own, so that a
+ * signal ends all of it and nothing else. A background group gets no Ctrl-C and
+ * stops when it reads the terminal. So:
+ * I1 Signals of the terminal to our group (Ctrl-C, size, hang-up) are caught,
+ *   and dlock.cli.run passes them on.
+ * I2 The terminal goes to the child only when that stopped for it (SIGTTIN,
+ *   SIGTTOU), and only if it is ours: others of our pipeline use it too.
+ * I3 Ctrl-Z goes to the terminal's owner first. When it stopped the child,
+ *   dlock takes the terminal back and stops itself.
+ * I4 Every other signal that would end dlock goes to the command, because only
+ *   dlock gives the lock back. Exceptions: SIGKILL, the kernel's signals for
+ *   our own mistakes (SIGSEGV), and a SIGPIPE or SIGXFSZ of our own write.
+ * I5 Signals ignored at the start (nohup) stay ignored, but for SIGCHLD: a
+ *   child with an ignored end cannot be waited for. The interpreter handles
+ *   SIGINT before this code runs, so bin/dlock passes the mask in
+ *   DLOCK_IGNORED. Without it SIGQUIT decides: a shell without job control
+ *   ignores both in the background.
+ * I6 The child gets SIGTERM when dlock is killed, because the lock is about to
+ *   be another's. This reaches the child alone, is lost in an exec that changes
+ *   the user, and hangs on the thread that forked.
+ * I7 Signals are blocked but for the wait (ppoll), so none is missed. The child
+ *   starts with the caller's mask.
+ * I8 PID 1 and a subreaper (--all-gone) get children of others: each wait reaps
+ *   all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -65,7 +47,7 @@ static void note(int signal, siginfo_t *info, void *context) {
     caught[signal] = 1;
 }
 
-/* Whether it ends who does not know of it, and may come from outside. */
+/* Its default ends a process, and it may come from outside. */
 static bool ends(int signal) {
   switch (signal) {
   case SIGKILL:
@@ -85,7 +67,7 @@ static bool ends(int signal) {
   case SIGURG:
   case SIGWINCH:
     return false;
-  default: /* between the two kinds are those of the C library */
+  default: /* in between: the C library's */
     return signal < 32 || (signal >= SIGRTMIN && signal <= SIGRTMAX);
   }
 }
@@ -95,7 +77,7 @@ static bool ignores(int signal) {
   return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* When we were started: the mask of /proc/self/status, or nothing. */
+/* By the mask of /proc/self/status at the start, or by SIGQUIT. */
 static bool ignored_interrupts(void) {
   const char *mask = getenv("DLOCK_IGNORED");
   if (!mask || !*mask)
@@ -103,8 +85,8 @@ static bool ignored_interrupts(void) {
   return (strtoull(mask, NULL, 16) >> (SIGINT - 1) & 1) != 0;
 }
 
-static bool children_ignored; /* when we were started */
-static sigset_t callers_mask; /* that of the thread that caught signals first */
+static bool children_ignored;
+static sigset_t callers_mask; /* of the thread that caught signals first */
 
 static void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler};
@@ -127,22 +109,21 @@ static void heed(int signal) {
     set_note(signal);
 }
 
-/* core.catch_signals(all): from now on those that end a program are noted, for
- * core.caught(). Without `all` none that a write may raise: who prints into a
- * pipe ends with it, as any program does. */
+/* core.catch_signals(all). Without `all` not those of a write: a closed pipe
+ * ends dlock as any program. */
 static int core_catch_signals(lua_State *L) {
   bool all = lua_toboolean(L, 1);
   pthread_sigmask(SIG_BLOCK, NULL, &callers_mask);
   if (ignored_interrupts())
     set_handler(SIGINT, SIG_IGN);
-  unsetenv("DLOCK_IGNORED"); /* it is not the child's */
+  unsetenv("DLOCK_IGNORED");
   for (int signal = 1; signal < SIGNALS; signal++)
     if (ends(signal) && (all || (signal != SIGPIPE && signal != SIGXFSZ)))
       heed(signal);
   return 0;
 }
 
-/* core.caught(): a signal that came and was not returned yet, or nil. */
+/* core.caught(): the next signal, or nil. */
 static int core_caught(lua_State *L) {
   for (int signal = 1; signal < SIGNALS; signal++)
     if (caught[signal] && signal != SIGCHLD) {
@@ -153,8 +134,7 @@ static int core_caught(lua_State *L) {
   return 0;
 }
 
-/* A NULL-ended array of the table's strings, in a userdata left on the stack
- * (the strings stay alive in the table). */
+/* NULL-ended; in a userdata left on the stack. The table keeps the strings. */
 static char **strings(lua_State *L, int index) {
   size_t n = lua_rawlen(L, index);
   char **list = lua_newuserdata(L, (n + 1) * sizeof *list);
@@ -167,7 +147,7 @@ static char **strings(lua_State *L, int index) {
   return list;
 }
 
-/* In the child, between fork and exec: only what a signal handler may do. */
+/* In the child, between fork and exec: async-signal-safe calls only. */
 static _Noreturn void become(char **argv, pid_t parent, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -188,7 +168,7 @@ static _Noreturn void become(char **argv, pid_t parent, int report) {
   _exit(127);
 }
 
-/* Returns 0 and the child's pid, or an errno. */
+/* 0, or an errno. */
 static int start(char **argv, pid_t *pid) {
   int fds[2];
   pid_t self = getpid();
@@ -199,7 +179,7 @@ static int start(char **argv, pid_t *pid) {
     become(argv, self, fds[1]);
   int why = *pid < 0 ? errno : 0;
   close(fds[1]);
-  while (why == 0) { /* what kept it from its program; exec closes the pipe */
+  while (why == 0) { /* exec closes the pipe; else an errno comes */
     ssize_t n = read(fds[0], &why, sizeof why);
     if (n >= 0 || errno != EINTR)
       break;
@@ -210,10 +190,7 @@ static int start(char **argv, pid_t *pid) {
   return why;
 }
 
-/* core.spawn(argv): its pid, which is also that of its process group; or nil,
- * why, and the exit status that says so. The environment is ours; the child
- * begins with the signal mask of our caller, and none ignored by us. From now
- * on all signals that concern it are noted. */
+/* core.spawn(argv): its pid and group; or nil, why, and an exit status. */
 static int core_spawn(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   char **argv = strings(L, 1);
@@ -235,7 +212,7 @@ static int core_spawn(lua_State *L) {
   return 3;
 }
 
-/* core.setenv(name, value), for the child; nil: it has none. */
+/* core.setenv(name, value or nil) */
 static int core_setenv(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   if (lua_isnil(L, 2))
@@ -251,14 +228,14 @@ static pid_t group_of(lua_State *L) {
   return pid;
 }
 
-/* core.kill_group(group, signal): whether anybody is left in the group. */
+/* core.kill_group(group, signal): whether the group has a process. */
 static int core_kill_group(lua_State *L) {
   pid_t group = group_of(L);
   lua_pushboolean(L, kill(-group, (int)luaL_checknumber(L, 2)) == 0);
   return 1;
 }
 
-/* As waitpid, once the other children that ended are reaped. */
+/* As waitpid, after reaping other children. */
 static pid_t look(pid_t pid, int *status) {
   for (;;) {
     siginfo_t found = {0};
@@ -269,10 +246,9 @@ static pid_t look(pid_t pid, int *status) {
   }
 }
 
-/* core.wait_child(pid, seconds): "ended" and its status (128 + n when signal n
- * ended it), "stopped" and the signal that did it, or nothing after so long or
- * when a signal came. A child of which the kernel knows nothing (any more) has
- * ended after that time, with the status that a shell gives to such a one. */
+/* core.wait_child(pid, seconds): "ended" and its status (128 + n: by signal n),
+ * "stopped" and the signal, or nothing after a signal or that time. An unknown
+ * child has ended. */
 static int core_wait_child(lua_State *L) {
   pid_t pid = group_of(L);
   int64_t ns = dlk_lua_ns(L, 2);
@@ -309,7 +285,7 @@ static int core_pause(lua_State *L) {
   return 0;
 }
 
-/* core.terminal(fd): its rows and columns; nothing: it is no terminal. */
+/* core.terminal(fd): rows and columns, or nothing. */
 static int core_terminal(lua_State *L) {
   struct winsize size;
   int fd = (int)luaL_checknumber(L, 1);
@@ -322,15 +298,14 @@ static int core_terminal(lua_State *L) {
   return 2;
 }
 
-/* core.pass_terminal(from, to): makes the group `to` the foreground one of
- * our terminal if the group `from` is; 0 is our own group. Whether `to` is the
- * foreground group now, and whether it was not before. */
+/* core.pass_terminal(from, to): makes group `to` the foreground one if `from`
+ * is (0: our own). Whether `to` is it now, and whether that changed. */
 static int core_pass_terminal(lua_State *L) {
   pid_t from = (pid_t)luaL_checknumber(L, 1);
   pid_t to = (pid_t)luaL_checknumber(L, 2);
   int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
   bool has = false, changed = false;
-  sigset_t set, old; /* a background process must block SIGTTOU for it */
+  sigset_t set, old; /* it would stop a background process */
   sigemptyset(&set);
   sigaddset(&set, SIGTTOU);
   pthread_sigmask(SIG_BLOCK, &set, &old);
@@ -347,9 +322,8 @@ static int core_pass_terminal(lua_State *L) {
   return 2;
 }
 
-/* core.suspend(signal, all): does to us what that signal does to who does not
- * catch it, or to our whole group, as a terminal would have; returns when we
- * go on. */
+/* core.suspend(signal, all): the signal's default stops us, or our group;
+ * returns when we go on. */
 static int core_suspend(lua_State *L) {
   int signal = (int)luaL_checknumber(L, 1);
   struct sigaction old;

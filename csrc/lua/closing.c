@@ -1,23 +1,15 @@
-/* What a Lua state leaves behind while it runs, and when it closes.
- *
- * No engine outlives its state.
- * An engine is closed by its finaliser. But what a finaliser of the program's
- * makes while the state closes is itself finalised by LuaJIT only, so a store
- * that is opened there would keep its renewal thread, and its leases, until the
- * process ends. Therefore a state has one userdata that is older than all of
- * its engines. Finalisers run in the order in which objects were made, the
- * latest first; so this one's is behind theirs, and behind those of all
- * objects that the program made since it loaded us. It closes the engines that
- * are left, and from then on none is made. The engines' own userdata are all
- * there still: a state frees what it has when the last finaliser has run.
- *
- * A lease that is collected while it is held goes on to its deadline, since its
- * program may count on it: its hold is then in the list `dropped`. A finaliser
- * that runs after the lease's own can still release it. An engine that is
- * collected with such a lease is not closed before the lease is over: it is in
- * the list `orphans`. Both lists are looked through whenever the number of
- * dropped leases has doubled, and when an engine is made or collected; when the
- * state closes all of it ends. */
+/* What a Lua state leaves behind while it runs, and when it closes:
+ * I1 No engine outlives its state. Only LuaJIT finalises an engine that a
+ *   finaliser made while the state closes. So one userdata (`last`) is older
+ *   than all engines. Finalisers run latest first: its own runs behind theirs,
+ *   closes the engines that are left, and then none is made. A state frees
+ *   memory after the last finaliser, so the boxes are still there.
+ * I2 A lease that is collected while held goes on to its deadline, because its
+ *   program may count on it. Its hold is in `dropped`, and a later finaliser
+ *   can still release it.
+ * I3 An engine collected with such a lease is in `orphans`, until the lease is
+ *   over. Both lists are swept when `dropped` has doubled, and when an engine
+ *   is made or collected. */
 #include <stdlib.h>
 
 #include "lua/binding.h"
@@ -29,7 +21,7 @@
 struct last {
   struct dlk_list engines; /* engine_box.link */
   struct dlk_list dropped; /* struct dropped */
-  size_t count, limit;     /* of dropped: how many, and when to look again */
+  size_t count, limit;     /* of dropped: its length, and when to sweep */
   struct dlk_list orphans; /* struct orphan */
   bool over;
 };
@@ -55,7 +47,6 @@ bool dlk_lua_closing(lua_State *L) {
   return last_of(L)->over;
 }
 
-/* core.engines(): how many there are. */
 static int core_engines(lua_State *L) {
   struct last *last = last_of(L);
   lua_Integer n = 0;
@@ -72,13 +63,11 @@ void dlk_lua_end_engine(struct dlk_engine *e) {
   struct dlk_request r = {.task = DLK_TASK_CLOSE, .timeout = CLOSE_ON_GC};
   struct dlk_ticket *t = dlk_engine_submit(e, &r, false, NULL);
   if (t) {
-    dlk_engine_drive(t, DLK_SEC); /* it ends by itself sooner */
+    dlk_engine_drive(t, DLK_SEC); /* it ends sooner by itself */
     dlk_ticket_unref(t);
   }
   dlk_engine_join(e);
 }
-
-/* ---- leases that were collected while they were held ---- */
 
 static struct dropped *dropped_at(struct dlk_list *l) {
   return DLK_CONTAINER(l, struct dropped, link);
@@ -92,7 +81,7 @@ static bool has_dropped(const struct last *last, const struct dlk_engine *e) {
   return false;
 }
 
-/* In a forked child the parent's are left as they are. */
+/* A forked child leaves the parent's holds alone. */
 static void sweep_dropped(struct last *last) {
   for (struct dlk_list *l = last->dropped.next, *next; l != &last->dropped;
        l = next) {
@@ -128,7 +117,6 @@ static void end_orphans(struct last *last) {
   }
 }
 
-/* Ends what is left of collected leases that are over. */
 static void sweep(struct last *last) {
   sweep_dropped(last);
   end_orphans(last);
@@ -175,8 +163,6 @@ bool dlk_lua_orphan_engine(lua_State *L, struct dlk_engine *e) {
   return true;
 }
 
-/* ---- the end of the state ---- */
-
 static int last_gc(lua_State *L) {
   struct last *last = lua_touserdata(L, 1);
   last->over = true;
@@ -192,7 +178,7 @@ static int last_gc(lua_State *L) {
   return 0;
 }
 
-/* Once for a state, whoever loads the library again. */
+/* Once a state, even if loaded again. */
 void dlk_lua_open_closing(lua_State *L) {
   lua_pushcfunction(L, core_engines);
   lua_setfield(L, -2, "engines");

@@ -1,4 +1,3 @@
-/* What 5.1 and LuaJIT lack. */
 #include "lua/compat.h"
 
 #include <string.h>
@@ -30,8 +29,8 @@ int lua_isyieldable(lua_State *L) __attribute__((weak));
 #endif
 
 #if LUA_VERSION_NUM == 501
-/* 5.1 yields across no C function, and a generic for calls its iterator from
- * C. (So it does with a metamethod, whose frame looks like any other.) */
+/* 5.1 cannot yield across C, and a generic for calls its iterator from C. (So
+ * with a metamethod, whose frame looks like any other.) */
 static bool is_below_c(lua_State *co) {
   lua_Debug frame;
   for (int level = 1; lua_getstack(co, level, &frame); level++)

@@ -1,8 +1,5 @@
-/* A detached lease as a string. Before the store's own text stands what the
- * engine has to know again:
- *   r | n     it is to be renewed, or not
- *   ,MS       what is left of min_hold, if there is something
- *   :         and the store's text behind it */
+/* A detached lease as a string: `r` (renew) or `n`; `,MS` if min_hold has so
+ * much left; `:` and the store's text. */
 #include "core/digits.h"
 #include "lua/binding.h"
 
@@ -21,7 +18,7 @@ int dlk_lua_push_detached(lua_State *L, struct dlk_ticket *t) {
   return 1;
 }
 
-/* What is left of min_hold, in ns; -1: that is no such number. */
+/* In ns; -1: no such number. */
 static int64_t read_least(const char **at, const char *end) {
   if (*at == end || **at != ',')
     return 0;

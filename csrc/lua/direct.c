@@ -1,7 +1,6 @@
-/* What compiled Lua code calls without leaving its trace: core.direct gives
- * the addresses of C functions to LuaJIT's FFI. Each gets userdata as the
- * addresses of their boxes, and the caller answers for their types. None
- * raises, calls Lua, or waits. */
+/* core.direct: the addresses of C functions for LuaJIT's FFI, so that compiled
+ * code stays in its trace. They get the addresses of boxes, whose types the
+ * caller guarantees. None raises, calls Lua or waits. */
 #include "lua/direct.h"
 
 void dlk_lua_watch(struct ticket_box *box, bool drains,
@@ -48,8 +47,6 @@ void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found) {
   found->closed = dlk_lua_closed(e);
 }
 
-/* ---- requests of nginx ---- */
-
 struct scopes_box {
   struct dlk_scopes *scopes;
 };
@@ -64,7 +61,7 @@ static void end_member(void *data) {
   dlk_member_end(data);
 }
 
-/* A box that was finalised, at the end of the Lua state, finds none. */
+/* At the end of the Lua state a finalised box finds none. */
 static struct dlk_member *find(const struct scopes_box *box, const void *of) {
   return box->scopes ? dlk_scopes_find(box->scopes, of) : NULL;
 }
@@ -103,7 +100,6 @@ static void completed(const struct engine_box *box,
   dlk_lua_completed(box->engine, found);
 }
 
-/* core.scopes() */
 static int core_scopes(lua_State *L) {
   struct scopes_box *box = lua_newuserdata(L, sizeof *box);
   box->scopes = NULL;
@@ -126,7 +122,7 @@ static void set_address(lua_State *L, const char *name, void (*fn)(void)) {
 }
 
 #define SET(fn) set_address(L, #fn, (void (*)(void))(fn))
-/* What a macro stands for, as text. */
+/* The macro's expansion as text. */
 #define SET_TEXT(name, macro) (TEXT(macro), lua_setfield(L, -2, #name))
 #define TEXT(...) lua_pushliteral(L, #__VA_ARGS__)
 

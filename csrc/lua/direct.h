@@ -1,20 +1,17 @@
-/* Operations without a lua_State, which the functions for Lua and those for
- * LuaJIT's FFI share. The FFI gives a userdata as the address of its box. */
+/* Operations without a lua_State, for Lua functions and for LuaJIT's FFI. */
 #ifndef DLK_LUA_DIRECT_H
 #define DLK_LUA_DIRECT_H
 
 #include "lua/binding.h"
 
-/* Two structs that the FFI reads. Their fields are macros, because direct.c
- * gives the same words to the FFI as text, so that neither can differ. */
+/* For the FFI too: direct.c gives it these macros as text. */
 
-/* number: 0 when the ticket is done. others: some got done by it, so ask for
- * what is completed. leaves: there may be something for a scope to end. */
+/* number: 0: the ticket is done. others: others got done with it. leaves: a
+ * scope may have something to end. */
 #define DLK_LUA_WATCHED                                                        \
   double number;                                                               \
   bool others, leaves;
 
-/* events: the engine has some for Lua. */
 #define DLK_LUA_COMPLETED                                                      \
   double numbers[256];                                                         \
   int count;                                                                   \
@@ -27,15 +24,14 @@ struct dlk_lua_completed {
   DLK_LUA_COMPLETED
 };
 
-/* drains: the caller will ask for what is completed if there are others. */
+/* drains: the caller asks for the completed ones if there are others. */
 void dlk_lua_watch(struct ticket_box *box, bool drains,
                    struct dlk_lua_watched *w);
 bool dlk_lua_done(const struct ticket_box *box);
-/* The ticket, and what it gives, end with the scope. */
+/* The ticket and its result end with the scope. */
 void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box);
-/* The handle ends with the scope. */
 void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box);
-/* e: NULL as dlk_lua_engine gives it; so for dlk_lua_closed. */
+/* e: may be NULL, here and below. */
 void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found);
 bool dlk_lua_closed(struct dlk_engine *e);
 

@@ -1,10 +1,7 @@
 /* core.engine and its methods: each queues one request and gives its ticket.
- *
- * Several stores may share an engine: each has a userdata of its own, whose
- * number its requests bear.
- *
- * A userdata has an anchor, the table in its uservalue: {engine}. Tickets and
- * leases refer to it, so an engine is not collected before its leases. */
+ * Stores that share an engine have a userdata each, whose number (`user`) is in
+ * its requests. Tickets and leases refer to the anchor, the table in the
+ * uservalue, so an engine is collected after them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +11,6 @@ static struct engine_box *box_of(lua_State *L) {
   return dlk_lua_box(L, 1, DLK_LUA_ENGINE);
 }
 
-/* ---- conf ---- */
-
 static const char *field(lua_State *L, int t, const char *name) {
   lua_getfield(L, t, name);
   const char *s = lua_isnil(L, -1) ? NULL : luaL_checkstring(L, -1);
@@ -23,7 +18,7 @@ static const char *field(lua_State *L, int t, const char *name) {
   return s;
 }
 
-/* Required: the defaults of options stand in lua/dlock/options.lua. */
+/* lua/dlock/options.lua has the defaults. */
 static int64_t seconds(lua_State *L, int t, const char *name) {
   lua_getfield(L, t, name);
   int64_t ns = dlk_lua_ns(L, lua_gettop(L));
@@ -31,7 +26,7 @@ static int64_t seconds(lua_State *L, int t, const char *name) {
   return ns >= 0 ? ns : luaL_error(L, "the store has no %s", name);
 }
 
-/* The host list, in a userdata that is left on the stack. */
+/* In a userdata left on the stack. */
 static const struct dlk_addr *hosts(lua_State *L, int t, size_t *count) {
   lua_getfield(L, t, "hosts");
   size_t n = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
@@ -47,7 +42,7 @@ static const struct dlk_addr *hosts(lua_State *L, int t, size_t *count) {
   return list;
 }
 
-/* How many options there are in the table on top; of a table its entries. */
+/* Of the table on top; a table in it counts by its entries. */
 static size_t count_options(lua_State *L) {
   size_t n = 0;
   int t = lua_gettop(L);
@@ -56,8 +51,8 @@ static size_t count_options(lua_State *L) {
   return n;
 }
 
-/* Those of the table on top; name: NULL, or of what that table is the value.
- * Names and texts stay alive in it. */
+/* name: the option whose value is the table on top, or NULL. The table keeps
+ * names and texts. */
 static struct dlk_option *put_options(lua_State *L, const char *name,
                                       struct dlk_option *to) {
   int t = lua_gettop(L);
@@ -81,8 +76,7 @@ static struct dlk_option *put_options(lua_State *L, const char *name,
   return to;
 }
 
-/* The store's own options, {name = value}, in a userdata that is left on the
- * stack. */
+/* In a userdata left on the stack. */
 static struct dlk_options own_options(lua_State *L, int t) {
   lua_getfield(L, t, "options");
   if (!lua_istable(L, -1))
@@ -100,8 +94,7 @@ static const char *or_empty(const char *s) {
   return s ? s : "";
 }
 
-/* Of a password that may change: by its file, or because the program can be
- * asked (`asks`). */
+/* False: out of memory. */
 static bool secret_of(lua_State *L, struct dlk_conf *conf) {
   const char *path = field(L, 2, "password_file");
   lua_getfield(L, 2, "asks");
@@ -165,7 +158,6 @@ static int core_engine(lua_State *L) {
   return 1;
 }
 
-/* engine:usable(): it can be shared. */
 static int engine_usable(lua_State *L) {
   const struct dlk_engine *e = box_of(L)->engine;
   struct dlk_error err;
@@ -174,8 +166,7 @@ static int engine_usable(lua_State *L) {
   return 1;
 }
 
-/* engine:share(): another store on the same client, with waits and leases of
- * its own; nothing if it cannot be shared any more. */
+/* engine:share(): another store on the same client, or nothing. */
 static int engine_share(lua_State *L) {
   const struct engine_box *from = box_of(L);
   struct dlk_error err;
@@ -189,8 +180,6 @@ static int engine_share(lua_State *L) {
   dlk_lua_enlist(L, box);
   return 1;
 }
-
-/* ---- requests ---- */
 
 static int submit(lua_State *L, struct dlk_request *r) {
   struct dlk_engine *e = dlk_lua_engine(L);
@@ -257,7 +246,7 @@ static int engine_attach(lua_State *L) {
   r.text = luaL_checklstring(L, 2, &r.text_len);
   dlk_lua_read_detached(&r);
   r.max_hold = ns_or(L, 3, DLK_FOREVER);
-  r.key = r.text; /* the store finds the key in the hold's copy */
+  r.key = r.text; /* the store finds the key in the text */
   r.key_len = r.text_len;
   if (e && dlk_engine_is_ours(e, &err) && dlk_engine_is_open(e, &err) &&
       !dlk_engine_is_portable(e, &err))
@@ -265,8 +254,8 @@ static int engine_attach(lua_State *L) {
   return submit(L, &r);
 }
 
-/* engine:prolong(detached, ttl): seconds that it has at least, in a portable
- * store. ttl: false: it stays as it is; true: its own. */
+/* engine:prolong(detached, ttl): the seconds left, at least. ttl false: no
+ * change; true: its own. */
 static int engine_prolong(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_PROLONG, .timeout = -1, .key = ""};
   r.text = luaL_checklstring(L, 2, &r.text_len);
@@ -275,8 +264,7 @@ static int engine_prolong(lua_State *L) {
   return submit(L, &r);
 }
 
-/* engine:portable(): true if another process can attach its leases; else a
- * failure. */
+/* engine:portable(): another process can attach its leases; else a failure. */
 static int engine_portable(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   struct dlk_error err;
@@ -286,7 +274,7 @@ static int engine_portable(lua_State *L) {
   return 1;
 }
 
-/* engine:tag(key): a string, or nothing; or a failure. */
+/* engine:tag(key): a string, nothing, or a failure. */
 static int engine_tag(lua_State *L) {
   size_t len;
   char tag[DLK_TAG_MAX];
@@ -301,16 +289,13 @@ static int engine_tag(lua_State *L) {
   return 1;
 }
 
-/* engine:prefix(): what stands before each key. */
 static int engine_prefix(lua_State *L) {
   const struct dlk_engine *e = dlk_lua_engine(L);
   lua_pushstring(L, e ? dlk_engine_prefix(e) : "");
   return 1;
 }
 
-/* engine:close(timeout). One that was never used has nothing to wait for, and
- * one that was finalised, which another finaliser may come to close, neither.
- */
+/* engine:close(timeout) */
 static int engine_close(lua_State *L) {
   struct engine_box *box = box_of(L);
   struct dlk_engine *e = box->engine;
@@ -345,7 +330,7 @@ static void push_event(lua_State *L, const struct dlk_event *n) {
   }
 }
 
-/* Events that the collector owns while they are pushed. */
+/* For the collector, in case a push raises. */
 static int free_events(lua_State *L) {
   struct dlk_event **list = lua_touserdata(L, 1);
   while (*list) {
@@ -381,8 +366,7 @@ static int engine_events(lua_State *L) {
   return 1;
 }
 
-/* engine:set_client(client): what core.client gives for the engine's leases,
- * which keep it alive. */
+/* engine:set_client(client): what core.client gives for its leases. */
 static int engine_set_client(lua_State *L) {
   box_of(L);
   lua_getuservalue(L, 1);
@@ -391,16 +375,14 @@ static int engine_set_client(lua_State *L) {
   return 0;
 }
 
-/* engine:asks(): whether the caller has to ask the program for another password
- * now, and to say the answer; once for each that was refused. */
+/* engine:asks(): true once a refused password; engine:password answers. */
 static int engine_asks(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   lua_pushboolean(L, e && !dlk_engine_forked(e) && dlk_engine_asks(e));
   return 1;
 }
 
-/* engine:password(text): what is said at the next connection; nil: nobody has
- * another. */
+/* engine:password(text or nil): nil: there is no other. */
 static int engine_password(lua_State *L) {
   const struct engine_box *box = box_of(L);
   const char *text = luaL_optstring(L, 2, NULL);
@@ -409,7 +391,6 @@ static int engine_password(lua_State *L) {
   return 0;
 }
 
-/* engine:client() */
 static int engine_client(lua_State *L) {
   box_of(L);
   lua_getuservalue(L, 1);
@@ -417,10 +398,7 @@ static int engine_client(lua_State *L) {
   return 1;
 }
 
-/* ---- the end ---- */
-
-/* Leases are finalised before: they were made later. In a forked child all
- * is left as it is. */
+/* A forked child leaves all as it is. */
 static int engine_gc(lua_State *L) {
   struct engine_box *box = dlk_lua_last_box(L, DLK_LUA_ENGINE);
   struct dlk_engine *e = box->engine;

@@ -1,10 +1,7 @@
-/* What the hosts of event loops use: more methods of engines and tickets, and
- * scopes. None of it waits. Some of it is for LuaJIT's FFI too: direct.c. From
- * there OpenResty's host takes its scopes; those of here end by hand, on every
- * Lua, and only the engine's specs have use for that. */
+/* For the hosts of event loops; none waits. OpenResty's host takes scopes by
+ * the FFI (direct.c); those here are for the engine's specs. */
 #include "lua/direct.h"
 
-/* engine:resident(): the renewal thread runs the loop from now on. */
 static int engine_resident(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   if (e && !dlk_engine_forked(e))
@@ -12,7 +9,7 @@ static int engine_resident(lua_State *L) {
   return 0;
 }
 
-/* engine:wakeup(): a descriptor that is readable when tickets got done. */
+/* engine:wakeup(): a descriptor, readable when tickets got done. */
 static int engine_wakeup(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   int fd = !e || dlk_engine_forked(e) ? -1 : dlk_engine_wakeup(e);
@@ -22,8 +19,7 @@ static int engine_wakeup(lua_State *L) {
   return 1;
 }
 
-/* engine:keep_wakeup(keep): whether somebody polls it, so that it stays open
- * when the engine ends. */
+/* engine:keep_wakeup(polled): it stays open when the engine ends. */
 static int engine_keep_wakeup(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   if (e && !dlk_engine_forked(e))
@@ -31,14 +27,12 @@ static int engine_keep_wakeup(lua_State *L) {
   return 0;
 }
 
-/* engine:closed(): no request will be taken, no descriptor given; so it is in
- * a forked child too. */
+/* engine:closed(): it takes no request; so in a forked child. */
 static int engine_closed(lua_State *L) {
   lua_pushboolean(L, dlk_lua_closed(dlk_lua_engine(L)));
   return 1;
 }
 
-/* engine:has_events(): engine:events() would give some. */
 static int engine_has_events(lua_State *L) {
   const struct dlk_engine *e = dlk_lua_engine(L);
   lua_pushboolean(L, e && dlk_engine_has_events(e));
@@ -46,8 +40,7 @@ static int engine_has_events(lua_State *L) {
 }
 
 /* engine:completed(t): puts the numbers of watched tickets that got done into
- * the array t; how many, whether there are more, whether there are events,
- * and whether the engine is closed. */
+ * t; returns how many, and whether there are more, events, and an end. */
 static int engine_completed(lua_State *L) {
   struct dlk_lua_completed found;
   luaL_checktype(L, 2, LUA_TTABLE);
@@ -77,7 +70,7 @@ static int engine_serve(lua_State *L) {
   return 1;
 }
 
-/* engine:accept(): true when it was us who connected. */
+/* engine:accept(): true: this process connected. */
 static int engine_accept(lua_State *L) {
   struct dlk_engine *e = dlk_lua_engine(L);
   lua_pushboolean(L, e && dlk_engine_accept(e));
@@ -105,11 +98,9 @@ static struct dlk_scope *scope_at(lua_State *L, int index) {
   return box->scope;
 }
 
-/* ticket:watch([scope [, drains]]): the number that engine:completed will give,
- * or nil when it is done. What it gives ends with the scope. drains: the
- * descriptor is not written to for tickets that the request ended at once; then
- * the second result is true, and the caller has to ask for what is completed.
- */
+/* ticket:watch([scope [, drains]]): its number for engine:completed, or nil: it
+ * is done. drains: tickets that the request ended at once are not signalled;
+ * the second result tells of such. */
 static int ticket_watch(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
@@ -125,16 +116,14 @@ static int ticket_watch(lua_State *L) {
   return 2;
 }
 
-/* ticket:closes(): it is done, and taking it will join the engine. */
+/* ticket:closes(): its take joins the engine. */
 static int ticket_closes(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   lua_pushboolean(L, box->ticket && dlk_ticket_ends_engine(box->ticket));
   return 1;
 }
 
-/* ---- scopes ---- */
-
-/* core.scope(): one that ends by scope:finish(), or with its last reference. */
+/* core.scope(): ends by scope:finish(), or with its last reference. */
 static int core_scope(lua_State *L) {
   struct scope_box *box = lua_newuserdata(L, sizeof *box);
   box->scope = NULL;
@@ -149,7 +138,7 @@ static int scope_ended(lua_State *L) {
   return 1;
 }
 
-/* scope:own(lease): a handle that was made by core.share ends with it. */
+/* scope:own(lease): for a handle of core.share. */
 static int scope_own(lua_State *L) {
   struct dlk_scope *scope = scope_at(L, 1);
   dlk_lua_own_lease(scope, dlk_lua_check_lease(L, 2));

@@ -1,11 +1,8 @@
-/* Leases as Lua sees them. A lease userdata is one handle on a hold; a
- * reentrant acquire makes another, and the hold ends with the last. The
- * methods that wait are Lua functions in core.lease_methods; here are those
- * that do not, and the requests that they wait for.
+/* A lease userdata is one handle on a hold, which ends with its last handle.
+ * Methods that wait are Lua functions in core.lease_methods.
  *
- * The uservalue of a lease is its engine's anchor until the slot is first asked
- * for: then a table of its own, {[DLK_ANCHOR_OF_SLOT] = anchor}, for
- * callbacks. */
+ * The uservalue is the engine's anchor, until the slot is asked for: then a
+ * table of its own, {[DLK_ANCHOR_OF_SLOT] = anchor}, for callbacks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +14,7 @@ static bool in_child(const struct lease_box *box) {
   return dlk_engine_forked(dlk_hold_engine(box->hold));
 }
 
-/* released: perhaps by the end of the scope that owned it. */
+/* Also by the scope that owned it. */
 static bool is_given_up(const struct lease_box *box) {
   return box->released || box->detached || !box->hold ||
          dlk_handle_given_up(&box->handle);
@@ -27,15 +24,13 @@ static bool over(const struct lease_box *box) {
   return is_given_up(box) || in_child(box);
 }
 
-/* The object of a method that users call here without Lua in between. */
+/* For methods that users call directly. */
 static struct lease_box *self_of(lua_State *L, const char *call) {
   struct lease_box *box = dlk_lua_find_box(L, 1, DLK_LUA_LEASE);
   if (!box)
     dlk_lua_no_self(L, "lease", call, 1);
   return box;
 }
-
-/* ---- without waiting ---- */
 
 static int core_held(lua_State *L) {
   struct lease_box *box = self_of(L, "held");
@@ -50,28 +45,27 @@ static int core_remaining(lua_State *L) {
   return 1;
 }
 
-/* core.given_up(lease): this handle was released, detached or collected. */
 static int core_given_up(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   lua_pushboolean(L, is_given_up(box));
   return 1;
 }
 
-/* core.lost(lease): its hold ended, and nobody gave it up. */
+/* core.lost(lease): its hold ended without being given up. */
 static int core_lost(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   lua_pushboolean(L, !in_child(box) && dlk_hold_is_lost(box->hold));
   return 1;
 }
 
-/* core.owned(lease): a scope ends it; the collector does not. */
+/* core.owned(lease): a scope ends it, not the collector. */
 static int core_owned(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   lua_pushboolean(L, box->owned);
   return 1;
 }
 
-/* What tostring says of a lease that is not held. */
+/* For a lease that is not held. */
 static const char *ended_how(const struct lease_box *box) {
   if (box->parted)
     return "detached";
@@ -81,7 +75,7 @@ static const char *ended_how(const struct lease_box *box) {
   return given ? "released" : "lost";
 }
 
-/* core.ended_how(lease): released, detached, lost; nil while it is held. */
+/* core.ended_how(lease): "released", "detached", "lost", or nil. */
 static int core_ended_how(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   if (!over(box) && dlk_hold_remaining(box->hold) > 0)
@@ -97,7 +91,7 @@ static int core_revoked(lua_State *L) {
   return 1;
 }
 
-/* An integer that names the hold in engine:events(). */
+/* It names the hold in engine:events(). */
 static int core_id(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   dlk_compat_pushint(L, (int64_t)dlk_hold_id(box->hold));
@@ -117,7 +111,7 @@ static int core_share(lua_State *L) {
   struct lease_box *from = dlk_lua_check_lease(L, 1);
   luaL_argcheck(L, !over(from), 1, "the lease is not held");
   struct lease_box *box = dlk_lua_new_box(L, DLK_LUA_LEASE);
-  push_anchor(L, 1); /* not its slot: each handle has its own */
+  push_anchor(L, 1); /* each handle has a slot of its own */
   lua_setuservalue(L, -2);
   if (!dlk_hold_share(from->hold, &box->handle))
     return luaL_error(L, "out of memory");
@@ -125,15 +119,14 @@ static int core_share(lua_State *L) {
   return 1;
 }
 
-/* core.give(lease): it was acquired provisionally, and now somebody gets it. */
+/* core.give(lease): a provisional lease gets its owner. */
 static int core_give(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   dlk_hold_give(box->hold);
   return 0;
 }
 
-/* core.take_back(lease): its min_hold is given up, unless another handle still
- * holds it. */
+/* core.take_back(lease): gives up min_hold if no other handle holds it. */
 static int core_take_back(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   if (!over(box) && dlk_hold_handles(box->hold) == 1)
@@ -141,8 +134,8 @@ static int core_take_back(lua_State *L) {
   return 0;
 }
 
-/* Ends the handle without waiting. What the store's close gave back is not the
- * handle's to end: its release says so, whatever was called before. */
+/* Ends the handle without waiting. After the store's close only its release
+ * tells its end. */
 static void let_go(struct lease_box *box) {
   struct dlk_error closed;
   if (over(box) || !dlk_engine_is_open(dlk_hold_engine(box->hold), &closed))
@@ -182,8 +175,7 @@ static int core_slot(lua_State *L) {
   return 1;
 }
 
-/* core.client(lease): what Lua noted in the engine's anchor; nil once the lease
- * was finalised, which another finaliser can come to see; false: no lease. */
+/* core.client(lease); nil: the lease was finalised; false: it is none. */
 static int core_client(lua_State *L) {
   struct lease_box *box = dlk_lua_find_box(L, 1, DLK_LUA_LEASE);
   if (!box)
@@ -195,10 +187,7 @@ static int core_client(lua_State *L) {
   return 1;
 }
 
-/* ---- requests ---- */
-
-/* A detach that failed, or was interrupted, gave the hold back, if that had not
- * ended by itself. */
+/* A failed or interrupted detach gave the hold back, unless it was lost. */
 static int given_up(lua_State *L, const struct lease_box *box) {
   struct dlk_error err;
   char key[DLK_QUOTED_MAX];
@@ -221,12 +210,10 @@ static int submit(lua_State *L, struct lease_box *box, struct dlk_request *r) {
   return dlk_lua_submit(L, dlk_hold_engine(box->hold), r, lua_gettop(L));
 }
 
-/* core.release(lease, timeout [, drains]): the ticket of this handle's release;
- * the same one, or one that is done, at every later call. A hold that was lost
- * was lost for each of its handles. One for which there is no memory is left to
- * the renewal thread: a caller who goes on expects no lease. drains: true
- * instead of a ticket that is done well, and whether others got done with it,
- * as ticket:watch says. */
+/* core.release(lease, timeout [, drains]): the ticket of this handle's release,
+ * at later calls the same or a done one. Without memory the renewal thread
+ * releases it, because the caller expects no lease. drains: true in place of a
+ * done ticket, and whether others got done with it. */
 static int core_release(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   bool forked = in_child(box), drains = lua_toboolean(L, 3), others = false;
@@ -247,7 +234,7 @@ static int core_release(lua_State *L) {
   if (!forked && dlk_engine_hand_over(box->hold, drains ? &others : NULL)) {
     box->released = true;
     dlk_handle_give_up(&box->handle);
-    if (!drains) /* it went to a neighbour: there is nothing to wait for */
+    if (!drains) /* handed over: nothing to wait for */
       return dlk_lua_push_done(L);
     lua_pushboolean(L, 1);
     lua_pushboolean(L, others);
@@ -295,7 +282,7 @@ static int core_wait_lost(lua_State *L) {
   return on_held(L, &r);
 }
 
-/* core.guard(lease, ...): strings and numbers. */
+/* core.guard(lease, string or number...) */
 static int core_guard(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_GUARD, .timeout = -1};
   int n = lua_gettop(L) - 1;
@@ -310,8 +297,8 @@ static int core_guard(lua_State *L) {
   return on_held(L, &r);
 }
 
-/* The handle gives the hold up at once; if the request fails, the ticket's
- * take gives it back. What is unsupported leaves the lease as it is. */
+/* The handle gives the hold up at once; the ticket's take gives it back if the
+ * request fails. */
 static int core_detach(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   struct dlk_request r = {.kind = DLK_OP_DETACH, .timeout = -1};
@@ -335,22 +322,19 @@ static int core_detach(lua_State *L) {
   return n;
 }
 
-/* core.parted(lease): its detach's string was taken. */
 static int core_parted(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   box->parted = true;
   return 0;
 }
 
-/* core.has_parted(lease) */
 static int core_has_parted(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   lua_pushboolean(L, box->parted);
   return 1;
 }
 
-/* core.released(lease): its release went well, which is all that a later one
- * has to know. */
+/* core.released(lease): its release succeeded; drops the ticket. */
 static int core_released(lua_State *L) {
   struct lease_box *box = dlk_lua_box(L, 1, DLK_LUA_LEASE);
   struct dlk_ticket *t = box->release;
@@ -360,8 +344,6 @@ static int core_released(lua_State *L) {
   }
   return 0;
 }
-
-/* ---- metamethods ---- */
 
 static int push_field(lua_State *L, const struct lease_box *box,
                       const char *name) {
@@ -384,7 +366,7 @@ static int push_field(lua_State *L, const struct lease_box *box,
   return 1;
 }
 
-/* The fields. In front of it Lua looks for a method. */
+/* Lua looks for methods first. */
 static int lease_index(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -400,14 +382,14 @@ static int lease_tostring(lua_State *L) {
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   int64_t left = over(box) ? 0 : dlk_hold_remaining(box->hold);
   char state[64];
-  /* With a dot, whatever the locale has in its place. */
+  /* not with the locale's decimal comma */
   long long tenths = (left + DLK_MS * 50) / (DLK_MS * 100);
   if (left > 0)
     snprintf(state, sizeof state, "held %lld.%llds", tenths / 10, tenths % 10);
   else
     snprintf(state, sizeof state, "%s", ended_how(box));
   lua_pushliteral(L, "dlock.lease: ");
-  char key[DLK_QUOTED_MAX]; /* for people, but without the quotes */
+  char key[DLK_QUOTED_MAX]; /* without the quotes */
   size_t len = strlen(dlk_quote(key, l->key, l->key_len));
   lua_pushlstring(L, key + 1, len - 2);
   lua_pushliteral(L, " fence=");
@@ -417,8 +399,7 @@ static int lease_tostring(lua_State *L) {
   return 1;
 }
 
-/* core.lease_meta.dropped(client, key, running) hears of it; running: some code
- * of the program is, so its state is not being closed. */
+/* running: the program's code runs, so the state is not closing. */
 static void tell_dropped(lua_State *L, const struct dlk_lease *l) {
   lua_Debug frame;
   bool running = lua_getstack(L, 1, &frame);
@@ -435,8 +416,8 @@ static void tell_dropped(lua_State *L, const struct dlk_lease *l) {
     lua_pop(L, 1);
 }
 
-/* A handle that is collected is given up. The last one of a hold that somebody
- * may count on does not release it: see closing.c. */
+/* The last handle of a hold that the program may count on does not release it
+ * (closing.c). */
 static void collect(lua_State *L, struct lease_box *box) {
   struct dlk_hold *h = box->hold;
   struct dlk_error closed;
@@ -452,9 +433,8 @@ static void collect(lua_State *L, struct lease_box *box) {
   tell_dropped(L, dlk_hold_lease(h));
 }
 
-/* What a request owns is held until that ends, whether or not some variable of
- * it still refers to a handle. A handle that nobody can release counts until
- * then: what is entered in it must not release the whole. */
+/* A handle of a scope holds until the scope ends, also without a variable: a
+ * reentrant handle must not release the whole. */
 static int lease_gc(lua_State *L) {
   struct lease_box *box = dlk_lua_last_box(L, DLK_LUA_LEASE);
   struct dlk_hold *h = box->hold;
@@ -478,7 +458,7 @@ static const luaL_Reg metamethods[] = {
     {NULL, NULL},
 };
 
-/* core.listen(lease): somebody wants to know when it is asked for. */
+/* core.listen(lease): an event tells when another asks for it. */
 static int core_listen(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
   if (!over(box))

@@ -1,6 +1,5 @@
-/* The module dlock.core: what C gives to Lua. Nothing in it blocks but
- * core.drive and core.password_file, which are bounded; all other waiting is
- * Lua code. */
+/* The module dlock.core. Only core.drive and core.password_file block, in
+ * bounded time. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
 
-/* core.no_self(object, call, level) */
 static int core_no_self(lua_State *L) {
   return dlk_lua_no_self(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2),
                          (int)luaL_checknumber(L, 3));
@@ -34,9 +32,8 @@ static int core_pid(lua_State *L) {
   return 1;
 }
 
-/* core.write(fn, ...): calls fn, which writes into a file of the program's and
- * cannot wait. Whether it raised nothing. No signal of a write ends the
- * program. */
+/* core.write(fn, ...): calls fn, which writes a file of the program's; true: it
+ * did not raise. No signal of the write ends the program. */
 static int core_write(lua_State *L) {
   struct dlk_quiet quiet;
   luaL_checkany(L, 1);
@@ -47,14 +44,12 @@ static int core_write(lua_State *L) {
   return 1;
 }
 
-/* core.mode(units, cap): the name of what asks for these. */
 static int core_mode(lua_State *L) {
   lua_pushstring(L, dlk_mode_name(dlk_lua_count(L, 1), dlk_lua_count(L, 2)));
   return 1;
 }
 
-/* core.password_file(path, seconds): the password in it, waited for so long; or
- * nil and why there is none. */
+/* core.password_file(path, seconds): the password, or nil and why not. */
 static int core_password_file(lua_State *L) {
   char text[DLK_PASSWORD_READ], reason[DLK_REASON_MAX];
   const char *path = luaL_checkstring(L, 1), *why = "nothing came in time";
@@ -72,7 +67,7 @@ static int core_password_file(lua_State *L) {
   return why ? 2 : 1;
 }
 
-/* core.can_yield([co]): this coroutine, or one that has resumed another. */
+/* core.can_yield([co]): this coroutine, or one that resumed another. */
 static int core_can_yield(lua_State *L) {
   lua_State *co = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
   lua_pushboolean(L, dlk_compat_can_yield(co));

@@ -1,6 +1,5 @@
-/* What the command of `dlock run --all-gone` has left behind: orphans among our
- * descendants become our children (a subreaper, prctl(2)), so they can be
- * waited for, and be sent signals. */
+/* For `dlock run --all-gone`: a subreaper (prctl(2)) waits for the orphans
+ * among its descendants, and signals them. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,14 +9,13 @@
 
 #include "lua/binding.h"
 
-/* core.adopt(): orphans among our descendants become our children. */
 static int core_adopt(lua_State *L) {
   (void)L;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   return 0;
 }
 
-/* Reaps all that ended; whether others are left. */
+/* Reaps all that ended. */
 static bool has_children(void) {
   pid_t found;
   do
@@ -26,8 +24,8 @@ static bool has_children(void) {
   return found == 0;
 }
 
-/* core.wait_adopted(seconds): whether any child is left, after so long, or
- * after less when a child ended or a signal came. */
+/* core.wait_adopted(seconds): whether a child is left after so long, or after a
+ * child's end or a signal. */
 static int core_wait_adopted(lua_State *L) {
   int64_t ns = dlk_lua_ns(L, 1);
   struct timespec limit = {ns / 1000000000, ns % 1000000000};
@@ -46,7 +44,7 @@ static int core_wait_adopted(lua_State *L) {
 
 #define GROUPS_AT_ONCE 64
 
-/* Whether the group is not among the n, where it is put if there is room. */
+/* Adds the group, if there is room. */
 static bool is_new(pid_t *groups, int *n, pid_t group) {
   for (int i = 0; i < *n; i++)
     if (groups[i] == group)
@@ -56,9 +54,8 @@ static bool is_new(pid_t *groups, int *n, pid_t group) {
   return true;
 }
 
-/* core.kill_adopted(signal, pid): sends it to the groups of all children but
- * the one that pid leads. A child in our own group gets it alone. The kernel
- * lists our children (proc(5)). */
+/* core.kill_adopted(signal, pid): to the groups of all children but that of
+ * pid. A child in our own group gets it alone. */
 static int core_kill_adopted(lua_State *L) {
   int signal = (int)luaL_checknumber(L, 1), n = 0;
   pid_t except = (pid_t)lua_tonumber(L, 2), groups[GROUPS_AT_ONCE];

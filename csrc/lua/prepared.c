@@ -1,20 +1,14 @@
-/* Acquires, as every kind of lock makes them: prepared once, submitted often.
+/* A prepared acquire keeps a request filled from the options of a store or a
+ * lock, and of its kind. Each call copies it and adds the call's options; a
+ * call without any reads none. options.lua has the defaults and the checks.
  *
- * A prepared acquire is an object that is called. It keeps a request that was
- * filled in from the options of a store or a lock, and from what its kind asks
- * of the queue; each call copies that and puts the options of this call over
- * it. So options have one list of names here, defaults stand in
- * lua/dlock/options.lua alone, and a call without options of its own reads
- * none. What is read here was checked by options.lua before.
- *
- * It is no function, because LuaJIT's traces keep the functions alive that they
- * call, and with that one they would keep its store. */
+ * It is a callable object, no function: LuaJIT's traces would keep a function,
+ * and so its store, alive. */
 #include <string.h>
 
 #include "lua/binding.h"
 
-/* as_it_is: the request of a call that waits and says nothing else. handoffs:
- * what a request gets unless waiters are served in order. */
+/* as_it_is: for a call that waits and has no options. handoffs: unless fair. */
 struct prepared {
   const struct engine_box *box;
   struct dlk_request request, as_it_is;
@@ -24,8 +18,7 @@ struct prepared {
 
 #define TYPE "dlock.prepared"
 
-/* What its uservalue keeps alive: the engine and its anchor, and what owns the
- * request's strings. */
+/* Its uservalue keeps these and the request's strings alive. */
 enum { ANCHOR = 1, ENGINE, KIND, KEY, OWNER };
 
 enum type { NS, COUNT, FLAG };
@@ -60,8 +53,7 @@ static void set(lua_State *L, struct prepared *p, const struct option *o,
     *(bool *)at = lua_toboolean(L, value);
 }
 
-/* Puts the option `name`, whose value is at an absolute index, into p; a name
- * that means nothing for a request is left alone. */
+/* value: an absolute index. Other names mean nothing for a request. */
 static void put(lua_State *L, struct prepared *p, const char *name, int value) {
   struct dlk_request *r = &p->request;
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -73,7 +65,7 @@ static void put(lua_State *L, struct prepared *p, const char *name, int value) {
     r->value = luaL_checklstring(L, value, &r->value_len);
 }
 
-/* All options that the table at an absolute index has. */
+/* table: an absolute index. */
 static void read(lua_State *L, struct prepared *p, int table) {
   int top = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, table); lua_settop(L, top + 1))
@@ -81,7 +73,6 @@ static void read(lua_State *L, struct prepared *p, int table) {
       put(L, p, lua_tostring(L, top + 1), top + 2);
 }
 
-/* Whether and how long the request waits, once it has its options. */
 static struct dlk_request *decide(struct prepared *p, bool wait) {
   struct dlk_request *r = &p->request;
   r->wait = wait && r->timeout > 0;
@@ -91,7 +82,6 @@ static struct dlk_request *decide(struct prepared *p, bool wait) {
   return r;
 }
 
-/* The request with what this call says otherwise. */
 static const struct dlk_request *changed(lua_State *L, struct prepared *p) {
   struct dlk_request *r = &p->request;
   if (!lua_isnoneornil(L, 3))
@@ -103,7 +93,7 @@ static const struct dlk_request *changed(lua_State *L, struct prepared *p) {
   return decide(p, lua_toboolean(L, 2));
 }
 
-/* Its metatable is one more upvalue of submit: see binding.h. */
+/* One more upvalue of submit (binding.h). */
 #define OWN_TYPE (DLK_LUA_LEASE + 1)
 
 static const struct prepared *check(lua_State *L) {
@@ -117,9 +107,8 @@ static const struct prepared *check(lua_State *L) {
   return luaL_checkudata(L, 1, TYPE);
 }
 
-/* acquire(wait [, options [, key, owner]]): its ticket. wait false: one try. A
- * key goes with its owner (nil: the engine's name) and stands for the prepared
- * ones. */
+/* acquire(wait [, options [, key, owner]]): its ticket. wait false: one try.
+ * key and owner (nil: the engine's name) replace the prepared ones. */
 static int submit(lua_State *L) {
   const struct prepared *prepared = check(L);
   const struct dlk_request *r = &prepared->as_it_is;
@@ -133,7 +122,7 @@ static int submit(lua_State *L) {
   return dlk_lua_submit(L, prepared->box->engine, r, lua_gettop(L));
 }
 
-/* The metatable, on the stack; its function has the upvalues of all others. */
+/* Its function has the upvalues of all others. */
 static void push_type(lua_State *L) {
   if (luaL_newmetatable(L, TYPE)) {
     for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
@@ -144,8 +133,7 @@ static void push_type(lua_State *L) {
   }
 }
 
-/* engine:prepare(options, kind [, key, owner]): such an object. options has
- * every option that a lock falls back on; kind: units, cap, value. */
+/* engine:prepare(options, kind [, key, owner]). options: complete. */
 int dlk_lua_prepare(lua_State *L) {
   struct prepared p = {.request = {.kind = DLK_OP_ACQUIRE}};
   p.box = dlk_lua_box(L, 1, DLK_LUA_ENGINE);

@@ -1,19 +1,15 @@
-/* dlock.release_on: what the process holds is given back at a signal, which
- * then does what it did before. Nothing is touched unless the program asks.
+/* dlock.release_on: a signal gives back what the process holds, and then has
+ * its previous effect.
  *
- * The handler only writes the signal's number into a pipe: no more is safe
- * there. A thread of ours reads it and closes all stores. Then the signal does
- * what it did before. The default ends the process, so the thread raises it in
- * itself. A handler of the program's has to run in a thread of the program's
- * (lua.c's sets a debug hook), so the signal is sent again, and our handler
- * calls the one of before. Then ours is set again, above whatever stands there.
+ * The handler only writes the number into a pipe. A thread reads it and closes
+ * all stores. For a default, which ends the process, the thread raises the
+ * signal in itself. A handler of the program's has to run in its threads
+ * (lua.c's sets a debug hook): the signal is sent again, and our handler calls
+ * it. Then ours is set again.
  *
- * The program runs on while its stores are closed. If it ends in that time, the
- * signal that is to end it comes first: so exit waits for that.
- *
- * In a child of a fork there is no such thread. The handler sees that by the
- * pid: it puts back the action of before and raises the signal, which comes as
- * soon as the handler returns. */
+ * A program that ends meanwhile waits at exit for the death by its signal. In a
+ * forked child, known by its pid, the handler restores the previous action and
+ * raises the signal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,10 +35,11 @@ static const struct name {
 #define SIGNALS 32
 
 static struct sigaction before[SIGNALS];
-static int ends[2]; /* of the pipe, and whose it is */
+static int ends[2]; /* of the pipe of `maker` */
 static _Atomic pid_t maker;
-static atomic_bool dying;        /* of a signal's default */
-static atomic_bool due[SIGNALS]; /* the stores are closed: the one of before */
+static atomic_bool dying; /* by a signal's default */
+static atomic_bool
+    due[SIGNALS]; /* stores are closed: call the previous handler */
 
 static void set(int number);
 
@@ -84,7 +81,7 @@ static bool is_ours(const struct sigaction *action) {
          action->sa_sigaction == on_signal;
 }
 
-/* Not what is ignored (nohup): it does nothing before, and nothing now. */
+/* An ignored signal (nohup) stays ignored. */
 static void set(int number) {
   struct sigaction now, ours = {.sa_sigaction = on_signal};
   if (sigaction(number, NULL, &now) != 0 || now.sa_handler == SIG_IGN ||
@@ -130,7 +127,7 @@ static void *run(void *arg) {
   }
 }
 
-/* The pipe and its thread, of this process. 0, or an errno. */
+/* 0, or an errno. */
 static int begin(void) {
   if (maker == getpid())
     return 0;
@@ -161,7 +158,6 @@ static int number_of(lua_State *L, int index) {
   return 0;
 }
 
-/* core.signal_number(name): nothing for what cannot be one of these. */
 static int core_signal_number(lua_State *L) {
   int number = number_of(L, 1);
   if (number == 0)
@@ -170,7 +166,6 @@ static int core_signal_number(lua_State *L) {
   return 1;
 }
 
-/* core.release_on(name...): true, or a failure. */
 static int core_release_on(lua_State *L) {
   struct dlk_error err;
   char reason[DLK_REASON_MAX];

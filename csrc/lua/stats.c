@@ -1,4 +1,4 @@
-/* engine:stats(): what the engine has counted, as a table. */
+/* engine:stats(): the engine's counters as a table. */
 #include <math.h>
 
 #include "lua/binding.h"

@@ -1,4 +1,4 @@
-/* The module dlock.store.file: hands the store's type to the engine. */
+/* The module dlock.store.file. */
 #include "lua/binding.h"
 #include "store/file/file.h"
 

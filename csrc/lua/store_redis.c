@@ -1,4 +1,4 @@
-/* The module dlock.store.redis: hands the store's type to the engine. */
+/* The module dlock.store.redis. */
 #include "lua/binding.h"
 #include "store/redis/redis.h"
 

@@ -1,4 +1,4 @@
-/* The module dlock.store.zookeeper: hands the store's type to the engine. */
+/* The module dlock.store.zookeeper. */
 #include "lua/binding.h"
 #include "store/zookeeper/zookeeper.h"
 

@@ -1,9 +1,6 @@
-/* Tickets as Lua sees them: poll, take, cancel, drive.
- *
- * Most tickets live for one call only, so an anchor keeps some spare userdata:
- * core.finish, which takes a ticket's results and is its last use, leaves it
- * there, and the next request fills it again. That spares the collector a
- * finaliser with each request. */
+/* Tickets. Most live for one call, so core.finish, a ticket's last use, leaves
+ * the userdata as a spare in the anchor: that saves the collector a finaliser a
+ * request. */
 #include "lua/binding.h"
 #include "lua/direct.h"
 
@@ -68,15 +65,13 @@ static struct ticket_box *box_of(lua_State *L) {
   return dlk_lua_box(L, 1, DLK_LUA_TICKET);
 }
 
-/* ticket:poll(): is it done? */
 static int ticket_poll(lua_State *L) {
   lua_pushboolean(L, dlk_lua_done(box_of(L)));
   return 1;
 }
 
-/* core.drive(ticket, seconds): is it done, and has its engine events? Waits, by
- * running the loop on this thread: never in the child of a fork that was made
- * in a debug hook or a callback, where the loop's sockets are the parent's. */
+/* core.drive(ticket, seconds): is it done, and has its engine events? Runs the
+ * loop here; not in a forked child, where the sockets are the parent's. */
 static int core_drive(lua_State *L) {
   struct ticket_box *box = box_of(L);
   struct dlk_ticket *t = box->ticket;
@@ -88,7 +83,6 @@ static int core_drive(lua_State *L) {
   return 2;
 }
 
-/* ticket:cancel() */
 static int ticket_cancel(lua_State *L) {
   struct ticket_box *box = box_of(L);
   if (box->ticket && !dlk_engine_forked(dlk_ticket_engine(box->ticket)))
@@ -96,7 +90,6 @@ static int ticket_cancel(lua_State *L) {
   return 0;
 }
 
-/* ticket:abandon(): nobody waits for it any more, nor takes what it gives. */
 static int ticket_abandon(lua_State *L) {
   struct ticket_box *box = box_of(L);
   if (box->ticket && !dlk_engine_forked(dlk_ticket_engine(box->ticket)))
@@ -104,7 +97,7 @@ static int ticket_abandon(lua_State *L) {
   return 0;
 }
 
-/* core.end_with(ticket, other): ticket is cancelled once other is done. */
+/* core.end_with(ticket, other): cancels ticket once other is done. */
 static int core_end_with(lua_State *L) {
   struct ticket_box *box = box_of(L);
   struct ticket_box *other = dlk_lua_box(L, 2, DLK_LUA_TICKET);
@@ -150,21 +143,18 @@ static int push_results(lua_State *L, const struct ticket_box *box) {
   return err ? dlk_lua_failure(L, err) : push_result(L, box);
 }
 
-/* The results were pushed, and nothing raises any more: a detach's string was
- * taken. False: the lease was released instead. */
+/* After the last call that may raise. False: the lease was released. */
 static bool took(const struct ticket_box *box) {
   struct dlk_ticket *t = box->ticket;
   return !t || !dlk_ticket_detaches(t) || dlk_ticket_take_text(t);
 }
 
-/* ticket:take(): the results, as the user gets them. */
 static int ticket_take(lua_State *L) {
   struct ticket_box *box = box_of(L);
   int n = push_results(L, box);
   return took(box) ? n : dlk_lua_given_back(L);
 }
 
-/* Its place among the spares of its anchor; false: it gets none. */
 static bool keep(lua_State *L, int index, const struct engine_box *home) {
   if (!home || home->spares == DLK_LUA_SPARES)
     return false;
@@ -175,8 +165,8 @@ static bool keep(lua_State *L, int index, const struct engine_box *home) {
   return true;
 }
 
-/* core.finish(ticket): the same, by the only one who has the ticket: its
- * userdata serves another request. Behind `keep` nothing raises. */
+/* core.finish(ticket): the same by its only owner. Nothing raises behind
+ * `keep`. */
 static int core_finish(lua_State *L) {
   struct ticket_box *box = box_of(L);
   int n = push_results(L, box);

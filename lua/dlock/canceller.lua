@@ -1,6 +1,5 @@
--- Something to end waits with, from outside of them. It only knows the tickets
--- of the waits under way, weakly: a wait that was itself ended by an error
--- leaves nothing to take out here.
+-- A canceller refers weakly to the tickets of waits under way, so a wait that
+-- an error ended needs no removal.
 local class = require "dlock.class"
 
 local WEAK = { __mode = "k" }
@@ -37,11 +36,9 @@ CLASS.meta.__tostring = function(self)
 end
 
 return {
-  --- A new canceller.
   new = function()
     return CLASS.new { cancelled = false, waits = setmetatable({}, WEAK) }
   end,
-  --- The inner table, nil of anything else: cancelled, and waits (a weak set of
-  --- tickets).
+  --- The inner table: cancelled, and waits, a weak set of tickets.
   state = CLASS.state,
 }

@@ -1,14 +1,14 @@
--- Classes of objects whose state no program can touch: it stands under a key
--- that only the class has.
+-- A class hides the state of its objects under a key of its own.
 local misuse = require "dlock.misuse"
 
---- A class: its metatable (`meta`, to which more may be added), and
+--- Makes a class with
 ---   new(state)            an object
 ---   state(value)          its state, nil of anything else
 ---   state_of(self, call)  the same; raises when a method has no object
+---   meta                  the metatable, to which a module may add
 ---@param name string behind "dlock.", and in messages
----@param hint? string what a program is told that sets a field
----@param key? table of the state, if several classes are to share it
+---@param hint? string for a program that sets a field
+---@param key? table where several classes share one
 return function(name, methods, hint, key)
   key = key or {}
   local class = {}

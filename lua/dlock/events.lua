@@ -1,11 +1,10 @@
--- Events of leases (losses, revocations), brought to Lua's own thread. A native
--- thread never calls Lua: the engine queues its events, and the next call that
--- waits takes them and runs the user's callbacks.
+-- Brings losses and revocations to Lua's own thread: the engine queues events,
+-- and the next call that waits runs the callbacks.
 --
--- Callbacks live in the slot of their lease. client.watched finds the leases
--- that have some, by a number, and is swept when their number has doubled:
---   leases[number]   weak: a lease that is being collected is handed to nobody
---   kept[number]     those that end with their request (core.owned)
+-- Callbacks live in the slot of their lease. client.watched finds these leases
+-- by a number, and is swept when their number has doubled:
+--   leases[number]   weak, so no callback gets a lease that is being collected
+--   kept[number]     leases that end with their request (core.owned)
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local protect = require "dlock.protect"
@@ -19,17 +18,15 @@ local text = require "dlock.text"
 
 local events = {}
 
--- The engines of this Lua state whose clients have functions of the user's to
--- be called, by a number. In a program that waits on its own thread every wait
--- calls what is due of all of them. Weak values, and userdata, because these
--- are taken out before they are finalised, but at the end of the Lua state: one
--- that is found here then is closed. any: there may be some.
--- dropped: clients whose leases were collected and that have not told it yet;
--- each is kept for that, although its store may be collected too.
+-- Each wait on Lua's own thread calls what is due of all these clients.
+--   engines  engines of clients with functions to call. Weak tables lose
+--            userdata before finalisation, except at the end of the Lua state:
+--            an engine found then is closed.
+--   any      some engine or dropped lease may be there
+--   dropped  clients with collected leases to report, kept alive for that
 local listening = { last = 0, any = false, dropped = {},
   engines = setmetatable({}, { __mode = "v" }) }
 
---- What a wait looks at before it asks for what is due: see deliver_all.
 events.listening = listening
 
 local DROPPED = "dropped: the lease on %s was collected while it was held, so"
@@ -38,7 +35,6 @@ local DROPPED = "dropped: the lease on %s was collected while it was held, so"
 local HANDLERS = { lost = "on_lost", revoked = "on_revoke" }
 local FIRST_SWEEP = 64
 
---- An empty client.watched.
 function events.new()
   return { last = 0, late = false, listed = false, count = 0,
     limit = FIRST_SWEEP, leases = setmetatable({}, { __mode = "v" }),
@@ -47,7 +43,7 @@ end
 
 local ngx = rawget(_G, "ngx")
 
---- What nobody takes is shown once, where people look for errors.
+--- Shows a problem that no on_event takes.
 function events.show(problem)
   if ngx and ngx.log and ngx.get_phase then
     ngx.log(ngx.ERR, "dlock: ", problem)
@@ -58,7 +54,6 @@ end
 
 local show = events.show
 
---- Calls the user's on_event, if there is one.
 function events.event(client, kind, message, key)
   if not client.on_event then
     return
@@ -71,7 +66,7 @@ function events.event(client, kind, message, key)
   end
 end
 
---- A function of the user's failed: an event, or shown where nobody takes it.
+--- Reports a failed function of the user's.
 function events.failed(client, message, key)
   if client.on_event then
     events.event(client, "callback", message, key)
@@ -80,8 +75,7 @@ function events.failed(client, message, key)
   end
 end
 
---- The same, of one that raised an error: that never passes through us.
----@param name string of the callback
+--- The same for one that raised an error.
 function events.raised(client, name, problem, key)
   events.failed(client, ("error in a callback of %s: %s"):format(name,
     text.of_error(problem)), key)
@@ -94,8 +88,7 @@ local function call_back(client, lease, name, fn, message)
   end
 end
 
--- Adds to `due` the calls that an event of a lease means. They are the lease's
--- last of that kind.
+-- Adds the callbacks of an event: a lease has one event of each kind.
 local function add(due, client, lease, kind, message)
   local slot, name = core.slot(lease), HANDLERS[kind]
   local callbacks = name and slot[name]
@@ -110,8 +103,8 @@ local function add(due, client, lease, kind, message)
   end
 end
 
--- The next lease with callbacks; those that were given up, or ended with their
--- request, are taken out.
+-- The next lease with callbacks; removes those that were given up or have
+-- ended.
 local function next_watched(watched, number)
   local lease
   repeat
@@ -136,7 +129,7 @@ local function sweep(watched)
   watched.count, watched.limit = count, math.max(FIRST_SWEEP, 2 * count)
 end
 
--- There may be several handles of one hold.
+-- A hold may have several handles.
 local function watched_by_id(client)
   local by_id = {}
   for _, lease in next_watched, client.watched do
@@ -160,12 +153,11 @@ local function add_items(due, client, items)
       add(due, client, lease, item.kind, item.message)
     end
     if HANDLERS[item.kind] then
-      client.watched.late = true -- of many, the engine may have dropped some
+      client.watched.late = true -- the engine may have dropped others
     end
   end
 end
 
--- Leases that were collected while they were held.
 local function add_dropped(due, client)
   for _, key in ipairs(listening.dropped[client.hub] or {}) do
     due[#due + 1] = function()
@@ -184,8 +176,8 @@ local function add_revoked(due, client, lease)
   add(due, client, lease, "revoked", "somebody asked for the lock")
 end
 
--- Losses and revocations that came before their callback was noted, or whose
--- events the engine dropped because there were too many; and collected leases.
+-- Adds calls whose event came before the callback was noted, or was dropped by
+-- the engine among too many.
 local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
@@ -200,20 +192,17 @@ local function add_late(due, client)
   add_dropped(due, client)
 end
 
---- Whether callbacks of the client may be due: the engine's events are not all
---- that they come from.
----@param fresh boolean its engine has events
+--- Whether callbacks may be due; fresh: the engine has events.
 function events.may_be_due(client, fresh)
   return fresh or client.watched.late
 end
 
 local may_be_due = events.may_be_due
 
---- The calls of the user's functions that are due, in their order: to be made
---- by the caller.
+--- The calls that are due, in order.
 function events.due(client)
   local due, items = {}, client.engine:events()
-  if listening.dropped[client.hub] then -- what came before the loss of these
+  if listening.dropped[client.hub] then -- dropped before the loss
     add_dropped(due, client)
   end
   if items then
@@ -228,8 +217,8 @@ function events.due(client)
   return due
 end
 
---- Those of a lease whose release is over; `lost`: it was not ours any more.
---- What the release itself was the first to see is among them.
+--- The calls that are due after a release, which may itself be the first to see
+--- the event.
 function events.due_at_release(client, lease, lost)
   local due = {}
   if core.revoked(lease) then
@@ -241,14 +230,12 @@ function events.due_at_release(client, lease, lost)
   return due
 end
 
---- Whether any lease has callbacks, so that a release may mean calls. Not if
---- client.watched.count is 0.
+--- Whether a release may mean calls. Callers try client.watched.count first.
 function events.has_callbacks(client)
   return next(client.watched.leases) ~= nil
 end
 
---- Makes these calls one after the other, as a program does that waits on its
---- own thread. Never while the engine's loop runs.
+--- Makes these calls. The engine's loop must not be running.
 function events.run(calls)
   for _, call in ipairs(calls) do
     call()
@@ -268,21 +255,18 @@ local function list(client)
   end
 end
 
--- Whether a wait may find something to call: its leases may have callbacks, and
--- on_event and a function for the password are there as long as it is.
 local function has_functions(client)
   return client.on_event or client.new_password
     or next(client.watched.leases) ~= nil
 end
 
---- A new client, whose engine knows it: from now on all waits call what is due.
 function events.watch(client)
   if has_functions(client) then
     list(client)
   end
 end
 
--- The callbacks of the other clients, but of those that an event loop serves.
+-- Delivers for other clients that no event loop serves.
 local function deliver_others(client)
   local due = {}
   for number, engine in next, listening.engines do
@@ -305,10 +289,8 @@ local function deliver_others(client)
   end
 end
 
---- What a wait on Lua's own thread ends with: the callbacks that are due, of
---- this client and of the others. There are none unless some may be due, or
---- listening.any.
----@param fresh boolean its engine has events
+--- Runs what is due of all clients, at the end of a wait on Lua's own thread.
+--- Callers skip it unless may_be_due or listening.any is true.
 function events.deliver_all(client, fresh)
   if may_be_due(client, fresh) then
     deliver(client)
@@ -318,10 +300,10 @@ function events.deliver_all(client, fresh)
   end
 end
 
--- The collector found a lease that is held: called within its finaliser. With
--- on_event the next wait tells it; without, a line does at once. Not when the
--- state is being closed, which releases the lease: then no code of the program
--- is running. (nginx collects while none is, too.)
+-- A finaliser calls this for a collected lease that is held. The next wait
+-- reports it to on_event; without on_event it is shown at once. A state that is
+-- being closed releases its leases: then no code of the program is running. In
+-- nginx none may run at other times too.
 core.lease_meta.dropped = function(client, key, running)
   if not running and not (ngx and ngx.worker and not ngx.worker.exiting()) then
     return
@@ -335,7 +317,7 @@ core.lease_meta.dropped = function(client, key, running)
   end
 end
 
---- Whether a lease has callbacks that may still have to be run.
+--- Whether a held lease has callbacks.
 function events.expected(client)
   for _, lease in next_watched, client.watched do
     if core.held(lease) then
@@ -345,14 +327,13 @@ function events.expected(client)
   return false
 end
 
---- Raises if fn is no function.
 function events.check_callback(fn, call)
   if type(fn) ~= "function" then
     misuse.raise("%s takes a function, not a %s", call, type(fn))
   end
 end
 
---- Notes fn for events of this kind and lease.
+--- Has fn called at the event of this kind and lease.
 function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched
   slot[name] = slot[name] or {}

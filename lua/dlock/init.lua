@@ -1,5 +1,4 @@
--- dlock: distributed locks for Lua. Start with dlock.open; docs/reference.md
--- has every call, docs/guarantees.md what each store promises.
+-- docs/reference.md has every call, docs/guarantees.md the promises.
 local all = require "dlock.kinds.all"
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
@@ -17,7 +16,6 @@ local version = require "dlock.version"
 ---@field VERSION string
 local dlock = { VERSION = version }
 
--- What all functions of the module ask of their first argument.
 local function no_colon(first, call)
   if first == dlock then
     misuse.raise("call it with a dot, as in dlock.%s(...)", call)

@@ -1,14 +1,13 @@
--- Values as JSON text: nil, booleans, numbers, strings, arrays, and tables with
--- string keys, which are written in order. An empty table is an array. Strings
--- that are no UTF-8 (keys can be any bytes) have each byte from 0x80 up written
--- as the character of that number.
+-- Writes JSON. A table with [1], or an empty one, is an array. In a string that
+-- is not UTF-8 (a key may be any bytes) each byte from 0x80 up becomes the
+-- character of that number.
 local text = require "dlock.text"
 
 local json = {}
 
 local MARK = "..." -- the end of a string that was cut
 
--- The characters from U+0080 on. (None of them begins within another.)
+-- The characters from U+0080 on. None begins within another.
 local NEXT = "[\128-\191]"
 local CHARACTERS = {
   "[\194-\223]" .. NEXT,
@@ -31,8 +30,7 @@ local function escape(byte)
   return ("\\u%04x"):format(byte:byte())
 end
 
--- The beginning of what stands between a string's quotes, before an escape or a
--- character that would not be whole.
+-- Cuts the text between quotes, but not inside an escape or a character.
 local function cut(shown, most)
   local kept = shown:sub(1, most - #MARK):gsub("\\u?%x?%x?%x?$", "")
   if shown:find("^[\128-\191]", #kept + 1) then
@@ -45,7 +43,7 @@ local SPECIAL = "[" .. text.CONTROL .. '"\\]'
 
 local function quote(s, most)
   local shown = s:gsub(SPECIAL, escape)
-  if is_utf8(s) then -- what is control to a terminal, from U+0080 on
+  if is_utf8(s) then -- also control characters from U+0080 on
     shown = shown:gsub("\194([\128-\159])", escape)
   else
     shown = shown:gsub("[\128-\255]", escape)
@@ -74,7 +72,6 @@ local function object(fields, most)
   return "{" .. table.concat(out, ",") .. "}"
 end
 
--- (JSON has no infinities.)
 local function number(n)
   return n == n and n - n == 0 and text.number(n) or "null"
 end
@@ -91,9 +88,7 @@ function encode(value, most)
   return value == nil and "null" or tostring(value)
 end
 
---- The text. With `most` a string that takes more bytes of it is cut, and ends
---- with "...".
----@param most? integer bytes
+---@param most? integer bytes of a string, which is cut there
 json.encode = encode
 
 return json

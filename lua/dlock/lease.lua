@@ -1,7 +1,5 @@
--- What a lease can do in Lua. A lease is a userdata of the C side, which gives
--- it its fields, tostring and __gc; here are the methods, those that wait
--- above all. A handle finds its client by its engine; one that has callbacks
--- or is reentrant has a table of its own, the slot, that dies with it.
+-- The methods of a lease; C has its fields, tostring and __gc. A lease with
+-- callbacks, or a reentrant one, has a table of its own, the slot.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
@@ -28,8 +26,7 @@ local find_client, release_ticket = core.client, core.release
 local released, ready, wait = core.released, host.ready, host.wait
 local has_callbacks = events.has_callbacks
 
--- The client of a method's object; nil when that was finalised, which is an
--- error but of calls that may come so late.
+-- The client. Only calls that may come late accept a finalised object.
 local function client_of(self, call, may_be_late)
   local client = find_client(self)
   if client == false then
@@ -40,15 +37,14 @@ local function client_of(self, call, may_be_late)
   return client
 end
 
--- This handle is given up: nothing in Lua counts on it any longer.
+-- The handle is given up.
 local function forget(client, self)
   if client.holds.count > 0 then
     reentrant.drop(client.holds, self)
   end
 end
 
--- Where nothing can wait, as these say: only the result of an earlier release
--- can be given.
+-- Nothing can wait here, so only an earlier release's result can be given.
 local function release_without_wait(self, message, code)
   if core.given_up(self) then
     local ticket, its_message, its_code = release_ticket(self)
@@ -66,7 +62,7 @@ end
 
 local function release(client, self, timeout, early)
   if not client then
-    return core.release_later(self) -- by a finaliser after its own
+    return core.release_later(self) -- self was finalised first
   end
   local adapter, message, code = ready(client, true)
   if not adapter then
@@ -108,7 +104,6 @@ function lease.release(self)
   return release(find_client(self), self)
 end
 
--- The method of that name: it ends the hold.
 local function releasing(name)
   local call = "lease:" .. name
   return function(self, given)
@@ -173,8 +168,8 @@ function methods:wait_lost(timeout)
   return host.ask(client, core.wait_lost, self, timeout)
 end
 
--- The result of one of the tickets from that number on: of one that ended with
--- a loss, or of any that is done. All others are cancelled.
+-- The result of a ticket from that number on that was lost, or else is done.
+-- Cancels the rest.
 local function result_of_one(tickets, from)
   local ok, message, code
   for i = from, #tickets do
@@ -187,8 +182,8 @@ local function result_of_one(tickets, from)
   return ok, message, code
 end
 
---- Waits until one of several leases, of any stores, is lost or given up. Each
---- has a ticket; the first one's is waited for, and ends with any other.
+--- Waits until one of several leases, of any stores, is lost or given up. The
+--- first one's ticket is waited for, and ends with any other.
 ---@param timeout number seconds
 function lease.wait_first(list, timeout)
   local client = client_of(list[1], "wait_lost")
@@ -260,7 +255,7 @@ function methods:downgrade()
 end
 
 local function check_arguments(...)
-  local list = { ... } -- select(i, ...) would take as long as i is large
+  local list = { ... } -- select(i, ...) takes longer with each i
   for i = 1, math.max(select("#", ...), 1) do
     local kind = type(list[i])
     if kind ~= "string" and kind ~= "number" then
@@ -283,7 +278,6 @@ function methods:guard(...)
   return host.ask(client, core.guard, self, ...)
 end
 
--- Has fn called at an event of this lease, unless it is given up.
 local function subscribe(client, self, kind, fn)
   if not core.given_up(self) then
     events.subscribe(client, self, kind, fn)
@@ -330,7 +324,7 @@ methods.remaining = core.remaining
 
 local field = core.lease_meta.__index
 
--- Methods before fields; in Lua, which LuaJIT compiles.
+-- LuaJIT compiles this.
 core.lease_meta.__index = function(self, name)
   local method = methods[name]
   if method ~= nil then
@@ -339,15 +333,14 @@ core.lease_meta.__index = function(self, name)
   return field(self, name)
 end
 
---- The time in which its store is to answer, in seconds.
 function lease.io_timeout(self)
   local client = find_client(self)
   return client and client.io_timeout or options.default("io_timeout")
 end
 
---- Lua 5.4: `local lease <close> = ...`. Releases with a bounded wait; what
---- the release returns is lost, because closing a variable has no result.
----@param timeout? number seconds to wait for the store (its io_timeout)
+--- Releases with a bounded wait, for `local lease <close>`. Closing has no
+--- results.
+---@param timeout? number seconds (the store's io_timeout)
 function lease.close(self, timeout)
   if core.given_up(self) then
     return
@@ -355,12 +348,12 @@ function lease.close(self, timeout)
   local client = find_client(self)
   if ready(client) then
     release(client, self, timeout)
-  else -- in coroutine.close, say, where nothing can yield
+  else -- as in coroutine.close
     methods.release_later(self)
   end
 end
 
-core.lease_meta.__close = function(self) -- there is an error behind it
+core.lease_meta.__close = function(self) -- an error follows self
   lease.close(self)
 end
 

@@ -1,8 +1,6 @@
--- Things that can be acquired. Each kind of lock asks the same queue for units
--- under a cap: 0 units is exclusive, a reader takes 1 without a cap, p permits
--- of a semaphore of n are p units under the cap n. Here is the one acquire that
--- all of them and the store's own short forms go through, and the one class
--- that they are of.
+-- Every kind of lock asks the same queue for units under a cap: 0 units are
+-- exclusive, a reader takes 1 without a cap, p permits of a semaphore of n are
+-- p units under the cap n. All acquires go through this file.
 local canceller = require "dlock.canceller"
 local class = require "dlock.class"
 local core = require "dlock.core"
@@ -21,8 +19,7 @@ local ready, wait_for = host.ready, host.wait
 local STATE = {} -- the key of all kinds' states
 local WEAK = { __mode = "k" }
 
--- units, cap: what is asked of the queue (a semaphore's units: see read).
--- mode: what an owner who enters again is looked up by.
+-- `mode` finds the hold of an owner who enters again.
 local EXCLUSIVE, SHARED = modes.exclusive, modes.shared
 local MUTEX = { name = "mutex", mode = EXCLUSIVE, units = 0, cap = 0 }
 
@@ -30,8 +27,8 @@ lockable.MUTEX = MUTEX
 lockable.READER = { name = "reader", mode = SHARED, units = 1, cap = 0 }
 lockable.WRITER = { name = "writer", mode = EXCLUSIVE, units = 0, cap = 0 }
 
---- Waits for a ticket, which is noted, weakly, where cancel() will look.
----@param adapter table what host.ready gave
+--- Waits for a ticket, noted in the weak sets that cancel() reads.
+---@param adapter table from host.ready
 ---@param cancel table|nil the state of a canceller
 function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   if waits then
@@ -39,7 +36,7 @@ function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   end
   if cancel then
     cancel.waits[ticket] = true
-    if cancel.cancelled then -- since we looked, in a debug hook
+    if cancel.cancelled then -- a debug hook cancelled it since we looked
       ticket:cancel()
     end
   end
@@ -48,8 +45,8 @@ end
 
 local wait_noted = lockable.wait_noted
 
--- What of an acquire's options is not the request's: the inner table of the
--- option cancel, or nil. Then what is wrong, and its code.
+-- Gives the state of the option cancel, or nil; then what is wrong, and its
+-- code.
 local function read(opts, kind, key)
   local cancel, permits = rawget(opts, "cancel"), rawget(opts, "permits")
   cancel = cancel and canceller.state(cancel)
@@ -64,15 +61,14 @@ local function read(opts, kind, key)
   return cancel
 end
 
---- The options of a call, for a lock that is given back unless its lease comes
---- to be given (core.give) to whoever asked: a copy.
+--- A copy of options, for a lock that is given back unless core.give hands it
+--- to the program.
 function lockable.provisional(opts)
   local own = { provisional = true }
   for name, value in next, opts or {} do own[name] = value end
   return own
 end
 
--- Acquires in the name of `from`.
 local function request(from, opts, wait, waits, key, owner)
   local client, cancel = from.client, nil
   if opts then
@@ -93,8 +89,8 @@ local function request(from, opts, wait, waits, key, owner)
   return wait_noted(client, ticket, adapter, waits, cancel)
 end
 
--- A live hold that this owner may enter again: of the same mode, or, for a
--- reader, its own write lock. A writer who reads would wait for itself.
+-- A live hold that this owner may enter again: of the same mode, or for a
+-- reader the owner's write lock. A reader that writes would wait for itself.
 local function find_outer(client, kind, key, who)
   local mode = kind.mode
   local outer = reentrant.find(client.holds, mode .. "\0" .. key, who)
@@ -123,7 +119,7 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   if bad then
     return nil, bad, "unsupported"
   end
-  if outer and opts then -- it waits for nothing, and is told what is wrong
+  if outer and opts then -- without a request
     local _, message, code = read(opts, kind, key)
     if message then return nil, message, code end
   end
@@ -143,13 +139,11 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   return inner
 end
 
---- Acquires. Everything has been checked.
+--- Acquires. The arguments have been checked.
 ---@param from table a lockable's state, or client.mutex: client, kind, base
---- (what opts fall back on) and, of one lock, key and owner
----@param opts table|nil of this call
+--- (the defaults of opts) and, of one lock, key and owner
 ---@param wait boolean false: try once
----@param waits table|nil where to note the wait
----@param nested boolean reentrant
+---@param waits table|nil the set that notes the wait
 ---@param key string|nil instead of from's
 function lockable.acquire(from, opts, wait, waits, nested, key, owner)
   if nested then
@@ -160,17 +154,16 @@ end
 
 local acquire = lockable.acquire
 
---- The rest of a with: runs fn under the lease that was (or was not) acquired.
+--- The rest of a with.
 function lockable.run(lease, message, code, fn, ...)
   if not lease then return nil, message, code end
   return with.run(lease, fn, ...)
 end
 
--- An embedded Lua may have no debug library, which sees hidden metatables too.
+-- A debug library sees hidden metatables too.
 local metatable_of = debug and debug.getmetatable or getmetatable
 
---- Whether fn can be called, as a function or by its metatable. What can is no
---- table of options, where these may be left out.
+--- Whether fn can be called. A callable value is never a table of options.
 function lockable.callable(fn)
   if type(fn) == "function" then
     return true
@@ -179,34 +172,30 @@ function lockable.callable(fn)
   return type(meta) == "table" and rawget(meta, "__call") ~= nil
 end
 
---- Raises unless fn can be called.
 function lockable.check_function(fn, call)
   if not lockable.callable(fn) then
     misuse.raise("%s needs a function to run, not a %s", call, type(fn))
   end
 end
 
---- The inner table of a lockable, nil if it is none:
+--- The inner table of a lockable, nil of anything else:
 ---   client, kind, key, base, owner, waits
---- and what its kind adds.
 function lockable.state(self)
   return type(self) == "table" and rawget(self, STATE) or nil
 end
 
---- The same for a method's object; raises if that is none.
 function lockable.state_of(self, call, name)
   return lockable.state(self) or misuse.no_self(name or "mutex", call)
 end
 
 local state_of = lockable.state_of
 
---- How most kinds are taken; another one's kind.take replaces it.
 function lockable.take(state, opts, wait)
   return acquire(state, opts, wait, state.waits, state.base.reentrant)
 end
 
---- Makes a request of a state's engine and waits for its end, where cancel(),
---- and a canceller's state in `cancel`, can end it.
+--- Makes a request and waits for its end, as far as cancel(), and a canceller's
+--- state in `cancel`, let it.
 function lockable.ask(state, name, ...)
   local client = state.client
   local adapter, message, code = host.ready(client)
@@ -217,10 +206,8 @@ function lockable.ask(state, name, ...)
   return wait_noted(client, ticket, adapter, state.waits, state.cancel)
 end
 
---- The holders and waiters of a key, or nil (and no code) if there are none. In
---- a store whose fences may be uncertain holders have a `hold` too, which can
---- stand for the fence.
----@param state table client and key
+--- Holders and waiters of a key, or nil without a code. Where fences may be
+--- uncertain, a holder's `hold` can stand for it.
 function lockable.inspect(state)
   local found, message, code = lockable.ask(state, "inspect", state.key)
   if found and #found.holders == 0 and #found.waiters == 0 then
@@ -306,8 +293,7 @@ function methods:cancel()
   return true
 end
 
---- A class of lockables: what every one can do, and `extra` methods, which
---- replace.
+--- A class of lockables; `extra` methods replace the common ones.
 function lockable.class(name, extra)
   local index = {}
   for call, fn in pairs(methods) do index[call] = fn end
@@ -319,7 +305,7 @@ function lockable.class(name, extra)
   return made
 end
 
---- An object of a class. The state needs what take uses, and `shown`.
+--- The state needs what take uses, and `shown`.
 function lockable.object(kind_of, state)
   state.calls = kind_of.calls
   state.take = state.take or lockable.take
@@ -327,7 +313,7 @@ function lockable.object(kind_of, state)
   return kind_of.new(state)
 end
 
---- An object that is a lock on one key; key and opts have been checked.
+--- A lock on one key; arguments of this and of mutex have been checked.
 function lockable.new(kind_of, kind, client, key, opts)
   return lockable.object(kind_of, {
     client = client,
@@ -343,7 +329,6 @@ end
 
 local CLASS = lockable.class "mutex"
 
---- A mutex; key and opts have been checked.
 function lockable.mutex(client, key, opts)
   return lockable.new(CLASS, MUTEX, client, key, opts)
 end

@@ -1,7 +1,6 @@
--- A ready-made on_event: each event as a line of JSON, into a file, or into
--- nginx's error log with the level that the event deserves. A message names
--- stores without secrets, so the line has none. A file that cannot be written
--- to raises no error, and a pipe that nobody reads no SIGPIPE.
+-- An on_event that writes events as lines of JSON, to a file or to nginx's
+-- error log. Messages have no secrets. A failed write raises neither an error
+-- nor SIGPIPE.
 local core = require "dlock.core"
 local json = require "dlock.json"
 local misuse = require "dlock.misuse"
@@ -10,8 +9,8 @@ local logger = {}
 
 local ngx = rawget(_G, "ngx")
 
--- What ends or endangers a lock is an error; what an admin should look at is a
--- warning. All others tell what happens in a fleet that is well.
+-- An error ends or endangers a lock; an admin should look at a warning. Other
+-- events are normal.
 local LEVELS = { lost = "error", callback = "error", dropped = "error",
   damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
@@ -24,9 +23,8 @@ local function line_of(event, level, most)
     pid = core.pid() }, most)
 end
 
--- nginx cuts what it logs at 2048 bytes, of which its own words before ours
--- take some 200. A line that is longer than what is left has a key and a
--- message of at most CUT bytes each: so both say something, and it is JSON.
+-- nginx cuts an entry at 2048 bytes, with some 200 of its own. Of a longer line
+-- key and message are cut to CUT bytes each, so it stays JSON.
 local LONGEST, CUT = 1800, 800
 
 local function line_for_nginx(event, level)
@@ -46,7 +44,7 @@ local function to_file(file)
   return function(event)
     local line = line_of(event, LEVELS[event.kind] or "info") .. "\n"
     core.write(function()
-      file:write(line) -- one write: other processes write there too
+      file:write(line) -- one write, as other processes write there too
       file:flush()
     end)
   end
@@ -62,8 +60,7 @@ local function of_events(write)
   end
 end
 
---- An on_event function that writes into the file; without one into nginx's
---- error log, elsewhere to standard error. Raises for what is no open file.
+--- Raises unless the file is open.
 function logger.new(file)
   if file == nil and ngx and ngx.log and ngx.get_phase then
     return of_events(to_nginx())

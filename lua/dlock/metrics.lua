@@ -1,7 +1,6 @@
--- dlock.prometheus: several stores, and all workers of nginx, on one page. With
--- `shared` each call puts what this worker has counted into that
--- lua_shared_dict, under the worker's number, and the page has what all put
--- there. An exiting worker puts nothing: the next one has its number already.
+-- dlock.prometheus. With `shared` each worker puts its counts into that
+-- lua_shared_dict under its number, and the page shows all. An exiting worker
+-- puts nothing: its successor has the number already.
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local stats = require "dlock.stats"
@@ -38,8 +37,7 @@ local function check(list)
   end
 end
 
--- What the stores of the list have counted. Stores that share an engine count
--- once.
+-- Stores that share an engine count once.
 local function count(list)
   local stores, seen = {}, {}
   for _, one in ipairs(list) do
@@ -59,7 +57,6 @@ local function key_of(worker, name)
   return ("dlock:%d:%s"):format(worker, name)
 end
 
--- Puts this worker's part where the others find it.
 local function publish(dict, part, worker)
   for _, name in ipairs(stats.names()) do
     local ok, problem = dict:safe_set(key_of(worker, name), part[name])
@@ -71,7 +68,6 @@ local function publish(dict, part, worker)
   return true
 end
 
--- The parts of all workers that have put one there.
 local function collect(dict)
   local parts = {}
   for worker = 0, ngx.worker.count() - 1 do
@@ -103,7 +99,6 @@ local function of_all_workers(stores, name)
   return stats.page(collect(dict))
 end
 
---- The page of these stores.
 function metrics.page(list)
   check(list)
   local stores, message, code = count(list)

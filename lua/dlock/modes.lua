@@ -1,5 +1,5 @@
--- The names of the modes, as C has them (csrc/core/mode.c): those of a request
--- for everything, for one unit without a limit, for one unit under a limit.
+-- Names of modes, from csrc/core/mode.c: all units, one without a cap, one
+-- under a cap.
 local core = require "dlock.core"
 
 return {

@@ -1,4 +1,4 @@
--- What dlock.open does. The command loads this, and not what it has no use for.
+-- dlock.open: the command loads this file only.
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local options = require "dlock.options"
@@ -7,10 +7,9 @@ local secure = require "dlock.secure"
 local store = require "dlock.store"
 local url = require "dlock.url"
 
--- The embedded store of this user, for programs that name no store. It
--- must not depend on the session: a cron job and a login shell of a user are to
--- exclude each other ($XDG_RUNTIME_DIR is there in one and not in the other,
--- and goes at the logout; so does what is in /dev/shm, for systemd).
+-- The default must not depend on the session: a user's cron job and login shell
+-- exclude each other. $XDG_RUNTIME_DIR is in one of them only, and systemd
+-- removes it, as it does files in /dev/shm, at the logout.
 local function default_url()
   local from_environment = os.getenv("DLOCK_URL")
   if from_environment and from_environment ~= "" then
@@ -19,7 +18,6 @@ local function default_url()
   return ("file:///tmp/dlock-%d"):format(core.euid())
 end
 
---- As dlock.open.
 return function(where, ...)
   local opts = {}
   local TAKES = "a URL, or one table with it in ({ url = ... })"

@@ -1,7 +1,6 @@
--- Every option that any call takes, in one table: its type, its range, its
--- default and where it may stand. An option of the wrong type, or an unknown
--- one, is a bug in the program and raises an error; a value that cannot be used
--- may come from outside and is a result, "invalid".
+-- Every option of every call. A wrong type or an unknown option is a bug and
+-- raises an error. A wrong value may come from outside and is the result
+-- "invalid".
 local canceller = require "dlock.canceller"
 local misuse = require "dlock.misuse"
 local text = require "dlock.text"
@@ -9,22 +8,18 @@ local text = require "dlock.text"
 local options = {}
 
 local YEAR = 31536000
-local FAR = 1e9 -- seconds; more than that is math.huge or a mistake
+local FAR = 1e9 -- seconds
 
--- own: of open, but the store's affair: "zookeeper" is for that one, and others
--- never learn of it, so that a program can give all of them one table of times;
--- true is for whichever store is opened, which refuses what it has no use for.
--- What protects or guarantees something is never for one store alone: who asks
--- for it and does not get it is told.
--- none: that value of an option asks for nothing, so no store hears of it.
--- where: open (a store), mutex (any lockable), nested (one that can be
--- reentrant), acquire, try (an acquire that never waits), wait (whatever may
--- wait), release, once_per (an argument), permits (of a semaphore), list,
--- attach, tls (open's table of that name).
--- infinite: math.huge is allowed too; or_word: that string is.
--- The comment of an option says what it is for. `.ci/types` makes the types and
--- the pages' tables of it, and adds the range and a default that stands in the
--- rule.
+--   own       the store gets this option of open. true: any store, which
+--             refuses what has no use for it. "zookeeper": only that one, so
+--             that one table of times fits all stores; never for an option that
+--             protects something, which others must refuse.
+--   none      this value asks for nothing, and no store gets it
+--   where     open, mutex (any lockable), nested (one that can be reentrant),
+--             acquire, try (without a wait), wait (with one), release, once_per
+--             (an argument), permits (a semaphore), list, attach, fallback, tls
+--   infinite  math.huge is allowed too; or_word: that string is
+-- `.ci/types` makes types and tables of pages from comments and rules.
 local TABLE = {
   --- Where the server is, as above.
   --- Default: `$DLOCK_URL`, else the file store of this user
@@ -227,8 +222,8 @@ local TABLE = {
     integer = true },
 }
 
--- Which rules each call goes by, and its name in messages. A store's own
--- lock, try_lock and with take a lockable's options and an acquire's.
+-- The places of each call. A store's own lock, try_lock and with take options
+-- of a lockable and of an acquire.
 local CALLS = {
   ["dlock.open"] = "open",
   ["the table tls"] = "tls",
@@ -248,7 +243,6 @@ local CALLS = {
   ["lease:resign"] = "release wait",
 }
 
--- The calls that every lockable has.
 for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
     "all", "fallback" } do
   local permits = name == "semaphore" and " permits" or ""
@@ -257,7 +251,7 @@ for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
   CALLS[name .. ":with"] = "acquire wait" .. permits
 end
 
--- The rules of each place, by the names of options.
+-- The rules of each place.
 local AT = {}
 for name, rule in pairs(TABLE) do
   for place in rule.where:gmatch("%S+") do
@@ -279,7 +273,7 @@ for call, places in pairs(CALLS) do
   RULES[call] = rules_for(places)
 end
 
--- What other libraries call what `url` says here.
+-- Other libraries' names for parts of `url`.
 local IN_URL = { port = true, hosts = true, uri = true, server = true,
   servers = true, address = true, path = true }
 
@@ -344,7 +338,6 @@ local function is_address(value)
   return port and port >= 1 and port <= 65535
 end
 
--- Each entry of such a table is an address behind an address.
 local function bad_addresses(value, rule)
   for name, one in next, value do
     if not (is_address(name) and is_address(one)) then
@@ -353,7 +346,7 @@ local function bad_addresses(value, rule)
   end
 end
 
--- What is wrong with one option: its type, or else its value.
+-- The right type of an option, or nil and what is wrong with its value.
 local function wrong(value, rule)
   if rule.canceller then
     return not canceller.state(value) and "canceller"
@@ -371,9 +364,9 @@ local function wrong(value, rule)
   end
 end
 
--- Looks at the options behind `name`. Gives a problem; then the option that
--- nobody knows or that is of another type than the one given behind it. No
--- loop: LuaJIT does not compile what enters one that is left so soon.
+-- Looks at the options behind `name`. Gives a problem; then an option that is
+-- unknown, or of the wrong type, and its right type. A recursion, since LuaJIT
+-- compiles no call into a loop that ends so soon.
 local function look(opts, rules, name)
   local value
   name, value = next(opts, name)
@@ -395,10 +388,9 @@ local function look(opts, rules, name)
   return problem, other, other_expected
 end
 
---- Checks a table of options, or nil. Raises an error for an unknown option or
---- a wrong type.
+--- Checks a table of options, or nil. Raises for a mistake of the program.
 ---@param call string one of CALLS
----@return string? problem "invalid: ..." when a value cannot be used
+---@return string? problem "invalid: ..."
 function options.check(opts, call)
   if opts == nil then
     return nil
@@ -416,19 +408,16 @@ function options.check(opts, call)
   return problem
 end
 
---- Raises if a table stands behind the last argument of a call: these would be
---- options, and nobody would read them. Anything else is ignored, as functions
---- of Lua do: it may be another function's second result.
----@param takes string what the call takes instead
+--- Raises if a table stands behind the last argument: nobody would read it as
+--- options. Other values may be another function's second result.
+---@param takes string the arguments of the call
 function options.check_end(extra, call, takes)
   if type(extra) == "table" then
     misuse.raise("%s takes %s, and no table behind it", call, takes)
   end
 end
 
---- Checks one number that is an argument and not in a table, by the rule of
---- the option of that name; nil is left to the caller. Raises for another
---- type.
+--- Checks an argument by the rule of an option. Raises for a wrong type.
 ---@param name string an option
 ---@param call string for the message, "lease:extend"
 function options.check_number(value, name, call)
@@ -441,12 +430,11 @@ function options.check_number(value, name, call)
 end
 
 --- The same for an argument that may be left out.
----@param name string an option
 function options.check_optional(value, name, call)
   return value ~= nil and options.check_number(value, name, call) or nil
 end
 
---- Checks what a lease's release is given, seconds or a table.
+--- Checks a release's argument. Gives the problem, then
 ---@return number? timeout
 ---@return boolean? early
 function options.check_release(given, call)
@@ -459,7 +447,6 @@ function options.check_release(given, call)
     rawget(given, "early")
 end
 
---- Checks a key. Raises when it is no string.
 function options.check_key(key, call)
   if type(key) ~= "string" then
     misuse.raise("the key given to %s must be a string, not a %s", call,
@@ -470,8 +457,7 @@ function options.check_key(key, call)
   end
 end
 
---- What an acquire falls back on: opts where it says something, else base,
---- else the defaults. opts have been checked.
+--- The options of an acquire: opts, else base, else the defaults.
 function options.defaults(opts, base)
   local out = {}
   for name, rule in pairs(TABLE) do
@@ -485,10 +471,7 @@ function options.defaults(opts, base)
   return out
 end
 
---- The options that are a store's own, with their defaults: for its `create`,
---- which checks that they are of use to it.
----@param opts table that were checked
----@param module string whose library it is
+--- The options that this module's store gets.
 ---@return table<string, any>
 function options.own(opts, module)
   local out = {}
@@ -506,34 +489,29 @@ function options.own(opts, module)
   return out
 end
 
---- Whether an option can have this number.
 function options.fits(value, name)
   return not bad_number(value, TABLE[name])
 end
 
---- The least and the largest number of an option: "from 0 to 1000".
+--- "from 0 to 1000"
 function options.limits(name)
   return limits(TABLE[name])
 end
 
---- Which numbers an option can have, as messages say it: "an integer from 0 to
---- 1000".
+--- "an integer from 0 to 1000"
 function options.range(name)
   return range(TABLE[name])
 end
 
---- The rule of one option, nil if there is no such option.
 function options.rule(name)
   return TABLE[name]
 end
 
---- The places whose options a call takes ("acquire wait"), nil if it takes no
---- table of options.
+--- The places of a call, nil if it takes no options.
 function options.places(call)
   return CALLS[call]
 end
 
---- The default of one option.
 function options.default(name)
   return TABLE[name].default
 end

@@ -1,7 +1,7 @@
--- Passwords that a file has, or a function of the user gives: at open, and each
--- time the server refused the last one. The function is called in Lua's own
--- thread, as callbacks are, and its answer counts from the next connection on.
--- (C reads a file again.) No message has any part of a password.
+-- Passwords from a file or a function of the user: at open, and each time the
+-- server refuses the last one. The function runs in Lua's own thread, as
+-- callbacks do; its answer counts from the next connection on. C reads a file
+-- again. No message has any part of a password.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
@@ -20,7 +20,6 @@ local function wrong(found, problem)
     :format(type(found))
 end
 
--- Nil and a message when it gives none.
 local function ask_for(ask)
   local ok, found, problem = protect.call(ask)
   local message
@@ -35,8 +34,7 @@ local function ask_for(ask)
   return found
 end
 
--- What the file holds; a secret, so it is never part of a message. What a pipe
--- says may be still to come: like a server, it has connect_timeout for that.
+-- The file may be a pipe, whose writer has connect_timeout.
 local function read_password(option, path, opts)
   local found, problem = core.password_file(path,
     opts.connect_timeout or options.default("connect_timeout"))
@@ -47,8 +45,8 @@ local function read_password(option, path, opts)
     text.quote(path), problem)
 end
 
--- Puts what the files hold where the passwords are looked for. Which file it is
--- stays only if it says anything: it is read again at each connect.
+-- Replaces the options of files by what these hold. The option stays where the
+-- file counts: C reads it again at each connect.
 local function read_passwords(opts)
   for _, name in ipairs { "password", "sentinel_password" } do
     local path = opts[name .. "_file"]
@@ -64,7 +62,7 @@ local function read_passwords(opts)
   end
 end
 
--- Of a function it is the first answer, unless the URL knows one.
+-- Takes a function's first answer, unless the URL has a password.
 local function ask_password(opts, in_url)
   local ask = opts.password
   if type(ask) ~= "function" then
@@ -79,8 +77,7 @@ local function ask_password(opts, in_url)
   return message
 end
 
--- A user of the URL without a password is as a rule a password that stands in
--- the user's place.
+-- A lone user in the URL is mostly a password in the wrong place.
 local function lone_user(opts, where)
   if where.username and not where.password and not opts.password
       and not opts.ask then
@@ -90,17 +87,16 @@ local function lone_user(opts, where)
   end
 end
 
---- Puts the passwords of dlock.open's options where they are looked for.
----@param where table as url.parse returns it; its password goes before that of
---- a function
+--- Puts the passwords into opts.
+---@param where table from url.parse; its password goes before a function's
 ---@return string? message "invalid: ..."
 function password.find(opts, where)
   return ask_password(opts, where.password) or read_passwords(opts)
     or lone_user(opts, where)
 end
 
--- The engine asks once for each password that was refused (engine:asks), so it
--- has to hear in any case that there is an answer.
+-- The engine asks once for each refused password (engine:asks), so it needs an
+-- answer in any case.
 local function renew(client, ask)
   local found, message = ask_for(ask)
   client.engine:password(found)
@@ -109,7 +105,7 @@ local function renew(client, ask)
   end
 end
 
---- Has the client ask when it is refused (events.due does).
+--- events.due calls the function.
 function password.watch(client, ask)
   client.new_password = ask and function() renew(client, ask) end
 end

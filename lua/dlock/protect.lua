@@ -1,11 +1,9 @@
--- A pcall that can be yielded across on every Lua, and with it the owner of a
--- call, for reentrant locks, and whether a call can yield.
+-- A pcall that allows yields on every Lua, the owner of a call, and whether a
+-- call can yield.
 --
--- PUC 5.1 cannot yield across pcall: inside a coroutine the function runs there
--- in a coroutine of its own, whose yields are passed on. That is noted as the
--- heir of the coroutine that made it, which stays the owner. The note is per
--- process, because locks of two stores may be nested, and goes when the call
--- ends.
+-- PUC 5.1 cannot yield across pcall. There the function runs in a coroutine of
+-- its own, an heir, whose yields are passed on. Its maker stays the owner. The
+-- note of that is per process, because locks of two stores may be nested.
 local core = require "dlock.core"
 
 local protect = {}
@@ -14,11 +12,11 @@ local create, resume = coroutine.create, coroutine.resume
 local running, status = coroutine.running, coroutine.status
 local yield = coroutine.yield
 
-local heirs = setmetatable({}, { __mode = "kv" }) -- of whom
-local main = {} -- the main thread of a Lua that has no object for it
+local heirs = setmetatable({}, { __mode = "kv" }) -- heir -> maker
+local main = {} -- the main thread, where Lua has no object for it
 
--- LuaJIT does; to try it there would be an error in a handler of OpenResty,
--- where coroutine.resume itself yields, to nginx, and we are being required.
+-- LuaJIT does. In OpenResty coroutine.resume yields to nginx, so a try inside
+-- require would be an error.
 local function yields_across_pcall()
   if rawget(_G, "jit") then
     return true
@@ -28,9 +26,8 @@ local function yields_across_pcall()
   return status(co) == "suspended"
 end
 
---- Who is running: the coroutine, or what stands for the main thread. Or who
---- has made that coroutine: itself, too, if an error ended one between, so that
---- what it yields comes out of nobody.
+--- The owner: the coroutine, or `main`, or the first maker of an heir. It is co
+--- itself if an error ended a maker between.
 function protect.owner(co)
   co = co or running()
   if co == nil then
@@ -42,8 +39,7 @@ function protect.owner(co)
   return co
 end
 
--- 5.2 yields across some C functions and does not say below which others it is;
--- those of its own libraries are known.
+-- 5.2 yields across some C functions without saying which; these it does not.
 local BLOCKS = _VERSION == "Lua 5.2" and { [table.sort] = true,
   [string.gsub] = true, [require] = true, [load] = true, [tostring] = true,
   [print] = true, [string.format] = true, [pairs] = true, [ipairs] = true }
@@ -60,8 +56,7 @@ local function is_blocked()
 end
 
 --- False where a yield would be an error: in the main thread, and below a C
---- function that cannot be yielded across (table.sort, say, or
---- coroutine.close). An heir's yields come out of the one that made it.
+--- function such as table.sort. An heir needs the same of each maker.
 function protect.can_yield()
   if not core.can_yield() or BLOCKS and is_blocked() then
     return false
@@ -86,7 +81,7 @@ end
 
 local function call_in_coroutine(fn, ...)
   if running() == nil then
-    return pcall(fn, ...) -- nobody to yield to
+    return pcall(fn, ...)
   end
   local co = create(function(...) return fn(...) end)
   heirs[co] = running()
@@ -100,10 +95,9 @@ local function once()
   return true
 end
 
---- Calls fn(...) and returns what it gives. On Lua 5.4 the guard, whose
---- metatable has a __close, is closed when that ends in whatever way, and at
---- once when its coroutine is closed: it is the fourth value of a generic for,
---- which older Luas, that read the same line, ignore.
+--- Calls fn(...). On Lua 5.4 the guard's __close runs when fn ends in whatever
+--- way, or its coroutine is closed: the guard is the fourth value of a generic
+--- for, which older Luas ignore.
 function protect.closing(guard, fn, ...)
   for _ in once, nil, nil, guard do -- luacheck: ignore 512
     return fn(...)
@@ -117,7 +111,7 @@ local function closes()
   return closed
 end
 
---- Whether closing() does that here.
+--- Whether closing() closes here.
 protect.closes = closes()
 
 return protect

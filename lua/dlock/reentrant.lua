@@ -1,13 +1,12 @@
--- The owners of holds, for reentrant locks. A nested acquire of a key by its
--- owner shares the hold, and costs no round trip.
+-- Owners of holds: a nested acquire by the owner shares the hold, without a
+-- round trip.
 --
 --   holds.keys[key][owner] = the handles of that hold, a weak set
 --
--- A handle leaves the set when it is released or collected; a lost hold does
--- not count. Owners are coroutines (or strings), held weakly. Empty tables are
--- swept when their number has doubled. The handles of a hold that ends with its
--- request (core.owned) are kept until then, since the owner may enter again
--- although no variable refers to the outer lease.
+-- An owner is a coroutine (held weakly) or a string. A lost hold does not
+-- count. Empty tables are swept when their number has doubled. Handles that end
+-- with their request (core.owned) are kept until then: the owner may enter
+-- again after the outer lease was dropped.
 local core = require "dlock.core"
 
 local reentrant = {}
@@ -19,7 +18,7 @@ function reentrant.new()
   return { keys = {}, count = 0, limit = FIRST_SWEEP }
 end
 
---- A handle of the live hold that owner has on key, or nil.
+--- A handle of the owner's live hold on key.
 function reentrant.find(holds, key, owner)
   local owners = holds.keys[key]
   local handles = owners and owners[owner]
@@ -55,7 +54,6 @@ local function sweep(holds)
   holds.limit = math.max(FIRST_SWEEP, 2 * count)
 end
 
---- Notes one more handle.
 function reentrant.add(holds, key, owner, lease)
   if holds.count >= holds.limit then
     sweep(holds)
@@ -76,7 +74,6 @@ function reentrant.add(holds, key, owner, lease)
   slot.hold_key, slot.hold_owner = key, owner
 end
 
---- Takes a handle out: it was released or given away.
 function reentrant.drop(holds, lease)
   local slot = core.slot(lease)
   local key, owner = slot.hold_key, slot.hold_owner
@@ -96,7 +93,7 @@ function reentrant.drop(holds, lease)
   end
 end
 
---- Whether the hold of this handle has others.
+--- Whether the hold has other handles.
 function reentrant.is_nested(holds, lease)
   local slot = core.slot(lease)
   local owners = slot.hold_key and holds.keys[slot.hold_key]
@@ -111,7 +108,7 @@ function reentrant.is_nested(holds, lease)
   return false
 end
 
---- The hold became another mode's: its handle is found by that key from now.
+--- The hold changed its mode, and so its key.
 function reentrant.move(holds, lease, key)
   local owner = core.slot(lease).hold_owner
   if owner ~= nil then

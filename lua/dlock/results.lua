@@ -1,6 +1,6 @@
--- What leaves a public call: one value alone when it worked, else nil, message,
--- code. Inside dlock three values are passed on; a caller counts them, with
--- table.insert, print or select("#").
+-- A public call returns one value on success, else nil, message, code, without
+-- nils at the end: a program may count results. Inside dlock three values are
+-- passed.
 
 ---@alias dlock.code
 ---| "busy"        # a try: somebody else holds it now
@@ -17,9 +17,7 @@
 
 local results = {}
 
---- The three without the nils at their end.
 ---@param second any a message; or the cursor of a list
----@return any ...
 function results.of(first, second, code)
   if code ~= nil then
     return first, second, code
@@ -29,7 +27,7 @@ function results.of(first, second, code)
   return first
 end
 
---- A failure with another code, also in its text.
+--- Changes a failure's code, also in its text.
 function results.recode(message, code, other)
   return nil, other .. message:sub(#code + 1), other
 end

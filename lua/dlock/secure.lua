@@ -1,10 +1,9 @@
--- TLS as the user sees it: the option `tls` of dlock.open, and the library that
--- does the work, which is a rock of its own.
+-- TLS: the option `tls`, and the library, a rock of its own.
 local options = require "dlock.options"
 
 local secure = {}
 
--- What a Lua without package.searchpath (5.1) does. LuaJIT has it.
+-- package.searchpath of 5.1.
 local function search(name, path)
   for template in path:gmatch("[^;]+") do
     local found = template:gsub("%?", (name:gsub("%.", "/")))
@@ -16,8 +15,7 @@ local function search(name, path)
   end
 end
 
---- Checks the option `tls`, which may be nil.
----@param where table as url.parse returns it
+---@param where table from url.parse
 ---@return string? problem "invalid: ..."
 function secure.check(given, where)
   if not given then
@@ -38,16 +36,13 @@ function secure.check(given, where)
   end
 end
 
---- What a store that speaks TLS is told beside its options: the path of the
---- library, nil where it is not installed. It is not loaded as a module, so
---- that another OpenSSL in the process does not get in its way.
+--- The path of the TLS library. The store loads it without require, so that
+--- another OpenSSL in the process does no harm.
 function secure.library()
   return (package.searchpath or search)("dlock.tls", package.cpath)
 end
 
---- The text of the event `insecure`; nil if the store is not.
----@param tls? table the option, checked
----@param shown string the URL
+--- The text of the event `insecure`, nil for a store that is not.
 function secure.warning(tls, shown)
   return tls and tls.verify == false and ("%s: tls.verify is false: whoever"
     .. " answers there is believed, and can read and change everything; use"

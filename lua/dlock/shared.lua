@@ -1,26 +1,26 @@
--- Stores that are opened often, with the same URL and options: MOST of them
--- have a client each, and all others share these in turn, so that a program
--- that opens a store for each request needs no more descriptors and threads. A
--- store that shares has waits, leases, defaults and an end of its own.
+-- Stores with the same URL and options share clients, so opening one for each
+-- request takes no more descriptors and threads. The first MOST have a client
+-- each; others share these in turn. A store always has its own waits, leases,
+-- defaults and end.
 --
--- Clients are found by their engines, because weak tables lose userdata before
--- these are finalised.
+-- Clients are found by engines, because weak tables lose userdata before
+-- finalisation.
 local core = require "dlock.core"
 local options = require "dlock.options"
 
 local shared = {}
 
 local MOST = 12
-local MANY = 20 -- of any kind: see make_room
+local MANY = 20 -- clients of any kind: see make_room
 
--- What a store that shares a client has for itself.
+-- A sharing store has these options for itself.
 local OWN = options.defaults {}
 OWN.id, OWN.url = true, true
 
 local WEAK = { __mode = "v" }
 local pools = {}
 
--- A text that is the same for values that mean the same to a client.
+-- Equal for values that mean the same to a client.
 local function text_of(value)
   if type(value) ~= "table" then
     return ("%s %s"):format(type(value), tostring(value))
@@ -34,8 +34,7 @@ local function text_of(value)
   return "{" .. table.concat(parts, "\0") .. "}"
 end
 
---- What a client is found by.
----@param where table as url.parse returns it
+---@param where table from url.parse
 function shared.key(where, opts)
   local all = { [1] = where.shown, [2] = where.username or false,
     [3] = where.password or false }
@@ -47,9 +46,8 @@ function shared.key(where, opts)
   return text_of(all)
 end
 
---- An engine of a client that one more may share, as engine:share gives it, and
---- that client; nil: it is to have one of its own.
----@return table|nil client
+--- An engine to share (from engine:share) and its client; nil: the store makes
+--- its own.
 function shared.find(key)
   local pool = pools[key]
   if not pool then
@@ -71,9 +69,9 @@ end
 
 local next_look = MANY
 
---- Stores whose options differ (a new function as on_event for each) share
---- nothing. The collector does not know what they cost, so it is asked for
---- those that are garbage whenever their number has doubled.
+--- Stores with different options share nothing (a new on_event each, say). The
+--- collector does not know their cost, so we collect whenever they have
+--- doubled.
 function shared.make_room()
   if core.engines() >= next_look then
     collectgarbage()
@@ -81,7 +79,6 @@ function shared.make_room()
   end
 end
 
---- From now on others may share this client.
 function shared.add(key, client)
   local pool = pools[key]
   if not pool or next(pool.engines) == nil then

@@ -1,7 +1,6 @@
--- What stores have counted, in the text format of Prometheus. A page has each
--- metric once, with its HELP and TYPE, and below it the series of all stores.
--- A series is named by store (its id), prefix and process; those of stores that
--- agree in all three are one series, and add up.
+-- Text for Prometheus. A page has a metric's HELP and TYPE once, then the
+-- series of all stores. Store (its id), prefix and process name a series; equal
+-- names add up.
 local text = require "dlock.text"
 
 ---@class dlock.histogram
@@ -22,7 +21,7 @@ local text = require "dlock.text"
 
 local stats = {}
 
--- How a value gives its samples: add(suffix, more labels, number).
+-- Each calls add(suffix, more labels, number).
 local function single(value, add)
   add("", "", value)
 end
@@ -69,13 +68,11 @@ local METRICS = {
     help = "Time a lock was held.", samples = histogram },
 }
 
---- A text for a label's quotes.
 function stats.label(value)
   return (value:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"',
     ["\n"] = "\\n" }))
 end
 
--- The series of one metric, in their order: equal names add up.
 local function lines(metric, stores, process)
   local order, sums = {}, {}
   for _, one in ipairs(stores) do
@@ -95,10 +92,9 @@ local function lines(metric, stores, process)
   return table.concat(order)
 end
 
---- What a process has counted: of each metric's name its lines.
+--- A process's lines by the names of metrics.
 ---@param stores table[] { found = what store:stats() gives, id =, prefix = }
 ---@param process string the label that names the process
----@return table<string, string>
 function stats.part(stores, process)
   local part = {}
   for _, metric in ipairs(METRICS) do
@@ -107,7 +103,7 @@ function stats.part(stores, process)
   return part
 end
 
---- One page of the parts of several processes.
+--- The page of several processes.
 ---@param parts table<string, string>[]
 function stats.page(parts)
   local out = {}
@@ -121,7 +117,6 @@ function stats.page(parts)
   return table.concat(out)
 end
 
---- The names of all metrics, as in a part.
 function stats.names()
   local names = {}
   for i, metric in ipairs(METRICS) do names[i] = metric.name end

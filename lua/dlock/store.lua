@@ -1,9 +1,8 @@
--- A store as the user sees it. The object is a shell around the client table,
--- which is what leases and lockables keep alive and share:
---   engine, host (an adapter, or false: ask), base (option defaults), shown,
---   mutex (what locks without an object of their own are acquired by),
---   holds (reentrancy), watched (callbacks), on_event, and id and prefix, by
---   which dlock.all puts locks in order
+-- The store object wraps the client, which leases and lockables share and keep
+-- alive:
+--   engine, host (an adapter, or false: detect), base (option defaults), shown,
+--   mutex (`from` of locks without an object), holds (reentrancy), watched
+--   (callbacks), on_event, id and prefix (the order of dlock.all)
 local class = require "dlock.class"
 local core = require "dlock.core"
 local election = require "dlock.kinds.election"
@@ -56,10 +55,9 @@ local methods = {}
 local CLASS = class("store", methods, "; options go into dlock.open")
 local client_of = CLASS.state_of
 
---- The client of a store; nil if it is none.
+--- The client of a store, nil of anything else.
 store.client = CLASS.state
 
--- Makes the request engine[name](engine, argument) and waits for its end.
 local function ask(client, name, argument)
   return host.ask(client, client.engine[name], client.engine, argument)
 end
@@ -96,8 +94,7 @@ function methods:close(timeout)
   return results.of(done, message, code)
 end
 
--- A method that checks its arguments and then does what do_it does. Calls that
--- take no options take no table of them.
+-- A method that checks its arguments for do_it.
 local function on_key(name, do_it)
   local call = "store:" .. name
   local takes_options = options.places(call)
@@ -190,7 +187,7 @@ function methods:list(prefix, opts)
     opts and rawget(opts, "limit")))
 end
 
--- The method of that name, which is true also when nobody held the key.
+-- A method that is also true when nobody held the key.
 local function ordering(name)
   return on_key(name, function(client, key)
     local done, message, code = ask(client, name, key)
@@ -363,12 +360,12 @@ function methods:attach(detached, opts)
     opts and opts.max_hold or client.base.max_hold)
 end
 
-CLASS.meta.__close = function(self) -- there is an error behind it
+CLASS.meta.__close = function(self) -- an error follows self
   methods.close(self)
 end
 
--- Returns the table that the store's own library hands out, or nil and why. To
--- Lua a file that cannot be opened is one that is not there.
+-- The table of the store's library. Lua takes a file that cannot be opened for
+-- a missing one, so descriptors are tried.
 local function find_type(module, scheme)
   local ok, found = pcall(require, "dlock.store." .. module)
   if ok then
@@ -389,7 +386,6 @@ local function find_type(module, scheme)
     :format(scheme, why), "unsupported"
 end
 
--- What only the store's library knows about.
 local function own_options(where, opts)
   local own = options.own(opts, where.module)
   own.tls_library = where.tls and secure.library() or nil
@@ -399,11 +395,10 @@ end
 
 local function finish(client)
   client.mutex = { client = client, kind = lockable.MUTEX, base = client.base }
-  client.engine:set_client(client) -- where leases find it
+  client.engine:set_client(client) -- for leases
 end
 
--- A store on a client that others have: what it does not have for itself it
--- finds there, and what hosts note they note there.
+-- A client on another's, which has and notes everything else.
 local function share(key, opts)
   local engine, hub = shared.find(key)
   if not engine then
@@ -414,14 +409,14 @@ local function share(key, opts)
     base = options.defaults(opts),
     holds = reentrant.new(),
     id = opts.id or hub.shown,
-    mutex = false, -- of its own: see finish
+    mutex = false, -- see finish
   }
   finish(setmetatable(client, { __index = hub, __newindex = hub }))
   return client
 end
 
---- Makes a store from a parsed URL and checked options; no I/O.
----@param where table as url.parse returns it
+--- No I/O.
+---@param where table from url.parse
 function store.open(where, opts)
   local kind, message, code = find_type(where.module, where.scheme)
   if not kind then return nil, message, code end
@@ -452,7 +447,7 @@ function store.open(where, opts)
       opts.connect_timeout or options.default("connect_timeout"),
     io_timeout = io_timeout,
     options = own,
-    -- Nobody is there for what the store tells by itself.
+    -- Nobody listens to the store's own events.
     quiet = opts.on_event == nil and opts.ask == nil,
   })
   if not engine then return nil, message, code end

@@ -1,8 +1,6 @@
--- URLs of stores, taken apart into what the C side wants to know. One grammar
--- holds for all: scheme://[user[:password]@]hosts, then one path. What can be
--- read in two ways is refused, with the right spelling. A URL may hold a
--- password, also where it is malformed, so a message repeats only hosts and
--- paths.
+-- Takes URLs apart: scheme://[user[:password]@]hosts, then one path. What can
+-- be read in two ways is refused, with the right spelling. A malformed URL may
+-- have a password too, so messages repeat only hosts and paths.
 local text = require "dlock.text"
 
 local url = {}
@@ -14,12 +12,13 @@ local SCHEME = ("^([%s][%s+.-]*)://(.*)$"):format(text.LETTERS, text.ALNUM)
 local AGAIN = ("^[%s][%s+.-]*://"):format(text.LETTERS, text.ALNUM)
 local NOT_IN_URLS = "[ " .. text.CONTROL .. "]"
 
--- module: dlock.store.<module>, which may still say unsupported. hosts: how
--- many at most, 0 for none (a path on this machine). path: what may follow the
--- hosts. auth: a user may stand before the path. same: another name of that
--- scheme, which is what the store gets and what is shown, so that both names
--- make one store in the order of dlock.all. tls: the store speaks TLS. port:
--- for examples.
+--   module  dlock.store.<module>
+--   hosts   how many at most; 0: a path on this machine
+--   path    what may follow the hosts
+--   auth    a user may stand before the path
+--   same    the scheme's other name, which the store gets and messages show, so
+--           that both are one store to dlock.all
+--   port    for examples
 local SCHEMES = {
   ["redis"] = { module = "redis", hosts = 1, path = "db", port = 6379 },
   ["rediss"] =
@@ -44,7 +43,7 @@ local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master,"
   .. " zookeeper://host:2181, file:///directory, memory://"
 
--- How others write what is written otherwise here.
+-- Spellings of other libraries.
 local ELSEWHERE = {
   ["redis-sentinel"] = "redis+sentinel://host1,host2/master",
   ["sentinel"] = "redis+sentinel://host1,host2/master",
@@ -54,7 +53,7 @@ local function byte_of(hex)
   return string.char(tonumber(hex, 16))
 end
 
--- nil when a % is not followed by two hex digits.
+-- nil: a % is not followed by two hex digits.
 local function decode(s)
   if s:gsub("%%%x%x", ""):find("%", 1, true) then
     return nil
@@ -69,8 +68,8 @@ local function parse_port(digits)
   end
 end
 
--- The zone of an IPv6 address: behind %25, as in any URL (RFC 6874), or behind
--- a bare %, as people write it elsewhere. nil when it is none.
+-- The zone of an IPv6 address, behind %25 (RFC 6874) or a bare %, as people
+-- write it elsewhere.
 local function parse_zone(raw)
   local escaped = raw:match("^%%25(.*)$")
   local zone = escaped and decode(escaped)
@@ -78,7 +77,7 @@ local function parse_zone(raw)
   return zone and zone:find(ZONE) and "%" .. zone
 end
 
--- The host without its brackets, and what follows it.
+-- The host without brackets, and the rest.
 local function split_host(part)
   local address, zone, rest = part:match("^%[(%x*:[%x:%.]*)([^%]]*)%](.*)$")
   if not address then
@@ -88,7 +87,7 @@ local function split_host(part)
   return zone and address .. zone, rest
 end
 
--- The user information before an example, if what is mended had some.
+-- User information for an example, if the URL had some.
 local function user_of(info)
   return not info and "" or info:find("^:") and ":password@"
     or "user:password@"
@@ -98,7 +97,7 @@ local function escape(mark)
   return ("%%%02X"):format(mark:byte())
 end
 
--- A URL again; `user` as user_of gives it, nil for none.
+-- A URL; `user` is from user_of.
 local function show(scheme, hosts, path, user)
   local names = {}
   for i, h in ipairs(hosts) do
@@ -112,7 +111,6 @@ end
 
 -- ---- hosts ----
 
--- An IPv6 address without its brackets, as far as that can be seen.
 local function is_bare_ipv6(part)
   local _, colons = part:gsub(":", "")
   return colons > 1 and part:gsub("%%.*", ""):find("^[%x:%.]+$")
@@ -163,8 +161,8 @@ end
 
 -- ---- the path ----
 
--- Each takes the decoded path and returns what is wrong with it, if anything.
--- shown(path) is this URL with another path.
+-- Each gives a decoded path's problem. shown(path) is this URL with another
+-- path.
 local PATHS = {}
 
 local DB = "^/%d%d?%d?%d?%d?$"
@@ -233,7 +231,7 @@ end
 
 -- ---- user and password ----
 
--- Returns username, password (either may be nil) or false and the problem.
+-- Gives username, password (or nil), or false and the problem.
 local function parse_user(info)
   local user, password = info:match("^([^:]*):(.*)$")
   user, password = decode(user or info), password and decode(password)
@@ -247,8 +245,8 @@ local function parse_user(info)
   return user ~= "" and user or nil, password
 end
 
--- Cuts the user information off: what it is, or nil, and what is left. False
--- and the problem where '@', '/' or ',' make it uncertain which part it is.
+-- Gives the user information, or nil, and the rest. Gives false and the problem
+-- where '@', '/' or ',' make its end uncertain.
 local function split_user(rule, rest)
   local authority, raw = rest:match("^([^/]*)(.*)$")
   local info, list = authority:match("^([^@]*)@(.*)$")
@@ -271,8 +269,8 @@ end
 
 -- ---- all of it ----
 
--- A list in which the path, or the scheme, stands with several hosts, as it is
--- written: hosts first, then that path. Nil when the paths differ.
+-- Puts hosts first in a list in which each host has path or scheme. Nil when
+-- the paths differ.
 local function hosts_first(list)
   local hosts, path = {}, ""
   for part in (list .. ","):gmatch("([^,]*),") do
@@ -288,8 +286,7 @@ end
 
 local take_apart
 
--- What is wrong with the list and the path behind it if a host, a port or a
--- scheme may stand in the path.
+-- The problem of a host, port or scheme that may be in the path.
 local function misplaced(form, list, raw)
   local most, whole = form.rule.hosts, list .. raw
   local mark = raw:match("[,:]") or list:find(":$") and raw:match("^//")
@@ -313,7 +310,6 @@ local function misplaced(form, list, raw)
       :format(form.scheme) or "")
 end
 
--- Neither hosts nor anything else may stand before a path of this machine.
 local function bad_place(form, list, raw)
   if form.rule.path == "none" then
     return list .. raw ~= "" and NOTHING or nil
@@ -325,7 +321,7 @@ local function bad_place(form, list, raw)
   end
 end
 
--- form: scheme, rule, and user, which stands for the user information.
+-- form: scheme, rule and user (from user_of).
 function take_apart(form, rest)
   local list, raw = rest:match("^([^/]*)(.*)$")
   local problem = form.rule.hosts == 0 and bad_place(form, list, raw)
@@ -370,10 +366,8 @@ local function invalid(what)
   return nil, "invalid: " .. what, "invalid"
 end
 
---- Takes a store's URL apart; no I/O.
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
 --- password
----@return string? code "invalid"
 function url.parse(s)
   if #s > LONGEST then
     return invalid(("the URL is longer than %d bytes"):format(LONGEST))

@@ -1,2 +1,2 @@
--- dlock's version, in this one place: the rocks and the C side read it here.
+-- The only place; rocks and C read it here.
 return "0.1.0"

@@ -1,11 +1,9 @@
--- Running a function under a lock: released on return and on error, with the
--- error value as it was.
+-- Runs a function under a lock, which is released on return and on error.
 --
--- On Lua 5.4 the lease is a to-be-closed variable (protect.closing), so that
--- coroutine.close releases it, and a handler outside sees the traceback. Older
--- Luas catch, release, and raise the same value. So does 5.4 in a coroutine
--- that has nothing to catch an error, which would die without closing its
--- variables.
+-- On Lua 5.4 the lease is a to-be-closed variable (protect.closing):
+-- coroutine.close releases it, and an outer handler sees the traceback. Older
+-- Luas catch, release and raise the same value; so does 5.4 in a coroutine
+-- where nothing catches an error, as that dies without closing.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"
@@ -15,8 +13,8 @@ local with = {}
 
 local IS_OURS = {}
 
---- The name of a method that each lease has which is a table (that of dlock.all
---- stands for several): whether none of what it stands for was lost.
+--- A lease that is a table (dlock.all's) has this method: whether no part of it
+--- was lost.
 with.IS_OURS = IS_OURS
 
 local function release(self)
@@ -37,8 +35,8 @@ local function is_detached(self)
   return type(self) ~= "table" and core.has_parted(self)
 end
 
--- fn has returned these. They were made under the lock if the release says so,
--- or, when the store does not answer, if our own deadline had not passed.
+-- fn returned these results. The lock covered them if the release says so or,
+-- when the store does not answer, if our deadline had not passed.
 local function finish(self, ...)
   local ours, released, message, code = is_ours(self), release(self)
   if released or ours and code ~= "lost" or is_detached(self) then
@@ -54,9 +52,9 @@ local function run_plainly(self, fn, ...)
   return finish(self, fn(self, ...))
 end
 
-local getinfo = debug and debug.getinfo -- an embedded Lua may have none
+local getinfo = debug and debug.getinfo
 
--- Whether an error raised here would, for certain, be caught in this coroutine.
+-- Whether something would certainly catch an error raised here.
 local function is_protected()
   local _, is_main = coroutine.running()
   if is_main then
@@ -89,7 +87,7 @@ local function run_closing(self, fn, ...)
     self, fn, ...)
 end
 
---- Calls fn(lease, ...) and releases the lease.
+--- Calls fn(lease, ...) and releases.
 with.run = protect.closes and run_closing or run_catching
 
 return with

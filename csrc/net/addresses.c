@@ -1,11 +1,7 @@
-/* Each address has one turn in an attempt to connect, in the order of the
- * look-up as a circle. One that answers or refuses does so at once, so the
- * others have their turn in the same attempt. One that is silent may take all
- * of its time: so the next attempt begins behind it, or it would be tried again
- * and again, and the others never. If the system gives it up before that, the
- * others have what is left, and the next attempt begins behind it, too. The
- * address itself is remembered, not its place, since the next look-up may give
- * another order; if it is not among them, the first one begins. */
+/* Each address has one turn in an attempt to connect, in a circle. A silent one
+ * may take all of the time: the next attempt begins behind it, or the others
+ * would have no turn. The address is remembered, not its place, since look-ups
+ * differ in order. */
 #include "net/addresses.h"
 
 #include <netdb.h>

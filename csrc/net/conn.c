@@ -1,22 +1,18 @@
-/* Invariants:
- * - Any time-out, protocol error or write error ends the connection: after a
- *   time-out the next reply would belong to the last command.
- * - When an attempt fails, all that waits ends: a caller that still wants an
- *   answer submits again and so waits for the next attempt, which comes after a
- *   pause that grows to a second.
- * - A connection that ends is made anew at once, if it stood for a second; else
- *   only the first time. A server may end each of them as soon as it is ready,
- *   and a handshake is the most that we ask of a server.
- * - Before a connection ends all is read that can be: an answer or a message
- *   may have come together with the end, and libuv stops a poll that reported
- *   an error.
- * - `broken` and `failed` may submit, wake or stop: so the state is the next
- * one before they are called.
- * - The timer is never moved to later: when it fires, on_timer looks at what is
- *   due in the state.
+/* I1  A time-out, protocol error or write error ends the connection: the next
+ *     reply would belong to the last command.
+ * I2  A failed attempt ends all that waits. A caller that submits again waits
+ *     for the next attempt, after a pause that grows to a second.
+ * I3  A connection that ends is made anew at once if it stood for a second,
+ *     else only the first time: a server may end each at once, and a handshake
+ *     is what costs it most.
+ * I4  Before a connection ends all is read: an answer may have come with the
+ *     end, and libuv stops a poll that reported an error.
+ * I5  `broken` and `failed` may submit, wake or stop, so the state changes
+ *     before.
+ * I6  The timer never moves to later: on_timer looks at what is due.
  *
- * Costs: the poll handle stays started for reading, so no command costs an
- * epoll_ctl; and a short read is not followed by another. */
+ * The poll handle stays started for reading, so no command costs an
+ * epoll_ctl. */
 #include "net/conn.h"
 
 #include <errno.h>
@@ -25,18 +21,16 @@
 
 #define STANDS DLK_SEC
 #define IDLE_CLOSE (60 * DLK_SEC)
-/* After such a silence a connection that listens asks for a sign of life. */
+/* A silent connection that listens asks for a sign of life. */
 #define SILENCE (5 * DLK_SEC)
-/* A server closes for idleness a connection that was idle for whole seconds. An
- * earlier end (a restart, CLIENT KILL) shows as a lost answer, so a request
- * that is not sent again looks sooner. */
+/* Servers close idle connections after whole seconds. An earlier end shows as a
+ * lost answer, so a request that is not repeated looks sooner. */
 #define QUIET DLK_SEC
 #define QUIET_FRAGILE (5 * DLK_MS)
 #define PAUSE_FIRST (20 * DLK_MS)
 #define PAUSE_LAST DLK_SEC
 
-/* One timer: an attempt's end, the pause's end, the oldest request's time-out,
- * or the time to close for idleness. */
+/* For the end of an attempt or pause, a request's time-out, or idleness. */
 static void arm(struct dlk_net_conn *c, int64_t at) {
   if (c->timer.node.queued && c->armed <= at)
     return;
@@ -149,7 +143,7 @@ void dlk_net_conn_lost(struct dlk_net_conn *c, const char *text) {
   discard(c, &why);
 }
 
-/* Only a handshake can be refused: TLS 1.3 does so with the first answer. */
+/* Only a handshake can be refused; TLS 1.3 does so with its first answer. */
 static void lost_reading(struct dlk_net_conn *c, ssize_t n, int error) {
   char text[DLK_NET_WHY_MAX];
   bool first = c->state == DLK_NET_HANDSHAKE && !c->heard;
@@ -193,7 +187,7 @@ void dlk_net_conn_stop(struct dlk_net_conn *c) {
 
 /* ---- bytes ---- */
 
-/* over: NULL, or why nothing will come behind what can be read now. */
+/* over: why nothing follows what can be read now, or NULL. */
 static void take_in(struct dlk_net_conn *c, const char *over);
 
 void dlk_net_conn_send(struct dlk_net_conn *c) {
@@ -236,12 +230,12 @@ bool dlk_net_conn_usable(struct dlk_net_conn *c, int64_t at, bool fragile) {
   ssize_t n = dlk_net_sock_recv(c->sock, &byte, 1);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return true;
-  /* A byte without a request is no better than an end. */
+  /* A byte without a request is as bad. */
   dlk_net_conn_lost(c, "the server closed the connection");
   return false;
 }
 
-/* False: the connection is another one now. */
+/* Returns false if the bytes ended the connection. */
 static bool take(struct dlk_net_conn *c, const char *bytes, size_t n) {
   c->looked = false;
   c->heard = true;
@@ -291,7 +285,7 @@ bool dlk_net_conn_await(struct dlk_net_conn *c) {
   if (n <= 0) {
     lost_reading(c, n, errno);
   } else if (take(c, bytes, (size_t)n)) {
-    /* Of what is left behind a full read no poll may tell (secure.c). */
+    /* No poll may tell of the rest (secure.c). */
     if ((size_t)n == sizeof bytes)
       take_in(c, NULL);
     else
@@ -355,7 +349,7 @@ static void open_sock(struct dlk_net_conn *c,
   char text[DLK_REASON_MAX];
   int error = 0;
   c->at = address;
-  c->state = DLK_NET_OPENING; /* the time for connecting goes on */
+  c->state = DLK_NET_OPENING; /* in the same time */
   c->looked = c->heard = false;
   c->sock = dlk_net_sock_open(c->host->loop(c->host), address, &c->silent,
                               c->conf->io_timeout, &sock_events, c->gone,
@@ -364,7 +358,6 @@ static void open_sock(struct dlk_net_conn *c,
     on_failed(c, dlk_net_sock_code(error), dlk_reason(text, error));
 }
 
-/* The endpoint's answer: an address, or none. */
 static void located(struct dlk_net_seeker *who,
                     const struct dlk_net_address *address,
                     const struct dlk_error *why) {
@@ -373,10 +366,10 @@ static void located(struct dlk_net_seeker *who,
     if (c->state == DLK_NET_SEEKING)
       attempt_failed(c, why);
   } else if (c->state >= DLK_NET_READY) {
-    struct dlk_error moved; /* the address is the new one's already */
+    struct dlk_error moved; /* c->at names the new one already */
     dlk_error_set(&moved, DLK_UNAVAILABLE,
                   "%s: another server is the primary now", c->conf->shown);
-    c->failures = 0; /* the others have nothing to do with it */
+    c->failures = 0; /* the new server did not fail */
     discard(c, &moved);
   } else {
     if (c->state != DLK_NET_SEEKING) {
@@ -399,9 +392,8 @@ void dlk_net_conn_ready(struct dlk_net_conn *c) {
 
 /* ---- time ---- */
 
-/* Whether it is really too late: the loop may not have run for long (no caller
- * waited, or the process stood still), and then the answer is there and only
- * has to be read. So the loop runs once more before it counts as missing. */
+/* The loop may not have run for long, and then the answer only has to be read:
+ * so the loop runs once more before it counts as missing. */
 static bool too_late(struct dlk_net_conn *c, int64_t at) {
   c->looked = !c->looked;
   if (c->looked)
@@ -423,9 +415,8 @@ static void connecting(struct dlk_net_conn *c, int64_t at) {
   }
 }
 
-/* Nothing is asked on a connection that only listens, so its silence says
- * nothing: while it matters it is asked, by PING behind all that is under way.
- * Any answer is the sign of life, a refusal too. */
+/* Silence of a connection that only listens means nothing. While it matters, it
+ * is asked behind all that is under way; any answer counts, even a refusal. */
 static void listening(struct dlk_net_conn *c, int64_t at) {
   int64_t span = c->asked ? c->conf->io_timeout : SILENCE;
   int64_t due = dlk_time_add(c->used, span);

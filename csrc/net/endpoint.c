@@ -1,4 +1,3 @@
-/* An address that is fixed is known at once. */
 #include "net/endpoint.h"
 
 #include <stdio.h>

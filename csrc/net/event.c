@@ -1,4 +1,3 @@
-/* Every event that names a server has this form. */
 #include "net/event.h"
 
 #include <stdarg.h>

@@ -1,20 +1,13 @@
-/* getaddrinfo in a thread of its own, which is left to itself when its answer
- * comes too late.
+/* getaddrinfo in a thread of its own, which is left alone when its answer comes
+ * too late. A look-up in libuv's pool cannot be taken back: the loop's close
+ * and the process's exit would wait for a resolver that hangs.
  *
- * libuv's uv_getaddrinfo does the same in its pool, but a look-up that began
- * there cannot be taken back: the loop cannot be closed before it ends, and
- * libuv joins the pool when the process exits. With a resolver that hangs, a
- * reloaded worker of nginx stayed for half a minute after all its work was
- * done.
+ * A thread touches its question, and under the lock the look-up that listens. A
+ * look-up leaves under the lock before its wakeup is closed. So a thread may
+ * outlive loop, store and Lua state (the library stays: nodelete). A fork's
+ * child begins without questions.
  *
- * A thread touches nothing but its question, and under the lock the look-up
- * that listens. A look-up leaves, under the lock, before its wakeup is closed.
- * So a thread may outlive the loop, the store and the Lua state (the library
- * itself stays, being linked with nodelete). A fork's child has no such thread,
- * so it begins without questions.
- *
- * Threads that hang are few: at MOST of them the next question fails at once,
- * and begins to work again when one of them ends. */
+ * At MOST hanging threads the next question fails at once. */
 #include "net/resolve.h"
 
 #include <errno.h>
@@ -29,17 +22,16 @@
 
 #define MOST 16
 
-/* Its thread frees it. */
 struct question {
-  struct dlk_net_lookup *listener; /* NULL: the answer is not wanted */
+  struct dlk_net_lookup *listener; /* NULL: no answer is wanted */
   char port[8], host[];
 };
 
 struct dlk_net_lookup {
-  uv_async_t wakeup; /* first: a handle's address is that of its look-up */
-  struct question *question; /* NULL: it is answered; under the lock */
+  uv_async_t wakeup;         /* first: a handle is its look-up */
+  struct question *question; /* NULL: answered; under the lock */
   bool ended;
-  int status; /* getaddrinfo's */
+  int status;
   struct dlk_net_addresses addresses;
   dlk_net_found *found;
   void (*gone)(void *arg);
@@ -141,7 +133,7 @@ int dlk_net_lookup_start(struct uv_loop_s *loop, const char *host,
     e = under_way < MOST ? dlk_native_start(NULL, 0, look_up, q) : EAGAIN;
   }
   if (e == 0) {
-    asked = true; /* the thread has q */
+    asked = true;
     under_way++;
     e = -uv_async_init(loop, &l->wakeup, woken);
   }

@@ -1,21 +1,16 @@
-/* The bytes go through dlock/tls.so (tls/tls.h), which never sees a
- * descriptor; all reading and writing is here, with MSG_NOSIGNAL.
+/* TLS by dlock/tls.so (tls/tls.h), which never sees a descriptor: all reads and
+ * writes are here.
  *
- * Two things are unlike a plain socket:
- * - Bytes taken from a caller may not be sent yet. They are, before anything
- *   that comes later; more than DLK_TLS_AHEAD are not taken.
- * - Either way may have to wait for the other: an answer to a KeyUpdate is
- *   written while reading, and a write behind half a message of the handshake
- *   waits for its other half. `stuck` and `write_stuck` say so. They end when
- *   room was made, or something came; then `waits` asks for a call when fd is
- *   writable, which it mostly is at once. So a caller that polls for that gets
- * on.
+ * Unlike a plain socket
+ * - bytes taken may not be sent yet. They are, before later ones; more than
+ *   DLK_TLS_AHEAD are not taken;
+ * - reading may wait for a write (`stuck`: an answer to a KeyUpdate), and a
+ *   write for bytes (`write_stuck`: half a handshake message). Then `waits` has
+ *   the caller poll for room, and so go on.
  *
- * No byte is lost in OpenSSL: a recv goes on until the caller's memory is full
- * or all that came was read, so bytes that no poll would tell of are left
- * behind by a full read only (the caller reads again) or when it is `stuck`. A
- * peer that sends nothing but messages of the handshake gets PULLS reads at a
- * time. */
+ * A recv ends with the caller's memory full, with nothing left, or `stuck`: so
+ * no poll misses bytes within OpenSSL. A peer that sends only handshake
+ * messages gets PULLS reads. */
 #include "net/secure.h"
 
 #include <errno.h>
@@ -36,14 +31,13 @@ struct dlk_net_secure {
   const struct dlk_tls_library *lib;
   struct dlk_tls_channel *channel;
   bool greeted;
-  bool stuck;       /* reading waits until what is encrypted was sent */
-  bool write_stuck; /* a write waits for bytes */
-  bool fresh;       /* and some came */
-  /* For the trace: processor time of the handshake's steps, ns. */
+  bool stuck; /* reading waits for a write */
+  bool write_stuck;
+  bool fresh; /* bytes came for write_stuck */
+  /* Processor time of the handshake's steps, ns, for the trace. */
   int64_t steps, longest;
 };
 
-/* Of this thread, while the trace is on. */
 static int64_t processor_time(void) {
   struct timespec t = {0};
   if (DLK_TRACING)
@@ -107,7 +101,7 @@ bool dlk_net_secure_push(struct dlk_net_secure *x, int fd) {
   return true;
 }
 
-/* Receives once: as recv(2). The bytes are in `raw` until `keep`. */
+/* Receives once. The bytes stay in `raw` until `keep`. */
 static ssize_t pull(struct dlk_net_secure *x, int fd, char raw[CHUNK],
                     bool await) {
   ssize_t n;
@@ -121,7 +115,7 @@ static ssize_t pull(struct dlk_net_secure *x, int fd, char raw[CHUNK],
   return n;
 }
 
-/* Gives a step what it wants: 1 it may go on, 0 the end, -1 and errno. */
+/* Serves a step: 1 go on, 0 the end, -1 and errno. */
 static int provide(struct dlk_net_secure *x, int fd, enum dlk_tls_step step,
                    char raw[CHUNK], bool await) {
   if (step == DLK_TLS_WANTS_INPUT) {
@@ -169,8 +163,7 @@ enum dlk_net_greeting dlk_net_secure_greet(struct dlk_net_secure *x, int fd,
   return DLK_NET_UNGREETED;
 }
 
-/* The first of what came, or why nothing did: see provide. OpenSSL is not asked
- * for what it cannot have. */
+/* The first bytes, or as `provide`. OpenSSL is asked only if there are any. */
 static int first(struct dlk_net_secure *x, int fd, char raw[CHUNK],
                  bool await) {
   if (x->stuck || x->lib->pending(x->channel))
@@ -198,12 +191,12 @@ ssize_t dlk_net_secure_recv(struct dlk_net_secure *x, int fd, void *p, size_t n,
     } else if (got == 0 || step == DLK_TLS_WANTS_ROOM) {
       rc = provide(x, fd, step, raw, false);
     } else {
-      break; /* an end or a fault: told again by the next call */
+      break; /* the next call tells it */
     }
   }
   int problem = errno;
   x->lib->keep(x->channel);
-  (void)dlk_net_secure_push(x, fd); /* what answers a KeyUpdate */
+  (void)dlk_net_secure_push(x, fd); /* an answer to a KeyUpdate */
   errno = problem;
   return got > 0 ? (ssize_t)got : rc > 0 ? 0 : rc;
 }

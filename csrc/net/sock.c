@@ -1,15 +1,14 @@
-/* Client libraries' own I/O raises SIGPIPE in the host, blocks, or forgets its
- * time-outs on reconnect (hiredis 0.14), so the socket is ours.
+/* Client libraries raise SIGPIPE in the host, block, or forget time-outs
+ * (hiredis 0.14): so the socket is ours.
  *
  *   CONNECTING -> SHAKING   on_connected: with TLS
  *   CONNECTING -> OPEN      on_connected
  *   SHAKING    -> OPEN      greet
  *   any        -> CLOSED    dlk_net_sock_close
  *
- * Invariants: `fd` and `watch` live and die together; a watch is freed in its
- * close callback, and the socket when `refs` (the owner, the watches, the
- * look-up) is 0. After close the owner hears nothing more. Each address of a
- * name is tried in turn (addresses.c); the bound in time is the owner's. */
+ * `fd` and `watch` live and die together. A watch is freed in its close
+ * callback, the socket when `refs` (owner, watches, look-up) is 0. After close
+ * the owner hears nothing. The owner bounds the time. */
 #include "net/sock.h"
 
 #include <errno.h>
@@ -30,12 +29,7 @@
 #include "store/store.h"
 #include "tls/tls.h"
 
-enum state {
-  CONNECTING, /* looks up its name, and tries its addresses */
-  SHAKING,    /* the handshake of TLS */
-  OPEN,       /* the owner was told */
-  CLOSED
-};
+enum state { CONNECTING, SHAKING, OPEN, CLOSED };
 
 struct watch {
   uv_poll_t poll;
@@ -53,14 +47,14 @@ struct dlk_net_sock {
   void *arg;
   int fd, refs;
   enum state state;
-  bool awaits; /* without MSG_DONTWAIT it blocks, for DLK_AWAIT_MAX at most */
-  bool full;   /* it is polled for room to write */
-  struct dlk_net_secure *secure; /* from connecting on; NULL: no TLS */
+  bool awaits;                   /* without MSG_DONTWAIT it blocks */
+  bool full;                     /* polled for room */
+  struct dlk_net_secure *secure; /* NULL: no TLS */
   struct watch *watch;
-  struct dlk_net_addresses addresses; /* of its name */
+  struct dlk_net_addresses addresses;
   struct dlk_net_lookup *lookup;
-  int error;                    /* of its addresses: the one that says most */
-  struct sockaddr_storage peer; /* where it connects */
+  int error; /* of the addresses: the most telling */
+  struct sockaddr_storage peer;
   socklen_t peer_len;
 };
 
@@ -101,8 +95,8 @@ static void option(int fd, int level, int name, int value) {
   (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* A peer that is gone without a word is noticed by the kernel: what it does not
- * confirm ends the connection after io_timeout, and a silent one is asked. */
+/* The kernel ends a connection whose peer confirms nothing for io_timeout, and
+ * probes a silent one. */
 static void tune(int fd, int64_t io_timeout) {
   option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   int ms = (int)(io_timeout / DLK_MS);
@@ -113,7 +107,7 @@ static void tune(int fd, int64_t io_timeout) {
   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-/* Begins to connect: 0 and *fd, or an errno. */
+/* Returns 0 and *fd, or an errno. */
 static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
                  int *fd) {
   int one =
@@ -131,8 +125,8 @@ static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
   return 0;
 }
 
-/* Only `await` says no MSG_DONTWAIT, and libuv only polls: so fd may block, for
- * DLK_AWAIT_MAX at most. False: it does not. */
+/* Only `await` leaves MSG_DONTWAIT out, and libuv polls: so fd may block, for
+ * DLK_AWAIT_MAX at most. Returns false if it does not. */
 static bool let_block(int fd) {
   const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
   int flags = fcntl(fd, F_GETFL);
@@ -143,7 +137,7 @@ static bool let_block(int fd) {
 
 /* ---- one address after the other ---- */
 
-/* 0, or an errno. */
+/* Returns 0 or an errno. */
 static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   memcpy(&s->peer, addr, len);
@@ -167,8 +161,7 @@ static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
   return rc < 0 ? -rc : 0;
 }
 
-/* A name's addresses may be of a family that this machine has no way for: what
- * another one answers says more. */
+/* Another address's answer says more than a family without a route. */
 static void note_error(struct dlk_net_sock *s, int e) {
   if (s->error == 0 || s->error == ENETUNREACH || s->error == EAFNOSUPPORT ||
       s->error == EADDRNOTAVAIL)
@@ -253,7 +246,7 @@ static void start_tls(struct dlk_net_sock *s) {
     s->events->failed(s->arg, fault.code, fault.text);
     return;
   }
-  s->full = true; /* as connecting left it */
+  s->full = true; /* from connecting */
   greet(s, false);
 }
 
@@ -283,7 +276,7 @@ static void on_connected(struct dlk_net_sock *s) {
 static void on_open_poll(struct dlk_net_sock *s, int status, int events) {
   bool room = (events & UV_WRITABLE) != 0;
   bool sent = !room || !s->secure || dlk_net_secure_push(s->secure, s->fd);
-  if (status < 0 || !sent) { /* in the first case libuv has stopped the poll */
+  if (status < 0 || !sent) { /* libuv has stopped the poll if status < 0 */
     s->events->broken(s->arg);
     return;
   }
@@ -300,7 +293,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   struct dlk_net_sock *s = w->sock;
   if (s->state == CLOSED || s->watch != w)
     return;
-  s->refs++; /* the owner may close it meanwhile */
+  s->refs++; /* the owner may close it */
   if (s->state == CONNECTING)
     on_connected(s);
   else if (s->state == SHAKING)
@@ -380,7 +373,7 @@ struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
   s->alive = alive;
   s->arg = arg;
   s->fd = -1;
-  s->refs = 2; /* the caller's, and ours until we know */
+  s->refs = 2; /* the caller's, and this function's */
   ++*alive;
   int e = address->host ? start_tcp(s) : start_unix(s);
   if (e != 0) {
@@ -415,7 +408,7 @@ static ssize_t plain_recv(struct dlk_net_sock *s, void *p, size_t n) {
   return rc;
 }
 
-/* TLS may wait for something else now. */
+/* TLS may wait for room now, or not. */
 static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
   int problem = errno;
   poll_for(s, dlk_net_secure_waits(s->secure));

@@ -1,5 +1,4 @@
-/* The library is loaded once for each store that needs it, and stays: it has
- * handlers for fork and exit. */
+/* The library is loaded once, and stays: it has handlers for fork and exit. */
 #include "net/tls.h"
 
 #include <dlfcn.h>
@@ -8,8 +7,8 @@
 
 #include "store/store.h"
 
-/* Our calls are to be answered by the OpenSSL that the library was linked with,
- * also where the program shows one of its own. The sanitizers refuse it. */
+/* OpenSSL calls must reach the library's own OpenSSL, not the program's.
+ * Sanitizers refuse the flag. */
 #if !defined RTLD_DEEPBIND || defined __SANITIZE_ADDRESS__ ||                  \
     defined __SANITIZE_THREAD__
 #define DEEPLY 0

@@ -1,4 +1,3 @@
-/* The TLS of a store: the library, and what it was told. */
 #ifndef DLK_NET_TLS_H
 #define DLK_NET_TLS_H
 
@@ -13,11 +12,10 @@ struct dlk_net_tls {
   struct dlk_tls_settings settings;
 };
 
-/* By the options `tls` and `tls_library`, the path of dlock/tls.so; the texts
- * of conf live as long. */
+/* By the options `tls` and `tls_library`; conf's texts must live as long. */
 enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
                               struct dlk_net_tls **out, struct dlk_error *err);
-/* After its last connection; NULL is fine. */
+/* After its last connection. */
 void dlk_net_tls_free(struct dlk_net_tls *tls);
 
 #endif

@@ -1,7 +1,5 @@
-/* A descriptor of its own is made only when there are two to be watched, so a
- * single server costs nothing more. Without one (a process at its limit) the
- * messages are watched alone: what a Sentinel says is then seen when the loop
- * runs next. */
+/* Only two sockets need an epoll descriptor. Without one (a process at its
+ * limit) a Sentinel's news is seen when the loop runs next. */
 #include "net/wake.h"
 
 #include <sys/epoll.h>
@@ -14,7 +12,7 @@ void dlk_net_wake_init(struct dlk_net_wake *w, struct dlk_host *host) {
     w->fds[i] = -1;
 }
 
-/* -1: that was not possible. */
+/* Returns -1 on failure. */
 static int epoll_of(const int *fds) {
   int e = epoll_create1(EPOLL_CLOEXEC);
   for (int i = 0; e >= 0 && i < DLK_NET_WAKES; i++) {

@@ -1,6 +1,5 @@
-/* The sockets on which something may be said unasked, as the one descriptor
- * that the host watches: that of the messages, and that of the Sentinel that
- * tells of another primary. */
+/* The host watches one descriptor for the two sockets that speak unasked:
+ * messages, and a Sentinel's news of another primary. */
 #ifndef DLK_NET_WAKE_H
 #define DLK_NET_WAKE_H
 
@@ -10,7 +9,7 @@ enum { DLK_NET_WAKE_MESSAGES, DLK_NET_WAKE_NEWS, DLK_NET_WAKES };
 
 struct dlk_net_wake {
   struct dlk_host *host;
-  int fds[DLK_NET_WAKES], both; /* both: an epoll descriptor, or -1 */
+  int fds[DLK_NET_WAKES], both; /* an epoll descriptor, or -1 */
 };
 
 void dlk_net_wake_init(struct dlk_net_wake *w, struct dlk_host *host);

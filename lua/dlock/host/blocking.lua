@@ -1,14 +1,13 @@
--- The host of plain Lua: a waiting call runs the loop on its own thread.
+-- Plain Lua: a waiting call runs the loop on its own thread.
 --
--- A wait is cut into slices, because Ctrl-C makes the interpreter set a debug
--- hook, which raises an error as soon as Lua code runs again. The error ends
--- the wait: its place in the queue is withdrawn, and a grant that crossed it is
--- given back. Callbacks get their turn between slices, so that one can end the
+-- It waits in slices: Ctrl-C sets a debug hook, which raises an error as soon
+-- as Lua code runs. Then the place in the queue is withdrawn, and a grant that
+-- crossed it is given back. Between slices callbacks run, which may end the
 -- wait.
 local core = require "dlock.core"
 local events = require "dlock.events"
 
-local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; together what Ctrl-C may take
+local SLICE, WITHDRAW = 0.2, 0.1 -- seconds; Ctrl-C takes both at most
 
 local blocking = { own_events = true }
 
@@ -26,22 +25,21 @@ end
 
 local jit = rawget(_G, "jit")
 if jit then
-  jit.off(drive) -- compiled code never looks at the hook
+  jit.off(drive) -- compiled code ignores hooks
 end
 
--- What the ticket gives all the same is released.
+-- A grant that still comes is released.
 local function withdraw(ticket)
   ticket:cancel()
   core_drive(ticket, WITHDRAW)
   ticket:abandon()
 end
 
---- In the caller, who has nothing else to go on.
 function blocking.run_callbacks(_, calls)
   events.run(calls)
 end
 
---- Returns when the ticket is done. An error of a debug hook passes through.
+--- Returns when the ticket is done, or raises a debug hook's error.
 function blocking.wait(client, ticket)
   local ok, fresh = pcall(drive, client, ticket)
   if not ok then

@@ -1,45 +1,42 @@
--- The host of cqueues. No coroutine of ours stays: it would keep cq:loop() from
--- ending. Each waiter polls the engine's wakeup descriptor and a condition of
--- its own. The waiter that the descriptor wakes signals all others, in
--- whichever controller, so that nested loops work too.
+-- cqueues. No coroutine of ours stays, which would keep cq:loop() from ending.
+-- Each waiter polls the engine's wakeup descriptor and a condition of its own.
+-- The one that the descriptor wakes signals all others, in every controller, so
+-- nested loops work.
 --
--- The engine must not close a descriptor that is polled: the controller would
--- miss the events of the next descriptor with that number. So the engine keeps
--- it while there are pollers (client.pollers), and the last poller takes it out
--- of all controllers. A poller whose coroutine is closed leaves
--- (protect.closing); one that was dropped with its controller leaves the set,
--- whose keys are weak, and the store's close looks for that (adapter.closed).
+-- A controller misses events of a new descriptor with the number of a closed
+-- one that it polled. So the engine keeps its descriptor while there are
+-- client.pollers; the last one takes it out of all controllers. A poller leaves
+-- when its coroutine is closed (protect.closing). One dropped with its
+-- controller leaves the weak set, so closing the store looks too
+-- (adapter.closed).
 --
--- A callback is a coroutine of the controller, which starts it in its next
--- step. A wait or a release lets all those begin that its controller was given
--- (client.beginning), so a program that waited for a loss finds on_lost called.
+-- A callback is a coroutine, which begins in its controller's next step. Waits
+-- and releases let all calls of their controller begin (client.beginning), so a
+-- program that waited for a loss finds on_lost called.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
 
 local adapter = {}
 
--- Loaded at first use: a program without cqueues never gets here.
 local function modules()
   local cqueues = require "cqueues"
   return cqueues, require "cqueues.condition"
 end
 
---- Whether cqueues runs us now.
 function adapter.runs_us()
   local cqueues = package.loaded.cqueues
   return type(cqueues) == "table" and cqueues.running() ~= nil
 end
 
---- Before each request: can its end be waited for here?
 function adapter.ready(client)
   return event_loop.ready(client, adapter.runs_us(),
     "call it from a coroutine of a cqueues controller"
       .. " (cq:wrap(function() ... end))")
 end
 
--- The calls that a controller was given and that have not begun, of which its
--- coroutines take one each when they begin: it starts them in no order.
+-- Calls that have not begun. A coroutine takes the first, because the
+-- controller starts coroutines in no order.
 local function new_calls(client, controller)
   client.beginning = client.beginning or setmetatable({}, { __mode = "k" })
   local calls = client.beginning[controller] or { first = 1, last = 0 }
@@ -54,8 +51,7 @@ local function begin(calls)
   call()
 end
 
---- Each in a coroutine of its own. Where we cannot wait for them to begin they
---- begin later.
+--- Where nothing can wait the calls begin later.
 function adapter.run_callbacks(client, calls)
   if #calls == 0 and not client.beginning then
     return
@@ -82,14 +78,12 @@ local function signal(condition)
   condition:signal()
 end
 
---- Wakes the waiters of tickets that are done.
 function adapter.deliver(client)
   event_loop.drain(client, signal)
 end
 
--- There may be no poller any more.
 local function look(client)
-  local fd = client.engine:wakeup() -- there is none after a fork
+  local fd = client.engine:wakeup() -- nil after a fork
   if fd and next(client.pollers) == nil then
     modules().cancel(fd)
     client.engine:keep_wakeup(false)
@@ -117,7 +111,6 @@ local function poll_until_over(client, ticket, mine)
   until event_loop.over(client, ticket)
 end
 
--- Until there is nothing more to wait for.
 local function poll_wakeup(client, ticket, mine)
   client.pollers = client.pollers or setmetatable({}, WEAK)
   local poller = setmetatable({ client = client }, POLLER)
@@ -127,19 +120,17 @@ local function poll_wakeup(client, ticket, mine)
   leave(poller)
 end
 
---- The store was closed, by whatever host.
 function adapter.closed(client)
   if client.pollers then
     look(client)
   end
 end
 
---- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number, others = ticket:watch(nil, true)
   local _, conditions = modules()
   local mine = number and conditions.new()
-  if number then -- before any other's turn: it may be done meanwhile
+  if number then -- others may end it in their turn
     event_loop.enter(client, number, mine)
   end
   if others then

@@ -1,6 +1,5 @@
--- What C gives to LuaJIT's FFI (csrc/lua/direct.c), with its types. The structs
--- are declared by C's own text (csrc/lua/direct.h). Userdata are taken as the
--- addresses of their boxes: the caller answers for what they are.
+-- C for LuaJIT's FFI (csrc/lua/direct.c), which also declares the structs.
+-- Userdata pass unchecked, as the addresses of their boxes.
 local core = require "dlock.core"
 local ffi = require "ffi"
 

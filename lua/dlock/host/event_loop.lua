@@ -1,16 +1,15 @@
--- What the hosts of event loops share: the table of waiters. The engine reports
--- tickets that are done by number; client.waiting[number] is the waiter, which
--- its host can wake. The coroutine that the wakeup descriptor wakes takes all
--- numbers, and wakes all waiters.
+-- The waiters of event loops: client.waiting[number], by the number of the
+-- ticket. The coroutine that the wakeup descriptor wakes takes the numbers of
+-- done tickets and wakes their waiters.
 --
--- Two may wait for one ticket, such as a release that another coroutine asked
--- for: later ones stand in the list client.later[number], and wake with the
--- first. A closed engine reports nothing, so a wait ends with it too.
+-- Later waiters for a ticket (a release that another coroutine asked for) are
+-- in client.later[number] and wake with the first. A closed engine reports
+-- nothing, so a wait ends with it too.
 local protect = require "dlock.protect"
 
 local event_loop = {}
 
---- client.waiting; the first call puts the engine into resident mode.
+--- The first call makes the engine resident.
 function event_loop.waiting(client)
   local waiting = client.waiting
   if not waiting then
@@ -21,7 +20,6 @@ function event_loop.waiting(client)
   return waiting
 end
 
---- The waiter waits for the ticket of that number.
 function event_loop.enter(client, number, waiter)
   local waiting, later = client.waiting, client.later
   if waiting[number] == nil then
@@ -32,7 +30,7 @@ function event_loop.enter(client, number, waiter)
   end
 end
 
---- It does no longer, if it did: the number may be another ticket's meanwhile.
+--- The number may be another ticket's by now.
 function event_loop.leave(client, number, waiter)
   local waiting, list = client.waiting, client.later[number]
   if waiting[number] == waiter then
@@ -59,7 +57,6 @@ local function wake_all(client, number, wake)
   end
 end
 
---- Calls wake(waiter, client) for each waiter whose ticket got done.
 ---@param completed? function instead of engine.completed
 ---@return boolean events the engine has some
 function event_loop.drain(client, wake, completed)
@@ -81,16 +78,13 @@ function event_loop.drain(client, wake, completed)
   return fresh
 end
 
---- Whether there is nothing more to wait for.
 function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
 
---- What is said where a coroutine cannot be left.
 event_loop.BELOW_C = "unsupported: nothing can wait below a C function that"
   .. " calls Lua (table.sort, string.gsub, require)"
 
--- Where it could wait but for such a function, and else.
 local function refuse(running, instead)
   local co, is_main = coroutine.running()
   if running and co and not is_main then
@@ -99,7 +93,7 @@ local function refuse(running, instead)
   return "unsupported: nothing can wait here: " .. instead
 end
 
---- Before each request: can the engine's wakeup descriptor be waited for here?
+--- Can the wakeup descriptor be waited for here?
 ---@param running boolean the loop runs us
 ---@param instead string what to do where nothing can wait
 function event_loop.ready(client, running, instead)

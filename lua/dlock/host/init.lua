@@ -1,30 +1,24 @@
--- Hosts: how to wait. A host is a table with
---   wait(client, ticket)   returns when ticket:poll() is true; may give what
---                          that gives
---   run_callbacks(client, calls)   makes these calls of the user's functions,
---                          in their order: the one way. When it returns all
---                          have begun (but in nginx); on an event loop none
---                          keeps another, or the caller
--- and, on event loops, what it needs of
---   ready(client, held)    true, or nil, message, code: cannot wait here; held:
---                          something is to be given back, so refuse only what
---                          is impossible
---   owner(client)          who asks, for reentrancy; without it that is the
---                          coroutine (protect.owner)
---   own(client, lease)     the lease ends with whatever runs, a request say
---   listen(client)         callbacks are to be run from now on although nobody
---                          waits
---   deliver(client)        wakes the waiters of tickets that this call ended;
---                          without it the descriptor wakes them
---   forget(client)         the engine is about to close its descriptors
---   own_events = true      it takes the engine's events by itself
---   runs_us() or is_here() whether it runs the code that asks; whether this
---                          process is one of its kind. For detect(), below
---   closed(client)         the store was closed, by a wait on any host: what
---                          this one has left behind for it ends
--- Everything else in dlock waits by calling ready and wait here. Which host
--- it is is asked at every call unless the store's option names one: the same
--- store may be used inside and outside of an event loop.
+-- A host is a way to wait: a table with
+--   wait(client, ticket)  returns when ticket:poll() is true, and may give that
+--   run_callbacks(client, calls)  makes these calls of the user's functions in
+--                                 order. When it returns all have begun, except
+--                                 in nginx. On an event loop none delays
+--                                 another, or the caller
+-- and, on event loops, with some of
+--   ready(client, held)  true, or nil, message, code: cannot wait here. held:
+--                        something is given back, so only the impossible is
+--                        refused
+--   owner(client)  the owner, for reentrancy; default: protect.owner
+--   own(client, lease)  the lease ends with what runs, as a request
+--   listen(client)  callbacks run from now on although nothing waits
+--   deliver(client)  wakes the waiters of tickets that this call ended; without
+--                    it the descriptor does
+--   forget(client)  the engine is about to close its descriptors
+--   own_events = true  it takes the engine's events itself
+--   runs_us(), is_here()  for detect()
+--   closed(client)  any host closed the store: ends what is left for it here
+-- All waits go through ready and wait of this file. Each call detects its host
+-- unless the option names one.
 local blocking = require "dlock.host.blocking"
 local core = require "dlock.core"
 local cqueues = require "dlock.host.cqueues"
@@ -48,8 +42,7 @@ local function in_coroutine()
   return co ~= nil and not is_main
 end
 
---- The adapter that the option `host` names.
----@return table|false|nil # false: ask at every call
+---@return table|false|nil # false: detect at every call
 function host.find(name)
   if name == "auto" then
     return false
@@ -70,8 +63,7 @@ function host.find(name)
   return HOSTS[name]
 end
 
--- The host that is running us now. Asked several times in every call, so what
--- cannot change is not asked, and cqueues only where it was ever loaded.
+-- A call asks several times, so cqueues only where it was loaded.
 local function detect()
   if in_nginx then
     return resty
@@ -81,8 +73,7 @@ local function detect()
   return blocking
 end
 
---- The adapter to wait with, if a request can be waited for here; asked before
---- it is made.
+--- The adapter to wait with; asked before each request.
 ---@param held? boolean it gives back what is held
 function host.ready(client, held)
   local adapter = client.host
@@ -99,14 +90,13 @@ function host.ready(client, held)
   return adapter
 end
 
---- Who is asking, as far as reentrancy goes.
 function host.owner(client)
   local adapter = client.host or detect()
   local owner = adapter.owner
   return owner and owner(client) or protect.owner()
 end
 
---- A lease that no wait gave ends where one that a wait gave would.
+--- A lease that no wait gave ends as if one had.
 function host.own(client, lease)
   local adapter = client.host or detect()
   if adapter.own then
@@ -114,7 +104,6 @@ function host.own(client, lease)
   end
 end
 
---- This client has callbacks to be run although nobody waits.
 function host.listen(client)
   local adapter = client.host or detect()
   if adapter.listen then
@@ -122,15 +111,12 @@ function host.listen(client)
   end
 end
 
---- Makes calls of the user's functions that a call of ours, which is over, has
---- found to be due.
 function host.run_callbacks(client, calls)
   local adapter = client.host or detect()
   adapter.run_callbacks(client, calls)
 end
 
--- The wait itself. The guard, if any, has nothing to do with the ticket any
--- more when that has given its results.
+-- After its results the guard must leave the ticket alone.
 local function complete(client, ticket, adapter, waits, others, guard)
   local done = adapter.wait(client, ticket)
   if waits then
@@ -162,23 +148,22 @@ local GUARD = { __close = function(guard)
   end
 end }
 
--- The coroutine that waits, or runs callbacks behind the wait, may be closed by
--- others: then nobody takes what the ticket gives, so its place in the queue is
--- withdrawn and a grant that crosses that is given back.
+-- Others may close the coroutine while it waits or runs callbacks. Then the
+-- place in the queue is withdrawn, and a grant that crosses that is given back.
 local function complete_guarded(client, ticket, adapter, waits, others)
   local guard = setmetatable({ ticket = ticket }, GUARD)
   return protect.closing(guard, complete, client, ticket, adapter, waits,
     others, guard)
 end
 
---- Waits until the ticket is done, runs the callbacks that are due, and
---- returns the ticket's results. It is the last use of the ticket, which may be
---- another request's after it: so it leaves the sets first.
----@param adapter table what ready() gave
----@param waits? table a set in which the ticket is noted
+--- Waits until the ticket is done, runs due callbacks and gives the ticket's
+--- results. Then the ticket may be another request's, so it leaves the sets
+--- before.
+---@param adapter table from ready()
+---@param waits? table a set that has the ticket
 ---@param others? table another one
 function host.wait(client, ticket, adapter, waits, others)
-  if adapter == blocking then -- in as few steps as can be
+  if adapter == blocking then -- the fast way
     wait_here(client, ticket)
     if waits then
       waits[ticket] = nil
@@ -194,14 +179,13 @@ function host.wait(client, ticket, adapter, waits, others)
   return complete(client, ticket, adapter, waits, others)
 end
 
---- A call that closes the store is over: pollers of another host than the one
---- that waited for it may be gone.
+--- The store was closed: pollers of another host may be gone.
 function host.closed(client)
   cqueues.closed(client)
 end
 
---- Makes the request make(...), a ticket or nil, message, code, where it can be
---- waited for, and waits for its end.
+--- Calls make(...), which gives a ticket or nil, message, code, where a wait is
+--- possible, and waits.
 function host.ask(client, make, ...)
   local adapter, message, code = host.ready(client)
   if not adapter then return nil, message, code end

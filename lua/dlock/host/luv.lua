@@ -1,45 +1,41 @@
--- The host of luv. A waiter yields. The first waiter starts a poll handle on
--- the engine's wakeup descriptor, and the last one stops it, so that nothing of
--- ours keeps the loop alive.
+-- luv. A waiter yields. The first one starts a poll handle on the engine's
+-- wakeup descriptor, and the last one stops it, so nothing of ours keeps the
+-- loop alive.
 --
--- A program may resume a waiting coroutine: that yields again, or goes on if
--- its ticket is done. A program may close one: its ticket is abandoned at once
--- (host.wait). A coroutine that died of an error, or caught it and went on, has
--- closed nothing: its ticket is abandoned when that is done, because
--- adapter.wait is not in its stack, or another wait is noted for it (inside).
+-- A program may resume a waiting coroutine, which yields again unless its
+-- ticket is done, or close it, which abandons the ticket at once (host.wait).
+-- An error closes nothing: the ticket is abandoned when done, because
+-- adapter.wait is not in the stack, or `inside` has another wait.
 --
--- luv calls back on the stack of the Lua thread that loaded it first. A
--- coroutine that did so cannot be resumed, so we do not load luv in one
--- (host.find), and a wait in such a coroutine ends with an error to luv.
+-- luv calls back on the stack of the thread that loaded it, which cannot be
+-- resumed. So dlock loads luv in no coroutine (host.find), and a wait in such a
+-- one ends with an error to luv.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
--- An embedded Lua may have no debug library.
 local getinfo = debug and debug.getinfo
 
 local adapter = {}
 
---- Before each request: can its end be waited for here?
 function adapter.ready(client)
   return event_loop.ready(client, true, "call it from a coroutine, as in"
     .. " coroutine.wrap(function() ... end)()")
 end
 
---- Each in a coroutine of its own: it may wait too, and for ever.
+--- Each has its own coroutine, as it may wait for ever.
 function adapter.run_callbacks(_, calls)
   for _, call in ipairs(calls) do
     coroutine.wrap(call)()
   end
 end
 
--- Coroutine -> the waiter of the wait that it was in last.
+-- Coroutine -> the waiter of its last wait.
 local inside = setmetatable({}, { __mode = "kv" })
 
--- Whether that wait is still in the stack of its coroutine, near the top (one
--- that died of an error has its stack still, and comes out of nobody any more),
--- and its yields come out of the one that is to be resumed.
+-- Whether the wait is still in its coroutine's stack (a dead one has that too),
+-- and its yields reach the coroutine to be resumed.
 local function is_in_wait(waiter)
   local co = waiter.inner
   if inside[co] ~= waiter or protect.owner(co) ~= waiter.co then
@@ -58,13 +54,13 @@ end
 local STUCK = "dlock: a coroutine that waits cannot be gone on with, as luv was"
   .. ' loaded in it: require "luv" in the main chunk'
 
--- The turn of one; nil, or what is wrong.
+-- Resumes one; gives what is wrong.
 local function resume(waiter)
   local co, here = waiter.co, coroutine.running()
   local state = waiter.waits and coroutine.status(co)
   if not state then
     return nil
-  elseif here == co or here == waiter.inner then -- a stack not to look into
+  elseif here == co or here == waiter.inner then -- its stack is in use
     waiter.ticket:abandon()
     return STUCK
   elseif state == "dead" or not is_in_wait(waiter) then
@@ -75,10 +71,10 @@ local function resume(waiter)
       why = text.of_error(why)
       return debug and debug.traceback(co, why) or why
     end
-  end -- else it runs, in a debug hook of its wait: that ends by itself
+  end -- else it runs, in a debug hook of its wait, and goes on by itself
 end
 
--- All of them, whatever one of them does; then the first error, to luv.
+-- Resumes all, then raises the first error, to luv.
 local function resume_all(list)
   local problem
   for _, waiter in ipairs(list) do
@@ -114,14 +110,12 @@ local function start(client)
   client.polling = true
 end
 
---- Returns when the ticket is done.
 function adapter.wait(client, ticket)
   local number = ticket:watch()
   if not number or event_loop.over(client, ticket) then
     return
   end
-  -- On 5.1 we may be in a coroutine that protect made: its yields come out of
-  -- the one that its owner is, and that one must be resumed.
+  -- On 5.1 protect may have made our coroutine; its owner gets the yields.
   local mine = { co = protect.owner(), inner = coroutine.running(),
     ticket = ticket, waits = true }
   event_loop.enter(client, number, mine)
@@ -134,7 +128,6 @@ function adapter.wait(client, ticket)
   event_loop.leave(client, number, mine)
 end
 
---- Before the engine closes its descriptors.
 function adapter.forget(client)
   if client.poll then
     client.poll:stop()

@@ -1,20 +1,16 @@
--- The host of OpenResty (nginx with its Lua module).
+-- OpenResty. A handler waits on a semaphore (nginx/waiters.lua), which the pump
+-- (nginx/pump.lua) posts, or a handler that ended the ticket, or, without a
+-- pump, a waiter.
 --
--- A handler waits on a semaphore (nginx/waiters.lua). The pump
--- (nginx/pump.lua), a handler whose call ended the ticket, or, without a pump,
--- a waiter posts it.
+-- Waits and leases belong to their request. An aborted request runs no Lua, so
+-- each one that waits has a scope, which the clean-up of its pool ends before
+-- the log phase. ngx_lua recycles coroutines, so an owner is a coroutine and
+-- its scope's number. A scope begins only where waiting is allowed: elsewhere
+-- it may never end, and the next request at that address would find it.
 --
--- Waits and leases belong to their request. An aborted request runs no Lua
--- code, so each request that waits has a scope, which nginx ends in the pool's
--- clean-up before the log phase. Its number also tells requests apart in the
--- owners of reentrant locks, since ngx_lua recycles coroutines. A scope begins
--- only where waiting is allowed: in other phases it may never end, and the next
--- request at that address would find it.
---
--- A handler cannot wait below a C function that calls Lua. nginx would raise
--- the error with the waiter in its semaphore's queue, where it stays, so
--- whether the handler can yield is asked before. What C does for a wait is
--- called by the FFI, for a fraction of the price.
+-- Below a C function that calls Lua, nginx would raise an error and leave the
+-- waiter in its semaphore's queue. So whether a handler can yield is asked
+-- first. Waits call C by the FFI, which is faster.
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
 
@@ -22,20 +18,18 @@ local adapter = { own_events = true }
 
 local ngx = rawget(_G, "ngx")
 
--- Where ngx_lua lets a handler wait. An allow-list: a phase that we do not know
--- is one in which a yield may be fatal.
+-- An allow-list: in an unknown phase a yield may be fatal.
 local MAY_WAIT = {
   rewrite = true, server_rewrite = true, access = true, content = true,
   timer = true, ssl_cert = true, preread = true,
 }
 
-local SAFETY_NET = 1 -- seconds after which a waiter looks whether all is well
--- Without a pump a waiter looks by itself, first soon, then now and then; those
--- who have waited for long leave that to one of them.
+local SAFETY_NET = 1 -- seconds until a waiter looks by itself
+-- Seconds between looks without a pump. After a while one waiter looks for all.
 local FIRST_LOOK, LAST_LOOK, OTHERS_LOOK = 0.001, 0.016, 0.1
 
---- Whether this is nginx, and not a thread that it runs Lua in beside its own
---- (ngx.run_worker_thread), which has no timers: there plain Lua waits.
+--- Whether this is nginx. A thread of ngx.run_worker_thread has no timers:
+--- there plain Lua waits.
 function adapter.is_here()
   return ngx ~= nil and ngx.get_phase ~= nil and ngx.timer ~= nil
 end
@@ -59,13 +53,13 @@ local own_lease = direct.own_lease
 
 -- ---- requests and their scopes ----
 
--- What nginx must offer for it; without, the collector has to do.
+-- Without these the collector ends what requests leave.
 local function find_cleanup()
   local has_base, base = pcall(require, "resty.core.base")
   if not has_base or ngx.config.subsystem ~= "http" then
-    return nil -- the requests of the stream module are others
+    return nil -- the stream module has other requests
   end
-  -- Under a name of our own: other code may have declared it differently.
+  -- Our own name, as other code may declare it differently.
   pcall(ffi.cdef, [[
     void *dlock_cleanup_add(void *r, size_t size)
       __asm__("ngx_http_cleanup_add");
@@ -77,7 +71,7 @@ end
 local get_request = find_cleanup()
 local scopes = core.scopes()
 
--- The scope of the running request, or nil where it cannot be known.
+-- The running request's scope, nil where it is unknown.
 local function current()
   local r = get_request and get_request()
   if not r then
@@ -93,7 +87,7 @@ end
 
 local owners = setmetatable({}, { __mode = "k" })
 
---- Who is asking: this coroutine of this request.
+--- This coroutine of this request.
 function adapter.owner()
   local scope, co = current(), coroutine.running()
   if not scope or not co then
@@ -109,7 +103,6 @@ end
 
 -- ---- waiting ----
 
--- Where something else than a timer is at hand.
 local AFTER_THE_FACT = "lease:release_later() works here; for anything else use"
   .. " a timer (ngx.timer.at(0, ...))"
 local INSTEAD = {
@@ -134,8 +127,8 @@ local function prepare(client)
   end
 end
 
---- Before each request: can its end be waited for here?
----@param held? boolean it gives back what is held: that can do without a pump
+--- Can a request be waited for here?
+---@param held? boolean it gives something back, which works without a pump
 function adapter.ready(client, held)
   local phase = ngx.get_phase()
   if not MAY_WAIT[phase] then
@@ -150,7 +143,6 @@ function adapter.ready(client, held)
   return ok or held, message, code
 end
 
---- Callbacks are waited for although nobody waits for a ticket.
 function adapter.listen(client)
   local phase = ngx.get_phase()
   if phase ~= "init" and phase ~= "exit_worker" then
@@ -159,7 +151,6 @@ function adapter.listen(client)
   end
 end
 
---- A handle that shares a hold ends with this request.
 function adapter.own(client, lease)
   local scope = client.scope == "request" and current()
   if scope then
@@ -169,15 +160,14 @@ end
 
 adapter.deliver = pump.deliver
 
---- Makes these calls of the user's functions.
 function adapter.run_callbacks(client, calls)
   callbacks.add(client, calls)
 end
 
 local deliver = pump.deliver
 
--- Without a pump: looks in its place, or leaves that to another one who does.
--- Gives how long to sleep before the next time.
+-- Looks, or leaves that to another waiter. Gives the next pause, and how long
+-- to sleep.
 local function look_alone(client, mine, pause)
   local now, last = ngx.now(), client.looked
   local late = pause == LAST_LOOK
@@ -191,7 +181,6 @@ local function look_alone(client, mine, pause)
   return pause, pause
 end
 
--- Sleeps until its ticket is done, or its end will not be reported any more.
 local function sleep(client, ticket, mine)
   local pause, seconds = FIRST_LOOK, FIRST_LOOK
   while not mine.over do
@@ -216,7 +205,7 @@ function adapter.wait(client, ticket)
     own(scope, ticket)
   end
   local mine
-  if number > 0 then -- before any other's turn: it may be done meanwhile
+  if number > 0 then -- others may end it in their turn
     mine = waiters.new(client, ticket, number)
   end
   if others then

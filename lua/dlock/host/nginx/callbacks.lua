@@ -1,34 +1,32 @@
--- The user's callbacks (on_lost, on_revoke, on_event), each in a timer of its
--- own: one that sleeps delays no other, and ngx.exit ends only its own.
+-- Each callback has a timer of its own: a sleeping one delays no other, and
+-- ngx.exit ends only its own.
 --
---   client.calls = { first =, last =, [number] = a function }   a queue, and
---     asked =      timers that were asked for and have not appeared
---     since =      when the first of them was asked for, or one appeared
---     patience =   seconds from then in which one has to appear
---     width =      how many may be asked for together
+--   client.calls = { first =, last =, [number] = a function }, with
+--     asked     timers that were asked for and have not appeared
+--     since     when the first of them was asked for, or one appeared
+--     patience  seconds from then in which one has to appear
+--     width     how many may be asked for together
 --
--- A timer takes a call from the queue when it runs, so a timer that nginx drops
--- loses nothing: the pump asks again at each beat. After a drop one timer is
--- asked for at a time, with more patience each time, until one appears; the
--- width doubles again whenever the queue gets empty.
+-- A timer takes a call when it runs, so a dropped timer loses nothing: the pump
+-- asks again at each beat. After a drop one timer is asked for, with growing
+-- patience, until one appears. The width doubles whenever the queue is empty.
 local timers = require "dlock.host.nginx.timers"
 
 local callbacks = {}
 
 local ngx = rawget(_G, "ngx")
 
-local AT_ONCE = 32 -- calls begun together; each timer asks for the next one
+local AT_ONCE = 32 -- calls begun together
 
 local function count_due(calls)
   return calls and calls.last - calls.first + 1 or 0
 end
 
---- Whether there are calls that were not begun.
 function callbacks.are_due(client)
   return count_due(client.calls) > 0
 end
 
--- How many timers may be asked for now. The clock of nginx may step.
+-- How many more timers may be asked for. The clock of nginx may step.
 local function room(calls, now)
   local waited = now - calls.since
   if calls.asked > 0 and (waited < 0 or waited >= calls.patience) then
@@ -40,7 +38,6 @@ end
 
 local run_one
 
---- Asks nginx for timers for the calls that are due.
 ---@param limit? integer at most so many
 function callbacks.start(client, limit)
   local calls, now = client.calls, ngx.now()
@@ -57,7 +54,6 @@ function callbacks.start(client, limit)
   end
 end
 
---- Makes the first of the calls that are due.
 local function run_next(client)
   local calls = client.calls
   local call = calls[calls.first]
@@ -68,14 +64,14 @@ local function run_next(client)
   end
 end
 
---- Begins calls that are due here, where nginx has no timer for them.
+--- Begins calls here, where nginx has no timers.
 function callbacks.run_here(client)
   for _ = 1, math.min(count_due(client.calls), AT_ONCE) do
     ngx.thread.spawn(run_next, client)
   end
 end
 
--- In a timer. What was taken for dropped may be late.
+-- A timer that was taken for dropped may be late.
 function run_one(_, client)
   local calls = client.calls
   calls.asked, calls.since = math.max(calls.asked - 1, 0), ngx.now()
@@ -87,7 +83,6 @@ function run_one(_, client)
   callbacks.start(client, 1)
 end
 
---- Puts more of them into the queue.
 function callbacks.add(client, more)
   local calls = client.calls
   if not calls then

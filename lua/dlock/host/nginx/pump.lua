@@ -1,19 +1,18 @@
--- The pump: a light thread per store and worker. It reads from a Unix socket
--- that the engine serves, because nginx can wait for sockets only, takes the
--- numbers of completed tickets, and wakes their waiters.
+-- The pump: a light thread per store and worker. It reads a Unix socket of the
+-- engine, because nginx waits for sockets only, takes the numbers of done
+-- tickets and wakes their waiters.
 --
--- The first call that waits starts it. It leaves when nobody waits, and the
--- worker exits or nothing was asked for in a second: earlier it would strand a
--- waiter, later it would keep an exiting worker alive.
+-- The first call that waits starts it. It leaves when nothing waits and the
+-- worker exits or a second passed without a call: earlier would strand a
+-- waiter, later keep the worker.
 --
--- It runs in a timer, which nginx may drop without a word, so only its looks
--- show that it is there:
---   client.pump = { seen = when it last looked, or was asked for,
---                   runs = it has looked, patience = seconds }
--- The engine's beats make it look twice a second. A caller that finds no look
--- in `patience` seconds asks for another pump; one that comes late finds the
--- other and leaves. While there is none, waiters look by themselves
--- (look_alone).
+-- nginx may drop its timer silently, so only its looks prove it:
+--   client.pump = { seen, runs, patience }
+--     seen      its last look, or when it was asked for
+--     runs      it has looked
+--     patience  seconds without a look until a caller asks for another pump
+-- The engine's beats make it look twice a second. A late pump finds the new one
+-- and leaves. Without one waiters look (look_alone).
 local callbacks = require "dlock.host.nginx.callbacks"
 local direct = require "dlock.host.direct"
 local event_loop = require "dlock.host.event_loop"
@@ -27,14 +26,14 @@ local ngx = rawget(_G, "ngx")
 local ngx_now = ngx.now
 
 local IDLE = 1 -- seconds
-local BEAT = 0.5 -- the engine's; see csrc/loop/socket.c
+local BEAT = 0.5 -- as in csrc/loop/socket.c
 local READ_TIMEOUT = 5000 -- ms
-local SILENCE = 3 * BEAT -- how long one that has appeared may keep silent
+local SILENCE = 3 * BEAT -- of a pump that has appeared
 
 local COMPLETED = direct.Completed()
 local completed = direct.completed
 
--- As engine:completed.
+-- engine:completed by the FFI.
 local function take_completed(engine, numbers)
   completed(engine, COMPLETED)
   for i = 1, COMPLETED.count do
@@ -43,8 +42,6 @@ local function take_completed(engine, numbers)
   return COMPLETED.count, COMPLETED.more, COMPLETED.events, COMPLETED.closed
 end
 
---- Wakes the waiters of tickets that are done, and starts the callbacks that
---- are due.
 function pump.deliver(client)
   local fresh = event_loop.drain(client, waiters.wake, take_completed)
   if events.may_be_due(client, fresh) then
@@ -54,7 +51,6 @@ end
 
 local deliver = pump.deliver
 
--- What is due twice a second.
 local function beat(client, now)
   local last = client.beaten
   if last and now >= last and now - last < BEAT then
@@ -70,13 +66,12 @@ local function beat(client, now)
   callbacks.start(client)
 end
 
--- Whether there is one, or it may yet appear. The clock of nginx may step.
+-- It lives, or may yet appear. The clock of nginx may step.
 local function alive(client, now)
   local self = client.pump
   return self and now >= self.seen and now - self.seen < self.patience
 end
 
---- Whether there is one that looks.
 function pump.runs(client)
   return alive(client, ngx_now()) and client.pump.runs or false
 end
@@ -95,9 +90,9 @@ local function connect(client)
   return socket
 end
 
--- Callbacks of leases that end with their request keep it in an exiting worker
--- too: that request is what keeps the worker. Those of others would keep the
--- worker for as long as they are renewed.
+-- An exiting worker keeps it only for callbacks of requests, which keep the
+-- worker anyway. Other leases would keep the worker for as long as they are
+-- renewed.
 local function expects_events(client, exiting)
   if exiting and not client.owned then
     return false
@@ -105,7 +100,6 @@ local function expects_events(client, exiting)
   return events.expected(client)
 end
 
--- Nobody waits, and nothing else keeps us.
 local function may_leave(client, now)
   if next(client.waiting) ~= nil or callbacks.are_due(client) then
     return false
@@ -121,16 +115,16 @@ local function may_leave(client, now)
   return idle and not expects_events(client, exiting)
 end
 
--- What it does whenever it wakes; true: it has to leave.
+-- One look; true: leave.
 local function look(client, self)
   if client.pump ~= self then
-    return true -- it was given up, and another one was started
+    return true -- another one was started
   end
   local now = ngx_now()
   self.seen, self.runs, self.patience = now, true, SILENCE
   deliver(client)
   beat(client, now)
-  -- Where nginx has no timer for callbacks it is because of ours.
+  -- Our timer may be the one that callbacks lack.
   if client.stuck > 1 then
     callbacks.run_here(client)
   end
@@ -148,7 +142,7 @@ local function listen(client, self, socket)
   end
 end
 
--- Without a socket (no connection or descriptor left): for a beat.
+-- For a beat without a socket.
 local function look_often(client, self)
   local pause = next(client.waiting) ~= nil and 0.01 or 0.1
   for _ = 1, BEAT / pause do
@@ -181,14 +175,14 @@ local function main(_, self)
   if client.pump == self then
     client.pump = nil
   end
-  if not ok then -- the waiters will notice that it is gone
+  if not ok then -- the waiters will find it gone
     ngx.log(ngx.ERR, "dlock: ", problem)
   end
 end
 
---- Sees to it that there is one; true unless nginx refuses.
+--- Ensures a pump; true unless nginx refuses.
 function pump.ask(client)
-  client.asked = true -- since it last looked
+  client.asked = true
   local now, last = ngx_now(), client.pump
   if alive(client, now) then
     return true
@@ -206,7 +200,7 @@ function pump.ask(client)
   return true
 end
 
---- For a waiter, which is awake, while there is no pump: looks in its place.
+--- A waiter looks in place of the pump.
 function pump.look_alone(client)
   deliver(client)
   beat(client, ngx_now())

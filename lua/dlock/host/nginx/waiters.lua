@@ -1,13 +1,12 @@
--- The waiters in nginx: each handler waits on a semaphore of its own.
+-- Each handler waits on a semaphore of its own.
 --
---   client.waiting[number] = waiter    its ticket is not known to be done yet
---   client.woken[waiter] = true        it is, but the handler has not gone on
+--   client.waiting[number] = waiter  its ticket is not known to be done
+--   client.woken[waiter] = true  it is, but the handler has not gone on
 --
--- A light thread that is killed, or whose request is aborted, runs no code, and
--- its ticket would be granted to nobody. But nginx takes it out of its
--- semaphore's queue, so the count (posts less waiters) shows it: before a post
--- (wake), while it waits, and after a post (sweep, at each beat of the pump).
--- Only the handler that runs now stands in no queue and lives: it is `awake`.
+-- A light thread that is killed, or whose request is aborted, runs no code, but
+-- nginx takes it out of its semaphore's queue. So the count (posts less
+-- waiters) shows it: before a post (wake), while it waits, and after a post
+-- (sweep, at each beat). The running handler is in no queue: it is `awake`.
 local event_loop = require "dlock.host.event_loop"
 local semaphore = require "ngx.semaphore"
 
@@ -17,7 +16,6 @@ local SPARES = 256
 
 local spare, spare_count = {}, 0
 
---- A waiter for the ticket of that number, which is awake.
 function waiters.new(client, ticket, number)
   local waiter
   if spare_count > 0 then
@@ -33,7 +31,6 @@ function waiters.new(client, ticket, number)
   return waiter
 end
 
---- The handler goes on and needs it no longer.
 function waiters.free(waiter, client)
   client.woken[waiter] = nil
   event_loop.leave(client, waiter.number, waiter)
@@ -44,14 +41,13 @@ function waiters.free(waiter, client)
   end
 end
 
---- Sleeps until it is woken, at most so many seconds.
 function waiters.sleep(waiter, seconds)
   waiter.awake = false
   waiter.semaphore:wait(seconds)
   waiter.awake = true
 end
 
---- Its ticket is done: event_loop.drain has taken it out of `waiting`.
+--- event_loop.drain took it out of `waiting`.
 function waiters.wake(waiter, client)
   waiter.over = true
   if waiter.awake then
@@ -64,7 +60,7 @@ function waiters.wake(waiter, client)
   waiter.semaphore:post(1)
 end
 
---- Abandons what the dead waited for.
+--- Abandons the tickets of the dead.
 function waiters.sweep(client)
   for number, waiter in next, client.waiting do
     if not waiter.awake and waiter.semaphore:count() >= 0 then

@@ -1,16 +1,15 @@
 /* The file store: one host, a local directory, no server.
  *
- * A store lives while its pipe has a reader (liveness.c); a dead store's holds
- * and waits are free. Each key's file has a table (table.c) under a short
- * mutex, an open-file-description lock that dies with its process. queue.c
- * argues that no death and no lost message blocks anyone.
+ * A store lives while its pipe has a reader (liveness.c). Each key's file has a
+ * table (table.c) under a short mutex, an open-file-description lock that dies
+ * with its process. queue.c argues that no death and no lost message blocks
+ * anyone.
  *
- * The owner of the engine's loop runs all of this, one call at a time; only
- * descriptors.c and temporary.c have state of the process. Each folder calls
- * only those before it: format (names, table), dir (directory, "~store", key
- * files, liveness), recipe (operations).
+ * The owner of the engine's loop runs all of this; only descriptors.c and
+ * temporary.c have state of the process. Of the folders format, dir and recipe
+ * each calls only those before it.
  *
- * A hold lasts until its release or its process's death. With renew = false the
+ * A hold lasts until its release or its process's death; with renew = false the
  * engine releases it at the ttl. */
 #include "store/file/file.h"
 
@@ -35,7 +34,7 @@ static void guard(struct dlk_file_op *f) {
   dlk_file_end(f, &err);
 }
 
-/* DETACH, ATTACH, PROLONG and LISTEN are unsupported. */
+/* Others are unsupported. */
 static void (*const steps[])(struct dlk_file_op *) = {
     [DLK_OP_ACQUIRE] = dlk_file_acquire,
     [DLK_OP_RELEASE] = dlk_file_release,
@@ -60,7 +59,7 @@ static void step(struct dlk_file_op *f) {
     steps[f->op->kind](f);
 }
 
-/* A request that can never be granted would block all behind it. */
+/* A request never granted would block all behind it. */
 static bool possible(struct dlk_file_op *f) {
   struct dlk_error err;
   const struct dlk_lease *lease = f->op->lease;
@@ -84,8 +83,8 @@ static void submit(void *store, struct dlk_op *op) {
     step(f);
 }
 
-/* Nothing of the op is in the table, so it ends at once. Without a holder in
- * sight only a mutex was in its way. */
+/* Nothing of the op is in the table. If it saw no holder, only a mutex was in
+ * its way. */
 static void cancel_start(struct dlk_file_op *f) {
   struct dlk_error err = {.code = f->op->ending};
   char q[DLK_QUOTED_MAX];
@@ -181,8 +180,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-/* Ends the operations that a stopped process's mutex still delays. Our entries
- * left in tables die with the pipe. */
+/* Ends the ops that a stopped process's mutex delays. Our entries die with the
+ * pipe. */
 static void stop(void *store) {
   struct dlk_file_store *s = store;
   while (!dlk_list_empty(&s->ops))

@@ -1,14 +1,14 @@
 /* Descriptors and fork().
  *
- * A forked child shares its parent's pipes and description locks, also with
- * close-on-exec if it never calls exec. A child that outlives its killed parent
- * would keep the locks. So every descriptor of the store is registered here,
- * and a fork handler closes them in the child before fork() returns there. The
- * parent loses nothing: both live as long as their last descriptor. vfork and
- * posix_spawn run no handlers but lead to exec; docs/file.md states the gap.
+ * A forked child shares its parent's pipes and description locks, and would
+ * keep them when the parent is killed; close-on-exec does not help if it never
+ * calls exec. So a fork handler closes every descriptor registered here in the
+ * child before fork() returns. The parent loses nothing: both live as long as
+ * their last descriptor. vfork and posix_spawn lead to exec; docs/file.md
+ * states the gap.
  *
- * The child must not touch the old store, whose descriptor numbers are free for
- * others; the engine sees to that. */
+ * The child must not touch the old store, for its numbers are free for
+ * others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ static int *fds; /* under mutex */
 static size_t count, room;
 static bool handled;
 
-/* The mutex is taken across fork(), so the child sees a whole list. */
+/* Taken across fork(), so the child sees a whole list. */
 static void before(void) {
   pthread_mutex_lock(&mutex);
 }

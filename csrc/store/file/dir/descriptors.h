@@ -1,4 +1,3 @@
-/* Descriptors that a forked child must not keep. */
 #ifndef DLK_STORE_FILE_DIR_DESCRIPTORS_H
 #define DLK_STORE_FILE_DIR_DESCRIPTORS_H
 

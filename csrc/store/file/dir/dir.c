@@ -1,22 +1,19 @@
 /* The lock directory, and how our files are told.
  *
  * D1  The directory is the caller's own and writable by nobody else, checked on
- *     the open descriptor. Network file systems are refused: they show no other
- *     hosts' locks, or not their deaths.
+ *     the open descriptor. Network file systems are refused: they do not show
+ *     other hosts' locks or deaths.
  * D2  Nothing is opened, changed or deleted that is not ours: a plain file of
  *     our user, closed to others, with our magic. A file of zeros is known by
- *     the sticky bit, with which it is made; before its first table it is
- *     executable besides. A file whose magic we saw while it was open stays
- *     ours.
- * D3  A key's file has one name. A second one may be in a linked copy of the
- *     directory, whose stores do not find our pipes and take us for dead.
- *     "~store" may have several: a shared floor and ttl are high enough for
- *     all.
- * D4  An open file counts only while its name leads to it (dlk_file_named,
- *     asked each time). A lock in any other file excludes nobody.
- * D5  A program may close a descriptor of ours by mistake. The store breaks
- *     then, but writes to no other file that gets the number
- *     (dlk_file_is_open). */
+ *     the sticky bit; before its first table it is executable besides. A file
+ *     whose magic we saw while it was open stays ours.
+ * D3  A key's file has one name. With a second one, as in a linked copy of the
+ *     directory, stores that do not find our pipes take us for dead. "~store"
+ *     may have several: the shared floor and ttl are high enough for all.
+ * D4  An open file counts only while its name leads to it (dlk_file_named). A
+ *     lock in any other file excludes nobody.
+ * D5  A program may close a descriptor of ours. The store breaks then, but
+ *     writes to no other file that gets the number (dlk_file_is_open). */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -89,8 +86,8 @@ void dlk_file_dir_free(struct dlk_file_dir *d) {
   free(d->prefix);
 }
 
-/* 0, or an errno. fchmodat undoes the umask. A missing parent stays missing: a
- * mistyped path must be no lock of its own. */
+/* 0, or an errno. No parent is made: a mistyped path must be no lock of its
+ * own. */
 static int make(const char *path) {
   if (mkdir(path, 0700) != 0)
     return errno == EEXIST ? 0 : errno;
@@ -157,7 +154,7 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
   return DLK_OK;
 }
 
-/* 0, or an errno. The text is 32 digits with dashes between. */
+/* 0, or an errno. */
 static int read_boot(uint8_t boot[16]) {
   char text[64] = {0};
   int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
@@ -241,7 +238,7 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d) {
   return list;
 }
 
-/* A descriptor for reading takes a lock for reading, which all share. */
+/* A descriptor for reading takes a shared lock. */
 static int set_lock(int fd, short type) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
   while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
@@ -259,7 +256,7 @@ int dlk_file_try_lock(int fd) {
   return set_lock(fd, F_WRLCK);
 }
 
-/* The mutex is held for microseconds, so a few tries are cheaper than a timer.
+/* The mutex is held for microseconds: a few tries are cheaper than a timer, and
  * sched_yield lets a preempted holder go on. */
 int dlk_file_lock(int fd) {
   int error = EAGAIN;
@@ -279,7 +276,6 @@ bool dlk_file_marked(mode_t mode) {
   return (mode & 07777) == DLK_FILE_NEW || (mode & 07777) == DLK_FILE_MADE;
 }
 
-/* fchmod undoes the umask. */
 static int make_own(struct dlk_file_dir *d, const char *name, int flags,
                     mode_t mode) {
   struct stat st;
@@ -310,7 +306,7 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
     } else {
       fd = make_own(d, name, flags, mode);
     }
-    /* Another process has made or deleted it meanwhile. */
+    /* It was made or deleted meanwhile. */
     if (fd == -EEXIST || (fd == -ENOENT && mode != 0 && i + 1 < TRIES))
       fd = -EAGAIN;
   }
@@ -331,8 +327,7 @@ bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
          now.ino == node->ino;
 }
 
-/* After a change of user we may not look into the directory. Then only a
- * deletion of the file counts. */
+/* After a change of user we may not look; then only deletion counts. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
                     const struct dlk_file_node *node, mode_t *mode) {
   struct stat st;

@@ -1,15 +1,14 @@
 /* Key files: opened, locked, loaded, and deleted when idle.
  *
  * K1  After taking the mutex a store looks whether the name leads to the open
- *     file. If not, it opens the name again. The holds in a file deleted, moved
- *     or replaced by hand count as lost.
- * K2  A file is deleted under its mutex, when its table is empty or a remnant
- *     and its name leads to it. So nobody holds a key in a file without its
- *     name: an earlier entry is seen in the table, a later one meets K1.
+ *     file, and else opens the name again. So holds in a file moved or replaced
+ *     by hand count as lost.
+ * K2  A file is deleted under its mutex, with an empty table or a remnant,
+ *     while its name leads to it. So nobody holds a key in a nameless file: an
+ *     earlier entry is in the table, a later one meets K1.
  * K3  The last fence is in "~store" before the name goes.
- * K4  Idle files are deleted when they leave the cache of open ones, when the
- *     store closes, and by the sweep. So the keys in use, and FILES_MAX for
- *     each live store, bound their number. */
+ * K4  Idle files are deleted when they leave the cache, when the store closes,
+ *     and by the sweep. */
 #include "store/file/dir/key.h"
 
 #include <errno.h>
@@ -155,7 +154,7 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
   return ok;
 }
 
-/* Finds or opens the key's file, which becomes the most recently used one. */
+/* The file becomes the most recently used one. */
 static int find(struct dlk_file_dir *d, const char *key, size_t len,
                 bool create, struct dlk_file_key **out) {
   char full[DLK_FILE_NAMED];
@@ -194,9 +193,8 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   return 0;
 }
 
-/* A wrong key in the file is another key's if that one's name leads here too:
- * the file system ignores case. Else it is damage, and the key is written
- * again. */
+/* A wrong key is another key's if that one's name leads here too: the file
+ * system ignores case. Else it is damage, and written again. */
 static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
   char key[DLK_FILE_NAMED], name[DLK_FILE_NAME];
   int error = 0;
@@ -213,7 +211,7 @@ static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return error;
 }
 
-/* Takes over the fence of a remnant, if it is above the floor. */
+/* The larger one of the table's fence and the floor goes on. */
 static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int64_t fence = d->table.head.fence, floor;
   int error = dlk_file_fence_floor(d, &floor);
@@ -227,13 +225,13 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return 0;
 }
 
-/* Whether a file without our magic is ours: we saw it there, or a loss of power
- * may have emptied the file. */
+/* Without our magic: whether we saw it there, or a loss of power may have taken
+ * it. */
 static bool was_ours(const struct dlk_file_key *k, int error) {
   return k->checked || (error == ENODATA && dlk_file_marked(k->mode));
 }
 
-/* Loads the table; a new one or a remnant is begun anew. */
+/* A new table or a remnant is begun anew. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
   if ((error == ENODATA || error == EPROTO) &&
@@ -263,19 +261,18 @@ static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
 
 /* ---- damage ----
  *
- * A damaged table does not show its holders, and a stopped holder cannot be
- * asked. All of them live in this directory, and believe in a hold for its ttl
- * without a look at the table. So
+ * A damaged table does not show its holders, and a stopped one cannot be asked.
+ * They live in this directory, and believe in a hold for its ttl without a look
+ * at the table. So
  * - if no other store lives here, and no hold of the key is ours, nobody needs
  *   protection;
  * - else the new table begins with a guard: a hold of instance 0 for the
- *   longest ttl ever asked for here (dlk_file_ttl_keep). All stores are told to
- *   look at their holds. break_lock ends the guard.
- * Waiters see that their entries are gone, and join again.
+ *   longest ttl ever asked for here. All stores look at their holds. break_lock
+ *   ends the guard.
+ * Waiters join again.
  *
- * One damaged header is enough: the other one is the state before the last
- * change, which may have been a grant. A header lies within a page, so a killed
- * process leaves none; a loss of power may. */
+ * One damaged header is enough: the last change may have been a grant. A header
+ * lies within a page, so a killed process damages none; a loss of power may. */
 
 static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
   struct dlk_file_table *t = &d->table;
@@ -299,8 +296,7 @@ static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
   return t->error;
 }
 
-/* Begins an unreadable table anew. It stays unreadable if we are killed in
- * between. */
+/* Killed in between we leave an unreadable table. */
 static int mend(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int64_t fence = d->table.head.fence; /* of the header that is left */
   int error = dlk_file_table_wipe(k->fd);
@@ -374,7 +370,7 @@ int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return error;
 }
 
-/* Without the mutex damage may be half of a write. */
+/* Without the mutex it may be half of a write. */
 static int unlocked(int error) {
   return error == EUCLEAN ? EAGAIN : error;
 }

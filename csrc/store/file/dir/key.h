@@ -5,7 +5,6 @@
 #include "store/file/dir/dir.h"
 #include "store/file/format/name.h"
 
-/* An open key file. */
 struct dlk_file_key {
   struct dlk_map_node node;
   struct dlk_list link;
@@ -18,7 +17,7 @@ struct dlk_file_key {
   char key[]; /* with the prefix */
 };
 
-/* Our slot: a lease's (in lease->data) or a watcher's (in its op). */
+/* A lease's (in lease->data) or a watcher's (in its op). */
 struct dlk_file_entry {
   struct dlk_map_node node;
   uint64_t instance, token;
@@ -34,9 +33,8 @@ static inline bool dlk_file_ours(const struct dlk_file_entry *e,
          slot->instance == e->instance && e->instance != 0;
 }
 
-/* Takes the key's mutex and loads the table into d->table. ENOENT: there is no
- * file (create false). EEXIST: the file is another key's. EPROTO: it is not
- * ours. */
+/* Locks, and loads into d->table. ENOENT: there is no file (create false).
+ * EEXIST: it is another key's. EPROTO: it is not ours. */
 int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
                        bool create, struct dlk_file_key **out);
 /* The same for our entry. ENOENT: it cannot be in a table any more. */
@@ -45,11 +43,11 @@ int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
                            struct dlk_file_key **out);
 /* Commits and unlocks. */
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k);
-/* Reads our slot without the mutex. ENOENT: not ours any more. EAGAIN: could
- * not be told. */
+/* Reads our slot without the mutex. ENOENT: not ours any more. EAGAIN:
+ * unclear. */
 int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
                       struct dlk_file_entry *e, struct dlk_file_slot *out);
-/* Whether that answer of key_enter excludes an entry of ours. */
+/* Whether that answer of key_enter excludes our entry. */
 bool dlk_file_key_gone(int error);
 
 /* False: the key is too long with its prefix. */
@@ -66,8 +64,7 @@ bool dlk_file_key_said(const char *name, int fd);
 /* Deletes the file if it is idle; needs its mutex. */
 void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name, int fd);
 
-/* Closes all descriptors and deletes idle files: the store closes, or its
- * directory is gone. */
+/* Closes all descriptors and deletes idle files. */
 void dlk_file_disconnect(struct dlk_file_dir *d);
 
 #endif

@@ -1,17 +1,15 @@
 /* The pipes by which stores wake each other and see each other die.
  *
  * L1  Each connected store is the only reader of one FIFO, "~w" and its
- *     instance in hex. It has it open for writing too, so the FIFO never reads
- *     as ended.
- * L2  A waiter is woken by its token, written into its store's FIFO.
+ *     instance. It has it open for writing too, so the FIFO never reads as
+ *     ended.
+ * L2  A token in the FIFO wakes that entry of its store.
  * L3  A store lives while its FIFO has a reader. After its death an open for
- *     writing fails with ENXIO, and a polling writer sees EPOLLERR, kill -9
- *     included.
- * L4  A FIFO's name is made and opened under the mutex of "~store", and a dead
- *     one's is deleted under it. So no new pipe is taken for a dead one.
- * L5  A FIFO without a name counts as dead. Its store sees that
- *     (dlk_file_wake_lost) and starts anew as another instance. It looks by the
- *     whole path, for others open no moved directory. */
+ *     writing fails with ENXIO, and a writer that polls sees EPOLLERR.
+ * L4  A FIFO's name is made, opened and, of a dead store, deleted under the
+ *     mutex of "~store". So no new pipe is taken for a dead one.
+ * L5  A FIFO without a name counts as dead. Its store sees that by the whole
+ *     path (dlk_file_wake_lost), and starts anew as another instance. */
 #include "store/file/dir/liveness.h"
 
 #include <errno.h>
@@ -33,7 +31,7 @@
 /* Another store's pipe. */
 struct peer {
   struct dlk_map_node node;
-  struct dlk_list link;     /* in idle, while nobody watches */
+  struct dlk_list link;     /* in idle, without watchers */
   struct dlk_list watchers; /* struct watch */
   struct dlk_file_dir *dir;
   uint64_t instance;
@@ -51,7 +49,7 @@ static void wake_name(char out[32], uint64_t instance) {
   snprintf(out, 32, "~w%016llx", (unsigned long long)instance);
 }
 
-/* A token may be out of date: its look-up shows that. */
+/* A token may be out of date. */
 static void read_tokens(uv_poll_t *poll, int status, int events) {
   struct dlk_file_dir *d = poll->data;
   uint64_t token[64];
@@ -96,7 +94,7 @@ static int poll_wake(struct dlk_file_dir *d, int fd) {
   return 0;
 }
 
-/* Keeps path and inode for dlk_file_wake_lost. */
+/* For dlk_file_wake_lost. */
 static int note_wake(struct dlk_file_dir *d, const char *name) {
   struct stat st;
   size_t size = strlen(d->path) + strlen(name) + 2;
@@ -143,7 +141,7 @@ bool dlk_file_wake_lost(const struct dlk_file_dir *d) {
     return st.st_ino != d->wake_node.ino;
   if (errno == ENOENT || errno == ENOTDIR)
     return true;
-  /* After a change of user we may not follow the path. */
+  /* After a change of user we may not look. */
   return fstat(d->wake, &st) != 0 || st.st_nlink == 0;
 }
 
@@ -172,7 +170,7 @@ static void closed_peer(uv_handle_t *handle) {
     d->host->stopped(d->host);
 }
 
-/* Its memory goes when libuv has closed the handle. */
+/* libuv frees it later. */
 static void drop(struct peer *p) {
   struct dlk_file_dir *d = p->dir;
   if (p->fd < 0)
@@ -186,7 +184,7 @@ static void drop(struct peer *p) {
   p->fd = -1;
 }
 
-/* fd, or -errno. ENXIO: nobody reads it. ENOENT: no FIFO has the name. */
+/* fd, or -errno; ENXIO: nobody reads it; ENOENT: there is no FIFO. */
 static int open_pipe(struct dlk_file_dir *d, const char *name,
                      struct stat *st) {
   if (fstatat(d->fd, name, st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -217,7 +215,7 @@ void dlk_file_peer_bury(struct dlk_file_dir *d, const char *name) {
   dlk_file_fd_close(fd);
 }
 
-/* Each watcher finds out by itself what the death means to it. */
+/* Each watcher looks for itself what that means to it. */
 static void died(struct peer *p) {
   char name[32];
   struct dlk_list waiting;
@@ -377,7 +375,6 @@ static bool watched(const struct dlk_file_watcher *watcher, uint64_t instance) {
   return false;
 }
 
-/* Our own store cannot die without its operations. */
 int dlk_file_peer_watch(struct dlk_file_dir *d,
                         struct dlk_file_watcher *watcher, uint64_t instance) {
   struct peer *p = NULL;

@@ -1,4 +1,3 @@
-/* The pipes by which stores wake each other and see each other die. */
 #ifndef DLK_STORE_FILE_DIR_LIVENESS_H
 #define DLK_STORE_FILE_DIR_LIVENESS_H
 
@@ -23,14 +22,14 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
                         uint64_t token);
 /* Whether another store lives, or it cannot be told. */
 bool dlk_file_peers_alive(struct dlk_file_dir *d);
-/* Has all other stores look at all of their slots. */
+/* Has all others look at all of their slots. */
 void dlk_file_peers_wake(struct dlk_file_dir *d);
 /* ESRCH: the store is dead already. */
 int dlk_file_peer_watch(struct dlk_file_dir *d, struct dlk_file_watcher *w,
                         uint64_t instance);
 void dlk_file_peer_unwatch(struct dlk_file_dir *d, struct dlk_file_watcher *w);
 void dlk_file_peers_close(struct dlk_file_dir *d);
-/* Deletes the name if it is a dead store's pipe. */
+/* Deletes a dead store's pipe; other files stay. */
 void dlk_file_peer_bury(struct dlk_file_dir *d, const char *name);
 
 #endif

@@ -1,13 +1,13 @@
 /* "~store", the directory's own file. It has
  *
- * - the fence floor: the last fence of a deleted key file, above which a later
- *   file of that key starts. Without "~store" the floor is the clock:
- *   milliseconds since 1970 x 32. Grants above 32 a millisecond on average move
- *   it ahead of that, so fences stay below 10^14 until 2069. A later clock is
- *   not believed: one look at it would use up all fences;
- * - the longest ttl asked for in the directory, which bounds the belief in a
- *   lease that a damaged file does not show (key.c). A store remembers the
- *   longest it saw, and writes it when "~store" was deleted;
+ * - the fence floor: a key file's last fence is kept here at its deletion, and
+ *   a later file starts above it. Without "~store" the floor is the clock:
+ *   milliseconds since 1970 x 32. So fences stay below 10^14 until 2069, with
+ *   up to 32 grants a millisecond. A later clock is not believed: it would use
+ *   up all fences;
+ * - the longest ttl asked for here, which bounds the belief in a lease that a
+ *   damaged file does not show. A store writes what it remembers when "~store"
+ *   was deleted;
  * - the time of the last sweep, or where the next one begins. */
 #include "store/file/dir/meta.h"
 
@@ -21,8 +21,8 @@
 #include "store/file/dir/descriptors.h"
 
 #define MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
-#define SWEEP_EVERY 60 /* seconds, for all stores of the directory */
-#define TTL_UNKNOWN (60 * DLK_SEC) /* twice the default */
+#define SWEEP_EVERY 60                     /* seconds */
+#define TTL_UNKNOWN (60 * DLK_SEC)         /* twice the default */
 
 struct meta {
   uint64_t magic;
@@ -62,8 +62,8 @@ void dlk_file_meta_close(struct dlk_file_dir *d) {
   d->meta = -1;
 }
 
-/* A reader without the mutex may see half of a write, so it reads again. A file
- * that was good while open is ours, whatever is in it now. */
+/* Without the mutex half of a write may be seen, so it is read again. A file
+ * that was good while open stays ours. */
 static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   struct stat st;
   *m = (struct meta){0};
@@ -88,8 +88,7 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   return 0;
 }
 
-/* Opens "~store", again if its name leads elsewhere. EBADMSG: it is not
- * ours. */
+/* Opens "~store", again if its name leads elsewhere. EBADMSG: not ours. */
 static int open_meta(struct dlk_file_dir *d) {
   struct meta m;
   if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))

@@ -1,10 +1,9 @@
-/* "~store" (meta.c). Functions that return int answer as in dir.h. */
+/* "~store". Functions that return int answer as in dir.h. */
 #ifndef DLK_STORE_FILE_DIR_META_H
 #define DLK_STORE_FILE_DIR_META_H
 
 #include "store/file/dir/dir.h"
 
-/* Opens it if need be, and takes its mutex. */
 int dlk_file_meta_lock(struct dlk_file_dir *d);
 int dlk_file_meta_try_lock(struct dlk_file_dir *d);
 void dlk_file_meta_close(struct dlk_file_dir *d);

@@ -1,4 +1,3 @@
-/* The directory of memory:// (temporary.c). */
 #ifndef DLK_STORE_FILE_DIR_TEMPORARY_H
 #define DLK_STORE_FILE_DIR_TEMPORARY_H
 

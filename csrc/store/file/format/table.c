@@ -1,19 +1,19 @@
 /* The table in a key's file is valid after each write, because a process may be
  * killed between any two instructions.
  *
- * Layout: two headers in the first page, the key, then the slots. A header's
- * overlay has copies of the slots that its commit changed.
+ * Layout: two headers in the first page, the key, the slots. A header's overlay
+ * has copies of the slots that its commit changed.
  *
  * T1  The valid header with the larger sequence number counts; of each slot its
  *     copy in the overlay, else its own place.
  * T2  A commit first writes the slots that the new overlay lacks to their own
- *     places. The current header shadows these places, so nobody sees this.
+ *     places, which the current header shadows.
  * T3  Then it writes the other header in one write. Until that is complete its
  *     checksum is wrong, and the current header stands.
  *
- * So a commit happens or does not, and the next one repeats an unfinished one.
- * A reader without the mutex may see half of a write: its checksum shows that
- * (EUCLEAN). Checksums guard against cut writes, not against malice. */
+ * The next commit repeats an unfinished one. A reader without the mutex may see
+ * half of a write: its checksum tells (EUCLEAN). Checksums do not guard against
+ * malice. */
 #include "store/file/format/table.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
-/* The table in a key's file. All functions but dlk_file_table_load need the
- * file's mutex (key.c).
- *
- * An error is an errno and sticks until the next load: slots are a scratch slot
- * then, and commit answers the error. */
+/* All functions but dlk_file_table_load need the file's mutex. An error is an
+ * errno and sticks until the next load: slots are a scratch slot then, and
+ * commit answers it. */
 #ifndef DLK_STORE_FILE_FORMAT_TABLE_H
 #define DLK_STORE_FILE_FORMAT_TABLE_H
 
@@ -45,7 +43,7 @@ struct dlk_file_head {
   uint64_t magic, check, seq;
   uint8_t boot[16];
   int64_t fence;
-  uint64_t used;      /* units of the shared holders */
+  uint64_t used;      /* of the shared holders */
   uint32_t exclusive; /* holders of the whole key: 0 or 1 */
   uint32_t slots;     /* all indexes are <= this */
   uint32_t first[DLK_FILE_LISTS], last[DLK_FILE_LISTS];
@@ -77,8 +75,8 @@ struct dlk_file_table {
   struct dlk_file_slot scratch;
 };
 
-/* ENODATA: there is no table yet. EUCLEAN: it is damaged, or without the mutex
- * half of a write. EPROTO: the file is not ours. */
+/* ENODATA: there is no table yet. EUCLEAN: damaged, or half of a write. EPROTO:
+ * not ours. */
 int dlk_file_table_load(struct dlk_file_table *t, int fd);
 int dlk_file_table_wipe(int fd);
 void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
@@ -87,7 +85,7 @@ void dlk_file_table_make(struct dlk_file_table *t, int fd, int64_t fence,
 int dlk_file_table_commit(struct dlk_file_table *t);
 /* Whether a change of 4 slots might not fit any more. */
 bool dlk_file_table_full(const struct dlk_file_table *t);
-/* Commits if the table is full. */
+/* Commits if it is full. */
 int dlk_file_table_room(struct dlk_file_table *t);
 
 /* For reading; valid until about ten others were asked for. */
@@ -95,7 +93,7 @@ const struct dlk_file_slot *dlk_file_table_at(struct dlk_file_table *t,
                                               uint32_t index);
 struct dlk_file_slot *dlk_file_table_edit(struct dlk_file_table *t,
                                           uint32_t index);
-/* An unused slot, in no list, zeroed; 0 on error. */
+/* In no list, zeroed; 0 on error. */
 uint32_t dlk_file_table_take(struct dlk_file_table *t);
 /* The slot must be in no list. */
 void dlk_file_table_append(struct dlk_file_table *t, uint32_t index,

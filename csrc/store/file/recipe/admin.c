@@ -1,13 +1,12 @@
-/* Ping, locked, inspect, list, break, revoke, downgrade.
+/* Looks and administration.
  *
- * Break takes the holds out of the table and tells their stores; the next
- * waiter does not wait until they know. Holders look without the mutex, so here
- * the commit comes before the wake-up. A wake-up lost in between costs a broken
- * holder the time to its next renewal.
+ * Break takes the holds out of the table; the next waiter does not wait until
+ * the holders know. Holders look without the mutex, so here the commit comes
+ * before the wake-up. A wake-up lost in between costs a holder the time to its
+ * next renewal.
  *
- * list reads the directory in its own order, which is stable for files that
- * stay. A page is bounded by the names looked at, so it may be short before the
- * end. */
+ * list goes by the directory's order, which is stable for files that stay. A
+ * page is bounded by the names looked at, so it may be short before the end. */
 #include "store/file/recipe/admin.h"
 
 #include <dirent.h>
@@ -83,7 +82,7 @@ static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
                        show_list(d, DLK_FILE_WAIT, now));
 }
 
-/* Ends the visit and the op. result NULL: out of memory. */
+/* Ends the op. result NULL: out of memory. */
 static void conclude(struct dlk_file_op *f, struct dlk_file_key *k,
                      struct dlk_value *result) {
   int error = k == NULL ? 0 : dlk_file_commit(&f->store->dir, k);
@@ -199,9 +198,9 @@ void dlk_file_revoke(struct dlk_file_op *f) {
   conclude(f, k, dlk_value_bool(any));
 }
 
-/* The slot leaves the list of holders and comes back within one commit. Then
- * readers at the head get in, perhaps by more commits. After the first one the
- * lease is shared even if others fail: readers may be in. */
+/* The slot leaves the list and comes back within one commit. Then readers at
+ * the head get in, perhaps by more commits, which may fail: from the first one
+ * on the lease is shared. */
 void dlk_file_downgrade(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = f->op->lease->data;
@@ -233,8 +232,8 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     dlk_file_end_lost(f);
 }
 
-/* The key in a file that is held or waited for, without its prefix; -1: there
- * is none, or another name's. */
+/* The key, without its prefix, in a file that is held or waited for; -1: none,
+ * or not of that name. */
 static long used_key(struct dlk_file_dir *d, const char *name,
                      const struct dlk_op *op, char key[DLK_FILE_NAMED]) {
   struct dlk_file_table *t = &d->table;

@@ -1,4 +1,3 @@
-/* Read-only operations, and administration. */
 #ifndef DLK_STORE_FILE_RECIPE_ADMIN_H
 #define DLK_STORE_FILE_RECIPE_ADMIN_H
 

@@ -1,4 +1,3 @@
-/* Our slots in tables, by token. */
 #ifndef DLK_STORE_FILE_RECIPE_ENTRY_H
 #define DLK_STORE_FILE_RECIPE_ENTRY_H
 
@@ -22,7 +21,7 @@ bool dlk_file_entry_claims(struct dlk_file_dir *d, uint64_t token);
 /* Loses all holds except those being released. */
 void dlk_file_entries_lose(struct dlk_file_store *s, const char *why);
 bool dlk_file_entry_holds(struct dlk_file_dir *d, const char *key, size_t len);
-/* Tells the engine of a hold that was broken or revoked. */
+/* Tells of a hold that was broken or revoked. */
 void dlk_file_entry_look(struct dlk_file_store *s, struct dlk_file_entry *e);
 
 #endif

@@ -1,10 +1,9 @@
 /* Release, extend, renew.
  *
- * The kernel keeps a hold, so a renewal only looks at our slot, without the
- * mutex where that tells. A hold that is gone from the table was broken, or its
- * file deleted: it is lost, and the engine hears of its lease no more
- * (entry.c). An entry is claimed until its release is through; without a claim
- * it is dead to its own store. */
+ * The kernel keeps a hold, so a renewal only looks at our slot, if possible
+ * without the mutex. A hold without a slot is lost: it was broken, or its file
+ * deleted. The engine hears of its lease no more (entry.c). An entry is claimed
+ * until its release is through; without a claim it is dead to its store. */
 #include "store/file/recipe/hold.h"
 
 #include <errno.h>
@@ -40,8 +39,7 @@ void dlk_file_release(struct dlk_file_op *f) {
     dlk_file_end(f, NULL);
 }
 
-/* Under the mutex. ENOENT: the hold is not ours. The slot's ttl, for inspect,
- * becomes the present one. */
+/* Under the mutex. ENOENT: not ours. Inspect shows the slot's ttl. */
 static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
                       int64_t ttl, struct dlk_file_slot *slot) {
   struct dlk_file_key *k;
@@ -58,8 +56,7 @@ static int enter_hold(struct dlk_file_dir *d, const struct dlk_lease *lease,
   return error == 0 && !ours ? ENOENT : error;
 }
 
-/* 0 while the hold is ours, else ENOENT. It takes the mutex only where a look
- * without it does not tell. */
+/* 0, or ENOENT: not ours. Without the mutex, if that tells. */
 static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
                       int64_t ttl) {
   struct dlk_file_slot slot;
@@ -73,9 +70,8 @@ static int check_hold(struct dlk_file_dir *d, struct dlk_lease *lease,
   return error == 0 && slot.list != DLK_FILE_HELD ? ENOENT : error;
 }
 
-/* Our pipe has lost its name, so newcomers take us for dead. Stores that have
- * it open must see us die, or they wait for our lost holds. Our waiters join
- * anew with another pipe. */
+/* Without its name newcomers take our pipe for dead. Stores that have it open
+ * must see us die, or they wait for lost holds. Our waiters join anew. */
 static void lose_all(struct dlk_file_store *s) {
   dlk_file_entries_lose(s, WHY_LOST);
   dlk_file_wake_close(&s->dir);

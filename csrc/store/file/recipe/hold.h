@@ -1,4 +1,3 @@
-/* Release, extend, renew. */
 #ifndef DLK_STORE_FILE_RECIPE_HOLD_H
 #define DLK_STORE_FILE_RECIPE_HOLD_H
 

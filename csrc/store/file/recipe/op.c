@@ -1,11 +1,9 @@
 /* An operation's life: begun, stepped when there is news, ended.
  *
- * A key's mutex is held for microseconds and only tried for, so nothing blocks.
- * While a stopped process has it, others try again by timer until the engine
- * cancels. A place in the queue or a release is undone in the background even
- * then: nobody else does it while this process lives.
- *
- * dlk_file_fail alone says what an errno means to an op. */
+ * A key's mutex is held for microseconds and only tried for. While a stopped
+ * process has it, others try again by timer until the engine cancels. A place
+ * in the queue or a release is undone in the background even then: nobody else
+ * does it while we live. */
 #include "store/file/recipe/op.h"
 
 #include <errno.h>
@@ -128,7 +126,7 @@ bool dlk_file_must_go_on(const struct dlk_file_op *f) {
   return f->op->kind == DLK_OP_RELEASE || f->phase != DLK_FILE_START;
 }
 
-/* Whether the directory's mode keeps its own user out. */
+/* Whether the directory's mode keeps us out. */
 static bool shut(const struct dlk_file_dir *d, struct dlk_error *err) {
   struct stat st;
   if (d->fd < 0 || fstat(d->fd, &st) != 0 ||
@@ -221,8 +219,7 @@ static void leave_meta(struct dlk_file_store *s, bool may_sweep) {
     dlk_file_sweep_start(s, from);
 }
 
-/* A pipe without its name is made anew under a new instance: others take the
- * old one for dead. */
+/* A pipe without its name is made anew: others take us for dead. */
 static int connect_wake(struct dlk_file_store *s, bool check) {
   struct dlk_file_dir *d = &s->dir;
   if (d->wake >= 0 && !(check && dlk_file_wake_lost(d)))
@@ -242,8 +239,8 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   return EAGAIN;
 }
 
-/* An op without an entry in a table needs no pipe. In a directory that is
- * read-only, only ops that look go on. */
+/* An op without an entry needs no pipe. On a read-only file system only ops
+ * that look go on. */
 static bool needs_pipe(const struct dlk_op *op, int error) {
   switch (op->kind) {
   case DLK_OP_LOCKED:

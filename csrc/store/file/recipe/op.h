@@ -1,4 +1,3 @@
-/* An operation from submit to done. */
 #ifndef DLK_STORE_FILE_RECIPE_OP_H
 #define DLK_STORE_FILE_RECIPE_OP_H
 
@@ -33,15 +32,15 @@ int dlk_file_visit(struct dlk_file_op *f, bool create,
                    struct dlk_file_key **out);
 /* Tells watchers, commits, unlocks. */
 int dlk_file_commit(struct dlk_file_dir *d, struct dlk_file_key *k);
-/* The same for an op. False: the table in memory is not on disk, and the op has
- * ended or will be stepped again. */
+/* The same for an op. False: the commit failed, and the op has ended or will be
+ * stepped again. */
 bool dlk_file_finish(struct dlk_file_op *f, struct dlk_file_key *k);
-/* The same for an op that adds its entry. If a commit after `seq` may have put
- * it on disk, the op is queued and stepped again. */
+/* The same for an op that adds its entry. If a commit after `seq` may have
+ * stored it, the op is queued and stepped again. */
 bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
                            uint64_t seq);
-/* The same for an op that is done with the first commit after `seq`; the rest,
- * for others, may fail. */
+/* The same for an op that the first commit after `seq` completes; later ones
+ * may fail. */
 bool dlk_file_finish_first(struct dlk_file_op *f, struct dlk_file_key *k,
                            uint64_t seq);
 /* Connects if need be: 0, or ECANCELED as above. */
@@ -52,13 +51,13 @@ void dlk_file_keep_owner(struct dlk_op *op, const struct dlk_file_slot *slot);
 /* The entry of the op's lease, or its own. */
 struct dlk_file_entry *dlk_file_entry_of(struct dlk_file_op *f);
 void dlk_file_unwatch(struct dlk_file_op *f);
-/* Whether it goes on though nobody waits for it. */
+/* Whether it goes on though nobody waits. */
 bool dlk_file_must_go_on(const struct dlk_file_op *f);
 /* err NULL: it went well. */
 void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err);
 void dlk_file_end_code(struct dlk_file_op *f, enum dlk_code code);
 void dlk_file_end_lost(struct dlk_file_op *f);
-/* Ends it for an errno; steps it again if it must not end yet. */
+/* Ends it, or steps it again if it must not end yet. */
 void dlk_file_fail(struct dlk_file_op *f, int error);
 
 /* Looks at the token's entry, or at all (DLK_FILE_ALL). */

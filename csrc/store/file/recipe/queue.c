@@ -1,31 +1,29 @@
 /* The queue, under the key's mutex, by the rule of kit/admission.h. A newcomer
  * passes no living waiter. A waiter under another cap than the one right ahead
- * (A2) is refused when it joins, or when the exclusive one between them leaves
- * or is downgraded.
+ * (A2) is refused when it joins, or when the exclusive one between them leaves.
  *
- * Q1  A store that makes room (release, cancel, removal of a dead holder)
- *     grants to the waiters at the head that fit, and wakes exactly them.
+ * Q1  A store that makes room grants to the waiters at the head that fit, and
+ *     wakes exactly them.
  * Q2  Every waiter watches the stores in its way: the first one those of all
  *     holders, each other one that of the waiter before it (wait.c). At a death
- *     the watcher looks, drops the dead, and grants.
- * Q3  The waiter before one leaves, which wakes that one (withdraw), or a grant
- *     makes it the first. Nothing else changes its watches. With one holder it
- *     watched that one before; with more it is woken (grant).
- * Q4  Wake, commit, unlock. A large grant takes several commits; before each,
- *     the first waiter left is woken.
+ *     it drops the dead and grants.
+ * Q3  Its watches change only when the waiter before it leaves, or a grant
+ *     makes it the first. Either wakes it, unless it watched the one new holder
+ *     already.
+ * Q4  Wake, commit, unlock. Before each of the several commits of a large
+ *     grant, the first waiter left is woken.
  *
- * Killed before the commit: the table is as before with us dead in it, and our
- * watcher repeats the work (Q2). Killed after it: all concerned were woken
- * (Q4). A full pipe may lose a wake-up; each waiter has a timer for that.
+ * Killed before the commit we are dead in the old table, and our watcher
+ * repeats the work (Q2). Killed after it, all concerned were woken (Q4). A full
+ * pipe may lose a wake-up: each waiter has a timer for that.
  *
  * An entry of our own store without a claim counts as dead; only our store can
- * tell. A min_hold (`until` in the future) outlives its holder. After the
- * release it belongs to instance 0 and ends by the clock; the first waiter is
- * woken once to set a timer.
+ * tell. A min_hold (`until`) outlives its holder. After the release it belongs
+ * to instance 0 and ends by the clock; the first waiter is woken to set a
+ * timer.
  *
- * After BATCH grants the next waiter is woken and goes on. The dead at the head
- * are dropped at once, up to DLK_FILE_SCAN: a try comes once, and would take
- * them for a queue. */
+ * After BATCH grants the next waiter is woken and goes on. Up to DLK_FILE_SCAN
+ * dead at the head are dropped at once, or a try takes them for a queue. */
 #include "store/file/recipe/queue.h"
 
 #include <errno.h>

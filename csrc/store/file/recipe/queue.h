@@ -1,15 +1,14 @@
-/* The queue: all with the key's mutex, on d->table. */
+/* All with the key's mutex, on d->table. */
 #ifndef DLK_STORE_FILE_RECIPE_QUEUE_H
 #define DLK_STORE_FILE_RECIPE_QUEUE_H
 
 #include "store/file/dir/key.h"
 
 bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want);
-/* Whether the waiter `before`, or with 0 the last holder, lives and shares
- * under another limit. */
+/* Whether the waiter `before` (0: the last holder) lives and shares under
+ * another limit. */
 bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
                           uint32_t before);
-/* Whether our entry is in the table. */
 bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e);
 /* The first holder, else the first waiter, else 0. */
 uint32_t dlk_file_first(const struct dlk_file_table *t);

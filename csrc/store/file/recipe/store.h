@@ -1,4 +1,3 @@
-/* A file store: its directory, entries, operations. */
 #ifndef DLK_STORE_FILE_RECIPE_STORE_H
 #define DLK_STORE_FILE_RECIPE_STORE_H
 

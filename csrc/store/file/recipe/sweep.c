@@ -1,9 +1,8 @@
 /* Deletes what killed processes left: pipes, and files of unused keys. One
  * store of the directory sweeps, once a minute at most, when it connects or has
- * made many files. It goes in small steps and in portions: the next store to
- * connect takes the next one, so nobody waits, not even a close. What it does
- * to a file any store may do at any time (key.c, liveness.c), so it can be cut
- * short. */
+ * made many files. It goes in small steps and in portions, of which the next
+ * store to connect takes the next one. What it does to a file any store may do
+ * at any time, so it can be cut short. */
 #include "store/file/recipe/sweep.h"
 
 #include <errno.h>
@@ -30,8 +29,8 @@ static void end(struct dlk_file_store *s, bool all) {
   dlk_file_sweep_stop(s);
 }
 
-/* Settle drops dead holders, grant the dead waiters from the head on. A copy
- * under another name is no lock: it stays. */
+/* Settle drops dead holders and the dead waiters at the head. A copy under
+ * another name is no lock: it stays. */
 static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
   d->holders_changed = false;
   if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||

@@ -1,13 +1,13 @@
-/* A waiter: joins the queue, looks when woken, leaves.
+/* A waiter joins the queue, looks when woken, leaves.
  *
- * W1  A message, the death of a watched store, the end of a min_hold or the
- *     timer makes it look. What it does depends on the table alone, so a
- *     message may come late, twice, or for nothing.
- * W2  First it reads its slot without the mutex: HELD is so, for only we and
- *     break_lock take it away. Otherwise it takes the mutex, which its waker
- *     has until the commit.
- * W3  An entry that is gone (directory emptied, file damaged) has lost its
- *     place: it joins anew under a new token. */
+ * W1  A message, a watched store's death, the end of a min_hold or the timer
+ *     makes it look. The look depends on the table alone, so a message may come
+ *     late, twice, or for nothing.
+ * W2  It reads its slot without the mutex first: HELD is so, for only we and
+ *     break_lock take it away. Else it takes the mutex, which its waker has
+ *     until the commit.
+ * W3  An entry that is gone (directory emptied, file damaged) joins anew under
+ *     a new token. */
 #include "store/file/recipe/wait.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define NET_BEHIND (4 * DLK_SEC)
 #define NET_BLIND (DLK_SEC / 20) /* we could not watch: look often */
 
-/* Looks again at `wake`, or after half to the whole of `net`: a wake-up may be
+/* Looks again at `wake`, or after half to all of `net`: a wake-up may be
  * lost. */
 static void sleep_for(struct dlk_file_op *f, int64_t wake, int64_t net) {
   struct dlk_host *h = f->store->dir.host;
@@ -74,7 +74,7 @@ static int watch_holders(struct dlk_file_op *f, int64_t *wake) {
   return index != 0 ? EMFILE : blind;
 }
 
-/* Watches the waiter before, or drops it if it is dead. True: look again. */
+/* Watches or drops the waiter before. True: look again. */
 static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_slot slot = *dlk_file_table_at(&d->table, before);
@@ -88,8 +88,8 @@ static bool watch_before(struct dlk_file_op *f, uint32_t before, int *error) {
 }
 
 /* Under the mutex, for an entry that waits: drops the dead ahead, watches the
- * others. Then it is HELD, or watches. False: another limit ahead refused it,
- * and it is gone. */
+ * others, or finds itself HELD. False: another limit ahead refused it, and it
+ * is gone. */
 static bool arrange(struct dlk_file_op *f, struct dlk_file_entry *e) {
   struct dlk_file_table *t = &f->store->dir.table;
   int64_t wake = DLK_FOREVER;
@@ -235,7 +235,7 @@ static int64_t holder_fence(struct dlk_file_table *t) {
   return index == 0 ? 0 : dlk_file_table_at(t, index)->fence;
 }
 
-/* Without a pipe nobody can tell us of a change, so we poll. */
+/* Without a pipe we poll. */
 static void change_unseen(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_key *k;
@@ -256,8 +256,8 @@ static void change_unseen(struct dlk_file_op *f) {
     sleep_for(f, DLK_FOREVER, NET_FIRST);
 }
 
-/* Waits for another holder: by an entry in the list WATCH (dlk_file_tell) and
- * by watching the holders' stores. */
+/* A watcher has an entry in a list of its own (dlk_file_tell), and watches the
+ * holders' stores. */
 void dlk_file_change(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_table *t = &d->table;
@@ -299,8 +299,7 @@ void dlk_file_change(struct dlk_file_op *f) {
 }
 
 /* Takes the entry out of the table; a grant that crossed it goes to the engine.
- * It tries until it has the mutex: an entry left behind would be granted and
- * block all. */
+ * It goes on until it has the mutex: an entry left behind would block all. */
 void dlk_file_leave(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_entry *e = dlk_file_entry_of(f);
@@ -320,7 +319,7 @@ void dlk_file_leave(struct dlk_file_op *f) {
   if (error == 0 && slot.list == DLK_FILE_HELD) {
     got(f, slot.fence, now);
   } else if (error == 0 || error == ENOENT || f->op->ending == DLK_CLOSED) {
-    /* A closing store's entries die with its pipe. */
+    /* The entry dies with our pipe. */
     dlk_file_end_code(f, f->op->ending);
   } else {
     dlk_file_retry(f);

@@ -1,4 +1,4 @@
-/* A waiter's steps: each ends the op, or leaves it waiting. */
+/* Each step ends the op, or leaves it waiting. */
 #ifndef DLK_STORE_FILE_RECIPE_WAIT_H
 #define DLK_STORE_FILE_RECIPE_WAIT_H
 

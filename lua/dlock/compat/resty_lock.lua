@@ -5,9 +5,8 @@
 --   local elapsed, err = lock:lock(key)
 --   local ok, err = lock:unlock()
 --
--- Results, names of options and the messages "timeout", "locked", "unlocked",
--- "nil key" and "dictionary not found" are that library's. A lock ends exptime
--- seconds after it was taken, so a lease is not renewed.
+-- Results, options and messages are that library's. A lease is not renewed: it
+-- ends exptime seconds after it was taken.
 local core = require "dlock.core"
 local dlock = require "dlock"
 local misuse = require "dlock.misuse"
@@ -19,12 +18,10 @@ local resty_lock = {}
 local METHODS = {}
 local META = { __index = METHODS, __name = "dlock.compat.resty_lock" }
 
--- The store of all locks of this Lua state: programs that use that library give
--- no store to new(), so nothing else could carry it.
+-- One store for all locks of this Lua state, because new() is given none.
 local used
 
---- Has all locks from now on in this store. Without it they are in that of
---- dlock.open().
+--- From now on all locks are in this store, and not in dlock.open()'s.
 function resty_lock.use(store)
   if not stores.client(store) then
     misuse.raise("resty_lock.use takes a store, as dlock.open gives it, not a"
@@ -41,9 +38,9 @@ local function find_store()
   return used, message
 end
 
---- A lock object. Locks in dictionaries of other names are other locks.
+--- Other dictionaries have other locks.
 ---@param opts? table exptime (30), timeout (5, at most exptime); step, ratio
---- and max_step have no meaning: nobody sleeps in steps
+--- and max_step are ignored
 ---@return string? err
 function resty_lock.new(_, dict_name, opts)
   if type(dict_name) ~= "string" then
@@ -57,7 +54,7 @@ function resty_lock.new(_, dict_name, opts)
     timeout = timeout and math.min(timeout, exptime) or 5 }, META)
 end
 
--- The lease, and how long it was waited for: 0 if nobody had it.
+-- The lease, and the seconds of the wait, 0 for none.
 local function take(self, key)
   local opts = { ttl = self.exptime, renew = false }
   local lease, message, code = self.store:try_lock(key, opts)
@@ -70,8 +67,7 @@ local function take(self, key)
   return lease, lease and core.now() - begun or message, code
 end
 
---- Waits for the lock of that key, for at most `timeout` seconds.
----@return number|nil elapsed seconds; 0 when nobody had it
+---@return number|nil elapsed seconds; 0 without a wait
 ---@return string? err
 function METHODS:lock(key)
   if key == nil then
@@ -89,8 +85,7 @@ function METHODS:lock(key)
   return nil, elapsed
 end
 
---- Gives the lock back. Where nothing can wait (log_by_lua) it is released by
---- dlock's own thread.
+--- Where nothing can wait (log_by_lua) dlock's own thread releases.
 ---@return string? err "unlocked"; "lost: …" when exptime had passed
 function METHODS:unlock()
   local lease = self.lease
@@ -106,8 +101,7 @@ function METHODS:unlock()
   return 1
 end
 
---- The lock ends so many seconds from now.
----@param time? number seconds (exptime)
+---@param time? number seconds from now (exptime)
 ---@return string? err "unlocked"; "lost: …" when exptime had passed
 function METHODS:expire(time)
   if not self.lease then

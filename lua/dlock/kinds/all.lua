@@ -1,10 +1,9 @@
--- Several locks at once: all of them or none. They are taken in one order that
--- everybody shares (members.lua), so no two wait for each other in a circle.
+-- All of several locks, or none. They are taken in one order for everybody
+-- (members.lua), so no two wait for each other in a circle.
 --
--- What ends the attempt (a timeout, a cancel, an error) releases what was
--- taken, in reverse. A lease that was lost meanwhile is noticed before the
--- whole is given. Until then each is provisional, and not kept for its
--- min_hold.
+-- An attempt that ends (timeout, cancel, error) releases what it took, in
+-- reverse. Until all are given each lease is provisional, without min_hold, and
+-- a loss is noticed.
 local all_lease = require "dlock.kinds.all_lease"
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
@@ -24,7 +23,6 @@ local function timed_out(state, member, timeout)
     state.shown, text.number(timeout)), "timeout"
 end
 
--- Takes one more. Returns nil, message, code when there is to be no more.
 local function take_one(state, member, opts, plan)
   local left = math.max(plan.deadline - core.now(), 0)
   opts.timeout = plan.wait and left or nil
@@ -91,7 +89,7 @@ local function take(state, opts, wait)
     deadline = core.now() + timeout, cancels = state.cancels, taken = {} },
     PLAN)
   local lease, message, code
-  repeat -- what is taken is given back too when the coroutine is closed
+  repeat -- PLAN's __close gives back when the coroutine is closed
     plan.taken, plan.again = {}, false
     lease, message, code = protect.closing(plan, take_all, state, own, plan)
   until not plan.again or core.now() >= plan.deadline
@@ -101,7 +99,6 @@ local function take(state, opts, wait)
   return results.of(lease, message, code)
 end
 
---- Whether somebody holds one of them; a round trip each.
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   for _, member in ipairs(state.members) do
@@ -122,7 +119,6 @@ methods.cancel = members.cancel
 
 local CLASS = lockable.class("all", methods)
 
---- A lockable over others, of any stores.
 function all.new(list)
   local states, others = members.read(list, "dlock.all")
   for name in next, others do

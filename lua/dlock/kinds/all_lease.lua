@@ -1,9 +1,8 @@
--- The lease that dlock.all gives: it stands for one lease of each member, and
--- has no fence, since each member has one.
+-- The lease of dlock.all stands for one lease of each member, and has no fence.
 --
--- Each member is released as if it stood alone: one can wait where another
--- cannot. So a release may end some, and be called again; the members remember
--- their results. A member that was detached is another handle's to end.
+-- Each member is released as if alone, because one can wait where another
+-- cannot. So a release may end some and be called again; the members remember
+-- their results. A detached member is another handle's to end.
 local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"
@@ -30,16 +29,15 @@ local function list_of(self, call)
   return state.list, state
 end
 
---- Has those that are still held released later.
+--- Releases those that are still held later.
 function all_lease.give_back(rest)
   for i = #rest, 1, -1 do
     rest[i].lease:release_later()
   end
 end
 
--- All of them together have as long as one of them would: a store that does not
--- answer is waited for once. Who comes behind it is sent its release all the
--- same, which ends it later.
+-- All have the time of one, so a silent store is waited for once. Later members
+-- get their release all the same, which ends later.
 local function end_in_turn(rest, end_one, timeout)
   local most, own = timeout or 0, {}
   for i, one in ipairs(rest) do
@@ -64,11 +62,10 @@ end
 
 local REST = { __close = all_lease.give_back }
 
---- Calls end_one(lease, timeout) for each, in reverse. An error in one (of a
---- debug hook, as Ctrl-C raises it in a wait), or the end of its coroutine,
---- leaves none to be renewed by nobody: the rest are released later, without a
---- wait.
----@param timeout? number seconds for all together (the longest io_timeout)
+--- Calls end_one(lease, timeout) for each, in reverse. After an error (a debug
+--- hook's, for Ctrl-C) or the end of the coroutine the rest are released later,
+--- so nothing stays renewed.
+---@param timeout? number seconds for all (the longest io_timeout)
 function all_lease.end_each(taken, end_one, timeout)
   local rest = setmetatable({}, REST)
   for i, one in ipairs(taken) do
@@ -77,8 +74,8 @@ function all_lease.end_each(taken, end_one, timeout)
   protect.closing(rest, end_or_give_back, rest, end_one, timeout)
 end
 
--- Ends each by that method: true, or the first failure after which a lease is
--- still held, or the first of the others.
+-- Ends all by that method: true, or the first failure that left a lease held,
+-- or else the first one.
 local function end_by(state, call, timeout, early)
   local result = { true }
   all_lease.end_each(state.taken, function(lease, left)
@@ -95,7 +92,6 @@ local function end_by(state, call, timeout, early)
   return results.of(result[1], result[2], result[3])
 end
 
--- The method of that name: it ends them all.
 local function releasing(name)
   local call = "lease:" .. name
   return function(self, given)
@@ -106,23 +102,17 @@ local function releasing(name)
   end
 end
 
---- Releases all, in reverse; a failure of one is the result.
----@param given? number|dlock.release_options seconds for all together (the
---- longest io_timeout)
+--- Releases all; a failure of one is the result.
 methods.release = releasing "release"
 
---- The same: an elected leader's word for it.
 methods.resign = releasing "resign"
 
---- Has the renewal thread release them and returns at once.
----@return dlock.code? code forked
 function methods:release_later()
   local _, state = list_of(self, "release_later")
   return end_by(state, "release_later")
 end
 
---- All of them now end ttl seconds from now, or each by its own ttl.
----@param ttl? number seconds
+--- All end ttl seconds from now, or each by its own ttl.
 ---@return number|nil remaining the least
 function methods:extend(ttl)
   local list = list_of(self, "extend")
@@ -135,7 +125,6 @@ function methods:extend(ttl)
   return self:remaining()
 end
 
---- Whether all of them are held. No I/O.
 function methods:held()
   for _, lease in ipairs((list_of(self, "held"))) do
     if not lease:held() then
@@ -145,7 +134,6 @@ function methods:held()
   return true
 end
 
---- Seconds until the first of them ends by our own count. No I/O.
 function methods:remaining()
   local least = math.huge
   for _, lease in ipairs((list_of(self, "remaining"))) do
@@ -154,7 +142,7 @@ function methods:remaining()
   return least
 end
 
--- Runs fn once, with the whole, at the first event of any of them.
+-- Runs fn once, at the first event of any.
 local function on_first(self, list, subscribe, fn)
   local ran = false
   for _, lease in ipairs(list) do
@@ -168,21 +156,18 @@ local function on_first(self, list, subscribe, fn)
   return true
 end
 
---- Runs fn(lease, reason) once, when the first of them is seen to be lost.
 function methods:on_lost(fn)
   local list = list_of(self, "on_lost")
   events.check_callback(fn, "lease:on_lost")
   return on_first(self, list, "on_lost", fn)
 end
 
---- Runs fn(lease, reason) once, when somebody asks for one of them.
 function methods:on_revoke(fn)
   local list = list_of(self, "on_revoke")
   events.check_callback(fn, "lease:on_revoke")
   return on_first(self, list, "on_revoke", fn)
 end
 
---- Whether somebody asked for one of them.
 function methods:revoked()
   for _, lease in ipairs((list_of(self, "revoked"))) do
     if lease:revoked() then
@@ -192,9 +177,6 @@ function methods:revoked()
   return false
 end
 
---- Waits until one of them is lost.
----@param timeout? number seconds (for ever)
----@return dlock.code? code timeout, cancelled, closed
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
@@ -202,7 +184,6 @@ function methods:wait_lost(timeout)
   return single.wait_first(list, timeout or math.huge)
 end
 
--- What works on one lease only.
 for _, call in ipairs { "detach", "guard", "downgrade" } do
   methods[call] = function(self)
     list_of(self, call)
@@ -212,7 +193,7 @@ for _, call in ipairs { "detach", "guard", "downgrade" } do
   end
 end
 
--- What they are together, if they are not all held.
+-- What they are together, unless all are held.
 local function state_of(list)
   local state = "released"
   for _, lease in ipairs(list) do
@@ -226,7 +207,6 @@ local function state_of(list)
   return state
 end
 
--- None of it was lost: all are held, or what is not was given up.
 methods[with.IS_OURS] = function(self)
   return state_of(CLASS.state(self).list) ~= "lost"
 end
@@ -251,12 +231,11 @@ function meta.__tostring(self)
     or state_of(state.list))
 end
 
--- Lua 5.4: each as a lease that stands alone.
 function meta.__close(self)
   all_lease.end_each(CLASS.state(self).taken, single.close)
 end
 
---- taken: { lease =, index = } in the order in which they were taken.
+---@param taken table[] { lease =, index = } in the order of taking
 ---@param shown string their names
 function all_lease.new(taken, shown)
   local list, shown_list = {}, {}

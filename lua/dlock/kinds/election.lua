@@ -1,10 +1,9 @@
--- Elections: the leader is the holder of the lock, and `inspect` shows the
--- value that it published. A candidate is a waiter like any other.
+-- The leader is the holder of the lock, and `inspect` shows its value.
 --
--- wait_change compares fences, which rise; 0 is no leader. A holder that is no
--- candidate may have an uncertain fence, and is recognised by the store's name
--- of the hold. The object remembers the leadership that it saw last, so that no
--- change between two calls is missed.
+-- wait_change compares fences; 0 is no leader. The fence of a holder that is no
+-- candidate may be uncertain: then the store's name of the hold is compared.
+-- The object notes the last leadership that it saw, so it misses no change
+-- between two calls.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"
@@ -13,11 +12,11 @@ local text = require "dlock.text"
 
 local election = {}
 
--- The empty value says that there is one: a store then notes it, and with it
--- the fence, where anybody can read them.
+-- With a value, even an empty one, a store notes the fence where all can read
+-- it.
 local KIND = { name = "election", mode = modes.exclusive, units = 0, cap = 0,
   value = "" }
-local UNKNOWN = -1 -- the fence of a holder that is no candidate
+local UNKNOWN = -1 -- of a holder that is no candidate
 
 ---@class dlock.leader
 ---@field owner string
@@ -29,8 +28,7 @@ local UNKNOWN = -1 -- the fence of a holder that is no candidate
 ---@class dlock.election: dlock.lockable
 local methods = {}
 
--- Who leads now; notes as seen its fence, or what the store names its hold if
--- that is not certain. Returns what was noted, and the leader.
+-- Notes the leadership that it sees; returns the note and the leader.
 local function look(state)
   local found, message, code = lockable.inspect(state)
   if code then return nil, message, code end
@@ -49,8 +47,7 @@ local function look(state)
   }
 end
 
--- A candidate waits as long as it takes, and not the store's timeout, which is
--- what an acquire of an election waits, as one of any other lock does.
+-- A candidate waits for ever by default; an acquire has the store's timeout.
 local function with_patience(state, opts)
   if opts and rawget(opts, "timeout") ~= nil then
     return opts
@@ -87,8 +84,7 @@ function methods:leader()
   return leader
 end
 
--- Waits until the leadership is not the one seen last; spurious wake-ups are
--- answered by looking again.
+-- Wakes may be spurious, so it looks again.
 local function wait_change(state, timeout)
   local before, deadline = state.seen, core.now() + timeout
   while true do
@@ -130,7 +126,6 @@ end
 
 local CLASS = lockable.class("election", methods)
 
---- An election; key and opts have been checked.
 function election.new(client, key, opts)
   local self = lockable.new(CLASS, KIND, client, key, opts)
   lockable.state(self).patience = opts and rawget(opts, "timeout") or math.huge

@@ -1,18 +1,17 @@
--- A lock, and others in its place while its store is down: asked in order.
--- outage.lua has the rules (I1 to I7) by which one is passed over. How the time
--- of a call is spent:
+-- A lock, and others in its place while its store is down. outage.lua has the
+-- rules I1 to I7. The time of a call:
 --
---   T1  The first attempt on a lock that has others behind it gets half of the
---       time that is left. Half of that is for taking back what was asked.
---   T2  A store that answers `timeout` works: its lock is waited for again,
---       until the end.
---   T3  A grace that ends in time is waited for, in more attempts. An attempt
---       that failed at once is the last one.
---   T4  A weaker lock whose reason is gone when it is granted is given back,
---       and all begins anew.
+--   T1  The first attempt on a lock with others behind it gets half of the time
+--       left, and half of that is for taking back what it asked.
+--   T2  A store that answers `timeout` works: its lock is waited for until the
+--       end.
+--   T3  A grace that ends in time is waited for, in attempts. One that fails at
+--       once is the last.
+--   T4  A weaker lock whose reason is gone at its grant is given back, and all
+--       begins anew.
 --
--- A lease is provisional until the program gets it, so that no other is kept
--- for its min_hold.
+-- A lease is provisional until the program gets it, so no other is kept for its
+-- min_hold.
 local canceller = require "dlock.canceller"
 local core = require "dlock.core"
 local degraded_lease = require "dlock.kinds.fallback_lease"
@@ -36,12 +35,12 @@ local text = require "dlock.text"
 
 local fallback = {}
 
-local SLICE = 60 -- seconds; half of for ever
-local AT_ONCE = 0.01 -- seconds
+local SLICE = 60 -- half of for ever
+local AT_ONCE = 0.01
 
 local methods = {}
 
--- Asks one lock until then (T1).
+-- Asks one lock until `ends` (T1).
 local function ask(state, plan, member, ends)
   local opts, hasty = plan.opts, ends < plan.deadline
   local left = math.max(ends - core.now(), 0) * (hasty and 1 / 2 or 1)
@@ -64,7 +63,7 @@ local function rest(plan)
   return plan.deadline < math.huge and plan.deadline or core.now() + SLICE
 end
 
--- Takes a lock that others stand behind; plan.passed: these may be given.
+-- Takes a lock with others behind it; plan.passed: these may be given.
 local function take_first(state, plan, member)
   local ends = core.now() + math.min((plan.deadline - core.now()) / 2, SLICE)
   while true do
@@ -103,8 +102,8 @@ local function take_first(state, plan, member)
   end
 end
 
--- Why the program does not want the weaker lock, or nil; called where nothing
--- is held. An error is no consent.
+-- Why the program refuses the weaker lock, or nil. An error is no consent.
+-- Nothing is held meanwhile.
 local function refused(state, from, to, message)
   if not state.on_degraded then
     return nil
@@ -122,7 +121,7 @@ local function refused(state, from, to, message)
   end
 end
 
--- Message and code if no weaker lock of that place may be given now (I7).
+-- Message and code if no weaker lock may be given now (I7).
 local function fails(state, plan, place)
   for i = 1, place - 1 do
     local message, code = outage.look(state.members[i], plan)
@@ -139,7 +138,6 @@ local function fails(state, plan, place)
   end
 end
 
--- Gives a weaker lock, of that place.
 local function degraded(state, plan, inner, place)
   local message, code = fails(state, plan, place)
   if code then
@@ -202,9 +200,8 @@ local function take(state, given, wait)
   return results.of(lease, message, code)
 end
 
---- Whether somebody holds it: in the first store that answers, and, while that
---- one is out for this process, which may hold another lock in its place, in
---- the next ones.
+--- Asks the first store that answers. While that is OUT, a weaker lock may be
+--- held, so the next is asked too.
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   local held, message, code
@@ -222,7 +219,6 @@ methods.cancel = members.cancel
 
 local CLASS = lockable.class("fallback", methods)
 
---- A lockable over others: the first, or the next while that is unavailable.
 function fallback.new(list)
   local states, opts = members.read(list, "dlock.fallback")
   local bad = options.check(opts, "dlock.fallback")

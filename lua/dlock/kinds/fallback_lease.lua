@@ -1,7 +1,6 @@
--- A degraded lease: dlock.fallback gives it for a lock that is not the first of
--- its list. It wraps that lock's lease, without what belongs to the first lock:
--- without a fence, so that code which checks fences refuses it, and without
--- detach, because an attached lease would have one.
+-- A degraded lease wraps a weaker lock's lease. It has no fence, so code that
+-- checks fences refuses it, and no detach, as an attached lease would have a
+-- fence.
 local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"
@@ -37,7 +36,7 @@ for _, call in ipairs { "detach", "guard" } do
   end
 end
 
--- The function is called with the lease that the program has.
+-- fn gets the program's lease.
 for _, call in ipairs { "on_lost", "on_revoke" } do
   methods[call] = function(self, fn)
     local inner = inner_of(self, call)

@@ -1,15 +1,13 @@
--- What lockables over other lockables (all, fallback) share: a list of locks on
--- keys, whose waits are noted in one set, so that one cancel ends all. A list
--- names no lock twice. Kinds on one key are one lock, so the key and the store
--- (its `id`, then its prefix) tell two apart, and are the order that everybody
--- shares.
+-- Lists of locks on keys, for all and fallback. One set notes all waits, so one
+-- cancel ends them. Kinds on one key are one lock: key and store (`id`, then
+-- prefix) name it, and are the order for everybody. No lock is named twice.
 local lockable = require "dlock.lockable"
 local misuse = require "dlock.misuse"
 
 local members = {}
 
---- The state of each lock of the list, with its place there (`index`); then
---- what else stands in the list, by its name.
+--- The states of the list's locks, with their places (`index`); then the other
+--- fields by name.
 ---@param called string as the program wrote it
 function members.read(list, called)
   local one = lockable.state(list)
@@ -45,8 +43,7 @@ local function before(a, b)
   return a.client.prefix < b.client.prefix
 end
 
---- The same states in the order that everybody shares; raises if two are of
---- one lock.
+--- The states in everybody's order; raises if a lock comes twice.
 function members.sort(states, called)
   local sorted = {}
   for i, state in ipairs(states) do sorted[i] = state end
@@ -60,8 +57,7 @@ function members.sort(states, called)
   return sorted
 end
 
---- A lockable over these, whose waits are noted in one set; its timeout is the
---- longest of theirs. Then its state.
+--- A lockable over these and its state. Its timeout is their longest.
 ---@param kind_of table a class
 function members.object(kind_of, take, states, names)
   local state = { take = take, cancels = 0, members = states, timeout = 0,
@@ -74,7 +70,6 @@ function members.object(kind_of, take, states, names)
   return self, state
 end
 
---- Ends every wait of this object with "cancelled".
 function members.cancel(self)
   local state = lockable.state_of(self, "cancel")
   state.cancels = state.cancels + 1

@@ -1,11 +1,7 @@
--- Single flight: one caller makes the result, and those that ask meanwhile get
--- it.
---
--- The first caller gets the lock and runs the function; the others wait for the
--- lock. When the result is there, and the lock is still held, their waits end
--- with it. When the function fails, the next in the queue runs it in its place.
--- A flight is shared by the callers of one store object; in another process the
--- function runs when that one's turn comes.
+-- Single flight. The first caller gets the lock and runs the function, and the
+-- others wait for the lock. With a result, and the lock still held, their waits
+-- end. After a failure the next in the queue runs the function. Callers of one
+-- store object share a flight; another process runs the function in its turn.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
@@ -16,7 +12,7 @@ local once = {}
 
 local WEAK = { __mode = "k" }
 
--- Held by its callers alone: a flight whose callers were all killed goes.
+-- Callers hold the flight, so it goes when all were killed.
 local WEAK_VALUES = { __mode = "v" }
 
 local function flight_of(client, key)
@@ -33,7 +29,7 @@ local function flight_of(client, key)
   return flight
 end
 
--- The flight landed: later callers begin another.
+-- Later callers begin another flight.
 local function land(client, key, flight, result)
   flight.result = result
   if client.flights[key] == flight then
@@ -52,7 +48,6 @@ local function check_result(key, result)
   end
 end
 
--- What run returned: true and the function's results, or why not.
 local function answer(done, ...)
   if done then
     return results.of(...)
@@ -61,7 +56,6 @@ local function answer(done, ...)
   return nil, message, code
 end
 
---- Everything has been checked.
 function once.run(client, key, fn, opts)
   local flight = flight_of(client, key)
   local lease, message, code = lockable.acquire(client.mutex,
@@ -88,15 +82,13 @@ function once.run(client, key, fn, opts)
   return answer(lockable.run(lease, nil, nil, make))
 end
 
---- Those whose wait was ended because the result was there were served, and
---- not cancelled as the engine has it.
----@param acquires table<string, integer> what the engine has counted
+--- The engine counts waits that land() ended as cancelled; they were served.
+---@param acquires table<string, integer> the engine's counts
 function once.count(client, acquires)
   acquires.served = client.served or 0
   acquires.cancelled = acquires.cancelled - acquires.served
 end
 
---- store:once's own check of its arguments.
 function once.check(key, fn, opts)
   lockable.check_function(fn, "store:once")
   return options.check_key(key, "store:once")

@@ -1,9 +1,7 @@
--- Periodic work: at most one successful run in each period, in the whole fleet.
---
--- A run holds the lock with the period as its min_hold, which the store keeps
--- by its own clock. A run that is known to have failed gives the min_hold up.
--- Closing the period at success instead would let a second run in whenever the
--- word of the first one's success is late or lost.
+-- At most one successful run in each period. A run holds the lock with the
+-- period as min_hold, by the store's clock, and a failed run gives that up.
+-- Closing the period at success instead would let a second run in when the word
+-- of the success is late or lost.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local lockable = require "dlock.lockable"
@@ -12,8 +10,7 @@ local with = require "dlock.with"
 
 local once_per = {}
 
--- What with.run releases in place of the lease: unless the run is `done`, the
--- release is early.
+-- with.run releases this in place of the lease: early, unless `done`.
 local RUN = {
   [with.IS_OURS] = function(self)
     return self.lease:held() or core.has_parted(self.lease)
@@ -34,7 +31,7 @@ function RUN.__close(self)
   lease.close(self.lease)
 end
 
--- The run has failed when fn returned nil and why.
+-- A run has failed when fn returned nil and why.
 local function returned(run, ...)
   local result, why = ...
   run.done = result ~= nil or why == nil
@@ -45,7 +42,6 @@ local function call(run, fn)
   return returned(run, fn(run.lease))
 end
 
---- Everything has been checked.
 ---@return true|nil # then fn's results; or nil, message, code
 function once_per.run(client, key, seconds, fn)
   local held, message, code = lockable.acquire(client.mutex,
@@ -58,7 +54,6 @@ function once_per.run(client, key, seconds, fn)
   return with.run(setmetatable({ lease = held, key = key }, RUN), call, fn)
 end
 
---- store:once_per's own check of its arguments.
 function once_per.check(key, seconds, fn, extra)
   lockable.check_function(fn, "store:once_per")
   options.check_end(extra, "store:once_per", "a key, seconds and a function")

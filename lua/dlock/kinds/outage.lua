@@ -1,13 +1,12 @@
--- What this process knows of a store whose lock has others in its place
--- (dlock.fallback). All fallbacks on a store share it, so a fallback made for
--- one request remembers the failures that the last one saw.
+-- The state of a store whose lock has others in its place. All fallbacks on a
+-- store share it, so one made for a request knows of earlier failures.
 --
 -- A *first* lock has others behind it in the list; the *store* is its own. A
 -- *weaker* lock is given in its place, by a *degraded* lease. A *run* is a row
--- of failures with no answer in it. A *plan* is what a call asks for: grace
--- (nil: the lock's ttl), hold_off, cancel, wait and deadline.
+-- of failures without an answer. A *plan* is a call's: grace (nil: the lock's
+-- ttl), hold_off, cancel, wait, deadline.
 --
--- What an answer to an acquire or a ping does in each state:
+-- An answer to an acquire or a ping does in each state:
 --
 --   answer               | ANSWERS       | FAILING       | OUT
 --   lease, pong,         |               | -> ANSWERS    | hold_off runs (I5)
@@ -22,24 +21,24 @@
 --
 -- OUT ends by I5 (-> ANSWERS) or I6 (-> FAILING, without a run).
 --
---   I1  A weaker lock is given only if the run has lasted for `grace`: then
---       each holder of the first lock has passed its deadline.
---   I2  A run with a gap longer than `grace` proves nothing: the store may have
---       worked in it. A caller with a shorter grace begins the run anew.
---   I3  Only `unavailable` lets a weaker lock be given. Every other answer is
---       the answer of the whole call.
---   I4  While OUT, no first lock is given. Calls ping the store, at most once
---       in PING_EVERY, and go by its last answer in between. A caller passes
---       at once if its grace is no longer than one that was waited for; others
---       ask for the lock, to see their own run, and give a lease of it back. A
---       failure after nobody called for longer than grace counts as the first.
---   I5  OUT is over when the store has answered for the longest hold_off of its
---       callers, and no degraded lease is held in this process.
---   I6  OUT is forgotten when nobody called for longer than grace, hold_off and
---       PING_EVERY, and no degraded lease is held.
+--   I1  A weaker lock is given only after a run of `grace`: then each holder of
+--       the first lock has passed its deadline.
+--   I2  In a gap longer than `grace` the store may have worked, so the run
+--       proves nothing. A caller with a shorter grace begins it anew.
+--   I3  Only `unavailable` gives a weaker lock. Every other answer is the
+--       call's.
+--   I4  While OUT, no first lock is given. Calls ping the store at most once in
+--       PING_EVERY and go by its last answer. A caller with a grace no longer
+--       than one waited for passes at once; others ask for the lock, to see
+--       their own run, and give it back. A failure after no call for longer
+--       than grace counts as the first.
+--   I5  OUT ends when the store has answered for its callers' longest hold_off,
+--       and this process holds no degraded lease.
+--   I6  OUT is forgotten after no call for longer than grace, hold_off and
+--       PING_EVERY, unless a degraded lease is held.
 --   I7  A granted weaker lock is given only if the store was asked within
---       PING_EVERY (look), and I1 or I4 still allows it (ready). No other
---       coroutine runs between ready and enter.
+--       PING_EVERY (look), and I1 or I4 allows it (ready). No other coroutine
+--       runs between ready and enter.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local host = require "dlock.host"
@@ -47,8 +46,8 @@ local lockable = require "dlock.lockable"
 
 local outage = {}
 
-local PING_EVERY = 1 -- seconds; also the longest time for one ping
-local SHORTEST = 0.05 -- seconds; the time for a ping when none is left
+local PING_EVERY = 1 -- seconds; a ping takes no longer
+local SHORTEST = 0.05 -- seconds for a ping when none are left
 
 local FAILING, OUT = "FAILING", "OUT"
 
@@ -56,14 +55,13 @@ local MEANS = { busy = "answer", timeout = "answer", denied = "refusal",
   invalid = "refusal", lost = "refusal", unavailable = "failure" }
 
 -- By client; a store without an entry ANSWERS.
---   since, asked, gap  of the run: first failure, last one, longest gap (I2)
---   message, code      the last answer
---   grace, hold_off    in OUT: the longest one that was waited for, or wanted
---   used, pinged       in OUT: when the last call came, the last ping began
---   good               in OUT: since when it answers
---   leases             the degraded leases, weak keys
---   kept               those that end with their request, which do not go
---   told               `degraded` was told, so `restored` is owed
+--   since, asked, gap  of the run: first and last failure, longest gap (I2)
+--   message, code  the last answer
+--   grace, hold_off  in OUT: the longest waited for, and wanted
+--   used, pinged  in OUT: the last call, the begin of the last ping
+--   good  in OUT: since when the store answers
+--   leases, kept  degraded leases, weak keys; those that end with a request
+--   told  `degraded` was told, so `restored` is owed
 local known = setmetatable({}, { __mode = "k" })
 
 local function grace_of(member, plan)
@@ -75,7 +73,7 @@ local function answers_again(client)
     :format(client.shown)
 end
 
--- Whether a degraded lease is held; drops those that have ended.
+-- Whether a degraded lease is held; drops ended ones.
 local function holds(it)
   local any = false
   for lease in next, it.leases do
@@ -99,7 +97,7 @@ local function restore(client, it)
   end
 end
 
--- A failure of what was asked from begun to ended: -> FAILING, or on (I2).
+-- -> FAILING, or the run goes on (I2).
 local function fail(client, grace, begun, ended)
   local it = known[client]
   if not it then
@@ -119,8 +117,8 @@ local function fail(client, grace, begun, ended)
   return it
 end
 
---- Notes an answer to what was asked from begun to ended; no code: success.
----@param member table a lock's state: client, base, and the set waits
+--- Notes an answer to a question of that time; no code: success.
+---@param member table a lock's state: client, base, waits
 function outage.note(member, plan, begun, ended, message, code)
   local client = member.client
   local it, means = known[client], code == nil and "answer" or MEANS[code]
@@ -138,8 +136,8 @@ function outage.note(member, plan, begun, ended, message, code)
   end
 end
 
--- Asks for a sign of life, for half of the time that is left. Returns message
--- and code of an answer that says nothing.
+-- Asks for a sign of life in half of the time left. Returns message and code of
+-- an answer that MEANS nothing.
 local function ping(member, plan)
   local begun = core.now()
   local left = plan.wait and (plan.deadline - begun) / 2 or PING_EVERY
@@ -151,8 +149,8 @@ local function ping(member, plan)
   if code and not MEANS[code] then return message, code end
 end
 
--- Forgets the outage if it may (I6), and pings the store unless its last answer
--- is new. As ping.
+-- Forgets the outage (I6), or pings unless the last answer is new. Returns as
+-- ping.
 local function ask_while_out(member, plan, it, old)
   local now = core.now()
   local gap, held = now - it.used, holds(it)
@@ -168,8 +166,8 @@ local function ask_while_out(member, plan, it, old)
   end
 end
 
---- Message and code of the last sign of life of a store that is OUT; nil: its
---- lock is asked for (I4).
+--- Message and code of an OUT store's last sign of life; nil: its lock is asked
+--- for (I4).
 function outage.sign(member, plan)
   local client, grace = member.client, grace_of(member, plan)
   local it = known[client]
@@ -187,7 +185,7 @@ function outage.sign(member, plan)
   if it.good or grace <= it.grace then return it.message, it.code end
 end
 
---- Asks anew (I7). Returns message and code of an answer that says nothing.
+--- Asks anew (I7). Returns as ping.
 function outage.look(member, plan)
   local it, message, code = known[member.client], nil, nil
   if it and it.state == OUT then
@@ -198,8 +196,8 @@ function outage.look(member, plan)
   if code and not MEANS[code] then return message, code end
 end
 
---- When a weaker lock may be given: 0 now, else the time until which failures
---- have to last; nil when these do not help. Then message and code.
+--- 0: a weaker lock may be given. Else until when failures have to last, or nil
+--- when they do not help; then message and code.
 function outage.ready(member, plan)
   local client, grace = member.client, grace_of(member, plan)
   local it = known[client]
@@ -229,7 +227,6 @@ function outage.enter(member, plan, inner)
   client.degraded = (client.degraded or 0) + 1
 end
 
---- Whether weaker locks may be held here in its place.
 function outage.is_out(client)
   return known[client] ~= nil and known[client].state == OUT
 end

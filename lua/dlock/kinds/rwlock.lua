@@ -1,6 +1,5 @@
--- A read-write lock: two lockables on one key, one for readers and one for
--- writers. All kinds on one key of a store are one lock: a mutex, a writer and
--- an election's candidate ask for the same thing, and keep readers out.
+-- Two lockables on one key. A mutex, a writer and an election's candidate ask
+-- for the same, and keep readers out.
 local class = require "dlock.class"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
@@ -37,7 +36,6 @@ function methods:write(...)
   return half(self, "write", (...))
 end
 
---- A read-write lock; key and opts have been checked.
 function rwlock.new(client, key, opts)
   return CLASS.new {
     shown = text.quote(key),

@@ -1,5 +1,4 @@
--- A semaphore: so many permits of one key can be held together. A request of p
--- permits asks the queue for p units under the cap that the semaphore has.
+-- A request of p permits asks the queue for p units under the semaphore's cap.
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"
 
@@ -13,7 +12,6 @@ local semaphore = {}
 
 local CLASS = lockable.class "semaphore"
 
---- A semaphore; all has been checked.
 function semaphore.new(client, key, permits, opts)
   local kind = { name = "semaphore", mode = modes.semaphore, units = 1,
     cap = permits }

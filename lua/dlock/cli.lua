@@ -1,6 +1,6 @@
--- The command `dlock`. The table of its verbs and options is dlock.cli.words;
--- each group of verbs is a module, which is loaded when one of them is asked
--- for. A verb returns its exit status, or nil, message, code.
+-- The command `dlock`, by the table in dlock.cli.words. Each group of verbs is
+-- a module, loaded at need. A verb returns its exit status, or nil, message,
+-- code.
 local args = require "dlock.cli.args"
 local core = require "dlock.core"
 local open = require "dlock.open"
@@ -15,12 +15,12 @@ local CODES = { busy = EX_BUSY, timeout = EX_BUSY, cancelled = EX_BUSY,
   lost = EX_LOST }
 local STDERR = 2
 
--- The module of each verb, and its function there where it is not the verb's.
+-- The module of a verb.
 local MODULES = { run = "run", elect = "run", acquire = "handle",
   release = "handle", extend = "handle", ["held-by"] = "handle",
   watch = "watch" }
 
--- The exit status instead of this one if something could not be written.
+-- Another exit status if something could not be written.
 local function finish(status)
   if out.flushed() then return status end
   out.complain("the output cannot be written: " .. out.problem())
@@ -40,8 +40,8 @@ local function wrong(problem, verb)
   return EX_USAGE
 end
 
--- What run and acquire call before they wait: from then on the wait is told
--- of, on a terminal or with -v, until they call what it returns.
+-- run and acquire call this before they wait: it tells of the wait, on a
+-- terminal or with -v, until they call its result.
 local function teller(request, settings)
   if not (request.options.v or core.terminal(STDERR)) then
     return function() return function() end end
@@ -59,7 +59,7 @@ local function teller(request, settings)
   end
 end
 
--- Hands no password on to the child.
+-- No password goes on to the child.
 local function clean_environment(config)
   local url = os.getenv("DLOCK_URL")
   if url and config.may_be_secret(url) then core.setenv("DLOCK_URL", nil) end
@@ -86,7 +86,7 @@ local function serve(request, settings, config)
       return result or failed(request, why, its_code)
     end)
   signals.beside(nil)
-  if not status then -- a signal is how a watch is meant to end
+  if not status then -- a signal is the normal end of a watch
     status = verb == "watch" and 0 or 128 + signal
   end
   store:close(1)
@@ -94,7 +94,7 @@ local function serve(request, settings, config)
 end
 
 local function print_config(request, settings, config)
-  local store = open {} -- that of settings that name none
+  local store = open {} -- that of the settings
   local list = config.list(settings, store and out.store(store) or "?")
   if request.options.json then
     local object = {}
@@ -111,7 +111,6 @@ local function print_config(request, settings, config)
   return finish(0)
 end
 
---- Runs the command and returns its exit status.
 return function(list)
   local request, problem, verb = args.read(list)
   if not request then

@@ -1,10 +1,10 @@
--- The one reader of the command line, by the table in words.lua. It refuses
--- each word that it does not understand before anything is touched.
+-- Reads the command line by the table in words.lua, and refuses each unknown
+-- word before anything is touched.
 --
--- Options may stand before or after the verb and its words; `--opt=X` is `--opt
--- X` (unless X is an option). `--` ends them: the command of `run` and `elect`
--- follows, or words that may begin with a dash. A key of `run` that begins with
--- one stands behind a `--` of its own. -h and --help win over everything else.
+-- Options may stand anywhere. `--opt=X` is `--opt X`; only the first may have
+-- an option as X. `--` ends them: then comes a command, or words that may begin
+-- with a dash. A key of `run` that begins with one has a `--` of its own. -h
+-- and --help win over everything.
 local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
 
@@ -12,14 +12,13 @@ local args = {}
 
 local field = words.field
 
--- The option that a word is, and the value behind its '='.
+-- The option of a word, and the value behind its '='.
 local function name_of(word)
   local name, given = word:match("^(%-%-[^=]+)=(.*)$")
   return name or word, given
 end
 
--- A word that is an option is no value, so that one whose value was forgotten
--- does not swallow the next one.
+-- So an option without its value does not swallow the next one.
 local function can_be_value(word)
   return word and word ~= "--" and not words.option[name_of(word)]
 end
@@ -32,8 +31,7 @@ local function unknown_option(name)
   return ("unknown option %s%s"):format(name, values.nearest(name, names))
 end
 
--- The value of an option, which stands behind '=' or is the next word, and
--- where the next option may be; or nil and the problem.
+-- An option's value and the place where it ends, or nil and the problem.
 local function value_of(list, i, option, given)
   if not option.takes then
     if given then return nil, ("%s takes no value"):format(option.name) end
@@ -52,8 +50,7 @@ local function value_of(list, i, option, given)
   return value, i
 end
 
--- Reads the option at list[i] into found. Returns where it ends, or nil and
--- what is wrong with it.
+-- Reads the option at list[i]; returns as value_of, without the value.
 local function read_option(list, i, found)
   local name, given = name_of(list[i])
   local option = words.option[name]
@@ -68,7 +65,7 @@ local function read_option(list, i, found)
   return at
 end
 
--- Splits the list into options, words, and what stands behind `--`.
+-- Returns options, words, and the rest behind `--`.
 local function split(list)
   local options, found, i = {}, {}, 1
   while list[i] and list[i] ~= "--" do
@@ -102,7 +99,7 @@ local function bad_options(options, verb)
   end
 end
 
--- Whether help is asked for, and the verb whose help it is.
+-- Whether help is asked for, and of which verb.
 local function asked_help(list)
   local verb
   for _, word in ipairs(list) do
@@ -120,14 +117,13 @@ local function unknown_verb(name)
   return ("unknown command '%s'%s"):format(name, values.nearest(name, names))
 end
 
--- Moves words that stand behind `--` to their place. Returns the rest: the
--- command.
+-- Moves words behind `--` to their place. Returns the command.
 local function move_words(found, rest, verb)
   if not verb.command then
     for _, word in ipairs(rest) do found[#found + 1] = word end
     return nil
   end
-  if #found == 0 then -- KEY... -- COMMAND, as the first `--` ended the options
+  if #found == 0 then -- the first `--` of KEY... -- COMMAND ended the options
     for i, word in ipairs(rest) do
       if word == "--" then
         for _ = 1, i - 1 do found[#found + 1] = table.remove(rest, 1) end
@@ -159,7 +155,6 @@ local function twice(list)
   end
 end
 
--- The verb, its words and the command, from the words and what followed.
 local function read_words(found, rest, options)
   local name = table.remove(found, 1)
   local verb = words.verb[name]
@@ -180,10 +175,9 @@ local function read_words(found, rest, options)
   return { verb = verb, words = found, command = command, options = options }
 end
 
---- Reads a command line.
----@return table|nil # verb (of words.verbs), words, options (by their names
---- without dashes), command; or just help (and verb) or version
----@return table? verb the one whose help may be of use
+---@return table|nil # verb (of words.verbs), words, options (by names without
+--- dashes), command; or help (and verb); or version
+---@return table? verb for help
 function args.read(list)
   local help, verb = asked_help(list)
   if help then return { help = true, verb = verb } end

@@ -1,17 +1,16 @@
--- A command that runs under a lease: it is started, looked after until it has
--- ended, and ended when the lease is lost.
+-- Runs a command under a lease, and ends it when the lease is lost.
 --
--- The child has a process group of its own (csrc/lua/child.c says why), which
--- gets our signals, and a SIGTERM when the lease is lost. The lock is released
--- when the child is gone; with all_gone when what it left behind has ended too:
+-- The child has a process group of its own (csrc/lua/child.c has the reasons),
+-- which gets our signals, and SIGTERM at a loss. The lock is released when the
+-- child is gone, with all_gone when its orphans are gone too:
 --
---   RUNS     the child is there                        attend
+--   RUNS     the child is there               attend
 --     | it ended
---   LEFT     only with all_gone: orphans of it         attend_left
+--   LEFT     with all_gone: orphans of it     attend_left
 --     | all of them ended
 --   OVER
 --
--- kill_at is set once, when the lease is lost: the time of SIGKILL.
+-- kill_at is set once, at the loss: the time of SIGKILL.
 local core = require "dlock.core"
 local out = require "dlock.cli.out"
 local text = require "dlock.text"
@@ -19,20 +18,18 @@ local text = require "dlock.text"
 local SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
 local SIGINT, SIGQUIT = 2, 3
 local SIGTSTP, SIGTTIN, SIGTTOU = 20, 21, 22
-local LOOK = 0.5 -- seconds between two looks at the lease
+local LOOK = 0.5 -- seconds between looks at the lease
 local GRACE = 10 -- seconds from SIGTERM to SIGKILL
-local OURS = 0 -- our own process group, for core.pass_terminal
+local OURS = 0 -- for core.pass_terminal
 
 local child = {}
 
--- The child was stopped. By the terminal, because it is not its own yet: it
--- gets it, if it is ours. By Ctrl-Z: we stop as well. We also do if we are in
--- the background ourselves, as any program would that wants the terminal. What
--- the terminal did to the child's group only, it would have done to ours, and
--- so all of that stops. Otherwise SIGTSTP came for our group, and the others
--- have it already, or for us alone.
--- A process that stopped the child in another way lets it go on by itself.
--- Returns whether the child is still to go on.
+-- The child was stopped. Returns whether it is still to go on. If it wants the
+-- terminal (SIGTTIN, SIGTTOU), it gets ours; in the background we stop too, as
+-- any program would. At SIGTSTP we stop too. If the child's group had the
+-- terminal, all of our group stops, as Ctrl-Z would have done; else the others
+-- have their SIGTSTP already, or it came for us alone. After other stops the
+-- process that sent them continues the child.
 local function stopped(job, signal)
   local pid, wants = job.pid, signal == SIGTTIN or signal == SIGTTOU
   if wants and core.pass_terminal(OURS, pid) then
@@ -46,7 +43,7 @@ local function stopped(job, signal)
   return true
 end
 
--- Reports once that the lock was revoked; the command decides what to do.
+-- Reports a revoke once; the command decides.
 local function tell_wish(job)
   if not job.asked and job.lease:revoked() then
     job.asked = true
@@ -54,14 +51,13 @@ local function tell_wish(job)
   end
 end
 
--- Sends a signal to all that a loss ends. (The group of a child that was reaped
--- may be another one's soon.)
+-- Signals all that a loss ends. The group of a reaped child may be another's.
 local function end_all(job, signal)
   if not job.over then core.kill_group(job.pid, signal) end
   if job.all_gone then core.kill_adopted(signal, not job.over and job.pid) end
 end
 
--- Looks at the lease. Returns whether it was seen to be lost just now.
+-- Returns whether the lease was seen to be lost just now.
 local function lost_now(job)
   if job.kill_at then
     if core.now() > job.kill_at then end_all(job, SIGKILL) end
@@ -69,7 +65,7 @@ local function lost_now(job)
   elseif job.lease:held() then
     return false
   end
-  job.lease:wait_lost(0) -- on_lost is called
+  job.lease:wait_lost(0) -- calls on_lost
   out.complain(("lost: the lease on %s ended (%s); the command gets a SIGTERM")
     :format(job.shown, job.why))
   end_all(job, SIGTERM)
@@ -77,17 +73,15 @@ local function lost_now(job)
   return true
 end
 
--- Seconds until the lease is to be looked at again.
+-- Seconds until the next look at the lease.
 local function patience(job)
   return job.kill_at and LOOK
     or math.min(LOOK, math.max(job.lease:remaining(), 0.01))
 end
 
--- Looks after the child until it has ended; returns its status.
---
--- When the lease was lost while all of us were stopped, SIGTERM is sent before
--- the child goes on; a stopped process has to go on to receive it. Other
--- signals are passed on after that, because SIGCONT would take back a Ctrl-Z.
+-- Attends the child until it has ended; returns its status. A loss's SIGTERM
+-- goes before SIGCONT, with which a stopped process receives it. Other signals
+-- go after it, because SIGCONT would take back a Ctrl-Z.
 local function attend(job)
   local pid = job.pid
   while true do
@@ -102,8 +96,7 @@ local function attend(job)
   end
 end
 
--- Looks after what the child has left behind, until none of it is there. Who
--- became an orphan by the loss was not told of it yet.
+-- Attends orphans until all are gone. New ones have not heard of a loss.
 local function attend_left(job)
   job.over = true
   if job.kill_at then end_all(job, SIGTERM) end
@@ -114,7 +107,7 @@ local function attend_left(job)
   end
 end
 
--- The child is gone, but the lock is lost and what it started may still run.
+-- The lock is lost, and processes of the ended child may still run.
 local function end_group(job)
   while core.kill_group(job.pid, SIGCONT) do
     if core.now() > job.kill_at then
@@ -125,8 +118,8 @@ local function end_group(job)
   end
 end
 
--- When the child's group had the terminal, a Ctrl-C that ended the child went
--- to that group alone: the script that we are part of gets it too.
+-- A Ctrl-C of the terminal reached only the child's group: our script gets it
+-- too.
 local function take_terminal(pid, status)
   local _, had_it = core.pass_terminal(pid, OURS)
   if had_it and (status == 128 + SIGINT or status == 128 + SIGQUIT) then
@@ -134,12 +127,11 @@ local function take_terminal(pid, status)
   end
 end
 
--- The leases that one stands for.
+-- The leases of a lease.
 local function leases_of(lease)
   return type(lease) == "table" and lease.leases or { lease }
 end
 
--- The environment of the child: keys and fences, one a line.
 local function tell_hold(lease)
   local keys, fences = {}, {}
   for i, one in ipairs(leases_of(lease)) do
@@ -155,10 +147,10 @@ local function shown(lease)
   return table.concat(keys, ", ")
 end
 
---- Runs the command to its end. Returns its status, and whether a loss of the
---- lease was reported; nil instead of a status: it never ran.
+--- Runs the command to its end. A status of nil means that it never ran.
 ---@return integer|nil status
----@return boolean|integer reported or, without a status, the one that says why
+---@return boolean|integer reported whether a loss was reported; without a
+--- status, the one to exit with
 function child.run(command, lease, all_gone)
   tell_hold(lease)
   if all_gone then core.adopt() end

@@ -1,7 +1,7 @@
--- The settings of the store: from /etc/dlock.conf, the user's dlock.conf, the
--- environment and the options; a later one goes before an earlier one. A line
--- of a file is `name = value`, a comment begins with #. A file that is there
--- and cannot be read is a mistake: without it a lock could be another store's.
+-- Settings come from /etc/dlock.conf, the user's dlock.conf, the environment
+-- and options; later ones win. A file has lines `name = value` and comments
+-- with #. An unreadable file is a mistake: without it the lock could be another
+-- store's.
 local url = require "dlock.url"
 local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
@@ -21,7 +21,7 @@ local function setting_names()
   return names
 end
 
--- Reads one line of a file; returns what is wrong with it.
+-- Reads a line; returns its problem.
 local function read_line(line, from, found)
   if line:find("^%s*#") or not line:find("%S") then return nil end
   local name, given = line:match("^%s*([%w_-]+)%s*=%s*(.-)%s*$")
@@ -37,7 +37,7 @@ local function read_line(line, from, found)
   found[name] = { value = value, given = given, from = from }
 end
 
--- Reads a file, if it is there; returns what is wrong with it.
+-- Reads a file if it exists; returns its problem.
 local function read_file(path, found)
   local file, problem, errno = io.open(path, "r")
   if not file then
@@ -71,9 +71,8 @@ local function read_environment(found)
   end
 end
 
---- The settings that count: by the names of options, each with its value, as
---- it was given, and from where.
----@param options table what args.read returned
+--- The settings that count, each with its value, its text and its source.
+---@param options table from args.read
 ---@return table<string, table>|nil
 function config.read(options)
   local found, users = {}, users_file()
@@ -90,8 +89,7 @@ function config.read(options)
   return found
 end
 
---- These settings as options of dlock.open.
----@param found table<string, table>
+--- The settings as options of dlock.open.
 function config.for_open(found)
   local open, tls = {}, {}
   for name, setting in pairs(found) do
@@ -103,13 +101,13 @@ function config.for_open(found)
   return open
 end
 
---- Whether a URL may hold a password: it has one, or cannot be taken apart.
+--- Whether a URL has a password, or cannot be taken apart.
 function config.may_be_secret(given)
   local parsed = url.parse(given)
   return not parsed or parsed.password ~= nil
 end
 
--- A value for people: no secret of a URL, numbers of seconds as numbers.
+-- A value for people, without a URL's secret.
 local function shown(name, setting)
   if name == "url" then
     local parsed, problem = url.parse(setting.value)
@@ -129,9 +127,8 @@ local function shown(name, setting)
   return table.concat(entries, ",")
 end
 
---- The settings in the table's order, as name, value and from where.
----@param found table<string, table>
----@param default string the URL that counts when none was given
+--- Settings in the table's order: name, value, source.
+---@param default string the URL without settings
 function config.list(found, default)
   local list = {}
   for _, option in ipairs(words.options) do

@@ -1,6 +1,6 @@
--- Locks that outlive the command: acquire prints a handle (the string of
--- lease:detach()), with which release, extend and held-by find the lease again.
--- extend and held-by do not attach it, so it stays good.
+-- Locks that outlive the command. acquire prints a handle (from
+-- lease:detach()); release attaches it. extend and held-by do not, so it stays
+-- good.
 local core = require "dlock.core"
 local json = require "dlock.json"
 local lockable = require "dlock.lockable"
@@ -14,7 +14,7 @@ local handle = {}
 
 local EX_IOERR = 74
 
--- true, or nil, message, code: a handle would end with this process.
+-- Fails where a handle would end with this process.
 local function portable(store)
   local client = stores.client(store)
   local fine, message, code = client.engine:portable()
@@ -51,18 +51,17 @@ function handle.acquire(store, request, waited)
   local given
   given, message, code = lease:detach()
   if not given then return nil, message, code end
-  core.write(function() -- no signal may end us: nobody else has the handle
+  core.write(function() -- no signal may end us: nothing else has the handle
     out.say(request.options.json and json.encode { handle = given,
       key = lease.key, fence = lease.fence } or given)
     out.flushed()
   end)
   if out.flushed() then return 0 end
-  lease = store:attach(given) -- nobody else can give it back
+  lease = store:attach(given) -- nothing else can give it back
   if lease then lease:release() end
   return EX_IOERR
 end
 
--- The handle that a request names, or nil, message, code.
 local function read(store, request)
   local fine, message, code = portable(store)
   if not fine then return nil, message, code end
@@ -74,8 +73,7 @@ local function read(store, request)
     .. " behind -, or in $DLOCK_HANDLE", "invalid"
 end
 
--- What is left of the lock of a handle, in seconds; ttl: what it is to have
--- from now on (true: its own).
+-- Seconds left of a handle's lock; ttl: its new ttl (true: its own).
 local function prolong(store, request, ttl)
   local given, message, code = read(store, request)
   if not given then return nil, message, code end

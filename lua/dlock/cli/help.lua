@@ -1,9 +1,9 @@
--- The help of the command, from the table in words.lua.
+-- Help from the table in words.lua.
 local words = require "dlock.cli.words"
 
 local help = {}
 
-local COLUMN, WIDTH = 29, 79 -- where explanations begin and end
+local COLUMN, WIDTH = 29, 79 -- columns of explanations
 
 local function row(out, left, right)
   left = "  " .. left
@@ -22,7 +22,6 @@ local function row(out, left, right)
   out[#out + 1] = line
 end
 
---- How an option is written.
 function help.shown(option)
   local takes = option.takes and option.takes:gsub(" or ", "|")
     :gsub(",? as .*", ""):gsub(" from .*", "")
@@ -40,7 +39,6 @@ local function list_options(out, title, wanted)
   end
 end
 
---- Whether an option belongs to all verbs.
 function help.is_general(option)
   for _, verb in ipairs(words.verbs) do
     if not words.belongs(option, verb) then return false end
@@ -48,7 +46,6 @@ function help.is_general(option)
   return true
 end
 
---- The help of the whole command.
 function help.all()
   local out = { "usage: dlock [OPTION...] VERB [OPTION...] [WORD...]", "",
     "Verbs (dlock VERB --help has more):" }
@@ -70,8 +67,6 @@ function help.all()
   return table.concat(out, "\n")
 end
 
---- The help of one verb.
----@param verb table of words.verbs
 function help.of(verb)
   local out = { ("usage: dlock %s [OPTION...] %s"):format(verb.name,
     verb.usage):gsub(" $", ""), "", "dlock " .. verb.name .. ": " .. verb.help

@@ -1,5 +1,4 @@
--- Verbs that look at keys, and two that an admin mends with: held, show, ls,
--- stats, leader, ping; break, revoke. Each returns its exit status, or nil,
+-- Verbs that look at keys, or mend them. Each returns its exit status, or nil,
 -- message, code.
 local json = require "dlock.json"
 local out = require "dlock.cli.out"
@@ -9,7 +8,6 @@ local look = {}
 
 local plain, say, seconds = out.plain, out.say, out.seconds
 
--- One holder, in a line.
 local function holder_line(holder)
   local parts = { ("held by %s, fence %s, ends in %s"):format(
     plain(holder.owner), out.fence(holder), seconds(holder.ttl)) }
@@ -64,8 +62,7 @@ function look.held(store, request)
   return held and 0 or 1
 end
 
---- Calls visit(found) with what is known of each key that begins so and is in
---- use; returns true, or nil, message, code.
+--- Calls visit(found) for each key in use with this prefix.
 function look.each(store, prefix, visit)
   local cursor, keys, message, code
   repeat
@@ -85,7 +82,7 @@ function look.each(store, prefix, visit)
   return true
 end
 
---- The first holder and how many more there are, for people; and its age.
+--- The first holder and the number of others; and its age.
 function look.holder_of(found)
   local first = found.holders[1]
   if not first then
@@ -96,7 +93,6 @@ function look.holder_of(found)
     or ""), seconds(first.since)
 end
 
---- Rows of as many columns each, padded.
 function look.columns(rows)
   local widths, lines = {}, {}
   for _, row in ipairs(rows) do

@@ -1,8 +1,5 @@
--- `dlock run` and `dlock elect`: a command under a lock.
---
--- The lock is taken and given back by the lockable's own `with`, so what counts
--- as lost, at the release too, is its rule. While the child runs (child.lua),
--- the renewal thread renews the lease.
+-- `dlock run` and `dlock elect`. The lockable's own `with` takes and gives back
+-- the lock, so its rules say what is lost, also at the release.
 local child = require "dlock.cli.child"
 local core = require "dlock.core"
 local out = require "dlock.cli.out"
@@ -10,11 +7,10 @@ local signals = require "dlock.cli.signals"
 local stores = require "dlock.store"
 local text = require "dlock.text"
 
-local LOST = 70 -- the exit status
+local LOST = 70 -- exit status
 
 local run = {}
 
--- The lock on one key that the options ask for, or nil, message, code.
 local function choose_one(store, key, request)
   local options = request.options
   if request.verb.name == "elect" then
@@ -29,8 +25,6 @@ local function choose_one(store, key, request)
   return store:mutex(key)
 end
 
---- The lock that a request asks for.
----@return table|nil lockable
 function run.choose(store, request)
   local list = {}
   for i, key in ipairs(request.words) do
@@ -41,8 +35,7 @@ function run.choose(store, request)
   return #list == 1 and list[1] or require("dlock.kinds.all").new(list)
 end
 
---- The options of its acquire. The empty value has the store note the fence, so
---- that others see the exact one at once.
+--- With an empty value the store notes the fence, so others see it at once.
 function run.acquire_options(request)
   local options = request.options
   return {
@@ -53,13 +46,13 @@ function run.acquire_options(request)
   }
 end
 
--- The store's name for jobs that run in this one.
+-- The store's name in the environment of jobs.
 local function name_of(store)
   local client = stores.client(store)
   return client.shown .. " " .. client.prefix
 end
 
--- The fences that the job has which this is part of, for a key.
+-- The fences for a key of the job around this one.
 local function fences_of_job(store, key)
   local found = {}
   local handle = os.getenv("DLOCK_HANDLE")
@@ -77,8 +70,8 @@ local function fences_of_job(store, key)
   return found
 end
 
--- The job that this is part of holds one of the keys, and would wait for this,
--- which waits for the lock: a message, if so. Asked where a try was refused.
+-- After a refused try: a message if the job around this one holds a key, and so
+-- would wait for itself.
 local function waits_for_itself(store, request)
   for _, key in ipairs(request.words) do
     local ours = fences_of_job(store, key)
@@ -93,7 +86,6 @@ local function waits_for_itself(store, request)
   end
 end
 
--- Whether the environment is that of a job under a lock.
 local function in_job()
   return os.getenv("DLOCK_KEY") or os.getenv("DLOCK_HANDLE")
 end
@@ -102,9 +94,8 @@ local function refused(code)
   return code == "busy" or code == "timeout"
 end
 
---- Takes the lock by attempt(timeout), which returns something, or nil,
---- message, code. Of a job under a lock a try comes first, so that one that
---- would wait for itself is told at once.
+--- Takes the lock by attempt(timeout). Inside a job a try comes first, so a job
+--- that would wait for itself is refused at once.
 function run.patiently(store, request, timeout, attempt)
   if timeout > 0 and in_job() then
     local done, message, code = attempt(0)
@@ -115,7 +106,8 @@ function run.patiently(store, request, timeout, attempt)
   return attempt(timeout)
 end
 
--- A function that runs the command under a lease, and a table of how it went.
+-- Returns a function that runs the command under a lease, and a table of its
+-- outcome.
 local function runner(request, waited)
   local went = {}
   return function(lease)
@@ -133,7 +125,6 @@ local function runner(request, waited)
   end, went
 end
 
--- At most one successful run in a period.
 local function once_per(store, request, waited)
   local work, went = runner(request, waited)
   local done, message, code = store:once_per(request.words[1],
@@ -155,9 +146,9 @@ local function with_lock(store, request, waited)
   return done, message, code, went
 end
 
---- Runs it. A signal ends the wait for the lock by an error, until `waited` is
---- called, which returns one that came before.
----@param request table as args.read returns it
+--- A signal ends the wait for the lock by an error until `waited` is called,
+--- which returns an earlier one.
+---@param request table from args.read
 ---@param waited fun(): integer|nil
 ---@return integer|nil status
 function run.verb(store, request, waited)

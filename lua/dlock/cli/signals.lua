@@ -1,25 +1,25 @@
--- Signals end every wait: a handler notes each (csrc/lua/child.c), and a debug
--- hook looks for the note whenever Lua code runs, five times a second while
--- dlock waits, and raises an error. Work beside a wait is done by the hook too.
+-- Signals end waits. A handler notes each (csrc/lua/child.c). A debug hook runs
+-- with Lua code, in a wait five times a second: it raises an error for a note,
+-- and does work beside a wait.
 local core = require "dlock.core"
 
 local signals = {}
 
-local STEPS = 10 -- of Lua's machine between two looks
+local STEPS = 10 -- VM instructions between looks
 
 local beside
 
---- Has fn called again and again while the program waits; nil ends that. In fn
---- no signal is noticed, so it must not wait.
+--- Has fn called beside a wait; nil ends that. fn notices no signal, so it must
+--- not wait.
 function signals.beside(fn)
   beside = fn
 end
 
---- Calls work(waited); a signal ends it until it calls waited(), which returns
---- one that came before.
----@param all boolean those of a write, too
+--- Calls work(waited). A signal ends it until it calls waited(), which returns
+--- an earlier one.
+---@param all boolean signals of a write, too
 ---@param work fun(waited: fun(): integer|nil): any
----@return any # what it returned; nil when a signal ended it
+---@return any # its result; nil when a signal ended it
 ---@return integer|nil signal
 function signals.until_one(all, work)
   local interrupt, signal = {}, nil

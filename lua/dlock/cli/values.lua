@@ -1,19 +1,18 @@
--- How the value of an option is read, by its kind: each function returns what
--- the value means, or nothing when it is none of that kind.
+-- Reads values of options, by their kind. A kind's function returns nothing for
+-- a wrong value.
 local rules = require "dlock.options"
 
 local values = {}
 
 local UNITS = { [""] = 1, s = 1, m = 60, h = 3600, d = 86400 }
 
--- (tonumber may want the decimal point of the locale.)
+-- tonumber may want the locale's decimal point.
 local function decimal(value)
   local whole, part = value:match("^(%d*)%.?(%d*)$")
   local n = tonumber(whole and whole .. part)
   return n and n / 10 ^ #part
 end
 
---- Seconds: a number, or one with a unit.
 function values.duration(value)
   local number, unit = value:match("^([%d.]+)([smhd]?)$")
   local n = number and decimal(number)
@@ -44,7 +43,7 @@ end
 
 function values.boolean(value)
   if value == "yes" or value == "no" then
-    return { value == "yes" } -- false is a value too
+    return { value == "yes" } -- because false is a value
   end
 end
 
@@ -58,7 +57,7 @@ function values.map(value)
   return map
 end
 
---- Reads a value of an option of the table; or nil and why it is none.
+--- Reads a value; or nil and why it is wrong.
 ---@param option table one of words.options
 function values.read(option, given)
   local value, limit = given, option.limit
@@ -76,8 +75,7 @@ function values.read(option, given)
     range, given, units)
 end
 
---- How far two words are apart: in letters that are put in, left out, changed
---- or swapped.
+--- Letters that are put in, left out, changed or swapped from a to b.
 local function distance(a, b)
   local rows = { [0] = {} }
   for j = 0, #b do rows[0][j] = j end
@@ -99,7 +97,7 @@ end
 
 local LONGEST = 32 -- a longer word is no mistyped name
 
---- The nearest one of the names, as the end of a sentence; "" if none is near.
+--- The end of a sentence with the nearest name; "" if none is near.
 function values.nearest(word, names)
   local best, least = nil, math.huge
   for _, name in ipairs(#word <= LONGEST and names or {}) do

@@ -1,15 +1,14 @@
--- Says what a wait is for, beside the wait: after a second, and again when
--- something else is waited for. The store is asked by a request of its own,
--- which nobody waits for: the wait that goes on drives it as well.
+-- Says what a wait is for: after a second, and at each change. It asks the
+-- store by a request of its own, which the wait drives too.
 local core = require "dlock.core"
 local out = require "dlock.cli.out"
 local stores = require "dlock.store"
 
 local waiting = {}
 
-local FIRST, NEXT = 1, 5 -- seconds until the store is asked, and asked again
+local FIRST, NEXT = 1, 5 -- seconds until the store is asked, and again
 
---- How a process is called that was given no name (as the engine does it).
+--- As the engine names a process.
 function waiting.own_name()
   local file = io.open("/proc/sys/kernel/hostname")
   local host = file and file:read("*l") or "localhost"
@@ -23,8 +22,8 @@ local function ahead(found, name)
   end
 end
 
--- What is waited for; nil when that key is not, because it is free or ours
--- already. Then what has to change for it to be said again: not the time.
+-- A line on what a key is waited for, nil if it is free or ours; and a mark,
+-- which changes when the line is to be said again.
 local function describe(key, found, name)
   local before = ahead(found, name)
   local first = found.holders[1]
@@ -45,13 +44,13 @@ local function describe(key, found, name)
     table.concat(parts, ", ")), mark
 end
 
---- A function to be called again and again while one of these keys is waited
---- for. Called with true it ends what it has begun.
+--- A function to be called again and again during a wait, and with true at its
+--- end.
 ---@param name string ours
 function waiting.teller(store, keys, name, say)
   local client = stores.client(store)
   local due, at, ticket = core.now() + FIRST, 1, nil
-  local said = {} -- of each key, and of the store, the mark of the last line
+  local said = {} -- by key, and by client: the last mark
 
   local function tell(about, line, mark)
     if line and mark ~= said[about] then say(line) end

@@ -1,6 +1,6 @@
--- `dlock watch`: a line for each change of holder, with its time, until a
--- signal comes. Of one key the store tells them. All keys are looked at each
--- second; in a terminal they are a table, which is drawn anew.
+-- `dlock watch` prints each change of holder until a signal. The store reports
+-- changes of one key. All keys are looked at each second; on a terminal they
+-- are a table.
 local core = require "dlock.core"
 local json = require "dlock.json"
 local look = require "dlock.cli.look"
@@ -8,7 +8,7 @@ local out = require "dlock.cli.out"
 
 local watch = {}
 
-local EVERY = 1 -- seconds between two looks at all keys
+local EVERY = 1 -- seconds
 local STDOUT = 1
 local EX_IOERR = 74
 local HOME, REST_OF_LINE, REST_OF_SCREEN = "\27[H", "\27[K", "\27[J"
@@ -17,7 +17,7 @@ local function now()
   return os.date("%Y-%m-%dT%H:%M:%S")
 end
 
--- Prints one change of one key; whether that could be written.
+-- Prints a change; whether it could be written.
 local function change(request, key, holder, named)
   if request.options.json then
     out.say(json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), key = key,
@@ -69,7 +69,6 @@ local function row_of(found)
     out.seconds(first and first.ttl), tostring(#found.waiters) }
 end
 
--- What changed since `seen`: lines for that. Returns what is seen now.
 local function tell_changes(request, seen, found)
   local good = true
   for key, holder in pairs(found) do

@@ -1,21 +1,21 @@
--- Every verb and option of the command, once: the parser (args), the help, the
--- man page and the completion of shells (generate) are made from this table.
+-- Every verb and option of the command. The parser (args), the help, man page
+-- and completion (.ci/pages) come from this table.
 --
 -- An option:
---   name, takes    "--ttl", and what its value is called; a flag without
---   kind           how the value is read (values), and how a shell completes it
---   limit          the library's option whose range the value has to fit
---   open           the option of dlock.open that it sets (tls: in its table
---                  `tls`); such an option may stand in dlock.conf too
---   instead        other options that ask for the same in another way
---   help           one sentence
+--   name, takes  "--ttl", and its value's name; a flag has none
+--   kind  how the value is read (values) and completed
+--   limit  the library's option with its range
+--   open  the option of dlock.open that it sets (tls: in `tls`); such an option
+--         may stand in dlock.conf
+--   instead  other options for the same thing
+--   help  one sentence
 -- A verb:
---   name, usage    what follows it
---   words          how many words at least and at most
---   command        what stands behind `--` is a command
---   options        names of its options, without dashes
---   complete       what a shell completes its words with
---   help, more     one sentence; paragraphs of the man page and of its help
+--   name, usage  the text behind it
+--   words  least and greatest number of words
+--   command  a command stands behind `--`
+--   options  names without dashes
+--   complete  how its words are completed
+--   help, more  one sentence; paragraphs
 local words = {}
 
 words.options = {
@@ -198,7 +198,6 @@ words.statuses = {
   { "128 + n", "signal n came while dlock waited: 130 is Ctrl-C" },
 }
 
---- The option's name without its dashes.
 function words.field(option)
   return (option.name:gsub("^%-+", ""))
 end
@@ -216,11 +215,10 @@ function words.named(field)
   return by_name["--" .. field] or by_name["-" .. field]
 end
 
---- Options that belong to all verbs.
 local GENERAL = { h = true, help = true, version = true }
 
---- Whether an option belongs to a verb: to those that it is named by, and, if
---- it is one of the store, or general, to all.
+--- Whether an option belongs to a verb. Options of the store, and general ones,
+--- belong to all.
 function words.belongs(option, verb)
   local field = words.field(option)
   if GENERAL[field] then

@@ -1,7 +1,7 @@
 -- A class hides the state of its objects under a key of its own.
 local misuse = require "dlock.misuse"
 
---- Makes a class with
+--- Makes a class:
 ---   new(state)            an object
 ---   state(value)          its state, nil of anything else
 ---   state_of(self, call)  the same; raises when a method has no object

@@ -176,8 +176,8 @@ local function add_revoked(due, client, lease)
   add(due, client, lease, "revoked", "somebody asked for the lock")
 end
 
--- Adds calls whose event came before the callback was noted, or was dropped by
--- the engine among too many.
+-- Adds calls whose event came before the callback was noted, or was one too
+-- many for the engine.
 local function add_late(due, client)
   client.watched.late = false
   for _, leases in pairs(watched_by_id(client)) do
@@ -192,7 +192,7 @@ local function add_late(due, client)
   add_dropped(due, client)
 end
 
---- Whether callbacks may be due; fresh: the engine has events.
+---@param fresh boolean the engine has events
 function events.may_be_due(client, fresh)
   return fresh or client.watched.late
 end
@@ -217,8 +217,7 @@ function events.due(client)
   return due
 end
 
---- The calls that are due after a release, which may itself be the first to see
---- the event.
+--- Calls for what the release was perhaps the first to see.
 function events.due_at_release(client, lease, lost)
   local due = {}
   if core.revoked(lease) then

@@ -338,8 +338,7 @@ function lease.io_timeout(self)
   return client and client.io_timeout or options.default("io_timeout")
 end
 
---- Releases with a bounded wait, for `local lease <close>`. Closing has no
---- results.
+--- Releases with a bounded wait, for `local lease <close>`.
 ---@param timeout? number seconds (the store's io_timeout)
 function lease.close(self, timeout)
   if core.given_up(self) then

@@ -28,7 +28,6 @@ lockable.READER = { name = "reader", mode = SHARED, units = 1, cap = 0 }
 lockable.WRITER = { name = "writer", mode = EXCLUSIVE, units = 0, cap = 0 }
 
 --- Waits for a ticket, noted in the weak sets that cancel() reads.
----@param adapter table from host.ready
 ---@param cancel table|nil the state of a canceller
 function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   if waits then
@@ -45,8 +44,7 @@ end
 
 local wait_noted = lockable.wait_noted
 
--- Gives the state of the option cancel, or nil; then what is wrong, and its
--- code.
+-- Gives the state of the option cancel, or nil; then what is wrong.
 local function read(opts, kind, key)
   local cancel, permits = rawget(opts, "cancel"), rawget(opts, "permits")
   cancel = cancel and canceller.state(cancel)
@@ -139,12 +137,11 @@ local function request_reentrant(from, opts, wait, waits, key, owner)
   return inner
 end
 
---- Acquires. The arguments have been checked.
+--- Acquires.
 ---@param from table a lockable's state, or client.mutex: client, kind, base
 --- (the defaults of opts) and, of one lock, key and owner
 ---@param wait boolean false: try once
 ---@param waits table|nil the set that notes the wait
----@param key string|nil instead of from's
 function lockable.acquire(from, opts, wait, waits, nested, key, owner)
   if nested then
     return request_reentrant(from, opts, wait, waits, key, owner)
@@ -178,8 +175,7 @@ function lockable.check_function(fn, call)
   end
 end
 
---- The inner table of a lockable, nil of anything else:
----   client, kind, key, base, owner, waits
+--- The inner table of a lockable: client, kind, key, base, owner, waits.
 function lockable.state(self)
   return type(self) == "table" and rawget(self, STATE) or nil
 end

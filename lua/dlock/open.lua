@@ -7,9 +7,9 @@ local secure = require "dlock.secure"
 local store = require "dlock.store"
 local url = require "dlock.url"
 
--- The default must not depend on the session: a user's cron job and login shell
--- exclude each other. $XDG_RUNTIME_DIR is in one of them only, and systemd
--- removes it, as it does files in /dev/shm, at the logout.
+-- A user's cron job and login shell exclude each other, so the default must not
+-- depend on the session. $XDG_RUNTIME_DIR is in one of them only, and systemd
+-- removes it at the logout, and files in /dev/shm.
 local function default_url()
   local from_environment = os.getenv("DLOCK_URL")
   if from_environment and from_environment ~= "" then

@@ -365,8 +365,8 @@ local function wrong(value, rule)
 end
 
 -- Looks at the options behind `name`. Gives a problem; then an option that is
--- unknown, or of the wrong type, and its right type. A recursion, since LuaJIT
--- compiles no call into a loop that ends so soon.
+-- unknown, or of the wrong type, and its right type. LuaJIT compiles no call
+-- into a loop that ends so soon, so it recurses.
 local function look(opts, rules, name)
   local value
   name, value = next(opts, name)
@@ -389,7 +389,6 @@ local function look(opts, rules, name)
 end
 
 --- Checks a table of options, or nil. Raises for a mistake of the program.
----@param call string one of CALLS
 ---@return string? problem "invalid: ..."
 function options.check(opts, call)
   if opts == nil then
@@ -410,16 +409,13 @@ end
 
 --- Raises if a table stands behind the last argument: nobody would read it as
 --- options. Other values may be another function's second result.
----@param takes string the arguments of the call
 function options.check_end(extra, call, takes)
   if type(extra) == "table" then
     misuse.raise("%s takes %s, and no table behind it", call, takes)
   end
 end
 
---- Checks an argument by the rule of an option. Raises for a wrong type.
----@param name string an option
----@param call string for the message, "lease:extend"
+--- Checks an argument by the rule of the option `name`.
 function options.check_number(value, name, call)
   if type(value) ~= "number" then
     misuse.raise("the %s of %s must be a number%s, not a %s", name, call,
@@ -434,7 +430,7 @@ function options.check_optional(value, name, call)
   return value ~= nil and options.check_number(value, name, call) or nil
 end
 
---- Checks a release's argument. Gives the problem, then
+---@return string? problem
 ---@return number? timeout
 ---@return boolean? early
 function options.check_release(given, call)
@@ -472,7 +468,6 @@ function options.defaults(opts, base)
 end
 
 --- The options that this module's store gets.
----@return table<string, any>
 function options.own(opts, module)
   local out = {}
   for name, rule in pairs(TABLE) do

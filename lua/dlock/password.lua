@@ -1,7 +1,7 @@
 -- Passwords from a file or a function of the user: at open, and each time the
--- server refuses the last one. The function runs in Lua's own thread, as
--- callbacks do; its answer counts from the next connection on. C reads a file
--- again. No message has any part of a password.
+-- server refuses the last one. The function runs in Lua's own thread; its
+-- answer counts from the next connection on. C reads a file again. No message
+-- has any part of a password.
 local core = require "dlock.core"
 local events = require "dlock.events"
 local options = require "dlock.options"
@@ -87,7 +87,6 @@ local function lone_user(opts, where)
   end
 end
 
---- Puts the passwords into opts.
 ---@param where table from url.parse; its password goes before a function's
 ---@return string? message "invalid: ..."
 function password.find(opts, where)
@@ -95,8 +94,7 @@ function password.find(opts, where)
     or lone_user(opts, where)
 end
 
--- The engine asks once for each refused password (engine:asks), so it needs an
--- answer in any case.
+-- The engine asks once for each refused password, so it needs an answer.
 local function renew(client, ask)
   local found, message = ask_for(ask)
   client.engine:password(found)

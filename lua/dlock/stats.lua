@@ -94,7 +94,6 @@ end
 
 --- A process's lines by the names of metrics.
 ---@param stores table[] { found = what store:stats() gives, id =, prefix = }
----@param process string the label that names the process
 function stats.part(stores, process)
   local part = {}
   for _, metric in ipairs(METRICS) do
@@ -103,8 +102,6 @@ function stats.part(stores, process)
   return part
 end
 
---- The page of several processes.
----@param parts table<string, string>[]
 function stats.page(parts)
   local out = {}
   for _, metric in ipairs(METRICS) do

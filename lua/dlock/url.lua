@@ -68,8 +68,7 @@ local function parse_port(digits)
   end
 end
 
--- The zone of an IPv6 address, behind %25 (RFC 6874) or a bare %, as people
--- write it elsewhere.
+-- Behind %25 (RFC 6874) or a bare %, as people write it elsewhere.
 local function parse_zone(raw)
   local escaped = raw:match("^%%25(.*)$")
   local zone = escaped and decode(escaped)
@@ -269,8 +268,7 @@ end
 
 -- ---- all of it ----
 
--- Puts hosts first in a list in which each host has path or scheme. Nil when
--- the paths differ.
+-- Nil when the hosts' paths differ.
 local function hosts_first(list)
   local hosts, path = {}, ""
   for part in (list .. ","):gmatch("([^,]*),") do

@@ -3,7 +3,7 @@
 -- On Lua 5.4 the lease is a to-be-closed variable (protect.closing):
 -- coroutine.close releases it, and an outer handler sees the traceback. Older
 -- Luas catch, release and raise the same value; so does 5.4 in a coroutine
--- where nothing catches an error, as that dies without closing.
+-- without a pcall, which an error ends without closing.
 local core = require "dlock.core"
 local lease = require "dlock.lease"
 local protect = require "dlock.protect"

@@ -3,8 +3,8 @@
 --
 -- Options may stand anywhere. `--opt=X` is `--opt X`; only the first may have
 -- an option as X. `--` ends them: then comes a command, or words that may begin
--- with a dash. A key of `run` that begins with one has a `--` of its own. -h
--- and --help win over everything.
+-- with a dash. A key of `run` that does has a `--` of its own. --help wins over
+-- everything.
 local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
 
@@ -50,7 +50,7 @@ local function value_of(list, i, option, given)
   return value, i
 end
 
--- Reads the option at list[i]; returns as value_of, without the value.
+-- Returns where the option at list[i] ends, or nil and the problem.
 local function read_option(list, i, found)
   local name, given = name_of(list[i])
   local option = words.option[name]

@@ -1,8 +1,8 @@
 -- Runs a command under a lease, and ends it when the lease is lost.
 --
--- The child has a process group of its own (csrc/lua/child.c has the reasons),
--- which gets our signals, and SIGTERM at a loss. The lock is released when the
--- child is gone, with all_gone when its orphans are gone too:
+-- The child has its own process group (csrc/lua/child.c has the reasons), which
+-- gets our signals, and SIGTERM at a loss. The lock is released when the child
+-- is gone, with all_gone when its orphans are gone too:
 --
 --   RUNS     the child is there               attend
 --     | it ended

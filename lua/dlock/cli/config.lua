@@ -73,7 +73,6 @@ end
 
 --- The settings that count, each with its value, its text and its source.
 ---@param options table from args.read
----@return table<string, table>|nil
 function config.read(options)
   local found, users = {}, users_file()
   local problem = read_file(SYSTEM, found)

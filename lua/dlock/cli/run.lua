@@ -70,8 +70,8 @@ local function fences_of_job(store, key)
   return found
 end
 
--- After a refused try: a message if the job around this one holds a key, and so
--- would wait for itself.
+-- A message if the job around this one holds a key, and so would wait for
+-- itself.
 local function waits_for_itself(store, request)
   for _, key in ipairs(request.words) do
     local ours = fences_of_job(store, key)
@@ -148,7 +148,6 @@ end
 
 --- A signal ends the wait for the lock by an error until `waited` is called,
 --- which returns an earlier one.
----@param request table from args.read
 ---@param waited fun(): integer|nil
 ---@return integer|nil status
 function run.verb(store, request, waited)

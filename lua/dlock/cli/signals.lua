@@ -18,7 +18,6 @@ end
 --- Calls work(waited). A signal ends it until it calls waited(), which returns
 --- an earlier one.
 ---@param all boolean signals of a write, too
----@param work fun(waited: fun(): integer|nil): any
 ---@return any # its result; nil when a signal ended it
 ---@return integer|nil signal
 function signals.until_one(all, work)

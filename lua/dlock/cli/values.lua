@@ -58,7 +58,6 @@ function values.map(value)
 end
 
 --- Reads a value; or nil and why it is wrong.
----@param option table one of words.options
 function values.read(option, given)
   local value, limit = given, option.limit
   local read = values[option.kind]

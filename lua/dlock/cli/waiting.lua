@@ -23,7 +23,7 @@ local function ahead(found, name)
 end
 
 -- A line on what a key is waited for, nil if it is free or ours; and a mark,
--- which changes when the line is to be said again.
+-- which says when the line is new.
 local function describe(key, found, name)
   local before = ahead(found, name)
   local first = found.holders[1]
@@ -46,7 +46,6 @@ end
 
 --- A function to be called again and again during a wait, and with true at its
 --- end.
----@param name string ours
 function waiting.teller(store, keys, name, say)
   local client = stores.client(store)
   local due, at, ticket = core.now() + FIRST, 1, nil

@@ -1,14 +1,13 @@
--- Every verb and option of the command. The parser (args), the help, man page
+-- Every verb and option of the command: the parser (args), the help, man page
 -- and completion (.ci/pages) come from this table.
 --
 -- An option:
 --   name, takes  "--ttl", and its value's name; a flag has none
 --   kind  how the value is read (values) and completed
 --   limit  the library's option with its range
---   open  the option of dlock.open that it sets (tls: in `tls`); such an option
---         may stand in dlock.conf
+--   open  the option of dlock.open that it sets (tls: in `tls`), also in
+--         dlock.conf
 --   instead  other options for the same thing
---   help  one sentence
 -- A verb:
 --   name, usage  the text behind it
 --   words  least and greatest number of words

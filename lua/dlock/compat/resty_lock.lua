@@ -5,8 +5,7 @@
 --   local elapsed, err = lock:lock(key)
 --   local ok, err = lock:unlock()
 --
--- Results, options and messages are that library's. A lease is not renewed: it
--- ends exptime seconds after it was taken.
+-- Results, options and messages are that library's. A lease is not renewed.
 local core = require "dlock.core"
 local dlock = require "dlock"
 local misuse = require "dlock.misuse"
@@ -38,7 +37,6 @@ local function find_store()
   return used, message
 end
 
---- Other dictionaries have other locks.
 ---@param opts? table exptime (30), timeout (5, at most exptime); step, ratio
 --- and max_step are ignored
 ---@return string? err
@@ -101,7 +99,7 @@ function METHODS:unlock()
   return 1
 end
 
----@param time? number seconds from now (exptime)
+---@param time? number seconds (exptime)
 ---@return string? err "unlocked"; "lost: …" when exptime had passed
 function METHODS:expire(time)
   if not self.lease then

@@ -1,9 +1,7 @@
--- Plain Lua: a waiting call runs the loop on its own thread.
---
--- It waits in slices: Ctrl-C sets a debug hook, which raises an error as soon
--- as Lua code runs. Then the place in the queue is withdrawn, and a grant that
--- crossed it is given back. Between slices callbacks run, which may end the
--- wait.
+-- Plain Lua: a waiting call runs the loop on its own thread, in slices. Ctrl-C
+-- sets a debug hook, which raises an error as soon as Lua code runs: then the
+-- place in the queue is withdrawn, and a grant that crossed it is given back.
+-- Between slices callbacks run, which may end the wait.
 local core = require "dlock.core"
 local events = require "dlock.events"
 

@@ -1,18 +1,16 @@
 -- cqueues. No coroutine of ours stays, which would keep cq:loop() from ending.
 -- Each waiter polls the engine's wakeup descriptor and a condition of its own.
--- The one that the descriptor wakes signals all others, in every controller, so
--- nested loops work.
+-- The one that the descriptor wakes signals all others, so nested loops work.
 --
 -- A controller misses events of a new descriptor with the number of a closed
--- one that it polled. So the engine keeps its descriptor while there are
--- client.pollers; the last one takes it out of all controllers. A poller leaves
--- when its coroutine is closed (protect.closing). One dropped with its
--- controller leaves the weak set, so closing the store looks too
--- (adapter.closed).
+-- one. So the engine keeps its descriptor while there are client.pollers, and
+-- the last one takes it out of all controllers. A poller leaves with its
+-- coroutine (protect.closing). One dropped with its controller leaves the weak
+-- set, so closing the store looks too (adapter.closed).
 --
 -- A callback is a coroutine, which begins in its controller's next step. Waits
--- and releases let all calls of their controller begin (client.beginning), so a
--- program that waited for a loss finds on_lost called.
+-- and releases let all calls begin (client.beginning), so a program that waited
+-- for a loss finds on_lost called.
 local event_loop = require "dlock.host.event_loop"
 local events = require "dlock.events"
 local protect = require "dlock.protect"
@@ -51,7 +49,6 @@ local function begin(calls)
   call()
 end
 
---- Where nothing can wait the calls begin later.
 function adapter.run_callbacks(client, calls)
   if #calls == 0 and not client.beginning then
     return

@@ -93,7 +93,6 @@ local function refuse(running, instead)
   return "unsupported: nothing can wait here: " .. instead
 end
 
---- Can the wakeup descriptor be waited for here?
 ---@param running boolean the loop runs us
 ---@param instead string what to do where nothing can wait
 function event_loop.ready(client, running, instead)

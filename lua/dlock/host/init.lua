@@ -1,22 +1,20 @@
 -- A host is a way to wait: a table with
 --   wait(client, ticket)  returns when ticket:poll() is true, and may give that
---   run_callbacks(client, calls)  makes these calls of the user's functions in
---                                 order. When it returns all have begun, except
---                                 in nginx. On an event loop none delays
---                                 another, or the caller
+--   run_callbacks(client, calls)  makes these calls in order. When it returns
+--                                 all have begun, except in nginx. On an event
+--                                 loop none delays another, or the caller
 -- and, on event loops, with some of
---   ready(client, held)  true, or nil, message, code: cannot wait here. held:
---                        something is given back, so only the impossible is
---                        refused
+--   ready(client, held)  true, or nil, message, code. held: something is given
+--                        back, so only the impossible is refused
 --   owner(client)  the owner, for reentrancy; default: protect.owner
 --   own(client, lease)  the lease ends with what runs, as a request
 --   listen(client)  callbacks run from now on although nothing waits
---   deliver(client)  wakes the waiters of tickets that this call ended; without
---                    it the descriptor does
+--   deliver(client)  wakes waiters of tickets that this call ended; else the
+--                    descriptor does
 --   forget(client)  the engine is about to close its descriptors
 --   own_events = true  it takes the engine's events itself
 --   runs_us(), is_here()  for detect()
---   closed(client)  any host closed the store: ends what is left for it here
+--   closed(client)  any host closed the store
 -- All waits go through ready and wait of this file. Each call detects its host
 -- unless the option names one.
 local blocking = require "dlock.host.blocking"
@@ -159,7 +157,6 @@ end
 --- Waits until the ticket is done, runs due callbacks and gives the ticket's
 --- results. Then the ticket may be another request's, so it leaves the sets
 --- before.
----@param adapter table from ready()
 ---@param waits? table a set that has the ticket
 ---@param others? table another one
 function host.wait(client, ticket, adapter, waits, others)
@@ -184,8 +181,7 @@ function host.closed(client)
   cqueues.closed(client)
 end
 
---- Calls make(...), which gives a ticket or nil, message, code, where a wait is
---- possible, and waits.
+--- make(...) gives a ticket or nil, message, code.
 function host.ask(client, make, ...)
   local adapter, message, code = host.ready(client)
   if not adapter then return nil, message, code end

@@ -2,10 +2,10 @@
 -- wakeup descriptor, and the last one stops it, so nothing of ours keeps the
 -- loop alive.
 --
--- A program may resume a waiting coroutine, which yields again unless its
--- ticket is done, or close it, which abandons the ticket at once (host.wait).
--- An error closes nothing: the ticket is abandoned when done, because
--- adapter.wait is not in the stack, or `inside` has another wait.
+-- A program may resume a waiting coroutine, which yields again, or close it,
+-- which abandons the ticket at once (host.wait). An error closes nothing: the
+-- ticket is abandoned when done, because adapter.wait is not in the stack, or
+-- `inside` has another wait.
 --
 -- luv calls back on the stack of the thread that loaded it, which cannot be
 -- resumed. So dlock loads luv in no coroutine (host.find), and a wait in such a
@@ -24,7 +24,7 @@ function adapter.ready(client)
     .. " coroutine.wrap(function() ... end)()")
 end
 
---- Each has its own coroutine, as it may wait for ever.
+--- A callback may wait for ever.
 function adapter.run_callbacks(_, calls)
   for _, call in ipairs(calls) do
     coroutine.wrap(call)()

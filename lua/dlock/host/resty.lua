@@ -1,16 +1,16 @@
 -- OpenResty. A handler waits on a semaphore (nginx/waiters.lua), which the pump
--- (nginx/pump.lua) posts, or a handler that ended the ticket, or, without a
+-- posts (nginx/pump.lua), or a handler that ended the ticket, or, without a
 -- pump, a waiter.
 --
--- Waits and leases belong to their request. An aborted request runs no Lua, so
--- each one that waits has a scope, which the clean-up of its pool ends before
--- the log phase. ngx_lua recycles coroutines, so an owner is a coroutine and
--- its scope's number. A scope begins only where waiting is allowed: elsewhere
--- it may never end, and the next request at that address would find it.
+-- Waits and leases belong to their request. An aborted one runs no Lua, so each
+-- that waits has a scope, which its pool's clean-up ends before the log phase.
+-- ngx_lua recycles coroutines, so an owner is a coroutine and its scope's
+-- number. A scope begins only where waiting is allowed: elsewhere it may never
+-- end, and the next request at that address would find it.
 --
 -- Below a C function that calls Lua, nginx would raise an error and leave the
 -- waiter in its semaphore's queue. So whether a handler can yield is asked
--- first. Waits call C by the FFI, which is faster.
+-- first.
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
 
@@ -127,7 +127,6 @@ local function prepare(client)
   end
 end
 
---- Can a request be waited for here?
 ---@param held? boolean it gives something back, which works without a pump
 function adapter.ready(client, held)
   local phase = ngx.get_phase()
@@ -166,8 +165,7 @@ end
 
 local deliver = pump.deliver
 
--- Looks, or leaves that to another waiter. Gives the next pause, and how long
--- to sleep.
+-- Looks, or leaves that to another waiter. Gives the next pause, and the sleep.
 local function look_alone(client, mine, pause)
   local now, last = ngx.now(), client.looked
   local late = pause == LAST_LOOK
@@ -195,8 +193,7 @@ local function sleep(client, ticket, mine)
   end
 end
 
---- Returns when there is nothing more to wait for, and whether the ticket is
---- done.
+---@return boolean done
 function adapter.wait(client, ticket)
   watch(ticket, WATCHED)
   local number, others = WATCHED.number, WATCHED.others

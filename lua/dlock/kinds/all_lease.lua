@@ -62,9 +62,9 @@ end
 
 local REST = { __close = all_lease.give_back }
 
---- Calls end_one(lease, timeout) for each, in reverse. After an error (a debug
---- hook's, for Ctrl-C) or the end of the coroutine the rest are released later,
---- so nothing stays renewed.
+--- Calls end_one(lease, timeout) for each, in reverse. After an error (of a
+--- debug hook) or the end of the coroutine the rest are released later, so
+--- nothing stays renewed.
 ---@param timeout? number seconds for all (the longest io_timeout)
 function all_lease.end_each(taken, end_one, timeout)
   local rest = setmetatable({}, REST)
@@ -112,7 +112,6 @@ function methods:release_later()
   return end_by(state, "release_later")
 end
 
---- All end ttl seconds from now, or each by its own ttl.
 ---@return number|nil remaining the least
 function methods:extend(ttl)
   local list = list_of(self, "extend")
@@ -236,7 +235,6 @@ function meta.__close(self)
 end
 
 ---@param taken table[] { lease =, index = } in the order of taking
----@param shown string their names
 function all_lease.new(taken, shown)
   local list, shown_list = {}, {}
   for _, one in ipairs(taken) do

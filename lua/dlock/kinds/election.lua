@@ -1,5 +1,4 @@
 -- The leader is the holder of the lock, and `inspect` shows its value.
---
 -- wait_change compares fences; 0 is no leader. The fence of a holder that is no
 -- candidate may be uncertain: then the store's name of the hold is compared.
 -- The object notes the last leadership that it saw, so it misses no change

@@ -1,12 +1,12 @@
--- A lock, and others in its place while its store is down. outage.lua has the
--- rules I1 to I7. The time of a call:
+-- A lock, and others in its place while its store is down (I1 to I7:
+-- outage.lua). The time of a call:
 --
 --   T1  The first attempt on a lock with others behind it gets half of the time
 --       left, and half of that is for taking back what it asked.
 --   T2  A store that answers `timeout` works: its lock is waited for until the
 --       end.
---   T3  A grace that ends in time is waited for, in attempts. One that fails at
---       once is the last.
+--   T3  A grace that ends in time is waited for. An attempt that fails at once
+--       is the last.
 --   T4  A weaker lock whose reason is gone at its grant is given back, and all
 --       begins anew.
 --
@@ -63,7 +63,7 @@ local function rest(plan)
   return plan.deadline < math.huge and plan.deadline or core.now() + SLICE
 end
 
--- Takes a lock with others behind it; plan.passed: these may be given.
+-- plan.passed: the next lock may be given.
 local function take_first(state, plan, member)
   local ends = core.now() + math.min((plan.deadline - core.now()) / 2, SLICE)
   while true do
@@ -160,7 +160,7 @@ local function degraded(state, plan, inner, place)
   return degraded_lease.new(inner)
 end
 
--- Goes through the list once; plan.again: it has to begin anew.
+-- plan.again: it has to begin anew.
 local function go_through(state, plan)
   plan.again = false
   for i, member in ipairs(state.members) do
@@ -200,8 +200,8 @@ local function take(state, given, wait)
   return results.of(lease, message, code)
 end
 
---- Asks the first store that answers. While that is OUT, a weaker lock may be
---- held, so the next is asked too.
+--- While the first store is OUT, a weaker lock may be held, so the next is
+--- asked too.
 function methods:locked()
   local state = lockable.state_of(self, "locked")
   local held, message, code

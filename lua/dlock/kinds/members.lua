@@ -1,13 +1,13 @@
 -- Lists of locks on keys, for all and fallback. One set notes all waits, so one
 -- cancel ends them. Kinds on one key are one lock: key and store (`id`, then
--- prefix) name it, and are the order for everybody. No lock is named twice.
+-- prefix) name it, and are the order for everybody.
 local lockable = require "dlock.lockable"
 local misuse = require "dlock.misuse"
 
 local members = {}
 
---- The states of the list's locks, with their places (`index`); then the other
---- fields by name.
+--- The states of the list's locks, with their places (`index`); then its other
+--- fields.
 ---@param called string as the program wrote it
 function members.read(list, called)
   local one = lockable.state(list)
@@ -57,8 +57,7 @@ function members.sort(states, called)
   return sorted
 end
 
---- A lockable over these and its state. Its timeout is their longest.
----@param kind_of table a class
+--- A lockable over these with their longest timeout; its state.
 function members.object(kind_of, take, states, names)
   local state = { take = take, cancels = 0, members = states, timeout = 0,
     client = states[1].client, shown = "{ " .. names .. " }" }

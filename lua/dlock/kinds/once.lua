@@ -83,7 +83,6 @@ function once.run(client, key, fn, opts)
 end
 
 --- The engine counts waits that land() ended as cancelled; they were served.
----@param acquires table<string, integer> the engine's counts
 function once.count(client, acquires)
   acquires.served = client.served or 0
   acquires.cancelled = acquires.cancelled - acquires.served

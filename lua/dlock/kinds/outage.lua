@@ -6,8 +6,6 @@
 -- of failures without an answer. A *plan* is a call's: grace (nil: the lock's
 -- ttl), hold_off, cancel, wait, deadline.
 --
--- An answer to an acquire or a ping does in each state:
---
 --   answer               | ANSWERS       | FAILING       | OUT
 --   lease, pong,         |               | -> ANSWERS    | hold_off runs (I5)
 --     busy, timeout      |               |               |
@@ -18,8 +16,6 @@
 --   a weaker lock given  |               | -> OUT        |
 --   cancelled, closed,   | the call ends, and nothing is noted
 --     forked, unsupported|
---
--- OUT ends by I5 (-> ANSWERS) or I6 (-> FAILING, without a run).
 --
 --   I1  A weaker lock is given only after a run of `grace`: then each holder of
 --       the first lock has passed its deadline.
@@ -32,10 +28,10 @@
 --       than one waited for passes at once; others ask for the lock, to see
 --       their own run, and give it back. A failure after no call for longer
 --       than grace counts as the first.
---   I5  OUT ends when the store has answered for its callers' longest hold_off,
---       and this process holds no degraded lease.
---   I6  OUT is forgotten after no call for longer than grace, hold_off and
---       PING_EVERY, unless a degraded lease is held.
+--   I5  OUT becomes ANSWERS when the store has answered for its callers'
+--       longest hold_off, and this process holds no degraded lease.
+--   I6  OUT becomes FAILING, without a run, after no call for longer than
+--       grace, hold_off and PING_EVERY, unless a degraded lease is held.
 --   I7  A granted weaker lock is given only if the store was asked within
 --       PING_EVERY (look), and I1 or I4 allows it (ready). No other coroutine
 --       runs between ready and enter.
@@ -136,8 +132,8 @@ function outage.note(member, plan, begun, ended, message, code)
   end
 end
 
--- Asks for a sign of life in half of the time left. Returns message and code of
--- an answer that MEANS nothing.
+-- Asks for half of the time left. Returns message and code of an answer that
+-- MEANS nothing.
 local function ping(member, plan)
   local begun = core.now()
   local left = plan.wait and (plan.deadline - begun) / 2 or PING_EVERY
@@ -149,8 +145,7 @@ local function ping(member, plan)
   if code and not MEANS[code] then return message, code end
 end
 
--- Forgets the outage (I6), or pings unless the last answer is new. Returns as
--- ping.
+-- Forgets (I6), or pings unless the last answer is new. Returns as ping.
 local function ask_while_out(member, plan, it, old)
   local now = core.now()
   local gap, held = now - it.used, holds(it)
@@ -215,8 +210,7 @@ function outage.ready(member, plan)
   return ready, it.message, it.code
 end
 
---- -> OUT: a weaker lock is given.
----@param inner dlock.lease its lease
+--- -> OUT: a weaker lock is given, by the lease `inner`.
 function outage.enter(member, plan, inner)
   local client = member.client
   local it = known[client]

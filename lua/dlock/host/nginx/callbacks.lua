@@ -7,9 +7,9 @@
 --     patience  seconds from then in which one has to appear
 --     width     how many may be asked for together
 --
--- A timer takes a call when it runs, so a dropped timer loses nothing: the pump
--- asks again at each beat. After a drop one timer is asked for, with growing
--- patience, until one appears. The width doubles whenever the queue is empty.
+-- A timer takes a call when it runs, so the pump makes up for a dropped one at
+-- each beat. After a drop one timer is asked for, with growing patience, until
+-- one appears. The width doubles when the queue is empty.
 local timers = require "dlock.host.nginx.timers"
 
 local callbacks = {}

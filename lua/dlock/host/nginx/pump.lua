@@ -1,6 +1,6 @@
 -- The pump: a light thread per store and worker. It reads a Unix socket of the
--- engine, because nginx waits for sockets only, takes the numbers of done
--- tickets and wakes their waiters.
+-- engine, because nginx waits for sockets only, and wakes the waiters of done
+-- tickets.
 --
 -- The first call that waits starts it. It leaves when nothing waits and the
 -- worker exits or a second passed without a call: earlier would strand a
@@ -10,9 +10,9 @@
 --   client.pump = { seen, runs, patience }
 --     seen      its last look, or when it was asked for
 --     runs      it has looked
---     patience  seconds without a look until a caller asks for another pump
+--     patience  seconds without a look until a caller asks for another
 -- The engine's beats make it look twice a second. A late pump finds the new one
--- and leaves. Without one waiters look (look_alone).
+-- and leaves. Without one waiters look.
 local callbacks = require "dlock.host.nginx.callbacks"
 local direct = require "dlock.host.direct"
 local event_loop = require "dlock.host.event_loop"
@@ -90,9 +90,8 @@ local function connect(client)
   return socket
 end
 
--- An exiting worker keeps it only for callbacks of requests, which keep the
--- worker anyway. Other leases would keep the worker for as long as they are
--- renewed.
+-- Callbacks of requests, which keep an exiting worker anyway, keep it too.
+-- Other leases would keep the worker for as long as they are renewed.
 local function expects_events(client, exiting)
   if exiting and not client.owned then
     return false

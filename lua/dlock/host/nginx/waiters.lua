@@ -3,10 +3,10 @@
 --   client.waiting[number] = waiter  its ticket is not known to be done
 --   client.woken[waiter] = true  it is, but the handler has not gone on
 --
--- A light thread that is killed, or whose request is aborted, runs no code, but
--- nginx takes it out of its semaphore's queue. So the count (posts less
--- waiters) shows it: before a post (wake), while it waits, and after a post
--- (sweep, at each beat). The running handler is in no queue: it is `awake`.
+-- A killed light thread, or one of an aborted request, runs no code, but nginx
+-- takes it out of its semaphore's queue. So the count (posts less waiters)
+-- shows it: before a post (wake), while it waits, and after a post (sweep, at
+-- each beat). The running handler is in no queue: it is `awake`.
 local event_loop = require "dlock.host.event_loop"
 local semaphore = require "ngx.semaphore"
 

@@ -15,12 +15,10 @@ local CODES = { busy = EX_BUSY, timeout = EX_BUSY, cancelled = EX_BUSY,
   lost = EX_LOST }
 local STDERR = 2
 
--- The module of a verb.
 local MODULES = { run = "run", elect = "run", acquire = "handle",
   release = "handle", extend = "handle", ["held-by"] = "handle",
   watch = "watch" }
 
--- Another exit status if something could not be written.
 local function finish(status)
   if out.flushed() then return status end
   out.complain("the output cannot be written: " .. out.problem())

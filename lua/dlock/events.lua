@@ -43,7 +43,6 @@ end
 
 local ngx = rawget(_G, "ngx")
 
---- Shows a problem that no on_event takes.
 function events.show(problem)
   if ngx and ngx.log and ngx.get_phase then
     ngx.log(ngx.ERR, "dlock: ", problem)
@@ -66,7 +65,6 @@ function events.event(client, kind, message, key)
   end
 end
 
---- Reports a failed function of the user's.
 function events.failed(client, message, key)
   if client.on_event then
     events.event(client, "callback", message, key)
@@ -75,7 +73,6 @@ function events.failed(client, message, key)
   end
 end
 
---- The same for one that raised an error.
 function events.raised(client, name, problem, key)
   events.failed(client, ("error in a callback of %s: %s"):format(name,
     text.of_error(problem)), key)
@@ -199,7 +196,6 @@ end
 
 local may_be_due = events.may_be_due
 
---- The calls that are due, in order.
 function events.due(client)
   local due, items = {}, client.engine:events()
   if listening.dropped[client.hub] then -- dropped before the loss
@@ -316,7 +312,6 @@ core.lease_meta.dropped = function(client, key, running)
   end
 end
 
---- Whether a held lease has callbacks.
 function events.expected(client)
   for _, lease in next_watched, client.watched do
     if core.held(lease) then
@@ -332,7 +327,6 @@ function events.check_callback(fn, call)
   end
 end
 
---- Has fn called at the event of this kind and lease.
 function events.subscribe(client, lease, kind, fn)
   local slot, name, watched = core.slot(lease), HANDLERS[kind], client.watched
   slot[name] = slot[name] or {}

@@ -151,7 +151,6 @@ end
 
 local acquire = lockable.acquire
 
---- The rest of a with.
 function lockable.run(lease, message, code, fn, ...)
   if not lease then return nil, message, code end
   return with.run(lease, fn, ...)
@@ -289,7 +288,6 @@ function methods:cancel()
   return true
 end
 
---- A class of lockables; `extra` methods replace the common ones.
 function lockable.class(name, extra)
   local index = {}
   for call, fn in pairs(methods) do index[call] = fn end

@@ -22,7 +22,6 @@ local function program_level()
   return 0
 end
 
----@param message string a format
 function misuse.raise(message, ...)
   error(message:format(...), program_level())
 end

@@ -251,7 +251,6 @@ for _, name in ipairs { "mutex", "reader", "writer", "semaphore", "election",
   CALLS[name .. ":with"] = "acquire wait" .. permits
 end
 
--- The rules of each place.
 local AT = {}
 for name, rule in pairs(TABLE) do
   for place in rule.where:gmatch("%S+") do
@@ -425,7 +424,6 @@ function options.check_number(value, name, call)
   return bad and ("invalid: %s %s"):format(name, bad)
 end
 
---- The same for an argument that may be left out.
 function options.check_optional(value, name, call)
   return value ~= nil and options.check_number(value, name, call) or nil
 end
@@ -467,7 +465,6 @@ function options.defaults(opts, base)
   return out
 end
 
---- The options that this module's store gets.
 function options.own(opts, module)
   local out = {}
   for name, rule in pairs(TABLE) do
@@ -502,7 +499,6 @@ function options.rule(name)
   return TABLE[name]
 end
 
---- The places of a call, nil if it takes no options.
 function options.places(call)
   return CALLS[call]
 end

@@ -111,7 +111,6 @@ local function closes()
   return closed
 end
 
---- Whether closing() closes here.
 protect.closes = closes()
 
 return protect

@@ -18,7 +18,6 @@ function reentrant.new()
   return { keys = {}, count = 0, limit = FIRST_SWEEP }
 end
 
---- A handle of the owner's live hold on key.
 function reentrant.find(holds, key, owner)
   local owners = holds.keys[key]
   local handles = owners and owners[owner]
@@ -93,7 +92,6 @@ function reentrant.drop(holds, lease)
   end
 end
 
---- Whether the hold has other handles.
 function reentrant.is_nested(holds, lease)
   local slot = core.slot(lease)
   local owners = slot.hold_key and holds.keys[slot.hold_key]

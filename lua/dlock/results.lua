@@ -27,7 +27,6 @@ function results.of(first, second, code)
   return first
 end
 
---- Changes a failure's code, also in its text.
 function results.recode(message, code, other)
   return nil, other .. message:sub(#code + 1), other
 end

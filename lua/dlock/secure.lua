@@ -15,8 +15,6 @@ local function search(name, path)
   end
 end
 
----@param where table from url.parse
----@return string? problem "invalid: ..."
 function secure.check(given, where)
   if not given then
     return nil

@@ -13,7 +13,6 @@ local shared = {}
 local MOST = 12
 local MANY = 20 -- clients of any kind: see make_room
 
--- A sharing store has these options for itself.
 local OWN = options.defaults {}
 OWN.id, OWN.url = true, true
 
@@ -34,7 +33,6 @@ local function text_of(value)
   return "{" .. table.concat(parts, "\0") .. "}"
 end
 
----@param where table from url.parse
 function shared.key(where, opts)
   local all = { [1] = where.shown, [2] = where.username or false,
     [3] = where.password or false }

@@ -55,7 +55,6 @@ local methods = {}
 local CLASS = class("store", methods, "; options go into dlock.open")
 local client_of = CLASS.state_of
 
---- The client of a store, nil of anything else.
 store.client = CLASS.state
 
 local function ask(client, name, argument)
@@ -94,7 +93,6 @@ function methods:close(timeout)
   return results.of(done, message, code)
 end
 
--- A method that checks its arguments for do_it.
 local function on_key(name, do_it)
   local call = "store:" .. name
   local takes_options = options.places(call)

@@ -43,7 +43,6 @@ local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master,"
   .. " zookeeper://host:2181, file:///directory, memory://"
 
--- Spellings of other libraries.
 local ELSEWHERE = {
   ["redis-sentinel"] = "redis+sentinel://host1,host2/master",
   ["sentinel"] = "redis+sentinel://host1,host2/master",
@@ -76,7 +75,6 @@ local function parse_zone(raw)
   return zone and zone:find(ZONE) and "%" .. zone
 end
 
--- The host without brackets, and the rest.
 local function split_host(part)
   local address, zone, rest = part:match("^%[(%x*:[%x:%.]*)([^%]]*)%](.*)$")
   if not address then
@@ -96,7 +94,6 @@ local function escape(mark)
   return ("%%%02X"):format(mark:byte())
 end
 
--- A URL; `user` is from user_of.
 local function show(scheme, hosts, path, user)
   local names = {}
   for i, h in ipairs(hosts) do

@@ -87,7 +87,6 @@ local function run_closing(self, fn, ...)
     self, fn, ...)
 end
 
---- Calls fn(lease, ...) and releases.
 with.run = protect.closes and run_closing or run_catching
 
 return with

@@ -12,7 +12,6 @@ local args = {}
 
 local field = words.field
 
--- The option of a word, and the value behind its '='.
 local function name_of(word)
   local name, given = word:match("^(%-%-[^=]+)=(.*)$")
   return name or word, given
@@ -50,7 +49,6 @@ local function value_of(list, i, option, given)
   return value, i
 end
 
--- Returns where the option at list[i] ends, or nil and the problem.
 local function read_option(list, i, found)
   local name, given = name_of(list[i])
   local option = words.option[name]
@@ -65,7 +63,6 @@ local function read_option(list, i, found)
   return at
 end
 
--- Returns options, words, and the rest behind `--`.
 local function split(list)
   local options, found, i = {}, {}, 1
   while list[i] and list[i] ~= "--" do
@@ -99,7 +96,6 @@ local function bad_options(options, verb)
   end
 end
 
--- Whether help is asked for, and of which verb.
 local function asked_help(list)
   local verb
   for _, word in ipairs(list) do

@@ -43,7 +43,6 @@ local function stopped(job, signal)
   return true
 end
 
--- Reports a revoke once; the command decides.
 local function tell_wish(job)
   if not job.asked and job.lease:revoked() then
     job.asked = true
@@ -57,7 +56,6 @@ local function end_all(job, signal)
   if job.all_gone then core.kill_adopted(signal, not job.over and job.pid) end
 end
 
--- Returns whether the lease was seen to be lost just now.
 local function lost_now(job)
   if job.kill_at then
     if core.now() > job.kill_at then end_all(job, SIGKILL) end
@@ -73,7 +71,6 @@ local function lost_now(job)
   return true
 end
 
--- Seconds until the next look at the lease.
 local function patience(job)
   return job.kill_at and LOOK
     or math.min(LOOK, math.max(job.lease:remaining(), 0.01))
@@ -127,7 +124,6 @@ local function take_terminal(pid, status)
   end
 end
 
--- The leases of a lease.
 local function leases_of(lease)
   return type(lease) == "table" and lease.leases or { lease }
 end

@@ -21,7 +21,6 @@ local function setting_names()
   return names
 end
 
--- Reads a line; returns its problem.
 local function read_line(line, from, found)
   if line:find("^%s*#") or not line:find("%S") then return nil end
   local name, given = line:match("^%s*([%w_-]+)%s*=%s*(.-)%s*$")
@@ -37,7 +36,6 @@ local function read_line(line, from, found)
   found[name] = { value = value, given = given, from = from }
 end
 
--- Reads a file if it exists; returns its problem.
 local function read_file(path, found)
   local file, problem, errno = io.open(path, "r")
   if not file then
@@ -88,7 +86,6 @@ function config.read(options)
   return found
 end
 
---- The settings as options of dlock.open.
 function config.for_open(found)
   local open, tls = {}, {}
   for name, setting in pairs(found) do

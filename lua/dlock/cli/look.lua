@@ -62,7 +62,6 @@ function look.held(store, request)
   return held and 0 or 1
 end
 
---- Calls visit(found) for each key in use with this prefix.
 function look.each(store, prefix, visit)
   local cursor, keys, message, code
   repeat

@@ -4,7 +4,6 @@ local text = require "dlock.text"
 
 local out = {}
 
--- Why the first failed write failed.
 local unwritten
 
 function out.say(line)
@@ -22,7 +21,6 @@ function out.problem()
   return tostring(unwritten)
 end
 
---- To standard error.
 function out.complain(message)
   io.stderr:write("dlock: " .. text.escape(message) .. "\n")
 end
@@ -31,7 +29,6 @@ function out.plain(value)
   return text.escape(value or "?")
 end
 
---- A store's URL without secrets.
 function out.store(store)
   return (tostring(store):gsub("^dlock%.store: ", ""))
 end

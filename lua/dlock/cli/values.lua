@@ -57,7 +57,6 @@ function values.map(value)
   return map
 end
 
---- Reads a value; or nil and why it is wrong.
 function values.read(option, given)
   local value, limit = given, option.limit
   local read = values[option.kind]

@@ -17,7 +17,6 @@ local function now()
   return os.date("%Y-%m-%dT%H:%M:%S")
 end
 
--- Prints a change; whether it could be written.
 local function change(request, key, holder, named)
   if request.options.json then
     out.say(json.encode { time = os.date("!%Y-%m-%dT%H:%M:%SZ"), key = key,

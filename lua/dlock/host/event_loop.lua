@@ -57,8 +57,6 @@ local function wake_all(client, number, wake)
   end
 end
 
----@param completed? function instead of engine.completed
----@return boolean events the engine has some
 function event_loop.drain(client, wake, completed)
   local waiting, numbers, engine =
     client.waiting, client.numbers, client.engine

@@ -71,7 +71,6 @@ end
 local get_request = find_cleanup()
 local scopes = core.scopes()
 
--- The running request's scope, nil where it is unknown.
 local function current()
   local r = get_request and get_request()
   if not r then
@@ -87,7 +86,6 @@ end
 
 local owners = setmetatable({}, { __mode = "k" })
 
---- This coroutine of this request.
 function adapter.owner()
   local scope, co = current(), coroutine.running()
   if not scope or not co then

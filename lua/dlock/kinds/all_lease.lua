@@ -29,7 +29,6 @@ local function list_of(self, call)
   return state.list, state
 end
 
---- Releases those that are still held later.
 function all_lease.give_back(rest)
   for i = #rest, 1, -1 do
     rest[i].lease:release_later()
@@ -102,7 +101,6 @@ local function releasing(name)
   end
 end
 
---- Releases all; a failure of one is the result.
 methods.release = releasing "release"
 
 methods.resign = releasing "resign"
@@ -141,7 +139,6 @@ function methods:remaining()
   return least
 end
 
--- Runs fn once, at the first event of any.
 local function on_first(self, list, subscribe, fn)
   local ran = false
   for _, lease in ipairs(list) do
@@ -192,7 +189,6 @@ for _, call in ipairs { "detach", "guard", "downgrade" } do
   end
 end
 
--- What they are together, unless all are held.
 local function state_of(list)
   local state = "released"
   for _, lease in ipairs(list) do

@@ -38,7 +38,6 @@ end
 
 local run_one
 
----@param limit? integer at most so many
 function callbacks.start(client, limit)
   local calls, now = client.calls, ngx.now()
   if not calls then

@@ -199,7 +199,6 @@ function pump.ask(client)
   return true
 end
 
---- A waiter looks in place of the pump.
 function pump.look_alone(client)
   deliver(client)
   beat(client, ngx_now())

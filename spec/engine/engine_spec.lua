@@ -3,6 +3,7 @@
 local core = require "dlock.core"
 local engine = require "spec.support.engine"
 local leaks = require "spec.support.leaks"
+local lot = require "spec.support.lot"
 local memory = require("spec.support.memory").load()
 local steady = require "spec.support.steady"
 
@@ -372,7 +373,7 @@ describe("engine", function()
   -- Whatever crosses, nothing is renewed afterwards.
   it("leaves nothing after 20,000 crossings of cancel and release", function()
     local first = acquire(e, "a")
-    for i = 1, 20000 do
+    for i = 1, lot.rounds(20000) do
       local ticket = ask(e, "a", { ttl = 0.3 })
       if i % 3 == 0 then ticket:cancel() end
       if first then core.release_later(first) end

@@ -3,6 +3,7 @@
 -- store, or before every waiter that queues there, or (`handoffs`) a number of
 -- times. Over the store in memory, whose ping tells how many requests came.
 local core = require "dlock.core"
+local lot = require "spec.support.lot"
 local resident = require "spec.support.resident"
 local steady = require "spec.support.steady"
 
@@ -466,7 +467,7 @@ describe("local hand-off:", function()
   -- grant, waits that are cancelled or dropped.
   it("20,000 crossings lose no waiter, and fences rise", function()
     local last, waiting = 0, {}
-    for i = 1, 20000 do
+    for i = 1, lot.rounds(20000) do
       local scope = core.scope()
       local ticket = want("a", { handoffs = i % 7 })
       if i % 5 == 0 then
@@ -494,7 +495,7 @@ describe("local hand-off:", function()
         waiting = {}
       end
     end
-    assert.is_true(count() > 1000)
+    assert.is_true(count() > lot.rounds(1000))
     assert.is_true(free_soon(e, "a"))
   end)
 end)

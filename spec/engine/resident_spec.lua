@@ -3,6 +3,7 @@
 -- descriptor becomes readable. Scopes: what ends with a request.
 local core = require "dlock.core"
 local leaks = require "spec.support.leaks"
+local lot = require "spec.support.lot"
 local resident = require "spec.support.resident"
 local uv = require "luv"
 
@@ -388,7 +389,7 @@ describe("resident engine", function()
 
   -- The interleavings of a watch and a finish, and of a grant and an end.
   it("loses no ticket and no lease in 20,000 crossings", function()
-    for i = 1, 20000 do
+    for i = 1, lot.rounds(20000) do
       local scope = core.scope()
       local ticket = ask(e, "a", { ttl = 0.5 })
       if i % 4 == 0 then

@@ -1,6 +1,5 @@
 /* An engine's birth, first use and end. Opening does no I/O and starts no
- * thread, so a master process may open and fork. The first request initialises
- * the loop and starts the renewal thread. */
+ * thread, so a master process may fork. The first request does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,7 @@
 #include "loop/life.h"
 
 #define MANY 16 /* so many open stores are likely a mistake */
-/* Enough free ones for a busy worker of nginx, and for leases that wait for a
- * collector. */
+/* For a busy worker of nginx, and for leases that wait for a collector. */
 #define SPARE_TICKETS 128
 #define SPARE_HOLDS 1024
 
@@ -32,7 +30,7 @@ struct whole {
 static const struct dlk_loop_calls loop_calls = {.run_batch = dlk_holds_run,
                                                  .over = dlk_close_by_thread};
 
-/* No thread is left: a renewal thread that goes on alone has a reference. */
+/* A renewal thread that goes on alone has a reference, so none is left. */
 static void free_engine(struct dlk_engine *e) {
   if (atomic_load(&e->fork_stamp) != 0 && !dlk_close_is_over(e->close))
     return;

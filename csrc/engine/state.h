@@ -1,5 +1,5 @@
-/* An open store's engine, as its parts share it. Ownership of the loop
- * (loop/owner.h) guards what is not constant, atomic or said otherwise. */
+/* Ownership of the loop (loop/owner.h) guards what is not constant, atomic or
+ * said otherwise. */
 #ifndef DLK_ENGINE_STATE_H
 #define DLK_ENGINE_STATE_H
 
@@ -16,7 +16,7 @@ struct dlk_close;
 struct dlk_lease_calls;
 
 /* See ticket/completion.c. */
-struct dlk_completion { /* in a ticket */
+struct dlk_completion {
   struct dlk_completion *next;
   _Atomic uint64_t number; /* 0: nobody watches it */
 };
@@ -27,7 +27,7 @@ struct dlk_completions {
   /* The listener's, as all that follows: taken from `ready`. */
   struct dlk_completion *taken;
   uint64_t last_number;
-  struct dlk_free_numbers { /* told, so to be used again */
+  struct dlk_free_numbers {
     uint64_t *list;
     size_t old, len, limit; /* old: told before the last call */
   } free;
@@ -38,12 +38,12 @@ struct dlk_held {
   const struct dlk_lease_calls *calls;
   _Atomic int64_t horizon; /* no hold outlives it */
   struct dlk_timer horizon_timer;
-  struct dlk_pool spare; /* memory of holds */
-  bool suspected;        /* `suspicious` was told */
+  struct dlk_pool spare;
+  bool suspected;
 };
 
-/* What the store has: operations, and its work in the background (host.busy).
- * The loop runs for it although nobody waits. */
+/* What the store has: operations and background work (host.busy). The loop runs
+ * for it without callers. */
 struct dlk_work {
   struct dlk_list ops; /* tickets */
   size_t busy;
@@ -55,22 +55,22 @@ struct dlk_engine {
   const struct dlk_store_type *type;
   void *store;
   bool store_used;
-  bool refuses;      /* no more operations to the store */
+  bool refuses;
   void *conf_memory; /* conf.h */
   size_t conf_size;
-  struct dlk_secret *secret;               /* NULL: the password stays */
-  const char *shown, *given_name, *prefix; /* prefix: the normal form */
+  struct dlk_secret *secret;
+  const char *shown, *given_name, *prefix;
   int64_t io_timeout;
-  bool quiet; /* store events have no listener */
+  bool quiet; /* no store events */
   char name[128];
 
   atomic_int refs;
-  atomic_uint users, last_user; /* those that share it; the last number */
+  atomic_uint users, last_user;
   void (*free)(struct dlk_engine *e);
   atomic_uint fork_stamp; /* 0: never used */
   atomic_bool closing;
   struct dlk_list in_use;
-  bool behind_tls; /* TLS is ready before a grant */
+  bool behind_tls;
 
   struct dlk_loop loop;
   struct dlk_socket socket;
@@ -90,8 +90,8 @@ static inline bool dlk_work_is_idle(const struct dlk_work *w) {
   return dlk_list_empty(&w->ops) && w->busy == 0;
 }
 
-/* An operation or work ended. The post has a turn of its own: the store may be
- * in the middle of something. */
+/* The post has a turn of its own: the store may be in the middle of
+ * something. */
 static inline void dlk_work_look(struct dlk_engine *e) {
   if (e->work.idle && dlk_work_is_idle(&e->work))
     dlk_inbox_put(&e->loop.inbox, e->work.idle);
@@ -100,9 +100,9 @@ static inline void dlk_work_look(struct dlk_engine *e) {
 bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err);
 /* store_host.c */
 void dlk_host_init(struct dlk_host *host);
-/* A number that every fork changes in the child. */
+/* Another number in a forked child. */
 unsigned dlk_fork_stamp(void);
-/* Returns false, and err says `closed`. */
+/* Returns false. */
 bool dlk_engine_say_closed(const struct dlk_engine *e, struct dlk_error *err);
 
 #endif

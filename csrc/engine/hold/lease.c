@@ -1,22 +1,20 @@
 /* A hold: one lease that we have, or had. lease.h draws its states.
  *
- * I1  Our deadline counts from before the request for it (or its renewal) was
- *     sent, so the server's is never earlier.
- * I2  A hold never becomes held again. `expired` latches the first sight of a
- *     passed deadline, from any thread; a later renewal changes nothing.
- * I3  Each hold is counted as ended once, when it leaves HELD.
- * I4  A loss is counted and told once, in lose(): at the end of a held one, or
- *     at the answer to its release. LOST is for ever.
- * I5  A release without an answer is no loss, nor is the release after a loss,
- *     for a server that may still have the entry.
- * I6  min_hold is a promise to the lock's taker, so it goes with `given`. A
- *     grant that was not given is released as if without min_hold (dispatch.c).
- *     An attached hold is given from the start.
+ * I1  Our deadline counts from before the request was sent, so the server's is
+ *     never earlier.
+ * I2  A hold never becomes held again. Any thread that sees its deadline pass
+ *     sets `expired`; a later renewal changes nothing.
+ * I3  Its end is counted once, when it leaves HELD.
+ * I4  A loss is told once, in lose(): when a held one ends, or its release is
+ *     answered. LOST is for ever.
+ * I5  A release without an answer tells of no loss, nor does one after a loss.
+ * I6  min_hold is promised to the taker, so it goes with `given`: other grants
+ *     are released without it (dispatch.c). An attached hold is given.
  * I7  A hold whose last handle was collected is not released: its program may
- *     still count on it.
+ *     count on it.
  *
- * References: each Lua handle's and ticket's, one while held, one while the
- * store renews it, one while its release is owed, and the post `drop`'s. */
+ * References: each Lua handle and ticket, being held, a renewal, an owed
+ * release, the post `drop`. */
 #include "engine/hold/lease.h"
 
 #include <stdio.h>
@@ -26,7 +24,7 @@
 
 #define DAY (86400 * DLK_SEC)
 
-static _Atomic uint64_t last_id; /* unique in the process */
+static _Atomic uint64_t last_id;
 
 static const char *put(char **at, const char *s, size_t n) {
   char *to = *at;
@@ -210,7 +208,6 @@ void dlk_hold_take_back(struct dlk_hold *h) {
   atomic_store(&h->given, false);
 }
 
-/* From one held state to another. Returns false in any other state. */
 static bool drop(struct dlk_hold *h, int from, enum dlk_hold_state to) {
   if (!atomic_compare_exchange_strong(&h->state, &from, (int)to))
     return false;
@@ -275,8 +272,8 @@ void dlk_hold_schedule(struct dlk_hold *h) {
   dlk_timers_batch_put(&h->engine->loop.timers, &h->due, at, lax);
 }
 
-/* The store has judged a claim itself, and the horizon moves on: these only
- * have to be ahead. */
+/* A claim only has to be ahead: the store has judged it. So has the horizon: it
+ * moves on. */
 static bool of_use(struct dlk_hold *h, int64_t now, int64_t least) {
   int64_t given = dlk_lease_deadline(h->lease.sent, h->lease.ttl);
   if (atomic_load(&h->engine->held.horizon) <= now)
@@ -326,9 +323,8 @@ void dlk_hold_extended(struct dlk_hold *h, int64_t ttl) {
   suspect(h);
 }
 
-/* An extension may be shorter than what is left, and its answer may be lost: so
- * the shorter time counts from now on. A renewal for the old ttl must not
- * overtake it. */
+/* An EXTEND may be shorter than what is left, and its answer lost: so the
+ * shorter time counts now. A renewal must not overtake it. */
 void dlk_hold_extending(struct dlk_hold *h, int64_t ttl) {
   int64_t at = dlk_lease_deadline(dlk_clock_now(), ttl);
   h->extending++;
@@ -347,7 +343,7 @@ void dlk_hold_extend_over(struct dlk_hold *h, int64_t ttl, bool done) {
     dlk_hold_extended(h, ttl);
   } else if ((dlk_hold_is_renewed(h) || h->lease.claim) && !h->extending &&
              !h->renewing) {
-    /* A renewal repairs what it left. */
+    /* A renewal repairs its traces. */
     dlk_hold_due(h, dlk_clock_now());
   }
 }

@@ -1,20 +1,18 @@
-/* Renewal: at a third of the ttl, with all that is due within a tenth of that
- * in one batch, until max_hold.
+/* Renewal: at a third of the ttl, together with all that is due within a tenth
+ * of that, until max_hold.
  *
- * I1  A failed renewal is repeated until the deadline; then the hold is lost.
- * I2  The store's renew never creates a hold: a release, an expiry or a break
- *     that crosses it wins.
+ * I1  A failed renewal is repeated until the deadline.
+ * I2  The store's renew never creates a hold: a release, expiry or break wins.
  * I3  During an extension there is none: it would ask for the old ttl.
  * I4  A grant on a claim (a message told of the hand-over) is sure for a short
- *     time. It is renewed 50 ms later, so a shorter hold writes nothing. That
- *     renewal is lax (loop/timers.h): within 200 ms more it wakes no thread.
- *     Half of the claim is left then, for it and for another try. A shorter
- *     claim is renewed after a quarter, and not laxly.
- * I5  A detach on a claim renews first, since it may leave the end as it is.
+ *     time. Its renewal comes 50 ms later, so a shorter hold writes nothing,
+ *     and is lax (loop/timers.h): for 200 ms more it wakes no thread. Half of
+ *     the claim is left then, for another try. A shorter claim is renewed after
+ *     a quarter, not laxly.
+ * I5  A detach on a claim renews first, since it may keep the end as it is.
  *
- * The price of I4: until the renewal, a process that stands still loses the
- * hold after what is left of the claim (with Redis, half a second at least).
- * Two never hold: the deadline is the claim's end. */
+ * The price of I4: before the renewal, a process that stands still loses the
+ * hold at the claim's end (with Redis, after half a second or more). */
 #include "engine/hold/renewal.h"
 
 #define BATCH 256
@@ -182,8 +180,7 @@ void dlk_hold_revoke(struct dlk_host *host, struct dlk_lease *lease) {
   dlk_hold_tell(h, "revoked", "somebody asked for the lock");
 }
 
-/* Makes all due now, except renewals and extensions under way: the new server
- * answers these. */
+/* What is under way is answered by the new server. */
 void dlk_holds_hurry(struct dlk_host *host) {
   struct dlk_engine *e = (struct dlk_engine *)(void *)host;
   struct dlk_list *held = &e->held.list;

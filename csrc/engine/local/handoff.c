@@ -1,10 +1,10 @@
-/* Local hand-off: a lock goes to the next waiter of the same engine without a
- * word to the store (lock cohorting, in batches).
+/* Local hand-off: a lock goes to the next waiter of its engine without a word
+ * to the store (lock cohorting, in batches).
  *
- * A head that was queued here asks the store for spare fences, for all that
- * wait behind it. While some are left, a release gives the hold to the first
- * waiter: a new hold with the next fence and the old deadline, the same entry
- * on the server. The old hold is RELEASED.
+ * A head that was queued here asks the store for spare fences, for all waiters
+ * behind it. While some are left, a release gives the hold to the first waiter:
+ * a new hold with the next fence and the old deadline, the same entry on the
+ * server.
  *
  * A hold may be handed over (fit) when
  *   1 a fence is left, and the deadline and the horizon are ahead;
@@ -18,27 +18,24 @@
  *   5 it is not revoked;
  *   6 the waiter wants the same ttl and owner.
  *
- * I1  Fairness: clients in the store's queue before the head asked are served
- *     before it; the store says when the first later one came. Waiters that
- *     were queued here before the later of the two moments (handoffs.before) go
- *     along. One queued later stands in the store's queue once it is first
- *     here.
+ * I1  Fairness: clients in the store's queue before the head asked come before
+ *     our waiters; the store says when the first later one came. Waiters queued
+ *     here before the later of the two times (handoffs.before) go along. A
+ *     later one stands in the store's queue once it is first here.
  * I2  Without fairness (local_handoffs) a later waiter goes along, too, if it
- *     does not mind either. When the fences are used up, the lock is released
- *     and the first waiter asks the store.
- * I3  No two hold: the old hold leaves HELD before the new one enters it, and
- *     both lie within the server's time for the entry.
- * I4  No waiter is forgotten: each change of the holder (set_holder), and all
- *     that ends an expectation, looks at the queue. Each end of a holder passes
+ *     does not mind either, while fences are left.
+ * I3  No two hold: the old hold leaves HELD before the new one enters it, both
+ *     within the server's time for the entry.
+ * I4  No waiter is forgotten: each change of the holder (set_holder), and each
+ *     end of an expectation, looks at the queue. Each end of a holder passes
  *     dlk_hold_leave. If an entry is gone unnoticed, another hold of this
  *     engine may get the key, and the holder changes.
  *
  * Crossings, in turns of the loop's owner:
- * - The waiter times out or is cancelled before: it has left the list. After:
- *   its hold is given back like any grant that crossed a cancel.
+ * - A waiter's time-out or cancel before: it left the list. After: its hold is
+ *   given back.
  * - Loss, break, expiry, close, detach, downgrade before: the hold is not held,
- *   or not fit. After: the store's words reach the new hold, which has the
- *   name.
+ *   or not fit. After: the store's words reach the new hold by its name.
  * - A renewal's late answer reaches the old hold, which ignores it. The new one
  *   has an earlier deadline, and its own renewal soon. A store that hears of a
  *   break while it renews takes the spare fences back.
@@ -46,8 +43,7 @@
  * - Close ends the waiters before it gives holds back. */
 #include "engine/local/handoff.h"
 
-/* Only here the holder changes. The first waiter may have expected the old
- * one's lock. */
+/* Only here the holder changes. The first waiter may have expected its lock. */
 static void set_holder(struct dlk_local_queue *g, struct dlk_hold *h) {
   if (g->holder)
     g->holder->queue = NULL;
@@ -105,7 +101,7 @@ struct dlk_ticket *dlk_handoff_pass(struct dlk_hold *h, int64_t now) {
   struct dlk_engine *e = h->engine;
   struct dlk_hold *next = t->hold;
   struct dlk_lease *from = &h->lease, *to = &next->lease;
-  dlk_local_advance(g); /* as if granted by the store */
+  dlk_local_advance(g);
   set_holder(g, NULL);
   next->jumps = (uint16_t)(h->jumps + jumps);
   next->handed = true;

@@ -1,23 +1,22 @@
-/* The local queue: of an engine's waiters for a key only the first stands in
- * the store's queue; the others wait here, in order. So 500 waiting handlers of
- * a worker cost the server one entry. It is for exclusive waits in resident
- * mode only: elsewhere a thread waits for one thing at a time.
+/* The local queue: of an engine's waiters for a key the first stands in the
+ * store's queue, the others wait here, in order. So 500 waiting handlers cost
+ * the server one entry. Only for exclusive waits in resident mode: elsewhere a
+ * thread waits for one thing.
  *
  * Head: the ticket that the store has. Holder: a hold that may be handed over
  * (handoff.c). A queue exists while it has any of these, or waiters.
  *
- * I1  Order is kept. Between the head's end and its successor's start a
- *     newcomer waits at the end of the queue. The successor starts in its own
- *     turn, or a store that fails at once would recurse.
+ * I1  Order is kept: between a head's end and its successor's start a newcomer
+ *     waits at the end. The successor starts in its own turn, or a store that
+ *     fails at once would recurse.
  * I2  No waiter is forgotten: there is a head, or the first waiter expects the
- *     holder's lock. Each end of that expectation looks at the queue.
+ *     holder's lock. Each end of that looks at the queue.
  * I3  A cancel ends a waiter without the store. Close ends waiters before
  *     heads.
- * I4  A time-out asks the store first, since the key may be free by now. Every
- *     answer except `unavailable` means `timeout`, and names the holder. There
- *     is one question at a time, for all whose time ends before its answer. It
- *     takes io_timeout at most; a waiter waits for it as for a withdrawal
- *     (grace_of). */
+ * I4  A time-out asks the store first: the key may be free. Every answer except
+ *     `unavailable` means `timeout`, and names the holder. One question serves
+ *     all whose time ends before its answer. It takes io_timeout at most; a
+ *     waiter waits for it as for a withdrawal (grace_of). */
 #include "engine/local/local_queue.h"
 
 #include <stdio.h>
@@ -70,7 +69,7 @@ static void ask_for_fences(struct dlk_local_queue *g) {
     h->lease.handoffs.most = g->count < FAIR_MAX ? g->count : FAIR_MAX;
 }
 
-/* The store has a ticket of ours, or the first waiter expects the lock. */
+/* The store has one of ours, or the first waiter expects the lock. */
 static bool at_rest(const struct dlk_local_queue *g) {
   const struct dlk_ticket *first = dlk_local_first(g);
   if (g->head)
@@ -78,8 +77,8 @@ static bool at_rest(const struct dlk_local_queue *g) {
   return first ? dlk_local_expects(g->holder, first) : g->holder || g->asker;
 }
 
-/* Only here a ticket enters or leaves a queue: see ticket.h. The link of one
- * that the store has is not ours. */
+/* Only here a ticket enters or leaves a queue. The link of one in the store is
+ * not ours. */
 static void stand(struct dlk_local_queue *g, struct dlk_ticket *t,
                   enum dlk_place place) {
   enum dlk_place was = t->place;

@@ -2,13 +2,12 @@
  * even if no Lua runs any more.
  *
  * It refers to each ticket that would leave something: a wait, a lease, or a
- * detach whose string was not taken. Its end cancels waits, gives back grants
- * that cross it and releases leases. All of that is posted to the loop, so it
- * neither blocks nor calls Lua.
+ * detach whose string was not taken. Its end posts to the loop, so it neither
+ * blocks nor calls Lua.
  *
- * A scope is one thread's, and may begin anew after its end. Tickets that are
- * over are dropped when their number has doubled. Of a lease the scope ends one
- * handle; other handles keep the hold. */
+ * A scope is one thread's, and may begin anew. Tickets that are over are
+ * dropped when their number has doubled. Of a lease the scope ends one handle;
+ * others keep the hold. */
 #include "engine/ticket/ticket.h"
 
 #include <stdlib.h>

@@ -6,27 +6,23 @@
  *        -> STOPPED    nothing of it is left in the loop  dlk_close_stopped
  *
  * I1  The first close ticket begins it; others join the list. A cancelled or
- *     dropped ticket leaves the list and changes nothing: the renewal thread
- *     drives if no caller does.
+ *     dropped one leaves the list and changes nothing.
  * I2  Each close waits no longer than its time. The last one in time stops the
  *     store with what is left, and waits LAST_WHILE for it: else each close in
- *     an outage would leave threads behind. Then all are told, and the renewal
- *     thread goes on alone.
+ *     an outage would leave threads behind. Then all are told.
  * I3  A store whose stop waits for a server (`stop_wait`) is stopped that much
- *     earlier, unless less than a quarter of the time would be left: its
- *     good-bye frees what was not released. One that stops at once loses what
- *     it did not send, so it has all of the time.
- * I4  The loop ends once: by the join after STOPPED, or else by the renewal
- *     thread. Only the join chooses, and `closed` lets one join through. Coming
- *     first, it leaves a reference, sets `left` and posts. `stopped` may be set
- *     just after it looked: so look_over looks at both, when the store has
- *     stopped and when the post runs.
- * I5  The join closes the wakeup's descriptors, except an eventfd that is still
- *     polled (loop/wakeup.h). No ticket is told of afterwards: all are done, or
- *     DLK_CLOSED.
+ *     earlier, but not before a quarter of the time: its good-bye frees what
+ *     was not released. One that stops at once loses what it did not send.
+ * I4  The loop ends once: by the join after STOPPED, or by the renewal thread.
+ *     Only the join chooses, and `closed` lets one through. Coming first, it
+ *     leaves a reference, sets `left` and posts. `stopped` may be set just
+ *     after it looked: so look_over looks at both, when the store has stopped
+ *     and when the post runs.
+ * I5  The join closes the wakeup's descriptors, except an eventfd that is
+ *     polled (loop/wakeup.h). No ticket is told of afterwards.
  *
- * A lease granted before and taken only afterwards was given back: its taker is
- * told that the store was closed (dlk_engine_is_open). */
+ * A lease taken after the close was given back: its taker is told that the
+ * store was closed (dlk_engine_is_open). */
 #include "engine/ticket/close.h"
 
 #include "engine/hold/renewal.h"
@@ -41,8 +37,8 @@
 #define NOTICED (50 * DLK_MS)
 #define LAST_WHILE (DLK_STOP_WAIT + NOTICED)
 
-/* Each is looked at once: it is put back into the list first, since the store
- * may keep it, and whatever ends leaves its list. */
+/* Each is put back before it is looked at: the store may keep it, and what ends
+ * leaves its list. */
 static void end_waits(struct dlk_engine *e, uint32_t user) {
   struct dlk_list rest, *ops = &e->work.ops;
   dlk_local_end_all(e, user);
@@ -85,7 +81,7 @@ static void tell_closers(struct dlk_close *c) {
   finish_all(&c->closers);
 }
 
-/* Ends ops that the store forgot or has yet. */
+/* Those that the store forgot, or has yet. */
 static void end_ops(struct dlk_close *c) {
   struct dlk_list *ops = &c->engine->work.ops;
   for (struct dlk_list *l = ops->next, *next; l != ops; l = next) {
@@ -118,7 +114,7 @@ static void set_stopping(struct dlk_close *c) {
   c->state = DLK_CLOSE_STOPPING;
   e->work.idle = NULL;
   e->refuses = true;
-  e->loop.work++; /* until it has stopped */
+  e->loop.work++; /* until STOPPED */
 }
 
 static void stop_now(struct dlk_close *c) {
@@ -126,7 +122,7 @@ static void stop_now(struct dlk_close *c) {
   dlk_inbox_put(&c->engine->loop.inbox, &c->stop_post);
 }
 
-/* Nothing is under way, or the store is stopped all the same. */
+/* All is done, or stopped all the same. */
 static void stop_posted(struct dlk_post *post) {
   struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, stop_post);
   struct dlk_engine *e = c->engine;
@@ -141,7 +137,7 @@ static void stop_posted(struct dlk_post *post) {
     e->host.stopped(&e->host);
 }
 
-/* Once both are known the owner leaves the loop to the renewal thread. */
+/* The owner leaves the loop to the renewal thread. */
 static void look_over(struct dlk_close *c) {
   c->engine->loop.over = atomic_load(&c->left) && atomic_load(&c->stopped);
 }
@@ -217,8 +213,8 @@ struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
   return t;
 }
 
-/* One user of a shared engine leaves: only its own tickets and leases end. No
- * event tells of the last one, so the ticket looks now and then. */
+/* One user of a shared engine leaves: only its own ends. No event tells of the
+ * last op, so the ticket looks now and then. */
 static bool has_ops(const struct dlk_engine *e, uint32_t user) {
   const struct dlk_list *ops = &e->work.ops;
   for (const struct dlk_list *l = ops->next; l != ops; l = l->next)
@@ -257,7 +253,7 @@ struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
 
 /* ---- the end ---- */
 
-/* A post, since a ticket needs memory. */
+/* A ticket would need memory. */
 static void left_posted(struct dlk_post *post) {
   struct dlk_close *c = DLK_CONTAINER(post, struct dlk_close, left_post);
   begin(c);

@@ -20,8 +20,7 @@ struct dlk_close {
   struct dlk_post stop_post, left_post;
   atomic_bool told;    /* closers are done: one of them joins */
   atomic_bool stopped; /* the store has stopped */
-  atomic_bool
-      left; /* the join came first; the renewal thread has a reference */
+  atomic_bool left;    /* the join came first; that thread has a reference */
 };
 
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e);
@@ -30,11 +29,8 @@ struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
                                  const struct dlk_request *r);
 struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
                                  const struct dlk_request *r);
-/* As dlk_host, stopped. */
 void dlk_close_stopped(struct dlk_engine *e);
-/* As dlk_loop_calls, over. */
 bool dlk_close_by_thread(struct dlk_loop *l);
-/* Both the loop and the store have ended. */
 bool dlk_close_is_over(const struct dlk_close *c);
 
 #endif

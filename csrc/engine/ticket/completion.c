@@ -1,17 +1,15 @@
 /* Telling that a ticket is done: the callers that run the loop, and the event
  * loop that watches it.
  *
- * A watched ticket that gets done goes onto the list `ready`, once. That needs
- * no memory and no lock. The listener first sets the ticket watched, then looks
- * whether it is done; the finisher sets it done, then looks whether it is
- * watched. So one of them sees the other. If both do, a number is told in vain.
+ * A watched ticket that gets done goes onto the list `ready`, once, without
+ * memory or lock. The listener sets it watched, then looks whether it is done;
+ * the finisher sets it done, then looks whether it is watched. So one of them
+ * sees the other. If both do, a number is told in vain.
  *
- * The finisher owns the loop, and the end of its turn wakes the listener
- * (loop/wakeup.h). A caller that owns the loop is the listener:
- * dlk_ticket_watch tells it, without a wakeup.
+ * The end of the finisher's turn wakes the listener (loop/wakeup.h). A caller
+ * that owns the loop is the listener: dlk_ticket_watch tells it.
  *
- * Numbers are small, since tables are fast then. Told ones are used again from
- * the next dlk_engine_completed on. */
+ * Numbers are small, since tables are fast then, and used again. */
 #include "engine/ticket/ticket.h"
 
 #include <stdlib.h>
@@ -44,7 +42,7 @@ static uint64_t take_number(struct dlk_completions *c) {
   return number;
 }
 
-/* Without memory the number is not used again. */
+/* Without memory it is not used again. */
 static void give_back_number(struct dlk_completions *c, uint64_t number) {
   struct dlk_free_numbers *f = &c->free;
   if (f->len == f->limit) {

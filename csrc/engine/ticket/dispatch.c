@@ -1,14 +1,13 @@
 /* What a request does at its start, and its answer to its hold.
  *
- * A grant begins the lease, or is given back: it is unwanted, or came when most
- * of its ttl was over.
+ * A grant begins the lease, or is given back.
  *
- * A request on a hold needs one that is ours; a background release is for holds
- * that ended here but may live on the server. Tickets wait in two lists of a
- * hold: `waiters` for its loss, `detaches` for its other requests. The store
- * may repeat one of these, and would find the attached lease under the same
- * name. No request comes behind a detach: its handle is given up. The end of a
- * hold empties both lists (hold_left). */
+ * A request on a hold needs one that is ours; only a background release is for
+ * others. Tickets wait in two lists of a hold: `waiters` for its loss,
+ * `detaches` for its other requests. The store may repeat one of these, and
+ * would find the attached lease under the same name. No request comes behind a
+ * detach: its handle is given up. The end of a hold empties both lists
+ * (hold_left). */
 #include "engine/ticket/dispatch.h"
 
 #include <string.h>
@@ -41,7 +40,6 @@ static void lease_begun(struct dlk_ticket *t, int64_t now) {
   dlk_handoff_held(t->hold, t->queue);
 }
 
-/* An acquire or attach has its lease. */
 static void granted(struct dlk_ticket *t, int64_t now) {
   if (unwanted(t)) {
     atomic_store(&t->fate, DLK_FATE_GIVEN_BACK);
@@ -133,15 +131,15 @@ static void start_on_hold(struct dlk_ticket *t) {
     t->op.names =
         h->asked.owner || strcmp(h->lease.owner, h->engine->name) != 0;
     if (h->lease.claim && !h->renewing)
-      dlk_hold_confirm(h); /* a detach need not be for a whole ttl */
-    dlk_hold_extending(h, h->lease.ttl); /* no renewal any more */
+      dlk_hold_confirm(h); /* it may be for less than a ttl */
+    dlk_hold_extending(h, h->lease.ttl);
   }
   dlk_request_submit(t);
 }
 
-/* Requests that change a lease are lost after its end or deadline, even if the
- * store did them. Someone may have seen the loss, and our release is under way,
- * which would hit the lease's next holder. */
+/* After its end or deadline a request that changes a lease is lost, even if the
+ * store did it: our release is under way, and would hit the lease's next
+ * holder. */
 static bool too_late(const struct dlk_ticket *t) {
   bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
                  t->op.kind == DLK_OP_DOWNGRADE;
@@ -173,7 +171,7 @@ static void on_hold_done(struct dlk_ticket *t, const struct dlk_error *err) {
   struct dlk_hold *h = t->hold;
   if (!err && too_late(t))
     err = &gone;
-  dlk_ticket_ref(t); /* with its hold */
+  dlk_ticket_ref(t);
   answer_to_hold(t, err ? err->code : DLK_OK);
   dlk_request_finish(t, err);
   while (h->ops == 0 && !dlk_list_empty(&h->detaches)) {
@@ -241,7 +239,7 @@ void dlk_dispatch_done(struct dlk_host *host, struct dlk_op *op,
 
 void dlk_dispatch_forget(struct dlk_ticket *t) {
   dlk_request_returned(t);
-  if (t->hold) /* so none of these starts */
+  if (t->hold) /* none of these starts */
     end_all(&t->hold->detaches, DLK_CLOSED);
   dlk_request_finish_code(t, DLK_CLOSED);
 }

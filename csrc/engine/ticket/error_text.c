@@ -1,5 +1,4 @@
-/* A ticket's error text. A store that gives only a code gets a sentence of the
- * engine. */
+/* A ticket's error text; a bare code gets a sentence of the engine. */
 #include "engine/ticket/ticket.h"
 
 #include <stdio.h>
@@ -16,9 +15,8 @@ static bool holds_key(const struct dlk_engine *e, const struct dlk_op *op) {
   return false;
 }
 
-/* Names the holder, and says whether it is us. Another store object here has
- * our name too, but so may a process in another container. Control bytes of a
- * foreign name are replaced. */
+/* Another store object here has our name, too, but so may a process in another
+ * container. Control bytes of a foreign name are replaced. */
 static void holder_text(const struct dlk_ticket *t, char out[192]) {
   const struct dlk_engine *e = t->engine;
   const char *who = t->op.holder[0] ? t->op.holder : "somebody else";
@@ -44,7 +42,7 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
   if (t->task == DLK_TASK_WAIT_LOST && code == DLK_TIMEOUT)
     dlk_error_set(err, code, "%s was not lost within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE &&
-           !t->op.holder[0]) /* perhaps nobody held it */
+           !t->op.holder[0])
     dlk_error_set(err, code, "%s was not granted within %s", key, waited);
   else if (code == DLK_TIMEOUT && t->op.kind == DLK_OP_ACQUIRE)
     dlk_error_set(err, code, "%s still held by %s after %s", key, who, waited);
@@ -72,8 +70,7 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                   t->engine->shown, waited);
 }
 
-/* A store's sentence may be about a connection, the same for all of its
- * requests: the key is added here. */
+/* A sentence about a connection names no key: it is added here. */
 static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
                      struct dlk_error *own) {
   char key[DLK_QUOTED_MAX];

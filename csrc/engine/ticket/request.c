@@ -1,11 +1,9 @@
-/* A request's way to the store and to its end. Its meaning stands above, in
- * dispatch.c.
+/* A request's way to the store and to its end; dispatch.c knows its meaning.
  *
  * At its deadline a waiting acquire ends with `timeout`, everything else with
- * `unavailable`. The store is asked to take back what it left on the server
- * (cancel). If no answer comes within the withdrawal's time, the caller is told
- * `unavailable` or the code it asked for, and the op goes on in the background
- * until `done`. */
+ * `unavailable`. A cancel asks the store to take back what it left on the
+ * server. If no answer comes in time, the caller is told `unavailable`, or the
+ * code it asked for, and the op goes on in the background. */
 #include "engine/ticket/request.h"
 
 #include "engine/local/local_queue.h"
@@ -17,9 +15,9 @@ static enum dlk_ticket_state state_of(const struct dlk_ticket *t) {
                                                      memory_order_relaxed);
 }
 
-/* Only here the state changes: see ticket.h. After setting it done this thread
- * looks for watchers (`completion`, `ends`, callers). They look in the opposite
- * order, so the store is sequentially consistent. */
+/* Only here the state changes. This thread sets it done, then looks for
+ * watchers (`completion`, `ends`, callers); these do the opposite. So that
+ * store is sequentially consistent. */
 static void set_state(struct dlk_ticket *t, enum dlk_ticket_state state) {
   if (state_of(t) < DLK_TICKET_DONE && state >= DLK_TICKET_DONE)
     atomic_store(&t->state, (int)state);
@@ -34,7 +32,6 @@ static void end_engine_part(struct dlk_ticket *t) {
   dlk_ticket_drop_ref(t);
 }
 
-/* Returns true if this call must give the result back. */
 static bool to_give_back(struct dlk_ticket *t) {
   return dlk_ticket_decide(t, DLK_FATE_ABANDONED, DLK_FATE_GIVEN_BACK);
 }
@@ -72,7 +69,7 @@ void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
     set_state(t, DLK_TICKET_ENDED);
     end_engine_part(t);
     break;
-  default: /* LATE: the store has it yet */
+  default: /* LATE */
     break;
   }
 }
@@ -120,10 +117,9 @@ void dlk_request_submit(struct dlk_ticket *t) {
 
 /* ---- early ends ---- */
 
-/* How long an ended caller waits for the answer to a cancel. Reads have nothing
- * to take back, and a release goes on alone. A try and an extension end by the
- * store's own clock at io_timeout: the caller waits a moment for the reason,
- * and what they left is taken back later. */
+/* How long an ended caller waits for a cancel's answer. Reads have nothing to
+ * take back, and a release goes on alone. A try and an extension end by the
+ * store's own clock: the caller waits a moment for the reason. */
 static int64_t grace_of(const struct dlk_ticket *t) {
   switch (t->op.kind) {
   case DLK_OP_RELEASE:

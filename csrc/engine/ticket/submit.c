@@ -9,9 +9,9 @@ static bool prompt(const struct dlk_engine *e) {
          e->type->fast.prompt(e->store);
 }
 
-/* For the owner of a resident loop, and for no more than a write: a place in
- * the local queue, or an op on a connection that stands. Returns false if t
- * must be posted. dlk_ticket_watch tells of tickets that ended. */
+/* For the owner of a resident loop, with no more than a write: a place in the
+ * local queue, or an op on a connection that stands. False: t must be posted.
+ * dlk_ticket_watch tells of ended tickets. */
 static bool start_in_passing(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   bool queued = dlk_dispatch_queue_up(t), writes = prompt(e);
@@ -25,8 +25,7 @@ static bool start_in_passing(struct dlk_ticket *t) {
   return queued || starts;
 }
 
-/* Starts t now; its caller comes back to run the loop. Returns false if the
- * loop is taken. */
+/* The caller comes back to run the loop. False: the loop is taken. */
 static bool start_now(struct dlk_ticket *t) {
   struct dlk_loop *l = &t->engine->loop;
   bool resident = atomic_load(&l->resident);

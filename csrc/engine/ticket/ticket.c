@@ -1,25 +1,22 @@
 /* A ticket: one request from submission to result.
  *
  * I1  It completes once, in dlk_request_finish.
- * I2  The store's part (the op) ends once, in dlk_dispatch_done. If it is not
- *     over `withdrawal` after a cancel, the caller is told and the op goes on
- *     alone.
+ * I2  The store's part (the op) ends once, in dlk_dispatch_done. If that comes
+ *     later than `withdrawal` after a cancel, the caller is told before.
  * I3  A grant is given back if its ticket was told otherwise, or is abandoned.
- * I4  A detach gave the handle up when it was asked. If it fails, or its string
- *     is not taken, the lease is given back (request.c).
+ * I4  A detach gave the handle up. If it fails, or its string is not taken, the
+ *     lease is given back (request.c).
  * I5  `fate` decides between taking and giving back. An abandon posts, so the
- *     later one of the post and the end sees the other.
+ *     later of the post and the end sees the other.
  *
- * References: the caller's, the engine's (from submission until caller and
- * store are done), a queued cancel's, one until the listener was told, each
- * scope's, and that of a ticket that ends with it. */
+ * References: the caller's, the engine's (until caller and store are done), a
+ * queued cancel's, the listener's, each scope's, and a ticket's that ends with
+ * it. */
 #include "engine/ticket/ticket.h"
 
 #include <string.h>
 
 #include "loop/owner.h"
-
-/* ---- memory: the ticket, the store's bytes, copies of the arguments ---- */
 
 static bool makes_hold(const struct dlk_request *r) {
   return r->task == DLK_TASK_OP &&
@@ -118,7 +115,6 @@ bool dlk_ticket_new_candidate(struct dlk_ticket *t) {
   return true;
 }
 
-/* A hold keeps the engine alive. */
 static void free_memory(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
   struct dlk_hold *h = t->hold;
@@ -264,7 +260,6 @@ void dlk_ticket_end_linked(struct dlk_ticket *other) {
   dlk_ticket_drop_ref(t);
 }
 
-/* Without an end it would go on, or stay behind. */
 static bool leaves_something(const struct dlk_ticket *t) {
   bool gives = dlk_ticket_gives(t);
   if (dlk_ticket_done(t))
@@ -273,8 +268,8 @@ static bool leaves_something(const struct dlk_ticket *t) {
          dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
-/* A request that ends by itself (a release) may have been left to its caller to
- * run the loop for (dlk_owner_leave_to_caller). */
+/* A release may have been left to its caller to run the loop for
+ * (dlk_owner_leave_to_caller). */
 void dlk_ticket_abandon(struct dlk_ticket *t) {
   struct dlk_loop *l = &t->engine->loop;
   if (leaves_something(t)) {

@@ -1,18 +1,14 @@
-/* I1  A time-out, protocol error or write error ends the connection: the next
- *     reply would belong to the last command.
+/* I1  A time-out, protocol or write error ends the connection: the next reply
+ *     would belong to the last command.
  * I2  A failed attempt ends all that waits. A caller that submits again waits
  *     for the next attempt, after a pause that grows to a second.
  * I3  A connection that ends is made anew at once if it stood for a second,
- *     else only the first time: a server may end each at once, and a handshake
- *     is what costs it most.
- * I4  Before a connection ends all is read: an answer may have come with the
- *     end, and libuv stops a poll that reported an error.
+ *     else only the first time: a handshake costs a server most.
+ * I4  Before its end all is read: an answer may have come with the end, and
+ *     libuv stops a poll that reported an error.
  * I5  `broken` and `failed` may submit, wake or stop, so the state changes
  *     before.
- * I6  The timer never moves to later: on_timer looks at what is due.
- *
- * The poll handle stays started for reading, so no command costs an
- * epoll_ctl. */
+ * I6  The timer never moves to later: on_timer looks at what is due. */
 #include "net/conn.h"
 
 #include <errno.h>
@@ -23,14 +19,13 @@
 #define IDLE_CLOSE (60 * DLK_SEC)
 /* A silent connection that listens asks for a sign of life. */
 #define SILENCE (5 * DLK_SEC)
-/* Servers close idle connections after whole seconds. An earlier end shows as a
+/* Servers close idle connections after whole seconds. Another end shows as a
  * lost answer, so a request that is not repeated looks sooner. */
 #define QUIET DLK_SEC
 #define QUIET_FRAGILE (5 * DLK_MS)
 #define PAUSE_FIRST (20 * DLK_MS)
 #define PAUSE_LAST DLK_SEC
 
-/* For the end of an attempt or pause, a request's time-out, or idleness. */
 static void arm(struct dlk_net_conn *c, int64_t at) {
   if (c->timer.node.queued && c->armed <= at)
     return;
@@ -184,8 +179,6 @@ void dlk_net_conn_stop(struct dlk_net_conn *c) {
   dlk_error_set(&why, DLK_CLOSED, "the store was closed");
   c->protocol->failed(c, &why);
 }
-
-/* ---- bytes ---- */
 
 /* over: why nothing follows what can be read now, or NULL. */
 static void take_in(struct dlk_net_conn *c, const char *over);
@@ -369,7 +362,7 @@ static void located(struct dlk_net_seeker *who,
     struct dlk_error moved; /* c->at names the new one already */
     dlk_error_set(&moved, DLK_UNAVAILABLE,
                   "%s: another server is the primary now", c->conf->shown);
-    c->failures = 0; /* the new server did not fail */
+    c->failures = 0;
     discard(c, &moved);
   } else {
     if (c->state != DLK_NET_SEEKING) {
@@ -392,8 +385,8 @@ void dlk_net_conn_ready(struct dlk_net_conn *c) {
 
 /* ---- time ---- */
 
-/* The loop may not have run for long, and then the answer only has to be read:
- * so the loop runs once more before it counts as missing. */
+/* The loop may not have run for long, and the answer only has to be read: so
+ * the loop runs once more. */
 static bool too_late(struct dlk_net_conn *c, int64_t at) {
   c->looked = !c->looked;
   if (c->looked)
@@ -415,8 +408,8 @@ static void connecting(struct dlk_net_conn *c, int64_t at) {
   }
 }
 
-/* Silence of a connection that only listens means nothing. While it matters, it
- * is asked behind all that is under way; any answer counts, even a refusal. */
+/* A connection that only listens is silent for long. While it matters, it asks
+ * behind all that is under way; any answer counts, even a refusal. */
 static void listening(struct dlk_net_conn *c, int64_t at) {
   int64_t span = c->asked ? c->conf->io_timeout : SILENCE;
   int64_t due = dlk_time_add(c->used, span);

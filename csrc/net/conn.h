@@ -28,8 +28,7 @@
 
 struct dlk_net_conn;
 
-/* A server's name in messages: the URL, with role and address if it has
- * several. */
+/* The URL; with role and address if it has several. */
 struct dlk_net_server_text {
   char text[600];
 };
@@ -41,64 +40,62 @@ enum dlk_net_conn_state {
   DLK_NET_OPENING, /* look-up, connect, TLS */
   DLK_NET_HANDSHAKE,
   DLK_NET_READY,
-  DLK_NET_DRAINING, /* reads replies, then pauses */
+  DLK_NET_DRAINING, /* reads replies */
   DLK_NET_STOPPED
 };
 
-/* The functions may call those below, even to end the connection. */
+/* The functions may even end the connection. */
 struct dlk_net_protocol {
   /* Puts the greeting into `out`; its answer leads to `ready` or `refuse`.
-   * Returns false without memory. */
+   * False: no memory. */
   bool (*greet)(struct dlk_net_conn *c);
-  /* Returns false if these bytes ended the connection. */
+  /* False: these bytes ended the connection. */
   bool (*take)(struct dlk_net_conn *c, const char *bytes, size_t n);
-  /* The connection ends: drops half an answer, and the greeting before READY.
-   */
+  /* It ends: drops half an answer, and the greeting. */
   void (*closed)(struct dlk_net_conn *c);
-  /* A READY connection has ended: ends requests under way. */
+  /* A READY one has ended: ends requests under way. */
   void (*broken)(struct dlk_net_conn *c, const struct dlk_error *why);
-  /* The attempt failed, or it is STOPPED: ends all requests. */
+  /* An attempt failed, or STOPPED: ends all requests. */
   void (*failed)(struct dlk_net_conn *c, const struct dlk_error *why);
   bool (*waits)(const struct dlk_net_conn *c);
-  /* When the oldest request under way was written, or -1. */
+  /* When that request was written, or -1. */
   int64_t (*oldest)(const struct dlk_net_conn *c);
   bool (*needed)(struct dlk_net_conn *c);
-  /* Explains the end by the server's answer to the greeting, in *why. */
+  /* Explains its end by the server's answer to the greeting. */
   bool (*explain)(struct dlk_net_conn *c, const char *text,
                   struct dlk_error *why);
-  /* Any answer to it is a sign of life. */
+  /* Its answer is a sign of life. */
   const char *ping;
-  /* Rest of a sentence: the server accepts and is silent; hangs up at the
-   * greeting. */
+  /* Rests of sentences: the server is silent; it hangs up at the greeting. */
   const char *mute, *hung_up;
 };
 
 struct dlk_net_conn {
-  /* The owner's, before the first use: */
+  /* The owner's: */
   struct dlk_host *host;
   const struct dlk_conf *conf;
   struct dlk_net_endpoint *endpoint;
   const struct dlk_net_protocol *protocol;
-  void (*gone)(void *arg); /* see sock.h; for this connection */
+  void (*gone)(void *arg); /* see sock.h */
   unsigned *alive;
-  int64_t connect_timeout; /* from SEEKING to READY */
+  int64_t connect_timeout; /* until READY */
   int64_t pause;           /* at most; 0: a second */
   bool listens;            /* the server speaks unasked */
-  bool wanted;             /* reconnects without a request; never idle */
+  bool wanted;             /* reconnects without requests */
   enum dlk_net_conn_state state;
-  struct dlk_net_seeker seeker;     /* until OFF again */
+  struct dlk_net_seeker seeker;
   const struct dlk_net_address *at; /* connected last */
   struct dlk_net_sock *sock;
   struct dlk_net_silent silent;
   struct dlk_timer timer;
   struct dlk_buf out;
   size_t out_at; /* sent */
-  bool blocked;  /* the socket is full */
-  bool heard;    /* something came since OPENING */
-  bool asked;    /* for a sign of life */
-  bool looked;   /* the loop runs again before it is too late */
-  int64_t until; /* end of the attempt */
-  int64_t used;  /* last request written; of a listener: last bytes or ping */
+  bool blocked;
+  bool heard;  /* something came since OPENING */
+  bool asked;  /* for a sign of life */
+  bool looked; /* the loop runs once more */
+  int64_t until;
+  int64_t used; /* last request written; of a listener: last bytes or ping */
   int64_t state_since, armed;
   unsigned failures;
   struct dlk_error why;
@@ -109,13 +106,12 @@ void dlk_net_conn_free(struct dlk_net_conn *c);
 
 /* ---- for its owner ---- */
 
-/* Connects if it is wanted or something waits. */
 void dlk_net_conn_wake(struct dlk_net_conn *c);
-/* Writes no more; pauses when all is answered. */
+/* Only reads, then pauses. */
 void dlk_net_conn_retreat(struct dlk_net_conn *c, const struct dlk_error *why);
-/* Ends it for good, with all requests. */
+/* Ends it for good. */
 void dlk_net_conn_stop(struct dlk_net_conn *c);
-/* Ends it for now. Nothing may wait. */
+/* For now. Nothing may wait. */
 void dlk_net_conn_off(struct dlk_net_conn *c);
 
 /* ---- for its protocol ---- */
@@ -124,23 +120,20 @@ static inline int64_t dlk_net_conn_now(const struct dlk_net_conn *c) {
   return c->host->now(c->host);
 }
 
-/* The greeting's verdict. */
 void dlk_net_conn_ready(struct dlk_net_conn *c);
 void dlk_net_conn_refuse(struct dlk_net_conn *c, const struct dlk_error *why);
-/* Returns true if it is READY and not closed by the server. It looks only after
- * a second of silence, or a few ms if `fragile` (a request that is not
- * repeated). */
+/* READY, and not closed by the server: it looks after a second of silence, or
+ * after a few ms if `fragile` (a request that is not repeated). */
 bool dlk_net_conn_usable(struct dlk_net_conn *c, int64_t at, bool fragile);
 void dlk_net_conn_asked(struct dlk_net_conn *c, int64_t at);
 void dlk_net_conn_send(struct dlk_net_conn *c);
-/* When READY: waits for bytes, for DLK_AWAIT_MAX at most, and takes them.
- * Returns false if none came. */
+/* When READY: takes bytes within DLK_AWAIT_MAX, or returns false. */
 bool dlk_net_conn_await(struct dlk_net_conn *c);
 struct dlk_net_server_text dlk_net_conn_name(const struct dlk_net_conn *c);
-/* Ends a useless connection; text: why, in the user's words. */
+/* Ends it; text: why, in the user's words. */
 void dlk_net_conn_discard(struct dlk_net_conn *c, enum dlk_code code,
                           const char *text);
-/* The same for what the server did; `explain` may say more. */
+/* The same for what the server did; see `explain`. */
 void dlk_net_conn_lost(struct dlk_net_conn *c, const char *text);
 
 #endif

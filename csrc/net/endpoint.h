@@ -1,5 +1,4 @@
-/* Where the server is. Each attempt to connect asks, since another one may have
- * taken over. */
+/* Where the server is. Each attempt asks: another one may have taken over. */
 #ifndef DLK_NET_ENDPOINT_H
 #define DLK_NET_ENDPOINT_H
 
@@ -26,49 +25,46 @@ struct dlk_net_place {
   uint16_t port;
 };
 
-/* One asker of an endpoint. */
 struct dlk_net_seeker {
-  /* address: valid until the next one, or NULL and why. Called again for
-   * another address, until `forget`. */
+  /* address: valid until the next, or NULL and why. Another may follow until
+   * `forget`. */
   void (*located)(struct dlk_net_seeker *who,
                   const struct dlk_net_address *address,
                   const struct dlk_error *why);
   /* The endpoint's: */
   struct dlk_list entry;
   bool settled;
-  uint64_t told; /* which address, or 0 */
+  uint64_t told;
 };
 
 struct dlk_net_endpoint {
   void (*locate)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* Only another address is of interest now. This and `forget` may be NULL. */
+  /* Only another address counts now. This and `forget` may be NULL. */
   void (*settle)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* At any time. */
   void (*forget)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
   /* Servers change places: a server says whether it is the primary, and pauses
    * are short. The following are not NULL. */
   bool changes;
   /* a server's name for the user, as "the primary"; NULL: the URL's */
   const char *role;
-  /* Called first; *alive and gone(arg): see sock.h. */
+  /* First; *alive and gone(arg): see sock.h. */
   void (*start)(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,
                 unsigned *alive, void (*gone)(void *arg), void *arg);
-  /* The server may be the wrong one. Seekers hear of another later. */
+  /* The server may be the wrong one; another is told later. */
   void (*doubt)(struct dlk_net_endpoint *e);
-  /* Before the loop sleeps and after it woke. listening: the store wants
-   * messages. */
+  /* Around the loop's sleep. listening: the store wants messages. */
   void (*flush)(struct dlk_net_endpoint *e, bool listening);
   void (*stop)(struct dlk_net_endpoint *e);
   void (*destroy)(struct dlk_net_endpoint *e);
 };
 
-/* An address from the URL. */
+/* From the URL. */
 struct dlk_net_fixed {
   struct dlk_net_endpoint endpoint;
   struct dlk_net_address address;
 };
 
-/* Takes the URL's host of that number, or its path; port: the default. */
+/* host: its number in the URL; else the path. port: the default. */
 void dlk_net_fixed_init(struct dlk_net_fixed *f, const struct dlk_conf *conf,
                         size_t host, uint16_t port, struct dlk_net_tls *tls);
 
@@ -78,7 +74,7 @@ struct dlk_net_place_text {
   char text[264];
 };
 struct dlk_net_place_text dlk_net_place_text(const struct dlk_net_place *place);
-/* Returns false if the text is no place. */
+/* False: no place. */
 bool dlk_net_place_read(struct dlk_net_place *place, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* Client libraries raise SIGPIPE in the host, block, or forget time-outs
- * (hiredis 0.14): so the socket is ours.
+/* Client libraries raise SIGPIPE in the host, block, or forget time-outs: so
+ * the socket is ours.
  *
  *   CONNECTING -> SHAKING   on_connected: with TLS
  *   CONNECTING -> OPEN      on_connected
@@ -107,7 +107,6 @@ static void tune(int fd, int64_t io_timeout) {
   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-/* Returns 0 and *fd, or an errno. */
 static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
                  int *fd) {
   int one =
@@ -126,7 +125,7 @@ static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
 }
 
 /* Only `await` leaves MSG_DONTWAIT out, and libuv polls: so fd may block, for
- * DLK_AWAIT_MAX at most. Returns false if it does not. */
+ * DLK_AWAIT_MAX at most. False: it does not. */
 static bool let_block(int fd) {
   const struct timeval most = {.tv_usec = DLK_AWAIT_MAX / DLK_US};
   int flags = fcntl(fd, F_GETFL);
@@ -135,9 +134,6 @@ static bool let_block(int fd) {
          fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* ---- one address after the other ---- */
-
-/* Returns 0 or an errno. */
 static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   memcpy(&s->peer, addr, len);
@@ -408,7 +404,6 @@ static ssize_t plain_recv(struct dlk_net_sock *s, void *p, size_t n) {
   return rc;
 }
 
-/* TLS may wait for room now, or not. */
 static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
   int problem = errno;
   poll_for(s, dlk_net_secure_waits(s->secure));

@@ -1,6 +1,5 @@
 /* What a store is given: its host (the engine, or a simulation) and what open()
- * was told. Only the owner of the loop calls the host, except `post`, which is
- * for any thread. */
+ * was told. Only the loop's owner calls the host, except `post`. */
 #ifndef DLK_STORE_HOST_H
 #define DLK_STORE_HOST_H
 
@@ -27,36 +26,32 @@ struct dlk_host {
    * ready. */
   void (*timer_set)(struct dlk_host *host, struct dlk_timer *timer, int64_t at);
   void (*timer_clear)(struct dlk_host *host, struct dlk_timer *timer);
-  /* Ends an operation (I1), which may be gone afterwards. err NULL: ok. An
-   * empty text gets the engine's sentence for the code; busy and timeout name
-   * op->holder. */
+  /* Ends an op (I1), which may be gone then. err NULL: ok. An empty text gets
+   * the engine's sentence for the code; busy and timeout name op->holder. */
   void (*done)(struct dlk_host *host, struct dlk_op *op,
                const struct dlk_error *err);
-  /* The answers to renew (I4). `lost` also comes whenever a hold is seen to be
-   * gone; a lease that the engine no longer holds is ignored. why: a
-   * constant. */
+  /* Answers to renew (I4). `lost` also comes whenever a hold is seen to be
+   * gone; of one that the engine has ended it is ignored. why: a constant. */
   void (*renewed)(struct dlk_host *host, struct dlk_lease *lease, int64_t sent);
   void (*renew_failed)(struct dlk_host *host, struct dlk_lease *lease);
   void (*lost)(struct dlk_host *host, struct dlk_lease *lease, const char *why);
-  /* The lease is asked for. */
   void (*revoked)(struct dlk_host *host, struct dlk_lease *lease);
-  /* Makes every renewed lease due now: another server may hold it. */
+  /* Makes all renewals due: another server may have the leases. */
   void (*hurry)(struct dlk_host *host);
-  /* No lease is held past this time (a session's end). DLK_FOREVER at first. */
+  /* No lease is held longer. DLK_FOREVER at first. */
   void (*horizon)(struct dlk_host *host, int64_t until);
-  /* For the user's on_event; kind is a short word. */
+  /* For on_event; kind is a short word. */
   void (*event)(struct dlk_host *host, const char *kind, const char *text);
-  /* Above 0 the loop runs although nobody waits, for work in the background.
-   * Operations count by themselves. */
+  /* Above 0 the loop runs for work in the background. Ops count by themselves.
+   */
   void (*busy)(struct dlk_host *host, int delta);
-  /* While leases are held, a readable fd wakes the renewal thread (messages
-   * such as `broken`). -1: none. */
+  /* While leases are held, a readable fd wakes the renewal thread. -1: none. */
   void (*watch)(struct dlk_host *host, int fd);
-  /* Has the owner run it soon. */
+  /* For any thread: the owner runs it soon. */
   void (*post)(struct dlk_host *host, struct dlk_post *post);
   /* Valid from the first submit to `stopped`. */
   struct uv_loop_s *(*loop)(struct dlk_host *host);
-  /* Nothing of the store is left in the loop, and no thread of it posts. */
+  /* Nothing of it is left in the loop, and none of its threads posts. */
   void (*stopped)(struct dlk_host *host);
 };
 
@@ -74,13 +69,12 @@ struct dlk_conf {
   const char *path;     /* decoded: "/0", "/dir", "" */
   const char *username; /* or NULL */
   const char *password; /* a secret's first value, or NULL */
-  /* NULL, or the password may change. A store may heed `password` alone. A
-   * refusal is an event `denied`. */
+  /* NULL, or the password may change. A refusal is an event `denied`. */
   struct dlk_secret *secret;
-  const char *prefix; /* in the normal form */
+  const char *prefix;
   int64_t connect_timeout, io_timeout;
-  struct dlk_options options; /* `create` checks them */
-  bool quiet;                 /* the engine's: store events have no listener */
+  struct dlk_options options;
+  bool quiet; /* for the engine */
 };
 
 #endif

@@ -53,7 +53,7 @@ return {
         .. "leave.lua",
       find = "usual = value == token and", put = "usual = value and" },
     { name = "a queue that begins as usual stays for ever", file = DIR
-        .. "include/join.lua",
+        .. "join.lua",
       find = "call('PEXPIRE', Q, KEPT)", put = "" },
     { name = "a cancelled waiter lets nobody in", file = DIR .. "leave.lua",
       find = "local more = let_in(s, held and rest <= 0)",
@@ -64,7 +64,7 @@ return {
       find = "redis.pcall('PUBLISH', channel(token), 'b ' .. token)",
       put = "local _ = token" },
     { name = "who is refused for its limit stays in the queue",
-      file = DIR .. "acquire.lua",
+      file = DIR .. "include/stand.lua",
       find = "leave_queue(token) return { 'limit' }",
       put = "return { 'limit' }" },
     { name = "a counter of an old snapshot is believed",

@@ -115,7 +115,7 @@ describe("redis errors:", function()
       local reply = "-" .. word .. "\r\n"
       for _, cold in ipairs { false, true } do
         local got, text = try({ ["QUEUED SET"] = reply,
-          ["EVALSHA ACQUIRE"] = reply, ["EVAL ACQUIRE"] = reply,
+          ["EVALSHA TRY"] = reply, ["EVAL TRY"] = reply,
           EXEC = not cold and "-EXECABORT Transaction discarded.\r\n" or nil,
         }, cold)
         assert.are.equal(code, got, text)
@@ -149,7 +149,7 @@ describe("redis errors:", function()
           .. ("local text = %q\n"):format("-" .. text .. "\r\n") .. [[
           return function(name, words)
             if n > 0 and n < 4 and (name == "QUEUED SET"
-                or script_of(words) == "ACQUIRE") then
+                or acquires(words)) then
               n = n + 1
               return text
             end
@@ -248,7 +248,7 @@ describe("redis errors:", function()
     function()
     local f = fake_server.start("local first\n" .. [[
       return function(name, words, client)
-        if name ~= "QUEUED SET" and script_of(words) ~= "ACQUIRE" then
+        if name ~= "QUEUED SET" and not acquires(words) then
           return true
         end
         first = first or client
@@ -340,7 +340,7 @@ describe("redis errors:", function()
     } do
       local got, text = try { EXEC = once(reply) }
       assert.are.equal("ok", got, text)
-      got, text = try({ ["EVALSHA ACQUIRE"] = once(reply) }, true)
+      got, text = try({ ["EVALSHA TRY"] = once(reply) }, true)
       assert.are.equal("ok", got, text)
     end
   end)
@@ -360,7 +360,7 @@ describe("redis errors:", function()
     } do
       local got, text = try { EXEC = reply }
       assert.are.equal("unavailable", got, text)
-      got, text = try({ ["EVALSHA ACQUIRE"] = reply }, true)
+      got, text = try({ ["EVALSHA TRY"] = reply }, true)
       assert.are.equal("unavailable", got, text)
     end
   end)

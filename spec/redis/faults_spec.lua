@@ -11,6 +11,7 @@ local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
+local _, _, digests = require("spec.sim.redis_model").texts()
 local private, admin
 
 local function worker(url, key)
@@ -254,8 +255,8 @@ describe("redis faults:", function()
     eventually("one queues", 5, function() return queued("place") == 1 end)
     two:write("lock\n")
     eventually("two queues", 5, function() return queued("place") == 2 end)
-    p:cut_after("refresh")
-    assert(p:wait_for("\r\njoin\r\n", { count = 2 }))
+    p:cut_after(digests.refresh)
+    assert(p:wait_for(digests.join, { count = 2 }))
     eventually("the old token is gone", 3, function()
       return queued("place") == 2
     end)

@@ -40,18 +40,14 @@ local SERVER = [[
   return function(name, words, client)
     if name == "SUBSCRIBE" then
       subscriber, channel = client, words[2]
-    elseif name == "QUEUED SET" or name ~= "EVALSHA"
-        or script_of(words) ~= "ACQUIRE" then
-      return true
-    else
+    elseif name == "EVALSHA" and acquires(words) then
       local keys = tonumber(words[3])
       token = words[keys + 4]
-      if words[keys + 8] == "try" then
-        return "*6\r\n" .. text "busy" .. number(20000) .. number(0):rep(3)
-          .. text "somebody"
+      if script_of(words) == "TRY" then
+        return "*2\r\n" .. text "busy" .. text "somebody"
       end
       n = n + 1
-      return step(n, push, tonumber(words[keys + 10]))
+      return step(n, push, tonumber(words[keys + 9]))
     end
     return true
   end]]

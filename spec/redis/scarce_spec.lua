@@ -29,7 +29,7 @@ describe("a wait whose grants too few replicas have", function()
         if name == "WAIT" then
           return words[2] == "0" or first and first.refused and ":%d\r\n"
             or ":0\r\n"
-        elseif script_of(words) ~= "ACQUIRE" then
+        elseif not acquires(words) then
           return true
         elseif not first then
           first = { token = words[12] }

@@ -93,8 +93,9 @@ function world:acquire(c, a)
     local fence = db:call("INCR", "f")
     return free and fence, false
   end
-  local got = db:eval("acquire", self.keys, { token, 1000, 0, 0, "try", 1000,
-    1000, "", math.floor(a * 8), 600000, lifts and 1 or 0 })
+  local got = db:eval("join", self.keys, { token, 1000, 0, 0, 1000, 1000, "",
+    math.floor(a * 8), 600000, lifts and 1 or 0 })
+  db:call("DEL", "q", "w") -- nobody waits
   local sure = self:counts(c.at) or self.careless
   c.lifted = c.lifted or got[1] == "got" and sure -- else it asks so again
   return got[1] == "got" and got[2], lifts
@@ -147,7 +148,7 @@ end
 
 -- careless: a lift that no replica has counts.
 local function player(texts, careless)
-  local fell, made = 0, { keys = redis_model.keys(texts).acquire,
+  local fell, made = 0, { keys = redis_model.keys(texts).join,
     careless = careless,
     dbs = { redis_model.new(texts, START), redis_model.new(texts, START) } }
   local function play(steps, seed, telling)
@@ -185,9 +186,9 @@ describe("two servers that serve at one time, simulated:", function()
 
   it("would notice a first request that does not lift", function()
     local find = bare("lift or f < FIRST")
-    assert.is_truthy(texts.acquire:find(find, 1, true))
+    assert.is_truthy(texts.join:find(find, 1, true))
     local broken = copy(texts)
-    broken.acquire = texts.acquire:gsub(find, "f < FIRST")
+    broken.join = texts.join:gsub(find, "f < FIRST")
     notices(player(broken))
   end)
 

@@ -45,7 +45,8 @@ function crowd:flush(node)
 end
 
 function crowd:was_run(script, arguments, reply)
-  assert(script == "acquire" and reply[1] ~= "got", "nobody lets go")
+  assert((script == "join" or script == "refresh") and reply[1] ~= "got",
+    "nobody lets go")
   self.asks[#self.asks + 1] = { node = self.caller, at = self.now,
     written = self.wrote[self.caller], token = arguments[1], said = reply[1] }
 end

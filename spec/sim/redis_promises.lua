@@ -60,7 +60,7 @@ return function(network, faulty)
       fences[#fences + 1] =
         tonumber(self.db.published[i].text:match("^g (%d+) "))
     end
-    if script == "acquire" and reply[1] == "got" then
+    if type(reply) == "table" and reply[1] == "got" then
       fences[#fences + 1], spare = reply[2], reply[3] or 0
     elseif script == "seed" and reply > 0 then
       fences[1] = reply
@@ -220,7 +220,7 @@ return function(network, faulty)
   function network:was_run(script, arguments, reply)
     local left = script == "release" and reply == 1
       or script == "leave" and (reply == 1 or reply[1] == 1)
-    if script == "acquire" and reply[1] == "wait" then
+    if type(reply) == "table" and reply[1] == "wait" then
       self.queued[arguments[1]] = self.queued[arguments[1]] or self.now
     end
     if script == "guard" and reply[1] == "done" then

@@ -19,11 +19,11 @@ local REFUSALS = {
   { "MASTERDOWN Link with MASTER is down" },
   { "TRYAGAIN Multiple keys request during rehashing of slot" },
   { "OOM command not allowed when used memory > 'maxmemory'.",
-    { acquire = true, seed = true, SET = true } },
+    { try = true, join = true, refresh = true, seed = true, SET = true } },
   { "NOPERM this user has no permissions to run the 'multi' command",
     { MULTI = true } }, -- and what is behind it runs alone
   { "NOPERM this user has no permissions to run the 'eval' command",
-    { acquire = true, seed = true } },
+    { try = true, join = true, refresh = true, seed = true } },
 }
 
 local unpack = table.unpack or unpack

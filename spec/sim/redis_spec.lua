@@ -78,8 +78,8 @@ describe("simulated redis", function()
 
     local function ask(n, how, believe, units, cap)
       db.us = db.us + 10
-      local reply = db:eval("acquire", keys.acquire,
-        { token(n), 30000, units or 0, cap or 0, how, 1000, believe or 60000,
+      local reply = db:eval(how, keys[how],
+        { token(n), 30000, units or 0, cap or 0, 1000, believe or 60000,
           how == "refresh" and orders[n] or "", 0, 675000, 1 })
       orders[n] = reply[4] or orders[n]
       return reply
@@ -376,8 +376,8 @@ describe("simulated redis", function()
     it("hands on for as long as the waiter wants", function()
       assert.equal("got", ask(0, "join")[1])
       listen(1, true)
-      db:eval("acquire", keys.acquire, { token(1), 300, 0, 0, "join", 300,
-        1000, "", 0, 675000, 1 })
+      db:eval("join", keys.join, { token(1), 300, 0, 0, 300, 1000, "", 0,
+        675000, 1 })
       leave(0)
       assert.equal(token(1), db:call("GET", "lock"))
       assert.equal(300, db:call("PTTL", "lock"))

@@ -276,10 +276,11 @@ function world:got(t, reply, spare, queued, had)
   if not queued and not had then
     self:let_in(t, t.order or math.huge)
   end
-  if type(reply[3]) ~= "number" or reply[3] < 0 or reply[3] > spare then
-    wrong("%s fences are set aside, asked for %d", tostring(reply[3]), spare)
+  local aside = reply[3] or 0 -- a try sets none aside
+  if aside < 0 or aside > spare then
+    wrong("%s fences are set aside, asked for %d", aside, spare)
   end
-  self.fence = self.fence + reply[3]
+  self.fence = self.fence + aside
   t.state = "held"
 end
 
@@ -290,7 +291,20 @@ local function believe(a)
     + math.max(a - 0.85, 0) * 120000)
 end
 
--- The acquire script, against the plain queue.
+-- Its arguments, as the client writes them.
+function world:arguments_of(t, r, spare)
+  local list = { t.name, t.ttl, t.units, t.cap }
+  if r.how ~= "try" then
+    for _, v in ipairs { r.claim, r.believe,
+        t.order and digits(t.order) or "", spare } do
+      list[#list + 1] = v
+    end
+  end
+  list[#list + 1], list[#list + 2] = self:memory_of(t.client)
+  return list
+end
+
+-- One of the scripts try, join and refresh, against the plain queue.
 function world:acquire(t, how, a)
   local r = { token = t.name, ttl = t.ttl, units = t.units, cap = t.cap,
     how = how, claim = math.min(t.ttl, 1000),
@@ -298,9 +312,7 @@ function world:acquire(t, how, a)
   self:say("#%d %s units %d of %d, ttl %d", t.n, how, t.units, t.cap, t.ttl)
   local had = self.plain:holder(t.name)
   local spare = t.units == 0 and math.floor(a * 31 % 1 * 3) * 500 or 0
-  local reply = self:eval("acquire", { t.name, t.ttl, t.units, t.cap,
-    how, r.claim, r.believe, t.order and digits(t.order) or "", spare,
-    self:memory_of(t.client) })
+  local reply = self:eval(how, self:arguments_of(t, r, spare))
   local due, granted = self.plain:acquire(r, self.db.us)
   if reply[1] ~= due then
     wrong("#%d: %s, due %s", t.n, tostring(reply[1]), due)

@@ -116,16 +116,25 @@ local function script_of(words)
 end
 rawset(_G, "script_of", script_of)
 
+-- Whether it is a script that asks for a lock.
+local ACQUIRES = { TRY = true, JOIN = true, REFRESH = true }
+rawset(_G, "acquires", function(words)
+  return ACQUIRES[script_of(words)] or false
+end)
+
 defaults.EVAL = fixed ":1\r\n"
 defaults.EVALSHA = fixed ":1\r\n"
 
-defaults["EVALSHA ACQUIRE"] = function()
-  fence = fence + 1
-  return array { bulk "got", (":%.0f\r\n"):format(fence), ":0\r\n" }
+for script in pairs(ACQUIRES) do
+  for _, verb in ipairs { "EVAL ", "EVALSHA " } do
+    defaults[verb .. script] = function()
+      fence = fence + 1
+      return array { bulk "got", (":%.0f\r\n"):format(fence), ":0\r\n" }
+    end
+  end
 end
-defaults["EVAL ACQUIRE"] = defaults["EVALSHA ACQUIRE"]
 
--- The command and what it is about: "CLIENT ID", "EVALSHA ACQUIRE".
+-- The command and what it is about: "CLIENT ID", "EVALSHA TRY".
 local function sub_name(words)
   local name, second = words[1]:upper(), words[2] or ""
   local script = name == "EVAL" or name == "EVALSHA"

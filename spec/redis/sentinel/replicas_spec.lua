@@ -561,7 +561,7 @@ describe("wait_replicas", function()
     fake = fake_server.start [[
       local asked, replicas = 0, ":2\r\n"
       local answers = {
-        "*6\r\n$4\r\nbusy\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\nx\r\n",
+        "*2\r\n$4\r\nbusy\r\n$1\r\nx\r\n",
         "*7\r\n$4\r\nwait\r\n:100\r\n:1\r\n$1\r\n1\r\n:0\r\n$1\r\nx\r\n:0\r\n",
         "*3\r\n$3\r\ngot\r\n:5\r\n:0\r\n",
         "*4\r\n$3\r\ngot\r\n:6\r\n:1\r\n:60000000\r\n",
@@ -569,7 +569,7 @@ describe("wait_replicas", function()
       }
       return function(name, words)
         if name == "WAIT" then return replicas end
-        if script_of(words) ~= "ACQUIRE" then return true end
+        if not acquires(words) then return true end
         asked = math.min(asked + 1, #answers)
         replicas = asked == 3 and ":0\r\n" or ":2\r\n"
         return answers[asked]

@@ -28,7 +28,9 @@ static const struct {
   uint8_t args, fence;
   bool durable; /* what it gives counts only when replicas have it */
 } shapes[DLK_REDIS_SCRIPTS] = {
-    [DLK_REDIS_ACQUIRE] = {"-fqwhpin", 9, FENCE_RISES, true},
+    [DLK_REDIS_TRY] = {"-fqwhpin", 4, FENCE_RISES, true},
+    [DLK_REDIS_JOIN] = {"-fqwhpin", 8, FENCE_RISES, true},
+    [DLK_REDIS_REFRESH] = {"-fqwhpin", 8, FENCE_RISES, true},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES, false},
     [DLK_REDIS_RELEASE] = {"-q", 1, NO_FENCE, false},
     [DLK_REDIS_RENEW] = {"-fhpi", 5, FENCE_STAYS, true},
@@ -61,8 +63,7 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
 static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
   if (c->store->replicas > 0 && (c->scarce || !c->req.durable))
     return;
-  bool got = (c->script == DLK_REDIS_ACQUIRE &&
-              strcmp(dlk_redis_word(reply), "got") == 0) ||
+  bool got = strcmp(dlk_redis_word(reply), "got") == 0 ||
              (c->script == DLK_REDIS_SEED &&
               reply->type == REDIS_REPLY_INTEGER && reply->integer > 0);
   bool left = c->script == DLK_REDIS_LEAVE && c->lifts &&
@@ -178,7 +179,9 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
   const struct dlk_redis_script_source *source = &dlk_redis_scripts[c->script];
-  bool tail = c->script == DLK_REDIS_ACQUIRE && c->tail;
+  bool tail =
+      c->tail && (c->script == DLK_REDIS_TRY || c->script == DLK_REDIS_JOIN ||
+                  c->script == DLK_REDIS_REFRESH);
   uint8_t fence = shapes[c->script].fence;
   dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
                                tail);

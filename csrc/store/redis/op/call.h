@@ -33,7 +33,7 @@ struct dlk_redis_call {
   const char *key;
   size_t key_len;
   int64_t holds;    /* for how long the lease that it is about may hold */
-  const char *tail; /* ACQUIRE: one more argument, or NULL */
+  const char *tail; /* TRY, JOIN, REFRESH: one more argument, or NULL */
   size_t tail_len;
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */

@@ -1,6 +1,6 @@
 /* The first attempt of an acquire, by one of two ways:
  * - pair: MULTI, SET NX PX, INCR F, EXEC in one write;
- * - script: scripts/acquire.lua. It is the way of the first request for a key
+ * - script: scripts/try.lua. It is the way of the first request for a key
  *   on a connection (fence.c), of a lock that is shared or publishes, and of a
  *   key that had a holder at the last attempt.
  *
@@ -193,12 +193,6 @@ static void tried_pair(struct dlk_redis_try *t, const redisReply *exec) {
   }
 }
 
-/* A try by the script. */
-static void try_args(struct dlk_redis_try *t, struct dlk_buf *out) {
-  static const struct dlk_redis_bid bid = {.how = "try", .order = ""};
-  dlk_redis_acquire_args(t, &bid, out);
-}
-
 static void tried(struct dlk_redis_try *t, const redisReply *reply) {
   if (t->call.as_plain) {
     tried_pair(t, reply);
@@ -210,8 +204,8 @@ static void tried(struct dlk_redis_try *t, const redisReply *reply) {
     dlk_redis_granted(t, fence, t->call.req.sent, 0);
   } else if (strcmp(word, "limit") == 0) {
     dlk_redis_other_limit(t);
-  } else if (strcmp(word, "busy") == 0 && reply->elements >= 6) {
-    dlk_redis_held_by(t, reply->element[5]);
+  } else if (strcmp(word, "busy") == 0) {
+    dlk_redis_held_by(t, dlk_redis_at(reply, 1));
     occupied(t);
   } else {
     odd(t);
@@ -219,8 +213,8 @@ static void tried(struct dlk_redis_try *t, const redisReply *reply) {
 }
 
 static const struct dlk_redis_step trying = {.aim = DLK_REDIS_TO_TRY,
-                                             .script = DLK_REDIS_ACQUIRE,
-                                             .args = try_args,
+                                             .script = DLK_REDIS_TRY,
+                                             .args = dlk_redis_acquire_args,
                                              .answer = tried,
                                              .again = try_once,
                                              .anew = anew,
@@ -228,8 +222,9 @@ static const struct dlk_redis_step trying = {.aim = DLK_REDIS_TO_TRY,
                                              .leave = settle};
 
 static const struct dlk_redis_step trying_pair = {.aim = DLK_REDIS_TO_TRY,
-                                                  .script = DLK_REDIS_ACQUIRE,
-                                                  .args = try_args,
+                                                  .script = DLK_REDIS_TRY,
+                                                  .args =
+                                                      dlk_redis_acquire_args,
                                                   .plain = try_pair,
                                                   .answer = tried,
                                                   .again = try_once,

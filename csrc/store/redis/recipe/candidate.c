@@ -19,19 +19,12 @@ void dlk_redis_draw_token(struct dlk_redis_try *t) {
   dlk_redis_token_put(&s->tokens, &h->token);
 }
 
-void dlk_redis_acquire_args(struct dlk_redis_try *t,
-                            const struct dlk_redis_bid *bid,
-                            struct dlk_buf *out) {
+void dlk_redis_acquire_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
   dlk_redis_put_int(out, lease->want.units);
   dlk_redis_put_int(out, lease->want.cap);
-  dlk_redis_put_text(out, bid->how);
-  dlk_redis_put_int(out, bid->claim);
-  dlk_redis_put_int(out, bid->believed);
-  dlk_redis_put_text(out, bid->order);
-  dlk_redis_put_int(out, bid->handoffs);
 }
 
 /* ---- min_hold ---- */

@@ -4,20 +4,8 @@
 
 #include "store/redis/op/try.h"
 
-/* How the script is asked, beside what the lease says. All zeros and "": a try
- * that keeps no place. */
-struct dlk_redis_bid {
-  const char *how;         /* "try", "join" or "refresh" */
-  int64_t claim, believed; /* ms */
-  const char *order;       /* the old place, or "" */
-  uint32_t handoffs;       /* how many fences to set aside */
-};
-
-/* The arguments of scripts/acquire.lua, which says what they are, up to those
- * that call.c puts behind every script's. */
-void dlk_redis_acquire_args(struct dlk_redis_try *t,
-                            const struct dlk_redis_bid *bid,
-                            struct dlk_buf *out);
+/* The first ARGV of the scripts try, join and refresh. */
+void dlk_redis_acquire_args(struct dlk_redis_try *t, struct dlk_buf *out);
 /* claim: 0, or when it must be confirmed by. */
 void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,
                        int64_t claim);

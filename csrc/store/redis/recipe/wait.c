@@ -53,6 +53,7 @@
 
 #include "store/redis/op/orphan.h"
 #include "store/redis/recipe/candidate.h"
+#include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
 /* A hand-off is good for so long unless it is renewed. */
@@ -60,7 +61,7 @@
 #define FRONT 8u
 #define BEAT_RANKS 4 /* behind the front, so many ranks for one BEAT more */
 #define BEAT (CLAIM / 3)
-#define BEAT_MOVING (2 * DLK_SEC) /* OFTEN in acquire.lua is three of them */
+#define BEAT_MOVING (2 * DLK_SEC) /* OFTEN in refresh.lua is three of them */
 #define BEAT_MAX (20 * DLK_SEC)
 #define TICK (DLK_SEC / 4)
 
@@ -113,20 +114,19 @@ static int64_t claim_of(const struct dlk_redis_try *t) {
 
 static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   int64_t believed = t->placed ? belief_of(t) : 3 * BEAT;
-  const struct dlk_redis_bid bid = {.how = t->placed ? "refresh" : "join",
-                                    .claim = dlk_to_ms(claim_of(t)),
-                                    .believed = dlk_to_ms(believed),
-                                    .order = t->acquire.order,
-                                    .handoffs = t->op->lease->handoffs.most};
-  dlk_redis_acquire_args(t, &bid, out);
+  dlk_redis_acquire_args(t, out);
+  dlk_redis_put_int(out, dlk_to_ms(claim_of(t)));
+  dlk_redis_put_int(out, dlk_to_ms(believed));
+  dlk_redis_put_text(out, t->acquire.order);
+  dlk_redis_put_int(out, t->op->lease->handoffs.most);
 }
 
-static const struct dlk_redis_step joining;
+static const struct dlk_redis_step joining, refreshing;
 
 static void ask(struct dlk_redis_try *t) {
   t->acquire.news = false;
   t->store->host->timer_clear(t->store->host, &t->timer);
-  dlk_redis_send(t, &joining);
+  dlk_redis_send(t, t->placed ? &refreshing : &joining);
 }
 
 /* ---- leaving ---- */
@@ -266,13 +266,23 @@ static void join_anew(struct dlk_redis_try *t) {
 }
 
 static const struct dlk_redis_step joining = {.aim = DLK_REDIS_TO_JOIN,
-                                              .script = DLK_REDIS_ACQUIRE,
+                                              .script = DLK_REDIS_JOIN,
                                               .args = args,
                                               .answer = answered,
                                               .again = dlk_redis_queue,
                                               .anew = join_anew,
                                               .back = dlk_redis_token_back,
                                               .leave = dlk_redis_queue_leave};
+
+static const struct dlk_redis_step refreshing = {.aim = DLK_REDIS_TO_JOIN,
+                                                 .script = DLK_REDIS_REFRESH,
+                                                 .args = args,
+                                                 .answer = answered,
+                                                 .again = dlk_redis_queue,
+                                                 .anew = join_anew,
+                                                 .back = dlk_redis_token_back,
+                                                 .leave =
+                                                     dlk_redis_queue_leave};
 
 /* ---- the way in ---- */
 
@@ -315,7 +325,7 @@ void dlk_redis_queue_unsubscribed(struct dlk_redis_try *t,
 
 /* It has a place, and nothing is under way. */
 static bool is_waiting(const struct dlk_redis_try *t) {
-  return t->step == &joining && !t->call.busy;
+  return t->step->aim == DLK_REDIS_TO_JOIN && !t->call.busy;
 }
 
 void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence) {

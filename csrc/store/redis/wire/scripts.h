@@ -5,7 +5,9 @@
 #include <stddef.h>
 
 enum dlk_redis_script {
-  DLK_REDIS_ACQUIRE,
+  DLK_REDIS_TRY,
+  DLK_REDIS_JOIN,
+  DLK_REDIS_REFRESH,
   DLK_REDIS_LEAVE,
   DLK_REDIS_RELEASE,
   DLK_REDIS_RENEW,

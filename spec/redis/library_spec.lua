@@ -132,7 +132,7 @@ describe("the connection to redis:", function()
     private:pause()
     p:write("\n")
     eventually("it cannot write on", 10, function()
-      return unread(private.port) > 100000
+      return unread(private.port) > 10000
     end)
     private:kill()
     p:expect("^unavailable")

@@ -108,7 +108,8 @@ typedef void dlk_ss_answer(void *who, uint32_t tag,
 
 enum dlk_ss_end {
   DLK_SS_END_EXPIRED,
-  DLK_SS_END_DENIED,
+  DLK_SS_END_DENIED, /* by the server */
+  DLK_SS_END_BARRED, /* the system lets nobody connect; text: its words */
   DLK_SS_END_FAILED /* not opened, or an event was lost for want of memory */
 };
 

@@ -34,6 +34,7 @@ struct dlk_ss_sessions {
   int64_t backoff;
   char problem[160]; /* why there is no session */
   bool shut;         /* namely: a server closes new connections at once */
+  bool barred;       /* namely: the system lets nobody connect */
 };
 
 enum dlk_ss_state {

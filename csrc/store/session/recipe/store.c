@@ -20,6 +20,11 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                   "%s: %s at %s did not answer in time%s%s; is it up, and has "
                   "it a quorum?",
                   key, d->name, at, why[0] ? ": " : "", why);
+  else if (code == DLK_DENIED && st->sessions.barred)
+    dlk_error_set(err, code,
+                  "%s: this machine does not let the program connect to %s at "
+                  "%s: %s; see its firewall and SELinux",
+                  key, d->name, at, why);
   else if (code == DLK_DENIED)
     dlk_error_set(err, code, "%s: %s at %s refuses access to %s; %s", key,
                   d->name, at, st->base,

@@ -311,7 +311,11 @@ static void troubles(struct dlk_zk_link *link) {
   if (shut)
     link->events->shut(link->user);
   char text[160];
-  if (problem == ENOENT || problem == EINVAL)
+  enum dlk_ss_end end = DLK_SS_END_FAILED;
+  if (dlk_errno_code(problem) == DLK_DENIED) {
+    end = DLK_SS_END_BARRED;
+    snprintf(text, sizeof text, "%s", strerror(problem));
+  } else if (problem == ENOENT || problem == EINVAL)
     snprintf(text, sizeof text, "no host in its URL can be resolved");
   else if (problem == EAGAIN)
     snprintf(
@@ -324,7 +328,7 @@ static void troubles(struct dlk_zk_link *link) {
     snprintf(text, sizeof text, "out of memory");
   else
     return;
-  link->events->ended(link->user, DLK_SS_END_FAILED, text);
+  link->events->ended(link->user, end, text);
 }
 
 void dlk_zk_link_run(struct dlk_post *post) {

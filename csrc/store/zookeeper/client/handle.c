@@ -111,13 +111,16 @@ static bool closes_within(struct dlk_zk_link *link, int64_t ns) {
 }
 
 /* [lock] */
-static void look_for_shut(struct dlk_zk_link *link) {
+static void look_for_trouble(struct dlk_zk_link *link) {
   pthread_mutex_unlock(&link->lock);
-  bool shut = dlk_zk_hosts_shut(link->hosts);
+  int trouble = dlk_zk_hosts_trouble(link->hosts);
   pthread_mutex_lock(&link->lock);
-  link->shut = shut;
-  if (shut)
-    dlk_zk_link_kick(link);
+  if (!trouble || link->seen)
+    return;
+  link->shut = trouble == DLK_ZK_SHUT;
+  if (!link->shut)
+    link->open_error = trouble;
+  dlk_zk_link_kick(link);
 }
 
 static void *session_thread(void *arg) {
@@ -125,7 +128,7 @@ static void *session_thread(void *arg) {
   zhandle_t *zh = open_handle(link);
   pthread_mutex_lock(&link->lock);
   if (zh && !closes_within(link, PATIENCE) && !link->seen)
-    look_for_shut(link);
+    look_for_trouble(link);
   while (!link->closing)
     pthread_cond_wait(&link->wake, &link->lock);
   pthread_mutex_unlock(&link->lock);

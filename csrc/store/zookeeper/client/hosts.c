@@ -27,6 +27,7 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
+#include "core/status.h"
 
 #define CONNECT_MS 500
 #define SHUT_MS 300
@@ -122,37 +123,44 @@ static bool happens(int fd, short events, int ms) {
   return poll(&p, 1, ms) == 1;
 }
 
-static bool closes(const struct addrinfo *a) {
+static int trouble_at(const struct addrinfo *a) {
   int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   char byte;
-  int problem = 0;
+  int problem = 0, trouble = 0;
   socklen_t size = sizeof problem;
   if (fd < 0)
-    return false;
-  bool shut =
-      (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS) &&
-      happens(fd, POLLOUT, CONNECT_MS) &&
-      getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 &&
-      problem == 0 && happens(fd, POLLIN, SHUT_MS) &&
-      recv(fd, &byte, 1, 0) <= 0;
+    return 0;
+  if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
+    trouble = dlk_errno_code(errno) == DLK_DENIED ? errno : 0;
+  else if (happens(fd, POLLOUT, CONNECT_MS) &&
+           getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 &&
+           problem == 0 && happens(fd, POLLIN, SHUT_MS) &&
+           recv(fd, &byte, 1, 0) <= 0)
+    trouble = DLK_ZK_SHUT;
   close(fd);
-  return shut;
+  return trouble;
 }
 
-bool dlk_zk_hosts_shut(const char *hosts) {
+int dlk_zk_hosts_trouble(const char *hosts) {
   const struct addrinfo how = {.ai_socktype = SOCK_STREAM};
   struct host h;
   int64_t until = dlk_clock_now() + DLK_SEC;
-  bool shut = false;
-  while (hosts && !shut && dlk_clock_now() < until) {
+  int denied = 0;
+  bool others = false;
+  while (hosts && dlk_clock_now() < until) {
     struct addrinfo *found;
     char port[8];
+    int trouble = 0;
     hosts = next_host(hosts, &h);
     snprintf(port, sizeof port, "%.*s", h.port_len, h.port);
-    if (getaddrinfo(h.name, port, &how, &found) != 0)
-      continue;
-    shut = closes(found);
-    freeaddrinfo(found);
+    if (getaddrinfo(h.name, port, &how, &found) == 0) {
+      trouble = trouble_at(found);
+      freeaddrinfo(found);
+    }
+    if (trouble == DLK_ZK_SHUT)
+      return trouble;
+    denied = trouble ? trouble : denied;
+    others |= trouble == 0;
   }
-  return shut;
+  return others || hosts ? 0 : denied;
 }

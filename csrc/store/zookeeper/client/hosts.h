@@ -11,8 +11,10 @@ char *dlk_zk_hosts_odd(const char *hosts, uint32_t lot);
 /* Spelled so that the library takes it here. look_up: names as addresses;
  * blocks. */
 char *dlk_zk_hosts_spelled(const char *hosts, bool look_up);
-/* Whether a server closes new connections at once. Blocks for two seconds and
- * look-ups. */
-bool dlk_zk_hosts_shut(const char *hosts);
+#define DLK_ZK_SHUT (-1)
+/* Why no session opens. DLK_ZK_SHUT: a server closes new connections at once;
+ * an errno: the system refuses each host for good; 0: not known. Blocks for two
+ * seconds and look-ups. */
+int dlk_zk_hosts_trouble(const char *hosts);
 
 #endif

@@ -97,8 +97,8 @@ function dlock.release_on(...)
     end
   end
   if rawget(_G, "ngx") and ngx.get_phase then
-    return nil, "unsupported: nginx has its own signals, and a worker that"
-      .. " ends gives back what it holds", "unsupported"
+    return results.fail("unsupported", "nginx has its own signals, and a"
+      .. " worker that ends gives back what it holds")
   end
   return core.release_on(...)
 end

@@ -10,7 +10,7 @@ local reentrant = require "dlock.reentrant"
 local results = require "dlock.results"
 local text = require "dlock.text"
 
-local lease = {}
+local lease, fail = {}, results.fail
 
 --- What you hold.
 ---@class dlock.lease
@@ -112,7 +112,7 @@ local function releasing(name)
       return release(client, self)
     end
     local bad, timeout, early = options.check_release(given, call)
-    if bad then return nil, bad, "invalid" end
+    if bad then return fail("invalid", bad) end
     return release(client, self, timeout, early)
   end
 end
@@ -151,7 +151,7 @@ end
 function methods:extend(ttl)
   local client = client_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return host.ask(client, core.extend, self, ttl)
 end
 
@@ -164,7 +164,7 @@ end
 function methods:wait_lost(timeout)
   local client = client_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return host.ask(client, core.wait_lost, self, timeout)
 end
 
@@ -240,12 +240,12 @@ function methods:downgrade()
   local client = client_of(self, "downgrade")
   local holds = client.holds
   if self.mode ~= modes.exclusive and not core.given_up(self) then
-    return nil, ("unsupported: the lease on %s is %s already; only one that is"
-      .. " exclusive, as rw:write() gives it, can become shared")
-      :format(text.quote(self.key), self.mode), "unsupported"
+    return fail("unsupported", ("the lease on %s is %s already; only one that"
+      .. " is exclusive, as rw:write() gives it, can become shared")
+      :format(text.quote(self.key), self.mode))
   elseif holds.count > 0 and reentrant.is_nested(holds, self) then
-    return nil, ("unsupported: %s is held more than once by its owner; release"
-      .. " the inner leases first"):format(text.quote(self.key)), "unsupported"
+    return fail("unsupported", ("%s is held more than once by its owner;"
+      .. " release the inner leases first"):format(text.quote(self.key)))
   end
   local ok, message, code = host.ask(client, core.downgrade, self)
   if ok and holds.count > 0 then

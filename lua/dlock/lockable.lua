@@ -9,10 +9,11 @@ local misuse = require "dlock.misuse"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
 local reentrant = require "dlock.reentrant"
+local results = require "dlock.results"
 local text = require "dlock.text"
 local with = require "dlock.with"
 
-local lockable = {}
+local lockable, fail = {}, results.fail
 
 local ready, wait_for = host.ready, host.wait
 
@@ -49,12 +50,11 @@ local function read(opts, kind, key)
   local cancel, permits = rawget(opts, "cancel"), rawget(opts, "permits")
   cancel = cancel and canceller.state(cancel)
   if cancel and cancel.cancelled then
-    return nil, ("cancelled: the canceller given for %s was used before")
-      :format(text.quote(key)), "cancelled"
+    return fail("cancelled", ("the canceller given for %s was used before")
+      :format(text.quote(key)))
   elseif permits and permits > kind.cap then
-    return nil, ("invalid: permits is %s, but the semaphore %s has %s")
-      :format(text.number(permits), text.quote(key), text.number(kind.cap)),
-      "invalid"
+    return fail("invalid", ("permits is %s, but the semaphore %s has %s")
+      :format(text.number(permits), text.quote(key), text.number(kind.cap)))
   end
   return cancel
 end
@@ -226,7 +226,7 @@ function methods:acquire(opts)
   local state = type(self) == "table" and self[STATE]
     or state_of(self, "acquire")
   local bad = options.check(opts, state.calls.acquire)
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return state.take(state, opts, true)
 end
 
@@ -239,7 +239,7 @@ end
 function methods:try_acquire(opts)
   local state = state_of(self, "try_acquire")
   local bad = options.check(opts, state.calls.try_acquire)
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return state.take(state, opts, false)
 end
 
@@ -266,7 +266,7 @@ function methods:with(opts, ...)
   end
   lockable.check_function((...), state.calls.with)
   local bad = options.check(opts, state.calls.with)
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return run_with(state, opts, ...)
 end
 

@@ -3,6 +3,7 @@
 -- puts nothing: its successor has the number already.
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
+local results = require "dlock.results"
 local stats = require "dlock.stats"
 local store = require "dlock.store"
 local text = require "dlock.text"
@@ -11,7 +12,7 @@ local text = require "dlock.text"
 ---@field [integer] dlock.store
 ---@field shared? string a lua_shared_dict: all workers of nginx on one page
 
-local metrics = {}
+local metrics, fail = {}, results.fail
 
 local ngx = rawget(_G, "ngx")
 
@@ -61,8 +62,8 @@ local function publish(dict, part, worker)
   for _, name in ipairs(stats.names()) do
     local ok, problem = dict:safe_set(key_of(worker, name), part[name])
     if not ok then
-      return nil, ("unavailable: the lua_shared_dict of dlock.prometheus takes"
-        .. " no more (%s): make it larger"):format(problem), "unavailable"
+      return fail("unavailable", ("the lua_shared_dict of dlock.prometheus"
+        .. " takes no more (%s): make it larger"):format(problem))
     end
   end
   return true
@@ -83,13 +84,13 @@ end
 local function of_all_workers(stores, name)
   local worker = ngx and ngx.worker and ngx.worker.id and ngx.worker.id()
   if not worker then
-    return nil, "unsupported: `shared` is for the workers of nginx; leave it"
-      .. " out here", "unsupported"
+    return fail("unsupported",
+      "`shared` is for the workers of nginx; leave it out here")
   end
   local dict = ngx.shared[name]
   if not dict then
-    return nil, ("invalid: nginx.conf has no lua_shared_dict %s")
-      :format(text.quote(name)), "invalid"
+    return fail("invalid",
+      "nginx.conf has no lua_shared_dict " .. text.quote(name))
   end
   if not ngx.worker.exiting() then
     local ok, message, code = publish(dict,

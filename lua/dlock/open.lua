@@ -3,9 +3,12 @@ local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local options = require "dlock.options"
 local password = require "dlock.password"
+local results = require "dlock.results"
 local secure = require "dlock.secure"
 local store = require "dlock.store"
 local url = require "dlock.url"
+
+local fail = results.fail
 
 -- A user's cron job and login shell exclude each other, so the default must not
 -- depend on the session. $XDG_RUNTIME_DIR is in one of them only, and systemd
@@ -29,7 +32,7 @@ return function(where, ...)
     opts.url = where
   elseif where ~= nil then
     local bad = options.check(where, "dlock.open")
-    if bad then return nil, bad, "invalid" end
+    if bad then return fail("invalid", bad) end
     for name, value in next, where do opts[name] = value end
   end
   local parsed, message, code = url.parse(opts.url or default_url())
@@ -37,11 +40,8 @@ return function(where, ...)
   if opts.db then
     parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)
   end
-  message = secure.check(opts.tls, parsed)
-    or password.find(opts, parsed)
-  if message then
-    return nil, message, "invalid"
-  end
+  local bad = secure.check(opts.tls, parsed) or password.find(opts, parsed)
+  if bad then return fail("invalid", bad) end
   return store.open(parsed, opts)
 end
 

@@ -382,13 +382,13 @@ local function look(opts, rules, name)
   end
   local problem, other, other_expected = look(opts, rules, name)
   if bad and not problem then
-    problem = ("invalid: %s %s"):format(name, bad)
+    problem = ("%s %s"):format(name, bad)
   end
   return problem, other, other_expected
 end
 
 --- Checks a table of options, or nil. Raises for a mistake of the program.
----@return string? problem "invalid: ..."
+---@return string? problem
 function options.check(opts, call)
   if opts == nil then
     return nil
@@ -421,7 +421,7 @@ function options.check_number(value, name, call)
       TABLE[name].integer and "" or " of seconds", type(value))
   end
   local bad = bad_number(value, TABLE[name])
-  return bad and ("invalid: %s %s"):format(name, bad)
+  return bad and ("%s %s"):format(name, bad)
 end
 
 function options.check_optional(value, name, call)
@@ -446,7 +446,7 @@ function options.check_key(key, call)
     misuse.raise("the key given to %s must be a string, not a %s", call,
       type(key))
   elseif #key == 0 or #key > 512 then
-    return ("invalid: the key %s has %d bytes, but must have 1 to 512")
+    return ("the key %s has %d bytes, but must have 1 to 512")
       :format(text.quote(key), #key)
   end
 end

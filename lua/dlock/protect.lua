@@ -15,6 +15,12 @@ local yield = coroutine.yield
 local heirs = setmetatable({}, { __mode = "kv" }) -- heir -> maker
 local main = {} -- the main thread, where Lua has no object for it
 
+--- Whether this is not the main thread.
+function protect.in_coroutine()
+  local co, is_main = running()
+  return co ~= nil and not is_main
+end
+
 -- LuaJIT does. In OpenResty coroutine.resume yields to nginx, so a try inside
 -- require would be an error.
 local function yields_across_pcall()

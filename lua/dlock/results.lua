@@ -17,6 +17,11 @@
 
 local results = {}
 
+--- A failure, whose text begins with its code.
+function results.fail(code, text)
+  return nil, code .. ": " .. text, code
+end
+
 ---@param second any a message; or the cursor of a list
 function results.of(first, second, code)
   if code ~= nil then
@@ -25,10 +30,6 @@ function results.of(first, second, code)
     return first, second
   end
   return first
-end
-
-function results.recode(message, code, other)
-  return nil, other .. message:sub(#code + 1), other
 end
 
 return results

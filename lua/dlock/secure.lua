@@ -21,16 +21,16 @@ function secure.check(given, where)
   end
   local bad = options.check(given, "the table tls")
   if bad then
-    return (bad:gsub("^invalid: ", "invalid: tls."))
+    return "tls." .. bad
   elseif not where.tls then
-    return ("invalid: %s: the option tls needs a URL with TLS, such as"
+    return ("%s: the option tls needs a URL with TLS, such as"
       .. " rediss://host:6379"):format(where.shown)
   elseif (given.server_name or ""):sub(1, 1) == "." then
-    return "invalid: tls.server_name must be one name: a dot before it would"
+    return "tls.server_name must be one name: a dot before it would"
       .. " take the certificate of every name below"
   elseif not given.cert and (given.key or given.key_password
       or given.key_password_file) then
-    return "invalid: tls.key says nothing without tls.cert"
+    return "tls.key says nothing without tls.cert"
   end
 end
 

@@ -23,7 +23,7 @@ local shared = require "dlock.shared"
 local stats = require "dlock.stats"
 local text = require "dlock.text"
 
-local store = {}
+local store, fail = {}, results.fail
 
 --- A holder of a key.
 ---@class dlock.holder
@@ -74,7 +74,7 @@ end
 function methods:ping(timeout)
   local client = client_of(self, "ping")
   local bad = options.check_optional(timeout, "timeout", "store:ping")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return ask(client, "ping", timeout)
 end
 
@@ -87,7 +87,7 @@ end
 function methods:close(timeout)
   local client = client_of(self, "close")
   local bad = options.check_optional(timeout, "timeout", "store:close")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   local done, message, code = ask(client, "close", timeout)
   host.closed(client)
   return results.of(done, message, code)
@@ -103,7 +103,7 @@ local function on_key(name, do_it)
       opts = nil
     end
     local bad = check(key, opts, call)
-    if bad then return nil, bad, "invalid" end
+    if bad then return fail("invalid", bad) end
     return do_it(client, key, opts)
   end
 end
@@ -136,7 +136,7 @@ function methods:semaphore(key, permits, opts)
   local client = client_of(self, "semaphore")
   local bad = check(key, opts, "store:semaphore")
     or options.check_number(permits, "permits", "store:semaphore")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return semaphore.new(client, key, permits, opts)
 end
 
@@ -177,9 +177,9 @@ function methods:list(prefix, opts)
       type(prefix))
   end
   local bad = options.check(opts, "store:list")
-    or prefix and #prefix > 512 and "invalid: the prefix has more than 512"
+    or prefix and #prefix > 512 and "the prefix has more than 512"
       .. " bytes, so no key begins with it"
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return results.of(host.ask(client, client.engine.list, client.engine,
     prefix or "", opts and rawget(opts, "cursor"),
     opts and rawget(opts, "limit")))
@@ -222,8 +222,8 @@ methods.tag = on_key("tag", function(client, key)
   if tag or message then
     return results.of(tag, message, code)
   end
-  return nil, ("unsupported: %s: only the names of Redis have slots; here"
-    .. " no name needs a tag"):format(client.shown), "unsupported"
+  return fail("unsupported", client.shown .. ": only the names of Redis have"
+    .. " slots; here no name needs a tag")
 end)
 
 local function acquire(client, key, opts, wait_for_it)
@@ -271,12 +271,12 @@ function methods:with(key, opts, ...)
   local client = client_of(self, "with")
   if lockable.callable(opts) then
     local bad = check(key, nil, "store:with")
-    if bad then return nil, bad, "invalid" end
+    if bad then return fail("invalid", bad) end
     return run_with(client, key, nil, opts, ...)
   end
   lockable.check_function((...), "store:with")
   local bad = check(key, opts, "store:with")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return run_with(client, key, opts, ...)
 end
 
@@ -293,8 +293,8 @@ function methods:stats(format)
     misuse.raise('store:stats takes "prometheus" or nothing, not a %s',
       type(format))
   elseif format and format ~= "prometheus" then
-    return nil, ('invalid: store:stats gives a table, or "prometheus", not %s')
-      :format(text.quote(format)), "invalid"
+    return fail("invalid", 'store:stats gives a table, or "prometheus", not '
+      .. text.quote(format))
   end
   local found, message, code = client.engine:stats()
   if not found then return nil, message, code end
@@ -318,7 +318,7 @@ end
 function methods:once(key, fn, opts)
   local client = client_of(self, "once")
   local bad = once.check(key, fn, opts)
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return once.run(client, key, fn, opts)
 end
 
@@ -334,7 +334,7 @@ end
 function methods:once_per(key, seconds, fn, extra)
   local client = client_of(self, "once_per")
   local bad = once_per.check(key, seconds, fn, extra)
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return once_per.run(client, key, seconds, fn)
 end
 
@@ -353,7 +353,7 @@ function methods:attach(detached, opts)
       .. " a %s", type(detached))
   end
   local bad = options.check(opts, "store:attach")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return host.ask(client, client.engine.attach, client.engine, detached,
     opts and opts.max_hold or client.base.max_hold)
 end
@@ -371,8 +371,8 @@ local function find_type(module, scheme)
   end
   local any, problem = io.open("/dev/null")
   if not any then
-    return nil, ("unavailable: the store for %s:// cannot be loaded: %s")
-      :format(scheme, problem), "unavailable"
+    return fail("unavailable", ("the store for %s:// cannot be loaded: %s")
+      :format(scheme, problem))
   end
   any:close()
   local why = tostring(found)
@@ -380,8 +380,8 @@ local function find_type(module, scheme)
     why = module == "zookeeper" and "install the rock dlock-zookeeper"
       or ("build dlock with %s in STORES"):format(module)
   end
-  return nil, ("unsupported: the store for %s:// cannot be loaded: %s")
-    :format(scheme, why), "unsupported"
+  return fail("unsupported", ("the store for %s:// cannot be loaded: %s")
+    :format(scheme, why))
 end
 
 local function own_options(where, opts)

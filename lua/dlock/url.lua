@@ -1,6 +1,7 @@
 -- Takes URLs apart: scheme://[user[:password]@]hosts, then one path. What can
 -- be read in two ways is refused, with the right spelling. A malformed URL may
 -- have a password too, so messages repeat only hosts and paths.
+local results = require "dlock.results"
 local text = require "dlock.text"
 
 local url = {}
@@ -358,7 +359,7 @@ local function read(scheme, rule, rest)
 end
 
 local function invalid(what)
-  return nil, "invalid: " .. what, "invalid"
+  return results.fail("invalid", what)
 end
 
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,

@@ -94,7 +94,7 @@ describe("options", function()
       local problem = check(opts)
       local name = next(opts)
       assert.is_truthy(problem, name)
-      assert.are.equal(1, problem:find("invalid: " .. name, 1, true))
+      assert.are.equal(1, problem:find(name, 1, true))
     end
   end)
 
@@ -132,7 +132,7 @@ describe("options", function()
     } do
       local problem = check(opts, "dlock.open")
       assert.are.equal(1,
-        problem:find("invalid: " .. next(opts), 1, true), problem)
+        problem:find(next(opts), 1, true), problem)
     end
     assert.is_falsy(check({ prefix = "", host = "blocking", name = "w-1",
       scope = "worker", on_event = print, id = "x" }, "dlock.open"))
@@ -191,7 +191,7 @@ describe("a key", function()
     assert.is_nil((options.check_key(("x"):rep(512), "store:lock", 1)))
     for _, key in ipairs { "", ("x"):rep(513) } do
       assert.are.equal(1,
-        options.check_key(key, "store:lock", 1):find("invalid: ", 1, true))
+        options.check_key(key, "store:lock", 1):find("the key ", 1, true))
     end
   end)
 

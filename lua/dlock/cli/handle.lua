@@ -5,6 +5,7 @@ local core = require "dlock.core"
 local json = require "dlock.json"
 local lockable = require "dlock.lockable"
 local out = require "dlock.cli.out"
+local results = require "dlock.results"
 local run = require "dlock.cli.run"
 local signals = require "dlock.cli.signals"
 local stores = require "dlock.store"
@@ -69,8 +70,8 @@ local function read(store, request)
   local given = word == "-" and io.read("*l") or word ~= "-" and word
     or not word and os.getenv("DLOCK_HANDLE")
   if given and given ~= "" then return given end
-  return nil, "invalid: a handle is expected: as a word, on standard input"
-    .. " behind -, or in $DLOCK_HANDLE", "invalid"
+  return results.fail("invalid", "a handle is expected: as a word, on standard"
+    .. " input behind -, or in $DLOCK_HANDLE")
 end
 
 -- Seconds left of a handle's lock; ttl: its new ttl (true: its own).

@@ -6,6 +6,7 @@
 -- in client.later[number] and wake with the first. A closed engine reports
 -- nothing, so a wait ends with it too.
 local protect = require "dlock.protect"
+local results = require "dlock.results"
 
 local event_loop = {}
 
@@ -80,29 +81,23 @@ function event_loop.over(client, ticket)
   return ticket:poll() or client.engine:closed()
 end
 
-event_loop.BELOW_C = "unsupported: nothing can wait below a C function that"
+event_loop.BELOW_C = "nothing can wait below a C function that"
   .. " calls Lua (table.sort, string.gsub, require)"
-
-local function refuse(running, instead)
-  local co, is_main = coroutine.running()
-  if running and co and not is_main then
-    return event_loop.BELOW_C .. ": call it outside of that, or " .. instead
-  end
-  return "unsupported: nothing can wait here: " .. instead
-end
 
 ---@param running boolean the loop runs us
 ---@param instead string what to do where nothing can wait
 function event_loop.ready(client, running, instead)
   if not running or not protect.can_yield() then
-    return nil, refuse(running, instead)
-      .. ", or open the store with host = 'blocking'", "unsupported"
+    return results.fail("unsupported", (running and protect.in_coroutine()
+      and event_loop.BELOW_C .. ": call it outside of that, or "
+      or "nothing can wait here: ") .. instead
+      .. ", or open the store with host = 'blocking'")
   end
   event_loop.waiting(client)
   local engine = client.engine
   if not engine:wakeup() and not engine:closed() then
-    return nil, "unavailable: no descriptor left: raise the limit of open"
-      .. " files", "unavailable"
+    return results.fail("unavailable",
+      "no descriptor left: raise the limit of open files")
   end
   return true
 end

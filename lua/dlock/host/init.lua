@@ -23,9 +23,10 @@ local cqueues = require "dlock.host.cqueues"
 local events = require "dlock.events"
 local luv = require "dlock.host.luv"
 local protect = require "dlock.protect"
+local results = require "dlock.results"
 local resty = require "dlock.host.resty"
 
-local host = {}
+local host, fail = {}, results.fail
 
 local finish, wait_here = core.finish, blocking.wait
 
@@ -35,27 +36,22 @@ local HOSTS = {
 
 local loaded, in_nginx = package.loaded, resty.is_here()
 
-local function in_coroutine()
-  local co, is_main = coroutine.running()
-  return co ~= nil and not is_main
-end
-
 ---@return table|false|nil # false: detect at every call
 function host.find(name)
   if name == "auto" then
     return false
   elseif name == "resty" and not resty.is_here() then
-    return nil, "unsupported: host = 'resty' works inside of nginx only; use"
-      .. " 'auto'", "unsupported"
-  elseif name == "luv" and not loaded.luv and in_coroutine() then
-    return nil, "unsupported: host = 'luv': luv calls back in the coroutine"
+    return fail("unsupported",
+      "host = 'resty' works inside of nginx only; use 'auto'")
+  elseif name == "luv" and not loaded.luv and protect.in_coroutine() then
+    return fail("unsupported", "host = 'luv': luv calls back in the coroutine"
       .. " that loads it, which can then not wait; require \"luv\" in the main"
-      .. " chunk before", "unsupported"
+      .. " chunk before")
   elseif name == "cqueues" or name == "luv" then
     local ok, problem = pcall(require, name)
     if not ok then
-      return nil, ("unsupported: host = '%s' needs that module: %s")
-        :format(name, tostring(problem)), "unsupported"
+      return fail("unsupported", ("host = '%s' needs that module: %s")
+        :format(name, tostring(problem)))
     end
   end
   return HOSTS[name]
@@ -131,8 +127,7 @@ local function complete(client, ticket, adapter, waits, others, guard)
   end
   if not (done or ticket:poll()) then
     ticket:cancel()
-    return nil, ("closed: the store '%s' was closed"):format(client.shown),
-      "closed"
+    return fail("closed", ("the store '%s' was closed"):format(client.shown))
   end
   if adapter.forget and ticket:closes() then
     adapter.forget(client)

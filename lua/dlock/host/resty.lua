@@ -13,6 +13,7 @@
 -- first.
 local core = require "dlock.core"
 local event_loop = require "dlock.host.event_loop"
+local results = require "dlock.results"
 
 local adapter = { own_events = true }
 
@@ -129,11 +130,11 @@ end
 function adapter.ready(client, held)
   local phase = ngx.get_phase()
   if not MAY_WAIT[phase] then
-    return nil, ("unsupported: nothing can wait in the %s phase; %s")
-      :format(tostring(phase), INSTEAD[phase] or A_TIMER), "unsupported"
+    return results.fail("unsupported", ("nothing can wait in the %s phase; %s")
+      :format(tostring(phase), INSTEAD[phase] or A_TIMER))
   end
   if not can_yield() then
-    return nil, BELOW_C, "unsupported"
+    return results.fail("unsupported", BELOW_C)
   end
   prepare(client)
   local ok, message, code = pump.ask(client)

@@ -14,14 +14,9 @@ local results = require "dlock.results"
 local single = require "dlock.lease"
 local text = require "dlock.text"
 
-local all = {}
+local all, fail = {}, results.fail
 
 local methods = {}
-
-local function timed_out(state, member, timeout)
-  return nil, ("timeout: %s of %s still held after %s s"):format(member.shown,
-    state.shown, text.number(timeout)), "timeout"
-end
 
 local function take_one(state, member, opts, plan)
   local left = math.max(plan.deadline - core.now(), 0)
@@ -29,14 +24,15 @@ local function take_one(state, member, opts, plan)
   local lease, message, code = member.take(member, opts,
     plan.wait and left > 0)
   if not lease and code == "busy" and plan.wait then
-    return timed_out(state, member, plan.timeout)
+    return fail("timeout", ("%s of %s still held after %s s"):format(
+      member.shown, state.shown, text.number(plan.timeout)))
   elseif not lease then
     return nil, message, code
   end
   plan.taken[#plan.taken + 1] = { lease = lease, index = member.index }
   if state.cancels ~= plan.cancels then
-    return nil, ("cancelled: the wait for %s was cancelled")
-      :format(state.shown), "cancelled"
+    return fail("cancelled", ("the wait for %s was cancelled")
+      :format(state.shown))
   end
   return true
 end
@@ -49,9 +45,8 @@ local function take_each(state, opts, plan)
   for _, one in ipairs(plan.taken) do
     if not one.lease:held() then
       plan.again = plan.wait
-      return nil, ("timeout: %s was lost again while the rest of %s was"
-        .. " waited for"):format(text.quote(one.lease.key), state.shown),
-        "timeout"
+      return fail(plan.code, ("%s was lost again while the rest of %s was"
+        .. " waited for"):format(text.quote(one.lease.key), state.shown))
     end
   end
   return true
@@ -86,16 +81,13 @@ local function take(state, opts, wait)
   local timeout = opts and rawget(opts, "timeout") or state.timeout
   local own = lockable.provisional(opts)
   local plan = setmetatable({ wait = wait and timeout > 0, timeout = timeout,
-    deadline = core.now() + timeout, cancels = state.cancels, taken = {} },
-    PLAN)
+    deadline = core.now() + timeout, cancels = state.cancels,
+    code = wait and "timeout" or "busy", taken = {} }, PLAN)
   local lease, message, code
   repeat -- PLAN's __close gives back when the coroutine is closed
     plan.taken, plan.again = {}, false
     lease, message, code = protect.closing(plan, take_all, state, own, plan)
   until not plan.again or core.now() >= plan.deadline
-  if not wait and code == "timeout" then
-    return results.recode(message, code, "busy")
-  end
   return results.of(lease, message, code)
 end
 

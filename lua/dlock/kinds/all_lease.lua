@@ -14,6 +14,8 @@ local single = require "dlock.lease"
 local text = require "dlock.text"
 local with = require "dlock.with"
 
+local fail = results.fail
+
 local all_lease = {}
 
 --- What dlock.all's acquire gives: a lease that stands for several.
@@ -96,7 +98,7 @@ local function releasing(name)
   return function(self, given)
     local _, state = list_of(self, name)
     local bad, timeout, early = options.check_release(given, call)
-    if bad then return nil, bad, "invalid" end
+    if bad then return fail("invalid", bad) end
     return end_by(state, "release", timeout, early)
   end
 end
@@ -114,7 +116,7 @@ end
 function methods:extend(ttl)
   local list = list_of(self, "extend")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   for _, lease in ipairs(list) do
     local left, message, code = lease:extend(ttl)
     if not left then return nil, message, code end
@@ -176,16 +178,15 @@ end
 function methods:wait_lost(timeout)
   local list = list_of(self, "wait_lost")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return single.wait_first(list, timeout or math.huge)
 end
 
 for _, call in ipairs { "detach", "guard", "downgrade" } do
   methods[call] = function(self)
     list_of(self, call)
-    return nil, ("unsupported: a lease of dlock.all has no %s; use that of one"
-      .. " of its leases, lease.leases[i]:%s(...)"):format(call, call),
-      "unsupported"
+    return fail("unsupported", ("a lease of dlock.all has no %s; use that of"
+      .. " one of its leases, lease.leases[i]:%s(...)"):format(call, call))
   end
 end
 

@@ -7,9 +7,10 @@ local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
+local results = require "dlock.results"
 local text = require "dlock.text"
 
-local election = {}
+local election, fail = {}, results.fail
 
 -- With a value, even an empty one, a store notes the fence where all can read
 -- it.
@@ -66,7 +67,7 @@ end
 function methods:campaign(opts)
   local state = lockable.state_of(self, "campaign", "election")
   local bad = options.check(opts, "election:campaign")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   return state.take(state, with_patience(state, opts), true)
 end
 
@@ -99,8 +100,8 @@ local function wait_change(state, timeout)
     elseif seen ~= before and state.hold ~= before then
       return true
     elseif left == 0 then
-      return nil, ("timeout: the leader of %s did not change within %s s")
-        :format(text.quote(state.key), text.number(timeout)), "timeout"
+      return fail("timeout", ("the leader of %s did not change within %s s")
+        :format(text.quote(state.key), text.number(timeout)))
     end
   end
 end
@@ -115,7 +116,7 @@ function methods:wait_change(timeout)
   local state = lockable.state_of(self, "wait_change", "election")
   local bad = options.check_optional(timeout, "timeout",
     "election:wait_change")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   if not state.seen then
     local fence, message, code = look(state)
     if not fence then return nil, message, code end

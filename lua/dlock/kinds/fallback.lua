@@ -33,7 +33,7 @@ local text = require "dlock.text"
 ---@field unavailable string the store that does not answer
 ---@field instead string the store that is asked next
 
-local fallback = {}
+local fallback, fail = {}, results.fail
 
 local SLICE = 60 -- half of for ever
 local AT_ONCE = 0.01
@@ -51,10 +51,10 @@ local function ask(state, plan, member, ends)
   end
   if state.cancels ~= plan.cancels then
     if lease then single.close(lease) end
-    return nil, ("cancelled: the wait for %s was cancelled")
-      :format(state.shown), "cancelled"
+    return fail("cancelled", ("the wait for %s was cancelled")
+      :format(state.shown))
   elseif code == "busy" and plan.wait then
-    return results.recode(message, code, "timeout")
+    return nil, "timeout" .. message:sub(#code + 1), "timeout"
   end
   return lease, message, code
 end
@@ -222,7 +222,7 @@ local CLASS = lockable.class("fallback", methods)
 function fallback.new(list)
   local states, opts = members.read(list, "dlock.fallback")
   local bad = options.check(opts, "dlock.fallback")
-  if bad then return nil, bad, "invalid" end
+  if bad then return fail("invalid", bad) end
   members.sort(states, "dlock.fallback")
   local names = {}
   for i, member in ipairs(states) do

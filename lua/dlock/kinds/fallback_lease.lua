@@ -5,6 +5,7 @@ local class = require "dlock.class"
 local core = require "dlock.core"
 local events = require "dlock.events"
 local misuse = require "dlock.misuse"
+local results = require "dlock.results"
 local text = require "dlock.text"
 local with = require "dlock.with"
 
@@ -30,9 +31,9 @@ methods[with.IS_OURS] = methods.held
 
 for _, call in ipairs { "detach", "guard" } do
   methods[call] = function(self)
-    return nil, ("unsupported: %s is held in place of a lock that is"
+    return results.fail("unsupported", ("%s is held in place of a lock that is"
       .. " unavailable; such a lease has no %s"):format(
-      text.quote(inner_of(self, call).key), call), "unsupported"
+      text.quote(inner_of(self, call).key), call))
   end
 end
 

@@ -1,6 +1,8 @@
 -- nginx may refuse a timer, also by an error, or drop it when due. So work
 -- stays noted until it is under way, and is asked for again with growing
 -- patience: each drop is a line in the log.
+local results = require "dlock.results"
+
 local timers = {}
 
 local ngx = rawget(_G, "ngx")
@@ -20,9 +22,9 @@ function timers.start(fn, argument)
   if ok and given then
     return true
   end
-  return nil, "unavailable: nginx gives no timer ("
+  return results.fail("unavailable", "nginx gives no timer ("
     .. tostring(ok and problem or given) .. "); raise lua_max_pending_timers,"
-    .. " lua_max_running_timers or worker_connections", "unavailable"
+    .. " lua_max_running_timers or worker_connections")
 end
 
 return timers

@@ -52,11 +52,15 @@ local BLOCKS = _VERSION == "Lua 5.2" and { [table.sort] = true,
 
 local getinfo = debug and debug.getinfo -- an embedded Lua may have none
 
-local function is_blocked()
-  for level = 3, math.huge do
-    local frame = getinfo and getinfo(level, "f")
-    if not frame or BLOCKS[frame.func] then
-      return frame ~= nil
+--- Whether a stack has one of these functions; nil where that is unknown.
+---@param functions table<function, true>
+---@param co? thread another one than this
+function protect.is_in_stack(functions, co)
+  for level = 0, getinfo and math.huge or -1 do
+    local frame = co and getinfo(co, level, "f")
+      or not co and getinfo(level, "f")
+    if not frame or functions[frame.func] then
+      return frame and true or false
     end
   end
 end
@@ -64,7 +68,7 @@ end
 --- False where a yield would be an error: in the main thread, and below a C
 --- function such as table.sort. An heir needs the same of each maker.
 function protect.can_yield()
-  if not core.can_yield() or BLOCKS and is_blocked() then
+  if not core.can_yield() or BLOCKS and protect.is_in_stack(BLOCKS) then
     return false
   end
   local co = running()

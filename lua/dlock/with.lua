@@ -12,6 +12,7 @@ local text = require "dlock.text"
 local with = {}
 
 local IS_OURS = {}
+local CATCH = { [pcall] = true, [xpcall] = true }
 
 --- A lease that is a table (dlock.all's) has this method: whether no part of it
 --- was lost.
@@ -24,22 +25,14 @@ local function release(self)
   return lease.release(self)
 end
 
-local function is_ours(self)
-  if type(self) == "table" then
-    return self[IS_OURS](self)
-  end
-  return self:held()
-end
-
-local function is_detached(self)
-  return type(self) ~= "table" and core.has_parted(self)
-end
-
 -- fn returned these results. The lock covered them if the release says so or,
 -- when the store does not answer, if our deadline had not passed.
 local function finish(self, ...)
-  local ours, released, message, code = is_ours(self), release(self)
-  if released or ours and code ~= "lost" or is_detached(self) then
+  local is_table = type(self) == "table"
+  local ours = is_table and self[IS_OURS](self) or not is_table and self:held()
+  local released, message, code = release(self)
+  if released or ours and code ~= "lost"
+      or not is_table and core.has_parted(self) then
     return true, ...
   elseif code ~= "lost" then
     message = ("lost: the lease on %s ended while the function ran (%s)")
@@ -50,24 +43,6 @@ end
 
 local function run_plainly(self, fn, ...)
   return finish(self, fn(self, ...))
-end
-
-local getinfo = debug and debug.getinfo
-
--- Whether something would certainly catch an error raised here.
-local function is_protected()
-  local _, is_main = coroutine.running()
-  if is_main then
-    return true
-  end
-  for level = 2, math.huge do
-    local frame = getinfo and getinfo(level, "f")
-    if not frame then
-      return false
-    elseif frame.func == pcall or frame.func == xpcall then
-      return true
-    end
-  end
 end
 
 local function settle(self, ok, ...)
@@ -83,7 +58,8 @@ local function run_catching(self, fn, ...)
 end
 
 local function run_closing(self, fn, ...)
-  return protect.closing(self, is_protected() and run_plainly or run_catching,
+  local caught = not protect.in_coroutine() or protect.is_in_stack(CATCH)
+  return protect.closing(self, caught and run_plainly or run_catching,
     self, fn, ...)
 end
 

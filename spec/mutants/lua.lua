@@ -23,9 +23,8 @@ return {
       find = "table.sort(sorted, before)", put = "" },
     { name = "a with whose lease was lost says that all is well",
       file = "lua/dlock/with.lua",
-      find = [[if released or ours and code ~= "lost" or is_detached(self)
-        then]],
-      put = "if released or ours or is_detached(self) then" },
+      find = [[if released or ours and code ~= "lost"]],
+      put = "if released or ours" },
     { name = "an error leaves the lock taken", file = "lua/dlock/with.lua",
       lua = "luajit", find = "release(self) error((...), 0)",
       put = "error((...), 0)" },

@@ -15,8 +15,6 @@ local events = require "dlock.events"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
-local getinfo = debug and debug.getinfo
-
 local adapter = {}
 
 function adapter.ready(client)
@@ -34,36 +32,25 @@ end
 -- Coroutine -> the waiter of its last wait.
 local inside = setmetatable({}, { __mode = "kv" })
 
--- Whether the wait is still in its coroutine's stack (a dead one has that too),
--- and its yields reach the coroutine to be resumed.
-local function is_in_wait(waiter)
-  local co = waiter.inner
-  if inside[co] ~= waiter or protect.owner(co) ~= waiter.co then
-    return false
-  elseif not getinfo then
-    return true
-  end
-  for level = 0, math.huge do
-    local frame = getinfo(co, level, "f")
-    if not frame or frame.func == adapter.wait then
-      return frame ~= nil
-    end
-  end
-end
+local WAIT = {} -- adapter.wait
 
 local STUCK = "dlock: a coroutine that waits cannot be gone on with, as luv was"
   .. ' loaded in it: require "luv" in the main chunk'
 
--- Resumes one; gives what is wrong.
+-- Resumes one, if the wait is still in its coroutine's stack (a dead one has
+-- that too), and its yields reach the coroutine to be resumed. Gives what is
+-- wrong.
 local function resume(waiter)
-  local co, here = waiter.co, coroutine.running()
+  local co, inner, here = waiter.co, waiter.inner, coroutine.running()
   local state = waiter.waits and coroutine.status(co)
   if not state then
     return nil
-  elseif here == co or here == waiter.inner then -- its stack is in use
+  elseif here == co or here == inner then -- its stack is in use
     waiter.ticket:abandon()
     return STUCK
-  elseif state == "dead" or not is_in_wait(waiter) then
+  elseif state == "dead" or inside[inner] ~= waiter
+      or protect.owner(inner) ~= co
+      or protect.is_in_stack(WAIT, inner) == false then
     waiter.ticket:abandon()
   elseif state == "suspended" then
     local ok, why = coroutine.resume(co)
@@ -74,18 +61,6 @@ local function resume(waiter)
   end -- else it runs, in a debug hook of its wait, and goes on by itself
 end
 
--- Resumes all, then raises the first error, to luv.
-local function resume_all(list)
-  local problem
-  for _, waiter in ipairs(list) do
-    local why = resume(waiter)
-    problem = problem or why
-  end
-  if problem then
-    error(problem, 0)
-  end
-end
-
 local function wake(client)
   local list = {}
   event_loop.drain(client, function(waiter) list[#list + 1] = waiter end)
@@ -94,7 +69,14 @@ local function wake(client)
     client.polling = false
   end
   adapter.run_callbacks(client, events.due(client))
-  resume_all(list)
+  local problem
+  for _, waiter in ipairs(list) do
+    local why = resume(waiter)
+    problem = problem or why
+  end
+  if problem then -- to luv
+    error(problem, 0)
+  end
 end
 
 local function start(client)
@@ -127,6 +109,8 @@ function adapter.wait(client, ticket)
   mine.waits, inside[mine.inner] = false, nil
   event_loop.leave(client, number, mine)
 end
+
+WAIT[adapter.wait] = true
 
 function adapter.forget(client)
   if client.poll then

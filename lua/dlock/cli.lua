@@ -57,12 +57,6 @@ local function teller(request, settings)
   end
 end
 
--- No password goes on to the child.
-local function clean_environment(config)
-  local url = os.getenv("DLOCK_URL")
-  if url and config.may_be_secret(url) then core.setenv("DLOCK_URL", nil) end
-end
-
 local function serve(request, settings, config)
   local store, message, code = open(config.for_open(settings))
   if not store then
@@ -72,7 +66,8 @@ local function serve(request, settings, config)
     end
     return failed(request, message, code)
   end
-  clean_environment(config)
+  local url = os.getenv("DLOCK_URL") -- no password goes on to the child
+  if url and config.may_be_secret(url) then core.setenv("DLOCK_URL", nil) end
   request.timeout = settings.timeout and settings.timeout.value or math.huge
   request.tell_waiting = teller(request, settings)
   local verb = request.verb.name

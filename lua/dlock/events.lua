@@ -78,13 +78,6 @@ function events.raised(client, name, problem, key)
     text.of_error(problem)), key)
 end
 
-local function call_back(client, lease, name, fn, message)
-  local ok, problem = protect.call(fn, lease, message)
-  if not ok then
-    events.raised(client, name, problem, lease.key)
-  end
-end
-
 -- Adds the callbacks of an event: a lease has one event of each kind.
 local function add(due, client, lease, kind, message)
   local slot, name = core.slot(lease), HANDLERS[kind]
@@ -95,7 +88,10 @@ local function add(due, client, lease, kind, message)
   slot[name] = nil
   for _, fn in ipairs(callbacks) do
     due[#due + 1] = function()
-      call_back(client, lease, name, fn, message)
+      local ok, problem = protect.call(fn, lease, message)
+      if not ok then
+        events.raised(client, name, problem, lease.key)
+      end
     end
   end
 end

@@ -254,17 +254,6 @@ function methods:downgrade()
   return results.of(ok, message, code)
 end
 
-local function check_arguments(...)
-  local list = { ... } -- select(i, ...) takes longer with each i
-  for i = 1, math.max(select("#", ...), 1) do
-    local kind = type(list[i])
-    if kind ~= "string" and kind ~= "number" then
-      misuse.raise("lease:guard takes a command and its arguments, strings and"
-        .. " numbers; number %d is a %s", i, kind)
-    end
-  end
-end
-
 --- Does a write in the same store, only if the lease is still ours, in one
 --- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md). On files it is
 --- `unsupported`. `lost` when it was refused.
@@ -274,7 +263,14 @@ end
 ---@return dlock.code? code
 function methods:guard(...)
   local client = client_of(self, "guard")
-  check_arguments(...)
+  local list = { ... } -- select(i, ...) takes longer with each i
+  for i = 1, math.max(select("#", ...), 1) do
+    local kind = type(list[i])
+    if kind ~= "string" and kind ~= "number" then
+      misuse.raise("lease:guard takes a command and its arguments, strings and"
+        .. " numbers; number %d is a %s", i, kind)
+    end
+  end
   return host.ask(client, core.guard, self, ...)
 end
 

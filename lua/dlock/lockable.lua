@@ -28,9 +28,9 @@ lockable.MUTEX = MUTEX
 lockable.READER = { name = "reader", mode = SHARED, units = 1, cap = 0 }
 lockable.WRITER = { name = "writer", mode = EXCLUSIVE, units = 0, cap = 0 }
 
---- Waits for a ticket, noted in the weak sets that cancel() reads.
----@param cancel table|nil the state of a canceller
-function lockable.wait_noted(client, ticket, adapter, waits, cancel)
+-- Waits for a ticket, noted in the weak sets that cancel() reads. `cancel` is
+-- the state of a canceller.
+local function wait_noted(client, ticket, adapter, waits, cancel)
   if waits then
     waits[ticket] = true
   end
@@ -42,8 +42,6 @@ function lockable.wait_noted(client, ticket, adapter, waits, cancel)
   end
   return wait_for(client, ticket, adapter, waits, cancel and cancel.waits)
 end
-
-local wait_noted = lockable.wait_noted
 
 -- Gives the state of the option cancel, or nil; then what is wrong.
 local function read(opts, kind, key)

@@ -27,52 +27,39 @@ end
 -- key and message are cut to CUT bytes each, so it stays JSON.
 local LONGEST, CUT = 1800, 800
 
-local function line_for_nginx(event, level)
-  local line = line_of(event, level)
-  return #line <= LONGEST and line or line_of(event, level, CUT)
-end
-
-local function to_nginx()
-  local of = { error = ngx.ERR, warn = ngx.WARN, info = ngx.INFO }
-  return function(event)
-    local level = LEVELS[event.kind] or "info"
-    ngx.log(of[level], "dlock: ", line_for_nginx(event, level))
+--- Raises unless the file is open.
+function logger.new(file)
+  local write
+  if file == nil and ngx and ngx.log and ngx.get_phase then
+    local of = { error = ngx.ERR, warn = ngx.WARN, info = ngx.INFO }
+    write = function(event, level)
+      local line = line_of(event, level)
+      ngx.log(of[level], "dlock: ",
+        #line <= LONGEST and line or line_of(event, level, CUT))
+    end
+  else
+    file = file == nil and io.stderr or file
+    if not io.type(file) then
+      misuse.raise("dlock.logger takes an open file, such as io.stderr, not a"
+        .. " %s", type(file))
+    elseif io.type(file) == "closed file" then
+      misuse.raise "dlock.logger takes an open file; this one is closed"
+    end
+    write = function(event, level)
+      local line = line_of(event, level) .. "\n"
+      core.write(function()
+        file:write(line) -- one write, as other processes write there too
+        file:flush()
+      end)
+    end
   end
-end
-
-local function to_file(file)
-  return function(event)
-    local line = line_of(event, LEVELS[event.kind] or "info") .. "\n"
-    core.write(function()
-      file:write(line) -- one write, as other processes write there too
-      file:flush()
-    end)
-  end
-end
-
-local function of_events(write)
   return function(event)
     if type(event) ~= "table" then
       misuse.raise("dlock.logger's function takes an event, not a %s",
         type(event))
     end
-    write(event)
+    write(event, LEVELS[event.kind] or "info")
   end
-end
-
---- Raises unless the file is open.
-function logger.new(file)
-  if file == nil and ngx and ngx.log and ngx.get_phase then
-    return of_events(to_nginx())
-  end
-  file = file == nil and io.stderr or file
-  if not io.type(file) then
-    misuse.raise("dlock.logger takes an open file, such as io.stderr, not a"
-      .. " %s", type(file))
-  elseif io.type(file) == "closed file" then
-    misuse.raise "dlock.logger takes an open file; this one is closed"
-  end
-  return of_events(to_file(file))
 end
 
 return logger

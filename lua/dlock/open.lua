@@ -10,17 +10,6 @@ local url = require "dlock.url"
 
 local fail = results.fail
 
--- A user's cron job and login shell exclude each other, so the default must not
--- depend on the session. $XDG_RUNTIME_DIR is in one of them only, and systemd
--- removes it at the logout, and files in /dev/shm.
-local function default_url()
-  local from_environment = os.getenv("DLOCK_URL")
-  if from_environment and from_environment ~= "" then
-    return from_environment
-  end
-  return ("file:///tmp/dlock-%d"):format(core.euid())
-end
-
 return function(where, ...)
   local opts = {}
   local TAKES = "a URL, or one table with it in ({ url = ... })"
@@ -35,7 +24,12 @@ return function(where, ...)
     if bad then return fail("invalid", bad) end
     for name, value in next, where do opts[name] = value end
   end
-  local parsed, message, code = url.parse(opts.url or default_url())
+  -- A user's cron job and login shell exclude each other, so the default must
+  -- not depend on the session. $XDG_RUNTIME_DIR is in one of them only, and
+  -- systemd removes it at the logout, and files in /dev/shm.
+  local set = os.getenv("DLOCK_URL")
+  local parsed, message, code = url.parse(opts.url or set ~= "" and set
+    or ("file:///tmp/dlock-%d"):format(core.euid()))
   if not parsed then return nil, message, code end
   if opts.db then
     parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)

@@ -259,17 +259,13 @@ for name, rule in pairs(TABLE) do
   end
 end
 
-local function rules_for(places)
+local RULES = {}
+for call, places in pairs(CALLS) do
   local rules = {}
   for place in places:gmatch("%S+") do
     for name, rule in pairs(AT[place]) do rules[name] = rule end
   end
-  return rules
-end
-
-local RULES = {}
-for call, places in pairs(CALLS) do
-  RULES[call] = rules_for(places)
+  RULES[call] = rules
 end
 
 -- Other libraries' names for parts of `url`.

@@ -21,13 +21,11 @@ function text.has_controls(s)
   return s:find(CONTROLS) ~= nil
 end
 
-local function small(letter)
-  return string.char(letter:byte() + 32)
-end
-
 --- Makes ASCII letters small.
 function text.lower(s)
-  return (s:gsub("[A-Z]", small))
+  return (s:gsub("[A-Z]", function(letter)
+    return string.char(letter:byte() + 32)
+  end))
 end
 
 --- A key in quotes, escaped, cut when long.

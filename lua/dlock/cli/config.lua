@@ -13,14 +13,6 @@ local SYSTEM = "/etc/dlock.conf"
 
 local field = words.field
 
-local function setting_names()
-  local names = {}
-  for _, option in ipairs(words.options) do
-    if option.open then names[#names + 1] = field(option) end
-  end
-  return names
-end
-
 local function read_line(line, from, found)
   if line:find("^%s*#") or not line:find("%S") then return nil end
   local name, given = line:match("^%s*([%w_-]+)%s*=%s*(.-)%s*$")
@@ -28,11 +20,15 @@ local function read_line(line, from, found)
   name = name:gsub("_", "-")
   local option = words.option["--" .. name]
   if not (option and option.open) then
+    local names = {}
+    for _, one in ipairs(words.options) do
+      if one.open then names[#names + 1] = field(one) end
+    end
     return ("there is no setting %s%s"):format(name,
-      values.nearest(name, setting_names()))
+      values.nearest(name, names))
   end
-  local value, problem = values.read(option, given)
-  if value == nil then return (problem:gsub("^%-%-", "")) end
+  local value, problem = values.read(option, given, name)
+  if value == nil then return problem end
   found[name] = { value = value, given = given, from = from }
 end
 
@@ -59,16 +55,6 @@ local function users_file()
   return home and home ~= "" and home .. "/.config/dlock.conf"
 end
 
-local function read_environment(found)
-  for name, variable in pairs { url = "DLOCK_URL",
-      ["password-file"] = "DLOCK_PASSWORD_FILE" } do
-    local given = os.getenv(variable)
-    if given and given ~= "" then
-      found[name] = { value = given, given = given, from = "$" .. variable }
-    end
-  end
-end
-
 --- The settings that count, each with its value, its text and its source.
 ---@param options table from args.read
 function config.read(options)
@@ -76,7 +62,13 @@ function config.read(options)
   local problem = read_file(SYSTEM, found)
     or users and read_file(users, found)
   if problem then return nil, problem end
-  read_environment(found)
+  for name, variable in pairs { url = "DLOCK_URL",
+      ["password-file"] = "DLOCK_PASSWORD_FILE" } do
+    local given = os.getenv(variable)
+    if given and given ~= "" then
+      found[name] = { value = given, given = given, from = "$" .. variable }
+    end
+  end
   for _, option in ipairs(words.options) do
     local name = field(option)
     if option.open and options[name] ~= nil then

@@ -86,64 +86,34 @@ local function waits_for_itself(store, request)
   end
 end
 
-local function in_job()
-  return os.getenv("DLOCK_KEY") or os.getenv("DLOCK_HANDLE")
-end
-
-local function refused(code)
-  return code == "busy" or code == "timeout"
-end
-
 --- Takes the lock by attempt(timeout). Inside a job a try comes first, so a job
 --- that would wait for itself is refused at once.
 function run.patiently(store, request, timeout, attempt)
-  if timeout > 0 and in_job() then
+  local in_job = os.getenv("DLOCK_KEY") or os.getenv("DLOCK_HANDLE")
+  if timeout > 0 and in_job then
     local done, message, code = attempt(0)
-    if done or not refused(code) then return done, message, code end
+    if done or code ~= "busy" and code ~= "timeout" then
+      return done, message, code
+    end
     local problem = waits_for_itself(store, request)
     if problem then return nil, problem, "busy" end
   end
   return attempt(timeout)
 end
 
--- Returns a function that runs the command under a lease, and a table of its
--- outcome.
-local function runner(request, waited)
-  local went = {}
-  return function(lease)
-    local signal = waited()
-    if signal then
-      went.status = 128 + signal
-      return nil, "a signal came"
-    end
-    local status, reported = child.run(request.command, lease,
-      request.options["all-gone"])
-    went.ran, went.reported = status ~= nil, status and reported
-    went.status = status or reported
-    if went.status ~= 0 then return nil, "the command failed" end
-    return true
-  end, went
-end
-
-local function once_per(store, request, waited)
-  local work, went = runner(request, waited)
-  local done, message, code = store:once_per(request.words[1],
-    request.options["once-per"], work)
-  return done, message, code, went
-end
-
-local function with_lock(store, request, waited)
+-- Calls work(lease) under the lock, or once in a period.
+local function with_lock(store, request, work)
+  local period = request.options["once-per"]
+  if period then
+    return store:once_per(request.words[1], period, work)
+  end
   local lock, message, code = run.choose(store, request)
-  if not lock then return nil, message, code, {} end
-  local work, went = runner(request, waited)
+  if not lock then return nil, message, code end
   local opts = run.acquire_options(request)
-  local done
-  done, message, code = run.patiently(store, request, opts.timeout,
-    function(timeout)
-      opts.timeout = timeout
-      return lock:with(opts, work)
-    end)
-  return done, message, code, went
+  return run.patiently(store, request, opts.timeout, function(timeout)
+    opts.timeout = timeout
+    return lock:with(opts, work)
+  end)
 end
 
 --- A signal ends the wait for the lock by an error until `waited` is called,
@@ -152,19 +122,29 @@ end
 ---@return integer|nil status
 function run.verb(store, request, waited)
   local over = request.tell_waiting(store)
-  local name = name_of(store)
-  local attempt = request.options["once-per"] and once_per or with_lock
-  local done, message, code, went = attempt(store, request, function()
+  local name, status, reported = name_of(store), nil, nil
+  local done, message, code = with_lock(store, request, function(lease)
     over()
     core.setenv("DLOCK_STORE", name)
-    return waited()
+    local signal = waited()
+    if signal then
+      status = 128 + signal
+      return nil, "a signal came"
+    end
+    status, reported = child.run(request.command, lease,
+      request.options["all-gone"])
+    if not status then -- it never ran
+      status, reported = reported, nil
+    end
+    if status ~= 0 then return nil, "the command failed" end
+    return true
   end)
   signals.beside(nil)
   if done then
-    return went.status
+    return status
   elseif code ~= "lost" then
     return nil, message, code
-  elseif not went.reported then
+  elseif not reported then
     out.complain(message)
   end
   return LOST

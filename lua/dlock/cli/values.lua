@@ -57,7 +57,7 @@ function values.map(value)
   return map
 end
 
-function values.read(option, given)
+function values.read(option, given, name)
   local value, limit = given, option.limit
   local read = values[option.kind]
   if read then value = read(given) end
@@ -69,8 +69,8 @@ function values.read(option, given)
   local range = limit and " " .. rules.limits(limit) or ""
   local units = value == nil and option.takes:find("^DURATION")
     and "; it is written as in 1.5, 30s, 10m, 2h or 1d" or ""
-  return nil, ("%s takes %s%s, not '%s'%s"):format(option.name, option.takes,
-    range, given, units)
+  return nil, ("%s takes %s%s, not '%s'%s"):format(name or option.name,
+    option.takes, range, given, units)
 end
 
 --- Letters that are put in, left out, changed or swapped from a to b.

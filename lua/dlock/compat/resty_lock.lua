@@ -29,14 +29,6 @@ function resty_lock.use(store)
   used = store
 end
 
-local function find_store()
-  local message
-  if not used then
-    used, message = dlock.open()
-  end
-  return used, message
-end
-
 ---@param opts? table exptime (30), timeout (5, at most exptime); step, ratio
 --- and max_step are ignored
 ---@return string? err
@@ -44,11 +36,14 @@ function resty_lock.new(_, dict_name, opts)
   if type(dict_name) ~= "string" then
     return nil, "dictionary not found"
   end
-  local store, message = find_store()
-  if not store then return nil, message end
+  local message
+  if not used then
+    used, message = dlock.open()
+    if not used then return nil, message end
+  end
   local exptime = opts and opts.exptime or 30
   local timeout = opts and opts.timeout
-  return setmetatable({ store = store, dict = dict_name, exptime = exptime,
+  return setmetatable({ store = used, dict = dict_name, exptime = exptime,
     timeout = timeout and math.min(timeout, exptime) or 5 }, META)
 end
 

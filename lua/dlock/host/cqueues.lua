@@ -17,6 +17,8 @@ local protect = require "dlock.protect"
 
 local adapter = {}
 
+local WEAK = { __mode = "k" }
+
 local function modules()
   local cqueues = require "cqueues"
   return cqueues, require "cqueues.condition"
@@ -35,13 +37,6 @@ end
 
 -- Calls that have not begun. A coroutine takes the first, because the
 -- controller starts coroutines in no order.
-local function new_calls(client, controller)
-  client.beginning = client.beginning or setmetatable({}, { __mode = "k" })
-  local calls = client.beginning[controller] or { first = 1, last = 0 }
-  client.beginning[controller] = calls
-  return calls
-end
-
 local function begin(calls)
   local call = calls[calls.first]
   calls[calls.first] = nil
@@ -59,14 +54,15 @@ function adapter.run_callbacks(client, calls)
     events.run(calls)
     return
   end
-  local mine = client.beginning and client.beginning[controller]
+  client.beginning = client.beginning or setmetatable({}, WEAK)
+  local mine = client.beginning[controller] or { first = 1, last = 0 }
+  client.beginning[controller] = mine
   for _, call in ipairs(calls) do
-    mine = mine or new_calls(client, controller)
     mine.last = mine.last + 1
     mine[mine.last] = call
     controller:wrap(begin, mine)
   end
-  while mine and mine.first <= mine.last and protect.can_yield() do
+  while mine.first <= mine.last and protect.can_yield() do
     cqueues.poll(0)
   end
 end
@@ -96,7 +92,6 @@ local function leave(poller)
 end
 
 local POLLER = { __close = leave }
-local WEAK = { __mode = "k" }
 
 local function poll_until_over(client, ticket, mine)
   local cqueues = modules()

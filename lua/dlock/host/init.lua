@@ -141,14 +141,6 @@ local GUARD = { __close = function(guard)
   end
 end }
 
--- Others may close the coroutine while it waits or runs callbacks. Then the
--- place in the queue is withdrawn, and a grant that crosses that is given back.
-local function complete_guarded(client, ticket, adapter, waits, others)
-  local guard = setmetatable({ ticket = ticket }, GUARD)
-  return protect.closing(guard, complete, client, ticket, adapter, waits,
-    others, guard)
-end
-
 --- Waits until the ticket is done, runs due callbacks and gives the ticket's
 --- results. Then the ticket may be another request's, so it leaves the sets
 --- before.
@@ -165,8 +157,13 @@ function host.wait(client, ticket, adapter, waits, others)
     end
     return finish(ticket)
   end
+  -- Others may close the coroutine while it waits or runs callbacks. Then the
+  -- place in the queue is withdrawn, and a grant that crosses that is given
+  -- back.
   if protect.closes and not adapter.own_events then
-    return complete_guarded(client, ticket, adapter, waits, others)
+    local guard = setmetatable({ ticket = ticket }, GUARD)
+    return protect.closing(guard, complete, client, ticket, adapter, waits,
+      others, guard)
   end
   return complete(client, ticket, adapter, waits, others)
 end

@@ -47,16 +47,6 @@ local function look(state)
   }
 end
 
--- A candidate waits for ever by default; an acquire has the store's timeout.
-local function with_patience(state, opts)
-  if opts and rawget(opts, "timeout") ~= nil then
-    return opts
-  end
-  local own = { timeout = state.patience }
-  for name, value in next, opts or {} do own[name] = value end
-  return own
-end
-
 --- Returns a lease once we lead. Waits for ever unless `timeout` is given here
 --- or to `store:election`. `value` is published. See [elections](#elections).
 ---@param opts? dlock.acquire_options
@@ -68,7 +58,9 @@ function methods:campaign(opts)
   local state = lockable.state_of(self, "campaign", "election")
   local bad = options.check(opts, "election:campaign")
   if bad then return fail("invalid", bad) end
-  return state.take(state, with_patience(state, opts), true)
+  local own = { timeout = state.patience }
+  for name, value in next, opts or {} do own[name] = value end
+  return state.take(state, own, true)
 end
 
 --- Returns `{ owner, value, fence }`, `nil` and no message when nobody leads.

@@ -7,6 +7,7 @@ local lockable = require "dlock.lockable"
 local options = require "dlock.options"
 local results = require "dlock.results"
 local text = require "dlock.text"
+local with = require "dlock.with"
 
 local once = {}
 
@@ -40,14 +41,6 @@ local function land(client, key, flight, result)
   end
 end
 
-local function check_result(key, result)
-  if result ~= nil and type(result) ~= "string" then
-    error(("the function given to store:once for %s must return a string,"
-      .. " or nil and why there is none; it returned a %s")
-      :format(text.quote(key), type(result)), 0)
-  end
-end
-
 local function answer(done, ...)
   if done then
     return results.of(...)
@@ -71,15 +64,17 @@ function once.run(client, key, fn, opts)
     return nil, message, code
   end
   core.give(lease)
-  local function make(held)
+  return answer(with.run(lease, function(held)
     local result, why, kind = fn(held)
-    check_result(key, result)
-    if result and held:held() then
+    if result ~= nil and type(result) ~= "string" then
+      error(("the function given to store:once for %s must return a string,"
+        .. " or nil and why there is none; it returned a %s")
+        :format(text.quote(key), type(result)), 0)
+    elseif result and held:held() then
       land(client, key, flight, result)
     end
     return result, why, kind
-  end
-  return answer(lockable.run(lease, nil, nil, make))
+  end))
 end
 
 --- The engine counts waits that land() ended as cancelled; they were served.

@@ -90,15 +90,6 @@ local function connect(client)
   return socket
 end
 
--- Callbacks of requests, which keep an exiting worker anyway, keep it too.
--- Other leases would keep the worker for as long as they are renewed.
-local function expects_events(client, exiting)
-  if exiting and not client.owned then
-    return false
-  end
-  return events.expected(client)
-end
-
 local function may_leave(client, now)
   if next(client.waiting) ~= nil or callbacks.are_due(client) then
     return false
@@ -111,7 +102,10 @@ local function may_leave(client, now)
   end
   local idle = exiting or now - client.last_asked > IDLE
     or now < client.last_asked
-  return idle and not expects_events(client, exiting)
+  -- Callbacks of requests, which keep an exiting worker anyway, keep the pump
+  -- too. Other leases would keep the worker for as long as they are renewed.
+  return idle and not ((client.owned or not exiting)
+    and events.expected(client))
 end
 
 -- One look; true: leave.

@@ -10,7 +10,7 @@ local getinfo = debug and debug.getinfo
 local OURS = getinfo and getinfo(1, "S").source:match("^.*[/\\]")
 
 local function program_level()
-  local level = 3
+  local level = 3 -- the caller of raise
   while OURS do
     local frame = getinfo(level, "S")
     if not frame or frame.source:sub(1, #OURS) ~= OURS

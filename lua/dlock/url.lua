@@ -1,5 +1,5 @@
--- Takes URLs apart: scheme://[user[:password]@]hosts, then one path. What can
--- be read in two ways is refused, with the right spelling. A malformed URL may
+-- Takes URLs apart: scheme://[user[:password]@]hosts, then one path. A URL
+-- with two readings is refused, with the right spelling. A malformed URL may
 -- have a password too, so messages repeat only hosts and paths.
 local results = require "dlock.results"
 local text = require "dlock.text"

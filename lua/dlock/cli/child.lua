@@ -124,23 +124,17 @@ local function take_terminal(pid, status)
   end
 end
 
-local function leases_of(lease)
-  return type(lease) == "table" and lease.leases or { lease }
-end
-
+-- Puts keys and fences into the child's environment, one a line. Returns the
+-- keys for messages.
 local function tell_hold(lease)
-  local keys, fences = {}, {}
-  for i, one in ipairs(leases_of(lease)) do
+  local keys, fences, shown = {}, {}, {}
+  for i, one in ipairs(type(lease) == "table" and lease.leases or { lease }) do
     keys[i], fences[i] = one.key, ("%.0f"):format(one.fence)
+    shown[i] = text.quote(one.key)
   end
   core.setenv("DLOCK_KEY", table.concat(keys, "\n"))
   core.setenv("DLOCK_FENCE", table.concat(fences, "\n"))
-end
-
-local function shown(lease)
-  local keys = {}
-  for i, one in ipairs(leases_of(lease)) do keys[i] = text.quote(one.key) end
-  return table.concat(keys, ", ")
+  return table.concat(shown, ", ")
 end
 
 --- Runs the command to its end. A status of nil means that it never ran.
@@ -148,7 +142,7 @@ end
 ---@return boolean|integer reported whether a loss was reported; without a
 --- status, the one to exit with
 function child.run(command, lease, all_gone)
-  tell_hold(lease)
+  local shown = tell_hold(lease)
   if all_gone then core.adopt() end
   local pid, problem, no_status = core.spawn(command)
   if not pid then
@@ -156,7 +150,7 @@ function child.run(command, lease, all_gone)
     return nil, no_status
   end
   local job = { pid = pid, lease = lease, all_gone = all_gone,
-    shown = shown(lease), why = "its time is over" }
+    shown = shown, why = "its time is over" }
   lease:on_lost(function(_, reason) job.why = reason end)
   local status = attend(job)
   if job.kill_at and not all_gone then end_group(job) end

@@ -315,10 +315,7 @@ end
 ---@return string? message
 ---@return dlock.code? code
 function methods:once(key, fn, opts)
-  local client = client_of(self, "once")
-  local bad = once.check(key, fn, opts)
-  if bad then return fail("invalid", bad) end
-  return once.run(client, key, fn, opts)
+  return once.run(client_of(self, "once"), key, fn, opts)
 end
 
 --- Periodic work: at most one run of `fn(lease)` that succeeds in each period
@@ -331,10 +328,7 @@ end
 ---@return true|nil
 ---@return any ... # fn's results; or the message and the code
 function methods:once_per(key, seconds, fn, extra)
-  local client = client_of(self, "once_per")
-  local bad = once_per.check(key, seconds, fn, extra)
-  if bad then return fail("invalid", bad) end
-  return once_per.run(client, key, seconds, fn)
+  return once_per.run(client_of(self, "once_per"), key, seconds, fn, extra)
 end
 
 --- Makes a lease again from the string of `lease:detach()` (Redis). See [detach

@@ -49,7 +49,12 @@ local function answer(done, ...)
   return nil, message, code
 end
 
+--- store:once.
 function once.run(client, key, fn, opts)
+  lockable.check_function(fn, "store:once")
+  local bad = options.check_key(key, "store:once")
+    or options.check(opts, "store:once")
+  if bad then return results.fail("invalid", bad) end
   local flight = flight_of(client, key)
   local lease, message, code = lockable.acquire(client.mutex,
     lockable.provisional(opts), true, flight.waits, false, key)
@@ -81,12 +86,6 @@ end
 function once.count(client, acquires)
   acquires.served = client.served or 0
   acquires.cancelled = acquires.cancelled - acquires.served
-end
-
-function once.check(key, fn, opts)
-  lockable.check_function(fn, "store:once")
-  return options.check_key(key, "store:once")
-    or options.check(opts, "store:once")
 end
 
 return once

@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local lease = require "dlock.lease"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
+local results = require "dlock.results"
 local with = require "dlock.with"
 
 local once_per = {}
@@ -38,12 +39,14 @@ local function returned(run, ...)
   return ...
 end
 
-local function call(run, fn)
-  return returned(run, fn(run.lease))
-end
-
----@return true|nil # then fn's results; or nil, message, code
-function once_per.run(client, key, seconds, fn)
+--- store:once_per.
+function once_per.run(client, key, seconds, fn, extra)
+  local call = "store:once_per"
+  lockable.check_function(fn, call)
+  options.check_end(extra, call, "a key, seconds and a function")
+  local bad = options.check_key(key, call)
+    or options.check_number(seconds, "period", call)
+  if bad then return results.fail("invalid", bad) end
   local held, message, code = lockable.acquire(client.mutex,
     { min_hold = seconds }, false, nil, false, key)
   if code == "busy" then
@@ -51,14 +54,8 @@ function once_per.run(client, key, seconds, fn)
   elseif not held then
     return nil, message, code
   end
-  return with.run(setmetatable({ lease = held, key = key }, RUN), call, fn)
-end
-
-function once_per.check(key, seconds, fn, extra)
-  lockable.check_function(fn, "store:once_per")
-  options.check_end(extra, "store:once_per", "a key, seconds and a function")
-  return options.check_key(key, "store:once_per")
-    or options.check_number(seconds, "period", "store:once_per")
+  return with.run(setmetatable({ lease = held, key = key }, RUN),
+    function(run) return returned(run, fn(run.lease)) end)
 end
 
 return once_per

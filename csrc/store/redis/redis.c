@@ -219,7 +219,6 @@ static void destroy(void *store) {
   free_all(s);
 }
 
-/* The tag in braces, which decides the slot. */
 static void tag(const char *before, const char *key, size_t len,
                 char out[DLK_TAG_MAX]) {
   struct dlk_redis_name name;

@@ -72,11 +72,8 @@ static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
   dlk_redis_put_text(out, "WAIT");
   dlk_redis_put_int(out, dlk_redis_durable_wanted(d));
   dlk_redis_put_int(out, dlk_to_ms(short_one ? SHORT : d->timeout));
-  if (!d->all)
-    return;
-  dlk_redis_put_array(out, 2);
-  dlk_redis_put_text(out, "INFO");
-  dlk_redis_put_text(out, "replication");
+  if (d->all)
+    dlk_redis_put_words(out, "INFO", "replication", NULL);
 }
 
 static void each(struct dlk_redis_req *r, unsigned index,
@@ -89,13 +86,6 @@ static void each(struct dlk_redis_req *r, unsigned index,
     d->now = dlk_redis_durable_listed(reply->str);
 }
 
-static void refused(struct dlk_redis_durable *d, const char *text) {
-  struct dlk_error why;
-  dlk_redis_fault_error(&why, text, d->shown);
-  dlk_redis_pipe_unsettled(d->pipe, &why);
-  d->refused(d, &why);
-}
-
 static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   struct dlk_redis_durable *d =
       DLK_CONTAINER(r, struct dlk_redis_durable, wait);
@@ -103,7 +93,10 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   if (a->outcome != DLK_REDIS_ANSWERED)
     return; /* they ended before */
   if (a->refusal || d->have < 0 || (d->all && d->now < 0)) {
-    refused(d, a->refusal ? a->refusal : "ERR");
+    struct dlk_error why;
+    dlk_redis_fault_error(&why, a->refusal ? a->refusal : "ERR", d->shown);
+    dlk_redis_pipe_unsettled(d->pipe, &why);
+    d->refused(d, &why);
     return;
   }
   if (d->all)
@@ -117,7 +110,10 @@ static void done(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
   dlk_redis_pipe_settle(d->pipe, (unsigned)d->have, wanted);
 }
 
-static void confirm(struct dlk_redis_durable *d, int64_t at) {
+void dlk_redis_durable_write(struct dlk_redis_durable *d, int64_t at) {
+  bool durable = dlk_redis_pipe_write_waiting(d->pipe, at);
+  if (!durable || d->wanted == 0)
+    return;
   d->waits = true;
   d->have = d->now = -1;
   d->wait.replies = d->all ? 2 : 1;
@@ -125,10 +121,4 @@ static void confirm(struct dlk_redis_durable *d, int64_t at) {
   d->wait.each = each;
   d->wait.done = done;
   dlk_redis_pipe_write(d->pipe, &d->wait, at);
-}
-
-void dlk_redis_durable_write(struct dlk_redis_durable *d, int64_t at) {
-  bool durable = dlk_redis_pipe_write_waiting(d->pipe, at);
-  if (durable && d->wanted > 0)
-    confirm(d, at);
 }

@@ -26,36 +26,21 @@ enum step {
   SUBSCRIBE
 };
 
-static void command(struct dlk_redis_handshake *g, struct dlk_buf *out,
-                    unsigned step, size_t argc) {
-  g->steps[g->req.replies++] = (uint8_t)step;
-  dlk_redis_put_array(out, argc);
-}
-
-static void auth(struct dlk_redis_handshake *g, struct dlk_buf *out) {
-  g->auth.username = g->conf->username;
-  g->auth.password = g->conf->password;
-  g->auth.secret = g->conf->secret;
-  g->req.secret = dlk_redis_auth_put(&g->auth, out);
-  if (g->req.secret)
-    g->steps[g->req.replies++] = AUTH;
-}
-
 static void words(struct dlk_redis_handshake *g, struct dlk_buf *out,
                   unsigned step, const char *a, const char *b, const char *c) {
-  command(g, out, step, c ? 3 : b ? 2 : 1);
-  dlk_redis_put_text(out, a);
-  if (b)
-    dlk_redis_put_text(out, b);
-  if (c)
-    dlk_redis_put_text(out, c);
+  g->steps[g->req.replies++] = (uint8_t)step;
+  dlk_redis_put_words(out, a, b, c, NULL);
 }
 
 static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   struct dlk_redis_handshake *g =
       DLK_CONTAINER(req, struct dlk_redis_handshake, req);
-  req->replies = 0;
-  auth(g, out);
+  g->auth.username = g->conf->username;
+  g->auth.password = g->conf->password;
+  g->auth.secret = g->conf->secret;
+  req->secret = dlk_redis_auth_put(&g->auth, out);
+  req->replies = req->secret ? 1 : 0;
+  g->steps[0] = AUTH;
   if (g->changes || !g->subscriber)
     words(g, out, ROLE, "INFO", "replication", NULL);
   words(g, out, INFO, "INFO", "server", NULL);

@@ -3,6 +3,7 @@
  * checks each byte first. */
 #include "store/redis/wire/codec.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 /* Writes the decimal digits of n before `end` and returns their begin. */
@@ -65,6 +66,20 @@ void dlk_redis_put(struct dlk_buf *out, const char *p, size_t len) {
 
 void dlk_redis_put_text(struct dlk_buf *out, const char *text) {
   dlk_redis_put(out, text, strlen(text));
+}
+
+void dlk_redis_put_words(struct dlk_buf *out, const char *word, ...) {
+  va_list words, again;
+  size_t count = 1;
+  va_start(words, word);
+  va_copy(again, words);
+  while (va_arg(again, const char *))
+    count++;
+  va_end(again);
+  dlk_redis_put_array(out, count);
+  for (; word; word = va_arg(words, const char *))
+    dlk_redis_put_text(out, word);
+  va_end(words);
 }
 
 void dlk_redis_put_int(struct dlk_buf *out, int64_t n) {

@@ -12,6 +12,9 @@
 void dlk_redis_put_array(struct dlk_buf *out, size_t count);
 void dlk_redis_put(struct dlk_buf *out, const char *p, size_t len);
 void dlk_redis_put_text(struct dlk_buf *out, const char *text);
+/* A whole command; NULL ends the words. */
+void dlk_redis_put_words(struct dlk_buf *out, const char *word, ...)
+    __attribute__((sentinel));
 void dlk_redis_put_int(struct dlk_buf *out, int64_t n);
 void dlk_redis_put_name(struct dlk_buf *out, const struct dlk_redis_name *name,
                         enum dlk_redis_part part);

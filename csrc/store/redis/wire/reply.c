@@ -7,14 +7,13 @@
 
 const redisReply *dlk_redis_at(const redisReply *reply, size_t i) {
   static const redisReply none = {.type = REDIS_REPLY_NIL};
-  return i < reply->elements ? reply->element[i] : &none;
+  bool there = reply->type == REDIS_REPLY_ARRAY && i < reply->elements;
+  return there ? reply->element[i] : &none;
 }
 
 int64_t dlk_redis_int(const redisReply *reply, size_t i, int64_t none) {
-  if (!reply || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
-      reply->element[i]->type != REDIS_REPLY_INTEGER)
-    return none;
-  return reply->element[i]->integer;
+  const redisReply *n = reply ? dlk_redis_at(reply, i) : NULL;
+  return n && n->type == REDIS_REPLY_INTEGER ? n->integer : none;
 }
 
 int64_t dlk_redis_number(const redisReply *reply, int64_t none) {
@@ -24,7 +23,6 @@ int64_t dlk_redis_number(const redisReply *reply, int64_t none) {
 }
 
 const char *dlk_redis_word(const redisReply *reply) {
-  bool word = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-              reply->element[0]->type == REDIS_REPLY_STRING;
-  return word ? reply->element[0]->str : "";
+  const redisReply *word = dlk_redis_at(reply, 0);
+  return word->type == REDIS_REPLY_STRING ? word->str : "";
 }

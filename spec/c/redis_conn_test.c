@@ -175,7 +175,7 @@ static void close_both(void) {
 }
 
 static void ask(struct dlk_redis_req *req) {
-  dlk_redis_conn_submit(&conn, req);
+  dlk_redis_pipe_submit(&conn.pipe, req);
   dlk_redis_conn_flush(&conn);
 }
 
@@ -206,7 +206,7 @@ static void reads_the_one_answer(void) {
 static void leaves_two_to_the_loop(void) {
   connect_both();
   ask(&one);
-  dlk_redis_conn_submit(&conn, &two);
+  dlk_redis_pipe_submit(&conn.pipe, &two);
   say("+PONG\r\n");
   CHECK(!dlk_redis_conn_await(&conn) && answered == 0); /* one not written */
   dlk_redis_conn_flush(&conn);

@@ -13,12 +13,6 @@ static struct dlk_redis_conn *of(struct dlk_net_conn *n) {
   return (struct dlk_redis_conn *)(void *)n;
 }
 
-/* An attempt that fails at once would end r inside submit, so flush
- * connects. */
-void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r) {
-  dlk_redis_pipe_submit(&c->pipe, r);
-}
-
 void dlk_redis_conn_flush(struct dlk_redis_conn *c) {
   dlk_net_conn_wake(&c->net);
   if (c->net.state != DLK_NET_READY || dlk_list_empty(&c->pipe.waiting) ||
@@ -133,10 +127,12 @@ static int64_t oldest(const struct dlk_net_conn *n) {
 
 static bool needed(struct dlk_net_conn *n) {
   struct dlk_redis_conn *c = of(n);
-  return c->events->needed && c->events->needed(c);
+  return c->events->needed ? c->events->needed(c) : n->wanted;
 }
 
-/* A server's own refusal is believed. It may repeat AUTH, which goes first. */
+/* A server may say one line and hang up, as it does to each client (maxclients,
+ * protected mode): that is believed, and may repeat AUTH. A missing right is no
+ * such line, since the handshake goes on behind it. */
 static bool explain(struct dlk_net_conn *n, const char *text,
                     struct dlk_error *why) {
   struct dlk_redis_pipe *p = &of(n)->pipe;
@@ -145,7 +141,7 @@ static bool explain(struct dlk_net_conn *n, const char *text,
   char said[DLK_REDIS_QUOTE_MAX];
   if (!r || !p->refused[0])
     return false;
-  bool turned_away = dlk_redis_pipe_turned_away(p);
+  bool turned_away = r->got == 1 && !dlk_redis_fault_is_denial(p->refused);
   if (turned_away && r->secret)
     dlk_redis_fault_unquoted(why, p->refused, name.text, "AUTH");
   else if (turned_away)

@@ -21,7 +21,7 @@ struct dlk_redis_conn_events {
   void (*failed)(struct dlk_redis_conn *c, const struct dlk_error *why);
   /* Takes a reply without a request; NULL: that is an error. */
   void (*push)(struct dlk_redis_conn *c, const struct redisReply *reply);
-  /* True: a hold or a wait exists. */
+  /* True: a hold or a wait exists. NULL: net.wanted. */
   bool (*needed)(struct dlk_redis_conn *c);
   void (*gone)(void *arg); /* see sock.h; arg is the connection */
 };
@@ -39,8 +39,8 @@ void dlk_redis_conn_init(struct dlk_redis_conn *c, struct dlk_host *host,
                          const struct dlk_conf *conf,
                          struct dlk_net_endpoint *endpoint,
                          const struct dlk_redis_conn_events *events, void *arg);
-void dlk_redis_conn_submit(struct dlk_redis_conn *c, struct dlk_redis_req *r);
-/* Writes the waiting requests. */
+/* Connects, and writes what was submitted to the pipe: an attempt that fails at
+ * once would end a request inside its submit. */
 void dlk_redis_conn_flush(struct dlk_redis_conn *c);
 /* As dlk_redis_link.await. */
 bool dlk_redis_conn_await(struct dlk_redis_conn *c);

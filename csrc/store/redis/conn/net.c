@@ -82,13 +82,14 @@ static void gone(void *arg) {
   n->events->stopped(n->arg);
 }
 
-/* ---- the command connection ---- */
-
 static struct dlk_redis_req *handshake(struct dlk_redis_conn *c) {
   struct net *n = c->arg;
-  dlk_redis_handshake_start(&n->hello, c);
-  return &n->hello.req;
+  struct dlk_redis_handshake *g = c == &n->cmd ? &n->hello : &n->hello_sub;
+  dlk_redis_handshake_start(g, c);
+  return &g->req;
 }
+
+/* ---- the command connection ---- */
 
 /* Keeps the loop running without a caller until commands connect again. */
 static void want_back(struct net *n, bool wanted) {
@@ -286,12 +287,6 @@ static const struct dlk_redis_conn_events cmd_events = {.handshake = handshake,
 
 /* ---- the connection for messages ---- */
 
-static struct dlk_redis_req *sub_handshake(struct dlk_redis_conn *c) {
-  struct net *n = c->arg;
-  dlk_redis_handshake_start(&n->hello_sub, c);
-  return &n->hello_sub.req;
-}
-
 static void sub_handshake_done(struct dlk_redis_req *req,
                                const struct dlk_redis_answer *a) {
   struct net *n = DLK_CONTAINER(req, struct net, hello_sub.req);
@@ -342,8 +337,7 @@ static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   n->events->message(n->arg, reply->element[2]->str, reply->element[2]->len);
 }
 
-static const struct dlk_redis_conn_events sub_events = {.handshake =
-                                                            sub_handshake,
+static const struct dlk_redis_conn_events sub_events = {.handshake = handshake,
                                                         .broken = broken_sub,
                                                         .failed = failed_sub,
                                                         .push = push,
@@ -410,7 +404,7 @@ static void link_submit(struct dlk_redis_link *link,
                         struct dlk_redis_req *req) {
   struct net *n = net_of(link);
   start(n);
-  dlk_redis_conn_submit(&n->cmd, req);
+  dlk_redis_pipe_submit(&n->cmd.pipe, req);
 }
 
 static bool link_withdraw(struct dlk_redis_link *link,

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/redis/wire/errors.h"
-
 static struct dlk_redis_req *first(const struct dlk_list *l) {
   return DLK_CONTAINER(l->next, struct dlk_redis_req, entry);
 }
@@ -79,12 +77,6 @@ bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p) {
 
 struct dlk_redis_req *dlk_redis_pipe_oldest(const struct dlk_redis_pipe *p) {
   return dlk_list_empty(&p->flying) ? NULL : first(&p->flying);
-}
-
-bool dlk_redis_pipe_turned_away(struct dlk_redis_pipe *p) {
-  const struct dlk_redis_req *oldest = dlk_redis_pipe_oldest(p);
-  return p->refused[0] && oldest && oldest->got == 1 &&
-         !dlk_redis_fault_is_denial(p->refused);
 }
 
 void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes,

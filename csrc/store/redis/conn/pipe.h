@@ -40,11 +40,6 @@ bool dlk_redis_pipe_has_only_once(const struct dlk_redis_pipe *p);
 /* Unanswered, or NULL. */
 struct dlk_redis_req *dlk_redis_pipe_oldest(const struct dlk_redis_pipe *p);
 
-/* True: the server said one line and hung up, as it does to each client
- * (maxclients, protected mode). A missing right is no such line: the handshake
- * goes on behind it. */
-bool dlk_redis_pipe_turned_away(struct dlk_redis_pipe *p);
-
 /* The bytes stay until `next` has no more replies. */
 void dlk_redis_pipe_feed(struct dlk_redis_pipe *p, const char *bytes, size_t n);
 /* Returns the next whole reply, alive until `drop`, or NULL. False: the bytes

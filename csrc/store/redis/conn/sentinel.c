@@ -388,7 +388,7 @@ static void round_begin(struct sentinel *s) {
     s->open++;
     w->opinion->said = DLK_REDIS_SAID_NOTHING; /* the rest: see agree.c */
     w->asked = true;
-    dlk_redis_conn_submit(&w->conn, &w->ask);
+    dlk_redis_pipe_submit(&w->conn.pipe, &w->ask);
     dlk_redis_conn_flush(&w->conn);
   }
   s->filling = false;

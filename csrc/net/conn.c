@@ -35,6 +35,7 @@ static void arm(struct dlk_net_conn *c, int64_t at) {
 
 static void enter(struct dlk_net_conn *c, enum dlk_net_conn_state state) {
   c->state = state;
+  c->seeker.settled = state >= DLK_NET_READY;
   c->state_since = dlk_net_conn_now(c);
   c->looked = false;
 }
@@ -355,11 +356,13 @@ static void located(struct dlk_net_seeker *who,
                     const struct dlk_net_address *address,
                     const struct dlk_error *why) {
   struct dlk_net_conn *c = DLK_CONTAINER(who, struct dlk_net_conn, seeker);
+  if (c->state != DLK_NET_SEEKING && address == c->at)
+    return;
   if (!address) {
     if (c->state == DLK_NET_SEEKING)
       attempt_failed(c, why);
   } else if (c->state >= DLK_NET_READY) {
-    struct dlk_error moved; /* c->at names the new one already */
+    struct dlk_error moved;
     dlk_error_set(&moved, DLK_UNAVAILABLE,
                   "%s: another server is the primary now", c->conf->shown);
     c->failures = 0;
@@ -377,8 +380,6 @@ void dlk_net_conn_ready(struct dlk_net_conn *c) {
   enter(c, DLK_NET_READY);
   c->used = c->state_since;
   c->asked = false;
-  if (c->endpoint->settle)
-    c->endpoint->settle(c->endpoint, &c->seeker);
   c->host->timer_clear(c->host, &c->timer);
   arm(c, dlk_time_add(c->used, c->listens ? SILENCE : IDLE_CLOSE));
 }

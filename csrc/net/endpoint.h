@@ -26,21 +26,18 @@ struct dlk_net_place {
 };
 
 struct dlk_net_seeker {
-  /* address: valid until the next, or NULL and why. Another may follow until
-   * `forget`. */
+  /* address: valid until the next, or NULL and why. Another, or the same, may
+   * follow until `forget`. */
   void (*located)(struct dlk_net_seeker *who,
                   const struct dlk_net_address *address,
                   const struct dlk_error *why);
-  /* The endpoint's: */
-  struct dlk_list entry;
-  bool settled;
-  uint64_t told;
+  bool settled;          /* only another address counts now */
+  struct dlk_list entry; /* the endpoint's */
 };
 
 struct dlk_net_endpoint {
   void (*locate)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* Only another address counts now. This and `forget` may be NULL. */
-  void (*settle)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
+  /* May be NULL. */
   void (*forget)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
   /* Servers change places: a server says whether it is the primary, and pauses
    * are short. The following are not NULL. */

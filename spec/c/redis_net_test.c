@@ -59,19 +59,13 @@ static const struct dlk_redis_link_events link_events = {
 
 /* An endpoint that does not know the address yet. */
 static struct dlk_net_seeker *seeker;
-static int sought_count, settled_count, forgotten_count;
+static int sought_count, forgotten_count;
 
 static void seek(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   (void)e;
   CHECK(!seeker);
   seeker = who;
   sought_count++;
-}
-
-static void settle(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
-  (void)e;
-  CHECK(seeker == who);
-  settled_count++;
 }
 
 static void forget(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
@@ -88,8 +82,7 @@ static void located(const struct dlk_net_address *address, const char *why) {
   seeker->located(seeker, address, address ? NULL : &err);
 }
 
-static struct dlk_net_endpoint unknown = {
-    .locate = seek, .settle = settle, .forget = forget};
+static struct dlk_net_endpoint unknown = {.locate = seek, .forget = forget};
 static struct dlk_net_fixed fixed;
 static bool fixed_address;
 
@@ -308,7 +301,7 @@ static void test_address_comes_later(void) {
   int listener = listen_on(&addr);
   struct host *h = open_link(&none);
   struct dlk_redis_link *link = h->store;
-  sought_count = settled_count = forgotten_count = 0;
+  sought_count = forgotten_count = 0;
   link->flush(link);
   host_run(h, 30 * DLK_MS);
   CHECK(sought_count == 1 && accept(listener, NULL, NULL) < 0);
@@ -318,10 +311,10 @@ static void test_address_comes_later(void) {
   located(&(struct dlk_net_address){.host = addr.host, .port = addr.port},
           NULL);
   int fd = accept_one(h, listener);
-  CHECK(fd >= 0 && settled_count == 0);
+  CHECK(fd >= 0 && !seeker->settled);
   say(fd, SUBSCRIBED);
   await(h, &subscribed_count, 1);
-  CHECK(settled_count == 1 && forgotten_count == 1);
+  CHECK(seeker->settled && forgotten_count == 1);
   close(fd); /* another one may have taken over */
   await(h, &sought_count, 3);
   CHECK(forgotten_count == 2);
